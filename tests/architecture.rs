@@ -36,7 +36,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 /// Words that may appear only below the given places.
 const DOORS: &[(&str, &[&str])] = &[
     ("git2::", &["git/"]),
-    ("gix::", &["git/populate", "git/history/commit_graph"]),
+    ("gix::", &["git/populate", "git/history/gained.rs"]),
     ("gix_", &["git/populate"]),
     (
         "Command::new",
@@ -365,7 +365,7 @@ fn no_rooms_name_each_other_in_a_circle() {
 }
 
 /// A file below `ops` that may hold what looks like a command of ours, and why.
-const SPEAKS_OF_COMMANDS: &str = "domain/task/check/text.rs"; // It looks for such words in tasks.
+const SPEAKS_OF_COMMANDS: &str = "domain/task/check.rs"; // It looks for such words in tasks.
 
 #[test]
 fn only_verbs_know_what_commands_are_called() {
@@ -472,18 +472,14 @@ const STARTS_GIT: &[(&str, &str)] = &[
         "through a stand-in for a nested repository",
     ),
     (
-        "git/program/hooks.rs",
-        "in a new worktree, where no agent has worked",
-    ),
-    (
         "git/landing.rs",
         "in the user's worktrees; an agent's has a view",
     ),
     (
-        "git/populate/cone.rs",
+        "git/populate/mod.rs",
         "in a new worktree, where no agent has worked",
     ),
-    ("git/config/file.rs", "in the common dir, on a copy"),
+    ("git/config.rs", "in the common dir, on a copy"),
     (
         "git/worktree/own_repository.rs",
         "in the common dir, and in a clone that no agent has had",
@@ -494,11 +490,9 @@ const STARTS_GIT: &[(&str, &str)] = &[
         "git/config/programs.rs",
         "where new files are written, with no program from among them",
     ),
-    ("git/program/show.rs", "in the main worktree"),
-    ("git/program/trailer.rs", "in the common dir"),
     (
-        "git/program/version.rs",
-        "`git version`, which reads no repository",
+        "git/program.rs",
+        "in the common dir, the main worktree, and a new one where no agent has worked",
     ),
     ("git/worktree/view.rs", "through the view itself"),
     ("ops/doctor/branches.rs", "in the common dir"),
@@ -512,7 +506,7 @@ const STARTS_GIT: &[(&str, &str)] = &[
         "in a warm worktree, which no agent has had",
     ),
     ("agents/ignored_files.rs", "in the main worktree"),
-    ("store/maintenance.rs", "in the common dir"),
+    ("store/keep.rs", "in the common dir"),
 ];
 
 /// What starts git.
@@ -562,7 +556,7 @@ const OPENS_FILES: &[(&str, &str)] = &[
     ("cli/run/inputs.rs", "what the user names"),
     ("cli/spawn.rs", "what the user names"),
     (
-        "git/changes/touched.rs",
+        "git/changes/glance.rs",
         "an agent's: names of files, no content",
     ),
     (
@@ -585,7 +579,7 @@ const OPENS_FILES: &[(&str, &str)] = &[
     ),
     ("git/refs/reflog.rs", "reflogs of the shared repository"),
     (
-        "git/refs/deletion.rs",
+        "git/refs/transaction.rs",
         "packed-refs of the shared repository",
     ),
     (
@@ -593,7 +587,7 @@ const OPENS_FILES: &[(&str, &str)] = &[
         "an agent's: names in its directories, no content",
     ),
     ("git/repo/scratch_objects.rs", "the shared repository"),
-    ("git/history/shallow.rs", "the shared repository"),
+    ("git/history/gained.rs", "the shared repository"),
     (
         "git/files/temporary.rs",
         "names of temporary directories, no content",

@@ -97,7 +97,7 @@ fn the_report_tells_each_life() {
 #[test]
 fn runs_are_told_from_the_ledger() {
     use git_agent::domain::event::{Exited, Started, What};
-    use git_agent::domain::outcome::Ending;
+    use git_agent::domain::run::Ending;
     use git_agent::{git::Repo, store::ledger::Ledger};
     let repo = TestRepo::with_commit();
     let commit = repo.spawn()["spawn_commit"]

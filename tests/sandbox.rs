@@ -41,7 +41,7 @@ use git_agent::ops::run::fence::Bounds;
 use git_agent::proc::sandbox::{self, Outcome, Plan, read_report};
 use git_agent::store::layout;
 use git_agent::store::ledger::Ledger;
-use git_agent::store::policy;
+use git_agent::store::spawn_commit;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -275,7 +275,9 @@ pub fn bounds_from(stands: &Path, agent: &Agent, mode: Mode, allow: &[&Path]) ->
     let ctx = ctx_in(stands, agent);
     let row = Ledger::new(&ctx.repo).find(&agent.id).expect("a row");
     let blob = row.policy.expect("a policy");
-    let policy = policy::load(&ctx.repo, blob).expect("there").expect("ours");
+    let policy = spawn_commit::load_policy(&ctx.repo, blob)
+        .expect("there")
+        .expect("ours");
     let spool = ctx
         .repo
         .common_dir()

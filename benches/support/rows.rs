@@ -5,7 +5,7 @@ use super::storm::oid;
 use chrono::Utc;
 use git_agent::domain::oid::Oid;
 use git_agent::git::Repo;
-use git_agent::git::notes::fanout::{Batch, Put, put};
+use git_agent::git::notes::{Batch, Put, with_notes};
 use git_agent::store::chain;
 
 /// Puts that many rows of two events into the ledger, packed as `git gc` would leave them.
@@ -19,7 +19,7 @@ pub(crate) fn fill(repo: &Repo, rows: usize) {
         let blob = repo.write_blob(body.as_bytes()).expect("written");
         batch.insert(oid(number), Put::Replace(blob));
     }
-    let tree = put(repo, Oid::EMPTY_TREE, batch).expect("written");
+    let tree = with_notes(repo, Oid::EMPTY_TREE, batch).expect("written");
     let who = chain::identity(repo, Utc::now());
     let commit = chain::commit(repo, tree, &[], &who, "bench").expect("written");
     let (place, tip) = (repo.common_dir(), commit.to_hex());

@@ -1,6 +1,6 @@
 //! A task file: read whatever the bytes are, and nothing that breaks a rule becomes a task.
 
-use git_agent::domain::redaction::secret;
+use git_agent::domain::redaction;
 use git_agent::domain::role::RoleSet;
 use git_agent::domain::scope::Scope;
 use git_agent::domain::task::TaskOptions;
@@ -17,7 +17,7 @@ pub fn run(data: &[u8]) {
             assert!(role.spawnable);
             assert!((20..=4_000).contains(&task.text.chars().count()));
             assert_eq!(task.text, task.text.trim());
-            assert_eq!(secret::find(&task.text), None);
+            assert_eq!(redaction::find_secret(&task.text), None);
             assert!((1..=20).contains(&task.whitelist.len()));
             assert!(!role.edits || !task.whitelist.iter().any(|glob| glob.is_bare()));
             let denylist = task.denylist.unwrap_or_default();

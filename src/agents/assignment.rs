@@ -19,7 +19,7 @@ use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::domain::persona::Character;
 use crate::domain::prompt::Brief;
-use crate::domain::redaction::secret;
+use crate::domain::redaction;
 use crate::domain::role::Role;
 use crate::domain::task::{Task, TaskOptions};
 use crate::error::{Code, Error, Remedy, Result};
@@ -85,7 +85,7 @@ impl Workplace {
         Workplace {
             bundle: inside.map_or(own, |inside| directory.join(inside)),
             bundle_required: policy.bundle_required,
-            cone: populate::directories(&worktree::admin_dir(&ctx.repo, agent.id)),
+            cone: populate::cone_directories(&worktree::admin_dir(&ctx.repo, agent.id)),
             directory,
         }
     }
@@ -177,7 +177,7 @@ impl Assignment {
     pub fn require_private(&self, prompt: &str) -> Result<()> {
         let why = if self.task.briefing.is_some() {
             "holds a briefing".to_owned()
-        } else if let Some(found) = secret::find(prompt) {
+        } else if let Some(found) = redaction::find_secret(prompt) {
             format!("holds what looks like {}", found.kind)
         } else if prompt.len() > LONGEST_ARGUMENT {
             format!("is longer than {LONGEST_ARGUMENT} bytes")

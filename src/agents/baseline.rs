@@ -12,7 +12,7 @@ use crate::domain::change::Change;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
-use crate::store::baseline;
+use crate::store::facts;
 use std::collections::HashSet;
 
 /// A tree without what was there before the agent.
@@ -45,7 +45,7 @@ pub(crate) fn without(
     staged: &[Change],
     keeps_droppings: bool,
 ) -> Result<WithoutBaseline> {
-    let baseline = baseline::of_agent(repo, agent)?;
+    let baseline = facts::of_agent(repo, agent)?;
     let staged: HashSet<&[u8]> = staged.iter().map(|change| change.path.as_slice()).collect();
     let is_of_setup = |difference: &Difference| {
         (baseline.as_ref()).is_some_and(|baseline| baseline.holds(difference))

@@ -3,7 +3,7 @@
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
-use crate::git::config::identity::Identities;
+use crate::git::config::Identities;
 use crate::git::refs::{Swap, Tip};
 use crate::store::lock::PATIENCE;
 

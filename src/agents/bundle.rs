@@ -4,7 +4,7 @@ use crate::agents::ctx::Ctx;
 use crate::domain::agent::Agent;
 use crate::domain::bundle::{FILES, PROGRESS, SPEC};
 use crate::domain::evidence::{Artefact, ArtefactProblem, NoWorktree, Says};
-use crate::domain::hex::hex;
+use crate::domain::named::hex;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;

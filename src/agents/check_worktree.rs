@@ -11,7 +11,7 @@ use crate::git::files::separate::separate;
 use crate::git::landing::linked_at;
 use crate::git::worktree::NewWorktree;
 use crate::hosts::WORKTREE_DIR;
-use crate::store::{fsx, layout, lock, trash};
+use crate::store::{fsx, layout, lock};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -84,7 +84,7 @@ impl CheckWorktree {
     pub(crate) fn remove(&self, common_dir: &Path) -> Result<()> {
         for directory in [&self.path, &self.admin_dir] {
             if is_there(directory) {
-                trash::remove(common_dir, directory)?;
+                fsx::remove_by_trash(common_dir, directory)?;
             }
         }
         // Others are not empty.

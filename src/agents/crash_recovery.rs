@@ -7,7 +7,7 @@ use crate::agents::spool::post_spool;
 use crate::agents::{clone, publish};
 use crate::domain::agent::Agent;
 use crate::domain::event::{Exited, HostSession, What};
-use crate::domain::outcome::Outcome;
+use crate::domain::run::Outcome;
 use crate::error::{Code, Result};
 use crate::git::files::lock_file;
 use crate::proc::supervisor;

@@ -18,7 +18,7 @@ use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::Repo;
 use crate::git::files::admin_dir::{admin_dir_of_clone, clone_name};
 use crate::store::ledger::Ledger;
-use crate::store::{layout, policy};
+use crate::store::{layout, spawn_commit};
 use crate::wire::policy::Policy;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -115,7 +115,7 @@ impl CurrentAgent {
     }
 
     fn load(repo: Repo, agent: Agent, top: Option<&Path>) -> Result<CurrentAgent> {
-        let policy = policy::require(&repo, &agent)?;
+        let policy = spawn_commit::require_policy(&repo, &agent)?;
         let own = repo.current_worktree_name() == Some(layout::worktree_name(agent.id));
         let root = match top {
             Some(top) => top.to_owned(),

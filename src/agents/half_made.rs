@@ -13,7 +13,7 @@ use crate::git::worktree::set_lock;
 use crate::hosts::WORKTREE_DIR;
 use crate::store::journal::Journal;
 use crate::store::ledger::Ledger;
-use crate::store::{briefing, fsx, layout, leases, lock, trash};
+use crate::store::{briefing, fsx, layout, leases, lock};
 use crate::wire::journal::SpawnJournal;
 use std::ffi::OsStr;
 use std::fs;
@@ -74,7 +74,7 @@ pub fn sweep_left_over(ctx: &Ctx) -> Result<()> {
     let common = ctx.repo.common_dir();
     let left = left_over(&ctx.repo.root()?.join(WORKTREE_DIR));
     left.iter()
-        .try_for_each(|path| trash::remove(common, path).map(drop))
+        .try_for_each(|path| fsx::remove_by_trash(common, path).map(drop))
 }
 
 /// Takes apart what `record` names, newest first. Every step may find its work done already.
@@ -139,7 +139,7 @@ fn remove_places(ctx: &Ctx, record: &SpawnJournal, admin: &Path, id: AgentId) ->
     let scratch = layout::tmp_dir(common).join(layout::worktree_name(id));
     for directory in [admin, &scratch, &layout::agent_dir(common, id)] {
         if directory.exists() {
-            trash::remove(common, directory)?;
+            fsx::remove_by_trash(common, directory)?;
         }
     }
     Ok(())
@@ -177,7 +177,7 @@ fn remove_worktree(
     };
     let mut admins = admins.iter().flatten();
     if barely_begun || admins.any(|admin| belongs_to(worktree, admin)) {
-        trash::remove(common, worktree)?;
+        fsx::remove_by_trash(common, worktree)?;
         // Directories that were made for this worktree alone go too; others are not empty.
         let parents = worktree.ancestors().skip(1);
         for parent in parents.take_while(|parent| parent.starts_with(root) && *parent != root) {

@@ -7,7 +7,7 @@ use crate::agents::{clone, worktree};
 use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
 use crate::error::Result;
-use crate::git::program::version::{self, Version};
+use crate::git::program::{self, Version};
 use crate::store::hooks::inspect::{Inspection, Problem, inspect};
 use crate::store::hooks::{self, CommitHooks, Route, Site};
 use crate::store::{layout, lock};
@@ -104,5 +104,5 @@ fn site<'a>(ctx: &'a Ctx, short_id: &'a str, worktree: &'a Path) -> Site<'a> {
 }
 
 pub(crate) fn this_git(ctx: &Ctx) -> Option<Version> {
-    version::ask(&ctx.env.directory).ok()?.answer()
+    program::ask_version(&ctx.env.directory).ok()?.answer()
 }

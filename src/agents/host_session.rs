@@ -5,8 +5,8 @@
 //! the process that called the hook is gone. Only where no process is known does time count: two minutes after its last hook.
 //! A file is written by rename and says nothing that has to be believed: it delays a landing, no more.
 
-use crate::domain::hex::hex;
 use crate::domain::id::AgentId;
+use crate::domain::named::hex;
 use crate::error::Result;
 use crate::store::{fsx, layout};
 use crate::system::{Occupant, Process};

@@ -21,7 +21,7 @@ use crate::agents::untrusted;
 use crate::agents::work::uncommitted::whole_tree;
 use crate::agents::worktree::AgentWorktree;
 use crate::domain::glob::Glob;
-use crate::domain::hex::hex;
+use crate::domain::named::hex;
 use crate::domain::oid::Oid;
 use crate::domain::repository_settings::RepositorySettings;
 use crate::error::{Code, Error, IoContext, Result};
@@ -29,7 +29,7 @@ use crate::git::files::admin_dir::leads_to;
 use crate::git::landing::Checkout;
 use crate::hosts::WORKTREE_DIR;
 use crate::proc::background;
-use crate::store::{fsx, layout, lock, trash};
+use crate::store::{fsx, layout, lock};
 use crate::wire::slot::SlotRecord;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
@@ -290,13 +290,13 @@ impl Slot {
         {
             let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
             if leads_to(&self.path, &self.admin_dir) || is_empty() {
-                trash::remove(common, &self.path)?;
+                fsx::remove_by_trash(common, &self.path)?;
             }
             ctx.reached("slot-emptied");
             let half_made = layout::tmp_dir(common).join(&self.name);
             for directory in [&self.admin_dir, &half_made] {
                 if directory.exists() {
-                    trash::remove(common, directory)?;
+                    fsx::remove_by_trash(common, directory)?;
                 }
             }
         }

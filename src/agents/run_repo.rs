@@ -32,7 +32,7 @@ use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
-use crate::store::{fsx, layout, trash};
+use crate::store::{fsx, layout};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -246,7 +246,7 @@ impl RunRepo {
             return Ok(());
         }
         if self.directory.exists() {
-            trash::remove(&self.common_dir, &self.directory)?;
+            fsx::remove_by_trash(&self.common_dir, &self.directory)?;
         }
         let _ = fs::remove_file(self.notes.with_extension("tip"));
         Ok(())

@@ -13,7 +13,7 @@ use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
 use crate::git::changes::Spellings;
 use crate::store::ledger::Ledger;
-use crate::store::{layout, policy};
+use crate::store::{layout, spawn_commit};
 use crate::wire::policy::{Policy, TRAILER};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -83,11 +83,11 @@ impl<'r> ScopeGuard<'r> {
             )
             .because(why)
         };
-        let policy = policy::of_agent(repo, &agent)?
+        let policy = spawn_commit::of_agent(repo, &agent)?
             .ok_or_else(|| broken(format!("blob {blob} is no policy of a version we know")))?;
         // A spawn commit of an earlier version carries no policy, but names the digest of one.
         let spawn_commit = repo.read_commit(agent.spawn_commit)?;
-        let first = policy::at_spawn(repo, &agent)?;
+        let first = spawn_commit::at_spawn(repo, &agent)?;
         if let Some(named) = spawn_commit.trailer(TRAILER)
             && first.is_none_or(|first| named != first.digest())
         {

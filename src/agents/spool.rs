@@ -5,8 +5,8 @@ use crate::agents::moves;
 use crate::agents::names::{Whom, own, resolve};
 use crate::domain::agent::Agent;
 use crate::domain::event::What;
-use crate::domain::hex::hex;
 use crate::domain::message::{Draft, Kind, Letter, MessageId};
+use crate::domain::named::hex;
 use crate::error::{Code, Result};
 use crate::store::ledger::Ledger;
 use crate::store::mailbox::spool::{self as mailbox_spool, Taken};
@@ -186,7 +186,7 @@ fn note(agent: &Agent, name: &str, reason: &str) -> Result<Letter> {
     let text = format!(
         "the message `{}` was not sent: {}",
         shown.escape_debug(),
-        crate::domain::redaction::secret::redact(&reason)
+        crate::domain::redaction::redact_secrets(&reason)
     );
     let letter = Draft {
         kind: Kind::Notify.as_str(),

@@ -11,20 +11,20 @@ use crate::domain::diagnostic::{Field, Located};
 use crate::domain::dna::Dna;
 use crate::domain::task::TaskDraft;
 use crate::error::{Code, Error, Result};
-use crate::store::{briefing, fsx, layout, policy};
+use crate::store::{briefing, fsx, layout, spawn_commit};
 use crate::wire::policy::Policy;
 use crate::wire::task_file;
 
 /// Reads the task of an agent, with what binds the agent now in the place of what the copy says.
 ///
 /// # Errors
-/// `agent-state` with one clause as the message where there is no copy or it was changed; those of [`policy::require`].
+/// `agent-state` with one clause as the message where there is no copy or it was changed; those of [`spawn_commit::require_policy`].
 pub(crate) fn load(ctx: &Ctx, agent: &Agent) -> Result<TaskDraft> {
     let path = layout::agent_dir(ctx.repo.common_dir(), agent.id).join(briefing::TASK);
     let unknown = |why: &str| Error::new(Code::AgentState, why);
     let source =
         fsx::load_if_there(&path)?.ok_or_else(|| unknown("its task is not in this clone"))?;
-    let first = policy::at_spawn(&ctx.repo, agent)?;
+    let first = spawn_commit::at_spawn(&ctx.repo, agent)?;
     let first = first.ok_or_else(|| unknown("the ledger does not say how it began"))?;
     let mut draft = task_file::parse(&path.to_string_lossy(), &source);
     // A task without a file may name no role; what it was given is in the policy.
@@ -49,7 +49,7 @@ pub(crate) fn load(ctx: &Ctx, agent: &Agent) -> Result<TaskDraft> {
     draft.was_accepted = true;
     // The settings of the repository may have said what a typed task does not.
     if !is_whole || agent.amended.is_some() || draft.whitelist.given().is_none() {
-        bind(&mut draft, &policy::require(&ctx.repo, agent)?);
+        bind(&mut draft, &spawn_commit::require_policy(&ctx.repo, agent)?);
     }
     Ok(draft)
 }

@@ -13,7 +13,7 @@ use crate::git::Repo;
 use crate::git::merge::MergeResult;
 use crate::git::objects::{Identity, NewCommit};
 use crate::git::repo::Resolved;
-use crate::store::{agent_branch, policy};
+use crate::store::{agent_branch, spawn_commit};
 use crate::wire::policy::Policy;
 use std::path::Path;
 
@@ -60,7 +60,7 @@ impl Work {
     /// # Errors
     /// `repo-corrupt`; those of reading a ref.
     pub(crate) fn look_up(ctx: &Ctx, agent: Agent) -> Result<Work> {
-        let policy = policy::if_here(&ctx.repo, &agent)?;
+        let policy = spawn_commit::if_here(&ctx.repo, &agent)?;
         let (target, target_tip) = base_of(ctx, &agent, None)?;
         let tip = agent_branch::local_or_fetched(&ctx.repo, &agent)?.map(|(_, tip)| tip);
         let place = AgentWorktree::of(&ctx.repo, agent.id);

@@ -7,7 +7,7 @@ use super::terminal::width;
 use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
 use crate::agents::scratch;
-use crate::domain::size::size_text;
+use crate::domain::named::size_text;
 use crate::domain::task::{duration_text, parse_duration};
 use crate::error::{Exit, Result};
 use crate::ops::discard;

@@ -9,11 +9,10 @@ use super::ui::{Answer, Format, Ui};
 use crate::agents::ctx::Ctx;
 use crate::domain::bundle;
 use crate::domain::evidence::{CommandEnd, CommandRun, Commands, Landing, Outcome};
-use crate::domain::finding::Finding;
+use crate::domain::finding::{Finding, Verdict};
 use crate::domain::folded_paths::by_code;
 use crate::domain::path::Quoted;
 use crate::domain::task::parse_duration;
-use crate::domain::verdict::Verdict;
 use crate::error::{Exit, Result};
 use crate::ops::verify::{
     self, AttestedOptions, CiAnswer, FindingReport, PartsReport, Recording, VerifyOptions,

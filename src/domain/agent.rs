@@ -23,19 +23,17 @@
 //! Events that follow the same one were written by two who did not know of each other. Where they settle the
 //! agent, the same twice changes nothing, and of `done` and `failed` the later one stands.
 
-mod irregular;
-mod runs;
 mod state;
-mod without_row;
 
 pub use state::{Move, State};
 
-use super::event::{Base, Event, Isolation, Spawned, Spawning, Verified, WORKTREE, What};
+use super::event::{
+    Base, Event, Exited, Isolation, ProgramVersion, Spawned, Spawning, Verified, WORKTREE, What,
+};
 use super::id::{AgentId, AgentName};
 use super::oid::Oid;
 use super::run::Run;
 use super::stamp::Stamp;
-use super::version::ProgramVersion;
 use crate::error::{Code, Error, Remedy, Result};
 use chrono::{DateTime, Utc};
 use std::collections::HashMap;
@@ -130,7 +128,7 @@ impl Agent {
     ) -> Option<Agent> {
         let id = AgentId::from_spawn_commit(spawn_commit);
         let own: Vec<&Event> = events.iter().filter(|event| event.agent == id).collect();
-        let times = irregular::times(&own);
+        let times = irregular_times(&own);
         let mut own = own.into_iter().zip(times);
         let (first, time) = own.next()?;
         let mut agent = Agent::blank(id, spawn_commit, first.at);
@@ -441,3 +439,106 @@ fn is_branch(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests;
+
+// What is impossible about the history of an agent.
+
+/// So many sentences are worth reading. A row that a remote brought may hold a hundred thousand impossible events.
+const MOST: usize = 50;
+
+impl Agent {
+    /// Adds a sentence to [`Agent::irregular`], unless it has very many.
+    pub fn doubt(&mut self, sentence: String) {
+        if self.irregular.len() < MOST {
+            self.irregular.push(sentence);
+        } else if self.irregular.len() == MOST {
+            let more = "its row holds more that is impossible, which is not listed";
+            self.irregular.push(more.to_owned());
+        }
+    }
+
+    fn doubt_origin(&mut self, sentence: String) {
+        self.doubt(sentence);
+        self.origin_in_doubt = true;
+    }
+}
+
+/// When each event happened at the latest: its stamp, or the lowest of those after it where its clock was ahead.
+fn irregular_times(events: &[&Event]) -> Vec<DateTime<Utc>> {
+    let mut times: Vec<_> = events.iter().map(|event| event.at.time()).collect();
+    for index in (1..times.len()).rev() {
+        times[index - 1] = times[index - 1].min(times[index]);
+    }
+    times
+}
+
+// What the runs of an agent do to it.
+
+impl Agent {
+    /// Takes the end of the last run. What was declared, judged or decided meanwhile stands, but for work that
+    /// counted as done and whose run failed.
+    fn run_ended(&mut self, exited: &Exited) {
+        self.finished = true;
+        let step = if exited.is_success() {
+            Move::RunSucceeded
+        } else {
+            Move::RunFailed
+        };
+        let Some(state) = self.state.after(step, self.declared) else {
+            return;
+        };
+        if step == Move::RunFailed {
+            self.summary = self.run.as_ref().map(|run| run.failure(exited));
+        }
+        self.enter(state, step);
+    }
+
+    /// The agent as it will be once the end of its last run is recorded; the run itself stays without an end. For
+    /// readers that find the supervisor of a run dead and must not write.
+    pub fn with_run_ended(mut self, exited: &Exited) -> Agent {
+        self.run_ended(exited);
+        self
+    }
+
+    /// Runs are facts of the outside world too: they are told whatever state the agent is in. Gives how the last
+    /// run ended, where this event says that.
+    fn ran<'e>(&mut self, event: &'e Event, time: DateTime<Utc>) -> Option<&'e Exited> {
+        match (&event.what, &mut self.run) {
+            (What::Started(started), run) => {
+                *run = Some(Run {
+                    started: started.clone(),
+                    began: time,
+                    end: None,
+                });
+                None
+            }
+            (What::Exited(exited), Some(run)) if run.is_ended_by(exited) => {
+                run.end = Some((exited.clone(), time));
+                Some(exited)
+            }
+            _ => None,
+        }
+    }
+}
+
+// An agent of which only the spawn commit is known.
+
+impl Agent {
+    /// The agent that a spawn commit alone tells of, where no ledger has a row for it. Nothing is known of its life.
+    pub fn without_row(
+        spawn_commit: Oid,
+        role: String,
+        isolation: Option<Isolation>,
+        base: Base,
+        policy: Oid,
+    ) -> Agent {
+        let id = AgentId::from_spawn_commit(spawn_commit);
+        Agent {
+            state: State::Idle,
+            role: Some(role),
+            isolation,
+            base: Some(base),
+            policy: Some(policy),
+            ..Agent::blank(id, spawn_commit, Stamp::next(DateTime::UNIX_EPOCH, 0, None))
+        }
+    }
+}

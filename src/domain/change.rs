@@ -3,7 +3,7 @@
 //! Renames and copies are never guessed at: a rename is a deletion and an addition, so both of its
 //! sides are judged.
 
-use crate::domain::named::named;
+use super::named::named;
 
 /// A path that differs, and how.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,5 +48,64 @@ impl Change {
             kind: ChangeKind::Named,
             link: None,
         }
+    }
+}
+
+// Conflict markers that a merge left in a text, as `git diff --check` knows them.
+
+/// How long git's markers are unless the attribute `conflict-marker-size` says otherwise.
+const MARKER_SIZE: usize = 7;
+
+/// Git takes a file with a NUL among its first bytes for a binary one (`xdiff-interface.c`).
+const LOOKED_AT: usize = 8000;
+
+/// The number, from 1, of the line on which the first conflict begins: a line of `<` that a line of `=` and a line of
+/// `>` follow. `None` for a text without one and for a binary file. A line of `=` alone is a heading somewhere.
+pub fn first_conflict(content: &[u8]) -> Option<usize> {
+    let beginning = &content[..content.len().min(LOOKED_AT)];
+    if beginning.contains(&0) {
+        return None;
+    }
+    let (mut begun, mut is_divided) = (None, false);
+    for (index, line) in content.split_inclusive(|&byte| byte == b'\n').enumerate() {
+        match marker(line) {
+            Some(b'<') => (begun, is_divided) = (Some(index + 1), false),
+            Some(b'=') => is_divided = begun.is_some(),
+            Some(b'>') if is_divided => return begun,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The character of the marker that a line is: so many of it, and then white space.
+fn marker(line: &[u8]) -> Option<u8> {
+    let (marker, rest) = line.split_at_checked(MARKER_SIZE)?;
+    let first = *marker.first()?;
+    let is_marker = marker.iter().all(|byte| *byte == first);
+    let is_ended = rest.first().is_some_and(u8::is_ascii_whitespace);
+    (is_marker && is_ended).then_some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conflict_has_three_markers_in_order() {
+        let check = |text: &str, expected: Option<usize>| {
+            assert_eq!(first_conflict(text.as_bytes()), expected, "{text}");
+        };
+        check("a\n<<<<<<< main\nb\n=======\nc\n>>>>>>> work\n", Some(2));
+        check("<<<<<<< main\r\n=======\r\n>>>>>>> work\r\n", Some(1));
+        check("<<<<<<< a\n||||||| base\n=======\n>>>>>>> b\n", Some(1));
+        check("<<<<<<< a\n<<<<<<< b\n=======\n>>>>>>> c\n", Some(2));
+        check("Title\n=======\ntext\n", None);
+        check("=======\n<<<<<<< a\n>>>>>>> b\n", None);
+        check("<<<<<<< a\n>>>>>>> b\n=======\n", None);
+        check(" <<<<<<< a\n =======\n >>>>>>> b\n", None);
+        check("<<<<<<<<< a\n=========\n>>>>>>>>> b\n", None);
+        check("<<<<<<< a\n=======\n>>>>>>> b\n\0", None);
+        check("", None);
     }
 }

@@ -14,18 +14,15 @@
 //! of messages, lines that hold one are not shown at all, and control characters, which could
 //! repaint a terminal or reorder a line, are replaced. Colour is deliberately absent.
 
-mod excerpt;
-mod nearest;
 #[cfg(test)]
 mod tests;
 
-use super::redaction::secret;
+use super::named::turns_direction;
+use super::redaction;
 use crate::error::{Code, FileProblem};
-use excerpt::{excerpt, printable, shown};
 use std::cmp::Reverse;
 use std::ops::Range;
-
-pub use nearest::nearest;
+use unicode_width::UnicodeWidthChar;
 
 /// A value and the bytes of the file it came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,7 +127,9 @@ impl Source {
         let text = text.into();
         Source {
             name: name.into(),
-            hidden: secret::find_all(&text).map(|secret| secret.range).collect(),
+            hidden: redaction::find_all(&text)
+                .map(|secret| secret.range)
+                .collect(),
             text,
         }
     }
@@ -252,5 +251,135 @@ impl Source {
         };
         let number = before.iter().filter(|&&b| b == b'\n').count() + 1;
         (number, start..end)
+    }
+}
+
+// What is shown of foreign text: bounded, and harmless to a terminal.
+
+/// A line wider than this many columns is cut around the caret.
+const LINE_WIDTH: usize = 120;
+
+/// A message longer than this many characters quotes more than is useful.
+const MESSAGE_LENGTH: usize = 300;
+
+/// A line as it is shown, cut to [`LINE_WIDTH`], and the carets below the given bytes of it.
+fn excerpt(line: &str, span: Range<usize>) -> (String, String) {
+    let first = window_start(line, span.start);
+    let (mut text, mut caret) = (String::new(), String::new());
+    if first > 0 {
+        text.push('…');
+        caret.push(' ');
+    }
+    let mut room = LINE_WIDTH;
+    for (at, c) in line.get(first..).unwrap_or_default().char_indices() {
+        if !fits(&mut room, c) {
+            text.push('…');
+            break;
+        }
+        text.push_str(&shown(c));
+        let mark = match first + at {
+            at if at < span.start => " ",
+            at if at < span.end => "^",
+            _ => "",
+        };
+        caret.push_str(&mark.repeat(width(c)));
+    }
+    if !caret.contains('^') {
+        caret.push('^');
+    }
+    (text, caret)
+}
+
+/// The byte at which a line begins to be shown. Where it is too long, a third of the room goes to what
+/// stands before the caret.
+fn window_start(line: &str, caret: usize) -> usize {
+    let mut room = LINE_WIDTH;
+    if line.chars().all(|c| fits(&mut room, c)) {
+        return 0;
+    }
+    let mut room = LINE_WIDTH / 3;
+    let before = line.get(..caret).unwrap_or_default().char_indices().rev();
+    let window = before.take_while(|&(_, c)| fits(&mut room, c));
+    window.last().map_or(caret, |(at, _)| at)
+}
+
+/// Whether a character fits into the room that is left; takes its columns.
+fn fits(room: &mut usize, c: char) -> bool {
+    let rest = room.checked_sub(width(c));
+    *room = rest.unwrap_or(*room);
+    rest.is_some()
+}
+
+/// The columns that a character takes.
+fn width(c: char) -> usize {
+    shown(c).chars().filter_map(char::width).sum()
+}
+
+/// A character as it is shown: a tab is four spaces wide, whatever could act on a terminal is replaced.
+fn shown(c: char) -> String {
+    match c {
+        '\t' => "    ".to_owned(),
+        c if c.is_control() || turns_direction(c) => '\u{fffd}'.to_string(),
+        c => c.to_string(),
+    }
+}
+
+/// One line of text without credentials or control characters, of bearable length.
+fn printable(text: &str) -> String {
+    let text = redaction::redact_secrets(text);
+    let mut line: String = text.chars().take(MESSAGE_LENGTH).map(shown).collect();
+    if text.chars().nth(MESSAGE_LENGTH).is_some() {
+        line.push('…');
+    }
+    line
+}
+
+// "Did you mean".
+
+/// The candidate that a mistyped word most likely meant.
+///
+/// Case and the choice between `-` and `_` are ignored. A word is close when at most a third of it is
+/// wrong (Damerau-Levenshtein), or when one of the two contains the other, as in `deny` for `denylist`.
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let plain = |text: &str| text.to_ascii_lowercase().replace('_', "-");
+    let word = plain(word);
+    let closeness = |candidate: &'a str| {
+        let name = plain(candidate);
+        let longer = name.len().max(word.len());
+        let shorter = name.len().min(word.len());
+        // The distance is at least the difference in length: a word of a megabyte is not compared.
+        if (longer - shorter) * 3 <= longer {
+            let distance = strsim::osa_distance(&name, &word);
+            if distance * 3 <= longer {
+                return Some((distance, candidate));
+            }
+        }
+        let contained = shorter >= 4 && (name.contains(&word) || word.contains(&name));
+        contained.then_some((longer, candidate))
+    };
+    let closest = candidates.into_iter().filter_map(closeness).min();
+    closest.map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod nearest_tests {
+    use super::*;
+
+    #[test]
+    fn near_words_are_found_and_far_ones_are_not() {
+        let words = ["role", "whitelist", "denylist", "max_iterations"];
+        for (word, expected) in [
+            ("whitelst", Some("whitelist")),
+            ("Role", Some("role")),
+            ("roel", Some("role")),
+            ("rol", Some("role")),
+            ("deny", Some("denylist")),
+            ("files-whitelist", Some("whitelist")),
+            ("max-iterations", Some("max_iterations")),
+            ("colour", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(word, words), expected, "{word}");
+        }
     }
 }

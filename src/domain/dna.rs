@@ -9,7 +9,7 @@
 //! ```
 
 use super::glob::Glob;
-use super::hex::hex;
+use super::named::hex;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::fmt;

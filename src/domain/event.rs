@@ -4,11 +4,10 @@
 //! that. Facts too big for a line of 1 KB are objects named by oid.
 
 use super::id::{AgentId, AgentName};
+use super::named::named;
 use super::oid::Oid;
-use super::outcome::Ending;
 use super::stamp::Stamp;
-use crate::domain::named::named;
-use crate::domain::version::ProgramVersion;
+use std::fmt;
 
 /// One line of an agent's note.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -414,4 +413,130 @@ pub struct Verified {
     pub findings: Vec<String>,
     /// The agent together with whose work, and only together, its checks fail.
     pub fails_with: Option<AgentId>,
+}
+
+// Versions of this program, as the events of the ledger name them.
+
+/// A version in three numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProgramVersion(pub u32, pub u32, pub u32);
+
+impl ProgramVersion {
+    /// The version whose events this program understands: the next one that is released from these sources. It is raised
+    /// together with the first event that an older program would misjudge a row without.
+    pub const UNDERSTOOD: ProgramVersion = ProgramVersion(0, 3, 0);
+
+    /// A version that cannot be read: newer than every program.
+    pub const UNREADABLE: ProgramVersion = ProgramVersion(u32::MAX, u32::MAX, u32::MAX);
+
+    /// Reads `1.2.3`; what follows a third number, such as `-rc.1`, is passed over.
+    pub fn parse(text: &str) -> Option<ProgramVersion> {
+        let mut numbers = text.splitn(3, '.');
+        let mut next = || numbers.next();
+        let (major, minor, rest) = (next()?, next()?, next()?);
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(rest.len());
+        let number = |text: &str| text.parse().ok();
+        Some(ProgramVersion(
+            number(major)?,
+            number(minor)?,
+            number(&rest[..digits])?,
+        ))
+    }
+}
+
+impl fmt::Display for ProgramVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == ProgramVersion::UNREADABLE {
+            return f.write_str("(a version that cannot be read)");
+        }
+        write!(f, "{}.{}.{}", self.0, self.1, self.2)
+    }
+}
+
+// How a command ended.
+
+named! {
+    /// What ended a command.
+    pub enum Ending {
+        /// It ended by itself.
+        Exit = "exit",
+        /// A signal of another process ended it.
+        Signal = "signal",
+        /// Its time was up.
+        Timeout = "timeout",
+        /// We were asked to end it.
+        Stopped = "stopped",
+        /// Its supervisor was killed, so it was ended too.
+        Lost = "lost",
+    }
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// What ended it.
+    pub ending: Ending,
+    /// The status as a shell gives it: its own, 128 + n for signal n, 124 when its time was up.
+    pub code: u8,
+}
+
+impl Outcome {
+    /// The status of a command whose time was up, as timeout(1) has it.
+    pub const TIMEOUT: Outcome = Outcome {
+        ending: Ending::Timeout,
+        code: 124,
+    };
+    /// What is said of a command that was ended because it held a lock that other commands wait for. No signal stops a command with that
+    /// status.
+    pub const LOCK_HELD: Outcome = Outcome {
+        ending: Ending::Stopped,
+        code: 125,
+    };
+    /// What is said of a command of whose end nothing is known but that it was killed.
+    pub const LOST: Outcome = Outcome {
+        ending: Ending::Lost,
+        code: 137,
+    };
+
+    /// Whether the command did what it was asked to.
+    pub fn is_success(self) -> bool {
+        self.ending == Ending::Exit && self.code == 0
+    }
+
+    /// The outcome as one line of text: `exit 3`.
+    pub fn to_line(self) -> String {
+        format!("{} {}\n", self.ending.as_str(), self.code)
+    }
+
+    /// Reads that line back; `None` for anything else.
+    pub fn parse(line: &str) -> Option<Outcome> {
+        let (ending, code) = line.strip_suffix('\n')?.split_once(' ')?;
+        Some(Outcome {
+            ending: Ending::parse(ending)?,
+            code: code.parse().ok()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_and_compared_by_their_numbers() {
+        let parse = ProgramVersion::parse;
+        assert_eq!(parse("0.3.0"), Some(ProgramVersion(0, 3, 0)));
+        assert_eq!(parse("1.10.2-rc.1"), Some(ProgramVersion(1, 10, 2)));
+        assert!(parse("0.10.0") > parse("0.9.9"));
+        for wrong in ["", "1", "1.2", "a.b.c", "1.2.", "-1.0.0", "99999999999.0.0"] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+        assert_eq!(
+            parse(&ProgramVersion::UNDERSTOOD.to_string()),
+            Some(ProgramVersion::UNDERSTOOD)
+        );
+        assert!(Some(ProgramVersion::UNDERSTOOD) >= parse(env!("CARGO_PKG_VERSION")));
+    }
 }

@@ -36,3 +36,55 @@ macro_rules! named {
 }
 
 pub(crate) use named;
+
+// Characters that make a line read as what it is not.
+
+/// Whether a character changes the direction in which its neighbours are shown (Unicode, UAX #9 §2: bidirectional controls).
+pub fn turns_direction(character: char) -> bool {
+    matches!(
+        character,
+        '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    )
+}
+
+// Bytes as people and formats write them.
+
+/// Two lower-case digits for each byte.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether a text has no other characters than those.
+pub fn is_lower_hex(text: &str) -> bool {
+    text.bytes()
+        .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+// Sizes as text.
+
+/// A number of bytes for people, such as `1.5 MiB`.
+pub fn size_text(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    let mut unit = 0;
+    let mut tenths = bytes.saturating_mul(10) / 1024;
+    while tenths >= 10_240 && unit + 1 < UNITS.len() {
+        tenths /= 1024;
+        unit += 1;
+    }
+    format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_has_a_unit_in_which_it_is_short() {
+        let check = |bytes, expected: &str| assert_eq!(size_text(bytes), expected);
+        check(0, "0.0 KiB");
+        check(1536, "1.5 KiB");
+        check(1024 * 1024 - 1, "1023.9 KiB");
+        check(1024 * 1024, "1.0 MiB");
+        check(u64::MAX, "1677721.5 TiB");
+    }
+}

@@ -1,9 +1,10 @@
 //! A run: one command that worked for an agent, from its start to its end.
 
+pub use super::event::{Ending, Outcome};
 use super::event::{Event, Exited, Started, What};
-use super::outcome::{Ending, Outcome};
 use super::shell;
 use chrono::{DateTime, Utc};
+use std::cmp::Ordering;
 use std::time::Duration;
 
 /// How long a command may run when neither the caller nor the task says otherwise, in seconds.
@@ -94,7 +95,7 @@ pub fn shell_line<'a>(words: impl Iterator<Item = std::borrow::Cow<'a, str>>) ->
 /// A command line as it is recorded: quoted where a shell would need it, without credentials, and cut.
 pub fn describe_command<'a>(words: impl Iterator<Item = std::borrow::Cow<'a, str>>) -> String {
     let line = shell_line(words);
-    let line = super::redaction::secret::redact(&line);
+    let line = super::redaction::redact_secrets(&line);
     let mut shortened: String = line.chars().take(COMMAND_LENGTH).collect();
     if shortened.len() < line.len() {
         shortened.push('…');
@@ -113,6 +114,43 @@ fn quoted(word: &str) -> String {
     shell::quoted(word)
 }
 
+// Which of several agents did one task best.
+
+/// What is compared of one attempt.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Attempt {
+    /// Whether its work may land; its check commands were part of that verdict.
+    pub is_accepted: bool,
+    /// How many lines it changed; `None` where that is not known.
+    pub changed_lines: Option<usize>,
+    /// What it cost, in US dollars; `None` where that is not known.
+    pub cost_usd: Option<f64>,
+    /// How long it took, in milliseconds.
+    pub duration_ms: u64,
+}
+
+/// The numbers of the attempts, best first: accepted, with the smaller change, cheaper, faster, begun first. What is not
+/// known comes after what is.
+pub fn ranking(attempts: &[Attempt]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..attempts.len()).collect();
+    order.sort_by(|one, two| compare(&attempts[*one], &attempts[*two]));
+    order
+}
+
+fn compare(one: &Attempt, two: &Attempt) -> Ordering {
+    let lines = |attempt: &Attempt| attempt.changed_lines.unwrap_or(usize::MAX);
+    let cost = |attempt: &Attempt| attempt.cost_usd.unwrap_or(f64::INFINITY);
+    { two.is_accepted.cmp(&one.is_accepted) }
+        .then(lines(one).cmp(&lines(two)))
+        .then(cost(one).total_cmp(&cost(two)))
+        .then(one.duration_ms.cmp(&two.duration_ms))
+}
+
+/// The reason for which the decision about one that did not win is put off.
+pub fn lost_to(winner: &str, attempts: usize) -> String {
+    format!("lost to {winner}, the best of {attempts}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,5 +167,43 @@ mod tests {
         let told = describe(&["x", "--key", "sk-abcdefgh12345678"]);
         assert_eq!(told, "x --key [secret]");
         assert_eq!(describe(&["é".repeat(300).as_str()]).chars().count(), 201);
+    }
+
+    #[test]
+    fn outcomes_survive_being_written() {
+        for ending in Ending::ALL {
+            let outcome = Outcome { ending, code: 137 };
+            assert_eq!(Outcome::parse(&outcome.to_line()), Some(outcome));
+        }
+        for text in [
+            "",
+            "exit",
+            "exit 3",
+            "exit 256\n",
+            "left 1\n",
+            "exit 3\nx\n",
+        ] {
+            assert_eq!(Outcome::parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn verdict_then_size_then_cost_then_time_decide() {
+        let attempt = |is_accepted, lines, cost, duration_ms| Attempt {
+            is_accepted,
+            changed_lines: Some(lines),
+            cost_usd: cost,
+            duration_ms,
+        };
+        let attempts = [
+            attempt(false, 1, Some(0.1), 1),
+            attempt(true, 9, Some(0.1), 1),
+            attempt(true, 5, None, 1),
+            attempt(true, 5, Some(0.5), 1),
+            attempt(true, 5, Some(0.2), 9),
+            attempt(true, 5, Some(0.2), 7),
+            attempt(true, 5, Some(0.2), 7),
+        ];
+        assert_eq!(ranking(&attempts), [5, 6, 4, 3, 2, 1, 0]);
     }
 }

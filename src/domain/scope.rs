@@ -10,21 +10,16 @@
 //! Deliberately absent: the agent's own bundle directory, which is always writable and never part of
 //! a commit; the code that gathers the paths leaves it out.
 
-mod bytes;
-mod case;
-mod control;
 mod language;
 mod program;
 
-pub use case::{CaseIndex, fold, is_case_variant};
-pub use control::unnamed_control_files;
 pub use language::{Intersection, ScopeLanguage};
 
 use super::glob::{self, Glob};
-use super::path::{PathProblem, RepoPath};
+use super::path::{PathProblem, RepoPath, nfc};
 use super::role::Role;
 use globset::{Candidate, GlobSet};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 /// A compiled whitelist and denylist.
 #[derive(Clone, Debug)]
@@ -226,5 +221,275 @@ impl Matcher {
         // and the emptiness of a set never matter here: no match is no glob.
         let pattern = *self.set.matches_candidate(candidate).first()?;
         self.globs.get(*self.owners.get(pattern)?)
+    }
+}
+
+// The directories that a sparse worktree has to hold, as a cone of git's sparse checkouts: everything below each of them, and
+// the files beside each on the way to the top (git-sparse-checkout(1)).
+
+/// The directories below which everything is that the whitelist matches; what it matches at the top needs none.
+///
+/// # Errors
+/// The first glob that matches in directories of any name.
+pub fn cone_directories(whitelist: &[Glob]) -> Result<BTreeSet<String>, &Glob> {
+    let mut found = BTreeSet::new();
+    for glob in whitelist {
+        for pattern in glob.alternatives() {
+            // The last part is the name of a file, or what stands for all that is below.
+            let Some((parents, _)) = pattern.rsplit_once('/') else {
+                if pattern == "**" {
+                    return Err(glob);
+                }
+                continue;
+            };
+            let parts = parents.split('/');
+            let literal: Vec<_> = parts
+                .take_while(|part| !part.contains(['*', '?', '[']))
+                .collect();
+            if literal.is_empty() {
+                return Err(glob);
+            }
+            found.insert(literal.join("/"));
+        }
+    }
+    Ok(found)
+}
+
+// Which tracked paths a path collides with where file names ignore case.
+
+/// The spellings of everything tracked, files and directories, found without regard to case.
+///
+/// Only a path that is not itself tracked needs asking about in the usual case, so a caller that
+/// sees none can save building the index.
+#[derive(Clone, Debug, Default)]
+pub struct CaseIndex {
+    /// From the folded form of a path or of a directory above one to every tracked spelling.
+    spellings: HashMap<Vec<u8>, Vec<Vec<u8>>>,
+}
+
+impl CaseIndex {
+    /// Indexes the paths of a commit or of the index.
+    pub fn of<'a>(tracked: impl IntoIterator<Item = &'a RepoPath>) -> CaseIndex {
+        let mut index = CaseIndex::default();
+        for path in tracked {
+            for prefix in prefixes(path.as_bytes()) {
+                let known = index.spellings.entry(fold(prefix)).or_default();
+                if known.iter().any(|spelling| spelling == prefix) {
+                    // Then the directories above it are known as well.
+                    break;
+                }
+                known.push(prefix.to_owned());
+            }
+        }
+        index
+    }
+
+    /// The other spellings of `path`: its longest tracked prefix as it is tracked, and the rest as it
+    /// is. `Secrets/new.pem` has the twin `secrets/new.pem` where `secrets/` is tracked.
+    pub fn case_variants(&self, path: &RepoPath) -> Vec<RepoPath> {
+        let bytes = path.as_bytes();
+        let tracked =
+            prefixes(bytes).find_map(|prefix| Some((prefix, self.spellings.get(&fold(prefix))?)));
+        let Some((prefix, spellings)) = tracked else {
+            return Vec::new();
+        };
+        let rest = &bytes[prefix.len()..];
+        spellings
+            .iter()
+            .filter(|spelling| spelling.as_slice() != prefix)
+            .filter_map(|spelling| RepoPath::parse(&[spelling, rest].concat()).ok())
+            .collect()
+    }
+}
+
+/// Whether some file system takes two different names for one.
+pub fn is_case_variant(one: &[u8], other: &[u8]) -> bool {
+    let same = if one.is_ascii() && other.is_ascii() {
+        one.eq_ignore_ascii_case(other)
+    } else {
+        fold(one) == fold(other)
+    };
+    same && one != other
+}
+
+/// The path and the directories above it, longest first.
+fn prefixes(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::successors(Some(path), |prefix| {
+        let slash = prefix.iter().rposition(|&byte| byte == b'/')?;
+        Some(&prefix[..slash])
+    })
+}
+
+/// A form that is equal for names which some file system takes for one: lower case, composed.
+pub fn fold(path: &[u8]) -> Vec<u8> {
+    match std::str::from_utf8(path) {
+        Ok(text) if !text.is_ascii() => {
+            let lower = text.to_lowercase();
+            nfc(lower.as_bytes()).into_owned()
+        }
+        _ => path.to_ascii_lowercase(),
+    }
+}
+
+// Files of a repository that decide what other people's programs run: settings of agent hosts, hooks, workflows, filters.
+//
+// A task that a person types without a scope means the whole repository, but hardly these: the person who lands the work would run
+// what the agent wrote into them. So such a task denies them unless its scope names them. A task file says its whitelist itself
+// and gets no such rule.
+
+/// The control files that have fixed names. Those of agent hosts and the repository's own hook directory are added to them.
+const CONTROL_FILES: &[&str] = &[
+    // What binds the agents of this repository.
+    ".config/git-agent.toml",
+    "roles/*.toml",
+    ".worktreeinclude",
+    // What git acts on.
+    "**/.gitattributes",
+    ".gitmodules",
+    // Hook managers.
+    "**/.husky/**",
+    "**/{,.}lefthook{,-local}.{yml,yaml,toml,json}",
+    "**/.pre-commit-config.yaml",
+    "**/prek.toml",
+    ".githooks/**",
+    // Workflows of forges.
+    ".github/{workflows,actions}/**",
+    ".gitlab-ci.yml",
+    ".gitea/workflows/**",
+    ".forgejo/workflows/**",
+    ".circleci/**",
+    ".buildkite/**",
+    ".woodpecker*/**",
+    ".woodpecker.y*ml",
+    ".travis.yml",
+    "azure-pipelines.yml",
+    "bitbucket-pipelines.yml",
+    "Jenkinsfile",
+];
+
+/// The globs of control files that a whitelist does not name. `others` are further control files: those of agent hosts, and
+/// the directory of the repository's hooks.
+///
+/// Only a whitelist that reaches everything is narrowed, as any other one names what it means. What it has besides
+/// `**` names a control file by matching a path of it or, where the control file may lie in any directory, by matching nothing else: `.github/**`
+/// does not mean the `.gitattributes` that could be there.
+pub fn unnamed_control_files(
+    whitelist: &[Glob],
+    others: impl IntoIterator<Item = String>,
+) -> Vec<Glob> {
+    if !whitelist.iter().any(Glob::is_bare) {
+        return Vec::new();
+    }
+    let named: Vec<&Glob> = whitelist.iter().filter(|glob| !glob.is_bare()).collect();
+    let texts = { CONTROL_FILES.iter() }.map(|text| (*text).to_owned());
+    let texts = texts.chain(others);
+    let globs = texts.filter_map(|text| Glob::parse(&text).ok());
+    let is_named_by = |control: &Glob, named: &Glob| {
+        let [control_glob, named] = [control, named].map(std::slice::from_ref);
+        let beyond = ScopeLanguage::new(named, control_glob);
+        let [all, named] = [control_glob, named].map(|globs| ScopeLanguage::new(globs, &[]));
+        let is_anywhere = control.as_str().starts_with("**/");
+        named.intersection(&all) != Intersection::Empty
+            && (!is_anywhere || named.intersection(&beyond) == Intersection::Empty)
+    };
+    let is_unnamed = |control: &Glob| !named.iter().any(|named| is_named_by(control, named));
+    globs.filter(is_unnamed).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_literal_directories_of_a_whitelist() {
+        let of = |globs: &[&str]| {
+            let globs = globs.iter().map(|glob| Glob::parse(glob).expect("valid"));
+            let globs: Vec<Glob> = globs.collect();
+            cone_directories(&globs)
+                .map(|found| found.into_iter().collect::<Vec<_>>().join(" "))
+                .map_err(|glob| glob.as_str().to_owned())
+        };
+        let cases: [(&[&str], &str); 7] = [
+            (&["src/**", "docs/"], "docs src"),
+            (&["src/a/*.rs", "src/b/f[12]/g"], "src/a src/b"),
+            (&["{one,two/three}/**", "two/x.md"], "one two two/three"),
+            (&["README.md", "*.toml", "f?"], ""),
+            (&["a b/c'd/**"], "a b/c'd"),
+            (&["src/**/deep/x"], "src"),
+            (&["./src//x"], "src"),
+        ];
+        for (globs, expected) in cases {
+            assert_eq!(of(globs), Ok(expected.to_owned()), "{globs:?}");
+        }
+        for glob in ["**/*.rs", "*/lib.rs", "**", "{src,*}/x", "[s]rc/**"] {
+            assert_eq!(of(&["docs/**", glob]), Err(glob.to_owned()));
+        }
+    }
+
+    fn path(text: &str) -> RepoPath {
+        RepoPath::parse(text.as_bytes()).expect(text)
+    }
+
+    #[test]
+    fn twins_are_the_tracked_spellings() {
+        let tracked = ["secrets/old.pem", "README.md", "Readme.md", "É/x"].map(path);
+        let index = CaseIndex::of(&tracked);
+        let check = |input: &str, expected: &[&str]| {
+            let case_variants: Vec<String> = index
+                .case_variants(&path(input))
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+            assert_eq!(case_variants, expected, "{input}");
+        };
+        check("secrets/new.pem", &[]);
+        check("Secrets/new.pem", &["secrets/new.pem"]);
+        check("SECRETS", &["secrets"]);
+        check("secrets/OLD.pem", &["secrets/old.pem"]);
+        check("README.md", &["Readme.md"]);
+        check("readme.MD", &["README.md", "Readme.md"]);
+        check("e\u{301}/y", &["É/y"]);
+        check("src/new.rs", &[]);
+    }
+
+    fn unnamed(whitelist: &[&str]) -> Vec<String> {
+        let globs = whitelist.iter().map(|text| Glob::parse(text).expect(text));
+        let left = unnamed_control_files(
+            &globs.collect::<Vec<_>>(),
+            ["**/.host/settings*".to_owned()],
+        );
+        left.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn every_control_glob_is_a_glob_and_binds_a_whitelist_of_everything() {
+        let all = unnamed(&["**"]);
+        assert_eq!(all.len(), CONTROL_FILES.len() + 1, "{all:?}");
+        assert!(all.contains(&"**/.host/settings*".to_owned()), "{all:?}");
+    }
+
+    #[test]
+    fn a_scope_that_names_a_control_file_may_touch_it() {
+        let left = unnamed(&["**", ".github/**", "packages/app/.host/settings.json"]);
+        assert!(
+            !left.iter().any(|glob| glob.starts_with(".github/")),
+            "{left:?}"
+        );
+        assert!(
+            !left.iter().any(|glob| glob == "**/.host/settings*"),
+            "{left:?}"
+        );
+        assert!(left.iter().any(|glob| glob == "**/.husky/**"), "{left:?}");
+        let left = unnamed(&["**", ".husky/**", "lib/.gitattributes"]);
+        let is_left = |control: &str| left.iter().any(|glob| glob == control);
+        assert!(
+            !is_left("**/.husky/**") && !is_left("**/.gitattributes"),
+            "{left:?}"
+        );
+    }
+
+    #[test]
+    fn a_scope_of_some_directories_is_taken_as_it_is() {
+        assert!(unnamed(&["src/**"]).is_empty());
     }
 }

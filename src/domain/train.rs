@@ -23,14 +23,11 @@
 //! jobs take at most what one job may take for one bad candidate more. Checks that make sure, and those that tell whether a culprit fails
 //! alone or together with another candidate, come on top of these.
 
-mod accidents;
-mod side;
 #[cfg(test)]
 mod tests;
 mod track;
 
-use accidents::Answers;
-use side::SideSearch;
+use track::{Answers, SideSearch};
 pub use track::{Culprit, Purpose, Question, Track};
 
 /// What became of the candidates.

@@ -1,5 +1,281 @@
 //! What two trees do not share.
 
-pub(in crate::git) mod conflict_markers;
-pub(in crate::git) mod differences;
-pub mod patch;
+use super::changes::canonical_mode;
+use super::repo::{failed, to_git2};
+use super::tree::{DIRECTORY, EXECUTABLE, Entry, FILE};
+use super::{Repo, command, commit};
+use crate::domain::baseline::{Content, Difference};
+use crate::domain::change::first_conflict;
+use crate::domain::oid::Oid;
+use crate::error::{Error, Result};
+use git2::{Delta, Diff, DiffFormat, DiffLineType, DiffOptions};
+use sha1::{Digest, Sha1};
+use std::collections::BTreeMap;
+
+// Which files a change gives conflict markers.
+
+/// A larger file is no source text, and is not read.
+const MAX_SIZE: usize = 16 * 1024 * 1024;
+
+impl Repo {
+    /// The files of the tree `after` that hold a conflict as a merge leaves it and have none in the tree `before`, each with
+    /// the number of its first line. A file for which the attribute `conflict-marker-size` is set in the commit `attributes`
+    /// is to hold such lines: git's own markers are longer or shorter there.
+    ///
+    /// # Errors
+    /// `repo-corrupt` when an object is missing; `git-missing`, `git-failed`.
+    pub fn added_conflict_markers(
+        &self,
+        before: Oid,
+        after: Oid,
+        attributes: Oid,
+    ) -> Result<Vec<(Vec<u8>, usize)>> {
+        let is_file = |mode: u32| matches!(mode, FILE | EXECUTABLE);
+        let mut found = Vec::new();
+        for difference in self.differences(before, after)? {
+            let old = difference.old.map(|(_, blob)| blob);
+            let Some((_, new)) = difference.new.filter(|(mode, _)| is_file(*mode)) else {
+                continue;
+            };
+            // A mode that changed alone adds no text.
+            if old == Some(new) || self.blob_size(new)? > MAX_SIZE {
+                continue;
+            }
+            let Some(line) = first_conflict(&self.read_blob(new)?) else {
+                continue;
+            };
+            // A file that is about conflicts has had some before, or has the attribute.
+            let had_some = match difference.old.filter(|(mode, _)| is_file(*mode)) {
+                Some((_, old)) => first_conflict(&self.read_blob(old)?).is_some(),
+                None => false,
+            };
+            if !had_some && !self.has_marker_size(attributes, &difference.path)? {
+                found.push((difference.path, line));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether the size of conflict markers in a file is set (gitattributes(5)).
+    fn has_marker_size(&self, commit: Oid, path: &[u8]) -> Result<bool> {
+        let mut command = self.plumbing();
+        command.env("GIT_ATTR_SOURCE", commit.to_hex()).args([
+            "check-attr",
+            "-z",
+            "--stdin",
+            "conflict-marker-size",
+        ]);
+        let output = command::feed(command, &[path, b"\0"].concat())?;
+        // The path, the attribute and its value, each ended by NUL.
+        let value = command::names(&output.stdout).nth(2).unwrap_or_default();
+        Ok(value.first().is_some_and(u8::is_ascii_digit))
+    }
+}
+
+// What two trees hold where they differ, and the tree that some of these changes make.
+
+/// What a path below some directory holds from now on, if anything.
+type Edit<'a> = (&'a [u8], Option<Content>);
+
+impl Repo {
+    /// The paths at which two trees differ and what each holds there, ordered by path.
+    ///
+    /// # Errors
+    /// `repo-corrupt` when a tree is missing.
+    pub fn differences(&self, old: Oid, new: Oid) -> Result<Vec<Difference>> {
+        let changes = self.tree_changes(&[old], new)?;
+        let paths: Vec<_> = changes.into_iter().map(|change| change.path).collect();
+        let old = commit::restaged_contents(self, old, &paths)?;
+        let new = commit::restaged_contents(self, new, &paths)?;
+        let canonical =
+            |content: Option<Content>| content.map(|(mode, oid)| (canonical_mode(mode), oid));
+        let sides = old.into_iter().zip(new);
+        Ok({ paths.into_iter().zip(sides) }
+            .map(|(path, (old, new))| Difference {
+                path,
+                old: canonical(old),
+                new: canonical(new),
+            })
+            .collect())
+    }
+
+    /// Writes the tree that these changes make of another: each path holds its new side. `None` where a file would
+    /// stand in the place of a directory that is not empty.
+    ///
+    /// # Errors
+    /// `repo-corrupt` when a tree is missing; `disk-full`, `repo-read-only`.
+    pub fn tree_after<'a>(
+        &self,
+        tree: Oid,
+        changes: impl IntoIterator<Item = &'a Difference>,
+    ) -> Result<Option<Oid>> {
+        let edits = changes.into_iter();
+        let edits: Vec<Edit<'_>> = edits
+            .map(|change| (change.path.as_slice(), change.new))
+            .collect();
+        edited(self, tree, &edits)
+    }
+}
+
+fn edited(repo: &Repo, tree: Oid, edits: &[Edit<'_>]) -> Result<Option<Oid>> {
+    let entries = repo.read_tree(tree)?.into_iter();
+    let mut entries: BTreeMap<Vec<u8>, Entry> =
+        entries.map(|entry| (entry.name.clone(), entry)).collect();
+    // By name: what the name itself holds, and what is below it as a directory.
+    let mut names: BTreeMap<&[u8], (Option<Content>, Vec<Edit<'_>>)> = BTreeMap::new();
+    for (path, content) in edits {
+        match path.iter().position(|&byte| byte == b'/') {
+            Some(slash) => {
+                let below = &mut names.entry(&path[..slash]).or_default().1;
+                below.push((&path[slash + 1..], *content));
+            }
+            None => names.entry(path).or_default().0 = *content,
+        }
+    }
+    for (name, (file, below)) in names {
+        let old = entries.remove(name).filter(Entry::is_directory);
+        let directory = match (old, below.is_empty()) {
+            (Some(old), true) => old.oid,
+            (old, _) => {
+                let old = old.map_or(Oid::EMPTY_TREE, |old| old.oid);
+                match edited(repo, old, &below)? {
+                    Some(directory) => directory,
+                    None => return Ok(None),
+                }
+            }
+        };
+        let is_empty = directory == Oid::EMPTY_TREE;
+        let (mode, oid) = match file {
+            Some(_) if !is_empty => return Ok(None),
+            Some(content) => content,
+            None if is_empty => continue,
+            None => (DIRECTORY, directory),
+        };
+        let name = name.to_vec();
+        entries.insert(name.clone(), Entry { mode, name, oid });
+    }
+    repo.write_tree(entries.into_values().collect()).map(Some)
+}
+
+// What a change does, wherever it is made.
+
+/// The lines of a file that a change adds, counted from 1, both ends included.
+pub type AddedLines = (Vec<u8>, Vec<(u32, u32)>);
+
+/// How much differs between two trees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiffCounts {
+    /// Files that differ.
+    pub files: usize,
+    /// Lines that are new.
+    pub insertions: usize,
+    /// Lines that are gone.
+    pub deletions: usize,
+}
+
+/// Larger files, as data and generated ones are, would take longer to compare than a person waits.
+const MOST: i64 = 16 << 20;
+
+impl Repo {
+    /// The lines that the change between two trees adds, by path; files without any, and those that are not text, are left
+    /// out.
+    ///
+    /// # Errors
+    /// `git-failed` when the trees cannot be compared.
+    pub fn added_lines(&self, old: Oid, new: Oid) -> Result<Vec<AddedLines>> {
+        let mut options = DiffOptions::new();
+        options.context_lines(0);
+        let diff = self.diff(old, new, Some(&mut options))?;
+        let mut files: Vec<AddedLines> = Vec::new();
+        let mut add = |path: &[u8], (first, lines): (u32, u32)| {
+            if lines == 0 {
+                return;
+            }
+            let range = (first, first + lines - 1);
+            match files.last_mut() {
+                Some((last, ranges)) if last == path => ranges.push(range),
+                _ => files.push((path.to_vec(), vec![range])),
+            }
+        };
+        diff.foreach(
+            &mut |_, _| true,
+            None,
+            Some(&mut |delta, hunk| {
+                let path = delta.new_file().path_bytes().unwrap_or_default();
+                add(path, (hunk.new_start(), hunk.new_lines()));
+                true
+            }),
+            None,
+        )
+        .map_err(not_compared)?;
+        Ok(files)
+    }
+
+    /// The name of the change between two trees: equal for the same change in another place. As strict as
+    /// `git patch-id --verbatim`, so white space counts; a file that is not text is named by its blobs.
+    ///
+    /// # Errors
+    /// `git-failed` when the trees cannot be compared.
+    pub fn patch_id(&self, old: Oid, new: Oid) -> Result<Oid> {
+        let diff = self.diff(old, new, None)?;
+        let mut hash = Sha1::new();
+        diff.print(DiffFormat::Patch, |delta, _, line| {
+            match line.origin_value() {
+                DiffLineType::FileHeader => {
+                    for file in [delta.old_file(), delta.new_file()] {
+                        hash.update(file.path_bytes().unwrap_or_default());
+                        hash.update(format!("\0{:?}\0", file.mode()));
+                    }
+                    // A file without a line has no more than its header.
+                    if matches!(delta.status(), Delta::Added | Delta::Deleted) {
+                        hash.update([delta.status() as u8]);
+                    }
+                }
+                // Where a hunk is does not count.
+                DiffLineType::HunkHeader => hash.update(b"@"),
+                DiffLineType::Binary => {
+                    for file in [delta.old_file(), delta.new_file()] {
+                        hash.update(file.id().as_bytes());
+                    }
+                }
+                _ => {
+                    let length = line.content().len() as u64;
+                    hash.update([line.origin() as u8]);
+                    hash.update(length.to_be_bytes());
+                    hash.update(line.content());
+                }
+            }
+            true
+        })
+        .map_err(not_compared)?;
+        Oid::from_slice(&hash.finalize()).ok_or_else(|| Error::bug("a digest has 20 bytes"))
+    }
+
+    /// How much differs between two trees. Of a file above [`MOST`] bytes no lines are counted.
+    ///
+    /// # Errors
+    /// `git-failed` when the trees cannot be compared.
+    pub fn diff_counts(&self, old: Oid, new: Oid) -> Result<DiffCounts> {
+        let mut options = DiffOptions::new();
+        options.max_size(MOST);
+        let diff = self.diff(old, new, Some(&mut options))?;
+        let stats = diff.stats().map_err(not_compared)?;
+        Ok(DiffCounts {
+            files: stats.files_changed(),
+            insertions: stats.insertions(),
+            deletions: stats.deletions(),
+        })
+    }
+
+    fn diff(&self, old: Oid, new: Oid, options: Option<&mut DiffOptions>) -> Result<Diff<'_>> {
+        self.fetch_promised_between(old, new);
+        let tree = |oid| self.inner.find_tree(to_git2(oid)?).map_err(not_compared);
+        let (old, new) = (tree(old)?, tree(new)?);
+        let diff = (self.inner).diff_tree_to_tree(Some(&old), Some(&new), options);
+        diff.map_err(not_compared)
+    }
+}
+
+fn not_compared(error: git2::Error) -> Error {
+    failed("could not compare two trees", error)
+}

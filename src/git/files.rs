@@ -3,8 +3,6 @@
 pub mod admin_dir;
 pub mod descent;
 pub mod lock_file;
-pub(in crate::git) mod pruned;
 pub mod separate;
-pub mod stamp;
 pub mod temporary;
 pub mod untrusted;

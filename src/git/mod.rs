@@ -33,7 +33,6 @@ pub mod populate;
 pub mod program;
 pub mod refs;
 pub mod repo;
-pub mod restage;
 pub mod salvage;
 pub mod tree;
 pub mod uncommitted;

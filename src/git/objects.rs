@@ -1,19 +1,19 @@
 //! Reading and writing objects, raw: bytes in, names out.
 
-pub(in crate::git) mod disk_use;
 mod limits;
-pub(in crate::git) mod promised;
 pub mod quarantine;
-pub mod raw_commit;
-pub(in crate::git) mod repeated;
-pub mod walk;
+mod walk;
 
-use super::Repo;
-use super::files::pruned::retry_if_pruned;
+pub(in crate::git) use walk::RepeatedTrees;
+pub use walk::Visitor;
+
+use super::files::admin_dir::retry_if_pruned;
 use super::repo::{failed, from_git2, to_git2, words};
 use super::tree;
+use super::{Repo, command};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
+use std::borrow::Cow;
 
 /// Who did something and when, in the form of git's commit headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl NewCommit<'_> {
         text.push_str(&format!("author {}\n", self.author.stamp()));
         text.push_str(&format!("committer {}\n", self.committer.stamp()));
         if let Some((name, value)) = self.header {
-            text.push_str(&raw_commit::fold(name, value));
+            text.push_str(&fold_header(name, value));
         }
         text.push('\n');
         text.push_str(self.message);
@@ -357,4 +357,226 @@ fn corrupt(oid: Oid, kind: &str, error: git2::Error) -> Error {
         return corrupt.absence();
     }
     corrupt
+}
+
+// How much of the disk the files of a tree take.
+
+/// What nearly every file system gives to a file at a time, in bytes.
+const BLOCK: u64 = 4096;
+
+impl Repo {
+    /// How much of the disk the files of a tree take, in bytes; `None` in a partial clone, where git would fetch the objects that
+    /// are not here. Filters that change the size of a file are not looked at.
+    ///
+    /// # Errors
+    /// `git-missing`, `git-failed`.
+    pub fn disk_use(&self, tree: Oid) -> Result<Option<u64>> {
+        if self.is_partial() {
+            return Ok(None);
+        }
+        let mut list = self.plumbing();
+        list.args(["ls-tree", "-r", "-z", "--format=%(objectsize)"]);
+        list.arg(tree.to_hex());
+        let listed = command::successful(list)?;
+        let sizes = command::names(&listed)
+            .filter_map(|size| std::str::from_utf8(size).ok()?.parse::<u64>().ok());
+        Ok(Some(sizes.map(|size| size.next_multiple_of(BLOCK)).sum()))
+    }
+}
+
+// Objects that a partial clone left out and its remote has promised to send.
+//
+// libgit2 knows no promises: to it such an object is missing. git fetches one when it is asked for it; this
+// module asks, with the command that git itself uses.
+
+impl Repo {
+    /// The remotes that have promised objects; none where the clone is not partial.
+    fn promisors(&self) -> Vec<String> {
+        let Ok(config) = self.inner.config().and_then(|mut all| all.snapshot()) else {
+            return Vec::new();
+        };
+        let mut names = Vec::new();
+        if let Ok(mut entries) = config.entries(Some(r"^remote\..*\.promisor$")) {
+            while let Some(Ok(entry)) = entries.next() {
+                let name = entry.name().unwrap_or_default();
+                let name = name.strip_prefix("remote.");
+                let name = name.and_then(|name| name.strip_suffix(".promisor"));
+                let is_promisor = name.is_some_and(|_| {
+                    let key = entry.name().unwrap_or_default();
+                    config.get_bool(key).unwrap_or(false)
+                });
+                names.extend(name.filter(|_| is_promisor).map(str::to_owned));
+            }
+        }
+        names
+    }
+
+    /// Whether this clone left objects out when it was made.
+    pub fn is_partial(&self) -> bool {
+        !self.promisors().is_empty()
+    }
+
+    /// Fetches what is missing of these objects, all at once. What cannot be had stays missing, and is told
+    /// by its reader.
+    pub fn fetch_promised(&self, oids: &[Oid]) {
+        let remotes = self.promisors();
+        let mut missing: Vec<Oid> = match remotes.as_slice() {
+            [] => return,
+            _ => oids.to_vec(),
+        };
+        missing.retain(|oid| !self.has_object(*oid));
+        for remote in remotes {
+            if missing.is_empty() {
+                return;
+            }
+            let mut command = self.plumbing();
+            command
+                .args(["-c", "fetch.negotiationAlgorithm=noop"])
+                .args(["-c", "gc.auto=0", "-c", "maintenance.auto=false"])
+                .args(["fetch", "--quiet", &remote, "--no-tags"])
+                .args(["--no-write-fetch-head", "--recurse-submodules=no"])
+                .args(["--filter=blob:none", "--stdin"]);
+            let names: String = missing.iter().map(|oid| format!("{oid}\n")).collect();
+            let _ = command::feed(command, names.as_bytes());
+            missing.retain(|oid| !self.has_object(*oid));
+        }
+    }
+
+    /// Has git fetch every blob that the difference between two trees needs.
+    pub(in crate::git) fn fetch_promised_between(&self, old: Oid, new: Oid) {
+        if self.is_partial() {
+            let mut command = self.plumbing();
+            command
+                .args(["diff-tree", "-r", "-p", "--no-ext-diff", "--no-textconv"])
+                .args(["--no-renames", "--output=/dev/null"])
+                .args([old.to_hex(), new.to_hex()]);
+            let _ = command::finish(&mut command);
+        }
+    }
+}
+
+// Commits as their objects say, whatever a shallow clone or grafts make of their parents, with the headers that
+// git gives no meaning, such as `agent-policy`.
+//
+// Such headers stand after git's own. git keeps them wherever it keeps the commit itself, and drops them when it makes a
+// commit anew: in a rebase or a cherry-pick. A value of several lines is folded as git folds a signature: every line
+// after the first begins with a space.
+
+/// A commit object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RawCommit {
+    bytes: Vec<u8>,
+}
+
+impl RawCommit {
+    /// Its parents, in order.
+    pub fn parents(&self) -> Vec<Oid> {
+        // The tree comes first, then the parents, then everything else.
+        let lines = self.bytes.split(|&byte| byte == b'\n').skip(1);
+        let hex = lines.map_while(|line| std::str::from_utf8(line.strip_prefix(b"parent ")?).ok());
+        hex.filter_map(Oid::from_hex).collect()
+    }
+
+    /// The value of the first header of that name, its lines joined by line feeds.
+    pub fn header(&self, name: &str) -> Option<Vec<u8>> {
+        find(&self.bytes, name)
+    }
+
+    /// The committer as `name <address>`, and the moment in seconds since the epoch.
+    pub fn committer(&self) -> Option<(String, i64)> {
+        let line = String::from_utf8_lossy(&self.header("committer")?).into_owned();
+        let end = line.rfind('>')?;
+        let seconds = line[end + 1..].split_whitespace().next()?.parse().ok()?;
+        Some((line[..=end].to_owned(), seconds))
+    }
+
+    /// The first line of its message; bytes that are not UTF-8 are replaced.
+    pub fn subject(&self) -> String {
+        let message = self.message();
+        message.lines().next().unwrap_or_default().to_owned()
+    }
+
+    /// The value of the last trailer of that name, such as `Agent-Nonce`.
+    pub fn trailer(&self, name: &str) -> Option<String> {
+        last_trailer(&self.message(), name).map(str::to_owned)
+    }
+
+    fn message(&self) -> Cow<'_, str> {
+        let end = self.bytes.windows(2).position(|pair| pair == b"\n\n");
+        String::from_utf8_lossy(end.map_or(&[], |end| &self.bytes[end + 2..]))
+    }
+}
+
+impl Repo {
+    /// Reads a commit object.
+    ///
+    /// # Errors
+    /// `repo-corrupt` when it is missing or no commit.
+    pub fn read_raw_commit(&self, oid: Oid) -> Result<RawCommit> {
+        let bytes = self.read_object(oid, git2::ObjectType::Commit)?;
+        Ok(RawCommit { bytes })
+    }
+}
+
+/// The lines that a header takes in a commit, the line feed at its end included.
+pub(in crate::git) fn fold_header(name: &str, value: &str) -> String {
+    format!("{name} {}\n", value.replace('\n', "\n "))
+}
+
+fn find(commit: &[u8], name: &str) -> Option<Vec<u8>> {
+    let mut value: Option<Vec<u8>> = None;
+    for line in commit.split(|&byte| byte == b'\n') {
+        // An empty line ends the headers, and what follows is the message.
+        if line.is_empty() {
+            break;
+        }
+        if let Some(folded) = line.strip_prefix(b" ") {
+            if let Some(value) = &mut value {
+                value.push(b'\n');
+                value.extend_from_slice(folded);
+            }
+        } else if value.is_some() {
+            break;
+        } else if let Some(rest) = line.strip_prefix(name.as_bytes()) {
+            value = rest.strip_prefix(b" ").map(<[u8]>::to_owned);
+        }
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_comes_back_as_it_was_folded() {
+        for value in ["one line", "two\nlines", "{\n  \"a\": 1\n}", "a\n\nb", ""] {
+            let commit = format!("tree 1\nauthor a\n{}\nnote x\n", fold_header("note", value));
+            assert_eq!(find(commit.as_bytes(), "note"), Some(value.into()));
+        }
+    }
+
+    #[test]
+    fn only_a_header_of_exactly_that_name_is_found() {
+        let commit = b"tree 1\ngpgsig -----BEGIN\n note no\n -----END\nnotes no\nnote yes\nnote no\n\nnote no\n";
+        assert_eq!(find(commit, "note"), Some(b"yes".to_vec()));
+        assert_eq!(find(b"tree 1\n\nnote no\n", "note"), None);
+        assert_eq!(find(b"note", "note"), None);
+    }
+
+    #[test]
+    fn parents_and_trailers_are_read_from_their_own_part() {
+        let [one, two] = ["1", "2"].map(|digit| digit.repeat(40));
+        let text = format!(
+            "tree {one}\nparent {one}\nparent {two}\nauthor a\nmergetag object {one}\n parent {one}\n\nparent {one}\n\nKey: yes\n"
+        );
+        let commit = RawCommit {
+            bytes: text.into_bytes(),
+        };
+        let parents = commit.parents().into_iter().map(Oid::to_hex);
+        assert_eq!(parents.collect::<Vec<_>>(), [one.as_str(), &two]);
+        assert_eq!(commit.trailer("key").as_deref(), Some("yes"));
+        assert_eq!(commit.trailer("author a"), None);
+        assert_eq!(commit.subject(), format!("parent {one}"));
+    }
 }

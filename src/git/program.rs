@@ -1,7 +1,571 @@
 //! What git's own programs are asked for: its version, its pager, hooks, trailers and signatures.
 
-pub mod hooks;
-pub mod show;
-pub mod signing;
-pub mod trailer;
-pub mod version;
+use super::{Repo, command};
+use crate::domain::oid::Oid;
+use crate::error::{Code, Error, IoContext, Result};
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+
+// Output that is git's own, page by page where the user likes it so.
+
+/// How a difference is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// The changed lines.
+    #[default]
+    Patch,
+    /// How many lines of which files (`--stat`).
+    Stat,
+    /// The paths alone (`--name-only`).
+    Names,
+}
+
+/// What git ends with when the reader of its output went away: SIGPIPE as the shell tells it.
+const BROKEN_PIPE: i32 = 141;
+
+/// What makes text harmless on its way to a terminal.
+pub type Filter = fn(Box<dyn Write + Send>) -> Box<dyn Write + Send>;
+
+/// The parts of a difference that git colours, and colours that a [`Filter`] lets pass, whatever the user's are.
+const COLOURS: [(&str, &str); 14] = [
+    ("context", "normal"),
+    ("meta", "bold"),
+    ("frag", "cyan"),
+    ("func", "normal"),
+    ("old", "red"),
+    ("new", "green"),
+    ("whitespace", "red"),
+    ("commit", "yellow"),
+    ("oldMoved", "red"),
+    ("newMoved", "green"),
+    ("oldMovedAlternative", "red"),
+    ("newMovedAlternative", "green"),
+    ("oldMovedDimmed", "red"),
+    ("newMovedDimmed", "green"),
+];
+
+impl Repo {
+    /// Lets the user's `git diff` write the difference between two trees to our standard output, with the
+    /// user's pager, colours and diff drivers, as the main worktree has them. `paths` are pathspecs from the top of the worktree.
+    ///
+    /// A `filter` is for a terminal: git's output passes through it on its way to the pager. Without one it is as git
+    /// writes it.
+    ///
+    /// # Errors
+    /// `git-missing`; `git-failed`, after git has said why.
+    pub fn show_diff(
+        &self,
+        (old, new): (Oid, Oid),
+        detail: Detail,
+        paths: &[String],
+        filter: Option<Filter>,
+    ) -> Result<()> {
+        // Where the caller stands may be an agent's worktree, whose settings name programs as well.
+        let main = self.main_worktree()?;
+        let place = main.as_deref().unwrap_or(self.common_dir());
+        let option = match detail {
+            Detail::Patch => "--patch",
+            Detail::Stat => "--stat",
+            Detail::Names => "--name-only",
+        };
+        let mut command = command::git(place);
+        // What stands in for the repository in a sandbox is found from no other directory.
+        command.env("GIT_DIR", self.common_dir());
+        self.redirect_objects(&mut command);
+        if filter.is_some() {
+            for (part, colour) in COLOURS {
+                command.args(["-c", &format!("color.diff.{part}={colour}")]);
+            }
+        }
+        command.args(["diff", option, &old.to_hex(), &new.to_hex()]);
+        let status = match filter {
+            None => {
+                command.arg("--").args(paths).stdin(Stdio::inherit());
+                let child = command::launch(&mut command)?.wait();
+                child.map_err(|error| Error::io("could not run git diff", error))?
+            }
+            Some(filter) => {
+                let is_coloured = ["config", "--get-colorbool", "color.diff", "true"];
+                let is_coloured = command::output(place, is_coloured)?.status.success();
+                let colour = if is_coloured { "always" } else { "never" };
+                command.arg(format!("--color={colour}")).arg("--");
+                command.args(paths).stdout(Stdio::piped());
+                let mut pager = command::pager(&pager_at(place)?);
+                pager.current_dir(place);
+                let shown = show_through(command, pager, filter);
+                shown.map_err(|error| Error::io("could not run git diff", error))?
+            }
+        };
+        match status.code() {
+            Some(0 | BROKEN_PIPE) | None => Ok(()),
+            Some(code) => Err(Error::new(
+                Code::GitFailed,
+                format!("git diff ended with status {code}"),
+            )),
+        }
+    }
+}
+
+/// The command line of the pager that git would start for a difference.
+fn pager_at(place: &Path) -> Result<String> {
+    let text = |output: Output| String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    let own = text(command::output(place, ["config", "--get", "pager.diff"])?);
+    let pager = match git2::Config::parse_bool(own.as_str()) {
+        Ok(false) if !own.is_empty() => String::new(),
+        Err(_) => own,
+        Ok(_) => text(command::output(place, ["var", "GIT_PAGER"])?),
+    };
+    let is_none = pager.is_empty();
+    Ok(if is_none { "cat".to_owned() } else { pager })
+}
+
+/// Lets a pager show what a command writes, through a filter.
+fn show_through(
+    mut command: Command,
+    mut pager: Command,
+    filter: Filter,
+) -> io::Result<ExitStatus> {
+    let mut child = command.spawn()?;
+    let mut pager = pager.spawn()?;
+    if let (Some(mut from), Some(to)) = (child.stdout.take(), pager.stdin.take()) {
+        let mut to = filter(Box::new(to));
+        // A reader that went away has seen enough.
+        let _ = io::copy(&mut from, &mut to);
+    }
+    pager.wait()?;
+    child.wait()
+}
+
+// Trailers of a commit message that git is about to use.
+
+/// Adds a trailer to a message file unless it has this very one. Git itself does it, because it knows
+/// where comments and the diff of `commit --verbose` begin. `directory` is where git looks for its settings, which
+/// can name programs: the common dir, never an agent's worktree.
+///
+/// # Errors
+/// `git-missing`, `git-failed`.
+pub fn add_trailer(directory: &Path, message: &Path, trailer: &str) -> Result<()> {
+    interpret(directory, message, "--if-exists=addIfDifferent", trailer)
+}
+
+/// Adds a trailer to a message file in the place of one with the same key.
+///
+/// # Errors
+/// As [`add`].
+pub fn set_trailer(directory: &Path, message: &Path, trailer: &str) -> Result<()> {
+    interpret(directory, message, "--if-exists=replace", trailer)
+}
+
+fn interpret(directory: &Path, message: &Path, if_exists: &str, trailer: &str) -> Result<()> {
+    let arguments = [
+        "interpret-trailers",
+        "--in-place",
+        "--no-divider",
+        if_exists,
+        "--trailer",
+        trailer,
+        "--",
+    ];
+    let arguments = arguments
+        .iter()
+        .map(OsStr::new)
+        .chain([message.as_os_str()]);
+    command::run(directory, arguments).map(|_| ())
+}
+
+/// Gives a commit message with a trailer at its end, in the block of trailers that it ends with if there is one. A
+/// trailer that is in that block already is not added.
+pub fn appended_trailer(message: &str, trailer: &str) -> String {
+    let message = message.trim();
+    let trailers = git2::message_trailers_strs(message).ok();
+    let known: Vec<String> = { trailers.iter() }
+        .flat_map(|trailers| trailers.iter())
+        .map(|(key, value)| format!("{key}: {value}"))
+        .collect();
+    if known.iter().any(|known| known == trailer) {
+        return format!("{message}\n");
+    }
+    let separator = if known.is_empty() { "\n\n" } else { "\n" };
+    format!("{message}{separator}{trailer}\n")
+}
+
+/// A commit message without the trailers that it ends with.
+pub fn without_trailers(message: &str) -> &str {
+    let message = message.trim();
+    let (before, last) = message.rsplit_once("\n\n").unwrap_or((message, ""));
+    let count = git2::message_trailers_strs(message).map_or(0, |found| found.iter().count());
+    // A last paragraph that is trailers and nothing else; any other one is text.
+    if count > 0 && count >= last.lines().count() && !last.is_empty() {
+        before.trim_end()
+    } else {
+        message
+    }
+}
+
+/// Gives a message as `git commit` keeps one that is not edited, without needless space.
+///
+/// # Errors
+/// `git-failed`.
+pub fn tidied_trailer(message: &str) -> Result<String> {
+    git2::message_prettify(message, None)
+        .map_err(|error| crate::git::repo::failed("could not read the message", error))
+}
+
+// Which git the user has, asked without waiting for the answer.
+
+/// A version of git, as far as anything here depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    /// The first number.
+    pub major: u32,
+    /// The second number.
+    pub minor: u32,
+}
+
+impl Version {
+    /// The first git that runs hooks which the configuration names (`hook.<name>.command`); older ones
+    /// pass over them in silence.
+    pub const CONFIG_HOOKS: Version = Version {
+        major: 2,
+        minor: 54,
+    };
+
+    /// Reads what `git version` says, such as `git version 2.47.3 (Apple Git-1)`; `None` when that is
+    /// nothing git would say.
+    pub fn parse(text: &str) -> Option<Version> {
+        let numbers = text.strip_prefix("git version ")?;
+        let mut numbers = numbers.split(|c: char| !c.is_ascii_digit());
+        Some(Version {
+            major: numbers.next()?.parse().ok()?,
+            minor: numbers.next()?.parse().ok()?,
+        })
+    }
+}
+
+/// A question that git is answering.
+#[derive(Debug)]
+#[must_use]
+pub struct Question(Child);
+
+/// Starts `git version`. Its 2 ms then pass while something else is done.
+///
+/// # Errors
+/// `io` when there is no git.
+pub fn ask_version(directory: &Path) -> Result<Question> {
+    command::git(directory)
+        .arg("version")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map(Question)
+        .map_err(|source| Error::io("could not start git", source))
+}
+
+impl Question {
+    /// The answer; `None` when git failed or said something else.
+    pub fn answer(self) -> Option<Version> {
+        let output = self.0.wait_with_output().ok()?;
+        Version::parse(&String::from_utf8_lossy(&output.stdout))
+    }
+}
+
+// Runs the repository's own hooks as git itself would.
+
+/// A hook that was run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HookRun {
+    /// What it said if it failed.
+    pub complaint: Option<String>,
+}
+
+impl Repo {
+    /// Runs `post-checkout` in a new worktree with the arguments of `git worktree add`: the zero oid,
+    /// the commit, and 1; `None` where there is certainly no such hook. Git ignores its failure too.
+    ///
+    /// # Errors
+    /// `git-missing`, `io`.
+    pub fn run_post_checkout(&self, worktree: &Path, commit: Oid) -> Result<Option<HookRun>> {
+        if !self.may_have_hook("post-checkout")? {
+            return Ok(None);
+        }
+        let (zero, commit) = (Oid::ZERO.to_hex(), commit.to_hex());
+        let complaint = self.run_hook(worktree, "post-checkout", &[&zero, &commit, "1"], b"")?;
+        Ok(Some(HookRun { complaint }))
+    }
+
+    /// Runs a hook in a directory, as git itself would there, with this standard input. Gives what it said if it failed.
+    ///
+    /// # Errors
+    /// `git-missing`, `io`.
+    pub(in crate::git) fn run_hook(
+        &self,
+        directory: &Path,
+        name: &str,
+        arguments: &[&str],
+        input: &[u8],
+    ) -> Result<Option<String>> {
+        let mut git = command::git(directory);
+        git.args(["hook", "run", "--ignore-missing"]);
+        if !input.is_empty() {
+            git.arg("--to-stdin=/dev/stdin");
+        }
+        git.args([name, "--"]).args(arguments);
+        let output = command::feed(git, input)?;
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        Ok(if output.status.success() {
+            None
+        } else if said.is_empty() {
+            Some(output.status.to_string())
+        } else {
+            Some(said)
+        })
+    }
+
+    /// As [`Repo::may_have_hook`] for the worktree at `top`, by settings that no worktree has for itself.
+    ///
+    /// # Errors
+    /// As there.
+    pub(in crate::git) fn may_have_shared_hook(&self, top: &Path, name: &str) -> Result<bool> {
+        let directory = match self.shared_hooks_dir()? {
+            Some(directory) if directory.starts_with("~") => return Ok(true),
+            Some(directory) => top.join(directory),
+            None => self.common_dir().join("hooks"),
+        };
+        Ok(directory.join(name).exists() || !self.shared_settings("hook.")?.is_empty())
+    }
+
+    /// What `core.hooksPath` says, as far as no worktree says it for itself.
+    ///
+    /// # Errors
+    /// `git-failed` when a configuration file cannot be read.
+    pub(in crate::git) fn shared_hooks_dir(&self) -> Result<Option<PathBuf>> {
+        const KEY: &str = "core.hookspath";
+        let mut settings = self.shared_settings(KEY)?.into_iter();
+        let last = settings.rfind(|setting| setting.key == KEY);
+        Ok(last.map(|setting| PathBuf::from(setting.value)))
+    }
+
+    /// Whether a hook of that name can exist at all, so that the usual case starts no process.
+    ///
+    /// # Errors
+    /// `git-failed` when a configuration file cannot be read.
+    pub fn may_have_hook(&self, name: &str) -> Result<bool> {
+        let directory = match self.config_string("core.hooksPath")? {
+            // Relative to a worktree that may not exist yet, or `~/…`: git knows the rules.
+            Some(_) => return Ok(true),
+            None => self.common_dir().join("hooks"),
+        };
+        Ok(directory.join(name).exists() || self.has_config_section("hook")?)
+    }
+}
+
+// Signatures by ssh keys, as git makes and checks them (git-config(1): `gpg.format`, `user.signingKey`,
+// `gpg.ssh.allowedSignersFile`).
+//
+// Settings that an agent could have written into its worktree's own configuration do not count.
+
+/// What git signs commits for. A list of allowed signers often allows nothing else; a text whose beginning is no
+/// commit's cannot pass for one.
+const NAMESPACE: &str = "git";
+
+/// How many commits one git is asked about: their names fit into a pipe.
+const AT_ONCE: usize = 1000;
+
+/// What git says of a commit's signature.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CommitSignature {
+    /// It is good, and by a key that git trusts: for ssh keys, by this principal of the list of allowed signers.
+    Good(String),
+    /// It is by a key that git does not trust or know, or it cannot be checked.
+    Untrusted,
+    /// It is of another text.
+    Bad,
+    /// There is none.
+    Missing,
+}
+
+/// Whose signature it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Signer {
+    /// This principal of the list of allowed signers.
+    Known(String),
+    /// No one of that list, or the signature is of another text, in the words of `ssh-keygen`.
+    Unknown(String),
+}
+
+impl Repo {
+    /// Signs a text with the user's ssh key; `scratch` is an empty directory.
+    ///
+    /// # Errors
+    /// `usage` where git is not set up to sign with ssh keys; `io`, `git-failed` where `ssh-keygen` does not sign.
+    pub fn sign(&self, text: &[u8], scratch: &Path) -> Result<String> {
+        let format = self.shared("gpg.format")?;
+        let key = self.shared("user.signingKey")?;
+        let Some(key) = key.filter(|_| format.as_deref() == Some("ssh")) else {
+            return Err(Error::new(
+                Code::Usage,
+                "git is not set up to sign with an ssh key here",
+            )
+            .hint("to sign with ssh keys, run git config gpg.format ssh")
+            .hint("to name the key, run git config user.signingKey <file of the public key>"));
+        };
+        let mut command = self.ssh_keygen()?;
+        command.args(["-Y", "sign", "-n", NAMESPACE]);
+        let literal = key.strip_prefix("key::");
+        match literal.or_else(|| key.starts_with("ssh-").then_some(key.as_str())) {
+            // The private half is with the ssh agent.
+            Some(literal) => {
+                let file = scratch.join("key.pub");
+                fs::write(&file, format!("{literal}\n")).at("could not write", &file)?;
+                command.arg("-U").arg("-f").arg(file);
+            }
+            None => {
+                command.arg("-f").arg(&key);
+            }
+        }
+        let output = command::feed(command, text)?;
+        let signature = String::from_utf8_lossy(&output.stdout).into_owned();
+        if !output.status.success() || signature.is_empty() {
+            let what = format!("could not sign with the key {key}");
+            return Err(Error::new(Code::GitFailed, what).because(said(&output)));
+        }
+        Ok(signature)
+    }
+
+    /// Finds out whose signature of a text it is. `signers` is a list of allowed signers (ssh-keygen(1)), by default that of
+    /// git's configuration; `scratch` is an empty directory.
+    ///
+    /// # Errors
+    /// `usage` where there is no list; `io`.
+    pub fn signer(
+        &self,
+        text: &[u8],
+        signature: &str,
+        signers: Option<&Path>,
+        scratch: &Path,
+    ) -> Result<Signer> {
+        let configured = self.shared("gpg.ssh.allowedSignersFile")?;
+        let Some(signers) = signers
+            .map(Path::to_owned)
+            .or(configured.map(PathBuf::from))
+        else {
+            return Err(
+                Error::new(Code::Usage, "there is no list of the keys that may sign")
+                    .hint("to name one, run git config gpg.ssh.allowedSignersFile <file>"),
+            );
+        };
+        fs::metadata(&signers).at("could not read", &signers)?;
+        let file = scratch.join("signature");
+        fs::write(&file, signature).at("could not write", &file)?;
+        let mut find = self.ssh_keygen()?;
+        find.args(["-Y", "find-principals", "-f"])
+            .arg(&signers)
+            .arg("-s")
+            .arg(&file);
+        let found = command::finish(&mut find)?;
+        let principals = String::from_utf8_lossy(&found.stdout).into_owned();
+        let Some(principal) = principals.lines().next().filter(|_| found.status.success()) else {
+            return Ok(Signer::Unknown(said(&found)));
+        };
+        let mut verify = self.ssh_keygen()?;
+        verify
+            .args(["-Y", "verify", "-n", NAMESPACE, "-f"])
+            .arg(&signers);
+        verify.args(["-I", principal, "-s"]).arg(&file);
+        let verified = command::feed(verify, text)?;
+        Ok(if verified.status.success() {
+            Signer::Known(principal.to_owned())
+        } else {
+            Signer::Unknown(said(&verified))
+        })
+    }
+
+    /// What git says of the signatures of commits.
+    ///
+    /// # Errors
+    /// `git-missing`, `git-failed`; `repo-corrupt` for a commit that is missing.
+    pub fn commit_signatures(&self, commits: &[Oid]) -> Result<HashMap<Oid, CommitSignature>> {
+        let mut signatures = HashMap::new();
+        for commits in commits.chunks(AT_ONCE) {
+            let mut command = self.plumbing();
+            // `log` and not `rev-list`, which before git 2.41 does not read the settings of signatures.
+            command.args([
+                "log",
+                "--no-walk=unsorted",
+                "--stdin",
+                "--no-show-signature",
+            ]);
+            command.args(["--no-patch", "--format=%H %G? %GS"]);
+            let names: String = { commits.iter() }.map(|oid| format!("{oid}\n")).collect();
+            let output = command::feed(command, names.as_bytes())?;
+            if !output.status.success() {
+                let what = "git could not say who signed the commits";
+                return Err(Error::new(Code::GitFailed, what).because(said(&output)));
+            }
+            for line in String::from_utf8_lossy(&output.stdout).lines() {
+                let mut words = line.splitn(3, ' ');
+                let Some(oid) = words.next().and_then(Oid::from_hex) else {
+                    continue;
+                };
+                let signature = match words.next() {
+                    Some("G") => CommitSignature::Good(words.next().unwrap_or_default().to_owned()),
+                    Some("B") => CommitSignature::Bad,
+                    // Without a list of allowed signers git does not look at a signature by an ssh key.
+                    Some("N") if self.read_raw_commit(oid)?.header("gpgsig").is_none() => {
+                        CommitSignature::Missing
+                    }
+                    _ => CommitSignature::Untrusted,
+                };
+                signatures.insert(oid, signature);
+            }
+        }
+        Ok(signatures)
+    }
+
+    fn ssh_keygen(&self) -> Result<Command> {
+        let program = self.shared("gpg.ssh.program")?;
+        let program = self.program_at(program.unwrap_or_else(|| "ssh-keygen".to_owned()))?;
+        Ok(command::signer(&program))
+    }
+
+    /// The value of a setting, `~/` at its beginning replaced. The shared directory has no worktree's own configuration.
+    fn shared(&self, key: &str) -> Result<Option<String>> {
+        let mut command = self.plumbing();
+        command.args(["config", "--type=path", "--get", key]);
+        let output = command::finish(&mut command)?;
+        let value = String::from_utf8_lossy(&output.stdout);
+        let value = value.trim_end_matches('\n').to_owned();
+        Ok(Some(value).filter(|_| output.status.success()))
+    }
+}
+
+fn said(output: &Output) -> String {
+    let said = [output.stdout.as_slice(), &output.stderr].concat();
+    String::from_utf8_lossy(&said).trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_and_compared() {
+        let check = |text: &str, expected: Option<(u32, u32)>| {
+            let version = Version::parse(text).map(|version| (version.major, version.minor));
+            assert_eq!(version, expected, "{text}");
+        };
+        check("git version 2.47.3\n", Some((2, 47)));
+        check("git version 2.39.5 (Apple Git-154)", Some((2, 39)));
+        check("git version 2.55.GIT", Some((2, 55)));
+        check("git version 3.0.0.rc1", Some((3, 0)));
+        check("git version", None);
+        check("fatal: 2.54", None);
+        let at_least = |text| Version::parse(text) >= Some(Version::CONFIG_HOOKS);
+        assert!(at_least("git version 2.54.0") && at_least("git version 3.0.1"));
+        assert!(!at_least("git version 2.53.9") && !at_least("nonsense"));
+    }
+}

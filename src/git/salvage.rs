@@ -10,12 +10,11 @@
 //! place) is found there and is the reason to refuse a removal.
 
 mod beside;
-mod raw;
 mod tour;
 
 pub use beside::{Beside, beside, unkeepable};
-pub use raw::{write_admin, write_files as write_files_as_they_are};
 pub use tour::{FilesAsTheyAre, TOO_DEEP};
+pub use tour::{write_admin, write_files as write_files_as_they_are};
 
 use super::Repo;
 use super::command;

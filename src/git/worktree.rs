@@ -13,24 +13,25 @@
 //! What a kill leaves: an empty directory, or one with a `.git` file that points nowhere, or a
 //! temporary directory under `agents/tmp`, or a complete admin directory locked as `initializing`.
 
-mod cache;
-pub(in crate::git) mod own_branch;
 pub mod own_repository;
-mod place;
 pub mod view;
 
 pub use crate::git::files::admin_dir::Worktree;
-pub use cache::WorktreeCache;
 
 use super::Repo;
-use super::files::admin_dir::{clone_name, read_admin_dir};
-use super::files::pruned::retry_if_pruned;
+use super::files::admin_dir::{clone_name, read_admin_dir, retry_if_pruned};
+use super::files::separate::FileStamp;
+use super::files::untrusted;
 use super::objects::Identity;
+use super::refs::Tip;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
-use place::{make_directory, path_text};
+use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
+use view::WorktreeView;
 
 /// A linked worktree that is to be made.
 #[derive(Clone, Debug)]
@@ -238,6 +239,288 @@ fn path_from(from: &Path, to: &Path) -> PathBuf {
         .count();
     let up = from.components().skip(shared).map(|_| Component::ParentDir);
     up.chain(to.components().skip(shared)).collect()
+}
+
+// The linked worktrees, kept between repeated looks: a file that is still the one that was
+// read is not read again.
+
+/// The files of an admin directory that a row is read from.
+const READ: [&str; 3] = ["gitdir", "locked", "HEAD"];
+
+/// Every linked worktree with what its `HEAD` says.
+#[derive(Debug, Default)]
+pub struct WorktreeCache(BTreeMap<String, Row>);
+
+#[derive(Debug)]
+struct Row {
+    stamps: [Option<FileStamp>; 3],
+    /// `None` for a half-made or foreign entry.
+    worktree: Option<Worktree>,
+    head: String,
+}
+
+impl WorktreeCache {
+    /// Brings it up to date; what it says is as true as if all of it had been read now.
+    ///
+    /// # Errors
+    /// `io` when the directory of admin directories cannot be listed.
+    pub fn refresh(&mut self, repo: &Repo) -> Result<()> {
+        let directory = repo.common_dir().join("worktrees");
+        let entries = match fs::read_dir(&directory) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.0.clear();
+                return Ok(());
+            }
+            other => other.at("could not list", &directory)?,
+        };
+        let mut known = std::mem::take(&mut self.0);
+        for entry in entries.flatten() {
+            let Ok(name) = entry.file_name().into_string() else {
+                continue;
+            };
+            let admin = entry.path();
+            // Taken before anything is read: a change in between shows the next time.
+            let stamps = READ.map(|file| FileStamp::of(&admin.join(file)));
+            let row = known.remove(&name).filter(|row| {
+                let mut files = row.stamps.iter().zip(&stamps);
+                files.all(|(before, now)| FileStamp::is_unchanged(before.as_ref(), now.as_ref()))
+            });
+            let row = row.unwrap_or_else(|| Row {
+                stamps,
+                worktree: read_admin_dir(&admin),
+                head: untrusted::text(&admin, "HEAD").unwrap_or_default(),
+            });
+            self.0.insert(name, row);
+        }
+        Ok(())
+    }
+
+    /// The worktrees, by admin name.
+    pub fn worktrees(&self) -> impl Iterator<Item = &Worktree> {
+        self.0.values().filter_map(|row| row.worktree.as_ref())
+    }
+
+    /// The worktrees whose `HEAD` has this text but for the line end.
+    pub fn at_head<'r>(&'r self, text: &'r str) -> impl Iterator<Item = &'r Worktree> {
+        let rows = self.0.values();
+        let rows = rows.filter(move |row| row.head.trim_end() == text);
+        rows.filter_map(|row| row.worktree.as_ref())
+    }
+}
+
+// Where a linked worktree can be.
+
+/// What to do about a place that will not do.
+const ELSEWHERE: &str = "to choose another place, pass --path <directory>";
+
+impl Repo {
+    /// Checks that a linked worktree can be made at an absolute path, so far as that can be known before it is
+    /// tried.
+    ///
+    /// # Errors
+    /// `path-exists` when something other than an empty directory is there; `path-invalid` for a path, of the
+    /// worktree or of the repository, that git's files cannot hold.
+    pub fn require_place(&self, path: &Path) -> Result<()> {
+        path_text(path).map_err(|error| error.hint(ELSEWHERE))?;
+        path_text(self.common_dir())?;
+        match fs::symlink_metadata(path) {
+            Ok(_) if !is_empty_directory(path) => Err(taken(path)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn make_directory(path: &Path) -> Result<()> {
+    let made = retry_if_pruned(|| {
+        path.parent().map_or(Ok(()), fs::create_dir_all)?;
+        fs::create_dir(path)
+    });
+    match made {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            if is_empty_directory(path) {
+                Ok(())
+            } else {
+                Err(taken(path))
+            }
+        }
+        other => other.at("could not make", path),
+    }
+}
+
+fn is_empty_directory(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
+        && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+fn taken(path: &Path) -> Error {
+    let what = format!("{} exists already", path.display());
+    Error::new(Code::PathExists, what).hint(ELSEWHERE)
+}
+
+/// A path as git's plain text files hold it, which cannot express a line end.
+fn path_text(path: &Path) -> Result<&str> {
+    path.to_str()
+        .filter(|text| !text.contains('\n'))
+        .ok_or_else(|| {
+            let shown = path.display().to_string();
+            Error::new(
+                Code::PathInvalid,
+                format!(
+                    "`{}` is not UTF-8 or has a line end in it, which git's files cannot hold",
+                    shown.escape_debug()
+                ),
+            )
+        })
+}
+
+// A stand-in for the shared repository in which one branch is a copy: the `git commit` that the orchestrator starts
+// moves the copy.
+//
+// ```text
+// <view>/agent-…/commondir ──> <view>/shared
+// <view>/shared/refs/heads/…/<branch>    the copy, and in the directories above it links to all other refs
+// <view>/shared/config                   includes the repository's
+// <view>/shared/…                        links to everything else
+// ```
+//
+// Git would leave the lock file of a shared branch behind when it is killed, and nothing would tell that from the lock
+// of another process. So git and its hooks work here, and the branch itself is moved by this process, whose lock files
+// can be told (`crate::git::files::lock_file`).
+
+/// The longest file of a ref, in bytes.
+const LONGEST_REF: u64 = 4096;
+
+/// The stand-in, through which a view looks as long as this lives.
+pub(in crate::git) struct BranchCopy<'r> {
+    repo: &'r Repo,
+    view: &'r WorktreeView,
+    directory: PathBuf,
+    branch: String,
+    old: Oid,
+}
+
+impl<'r> BranchCopy<'r> {
+    /// Makes it for the branch that is checked out, and leads the view to it.
+    ///
+    /// # Errors
+    /// `io`, `disk-full`; `git-failed` where there is no such branch.
+    pub(in crate::git) fn make(
+        repo: &'r Repo,
+        view: &'r WorktreeView,
+        branch: &str,
+    ) -> Result<BranchCopy<'r>> {
+        let Tip::At(old) = repo.tip(branch)? else {
+            return Err(Error::new(
+                Code::GitFailed,
+                format!("{branch} names no commit"),
+            ));
+        };
+        let own = BranchCopy {
+            repo,
+            view,
+            directory: view.room().join("shared"),
+            branch: branch.to_owned(),
+            old,
+        };
+        let common = repo.common_dir();
+        // 1. Everything but what is made here is a link.
+        own.make_directory(Path::new(""))?;
+        for name in untrusted::names(common) {
+            let is_made = ["refs", "logs", "HEAD", "config"].iter();
+            if !{ is_made }.any(|made| *made == name) {
+                own.link(Path::new(&name))?;
+            }
+        }
+        own.write("HEAD", b"ref: refs/heads/main\n")?;
+        own.write("config", repo.including_config(&[])?.as_bytes())?;
+        // 2. The branch, and the refs and logs around it.
+        own.link_around(Path::new(branch))?;
+        own.link_around(&Path::new("logs").join(branch))?;
+        own.write(branch, format!("{old}\n").as_bytes())?;
+        view.lead_to(&own.directory)?;
+        Ok(own)
+    }
+
+    /// Moves the branch to where git has left the copy, and other refs that hooks have moved. `message` is for the
+    /// reflog.
+    ///
+    /// # Errors
+    /// `lost-race` when the branch has moved meanwhile; `lock-timeout`.
+    pub(in crate::git) fn publish(&self, new: Oid, who: &Identity, message: &str) -> Result<()> {
+        for file in untrusted::files(&self.directory.join("refs")) {
+            let file = Path::new("refs").join(file);
+            let text = untrusted::read(&self.directory, &file, LONGEST_REF);
+            let text = String::from_utf8(text.unwrap_or_default()).unwrap_or_default();
+            let (Some(name), Some(oid)) = (file.to_str(), Oid::from_hex(text.trim())) else {
+                continue;
+            };
+            if name != self.branch && !name.ends_with(".lock") {
+                let now = self.repo.tip(name)?;
+                self.repo
+                    .swap_ref_in_time(name, now, oid, who, "git-agent: by a hook")?;
+            }
+        }
+        let (branch, old) = (&self.branch, Tip::At(self.old));
+        if self.repo.swap_ref_in_time(branch, old, new, who, message)? {
+            return Ok(());
+        }
+        Err(moved_meanwhile(branch, new))
+    }
+
+    /// Makes the directories above a path; whatever else the repository has in them is a link.
+    fn link_around(&self, path: &Path) -> Result<()> {
+        let above: Vec<&Path> = path.ancestors().skip(1).collect();
+        let mut child = path;
+        let mut made = Vec::new();
+        for directory in { above.iter() }.filter(|path| !path.as_os_str().is_empty()) {
+            made.push((*directory, child));
+            child = directory;
+        }
+        for (directory, child) in made.into_iter().rev() {
+            self.make_directory(directory)?;
+            for name in untrusted::names(&self.repo.common_dir().join(directory)) {
+                let is_lock = Path::new(&name)
+                    .extension()
+                    .is_some_and(|end| end == "lock");
+                if !is_lock && directory.join(&name) != child {
+                    self.link(&directory.join(name))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn make_directory(&self, path: &Path) -> Result<()> {
+        let path = self.directory.join(path);
+        fs::create_dir_all(&path).at("could not make", &path)
+    }
+
+    fn link(&self, path: &Path) -> Result<()> {
+        let own = self.directory.join(path);
+        symlink(self.repo.common_dir().join(path), &own).at("could not link", &own)
+    }
+
+    fn write(&self, name: &str, content: &[u8]) -> Result<()> {
+        let path = self.directory.join(name);
+        fs::write(&path, content).at("could not write", &path)
+    }
+}
+
+impl Drop for BranchCopy<'_> {
+    fn drop(&mut self) {
+        // One that leads nowhere any more serves no other git either.
+        let _ = self.view.lead_to(self.repo.common_dir());
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// The error for a branch that another process has moved.
+pub(in crate::git) fn moved_meanwhile(branch: &str, commit: Oid) -> Error {
+    Error::new(
+        Code::LostRace,
+        format!("{branch} moved while {commit} was committed, which is not on it"),
+    )
+    .hint("to commit what is staged now, run the same command again")
 }
 
 #[cfg(test)]

@@ -22,12 +22,13 @@ use crate::domain::scope::{
 };
 use crate::domain::task::{Task, TaskOptions};
 use crate::error::{Code, Error, Remedy, Result};
+use crate::git::populate;
 use crate::hosts;
 use crate::ops::agent_report::{AgentReport, Reporter};
 use crate::ops::spawn::{hooks_in_tree, spell_out_directories};
 use crate::store::ledger::Ledger;
 use crate::store::{
-    briefing, fsx, keep, layout, lock, long_text, policy, repository_settings, roles,
+    briefing, fsx, keep, layout, lock, long_text, repository_settings, roles, spawn_commit,
 };
 use crate::wire::policy::Policy;
 use crate::wire::task_file::{self, TaskWords};
@@ -106,7 +107,7 @@ pub fn amend(ctx: &Ctx, who: &str, options: &AmendOptions) -> Result<AmendReport
     let agent = ledger.agent(agent.spawn_commit)?.unwrap_or(agent);
     require_live(&agent)?;
 
-    let old = policy::require(&ctx.repo, &agent)?;
+    let old = spawn_commit::require_policy(&ctx.repo, &agent)?;
     let new = amended(ctx, &agent, &old, options)?;
     let previous =
         { agent.binding_policy() }.ok_or_else(|| Error::bug("a live agent must have a policy"))?;
@@ -120,7 +121,7 @@ pub fn amend(ctx: &Ctx, who: &str, options: &AmendOptions) -> Result<AmendReport
     let mut warnings = warnings(ctx, &agent, &old, &new);
     let mut blob = previous;
     if !options.dry_run {
-        blob = policy::write(&ctx.repo, &new)?;
+        blob = spawn_commit::write_policy(&ctx.repo, &new)?;
         record(ctx, &agent, blob, &options.reason)?;
         ctx.reached(STEPS[1]);
         if let Err(error) = tell(ctx, &agent, blob) {
@@ -269,7 +270,7 @@ fn denylist(
 fn warnings(ctx: &Ctx, agent: &Agent, old: &Policy, new: &Policy) -> Vec<String> {
     let mut warnings = Vec::new();
     let admin_dir = worktree::admin_dir(&ctx.repo, agent.id);
-    if new.whitelist != old.whitelist && crate::git::populate::directories(&admin_dir).is_some() {
+    if new.whitelist != old.whitelist && populate::cone_directories(&admin_dir).is_some() {
         let what = "its worktree is sparse and holds the directories of the first scope; to have others in it, run git sparse-checkout add in it";
         warnings.push(what.to_owned());
     }
@@ -316,7 +317,7 @@ fn tell(ctx: &Ctx, agent: &Agent, blob: Oid) -> Result<()> {
         amended: Some(blob),
         ..agent.clone()
     };
-    let policy = policy::require(&ctx.repo, &agent)?;
+    let policy = spawn_commit::require_policy(&ctx.repo, &agent)?;
     let directory = match worktree::find(&ctx.repo, &agent) {
         Some(path) => path,
         None => ctx.repo.root()?,

@@ -30,9 +30,9 @@ use crate::error::{Code, Error, ErrorFacts, IoContext, Result};
 use crate::git::Repo;
 use crate::git::changes::Staging;
 use crate::git::commit::ToCommit;
-use crate::git::config::identity::Identities;
+use crate::git::config::Identities;
 use crate::git::landing::Checkout;
-use crate::git::program::trailer;
+use crate::git::program;
 use crate::store::ledger::Ledger;
 use crate::store::{fsx, layout};
 use crate::wire::path_text::PathText;
@@ -135,7 +135,7 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
         Some(work) if outside.is_empty() && is_plain(ctx, agent, &place, message)? => {
             place.stage_from(&ctx.repo, work, &inside)?;
             ctx.reached("staged");
-            let message = trailer::appended(&trailer::tidied(message)?, &trailer);
+            let message = program::appended_trailer(&program::tidied_trailer(message)?, &trailer);
             let new = (tip, work);
             { place.commit_staged(&ctx.repo, new, &message, &identities) }
                 .inspect_err(|_| drop(unstage(ctx, &place, tip)))?
@@ -208,7 +208,7 @@ fn by_git(
     let scratch = Scratch::new(ctx)?;
     fs::write(&scratch.message, format!("{}\n", message.trim_end()))
         .at("could not write", &scratch.message)?;
-    trailer::set(ctx.repo.common_dir(), &scratch.message, trailer)?;
+    program::set_trailer(ctx.repo.common_dir(), &scratch.message, trailer)?;
     // The hooks.
     let room = place.view.as_ref().map(|view| view.room().join("hooks"));
     let hooks = room

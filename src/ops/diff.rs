@@ -5,10 +5,10 @@ use crate::agents::lookup;
 use crate::agents::work::Work;
 use crate::domain::oid::Oid;
 use crate::error::{Error, Result};
-pub use crate::git::program::show::{Detail, Filter};
+pub use crate::git::program::{Detail, Filter};
 use crate::ops::agent_report::BaseReport;
 use crate::store::ledger::Ledger;
-use crate::store::policy;
+use crate::store::spawn_commit;
 use crate::wire::path_text::PathText;
 use serde::Serialize;
 
@@ -50,7 +50,7 @@ pub struct ChangeReport {
 pub fn diff(ctx: &Ctx, who: &str) -> Result<DiffReport> {
     let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
     // Without it the bundle cannot be told from the work.
-    policy::of_agent(&ctx.repo, &agent)?;
+    spawn_commit::of_agent(&ctx.repo, &agent)?;
     let live = Work::look_up(ctx, agent)?;
     let tip = live.require_tip(ctx)?;
     let base = live.fork(&ctx.repo)?;

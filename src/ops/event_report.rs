@@ -3,7 +3,7 @@
 use crate::domain::event::{Event, What};
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
-use crate::domain::outcome::Ending;
+use crate::domain::run::Ending;
 use crate::git::Repo;
 use crate::ops::agent_report::{rfc3339, short_branch};
 use crate::store::long_text;

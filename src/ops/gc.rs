@@ -34,10 +34,11 @@ use crate::ops::gc::expire::SalvageItem;
 use crate::ops::gc::remote::RemoteSweep;
 use crate::ops::target_report::TargetReport;
 use crate::store::agent_branch::OwnBranch;
+use crate::store::journal::Journal;
 use crate::store::large_files::{self, LargeFile};
 use crate::store::ledger::Ledger;
 use crate::store::place::RecordedPlaces;
-use crate::store::{agent_branch, briefing, journal::Journal, layout, leases, trash};
+use crate::store::{agent_branch, briefing, fsx, layout, leases};
 use landing::Targets;
 use serde::Serialize;
 use std::collections::HashSet;
@@ -265,7 +266,7 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
     }
     // What belongs to no agent any more.
     let common = ctx.repo.common_dir();
-    let trash = trash::left_behind(common, ctx.now().timestamp() - TRASH_AGE);
+    let trash = fsx::left_behind(common, ctx.now().timestamp() - TRASH_AGE);
     let old = { trash.iter() }.map(|name| layout::trash_dir(common).join(name));
     let old: Vec<PathBuf> = old.collect();
     Ok(GcPlan {
@@ -275,7 +276,7 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
         expiry,
         remote,
         options,
-        trash_bytes: trash::disk_use(&old),
+        trash_bytes: fsx::disk_use(&old),
         trash,
         interrupted: Journal::any(common),
         slots: pool::count_left(ctx)?,

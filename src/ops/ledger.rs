@@ -4,11 +4,11 @@ use crate::agents::ctx::Ctx;
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::error::Result;
-use crate::git::program::signing::CommitSignature;
+use crate::git::program::CommitSignature;
 use crate::ops::agent_report::rfc3339;
+use crate::store::audit::{self, LostEvents};
 use crate::store::ledger::Ledger;
-use crate::store::signatures;
-use crate::store::tampering::{self, LostEvents};
+use crate::store::spawn_commit;
 use chrono::DateTime;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -125,11 +125,11 @@ pub fn verify(ctx: &Ctx, require_signed: bool) -> Result<LedgerReport> {
             });
         }
     }
-    let removals = tampering::removals(&ctx.repo)?;
+    let removals = audit::rows_removed(&ctx.repo)?;
     let removals: Vec<RemovalReport> = { removals.iter() }
         .map(|removal| told(&agents, removal))
         .collect();
-    let signatures = if require_signed || signatures::are_wanted(&ctx.repo)? {
+    let signatures = if require_signed || spawn_commit::are_wanted(&ctx.repo)? {
         Some(signed(ctx)?)
     } else {
         None
@@ -153,7 +153,7 @@ pub fn verify(ctx: &Ctx, require_signed: bool) -> Result<LedgerReport> {
 fn signed(ctx: &Ctx) -> Result<SignaturesReport> {
     let mut signers: BTreeMap<String, usize> = BTreeMap::new();
     let mut unsigned = Vec::new();
-    for found in signatures::signatures(&ctx.repo)? {
+    for found in spawn_commit::signatures(&ctx.repo)? {
         let (commit, signature) = found.commit.unzip();
         let signature = match signature {
             Some(CommitSignature::Good(signer)) => {

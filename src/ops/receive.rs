@@ -10,7 +10,7 @@ use crate::agents::spool::{leave_receipt, sweep_spools};
 use crate::domain::message::{Handing, Kind};
 use crate::error::Result;
 use crate::ops::mail::{MessageReport, Standing};
-use crate::store::mailbox::watch::Watch;
+use crate::store::mailbox::reader::Watch;
 use crate::store::mailbox::{Mailbox, Open, Reader, Wanted};
 use serde::Serialize;
 use std::time::{Duration, Instant};

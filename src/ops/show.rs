@@ -20,7 +20,7 @@ use crate::ops::event_report::EventReport;
 use crate::ops::status::WorkStatus;
 use crate::ops::{event_report, status};
 use crate::store::ledger::Ledger;
-use crate::store::{briefing, fsx, layout, long_text, policy};
+use crate::store::{briefing, fsx, layout, long_text, spawn_commit};
 use crate::wire::policy::Policy;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -131,7 +131,7 @@ pub struct PathReport {
 pub fn show(ctx: &Ctx, who: &str) -> Result<ShowReport> {
     let ledger = Ledger::new(&ctx.repo);
     let agent = lookup::agent_or_landed(ctx, &ledger, who)?;
-    let policy = policy::if_here(&ctx.repo, &agent)?;
+    let policy = spawn_commit::if_here(&ctx.repo, &agent)?;
     let told = |select: fn(&Policy) -> &Vec<String>| {
         agent.policy.map(|_| policy.as_ref().map(select).cloned())
     };
@@ -150,7 +150,7 @@ pub fn show(ctx: &Ctx, who: &str) -> Result<ShowReport> {
         standing,
         agent: report,
         sparse: place
-            .and_then(|_| populate::directories(&worktree::admin_dir(&ctx.repo, agent.id))),
+            .and_then(|_| populate::cone_directories(&worktree::admin_dir(&ctx.repo, agent.id))),
         whitelist: told(|policy| &policy.whitelist),
         denylist: told(|policy| &policy.denylist),
         checks: told(|policy| &policy.checks),
@@ -263,7 +263,7 @@ pub fn invocation(ctx: &Ctx, who: &str) -> Result<Invocation> {
             crate::domain::prompt::GIT_BAN
         )));
     }
-    let policy = policy::if_here(&ctx.repo, &agent)?;
+    let policy = spawn_commit::if_here(&ctx.repo, &agent)?;
     let description = agent.description.clone().unwrap_or_default();
     let agent_type = policy
         .as_ref()

@@ -2,7 +2,8 @@
 
 use crate::agents::ctx::Ctx;
 use crate::error::{Code, Error, Result};
-use crate::store::{chain::Chain, unite};
+use crate::store::chain::Chain;
+use crate::store::ledger;
 use serde::Serialize;
 
 /// One ref.
@@ -36,7 +37,7 @@ pub struct UniteReport {
 pub fn unite(ctx: &Ctx, remote: &str) -> Result<UniteReport> {
     let mut refs = Vec::new();
     for chain in Chain::ALL {
-        let united = unite::unite(&ctx.repo, chain, remote, ctx.now())?;
+        let united = ledger::unite(&ctx.repo, chain, remote, ctx.now())?;
         refs.extend(united.map(|united| UnitedReport {
             refname: united.refname,
             from: united.from.map(|oid| oid.to_hex()),

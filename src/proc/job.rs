@@ -4,7 +4,7 @@
 use super::supervisor::{self, SupervisedCommand};
 use super::tail::Tail;
 use super::{capture, sandbox};
-use crate::domain::outcome::{Ending, Outcome};
+use crate::domain::run::{Ending, Outcome};
 use crate::domain::test_count::TestCount;
 use crate::error::{Code, Error, Result};
 use crate::system;

@@ -1,9 +1,10 @@
 //! What was added to the repository's own files, so that it can be taken out again and nothing else is.
 
-use super::{fsx, layout};
-use crate::domain::hex::hex;
+use super::{fsx, layout, lock};
+use crate::domain::named::hex;
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
+use crate::git::changes::ignore::pattern;
 use crate::git::files::descent;
 use crate::wire::kept_file::FileCopy;
 use sha2::{Digest, Sha256};
@@ -180,4 +181,77 @@ pub fn remove_files(common_dir: &Path, worktrees: &Path) -> Result<()> {
 
 fn place(common_dir: &Path, file: &str) -> PathBuf {
     layout::agents_dir(common_dir).join("added").join(file)
+}
+
+// Our lines in `info/exclude`, which keep worktrees and bundles out of every `git status`.
+
+/// Adds a line for each of these directories at the top to `info/exclude` where it is missing.
+///
+/// # Errors
+/// `io`, `disk-full`, `lock-timeout`.
+pub fn add_exclude(repo: &Repo, directories: &[&str]) -> Result<()> {
+    let path = repo.common_dir().join("info/exclude");
+    let lines: Vec<_> = directories.iter().copied().map(pattern).collect();
+    let missing = |text: &[u8]| -> Vec<u8> {
+        let present: Vec<&[u8]> = text.split(|&b| b == b'\n').collect();
+        lines
+            .iter()
+            .filter(|line| !present.contains(&line.as_bytes()))
+            .flat_map(|line| format!("{line}\n").into_bytes())
+            .collect()
+    };
+    let load = || fsx::load_if_there(&path).map(Option::unwrap_or_default);
+    if missing(&load()?).is_empty() {
+        return Ok(());
+    }
+    let _spawns = lock::hold(repo.common_dir(), layout::SPAWN_LOCK)?;
+    let mut text = load()?;
+    let mut addition = missing(&text);
+    if !text.is_empty() && !text.ends_with(b"\n") {
+        addition.insert(0, b'\n');
+    }
+    note(repo.common_dir(), EXCLUDES, &addition)?;
+    text.extend(addition);
+    let directory = repo.common_dir().join("info");
+    fs::create_dir_all(&directory).at("could not make", &directory)?;
+    changing(repo.common_dir(), &path, || fsx::write_atomic(&path, &text))
+}
+
+/// Takes out of `info/exclude` what [`add`] put into it; gives the lines. The caller holds `spawn.lock`.
+///
+/// # Errors
+/// `io`, `disk-full`.
+pub fn remove_exclude(repo: &Repo, is_dry: bool) -> Result<Vec<String>> {
+    let path = repo.common_dir().join("info/exclude");
+    let text = fsx::load_if_there(&path)?.unwrap_or_default();
+    let noted = load(repo.common_dir(), EXCLUDES)?;
+    let ours =
+        |line: &[u8]| !line.is_empty() && noted.split(|&b| b == b'\n').any(|own| own == line);
+    let lines = text.split(|&b| b == b'\n').filter(|line| ours(line));
+    let lines: Vec<_> = lines
+        .map(|line| String::from_utf8_lossy(line).into_owned())
+        .collect();
+    if lines.is_empty() || is_dry {
+        return Ok(lines);
+    }
+    // As it was before, where it was not changed meanwhile.
+    if put_back(repo.common_dir(), &path)? {
+        return Ok(lines);
+    }
+    let rest = match text.strip_suffix(&noted[..]) {
+        Some(before) => before.to_vec(),
+        None => {
+            let kept = text.split_inclusive(|&b| b == b'\n');
+            kept.filter(|line| !ours(line.strip_suffix(b"\n").unwrap_or(line)))
+                .flatten()
+                .copied()
+                .collect()
+        }
+    };
+    if rest.is_empty() {
+        fs::remove_file(&path).at("could not remove", &path)?;
+    } else {
+        fsx::write_atomic(&path, &rest)?;
+    }
+    Ok(lines)
 }

@@ -5,17 +5,22 @@
 //! claim counts if this clone made it ([`super::closed`]), or if objects prove the landing ([`super::landed`]); otherwise
 //! the agent is what its other events say, and [`Agent::claimed`] names what its row says.
 
-use super::closed::Closed;
 use super::row::Row;
-use super::{landed, layout, row_origin, spawn_commit};
+use super::spawn_commit::{self, SpawnCommit};
+use super::{fsx, landed, layout};
 use crate::domain::agent::{Agent, State};
+use crate::domain::event::{Event, Spawned, Spawning, What};
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
+use crate::git::objects::Commit;
+use crate::wire::policy::{Policy, TRAILER};
 use std::cell::OnceCell;
 use std::collections::HashSet;
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::Path;
 
 /// What is known of this clone, read when it is first asked for.
 pub(super) struct Belief<'r> {
@@ -43,7 +48,7 @@ impl<'r> Belief<'r> {
     /// # Errors
     /// `io`, `git-failed`.
     pub(super) fn fold(&self, spawn_commit: Oid, row: &Row<'_>) -> Result<Option<Agent>> {
-        let Some(mut agent) = row_origin::fold(self.repo, spawn_commit, row) else {
+        let Some(mut agent) = fold_origins(self.repo, spawn_commit, row) else {
             return Ok(None);
         };
         // Who may push the ledger can write that a policy was amended. Only what this clone did itself binds.
@@ -54,7 +59,7 @@ impl<'r> Belief<'r> {
             own = row.amended_by(|policy| closed.has_amended(agent.id, policy));
             if own.events.len() < row.events.len() {
                 row = &own;
-                match row_origin::fold(self.repo, spawn_commit, row) {
+                match fold_origins(self.repo, spawn_commit, row) {
                     Some(rest) => agent = rest,
                     None => return Ok(None),
                 }
@@ -68,7 +73,7 @@ impl<'r> Belief<'r> {
         while !agent.state.is_open() && self.is_denied(&agent)? {
             denied.push(agent.state);
             let rest = row.without(&denied);
-            match row_origin::fold(self.repo, spawn_commit, &rest) {
+            match fold_origins(self.repo, spawn_commit, &rest) {
                 Some(rest) => {
                     agent = Agent {
                         amended_elsewhere: agent.amended_elsewhere,
@@ -162,4 +167,241 @@ fn load<T>(cell: &OnceCell<T>, read: impl FnOnce() -> Result<T>) -> Result<&T> {
     }
     let read = read()?;
     Ok(cell.get_or_init(|| read))
+}
+
+// How an agent began, where its row says it more than once.
+//
+// Rows travel, and any clone that can push the ledger can add lines to one. What the spawn commit says cannot be added to:
+// the agent's id is made from it. It names role, fingerprint, base and the digest of the policy. Of several `spawning`
+// and `spawned` events those that fit it are believed, and they come first, because the agent was unknown before
+// they were written. The others are left out of the fold and counted; they stay in the row.
+//
+// Where nothing fits, or the spawn commit is not here or says nothing of the policy, the row is folded as it stands, and
+// a contradiction puts its beginning in doubt (`Agent::origin_in_doubt`).
+
+/// The agent that a row makes; `None` where no event is its own.
+pub(super) fn fold_origins(repo: &Repo, spawn_commit: Oid, row: &Row<'_>) -> Option<Agent> {
+    if is_plain(&row.events) {
+        return Agent::fold(spawn_commit, &row.events);
+    }
+    let Some((events, sentences)) = settled(repo, spawn_commit, row) else {
+        return Agent::fold(spawn_commit, &row.events);
+    };
+    let mut agent = Agent::fold(spawn_commit, &events)?;
+    sentences.into_iter().for_each(|it| agent.doubt(it));
+    Some(agent)
+}
+
+/// Whether the row begins as every spawn of ours begins one, and nothing says it again.
+pub(super) fn is_plain(events: &[Event]) -> bool {
+    let is_spawning = |event: &Event| matches!(event.what, What::Spawning(_));
+    let is_spawned = |event: &Event| matches!(event.what, What::Spawned(_));
+    let mut events = events.iter();
+    events.next().is_none_or(is_spawning)
+        && events.next().is_none_or(|second| {
+            let again = |event| is_spawning(event) || is_spawned(event);
+            !is_spawning(second) && !events.any(again)
+        })
+}
+
+/// The events to fold, with what is believed of the beginning in front, and what is not believed in words.
+fn settled(repo: &Repo, spawn_commit: Oid, row: &Row<'_>) -> Option<(Vec<Event>, Vec<String>)> {
+    let commit = repo.read_commit(spawn_commit).ok()?;
+    let spawned = spawned(repo, &commit, row);
+    let spawning = spawning(repo, &commit, row, spawned)?;
+    let believed = spawned.and_then(|index| match &row.events[index].what {
+        What::Spawned(facts) => Some(facts),
+        _ => None,
+    });
+    let mut forged = [0usize; 2];
+    let mut early = 0usize;
+    let first = [Some(spawning), spawned];
+    let mut events: Vec<Event> = { first.iter().flatten() }
+        .map(|&index| row.events[index].clone())
+        .collect();
+    for (index, event) in row.events.iter().enumerate() {
+        if first.contains(&Some(index)) {
+            continue;
+        }
+        match &event.what {
+            What::Spawning(_) => forged[0] += 1,
+            What::Spawned(facts)
+                if believed.is_some_and(|known| is_other(repo, &commit, known, facts)) =>
+            {
+                forged[1] += 1;
+            }
+            _ => {
+                early += usize::from(index < spawning);
+                events.push(event.clone());
+            }
+        }
+    }
+    let mut sentences = Vec::new();
+    for (count, kind) in forged.into_iter().zip(["spawning", "spawned"]) {
+        if count > 0 {
+            sentences.push(format!(
+                "{count} more of its events say `{kind}`; the one that fits the spawn commit is believed"
+            ));
+        }
+    }
+    if early > 0 {
+        sentences.push(format!("{early} of its events are dated before it began"));
+    }
+    Some((events, sentences))
+}
+
+/// The first `spawned` event that fits the spawn commit.
+fn spawned(repo: &Repo, commit: &Commit, row: &Row<'_>) -> Option<usize> {
+    row.events.iter().position(|event| match &event.what {
+        What::Spawned(facts) => fits(repo, commit, facts),
+        _ => false,
+    })
+}
+
+/// The `spawning` event that fits the spawn commit: of several, the one that the believed `spawned` event follows, else
+/// the first.
+fn spawning(repo: &Repo, commit: &Commit, row: &Row<'_>, spawned: Option<usize>) -> Option<usize> {
+    let fitting: Vec<usize> = (0..row.events.len())
+        .filter(|&index| match &row.events[index].what {
+            What::Spawning(facts) => began_as(repo, commit, facts),
+            _ => false,
+        })
+        .collect();
+    let previous = spawned.and_then(|index| row.events[index].previous.clone());
+    let followed = |index: &&usize| previous.as_ref() == Some(&row.digest(**index));
+    let first = fitting.first();
+    match fitting.len() {
+        0 | 1 => first.copied(),
+        _ => fitting.iter().find(followed).or(first).copied(),
+    }
+}
+
+/// Whether the spawn commit was made for the policy that the event names.
+fn fits(repo: &Repo, commit: &Commit, facts: &Spawned) -> bool {
+    let Some(digest) = commit.trailer(TRAILER) else {
+        return false;
+    };
+    let policy = repo.read_blob(facts.policy).ok();
+    let policy = policy.and_then(|bytes| Policy::from_bytes(&bytes));
+    policy.is_some_and(|policy| policy.digest() == digest && policy.spec_sha == facts.spec_sha)
+}
+
+/// Whether the spawn commit says the same as a `spawning` event, as far as it says anything.
+fn began_as(repo: &Repo, commit: &Commit, facts: &Spawning) -> bool {
+    let base = facts.base.oid.to_hex();
+    let said = [
+        ("Agent-Role", facts.role.as_str()),
+        ("Agent-Dna", &facts.dna),
+        ("Agent-Base", &base),
+    ];
+    let agrees = |(name, value): (&str, &str)| commit.trailer(name) == Some(value);
+    // The trailers are those of every version; a policy in the spawn commit says more.
+    let carried = SpawnCommit::read(repo, commit.oid).ok().flatten();
+    said.into_iter().all(agrees)
+        && carried.is_none_or(|carried| {
+            carried.terms.isolation == facts.isolation.as_str()
+                && carried.terms.base_ref == facts.base.refname
+        })
+}
+
+/// Whether another `spawned` event is certainly not the one that bound the agent. Two that fit the spawn commit and name
+/// different specifications contradict each other, and the fold is to say so.
+fn is_other(repo: &Repo, commit: &Commit, known: &Spawned, other: &Spawned) -> bool {
+    known != other && (known.policy == other.policy || !fits(repo, commit, other))
+}
+
+// What this clone has decided about agents itself: `agents/closed`, one decision a line. Those that it has merged, rejected or
+// discarded, and those whose policy it has amended (`<id> amended <blob>`; programs that do not know that word pass over it).
+//
+// A row that was fetched may say so too. Only what this file says is this clone's own doing, so only that lets a command
+// remove worktrees and branches without asking objects first, and lets an agent do more than its spawn commit says. The file is written before the event, under the ledger's
+// lock; a kill between the two leaves a line about something that was wanted here and did not come about.
+
+/// What this clone has closed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Closed {
+    states: HashSet<(AgentId, State)>,
+    policies: HashSet<(AgentId, Oid)>,
+}
+
+/// What a decision makes of an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Decision {
+    /// It is over.
+    Over(State),
+    /// This policy binds it.
+    Amended(Oid),
+}
+
+/// The word before the blob of a policy.
+const AMENDED: &str = "amended ";
+
+impl Closed {
+    /// Reads the file. A line that a power loss has cut short says nothing.
+    ///
+    /// # Errors
+    /// `io`.
+    pub fn load(common_dir: &Path) -> Result<Closed> {
+        let text = fsx::load_if_there(&layout::closed(common_dir))?.unwrap_or_default();
+        let lines = text.split(|&byte| byte == b'\n');
+        let mut closed = Closed::default();
+        for line in lines {
+            let Some((id, rest)) = { std::str::from_utf8(line).ok() }
+                .and_then(|line| line.split_once(' '))
+                .and_then(|(id, rest)| Some((AgentId::parse(id)?, rest)))
+            else {
+                continue;
+            };
+            if let Some(blob) = rest.strip_prefix(AMENDED).and_then(Oid::from_hex) {
+                closed.policies.insert((id, blob));
+            } else if let Some(state) = State::parse(rest) {
+                closed.states.insert((id, state));
+            }
+        }
+        Ok(closed)
+    }
+
+    /// Whether this clone gave the agent that policy.
+    pub fn has_amended(&self, id: AgentId, policy: Oid) -> bool {
+        self.policies.contains(&(id, policy))
+    }
+
+    /// Whether this clone brought the agent into that state.
+    pub fn says(&self, id: AgentId, state: State) -> bool {
+        self.states.contains(&(id, state))
+    }
+
+    /// Whether this clone merged or discarded the agent.
+    pub fn names(&self, id: AgentId) -> bool {
+        self.says(id, State::Merged) || self.says(id, State::Discarded)
+    }
+}
+
+/// Notes what this clone decides about agents. The caller holds the ledger's lock.
+///
+/// # Errors
+/// `repo-read-only`, `disk-full`, `io`.
+pub(super) fn note_closed(common_dir: &Path, decisions: &[(AgentId, Decision)]) -> Result<()> {
+    if decisions.is_empty() {
+        return Ok(());
+    }
+    let known = Closed::load(common_dir)?;
+    // Each begins with a line feed: what stands before may have been cut short.
+    let line = |&(id, decision): &(AgentId, Decision)| match decision {
+        Decision::Over(state) => (!known.says(id, state)).then(|| format!("\n{id} {state}\n")),
+        Decision::Amended(policy) => {
+            (!known.has_amended(id, policy)).then(|| format!("\n{id} {AMENDED}{policy}\n"))
+        }
+    };
+    let lines: String = decisions.iter().filter_map(line).collect();
+    if lines.is_empty() {
+        return Ok(());
+    }
+    let path = layout::closed(common_dir);
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(&path)
+        .and_then(|mut file| file.write_all(lines.as_bytes()))
+        .map_err(|error| fsx::not_writable(&path, error))
 }

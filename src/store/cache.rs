@@ -7,16 +7,16 @@
 use super::belief::Belief;
 use super::ledger::Ledger;
 use super::row::Row;
-use super::{cache_file, fsx, layout};
+use super::{fsx, layout};
 use crate::domain::agent::Agent;
 use crate::domain::event::Event;
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
-use crate::git::notes::{self, union};
+use crate::git::notes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{self, ErrorKind};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 /// A file with a copy of every note.
@@ -124,7 +124,7 @@ impl Ledger<'_> {
             // Without a cache everything works, only slower.
             let _ = fsx::create_dir(&directory).and_then(|()| {
                 fsx::write_atomic_by(&path, |file| {
-                    cache_file::write(file, copied.kind, tree, |on| {
+                    write_cache_file(file, copied.kind, tree, |on| {
                         each(cached.as_mut(), copied.kind, &changed, on)
                     })
                 })
@@ -152,7 +152,7 @@ impl Ledger<'_> {
     /// The keys of all notes that are not the same in both trees, removed ones (a foreign `git notes
     /// remove`) included.
     fn difference(&self, old: Oid, new: Oid) -> Result<BTreeSet<Oid>> {
-        let (gone, added) = union::compared(self.repo, old, new)?;
+        let (gone, added) = notes::compared_notes(self.repo, old, new)?;
         Ok(gone.into_iter().chain(added).map(|note| note.0).collect())
     }
 }
@@ -167,7 +167,7 @@ struct Cached {
 impl Cached {
     fn open(path: &Path, kind: &str) -> Option<Cached> {
         let mut file = fsx::open(path).ok()?;
-        let (tree, count) = cache_file::read(&mut file, kind, |_, _| {})?;
+        let (tree, count) = read_cache_file(&mut file, kind, |_, _| {})?;
         Some(Cached { file, tree, count })
     }
 }
@@ -186,7 +186,7 @@ fn each(
             }
         };
         // It was whole a moment ago, and half a list must not pass for one.
-        cache_file::read(&mut cached.file, kind, unchanged).ok_or(ErrorKind::UnexpectedEof)?;
+        read_cache_file(&mut cached.file, kind, unchanged).ok_or(ErrorKind::UnexpectedEof)?;
     }
     for (key, body) in changed.iter().filter(|(_, body)| !body.is_empty()) {
         on(*key, body);
@@ -199,4 +199,59 @@ fn contains(body: &[u8], needle: &str) -> bool {
         Ok(text) => text.contains(needle),
         Err(_) => needle.is_empty() || body.windows(needle.len()).any(|w| w == needle.as_bytes()),
     }
+}
+
+// The form of cache files: entries as `<key> <length>\n<body>`, between a first line that says what the file holds and
+// a last one that counts them. Such a file is replaced, never written to, and one that is not whole is no file.
+
+/// Writes a file of that kind, about that object, with what `each` hands on.
+pub(super) fn write_cache_file(
+    file: &mut dyn Write,
+    kind: &str,
+    about: Oid,
+    each: impl FnOnce(&mut dyn FnMut(Oid, &[u8])) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut written = writeln!(file, "{kind}{about}");
+    let mut count = 0;
+    each(&mut |key, body| {
+        if written.is_ok() {
+            written = writeln!(file, "{key} {}", body.len()).and_then(|()| file.write_all(body));
+            count += 1;
+        }
+    })?;
+    written.and_then(|()| writeln!(file, "end {count}"))
+}
+
+/// Hands on every entry of a file, and gives the object that it is about and how many they are; `None` when the file
+/// is of another kind or not whole.
+pub(super) fn read_cache_file(
+    file: &mut File,
+    kind: &str,
+    mut on: impl FnMut(Oid, &[u8]),
+) -> Option<(Oid, usize)> {
+    file.rewind().ok()?;
+    let mut reader = BufReader::with_capacity(1 << 16, file);
+    let mut line = String::new();
+    reader.read_line(&mut line).ok()?;
+    let about = Oid::from_hex(line.strip_prefix(kind)?.strip_suffix('\n')?)?;
+    let mut body = Vec::new();
+    for count in 0.. {
+        line.clear();
+        reader.read_line(&mut line).ok()?;
+        let (word, number) = line.strip_suffix('\n')?.split_once(' ')?;
+        let number: usize = number.parse().ok()?;
+        if word == "end" {
+            let is_whole = number == count && reader.fill_buf().ok()?.is_empty();
+            return is_whole.then_some((about, count));
+        }
+        let key = Oid::from_hex(word)?;
+        body.clear();
+        let limit = u64::try_from(number).ok()?;
+        reader.by_ref().take(limit).read_to_end(&mut body).ok()?;
+        if body.len() < number {
+            return None;
+        }
+        on(key, &body);
+    }
+    None
 }

@@ -8,8 +8,16 @@
 //! a program that may write below `agents/cache` puts there. It does not keep out a program that runs as the
 //! same user and outside every fence, which can read the key as this program does.
 
-use super::{fsx, layout};
-use crate::domain::hex::hex;
+use super::{fsx, keep, layout};
+use crate::domain::agent::Agent;
+use crate::domain::baseline::Baseline;
+use crate::domain::id::AgentId;
+use crate::domain::named::hex;
+use crate::domain::oid::Oid;
+use crate::error::Result;
+use crate::git::Repo;
+use crate::wire::baseline;
+use chrono::{DateTime, Utc};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -106,6 +114,42 @@ fn hmac(key: &[u8; LENGTH], message: &[u8]) -> [u8; LENGTH] {
     let inner = Sha256::new_with_prefix(padded(0x36)).chain_update(message);
     let outer = Sha256::new_with_prefix(padded(0x5c)).chain_update(inner.finalize());
     outer.finalize().into()
+}
+
+// What a worktree held before its agent began, as objects.
+
+/// Writes a baseline, keeps it, and gives the blob for the `spawned` event to name.
+///
+/// # Errors
+/// As [`keep::keep`].
+pub fn keep_baseline(
+    repo: &Repo,
+    agent: AgentId,
+    baseline: &Baseline,
+    now: DateTime<Utc>,
+) -> Result<Oid> {
+    let blob = repo.write_blob(&baseline::to_bytes(baseline))?;
+    let what = [("baseline.json", blob)];
+    keep::keep_with(repo, &[], &what, &format!("setup {agent}"), now)?;
+    Ok(blob)
+}
+
+/// What an agent's worktree held before it began; `None` where that was nothing, or nothing that this version can
+/// read.
+///
+/// # Errors
+/// `history-incomplete` when the blob is not here; `repo-corrupt` when it cannot be read.
+pub fn of_agent(repo: &Repo, agent: &Agent) -> Result<Option<Baseline>> {
+    let Some(blob) = agent.baseline else {
+        return Ok(None);
+    };
+    match repo.read_blob(blob) {
+        Ok(bytes) => Ok(baseline::from_bytes(&bytes)),
+        Err(_) if !repo.is_at_hand(blob) => Err(keep::absent(&format!(
+            "{blob}, which says what [setup] made for the agent,"
+        ))),
+        Err(error) => Err(error),
+    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use crate::domain::event::{Event, What};
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::Result;
-use crate::git::notes::lines;
 use crate::git::objects::Commit;
 use crate::git::{Repo, notes};
 use crate::wire::event_line;
@@ -216,7 +215,7 @@ impl Ledger<'_> {
     fn pointed_at(&self, commit: Oid) -> Result<BTreeSet<AgentId>> {
         let body = self.read(|tree| notes::body(self.repo(), tree, commit))?;
         let body = body.unwrap_or_default();
-        let events = lines::split(&body).filter_map(event_line::decode);
+        let events = notes::lines_of(&body).filter_map(event_line::decode);
         let is_pointer =
             |event: &Event| matches!(event.what, What::Merged { commit: to, .. } if to == commit);
         Ok(events.filter(is_pointer).map(|event| event.agent).collect())

@@ -5,20 +5,20 @@
 //! row of an agent is the note on its own spawn commit; a copy that a rebase made, or the pointer on
 //! a landed commit, is not a second row.
 
-use super::belief::Belief;
+use super::belief::{self, Belief, Closed, Decision};
 use super::chain::{self, Chain};
-use super::closed::{self, Closed, Decision};
+use super::mailbox::{Mailbox, questions};
 use super::row::Row;
-use super::{clone_id, layout, lock, maintenance, signatures};
+use super::{keep, layout, lock, remote_names, spawn_commit};
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::{Event, What};
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::{Error, Result};
 use crate::git::Repo;
-use crate::git::notes::fanout::{Batch, Put};
-use crate::git::notes::{self, fanout, lines};
+use crate::git::notes::{self, Batch, Put};
 use crate::git::objects::Commit;
+use crate::git::refs::Tip;
 use crate::wire::event_line;
 use chrono::{DateTime, Utc};
 use std::collections::{BTreeMap, BTreeSet};
@@ -206,7 +206,7 @@ impl<'r> Ledger<'r> {
     /// # Errors
     /// `io`.
     pub fn clone_number(&self) -> Result<Option<u16>> {
-        clone_id::load(self.repo.common_dir())
+        remote_names::load_clone_id(self.repo.common_dir())
     }
 
     /// Runs a reader on the current notes tree; on a damaged one, on what the reflog gives back.
@@ -228,8 +228,8 @@ impl<'r> Ledger<'r> {
         };
         let repo = self.repo;
         let who = chain::identity(repo, now);
-        let is_signed = signatures::are_wanted(repo)?;
-        let clone = clone_id::load_or_make(repo.common_dir())?;
+        let is_signed = spawn_commit::are_wanted(repo)?;
+        let clone = remote_names::load_or_make_clone_id(repo.common_dir())?;
         let guard = lock::hold(repo.common_dir(), layout::LEDGER_LOCK)?;
         let mut written = Vec::new();
         let message = format!("agent: event of {}", first.short());
@@ -251,14 +251,17 @@ impl<'r> Ledger<'r> {
                     let row = Row::read(&old, agent);
                     let event = row.next(now, clone, (agent, actor(by)), decide(at, &row)?);
                     let line = event_line::encode(&event)?;
-                    bodies.insert(key, lines::union([old.as_slice(), line.as_bytes()]));
+                    bodies.insert(
+                        key,
+                        notes::union_of_lines([old.as_slice(), line.as_bytes()]),
+                    );
                     written.push(event);
                 }
                 let mut batch = Batch::new();
                 for (key, body) in bodies {
                     batch.insert(key, Put::Replace(repo.write_blob(&body)?));
                 }
-                let tree = fanout::put(repo, tree, batch)?;
+                let tree = notes::with_notes(repo, tree, batch)?;
                 let parents: Vec<_> = tip.map(|tip| tip.oid).into_iter().collect();
                 let write = if is_signed {
                     chain::signed_commit
@@ -270,12 +273,12 @@ impl<'r> Ledger<'r> {
                 let closed = written
                     .iter()
                     .filter_map(|event| Some((event.agent, decision(&event.what)?)));
-                closed::note(repo.common_dir(), &closed.collect::<Vec<_>>())?;
+                belief::note_closed(repo.common_dir(), &closed.collect::<Vec<_>>())?;
                 Ok(commit)
             },
         )?;
         drop(guard);
-        maintenance::after_append(repo, commit);
+        keep::after_append(repo, commit);
         Ok(written)
     }
 }
@@ -304,4 +307,75 @@ fn subject(events: &[Event]) -> String {
 /// A name as a line has it.
 pub(super) fn actor(by: &str) -> &str {
     &by[..by.floor_char_boundary(ACTOR_LIMIT)]
+}
+
+// Uniting the histories of two clones: keep chain, ledger, mailbox and receipts with the copies that were
+// fetched from a remote.
+//
+// Nothing is dropped, and two clones that unite the same two histories make the same commit, whichever
+// does it first. One history that goes on from the other needs no commit of its own.
+
+/// What became of one ref.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct United {
+    /// The full name of the ref.
+    pub refname: &'static str,
+    /// Where it was; `None` when there was none.
+    pub from: Option<Oid>,
+    /// Where it is.
+    pub to: Oid,
+}
+
+/// Unites one chain with the copy that was fetched from a remote; `None` when there is no copy.
+///
+/// # Errors
+/// `lock-timeout`, `repo-corrupt`, `disk-full`, `repo-read-only`.
+pub fn unite(
+    repo: &Repo,
+    chain: Chain,
+    remote: &str,
+    now: DateTime<Utc>,
+) -> Result<Option<United>> {
+    let refname = chain.refname();
+    let Tip::At(theirs) = repo.tip(&layout::fetched_ref(refname, remote))? else {
+        return Ok(None);
+    };
+    unite_with(repo, chain, theirs, remote, now).map(Some)
+}
+
+/// Unites one chain with a commit of a chain of its kind; `from` says where that came from.
+///
+/// # Errors
+/// As [`unite`].
+pub fn unite_with(
+    repo: &Repo,
+    chain: Chain,
+    theirs: Oid,
+    from: &str,
+    now: DateTime<Utc>,
+) -> Result<United> {
+    let refname = chain.refname();
+    let who = chain::identity(repo, now);
+    let guard = lock::hold(repo.common_dir(), chain.lock())?;
+    let message = format!("agent: unite with {from}");
+    let from = chain::tip(repo, chain)?.map(|tip| tip.oid);
+    let join = |ours: Oid| match chain {
+        Chain::Ledger | Chain::Receipts => notes::union_commit(repo, ours, theirs, "agent: unite"),
+        Chain::Mail => Mailbox::new(repo).join(ours, theirs),
+        Chain::Keep => keep::join(repo, ours, theirs),
+    };
+    // Looked at first, so that a ref which has it all does not move.
+    let united = from.map_or(Ok(theirs), &join)?;
+    let to = if from == Some(united) {
+        united
+    } else {
+        chain::append(repo, &guard, chain, &who, &message, |tip| {
+            tip.map_or(Ok(theirs), |tip| join(tip.oid))
+        })?
+    };
+    drop(guard);
+    if chain == Chain::Mail {
+        questions::settle(repo)?;
+    }
+    Ok(United { refname, from, to })
 }

@@ -11,7 +11,7 @@ use crate::domain::event::{Event, What};
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::domain::stamp::Stamp;
-use crate::git::notes::lines;
+use crate::git::notes;
 use crate::wire::event_line;
 use chrono::{DateTime, Utc};
 use std::cmp::Reverse;
@@ -32,7 +32,7 @@ impl<'b> Row<'b> {
     /// Reads the body of a note.
     pub(super) fn read(body: &'b [u8], agent: AgentId) -> Row<'b> {
         let mut row = Row::default();
-        for line in lines::split(body) {
+        for line in notes::lines_of(body) {
             if let Some(event) = event_line::decode(line).filter(|event| event.agent == agent) {
                 row.lines.push(line);
                 row.events.push(event);

@@ -4,19 +4,22 @@
 //! An entry holds what follows from a row alone. Where this clone has a say in what a row means (`belief`,
 //! `row_origin`), the row itself is read.
 
-use super::belief::Belief;
-use super::cache::{Changed, Copied};
+use super::belief::{self, Belief};
+use super::cache::{self, Changed, Copied};
 use super::ledger::Ledger;
 use super::row::Row;
-use super::{layout, row_origin};
+use super::spawn_commit::{self, SpawnCommit};
+use super::{fsx, layout};
 use crate::domain::agent::{Agent, State};
 use crate::domain::id::{AgentId, AgentName};
 use crate::domain::oid::Oid;
 use crate::error::Result;
+use crate::git::Repo;
+use crate::wire::policy::Policy;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 const ENTRIES: Copied = Copied {
     // Entries of the first form do not say that a policy was amended.
@@ -137,7 +140,7 @@ impl<'e> RowEntry<'e> {
         let state = agent.state.as_str();
         let policy = agent.policy.map(Oid::to_hex);
         let entry = RowEntry {
-            state: (row_origin::is_plain(&row.events) && agent.amended.is_none())
+            state: (belief::is_plain(&row.events) && agent.amended.is_none())
                 .then_some(Cow::Borrowed(state)),
             started: agent.started.timestamp_micros(),
             name: agent.name.as_ref().map(|name| name.as_str().into()),
@@ -188,5 +191,147 @@ impl LiveRow {
             amended: agent.amended,
             started: agent.started,
         }
+    }
+}
+
+// What agents may touch, with a disposable copy of the scopes that spawn commits carry, so that a look at a thousand
+// agents does not read a thousand objects. A spawn commit never changes, so what was read of one stays right.
+
+/// What the file holds.
+const KIND: &str = "git-agent scope cache 1 ";
+
+/// What an agent may touch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BoundScope {
+    /// No file.
+    Nothing,
+    /// What these globs allow.
+    Globs(ScopeText),
+    /// What a policy of another version says, or none.
+    Unknown,
+}
+
+/// Whitelist and denylist in one text, the same for the same globs, so that many agents with one scope take one
+/// comparison.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ScopeText(Vec<u8>);
+
+impl ScopeText {
+    /// Of these globs.
+    pub fn of(whitelist: &[String], denylist: &[String]) -> ScopeText {
+        // Texts always serialize.
+        ScopeText(serde_json::to_vec(&(whitelist, denylist)).unwrap_or_default())
+    }
+
+    /// Whitelist and denylist; `None` for a text that is cut short.
+    pub fn globs(&self) -> Option<(Vec<String>, Vec<String>)> {
+        serde_json::from_slice(&self.0).ok()
+    }
+}
+
+impl BoundScope {
+    fn of(policy: &Policy) -> BoundScope {
+        if policy.edits {
+            BoundScope::Globs(ScopeText::of(&policy.whitelist, &policy.denylist))
+        } else {
+            BoundScope::Nothing
+        }
+    }
+}
+
+/// The scopes of agents that are asked for one by one.
+pub struct ScopeCache<'r> {
+    repo: &'r Repo,
+    /// What the file has.
+    kept: BTreeMap<Oid, BoundScope>,
+    /// What was asked for, as the next file has it.
+    asked: Vec<(Oid, BoundScope)>,
+    /// How many of these the file does not have.
+    missing: usize,
+}
+
+impl<'r> ScopeCache<'r> {
+    /// With what is remembered; a file that is not whole is passed over.
+    pub fn open(repo: &'r Repo) -> ScopeCache<'r> {
+        let mut kept = BTreeMap::new();
+        let mut texts = HashMap::new();
+        let file = fsx::open(&layout::scope_cache(repo.common_dir()));
+        let whole = file.ok().and_then(|mut file| {
+            cache::read_cache_file(&mut file, KIND, |key, body| {
+                if body.is_empty() {
+                    kept.insert(key, BoundScope::Nothing);
+                    return;
+                }
+                let text = ScopeText(body.to_owned());
+                // One that cannot be read is looked for again.
+                let is_whole =
+                    *{ texts.entry(text.clone()) }.or_insert_with(|| text.globs().is_some());
+                if is_whole {
+                    kept.insert(key, BoundScope::Globs(text));
+                }
+            })
+        });
+        if whole.is_none() {
+            kept.clear();
+        }
+        ScopeCache {
+            repo,
+            kept,
+            asked: Vec::new(),
+            missing: 0,
+        }
+    }
+
+    /// What an agent may touch.
+    ///
+    /// # Errors
+    /// As [`spawn_commit::of_agent`].
+    pub fn of_agent(&mut self, agent: &LiveRow) -> Result<BoundScope> {
+        let (key, Some(blob)) = (agent.spawn_commit, agent.policy) else {
+            return Ok(BoundScope::Unknown);
+        };
+        // The copy is of what spawn commits say.
+        if agent.amended.is_some() {
+            let policy = spawn_commit::bound_policy(self.repo, key, blob, agent.amended)?;
+            return Ok(policy.as_ref().map_or(BoundScope::Unknown, BoundScope::of));
+        }
+        let scope = match self.kept.remove(&key) {
+            Some(scope) => scope,
+            None => match SpawnCommit::read(self.repo, key)? {
+                Some(spawn) => {
+                    self.missing += 1;
+                    BoundScope::of(&spawn.terms)
+                }
+                None => {
+                    let policy = spawn_commit::load_policy(self.repo, blob)?;
+                    return Ok(policy.as_ref().map_or(BoundScope::Unknown, BoundScope::of));
+                }
+            },
+        };
+        self.asked.push((key, scope.clone()));
+        Ok(scope)
+    }
+
+    /// Remembers what was asked for, where enough of it is new.
+    pub fn keep(self) {
+        if self.repo.is_scratch() || self.missing <= 32 + self.asked.len() / 64 {
+            return;
+        }
+        let common_dir = self.repo.common_dir();
+        // Without a cache everything works, only slower.
+        let _ = fsx::create_dir(&layout::cache_dir(common_dir)).and_then(|()| {
+            fsx::write_atomic_by(&layout::scope_cache(common_dir), |file| {
+                cache::write_cache_file(file, KIND, Oid::EMPTY_TREE, |on| {
+                    for (key, scope) in &self.asked {
+                        match scope {
+                            BoundScope::Globs(text) => on(*key, &text.0),
+                            BoundScope::Nothing => on(*key, &[]),
+                            BoundScope::Unknown => {}
+                        }
+                    }
+                    Ok(())
+                })
+            })
+        });
     }
 }

@@ -1,14 +1,18 @@
 //! What a spawn commit says about its agent. It binds: the agent's id is made from that commit, so no other policy can
 //! be put into it. Where the ledger's row says otherwise, the row is wrong.
 
+use super::chain::{self, Chain};
+use super::keep;
 use crate::domain::agent::Agent;
-use crate::domain::event::{Base, Isolation};
+use crate::domain::event::{Base, Event, Isolation};
 use crate::domain::oid::Oid;
-use crate::error::Result;
-use crate::git::Repo;
-use crate::git::objects::blob_name;
-use crate::git::objects::raw_commit::RawCommit;
+use crate::error::{Code, Error, Remedy, Result};
+use crate::git::objects::{Commit, RawCommit, blob_name};
+use crate::git::program::CommitSignature;
+use crate::git::{Repo, notes};
+use crate::wire::event_line;
 use crate::wire::policy::{HEADER, Policy};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// The trailer with the random number that tells two spawns apart, and that a rebase takes along.
 pub const NONCE: &str = "Agent-Nonce";
@@ -196,4 +200,228 @@ pub fn without(repo: &Repo, spawn: Oid, own: &[Oid]) -> usize {
     };
     let has_spawn = own.contains(&spawn) || is_twin();
     own.len() - usize::from(has_spawn)
+}
+
+// Signed events: whether this clone signs (`agent.sign`), and who signed what the ledger holds.
+//
+// An event is signed by the signature of the commit that brought it. Commits that only unite or repair histories are
+// never signed: every clone has to make the same union, and they bring no event of their own.
+
+/// An event and who signed it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventSignature {
+    /// The event.
+    pub event: Event,
+    /// The commit that brought it, and what git says of its signature; `None` where no commit here did, as in a
+    /// shallow clone.
+    pub commit: Option<(Oid, CommitSignature)>,
+}
+
+/// The commits that brought each line of a note.
+type Origins = BTreeMap<(Oid, Vec<u8>), Vec<Oid>>;
+
+/// Whether this clone signs its events. An agent's worktree has no say.
+///
+/// # Errors
+/// `usage` where the setting is neither true nor false; `git-failed`.
+pub fn are_wanted(repo: &Repo) -> Result<bool> {
+    Ok(repo.shared_flag("agent.sign")? == Some(true))
+}
+
+/// Who signed each event of the ledger. Where several commits brought an event, a good signature counts.
+///
+/// # Errors
+/// `repo-corrupt`, `git-missing`, `git-failed`.
+pub fn signatures(repo: &Repo) -> Result<Vec<EventSignature>> {
+    let Some(tip) = chain::tip(repo, Chain::Ledger)? else {
+        return Ok(Vec::new());
+    };
+    // 1. The events that there are.
+    let mut origins = Origins::new();
+    for (note, blob) in notes::all(repo, tip.tree)? {
+        let body = repo.read_blob(blob)?;
+        origins.extend(notes::lines_of(&body).map(|line| ((note, line.to_vec()), Vec::new())));
+    }
+    // 2. Where they came from.
+    find_origins(repo, &tip, &mut origins)?;
+    // 3. Who signed that.
+    let commits: BTreeSet<Oid> = origins.values().flatten().copied().collect();
+    let signatures = repo.commit_signatures(&Vec::from_iter(commits))?;
+    let decoded = origins.iter().filter_map(|((_, line), commits)| {
+        Some(EventSignature {
+            event: event_line::decode(line)?,
+            commit: best(commits, &signatures),
+        })
+    });
+    Ok(decoded.collect())
+}
+
+fn best(
+    commits: &[Oid],
+    signatures: &HashMap<Oid, CommitSignature>,
+) -> Option<(Oid, CommitSignature)> {
+    let is_good = |oid: &&Oid| matches!(signatures.get(oid), Some(CommitSignature::Good(_)));
+    let oid = { commits.iter() }.find(is_good).or(commits.first())?;
+    Some((*oid, signatures.get(oid)?.clone()))
+}
+
+/// Searches the ledger's history, also as far as the reflog alone leads to it: `doctor` restores lines from there.
+fn find_origins(repo: &Repo, tip: &Commit, origins: &mut Origins) -> Result<()> {
+    let mut waiting = repo.reflog_oids(Chain::Ledger.refname())?;
+    waiting.push(tip.oid);
+    let mut seen = HashSet::new();
+    while let Some(oid) = waiting.pop() {
+        if !seen.insert(oid) {
+            continue;
+        }
+        // What is not here, as in a shallow clone, tells nothing.
+        let (Ok(commit), Ok(raw)) = (repo.read_commit(oid), repo.read_raw_commit(oid)) else {
+            continue;
+        };
+        let parents = raw.parents();
+        waiting.extend(&parents);
+        // Without its parents a commit would seem to have brought everything that it holds.
+        let parents = parents.into_iter().map(|parent| repo.read_commit(parent));
+        let Ok(parents) = parents.collect::<Result<Vec<Commit>>>() else {
+            continue;
+        };
+        for line in brought(repo, commit.tree, &parents).unwrap_or_default() {
+            if let Some(commits) = origins.get_mut(&line) {
+                commits.push(oid);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The lines of a notes tree that no parent has.
+fn brought(repo: &Repo, tree: Oid, parents: &[Commit]) -> Result<Vec<(Oid, Vec<u8>)>> {
+    let before = parents
+        .first()
+        .map_or(Oid::EMPTY_TREE, |parent| parent.tree);
+    let mut brought = Vec::new();
+    let changed = notes::added_notes(repo, before, tree)?;
+    for note in BTreeSet::from_iter(changed.into_iter().map(|(note, _)| note)) {
+        let body = notes::body(repo, tree, note)?;
+        let mut lines: BTreeSet<&[u8]> = notes::lines_of(&body).collect();
+        for parent in parents {
+            let body = notes::body(repo, parent.tree, note)?;
+            for line in notes::lines_of(&body) {
+                lines.remove(line);
+            }
+        }
+        brought.extend(lines.into_iter().map(|line| (note, line.to_vec())));
+    }
+    Ok(brought)
+}
+
+// The policy as objects: the spawn commit that carries it, and a blob for the ledger to name and the keep chain to
+// hold.
+//
+// Where the spawn commit carries a policy, that one binds, whatever the ledger says; the ledger adds the hash of the
+// specification. The blob binds agents of earlier versions, and those whose spawn commit is not in this clone.
+//
+// Its owner may amend it (`git agent amend`): scope, checks, bundle and time limit are then those of the blob that the last
+// amendment names which this clone made itself. Role, base and place stay what the spawn commit says.
+
+/// Writes the blob of `git-agent.policy/1`, for the keep chain to hold; no ref moves.
+///
+/// # Errors
+/// Those of [`Repo::write_blob`].
+pub fn write_policy(repo: &Repo, policy: &Policy) -> Result<Oid> {
+    repo.write_blob(&policy.to_bytes())
+}
+
+/// Reads a policy back; `None` when the blob is no policy of a version we know.
+///
+/// # Errors
+/// `history-incomplete` when the blob is not here, as in a clone that did not fetch the keep chain;
+/// `repo-corrupt` when it cannot be read.
+pub fn load_policy(repo: &Repo, blob: Oid) -> Result<Option<Policy>> {
+    match repo.read_blob(blob) {
+        Ok(bytes) => Ok(Policy::from_bytes(&bytes)),
+        Err(_) if !repo.is_at_hand(blob) => Err(keep::absent(&format!(
+            "policy {blob}, which binds the agent,"
+        ))),
+        Err(error) => Err(error),
+    }
+}
+
+/// The policy that binds an agent; `None` for one that was never given any, or none that we can read.
+///
+/// # Errors
+/// As [`load`]; `repo-corrupt` when the spawn commit cannot be read.
+pub fn of_agent(repo: &Repo, agent: &Agent) -> Result<Option<Policy>> {
+    let Some(blob) = agent.policy else {
+        return Ok(None);
+    };
+    let policy = bound_policy(repo, agent.spawn_commit, blob, agent.amended)?;
+    Ok(policy.map(|policy| with_spec(policy, agent)))
+}
+
+/// The policy that an agent was spawned with, as [`of_agent`] gives the one that binds it now.
+///
+/// # Errors
+/// As [`of_agent`].
+pub fn at_spawn(repo: &Repo, agent: &Agent) -> Result<Option<Policy>> {
+    let Some(blob) = agent.policy else {
+        return Ok(None);
+    };
+    let policy = bound_policy(repo, agent.spawn_commit, blob, None)?;
+    Ok(policy.map(|policy| with_spec(policy, agent)))
+}
+
+/// The ledger names the hash of the specification, which the spawn commit cannot.
+fn with_spec(policy: Policy, agent: &Agent) -> Policy {
+    match policy.spec_sha.as_str() {
+        "" => Policy {
+            spec_sha: agent.spec_sha.clone().unwrap_or_default(),
+            ..policy
+        },
+        _ => policy,
+    }
+}
+
+/// The policy of a spawn commit, or of the blob that the row names for one without, with what the last amendment changed.
+pub(super) fn bound_policy(
+    repo: &Repo,
+    spawn_commit: Oid,
+    blob: Oid,
+    amended: Option<Oid>,
+) -> Result<Option<Policy>> {
+    let first = match SpawnCommit::read(repo, spawn_commit)? {
+        Some(spawn) => Some(spawn.terms),
+        None => load_policy(repo, blob)?,
+    };
+    let (Some(first), Some(amended)) = (&first, amended) else {
+        return Ok(first);
+    };
+    // One that cannot be read is no reason to let the first one bind, which may allow more.
+    Ok(load_policy(repo, amended)?.map(|amended| first.amended_by(amended)))
+}
+
+/// As [`of_agent`], where a policy that is not here is one that cannot be read.
+///
+/// # Errors
+/// `repo-corrupt` when it is here and cannot be read.
+pub fn if_here(repo: &Repo, agent: &Agent) -> Result<Option<Policy>> {
+    match of_agent(repo, agent) {
+        Err(error) if error.code() == Code::HistoryIncomplete => Ok(None),
+        answer => answer,
+    }
+}
+
+/// The policy that binds an agent.
+///
+/// # Errors
+/// As [`of_agent`]; `agent-state` for an agent without a policy.
+pub fn require_policy(repo: &Repo, agent: &Agent) -> Result<Policy> {
+    of_agent(repo, agent)?.ok_or_else(|| {
+        let id = agent.id.short();
+        Error::new(
+            Code::AgentState,
+            format!("the ledger holds no policy for agent {id}"),
+        )
+        .remedy("to see its history", Remedy::History(id))
+    })
 }

@@ -205,7 +205,7 @@ fn pin(version: &str, rest: &[&str]) -> String {
         return version.to_owned();
     }
     let digest = Sha256::digest(rest.join("\0").as_bytes());
-    format!("{version} ({})", &crate::domain::hex::hex(&digest)[..8])
+    format!("{version} ({})", &crate::domain::named::hex(&digest)[..8])
 }
 
 /// The objects of a manifest of npm's that name dependencies.

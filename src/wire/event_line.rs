@@ -8,15 +8,14 @@
 mod fact;
 
 use crate::domain::event::{
-    Base, Competed, Event, Exited, HostSession, Isolation, Spawned, Spawning, Started, Verified,
-    What,
+    Base, Competed, Event, Exited, HostSession, Isolation, ProgramVersion, Spawned, Spawning,
+    Started, Verified, What,
 };
-use crate::domain::hex::hex;
 use crate::domain::id::{AgentId, AgentName};
+use crate::domain::named::hex;
 use crate::domain::oid::Oid;
-use crate::domain::outcome::Ending;
+use crate::domain::run::Ending;
 use crate::domain::stamp::Stamp;
-use crate::domain::version::ProgramVersion;
 use crate::error::{Code, Error, Result};
 use fact::Fact;
 use serde::{Deserialize, Serialize};

@@ -4,7 +4,7 @@
 
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::{Event, HostSession, What};
-use crate::domain::hex::hex;
+use crate::domain::named::hex;
 use crate::domain::run::Run;
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value, json};

@@ -11,7 +11,7 @@
 
 use crate::domain::evidence::RequiredChecks;
 use crate::domain::glob::Glob;
-use crate::domain::hex::hex;
+use crate::domain::named::hex;
 use crate::domain::scope::Scope;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};

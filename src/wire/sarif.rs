@@ -3,7 +3,7 @@
 
 use super::path_text::PathText;
 use crate::domain::finding::FindingCode;
-use crate::domain::hex::hex;
+use crate::domain::named::hex;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 

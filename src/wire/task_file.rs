@@ -25,7 +25,7 @@ mod plain;
 
 use super::toml_reader::Document;
 use crate::domain::diagnostic::{Problem, Source};
-use crate::domain::hex::hex;
+use crate::domain::named::hex;
 use crate::domain::task::{COMMAND_LINE, TaskDraft};
 use crate::error::{Code, Error, Remedy};
 use sha2::{Digest, Sha256};

@@ -7,7 +7,7 @@ use git_agent::domain::oid::Oid;
 use git_agent::error::Code;
 use git_agent::git::Repo;
 use git_agent::store::ledger::Ledger;
-use git_agent::store::{chain::foreign, keep, layout, lock};
+use git_agent::store::{chain, keep, layout, lock};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -106,8 +106,8 @@ fn an_append_that_was_killed_before_its_last_step_is_finished() {
     append(&open(&test), 5..6);
     assert_eq!(rows(&open(&test)), 6);
     let repo = open(&test);
-    let foreign = foreign::foreign_writes(&repo).expect("looked");
-    assert_eq!(foreign, foreign::Foreign::default());
+    let foreign = chain::foreign_writes(&repo).expect("looked");
+    assert_eq!(foreign, chain::Foreign::default());
     // One that somebody took back is not.
     let latest = test.git(["rev-parse", layout::LEDGER_REF]);
     let parent = test.git(["rev-parse", &format!("{latest}^")]);
@@ -247,10 +247,10 @@ fn a_storm_of_foreign_appends_is_repaired() {
         appended
     });
     let repo = open(&test);
-    let restored = foreign::restore(&repo, at(1)).expect("restore");
+    let restored = chain::restore_foreign(&repo, at(1)).expect("restore");
     assert!(restored.foreign > 0);
     assert_eq!(rows(&repo), appended);
-    let again = foreign::restore(&repo, at(1)).expect("restore");
+    let again = chain::restore_foreign(&repo, at(1)).expect("restore");
     assert!(!again.changed);
     assert_eq!(test.git(["fsck", "--strict", "--no-dangling"]), "");
 }
@@ -266,7 +266,7 @@ fn lines_that_a_foreign_commit_dropped_come_back() {
     test.git(["update-ref", layout::LEDGER_REF, &drop]);
     append(&repo, 3..4);
     assert_eq!(rows(&repo), 2);
-    let restored = foreign::restore(&repo, at(1)).expect("restore");
+    let restored = chain::restore_foreign(&repo, at(1)).expect("restore");
     assert!(restored.changed);
     assert_eq!((restored.foreign, rows(&repo)), (1, 4));
 }

@@ -6,8 +6,8 @@ use crate::support::{TestRepo, git_output, isolated};
 use git_agent::domain::oid::Oid;
 use git_agent::error::Code;
 use git_agent::git::Repo;
-use git_agent::git::notes::fanout::{Batch, Put, put};
-use git_agent::git::notes::{self, union};
+use git_agent::git::notes;
+use git_agent::git::notes::{Batch, Put, with_notes};
 use git_agent::git::tree::{self, Entry};
 use git_agent::store::chain;
 use std::io::Write;
@@ -56,7 +56,7 @@ fn trees_are_byte_identical_to_those_of_git() {
     test.git(["notes", "--ref=theirs", "add", "-m", "x", "HEAD"]);
     let head = Oid::from_hex(&test.git(["rev-parse", "HEAD"])).expect("oid");
     let blob = repo.write_blob(b"x\n").expect("blob");
-    let mut tree = put(
+    let mut tree = with_notes(
         &repo,
         Oid::EMPTY_TREE,
         Batch::from([(head, Put::Union(blob))]),
@@ -69,7 +69,7 @@ fn trees_are_byte_identical_to_those_of_git() {
         .chain([300, 1_000, 5_000, 5_001, 20_000, 26_000, 30_000]);
     let mut written = 0;
     for size in sizes {
-        tree = put(&repo, tree, batch(&repo, written..size, "x\n")).expect("put");
+        tree = with_notes(&repo, tree, batch(&repo, written..size, "x\n")).expect("put");
         let theirs = copied_by_git(&test, "theirs", written..size);
         assert_eq!(tree.to_hex(), theirs, "{size} notes");
         written = size;
@@ -78,14 +78,14 @@ fn trees_are_byte_identical_to_those_of_git() {
     // The whole set at once gives the same tree as its parts one after the other.
     let mut all = batch(&repo, 0..written, "x\n");
     all.insert(head, Put::Union(blob));
-    assert_eq!(put(&repo, Oid::EMPTY_TREE, all).expect("put"), tree);
+    assert_eq!(with_notes(&repo, Oid::EMPTY_TREE, all).expect("put"), tree);
 }
 
 #[test]
 fn one_note_touches_only_the_way_to_it() {
     let test = TestRepo::with_commit();
     let repo = open(&test);
-    let tree = put(&repo, Oid::EMPTY_TREE, batch(&repo, 0..5_000, "x\n")).expect("put");
+    let tree = with_notes(&repo, Oid::EMPTY_TREE, batch(&repo, 0..5_000, "x\n")).expect("put");
     let count = || -> usize {
         let loose = test.git(["count-objects"]);
         loose
@@ -96,7 +96,7 @@ fn one_note_touches_only_the_way_to_it() {
             .expect("a number")
     };
     let before = count();
-    put(&repo, tree, batch(&repo, 5_000..5_001, "x\n")).expect("put");
+    with_notes(&repo, tree, batch(&repo, 5_000..5_001, "x\n")).expect("put");
     assert_eq!(count() - before, 2, "a directory and the root");
 }
 
@@ -110,9 +110,9 @@ fn notes_of_which_none_begins_with_one_digit_are_split_and_read_by_git() {
     all.retain(|key, _| key.as_bytes()[0] >> 4 != 0xa);
     let blob = repo.write_blob(b"x\n").expect("blob");
     all.insert(head, Put::Union(blob));
-    let tree = put(&repo, Oid::EMPTY_TREE, all.clone()).expect("put");
+    let tree = with_notes(&repo, Oid::EMPTY_TREE, all.clone()).expect("put");
     let parts = all.clone().into_iter().fold(Oid::EMPTY_TREE, |tree, note| {
-        put(&repo, tree, Batch::from([note])).expect("put")
+        with_notes(&repo, tree, Batch::from([note])).expect("put")
     });
     assert_eq!(parts, tree, "the tree follows from the set");
     let top = test.git(["ls-tree", "--name-only", &tree.to_hex()]);
@@ -127,7 +127,7 @@ fn notes_of_which_none_begins_with_one_digit_are_split_and_read_by_git() {
     test.git(["notes", "--ref=split", "append", "-m", "y", "HEAD"]);
     let theirs = test.git(["rev-parse", "refs/notes/split^{tree}"]);
     let theirs = Oid::from_hex(&theirs).expect("oid");
-    let tree = put(&repo, theirs, batch(&repo, 0..1, "x\n")).expect("put");
+    let tree = with_notes(&repo, theirs, batch(&repo, 0..1, "x\n")).expect("put");
     let top = test.git(["ls-tree", "--name-only", &tree.to_hex()]);
     assert!(top.lines().all(|name| name.len() == 2), "{top}");
     publish(&test, "refs/notes/again", tree, None);
@@ -167,7 +167,7 @@ fn odd_trees_are_read_whole_and_written_straight() {
         [one, two, two]
     );
 
-    let tree = put(&repo, odd, batch(&repo, 3..4, "x\n")).expect("put");
+    let tree = with_notes(&repo, odd, batch(&repo, 3..4, "x\n")).expect("put");
     publish(&test, "refs/notes/odd", tree, None);
     let listed = test.git(["ls-tree", "-r", "--name-only", "refs/notes/odd"]);
     let mut expected = [
@@ -207,12 +207,12 @@ fn a_few_trees_that_stand_for_very_many_notes_are_refused() {
             .write_tree((0..=255).map(entry).collect())
             .expect("tree");
     }
-    let own = put(&repo, Oid::EMPTY_TREE, batch(&repo, 0..3, "m\n")).expect("put");
+    let own = with_notes(&repo, Oid::EMPTY_TREE, batch(&repo, 0..3, "m\n")).expect("put");
     let refusals = [
         notes::all(&repo, tree).map(|_| ()),
-        union::added(&repo, own, tree).map(|_| ()),
-        union::compared(&repo, tree, own).map(|_| ()),
-        union::union(&repo, own, tree).map(|_| ()),
+        notes::added_notes(&repo, own, tree).map(|_| ()),
+        notes::compared_notes(&repo, tree, own).map(|_| ()),
+        notes::union_of_trees(&repo, own, tree).map(|_| ()),
     ];
     for refusal in refusals {
         let error = refusal.expect_err("refused");
@@ -238,13 +238,13 @@ fn unions_are_identical_to_those_of_git() {
     ] {
         let test = TestRepo::with_commit();
         let repo = open(&test);
-        let base = put(&repo, Oid::EMPTY_TREE, batch(&repo, 0..common, "m\n")).expect("put");
+        let base = with_notes(&repo, Oid::EMPTY_TREE, batch(&repo, 0..common, "m\n")).expect("put");
         let root = publish(&test, "refs/notes/base", base, None);
         let changed = common.min(5);
         let side = |name: &str, line: &str, own: Range<usize>| {
             let mut notes = batch(&repo, own, line);
             notes.extend(batch(&repo, 0..changed, line));
-            let tree = put(&repo, base, notes).expect("put");
+            let tree = with_notes(&repo, base, notes).expect("put");
             publish(&test, name, tree, Some(root));
             tree
         };
@@ -254,10 +254,10 @@ fn unions_are_identical_to_those_of_git() {
             "z\n",
             common + here..common + here + there,
         );
-        let united = union::union(&repo, ours, theirs).expect("union");
+        let united = notes::union_of_trees(&repo, ours, theirs).expect("union");
         assert_eq!(
             united,
-            union::union(&repo, theirs, ours).expect("union"),
+            notes::union_of_trees(&repo, theirs, ours).expect("union"),
             "either way round"
         );
         let merge = [
@@ -301,8 +301,8 @@ fn a_mixed_tree_that_git_cannot_merge_is_united() {
             },
         ])
         .expect("tree");
-    let clean = put(&repo, mixed, batch(&repo, 2..3, "x\n")).expect("put");
-    let united = union::union(&repo, mixed, clean).expect("union");
+    let clean = with_notes(&repo, mixed, batch(&repo, 2..3, "x\n")).expect("put");
+    let united = notes::union_of_trees(&repo, mixed, clean).expect("union");
     assert_eq!(united, clean);
     let body = notes::lookup(&repo, united, oid(1)).expect("lookup");
     assert_eq!(repo.read_blob(body[0]).expect("blob"), b"new\nold\n");
@@ -313,15 +313,15 @@ fn both_sides_of_a_union_make_the_same_commit() {
     let test = TestRepo::with_commit();
     let repo = open(&test);
     let side = |name: &str, numbers: Range<usize>| {
-        let tree = put(&repo, Oid::EMPTY_TREE, batch(&repo, numbers, "x\n")).expect("put");
+        let tree = with_notes(&repo, Oid::EMPTY_TREE, batch(&repo, numbers, "x\n")).expect("put");
         publish(&test, name, tree, None)
     };
     let (here, there) = (
         side("refs/notes/here", 0..3),
         side("refs/notes/there", 2..9),
     );
-    let made_here = union::union_commit(&repo, here, there, "agent: sync").expect("union");
-    let made_there = union::union_commit(&repo, there, here, "agent: sync").expect("union");
+    let made_here = notes::union_commit(&repo, here, there, "agent: sync").expect("union");
+    let made_there = notes::union_commit(&repo, there, here, "agent: sync").expect("union");
     assert_eq!(made_here, made_there);
     // Once one side has it, there is nothing left to merge.
     for (one, two) in [
@@ -329,7 +329,7 @@ fn both_sides_of_a_union_make_the_same_commit() {
         (made_here, there),
         (made_here, made_here),
     ] {
-        let again = union::union_commit(&repo, one, two, "agent: sync").expect("union");
+        let again = notes::union_commit(&repo, one, two, "agent: sync").expect("union");
         assert_eq!(again, made_here);
     }
     assert!(

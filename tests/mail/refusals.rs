@@ -2,7 +2,7 @@ use super::{fsck, open, post, receive};
 use crate::support::TestRepo;
 use crate::support::agent::describe;
 use git_agent::store::chain::Chain;
-use git_agent::store::chain::repair::{Condition, condition};
+use git_agent::store::chain::recovery::{Condition, condition};
 
 #[test]
 fn everything_wrong_with_a_message_is_said_at_once() {

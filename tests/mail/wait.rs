@@ -1,7 +1,7 @@
 use super::{open, post};
 use crate::support::TestRepo;
 use crate::support::agent::agent_command;
-use git_agent::store::mailbox::watch::Watch;
+use git_agent::store::mailbox::reader::Watch;
 use std::process::Stdio;
 use std::time::Duration;
 

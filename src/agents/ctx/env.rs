@@ -1,7 +1,7 @@
 //! The one door to the environment of this process.
 
 use super::program_search;
-use crate::domain::hex::hex;
+use crate::domain::named::hex;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::changes::Staging;

@@ -78,7 +78,7 @@ pub(crate) fn without_baseline(
         change.kind == ChangeKind::Untracked && baseline::is_dropping(&change.path)
     };
     changes.retain(|change| !is_dropping(change));
-    let Some(known) = store::baseline::of_agent(&ctx.repo, agent)? else {
+    let Some(known) = store::facts::of_agent(&ctx.repo, agent)? else {
         return Ok(changes);
     };
     if changes.iter().any(|change| known.is_at(&change.path)) {

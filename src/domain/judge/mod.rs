@@ -1,24 +1,27 @@
 //! The judge: a contract and the evidence in, findings out. It trusts nothing and reads nothing;
 //! the same evidence always gives the same findings in the same order.
 
-mod bundle;
-mod scope;
 #[cfg(test)]
 mod tests;
 
+use super::bundle;
 use super::evidence::{
-    Answer, CommandEnd, CommandRun, Commands, Contract, DependencyChange, Evidence, History,
-    Landing, LedgerFacts, NoWorktree, Outcome, Row, WorktreeFacts,
+    Answer, Artefact, ArtefactProblem, CommandEnd, CommandRun, Commands, Contract,
+    DependencyChange, Evidence, History, Landing, LedgerFacts, NoWorktree, Outcome, Place, Row,
+    Says, WorktreeFacts,
 };
 use super::finding::{Finding, FindingCode as Code};
 use super::oid::Oid;
 use super::path::Quoted;
+use super::scope::Denied;
+use super::violation::{BundleRule, Reason, Violation};
 use crate::error::Remedy;
+use std::collections::HashSet;
 
 /// Everything that is wrong with the work, check by check; notes included.
 pub fn judge(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
-    let mut findings = bundle::judge(contract, evidence);
-    findings.extend(scope::judge(contract, evidence));
+    let mut findings = judge_bundle(contract, evidence);
+    findings.extend(judge_scope(contract, evidence));
     if let Some(history) = &evidence.history {
         findings.extend(provenance(history));
         findings.extend(evidence.merge_commit.map(merge_commit));
@@ -366,4 +369,168 @@ fn ledger(facts: &LedgerFacts) -> Vec<Finding> {
         ));
     }
     findings
+}
+
+// The six files.
+
+/// What is wrong with the bundle. One that is not required is not looked at.
+fn judge_bundle(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
+    if !contract.bundle_required {
+        return Vec::new();
+    }
+    if evidence.bundle_out_of_reach {
+        return vec![
+            Finding::new(
+                Code::BundleNotJudged,
+                "the bundle is not in this clone and was not judged here",
+                "after verify in the clone that the agent was spawned in, and in both clones",
+            )
+            .remedy(Remedy::SynchroniseAll),
+        ];
+    }
+    let bundle = &evidence.bundle;
+    bundle
+        .iter()
+        .filter_map(|artefact| problem(contract, artefact))
+        .collect()
+}
+
+fn problem(contract: &Contract, artefact: &Artefact) -> Option<Finding> {
+    let name = artefact.name;
+    let (code, what, fix) = match (&artefact.text, &artefact.says) {
+        (Err(problem), _) => unreadable(*problem),
+        (Ok(text), _) if text.trim().is_empty() => (
+            Code::BundleEmpty,
+            "is empty".to_owned(),
+            "write what belongs there",
+        ),
+        (Ok(text), _) if bundle::is_template(name, text) => (
+            Code::BundleTemplate,
+            "is still the template that spawn wrote".to_owned(),
+            "replace the template with what it asks for",
+        ),
+        (Ok(_), Says::Digest(digest)) if *digest != contract.spec_sha => (
+            Code::BundleSpecChanged,
+            "is not the specification that spawn wrote".to_owned(),
+            "put back what spawn wrote; the specification is not the agent's to change",
+        ),
+        (Ok(_), Says::Status(status)) if status.as_deref() != Some("done") => (
+            Code::BundleNotDone,
+            match status {
+                Some(status) => format!("says that the status is {status:?}, not \"done\""),
+                None => "is not a JSON object with a `status`".to_owned(),
+            },
+            "finish the work, then write {\"status\": \"done\"}",
+        ),
+        (Ok(_), _) => return None,
+    };
+    // From the top of the worktree, as every other path is.
+    let path = match &contract.boundary.bundle {
+        Some(directory) => [directory.as_bytes(), b"/", name.as_bytes()].concat(),
+        None => name.as_bytes().to_vec(),
+    };
+    Some(Finding::new(code, format!("{name} {what}"), fix).on(&path))
+}
+
+fn unreadable(problem: ArtefactProblem) -> (Code, String, &'static str) {
+    let (code, what, fix) = match problem {
+        ArtefactProblem::Missing => (Code::BundleMissing, "is missing", "write the file"),
+        ArtefactProblem::NotFile => (
+            Code::BundleNotFile,
+            "is not a regular file",
+            "put a regular file there",
+        ),
+        ArtefactProblem::TooLarge => (
+            Code::BundleTooLarge,
+            "is larger than 4 MiB",
+            "shorten the file",
+        ),
+        ArtefactProblem::NotUtf8 => (
+            Code::BundleNotUtf8,
+            "is not UTF-8 text",
+            "write the file as UTF-8 text",
+        ),
+        ArtefactProblem::Unreadable => (
+            Code::BundleUnreadable,
+            "could not be read",
+            "see that the file may be read",
+        ),
+    };
+    (code, what.to_owned(), fix)
+}
+
+// Every path that was touched, wherever it was, against the boundary. A path is reported once for
+// each reason, at the first place that touched it.
+
+/// What was touched and must not have been.
+fn judge_scope(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
+    let mut seen = HashSet::new();
+    let mut paths = HashSet::new();
+    let violations = evidence.touches.iter().filter_map(|touch| {
+        // The files of the bundle were left out where they may be, which is in the worktree.
+        let rule = BundleRule::NeverCommitted;
+        let boundary = &contract.boundary;
+        let violation = boundary.violation(&touch.change, rule, &evidence.tracked)?;
+        Some((violation, touch.place))
+    });
+    violations
+        .filter(|(violation, place)| {
+            let is_new = paths.insert(violation.path.clone());
+            let code = code(&violation.reason);
+            // What a commit did is named there. Git can do more when it lands the work: it applies a change to where a file is
+            // on the target, and moves new files along with a directory.
+            (is_new || *place != Place::Landing) && seen.insert((code, violation.path.clone()))
+        })
+        .map(|(violation, place)| finding(&violation, place))
+        .collect()
+}
+
+fn code(reason: &Reason) -> Code {
+    match reason {
+        Reason::Scope(denied) | Reason::Alias { denied, .. } => match denied {
+            Denied::ByDenylist(_) => Code::ScopeDenylist,
+            Denied::NotInWhitelist => Code::ScopeNotInWhitelist,
+            Denied::Never(_) => Code::ScopeNever,
+        },
+        Reason::ReadOnly => Code::ScopeReadOnly,
+        Reason::Bundle => Code::ScopeBundle,
+        Reason::Link { .. } => Code::ScopeSymlinkTarget,
+        Reason::Outside => Code::ScopeOutsideWorktree,
+        Reason::Unseen => Code::WorktreeNested,
+    }
+}
+
+fn finding(violation: &Violation, place: Place) -> Finding {
+    let path = Quoted(&violation.path);
+    let code = match place {
+        Place::Landing => Code::ScopeLanding,
+        _ => code(&violation.reason),
+    };
+    let (place, fix, commit) = match place {
+        Place::Commit(commit) => (
+            format!("in commit {}", commit.short()),
+            format!("take {path} out of that commit; undoing it in a later one is not enough"),
+            Some(commit),
+        ),
+        Place::Index => (
+            "in the index".to_owned(),
+            format!("run git restore --staged -- {path}"),
+            None,
+        ),
+        Place::Worktree => (
+            "in the worktree".to_owned(),
+            format!("undo the change of {path}, or remove it if it is new"),
+            None,
+        ),
+        Place::Landing => (
+            "by the landing, for files were moved on the target".to_owned(),
+            "take the change out, or start the task again from the target as it is now".to_owned(),
+            None,
+        ),
+    };
+    let (kind, reason) = (violation.kind, &violation.reason);
+    let message = format!("{path} ({kind} {place}): {reason}");
+    Finding::new(code, message, fix)
+        .on(&violation.path)
+        .at(commit)
 }

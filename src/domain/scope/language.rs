@@ -8,9 +8,8 @@
 //! grow too large, and where the path that was found is one that only a peculiar file system minds, the
 //! answer is "possibly".
 
-use super::bytes::ByteSet;
 use super::directory_itself;
-use super::program::{Program, Standing};
+use super::program::{ByteSet, Program, Standing};
 use crate::domain::glob::Glob;
 use crate::domain::path::RepoPath;
 use std::collections::HashSet;

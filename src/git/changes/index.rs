@@ -14,8 +14,8 @@ pub(super) use known_tree::known_tree;
 pub(in crate::git) use rewrite::{Edits, Rewritten};
 pub(in crate::git) use written::{StatData, Written, stat_data};
 
-use super::cached_trees::{self, CachedTree};
 use super::compare::{Directory, Item};
+use super::index_tree::{self, CachedTree};
 use super::{Content, canonical_mode, tree};
 use crate::domain::oid::Oid;
 use std::cmp::Ordering;
@@ -126,7 +126,7 @@ impl Index {
         skip: usize,
         is_believed: impl Fn(&[u8]) -> bool,
     ) -> Vec<(&[u8], Item)> {
-        let children = |tree| cached_trees::children(&self.bytes, &self.trees, tree);
+        let children = |tree| index_tree::cached_children(&self.bytes, &self.trees, tree);
         let children = cached.map(children).unwrap_or_default();
         let mut names = Vec::new();
         let mut at = entries.start;
@@ -253,7 +253,7 @@ impl Index {
             let body = at + 8..(at + 8).checked_add(length).filter(|&after| after <= end)?;
             at = body.end;
             match signature {
-                b"TREE" => self.trees = cached_trees::read(&self.bytes, body)?,
+                b"TREE" => self.trees = index_tree::cached_tree_ids(&self.bytes, body)?,
                 // What was resolved, the untracked cache, the file system monitor: not where entries are.
                 b"REUC" | b"UNTR" | b"FSMN" => {}
                 // A lower-case letter says that a reader must know it (`link`, `sdir`).

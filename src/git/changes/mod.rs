@@ -19,30 +19,24 @@
 //! everything that an index can hide from `git status` (assume-unchanged, skip-worktree), which is for `verify`
 //! to see through.
 
-mod by_content;
-mod cached_trees;
 mod compare;
 pub mod gitlinks;
 mod glance;
-mod history;
 pub mod ignore;
 mod index;
 mod index_tree;
 mod plain_index;
-mod spellings;
 mod staged;
-mod status;
-mod touched;
 mod walk;
 
 pub use glance::{Glance, glance};
+pub use glance::{Touched, touched};
+pub use ignore::Spellings;
 pub(in crate::git) use index::{Edits, Index, Rewritten, StatData, Written, stat_data};
 pub use plain_index::PlainIndex;
-pub use spellings::Spellings;
 pub use staged::Staging;
-pub use status::worktree_changes;
-pub(in crate::git) use status::{Asked, status};
-pub use touched::{Touched, touched};
+pub use staged::worktree_changes;
+pub(in crate::git) use staged::{Asked, status};
 pub(in crate::git) use walk::{Listed, TouchedEntries, Walk, names_may_differ};
 
 use super::tree;

@@ -4,7 +4,7 @@
 //! settings: what passes here would pass there, and every doubt is left to git, which looks into the file. The
 //! directories are known from the index, so several threads can look at one each.
 
-use super::by_content::ByContent;
+use super::compare::ByContent;
 use super::index::{Entry, Index, Written};
 use crate::error::Result;
 use crate::git::{Repo, pool};

@@ -15,7 +15,7 @@
 //! Once the kernel grants the OS lock to another process, the owner and its git are both dead. If the lock file still is
 //! the same file as the body, it is what they left. Any other lock file belongs to another program and stays.
 
-use super::pruned::retry_if_pruned;
+use super::admin_dir::retry_if_pruned;
 use crate::error::{IoContext, Result};
 use crate::system::Holders;
 use std::fs::{self, File, OpenOptions};

@@ -4,7 +4,7 @@
 //! that shows another history than the objects do: replace refs, grafts. What a shallow clone cannot know
 //! is the error `history-incomplete`, never an answer.
 
-use super::shallow::{absent, incomplete};
+use super::gained::{incomplete_history, shallow_parents_absent};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::{Repo, command};
@@ -100,7 +100,7 @@ impl Repo {
             let both = divergence.ahead.iter().chain(&divergence.behind);
             let listed = both.map(|lineage| lineage.oid).collect();
             if !shallow.proves_range(&listed, &roots) {
-                return Err(incomplete(&format!("{base} and {tip} meet")));
+                return Err(incomplete_history(&format!("{base} and {tip} meet")));
             }
         }
         Ok(divergence)
@@ -175,7 +175,7 @@ impl Repo {
     pub(in crate::git) fn require_fork(&self, ours: Oid, theirs: Oid) -> Result<()> {
         match self.shallow_below(&[ours, theirs])? {
             Some(shallow) if !shallow.proves_merge(ours, theirs) => {
-                Err(incomplete(&format!("{ours} and {theirs} meet")))
+                Err(incomplete_history(&format!("{ours} and {theirs} meet")))
             }
             _ => Ok(()),
         }
@@ -231,7 +231,7 @@ impl Repo {
             Some(0) => Ok(true),
             Some(1) => match self.shallow_below(&[ancestor, tip])? {
                 Some(shallow) if !shallow.disproves_ancestor(ancestor, tip) => {
-                    Err(incomplete(&format!("{ancestor}, if {tip} has it")))
+                    Err(incomplete_history(&format!("{ancestor}, if {tip} has it")))
                 }
                 _ => Ok(false),
             },
@@ -248,9 +248,9 @@ impl Repo {
         if self.has_object(commit) {
             Ok(())
         } else if self.is_shallow() {
-            Err(incomplete(&what))
+            Err(incomplete_history(&what))
         } else {
-            Err(absent(&what))
+            Err(shallow_parents_absent(&what))
         }
     }
 

@@ -13,7 +13,7 @@ use crate::domain::change::{Change, ChangeKind};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Result};
 use crate::git::changes::{StatData, stat_data};
-use crate::git::files::stamp::wait_for_another_time;
+use crate::git::files::separate::wait_for_another_time;
 use crate::git::files::untrusted;
 use crate::git::tree::GITLINK;
 use crate::git::{Repo, command};

@@ -9,7 +9,7 @@ use super::steps::Steps;
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
 use crate::git::changes::{Content, StatData, stat_data};
-use crate::git::files::stamp::{TICK, is_past};
+use crate::git::files::separate::{TICK, is_past};
 use crate::git::objects::blob_name;
 use crate::git::tree::{EXECUTABLE, FILE};
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, openat};

@@ -10,7 +10,7 @@ use super::steps::{Step, Steps};
 use crate::domain::oid::Oid;
 use crate::error::{Error, IoContext, Result};
 use crate::git::changes::{Content, Edits, Rewritten, StatData, Written, stat_data};
-use crate::git::files::stamp::TICK;
+use crate::git::files::separate::TICK;
 use crate::git::files::untrusted;
 use crate::git::{Repo, command, pool};
 use crate::system;

@@ -7,15 +7,11 @@
 //! overwrites what others wrote meanwhile. `git notes` is not used either: it does not compare
 //! before it swaps (349 of 400 acknowledged appends lost with 16 writers).
 
-pub mod fanout;
-pub mod lines;
-pub mod union;
-
-use super::Repo;
-use super::tree;
+use super::objects::{Identity, NewCommit};
+use super::{Repo, tree};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// One level of a notes tree, told apart as git tells it apart (`notes.c: load_subtree`).
 #[derive(Debug, Default)]
@@ -90,7 +86,7 @@ pub fn united(repo: &Repo, blobs: &[Oid]) -> Result<Vec<u8>> {
         .iter()
         .map(|blob| repo.read_blob(*blob))
         .collect::<Result<_>>()?;
-    Ok(lines::union(bodies.iter().map(Vec::as_slice)))
+    Ok(union_of_lines(bodies.iter().map(Vec::as_slice)))
 }
 
 /// As [`lookup`], for many objects: each tree on the way to them is read once. An object without a note is not in
@@ -205,5 +201,347 @@ impl Directories {
             prefix.pop();
         }
         Ok(())
+    }
+}
+
+// Writing notes with git's own fan-out, touching nothing but the paths to them.
+//
+// The rule (`notes.c: determine_fanout`): a level is split into two-digit directories iff each of the 16
+// values of its next digit leads to at least two notes or to a directory. It is applied level by
+// level from the root, and only where all levels above were split.
+//
+// No id of an agent begins with `a`, so git's rule alone would never split the rows of any number of agents. A level
+// with most of the 256 possible directories is split as well, which git reads as it reads any other.
+//
+// For a set that only grows the tree is a function of the set alone.
+
+/// A level that would have so many directories is split, whatever digits are missing. Random keys of all digits have
+/// that many only long after git's own rule split them.
+const MANY_DIRECTORIES: usize = 192;
+
+/// What to do with one note.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Put {
+    /// This blob becomes the note, whatever was there.
+    Replace(Oid),
+    /// The lines of this blob join whatever is there.
+    Union(Oid),
+}
+
+/// Notes to be written, by annotated object.
+pub type Batch = BTreeMap<Oid, Put>;
+
+/// Writes notes into a tree ([`Oid::EMPTY_TREE`] to begin with) and gives the new tree. Levels on the
+/// way are normalised: mixed depths become one, duplicates are united, entries that are no notes stay.
+///
+/// # Errors
+/// `repo-corrupt` when a tree or a blob that is needed is missing; `disk-full`, `repo-read-only`.
+pub fn with_notes(repo: &Repo, tree: Oid, batch: Batch) -> Result<Oid> {
+    if batch.is_empty() {
+        return Ok(tree);
+    }
+    Ok(put_level(repo, tree, &mut Vec::new(), batch)?.unwrap_or(Oid::EMPTY_TREE))
+}
+
+/// Gives the tree of the level, or `None` when nothing is left in it.
+fn put_level(repo: &Repo, tree: Oid, prefix: &mut Vec<u8>, batch: Batch) -> Result<Option<Oid>> {
+    let mut level = read_level(repo, tree, prefix)?;
+    if is_split(&level, &batch, prefix.len()) {
+        let mut entries = std::mem::take(&mut level.others);
+        let mut waiting = BTreeMap::<u8, Batch>::new();
+        let flat = level
+            .notes
+            .drain(..)
+            .map(|(key, blob)| (key, Put::Union(blob)));
+        // The batch comes last, so that what it replaces stays replaced.
+        for (key, value) in flat.chain(batch) {
+            let below = waiting.entry(key.as_bytes()[prefix.len()]).or_default();
+            join(repo, below, key, value)?;
+        }
+        for (byte, tree) in level.directories {
+            if !waiting.contains_key(&byte) {
+                entries.push(directory_entry(byte, tree));
+            } else if let Some(below) = waiting.remove(&byte) {
+                entries.extend(put_below(repo, tree, prefix, byte, below)?);
+            }
+        }
+        for (byte, below) in waiting {
+            entries.extend(put_below(repo, Oid::EMPTY_TREE, prefix, byte, below)?);
+        }
+        return write_entries(repo, entries);
+    }
+    let mut notes = Batch::new();
+    let mut entries = std::mem::take(&mut level.others);
+    flatten(
+        repo,
+        (&mut Directories::default(), level),
+        prefix,
+        (&mut notes, &mut entries),
+    )?;
+    for (key, value) in batch {
+        join(repo, &mut notes, key, value)?;
+    }
+    for (key, value) in notes {
+        let (Put::Replace(oid) | Put::Union(oid)) = value;
+        let name = key.to_hex().into_bytes().split_off(prefix.len() * 2);
+        entries.push(tree::Entry {
+            mode: tree::FILE,
+            name,
+            oid,
+        });
+    }
+    write_entries(repo, entries)
+}
+
+fn put_below(
+    repo: &Repo,
+    tree: Oid,
+    prefix: &mut Vec<u8>,
+    byte: u8,
+    below: Batch,
+) -> Result<Option<tree::Entry>> {
+    prefix.push(byte);
+    let tree = put_level(repo, tree, prefix, below);
+    prefix.pop();
+    Ok(tree?.map(|tree| directory_entry(byte, tree)))
+}
+
+/// Whether this level is split with the batch already in it.
+fn is_split(level: &Level, batch: &Batch, depth: usize) -> bool {
+    let mut counts = [0usize; 16];
+    let mut directories = [false; 256];
+    for (byte, _) in &level.directories {
+        counts[usize::from(byte >> 4)] += 2;
+        directories[usize::from(*byte)] = true;
+    }
+    let flat = level.notes.iter().map(|(key, _)| key);
+    // Within one level git's order of names is the order of the keys.
+    let is_flat = |key: &Oid| level.notes.binary_search_by_key(key, |note| note.0).is_ok();
+    let new = batch.keys().filter(|key| !is_flat(key));
+    for key in flat.chain(new) {
+        let byte = key.as_bytes()[depth];
+        counts[usize::from(byte >> 4)] += 1;
+        directories[usize::from(byte)] = true;
+    }
+    let directories = directories.iter().filter(|&&is_used| is_used).count();
+    counts.iter().all(|&count| count >= 2) || directories >= MANY_DIRECTORIES
+}
+
+/// Moves the notes of the level and of all directories below it into `notes`. What is no note keeps
+/// its directory.
+fn flatten(
+    repo: &Repo,
+    (seen, level): (&mut Directories, Level),
+    prefix: &mut Vec<u8>,
+    (notes, entries): (&mut Batch, &mut Vec<tree::Entry>),
+) -> Result<()> {
+    for (key, blob) in level.notes {
+        join(repo, notes, key, Put::Union(blob))?;
+    }
+    for (byte, tree) in level.directories {
+        prefix.push(byte);
+        let mut below = seen.read_level(repo, tree, prefix)?;
+        let mut rest = std::mem::take(&mut below.others);
+        flatten(repo, (&mut *seen, below), prefix, (&mut *notes, &mut rest))?;
+        prefix.pop();
+        entries.extend(write_entries(repo, rest)?.map(|tree| directory_entry(byte, tree)));
+    }
+    Ok(())
+}
+
+/// Adds one note to a batch, uniting it with what the batch holds for the same object.
+fn join(repo: &Repo, batch: &mut Batch, key: Oid, value: Put) -> Result<()> {
+    let joined = match (batch.remove(&key), value) {
+        (Some(Put::Union(one)), Put::Union(two)) if one != two => {
+            let bodies = [repo.read_blob(one)?, repo.read_blob(two)?];
+            Put::Union(repo.write_blob(&union_of_lines(bodies.iter().map(Vec::as_slice)))?)
+        }
+        (Some(Put::Replace(oid)), Put::Union(_)) => Put::Replace(oid),
+        (_, value) => value,
+    };
+    batch.insert(key, joined);
+    Ok(())
+}
+
+fn directory_entry(byte: u8, oid: Oid) -> tree::Entry {
+    tree::Entry {
+        mode: tree::DIRECTORY,
+        name: format!("{byte:02x}").into_bytes(),
+        oid,
+    }
+}
+
+fn write_entries(repo: &Repo, entries: Vec<tree::Entry>) -> Result<Option<Oid>> {
+    if entries.is_empty() {
+        return Ok(None);
+    }
+    repo.write_tree(entries).map(Some)
+}
+
+// What one notes tree has that another has not, and the union of two, by structure: subtrees with
+// equal names are not opened, so the cost follows the difference and not the size.
+
+/// Notes: the annotated object and the blob.
+type Notes = BTreeSet<(Oid, Oid)>;
+
+/// The notes of `new` that differ from those of `old`. Where the trees are split differently it may name a note that did
+/// not change.
+///
+/// # Errors
+/// `repo-corrupt` when a tree is missing.
+pub fn added_notes(repo: &Repo, old: Oid, new: Oid) -> Result<Notes> {
+    compared_notes(repo, old, new).map(|(_, added)| added)
+}
+
+/// As [`added`], after the notes of `old` that differ from those of `new`.
+///
+/// # Errors
+/// As [`added`].
+pub fn compared_notes(repo: &Repo, old: Oid, new: Oid) -> Result<(Notes, Notes)> {
+    let mut comparison = Comparison::default();
+    comparison.go_on(repo, old, new, &mut Vec::new())?;
+    Ok(comparison.found)
+}
+
+/// Two notes trees, as far as they were compared.
+#[derive(Default)]
+struct Comparison {
+    old: Directories,
+    new: Directories,
+    found: (Notes, Notes),
+}
+
+impl Comparison {
+    fn go_on(&mut self, repo: &Repo, old: Oid, new: Oid, prefix: &mut Vec<u8>) -> Result<()> {
+        if old == new {
+            return Ok(());
+        }
+        let (old, new) = (
+            self.old.read_level(repo, old, prefix)?,
+            self.new.read_level(repo, new, prefix)?,
+        );
+        let (mut known, mut fresh) = (old.notes.clone(), new.notes.clone());
+        for &(byte, tree) in &new.directories {
+            prefix.push(byte);
+            match directory_of(&old, byte) {
+                Some(old) => self.go_on(repo, old, tree, prefix)?,
+                None => self.new.collect(repo, tree, prefix, &[], &mut fresh)?,
+            }
+            prefix.pop();
+        }
+        // A directory that is gone may have been flattened into this level.
+        for &(byte, tree) in &old.directories {
+            if directory_of(&new, byte).is_none() {
+                prefix.push(byte);
+                self.old.collect(repo, tree, prefix, &[], &mut known)?;
+                prefix.pop();
+            }
+        }
+        let (known, fresh): (Notes, Notes) =
+            (known.into_iter().collect(), fresh.into_iter().collect());
+        self.found.0.extend(known.difference(&fresh));
+        self.found.1.extend(fresh.difference(&known));
+        Ok(())
+    }
+}
+
+fn directory_of(level: &Level, byte: u8) -> Option<Oid> {
+    level
+        .directories
+        .iter()
+        .find(|(other, _)| *other == byte)
+        .map(|(_, tree)| *tree)
+}
+
+/// The union of two notes trees: every note of both, line by line. Nothing is ever dropped, so this is
+/// also what restores lines that a foreign writer lost.
+///
+/// # Errors
+/// As [`with_notes`].
+pub fn union_of_trees(repo: &Repo, one: Oid, two: Oid) -> Result<Oid> {
+    let missing = added_notes(repo, one, two)?;
+    let mut tree = one;
+    let mut batch = Batch::new();
+    for (key, blob) in missing {
+        // A second blob for the same object (a tree with duplicates) needs a second pass.
+        if batch.contains_key(&key) {
+            tree = with_notes(repo, tree, std::mem::take(&mut batch))?;
+        }
+        batch.insert(key, Put::Union(blob));
+    }
+    with_notes(repo, tree, batch)
+}
+
+/// The commit that unites two histories of notes. Two clones that unite the same two commits make the
+/// same one, so that neither has to merge the other's merge: parents and trees are taken in the
+/// order of the commits' names, author and time depend on nothing else.
+///
+/// # Errors
+/// As [`with_notes`].
+pub fn union_commit(repo: &Repo, ours: Oid, theirs: Oid, subject: &str) -> Result<Oid> {
+    let mut parents = [ours, theirs];
+    parents.sort_unstable();
+    let (one, two) = (repo.read_commit(parents[0])?, repo.read_commit(parents[1])?);
+    let tree = union_of_trees(repo, one.tree, two.tree)?;
+    // A side that holds everything and descends from the other needs no merge.
+    let base = repo.merge_base(one.oid, two.oid)?;
+    for (older, newer) in [(&one, &two), (&two, &one)] {
+        if base == Some(older.oid) && newer.tree == tree {
+            return Ok(newer.oid);
+        }
+    }
+    let who = Identity::stand_in(one.seconds.max(two.seconds));
+    repo.write_commit(&NewCommit {
+        tree,
+        parents: &parents,
+        author: &who,
+        committer: &who,
+        header: None,
+        message: &format!("{subject}\n\nGit-Agent: 1\n"),
+    })
+}
+
+// Note bodies as sets of lines: sorted by byte, unique, each ended by a line feed. This is what `git
+// notes merge -s cat_sort_uniq` makes of two bodies; empty lines, which `git notes append` puts
+// between paragraphs, carry nothing and vanish as they do there.
+
+/// The union of several bodies.
+pub fn union_of_lines<'a>(bodies: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut lines: Vec<&[u8]> = bodies.into_iter().flat_map(lines_of).collect();
+    lines.sort_unstable();
+    lines.dedup();
+    let mut body = Vec::with_capacity(lines.iter().map(|line| line.len() + 1).sum());
+    for line in lines {
+        body.extend_from_slice(line);
+        body.push(b'\n');
+    }
+    body
+}
+
+/// The lines of a body, without empty ones.
+pub fn lines_of(body: &[u8]) -> impl Iterator<Item = &[u8]> {
+    body.split(|&b| b == b'\n').filter(|line| !line.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn bodies_become_sorted_sets_of_lines() {
+        let body = union_of_lines([b"b\n\na".as_slice(), b"c\nb\n", b""]);
+        assert_eq!(body, b"a\nb\nc\n");
+        assert_eq!(union_of_lines([b"\n\n".as_slice()]), b"");
+    }
+
+    proptest! {
+        #[test]
+        fn union_is_commutative_associative_and_idempotent(a: Vec<u8>, b: Vec<u8>, c: Vec<u8>) {
+            let two = |x: &[u8], y: &[u8]| union_of_lines([x, y]);
+            prop_assert_eq!(two(&a, &b), two(&b, &a));
+            prop_assert_eq!(two(&two(&a, &b), &c), two(&a, &two(&b, &c)));
+            prop_assert_eq!(two(&two(&a, &b), &b), two(&a, &b));
+        }
     }
 }

@@ -22,35 +22,30 @@
 //! caller removes the directory whatever happened), hooks.
 
 mod attributes;
-mod cone;
-mod converted;
-mod count;
 mod destination;
-mod index;
-mod inherit;
 mod listing;
-mod only_git;
 mod plain;
 mod plain_check;
 mod proven;
 mod source;
 
-use super::Repo;
-use super::pool;
+use super::files::untrusted;
+use super::repo::failed;
+use super::worktree::view::is_sparse;
+use super::{Repo, command, pool};
 use crate::domain::oid::Oid;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, IoContext, Result};
 use attributes::Form;
 pub(in crate::git) use attributes::has_converting_word;
-pub use cone::{directories, narrow};
-use count::Count;
 use destination::Destination;
-use index::IndexLock;
-pub use inherit::inherit_worktree_config;
-use listing::Listing;
+use gix::objs::{Data, Find};
+use listing::{IndexLock, Listing};
 use plain::Writer;
 pub(in crate::git) use plain_check::{are_plain, may_convert_outside};
 use source::Source;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The most threads used unless the caller says otherwise: more gain nothing (measured).
 const MOST_THREADS: usize = 4;
@@ -107,7 +102,7 @@ pub fn populate(request: &Request<'_>) -> Result<Outcome> {
     if let Some(outcome) = populate_ourselves(request, threads)? {
         return Ok(outcome);
     }
-    only_git::populate(request.repo, request.worktree, threads, request.observer)?;
+    attributes::populate_only_git(request.repo, request.worktree, threads, request.observer)?;
     Ok(Outcome {
         via_git: true,
         ..Outcome::default()
@@ -118,7 +113,7 @@ pub fn populate(request: &Request<'_>) -> Result<Outcome> {
 fn populate_ourselves(request: &Request<'_>, threads: usize) -> Result<Option<Outcome>> {
     // Filters would start where this process stands, which may be any tree.
     let Some(gix) = open(request.worktree, request.repo.program_settings()?)
-        .filter(|gix| !only_git::is_needed(gix))
+        .filter(|gix| !attributes::is_needed(gix))
     else {
         return Ok(None);
     };
@@ -153,7 +148,7 @@ fn populate_ourselves(request: &Request<'_>, threads: usize) -> Result<Option<Ou
         threads,
         &count,
     )?;
-    outcome.checked_out += converted::write(
+    outcome.checked_out += attributes::write_converted(
         &gix,
         &mut listing.index,
         &forms,
@@ -239,5 +234,215 @@ impl Repo {
     pub(in crate::git) fn may_convert_outside(&self) -> bool {
         let looked = || may_convert_outside(self.common_dir());
         *self.may_convert_outside.get_or_init(looked)
+    }
+}
+
+// How many files are written, for a person who waits.
+
+/// After so many files more, the number is told.
+const TOLD: usize = 100;
+
+/// What is written so far; threads share it.
+struct Count<'a> {
+    written: AtomicUsize,
+    all: usize,
+    observer: &'a (dyn Fn(usize, usize) + Sync),
+}
+
+impl<'a> Count<'a> {
+    /// Of this many files none is written.
+    fn new(all: usize, observer: &'a (dyn Fn(usize, usize) + Sync)) -> Count<'a> {
+        Count {
+            written: AtomicUsize::new(0),
+            all,
+            observer,
+        }
+    }
+
+    /// Adds files that were written.
+    fn add(&self, files: usize) {
+        let before = self.written.fetch_add(files, Ordering::Relaxed);
+        let now = before + files;
+        if before / TOLD < now / TOLD {
+            (self.observer)(now.min(self.all), self.all);
+        }
+    }
+}
+
+/// Objects that count those which are read: gitoxide's checkout reads one for each file that it writes.
+#[derive(Clone)]
+struct Counted<'a, Objects> {
+    objects: Objects,
+    count: &'a Count<'a>,
+}
+
+impl<Objects: Find> Find for Counted<'_, Objects> {
+    fn try_find<'b>(
+        &self,
+        id: &gix::oid,
+        buffer: &'b mut Vec<u8>,
+    ) -> Result<Option<Data<'b>>, gix::Error> {
+        self.count.add(1);
+        self.objects.try_find(id, buffer)
+    }
+}
+
+// What a new worktree takes over from the one it is made from, as `git worktree add` does (git's
+// `builtin/worktree.c`): its own configuration and its sparse-checkout patterns.
+
+/// Settings that say where or what a worktree is, as regular expressions; true for one worktree only.
+const PLACE: &str = r"^core\.(bare|worktree)$";
+/// Hook settings of a linked worktree: an agent's fences, which another agent has of its own.
+const HOOKS: &str = r"^(core\.hookspath|hook\..*)$";
+
+/// Copies `config.worktree`, where `extensions.worktreeConfig` gives it a meaning, and
+/// `info/sparse-checkout` from the worktree of `repo` into a new admin dir. What is there already
+/// stays.
+///
+/// # Errors
+/// `io` or `git-failed` when a file cannot be read or written.
+pub fn inherit_worktree_config(repo: &Repo, admin_dir: &Path) -> Result<()> {
+    if repo.config_bool("core.sparseCheckout")?.unwrap_or(false) {
+        let patterns = Path::new("info/sparse-checkout");
+        let to = admin_dir.join(patterns);
+        std::fs::create_dir_all(admin_dir.join("info")).at("could not create", &to)?;
+        copy_new(&repo.git_dir().join(patterns), &to)?;
+    }
+    if !repo
+        .config_bool("extensions.worktreeConfig")?
+        .unwrap_or(false)
+    {
+        return Ok(());
+    }
+    let to = admin_dir.join("config.worktree");
+    if !copy_new(&repo.git_dir().join("config.worktree"), &to)? {
+        return Ok(());
+    }
+    remove(&to, PLACE)?;
+    if repo.inner.is_worktree() {
+        remove(&to, HOOKS)?;
+    }
+    Ok(())
+}
+
+/// Copies a file unless there is none or the target exists.
+fn copy_new(from: &Path, to: &Path) -> Result<bool> {
+    if !from.is_file() || to.exists() {
+        return Ok(false);
+    }
+    std::fs::copy(from, to).at("could not copy to", to)?;
+    Ok(true)
+}
+
+/// Removes the settings whose names match.
+fn remove(config: &Path, names: &str) -> Result<()> {
+    let change = || -> std::result::Result<(), git2::Error> {
+        let mut config = git2::Config::open(config)?;
+        let mut found = Vec::new();
+        config.entries(Some(names))?.for_each(|entry| {
+            found.extend(entry.name().ok().map(str::to_owned));
+        })?;
+        // A setting with several values is listed once per value.
+        found.dedup();
+        found
+            .iter()
+            .try_for_each(|name| config.remove_multivar(name, ".*"))
+    };
+    change().map_err(|error| failed(&format!("could not write {}", config.display()), error))
+}
+
+// Sparse worktrees: only some directories are filled, by git's own rules for a cone.
+
+/// The longest list of patterns that is read, in bytes.
+const LONGEST: u64 = 1 << 20;
+
+/// The directories that a sparse worktree holds besides the files at its top, as its admin directory says now; `None` for one
+/// that is whole, or sparse in another way than git's cones.
+pub fn cone_directories(admin_dir: &Path) -> Option<BTreeSet<String>> {
+    let read = |name: &str| untrusted::read(admin_dir, Path::new(name), LONGEST);
+    if !is_sparse(&read("config.worktree")?) {
+        return None;
+    }
+    let patterns = read("info/sparse-checkout")?;
+    let patterns = String::from_utf8_lossy(&patterns);
+    in_cone(patterns.lines())
+}
+
+/// The directories of a cone, of whose patterns each names one, or says of one on the way that only its files are meant.
+fn in_cone<'a>(mut patterns: impl Iterator<Item = &'a str>) -> Option<BTreeSet<String>> {
+    if (patterns.next(), patterns.next()) != (Some("/*"), Some("!/*/")) {
+        return None;
+    }
+    let mut found = BTreeSet::new();
+    for pattern in patterns {
+        if let Some(passed) = pattern.strip_prefix("!/") {
+            found.remove(&unescaped(passed.strip_suffix("/*/")?));
+        } else {
+            found.insert(unescaped(pattern.strip_prefix('/')?.strip_suffix('/')?));
+        }
+    }
+    Some(found)
+}
+
+/// A name without the backslashes before what would be special in a pattern.
+fn unescaped(name: &str) -> String {
+    let mut characters = name.chars();
+    let mut text = String::new();
+    while let Some(character) = characters.next() {
+        text.push(match character {
+            '\\' => characters.next().unwrap_or(character),
+            other => other,
+        });
+    }
+    text
+}
+
+/// Makes a new worktree sparse, before it is populated: it will hold the files at its top, everything below these
+/// directories, and the files beside each of them on the way there. Its index will name every file. The repository reads
+/// `config.worktree`.
+///
+/// # Errors
+/// Those of [`inherit_worktree_config`]; `git-missing`, `git-failed`.
+pub fn narrow_cone(
+    repo: &Repo,
+    worktree: &Path,
+    admin_dir: &Path,
+    directories: &BTreeSet<String>,
+) -> Result<()> {
+    inherit_worktree_config(repo, admin_dir)?;
+    let options = [
+        "sparse-checkout",
+        "set",
+        "--cone",
+        "--no-sparse-index",
+        // They are names, whatever characters they have.
+        "--skip-checks",
+    ];
+    let names = directories.iter().map(|directory| format!("/{directory}"));
+    let arguments = options.into_iter().map(str::to_owned).chain(names);
+    command::run(worktree, arguments).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_patterns_of_a_cone_name_its_directories() {
+        let of = |text: &str| {
+            let found = in_cone(text.split(' '))?;
+            Some(found.into_iter().collect::<Vec<_>>().join(" "))
+        };
+        let cases = [
+            ("/* !/*/", Some("")),
+            ("/* !/*/ /src/ /.config/", Some(".config src")),
+            ("/* !/*/ /a/ !/a/*/ /a/b/ /c/", Some("a/b c")),
+            ("/* !/*/ /odd\\*name\\\\/", Some("odd*name\\")),
+            ("/src/", None),
+            ("/* !/*/ *.rs", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(of(text), expected.map(str::to_owned), "{text}");
+        }
     }
 }

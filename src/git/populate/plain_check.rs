@@ -2,7 +2,7 @@
 
 use super::attributes::{self, Form, forms, has_converting_word};
 use super::listing::{Listing, canonical_mode, require_safe_name};
-use super::{only_git, open};
+use super::open;
 use crate::domain::baseline::Content;
 use crate::git::Repo;
 use crate::git::tree::{FILE, GITLINK, SYMLINK};
@@ -21,7 +21,7 @@ pub(in crate::git) fn are_plain(
     attributes: &BTreeMap<Vec<u8>, Content>,
     files: &BTreeMap<&[u8], Content>,
 ) -> bool {
-    let Some(gix) = open(worktree, Vec::new()).filter(|gix| !only_git::is_needed(gix)) else {
+    let Some(gix) = open(worktree, Vec::new()).filter(|gix| !attributes::is_needed(gix)) else {
         return false;
     };
     let Ok(options) = gix.checkout_options(Source::IdMapping) else {
@@ -65,7 +65,7 @@ pub(in crate::git) fn may_convert_outside(common_dir: &Path) -> bool {
     let Some(gix) = open(common_dir, Vec::new()) else {
         return true;
     };
-    only_git::has_other_attributes(&gix)
+    attributes::has_other_attributes(&gix)
         || attributes::may_convert_outside(&gix, &Listing::new()).unwrap_or(true)
 }
 

@@ -6,8 +6,8 @@
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
+use crate::git::files::admin_dir::retry_if_pruned;
 use crate::git::files::lock_file::remove_empty_directories;
-use crate::git::files::pruned::retry_if_pruned;
 use crate::git::files::untrusted;
 use crate::git::objects::Identity;
 use std::fs::File;

@@ -11,21 +11,20 @@
 
 mod fingerprint;
 mod listed;
-mod submodules;
 mod update;
-mod walked;
 
-use super::Repo;
-use super::changes::Index;
 use super::changes::ignore::Rules;
-use super::command;
+use super::changes::{Index, TouchedEntries, Walk, Written, gitlinks, names_may_differ};
 use super::files::untrusted;
+use super::pool::threads;
 use super::worktree::view::WorktreeView;
+use super::{Repo, command};
 use crate::domain::oid::Oid;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, IoContext, Result};
 pub use fingerprint::WorktreeFingerprint;
 use listed::Listed;
 pub use listed::ignored;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -90,7 +89,7 @@ pub struct Uncommitted {
 /// # Errors
 /// `git-missing`; `git-failed` when git cannot read the index or a file; `io`, `disk-full`.
 pub fn snapshot(source: &Source<'_>) -> Result<Uncommitted> {
-    let Some(found) = walked::look(source)? else {
+    let Some(found) = look_through_walk(source)? else {
         return snapshot_by_git(source);
     };
     // A file that was only touched was looked into for nothing.
@@ -110,7 +109,7 @@ pub fn snapshot_by_git(source: &Source<'_>) -> Result<Uncommitted> {
     let is_work = changed || source.staged;
     let written = is_work.then(|| write_tree(source)).transpose()?;
     let (tree, links) = written.unzip();
-    let submodules = submodules::holding_work(source, links.flatten())?;
+    let submodules = holding_work(source, links.flatten())?;
     Ok(Uncommitted::new(tree, listed, submodules))
 }
 
@@ -158,7 +157,7 @@ pub struct Trees {
 /// # Errors
 /// As [`snapshot`].
 pub fn write_trees(source: &Source<'_>) -> Result<(Trees, Option<WorktreeFingerprint>)> {
-    if let Some(found) = walked::look(source)? {
+    if let Some(found) = look_through_walk(source)? {
         let trees = Trees {
             staged: Some(found.staged),
             tree: found.tree,
@@ -232,4 +231,129 @@ pub(super) fn git(source: &Source<'_>) -> Command {
     source.rules.configure(&mut command);
     source.repo.redirect_objects(&mut command);
     command
+}
+
+// Submodules that hold work: a commit of the repository names a commit of theirs, and none of their files.
+
+/// The submodules with files that are in no commit of theirs, by the copy of the index once that is up to date, or by
+/// what is `known` of it. Where there is no submodule nothing is asked.
+///
+/// # Errors
+/// `git-missing`, `git-failed`.
+fn holding_work(source: &Source<'_>, known: Option<Vec<Vec<u8>>>) -> Result<Vec<Vec<u8>>> {
+    let names = match known.or_else(|| gitlinks::of_index(source.index)) {
+        Some(names) => names,
+        None => gitlinks::listed(git(source))?,
+    };
+    let room = source.view.room();
+    let mut found = gitlinks::holding_work(source.worktree, &names, room);
+    found.sort_unstable();
+    found.dedup();
+    Ok(found)
+}
+
+// What git lists, found by a walk of our own: git is asked about the names that the index does not know, and
+// about files in doubt, and nothing else.
+//
+// What is tracked and in doubt counts as changed. Git looks into it when it writes the objects, so a doubt costs time
+// and never truth. Git is shown the part of the index that these paths are about: reading and writing all of it twice
+// takes longer than the rest.
+
+/// What a walk found in a worktree.
+struct Walked {
+    listed: Listed,
+    /// The tree of the index as it is.
+    staged: Oid,
+    /// The tree of everything.
+    tree: Oid,
+    fingerprint: WorktreeFingerprint,
+}
+
+/// Looks at the worktree and its index, which is read once, and writes the trees; `None` when only git can tell.
+///
+/// # Errors
+/// `git-missing`, `git-failed`, `io`, `disk-full`.
+fn look_through_walk(source: &Source<'_>) -> Result<Option<Walked>> {
+    if names_may_differ(source.repo)? {
+        return Ok(None);
+    }
+    let Some(written) = Written::load(&source.admin_dir.join("index")) else {
+        return Ok(None);
+    };
+    // An index with a flag, a submodule or a mode of its own is more than its files.
+    if written.index.is_flagged || written.index.has_submodules() {
+        return Ok(None);
+    }
+    let walk = Walk {
+        top: source.worktree,
+        written: &written,
+        besides: source.rules.never(),
+        threads: threads(),
+    };
+    let mut names = Vec::new();
+    let touched = walk.suspects_since(&mut names)?;
+    let Some(mut touched) = touched.filter(|found| found.swapped.is_empty()) else {
+        return Ok(None);
+    };
+    let unchanged = touched.take_unchanged(source.repo, source.worktree, &written.index);
+    let Some(staged) = source.repo.tree_of(&written.index)? else {
+        return Ok(None);
+    };
+    let mut listed = Listed::default();
+    if !touched.is_empty() {
+        let part = part_about(&written.index, &touched);
+        fs::write(source.index, part).at("could not write", source.index)?;
+    }
+    if !touched.unknown.is_empty() {
+        listed.read_untracked(source, Some(&touched.unknown))?;
+    }
+    let mut changed = [touched.tracked.as_slice(), &listed.new].concat();
+    changed.retain(|path| !listed.is_hidden_by_directory(path));
+    let (tree, kept) = if changed.is_empty() {
+        (staged, Index::default())
+    } else {
+        update_files(source, &changed)?;
+        let after = untrusted::read_at(source.index, untrusted::LONGEST_INDEX);
+        let Some(after) = after.and_then(Index::parse) else {
+            return Ok(None);
+        };
+        let now = |path: &[u8]| after.find(path).map(|entry| entry.content);
+        let edits = changed.iter().map(|path| (path.as_slice(), now(path)));
+        // A file in the place of a directory, or a repository that was made meanwhile.
+        match source
+            .repo
+            .tree_of_edited(&written.index, &edits.collect())?
+        {
+            Some(tree) if !after.has_submodules() => (tree, after),
+            _ => return Ok(None),
+        }
+    };
+    Ok(Some(Walked {
+        listed,
+        staged,
+        tree,
+        fingerprint: WorktreeFingerprint {
+            written,
+            names,
+            touched,
+            unchanged,
+            kept,
+        },
+    }))
+}
+
+/// The file of an index with what git needs to tell about these paths: the entries of files in doubt; of each directory
+/// that holds a name in question some entry, so that git takes it for a tracked one; and all attributes, which git takes
+/// from the index where a file of them is missing.
+fn part_about(index: &Index, touched: &TouchedEntries) -> Vec<u8> {
+    let beside = |name: &Vec<u8>| {
+        let end = name.iter().rposition(|&byte| byte == b'/');
+        index.first_below(end.map_or(&b""[..], |slash| &name[..=slash]))
+    };
+    let beside = touched.unknown.iter().filter_map(beside);
+    let paths = touched.tracked.iter().map(Vec::as_slice).chain(beside);
+    let content = |path| Some((path, index.find(path)?.content));
+    let mut contents: BTreeMap<_, _> = index.attributes().collect();
+    contents.extend(paths.filter_map(content));
+    Index::of(&contents)
 }

@@ -4,7 +4,7 @@ use crate::agents::ctx::Ctx;
 use crate::domain::agent::Agent;
 use crate::error::{Error, IoContext, Result};
 use crate::ops::discard::gate::{Place, Site};
-use crate::store::{layout, lock, trash};
+use crate::store::{fsx, layout, lock};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
@@ -45,7 +45,7 @@ pub(super) fn remove_place(ctx: &Ctx, site: &Site) -> Result<Vec<String>> {
     // A spawn makes the directories that are removed here, and reads the list of worktrees.
     let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
     if let Some(files) = &place.files {
-        names.extend(trash::take(common, files)?);
+        names.extend(fsx::move_to_trash(common, files)?);
     }
     // Directories that were made for this worktree alone go too; others are not empty.
     let root = ctx.repo.root()?;
@@ -57,7 +57,7 @@ pub(super) fn remove_place(ctx: &Ctx, site: &Site) -> Result<Vec<String>> {
     }
     ctx.reached("trashed");
     if fs::symlink_metadata(&place.admin_dir).is_ok() {
-        names.extend(trash::take(common, &place.admin_dir)?);
+        names.extend(fsx::move_to_trash(common, &place.admin_dir)?);
     }
     ctx.reached("unlinked");
     Ok(names)
@@ -73,5 +73,5 @@ pub(super) fn remove_hooks(ctx: &Ctx, agent: &Agent) -> Result<Option<String>> {
     // Installed without write permission, and moving a directory takes it.
     fs::set_permissions(&hooks, fs::Permissions::from_mode(0o755))
         .at("could not move away", &hooks)?;
-    trash::take(common, &hooks)
+    fsx::move_to_trash(common, &hooks)
 }

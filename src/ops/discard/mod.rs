@@ -65,8 +65,8 @@ use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::ops::agent_report::rfc3339;
 use crate::proc::background;
+use crate::store::fsx;
 use crate::store::ledger::Ledger;
-use crate::store::trash;
 use gate::Site;
 
 /// The steps, in order, under the names given to [`crate::agents::ctx::Seams::reached`].
@@ -223,7 +223,7 @@ pub fn sweep_later(ctx: &Ctx, trash: &[String]) {
 
 /// Deletes what bears these names in the trash.
 pub fn sweep(ctx: &Ctx, trash: &[String]) {
-    trash::empty(ctx.repo.common_dir(), trash);
+    fsx::empty_trash(ctx.repo.common_dir(), trash);
 }
 
 /// The commit that salvages stand on: the branch's tip; without a branch, what the agent began with.

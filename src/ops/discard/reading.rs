@@ -11,7 +11,7 @@ use crate::git::changes::ignore::Rules;
 use crate::git::uncommitted::Source;
 use crate::ops::discard::DiscardOptions;
 use crate::ops::discard::gate::Place;
-use crate::store::{fsx, policy};
+use crate::store::{fsx, spawn_commit};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -83,7 +83,7 @@ impl Reading {
 /// Where the agent's bundle is in its worktree, if anywhere.
 pub(super) fn bundle_dir(ctx: &Ctx, agent: &Agent) -> Result<Option<String>> {
     // No amendment moves it, and one that is not here must not be in the way.
-    Ok(policy::at_spawn(&ctx.repo, agent)?.and_then(|policy| policy.bundle_dir))
+    Ok(spawn_commit::at_spawn(&ctx.repo, agent)?.and_then(|policy| policy.bundle_dir))
 }
 
 /// The bundle's directory, unless a symlink stands in for a part of the way.

@@ -6,13 +6,13 @@ use crate::agents::ctx::Ctx;
 use crate::agents::{at_work, half_made};
 use crate::domain::agent::Agent;
 use crate::domain::diagnosis::Sign;
-use crate::domain::size::size_text;
+use crate::domain::named::size_text;
 use crate::error::{IoContext, Result};
 use crate::git::files::temporary;
 use crate::hosts::WORKTREE_DIR;
 use crate::ops::doctor::Finding;
 use crate::ops::doctor::survey::Survey;
-use crate::store::{briefing, fsx, layout, lock, trash};
+use crate::store::{briefing, fsx, layout, lock};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -31,7 +31,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
                 "{} entries of {} are older than an hour and take {} of the disk",
                 old.len(),
                 directory.display(),
-                size_text(trash::disk_use(&old))
+                size_text(fsx::disk_use(&old))
             );
             found.push(Finding::curable(Sign::Debris, what, move |ctx| {
                 remove(ctx, &old_entries(ctx, &directory).collect::<Vec<_>>())
@@ -118,7 +118,7 @@ fn half_written(ctx: &Ctx, directory: &Path) -> Vec<PathBuf> {
 fn remove(ctx: &Ctx, entries: &[PathBuf]) -> Result<String> {
     for path in entries {
         match fs::symlink_metadata(path) {
-            Ok(metadata) if metadata.is_dir() => trash::remove(ctx.repo.common_dir(), path)?,
+            Ok(metadata) if metadata.is_dir() => fsx::remove_by_trash(ctx.repo.common_dir(), path)?,
             Ok(_) => fs::remove_file(path).at("could not remove", path)?,
             // Its owner has removed it.
             Err(_) => {}

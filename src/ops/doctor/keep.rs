@@ -10,7 +10,7 @@ use crate::ops::doctor::survey::Survey;
 use crate::ops::doctor::{Finding, kept};
 use crate::ops::remedy::command;
 use crate::store::chain::Chain;
-use crate::store::chain::repair::{self, Condition};
+use crate::store::chain::recovery::{self, Condition};
 use crate::store::keep;
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 const NAMED: usize = 4;
 
 pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
-    match repair::condition(&ctx.repo, Chain::Keep)? {
+    match recovery::condition(&ctx.repo, Chain::Keep)? {
         Condition::Sound => {}
         Condition::Damaged => {
             let what = format!(
@@ -26,7 +26,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
                 Chain::Keep.refname()
             );
             let cure = |ctx: &Ctx| {
-                repair::repair(&ctx.repo, Chain::Keep, ctx.now())?;
+                recovery::repair(&ctx.repo, Chain::Keep, ctx.now())?;
                 Ok("wrote down what the reflog gave back".to_owned())
             };
             return Ok(vec![Finding::curable(Sign::KeepDamaged, what, cure)]);

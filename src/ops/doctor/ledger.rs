@@ -10,14 +10,14 @@ use crate::error::{Remedy, Result};
 use crate::ops::doctor::survey::Survey;
 use crate::ops::doctor::{DOCTOR, Finding};
 use crate::ops::remedy::command;
-use crate::store::chain::repair::{self, Condition};
-use crate::store::chain::{Chain, foreign};
+use crate::store::chain::recovery::{self, Condition};
+use crate::store::chain::{self, Chain};
 use crate::store::ledger::Ledger;
 use std::collections::BTreeMap;
 
 pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     let mut found = Vec::new();
-    match repair::condition(&ctx.repo, Chain::Ledger)? {
+    match recovery::condition(&ctx.repo, Chain::Ledger)? {
         Condition::Sound => {}
         Condition::Damaged => found.push(Finding::curable(
             Sign::LedgerDamaged,
@@ -26,7 +26,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
                 Chain::Ledger.refname()
             ),
             |ctx| {
-                repair::repair(&ctx.repo, Chain::Ledger, ctx.now())?;
+                recovery::repair(&ctx.repo, Chain::Ledger, ctx.now())?;
                 Ok("wrote down what the reflog gave back".to_owned())
             },
         )),
@@ -42,11 +42,11 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
             return Ok(found);
         }
     }
-    let dropped = foreign::foreign_writes(&ctx.repo)?.dropped.len();
+    let dropped = chain::foreign_writes(&ctx.repo)?.dropped.len();
     if dropped > 0 {
         let what = format!("{dropped} notes lack lines that foreign writers dropped");
         found.push(Finding::curable(Sign::LinesDropped, what, move |ctx| {
-            let restored = foreign::restore(&ctx.repo, ctx.now())?;
+            let restored = chain::restore_foreign(&ctx.repo, ctx.now())?;
             Ok(if restored.changed {
                 format!("brought back the lines of {dropped} notes")
             } else {
@@ -86,7 +86,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
 /// A sentence for a ledger that another writer has just taken lines from; `None` for every other, and where that
 /// cannot be told.
 pub fn overwritten(ctx: &Ctx) -> Option<String> {
-    let is_overwritten = foreign::is_overwritten(&ctx.repo).unwrap_or(false);
+    let is_overwritten = chain::is_overwritten(&ctx.repo).unwrap_or(false);
     is_overwritten.then(|| {
         format!(
             "{} was overwritten, as by git fetch with a `+` before the refspec, and lacks events that were \

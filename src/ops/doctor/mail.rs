@@ -7,19 +7,19 @@ use crate::error::Result;
 use crate::ops::doctor::Finding;
 use crate::ops::doctor::survey::Survey;
 use crate::store::chain::Chain;
-use crate::store::chain::repair::{self, Condition};
+use crate::store::chain::recovery::{self, Condition};
 
 pub(super) fn look(ctx: &Ctx, _survey: &Survey) -> Result<Vec<Finding>> {
     let mut found = Vec::new();
     for chain in [Chain::Mail, Chain::Receipts] {
         let refname = chain.refname();
-        match repair::condition(&ctx.repo, chain)? {
+        match recovery::condition(&ctx.repo, chain)? {
             Condition::Sound => {}
             Condition::Damaged => found.push(Finding::curable(
                 Sign::MailDamaged,
                 format!("{refname} leads to nothing whole; its reflog does"),
                 move |ctx| {
-                    repair::repair(&ctx.repo, chain, ctx.now())?;
+                    recovery::repair(&ctx.repo, chain, ctx.now())?;
                     Ok("wrote down what the reflog gave back".to_owned())
                 },
             )),

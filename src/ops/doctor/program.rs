@@ -3,7 +3,7 @@
 use crate::agents::ctx::Ctx;
 use crate::domain::diagnosis::Sign;
 use crate::error::Result;
-use crate::git::program::version::Version;
+use crate::git::program::Version;
 use crate::ops::doctor::Finding;
 use crate::ops::doctor::survey::Survey;
 use crate::ops::install_shell;

@@ -6,7 +6,7 @@ use crate::agents::worktree;
 use crate::domain::diagnosis::Sign;
 use crate::error::Result;
 use crate::git::Repo;
-use crate::git::config::file::ConfigFile;
+use crate::git::config::ConfigFile;
 use crate::hosts::WORKTREE_DIR;
 use crate::ops::doctor::Finding;
 use crate::ops::doctor::survey::Survey;

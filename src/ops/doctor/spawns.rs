@@ -15,7 +15,7 @@ use crate::ops::doctor::survey::Survey;
 use crate::store::journal::Journal;
 use crate::store::ledger::Ledger;
 use crate::store::place::RecordedPlaces;
-use crate::store::{layout, lock, trash};
+use crate::store::{fsx, layout, lock};
 use crate::system;
 use rustix::process::Pid;
 use std::fs;
@@ -140,7 +140,7 @@ fn locked(survey: &Survey, worktree: &Worktree, reason: &str) -> Option<Finding>
         }
         // Only a directory without anything in it goes.
         let _ = fs::remove_dir(&path);
-        trash::remove(common, &admin)?;
+        fsx::remove_by_trash(common, &admin)?;
         Ok(format!("removed the empty worktree {name}"))
     }))
 }

@@ -3,7 +3,7 @@
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::Isolation;
-use crate::git::program::version::{self, Version};
+use crate::git::program::{self, Version};
 use crate::git::worktree::Worktree;
 use crate::ops::install_shell::ShellFile;
 use crate::store::ledger::Ledger;
@@ -39,9 +39,9 @@ impl Survey {
             clone: Ledger::new(&ctx.repo).clone_number().ok().flatten(),
             places: RecordedPlaces::new(&ctx.repo).ok(),
             shell: shell.to_vec(),
-            git: version::ask(&ctx.env.directory)
+            git: program::ask_version(&ctx.env.directory)
                 .ok()
-                .and_then(version::Question::answer),
+                .and_then(program::Question::answer),
         }
     }
 

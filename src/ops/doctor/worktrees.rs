@@ -20,7 +20,7 @@ use crate::git::refs::Tip;
 use crate::ops::discard::{self, DiscardOptions};
 use crate::ops::doctor::survey::Survey;
 use crate::ops::doctor::{Finding, unlinked};
-use crate::store::{agent_branch, fsx, large_files, layout, lock, trash};
+use crate::store::{agent_branch, fsx, large_files, layout, lock};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -207,7 +207,7 @@ fn restore(ctx: &Ctx, id: AgentId, path: &Path, admin: &Path) -> Result<String> 
         fs::rename(&half_made, path).at("could not restore", path)
     });
     if let Err(error) = filled {
-        trash::remove(common, &half_made)?;
+        fsx::remove_by_trash(common, &half_made)?;
         return Err(error);
     }
     Ok(format!(

@@ -13,7 +13,7 @@ use crate::domain::agent::{Agent, State};
 use crate::domain::event::What;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
-use crate::store::closed::Closed;
+use crate::store::belief::Closed;
 use crate::store::keep::{self, Passing};
 use crate::store::ledger::Ledger;
 use crate::store::{layout, lock, place};

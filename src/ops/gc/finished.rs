@@ -8,8 +8,8 @@ use crate::domain::agent::{Agent, State};
 use crate::error::Result;
 use crate::git::changes::{Glance, glance};
 use crate::ops::gc::GcOptions;
-use crate::store::closed::Closed;
-use crate::store::{agent_branch, landed, policy};
+use crate::store::belief::Closed;
+use crate::store::{agent_branch, landed, spawn_commit};
 
 /// Why an agent is finished, or else why it is kept. `landed` is the branch that has its work, `closed` is what this clone has merged or discarded itself.
 pub(super) fn why(
@@ -98,7 +98,7 @@ fn is_clean(ctx: &Ctx, agent: &Agent) -> Result<bool> {
     let Some(top) = worktree.filter(|worktree| worktree.exists()) else {
         return Ok(true);
     };
-    let policy = policy::if_here(&ctx.repo, agent)?;
+    let policy = spawn_commit::if_here(&ctx.repo, agent)?;
     let bundle_dir = policy.and_then(|policy| policy.bundle_dir);
     let place = AgentWorktree {
         admin_dir: worktree::admin_dir(&ctx.repo, agent.id),

@@ -3,7 +3,7 @@
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::Agent;
 use crate::error::{Error, IoContext, Result};
-use crate::git::program::trailer;
+use crate::git::program;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -32,7 +32,7 @@ pub(super) fn add_trailer(ctx: &Ctx, agent: &Agent, arguments: &[OsString]) -> R
         return Ok(());
     }
     // Settings for trailers can name programs, and those of the worktree are the agent's.
-    trailer::add(
+    program::add_trailer(
         ctx.repo.common_dir(),
         &file,
         &format!("Agent-Id: {}", agent.id),

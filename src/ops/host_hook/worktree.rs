@@ -21,13 +21,13 @@ use crate::domain::tool_call::{HookAnswer, HookEvent, ToolCall};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::worktree_changes;
 use crate::git::files::admin_dir::belongs_to;
-use crate::git::refs::{Tip, branch};
+use crate::git::refs::{self, Tip};
 use crate::git::worktree::NewWorktree;
 use crate::git::{Repo, command};
 use crate::hosts::WORKTREE_DIR;
 use crate::ops::host_hook::{directory_of, host_worktree, whereabouts};
 use crate::store::ledger::Ledger;
-use crate::store::{excludes, layout, lock, trash};
+use crate::store::{added, fsx, layout, lock};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -114,7 +114,7 @@ pub fn worktree_remove(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
     require_finished(&path, repo.git_dir())?;
     // Kept first, so that a kill between the two loses nothing.
     let shared = Ctx::new(Repo::open_git_dir(common)?, env.clone(), Seams::real());
-    let branch = short.map(branch::full_name).transpose()?;
+    let branch = short.map(refs::full_name).transpose()?;
     let kept = kept_worktree::keep_commits(&shared, repo.git_dir(), branch.as_deref())?;
     let remove = ["worktree", "remove", "--force", "--"].map(OsStr::new);
     command::run(common, remove.into_iter().chain([path.as_os_str()]))?;
@@ -148,7 +148,7 @@ fn require_finished(path: &Path, git_dir: &Path) -> Result<()> {
 
 /// Deletes a branch whose commits are all in `HEAD` of the main worktree.
 fn delete_merged(main: &Repo, short: &str) -> Result<()> {
-    let branch = branch::full_name(short)?;
+    let branch = refs::full_name(short)?;
     let (Tip::At(tip), Ok(head)) = (main.tip(&branch)?, main.resolve_commit("HEAD")) else {
         return Ok(());
     };
@@ -223,7 +223,7 @@ fn plain_worktree(ctx: &Ctx, flat: &AgentName) -> Result<PathBuf> {
     let path = ctx.repo.root()?.join(WORKTREE_DIR).join(flat.as_str());
     let admin = ctx.repo.admin_dir(flat.as_str());
     let commit = ctx.repo.resolve_commit("HEAD")?.commit;
-    let branch = branch::full_name(&format!("worktree-{}", flat.as_str()))?;
+    let branch = refs::full_name(&format!("worktree-{}", flat.as_str()))?;
     let who = ctx.identities()?.committer;
     let reason = "git-agent: worktree for a host";
     if !ctx.repo.create_branch(&branch, commit, &who, reason)? {
@@ -246,10 +246,10 @@ fn plain_worktree(ctx: &Ctx, flat: &AgentName) -> Result<PathBuf> {
     let common = ctx.repo.common_dir();
     let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
     if added.is_ok() {
-        trash::remove(common, &admin)?;
+        fsx::remove_by_trash(common, &admin)?;
     }
     if is_new && path.exists() {
-        trash::remove(common, &path)?;
+        fsx::remove_by_trash(common, &path)?;
     }
     ctx.repo.delete_ref(&branch, commit)?;
     added.and(made).map(|()| path)
@@ -257,7 +257,7 @@ fn plain_worktree(ctx: &Ctx, flat: &AgentName) -> Result<PathBuf> {
 
 fn add(ctx: &Ctx, name: &str, path: &Path, branch: &str, commit: Oid) -> Result<()> {
     let repo = &ctx.repo;
-    excludes::add(repo, &[WORKTREE_DIR])?;
+    added::add_exclude(repo, &[WORKTREE_DIR])?;
     let _spawns = lock::hold(repo.common_dir(), layout::SPAWN_LOCK)?;
     repo.add_worktree(&NewWorktree {
         name,

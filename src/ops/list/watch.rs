@@ -12,7 +12,7 @@ use crate::domain::bundle::FILES;
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::Result;
-use crate::git::files::stamp::FileStamp;
+use crate::git::files::separate::FileStamp;
 use crate::ops::agent_report::Reporter;
 use crate::ops::list::{ListOptions, ListReport, ListedAgent, SCHEMA, Sort, select};
 use crate::ops::status::{OverlapSet, Places, WorkStatus, survey};

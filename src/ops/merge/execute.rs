@@ -12,7 +12,7 @@ use crate::domain::oid::Oid;
 use crate::domain::repository_settings::HookMoment;
 use crate::error::{Error, Result};
 use crate::git::Repo;
-use crate::git::config::identity::Identities;
+use crate::git::config::Identities;
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::landing::{self, Checkout};
 use crate::git::objects::NewCommit;

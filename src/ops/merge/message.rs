@@ -10,7 +10,7 @@ use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::domain::repository_settings::filled_subject;
 use crate::error::{Code, Error, Result};
-use crate::git::program::trailer;
+use crate::git::program;
 use crate::ops::merge::Method;
 use crate::ops::merge::plan::MergePlan;
 use crate::store::spawn_commit::NONCE;
@@ -84,13 +84,15 @@ impl MergePlan {
         let message = self.message_of_work();
         let trailers = self.trailers.carried.iter().cloned();
         let trailers = trailers.chain(self.wanted_trailers());
-        trailers.fold(message, |message, line| trailer::appended(&message, &line))
+        trailers.fold(message, |message, line| {
+            program::appended_trailer(&message, &line)
+        })
     }
 
     /// The message without the trailers that not every landing has.
     fn message_of_work(&self) -> String {
         if let Some(message) = &self.wanted_message {
-            return trailer::appended(message, &named(&self.agent));
+            return program::appended_trailer(message, &named(&self.agent));
         }
         let (short, summary) = (self.agent.id.short(), &self.summary);
         let subject = match (&self.wanted_subject, self.method) {
@@ -117,7 +119,9 @@ impl MergePlan {
     pub(super) fn work_message(&self) -> String {
         let message = format!("{}\n\n{}\n", self.summary, named(&self.agent));
         let trailers = self.wanted_trailers();
-        trailers.fold(message, |message, line| trailer::appended(&message, &line))
+        trailers.fold(message, |message, line| {
+            program::appended_trailer(&message, &line)
+        })
     }
 
     fn wanted_trailers(&self) -> impl Iterator<Item = String> {
@@ -170,7 +174,7 @@ pub(super) fn squashed(ctx: &Ctx, agent: &Agent, (base, tip): (Oid, Oid)) -> Res
     for oid in ctx.repo.commits_between(&[base], tip)? {
         let commit = ctx.repo.read_commit(oid)?;
         if commit.trailer(NONCE).is_none() && commit.parents.len() == 1 {
-            texts.push(trailer::without(&commit.message).to_owned());
+            texts.push(program::without_trailers(&commit.message).to_owned());
         }
     }
     Ok(texts)

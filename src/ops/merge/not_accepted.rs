@@ -2,9 +2,8 @@
 
 use crate::domain::agent::Agent;
 use crate::domain::evidence::Outcome;
-use crate::domain::finding::Finding;
+use crate::domain::finding::{Finding, Verdict};
 use crate::domain::folded_paths::by_code;
-use crate::domain::verdict::Verdict;
 use crate::error::{Code, Error, ErrorFacts};
 use crate::ops::merge::RemoteTarget;
 

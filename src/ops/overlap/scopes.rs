@@ -6,7 +6,7 @@ use crate::domain::oid::Oid;
 use crate::domain::path::RepoPath;
 use crate::domain::scope::{Intersection, Scope, ScopeLanguage};
 use crate::error::{Code, Error, Result};
-use crate::git::objects::walk::Visitor;
+use crate::git::objects::Visitor;
 use crate::ops::overlap::Scene;
 use crate::wire::policy::Policy;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -13,7 +13,7 @@ use crate::error::{Code, Error, IoContext, Result};
 use crate::git::command;
 use crate::git::worktree::NewWorktree;
 use crate::hosts::WORKTREE_DIR;
-use crate::store::{excludes, layout, lock, repository_settings, roles};
+use crate::store::{added, layout, lock, repository_settings, roles};
 use crate::wire::slot::SlotRecord;
 use std::ffi::OsStr;
 use std::fs;
@@ -171,7 +171,7 @@ fn make(ctx: &Ctx, wanted: &Wanted) -> Result<()> {
 fn furnish(ctx: &Ctx, wanted: &Wanted, slot: &Slot) -> Result<SlotRecord> {
     // The worktree, at a detached HEAD: no branch is taken before there is an agent.
     let common = ctx.repo.common_dir();
-    excludes::add(&ctx.repo, &[WORKTREE_DIR])?;
+    added::add_exclude(&ctx.repo, &[WORKTREE_DIR])?;
     {
         let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
         ctx.repo.add_worktree(&NewWorktree {

@@ -3,7 +3,7 @@
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::{Event, Exited, What};
 use crate::domain::finding::FindingCode;
-use crate::domain::outcome::Ending;
+use crate::domain::run::Ending;
 use crate::git::Repo;
 use crate::ops::agent_report::{SessionReport, rfc3339};
 use crate::ops::target_report::TargetReport;

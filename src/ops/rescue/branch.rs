@@ -3,7 +3,7 @@
 use crate::agents::ctx::Ctx;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
-use crate::git::refs::branch::full_name;
+use crate::git::refs::full_name;
 use crate::ops::rescue::{Destination, RescuePlan};
 
 /// How many numbered names a branch is tried under.

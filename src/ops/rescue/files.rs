@@ -5,7 +5,7 @@ use crate::agents::real_path::real_path;
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
-use crate::store::{fsx, layout, policy};
+use crate::store::{fsx, layout, spawn_commit};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -72,7 +72,7 @@ pub(super) fn fill(
     let Some(bundle) = bundle else {
         return Ok(None);
     };
-    let policy = policy::if_here(&ctx.repo, agent)?;
+    let policy = spawn_commit::if_here(&ctx.repo, agent)?;
     let wanted = policy.and_then(|policy| policy.bundle_dir);
     let wanted = wanted.as_deref().unwrap_or(BUNDLE_DIR);
     let inside = free_name(directory, wanted);

@@ -20,7 +20,7 @@ use crate::domain::agent::{Agent, State};
 use crate::domain::event::What;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
-use crate::git::refs::branch::full_name;
+use crate::git::refs::full_name;
 use crate::ops::agent_report::{AgentReport, Reporter};
 use crate::store::ledger::Ledger;
 use crate::store::{keep, large_files};

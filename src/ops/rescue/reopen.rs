@@ -13,14 +13,14 @@ use crate::domain::event::{Isolation, WORKTREE, What};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::belongs_to;
-use crate::git::program::version;
+use crate::git::program;
 use crate::git::refs::Tip;
 use crate::git::salvage::{TRAILER, WORK};
 use crate::git::worktree::{NewWorktree, set_lock};
 use crate::ops::rescue::{RescuePlan, files};
 use crate::store::ledger::Ledger;
 use crate::store::place::RecordedPlaces;
-use crate::store::{fsx, layout, lock, trash};
+use crate::store::{fsx, layout, lock};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -86,14 +86,16 @@ pub(super) fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<(PathBuf, Option<S
         let half_made = fsx::unique_name(&path);
         let placed = place(ctx, plan, &half_made, &path, (branch, tip));
         if placed.is_err() && half_made.exists() {
-            trash::remove(common, &half_made)?;
+            fsx::remove_by_trash(common, &half_made)?;
         }
         warning = placed?;
     }
     ctx.reached("placed");
 
     // What binds it there, and the row.
-    let git = version::ask(&path).ok().and_then(version::Question::answer);
+    let git = program::ask_version(&path)
+        .ok()
+        .and_then(program::Question::answer);
     hooks::install(ctx, agent.id, &path, git)?;
     set_lock(&admin, &layout::lock_reason(agent.id))?;
     ctx.reached("made");

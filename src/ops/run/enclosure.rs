@@ -16,7 +16,7 @@ use crate::ops::run::push_guard::{GitRights, PushGuard};
 use crate::ops::run::stage::Stage;
 use crate::ops::run::{RunPlan, fence};
 use crate::proc::sandbox::{self, Outcome, Plan, read_report};
-use crate::store::policy;
+use crate::store::spawn_commit;
 use crate::wire::path_text::PathText;
 use serde::Serialize;
 use std::os::unix::ffi::OsStrExt;
@@ -55,7 +55,7 @@ impl Enclosure {
         let Enforcement::Fenced(level) = plan.enforcement else {
             return Ok(());
         };
-        let policy = policy::require(&ctx.repo, agent)?;
+        let policy = spawn_commit::require_policy(&ctx.repo, agent)?;
         // The answer may go to a place that is not the agent's own.
         let answer = plan.inputs.output.as_ref();
         let mut allow = plan.options.allow_write.clone();

@@ -4,9 +4,8 @@ use crate::agents::ctx::Ctx;
 use crate::agents::{crash_recovery, liveness, publish, worktree};
 use crate::domain::agent::{Agent, Move};
 use crate::domain::event::{HostSession, Isolation, Started, What};
-use crate::domain::outcome::{Ending, Outcome};
-use crate::domain::run::Run;
-use crate::domain::verdict::Verdict;
+use crate::domain::finding::Verdict;
+use crate::domain::run::{Ending, Outcome, Run};
 use crate::error::{Code, Error, Result};
 use crate::ops::run::enclosure::warning;
 use crate::ops::run::post::Postman;
@@ -23,7 +22,7 @@ use crate::proc::supervisor::{self, SupervisedCommand};
 use crate::proc::terminal::{self, Terminal};
 use crate::store::ledger::Ledger;
 use crate::store::lock::Guard;
-use crate::store::policy;
+use crate::store::spawn_commit;
 use serde_json::json;
 use std::io::Write;
 use std::process::Stdio;
@@ -272,7 +271,7 @@ fn is_judged(ctx: &Ctx, plan: &RunPlan, agent: &Agent) -> Result<bool> {
     if plan.options.no_verify || agent.isolation == Some(Isolation::Worktree) {
         return Ok(!plan.options.no_verify);
     }
-    let policy = policy::of_agent(&ctx.repo, agent)?;
+    let policy = spawn_commit::of_agent(&ctx.repo, agent)?;
     Ok(policy.is_some_and(|policy| policy.bundle_required || !policy.report_fields.is_empty()))
 }
 

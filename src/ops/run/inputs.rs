@@ -13,7 +13,7 @@ use crate::hosts::command::{self, Needs};
 use crate::ops::run::RunOptions;
 use crate::ops::run::output::{Output, OutputWish};
 use crate::ops::spawn::SpawnPlan;
-use crate::store::policy;
+use crate::store::spawn_commit;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -85,7 +85,7 @@ impl AgentInputs {
         command: Vec<OsString>,
         wishes: RunRequest<'_>,
     ) -> Result<AgentInputs> {
-        let policy = policy::require(&ctx.repo, agent)?;
+        let policy = spawn_commit::require_policy(&ctx.repo, agent)?;
         let assignment = Assignment::recall(ctx, agent, &policy, &wishes.options.prompt)?;
         let place = Workplace::of(ctx, agent, &policy, directory);
         AgentInputs::new(ctx, (agent.id, place, assignment), command, wishes)

@@ -17,7 +17,7 @@ use crate::agents::ctx::Ctx;
 use crate::domain::output_file::{self, EXISTS, OutputProblem};
 use crate::domain::shell;
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::files::stamp::wait_for_another_time;
+use crate::git::files::separate::wait_for_another_time;
 use directory::{Directory, is_link, unreachable};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, statat, unlinkat};
 use rustix::io::Errno;

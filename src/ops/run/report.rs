@@ -3,8 +3,8 @@
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::HostSession;
-use crate::domain::outcome::{Ending, Outcome};
-use crate::domain::verdict::Verdict;
+use crate::domain::finding::Verdict;
+use crate::domain::run::{Ending, Outcome};
 use crate::error::Result;
 use crate::hosts::Host;
 use crate::hosts::output::Told;

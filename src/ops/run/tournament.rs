@@ -4,7 +4,7 @@ use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
 use crate::agents::work::Work;
 use crate::domain::event::{Competed, What};
-use crate::domain::tournament::{Attempt, lost_to, ranking};
+use crate::domain::run::{Attempt, lost_to, ranking};
 use crate::error::{Code, Result};
 use crate::ops::close;
 use crate::ops::run::RunReport;

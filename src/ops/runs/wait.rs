@@ -2,8 +2,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::{crash_recovery, liveness};
-use crate::domain::outcome::Outcome;
-use crate::domain::run::Run;
+use crate::domain::run::{Outcome, Run};
 use crate::error::Result;
 use crate::ops::run_row::{RunRow, SUCCESS};
 use crate::ops::runs::named;

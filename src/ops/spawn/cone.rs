@@ -2,9 +2,9 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::worktree;
-use crate::domain::cone;
 use crate::domain::id::AgentId;
 use crate::domain::repository_settings::PATH;
+use crate::domain::scope;
 use crate::domain::task::Task;
 use crate::error::{Code, Error, Result};
 use crate::git::populate;
@@ -34,7 +34,7 @@ pub(super) fn of(
                 .hint("to go on, leave out --sparse or --isolation=clone"),
         );
     }
-    let mut directories = match cone::directories(&task.whitelist) {
+    let mut directories = match scope::cone_directories(&task.whitelist) {
         Ok(directories) => directories,
         Err(glob) => {
             warnings.push(format!(
@@ -79,5 +79,5 @@ pub(super) fn narrow(
         added::enable_worktree_config(repo)?;
     }
     let admin_dir = worktree::admin_dir(repo, id);
-    populate::narrow(repo, path, &admin_dir, directories)
+    populate::narrow_cone(repo, path, &admin_dir, directories)
 }

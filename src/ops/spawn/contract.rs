@@ -13,7 +13,7 @@ use crate::domain::prompt::Brief;
 use crate::domain::role::Role;
 use crate::domain::task::Task;
 use crate::error::Result;
-use crate::git::config::identity::Identities;
+use crate::git::config::Identities;
 use crate::git::objects::NewCommit;
 use crate::ops::agent_report::short_branch;
 use crate::store::layout;

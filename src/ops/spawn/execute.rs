@@ -6,7 +6,7 @@ use crate::agents::hooks::{install, managers};
 use crate::agents::{half_made, worktree};
 use crate::domain::event::{Spawned, Spawning, What};
 use crate::error::{Code, Error, Result};
-use crate::git::program::version;
+use crate::git::program;
 use crate::git::worktree::{NewWorktree, set_lock};
 use crate::ops::spawn::contract::SpawnPlan;
 use crate::ops::spawn::report::{Built, SpawnReport};
@@ -15,7 +15,7 @@ use crate::ops::spawn::{cone, files, place, scope_conflicts, setup};
 use crate::store::agent_branch::{self, MADE_BY_SPAWN};
 use crate::store::journal::Journal;
 use crate::store::ledger::Ledger;
-use crate::store::{excludes, keep, layout, leases, lock, place as recorded, policy};
+use crate::store::{added, keep, layout, leases, lock, place as recorded, spawn_commit};
 use crate::system;
 use crate::wire::journal::SpawnJournal;
 use std::path::Path;
@@ -92,7 +92,8 @@ fn build(ctx: &Ctx, plan: &SpawnPlan, claimed: Option<Claimed>) -> Result<Built>
     };
 
     // The answer is there when it is needed.
-    let git = { plan.worktree.as_ref() }.and_then(|_| version::ask(&ctx.env.directory).ok());
+    let git =
+        { plan.worktree.as_ref() }.and_then(|_| program::ask_version(&ctx.env.directory).ok());
 
     // Objects, which nothing names yet: a kill here leaves nothing to undo.
     let spawn_commit = repo.write_commit(&plan.new_commit())?;
@@ -105,8 +106,8 @@ fn build(ctx: &Ctx, plan: &SpawnPlan, claimed: Option<Claimed>) -> Result<Built>
     built
         .warnings
         .extend(shown.filter(|_| plan.worktree.is_some()));
-    excludes::add(repo, &hidden)?;
-    let policy = policy::write(repo, &files::policy(plan, &texts))?;
+    added::add_exclude(repo, &hidden)?;
+    let policy = spawn_commit::write_policy(repo, &files::policy(plan, &texts))?;
     ctx.reached("objects");
 
     // From here on no garbage collection removes them.
@@ -196,7 +197,7 @@ fn build(ctx: &Ctx, plan: &SpawnPlan, claimed: Option<Claimed>) -> Result<Built>
                 .push(format!("the post-checkout hook failed: {said}"));
         }
         // After the repository's hook, which may install a hook manager: that belongs where it always goes.
-        let git = git.and_then(version::Question::answer);
+        let git = git.and_then(program::Question::answer);
         install(ctx, plan.id, worktree, git)?;
         let obstacles = managers::obstacles(ctx, plan.id, worktree)?;
         built.warnings.extend(obstacles);

@@ -5,7 +5,7 @@ use crate::agents::real_path::for_display;
 use crate::domain::bundle as artefacts;
 use crate::domain::event::{Base, Isolation};
 use crate::domain::glob::Glob;
-use crate::domain::hex::hex;
+use crate::domain::named::hex;
 use crate::domain::role::Role;
 use crate::domain::task::Task;
 use crate::error::{IoContext, Result};

@@ -8,7 +8,7 @@ use crate::domain::scope::{Intersection, Scope, ScopeLanguage};
 use crate::domain::task::Task;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
-use crate::git::objects::walk::Visitor;
+use crate::git::objects::Visitor;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::Path;

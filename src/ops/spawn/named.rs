@@ -7,7 +7,7 @@ use crate::agents::persona::CharacterWish;
 use crate::domain::event::Base;
 use crate::domain::id::{AgentId, AgentName};
 use crate::domain::persona::Character;
-use crate::domain::redaction::secret;
+use crate::domain::redaction;
 use crate::domain::repository_settings::RepositorySettings;
 use crate::domain::role::RoleSet;
 use crate::domain::task::{Task, TaskDraft};
@@ -139,7 +139,7 @@ pub(super) fn alias(
 }
 
 fn parse_name(name: &str) -> Result<AgentName> {
-    if let Some(found) = secret::find(name) {
+    if let Some(found) = redaction::find_secret(name) {
         let message = format!("the name holds what looks like {}", found.kind);
         return Err(Error::new(Code::Usage, message)
             .hint("a name is recorded for good; to choose another one, pass --name <name>"));

@@ -4,15 +4,15 @@ use crate::agents::ctx::Ctx;
 use crate::agents::{authority, instructions, real_path};
 use crate::domain::dna::Dna;
 use crate::domain::event::{Base, Isolation};
-use crate::domain::hex::hex;
 use crate::domain::id::{AgentId, Slug};
+use crate::domain::named::hex;
 use crate::domain::repository_settings::HookMoment;
 use crate::domain::role::Role;
 use crate::domain::scope::{self, unnamed_control_files};
 use crate::domain::task::{DESCRIPTION_CHARS, Task, TaskDraft, TaskOptions};
 use crate::error::{Code, Error, Result};
 use crate::git::objects::NewCommit;
-use crate::git::refs::branch;
+use crate::git::refs;
 use crate::hosts;
 use crate::ops::spawn::contract::{SpawnOptions, SpawnPlan};
 use crate::ops::spawn::named::Found;
@@ -251,7 +251,7 @@ fn chosen_branch(ctx: &Ctx, ledger: &Ledger<'_>, options: &SpawnOptions) -> Resu
     let Some(chosen) = &options.branch else {
         return Ok(None);
     };
-    let full = branch::full_name(chosen)?;
+    let full = refs::full_name(chosen)?;
     ctx.repo.require_free_branch(&full)?;
     require_never_given(ledger, &full)?;
     Ok(Some(full))
@@ -261,7 +261,7 @@ fn chosen_branch(ctx: &Ctx, ledger: &Ledger<'_>, options: &SpawnOptions) -> Resu
 /// clones apart in which the same task is spawned in the same second; the id does.
 fn branch_name(slug: &Slug, planned: DateTime<Utc>, id: AgentId) -> Result<String> {
     let time = planned.format("%Y%m%dT%H%M%SZ");
-    branch::full_name(&format!("agent/{slug}-{time}-{}", id.short()))
+    refs::full_name(&format!("agent/{slug}-{time}-{}", id.short()))
 }
 
 /// A branch that was discarded leaves its name with its row.

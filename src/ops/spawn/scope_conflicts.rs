@@ -8,7 +8,7 @@ use crate::error::{Code, Error, Result};
 use crate::ops::remedy::to_have_what_others_keep;
 use crate::ops::spawn::SpawnPlan;
 use crate::store::ledger::Ledger;
-use crate::store::scopes::{BoundScope, ScopeCache, ScopeText};
+use crate::store::row_index::{BoundScope, ScopeCache, ScopeText};
 use crate::wire::journal::{JournalScope, SpawnJournal};
 use std::collections::HashMap;
 

@@ -12,7 +12,7 @@ use crate::domain::repository_settings::{HookMoment, PATH};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::landing::linked_at;
 use crate::ops::spawn::contract::SpawnPlan;
-use crate::store::{baseline, layout, repository_settings, roles};
+use crate::store::{facts, layout, repository_settings, roles};
 use crate::wire::settings_file;
 use std::path::Path;
 
@@ -151,5 +151,5 @@ pub(super) fn record(
         return Ok(None);
     };
     let found = Baseline::of(repo.differences(before, tree)?);
-    baseline::keep(repo, plan.id, &found, ctx.now()).map(Some)
+    facts::keep_baseline(repo, plan.id, &found, ctx.now()).map(Some)
 }

@@ -7,9 +7,9 @@ use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::refs::remote::{Fetched, RemoteRefs};
 use crate::git::refs::{Swap, Tip};
-use crate::store::chain::{self, Chain, foreign, repair};
-use crate::store::remote_names::{RemoteNames, Travelling};
-use crate::store::{clone_id, layout, unite};
+use crate::store::chain::{self, Chain, recovery};
+use crate::store::remote_names::{self, RemoteNames, Travelling};
+use crate::store::{layout, ledger};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -53,7 +53,7 @@ impl<'c> Exchange<'c> {
         let remote = remote_name(ctx, options.remote.as_deref())?;
         Ok(Exchange {
             ctx,
-            clone: clone_id::long_name(ctx.repo.common_dir())?,
+            clone: remote_names::long_name(ctx.repo.common_dir())?,
             report: SyncReport::new(&remote),
             remote,
             names: RemoteNames::configured(&ctx.repo)?,
@@ -73,21 +73,21 @@ impl Exchange<'_> {
         let (repo, now) = (&self.ctx.repo, self.ctx.now());
         for chain in Chain::ALL {
             let mut before = repo.tip(chain.refname())?;
-            match repair::require_readable(repo, chain, now) {
+            match recovery::require_readable(repo, chain, now) {
                 Err(error) if error.code() == Code::RepoCorrupt && self.fetch_lost(chain)? => {
                     // What was fetched may be all that was missing, and the ref stays where it is.
                     before = Tip::Broken;
-                    repair::require_readable(repo, chain, now)?;
+                    recovery::require_readable(repo, chain, now)?;
                 }
                 readable => readable?,
             }
             for old in repo.overwritten_by_fetch(chain.refname())? {
                 if !self.holds(chain, old)? && chain::is_of_chain(repo, chain, old) {
-                    unite::unite_with(repo, chain, old, "before a fetch", now)?;
+                    ledger::unite_with(repo, chain, old, "before a fetch", now)?;
                 }
             }
-            if chain == Chain::Ledger && foreign::is_overwritten(repo)? {
-                foreign::restore(repo, now)?;
+            if chain == Chain::Ledger && chain::is_overwritten(repo)? {
+                chain::restore_foreign(repo, now)?;
             }
             if repo.tip(chain.refname())? != before {
                 self.report.restored.push(chain.refname().to_owned());
@@ -218,7 +218,7 @@ impl Exchange<'_> {
         // The copies are overwritten: what they hold is united first, should an earlier exchange not have come so far.
         for (chain, was) in &had {
             if chain::is_of_chain(repo, *chain, *was) && !self.holds(*chain, *was)? {
-                unite::unite_with(repo, *chain, *was, &self.remote, self.ctx.now())?;
+                ledger::unite_with(repo, *chain, *was, &self.remote, self.ctx.now())?;
             }
         }
         if !wanted.is_empty() {
@@ -341,7 +341,7 @@ impl Exchange<'_> {
             return Ok(true);
         }
         let repo = &self.ctx.repo;
-        match unite::unite_with(repo, chain, theirs, &self.remote, self.ctx.now()) {
+        match ledger::unite_with(repo, chain, theirs, &self.remote, self.ctx.now()) {
             Ok(united) => {
                 self.report.set(chain.refname(), "", united.to, "equal");
                 let one =

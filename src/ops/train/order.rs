@@ -9,7 +9,7 @@ use crate::ops::overlap;
 use crate::ops::train::Order;
 use crate::ops::train::gather::Rider;
 use crate::ops::train::track::commit_of;
-use crate::store::policy;
+use crate::store::spawn_commit;
 
 /// Brings judged agents into the order in which they land. Only git objects of what was judged are compared. One that does
 /// not land comes after the others.
@@ -49,7 +49,7 @@ fn lengths(ctx: &Ctx, items: &[Rider]) -> Result<Vec<u32>> {
     for item in items {
         commands.push(match &item.plan {
             Some(plan) => {
-                let policy = policy::if_here(&ctx.repo, &plan.agent)?;
+                let policy = spawn_commit::if_here(&ctx.repo, &plan.agent)?;
                 Some(policy.map(|policy| policy.checks).unwrap_or_default())
             }
             None => None,
@@ -71,7 +71,7 @@ fn lengths(ctx: &Ctx, items: &[Rider]) -> Result<Vec<u32>> {
 /// An agent's work as it was judged, whatever is in its worktree by now.
 fn judged_work(ctx: &Ctx, plan: &MergePlan) -> Result<Work> {
     Ok(Work {
-        policy: policy::if_here(&ctx.repo, &plan.agent)?,
+        policy: spawn_commit::if_here(&ctx.repo, &plan.agent)?,
         target: Some(plan.target.clone()),
         target_tip: Some(plan.base),
         tip: Some(commit_of(&ctx.repo, plan)?),

@@ -23,7 +23,7 @@ use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::hosts::{self, WORKTREE_DIR};
 use crate::ops::init::{self, InitOptions, InitPlan};
-use crate::store::{added, excludes, layout, lock};
+use crate::store::{added, layout, lock};
 use report::Items;
 
 /// The steps, in order, under the names given to [`crate::agents::ctx::Seams::reached`].
@@ -91,7 +91,7 @@ pub fn execute(ctx: &Ctx, options: UninstallOptions) -> Result<UninstallReport> 
             init::execute(ctx, &plan)?;
         }
     }
-    excludes::remove(&ctx.repo, false)?;
+    added::remove_exclude(&ctx.repo, false)?;
     ctx.reached(STEPS[2]);
     if options.ledger {
         for (name, oid) in refs(ctx)? {
@@ -140,7 +140,7 @@ fn look(ctx: &Ctx, options: UninstallOptions) -> Result<UninstallReport> {
         }
         None => {}
     }
-    for line in excludes::remove(&ctx.repo, true)? {
+    for line in added::remove_exclude(&ctx.repo, true)? {
         items.remove("exclude", &line);
     }
     if layout::agents_dir(common_dir).exists() {

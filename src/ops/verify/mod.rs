@@ -41,12 +41,11 @@ use crate::agents::scratch::Scratch;
 use crate::agents::work::to_merge;
 use crate::domain::change::Change;
 use crate::domain::evidence::{Answer, Commands, Contract, Evidence, LedgerFacts, NoWorktree};
-use crate::domain::finding::Finding;
+use crate::domain::finding::{Finding, Verdict};
 use crate::domain::judge::judge;
 use crate::domain::oid::Oid;
-use crate::domain::verdict::Verdict;
 use crate::error::{Error, Result};
-use crate::git::history::shallow::absent;
+use crate::git::history::gained::shallow_parents_absent;
 use crate::store::facts::Facts;
 use crate::store::ledger::Ledger;
 use crate::store::{fsx, layout};
@@ -161,7 +160,7 @@ fn verify_in(ctx: &Ctx, options: &VerifyOptions) -> Result<Verdict> {
     let verdict = subject.and_then(|subject| judged(ctx, options, subject));
     verdict.or_else(|error| {
         let error = if error.is_absence() {
-            absent("an object that the verdict depends on").because(error)
+            shallow_parents_absent("an object that the verdict depends on").because(error)
         } else {
             error
         };

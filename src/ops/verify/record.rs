@@ -6,7 +6,7 @@ use crate::agents::{at_work, bundle};
 use crate::domain::agent::Move;
 use crate::domain::event::What;
 use crate::domain::evidence::Row;
-use crate::domain::verdict::Verdict;
+use crate::domain::finding::Verdict;
 use crate::error::{Code, Result};
 use crate::ops::verify::{Case, Recording};
 use crate::store::agent_branch;

@@ -2,9 +2,8 @@
 
 use crate::agents::ctx::Ctx;
 use crate::domain::evidence::{Commands, Conflict, Landing, Outcome};
-use crate::domain::finding::{Finding, FindingCode};
+use crate::domain::finding::{Finding, FindingCode, Verdict};
 use crate::domain::oid::Oid;
-use crate::domain::verdict::Verdict;
 use crate::error::Result;
 use crate::ops::remedy;
 use crate::ops::target_report::TargetReport;

@@ -7,11 +7,10 @@ use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
 use crate::agents::work::base_of;
 use crate::domain::evidence::Commands;
-use crate::domain::finding::{Finding, FindingCode};
-use crate::domain::verdict::Verdict;
+use crate::domain::finding::{Finding, FindingCode, Verdict};
 use crate::error::{Code, Error, Result};
 use crate::store::ledger::Ledger;
-use crate::store::policy;
+use crate::store::spawn_commit;
 
 /// Gives the rejecting verdict where judging failed because of the agent's own state, and the error where it did not.
 /// Nothing is recorded: the verdict is about no commit.
@@ -46,7 +45,7 @@ fn of_agent(ctx: &Ctx, options: &VerifyOptions, error: &Error) -> Option<Verdict
     if !is_whole || is_foreign(ctx, &ledger, &agent).ok()? {
         return None;
     }
-    let policy = policy::if_here(&ctx.repo, &agent).ok()??;
+    let policy = spawn_commit::if_here(&ctx.repo, &agent).ok()??;
     let base = agent.base.as_ref()?.oid;
     let (base_ref, base_tip) = base_of(ctx, &agent, options.base.as_deref()).ok()?;
     let base_tip = base_tip.unwrap_or(base);

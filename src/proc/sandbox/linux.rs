@@ -2,7 +2,7 @@
 
 use super::report::Report;
 use super::{FENCED, Outcome, Plan, landlock, mounts, namespaces, wrap};
-use crate::domain::outcome::{self, Ending};
+use crate::domain::run::{self, Ending};
 use crate::domain::sandbox::{Level, Namespaces};
 use crate::error::{Code, Error, Result};
 use crate::proc::{launch, supervisor};
@@ -106,7 +106,7 @@ fn stand_by(plan: &Plan<'_>, report: &Report, command: &[OsString]) -> Result<u8
 }
 
 /// The status to end with; does not come back from a command that a signal ended.
-fn end_as(status: ExitStatus, command: Option<outcome::Outcome>) -> u8 {
+fn end_as(status: ExitStatus, command: Option<run::Outcome>) -> u8 {
     let signal = match command {
         Some(end) if end.ending == Ending::Signal => Some(i32::from(end.code) - 128),
         Some(end) => return end.code,

@@ -1,6 +1,6 @@
 //! What the helper tells its supervisor: lines of a file, the last of which counts.
 
-use crate::domain::outcome;
+use crate::domain::run;
 use crate::error::{IoContext, Result};
 use std::fs::{self, File};
 use std::io::{Read, Seek, Write};
@@ -16,7 +16,7 @@ pub enum Outcome {
     Refused(String),
     /// How the command ended. Only a fence with a namespace of processes says so, since the first process of such a
     /// namespace cannot be ended by a signal as the command was.
-    Ended(outcome::Outcome),
+    Ended(run::Outcome),
 }
 
 /// The open report.
@@ -55,7 +55,7 @@ impl Report {
     }
 
     /// How the command ended, if that was said.
-    pub(super) fn end(&self) -> Result<Option<outcome::Outcome>> {
+    pub(super) fn end(&self) -> Result<Option<run::Outcome>> {
         // By now its path may lead elsewhere.
         let mut bytes = Vec::new();
         let mut file = &self.file;
@@ -102,7 +102,7 @@ fn from_line(line: &str) -> Option<Outcome> {
     match word {
         "fenced" => Some(Outcome::Fenced),
         "refused" => Some(Outcome::Refused(rest.to_owned())),
-        "ended" => outcome::Outcome::parse(&format!("{rest}\n")).map(Outcome::Ended),
+        "ended" => run::Outcome::parse(&format!("{rest}\n")).map(Outcome::Ended),
         _ => None,
     }
 }
@@ -124,7 +124,7 @@ mod tests {
             assert_eq!(read_report(&path).expect("read"), Some(outcome));
         }
         assert_eq!(report.end().expect("read"), None);
-        let end = outcome::Outcome::TIMEOUT;
+        let end = run::Outcome::TIMEOUT;
         let mut again = Report::append(&path).expect("there");
         again.say(&Outcome::Ended(end)).expect("said");
         assert_eq!(report.end().expect("read"), Some(end));

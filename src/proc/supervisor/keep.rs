@@ -9,7 +9,7 @@
 //! Orphans below it become its children, so "nothing is left" is the kernel's answer that it has none.
 
 use super::descendants;
-use crate::domain::outcome::{Ending, Outcome};
+use crate::domain::run::{Ending, Outcome};
 use crate::error::{Error, Result};
 use crate::git::files::{descent, temporary};
 use crate::proc::launch::is_below;

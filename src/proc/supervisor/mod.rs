@@ -7,7 +7,7 @@ mod strays;
 pub use keep::{Order, keep, lead};
 
 use super::signals::Interrupts;
-use crate::domain::outcome::Outcome;
+use crate::domain::run::Outcome;
 use crate::error::{Error, Result};
 use crate::git::command::LOCAL_VARIABLES;
 use crate::system::{Handle, Process};

@@ -11,23 +11,21 @@
 //! ref's own lock guards against everybody else. A ref that names nothing readable is never taken
 //! for an empty one: see `recovery`.
 
-mod commit;
-pub mod foreign;
-mod kind;
-mod recovery;
-pub mod repair;
+pub mod recovery;
 
-pub(super) use commit::signed_commit;
-pub use commit::{TRAILER, commit, empty_commit, identity};
-pub use kind::Chain;
 pub use recovery::is_of_chain;
 
-use super::lock::{Guard, PATIENCE};
+use super::layout;
+use super::lock::{self, Guard, PATIENCE};
+use crate::domain::named::named;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Result};
-use crate::git::Repo;
-use crate::git::objects::{Commit, Identity};
-use crate::git::refs::Swap;
+use crate::git::objects::{Commit, Identity, NewCommit};
+use crate::git::refs::{Swap, Tip};
+use crate::git::{Repo, notes};
+use chrono::{DateTime, Utc};
+use recovery::History;
+use std::collections::BTreeSet;
 
 /// Adds one commit to a chain and gives its name. `build` makes the commit for a given tip, and is
 /// called again when the tip moved meanwhile or had to be repaired.
@@ -90,4 +88,245 @@ pub(super) fn read<T>(
         },
         answer => answer.map(Some),
     }
+}
+
+// Commits of the store, each with a trailer that says so.
+
+/// The trailer that marks commits as ours; a commit without it was made by a foreign writer.
+pub const TRAILER: &str = "Git-Agent";
+
+/// Whether this program made the commit.
+fn is_ours(commit: &Commit) -> bool {
+    commit.trailer(TRAILER).is_some()
+}
+
+/// Writes a commit of ours for a chain.
+///
+/// # Errors
+/// As [`Repo::write_commit`].
+pub fn commit(
+    repo: &Repo,
+    tree: Oid,
+    parents: &[Oid],
+    who: &Identity,
+    subject: &str,
+) -> Result<Oid> {
+    let message = message_of(subject);
+    repo.write_commit(&new_commit(tree, parents, who, &message))
+}
+
+/// As [`commit`], with the user's signature as git makes it.
+///
+/// # Errors
+/// `commit-refused` when it cannot be signed; `git-missing`, `git-failed`.
+pub(in crate::store) fn signed_commit(
+    repo: &Repo,
+    tree: Oid,
+    parents: &[Oid],
+    who: &Identity,
+    subject: &str,
+) -> Result<Oid> {
+    let message = message_of(subject);
+    let failure = "agent.sign is set, and git could not sign the event";
+    repo.write_signed_commit(&new_commit(tree, parents, who, &message), failure)
+        .map_err(|error| error.hint("to record events unsigned, run git config agent.sign false"))
+}
+
+/// Writes a commit that matters for its message and its parents, with an empty tree.
+///
+/// # Errors
+/// As [`Repo::write_commit`].
+pub fn empty_commit(repo: &Repo, parents: &[Oid], who: &Identity, message: &str) -> Result<Oid> {
+    // git knows the empty tree without an object, libgit2 does not.
+    let tree = repo.write_tree(Vec::new())?;
+    repo.write_commit(&new_commit(tree, parents, who, message))
+}
+
+fn message_of(subject: &str) -> String {
+    format!("{subject}\n\n{TRAILER}: 1\n")
+}
+
+fn new_commit<'a>(
+    tree: Oid,
+    parents: &'a [Oid],
+    who: &'a Identity,
+    message: &'a str,
+) -> NewCommit<'a> {
+    NewCommit {
+        tree,
+        parents,
+        author: who,
+        committer: who,
+        header: None,
+        message,
+    }
+}
+
+/// Who signs commits of the store at that moment: the configured user, else the program itself.
+pub fn identity(repo: &Repo, now: DateTime<Utc>) -> Identity {
+    Identity {
+        seconds: now.timestamp(),
+        ..repo.configured_identity()
+    }
+}
+
+// The four chains there are, and what tells them apart.
+
+named! {
+    /// A ref of ours that only moves forward, with the word for it in names of refs. What rows name comes before the rows,
+    /// and messages before the receipts that speak of them.
+    pub enum Chain {
+        /// Commits that matter for their parents.
+        Keep = "keep",
+        /// The rows of the agents: commits whose trees are notes trees.
+        Ledger = "ledger",
+        /// Commits that hold a message each.
+        Mail = "mail",
+        /// What the readers of messages have read: commits whose trees are notes trees.
+        Receipts = "receipts",
+    }
+}
+
+impl Chain {
+    /// The full name of the ref.
+    pub fn refname(self) -> &'static str {
+        match self {
+            Chain::Keep => layout::KEEP_REF,
+            Chain::Ledger => layout::LEDGER_REF,
+            Chain::Mail => layout::MAIL_REF,
+            Chain::Receipts => layout::RECEIPTS_REF,
+        }
+    }
+
+    /// The OS lock that its writers hold, a name of [`layout`].
+    pub fn lock(self) -> &'static str {
+        match self {
+            Chain::Keep | Chain::Ledger => layout::LEDGER_LOCK,
+            Chain::Mail | Chain::Receipts => layout::MAIL_LOCK,
+        }
+    }
+
+    /// Whether the trees of its commits are notes trees; the commits of the others matter for their message and
+    /// their parents.
+    pub fn holds_notes(self) -> bool {
+        matches!(self, Chain::Ledger | Chain::Receipts)
+    }
+}
+
+// What foreign writers did to the ledger, and bringing back what they dropped from it.
+
+/// What [`restore`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// How many commits of foreign writers the history holds.
+    pub foreign: usize,
+    /// Whether lines were missing from the ledger and are back.
+    pub changed: bool,
+}
+
+/// What [`foreign_writes`] found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Foreign {
+    /// How many commits of foreign writers the history holds.
+    pub commits: usize,
+    /// The annotated objects whose notes lack lines that they once had.
+    pub dropped: BTreeSet<Oid>,
+}
+
+/// What foreign writers did to the ledger; nothing is changed.
+///
+/// # Errors
+/// `repo-corrupt`.
+pub fn foreign_writes(repo: &Repo) -> Result<Foreign> {
+    let Some(tip) = tip(repo, Chain::Ledger)? else {
+        return Ok(Foreign::default());
+    };
+    let history = History::of_ledger(repo, &tip)?;
+    let whole = history.unite(repo, tip.tree)?;
+    Ok(Foreign {
+        commits: history.foreign(),
+        dropped: dropped(repo, tip.tree, whole)?,
+    })
+}
+
+/// The annotated objects whose notes lack lines in `now` that they have in `once`. A note that is only written
+/// another way, as `git notes append` puts an empty line between paragraphs, lacks nothing.
+fn dropped(repo: &Repo, now: Oid, once: Oid) -> Result<BTreeSet<Oid>> {
+    let mut dropped = BTreeSet::new();
+    for (key, blob) in notes::added_notes(repo, now, once)? {
+        let left = notes::body(repo, now, key)?;
+        if notes::union_of_lines([left.as_slice(), &repo.read_blob(blob)?]) != left {
+            dropped.insert(key);
+        }
+    }
+    Ok(dropped)
+}
+
+/// Whether the ledger was last moved by a writer that dropped lines from it, as `git fetch` does when it is told to
+/// overwrite refs (`+refs/notes/*:refs/notes/*`). Reads the end of the reflog and little more, so that every command
+/// can ask.
+///
+/// # Errors
+/// `repo-corrupt`, `git-failed`, `io`.
+pub fn is_overwritten(repo: &Repo) -> Result<bool> {
+    for _ in 0..3 {
+        if !seems_overwritten(repo)? {
+            return Ok(false);
+        }
+        // A write of ours changes the reflog first and the ref then, and may have come between the two readings.
+        if !lock::is_held(repo.common_dir(), Chain::Ledger.lock())? {
+            break;
+        }
+        lock::wait_until_free(repo.common_dir(), Chain::Ledger.lock())?;
+    }
+    seems_overwritten(repo)
+}
+
+fn seems_overwritten(repo: &Repo) -> Result<bool> {
+    let Tip::At(tip) = repo.tip(Chain::Ledger.refname())? else {
+        return Ok(false);
+    };
+    let Some((old, new)) = repo.last_reflog_move(Chain::Ledger.refname())? else {
+        return Ok(false);
+    };
+    // Where git writes no reflog, as in a bare repository, the last entry is of our own last write.
+    let once = if new == tip { old } else { new };
+    if once.is_zero() || once == tip {
+        return Ok(false);
+    }
+    let now = repo.read_commit(tip)?;
+    if now.parents.contains(&once) || repo.merge_base(once, tip)? == Some(once) {
+        return Ok(false);
+    }
+    Ok(!dropped(repo, now.tree, repo.read_commit(once)?.tree)?.is_empty())
+}
+
+/// Brings back every line that foreign writers dropped from the ledger.
+///
+/// # Errors
+/// `lock-timeout`, `repo-corrupt`, `disk-full`, `repo-read-only`.
+pub fn restore_foreign(repo: &Repo, now: DateTime<Utc>) -> Result<Restored> {
+    let guard = lock::hold(repo.common_dir(), Chain::Ledger.lock())?;
+    let none = Restored {
+        foreign: 0,
+        changed: false,
+    };
+    let Some(tip) = tip(repo, Chain::Ledger)? else {
+        return Ok(none);
+    };
+    let history = History::of_ledger(repo, &tip)?;
+    let foreign = history.foreign();
+    if history.unite(repo, tip.tree)? == tip.tree {
+        return Ok(Restored { foreign, ..none });
+    }
+    let who = identity(repo, now);
+    append(repo, &guard, Chain::Ledger, &who, "agent: restore", |tip| {
+        let tree = history.unite(repo, tip.map_or(Oid::EMPTY_TREE, |tip| tip.tree))?;
+        let parents: Vec<_> = tip.map(|tip| tip.oid).into_iter().collect();
+        commit(repo, tree, &parents, &who, "agent: restore")
+    })?;
+    Ok(Restored {
+        foreign,
+        changed: true,
+    })
 }

@@ -1,9 +1,9 @@
 //! Whether the hooks of an agent's worktree are as we put them there.
 
-use super::shim::{self, Found};
 use super::{EVENTS, HOOKS_PATH, Route, Site, TRANSACTION, chain};
+use crate::domain::shell;
 use crate::error::Result;
-use crate::git::program::version::Version;
+use crate::git::program::Version;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -91,7 +91,7 @@ impl fmt::Display for Problem {
             Problem::Missing(name) => write!(f, "the {name} shim is missing"),
             Problem::Altered(name) => write!(f, "the {name} shim was altered"),
             Problem::Outdated { name, version } => {
-                write!(f, "the {name} shim is of version {version}, not {}", shim::VERSION)
+                write!(f, "the {name} shim is of version {version}, not {}", VERSION)
             }
             Problem::Hidden(name) => {
                 write!(f, "the repository's {name} hook is newer than the agent and does not run here")
@@ -160,14 +160,14 @@ fn route(site: &Site<'_>, problems: &mut Vec<Problem>) -> Result<Option<Route>> 
     ];
     let mut found = 0;
     for event in EVENTS {
-        let commands = places.iter().map(|place| shim::quote(&place.join(event)));
+        let commands = places.iter().map(|place| quoted(&place.join(event)));
         let expected = [
             ("command", commands.collect()),
             ("event", vec![event.to_owned()]),
             ("enabled", Vec::new()),
         ];
         for (name, expected) in expected {
-            let key = shim::key(event, name);
+            let key = shim_key(event, name);
             match site.setting(&key)? {
                 Some(value) if expected.contains(&value) => found += 1,
                 Some(value) => problems.push(Problem::LedAway { key, value }),
@@ -202,7 +202,7 @@ fn shim_problem(directory: &Path, name: &str, is_general: bool) -> Option<Proble
         other => other.unwrap_or_default(),
     };
     let mode_is_right = chain::is_executable(&directory.join(&name));
-    match shim::recognise(&String::from_utf8_lossy(&text)) {
+    match recognise_shim(&String::from_utf8_lossy(&text)) {
         Found::Version(version) => Some(Problem::Outdated { name, version }),
         Found::Foreign => Some(Problem::Altered(name)),
         Found::Ours { .. } if !mode_is_right => Some(Problem::Altered(name)),
@@ -215,5 +215,128 @@ fn shim_problem(directory: &Path, name: &str, is_general: bool) -> Option<Proble
             (program.is_absolute() && !chain::is_executable(&program))
                 .then_some(Problem::ProgramGone(program))
         }
+    }
+}
+
+// The texts of the shims, as `hooks/git/` has them, with the one thing filled in that differs: the
+// program they run.
+
+/// For every hook.
+const GENERAL: &str = include_str!("../../../hooks/git/shim");
+/// For `reference-transaction`, where the repository has none of its own.
+const TRANSACTION_SHIM: &str = include_str!("../../../hooks/git/reference-transaction");
+
+/// The version in the second line of every shim; it grows whenever a text changes.
+pub const VERSION: u32 = 3;
+
+/// Where the settings of the configuration's route begin.
+pub(super) const SECTION: &str = "hook.git-agent-";
+
+const PROGRAM: &str = "program=";
+const PLACE: &str = "@program@";
+
+/// A setting of one event's hook. Each event has a hook of its own, because git does not tell a hook
+/// which event it runs for.
+pub(super) fn shim_key(event: &str, name: &str) -> String {
+    format!("{SECTION}{event}.{name}")
+}
+
+/// The shim that runs `program`.
+pub(super) fn shim_text(transaction: bool, program: &Path) -> String {
+    template(transaction).replace(PLACE, &quoted(program))
+}
+
+fn template(transaction: bool) -> &'static str {
+    if transaction {
+        TRANSACTION_SHIM
+    } else {
+        GENERAL
+    }
+}
+
+/// What an installed shim is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// One of ours, as this version writes it, and the program it runs.
+    Ours {
+        /// Whether it is the one for `reference-transaction` alone.
+        transaction: bool,
+        /// What it runs.
+        program: String,
+    },
+    /// One of ours, of another version.
+    Version(u32),
+    /// Anything else.
+    Foreign,
+}
+
+/// Recognises an installed shim by every byte of it but the program's path.
+pub(super) fn recognise_shim(text: &str) -> Found {
+    let program = text
+        .lines()
+        .find_map(|line| line.strip_prefix(PROGRAM))
+        .unwrap_or_default();
+    for transaction in [false, true] {
+        if !program.is_empty() && template(transaction).replace(PLACE, program) == text {
+            return Found::Ours {
+                transaction,
+                program: unquote(program),
+            };
+        }
+    }
+    let version = text
+        .split_once("git-agent git hook, version ")
+        .and_then(|(_, rest)| rest.split('.').next()?.parse().ok());
+    match version {
+        Some(version) if version != VERSION => Found::Version(version),
+        _ => Found::Foreign,
+    }
+}
+
+/// A path as one word of sh.
+pub(super) fn quoted(path: &Path) -> String {
+    shell::quoted(&path.to_string_lossy())
+}
+
+fn unquote(word: &str) -> String {
+    word.trim_matches('\'').replace(r"'\''", "'")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_shims_carry_the_version_and_one_place() {
+        for template in [GENERAL, TRANSACTION_SHIM] {
+            let second = template.lines().nth(1).expect("a second line");
+            assert!(
+                second.starts_with(&format!("# git-agent git hook, version {VERSION}.")),
+                "{second}"
+            );
+            assert_eq!(template.matches(PLACE).count(), 1);
+        }
+    }
+
+    #[test]
+    fn shims_are_recognised_by_their_bytes() {
+        let program = Path::new("/opt/it's here/git-agent");
+        for transaction in [false, true] {
+            let text = shim_text(transaction, program);
+            let expected = Found::Ours {
+                transaction,
+                program: program.display().to_string(),
+            };
+            assert_eq!(recognise_shim(&text), expected);
+            assert_eq!(
+                recognise_shim(&text.replace("exit 1", "exit 0")),
+                Found::Foreign
+            );
+            assert_eq!(
+                recognise_shim(&text.replace(&format!("version {VERSION}."), "version 7.")),
+                Found::Version(7)
+            );
+        }
+        assert_eq!(recognise_shim("#!/bin/sh\nexit 0\n"), Found::Foreign);
     }
 }

@@ -14,19 +14,18 @@
 
 pub mod chain;
 pub mod inspect;
-mod shim;
 
 use super::{added, fsx, layout};
 use crate::domain::named::named;
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
 use crate::git::populate::inherit_worktree_config;
-use crate::git::program::version::Version;
+use crate::git::program::Version;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-pub use shim::VERSION;
+pub use inspect::VERSION;
 
 /// The events in which an agent's worktree is fenced.
 pub const EVENTS: [&str; 5] = [
@@ -130,7 +129,7 @@ pub fn install(site: &Site<'_>, program: &Path, route: Route) -> Result<()> {
         Route::Directory => 0o555,
     };
     write_shims(&site.directory(), mode, &names, |name| {
-        shim::text(name == TRANSACTION && !general, program)
+        inspect::shim_text(name == TRANSACTION && !general, program)
     })?;
     added::enable_worktree_config(site.repo)?;
     let admin = site.admin_name();
@@ -142,7 +141,8 @@ pub fn install(site: &Site<'_>, program: &Path, route: Route) -> Result<()> {
             fsx::set_aside(&site.repo.worktree_config(&admin))?;
         }
     }
-    site.repo.remove_worktree_settings(&admin, shim::SECTION)?;
+    site.repo
+        .remove_worktree_settings(&admin, inspect::SECTION)?;
     let mut settings: Vec<(String, String)> =
         QUIET.map(|(key, value)| (key.into(), value.into())).into();
     match route {
@@ -155,10 +155,10 @@ pub fn install(site: &Site<'_>, program: &Path, route: Route) -> Result<()> {
             }
             for event in EVENTS {
                 settings.push((
-                    shim::key(event, "command"),
-                    shim::quote(&site.directory().join(event)),
+                    inspect::shim_key(event, "command"),
+                    inspect::quoted(&site.directory().join(event)),
                 ));
-                settings.push((shim::key(event, "event"), event.to_owned()));
+                settings.push((inspect::shim_key(event, "event"), event.to_owned()));
             }
         }
         Route::Directory => {
@@ -208,7 +208,7 @@ pub fn for_commit(site: &Site<'_>, program: &Path, directory: &Path) -> Result<C
     for name in names {
         let path = directory.join(name);
         let is_short = *name == TRANSACTION && !own.contains(name);
-        fs::write(&path, shim::text(is_short, program)).at("could not write", &path)?;
+        fs::write(&path, inspect::shim_text(is_short, program)).at("could not write", &path)?;
         set_mode(&path, 0o555)?;
     }
     Ok(CommitHooks {
@@ -224,7 +224,7 @@ pub fn for_commit(site: &Site<'_>, program: &Path, directory: &Path) -> Result<C
 /// `io`, `disk-full`.
 pub fn write_for_clone(directory: &Path, program: &Path) -> Result<()> {
     let text = |name: &str| {
-        let text = shim::text(name == TRANSACTION, program);
+        let text = inspect::shim_text(name == TRANSACTION, program);
         text.replacen('\n', "\nGIT_DIR=${GIT_DIR:-.git} && export GIT_DIR\n", 1)
     };
     fsx::create_dir(directory.parent().unwrap_or(directory))?;

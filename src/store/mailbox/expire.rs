@@ -10,9 +10,9 @@
 //! it was read. The old commits go when the ref's reflog expires, as everything in git does.
 
 use super::Mailbox;
+use super::cursor::{self, Receipts};
 use super::reader::{Reader, TRAILER as READER};
-use super::receipts::{self, Receipts};
-use super::walk::Step;
+use super::spool::Step;
 use crate::domain::agent::Agent;
 use crate::domain::message::{MessageId, Name, Receivers, Retention};
 use crate::domain::oid::Oid;
@@ -20,7 +20,7 @@ use crate::domain::stamp::Stamp;
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::objects::Commit;
 use crate::store::chain::{self, Chain, TRAILER};
-use crate::store::{layout, lock, maintenance};
+use crate::store::{keep, layout, lock};
 use crate::wire::message::{Envelope, STAMP_TRAILER};
 use crate::wire::receipt_line::ReceiptKind;
 use chrono::{DateTime, Utc};
@@ -122,7 +122,7 @@ pub fn execute(mailbox: &Mailbox<'_>, expiry: &Expiry, now: DateTime<Utc>) -> Re
     let repo = mailbox.repo;
     for (reader, ids) in &expiry.archive {
         let guard = lock::hold(repo.common_dir(), layout::MAIL_LOCK)?;
-        receipts::record(mailbox, &guard, reader, ReceiptKind::Archived, ids, now)?;
+        cursor::record_receipts(mailbox, &guard, reader, ReceiptKind::Archived, ids, now)?;
     }
     let Some(planned) = expiry.tip.filter(|_| !expiry.delete.is_empty()) else {
         return Ok(());
@@ -151,7 +151,7 @@ pub fn execute(mailbox: &Mailbox<'_>, expiry: &Expiry, now: DateTime<Utc>) -> Re
         Ok(new)
     })?;
     (mailbox.reached)("chain-expired");
-    maintenance::after_append(repo, commit);
+    keep::after_append(repo, commit);
     Ok(())
 }
 
@@ -238,7 +238,7 @@ impl Readers {
             known.insert(id, reader);
         }
         let by_key: HashMap<_, _> = known.values().map(|reader| (reader.key, reader)).collect();
-        for (key, receipts) in receipts::load_all(mailbox.repo)? {
+        for (key, receipts) in cursor::load_all(mailbox.repo)? {
             let reader = match by_key.get(&key) {
                 Some(reader) => Some((*reader).clone()),
                 None => named_by(mailbox, key, &known)?,

@@ -17,22 +17,17 @@
 mod cursor;
 pub mod expire;
 pub mod questions;
-mod reader;
-mod receipts;
+pub mod reader;
 pub mod spool;
-mod tally;
-mod walk;
-pub mod watch;
 
 pub use cursor::Open;
 pub use reader::Reader;
-pub use tally::Tally;
 
 use super::chain::{self, Chain, TRAILER};
-use super::lock::Guard;
-use super::{clone_id, layout, lock, maintenance};
-use crate::domain::hex::hex;
+use super::lock::{self, Guard};
+use super::{keep, layout, remote_names};
 use crate::domain::message::{Handing, Kind, Letter, Message, MessageId};
+use crate::domain::named::hex;
 use crate::domain::oid::Oid;
 use crate::domain::stamp::Stamp;
 use crate::error::{Code, Error, Remedy, Result};
@@ -41,8 +36,9 @@ use crate::git::objects::{Commit, Identity};
 use crate::wire::message::{self, STAMP_TRAILER};
 use crate::wire::receipt_line::ReceiptKind;
 use chrono::{DateTime, TimeDelta, Utc};
-use std::collections::HashSet;
-use walk::Step;
+use cursor::Receipts;
+use spool::Step;
+use std::collections::{HashMap, HashSet};
 
 /// After this long a message that was handed out and not acknowledged is handed out again.
 const LEASE: TimeDelta = TimeDelta::minutes(5);
@@ -120,7 +116,7 @@ impl<'r> Mailbox<'r> {
     pub fn post(&self, letter: Letter, nonce: Nonce, now: DateTime<Utc>) -> Result<Message> {
         let repo = self.repo;
         let who = chain::identity(repo, now);
-        let clone = clone_id::load_or_make(repo.common_dir())?;
+        let clone = remote_names::load_or_make_clone_id(repo.common_dir())?;
         let guard = lock::hold(repo.common_dir(), layout::MAIL_LOCK)?;
         (self.reached)("mail-locked");
         let mut posted = None;
@@ -140,7 +136,7 @@ impl<'r> Mailbox<'r> {
         })?;
         (self.reached)("message-sent");
         drop(guard);
-        maintenance::after_append(repo, commit);
+        keep::after_append(repo, commit);
         let posted = posted.ok_or_else(|| Error::bug("a post must write a message"))?;
         questions::note(self, &posted);
         Ok(posted)
@@ -216,7 +212,7 @@ impl<'r> Mailbox<'r> {
             Handing::Archive => ReceiptKind::Archived,
             Handing::AwaitAck => ReceiptKind::Read,
         };
-        receipts::record(self, &guard, reader, deed, &ids, now)?;
+        cursor::record_receipts(self, &guard, reader, deed, &ids, now)?;
         (self.reached)("receipt-recorded");
         Ok(taken)
     }
@@ -237,9 +233,9 @@ impl<'r> Mailbox<'r> {
         let is_open = |id: &MessageId| open.iter().any(|open| open.id == *id);
         let (fresh, rest): (Vec<_>, Vec<_>) = ids.iter().cloned().partition(is_open);
         let archived = if rest.is_empty() {
-            receipts::Receipts::default()
+            cursor::Receipts::default()
         } else {
-            receipts::load(self.repo, reader)?
+            cursor::load_receipts(self.repo, reader)?
         };
         let strangers: Vec<_> = rest
             .iter()
@@ -256,7 +252,7 @@ impl<'r> Mailbox<'r> {
                 Remedy::Messages(Some(reader.name.to_string())),
             ));
         }
-        receipts::record(self, &guard, reader, ReceiptKind::Archived, &fresh, now)?;
+        cursor::record_receipts(self, &guard, reader, ReceiptKind::Archived, &fresh, now)?;
         Ok(fresh)
     }
 
@@ -265,7 +261,7 @@ impl<'r> Mailbox<'r> {
     /// # Errors
     /// As [`Mailbox::is_empty`].
     pub fn archive(&self, reader: &Reader, limit: usize) -> Result<Vec<(Message, Stamp)>> {
-        let archived = receipts::load(self.repo, reader)?.archived;
+        let archived = cursor::load_receipts(self.repo, reader)?.archived;
         let mut latest: Vec<_> = archived.into_iter().collect();
         latest.sort_by(|one, two| (two.1, &two.0).cmp(&(one.1, &one.0)));
         latest.truncate(limit);
@@ -361,3 +357,60 @@ impl<'r> Mailbox<'r> {
 
 /// Who holds the lock may write receipts; said by the guard.
 type Held<'a> = &'a Guard;
+
+// How many messages each of many readers sent, took and has waiting, in one walk of the chain.
+
+/// Messages of one reader, as far as the mailbox still holds them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Sent by it.
+    pub sent: usize,
+    /// For it, and handed to it.
+    pub received: usize,
+    /// For it, and not handed to it yet.
+    pub pending: usize,
+}
+
+impl Mailbox<'_> {
+    /// Counts for each of these readers. Nothing is remembered or marked.
+    ///
+    /// # Errors
+    /// `repo-corrupt` when the messages or the receipts are damaged beyond their reflogs.
+    pub fn tally(&self, readers: &[Reader]) -> Result<Vec<Tally>> {
+        let taken: Vec<Receipts> = readers
+            .iter()
+            .map(|reader| cursor::load_receipts(self.repo, reader))
+            .collect::<Result<_>>()?;
+        let mut named: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (index, reader) in readers.iter().enumerate() {
+            for name in &reader.names {
+                named.entry(name).or_default().push(index);
+            }
+        }
+        let counted = self.walk(|counts: &mut HashMap<usize, Tally>, _, envelope| {
+            let Some(envelope) = envelope else {
+                return Step::On;
+            };
+            let senders = named.get(envelope.from.as_str());
+            for index in senders.into_iter().flatten() {
+                counts.entry(*index).or_default().sent += 1;
+            }
+            for (index, reader) in readers.iter().enumerate() {
+                if !reader.is_for(envelope) {
+                    continue;
+                }
+                let (count, taken) = (counts.entry(index).or_default(), &taken[index]);
+                if taken.read.contains_key(&envelope.id)
+                    || taken.archived.contains_key(&envelope.id)
+                {
+                    count.received += 1
+                } else {
+                    count.pending += 1
+                }
+            }
+            Step::On
+        })?;
+        let count = |index| counted.get(&index).copied().unwrap_or_default();
+        Ok((0..readers.len()).map(count).collect())
+    }
+}

@@ -7,8 +7,12 @@ use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
 use crate::git::objects::{Identity, NewCommit};
+use crate::store::{fsx, layout};
+use crate::system::ClosingWatch;
 use crate::wire::message::Envelope;
 use chrono::{DateTime, Utc};
+use std::path::Path;
+use std::time::Duration;
 
 /// The trailer that names the reader for whom a commit stands.
 pub(super) const TRAILER: &str = "Reader";
@@ -105,4 +109,47 @@ fn with_stand_in(message: &str, then: impl FnOnce(&NewCommit<'_>) -> Result<Oid>
         header: None,
         message,
     })
+}
+
+// Waiting for mail.
+//
+// Every writer of ours opens the lock file of the mailbox and closes it when its ref has moved, and the
+// file is never removed: the kernel tells of the closing, so no polling is needed. A ref that
+// another process moves (a fetch) is noticed by a slow look, and so is everything where the kernel
+// tells nothing.
+
+/// How long to wait at most before looking at the mailbox without having been told.
+const SLOW_LOOK: Duration = Duration::from_secs(1);
+
+/// The same where the kernel tells nothing.
+const LOOK: Duration = Duration::from_millis(150);
+
+/// An ear at the mailbox.
+pub struct Watch {
+    kernel: Option<ClosingWatch>,
+}
+
+impl Watch {
+    /// Begins to listen: whatever is written from now on ends the next [`Watch::wait`].
+    pub fn begin(common_dir: &Path) -> Watch {
+        let directory = layout::agents_dir(common_dir);
+        let path = directory.join(layout::MAIL_LOCK);
+        let made = fsx::create_dir(&directory).is_ok()
+            && std::fs::File::options()
+                .create(true)
+                .append(true)
+                .open(&path)
+                .is_ok();
+        Watch {
+            kernel: ClosingWatch::begin(&path).filter(|_| made),
+        }
+    }
+
+    /// Waits until something may have changed, for `patience` at most.
+    pub fn wait(&self, patience: Duration) {
+        match &self.kernel {
+            Some(watch) => watch.wait(patience.min(SLOW_LOOK)),
+            None => std::thread::sleep(patience.min(LOOK)),
+        }
+    }
 }

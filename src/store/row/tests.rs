@@ -21,7 +21,7 @@ fn append(body: &mut Vec<u8>, clone: u16, now: DateTime<Utc>, text: &str) -> Eve
     let row = Row::read(body, agent());
     let event = row.next(now, clone, (agent(), "me"), What::Noted { text });
     let line = event_line::encode(&event).expect("short");
-    *body = lines::union([body.as_slice(), line.as_bytes()]);
+    *body = notes::union_of_lines([body.as_slice(), line.as_bytes()]);
     event
 }
 
@@ -64,7 +64,7 @@ fn a_line_with_other_bytes_and_the_same_stamp_sorts_by_its_stamp() {
         .replace("two", "between");
     let early = spaced.replace("T214934.", "T214930.");
     assert_ne!(spaced, early);
-    let body = lines::union([body.as_slice(), early.as_bytes()]);
+    let body = notes::union_of_lines([body.as_slice(), early.as_bytes()]);
     assert_eq!(texts(&body), ["one", "between", "two"]);
 }
 
@@ -76,7 +76,7 @@ fn more_lines_than_an_event_can_name_are_placed_by_those_after_it() {
     for number in 0..forged {
         let mut alone = Vec::new();
         append(&mut alone, 9, at(250_000_000_000 + number), "forged");
-        body = lines::union([body.as_slice(), &alone]);
+        body = notes::union_of_lines([body.as_slice(), &alone]);
     }
     let mut appended = 0;
     while texts(&body).last().is_some_and(|last| last == "forged") {
@@ -124,7 +124,7 @@ proptest! {
                     append(&mut bodies[clone], clone as u16, now, &text);
                 }
                 Step::Unite(to, from) => {
-                    bodies[to] = lines::union([bodies[to].as_slice(), &bodies[from]]);
+                    bodies[to] = notes::union_of_lines([bodies[to].as_slice(), &bodies[from]]);
                 }
             }
             for body in &bodies {
@@ -156,14 +156,14 @@ proptest! {
             event.previous = (links % 2 == 0).then(|| digest(links));
             event.ahead = (0..names).map(digest).collect();
             let line = event_line::encode(&event).expect("short");
-            body = lines::union([body.as_slice(), line.as_bytes()]);
+            body = notes::union_of_lines([body.as_slice(), line.as_bytes()]);
             made.push(line);
         }
         let order = texts(&body);
-        prop_assert_eq!(order.len(), lines::split(&body).count());
+        prop_assert_eq!(order.len(), notes::lines_of(&body).count());
         let (one, two) = made.split_at(split.min(made.len()));
         let join = |part: &[String]| part.join("\n").into_bytes();
-        let again = lines::union([join(two).as_slice(), &join(one), &body]);
+        let again = notes::union_of_lines([join(two).as_slice(), &join(one), &body]);
         prop_assert_eq!(texts(&again), order);
     }
 }

@@ -2,7 +2,7 @@
 //! stays, and a number of more digits than a double holds is rounded. A payload that says such a thing is
 //! refused, so that what is received is what was sent.
 
-use crate::domain::redaction::secret::redact;
+use crate::domain::redaction::redact_secrets;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -54,7 +54,7 @@ pub fn losses(text: &str) -> Vec<String> {
 pub(super) fn given_twice(key: &str) -> String {
     format!(
         "the payload gives `{}` more than once",
-        redact(key).escape_debug()
+        redact_secrets(key).escape_debug()
     )
 }
 

@@ -2,7 +2,7 @@
 
 use super::lossless::{given_twice, losses};
 use crate::domain::message::{EVERYBODY, Payload};
-use crate::domain::redaction::secret::redact;
+use crate::domain::redaction::redact_secrets;
 use serde_json::{Map, Value};
 
 /// One part of a payload as the caller gave it.
@@ -139,7 +139,7 @@ fn object(text: &str) -> Result<Map<String, Value>, String> {
         Err(error) => Err(match text.split_once('=') {
             Some((key, _)) if !key.starts_with(['{', '[', '"']) => format!(
                 "`{}` is no key for `key=value`: letters, digits, `_`, `-` and `.`, beginning with a letter or `_`",
-                redact(key).escape_debug()
+                redact_secrets(key).escape_debug()
             ),
             _ => format!("the payload is neither `key=value` nor JSON: {error}"),
         }),

@@ -1,7 +1,7 @@
 //! A TOML text, parsed as far as it goes.
 
 use crate::domain::diagnostic::{Problem, Source};
-use crate::domain::redaction::secret;
+use crate::domain::redaction;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Error};
@@ -60,7 +60,7 @@ impl<'t> Document<'t> {
     /// Hides the lines of texts that spell a credential with escapes, where the bytes do not show it.
     pub(crate) fn hide_secrets(&self, source: &mut Source) {
         visit_table(&self.root, &mut |text, span| {
-            if secret::find(text).is_some() {
+            if redaction::find_secret(text).is_some() {
                 source.hide(span);
             }
         });

@@ -1,7 +1,7 @@
 //! Writing HTML so that it is well-formed by construction: the code that opens an element closes it, and
 //! everything that is not a constant of this program is escaped.
 
-use crate::domain::direction::turns_direction;
+use crate::domain::named::turns_direction;
 
 /// Attributes of an element: constant names, any values.
 pub(super) type Attributes<'a> = &'a [(&'static str, &'a str)];

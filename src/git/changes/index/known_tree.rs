@@ -5,7 +5,7 @@
 
 use super::{CHECKSUM, FIXED, HEADER, LONGEST_PATH, be32};
 use crate::domain::oid::Oid;
-use crate::git::changes::cached_trees;
+use crate::git::changes::index_tree;
 use crate::git::tree;
 use std::io::Read;
 use std::ops::Range;
@@ -79,7 +79,7 @@ fn tree_of(bytes: &[u8], end: usize) -> Option<Oid> {
         let body: Range<usize> = at + 8..(at + 8).checked_add(length).filter(|&to| to <= end)?;
         at = body.end;
         if signature == b"TREE" {
-            found = cached_trees::read(bytes, body)?.first()?.valid;
+            found = index_tree::cached_tree_ids(bytes, body)?.first()?.valid;
         } else if !signature[0].is_ascii_uppercase() {
             return None;
         }

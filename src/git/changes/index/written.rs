@@ -2,7 +2,7 @@
 
 use super::{Entry, Index, be32};
 use crate::domain::oid::Oid;
-use crate::git::files::stamp::is_past;
+use crate::git::files::separate::is_past;
 use crate::git::files::untrusted;
 use crate::git::tree::{EXECUTABLE, FILE, SYMLINK};
 use rustix::fs::{FileType, Stat};

@@ -6,14 +6,14 @@ use super::{ClaimReport, LIMIT, TaskClaim, forget, held};
 use crate::agents::authority::require_orchestrator;
 use crate::agents::ctx::Ctx;
 use crate::agents::remote_name::remote_name;
-use crate::domain::hex::hex;
 use crate::domain::id::AgentId;
+use crate::domain::named::hex;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::refs::remote::{self, PushManner, RefChange, RemoteRefs};
 use crate::ops::sync::{PREFIX_HINT, refused, wait};
-use crate::store::remote_names::RemoteNames;
-use crate::store::{clone_id, layout, lock};
+use crate::store::remote_names::{self, RemoteNames};
+use crate::store::{layout, lock};
 use std::time::{Duration, Instant};
 
 /// What became of the wish for a claim.
@@ -51,7 +51,7 @@ pub fn acquire(
     let mut claim = TaskClaim {
         key: key.to_owned(),
         refname,
-        clone: clone_id::long_name(common_dir)?,
+        clone: remote_names::long_name(common_dir)?,
         nonce: hex(&ctx.nonce()?[..8]),
         ttl: configured_ttl(&ctx.repo)?,
         agent: earlier.or(agent),

@@ -6,8 +6,8 @@ use crate::domain::evidence::Row;
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::Result;
-use crate::git::history::shallow::incomplete;
-use crate::git::objects::raw_commit::RawCommit;
+use crate::git::history::gained::incomplete_history;
+use crate::git::objects::RawCommit;
 use crate::store::spawn_commit::{self, NONCE, SPAWN_SUBJECT, SpawnCommit};
 
 /// A commit that makes an agent.
@@ -55,7 +55,9 @@ impl Question<'_> {
                 }
             }
             if ends.contains(&oid) {
-                return Err(incomplete("the commit that made the agent of this branch"));
+                return Err(incomplete_history(
+                    "the commit that made the agent of this branch",
+                ));
             }
             next = commit.parents().first().copied();
         }
