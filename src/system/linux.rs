@@ -489,10 +489,10 @@ impl Restrictions {
 
 impl Process {
     /// Whether it has a lock on the file through a descriptor that only reads it. Our own commands open their locks for writing, which no
-    /// fence allows. One that lets nothing be seen of itself is taken for one that has.
+    /// fence allows. One that lets nothing be seen of itself is not taken for one that has: the first process of a run in namespaces is such.
     fn holds_by_reading(&self, file: (u64, u64)) -> bool {
         let Ok(open) = fs::read_dir(self.file("fd")) else {
-            return true;
+            return false;
         };
         let mut open = open.flatten().filter(|one| {
             let found = fs::metadata(one.path());
