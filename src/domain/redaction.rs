@@ -3,7 +3,7 @@
 //! A briefing is free text, so what in it is a credential is a guess, and one that errs on the long side:
 //! a log that lacks a word is readable, one that holds a password has to be deleted everywhere. Hidden is
 //!
-//! - what [`secret`] recognises,
+//! - what `Secret` recognises,
 //! - what follows `=`, or follows a word such as `password` or `token` within two words, from four characters on,
 //! - what stands between `://` and `@`,
 //! - any word of eight characters or more with letters and digits in it that is no path.
@@ -198,7 +198,7 @@ const MARKERS: [(&str, &str); 7] = [
     (":AAG", "a Telegram bot token"),
 ];
 
-/// What [`redact`] leaves in place of a secret.
+/// What [`redact_secrets`] leaves in place of a secret.
 const REDACTED: &str = "[secret]";
 
 /// The first credential in a text.

@@ -251,7 +251,7 @@ impl Repo {
         Oid::from_slice(&hash.finalize()).ok_or_else(|| Error::bug("a digest has 20 bytes"))
     }
 
-    /// How much differs between two trees. Of a file above [`MOST`] bytes no lines are counted.
+    /// How much differs between two trees. Of a file above `MOST` bytes no lines are counted.
     ///
     /// # Errors
     /// `git-failed` when the trees cannot be compared.

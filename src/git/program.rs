@@ -155,7 +155,7 @@ pub fn add_trailer(directory: &Path, message: &Path, trailer: &str) -> Result<()
 /// Adds a trailer to a message file in the place of one with the same key.
 ///
 /// # Errors
-/// As [`add`].
+/// As [`add_trailer`].
 pub fn set_trailer(directory: &Path, message: &Path, trailer: &str) -> Result<()> {
     interpret(directory, message, "--if-exists=replace", trailer)
 }

@@ -217,7 +217,7 @@ pub fn add_exclude(repo: &Repo, directories: &[&str]) -> Result<()> {
     changing(repo.common_dir(), &path, || fsx::write_atomic(&path, &text))
 }
 
-/// Takes out of `info/exclude` what [`add`] put into it; gives the lines. The caller holds `spawn.lock`.
+/// Takes out of `info/exclude` what [`add_exclude`] put into it; gives the lines. The caller holds `spawn.lock`.
 ///
 /// # Errors
 /// `io`, `disk-full`.

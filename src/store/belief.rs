@@ -2,7 +2,7 @@
 //!
 //! Rows travel, and `merged` and `discarded` are claims that any user can write who may push the ledger. Where an agent
 //! has neither a worktree nor a branch in this clone, nothing can be lost by a claim, and it stands. Where it has, the
-//! claim counts if this clone made it ([`super::closed`]), or if objects prove the landing ([`super::landed`]); otherwise
+//! claim counts if this clone made it (`closed`), or if objects prove the landing ([`super::landed`]); otherwise
 //! the agent is what its other events say, and [`Agent::claimed`] names what its row says.
 
 use super::row::Row;

@@ -256,7 +256,7 @@ pub fn move_to_trash(common_dir: &Path, directory: &Path) -> Result<Option<Strin
     }
 }
 
-/// Deletes what [`take`] gave these names. What cannot be deleted stays for the next time.
+/// Deletes what [`move_to_trash`] gave these names. What cannot be deleted stays for the next time.
 pub fn empty_trash(common_dir: &Path, names: &[String]) {
     for name in names {
         // A bare file name: nothing outside of the trash is ever deleted.

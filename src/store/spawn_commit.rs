@@ -350,7 +350,7 @@ pub fn load_policy(repo: &Repo, blob: Oid) -> Result<Option<Policy>> {
 /// The policy that binds an agent; `None` for one that was never given any, or none that we can read.
 ///
 /// # Errors
-/// As [`load`]; `repo-corrupt` when the spawn commit cannot be read.
+/// As [`load_policy`]; `repo-corrupt` when the spawn commit cannot be read.
 pub fn of_agent(repo: &Repo, agent: &Agent) -> Result<Option<Policy>> {
     let Some(blob) = agent.policy else {
         return Ok(None);

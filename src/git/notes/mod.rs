@@ -1,7 +1,7 @@
 //! Notes trees, read and written raw: objects annotated by blobs, named by the annotated object's
 //! hex digits, with the first pairs of digits split off into directories where there are many.
 //!
-//! git's own reader accepts any depth and mixture, and so does this one. The writer ([`fanout`])
+//! git's own reader accepts any depth and mixture, and so does this one. The writer ([`with_notes`])
 //! applies git's own rule, so its trees are byte-identical to those of `git notes add`. libgit2's
 //! notes API is not used: it writes flat trees (5 MB and 370 ms per append at 100,000 notes) and
 //! overwrites what others wrote meanwhile. `git notes` is not used either: it does not compare
@@ -393,10 +393,10 @@ pub fn added_notes(repo: &Repo, old: Oid, new: Oid) -> Result<Notes> {
     compared_notes(repo, old, new).map(|(_, added)| added)
 }
 
-/// As [`added`], after the notes of `old` that differ from those of `new`.
+/// As [`added_notes`], after the notes of `old` that differ from those of `new`.
 ///
 /// # Errors
-/// As [`added`].
+/// As [`added_notes`].
 pub fn compared_notes(repo: &Repo, old: Oid, new: Oid) -> Result<(Notes, Notes)> {
     let mut comparison = Comparison::default();
     comparison.go_on(repo, old, new, &mut Vec::new())?;

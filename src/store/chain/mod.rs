@@ -215,7 +215,7 @@ impl Chain {
 
 // What foreign writers did to the ledger, and bringing back what they dropped from it.
 
-/// What [`restore`] did.
+/// What [`restore_foreign`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restored {
     /// How many commits of foreign writers the history holds.

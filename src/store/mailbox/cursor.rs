@@ -403,7 +403,7 @@ pub(super) fn load_receipts(repo: &Repo, reader: &Reader) -> Result<Receipts> {
 /// Every note of the receipts, with the commit that it is on.
 ///
 /// # Errors
-/// As [`load`].
+/// As [`load_receipts`].
 pub(super) fn load_all(repo: &Repo) -> Result<Vec<(Oid, Receipts)>> {
     read_receipts(repo, |tree| {
         let mut keys: Vec<_> = notes::all(repo, tree)?
