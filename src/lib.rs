@@ -91,7 +91,6 @@
 //! | `agents/facts.key` | 32 random bytes that seal the facts in the cache, readable by their owner alone |
 //! | `agents/<id8>/prompt.md` | the prompt, readable by its owner alone; deleted when the agent is merged or discarded |
 //! | `agents/<id8>/run-prompt.md` | while a run lasts that is told something else, as one that goes on with a session: its prompt, readable by its owner alone |
-//! | `agents/<id8>/answer` | the agent's final answer in its last run, of which `verify` reads fields; readable by its owner alone |
 //! | `agents/<id8>/task.toml` | the task as it was given, readable by its owner alone; without briefing and system prompt once the agent is merged or discarded |
 //! | `agents/<id8>/called` | the session of a host that called its agent tool for the agent; until the host asks for a worktree |
 //! | `agents/<id8>/handed-out` | what a host called itself when it was given the agent's worktree |
@@ -106,7 +105,7 @@
 //! | `agents/<id8>/posting.lock` | an OS lock, held meanwhile |
 //! | `agents/<id8>/verify.lock` | an OS lock, held while check commands run |
 //! | `agents/<id8>/live.lock` | an OS lock, held while a process of ours works for the agent or removes it; in it the outcome of its last run |
-//! | `agents/<id8>/run/<file>` | what its runs wrote to their streams, `<n>.out` and `<n>.err`, and what they answered, `<n>.json`, readable by their owner alone; `<n>.fence`, what the sandbox did; `<n>.hooks/`, our hooks for its host; while it works `<n>.git/`, what stands in the place of git, and `<n>.pushes`, what it tried to push; `stop-rounds`, how often a host sent the agent back to its work; `<n>.uncollected`, empty, until `wait` or `stop` has told how a run in the background ended |
+//! | `agents/<id8>/run/<file>` | what its runs wrote to their streams, `<n>.out` and `<n>.err`, and what they answered, `<n>.json`, readable by their owner alone; `answer.out`, the last answer, where the task asks for fields of it; `<n>.fence`, what the sandbox did; `<n>.hooks/`, our hooks for its host; while it works `<n>.git/`, what stands in the place of git, and `<n>.pushes`, what it tried to push; `stop-rounds`, how often a host sent the agent back to its work; `<n>.uncollected`, empty, until `wait` or `stop` has told how a run in the background ended |
 //! | `agents/<id8>/run-repo/<file>` | the repository that a fenced command works in; its work, and what git-lfs stored below `lfs/`, is published and it is removed when the command is over |
 //! | `agents/<id8>/run-repo.pointer` | the worktree's `.git` file as it was before |
 //! | `agents/<id8>/run-repo.tip` | where the agent's branch was when it last agreed with that repository's |

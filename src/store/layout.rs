@@ -276,9 +276,10 @@ pub fn at_work_dir(common_dir: &Path, id: AgentId) -> PathBuf {
     agent_dir(common_dir, id).join("at-work")
 }
 
-/// The agent's final answer in its last run, as far as it is kept.
+/// The agent's final answer in its last run, as far as it is kept. By its name and place it is a log: what was said in confidence is taken
+/// out of it as out of those.
 pub fn answer(common_dir: &Path, id: AgentId) -> PathBuf {
-    agent_dir(common_dir, id).join("answer")
+    runs_dir(common_dir, id).join("answer.out")
 }
 
 /// Where the streams of an agent's runs are kept.

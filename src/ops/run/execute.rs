@@ -122,12 +122,17 @@ fn work(
         report.answered(output);
         output.release();
     }
-    let file = report
-        .output_file
-        .clone()
-        .flatten()
-        .map(std::path::PathBuf::from);
-    report::keep_answer(ctx, agent, &ended.told, &stage, file.as_deref())?;
+    let policy = spawn_commit::of_agent(&ctx.repo, agent)?;
+    if policy.is_some_and(|policy| !policy.report_fields.is_empty()) {
+        let file = report.output_file.clone().flatten();
+        report::keep_answer(
+            ctx,
+            agent,
+            &ended.told,
+            &stage,
+            file.as_deref().map(std::path::Path::new),
+        )?;
+    }
     if ended.is_success() && is_judged(ctx, plan, agent)? {
         if plan.options.commit {
             let refused = commit_work(ctx, agent).err();
