@@ -5,7 +5,7 @@
 //! whenever it is asked for, so a salvage that is repeated is recognised. Content is stored as
 //! committing would store it: `.gitattributes` decides about line ends and filters.
 //!
-//! [`mod@beside`] walks the disk and names every file that is in none of the trees and not ignored: what git
+//! `beside` walks the disk and names every file that is in none of the trees and not ignored: what git
 //! does not look at (a nested repository, a broken `.git` directory, files inside a submodule's
 //! place) is found there and is the reason to refuse a removal.
 

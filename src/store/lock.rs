@@ -6,7 +6,7 @@
 //! unlucky (measured with 64 writers).
 //!
 //! Who can read a file can lock it. A command in the sandbox of `run` does not see our locks where it has a mount namespace; elsewhere it
-//! could keep others waiting, so a process behind a fence that holds one is found, and its run is ended ([`FenceWatch`]).
+//! could keep others waiting, so a process behind a fence that holds one is found, and its run is ended (`FenceWatch`).
 
 use super::fsx;
 use crate::error::{Code, Error, IoContext, Result};

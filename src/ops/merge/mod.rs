@@ -14,7 +14,7 @@
 //!
 //! Deliberately absent: removing worktree and branch, which is `discard`'s, and every git hook of the
 //! repository that `[merge] hooks` does not name: no merge takes place in a worktree, and a hook could change what was judged. Those that it
-//! names may object ([`git_hooks`]). The commands of `[hooks]` run before and after it, in the main worktree, and change nothing of what
+//! names may object (`git_hooks`). The commands of `[hooks]` run before and after it, in the main worktree, and change nothing of what
 //! lands.
 
 mod execute;
