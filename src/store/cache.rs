@@ -1,6 +1,6 @@
 //! All rows at once, with a disposable copy of the notes so that listing does not read every object.
 //!
-//! The file (a cache file) holds the notes of one tree by their spawn commits, or what was made of each
+//! A cache file holds the notes of one tree by their spawn commits, or what was made of each
 //! ([`super::row_index`]). A tree that moved on is compared with the cached one by structure and only the changed notes are read. A file that is missing, cut short,
 //! of another version or of an unknown tree is made again; it is never repaired.
 
