@@ -15,6 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The values of each key, each once, without those that are empty.
 pub type Fields = BTreeMap<String, BTreeSet<String>>;
 
+/// How much of an answer is kept and read, in bytes: its end, where fields stand.
+pub const MOST_BYTES: u64 = 1 << 20;
+
 /// The longest line that is looked at, in bytes.
 const LONGEST_LINE: usize = 4096;
 

@@ -55,6 +55,18 @@ fn start(agent: &Agent, before: &str, after: &str) {
     assert!(output.status.success(), "{}", describe(&output));
 }
 
+/// Starts a run, and waits until it has done half of its work; the rest it commits after [`go`].
+fn start_half_done(agent: &Agent) {
+    start(
+        agent,
+        "echo 'pub fn half() {}' > src/run.rs; touch \"$BESIDE/ready\"",
+        "echo 'pub fn whole() {}' > src/run.rs; git add src/run.rs; git commit -q -m rest",
+    );
+    while !beside(agent).join("ready").exists() {
+        std::thread::yield_now();
+    }
+}
+
 fn go(agent: &Agent) -> Output {
     fs::write(beside(agent).join("go"), "").expect("written");
     agent.repo.agent(&["wait", &agent.id])
@@ -113,14 +125,7 @@ fn a_run_that_goes_on_is_not_taken() {
 fn now_takes_what_is_there_and_the_rest_lands_with_the_next_landing() {
     for method in ["--no-ff", "--squash"] {
         let agent = finished();
-        start(
-            &agent,
-            "echo 'pub fn half() {}' > src/run.rs; touch \"$BESIDE/ready\"",
-            "echo 'pub fn whole() {}' > src/run.rs; git add src/run.rs; git commit -q -m rest",
-        );
-        while !beside(&agent).join("ready").exists() {
-            std::thread::yield_now();
-        }
+        start_half_done(&agent);
         let report = answer(&agent, "merge", &[method, "--now"]);
         assert_eq!(report["outcome"], "merged", "{method}: {report}");
         assert!(file(&agent, "src/run.rs").contains("half"), "{method}");
@@ -170,14 +175,7 @@ fn doctor(agent: &Agent) -> Vec<String> {
 fn a_landing_beside_a_run_that_is_killed_costs_neither_of_them_anything() {
     for step in NOW_STEPS {
         let agent = finished();
-        start(
-            &agent,
-            "echo 'pub fn half() {}' > src/run.rs; touch \"$BESIDE/ready\"",
-            "echo 'pub fn whole() {}' > src/run.rs; git add src/run.rs; git commit -q -m rest",
-        );
-        while !beside(&agent).join("ready").exists() {
-            std::thread::yield_now();
-        }
+        start_half_done(&agent);
         die_at(&agent, step, "--now");
         let prompt = format!(".git/agents/{}/prompt.md", &agent.id[..8]);
         assert!(agent.repo.path().join(&prompt).exists(), "after {step}");

@@ -94,17 +94,23 @@ const SESSION: &str = r#"{"type":"system","subtype":"init","session_id":"5e55"}
 {"type":"assistant","message":{"content":[{"type":"text","text":"Done."}]}}
 {"type":"result","result":"Done.","session_id":"5e55","total_cost_usd":0.25,"modelUsage":{"m":{"inputTokens":10,"outputTokens":5}}}"#;
 
-#[test]
-fn on_a_terminal_a_person_sees_what_a_host_does_and_what_it_cost() {
-    let stage = Stage::with("claude", SESSION);
+/// What a command writes to a terminal of 80 columns, once it has ended well.
+fn seen_by_a_person(mut command: Command) -> String {
     let (mut outside, inside) = terminal(24, 80);
-    let mut command = stage.command(&["--host=claude"]);
     let errors = inside.try_clone().expect("a terminal");
     command.stdout(inside).stderr(errors).env("NO_COLOR", "1");
     let mut child = command.spawn().expect("starts");
+    // It has the terminal open here as well.
     drop(command);
     let seen = read(&mut outside, None).replace('\r', "");
     assert!(child.wait().expect("ended").success(), "{seen}");
+    seen
+}
+
+#[test]
+fn on_a_terminal_a_person_sees_what_a_host_does_and_what_it_cost() {
+    let stage = Stage::with("claude", SESSION);
+    let seen = seen_by_a_person(stage.command(&["--host=claude"]));
     assert!(
         seen.contains("I look around.\n  > Bash ls -l\nDone.\n"),
         "{seen}"
@@ -150,14 +156,7 @@ fn a_host_that_tells_at_its_end_has_its_words_shown_there() {
         "gemini",
         r#"{"session_id":"s","response":"All is done.","stats":{}}"#,
     );
-    let (mut outside, inside) = terminal(24, 80);
-    let mut command = stage.command(&["--host=gemini"]);
-    let errors = inside.try_clone().expect("a terminal");
-    command.stdout(inside).stderr(errors).env("NO_COLOR", "1");
-    let mut child = command.spawn().expect("starts");
-    drop(command);
-    let seen = read(&mut outside, None).replace('\r', "");
-    assert!(child.wait().expect("ended").success(), "{seen}");
+    let seen = seen_by_a_person(stage.command(&["--host=gemini"]));
     assert!(seen.contains("All is done.\nrun 1 of "), "{seen}");
     assert!(!seen.contains("session_id"), "{seen}");
 }

@@ -23,6 +23,7 @@ use crate::proc::terminal::{self, Terminal};
 use crate::store::ledger::Ledger;
 use crate::store::lock::Guard;
 use crate::store::spawn_commit;
+use crate::wire::policy::Policy;
 use serde_json::json;
 use std::io::Write;
 use std::process::Stdio;
@@ -123,7 +124,7 @@ fn work(
         output.release();
     }
     let policy = spawn_commit::of_agent(&ctx.repo, agent)?;
-    if policy.is_some_and(|policy| !policy.report_fields.is_empty()) {
+    if { policy.as_ref() }.is_some_and(|policy| !policy.report_fields.is_empty()) {
         let file = report.output_file.clone().flatten();
         report::keep_answer(
             ctx,
@@ -133,7 +134,7 @@ fn work(
             file.as_deref().map(std::path::Path::new),
         )?;
     }
-    if ended.is_success() && is_judged(ctx, plan, agent)? {
+    if ended.is_success() && is_judged(plan, agent, policy.as_ref()) {
         if plan.options.commit {
             let refused = commit_work(ctx, agent).err();
             report
@@ -271,13 +272,12 @@ fn started(ctx: &Ctx, plan: &RunPlan, agent: &Agent, stage: &Stage) -> Result<Ru
     })
 }
 
-/// A shared agent has nothing to land, so there is only its bundle to judge.
-fn is_judged(ctx: &Ctx, plan: &RunPlan, agent: &Agent) -> Result<bool> {
+/// A shared agent has nothing to land, so there are only its bundle and its answer to judge.
+fn is_judged(plan: &RunPlan, agent: &Agent, policy: Option<&Policy>) -> bool {
     if plan.options.no_verify || agent.isolation == Some(Isolation::Worktree) {
-        return Ok(!plan.options.no_verify);
+        return !plan.options.no_verify;
     }
-    let policy = spawn_commit::of_agent(&ctx.repo, agent)?;
-    Ok(policy.is_some_and(|policy| policy.bundle_required || !policy.report_fields.is_empty()))
+    policy.is_some_and(|policy| policy.bundle_required || !policy.report_fields.is_empty())
 }
 
 /// Commits the agent's work. What is out of scope stops it, and the verdict names that.

@@ -18,6 +18,7 @@ use crate::ops::spawn::SpawnReport;
 use crate::ops::verify::VerifyReport;
 use crate::proc::capture::Logged;
 use crate::store::{fsx, layout};
+use crate::wire::answer::MOST_BYTES;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use std::path::Path;
@@ -279,9 +280,6 @@ fn summary(words: Option<String>, host: Option<&dyn Host>, stage: &Stage) -> Str
     text
 }
 
-/// How much of an answer is kept, in bytes.
-const ANSWER_BYTES: u64 = 1 << 20;
-
 /// Keeps the agent's final answer, of which `verify` reads fields: what the host says that it was, else the end of standard output; and the file
 /// that it was to write its answer to.
 ///
@@ -294,15 +292,11 @@ pub(super) fn keep_answer(
     stage: &Stage,
     file: Option<&Path>,
 ) -> Result<()> {
-    let words = told
-        .words
-        .clone()
-        .unwrap_or_else(|| end_of(&stage.stdout, ANSWER_BYTES));
-    let written = file
-        .map(|file| end_of(file, ANSWER_BYTES))
-        .unwrap_or_default();
     // Where a file was asked for, that is the answer, and what is said besides is a summary of it.
-    let answer = if written.is_empty() { words } else { written };
+    let written = file.map(|file| end_of(file, MOST_BYTES));
+    let answer = { written.filter(|text| !text.is_empty()) }
+        .or_else(|| told.words.clone())
+        .unwrap_or_else(|| end_of(&stage.stdout, MOST_BYTES));
     fsx::write_private(
         &layout::answer(ctx.repo.common_dir(), agent.id),
         answer.as_bytes(),

@@ -50,7 +50,6 @@ use crate::store::facts::Facts;
 use crate::store::ledger::Ledger;
 use crate::store::{fsx, layout};
 use crate::wire::answer::{self, Fields};
-use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
 use subject::Subject;
@@ -255,16 +254,8 @@ fn final_answer(ctx: &Ctx, case: &Case<'_>) -> Answer {
     if wanted.is_empty() {
         return Answer::Free;
     }
-    let kept = fsx::open(&layout::answer(
-        ctx.repo.common_dir(),
-        case.subject.agent.id,
-    ))
-    .ok()
-    .and_then(|file| {
-        let mut bytes = Vec::new();
-        file.take(ANSWER_BYTES).read_to_end(&mut bytes).ok()?;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
-    });
+    let place = layout::answer(ctx.repo.common_dir(), case.subject.agent.id);
+    let kept = fsx::end_of(&place, answer::MOST_BYTES).ok();
     let written = case
         .bundle
         .artefacts
@@ -288,9 +279,6 @@ fn final_answer(ctx: &Ctx, case: &Case<'_>) -> Answer {
             .collect(),
     )
 }
-
-/// How much of an answer is read, in bytes.
-const ANSWER_BYTES: u64 = 1 << 20;
 
 fn decide(ctx: &Ctx, options: &VerifyOptions, case: &Case<'_>) -> Result<Verdict> {
     let (subject, work) = (&case.subject, &case.work);
