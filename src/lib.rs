@@ -70,7 +70,7 @@
 //! | `agents/<id8>/discarding` | there while everything of a discarded agent is kept and its places are being removed |
 //! | `agents/<id8>/landing` | while `merge --now` lands: the commit, so that one that was killed is written into the row |
 //! | `agents/<id8>/large/`, `.agent-<id8>.large/` beside a worktree | the files above 64 MiB of a discarded agent, and their list |
-//! | `agents/closed` | the agents that this clone has merged, rejected, discarded or amended itself, one a line |
+//! | `agents/closed` | the agents that this clone has merged, rejected, discarded, amended or cleared of a failed audit itself, one a line |
 //! | `agents/branches` | the branches that this clone made under other names than its own (`spawn --branch`), each with its spawn commit |
 //! | `agents/ledger.lock` | an OS lock, never removed |
 //! | `agents/spawn.lock` | an OS lock, never removed |

@@ -136,7 +136,7 @@ fn files() -> Vec<File> {
                 continue;
             }
             let text = fs::read_to_string(&path).expect("UTF-8");
-            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+            let code = without_unit_tests(&text);
             files.push(File {
                 name,
                 code: code.to_owned(),
@@ -145,6 +145,16 @@ fn files() -> Vec<File> {
     }
     assert!(files.len() > 10, "the sources were found");
     files
+}
+
+/// A file as far as its unit tests, which stand at its end. Those in a file of their own end nothing here.
+fn without_unit_tests(text: &str) -> &str {
+    let is_module = |at: &usize| {
+        let line = text[*at..].lines().nth(1).unwrap_or_default();
+        line.starts_with("mod ") && line.ends_with('{')
+    };
+    let mut marks = text.match_indices("#[cfg(test)]").map(|(at, _)| at);
+    marks.find(is_module).map_or(text, |at| &text[..at])
 }
 
 /// The lines that are code, with their numbers.

@@ -2,8 +2,10 @@ mod repository;
 
 use git_agent::domain::event::Isolation;
 use git_agent::domain::glob::Glob;
+use git_agent::domain::report::{NamedThing, ReportRules};
 use git_agent::domain::role::{DEFAULT_DENYLIST, RoleDraft, RoleSet, Shell, default_denylist};
 use git_agent::wire::role_file;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 fn globs(texts: &[&str]) -> Vec<Glob> {
@@ -105,6 +107,16 @@ fn every_key_of_a_role_file_is_read() {
         handoff: Some("auditor".to_owned()),
         description: Some("Builds the web site".to_owned()),
         preamble: Some("Keep the links working.".to_owned()),
+        report: ReportRules {
+            required: vec!["pages".to_owned()],
+            values: BTreeMap::from([(
+                "links".to_owned(),
+                vec!["ok".to_owned(), "broken".to_owned()],
+            )]),
+            tags: vec!["TYPO".to_owned()],
+            names: BTreeMap::from([("built-from".to_owned(), NamedThing::Commit)]),
+            audit: None,
+        },
     };
     assert_eq!(draft, Ok(expected));
 }

@@ -2,6 +2,8 @@
 
 /// Verdicts that are signed.
 mod attest;
+/// What one agent reports of another, and what that means for it.
+mod audits;
 /// The six files and how they go wrong.
 mod bundle;
 /// The check commands.

@@ -87,14 +87,7 @@ pub(crate) fn require_orchestrator(ctx: &Ctx) -> Result<()> {
 /// # Errors
 /// `orchestrator-only`; `agent-state` for an agent of another clone.
 pub(crate) fn require_owner(ctx: &Ctx, agent: &Agent) -> Result<()> {
-    require_orchestrator(ctx)?;
-    if ctx.env.fenced || ctx.env.spool.is_some() || is_below_an_agent(ctx) {
-        let error = Error::new(
-            Code::OrchestratorOnly,
-            "this was started by an agent, and no agent changes what binds agents",
-        );
-        return Err(error.hint("to change it, run the command in a shell of your own"));
-    }
+    require_no_agent_above(ctx)?;
     if lookup::is_local(ctx, agent) {
         return Ok(());
     }
@@ -105,6 +98,22 @@ pub(crate) fn require_owner(ctx: &Ctx, agent: &Agent) -> Result<()> {
         format!("agent {id} was spawned in another clone, {clone}, and only there can its policy be amended"),
     )
     .remedy("to see where it is", Remedy::Agent(id)))
+}
+
+/// Refuses what no agent may do, whatever it has left behind: its directory, its environment.
+///
+/// # Errors
+/// `orchestrator-only`.
+pub(crate) fn require_no_agent_above(ctx: &Ctx) -> Result<()> {
+    require_orchestrator(ctx)?;
+    if ctx.env.fenced || ctx.env.spool.is_some() || is_below_an_agent(ctx) {
+        let error = Error::new(
+            Code::OrchestratorOnly,
+            "this was started by an agent, and no agent changes what binds agents",
+        );
+        return Err(error.hint("to change it, run the command in a shell of your own"));
+    }
+    Ok(())
 }
 
 /// Whether a process above this one was started for an agent, or is a command of ours that runs something.

@@ -1,4 +1,4 @@
-//! `git agent mark`: `done`, `fail`, `reject` and `defer`, which are also verbs of their own.
+//! `git agent mark`: `done`, `fail`, `reject` and `defer`, which are also verbs of their own, and `accept`.
 
 use super::args::OwnAgentArg;
 use super::one_of::some_words;
@@ -11,7 +11,7 @@ use crate::error::{Exit, Result};
 use crate::ops::close::{self, MoveReport};
 use clap::Subcommand;
 
-/// Say what became of an agent's work: done, fail, reject or defer
+/// Say what became of an agent's work: done, fail, accept, reject or defer
 #[derive(Debug, clap::Args)]
 pub(super) struct MarkArgs {
     #[command(subcommand)]
@@ -22,6 +22,7 @@ pub(super) struct MarkArgs {
 enum Mark {
     Done(DoneArgs),
     Fail(FailArgs),
+    Accept(AcceptArgs),
     Reject(RejectArgs),
     Defer(DeferArgs),
 }
@@ -43,6 +44,18 @@ pub(super) struct FailArgs {
     agent: OwnAgentArg,
     /// Why it failed
     #[arg(long, short = 'm', value_parser = some_words)]
+    reason: String,
+}
+
+/// Accept work although an audit failed it
+///
+/// Only a person can, outside of every agent. What is audited afterwards counts again.
+#[derive(Debug, clap::Args)]
+struct AcceptArgs {
+    #[command(flatten)]
+    agent: OwnAgentArg,
+    /// Why it may land all the same
+    #[arg(long, short = 'm', value_name = "TEXT", value_parser = some_words)]
     reason: String,
 }
 
@@ -70,6 +83,7 @@ pub(super) fn run_mark(ctx: &Ctx, ui: &mut Ui, args: &MarkArgs) -> Result<Exit> 
     match &args.state {
         Mark::Done(args) => run_done(ctx, ui, args),
         Mark::Fail(args) => run_fail(ctx, ui, args),
+        Mark::Accept(args) => run_accept(ctx, ui, args),
         Mark::Reject(args) => run_reject(ctx, ui, args),
         Mark::Defer(args) => run_defer(ctx, ui, args),
     }
@@ -84,6 +98,12 @@ pub(super) fn run_done(ctx: &Ctx, ui: &mut Ui, args: &DoneArgs) -> Result<Exit> 
 pub(super) fn run_fail(ctx: &Ctx, ui: &mut Ui, args: &FailArgs) -> Result<Exit> {
     let who = args.agent.or_current(ctx)?;
     ui.answer(&close::fail(ctx, &who, &args.reason)?)?;
+    Ok(Exit::Yes)
+}
+
+fn run_accept(ctx: &Ctx, ui: &mut Ui, args: &AcceptArgs) -> Result<Exit> {
+    let who = args.agent.or_current(ctx)?;
+    ui.answer(&close::accept(ctx, &who, &args.reason)?)?;
     Ok(Exit::Yes)
 }
 

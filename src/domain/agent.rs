@@ -32,6 +32,7 @@ use super::event::{
 };
 use super::id::{AgentId, AgentName};
 use super::oid::Oid;
+use super::report::AuditVerdict;
 use super::run::Run;
 use super::stamp::Stamp;
 use crate::error::{Code, Error, Remedy, Result};
@@ -270,6 +271,8 @@ impl Agent {
                 self.amended = Some(*policy);
                 self.verdict = None;
             }
+            // What was accepted before has to be judged again.
+            What::Audited(audit) if audit.verdict != AuditVerdict::Pass => self.verdict = None,
             What::Renamed { name } => self.name = name.clone(),
             What::Unknown {
                 needs: Some(needs), ..
@@ -377,6 +380,7 @@ impl Agent {
             | What::Salvaged { .. }
             | What::Amended { .. }
             | What::Competed(_)
+            | What::Audited(_)
             | What::Rescued { .. }
             | What::Expired { .. }
             | What::Renamed { .. }

@@ -6,6 +6,7 @@
 use super::id::{AgentId, AgentName};
 use super::named::named;
 use super::oid::Oid;
+use super::report::Audited;
 use super::stamp::Stamp;
 use std::fmt;
 
@@ -97,6 +98,8 @@ pub enum What {
     },
     /// It did a task that others did as well, and was compared with them.
     Competed(Competed),
+    /// Another agent audited its work, or a person accepts the work in spite of that.
+    Audited(Audited),
     /// Worktree and branch were removed.
     Discarded {
         /// The branch's last commit; absent when there was no branch.
@@ -173,6 +176,7 @@ impl What {
             What::Deferred { .. } => "deferred",
             What::Amended { .. } => "amended",
             What::Competed(_) => "competed",
+            What::Audited(_) => "audited",
             What::Discarded { .. } => "discarded",
             What::Salvaged { .. } => "salvaged",
             What::Rescued { .. } => "rescued",
@@ -216,7 +220,8 @@ impl What {
     /// something else than they are.
     pub fn needs(&self) -> Option<ProgramVersion> {
         match self {
-            What::Amended { .. } => Some(ProgramVersion(0, 3, 0)),
+            // An older program would land what failed an audit.
+            What::Amended { .. } | What::Audited(_) => Some(ProgramVersion(0, 3, 0)),
             What::Unknown { needs, .. } => *needs,
             _ => None,
         }
@@ -246,6 +251,7 @@ impl What {
             | What::Amended { reason: text, .. }
             | What::Noted { text } => text,
             What::Started(facts) => &mut facts.command,
+            What::Audited(facts) => &mut facts.reason,
             What::Spawning(facts) => &mut facts.description,
             What::Verified(verdict) => return verdict.findings.pop().is_some(),
             _ => return false,

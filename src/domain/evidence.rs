@@ -3,6 +3,7 @@
 
 use super::change::Change;
 use super::oid::Oid;
+use super::report::{Audited, ReportRules, RoleReport};
 use super::scope::CaseIndex;
 use super::violation::Boundary;
 use crate::domain::named::named;
@@ -20,6 +21,8 @@ pub struct Contract {
     pub spec_sha: String,
     /// How many tests have to pass although there is no check command that could run them; none where it is 0.
     pub uncounted_tests: u32,
+    /// What its final answer has to hold.
+    pub report: ReportRules,
 }
 
 /// Everything that is known about the work.
@@ -53,6 +56,8 @@ pub struct Evidence {
     pub commands: Commands,
     /// What the agent's final answer says; looked for only where the policy asks for fields of it.
     pub answer: Answer,
+    /// The audit that forbids the work to land.
+    pub failed_audit: Option<Audited>,
 }
 
 /// What the agent's final answer says.
@@ -63,8 +68,10 @@ pub enum Answer {
     Free,
     /// It is where this clone cannot see it.
     OutOfReach,
-    /// It lacks these fields of those that were asked for.
-    Lacks(Vec<String>),
+    /// It says this.
+    Said(RoleReport),
+    /// As [`Answer::Said`], of an audit that does not count because an agent started it.
+    SaidForAgent(RoleReport),
 }
 
 /// A dependency that is not what it was.

@@ -74,7 +74,15 @@ codes! {
     CommandTestCount, "commands.test-count", Error, "Fewer tests passed than the task or the repository asks for, or no check command said how many.";
     CommandsSkipped, "commands.skipped", Note, "The check commands were not run.";
     ReportFieldMissing, "report.field-missing", Error, "The agent's final answer lacks a field that its task asks for.";
+    ReportContradiction, "report.contradiction", Error, "The agent's final answer says two things where one is asked for.";
+    ReportValue, "report.value", Error, "A field of the agent's final answer has a value that its role does not know.";
+    ReportTagMissing, "report.tag-missing", Error, "The agent's final answer has findings without one of the tags that its role asks for.";
+    ReportAgentUnknown, "report.agent-unknown", Error, "A field of the agent's final answer names no agent, or none that it may report on.";
+    ReportTipMismatch, "report.tip-mismatch", Error, "The agent's final answer is about another tip than the one that its subject has.";
+    ReportCommitUnknown, "report.commit-unknown", Error, "A field of the agent's final answer names no commit, or one that does not hold the work.";
     ReportNotJudged, "report.not-judged", Note, "The agent's final answer is not in this clone, so its fields were not judged here.";
+    AuditFailed, "audit.failed", Error, "Another agent audited the work and failed it, and neither a person nor a later audit says otherwise.";
+    AuditNotRecorded, "audit.not-recorded", Note, "An agent started the audit, so it does not count.";
     GuardNoRule, "guard.no-rule", Note, "No rule of the base is for the branch, so it was not judged.";
     AttestationSignature, "attestation.signature", Error, "No allowed signer signed the attestation.";
     AttestationStatement, "attestation.statement", Error, "What was signed is no accepting verdict of this program.";

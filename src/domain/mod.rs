@@ -29,6 +29,7 @@ pub mod persona;
 pub mod prompt;
 pub mod redaction;
 pub mod ref_update;
+pub mod report;
 pub mod repository_settings;
 pub mod role;
 pub mod run;

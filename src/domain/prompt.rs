@@ -75,9 +75,10 @@ impl Brief<'_> {
             let instructions = output_file::instructions(file);
             text.push_str(&format!("\n## Output Instructions\n\n{instructions}"));
         }
-        if !self.task.report_fields.is_empty() {
+        let fields = self.role.report.lines(&self.task.report_fields);
+        if !fields.is_empty() {
             text.push_str("\n## Report\n\nYour final answer has a line `key: value` for each of these keys:\n\n");
-            text.push_str(&list(self.task.report_fields.iter().map(String::as_str)));
+            text.push_str(&list(fields.iter().map(String::as_str)));
         }
         text.push_str(
             "\n## When you are finished\n\nAnswer with a short summary and a list `Files written:` \

@@ -13,6 +13,7 @@ mod resolve;
 use super::event::Isolation;
 use super::glob::Glob;
 use super::named::named;
+use super::report::{NamedThing, ReportRules};
 use crate::error::{Code, Error, Remedy, Result};
 use std::collections::BTreeMap;
 
@@ -37,6 +38,8 @@ pub struct Role {
     pub default_denylist: Vec<Glob>,
     /// The role that takes over when this one is finished.
     pub handoff: Option<String>,
+    /// What its agents have to report.
+    pub report: ReportRules,
     /// One sentence about it, for `git agent roles`.
     pub description: String,
     /// What it is told beyond [`Role::rules`]; empty when that says all.
@@ -130,6 +133,8 @@ pub struct RoleDraft {
     pub description: Option<String>,
     /// As [`Role::preamble`].
     pub preamble: Option<String>,
+    /// Added to what is inherited.
+    pub report: ReportRules,
 }
 
 /// A role that is defined and cannot be used.
@@ -322,19 +327,54 @@ fn built_in_roles() -> Vec<Role> {
         },
         Role {
             description: "Judges another agent's work and hands it on to the merger".to_owned(),
-            preamble: "Tag every finding [HIGH], [MEDIUM] or [LOW], and end with the lines \
-                       `audited-agent:`, `body-sha:`, `findings:` and `verdict: PASS`, `FAIL` or \
-                       `INCONCLUSIVE`."
+            preamble: "Tag every finding [HIGH], [MEDIUM] or [LOW]; `findings` is their number or `none`. `body-sha` \
+                       is the tip of its branch, or the tree of the work where that is not committed, with all its \
+                       digits; a verdict names both as `tip` and `tree`."
                 .to_owned(),
+            report: ReportRules {
+                required: words(&["audited-agent", "body-sha", "findings", "verdict"]),
+                values: BTreeMap::from([(
+                    "verdict".to_owned(),
+                    words(&["PASS", "FAIL", "INCONCLUSIVE"]),
+                )]),
+                tags: words(&["HIGH", "MEDIUM", "LOW"]),
+                names: BTreeMap::from([
+                    ("audited-agent".to_owned(), NamedThing::Agent),
+                    ("body-sha".to_owned(), NamedThing::Tip),
+                ]),
+                audit: Some("verdict".to_owned()),
+            },
             handoff: Some("merger".to_owned()),
             ..role("auditor", "critic", Shared, Shell::ReadOnly)
         },
         Role {
             description: "Prepares a merge: resolves conflicts and proves the result".to_owned(),
-            preamble:
-                "The orchestrator lands what you prepare. End with the lines `FORK_AGENT_ID:`, \
-                       `MERGE_METHOD:`, `COMMIT_SHA:` and `LEDGER_STATUS:`."
-                    .to_owned(),
+            preamble: "The orchestrator lands what you prepare. `FORK_AGENT_ID` is the agent whose work you merge, and \
+                       `COMMIT_SHA` the commit that holds it."
+                .to_owned(),
+            report: ReportRules {
+                required: words(&[
+                    "FORK_AGENT_ID",
+                    "MERGE_METHOD",
+                    "COMMIT_SHA",
+                    "LEDGER_STATUS",
+                ]),
+                values: BTreeMap::from([
+                    (
+                        "LEDGER_STATUS".to_owned(),
+                        words(&["done", "merged", "failed", "still-running", "running"]),
+                    ),
+                    (
+                        "MERGE_METHOD".to_owned(),
+                        words(&["merge-no-ff", "no-ff", "ff-only", "squash", "rebase", "cherry-pick"]),
+                    ),
+                ]),
+                names: BTreeMap::from([
+                    ("FORK_AGENT_ID".to_owned(), NamedThing::Agent),
+                    ("COMMIT_SHA".to_owned(), NamedThing::Commit),
+                ]),
+                ..ReportRules::default()
+            },
             ..role("merger", "infra-implementer", Worktree, Shell::TestRunners)
         },
         Role {
@@ -343,6 +383,10 @@ fn built_in_roles() -> Vec<Role> {
             ..role("git-ops", "infra-implementer", Shared, Shell::Any)
         },
     ]
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
 }
 
 /// A spawnable role with the default denylist; a worktree of its own is what makes it edit.
@@ -357,6 +401,7 @@ fn role(name: &str, subagent_type: &str, isolation: Isolation, shell: Shell) -> 
         may_spawn: false,
         default_denylist: default_denylist(),
         handoff: None,
+        report: ReportRules::default(),
         description: String::new(),
         preamble: String::new(),
         defined_in: None,

@@ -5,6 +5,8 @@
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Remedy {
+    /// Accept work that failed an audit.
+    AcceptAudited,
     /// See all agents.
     Agents,
     /// See how an agent stands.

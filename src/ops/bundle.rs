@@ -8,6 +8,7 @@ use crate::domain::bundle::FILES;
 use crate::domain::evidence::{Contract, Evidence};
 use crate::domain::finding::Finding;
 use crate::domain::judge::judge;
+use crate::domain::report::ReportRules;
 use crate::error::Result;
 use crate::store::layout;
 use crate::store::ledger::Ledger;
@@ -66,6 +67,7 @@ pub fn bundle(ctx: &Ctx, who: &str) -> Result<BundleReport> {
         bundle_required: true,
         spec_sha: policy.spec_sha.clone(),
         uncounted_tests: 0,
+        report: ReportRules::default(),
     };
     // Without history, landing and commands there is nothing else to find fault with.
     let evidence = Evidence {

@@ -1,17 +1,19 @@
-//! `done`, `fail`, `reject` and `defer`: how an agent's work ended, and what is decided about it.
+//! `done`, `fail`, `accept`, `reject` and `defer`: how an agent's work ended, and what is decided about it.
 //!
 //! A rejected agent keeps its branch and its worktree; only the lock that shields the worktree from being
 //! swept is taken away.
 
-use crate::agents::authority::{require_orchestrator, require_own};
+use crate::agents::authority::{require_no_agent_above, require_orchestrator, require_own};
 use crate::agents::ctx::Ctx;
 use crate::agents::current::CurrentAgent;
 use crate::agents::moves::append;
+use crate::agents::work::{Work, tip_of};
 use crate::agents::worktree::release;
 use crate::agents::{crash_recovery, lookup, spool};
 use crate::domain::agent::{Agent, Move, State};
 use crate::domain::event::What;
-use crate::error::{Code, Error, Result};
+use crate::domain::report::{AuditVerdict, Audited, standing};
+use crate::error::{Code, Error, Remedy, Result};
 use crate::ops::agent_report::{AgentReport, Reporter};
 use crate::ops::status;
 use crate::store::ledger::Ledger;
@@ -92,6 +94,42 @@ pub fn defer(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
         Move::Defer,
         What::Deferred { reason, whole },
     )
+}
+
+/// Accepts an agent's work although an audit failed it. What is audited afterwards counts again.
+///
+/// # Errors
+/// `agent-unknown`; `agent-state` where no audit stands against it; `orchestrator-only` for every process of an agent: no agent
+/// clears itself, or another.
+pub fn accept(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
+    require_no_agent_above(ctx)?;
+    let ledger = Ledger::new(&ctx.repo);
+    let agent = lookup::agent(ctx, &ledger, who)?;
+    agent.require_understood()?;
+    let _landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
+    let tip = tip_of(ctx, &agent)?;
+    let tree = Work::look_up(ctx, agent.clone())?.tree(ctx)?;
+    if standing(&ledger.audits(&agent)?, tree).is_none() {
+        let short = agent.id.short();
+        let what = format!("no audit stands against agent {short}");
+        return Err(
+            Error::new(Code::AgentState, what).remedy("to see its history", Remedy::History(short))
+        );
+    }
+    let what = What::Audited(Audited {
+        auditor: None,
+        run: None,
+        verdict: AuditVerdict::Pass,
+        tip,
+        tree,
+        reason: reason.to_owned(),
+    });
+    ledger.append(agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
+    Ok(MoveReport {
+        schema: SCHEMA,
+        status: None,
+        agent: Reporter::new(ctx)?.agent(&agent),
+    })
 }
 
 /// A row cannot tell whether a person has worked in an agent that was only spawned; its worktree and its branch can.

@@ -88,6 +88,23 @@ fn detail(what: &What) -> Option<String> {
             let (place, of, best) = (facts.place, facts.of, &facts.best);
             format!("place {place} of {of} on one task, the best is {best}")
         }
+        What::Audited(facts) => {
+            let who = facts.auditor.map_or_else(
+                || "a person".to_owned(),
+                |id| format!("agent {}", id.short()),
+            );
+            let verdict = if facts.auditor.is_some() {
+                facts.verdict.as_str()
+            } else {
+                "accepted all the same"
+            };
+            let reason = if facts.reason.is_empty() { "" } else { ": " };
+            format!(
+                "{who}: {verdict}, at {}{reason}{}",
+                facts.tip.short(),
+                facts.reason
+            )
+        }
         What::Discarded { tip } => tip.map(|tip| format!("was at {}", tip.short()))?,
         What::Salvaged { commit } => commit.short(),
         What::Rescued { to } => to.clone(),

@@ -6,6 +6,7 @@ use crate::error::Remedy;
 /// The command for a remedy.
 pub fn command(remedy: &Remedy) -> String {
     match remedy {
+        Remedy::AcceptAudited => "git agent mark accept <agent> -m <why>".to_owned(),
         Remedy::Agents => "git agent list --all".to_owned(),
         Remedy::Agent(id) => format!("git agent show {id}"),
         Remedy::Place(id) => format!("git agent path {id}"),

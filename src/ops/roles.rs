@@ -5,6 +5,7 @@ use crate::domain::role::{InvalidRole, Role, RoleSet};
 use crate::error::Result;
 use crate::git::Repo;
 use crate::store;
+use crate::wire::answer::ReportTable;
 use serde::Serialize;
 
 /// Every role of a repository, and the definitions that cannot be used.
@@ -42,6 +43,9 @@ pub struct RoleCard {
     /// The role that takes over from it; absent when none does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handoff: Option<String>,
+    /// What its agents have to report; absent where nothing is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub report: Option<ReportTable>,
     /// `built-in`, or the path of its file in the base commit.
     pub source: String,
 }
@@ -91,6 +95,7 @@ impl From<&Role> for RoleCard {
                 .map(ToString::to_string)
                 .collect(),
             handoff: role.handoff.clone(),
+            report: (!role.report.is_empty()).then(|| ReportTable::of(&role.report)),
             source: role
                 .defined_in
                 .clone()

@@ -311,7 +311,8 @@ fn is_other(repo: &Repo, commit: &Commit, known: &Spawned, other: &Spawned) -> b
 }
 
 // What this clone has decided about agents itself: `agents/closed`, one decision a line. Those that it has merged, rejected or
-// discarded, and those whose policy it has amended (`<id> amended <blob>`; programs that do not know that word pass over it).
+// discarded, those whose policy it has amended (`<id> amended <blob>`), and the lines of rows by which an audit or a person cleared
+// work that had failed an audit (`<id> cleared <digest>`). Programs that do not know such a word pass over it.
 //
 // A row that was fetched may say so too. Only what this file says is this clone's own doing, so only that lets a command
 // remove worktrees and branches without asking objects first, and lets an agent do more than its spawn commit says. The file is written before the event, under the ledger's
@@ -322,6 +323,7 @@ fn is_other(repo: &Repo, commit: &Commit, known: &Spawned, other: &Spawned) -> b
 pub struct Closed {
     states: HashSet<(AgentId, State)>,
     policies: HashSet<(AgentId, Oid)>,
+    cleared: HashSet<(AgentId, u64)>,
 }
 
 /// What a decision makes of an agent.
@@ -331,10 +333,15 @@ pub(super) enum Decision {
     Over(State),
     /// This policy binds it.
     Amended(Oid),
+    /// The line of its row with this digest clears audits that failed it.
+    Cleared(u64),
 }
 
 /// The word before the blob of a policy.
 const AMENDED: &str = "amended ";
+
+/// The word before the digest of a line.
+const CLEARED: &str = "cleared ";
 
 impl Closed {
     /// Reads the file. A line that a power loss has cut short says nothing.
@@ -354,6 +361,8 @@ impl Closed {
             };
             if let Some(blob) = rest.strip_prefix(AMENDED).and_then(Oid::from_hex) {
                 closed.policies.insert((id, blob));
+            } else if let Some(line) = rest.strip_prefix(CLEARED).and_then(digest) {
+                closed.cleared.insert((id, line));
             } else if let Some(state) = State::parse(rest) {
                 closed.states.insert((id, state));
             }
@@ -366,6 +375,11 @@ impl Closed {
         self.policies.contains(&(id, policy))
     }
 
+    /// Whether this clone wrote the line of the agent's row with that digest, which clears audits.
+    pub fn has_cleared(&self, id: AgentId, line: &str) -> bool {
+        digest(line).is_some_and(|line| self.cleared.contains(&(id, line)))
+    }
+
     /// Whether this clone brought the agent into that state.
     pub fn says(&self, id: AgentId, state: State) -> bool {
         self.states.contains(&(id, state))
@@ -375,6 +389,11 @@ impl Closed {
     pub fn names(&self, id: AgentId) -> bool {
         self.says(id, State::Merged) || self.says(id, State::Discarded)
     }
+}
+
+/// The digest of a line as a number.
+pub(super) fn digest(text: &str) -> Option<u64> {
+    u64::from_str_radix(text, 16).ok()
 }
 
 /// Notes what this clone decides about agents. The caller holds the ledger's lock.
@@ -392,6 +411,7 @@ pub(super) fn note_closed(common_dir: &Path, decisions: &[(AgentId, Decision)]) 
         Decision::Amended(policy) => {
             (!known.has_amended(id, policy)).then(|| format!("\n{id} {AMENDED}{policy}\n"))
         }
+        Decision::Cleared(line) => Some(format!("\n{id} {CLEARED}{line:016x}\n")),
     };
     let lines: String = decisions.iter().filter_map(line).collect();
     if lines.is_empty() {

@@ -14,6 +14,7 @@ use crate::domain::agent::{Agent, State};
 use crate::domain::event::{Event, What};
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
+use crate::domain::report::AuditVerdict;
 use crate::error::{Error, Result};
 use crate::git::Repo;
 use crate::git::notes::{self, Batch, Put};
@@ -231,7 +232,7 @@ impl<'r> Ledger<'r> {
         let is_signed = spawn_commit::are_wanted(repo)?;
         let clone = remote_names::load_or_make_clone_id(repo.common_dir())?;
         let guard = lock::hold(repo.common_dir(), layout::LEDGER_LOCK)?;
-        let mut written = Vec::new();
+        let (mut written, mut decided) = (Vec::new(), Vec::new());
         let message = format!("agent: event of {}", first.short());
         let commit = chain::append(
             repo,
@@ -242,6 +243,7 @@ impl<'r> Ledger<'r> {
             |tip: Option<&Commit>| {
                 let tree = tip.map_or(Oid::EMPTY_TREE, |tip| tip.tree);
                 written.clear();
+                decided.clear();
                 let mut bodies: BTreeMap<Oid, Vec<u8>> = BTreeMap::new();
                 for (at, &(key, agent)) in notes.iter().enumerate() {
                     let old = match bodies.remove(&key) {
@@ -255,6 +257,7 @@ impl<'r> Ledger<'r> {
                         key,
                         notes::union_of_lines([old.as_slice(), line.as_bytes()]),
                     );
+                    decided.extend(decision(&event.what, &line).map(|it| (event.agent, it)));
                     written.push(event);
                 }
                 let mut batch = Batch::new();
@@ -270,10 +273,7 @@ impl<'r> Ledger<'r> {
                 };
                 let commit = write(repo, tree, &parents, &who, &subject(&written))?;
                 // After the signature, which may be refused, and before the event.
-                let closed = written
-                    .iter()
-                    .filter_map(|event| Some((event.agent, decision(&event.what)?)));
-                belief::note_closed(repo.common_dir(), &closed.collect::<Vec<_>>())?;
+                belief::note_closed(repo.common_dir(), &decided)?;
                 Ok(commit)
             },
         )?;
@@ -283,13 +283,16 @@ impl<'r> Ledger<'r> {
     }
 }
 
-/// What an event decides about an agent for good.
-fn decision(what: &What) -> Option<Decision> {
+/// What an event, and the line that says it, decides about an agent for good.
+fn decision(what: &What, line: &str) -> Option<Decision> {
     match what {
         What::Merged { .. } => Some(Decision::Over(State::Merged)),
         What::Rejected { .. } => Some(Decision::Over(State::Rejected)),
         What::Discarded { .. } => Some(Decision::Over(State::Discarded)),
         What::Amended { policy, .. } => Some(Decision::Amended(*policy)),
+        What::Audited(audit) if audit.verdict == AuditVerdict::Pass => {
+            belief::digest(&event_line::digest(line.as_bytes())).map(Decision::Cleared)
+        }
         _ => None,
     }
 }

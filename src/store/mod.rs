@@ -7,6 +7,7 @@
 pub mod added;
 pub mod agent_branch;
 pub mod audit;
+mod audited;
 pub mod belief;
 pub mod briefing;
 mod cache;

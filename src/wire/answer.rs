@@ -10,6 +10,8 @@
 //! Keys are compared without regard to case, and `-`, `_` and a blank are one. What stands in a block of code or in a quotation is
 //! an example and says nothing: an agent that shows what a report looks like has not written one.
 
+use crate::domain::report::{NamedThing, ReportRules, key};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The values of each key, each once, without those that are empty.
@@ -20,11 +22,6 @@ pub const MOST_BYTES: u64 = 1 << 20;
 
 /// The longest line that is looked at, in bytes.
 const LONGEST_LINE: usize = 4096;
-
-/// A key as it is compared.
-pub fn key(text: &str) -> String {
-    text.trim().to_lowercase().replace(['_', ' '], "-")
-}
 
 /// Reads an answer. Any text gives an answer; what is no field is passed over.
 pub fn fields(text: &str) -> Fields {
@@ -48,10 +45,44 @@ pub fn fields(text: &str) -> Fields {
         }
         return fields;
     }
-    let mut fence: Option<&str> = None;
     // A key whose value is still to come.
     let mut open: Option<String> = None;
-    for line in text.lines() {
+    // Four blanks, or a tab, begin a block of code as well.
+    let is_code = |line: &&str| line.starts_with("    ") || line.starts_with('\t');
+    for line in spoken(text)
+        .filter(|line| !is_code(line))
+        .map(str::trim_start)
+    {
+        match field(line) {
+            Some((name, value)) if value.trim().is_empty() => open = Some(name.to_owned()),
+            Some((name, value)) => {
+                // The first item of a list below a key may look like a field, and be one: `findings:` and `- file: a.rs`.
+                if let Some(key) = open.take().filter(|_| is_item(line)) {
+                    add(&key, line);
+                }
+                add(name, value);
+            }
+            None => {
+                if let Some(name) = open.take() {
+                    add(&name, line);
+                }
+            }
+        }
+    }
+    fields
+}
+
+/// How often one of these words stands in brackets, deep in a list too.
+pub fn tags(text: &str, words: &[String]) -> usize {
+    let marks: Vec<String> = words.iter().map(|word| format!("[{word}]")).collect();
+    let count = |line: &str| -> usize { marks.iter().map(|mark| line.matches(mark).count()).sum() };
+    spoken(text).map(count).sum()
+}
+
+/// The lines of a text that are neither an example nor said by another, and short enough to be read.
+fn spoken(text: &str) -> impl Iterator<Item = &str> {
+    let mut fence: Option<&str> = None;
+    text.lines().filter(move |line| {
         let bare = line.trim_start();
         let mark = ["```", "~~~"]
             .into_iter()
@@ -60,24 +91,16 @@ pub fn fields(text: &str) -> Fields {
             (None, Some(mark)) => fence = Some(mark),
             (Some(mine), _) if mark == Some(mine) => fence = None,
             (Some(_), _) => {}
-            // Four blanks, or a tab, begin a block of code as well.
-            (None, None) if line.starts_with("    ") || line.starts_with('\t') => {}
-            (None, None) if line.len() > LONGEST_LINE || bare.is_empty() => {}
-            (None, None) => match field(bare) {
-                Some((name, value)) if value.trim().is_empty() => open = Some(name.to_owned()),
-                Some((name, value)) => {
-                    open = None;
-                    add(name, value);
-                }
-                None => {
-                    if let Some(name) = open.take() {
-                        add(&name, bare);
-                    }
-                }
-            },
+            (None, None) => {
+                return !(bare.is_empty() || bare.starts_with('>') || line.len() > LONGEST_LINE);
+            }
         }
-    }
-    fields
+        false
+    })
+}
+
+fn is_item(line: &str) -> bool {
+    line.starts_with("- ") || line.starts_with("* ")
 }
 
 /// A key and its value, where the line is one.
@@ -89,6 +112,61 @@ fn field(line: &str) -> Option<(&str, &str)> {
     let name = name.trim_matches(['*', ' ']);
     let fits = !name.is_empty() && name.len() <= 64 && name.chars().all(is_name);
     fits.then(|| (name, value.trim_start_matches('*')))
+}
+
+/// What a role asks of a report, as role files and policies write it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReportTable {
+    /// As [`ReportRules::required`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub required: Vec<String>,
+    /// As [`ReportRules::values`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub values: BTreeMap<String, Vec<String>>,
+    /// As [`ReportRules::tags`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// As [`ReportRules::names`]: `agent`, `tip` or `commit`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub names: BTreeMap<String, String>,
+    /// As [`ReportRules::audit`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audit: Option<String>,
+}
+
+impl ReportTable {
+    /// The table that says these rules.
+    pub fn of(rules: &ReportRules) -> ReportTable {
+        let names = { rules.names.iter() }.map(|(name, kind)| (name.clone(), kind.to_string()));
+        ReportTable {
+            required: rules.required.clone(),
+            values: rules.values.clone(),
+            tags: rules.tags.clone(),
+            names: names.collect(),
+            audit: rules.audit.clone(),
+        }
+    }
+
+    /// What it says.
+    ///
+    /// # Errors
+    /// One sentence, for a kind of thing that no field can name.
+    pub fn rules(&self) -> Result<ReportRules, String> {
+        let kind = |(name, word): (&String, &String)| match NamedThing::parse(word) {
+            Some(kind) => Ok((name.clone(), kind)),
+            None => Err(format!(
+                "`report.names.{name}` is \"agent\", \"tip\" or \"commit\""
+            )),
+        };
+        Ok(ReportRules {
+            required: self.required.clone(),
+            values: self.values.clone(),
+            tags: self.tags.clone(),
+            names: self.names.iter().map(kind).collect::<Result<_, _>>()?,
+            audit: self.audit.clone(),
+        })
+    }
 }
 
 #[cfg(test)]
@@ -118,7 +196,7 @@ mod tests {
                 "body-sha=abc verdict=PASS",
             ),
             ("COMMIT_SHA=abc\n", "commit-sha=abc"),
-            ("---\nverdict: PASS\n---\n# Report\n", "verdict=PASS"),
+            ("---\nverdict: PASS\n---\n# RoleReport\n", "verdict=PASS"),
             (
                 "{\"verdict\": \"PASS\", \"findings\": 3, \"note\": null}",
                 "findings=3 verdict=PASS",
@@ -131,16 +209,29 @@ mod tests {
                 "files-written=- src/a.rs",
             ),
             ("verdict:\nfindings: 3\n", "findings=3"),
+            // As the kit's auditor writes them.
+            (
+                "findings:\n  - point: 2\n    file: src/a.rs\nbody-sha: abc\n",
+                "body-sha=abc findings=- point: 2 point=2",
+            ),
             ("```\nverdict: PASS\n```\n", ""),
             (
                 "~~~ text\n```\nverdict: PASS\n~~~\nfindings: 0\n",
                 "findings=0",
             ),
             ("    verdict: PASS\n\tverdict: PASS\n> verdict: PASS\n", ""),
+            ("verdict:\n> FAIL, they say\nPASS\n", "verdict=PASS"),
             ("```\nverdict: PASS\n", ""),
             ("", ""),
         ] {
             assert_eq!(said(text), wanted, "{text}");
         }
+    }
+
+    #[test]
+    fn tags_stand_in_brackets_outside_of_examples() {
+        let words = ["HIGH".to_owned(), "LOW".to_owned()];
+        let text = "- [HIGH] one\n    - [LOW] two [HIGH]\nHIGH [high]\n```\n[HIGH]\n```\n> [LOW]\n";
+        assert_eq!(tags(text, &words), 3);
     }
 }

@@ -14,6 +14,7 @@ use crate::domain::event::{
 use crate::domain::id::{AgentId, AgentName};
 use crate::domain::named::hex;
 use crate::domain::oid::Oid;
+use crate::domain::report::{AuditVerdict, Audited};
 use crate::domain::run::Ending;
 use crate::domain::stamp::Stamp;
 use crate::error::{Code, Error, Result};
@@ -238,6 +239,15 @@ fn facts(what: &What) -> Value {
             "accepted": facts.accepted,
             "host": facts.host,
         }),
+        What::Audited(facts) => json!({
+            "auditor": facts.auditor.map(|id| id.to_string()),
+            "run": facts.run,
+            "verdict": facts.verdict.as_str(),
+            "tip": facts.tip.to_hex(),
+            "tree": facts.tree.to_hex(),
+            "reason": facts.reason,
+            "needs": what.needs().map(|version| version.to_string()),
+        }),
         What::Discarded { tip } => json!({ "tip": tip.map(Oid::to_hex) }),
         What::Salvaged { commit } => json!({ "commit": commit.to_hex() }),
         What::Rescued { to } => json!({ "to": to }),
@@ -353,6 +363,18 @@ fn parse_facts(kind: &str, d: &Fact<'_>) -> Option<What> {
             of: small("of")?,
             accepted: d.get("accepted").and_then(Fact::as_bool)?,
             host: text("host"),
+        }),
+        "audited" => What::Audited(Audited {
+            // Without an auditor a person has said it, so one whose id cannot be read is not left out.
+            auditor: match text("auditor") {
+                Some(id) => Some(AgentId::parse(&id)?),
+                None => None,
+            },
+            run: run(),
+            verdict: AuditVerdict::parse(&text("verdict")?)?,
+            tip: oid("tip")?,
+            tree: oid("tree")?,
+            reason: text("reason")?,
         }),
         "discarded" => What::Discarded { tip: oid("tip") },
         "salvaged" => What::Salvaged {

@@ -12,7 +12,9 @@
 use crate::domain::evidence::RequiredChecks;
 use crate::domain::glob::Glob;
 use crate::domain::named::hex;
+use crate::domain::report::{ReportRules, key};
 use crate::domain::scope::Scope;
+use crate::wire::answer::ReportTable;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -73,6 +75,9 @@ pub struct Policy {
     /// Fields that the agent's final answer has to have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub report_fields: Vec<String>,
+    /// What the role asks of that answer, where it asks for anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<ReportTable>,
 }
 
 fn is_false(flag: &bool) -> bool {
@@ -97,6 +102,7 @@ impl Policy {
             min_tests: None,
             no_dep_bump: false,
             report_fields: Vec::new(),
+            report: None,
             ..self.terms()
         };
         format!("sha256:{}", hex(&Sha256::digest(known.to_bytes())))
@@ -166,9 +172,28 @@ impl Policy {
         }
     }
 
+    /// Whether anything is asked of the agent's final answer.
+    pub fn asks_for_a_report(&self) -> bool {
+        self.report.is_some() || !self.report_fields.is_empty()
+    }
+
+    /// What the agent's final answer has to hold, by its task and by its role.
+    pub fn report_rules(&self) -> ReportRules {
+        let rules = self.report.as_ref().and_then(|table| table.rules().ok());
+        let mut rules = rules.unwrap_or_default();
+        for name in &self.report_fields {
+            if !rules.required.iter().any(|known| key(known) == key(name)) {
+                rules.required.push(name.clone());
+            }
+        }
+        rules
+    }
+
     /// Reads the blob; `None` when it holds no policy of a version we know.
     pub fn from_bytes(bytes: &[u8]) -> Option<Policy> {
         let policy: Policy = serde_json::from_slice(bytes).ok()?;
-        (policy.schema == SCHEMA).then_some(policy)
+        // Rules that this version does not know are not left out: what they ask for could not be judged.
+        let is_known = { policy.report.as_ref() }.is_none_or(|table| table.rules().is_ok());
+        (policy.schema == SCHEMA && is_known).then_some(policy)
     }
 }

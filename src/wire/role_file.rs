@@ -14,14 +14,23 @@
 //! preamble = "Keep the links working."
 //! [pipeline]
 //! handoff = "auditor"
+//! [report]                          # what its agents have to report; adds to what is inherited
+//! required = ["verdict", "audited-agent", "body-sha", "findings"]
+//! tags = ["HIGH", "LOW"]            # one in brackets at each of the `findings`
+//! values.verdict = ["PASS", "FAIL"]
+//! names.audited-agent = "agent"     # or "tip" of that agent, or "commit" that holds its work
+//! names.body-sha = "tip"
+//! audit = "verdict"                 # the field whose FAIL stands against that agent
 //! ```
 //!
 //! Every key is optional. The name is the file's, so that two files cannot claim one role. Only the
 //! form is judged here; what the keys mean together is for [`crate::domain::role`].
 
+use super::answer::ReportTable;
 use super::position::position;
 use crate::domain::event::Isolation;
 use crate::domain::glob::Glob;
+use crate::domain::report::ReportRules;
 use crate::domain::role::{RoleDraft, Shell};
 use serde::Deserialize;
 use std::ops::Range;
@@ -47,6 +56,7 @@ struct RoleFile {
     preamble: Option<String>,
     #[serde(default)]
     pipeline: Pipeline,
+    report: Option<Spanned<ReportTable>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -99,6 +109,13 @@ pub fn parse(name: &str, path: &str, data: &[u8]) -> Result<RoleDraft, Vec<Strin
             Err(problem) => problems.push(at(text.span(), &problem)),
         }
     }
+    let report = file.report.as_ref().map(|table| {
+        let rules = table.get_ref().rules();
+        rules.unwrap_or_else(|problem| {
+            problems.push(at(table.span(), &problem));
+            ReportRules::default()
+        })
+    });
     if !problems.is_empty() {
         return Err(problems);
     }
@@ -117,6 +134,7 @@ pub fn parse(name: &str, path: &str, data: &[u8]) -> Result<RoleDraft, Vec<Strin
         handoff: file.pipeline.handoff,
         description: file.description,
         preamble: file.preamble,
+        report: report.unwrap_or_default(),
     })
 }
 
@@ -144,6 +162,14 @@ mod tests {
         check(
             b"[pipeline]\nnext = \"x\"",
             &["roles/x.toml:2:1: unknown field `next`"],
+        );
+        check(
+            b"[report]\nrequires = []",
+            &["roles/x.toml:2:1: unknown field `requires`"],
+        );
+        check(
+            b"[report]\nnames.tip = \"sha\"",
+            &["roles/x.toml:1:1: `report.names.tip` is \"agent\", \"tip\" or \"commit\""],
         );
         check(b"edits = ", &["roles/x.toml:1:"]);
         check(b"# caf\xe9", &["roles/x.toml: it is not UTF-8 at byte 6"]);

@@ -105,6 +105,13 @@ fn the_report_is_stable_json() {
                 "node_modules/**", "secrets/**", "target/**",
             ],
             "handoff": "merger",
+            "report": {
+                "required": ["audited-agent", "body-sha", "findings", "verdict"],
+                "values": {"verdict": ["PASS", "FAIL", "INCONCLUSIVE"]},
+                "tags": ["HIGH", "MEDIUM", "LOW"],
+                "names": {"audited-agent": "agent", "body-sha": "tip"},
+                "audit": "verdict",
+            },
             "source": "built-in",
         })
     );

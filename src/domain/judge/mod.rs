@@ -1,6 +1,7 @@
 //! The judge: a contract and the evidence in, findings out. It trusts nothing and reads nothing;
 //! the same evidence always gives the same findings in the same order.
 
+mod report;
 #[cfg(test)]
 mod tests;
 
@@ -11,8 +12,10 @@ use super::evidence::{
     Says, WorktreeFacts,
 };
 use super::finding::{Finding, FindingCode as Code};
+use super::id::AgentId;
 use super::oid::Oid;
 use super::path::Quoted;
+use super::report::Audited;
 use super::scope::Denied;
 use super::violation::{BundleRule, Reason, Violation};
 use crate::error::Remedy;
@@ -44,7 +47,8 @@ pub fn judge(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
             contract.uncounted_tests
         )));
     }
-    findings.extend(answer(&evidence.answer));
+    findings.extend(answer(contract, &evidence.answer));
+    findings.extend(evidence.failed_audit.iter().map(failed_audit));
     findings.extend(ledger(&evidence.ledger));
     findings
 }
@@ -295,7 +299,7 @@ fn test_count(message: String) -> Finding {
     )
 }
 
-fn answer(answer: &Answer) -> Vec<Finding> {
+fn answer(contract: &Contract, answer: &Answer) -> Vec<Finding> {
     match answer {
         Answer::Free => Vec::new(),
         Answer::OutOfReach => vec![Finding::new(
@@ -303,19 +307,30 @@ fn answer(answer: &Answer) -> Vec<Finding> {
             "the agent's final answer is not in this clone, so its fields were not judged here",
             "to judge them, run verify in the clone that the agent was spawned in",
         )],
-        Answer::Lacks(fields) => {
-            let lacks = |name: &String| {
-                Finding::new(
-                    Code::ReportFieldMissing,
-                    format!("the agent's final answer has no field `{name}`"),
-                    format!(
-                        "let it answer with a line `{name}: …`, or write one into review.md of its bundle"
-                    ),
-                )
-            };
-            fields.iter().map(lacks).collect()
+        Answer::Said(report) => report::judge(&contract.report, report),
+        Answer::SaidForAgent(said) => {
+            let mut findings = report::judge(&contract.report, said);
+            findings.push(Finding::new(
+                Code::AuditNotRecorded,
+                "an agent started this audit, so it neither stands against another agent nor clears one",
+                "start the audit from outside of every agent",
+            ));
+            findings
         }
     }
+}
+
+fn failed_audit(audit: &Audited) -> Finding {
+    let who = audit.auditor.map(AgentId::short).unwrap_or_default();
+    let at = audit.tip.short();
+    Finding::new(
+        Code::AuditFailed,
+        format!(
+            "agent {who} audited {at} and failed it, and no later audit passed the work as it is now"
+        ),
+        "mend what it found and have the work audited anew; to accept it all the same",
+    )
+    .remedy(Remedy::AcceptAudited)
 }
 
 fn dependency(change: &DependencyChange) -> Finding {

@@ -6,6 +6,7 @@ use crate::domain::evidence::*;
 use crate::domain::glob::Glob;
 use crate::domain::oid::Oid;
 use crate::domain::path::RepoPath;
+use crate::domain::report::ReportRules;
 use crate::domain::scope::{CaseIndex, Scope};
 use crate::domain::violation::Boundary;
 use crate::domain::{bundle, finding};
@@ -28,6 +29,7 @@ fn contract() -> Contract {
         bundle_required: true,
         spec_sha: "5bec".to_owned(),
         uncounted_tests: 0,
+        report: ReportRules::default(),
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{InvalidRole, Role, RoleDraft, Shell, default_denylist, is_role_name};
 use crate::domain::event::Isolation;
 use crate::domain::glob::Glob;
+use crate::domain::report::ReportRules;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How long a chain of `extends` may be.
@@ -200,6 +201,11 @@ pub(super) fn inherit(parent: Option<&Role>, draft: &RoleDraft) -> Result<Role, 
         problems.push("`subagent_type` is missing, and it extends no role that has one".to_owned());
     }
     let default_denylist = denylist(inherited.denylist, draft, &mut problems);
+    let theirs = parent.map(|role| role.report.clone()).unwrap_or_default();
+    let report = draft.report.narrowing(&theirs).unwrap_or_else(|more| {
+        problems.extend(more);
+        ReportRules::default()
+    });
     if !problems.is_empty() {
         return Err(problems);
     }
@@ -215,6 +221,7 @@ pub(super) fn inherit(parent: Option<&Role>, draft: &RoleDraft) -> Result<Role, 
         handoff: draft.handoff.clone().or_else(|| parent?.handoff.clone()),
         description: text(&draft.description, parent, |role| &role.description),
         preamble: text(&draft.preamble, parent, |role| &role.preamble),
+        report,
         defined_in: Some(draft.path.clone()),
     })
 }

@@ -1,6 +1,7 @@
 //! The steps of a run.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::current::CurrentAgent;
 use crate::agents::{crash_recovery, liveness, publish, worktree};
 use crate::domain::agent::{Agent, Move};
 use crate::domain::event::{HostSession, Isolation, Started, What};
@@ -124,7 +125,7 @@ fn work(
         output.release();
     }
     let policy = spawn_commit::of_agent(&ctx.repo, agent)?;
-    if { policy.as_ref() }.is_some_and(|policy| !policy.report_fields.is_empty()) {
+    if { policy.as_ref() }.is_some_and(Policy::asks_for_a_report) {
         let file = report.output_file.clone().flatten();
         report::keep_answer(
             ctx,
@@ -261,7 +262,13 @@ fn started(ctx: &Ctx, plan: &RunPlan, agent: &Agent, stage: &Stage) -> Result<Ru
         // A line of a row is short, and read by other programs.
         model: { plan.inputs.task().model.clone() }.filter(|model| HostSession::is_id(model)),
     };
-    ledger.append_if(agent.spawn_commit, &ctx.actor()?, began, |row| {
+    // An agent that may start others does so in its own name, wherever it is called.
+    let starter = CurrentAgent::find(&ctx.env, &[&ctx.env.directory]);
+    let by = match starter {
+        Ok(Some(home)) if home.policy.may_spawn => home.agent.id.to_string(),
+        _ => ctx.actor()?,
+    };
+    ledger.append_if(agent.spawn_commit, &by, began, |row| {
         row.unwrap_or(agent).may(Move::Start)?;
         Ok(What::Started(started.clone()))
     })?;
@@ -277,7 +284,7 @@ fn is_judged(plan: &RunPlan, agent: &Agent, policy: Option<&Policy>) -> bool {
     if plan.options.no_verify || agent.isolation == Some(Isolation::Worktree) {
         return !plan.options.no_verify;
     }
-    policy.is_some_and(|policy| policy.bundle_required || !policy.report_fields.is_empty())
+    policy.is_some_and(|policy| policy.bundle_required || policy.asks_for_a_report())
 }
 
 /// Commits the agent's work. What is out of scope stops it, and the verdict names that.

@@ -11,6 +11,7 @@ use crate::domain::task::Task;
 use crate::error::{IoContext, Result};
 use crate::ops::spawn::contract::SpawnPlan;
 use crate::store::{briefing, fsx, layout};
+use crate::wire::answer::ReportTable;
 use crate::wire::policy::{self, Policy};
 use crate::wire::task_file;
 use sha2::{Digest, Sha256};
@@ -77,6 +78,7 @@ pub(super) fn terms(
         min_tests: task.min_tests,
         no_dep_bump: task.no_dep_bump,
         report_fields: task.report_fields.clone(),
+        report: (!role.report.is_empty()).then(|| ReportTable::of(&role.report)),
     }
 }
 

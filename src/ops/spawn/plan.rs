@@ -170,7 +170,8 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         worktree_path: worktree.as_ref().map(shown),
         bundle_dir,
         terms,
-        actor: ctx.actor()?,
+        // Who let an agent be spawned decides what its word counts for.
+        actor: asker.map_or_else(|| ctx.actor(), |id| Ok(id.to_string()))?,
         succeeds: options.succeeds.filter(|_| name.is_some()),
         parent: parent.or(asker),
         hooks: !options.no_hooks,

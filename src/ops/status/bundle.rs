@@ -5,6 +5,7 @@ use crate::domain::bundle::FILES;
 use crate::domain::evidence::{Artefact, Contract, Evidence};
 use crate::domain::judge::judge;
 use crate::domain::oid::Oid;
+use crate::domain::report::ReportRules;
 use crate::ops::status::{Fact, Look};
 use serde::Serialize;
 
@@ -48,6 +49,7 @@ pub(super) fn count(look: &Look<'_>, artefacts: Option<&[Artefact]>) -> Fact<Bun
         bundle_required: true,
         spec_sha: policy.spec_sha.clone(),
         uncounted_tests: 0,
+        report: ReportRules::default(),
     };
     // Without history, landing and commands there is nothing else to find fault with, and of each file
     // there is at most one.

@@ -18,6 +18,7 @@ use crate::domain::glob::Glob;
 use crate::domain::guard::GuardRule;
 use crate::domain::judge::judge;
 use crate::domain::oid::Oid;
+use crate::domain::report::ReportRules;
 use crate::domain::repository_settings::{PATH, RepositorySettings};
 use crate::domain::role::RoleSet;
 use crate::error::{Code, Error, Result};
@@ -135,6 +136,7 @@ pub fn guard(ctx: &Ctx, options: &GuardOptions) -> Result<GuardReport> {
         bundle_required: false,
         spec_sha: String::new(),
         uncounted_tests: 0,
+        report: ReportRules::default(),
     };
     let evidence = gather(&apart, &contract, &base, tip.commit)?;
     let found = judge(&contract, &evidence);

@@ -23,6 +23,7 @@ mod origin;
 mod parts;
 mod record;
 mod report;
+mod reported;
 mod subject;
 mod unreadable;
 mod work;
@@ -40,16 +41,16 @@ use crate::agents::scope_guard::ScopeGuard;
 use crate::agents::scratch::Scratch;
 use crate::agents::work::to_merge;
 use crate::domain::change::Change;
-use crate::domain::evidence::{Answer, Commands, Contract, Evidence, LedgerFacts, NoWorktree};
+use crate::domain::evidence::{Commands, Contract, Evidence, LedgerFacts, NoWorktree, Row};
 use crate::domain::finding::{Finding, Verdict};
 use crate::domain::judge::judge;
 use crate::domain::oid::Oid;
+use crate::domain::report::standing;
 use crate::error::{Error, Result};
 use crate::git::history::gained::shallow_parents_absent;
 use crate::store::facts::Facts;
 use crate::store::ledger::Ledger;
-use crate::store::{fsx, layout};
-use crate::wire::answer::{self, Fields};
+use reported::Reported;
 use std::path::PathBuf;
 use std::time::Duration;
 use subject::Subject;
@@ -170,11 +171,12 @@ fn verify_in(ctx: &Ctx, options: &VerifyOptions) -> Result<Verdict> {
 fn judged(ctx: &Ctx, options: &VerifyOptions, subject: Subject) -> Result<Verdict> {
     let case = gather(ctx, subject, options.twice)?;
     ctx.logged("evidence of the work");
-    let verdict = decide(ctx, options, &case)?;
+    let reported = reported::read(ctx, &case)?;
+    let verdict = decide(ctx, options, &case, &reported)?;
     ctx.logged("judged");
     // The clone that an agent was spawned in says how it stands.
     if !options.ci && !case.subject.is_foreign {
-        record::record(ctx, options.recording, &case, &verdict)?;
+        record::record(ctx, options.recording, &case, &verdict, &reported)?;
         ctx.logged("recorded");
     }
     Ok(verdict)
@@ -239,6 +241,7 @@ impl Case<'_> {
             boundary: self.fence.boundary().clone(),
             bundle_required: policy.bundle_required,
             spec_sha: policy.spec_sha.clone(),
+            report: policy.report_rules(),
             uncounted_tests: policy
                 .min_tests
                 .filter(|_| policy.checks.is_empty())
@@ -247,40 +250,12 @@ impl Case<'_> {
     }
 }
 
-/// Which fields the agent's final answer lacks. A run keeps the answer; an agent that was started in another way writes its report into the
-/// bundle.
-fn final_answer(ctx: &Ctx, case: &Case<'_>) -> Answer {
-    let wanted = &case.fence.policy().report_fields;
-    if wanted.is_empty() {
-        return Answer::Free;
-    }
-    let place = layout::answer(ctx.repo.common_dir(), case.subject.agent.id);
-    let kept = fsx::end_of(&place, answer::MOST_BYTES).ok();
-    let written = case
-        .bundle
-        .artefacts
-        .iter()
-        .filter(|file| ["progress.json", "review.md"].contains(&file.name));
-    let written = written.filter_map(|file| file.text.clone().ok());
-    let texts: Vec<String> = kept.into_iter().chain(written).collect();
-    if texts.is_empty() && (case.subject.is_foreign || case.bundle.is_out_of_reach) {
-        return Answer::OutOfReach;
-    }
-    let said: Vec<Fields> = texts.iter().map(|text| answer::fields(text)).collect();
-    let is_said = |name: &&String| {
-        said.iter()
-            .any(|fields| fields.contains_key(&answer::key(name)))
-    };
-    Answer::Lacks(
-        wanted
-            .iter()
-            .filter(|name| !is_said(name))
-            .cloned()
-            .collect(),
-    )
-}
-
-fn decide(ctx: &Ctx, options: &VerifyOptions, case: &Case<'_>) -> Result<Verdict> {
+fn decide(
+    ctx: &Ctx,
+    options: &VerifyOptions,
+    case: &Case<'_>,
+    reported: &Reported,
+) -> Result<Verdict> {
     let (subject, work) = (&case.subject, &case.work);
     // What is known without looking at history.
     let mut evidence = Evidence {
@@ -292,7 +267,11 @@ fn decide(ctx: &Ctx, options: &VerifyOptions, case: &Case<'_>) -> Result<Verdict
         merge_commit: subject.merge_commit,
         ..Evidence::default()
     };
-    evidence.answer = final_answer(ctx, case);
+    evidence.answer.clone_from(&reported.answer);
+    if subject.row == Row::Present {
+        let audits = Ledger::new(&ctx.repo).audits(&subject.agent)?;
+        evidence.failed_audit = standing(&audits, work.tree).cloned();
+    }
     // History, every touched path, and how git would merge the work.
     if subject.has_branch() {
         let divergence = subject.divergence(&ctx.repo, case.started)?;

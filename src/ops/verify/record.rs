@@ -8,6 +8,7 @@ use crate::domain::event::What;
 use crate::domain::evidence::Row;
 use crate::domain::finding::Verdict;
 use crate::error::{Code, Result};
+use crate::ops::verify::reported::{self, Reported};
 use crate::ops::verify::{Case, Recording};
 use crate::store::agent_branch;
 use crate::store::ledger::Ledger;
@@ -19,6 +20,7 @@ pub(super) fn record(
     recording: Recording,
     case: &Case<'_>,
     verdict: &Verdict,
+    said: &Reported,
 ) -> Result<()> {
     let subject = &case.subject;
     let agent = &subject.agent;
@@ -39,6 +41,10 @@ pub(super) fn record(
     }
     if let Some(tree) = case.bundle.tree {
         bundle::keep(ctx, &subject.agent, tree)?;
+    }
+    // Before the verdict, so that a kill between the two leaves nothing unsaid: judging again says it.
+    if let Some((audited, audit)) = said.audit.as_ref().filter(|_| verdict.is_accepted()) {
+        reported::record(ctx, audited, audit)?;
     }
     let recorded = verdict.recorded();
     let step = if recorded.accepted {

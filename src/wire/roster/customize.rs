@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 /// What one layer says about an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-pub struct Layer {
+pub struct CustomizeLayer {
     name: Option<String>,
     title: Option<String>,
     role: Option<String>,
@@ -21,18 +21,18 @@ pub struct Layer {
 #[derive(Deserialize)]
 struct File {
     #[serde(default)]
-    agent: Layer,
+    agent: CustomizeLayer,
 }
 
 /// Reads one layer; `path` is its name in messages.
 ///
 /// # Errors
 /// One sentence that begins with `path:line:column:`.
-pub fn parse(path: &str, data: &[u8]) -> Result<Layer, String> {
+pub fn parse(path: &str, data: &[u8]) -> Result<CustomizeLayer, String> {
     super::toml::<File>(path, data).map(|file| file.agent)
 }
 
-impl Layer {
+impl CustomizeLayer {
     /// Puts the layer on top of a persona: texts are overridden, lists are added to. The roster decides
     /// on name and title where it has them.
     pub fn apply(&self, persona: &mut Persona) {
