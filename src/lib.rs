@@ -114,7 +114,7 @@
 //! | `worktrees/verify-<id8>/<file>` | the admin directory of the worktree they run in; for a train, a number in place of the id; removed afterwards |
 //! | `<root>/.claude/worktrees/verify-<id8>/<file>` | that worktree; removed afterwards |
 //! | `worktrees/warm-<random>/<file>` | the admin directory of a warm worktree (`[pool] size`), until an agent gets it |
-//! | `<root>/.claude/worktrees/warm-<random>/<file>` | that worktree; where set-up wrote its path into a file, it stays there with the agent |
+//! | `<root>/.claude/worktrees/warm-<random>/<file>` | that worktree; where set-up wrote its path into a file, it stays there with the agent; `.warm-<random>.leaving` while it is removed |
 //! | `agents/<id8>/run-repo.state` | how the repository of an agent's clone was when all of it was last taken in |
 //! | `agents/<id8>/clone.lock` | an OS lock, held while what a clone has is taken in |
 //! | `agents/<id8>/clone.git.<file>` | the repository of a clone that could not be read when the agent was discarded |

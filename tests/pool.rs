@@ -3,12 +3,16 @@
 use crate::support::agent::{TASK, agent_command, describe};
 use crate::support::death::{self, Order, ctx};
 use crate::support::{TestRepo, git_in, git_output};
+use git_agent::agents::ctx::Ctx;
 use git_agent::ops::pool;
+use git_agent::ops::spawn::{self, SpawnOptions};
+use git_agent::wire::task_file;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::{Arc, Mutex};
 
 /// Set-up that counts how often it ran, in a file of the repository.
 const COUNTED: &str = "[setup]\ncopy = [\"*.env\"]\nrun = [\"echo ran >> $GIT_AGENT_HOOK_ROOT/.git/count; echo built >> built.out\"]\n";
@@ -548,4 +552,248 @@ fn what_was_edited_in_the_slot_of_a_killed_process_is_kept() {
     let before = repo.git(["for-each-ref", "refs/agents/keep"]);
     repo.agent_json(&["pool", "drain"]);
     assert_eq!(before, repo.git(["for-each-ref", "refs/agents/keep"]));
+}
+
+/// What a person has at hand in a slot at some moment: a file of the commit, where it is there, and a new one. Gives what is not to
+/// be lost.
+fn scribble(slot: &Path) -> Vec<(&'static str, &'static str)> {
+    let mut written = vec![("new.txt", "new by hand\n")];
+    if slot.join("src/lib.rs").exists() {
+        written.push(("src/lib.rs", "// edited by hand\n"));
+    }
+    for (path, content) in &written {
+        fs::write(slot.join(path), content).expect("written");
+    }
+    written
+}
+
+/// The worktrees below the default place whose names begin so.
+fn named(repo: &TestRepo, begin: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(repo.path().join(".claude/worktrees"));
+    let entries = { entries.into_iter().flatten() }.map(|entry| entry.expect("readable").path());
+    let found = entries.filter(|path| name_of(path).starts_with(begin));
+    found.collect()
+}
+
+/// Does `work` and scribbles in the only slot when it has come to a step.
+fn scribbled_at(
+    repo: &TestRepo,
+    step: &'static str,
+    work: impl FnOnce(&Ctx),
+) -> Vec<(&'static str, &'static str)> {
+    let written = Arc::new(Mutex::new(Vec::new()));
+    let (log, place) = (Arc::clone(&written), repo.path());
+    let reached = move |name: &str| {
+        let mut log = log.lock().expect("unpoisoned");
+        if name == step && log.is_empty() {
+            let slots = fs::read_dir(place.join(".claude/worktrees")).expect("a directory");
+            for slot in slots.map(|entry| entry.expect("readable").path()) {
+                log.extend(scribble(&slot));
+            }
+        }
+    };
+    work(&ctx(&repo.path(), Arc::new(reached)));
+    let written = written.lock().expect("unpoisoned").clone();
+    assert!(!written.is_empty(), "{step} was never reached");
+    written
+}
+
+fn require_all_kept(repo: &TestRepo, written: &[(&str, &str)], what: &str) {
+    repo.git(["reflog", "expire", "--expire=now", "--all"]);
+    repo.git(["gc", "--quiet", "--prune=now"]);
+    for (path, content) in written {
+        let kept = kept_at(repo, path);
+        assert!(kept.contains(&(*content).to_owned()), "{what}: {path}");
+    }
+}
+
+/// Set-up that leaves something that git does not ignore.
+const LEAVES: &str = "[setup]\nrun = [\"echo made > made.txt\"]\n";
+
+#[test]
+fn what_is_written_in_a_slot_while_it_is_made_is_kept_and_handed_to_no_agent() {
+    for setup in ["", COUNTED, LEAVES] {
+        for step in ["slot-added", "slot-populated", "slot-set-up", "slot-ready"] {
+            let repo = with_pool(1, setup);
+            let written = scribbled_at(&repo, step, |ctx| {
+                // A file in the way of the checkout may stop it.
+                let _ = pool::fill(ctx, true);
+            });
+            let report = repo.spawn_task(TASK, &[]);
+            // What set-up leaves cannot be told from what was written while it ran.
+            if setup.is_empty() || step != "slot-set-up" {
+                let agent = worktree(&report);
+                assert!(!agent.join("new.txt").exists(), "{step}: {report}");
+            }
+            // The process in the background is at its end then.
+            fill(&repo);
+            repo.agent_json(&["pool", "drain"]);
+            assert_eq!(named(&repo, "warm-"), Vec::<PathBuf>::new(), "{step}");
+            require_all_kept(&repo, &written, step);
+        }
+    }
+}
+
+#[test]
+fn what_is_written_in_a_slot_whose_set_up_fails_is_kept() {
+    let repo = with_pool(1, "[setup]\nrun = [\"exit 3\"]\n");
+    let written = scribbled_at(&repo, "slot-populated", |ctx| {
+        let error = pool::fill(ctx, true).expect_err("no set-up");
+        let hints = format!("{error:?}");
+        assert!(hints.contains("git branch 'kept-warm-"), "{hints}");
+    });
+    assert_eq!(named(&repo, "warm-"), Vec::<PathBuf>::new());
+    require_all_kept(&repo, &written, "set-up");
+}
+
+#[test]
+fn what_is_written_in_a_slot_while_it_goes_is_kept_or_stays() {
+    // By its path, and by a process that stands in it.
+    for (step, edited) in [
+        ("slot-aside", true),
+        ("slot-aside", false),
+        ("worktree-kept", true),
+    ] {
+        let repo = with_pool(1, "");
+        fill(&repo);
+        let slot = only_slot(&repo);
+        if edited {
+            edit(&slot);
+        }
+        let written = scribbled_at(&repo, step, |ctx| {
+            assert!(fs::write(slot.join("src/lib.rs"), "").is_ok());
+            pool::drain(ctx).expect("drained");
+            assert!(fs::write(slot.join("src/lib.rs"), "").is_err());
+        });
+        require_all_kept(&repo, &written, step);
+        require_tidy(&repo);
+    }
+    // Killed between two of its steps, it is completed, and keeps as much.
+    for step in ["slot-aside", "worktree-kept"] {
+        let repo = with_pool(1, "");
+        fill(&repo);
+        let commit = edit(&only_slot(&repo));
+        death::die_at("pool::child", &repo.path(), step, &["drain"]);
+        repo.agent_json(&["doctor", "--fix"]);
+        require_kept(&repo, &commit, step);
+        require_tidy(&repo);
+    }
+}
+
+#[test]
+fn what_is_written_in_a_slot_while_a_claim_moves_it_is_handed_to_no_agent() {
+    let repo = with_pool(1, LEAVES);
+    fill(&repo);
+    repo.write("src/new.rs", "pub fn new() {}\n");
+    repo.commit_all("on");
+    let draft = task_file::parse("task.toml", TASK.as_bytes());
+    let written = scribbled_at(&repo, "slot-moved", |ctx| {
+        let plan = spawn::plan(ctx, draft, &SpawnOptions::default()).expect("a plan");
+        let report = spawn::execute(ctx, plan).expect("an agent");
+        let warnings = format!("{:?}", report.warnings);
+        assert!(warnings.contains("git branch 'kept-warm-"), "{warnings}");
+    });
+    for agent in named(&repo, "agent-") {
+        assert!(!agent.join("new.txt").exists());
+    }
+    repo.agent_json(&["pool", "drain"]);
+    require_all_kept(&repo, &written, "claim");
+}
+
+#[test]
+fn a_process_in_the_background_leaves_edited_slots_alone() {
+    let repo = with_pool(1, "");
+    fill(&repo);
+    let slot = only_slot(&repo);
+    scribble(&slot);
+    for _ in 0..3 {
+        repo.agent_json(&["pool", "fill", "--unless-busy"]);
+    }
+    let pool = repo.agent_json(&["pool"]);
+    let mut states: Vec<&str> = { pool["slots"].as_array().expect("a list").iter() }
+        .map(|slot| slot["state"].as_str().expect("a state"))
+        .collect();
+    states.sort_unstable();
+    assert_eq!(states, ["edited", "ready"], "{pool}");
+    assert_eq!(
+        fs::read_to_string(slot.join("new.txt")).expect("there"),
+        "new by hand\n"
+    );
+    let findings = describe(&repo.agent(&["doctor"]));
+    let said = format!("{} was edited by hand", name_of(&slot));
+    assert!(findings.contains(&said), "{findings}");
+    // Those that stay do not fill the disk.
+    for slot in named(&repo, "warm-") {
+        scribble(&slot);
+    }
+    repo.agent_json(&["pool", "fill", "--unless-busy"]);
+    assert_eq!(named(&repo, "warm-").len(), 2);
+    assert_eq!(fill(&repo)["kept"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn a_slot_that_a_person_takes_over_stays() {
+    let repo = with_pool(2, "");
+    fill(&repo);
+    let slots = named(&repo, "warm-");
+    let moved = repo.path().with_file_name("mine");
+    let [first, second] = [&slots[0], &slots[1]].map(|slot| slot.to_str().expect("UTF-8"));
+    for slot in [first, second] {
+        repo.git(["worktree", "unlock", slot]);
+    }
+    repo.git(["worktree", "move", first, moved.to_str().expect("UTF-8")]);
+    repo.git(["worktree", "lock", "--reason", "mine", second]);
+    let report = repo.spawn_task(TASK, &[]);
+    assert_eq!(report["claimed"], Value::Null, "{report}");
+    // The process in the background is at its end then.
+    fill(&repo);
+    repo.agent_json(&["pool", "drain"]);
+    assert_eq!(repo.agent_json(&["pool"])["slots"], json!([]));
+    for place in [&moved, &slots[1]] {
+        assert_eq!(git_in(place, ["status", "--porcelain"]), "");
+    }
+}
+
+#[test]
+fn what_git_cannot_tell_of_a_slot_is_kept_or_stays() {
+    // On a branch, in the slot of a killed process.
+    let repo = with_pool(2, "");
+    fill(&repo);
+    let slots = named(&repo, "warm-");
+    git_in(&slots[0], ["switch", "--quiet", "-c", "mine"]);
+    let written = scribble(&slots[0]);
+    let place = repo
+        .path()
+        .join(".git/agents/pool")
+        .join(name_of(&slots[0]));
+    fs::write(place, "").expect("written");
+    // Without its admin directory.
+    fs::write(slots[1].join("src/more.rs"), "more by hand\n").expect("written");
+    let admin = repo.path().join(".git/worktrees").join(name_of(&slots[1]));
+    fs::remove_dir_all(admin).expect("removed");
+    repo.agent_json(&["gc", "--yes"]);
+    require_all_kept(&repo, &written, "on a branch");
+    require_all_kept(&repo, &[("src/more.rs", "more by hand\n")], "damaged");
+    // What is staged and nowhere else, beside what set-up staged.
+    let repo = with_pool(
+        1,
+        "[setup]\nrun = [\"echo made > made.txt; git add made.txt\"]\n",
+    );
+    fill(&repo);
+    let slot = only_slot(&repo);
+    fs::write(slot.join("staged.txt"), "staged by hand\n").expect("written");
+    git_in(&slot, ["add", "staged.txt"]);
+    fs::remove_file(slot.join("staged.txt")).expect("removed");
+    repo.agent_json(&["pool", "drain"]);
+    require_all_kept(&repo, &[("staged.txt", "staged by hand\n")], "staged");
+    // A repository inside stays with its slot, and is in the way of no other.
+    let repo = with_pool(2, "");
+    fill(&repo);
+    let slots = named(&repo, "warm-");
+    let inside = slots[0].join("inside");
+    repo.git(["init", "--quiet", inside.to_str().expect("UTF-8")]);
+    fs::write(inside.join("new.txt"), "new by hand\n").expect("written");
+    let output = repo.agent(&["pool", "drain"]);
+    crate::verify::refused(&output, "discard-refused", 3);
+    assert!(inside.join("new.txt").exists() && !slots[1].exists());
 }

@@ -278,7 +278,7 @@ impl<'a> CheckStage<'a> {
             }
         }
         if let Some(slot) = self.slot.take() {
-            slot.remove(self.ctx)?;
+            slot.forget(self.ctx)?;
             pool::refill_later(self.ctx);
         }
         Ok(())

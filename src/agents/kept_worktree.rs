@@ -59,6 +59,21 @@ pub(crate) fn keep_commits(
     hang(ctx, admin_dir, commits)
 }
 
+/// Keeps a tree of files that a worktree holds beside those of its commit, while it stays where it is.
+///
+/// # Errors
+/// Those of git and of [`keep::keep`].
+pub(crate) fn keep_tree(ctx: &Ctx, place: &AgentWorktree, base: Oid, tree: Oid) -> Result<()> {
+    let found = Trees {
+        staged: None,
+        tree,
+        unmerged: Vec::new(),
+    };
+    let tip = ctx.repo.read_commit(base)?;
+    let commit = write_work(&ctx.repo, &tip, &found, &whose(place))?;
+    hang(ctx, &place.admin_dir, commit.into_iter().collect()).map(drop)
+}
+
 /// Keeps all that a worktree holds beside `made`, the tree that its files are known to have made when it was left: commits,
 /// what is staged, modified and untracked. Files that git ignores are not kept, as a discard does not keep them; `None` where
 /// there is nothing else.
@@ -71,6 +86,19 @@ pub(crate) fn keep_all(
     base: Oid,
     made: Oid,
 ) -> Result<Option<KeptWorktree>> {
+    let first = all_of(ctx, place, base, made)?;
+    let kept = hang(ctx, &place.admin_dir, first.clone())?;
+    ctx.reached("worktree-kept");
+    // A process that stands in the worktree may have written while that was read, as it may while a discard reads.
+    let again = all_of(ctx, place, base, made)?;
+    if again == first {
+        return Ok(kept);
+    }
+    Ok(hang(ctx, &place.admin_dir, again)?.or(kept))
+}
+
+/// The commits that hold what [`keep_all`] keeps.
+fn all_of(ctx: &Ctx, place: &AgentWorktree, base: Oid, made: Oid) -> Result<Vec<Oid>> {
     let mut commits = Vec::new();
     // What is in no commit stands on the commit that is checked out, which may be one that was made by hand.
     let head = untrusted::text(&place.admin_dir, "HEAD").unwrap_or_default();
@@ -90,7 +118,7 @@ pub(crate) fn keep_all(
         };
     }
     commits.extend(ctx.repo.unreferenced_commits(&place.admin_dir, None)?);
-    hang(ctx, &place.admin_dir, commits)
+    Ok(commits)
 }
 
 /// Puts the commits below the keep chain.

@@ -11,14 +11,19 @@
 //! An agent never had a slot before it is claimed, and a slot that was claimed is none any more. The same holds for one in
 //! which a train ran checks.
 //!
-//! A person may have worked in one all the same: it is an ordinary worktree at a path that tools list. So a slot is looked at
-//! before it is handed out (`claim` passes over one that was edited) and before it is removed
-//! (`Slot::remove_keeping` hangs what was edited on the keep chain first).
+//! A person may work in one at any moment all the same: it is an ordinary worktree at a path that tools list. So:
+//!
+//! - `claim` looks at a slot before it hands it out, and passes over one that was edited;
+//! - `Slot::remove` renames the worktree first, so that nothing is written to it by its path any more, and hangs what was edited
+//!   on the keep chain before anything is deleted;
+//! - what set-up leaves and git does not ignore cannot be told from what a person wrote while set-up ran, so it is kept as soon as
+//!   the slot is whole (`furnish`);
+//! - one that a person moved or locked with git is a slot no more, and stays.
 
 use crate::agents::ctx::Ctx;
 use crate::agents::kept_worktree::{self, KeptWorktree};
 use crate::agents::untrusted;
-use crate::agents::work::uncommitted::whole_tree;
+use crate::agents::work::uncommitted::look;
 use crate::agents::worktree::AgentWorktree;
 use crate::domain::glob::Glob;
 use crate::domain::named::hex;
@@ -26,7 +31,8 @@ use crate::domain::oid::Oid;
 use crate::domain::repository_settings::RepositorySettings;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::leads_to;
-use crate::git::landing::Checkout;
+use crate::git::landing::{Checkout, linked_at};
+use crate::git::uncommitted::Uncommitted;
 use crate::hosts::WORKTREE_DIR;
 use crate::proc::background;
 use crate::store::{fsx, layout, lock};
@@ -151,9 +157,8 @@ impl Slot {
         Ok(Some(slot))
     }
 
-    /// As [`Slot::lock`], of a slot that a spawn is to get. Processes lock a whole slot for a moment to look at it or to claim
-    /// it, and that is waited for.
-    fn lock_to_claim(ctx: &Ctx, name: &str, until: Instant) -> Result<Option<Slot>> {
+    /// As [`Slot::lock`]. Processes lock a whole slot for a moment to look at it or to claim it, and that is waited for.
+    fn lock_within(ctx: &Ctx, name: &str, until: Instant) -> Result<Option<Slot>> {
         let place = layout::pool_dir(ctx.repo.common_dir()).join(name);
         loop {
             let slot = Slot::lock(ctx, name.to_owned())?;
@@ -166,7 +171,21 @@ impl Slot {
 
     /// Whether the worktree and the admin directory name each other.
     fn is_in_place(&self) -> bool {
-        self.admin_dir.join("index").is_file() && leads_to(&self.path, &self.admin_dir)
+        self.admin_dir.join("index").is_file()
+            && leads_to(&self.path, &self.admin_dir)
+            && untrusted::text(&self.admin_dir, "locked")
+                .is_none_or(|reason| reason.trim_end() == layout::SLOT_LOCK_REASON)
+    }
+
+    /// Whether a person made the worktree an own one: moved it, or locked it, by means of git.
+    fn is_taken_over(&self, ctx: &Ctx) -> bool {
+        let Some(known) = ctx.repo.worktree(&self.name) else {
+            return false;
+        };
+        let is_ours = |reason: &String| reason == layout::SLOT_LOCK_REASON;
+        let is_here = |path: &Path| leads_to(path, &self.admin_dir);
+        let is_moved = !is_here(&self.path) && is_here(&known.path);
+        is_moved || known.lock_reason.is_some_and(|reason| !is_ours(&reason))
     }
 
     /// Says what is in it, or that it is not whole from here on.
@@ -188,7 +207,8 @@ impl Slot {
     /// Brings it to another commit by the files that differ. It is not whole until that is done.
     ///
     /// # Errors
-    /// `target-dirty` where set-up changed a file that differs; `git-failed`, `io`. The slot is to be removed then.
+    /// `target-dirty` where set-up changed a file that differs; `lost-race` where it was edited meanwhile; `git-failed`, `io`. The
+    /// slot is to be removed then.
     pub(crate) fn bring_to(
         &mut self,
         ctx: &Ctx,
@@ -215,15 +235,26 @@ impl Slot {
             tree: tree.to_hex(),
             ..record.clone()
         };
-        if record.leftovers {
-            record.made = whole_tree(ctx, commit, &self.place(), None)?.map(Oid::to_hex);
+        if let Some(made) = record.made.as_deref().and_then(Oid::from_hex) {
+            let now = look(ctx, commit, &self.place(&self.path), None, false)?
+                .1
+                .tree;
+            let now = now.unwrap_or(tree);
+            let before = ctx.repo.read_commit(old)?.tree;
+            // What set-up left is at other paths than what the move changed, so it is what it was, or a person wrote beside it.
+            if ctx.repo.differences(before, made)? != ctx.repo.differences(tree, now)? {
+                let what = format!("{} was edited while it was moved", self.name);
+                return Err(Error::new(Code::LostRace, what));
+            }
+            record.made = Some(now.to_hex());
         }
         self.write(Some(record))
     }
 
-    fn place(&self) -> AgentWorktree {
+    /// The worktree, whose files are in that directory.
+    fn place(&self, files: &Path) -> AgentWorktree {
         AgentWorktree {
-            path: self.path.clone(),
+            path: files.to_owned(),
             admin_dir: self.admin_dir.clone(),
         }
     }
@@ -231,6 +262,10 @@ impl Slot {
     /// Whether nothing but the set-up has worked in a whole slot since it was filled. Where that cannot be told, something
     /// has.
     pub(crate) fn is_untouched(&self, ctx: &Ctx, record: &SlotRecord) -> bool {
+        self.is_untouched_at(ctx, record, &self.path)
+    }
+
+    fn is_untouched_at(&self, ctx: &Ctx, record: &SlotRecord, files: &Path) -> bool {
         let head = untrusted::text(&self.admin_dir, "HEAD").unwrap_or_default();
         let Some(commit) =
             Oid::from_hex(&record.commit).filter(|_| head.trim_end() == record.commit)
@@ -238,60 +273,129 @@ impl Slot {
             return false;
         };
         // Commits that were made by hand and left again are named by the reflog alone.
-        let made = ctx.repo.leftover_commits(&self.admin_dir, None, commit);
-        let is_bare = made.is_ok_and(|made| made.is_empty());
-        let found = || whole_tree(ctx, commit, &self.place(), None);
-        is_bare
-            && found().is_ok_and(|tree| match (&record.made, tree) {
-                (None, None) => !record.leftovers,
-                (Some(made), Some(tree)) => *made == tree.to_hex(),
-                _ => false,
-            })
+        let named = ctx.repo.leftover_commits(&self.admin_dir, None, commit);
+        if !named.is_ok_and(|named| named.is_empty()) {
+            return false;
+        }
+        let Ok((staged, found)) = look(ctx, commit, &self.place(files), None, false) else {
+            return false;
+        };
+        // Set-up may have staged what it made. What is staged and nowhere else is a person's.
+        let is_shown =
+            |tree| staged.is_empty() || self.stages_only(ctx, files, commit, tree).unwrap_or(false);
+        let is_as_made = match (&record.made, found.tree) {
+            (None, None) => !record.leftovers,
+            (Some(made), Some(tree)) => *made == tree.to_hex() && is_shown(tree),
+            _ => false,
+        };
+        is_as_made && found.unmerged.is_empty() && apart(&found) == record.apart
     }
 
-    /// As [`Slot::remove`], for a slot in which a person may have worked: what was edited in it is kept first.
+    /// Whether all that is staged is as the files have it.
+    fn stages_only(&self, ctx: &Ctx, files: &Path, commit: Oid, tree: Oid) -> Result<bool> {
+        let checkout = linked_at(&ctx.repo, &self.name, files, &ctx.temporary_place())?;
+        let before = ctx.repo.read_commit(commit)?.tree;
+        let staged = ctx
+            .repo
+            .differences(before, checkout.staged_tree(&ctx.repo)?)?;
+        let all = ctx.repo.differences(before, tree)?;
+        Ok(staged.iter().all(|one| all.contains(one)))
+    }
+
+    /// Removes the slot: the worktree where it is still the slot's, the admin directory and the file. What a person wrote in it is
+    /// kept first, and named. One that a person has taken over stays, and is a slot no more.
     ///
     /// # Errors
-    /// As [`Slot::remove`], and those of [`kept_worktree::keep_all`]; the slot stays then.
-    pub(crate) fn remove_keeping(self, ctx: &Ctx) -> Result<Option<KeptWorktree>> {
-        let kept = self.keep(ctx)?;
-        self.remove(ctx)?;
+    /// `io`; those of [`kept_worktree::keep_all`]. The slot stays then.
+    pub(crate) fn remove(self, ctx: &Ctx) -> Result<Option<KeptWorktree>> {
+        if self.is_taken_over(ctx) {
+            fs::remove_file(&self.place).at("could not remove", &self.place)?;
+            return Ok(None);
+        }
+        // Under a name that no process knows: what is written by the old one fails, and so is not lost.
+        let files = self.put_aside()?;
+        ctx.reached("slot-aside");
+        let kept = self.keep(ctx, &files);
+        if kept.is_err() && files != self.path {
+            fs::rename(&files, &self.path).at("could not move back", &files)?;
+        }
+        let kept = kept?;
+        let common = ctx.repo.common_dir();
+        {
+            let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
+            if files != self.path {
+                fsx::remove_by_trash(common, &files)?;
+            }
+            // A fill that was killed early left no more than this. Where anything is in it, it is not the slot's.
+            let _ = fs::remove_dir(&self.path);
+        }
+        self.forget(ctx)?;
         Ok(kept)
     }
 
-    fn keep(&self, ctx: &Ctx) -> Result<Option<KeptWorktree>> {
+    /// Renames the worktree to a hidden name beside its own, as a discard does; gives where its files are.
+    fn put_aside(&self) -> Result<PathBuf> {
+        let aside = layout::aside(&self.path, &self.name);
+        if leads_to(&self.path, &self.admin_dir) && !aside.exists() {
+            fs::rename(&self.path, &aside).at("could not move away", &self.path)?;
+        }
+        let found = Some(aside).filter(|aside| aside.is_dir());
+        Ok(found.unwrap_or_else(|| self.path.clone()))
+    }
+
+    fn keep(&self, ctx: &Ctx, files: &Path) -> Result<Option<KeptWorktree>> {
         let record = self.record.as_ref();
-        if record.is_some_and(|record| self.is_untouched(ctx, record)) {
+        if record.is_some_and(|record| self.is_untouched_at(ctx, record, files)) {
             return Ok(None);
         }
-        // What a killed process left may have no admin directory yet, and then no person could work in it.
-        let head = untrusted::text(&self.admin_dir, "HEAD").unwrap_or_default();
-        let recorded = record.and_then(|record| Oid::from_hex(&record.commit));
-        let Some(base) = recorded.or_else(|| Oid::from_hex(head.trim_end())) else {
+        // What a killed process left may hold nothing yet.
+        if !self.admin_dir.exists() && !files.exists() {
             return Ok(None);
+        }
+        let head = untrusted::text(&self.admin_dir, "HEAD").unwrap_or_default();
+        let head = head.trim_end();
+        let recorded = record.and_then(|record| Oid::from_hex(&record.commit));
+        let found = match (recorded, head.strip_prefix("ref: ")) {
+            (None, Some(branch)) => ctx.repo.tip(branch)?.oid(),
+            (None, None) => Oid::from_hex(head),
+            (recorded, _) => recorded,
+        };
+        let base = match found {
+            Some(found) => found,
+            // A damaged admin directory does not tell what the files were made from. Any commit will do to keep them beside.
+            None => ctx.repo.resolve_commit("HEAD")?.commit,
         };
         let made = record.map(|record| record.made.as_ref().unwrap_or(&record.tree));
         let made = match made.and_then(|made| Oid::from_hex(made)) {
             Some(made) => made,
             None => ctx.repo.read_commit(base)?.tree,
         };
-        kept_worktree::keep_all(ctx, &self.place(), base, made)
+        kept_worktree::keep_all(ctx, &self.place(files), base, made)
     }
 
-    /// Removes the slot: the worktree where it is still the slot's, the admin directory and the file. The caller knows that
-    /// no person has worked in it, or uses [`Slot::remove_keeping`].
+    /// Gives the name up that the worktree had as a slot, when it is an agent's.
+    ///
+    /// # Errors
+    /// `io`; those of keeping a commit that a person made there after it was looked at.
+    pub(crate) fn hand_over(self, ctx: &Ctx) -> Result<()> {
+        let commit = self.record.as_ref().map(|record| &record.commit);
+        if let Some(commit) = commit.and_then(|commit| Oid::from_hex(commit)) {
+            let named = ctx.repo.leftover_commits(&self.admin_dir, None, commit)?;
+            if !named.is_empty() {
+                kept_worktree::keep_commits(ctx, &self.admin_dir, None)?;
+            }
+        }
+        self.forget(ctx)
+    }
+
+    /// Removes what is left of a slot whose worktree is another's by now, or gone.
     ///
     /// # Errors
     /// `io`.
-    pub(crate) fn remove(self, ctx: &Ctx) -> Result<()> {
+    pub(crate) fn forget(self, ctx: &Ctx) -> Result<()> {
         let common = ctx.repo.common_dir();
-        let is_empty =
-            || fs::read_dir(&self.path).is_ok_and(|mut entries| entries.next().is_none());
         {
             let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
-            if leads_to(&self.path, &self.admin_dir) || is_empty() {
-                fsx::remove_by_trash(common, &self.path)?;
-            }
             ctx.reached("slot-emptied");
             let half_made = layout::tmp_dir(common).join(&self.name);
             for directory in [&self.admin_dir, &half_made] {
@@ -303,6 +407,14 @@ impl Slot {
         ctx.reached("slot-unlinked");
         fs::remove_file(&self.place).at("could not remove", &self.place)
     }
+}
+
+/// The directories of a worktree that no tree can hold, as a record has them.
+pub(crate) fn apart(found: &Uncommitted) -> String {
+    let all = [&found.nested, &found.submodules, &found.unreadable];
+    let all = all.into_iter().flatten();
+    all.map(|path| format!("{}\0", String::from_utf8_lossy(path)))
+        .collect()
 }
 
 fn require_inside(root: &Path) -> Result<()> {
@@ -326,8 +438,9 @@ fn require_inside(root: &Path) -> Result<()> {
 /// # Errors
 /// `io`.
 pub(crate) fn slots(ctx: &Ctx) -> Result<impl Iterator<Item = Result<Option<Slot>>>> {
+    let until = Instant::now() + LOOKING;
     let names = names(ctx)?.into_iter();
-    Ok(names.map(|name| Slot::lock(ctx, name)))
+    Ok(names.map(move |name| Slot::lock_within(ctx, &name, until)))
 }
 
 /// Takes the whole slot that `rate` gives the lowest number and that no person has edited; `None` where there is none.
@@ -341,7 +454,7 @@ pub(crate) fn claim(
     let mut best: Option<(u32, Slot)> = None;
     let until = Instant::now() + LOOKING;
     for name in names(ctx)? {
-        let Some(slot) = Slot::lock_to_claim(ctx, &name, until)? else {
+        let Some(slot) = Slot::lock_within(ctx, &name, until)? else {
             continue;
         };
         let Some(rating) = slot.record.as_ref().and_then(|record| rate(&slot, record)) else {
@@ -398,7 +511,7 @@ fn record_at(place: &Path) -> Option<SlotRecord> {
     SlotRecord::from_bytes(&fsx::load_if_there(place).ok()??)
 }
 
-/// How long a spawn waits for processes that look at slots; making a worktree takes about as long.
+/// How long a process waits for others that look at slots; making a worktree takes about as long.
 const LOOKING: Duration = Duration::from_millis(250);
 
 /// How long a process waits for another one to fill the pool.
@@ -433,7 +546,7 @@ pub(crate) fn count_left(ctx: &Ctx) -> Result<usize> {
 /// kept of them.
 ///
 /// # Errors
-/// `io`; those of [`Slot::remove`].
+/// Those of [`Slot::remove`].
 pub(crate) fn sweep(ctx: &Ctx) -> Result<(usize, Vec<KeptWorktree>)> {
     // Only who tends the pool begins slots, so none is seen between its beginning and its locking.
     let Some(_tending) = tend(ctx, false)? else {
@@ -447,14 +560,33 @@ pub(crate) fn sweep(ctx: &Ctx) -> Result<(usize, Vec<KeptWorktree>)> {
 /// # Errors
 /// As [`sweep`].
 pub(crate) fn sweep_while_tending(ctx: &Ctx) -> Result<(usize, Vec<KeptWorktree>)> {
-    let (mut count, mut kept) = (0, Vec::new());
-    for slot in slots(ctx)? {
-        if let Some(slot) = slot?.filter(|slot| slot.record.is_none()) {
-            kept.extend(slot.remove_keeping(ctx)?);
-            count += 1;
+    remove_all(ctx, slots(ctx)?, |slot| slot.record.is_none())
+}
+
+/// Removes the slots that `is_wanted` names and no process works on; gives how many there were, and what was kept of them. One
+/// that cannot go is in the way of no other.
+///
+/// # Errors
+/// The first of those of [`Slot::remove`], when all others are gone.
+pub(crate) fn remove_all(
+    ctx: &Ctx,
+    slots: impl Iterator<Item = Result<Option<Slot>>>,
+    is_wanted: impl Fn(&Slot) -> bool,
+) -> Result<(usize, Vec<KeptWorktree>)> {
+    let (mut count, mut kept, mut failed) = (0, Vec::new(), None);
+    for slot in slots {
+        let Some(slot) = slot?.filter(|slot| is_wanted(slot)) else {
+            continue;
+        };
+        match slot.remove(ctx) {
+            Ok(found) => {
+                kept.extend(found);
+                count += 1;
+            }
+            Err(error) => failed = failed.or(Some(error)),
         }
     }
-    Ok((count, kept))
+    failed.map_or(Ok((count, kept)), Err)
 }
 
 /// Whether two places are on one file system, so that one can be renamed to the other.

@@ -18,6 +18,9 @@ pub struct SlotRecord {
     /// The tree of all files that git does not ignore, in hex, where that is not `tree`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub made: Option<String>,
+    /// Directories that no tree can hold, as repositories of their own are, each with a NUL after it; empty where there is none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub apart: String,
 }
 
 impl SlotRecord {

@@ -1,6 +1,7 @@
 //! Kills at random moments of one verb: after each, `doctor --fix` leaves nothing to mend, and at the end nothing is lost.
 
 use super::random::{KillLoop, run};
+use crate::support::agent::describe;
 use crate::support::{TestRepo, git_in};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,9 +53,9 @@ fn merge_push() {
         all.require_mended();
     }
     for id in &agents {
-        let ended = run(&all.repo, &["merge", "--push", id], None).expect("to its end");
+        let ended = all.repo.agent(&["merge", "--push", id]);
         let state = all.repo.agent_json(&["show", id])["state"].clone();
-        assert_eq!(state, "merged", "{ended:?}");
+        assert_eq!(state, "merged", "{}", describe(&ended));
     }
     // All of it is on the remote's branch, each by one commit of that branch.
     assert_eq!(git_in(&hub, ["fsck", "--strict", "--no-dangling"]), "");

@@ -190,7 +190,11 @@ pub(crate) fn whole_tree(
     Ok(look(ctx, tip, place, bundle_dir, false)?.1.tree)
 }
 
-fn look(
+/// What is staged in a worktree, and all that is in it and in no commit, however it came there.
+///
+/// # Errors
+/// Those of git and the file system.
+pub(crate) fn look(
     ctx: &Ctx,
     tip: Oid,
     place: &AgentWorktree,

@@ -35,6 +35,10 @@ pub(super) fn look(ctx: &Ctx, _: &Survey) -> Result<Vec<Finding>> {
                         .join("; "))
                 }));
             }
+            "edited" => {
+                let what = format!("{name} was edited by hand, so no agent gets it");
+                found.push(Finding::report(Sign::SlotStale, what, FILL));
+            }
             "stale" if report.size == 0 => {
                 let what = format!("{name} is kept ready, and the settings at HEAD want no pool");
                 found.push(Finding::report(Sign::SlotStale, what, FILL));

@@ -3,9 +3,9 @@
 use crate::agents::commands::{self, CommandSubject};
 use crate::agents::ctx::Ctx;
 use crate::agents::ignored_files::{self, WantedFiles};
-use crate::agents::kept_worktree::KeptWorktree;
+use crate::agents::kept_worktree::{self, KeptWorktree};
 use crate::agents::pool::{self, Slot};
-use crate::agents::work::uncommitted::whole_tree;
+use crate::agents::work::uncommitted::look;
 use crate::agents::worktree::{self, AgentWorktree};
 use crate::domain::glob::Glob;
 use crate::domain::oid::Oid;
@@ -99,7 +99,7 @@ pub(super) struct Filled {
     pub(super) kept: Vec<KeptWorktree>,
 }
 
-/// Fills the pool.
+/// Fills the pool. A process in the background has no terminal to say what it kept, so it leaves edited slots alone.
 pub(super) fn fill(ctx: &Ctx, waits: bool) -> Result<Filled> {
     let mut filled = Filled::default();
     let Some(_tending) = pool::tend(ctx, waits)? else {
@@ -109,8 +109,10 @@ pub(super) fn fill(ctx: &Ctx, waits: bool) -> Result<Filled> {
     loop {
         // Settings and HEAD may have changed since the last one was made.
         let wanted = Wanted::at_head(ctx)?;
-        let ready = bring_up(ctx, &wanted, &mut filled)?;
-        if ready >= wanted.size {
+        let ready = bring_up(ctx, &wanted, &mut filled, waits)?;
+        // Slots that are edited as soon as they are made, or that stay because they were, do not fill the disk.
+        let most = 2 * wanted.size;
+        if ready >= wanted.size || filled.made > most || pool::names(ctx)?.len() >= most {
             return Ok(filled);
         }
         let what = format!("making warm worktree {} of {}", ready + 1, wanted.size);
@@ -122,15 +124,18 @@ pub(super) fn fill(ctx: &Ctx, waits: bool) -> Result<Filled> {
 
 /// Brings the slots that there are to what is wanted, and removes those that cannot be, those that were edited, which no spawn
 /// gets, and those that are too many; gives how many are ready.
-fn bring_up(ctx: &Ctx, wanted: &Wanted, filled: &mut Filled) -> Result<usize> {
+fn bring_up(ctx: &Ctx, wanted: &Wanted, filled: &mut Filled, waits: bool) -> Result<usize> {
     let mut ready = 0;
     for slot in pool::slots(ctx)? {
         let Some(mut slot) = slot? else {
             continue;
         };
         let record = slot.record.clone();
-        let record = record.filter(|record| record.setup == wanted.setup && ready < wanted.size);
         let record = record.filter(|record| slot.is_untouched(ctx, record));
+        if record.is_none() && !waits {
+            continue;
+        }
+        let record = record.filter(|record| record.setup == wanted.setup && ready < wanted.size);
         let fits = match record {
             Some(record) if wanted.is_met_by(&record) => true,
             // Set-up commands would have to run again: a new slot is as good.
@@ -143,14 +148,14 @@ fn bring_up(ctx: &Ctx, wanted: &Wanted, filled: &mut Filled) -> Result<usize> {
         if fits {
             ready += 1;
         } else {
-            filled.kept.extend(slot.remove_keeping(ctx)?);
+            filled.kept.extend(slot.remove(ctx)?);
             filled.removed += 1;
         }
     }
     Ok(ready)
 }
 
-/// Makes one slot; nothing of it is left where that fails.
+/// Makes one slot; nothing of it is left where that fails, but for what a person wrote in it meanwhile.
 fn make(ctx: &Ctx, wanted: &Wanted) -> Result<()> {
     let mut slot = Slot::begin(ctx)?;
     ctx.reached(STEPS[0]);
@@ -160,10 +165,10 @@ fn make(ctx: &Ctx, wanted: &Wanted) -> Result<()> {
             ctx.reached(STEPS[4]);
             Ok(())
         }
-        Err(error) => {
-            slot.remove(ctx)?;
-            Err(error)
-        }
+        Err(error) => Err(match slot.remove(ctx)? {
+            Some(kept) => error.hint(kept.sentence()),
+            None => error,
+        }),
     }
 }
 
@@ -200,6 +205,15 @@ fn furnish(ctx: &Ctx, wanted: &Wanted, slot: &Slot) -> Result<SlotRecord> {
     ) {
         ignored_files::bring(ctx, &root, &slot.path, &files)?;
     }
+    // Nothing of ours has changed a file yet that git does not ignore. What differs is a person's, and no agent gets it.
+    let place = AgentWorktree {
+        path: slot.path.clone(),
+        admin_dir: slot.admin_dir.clone(),
+    };
+    let is_edited = look(ctx, wanted.commit, &place, None, false)?
+        .1
+        .tree
+        .is_some();
     let subject = CommandSubject {
         id: None,
         branch: None,
@@ -208,19 +222,21 @@ fn furnish(ctx: &Ctx, wanted: &Wanted, slot: &Slot) -> Result<SlotRecord> {
     commands::set_up(ctx, &subject, &wanted.run, &slot.path)?;
     ctx.reached(STEPS[3]);
 
-    // What a claim has to know of it.
-    let place = AgentWorktree {
-        path: slot.path.clone(),
-        admin_dir: slot.admin_dir.clone(),
-    };
-    let left = whole_tree(ctx, wanted.commit, &place, None)?;
+    // What a claim has to know of it. A person may have written while the commands ran, which cannot be told from what they made.
+    let (_, found) = look(ctx, wanted.commit, &place, None, false)?;
+    let is_edited = is_edited || wanted.run.is_empty() && found.tree.is_some();
+    let made = found.tree.filter(|_| !is_edited);
+    if let Some(made) = made {
+        kept_worktree::keep_tree(ctx, &place, wanted.commit, made)?;
+    }
     Ok(SlotRecord {
         commit: wanted.commit.to_hex(),
         tree: wanted.tree.to_hex(),
         setup: wanted.setup.clone(),
         pinned: !wanted.run.is_empty() && holds_its_path(&slot.path)?,
-        leftovers: left.is_some(),
-        made: left.map(Oid::to_hex),
+        leftovers: found.tree.is_some(),
+        made: made.map(Oid::to_hex),
+        apart: pool::apart(&found),
     })
 }
 

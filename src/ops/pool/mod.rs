@@ -62,7 +62,8 @@ pub struct SlotReport {
     pub name: String,
     /// Where it is, absolute.
     pub worktree_abspath: String,
-    /// `ready`, `stale` for one that was set up otherwise than the settings at HEAD say, or `broken` for what a killed process left.
+    /// `ready`, `stale` for one that was set up otherwise than the settings at HEAD say, `edited` for one in which a person has
+    /// worked, or `broken` for what a killed process left.
     pub state: &'static str,
     /// The commit whose files it has.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -101,7 +102,7 @@ pub fn look(ctx: &Ctx) -> Result<PoolReport> {
     let (mut slots, mut busy) = (Vec::new(), 0);
     for slot in pool::slots(ctx)? {
         match slot? {
-            Some(slot) => slots.push(report(&slot, &wanted)),
+            Some(slot) => slots.push(report(ctx, &slot, &wanted)),
             None => busy += 1,
         }
     }
@@ -127,18 +128,20 @@ pub fn count(ctx: &Ctx) -> Result<usize> {
     pool::count_whole(ctx)
 }
 
-fn report(slot: &Slot, wanted: &Wanted) -> SlotReport {
+fn report(ctx: &Ctx, slot: &Slot, wanted: &Wanted) -> SlotReport {
     let record = slot.record.as_ref();
+    let is_edited = record.is_some_and(|record| !slot.is_untouched(ctx, record));
     SlotReport {
         name: slot.name.clone(),
         worktree_abspath: slot.path.to_string_lossy().into_owned(),
         state: match record {
+            Some(_) if is_edited => "edited",
             Some(record) if wanted.is_set_up_in(record) => "ready",
             Some(_) => "stale",
             None => "broken",
         },
         commit: record.map(|record| record.commit.clone()),
-        current: record.is_some_and(|record| wanted.is_met_by(record)),
+        current: !is_edited && record.is_some_and(|record| wanted.is_met_by(record)),
         pinned: record.is_some_and(|record| record.pinned),
         disk_bytes: 0,
     }
@@ -181,13 +184,7 @@ pub fn fill(ctx: &Ctx, waits: bool) -> Result<PoolReport> {
 /// `io`.
 pub fn drain(ctx: &Ctx) -> Result<PoolReport> {
     require_whole_view(ctx)?;
-    let (mut removed, mut kept) = (0, Vec::new());
-    for slot in pool::slots(ctx)? {
-        if let Some(slot) = slot? {
-            kept.extend(slot.remove_keeping(ctx)?);
-            removed += 1;
-        }
-    }
+    let (removed, kept) = pool::remove_all(ctx, pool::slots(ctx)?, |_| true)?;
     Ok(PoolReport {
         removed,
         kept,

@@ -10,6 +10,7 @@ use crate::git::program;
 use crate::git::worktree::{NewWorktree, set_lock};
 use crate::ops::spawn::contract::SpawnPlan;
 use crate::ops::spawn::report::{Built, SpawnReport};
+use crate::ops::spawn::setup::Preset;
 use crate::ops::spawn::slot::{self, Claimed};
 use crate::ops::spawn::{cone, files, place, scope_conflicts, setup};
 use crate::store::agent_branch::{self, MADE_BY_SPAWN};
@@ -189,7 +190,11 @@ fn build(ctx: &Ctx, plan: &SpawnPlan, claimed: Option<Claimed>) -> Result<Built>
             None
         };
         if setup::leaves_something(plan, preset) || hook.is_some() {
-            baseline = setup::record(ctx, plan, worktree, branch)?;
+            let made = match preset {
+                Preset::AllWithLeftovers(made) if hook.is_none() => Some(made),
+                _ => None,
+            };
+            baseline = setup::record(ctx, plan, worktree, branch, made)?;
         }
         if let Some(said) = hook.and_then(|hook| hook.complaint) {
             built

@@ -109,8 +109,8 @@ pub(super) enum Preset {
     Nothing,
     /// Files were copied; the commands have to run, again or for the first time.
     Files,
-    /// Everything, and it left something that git does not ignore.
-    AllWithLeftovers,
+    /// Everything, and it left something that git does not ignore: the tree of all files.
+    AllWithLeftovers(Oid),
     /// Everything, and it left nothing but ignored files.
     All,
 }
@@ -125,7 +125,8 @@ pub(super) fn leaves_something(plan: &SpawnPlan, preset: Preset) -> bool {
 }
 
 /// Records what the worktree of a new agent holds that its branch does not, so that it is no work of the agent's; gives
-/// the blob, if there is anything. What the commands staged is staged no longer: what is staged is work.
+/// the blob, if there is anything. What the commands staged is staged no longer: what is staged is work. Where it is known what was
+/// `made`, nothing else is the set-up's: a person may have written since.
 ///
 /// # Errors
 /// Those of git, the file system and the keep chain.
@@ -134,6 +135,7 @@ pub(super) fn record(
     plan: &SpawnPlan,
     worktree: &Path,
     branch: &str,
+    made: Option<Oid>,
 ) -> Result<Option<Oid>> {
     let repo = &ctx.repo;
     let name = layout::worktree_name(plan.id);
@@ -147,7 +149,11 @@ pub(super) fn record(
         path: worktree.to_owned(),
         admin_dir: checkout.git_dir,
     };
-    let Some(tree) = whole_tree(ctx, tip, &place, Some(&plan.bundle_dir))? else {
+    let found = match made {
+        Some(made) => Some(made),
+        None => whole_tree(ctx, tip, &place, Some(&plan.bundle_dir))?,
+    };
+    let Some(tree) = found else {
         return Ok(None);
     };
     let found = Baseline::of(repo.differences(before, tree)?);

@@ -12,6 +12,7 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::pool::{self, Slot};
 use crate::agents::{real_path, worktree};
+use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
 use crate::git::populate;
 use crate::ops::spawn::contract::SpawnPlan;
@@ -26,16 +27,17 @@ pub(super) struct Claimed {
     pub(super) slot: Slot,
     /// Whether set-up commands have to run in it.
     reruns: bool,
-    leftovers: bool,
 }
 
 impl Claimed {
     /// What of the set-up was done.
     pub(super) fn preset(&self) -> Preset {
-        match (self.reruns, self.leftovers) {
-            (true, _) => Preset::Files,
-            (false, true) => Preset::AllWithLeftovers,
-            (false, false) => Preset::All,
+        let record = self.slot.record.as_ref();
+        let made = record.and_then(|record| Oid::from_hex(record.made.as_ref()?));
+        match made {
+            _ if self.reruns => Preset::Files,
+            Some(made) => Preset::AllWithLeftovers(made),
+            None => Preset::All,
         }
     }
 }
@@ -63,7 +65,7 @@ pub(super) fn claim(ctx: &Ctx, plan: &mut SpawnPlan) -> Option<Claimed> {
     claimed
 }
 
-fn try_claim(ctx: &Ctx, plan: &SpawnPlan) -> Result<Option<Claimed>> {
+fn try_claim(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<Option<Claimed>> {
     // A slot holds every file.
     let Some(worktree) = plan.worktree.as_ref().filter(|_| plan.cone.is_none()) else {
         return Ok(None);
@@ -92,7 +94,8 @@ fn try_claim(ctx: &Ctx, plan: &SpawnPlan) -> Result<Option<Claimed>> {
     };
     let moved = record.tree != tree;
     if moved && let Err(error) = slot.bring_to(ctx, &record, plan.base.oid, plan.tree) {
-        slot.remove(ctx)?;
+        let kept = slot.remove(ctx)?;
+        plan.warnings.extend(kept.map(|kept| kept.sentence()));
         return Err(error);
     }
     let commands = &plan.task.setup_run;
@@ -100,7 +103,6 @@ fn try_claim(ctx: &Ctx, plan: &SpawnPlan) -> Result<Option<Claimed>> {
         slot,
         // They may depend on what has changed, and on values that only an agent has.
         reruns: !commands.is_empty() && (moved || !plan.leases.is_empty()),
-        leftovers: record.leftovers,
     }))
 }
 
@@ -132,7 +134,7 @@ pub(super) fn take_over(
     repo.point_worktree(path, &admin_dir)?;
     ctx.reached("pointed");
     populate::inherit_worktree_config(repo, &admin_dir)?;
-    slot.remove(ctx)
+    slot.hand_over(ctx)
 }
 
 /// Lets the index of one admin directory, and the part of it that git may keep beside it, be that of another one too. Git

@@ -72,7 +72,7 @@ pub fn execute(ctx: &Ctx, options: UninstallOptions) -> Result<UninstallReport> 
     ctx.reached(STEPS[0]);
     for slot in pool::slots(ctx)? {
         if let Some(slot) = slot? {
-            report.kept.extend(slot.remove_keeping(ctx)?);
+            report.kept.extend(slot.remove(ctx)?);
         }
     }
     ctx.reached(STEPS[1]);
