@@ -114,6 +114,8 @@ codes! {
     WorktreeForeign, "worktree-foreign", Usage, "The directory is not the worktree of that agent.";
     WorktreeDirty, "worktree-dirty", Refused, "The agent's worktree has uncommitted work; nothing was changed.";
     UpdateConflicts, "update-conflicts", Refused, "The agent's branch conflicts with what it lands on; nothing was changed.";
+    OperationUnknown, "operation-unknown", Usage, "No operation that can be taken back goes by that id, or none was done.";
+    UndoBuiltUpon, "undo-built-upon", Refused, "Something stands on what was done, or it was pushed; nothing was moved.";
     DiscardRefused, "discard-refused", Refused, "Removing that worktree or branch could lose or disturb something; nothing was removed.";
     UninstallRefused, "uninstall-refused", Refused, "Agents have something left in this clone; nothing was removed.";
     HostSettingsInvalid, "host-settings-invalid", Refused, "The settings file of an agent host cannot be edited safely; nothing was written.";

@@ -316,7 +316,11 @@ const VERBS_OF_VERBS: &[(&str, &[&str])] = &[
     ("merge", &["verify"]),
     // What an agent may touch is read as it was at the spawn.
     ("amend", &["spawn"]),
+    // A name is given by the rules of the spawn.
+    ("rename", &["spawn"]),
     ("gc", &["discard"]),
+    // What was discarded is brought back, or discarded again; the prompt tells of the policy that binds.
+    ("undo", &["discard", "rescue", "amend"]),
     // What lands on a remote lands with its claim.
     ("merge", &["sync"]),
     // A hook says what those two would say.

@@ -173,7 +173,12 @@ fn landings(judged: &mut Judged) {
     judged.answer("commit", &["commit", &two, "-m", "feat: three"]);
     judged.answer("update", &["update", &two]);
     judged.answer("amend", &["amend", &two, "--timeout=1h", "-m", "slow"]);
+    judged.answer("rename", &["rename", &two, "second"]);
     judged.answer("merge", &["merge", &two, "--dry-run"]);
+    judged.answer("merge", &["merge", &two]);
+    judged.answer("operations", &["undo", "--list"]);
+    judged.answer("undo", &["undo", "--dry-run"]);
+    judged.answer("undo", &["undo"]);
     judged.answer("merge", &["merge", &two]);
     let three = judged.spawn(TASK);
     judged.work(&three, "src/four.rs");

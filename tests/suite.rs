@@ -113,5 +113,7 @@ mod temporary;
 mod traces;
 /// Trains: many agents land, and the target is green at every step.
 mod train;
+/// What a command did, taken back.
+mod undo;
 /// The judge: every rule against real repositories, tricks and bad input included.
 mod verify;

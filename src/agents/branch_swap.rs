@@ -1,11 +1,17 @@
-//! Moving a branch while others may hold its lock.
+//! Moving a branch while others may hold its lock, and the worktrees that have it checked out along with it.
 
+use crate::agents::ctx::Ctx;
+use crate::agents::untrusted;
 use crate::domain::oid::Oid;
+use crate::domain::shell;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::config::Identities;
+use crate::git::landing::Checkout;
 use crate::git::refs::{Swap, Tip};
 use crate::store::lock::PATIENCE;
+use crate::store::{fsx, layout};
+use std::path::PathBuf;
 
 /// Moves a branch from one commit to another, doing `first` under its lock. Waits for others who have it, as long as
 /// `core.filesRefLockTimeout` says if it is set. However old their lock is, it stays: a prepared transaction may take
@@ -36,4 +42,67 @@ pub(crate) fn moved(branch: &str) -> Error {
         format!("{branch} moved while the work was about to land; nothing has landed"),
     )
     .hint("to judge the work again and land it, run the same command again")
+}
+
+/// Moves a branch from one commit to another, and with it the worktrees that have it checked out. `require` may object
+/// under its lock.
+///
+/// # Errors
+/// `lost-race` when the branch is not where the first commit says; `target-dirty`, naming the paths, `worktree-busy`; what `require`
+/// fails with. Neither branch nor worktrees have moved then, unless the error says so.
+pub(crate) fn move_with_worktrees(
+    ctx: &Ctx,
+    branch: &str,
+    (from, to): (Oid, Oid),
+    reason: &str,
+    require: &dyn Fn() -> Result<()>,
+) -> Result<()> {
+    let repo = &ctx.repo;
+    let place = ctx.temporary_place();
+    // Seen from a worktree that has it checked out, so that its HEAD's reflog is written along with the branch's.
+    let own = match untrusted::checkouts(repo, branch, &place)?.first() {
+        Some(checkout) => Repo::open_git_dir(&checkout.git_dir)?,
+        None => Repo::open_git_dir(repo.common_dir())?,
+    };
+    // Who checked it out since then is asked again, under the ref's lock.
+    let (mut carried, mut notes): (Vec<Checkout>, Vec<_>) = (Vec::new(), Vec::new());
+    let mut carry = || {
+        require()?;
+        let reached = |step: &str| ctx.reached(step);
+        for checkout in untrusted::checkouts(repo, branch, &place)? {
+            notes.push(checkout.carry(repo, (from, to), &index_scratch(repo)?, &reached)?);
+            carried.push(checkout);
+        }
+        ctx.reached("moved");
+        Ok(())
+    };
+    let who = ctx.identities()?;
+    let swapped = swap(&own, branch, (from, to), &who, reason, &mut carry);
+    drop(notes);
+    // It did not move: the worktrees go back.
+    if let Err(mut error) = swapped {
+        for checkout in carried.iter().rev() {
+            let way = (to, from);
+            let back =
+                index_scratch(repo).and_then(|name| checkout.carry(repo, way, &name, &|_| {}));
+            if back.is_err() {
+                let top = shell::word(checkout.top.as_os_str().as_encoded_bytes());
+                error = error.hint(format!(
+                    "{top} could not be moved back; to see what is staged, run git -C {top} status"
+                ));
+            }
+        }
+        return Err(error);
+    }
+    Ok(())
+}
+
+/// An unused name on the file system of the indexes, or where a dry run may write.
+pub(crate) fn index_scratch(repo: &Repo) -> Result<PathBuf> {
+    let directory = match repo.scratch_directory() {
+        Some(directory) => directory.to_owned(),
+        None => layout::tmp_dir(repo.common_dir()),
+    };
+    fsx::create_dir(&directory)?;
+    Ok(fsx::unique_name(&directory.join("index")))
 }

@@ -9,6 +9,7 @@ pub use env::{Env, HOOK_HOMES, OUTPUT_FILE, REPOSITORY_HOOKS};
 use crate::agents::activity::{Activity, ActivityObserver};
 use crate::agents::run_repo;
 use crate::agents::step_log::StepLog;
+use crate::domain::id::OperationId;
 use crate::domain::path::PlaceNames;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
@@ -19,7 +20,7 @@ use crate::git::files::temporary::TemporaryDirectory;
 use crate::proc;
 use chrono::{DateTime, Utc};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The surroundings of one operation.
 pub struct Ctx {
@@ -72,6 +73,7 @@ impl Seams {
 pub struct Seed {
     git_dir: PathBuf,
     objects: Option<PathBuf>,
+    operation: Arc<OnceLock<OperationId>>,
     env: Env,
     seams: Seams,
 }
@@ -82,8 +84,9 @@ impl Seed {
     /// # Errors
     /// Those of [`Repo::open`].
     pub fn open(&self) -> Result<Ctx> {
+        let repo = Repo::open_writing_to(&self.git_dir, self.objects.as_deref())?;
         Ok(Ctx::new(
-            Repo::open_writing_to(&self.git_dir, self.objects.as_deref())?,
+            repo.at_operation(&self.operation),
             self.env.clone(),
             self.seams.clone(),
         ))
@@ -183,6 +186,7 @@ impl Ctx {
     /// Those of [`Repo::with_scratch_objects`].
     pub fn with_scratch_objects(&self, directory: &Path) -> Result<Ctx> {
         let repo = self.repo.with_scratch_objects(directory)?;
+        let repo = repo.at_operation(self.repo.shared_operation());
         Ok(Ctx::new(repo, self.env.clone(), self.seams.clone()))
     }
 
@@ -191,6 +195,7 @@ impl Ctx {
         Seed {
             git_dir: self.repo.git_dir().to_owned(),
             objects: self.repo.scratch_objects().map(Path::to_owned),
+            operation: Arc::clone(self.repo.shared_operation()),
             env: self.env.clone(),
             seams: self.seams.clone(),
         }

@@ -140,13 +140,13 @@ pub(crate) fn release(ctx: &Ctx, agent: &Agent) {
 }
 
 /// Takes anew what the landing of an agent let go of, because work on it goes on: our lock on its worktree, and values of its
-/// own. Nothing is done for an agent that was not merged.
+/// own. Nothing is done for one that was neither merged nor rejected.
 ///
 /// # Errors
 /// `lease-exhausted`; those of reading the settings and of writing.
 pub(crate) fn reopen(ctx: &Ctx, agent: &Agent) -> Result<()> {
     let admin = admin_dir(&ctx.repo, agent.id);
-    if agent.state != State::Merged || !admin.exists() {
+    if !matches!(agent.state, State::Merged | State::Rejected) || !admin.exists() {
         return Ok(());
     }
     if fs::symlink_metadata(admin.join("locked")).is_err() {

@@ -14,6 +14,8 @@
 //! accepting one makes it `done`.
 //!
 //! What was discarded is idle once it is brought back, and so is what was merged once something is committed to it.
+//! What an operation decided counts no more once it is taken back (`operation`): the agent is as it would be without those events.
+//!
 //! `deferred` is a mark. The fold is total: whatever lines a row holds, it gives an
 //! agent, and an order that cannot have happened (an edited note, two clones that decided what does not go
 //! together) gives an agent that says so in [`Agent::irregular`].
@@ -32,6 +34,7 @@ use super::event::{
 };
 use super::id::{AgentId, AgentName};
 use super::oid::Oid;
+use super::operation;
 use super::report::AuditVerdict;
 use super::run::Run;
 use super::stamp::Stamp;
@@ -99,6 +102,8 @@ pub struct Agent {
     pub landed: Option<(Oid, String)>,
     /// The tip of its branch that landed so; absent in rows of old, and where another program landed it.
     pub landed_tip: Option<Oid>,
+    /// The commit on the branch that took its landing back, after which it has not landed again.
+    pub reverted: Option<Oid>,
     /// Its last run.
     pub run: Option<Run>,
     /// The last summary or reason that came with a change of state; absent where that gave none.
@@ -130,6 +135,7 @@ impl Agent {
         let id = AgentId::from_spawn_commit(spawn_commit);
         let own: Vec<&Event> = events.iter().filter(|event| event.agent == id).collect();
         let times = irregular_times(&own);
+        let taken_back = operation::taken_back(events);
         let mut own = own.into_iter().zip(times);
         let (first, time) = own.next()?;
         let mut agent = Agent::blank(id, spawn_commit, first.at);
@@ -145,6 +151,12 @@ impl Agent {
         // Where the agent stood when an event was first followed by another.
         let mut forks: HashMap<&str, (State, bool)> = HashMap::new();
         for (event, time) in own {
+            let is_taken_back = |id| taken_back.contains(id) && event.what.is_decision();
+            if event.operation.as_ref().is_some_and(is_taken_back) {
+                agent.updated = agent.updated.max(time);
+                tell(event, agent.state);
+                continue;
+            }
             let before = (agent.state, agent.declared);
             let fork = match event
                 .previous
@@ -236,6 +248,7 @@ impl Agent {
             verdict: None,
             landed: None,
             landed_tip: None,
+            reverted: None,
             run: None,
             summary: None,
             started: first.time(),
@@ -274,6 +287,7 @@ impl Agent {
             // What was accepted before has to be judged again.
             What::Audited(audit) if audit.verdict != AuditVerdict::Pass => self.verdict = None,
             What::Renamed { name } => self.name = name.clone(),
+            What::Undone { revert, .. } => self.reverted = *revert,
             What::Unknown {
                 needs: Some(needs), ..
             } => {
@@ -384,6 +398,7 @@ impl Agent {
             | What::Rescued { .. }
             | What::Expired { .. }
             | What::Renamed { .. }
+            | What::Undone { .. }
             | What::Noted { .. }
             | What::Unknown { .. } => return None,
         })
@@ -414,6 +429,7 @@ impl Agent {
             What::Merged { commit, into, tip } => {
                 self.landed = Some((*commit, into.clone()));
                 self.landed_tip = *tip;
+                self.reverted = None;
             }
             What::Done { summary: text, .. }
             | What::Failed { reason: text, .. }

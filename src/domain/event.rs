@@ -3,7 +3,7 @@
 //! An event says what happened, never what state that leads to; the fold in [`super::agent`] decides
 //! that. Facts too big for a line of 1 KB are objects named by oid.
 
-use super::id::{AgentId, AgentName};
+use super::id::{AgentId, AgentName, OperationId};
 use super::named::named;
 use super::oid::Oid;
 use super::report::Audited;
@@ -19,6 +19,8 @@ pub struct Event {
     pub agent: AgentId,
     /// Who says so: a user name, `git-agent`, or an agent's id.
     pub by: String,
+    /// What the events of one command have in common; absent in rows of old.
+    pub operation: Option<OperationId>,
     /// The first 16 hex digits of the SHA-256 of the line before; `None` on the first line.
     pub previous: Option<String>,
     /// The digests, as in `previous`, of lines that were there already although their stamps are not lower than this
@@ -125,6 +127,13 @@ pub enum What {
         /// The name; absent where another agent took over the one that it had.
         name: Option<AgentName>,
     },
+    /// What an operation decided about the agent was taken back.
+    Undone {
+        /// That operation; one that had taken another back is done again by it.
+        operation: OperationId,
+        /// The commit that reverts its landing, where the branch had gone on and was not moved back.
+        revert: Option<Oid>,
+    },
     /// A remark; changes nothing.
     Noted {
         /// The remark.
@@ -182,6 +191,7 @@ impl What {
             What::Rescued { .. } => "rescued",
             What::Expired { .. } => "expired",
             What::Renamed { .. } => "renamed",
+            What::Undone { .. } => "undone",
             What::Noted { .. } => "noted",
             What::Unknown { kind, .. } => kind,
         }
@@ -220,8 +230,10 @@ impl What {
     /// something else than they are.
     pub fn needs(&self) -> Option<ProgramVersion> {
         match self {
-            // An older program would land what failed an audit.
-            What::Amended { .. } | What::Audited(_) => Some(ProgramVersion(0, 3, 0)),
+            // An older program would land what failed an audit, or what was taken back.
+            What::Amended { .. } | What::Audited(_) | What::Undone { .. } => {
+                Some(ProgramVersion(0, 3, 0))
+            }
             What::Unknown { needs, .. } => *needs,
             _ => None,
         }

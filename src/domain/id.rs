@@ -1,5 +1,6 @@
 //! How an agent is named: its id, the handle a person gives it, and the slug in its branch.
 
+use super::named::is_lower_hex;
 use super::oid::Oid;
 use std::fmt;
 use uuid::Uuid;
@@ -146,6 +147,45 @@ impl Slug {
 }
 
 impl fmt::Display for Slug {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What the events of one command have in common: `op-` and twelve hex digits.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OperationId(String);
+
+impl OperationId {
+    /// What every id begins with.
+    pub const PREFIX: &'static str = "op-";
+    /// How many hex digits follow.
+    const DIGITS: usize = 12;
+
+    /// The id made of a random number.
+    pub fn of(drawn: u64) -> OperationId {
+        let digits = format!("{drawn:016x}");
+        OperationId(format!(
+            "{}{}",
+            OperationId::PREFIX,
+            &digits[..OperationId::DIGITS]
+        ))
+    }
+
+    /// Reads an id; `None` for anything else.
+    pub fn parse(text: &str) -> Option<OperationId> {
+        let digits = text.strip_prefix(OperationId::PREFIX)?;
+        let is_id = digits.len() == OperationId::DIGITS && is_lower_hex(digits);
+        is_id.then(|| OperationId(text.to_owned()))
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for OperationId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }

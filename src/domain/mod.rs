@@ -23,6 +23,7 @@ pub mod lease;
 pub mod message;
 pub mod named;
 pub mod oid;
+pub mod operation;
 pub mod output_file;
 pub mod path;
 pub mod persona;

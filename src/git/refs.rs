@@ -5,6 +5,7 @@
 //! another program is reported ([`Swap::Locked`]); the caller decides to wait.
 
 use super::Repo;
+use super::command;
 use super::files::lock_file::LockFile;
 use super::files::untrusted;
 use super::objects::Identity;
@@ -400,6 +401,24 @@ impl Repo {
     /// `repo-corrupt`, naming the file.
     pub fn require_listable(&self, refs: &str) -> Result<()> {
         untrusted::require_listable(&self.common_dir().join(refs))
+    }
+
+    /// The full names of the branches, here and as fetched from remotes, and of the tags whose history holds a commit.
+    ///
+    /// # Errors
+    /// `git-missing`, `git-failed`.
+    pub fn refs_holding(&self, commit: Oid) -> Result<Vec<String>> {
+        let mut command = self.plumbing();
+        command
+            .args(["for-each-ref", "--format=%(refname)", "--contains"])
+            .arg(commit.to_hex())
+            .args(["refs/heads", "refs/remotes", "refs/tags"]);
+        let output = command::finish(&mut command)?;
+        if !output.status.success() {
+            return Err(command::refused(&command, &output));
+        }
+        let names = String::from_utf8_lossy(&output.stdout);
+        Ok(names.lines().map(str::to_owned).collect())
     }
 
     /// The full names of the local branches.

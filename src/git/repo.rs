@@ -3,12 +3,14 @@
 pub mod open;
 pub(in crate::git) mod scratch_objects;
 
+use crate::domain::id::OperationId;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::files::admin_dir::STAND_IN;
 use scratch_objects::ScratchObjects;
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 /// An open repository, seen from one of its worktrees or from its git dir.
 ///
@@ -19,6 +21,8 @@ pub struct Repo {
     pub(in crate::git) may_convert_outside: OnceCell<bool>,
     /// Where objects are written, when that is not the repository.
     pub(in crate::git) scratch_objects: Option<ScratchObjects>,
+    /// What all that one command writes has in common, drawn when it is first asked for.
+    operation: Arc<OnceLock<OperationId>>,
 }
 
 /// What a revision named.
@@ -45,7 +49,34 @@ impl Repo {
             common_dir,
             may_convert_outside: OnceCell::new(),
             scratch_objects: None,
+            operation: Arc::default(),
         })
+    }
+
+    /// The operation that what is written through this repository belongs to.
+    ///
+    /// # Errors
+    /// `bug` when the system has no random numbers.
+    pub fn operation(&self) -> Result<&OperationId> {
+        if self.operation.get().is_none() {
+            let drawn = getrandom::u64().map_err(|error| {
+                Error::bug("the system must have random numbers").because(error)
+            })?;
+            // Of two threads that ask at once one draws for both.
+            let _ = self.operation.set(OperationId::of(drawn));
+        }
+        { self.operation.get() }.ok_or_else(|| Error::bug("a drawn operation must be there"))
+    }
+
+    /// The same repository, working at the operation that another one, or another thread's, works at.
+    pub fn at_operation(mut self, operation: &Arc<OnceLock<OperationId>>) -> Repo {
+        self.operation = Arc::clone(operation);
+        self
+    }
+
+    /// What [`Repo::at_operation`] takes.
+    pub fn shared_operation(&self) -> &Arc<OnceLock<OperationId>> {
+        &self.operation
     }
 
     /// The directory shared by all worktrees (`git rev-parse --git-common-dir`), absolute and free

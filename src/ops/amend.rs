@@ -308,7 +308,7 @@ fn record(ctx: &Ctx, agent: &Agent, blob: Oid, reason: &str) -> Result<()> {
 }
 
 /// Writes the agent's prompt anew, where it has one.
-fn tell(ctx: &Ctx, agent: &Agent, blob: Oid) -> Result<()> {
+pub(super) fn tell(ctx: &Ctx, agent: &Agent, blob: Oid) -> Result<()> {
     let common = ctx.repo.common_dir();
     if !briefing::is_here(common, agent.id) {
         return Ok(());

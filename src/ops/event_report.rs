@@ -18,6 +18,9 @@ pub struct EventReport {
     pub event: String,
     /// Who says so.
     pub by: String,
+    /// What the events of one command have in common; absent in rows of old.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operation: Option<String>,
     /// What else is known, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
@@ -32,6 +35,7 @@ pub(super) fn event(repo: &Repo, event: &Event) -> EventReport {
         recorded_at: rfc3339(event.at.time()),
         event: event.what.kind().to_owned(),
         by: event.by.clone(),
+        operation: event.operation.as_ref().map(ToString::to_string),
         detail: long_text::whole(repo, &event.what).or_else(|| detail(&event.what)),
         text_blob: blob.map(Oid::to_hex),
     }
@@ -79,6 +83,11 @@ fn detail(what: &What) -> Option<String> {
         | What::Deferred { reason: text, .. }
         | What::Noted { text } => text.clone(),
         What::Renamed { name: Some(name) } => format!("is called {name}"),
+        What::Undone {
+            operation,
+            revert: Some(commit),
+        } => format!("{operation} by {}", commit.short()),
+        What::Undone { operation, .. } => operation.to_string(),
         What::Renamed { name: None } => "another agent has its name".to_owned(),
         What::Amended { policy, reason, .. } => match reason.as_str() {
             "" => format!("policy {}", policy.short()),

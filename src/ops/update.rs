@@ -13,7 +13,7 @@
 //! Deliberately absent: rebasing, which would change commits that a verdict or a message may name.
 
 use crate::agents::authority::require_orchestrator;
-use crate::agents::branch_swap::swap;
+use crate::agents::branch_swap::{index_scratch, swap};
 use crate::agents::ctx::Ctx;
 use crate::agents::own_checkout::own_checkout;
 use crate::agents::scope_guard::ScopeGuard;
@@ -32,7 +32,6 @@ use crate::git::merge::MergeResult;
 use crate::git::objects::NewCommit;
 use crate::ops::target_report::TargetReport;
 use crate::store::ledger::Ledger;
-use crate::store::{fsx, layout};
 use serde::Serialize;
 use std::collections::HashSet;
 
@@ -160,7 +159,7 @@ pub fn execute(ctx: &Ctx, plan: &UpdatePlan) -> Result<UpdateReport> {
     let reason = format!("agent: update {}", plan.agent.id.short());
     let mut note = None;
     swap(&own, &plan.branch, way, &who, &reason, &mut || {
-        let carried = place.carry(&ctx.repo, way, &unused_name(ctx)?, &|step| {
+        let carried = place.carry(&ctx.repo, way, &index_scratch(&ctx.repo)?, &|step| {
             ctx.reached(step)
         });
         note = Some(carried?);
@@ -318,11 +317,4 @@ fn refusal(code: Code, message: String, facts: ErrorFacts) -> Error {
     Error::new(code, message)
         .detail(lines.join("\n"))
         .facts(facts)
-}
-
-/// A name on the file system of the index that is not in use.
-fn unused_name(ctx: &Ctx) -> Result<std::path::PathBuf> {
-    let directory = layout::tmp_dir(ctx.repo.common_dir());
-    fsx::create_dir(&directory)?;
-    Ok(fsx::unique_name(&directory.join("index")))
 }

@@ -7,10 +7,11 @@
 
 use super::row::Row;
 use super::spawn_commit::{self, SpawnCommit};
-use super::{fsx, landed, layout};
+use super::{fsx, landed, layout, remote_names};
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::{Event, Spawned, Spawning, What};
 use crate::domain::id::AgentId;
+use crate::domain::id::OperationId;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
@@ -48,12 +49,20 @@ impl<'r> Belief<'r> {
     /// # Errors
     /// `io`, `git-failed`.
     pub(super) fn fold(&self, spawn_commit: Oid, row: &Row<'_>) -> Result<Option<Agent>> {
+        // Who may push the ledger can write that something was taken back. What this clone did, only this clone takes back.
+        let lasting;
+        let mut row = row;
+        let mut is_taken_back_elsewhere = false;
+        if { row.events.iter() }.any(|event| matches!(event.what, What::Undone { .. })) {
+            lasting = self.lasting(AgentId::from_spawn_commit(spawn_commit), row)?;
+            is_taken_back_elsewhere = lasting.events.len() < row.events.len();
+            row = &lasting;
+        }
         let Some(mut agent) = fold_origins(self.repo, spawn_commit, row) else {
             return Ok(None);
         };
         // Who may push the ledger can write that a policy was amended. Only what this clone did itself binds.
         let own;
-        let mut row = row;
         if agent.amended.is_some() {
             let closed = self.closed()?;
             own = row.amended_by(|policy| closed.has_amended(agent.id, policy));
@@ -83,11 +92,26 @@ impl<'r> Belief<'r> {
                 None => break,
             }
         }
+        if is_taken_back_elsewhere {
+            agent.doubt(TAKEN_BACK_ELSEWHERE.to_owned());
+        }
         agent.claimed = denied.first().copied();
         denied
             .into_iter()
             .for_each(|state| agent.doubt(doubt(state)));
         Ok(Some(agent))
+    }
+
+    /// The row without what takes back operations of this clone that it has not taken back itself.
+    fn lasting<'b>(&self, id: AgentId, row: &Row<'b>) -> Result<Row<'b>> {
+        let closed = self.closed()?;
+        let clone = remote_names::load_clone_id(self.repo.common_dir())?;
+        let is_own = |event: &Event| Some(event.at.clone_number()) == clone;
+        Ok(row.undone_by(|operation| {
+            let mut events =
+                { row.events.iter() }.filter(|event| event.operation.as_ref() == Some(operation));
+            closed.has_taken_back(id, operation) || !events.any(is_own)
+        }))
     }
 
     /// Whether this clone might deny that an agent is over; where not, what its row says stands.
@@ -149,6 +173,9 @@ impl<'r> Belief<'r> {
 
 /// What a row says whose policy another clone has amended.
 const AMENDED_ELSEWHERE: &str = "its row says that its policy was amended, and this clone did not do that; the policy that it was spawned with binds here";
+
+/// What a row says of which another clone took back what this one did.
+const TAKEN_BACK_ELSEWHERE: &str = "its row says that what this clone did was taken back, and this clone did not do that; it stands here";
 
 /// Why a claim is not believed, in words.
 fn doubt(claimed: State) -> String {
@@ -311,8 +338,9 @@ fn is_other(repo: &Repo, commit: &Commit, known: &Spawned, other: &Spawned) -> b
 }
 
 // What this clone has decided about agents itself: `agents/closed`, one decision a line. Those that it has merged, rejected or
-// discarded, those whose policy it has amended (`<id> amended <blob>`), and the lines of rows by which an audit or a person cleared
-// work that had failed an audit (`<id> cleared <digest>`). Programs that do not know such a word pass over it.
+// discarded, those whose policy it has amended (`<id> amended <blob>`), the lines of rows by which an audit or a person cleared
+// work that had failed an audit (`<id> cleared <digest>`), and the operations that it has taken back (`<id> undone <operation>`, which
+// voids what was said of the agent's state before it). Programs that do not know such a word pass over it.
 //
 // A row that was fetched may say so too. Only what this file says is this clone's own doing, so only that lets a command
 // remove worktrees and branches without asking objects first, and lets an agent do more than its spawn commit says. The file is written before the event, under the ledger's
@@ -323,22 +351,27 @@ fn is_other(repo: &Repo, commit: &Commit, known: &Spawned, other: &Spawned) -> b
 pub struct Closed {
     states: HashSet<(AgentId, State)>,
     policies: HashSet<(AgentId, Oid)>,
+    taken_back: HashSet<(AgentId, OperationId)>,
     cleared: HashSet<(AgentId, u64)>,
 }
 
 /// What a decision makes of an agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Decision {
     /// It is over.
     Over(State),
     /// This policy binds it.
     Amended(Oid),
+    /// What this operation decided counts no more, so that what was said of its state before does not either.
+    TakenBack(OperationId),
     /// The line of its row with this digest clears audits that failed it.
     Cleared(u64),
 }
 
 /// The word before the blob of a policy.
 const AMENDED: &str = "amended ";
+/// The word before an operation that was taken back.
+const UNDONE: &str = "undone ";
 
 /// The word before the digest of a line.
 const CLEARED: &str = "cleared ";
@@ -361,6 +394,9 @@ impl Closed {
             };
             if let Some(blob) = rest.strip_prefix(AMENDED).and_then(Oid::from_hex) {
                 closed.policies.insert((id, blob));
+            } else if let Some(operation) = rest.strip_prefix(UNDONE).and_then(OperationId::parse) {
+                closed.states.retain(|(other, _)| *other != id);
+                closed.taken_back.insert((id, operation));
             } else if let Some(line) = rest.strip_prefix(CLEARED).and_then(digest) {
                 closed.cleared.insert((id, line));
             } else if let Some(state) = State::parse(rest) {
@@ -373,6 +409,11 @@ impl Closed {
     /// Whether this clone gave the agent that policy.
     pub fn has_amended(&self, id: AgentId, policy: Oid) -> bool {
         self.policies.contains(&(id, policy))
+    }
+
+    /// Whether this clone took back what that operation decided about the agent.
+    pub(super) fn has_taken_back(&self, id: AgentId, operation: &OperationId) -> bool {
+        self.taken_back.contains(&(id, operation.clone()))
     }
 
     /// Whether this clone wrote the line of the agent's row with that digest, which clears audits.
@@ -406,14 +447,24 @@ pub(super) fn note_closed(common_dir: &Path, decisions: &[(AgentId, Decision)]) 
     }
     let known = Closed::load(common_dir)?;
     // Each begins with a line feed: what stands before may have been cut short.
-    let line = |&(id, decision): &(AgentId, Decision)| match decision {
-        Decision::Over(state) => (!known.says(id, state)).then(|| format!("\n{id} {state}\n")),
-        Decision::Amended(policy) => {
-            (!known.has_amended(id, policy)).then(|| format!("\n{id} {AMENDED}{policy}\n"))
-        }
-        Decision::Cleared(line) => Some(format!("\n{id} {CLEARED}{line:016x}\n")),
+    let is_new = |id: &AgentId| {
+        let mut taken_back = decisions.iter();
+        taken_back.any(|(other, it)| other == id && matches!(it, Decision::TakenBack(_)))
     };
-    let lines: String = decisions.iter().filter_map(line).collect();
+    let lines: String = { decisions.iter() }
+        .filter(|(id, decision)| match decision {
+            // What is taken back takes back the lines before it, so it is said each time.
+            Decision::TakenBack(_) | Decision::Cleared(_) => true,
+            Decision::Over(state) => !known.says(*id, *state) || is_new(id),
+            Decision::Amended(policy) => !known.has_amended(*id, *policy),
+        })
+        .map(|(id, decision)| match decision {
+            Decision::TakenBack(operation) => format!("\n{id} {UNDONE}{operation}\n"),
+            Decision::Cleared(line) => format!("\n{id} {CLEARED}{line:016x}\n"),
+            Decision::Over(state) => format!("\n{id} {state}\n"),
+            Decision::Amended(policy) => format!("\n{id} {AMENDED}{policy}\n"),
+        })
+        .collect();
     if lines.is_empty() {
         return Ok(());
     }

@@ -151,6 +151,11 @@ pub fn landed_at(repo: &Repo, questions: Vec<(&Agent, Oid, Oid)>) -> Answers {
     let mut open: HashMap<Oid, Vec<Work>> = HashMap::new();
     let targets = targets(repo, &questions);
     for (agent, tip, base) in questions {
+        // Its commits are in the history still, and a commit on top took back what they changed.
+        if agent.reverted.is_some() {
+            answers.insert(agent.id, Ok(false));
+            continue;
+        }
         let gained = targets.get(&base).and_then(Option::as_ref);
         match first_look(repo, agent, tip, base, gained) {
             Ok(Look::Answer(landed)) => drop(answers.insert(agent.id, Ok(landed))),

@@ -231,8 +231,9 @@ impl<'r> Ledger<'r> {
         let who = chain::identity(repo, now);
         let is_signed = spawn_commit::are_wanted(repo)?;
         let clone = remote_names::load_or_make_clone_id(repo.common_dir())?;
+        let operation = repo.operation()?;
         let guard = lock::hold(repo.common_dir(), layout::LEDGER_LOCK)?;
-        let (mut written, mut decided) = (Vec::new(), Vec::new());
+        let (mut written, mut closed) = (Vec::new(), Vec::new());
         let message = format!("agent: event of {}", first.short());
         let commit = chain::append(
             repo,
@@ -243,7 +244,7 @@ impl<'r> Ledger<'r> {
             |tip: Option<&Commit>| {
                 let tree = tip.map_or(Oid::EMPTY_TREE, |tip| tip.tree);
                 written.clear();
-                decided.clear();
+                closed.clear();
                 let mut bodies: BTreeMap<Oid, Vec<u8>> = BTreeMap::new();
                 for (at, &(key, agent)) in notes.iter().enumerate() {
                     let old = match bodies.remove(&key) {
@@ -251,13 +252,17 @@ impl<'r> Ledger<'r> {
                         None => notes::body(repo, tree, key)?,
                     };
                     let row = Row::read(&old, agent);
-                    let event = row.next(now, clone, (agent, actor(by)), decide(at, &row)?);
+                    let event =
+                        row.next(now, clone, (agent, actor(by)), operation, decide(at, &row)?);
                     let line = event_line::encode(&event)?;
+                    // The pointer on a landed commit is no row.
+                    if AgentId::from_spawn_commit(key) == agent {
+                        closed.extend(decisions(key, &row, &event, &line));
+                    }
                     bodies.insert(
                         key,
                         notes::union_of_lines([old.as_slice(), line.as_bytes()]),
                     );
-                    decided.extend(decision(&event.what, &line).map(|it| (event.agent, it)));
                     written.push(event);
                 }
                 let mut batch = Batch::new();
@@ -273,7 +278,7 @@ impl<'r> Ledger<'r> {
                 };
                 let commit = write(repo, tree, &parents, &who, &subject(&written))?;
                 // After the signature, which may be refused, and before the event.
-                belief::note_closed(repo.common_dir(), &decided)?;
+                belief::note_closed(repo.common_dir(), &closed)?;
                 Ok(commit)
             },
         )?;
@@ -283,18 +288,37 @@ impl<'r> Ledger<'r> {
     }
 }
 
-/// What an event, and the line that says it, decides about an agent for good.
-fn decision(what: &What, line: &str) -> Option<Decision> {
-    match what {
-        What::Merged { .. } => Some(Decision::Over(State::Merged)),
-        What::Rejected { .. } => Some(Decision::Over(State::Rejected)),
-        What::Discarded { .. } => Some(Decision::Over(State::Discarded)),
-        What::Amended { policy, .. } => Some(Decision::Amended(*policy)),
-        What::Audited(audit) if audit.verdict == AuditVerdict::Pass => {
-            belief::digest(&event_line::digest(line.as_bytes())).map(Decision::Cleared)
+/// What an event that follows a row, and the line that says it, decides about its agent for good.
+fn decisions(
+    spawn_commit: Oid,
+    row: &Row<'_>,
+    event: &Event,
+    line: &str,
+) -> Vec<(AgentId, Decision)> {
+    let decisions = match &event.what {
+        What::Merged { .. } => vec![Decision::Over(State::Merged)],
+        What::Rejected { .. } => vec![Decision::Over(State::Rejected)],
+        What::Discarded { .. } => vec![Decision::Over(State::Discarded)],
+        What::Amended { policy, .. } => vec![Decision::Amended(*policy)],
+        What::Undone { operation, .. } => {
+            let mut events = row.events.clone();
+            events.push(event.clone());
+            // Where an earlier `undone` is taken back, the agent is over again.
+            let state = Agent::fold(spawn_commit, &events).map(|agent| agent.state);
+            let is_over = |state: &State| !state.is_open() || *state == State::Rejected;
+            let over = state.filter(is_over).map(Decision::Over);
+            let taken_back = Decision::TakenBack(operation.clone());
+            [taken_back].into_iter().chain(over).collect()
         }
-        _ => None,
-    }
+        What::Audited(audit) if audit.verdict == AuditVerdict::Pass => {
+            let digest = belief::digest(&event_line::digest(line.as_bytes()));
+            digest.map(Decision::Cleared).into_iter().collect()
+        }
+        _ => Vec::new(),
+    };
+    { decisions.into_iter() }
+        .map(|decision| (event.agent, decision))
+        .collect()
 }
 
 /// The subject of the commit that brings these events.

@@ -5,6 +5,7 @@ use super::keep;
 use super::ledger::actor;
 use crate::domain::agent::Agent;
 use crate::domain::event::{Event, What};
+use crate::domain::id::OperationId;
 use crate::domain::stamp::Stamp;
 use crate::error::Result;
 use crate::git::Repo;
@@ -30,6 +31,8 @@ pub fn keep_whole(
         at: Stamp::next(now, 0, None),
         agent: agent.id,
         by: actor(by).to_owned(),
+        // As long as every other.
+        operation: Some(OperationId::of(0)),
         previous: Some(DIGEST.to_owned()),
         ahead: Vec::new(),
         what: what.clone(),

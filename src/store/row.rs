@@ -9,6 +9,7 @@
 use crate::domain::agent::State;
 use crate::domain::event::{Event, What};
 use crate::domain::id::AgentId;
+use crate::domain::id::OperationId;
 use crate::domain::oid::Oid;
 use crate::domain::stamp::Stamp;
 use crate::git::notes;
@@ -62,6 +63,7 @@ impl<'b> Row<'b> {
         now: DateTime<Utc>,
         clone: u16,
         (agent, by): (AgentId, &str),
+        operation: &OperationId,
         what: What,
     ) -> Event {
         // Stamps that are ahead are not followed.
@@ -72,6 +74,7 @@ impl<'b> Row<'b> {
             at,
             agent,
             by: by.to_owned(),
+            operation: Some(operation.clone()),
             previous: self.lines.last().map(|line| event_line::digest(line)),
             ahead: self.ahead_of(at),
             what,
@@ -105,6 +108,14 @@ impl<'b> Row<'b> {
     pub(super) fn amended_by(&self, is_believed: impl Fn(Oid) -> bool) -> Row<'b> {
         self.filtered(|event| match event.what {
             What::Amended { policy, .. } => !is_believed(policy),
+            _ => false,
+        })
+    }
+
+    /// The row without what takes back operations that only this clone could take back, and did not.
+    pub(super) fn undone_by(&self, is_believed: impl Fn(&OperationId) -> bool) -> Row<'b> {
+        self.filtered(|event| match &event.what {
+            What::Undone { operation, .. } => !is_believed(operation),
             _ => false,
         })
     }

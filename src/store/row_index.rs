@@ -13,6 +13,7 @@ use super::{fsx, layout};
 use crate::domain::agent::{Agent, State};
 use crate::domain::id::{AgentId, AgentName};
 use crate::domain::oid::Oid;
+use crate::domain::operation;
 use crate::error::Result;
 use crate::git::Repo;
 use crate::wire::policy::Policy;
@@ -22,8 +23,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 const ENTRIES: Copied = Copied {
-    // Entries of the first form do not say that a policy was amended.
-    kind: "git-agent row index 3 ",
+    // Entries of the first forms do not say that a policy was amended, or that something was taken back.
+    kind: "git-agent row index 4 ",
     path: layout::row_index,
     worth: 8,
     keep: |key, body| RowEntry::made_of(key, &body),
@@ -140,8 +141,10 @@ impl<'e> RowEntry<'e> {
         let state = agent.state.as_str();
         let policy = agent.policy.map(Oid::to_hex);
         let entry = RowEntry {
-            state: (belief::is_plain(&row.events) && agent.amended.is_none())
-                .then_some(Cow::Borrowed(state)),
+            state: (belief::is_plain(&row.events)
+                && agent.amended.is_none()
+                && operation::taken_back(&row.events).is_empty())
+            .then_some(Cow::Borrowed(state)),
             started: agent.started.timestamp_micros(),
             name: agent.name.as_ref().map(|name| name.as_str().into()),
             branch: agent.branch.as_deref().map(Cow::Borrowed),

@@ -1,4 +1,4 @@
-//! One line of an agent's note: `{"t":…,"a":…,"e":…,"by":…,"p":…,"x":[…],"d":{…}}`, in that key order; `x` is left out
+//! One line of an agent's note: `{"t":…,"a":…,"e":…,"by":…,"o":…,"p":…,"x":[…],"d":{…}}`, in that key order; `x` is left out
 //! unless lines were there already that are dated later.
 //!
 //! The first key has a fixed width, so the byte order of lines is their time order and `git notes merge
@@ -11,6 +11,7 @@ use crate::domain::event::{
     Base, Competed, Event, Exited, HostSession, Isolation, ProgramVersion, Spawned, Spawning,
     Started, Verified, What,
 };
+use crate::domain::id::OperationId;
 use crate::domain::id::{AgentId, AgentName};
 use crate::domain::named::hex;
 use crate::domain::oid::Oid;
@@ -39,6 +40,8 @@ struct Written<'a> {
     e: &'a str,
     by: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
+    o: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     p: Option<&'a str>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     x: &'a [String],
@@ -55,6 +58,8 @@ struct Read<'a> {
     e: Cow<'a, str>,
     #[serde(borrow)]
     by: Cow<'a, str>,
+    #[serde(borrow, default)]
+    o: Fact<'a>,
     #[serde(borrow)]
     p: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
@@ -115,6 +120,7 @@ fn render(event: &Event, what: &What, ahead: &[String]) -> Result<String> {
         a: event.agent.to_string(),
         e: what.kind(),
         by: &event.by,
+        o: event.operation.as_ref().map(OperationId::as_str),
         p: event.previous.as_deref(),
         x: ahead,
         d: facts(what),
@@ -130,6 +136,7 @@ pub fn decode(line: &[u8]) -> Option<Event> {
         at: Stamp::parse(&line.t)?,
         agent: AgentId::parse(&line.a)?,
         by: line.by.into_owned(),
+        operation: line.o.as_str().and_then(OperationId::parse),
         previous: line.p.map(Cow::into_owned),
         ahead: { line.x.as_list().iter() }
             .filter_map(Fact::as_str)
@@ -255,6 +262,11 @@ fn facts(what: &What) -> Value {
             json!({ "commits": commits.iter().map(|oid| oid.to_hex()).collect::<Vec<_>>() })
         }
         What::Renamed { name } => json!({ "name": name.as_ref().map(AgentName::as_str) }),
+        What::Undone { operation, revert } => json!({
+            "operation": operation.as_str(),
+            "revert": revert.map(Oid::to_hex),
+            "needs": what.needs().map(|version| version.to_string()),
+        }),
         What::Noted { text } => json!({ "text": text }),
         What::Unknown { .. } => json!({}),
     };
@@ -393,6 +405,10 @@ fn parse_facts(kind: &str, d: &Fact<'_>) -> Option<What> {
                 Some(name) => Some(AgentName::parse(&name).ok()?),
                 None => None,
             },
+        },
+        "undone" => What::Undone {
+            operation: text("operation").and_then(|id| OperationId::parse(&id))?,
+            revert: oid("revert"),
         },
         "noted" => What::Noted {
             text: text("text")?,

@@ -208,3 +208,39 @@ fn amend() {
     all.require_whole();
     all.tell("amend");
 }
+
+#[test]
+fn undo() {
+    let mut all = KillLoop::new(TestRepo::with_commit(), SHORT);
+    while all.goes_on() {
+        all.step += 1;
+        let id = work(&mut all);
+        let verb = ["merge", "discard"][usize::from(all.below(2) == 0)];
+        let before = all.repo.git(["rev-parse", "main"]);
+        all.repo.agent_json(&[verb, &id]);
+        let is_killed = all.killed("undo", &["undo", &id]).is_none();
+        all.require_mended();
+        if is_killed {
+            let (status, said) = run(&all.repo, &["undo", &id], None).expect("to its end");
+            // Or the killed one had come to its end.
+            assert!(
+                matches!(status, 0 | 2),
+                "{status} {}",
+                String::from_utf8_lossy(&said)
+            );
+        }
+        let shown = all.repo.agent_json(&["show", &id]);
+        let state = shown["state"].as_str().expect("a state");
+        assert!(!["merged", "discarded"].contains(&state), "{verb}: {state}");
+        assert_eq!(all.repo.git(["rev-parse", "main"]), before, "{verb}");
+        assert_eq!(all.repo.git(["status", "--porcelain"]), "", "{verb}");
+        let worktree = shown["worktree_abspath"].as_str().expect("a worktree");
+        let written = &all.promised[all.promised.len() - 1];
+        assert!(
+            Path::new(worktree).join("src").join(written).exists(),
+            "{verb}"
+        );
+    }
+    all.require_whole();
+    all.tell("undo");
+}

@@ -44,7 +44,10 @@ fn a_row_is_a_note_that_git_shows() {
 
     let note = test.git(["log", "-1", "--notes=agents", "--format=%N", "HEAD"]);
     assert_eq!(note.trim_end().lines().count(), 3);
-    assert!(note.contains(r#""e":"spawned","by":"me","p":""#), "{note}");
+    assert!(
+        note.contains(r#""e":"spawned","by":"me","o":"op-"#),
+        "{note}"
+    );
     assert_eq!(
         test.git(["notes", "--ref=agents", "show", "HEAD"])
             .lines()

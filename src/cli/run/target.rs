@@ -5,6 +5,7 @@ use crate::cli::spawn::read_task;
 use crate::cli::typed_task::{TypedTaskArgs, is_task_text};
 use crate::cli::ui::Ui;
 use crate::domain::diagnostic::{Field, Located};
+use crate::domain::id::AgentName;
 use crate::domain::task::parse_duration;
 use crate::error::{Code, Error, Exit, Result};
 use crate::hosts::Host;
@@ -102,6 +103,11 @@ impl Asked {
                 let what = format!("--name is for an agent that is made, and {text} is one");
                 return Err(Error::new(Code::Usage, what));
             };
+            // Said of the option, not of a line of the task.
+            AgentName::parse(name).map_err(|rule| {
+                let what = format!("`{name}` cannot be an agent's name: {rule}");
+                Error::new(Code::Usage, what)
+            })?;
             let value = name.clone();
             draft.name = Field::Given(Located { value, span: 0..0 });
         }

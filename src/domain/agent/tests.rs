@@ -131,6 +131,7 @@ fn events<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<Event> {
             at,
             agent: AgentId::from_spawn_commit(SPAWN),
             by: "me".into(),
+            operation: None,
             previous: None,
             ahead: Vec::new(),
             what: what(word),

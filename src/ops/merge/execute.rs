@@ -1,7 +1,7 @@
 //! The steps of a landing, in the order that makes every stop harmless.
 
 use crate::agents::at_work;
-use crate::agents::branch_swap::{moved, swap};
+use crate::agents::branch_swap::{index_scratch, moved, swap};
 use crate::agents::commands::{in_one_line, run_hook_of};
 use crate::agents::ctx::Ctx;
 use crate::agents::own_checkout::require_own_branch;
@@ -20,7 +20,7 @@ use crate::git::refs::Tip;
 use crate::ops::merge::git_hooks::ask_git_hooks;
 use crate::ops::merge::report::{LandingReport, LandingState};
 use crate::ops::merge::target::{follow, move_target};
-use crate::ops::merge::{MergePlan, Method, remote, scratch, unrecorded};
+use crate::ops::merge::{MergePlan, Method, remote, unrecorded};
 use crate::store::ledger::{Ledger, RecordedLanding};
 use crate::store::lock::{self, Guard};
 use crate::store::{keep, layout};
@@ -216,7 +216,7 @@ fn commit_the_rest(ctx: &Ctx, plan: &MergePlan, who: &Identities) -> Result<(Oid
         .transpose()?;
     if let Some(place) = &place {
         let staged = keep_what_is_only_staged(ctx, plan, place, tip_tree)?;
-        place.restage(repo, staged, plan.tree, &scratch(repo)?)?;
+        place.restage(repo, staged, plan.tree, &index_scratch(repo)?)?;
     }
     ctx.reached("staged");
     let reason = format!("agent: work of {}", plan.agent.id.short());

@@ -41,10 +41,6 @@ pub use report::{LandingReport, LandingState};
 
 use crate::domain::named::named;
 use crate::domain::oid::Oid;
-use crate::error::Result;
-use crate::git::Repo;
-use crate::store::{fsx, layout};
-use std::path::PathBuf;
 
 named! {
     /// How work lands.
@@ -79,14 +75,4 @@ pub struct MergeOptions {
     pub no_hooks: bool,
     /// The message of the landing commit, in place of the one made from the agent's summary.
     pub message: Option<String>,
-}
-
-/// An unused name on the file system of the indexes, or where a dry run may write.
-fn scratch(repo: &Repo) -> Result<PathBuf> {
-    let directory = match repo.scratch_directory() {
-        Some(directory) => directory.to_owned(),
-        None => layout::tmp_dir(repo.common_dir()),
-    };
-    fsx::create_dir(&directory)?;
-    Ok(fsx::unique_name(&directory.join("index")))
 }

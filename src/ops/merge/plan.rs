@@ -2,6 +2,7 @@
 
 use crate::agents::at_work;
 use crate::agents::authority::require_orchestrator;
+use crate::agents::branch_swap::index_scratch;
 use crate::agents::ctx::Ctx;
 use crate::agents::scratch::Scratch;
 use crate::agents::work::simulated;
@@ -18,9 +19,7 @@ use crate::git::landing::Checkout;
 use crate::git::refs::Tip;
 use crate::ops::merge::message::{self, Trailers};
 use crate::ops::merge::report::{LandingReport, LandingState};
-use crate::ops::merge::{
-    MergeOptions, Method, NotAccepted, RemoteTarget, scratch, summary, unrecorded,
-};
+use crate::ops::merge::{MergeOptions, Method, NotAccepted, RemoteTarget, summary, unrecorded};
 use crate::ops::verify;
 use crate::ops::verify::{Recording, VerifyOptions};
 use crate::store::landing_commit::{Line, Work};
@@ -267,7 +266,7 @@ pub fn judged_plan(
 /// As [`Checkout::require_unblocked`]. Files that another landing is about to move are not in the way of this one.
 fn require_unblocked(ctx: &Ctx, plan: &MergePlan, checkout: &Checkout) -> Result<()> {
     let look = || {
-        let scratch = scratch(&ctx.repo)?;
+        let scratch = index_scratch(&ctx.repo)?;
         checkout.require_unblocked(&ctx.repo, plan.base, plan.merged_tree, &scratch)
     };
     match look() {

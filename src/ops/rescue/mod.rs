@@ -16,7 +16,7 @@ use crate::agents::authority::require_orchestrator;
 use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
 use crate::agents::real_path::real_path;
-use crate::domain::agent::{Agent, State};
+use crate::domain::agent::{Agent, Move, State};
 use crate::domain::event::What;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
@@ -111,9 +111,39 @@ pub fn plan(ctx: &Ctx, who: &str, destination: Destination) -> Result<RescuePlan
             }
         }
         Destination::RescuedBranch => {}
-        Destination::Agent => reopen::require_places(ctx, &plan)?,
+        Destination::Agent => {
+            plan.agent.may(Move::BringBack)?;
+            reopen::require_places(ctx, &plan)?;
+        }
     }
     Ok(plan)
+}
+
+/// Makes worktree and branch of a discarded agent again, and leaves its row to the caller. Gives what the user should know.
+///
+/// # Errors
+/// As [`plan`] and [`execute`] for [`Destination::Agent`], whatever state the agent is in.
+pub(super) fn restore(ctx: &Ctx, agent: &Agent) -> Result<Vec<String>> {
+    let kept = Kept::of(ctx, &Ledger::new(&ctx.repo).events(agent.spawn_commit)?)?;
+    let plan = RescuePlan {
+        commit: kept.commit,
+        bundle: kept.bundle,
+        warnings: kept.warnings(agent),
+        destination: Destination::Agent,
+        agent: agent.clone(),
+    };
+    plan.require_something(&kept)?;
+    plan.require_history(ctx)?;
+    reopen::require_places(ctx, &plan)?;
+    let mut warnings = plan.warnings.clone();
+    let (path, warning) = reopen::execute(ctx, &plan, || Ok(()))?;
+    warnings.extend(warning);
+    warnings.extend(large_files::give_back(
+        ctx.repo.common_dir(),
+        agent.id,
+        &path,
+    )?);
+    Ok(warnings)
 }
 
 /// Gives it back and tells the row.
@@ -133,7 +163,8 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
     };
     let to = match (&plan.destination, plan.commit) {
         (Destination::Agent, _) => {
-            let (path, warning) = reopen::execute(ctx, plan)?;
+            let record = || reopen::record(ctx, &plan.agent);
+            let (path, warning) = reopen::execute(ctx, plan, record)?;
             report.warnings.extend(warning);
             let common = ctx.repo.common_dir();
             report

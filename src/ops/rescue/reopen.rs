@@ -31,10 +31,9 @@ pub const REOPEN_STEPS: [&str; 6] = ["branch", "filled", "linked", "placed", "ma
 /// Checks that the agent's places are known and free, or hold what an interrupted call left.
 ///
 /// # Errors
-/// `agent-state` for an agent that is not discarded or had no worktree; `branch-exists`, `path-exists`.
+/// `agent-state` for an agent that had no worktree; `branch-exists`, `path-exists`.
 pub(super) fn require_places(ctx: &Ctx, plan: &RescuePlan) -> Result<()> {
     let agent = &plan.agent;
-    agent.may(Move::BringBack)?;
     let (branch, path) = places(ctx, agent)?;
     require_own_branch(ctx, agent)?;
     let tip = ctx.repo.tip(branch)?;
@@ -56,8 +55,13 @@ pub(super) fn require_places(ctx: &Ctx, plan: &RescuePlan) -> Result<()> {
 /// Makes branch, worktree and hooks again; gives the worktree and what the caller should know.
 ///
 /// # Errors
-/// As [`require_places`]; `lock-timeout` where a process works for the agent; `git-failed`, `io`, `disk-full`.
-pub(super) fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<(PathBuf, Option<String>)> {
+/// As [`require_places`]; `lock-timeout` where a process works for the agent; `git-failed`, `io`, `disk-full`; what `record`
+/// fails with, which tells the row while nothing can begin to work for the agent.
+pub(super) fn execute(
+    ctx: &Ctx,
+    plan: &RescuePlan,
+    record: impl FnOnce() -> Result<()>,
+) -> Result<(PathBuf, Option<String>)> {
     let agent = &plan.agent;
     let common = ctx.repo.common_dir();
     fsx::create_dir(&layout::agent_dir(common, agent.id))?;
@@ -99,6 +103,13 @@ pub(super) fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<(PathBuf, Option<S
     hooks::install(ctx, agent.id, &path, git)?;
     set_lock(&admin, &layout::lock_reason(agent.id))?;
     ctx.reached("made");
+    record()?;
+    ctx.reached("told");
+    Ok((path, warning))
+}
+
+/// Tells the row that the agent is back.
+pub(super) fn record(ctx: &Ctx, agent: &Agent) -> Result<()> {
     let actor = ctx.actor()?;
     Ledger::new(&ctx.repo).append_if(agent.spawn_commit, &actor, ctx.now(), |row| {
         row.unwrap_or(agent).may(Move::BringBack)?;
@@ -106,8 +117,7 @@ pub(super) fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<(PathBuf, Option<S
             to: WORKTREE.to_owned(),
         })
     })?;
-    ctx.reached("told");
-    Ok((path, warning))
+    Ok(())
 }
 
 fn place(

@@ -28,7 +28,7 @@ mod contract;
 mod execute;
 mod files;
 mod globs;
-mod named;
+pub(super) mod named;
 mod place;
 mod plan;
 mod report;

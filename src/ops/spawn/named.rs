@@ -123,19 +123,38 @@ pub(super) fn alias(
         None => task.name.clone(),
     };
     if let Some(name) = &name {
-        require_no_id(ledger, name)?;
-        let mut others = ledger.live_with_alias(name)?;
-        others.retain(|other| Some(other.id) != options.succeeds);
-        if let Some(other) = others.last() {
-            warnings.push(format!(
-                "agent {} is {} and has the name `{name}` too, so the name is ambiguous; to name one of them, use \
-                 its id",
-                other.id.short(),
-                other.state
-            ));
-        }
+        warnings.extend(shared(ledger, name, options.succeeds)?);
     }
     Ok(name)
+}
+
+/// Another name for an agent, and what the user should know about it.
+///
+/// # Errors
+/// As [`alias`].
+pub(crate) fn new_name(
+    ledger: &Ledger<'_>,
+    name: &str,
+    of: AgentId,
+) -> Result<(AgentName, Option<String>)> {
+    let name = parse_name(name)?;
+    let warning = shared(ledger, &name, Some(of))?;
+    Ok((name, warning))
+}
+
+/// The warning that a live agent other than `but` has the name too.
+fn shared(ledger: &Ledger<'_>, name: &AgentName, but: Option<AgentId>) -> Result<Option<String>> {
+    require_no_id(ledger, name)?;
+    let mut others = ledger.live_with_alias(name)?;
+    others.retain(|other| Some(other.id) != but);
+    Ok(others.last().map(|other| {
+        format!(
+            "agent {} is {} and has the name `{name}` too, so the name is ambiguous; to name one of them, use \
+             its id",
+            other.id.short(),
+            other.state
+        )
+    }))
 }
 
 fn parse_name(name: &str) -> Result<AgentName> {

@@ -12,6 +12,7 @@ fn event(what: What) -> Event {
         at: Stamp::next(now, 0x7f3a, None),
         agent: AgentId::from_spawn_commit(COMMIT),
         by: "me".into(),
+        operation: None,
         previous: Some("0123456789abcdef".into()),
         ahead: Vec::new(),
         what,

@@ -1,0 +1,126 @@
+//! `git agent undo`
+
+use super::render::agents::{handle, state, state_style};
+use super::render::table::{Cell, Table};
+use super::style::{BOLD, GOOD, paint};
+use super::terminal::width;
+use super::ui::{Answer, Ui};
+use crate::agents::ctx::Ctx;
+use crate::error::{Exit, Result};
+use crate::ops::undo::{self, BranchMoveReport, OperationsReport, UndoOptions, UndoReport};
+use serde_json::{Value, json};
+
+/// Take back what a command did: a landing, a train, an update, a discard, a decision
+///
+/// Without an argument it is the newest operation of this clone. Nothing moves where something was built on it or where it was pushed
+/// (status 3); --revert then takes it back by a commit on top. What undo did is an operation too, and taking that back does the first
+/// one again.
+#[derive(Debug, clap::Args)]
+pub(super) struct UndoArgs {
+    /// What is taken back: an operation (op-...), or the newest one of an agent
+    #[arg(value_name = "OPERATION|AGENT", conflicts_with = "list")]
+    what: Option<String>,
+    /// List what was done, newest first
+    #[arg(long)]
+    list: bool,
+    /// Where the branch cannot be moved back, make a commit that reverts the landing
+    #[arg(long, conflicts_with = "list")]
+    revert: bool,
+    /// Show what would move and stop
+    #[arg(long, short = 'n', conflicts_with = "list")]
+    dry_run: bool,
+}
+
+pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: UndoArgs) -> Result<Exit> {
+    if args.list {
+        ui.answer(&undo::list(ctx)?)?;
+        return Ok(Exit::Yes);
+    }
+    let options = UndoOptions {
+        what: args.what,
+        revert: args.revert,
+    };
+    let plan = undo::plan(ctx, &options)?;
+    let report = if args.dry_run {
+        plan.report(ctx)?
+    } else {
+        undo::execute(ctx, &plan)?
+    };
+    ui.answer(&report)?;
+    Ok(Exit::Yes)
+}
+
+impl Answer for UndoReport {
+    fn text(&self) -> String {
+        let is_done = self.outcome == "undone";
+        let mut text = match is_done {
+            true => format!("{} {}\n", paint(GOOD, "undone"), self.operation),
+            false => format!("would undo {}\n", self.operation),
+        };
+        for one in &self.moves {
+            text.push_str(&format!("  {}\n", moved(one)));
+        }
+        for (agents, what) in [(&self.restored, "back"), (&self.removed, "removed again")] {
+            for agent in agents {
+                text.push_str(&format!(
+                    "  worktree and branch of {} {what}\n",
+                    agent.short_id
+                ));
+            }
+        }
+        for agent in &self.agents {
+            let is = paint(state_style(agent.state), &state(agent));
+            let verb = if is_done { "is" } else { "is now" };
+            text.push_str(&format!("  {} {verb} {is}\n", paint(BOLD, &handle(agent))));
+        }
+        if let Some(operation) = &self.undone_by {
+            text.push_str(&format!("to do it again: git agent undo {operation}\n"));
+        }
+        text
+    }
+}
+
+impl Answer for OperationsReport {
+    fn text(&self) -> String {
+        if self.operations.is_empty() {
+            return "nothing was done yet that could be taken back\n".to_owned();
+        }
+        let header = vec!["OPERATION", "TIME", "EVENTS", "AGENTS", "MOVED", "STATE"];
+        let mut table = Table::new(header, width()).yielding(&["STATE", "MOVED"]);
+        for one in &self.operations {
+            let agents: Vec<&str> = { one.agents.iter() }
+                .map(|agent| agent.name.as_deref().unwrap_or(&agent.short_id))
+                .collect();
+            let agents = match agents[..] {
+                [] => String::new(),
+                [only] => only.to_owned(),
+                [first, ..] => format!("{first} and {} more", agents.len() - 1),
+            };
+            let moves: Vec<String> = one.moves.iter().map(moved).collect();
+            let mark = match (one.undone, one.undoable) {
+                (true, _) => "undone",
+                (false, false) => "not here",
+                (false, true) => "",
+            };
+            table.push(vec![
+                Cell::painted(BOLD, &one.operation),
+                Cell::plain(one.recorded_at.get(..19).unwrap_or(&one.recorded_at)),
+                Cell::plain(one.events.join(" ")),
+                Cell::plain(agents),
+                Cell::plain(moves.join(", ")),
+                Cell::plain(mark),
+            ]);
+        }
+        table.render()
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        self.operations.iter().map(|one| json!(one)).collect()
+    }
+}
+
+/// `main 1a2b3c4 -> 5d6e7f8`
+fn moved(one: &BranchMoveReport) -> String {
+    let name = one.refname.trim_start_matches("refs/heads/");
+    format!("{name} {} -> {}", &one.from[..7], &one.to[..7])
+}

@@ -1,0 +1,297 @@
+//! `undo`: what a command did is taken back, as far as nothing was built on it.
+//!
+//! ```text
+//! plan     rows ─> operations ─> the one that is meant ─> its effects ─> what stands on them ─> UndoPlan
+//! execute  keep what branches leave ─> [ref lock: worktrees, ref] each ─> worktrees back ─> one `undone` for all rows
+//! ```
+//!
+//! An operation is what one command wrote: its events have one id. Nothing else is stored, so what it moved is read from the events
+//! and from the commits that they name. Rows are never deleted: `undone` is an event, and taking that back does the
+//! operation again.
+//!
+//! The row comes last. A kill before that leaves branches where they are to be and rows that still say the opposite, and running
+//! the command again completes it: a branch that is there already is not moved, a worktree that is back is not made.
+//!
+//! Where the branch has gone on, or where the landing is on a remote or below another branch, nothing moves. `--revert` makes the
+//! commit that takes the change back on top instead.
+
+mod execute;
+mod operations;
+mod report;
+mod revert;
+
+pub use execute::execute;
+pub use operations::list;
+pub use report::{BranchMoveReport, ListedOperation, OperationsReport, UndoReport};
+
+use crate::agents::authority::require_orchestrator;
+use crate::agents::branch_swap::index_scratch;
+use crate::agents::ctx::Ctx;
+use crate::agents::{at_work, untrusted};
+use crate::domain::agent::Agent;
+use crate::domain::id::OperationId;
+use crate::domain::oid::Oid;
+use crate::domain::path::Quoted;
+use crate::error::{Code, Error, Result};
+use crate::git::refs::Tip;
+use crate::ops::agent_report::{AgentRef, Reporter};
+use crate::store::ledger::Ledger;
+use operations::{BranchMove, Effect, Operation};
+use std::collections::BTreeMap;
+
+/// The steps of an undo that moves a branch which is checked out, in order, under the names given to
+/// [`crate::agents::ctx::Seams::reached`].
+pub const STEPS: [&str; 7] = [
+    "kept", "locked", "emptied", "written", "indexed", "moved", "undone",
+];
+
+/// What the caller asked for.
+#[derive(Clone, Debug, Default)]
+pub struct UndoOptions {
+    /// An operation or an agent; the newest operation of this clone when absent.
+    pub what: Option<String>,
+    /// Makes a revert commit where the branch cannot be moved back.
+    pub revert: bool,
+}
+
+/// What an undo would do.
+pub struct UndoPlan {
+    operation: OperationId,
+    agents: Vec<Agent>,
+    /// Where each branch goes.
+    moves: Vec<BranchMove>,
+    /// What is taken back by a commit of its own, newest first: landings that something stands on.
+    reverts: Vec<BranchMove>,
+    /// The agents' landings among these.
+    landings: Vec<(Oid, Oid)>,
+    restored: Vec<Agent>,
+    removed: Vec<Agent>,
+}
+
+/// Looks at what would move; writes nothing.
+///
+/// # Errors
+/// `orchestrator-only`; `operation-unknown`, `agent-unknown`; `agent-state` for what was done in another clone, or is taken back
+/// already; `undo-built-upon`; `agent-busy`; `target-dirty`, naming the paths; those of git.
+pub fn plan(ctx: &Ctx, options: &UndoOptions) -> Result<UndoPlan> {
+    require_orchestrator(ctx)?;
+    let operation = operations::meant(ctx, options.what.as_deref())?;
+    require_own(ctx, &operation)?;
+    let ledger = Ledger::new(&ctx.repo);
+    let mut plan = UndoPlan {
+        operation: operation.id.clone(),
+        agents: Vec::new(),
+        moves: Vec::new(),
+        reverts: Vec::new(),
+        landings: Vec::new(),
+        restored: Vec::new(),
+        removed: Vec::new(),
+    };
+    let mut by_branch: BTreeMap<String, Vec<BranchMove>> = BTreeMap::new();
+    for part in operation.parts.iter().filter(|part| !part.is_taken_back) {
+        let agent = ledger.agent(part.spawn_commit)?;
+        let agent = agent.ok_or_else(|| Error::bug("an operation must be in a row"))?;
+        agent.require_understood()?;
+        if let Some(later) = &part.built_upon {
+            let id = agent.id.short();
+            let what = format!("agent {id} was decided about again after {}", operation.id);
+            return Err(Error::new(Code::UndoBuiltUpon, what).hint(format!(
+                "to take that back first, run git agent undo {later}"
+            )));
+        }
+        at_work::require_at_rest(ctx, &agent)?;
+        for effect in &part.effects {
+            match effect {
+                Effect::Moved(one) => {
+                    require_trusted(ctx, &agent, one)?;
+                    plan.landings.push((agent.spawn_commit, one.to));
+                    let moves = by_branch.entry(one.refname.clone()).or_default();
+                    moves.push(one.clone());
+                }
+                Effect::Removed => plan.restored.push(agent.clone()),
+                Effect::Restored => plan.removed.push(agent.clone()),
+                Effect::Decided => {}
+            }
+        }
+        plan.agents.push(agent);
+    }
+    for (refname, moves) in by_branch {
+        match back(ctx, &plan.agents, &refname, &moves)? {
+            Back::To(one) => plan.moves.push(one),
+            Back::BuiltUpon(_) if options.revert => {
+                plan.reverts.extend(newest_first(ctx, moves)?);
+            }
+            Back::BuiltUpon(why) => return Err(built_upon(&operation.id, &why)),
+        }
+    }
+    for one in &plan.moves {
+        for checkout in untrusted::checkouts(&ctx.repo, &one.refname, &ctx.temporary_place())? {
+            let tree = ctx.repo.read_commit(one.to)?.tree;
+            checkout.require_unblocked(&ctx.repo, one.from, tree, &index_scratch(&ctx.repo)?)?;
+        }
+    }
+    Ok(plan)
+}
+
+/// Whether a branch can be moved back.
+enum Back {
+    /// To there, from where it is.
+    To(BranchMove),
+    /// Not, for this reason.
+    BuiltUpon(String),
+}
+
+/// Where a branch goes. The moves that are taken back lead, one from the other, to where it is; other refs must not hold what it
+/// leaves.
+fn back(ctx: &Ctx, agents: &[Agent], refname: &str, moves: &[BranchMove]) -> Result<Back> {
+    let repo = &ctx.repo;
+    let Tip::At(tip) = repo.tip(refname)? else {
+        return Ok(Back::BuiltUpon(format!("{refname} is gone")));
+    };
+    let mut left: Vec<&BranchMove> = moves.iter().collect();
+    // A call that was killed after the branch had moved: there is nothing left to move.
+    let begins = { left.iter() }.find(|one| left.iter().all(|other| other.to != one.from));
+    let is_there = begins.is_some_and(|first| first.from == tip);
+    let mut at = tip;
+    while let Some(place) = left.iter().position(|one| one.to == at) {
+        at = left.swap_remove(place).from;
+    }
+    if is_there && left.len() == moves.len() {
+        return Ok(Back::To(BranchMove {
+            refname: refname.to_owned(),
+            from: tip,
+            to: tip,
+        }));
+    }
+    if !left.is_empty() {
+        return Ok(Back::BuiltUpon(format!(
+            "{refname} has gone on since, to {}",
+            tip.short()
+        )));
+    }
+    // Going forward again leaves nothing behind.
+    if !repo.is_ancestor(tip, at)? {
+        let own: Vec<&str> = agents
+            .iter()
+            .filter_map(|it| it.branch.as_deref())
+            .collect();
+        let lowest = moves.iter().find(|one| one.from == at);
+        let lowest = lowest.map_or(tip, |one| one.to);
+        let holders = repo.refs_holding(lowest)?.into_iter();
+        let mut others = holders.filter(|name| name != refname && !own.contains(&name.as_str()));
+        if let Some(other) = others.next() {
+            return Ok(Back::BuiltUpon(format!(
+                "{other} holds commit {}",
+                lowest.short()
+            )));
+        }
+    }
+    Ok(Back::To(BranchMove {
+        refname: refname.to_owned(),
+        from: tip,
+        to: at,
+    }))
+}
+
+/// Landings on one branch, those that stand on others before them.
+fn newest_first(ctx: &Ctx, moves: Vec<BranchMove>) -> Result<Vec<BranchMove>> {
+    let mut ranked = Vec::new();
+    for one in &moves {
+        let mut below = 0;
+        for other in &moves {
+            below += usize::from(ctx.repo.is_ancestor(other.to, one.to)?);
+        }
+        ranked.push((below, one.clone()));
+    }
+    ranked.sort_by_key(|(below, _)| std::cmp::Reverse(*below));
+    Ok(ranked.into_iter().map(|(_, one)| one).collect())
+}
+
+fn built_upon(operation: &OperationId, why: &str) -> Error {
+    let what =
+        format!("{operation} cannot be taken back by moving a branch: {why}; nothing was moved");
+    Error::new(Code::UndoBuiltUpon, what).hint(format!(
+        "to take it back by a commit on top, run git agent undo --revert {operation}"
+    ))
+}
+
+/// Another clone's branches are not here, and what is to be taken back must still count.
+fn require_own(ctx: &Ctx, operation: &Operation) -> Result<()> {
+    let id = &operation.id;
+    let refused = |what: String| {
+        let error = Error::new(Code::AgentState, what);
+        Err(error.hint("to see what can be taken back, run git agent undo --list"))
+    };
+    if Some(operation.clone) != Ledger::new(&ctx.repo).clone_number()? {
+        let clone = operation.clone;
+        return refused(format!(
+            "{id} was done in another clone, {clone:04x}, and only there can it be taken back"
+        ));
+    }
+    if operation.is_more {
+        return refused(format!(
+            "{id} made an agent or ran a command, which is not taken back"
+        ));
+    }
+    if !operation.is_open() {
+        return refused(format!("{id} is taken back already"));
+    }
+    Ok(())
+}
+
+/// Rows travel, and who may push the ledger can write that any commit was a landing. What is taken off a branch must name the
+/// agent, or be what the agent's own branch is at.
+fn require_trusted(ctx: &Ctx, agent: &Agent, one: &BranchMove) -> Result<()> {
+    let names_it = |oid: Oid| -> Result<bool> {
+        let commit = ctx.repo.read_commit(oid)?;
+        let named = commit.trailer("Agent-Id").map(str::to_owned);
+        Ok(named == Some(agent.id.to_string()))
+    };
+    let is_tip = |oid: Oid| -> Result<bool> {
+        let branch = agent.branch.as_deref();
+        Ok(match branch {
+            Some(branch) => ctx.repo.tip(branch)? == Tip::At(oid),
+            None => false,
+        })
+    };
+    let is_revert = |oid: Oid| -> Result<bool> { revert::is_ours(ctx, oid) };
+    for end in [one.to, one.from] {
+        if names_it(end)? || is_tip(end)? || is_revert(end)? {
+            return Ok(());
+        }
+    }
+    let what = format!(
+        "the row of agent {} says that {} moved to {}, and that commit does not name the agent",
+        agent.id.short(),
+        Quoted(one.refname.as_bytes()),
+        one.to.short()
+    );
+    Err(Error::new(Code::AgentState, what).hint("to take it back all the same, run git revert"))
+}
+
+impl UndoPlan {
+    /// What would be done.
+    ///
+    /// # Errors
+    /// Those of the ledger.
+    pub fn report(&self, ctx: &Ctx) -> Result<UndoReport> {
+        let refs = |agents: &[Agent]| agents.iter().map(AgentRef::of).collect();
+        let reporter = Reporter::new(ctx)?;
+        Ok(UndoReport {
+            schema: "git-agent.undo/1",
+            outcome: "planned",
+            operation: self.operation.to_string(),
+            undone_by: None,
+            agents: { self.agents.iter() }
+                .map(|it| reporter.agent(it))
+                .collect(),
+            moves: { self.moves.iter() }
+                .filter(|one| one.from != one.to)
+                .map(BranchMoveReport::from)
+                .collect(),
+            restored: refs(&self.restored),
+            removed: refs(&self.removed),
+            warnings: Vec::new(),
+        })
+    }
+}

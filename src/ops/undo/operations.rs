@@ -1,0 +1,403 @@
+//! The operations that rows tell of: which there are, what each moved, and which is meant.
+
+use super::report::{BranchMoveReport, ListedOperation, OperationsReport};
+use crate::agents::ctx::Ctx;
+use crate::agents::lookup;
+use crate::domain::agent::Agent;
+use crate::domain::event::{Event, What};
+use crate::domain::id::AgentId;
+use crate::domain::id::OperationId;
+use crate::domain::oid::Oid;
+use crate::domain::operation::taken_back;
+use crate::error::{Code, Error, Result};
+use crate::ops::agent_report::{AgentRef, rfc3339};
+use crate::store::ledger::Ledger;
+use chrono::{DateTime, Utc};
+use std::collections::{BTreeMap, HashMap};
+
+/// Where a branch was moved, or would be.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct BranchMove {
+    pub(super) refname: String,
+    pub(super) from: Oid,
+    pub(super) to: Oid,
+}
+
+/// What an operation did to one agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// A branch moved: that which work landed on, or the agent's own.
+    Moved(BranchMove),
+    /// Its worktree and its branch were removed.
+    Removed,
+    /// They were brought back.
+    Restored,
+    /// Its row alone was changed.
+    Decided,
+}
+
+/// What one operation did to one agent.
+#[derive(Clone, Debug)]
+pub(super) struct RowPart {
+    pub(super) spawn_commit: Oid,
+    pub(super) effects: Vec<Effect>,
+    /// What it is called that was done: the kinds of the events.
+    pub(super) kinds: Vec<String>,
+    /// A later operation that decided something about the agent, and counts.
+    pub(super) built_upon: Option<OperationId>,
+    pub(super) is_taken_back: bool,
+}
+
+/// What one command wrote.
+#[derive(Clone, Debug)]
+pub(super) struct Operation {
+    pub(super) id: OperationId,
+    pub(super) at: DateTime<Utc>,
+    pub(super) by: String,
+    /// The number of the clone that it was done in.
+    pub(super) clone: u16,
+    pub(super) parts: Vec<RowPart>,
+    /// Whether it made or ran an agent too, which is not taken back.
+    pub(super) is_more: bool,
+}
+
+impl Operation {
+    /// Whether something of it still counts and can be taken back.
+    pub(super) fn is_open(&self) -> bool {
+        !self.is_more && self.parts.iter().any(|part| !part.is_taken_back)
+    }
+
+    /// Whether it took something back itself.
+    pub(super) fn is_undo(&self) -> bool {
+        let kinds = self.parts.iter().flat_map(|part| &part.kinds);
+        kinds.into_iter().all(|kind| kind == "undone")
+    }
+
+    fn is_of_agent(&self) -> bool {
+        AgentId::parse(&self.by).is_some()
+    }
+}
+
+/// Every operation that changed something which can be taken back, newest first.
+pub(super) fn all(ctx: &Ctx) -> Result<Vec<Operation>> {
+    let rows = Ledger::new(&ctx.repo).select(|key, events| {
+        let parts = parts(ctx, key, events);
+        (!parts.is_empty()).then_some(parts)
+    })?;
+    let mut operations: BTreeMap<OperationId, Operation> = BTreeMap::new();
+    for (last, is_more, part) in rows.into_iter().flatten() {
+        let Some(id) = last.operation.clone() else {
+            continue;
+        };
+        let operation = operations.entry(id.clone()).or_insert_with(|| Operation {
+            id,
+            at: last.at.time(),
+            by: last.by.clone(),
+            clone: last.at.clone_number(),
+            parts: Vec::new(),
+            is_more: false,
+        });
+        operation.at = operation.at.max(last.at.time());
+        operation.is_more |= is_more;
+        operation.parts.push(part);
+    }
+    let mut operations: Vec<Operation> = operations.into_values().collect();
+    operations.sort_by(|one, other| (other.at, &other.id).cmp(&(one.at, &one.id)));
+    Ok(operations)
+}
+
+/// What each operation did to the agent of one row, with its last event there and whether it did more than can be taken back.
+fn parts(ctx: &Ctx, spawn_commit: Oid, events: &[Event]) -> Vec<(Event, bool, RowPart)> {
+    let undone = taken_back(events);
+    let mut order: Vec<&OperationId> = Vec::new();
+    let mut members: HashMap<&OperationId, Vec<&Event>> = HashMap::new();
+    for event in events {
+        let Some(operation) = &event.operation else {
+            continue;
+        };
+        let of_it = members.entry(operation).or_default();
+        if of_it.is_empty() {
+            order.push(operation);
+        }
+        of_it.push(event);
+    }
+    let branch = { events.iter() }.find_map(|event| match &event.what {
+        What::Spawning(facts) => facts.branch.clone(),
+        _ => None,
+    });
+    let row = RowEffects {
+        ctx,
+        events,
+        members: &members,
+        branch,
+    };
+    let mut parts = Vec::new();
+    let mut later: Option<&OperationId> = None;
+    for operation in order.into_iter().rev() {
+        let of_it = &members[operation];
+        let effects = row.of(operation, 0);
+        let Some(last) = of_it.last().filter(|_| !effects.is_empty()) else {
+            continue;
+        };
+        let is_more = { of_it.iter() }
+            .any(|event| matches!(event.what, What::Spawning(_) | What::Started(_)));
+        let is_undo = { of_it.iter() }.any(|event| matches!(event.what, What::Undone { .. }));
+        let kinds = { of_it.iter() }.filter(|event| is_reversible(&event.what));
+        let mut kinds: Vec<String> = kinds.map(|event| event.what.kind().to_owned()).collect();
+        kinds.dedup();
+        let is_taken_back = undone.contains(operation);
+        let part = RowPart {
+            spawn_commit,
+            effects,
+            kinds,
+            built_upon: later.cloned(),
+            is_taken_back,
+        };
+        parts.push(((*last).clone(), is_more, part));
+        // What was taken back, and what takes back, is nothing that could stand on it.
+        if !is_taken_back && !is_undo {
+            later = Some(operation);
+        }
+    }
+    parts
+}
+
+/// Whether an event is one of those for which there is an undo.
+fn is_reversible(what: &What) -> bool {
+    match what {
+        What::Merged { tip, .. } => tip.is_some(),
+        What::Undone { .. } => true,
+        What::Verified(_) => false,
+        what => what.is_decision(),
+    }
+}
+
+struct RowEffects<'r> {
+    ctx: &'r Ctx,
+    events: &'r [Event],
+    members: &'r HashMap<&'r OperationId, Vec<&'r Event>>,
+    branch: Option<String>,
+}
+
+impl RowEffects<'_> {
+    /// What an operation did. One that took another back did the opposite of that; no row of ours has more than a few of
+    /// them upon each other.
+    fn of(&self, operation: &OperationId, depth: usize) -> Vec<Effect> {
+        let events = self.members.get(operation).map_or(&[][..], Vec::as_slice);
+        let lands = |event: &&&Event| matches!(event.what, What::Merged { .. });
+        let is_landing = events.iter().any(|event| lands(&event));
+        let mut effects = Vec::new();
+        for event in events {
+            match &event.what {
+                What::Merged {
+                    commit,
+                    into,
+                    tip: Some(tip),
+                } => effects.extend(self.landing(*commit, into, *tip).map(Effect::Moved)),
+                What::Committed { commit, .. } if !is_landing => {
+                    effects.extend(self.update(*commit).map(Effect::Moved));
+                }
+                What::Discarded { .. } => effects.push(Effect::Removed),
+                What::Undone {
+                    revert: Some(commit),
+                    operation,
+                } => effects.extend(self.revert(operation, *commit)),
+                What::Undone { operation, .. } if depth < 8 => {
+                    let inverse = self.of(operation, depth + 1).into_iter().map(inverted);
+                    effects.extend(inverse);
+                }
+                What::Done { .. }
+                | What::Failed { .. }
+                | What::Rejected { .. }
+                | What::Deferred { .. }
+                | What::Amended { .. }
+                | What::Renamed { .. } => effects.push(Effect::Decided),
+                _ => {}
+            }
+        }
+        effects
+    }
+
+    /// How a landing moved its branch. A merge commit and a squash stand on where it was; a fast-forward ends at the agent's own
+    /// tip, and the verdict says where it began.
+    fn landing(&self, commit: Oid, into: &str, tip: Oid) -> Option<BranchMove> {
+        let from = if commit == tip {
+            let mut verdicts = self
+                .events
+                .iter()
+                .rev()
+                .filter_map(|event| match &event.what {
+                    What::Verified(verdict) if verdict.tip == tip => Some(verdict.base),
+                    _ => None,
+                });
+            verdicts.next()?
+        } else {
+            *self.ctx.repo.read_commit(commit).ok()?.parents.first()?
+        };
+        Some(BranchMove {
+            refname: into.to_owned(),
+            from,
+            to: commit,
+        })
+    }
+
+    /// How an update moved the agent's branch: by a merge. What else is committed is work, which no undo takes back.
+    fn update(&self, commit: Oid) -> Option<BranchMove> {
+        let parents = self.ctx.repo.read_commit(commit).ok()?.parents;
+        let [from, _] = parents[..] else {
+            return None;
+        };
+        Some(BranchMove {
+            refname: self.branch.clone()?,
+            from,
+            to: commit,
+        })
+    }
+
+    fn revert(&self, operation: &OperationId, commit: Oid) -> Option<Effect> {
+        let into = { self.members.get(operation)?.iter() }.find_map(|event| match &event.what {
+            What::Merged { into, .. } => Some(into.clone()),
+            _ => None,
+        })?;
+        let from = *self.ctx.repo.read_commit(commit).ok()?.parents.first()?;
+        Some(Effect::Moved(BranchMove {
+            refname: into,
+            from,
+            to: commit,
+        }))
+    }
+}
+
+fn inverted(effect: Effect) -> Effect {
+    match effect {
+        Effect::Moved(BranchMove { refname, from, to }) => Effect::Moved(BranchMove {
+            refname,
+            from: to,
+            to: from,
+        }),
+        Effect::Removed => Effect::Restored,
+        Effect::Restored => Effect::Removed,
+        Effect::Decided => Effect::Decided,
+    }
+}
+
+/// The operation that is meant: the one of that id, or the newest that can be taken back, of an agent or of this clone. Only
+/// what was done to that agent is left in it where an agent is named.
+///
+/// # Errors
+/// `operation-unknown`, `agent-unknown`, `agent-ambiguous`; those of the ledger.
+pub(super) fn meant(ctx: &Ctx, what: Option<&str>) -> Result<Operation> {
+    let all = all(ctx)?;
+    let ledger = Ledger::new(&ctx.repo);
+    let clone = ledger.clone_number()?;
+    let is_own = |operation: &&Operation| {
+        Some(operation.clone) == clone && operation.is_open() && !operation.is_undo()
+    };
+    let unknown = |message: String| {
+        Error::new(Code::OperationUnknown, message)
+            .hint("to see what can be taken back, run git agent undo --list")
+    };
+    match what {
+        None => {
+            let mut own = all.iter().filter(is_own).filter(|it| !it.is_of_agent());
+            let newest = own.next().cloned();
+            newest.ok_or_else(|| unknown("nothing was done here that could be taken back".into()))
+        }
+        Some(id) if id.starts_with(OperationId::PREFIX) => {
+            let mut found = { all.into_iter() }.filter(|it| it.id.as_str().starts_with(id));
+            match (found.next(), found.next()) {
+                (Some(operation), None) => Ok(operation),
+                (Some(_), Some(_)) => {
+                    Err(unknown(format!("more than one operation begins with {id}")))
+                }
+                (None, _) => Err(unknown(format!(
+                    "no operation that can be taken back is called {id}"
+                ))),
+            }
+        }
+        Some(who) => {
+            let agent = lookup::agent(ctx, &ledger, who)?;
+            let mut own = all.into_iter().filter(|operation| is_own(&operation));
+            let newest = own.find_map(|mut operation| {
+                let is_its =
+                    |part: &RowPart| part.spawn_commit == agent.spawn_commit && !part.is_taken_back;
+                operation.parts.retain(is_its);
+                (!operation.parts.is_empty()).then_some(operation)
+            });
+            newest.ok_or_else(|| {
+                let id = agent.id.short();
+                unknown(format!(
+                    "nothing that was done here to agent {id} can be taken back"
+                ))
+            })
+        }
+    }
+}
+
+/// What was done, newest first, across clones.
+///
+/// # Errors
+/// Those of the ledger.
+pub fn list(ctx: &Ctx) -> Result<OperationsReport> {
+    let ledger = Ledger::new(&ctx.repo);
+    let agents: HashMap<Oid, Agent> = { ledger.agents()?.into_iter() }
+        .map(|agent| (agent.spawn_commit, agent))
+        .collect();
+    let clone = ledger.clone_number()?;
+    let listed = all(ctx)?.into_iter().map(|operation| {
+        let parts = || operation.parts.iter();
+        let mut kinds: Vec<String> = parts().flat_map(|part| part.kinds.clone()).collect();
+        kinds.sort();
+        kinds.dedup();
+        let moves = parts().flat_map(|part| &part.effects);
+        let moves = joined(moves.filter_map(Effect::branch_move).cloned().collect());
+        let is_undone = parts().all(|part| part.is_taken_back);
+        ListedOperation {
+            operation: operation.id.to_string(),
+            recorded_at: rfc3339(operation.at),
+            by: operation.by.clone(),
+            clone: format!("{:04x}", operation.clone),
+            events: kinds,
+            agents: { parts().filter_map(|part| agents.get(&part.spawn_commit)) }
+                .map(AgentRef::of)
+                .collect(),
+            moves: moves.iter().map(BranchMoveReport::from).collect(),
+            undone: is_undone,
+            undoable: operation.is_open() && Some(operation.clone) == clone,
+        }
+    });
+    Ok(OperationsReport {
+        schema: "git-agent.operations/1",
+        operations: listed.collect(),
+    })
+}
+
+/// Moves of which one ends where the next begins are one.
+fn joined(mut moves: Vec<BranchMove>) -> Vec<BranchMove> {
+    let mut joined: Vec<BranchMove> = Vec::new();
+    while let Some(mut one) = moves.pop() {
+        while let Some(place) =
+            { moves.iter() }.position(|it| it.refname == one.refname && it.from == one.to)
+        {
+            one.to = moves.swap_remove(place).to;
+        }
+        while let Some(place) =
+            { moves.iter() }.position(|it| it.refname == one.refname && it.to == one.from)
+        {
+            one.from = moves.swap_remove(place).from;
+        }
+        joined.push(one);
+    }
+    joined.sort();
+    joined
+}
+
+impl Effect {
+    /// The branch that moved.
+    pub(super) fn branch_move(&self) -> Option<&BranchMove> {
+        match self {
+            Effect::Moved(one) => Some(one),
+            _ => None,
+        }
+    }
+}

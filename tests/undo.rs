@@ -1,0 +1,512 @@
+//! `undo`: what a command did is taken back, and nothing else is.
+
+use crate::support::agent::{agent_command, describe};
+use crate::support::death::{self, Order, steps_of};
+use crate::support::{TestRepo, git_in};
+use git_agent::agents::ctx::Ctx;
+use git_agent::ops::undo::{self, STEPS, UndoOptions};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::PathBuf;
+
+const TASK: &str = r#"
+role = "edit-local"
+task = "Add a file to the library and nothing else."
+[scope]
+whitelist = ["src/**"]
+[bundle]
+required = false
+"#;
+
+struct Team {
+    repo: TestRepo,
+    agents: Vec<(String, PathBuf)>,
+}
+
+/// So many agents that are done, each with one uncommitted file of its own.
+fn team(count: usize) -> Team {
+    let repo = TestRepo::with_commit();
+    let agents = (0..count).map(|number| {
+        let report = repo.spawn_task(TASK, &[]);
+        let text = |key: &str| report[key].as_str().expect("a text").to_owned();
+        let worktree = PathBuf::from(text("worktree_abspath"));
+        let file = format!("src/file-{number}.rs");
+        fs::write(worktree.join(file), "pub fn two() {}\n").expect("written");
+        repo.agent_json(&["mark", "done", &text("agent_id"), "-m", "finished"]);
+        (text("agent_id"), worktree)
+    });
+    let agents = agents.collect();
+    Team { repo, agents }
+}
+
+impl Team {
+    fn json(&self, words: &[&str]) -> Value {
+        self.repo.agent_json(words)
+    }
+
+    fn id(&self, number: usize) -> &str {
+        &self.agents[number].0
+    }
+
+    fn state(&self, number: usize) -> String {
+        let shown = self.json(&["show", self.id(number)]);
+        shown["state"].as_str().expect("a state").to_owned()
+    }
+
+    fn main(&self) -> String {
+        self.repo.git(["rev-parse", "main"])
+    }
+
+    fn land(&self, number: usize) -> String {
+        self.json(&["merge", self.id(number)]);
+        self.main()
+    }
+
+    /// The code that a command fails with, and its status.
+    fn refusal(&self, words: &[&str]) -> (String, i32) {
+        let mut command = agent_command(&self.repo.path());
+        let output = command
+            .args(words)
+            .arg("--format=json")
+            .output()
+            .expect("ran");
+        let error: Value = serde_json::from_slice(&output.stderr)
+            .unwrap_or_else(|_| panic!("no error: {}", describe(&output)));
+        let code = error["error"]["code"].as_str().expect("a code").to_owned();
+        (code, output.status.code().expect("a status"))
+    }
+
+    fn operations(&self) -> Vec<Value> {
+        let listed = self.json(&["undo", "--list"]);
+        listed["operations"].as_array().expect("a list").clone()
+    }
+
+    fn assert_sound(&self) {
+        let said = self
+            .repo
+            .git(["fsck", "--strict", "--no-progress", "--no-dangling"]);
+        assert_eq!(said, "");
+        assert_eq!(self.repo.git(["status", "--porcelain"]), "");
+    }
+}
+
+#[test]
+fn a_landing_is_taken_back_and_done_again() {
+    let team = team(1);
+    let before = team.main();
+    let landed = team.land(0);
+    assert!(team.repo.path().join("src/file-0.rs").exists());
+
+    let planned = team.json(&["undo", "--dry-run"]);
+    assert_eq!(planned["outcome"], "planned");
+    assert_eq!(team.main(), landed);
+
+    let report = team.json(&["undo"]);
+    assert_eq!(
+        report["moves"],
+        json!([{"ref": "refs/heads/main", "from": landed, "to": before}])
+    );
+    assert_eq!(team.main(), before);
+    assert!(!team.repo.path().join("src/file-0.rs").exists());
+    assert_ne!(team.state(0), "merged");
+    team.assert_sound();
+    // What left the branch is held by the keep chain: git may collect garbage now.
+    team.repo.git(["reflog", "expire", "--expire=now", "--all"]);
+    team.repo.git(["gc", "--quiet", "--prune=now"]);
+
+    let again = report["undone_by"].as_str().expect("an operation");
+    team.json(&["undo", again]);
+    assert_eq!(team.main(), landed);
+    assert_eq!(team.state(0), "merged");
+    team.assert_sound();
+
+    // And back: the agent can land again, as if nothing had been.
+    team.json(&["undo"]);
+    assert_eq!(team.main(), before);
+    team.land(0);
+    assert_eq!(team.state(0), "merged");
+    team.assert_sound();
+}
+
+#[test]
+fn a_train_is_taken_back_as_a_whole_or_its_last_landing_alone() {
+    let team = team(4);
+    let before = team.main();
+    team.json(&["train", "--all"]);
+    let landed = team.main();
+    let states = |team: &Team| (0..4).map(|it| team.state(it)).collect::<Vec<_>>();
+    assert_eq!(states(&team), ["merged"; 4]);
+
+    // The last landing alone: that agent's.
+    let message = team.repo.git(["log", "-1", "--format=%B", "main"]);
+    let last = (0..4)
+        .find(|it| message.contains(team.id(*it)))
+        .expect("one of them");
+    team.json(&["undo", team.id(last)]);
+    assert_eq!(
+        team.main(),
+        team.repo.git(["rev-parse", &format!("{landed}^")])
+    );
+    let open = |state: &String| state != "merged";
+    assert_eq!(states(&team).into_iter().filter(open).count(), 1);
+
+    // One below cannot be taken back by moving the branch.
+    let below = (0..4)
+        .find(|it| team.state(*it) == "merged")
+        .expect("three of them");
+    let message = team.repo.git(["log", "-1", "--format=%B", "main"]);
+    let below = if message.contains(team.id(below)) {
+        (below + 1..4)
+            .find(|it| team.state(*it) == "merged")
+            .expect("two of them")
+    } else {
+        below
+    };
+    let refusal = team.refusal(&["undo", team.id(below)]);
+    assert_eq!(refusal, ("undo-built-upon".to_owned(), 3));
+
+    // The rest of it.
+    team.json(&["undo"]);
+    assert_eq!(team.main(), before);
+    assert!(states(&team).iter().all(open));
+    team.assert_sound();
+}
+
+#[test]
+fn agents_that_run_meanwhile_are_left_alone() {
+    let team = team(3);
+    team.land(0);
+    let rows = |team: &Team| {
+        let spawn = |it: usize| team.json(&["show", team.id(it)])["spawn_commit"].clone();
+        (1..3)
+            .map(|it| {
+                let spawn = spawn(it).as_str().expect("an oid").to_owned();
+                let tip = team.repo.git(["notes", "--ref=agents", "show", &spawn]);
+                let status = git_in(&team.agents[it].1, ["status", "--porcelain"]);
+                (tip, status)
+            })
+            .collect::<Vec<_>>()
+    };
+    let before = rows(&team);
+    team.json(&["undo"]);
+    assert_eq!(rows(&team), before);
+}
+
+#[test]
+fn what_something_stands_on_moves_nothing_and_can_be_reverted() {
+    let team = team(1);
+    let before = team.main();
+    let landed = team.land(0);
+    team.repo.write("README.md", "later work\n");
+    let later = team.repo.commit_all("later");
+    assert_eq!(team.refusal(&["undo"]), ("undo-built-upon".to_owned(), 3));
+    assert_eq!(team.main(), later);
+    assert_eq!(team.state(0), "merged");
+
+    let report = team.json(&["undo", "--revert"]);
+    let revert = team.main();
+    assert_eq!(team.repo.git(["rev-parse", "main^"]), later);
+    // As git's own revert would.
+    team.repo
+        .git(["checkout", "--quiet", "-b", "other", &later]);
+    team.repo.git(["revert", "--no-edit", "-m", "1", &landed]);
+    let tree = team.repo.git(["rev-parse", "HEAD^{tree}"]);
+    team.repo.git(["checkout", "--quiet", "main"]);
+    assert_eq!(
+        team.repo.git(["rev-parse", &format!("{revert}^{{tree}}")]),
+        tree
+    );
+    assert_eq!(team.state(0), "done");
+    let diff = team.repo.git(["diff", "--name-only", &before, "main"]);
+    assert_eq!(diff, "README.md");
+    // gc does not take it for landed.
+    team.json(&["gc"]);
+    assert_eq!(team.state(0), "done");
+
+    // Taking the revert back moves the branch, for nothing stands on that.
+    team.repo.git(["branch", "--quiet", "-D", "other"]);
+    let again = report["undone_by"].as_str().expect("an operation");
+    team.json(&["undo", again]);
+    assert_eq!(team.main(), later);
+    assert_eq!(team.state(0), "merged");
+    team.assert_sound();
+}
+
+#[test]
+fn what_was_pushed_or_is_held_by_another_branch_is_not_moved() {
+    let team = team(1);
+    let landed = team.land(0);
+    for held in [
+        "refs/remotes/origin/main",
+        "refs/heads/release",
+        "refs/tags/v1",
+    ] {
+        team.repo.git(["update-ref", held, &landed]);
+        assert_eq!(team.refusal(&["undo"]).0, "undo-built-upon", "{held}");
+        team.repo.git(["update-ref", "-d", held]);
+    }
+    // An agent that began there stands on it.
+    let other = team.json(&["spawn", "-m", "go on from there"]);
+    assert_eq!(team.refusal(&["undo"]).0, "undo-built-upon");
+    team.json(&["discard", other["agent_id"].as_str().expect("an id")]);
+    team.json(&["undo", team.id(0)]);
+    assert_ne!(team.main(), landed);
+}
+
+#[test]
+fn a_file_with_changes_is_named_and_nothing_moves() {
+    let team = team(1);
+    let landed = team.land(0);
+    team.repo.write("src/file-0.rs", "edited by a person\n");
+    let mut command = agent_command(&team.repo.path());
+    let output = command.args(["undo"]).output().expect("ran");
+    assert_eq!(output.status.code(), Some(3));
+    assert!(
+        describe(&output).contains("src/file-0.rs"),
+        "{}",
+        describe(&output)
+    );
+    assert_eq!(team.main(), landed);
+    assert_eq!(team.state(0), "merged");
+    // What is not in the way stays as it is.
+    team.repo.git(["checkout", "--quiet", "src/file-0.rs"]);
+    team.repo.write("README.md", "edited by a person\n");
+    team.json(&["undo"]);
+    let content = fs::read_to_string(team.repo.path().join("README.md")).expect("read");
+    assert_eq!(content, "edited by a person\n");
+}
+
+#[test]
+fn a_discard_is_taken_back_with_uncommitted_work_and_the_state_before() {
+    let team = team(1);
+    let (id, worktree) = &team.agents[0];
+    fs::write(worktree.join("src/more.rs"), "pub fn more() {}\n").expect("written");
+    let status = || {
+        let said = git_in(worktree, ["status", "--porcelain"]);
+        // Whether it is staged is not kept.
+        said.lines()
+            .map(|line| line.trim_start()[2..].trim_start().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let before = status();
+    team.json(&["discard", id]);
+    assert!(!worktree.exists());
+    let report = team.json(&["undo"]);
+    assert_eq!(report["restored"][0]["agent_id"], id.as_str());
+    assert_eq!(status(), before);
+    assert_eq!(team.state(0), "done");
+    assert_eq!(team.json(&["show", id])["summary"], "finished");
+    let again = report["undone_by"].as_str().expect("an operation");
+    team.json(&["undo", again]);
+    assert!(!worktree.exists());
+    assert_eq!(team.state(0), "discarded");
+    team.json(&["undo"]);
+    assert_eq!(status(), before);
+    let doctor = team.json(&["doctor"]);
+    assert_eq!(doctor["healthy"], true, "{doctor}");
+}
+
+#[test]
+fn decisions_names_and_policies_are_taken_back_in_turn() {
+    let team = team(1);
+    let id = team.id(0);
+    let policy = team.json(&["show", id])["whitelist"].clone();
+    team.json(&["amend", id, "--add-scope", "README.md"]);
+    team.json(&["rename", id, "worker"]);
+    team.json(&["mark", "defer", id, "-m", "later"]);
+    team.json(&["mark", "reject", id, "-m", "no"]);
+    assert_eq!(team.state(0), "rejected");
+    team.json(&["undo"]);
+    assert_eq!(team.state(0), "done");
+    assert_eq!(team.json(&["show", id])["deferred"], true);
+    team.json(&["undo"]);
+    assert_ne!(team.json(&["show", id])["deferred"], true);
+    assert_eq!(team.json(&["show", "worker"])["agent_id"], id);
+    team.json(&["undo"]);
+    assert_eq!(team.refusal(&["show", "worker"]).0, "agent-unknown");
+    team.json(&["undo"]);
+    assert_eq!(team.json(&["show", id])["whitelist"], policy);
+    team.json(&["undo"]);
+    assert_ne!(team.state(0), "done");
+    assert_eq!(team.refusal(&["undo"]), ("operation-unknown".to_owned(), 2));
+    let locked = git_in(&team.agents[0].1, ["worktree", "list", "--porcelain"]);
+    assert!(locked.contains("locked"), "{locked}");
+}
+
+#[test]
+fn an_update_is_taken_back_in_the_agents_own_worktree() {
+    let team = team(1);
+    let (id, worktree) = &team.agents[0];
+    team.json(&["commit", id, "-m", "work"]);
+    let tip = git_in(worktree, ["rev-parse", "HEAD"]);
+    team.repo.write("README.md", "main moves on\n");
+    team.repo.commit_all("on");
+    team.json(&["update", id]);
+    assert_ne!(git_in(worktree, ["rev-parse", "HEAD"]), tip);
+    team.json(&["undo"]);
+    assert_eq!(git_in(worktree, ["rev-parse", "HEAD"]), tip);
+    assert_eq!(git_in(worktree, ["status", "--porcelain"]), "");
+}
+
+#[test]
+fn what_later_decisions_stand_on_is_named() {
+    let team = team(1);
+    let id = team.id(0);
+    team.land(0);
+    let landing = team.operations()[0]["operation"].clone();
+    team.json(&["discard", id]);
+    let refusal = team.refusal(&["undo", landing.as_str().expect("an id")]);
+    assert_eq!(refusal, ("undo-built-upon".to_owned(), 3));
+    // One after the other they are taken back.
+    team.json(&["undo"]);
+    team.json(&["undo"]);
+    assert!(team.agents[0].1.join("src/file-0.rs").exists());
+    assert!(!team.repo.path().join("src/file-0.rs").exists());
+}
+
+/// Not a test: the process that dies. It does nothing unless a step is named.
+#[test]
+fn child() {
+    if let Some(order) = Order::received() {
+        undo_with(&death::ctx(&order.directory, order.dying()));
+    }
+}
+
+fn undo_with(ctx: &Ctx) {
+    let plan = undo::plan(ctx, &UndoOptions::default()).expect("a plan");
+    undo::execute(ctx, &plan).expect("undone");
+}
+
+#[test]
+fn a_kill_at_any_step_loses_nothing_and_the_next_one_completes_it() {
+    let team = team(2);
+    let before = team.main();
+    team.repo.write("other.txt", "dirty\n");
+    team.json(&["merge", "--all"]);
+    let mut saved = team.repo.save();
+    for step in STEPS {
+        death::die_at("undo::child", &team.repo.path(), step, &[]);
+        if step != "undone" {
+            team.json(&["undo"]);
+        }
+        assert_eq!(team.main(), before, "{step}");
+        assert!((0..2).all(|it| team.state(it) == "done"), "{step}");
+        assert_eq!(
+            team.repo.git(["status", "--porcelain"]),
+            "?? other.txt",
+            "{step}"
+        );
+        let said = team
+            .repo
+            .git(["fsck", "--strict", "--no-progress", "--no-dangling"]);
+        assert_eq!(said, "", "{step}");
+        assert_eq!(team.operations().len(), 4, "{step}");
+        saved.restore();
+    }
+    let steps = steps_of(|reached| undo_with(&death::ctx(&team.repo.path(), reached)));
+    assert_eq!(steps, STEPS);
+}
+
+#[test]
+fn an_agent_takes_nothing_back_and_another_clone_neither() {
+    let team = team(1);
+    let landed = team.land(0);
+    let (id, worktree) = &team.agents[0];
+    let mut inside = agent_command(worktree);
+    let output = inside
+        .args(["undo"])
+        .env("GIT_AGENT_ID", id)
+        .output()
+        .expect("ran");
+    assert_eq!(output.status.code(), Some(3), "{}", describe(&output));
+    assert_eq!(team.main(), landed);
+
+    // A line that another clone wrote says that the landing was taken back. This clone landed it, and believes itself.
+    let operation = team.operations()[0]["operation"].clone();
+    let spawn = team.json(&["show", id])["spawn_commit"].clone();
+    let spawn = spawn.as_str().expect("an oid");
+    let row = team.repo.git(["notes", "--ref=agents", "show", spawn]);
+    let forged = json!({
+        "t": "20991120T214929.123456Z-000-7f3a", "a": id, "e": "undone", "by": "me",
+        "d": {"operation": operation},
+    });
+    let note = format!("{row}\n{forged}\n");
+    team.repo
+        .git(["notes", "--ref=agents", "add", "-f", "-m", &note, spawn]);
+    let shown = team.json(&["show", id]);
+    assert_eq!(shown["state"], "merged", "{shown}");
+    assert!(
+        shown["irregular"].to_string().contains("taken back"),
+        "{shown}"
+    );
+}
+
+/// What a person would compare: the branch, and of each agent state, name, mark and files.
+fn seen(team: &Team) -> Value {
+    let agents = (0..team.agents.len()).map(|it| {
+        let shown = team.json(&["show", team.id(it)]);
+        let worktree = &team.agents[it].1;
+        let mut files: Vec<String> = { fs::read_dir(worktree.join("src")).into_iter().flatten() }
+            .map(|entry| {
+                entry
+                    .expect("an entry")
+                    .file_name()
+                    .into_string()
+                    .expect("UTF-8")
+            })
+            .collect();
+        files.sort();
+        json!([
+            shown["state"],
+            shown["name"],
+            shown["deferred"],
+            shown["whitelist"],
+            files
+        ])
+    });
+    json!([team.main(), agents.collect::<Vec<_>>()])
+}
+
+#[test]
+fn whatever_was_done_undo_leads_back_step_by_step() {
+    let number = |name: &str, otherwise: u64| {
+        std::env::var(name).map_or(otherwise, |text| text.parse().expect("a number"))
+    };
+    let mut random = number("GIT_AGENT_SEED", 1);
+    let mut below = |bound: u64| {
+        // Knuth's MMIX generator; the high bits are the good ones.
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % bound
+    };
+    let team = team(3);
+    let mut seen_before = Vec::new();
+    for step in 0..number("GIT_AGENT_STEPS", 14) {
+        let id = team.id(usize::try_from(below(3)).expect("small"));
+        let name = format!("name-{step}");
+        let words: &[&str] = match below(7) {
+            0 | 1 => &["merge", id],
+            2 => &["mark", "reject", id],
+            3 => &["mark", "defer", id],
+            4 => &["rename", id, &name],
+            5 => &["amend", id, "--add-scope", &name],
+            _ => &["discard", id],
+        };
+        let before = seen(&team);
+        let mut command = agent_command(&team.repo.path());
+        let output = command.args(words).output().expect("ran");
+        // What is not allowed changes nothing, and there is nothing to take back.
+        if output.status.success() {
+            seen_before.push((words.join(" "), before));
+        } else {
+            assert_eq!(seen(&team), before, "{words:?}: {}", describe(&output));
+        }
+    }
+    assert!(seen_before.len() > 3, "{}", seen_before.len());
+    while let Some((words, before)) = seen_before.pop() {
+        team.json(&["undo"]);
+        assert_eq!(seen(&team), before, "after {words}");
+    }
+    team.assert_sound();
+}
