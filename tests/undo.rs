@@ -510,3 +510,48 @@ fn whatever_was_done_undo_leads_back_step_by_step() {
     }
     team.assert_sound();
 }
+
+#[test]
+fn what_came_after_a_verdict_or_an_operation_is_shown_alone() {
+    let team = team(1);
+    let (id, worktree) = &team.agents[0];
+    let changed = |words: &[&str]| {
+        let report = team.json(&[&["diff", id][..], words].concat());
+        let paths = { report["changes"].as_array().expect("a list").iter() };
+        paths
+            .map(|change| change["path"].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        team.refusal(&["diff", id, "--since-verdict"]).0,
+        "agent-state"
+    );
+    team.json(&["verify", id, "--record"]);
+    assert_eq!(changed(&["--since-verdict"]), Vec::<Value>::new());
+    fs::write(worktree.join("src/later.rs"), "pub fn later() {}\n").expect("written");
+    assert_eq!(changed(&["--since-verdict"]), [json!("src/later.rs")]);
+    assert_eq!(
+        changed(&[]),
+        [json!("src/file-0.rs"), json!("src/later.rs")]
+    );
+    team.json(&["commit", id, "-m", "both"]);
+    let log = team.json(&["show", "--log", id]);
+    let events = log["events"].as_array().expect("events");
+    let of = |kind: &str| {
+        let event = events
+            .iter()
+            .find(|event| event["event"] == kind)
+            .expect("one");
+        event["operation"].as_str().expect("an id").to_owned()
+    };
+    assert_eq!(changed(&["--since", &of("committed")]), Vec::<Value>::new());
+    assert_eq!(
+        changed(&["--since", &of("verified")]),
+        [json!("src/later.rs")]
+    );
+    assert_eq!(changed(&["--since", &of("spawned")]).len(), 2);
+    assert_eq!(
+        team.refusal(&["diff", id, "--since", "op-no"]).0,
+        "operation-unknown"
+    );
+}

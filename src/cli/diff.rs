@@ -7,7 +7,7 @@ use super::ui::{Answer, Format, Ui};
 use crate::agents::ctx::Ctx;
 use crate::domain::path::Quoted;
 use crate::error::{Exit, Result};
-use crate::ops::diff::{self, Detail, DiffReport, Filter};
+use crate::ops::diff::{self, Detail, DiffReport, Filter, Since};
 use serde_json::{Value, json};
 
 /// Show what an agent changed since its base, committed or not
@@ -21,13 +21,24 @@ pub(super) struct DiffArgs {
     /// Show the paths alone
     #[arg(long)]
     name_only: bool,
+    /// Show what changed since the last verdict
+    #[arg(long)]
+    since_verdict: bool,
+    /// Show what changed since an operation (op-..., see undo --list)
+    #[arg(long, value_name = "OPERATION", conflicts_with = "since_verdict")]
+    since: Option<String>,
     /// Only these paths, from the top of the repository
     #[arg(last = true, value_name = "PATH")]
     paths: Vec<String>,
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &DiffArgs) -> Result<Exit> {
-    let report = diff::diff(ctx, &args.agent.or_current(ctx)?)?;
+    let since = match (args.since_verdict, &args.since) {
+        (true, _) => Since::Verdict,
+        (false, Some(operation)) => Since::Operation(operation.clone()),
+        (false, None) => Since::Base,
+    };
+    let report = diff::diff(ctx, &args.agent.or_current(ctx)?, &since)?;
     if ui.format() != Format::Text {
         ui.answer(&report)?;
         return Ok(Exit::Yes);

@@ -3,8 +3,10 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
 use crate::agents::work::Work;
+use crate::domain::agent::Agent;
+use crate::domain::event::{Event, What};
 use crate::domain::oid::Oid;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Remedy, Result};
 pub use crate::git::program::{Detail, Filter};
 use crate::ops::agent_report::BaseReport;
 use crate::store::ledger::Ledger;
@@ -23,6 +25,9 @@ pub struct DiffReport {
     pub short_id: String,
     /// What the work is compared with: the commit where it left its target.
     pub base: BaseReport,
+    /// The tree that the work is compared with in place of that: what was judged, or what an operation left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
     /// The branch's tip.
     pub tip: String,
     /// The tree of everything; the tip's when all is committed.
@@ -42,12 +47,24 @@ pub struct ChangeReport {
     pub kind: &'static str,
 }
 
+/// From when on changes are shown; from the beginning unless something else is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Since {
+    /// The commit where the work left its target.
+    #[default]
+    Base,
+    /// The last verdict.
+    Verdict,
+    /// The operation of this id, or the first digits of it.
+    Operation(String),
+}
+
 /// Works out the difference. Writes the tree of uncommitted work as objects; no ref moves.
 ///
 /// # Errors
-/// `agent-unknown`, `agent-state` for an agent without a branch, `branch-gone`; `history-incomplete` where
-/// what binds it is not here; those of git.
-pub fn diff(ctx: &Ctx, who: &str) -> Result<DiffReport> {
+/// `agent-unknown`, `agent-state` for an agent without a branch or a verdict, `branch-gone`; `operation-unknown`; `history-incomplete` where
+/// what binds it, or what it is to be compared with, is not here; those of git.
+pub fn diff(ctx: &Ctx, who: &str, since: &Since) -> Result<DiffReport> {
     let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
     // Without it the bundle cannot be told from the work.
     spawn_commit::of_agent(&ctx.repo, &agent)?;
@@ -55,7 +72,11 @@ pub fn diff(ctx: &Ctx, who: &str) -> Result<DiffReport> {
     let tip = live.require_tip(ctx)?;
     let base = live.fork(&ctx.repo)?;
     let tree = live.tree(ctx)?;
-    let before = ctx.repo.read_commit(base)?.tree;
+    let since = tree_since(ctx, &live.agent, since)?;
+    let before = match since {
+        Some(tree) => tree,
+        None => ctx.repo.read_commit(base)?.tree,
+    };
     let changes = ctx.repo.tree_changes(&[before], tree)?;
     Ok(DiffReport {
         schema: "git-agent.diff/2",
@@ -65,6 +86,7 @@ pub fn diff(ctx: &Ctx, who: &str) -> Result<DiffReport> {
             refname: None,
             oid: base.to_hex(),
         },
+        since: since.map(Oid::to_hex),
         tip: tip.to_hex(),
         has_uncommitted: tree != ctx.repo.read_commit(tip)?.tree,
         tree: tree.to_hex(),
@@ -76,6 +98,51 @@ pub fn diff(ctx: &Ctx, who: &str) -> Result<DiffReport> {
             })
             .collect(),
     })
+}
+
+/// The tree that a row names last: at its last verdict, or up to an operation. `None` for the base.
+fn tree_since(ctx: &Ctx, agent: &Agent, since: &Since) -> Result<Option<Oid>> {
+    let id = agent.id.short();
+    let events = Ledger::new(&ctx.repo).events(agent.spawn_commit)?;
+    let is_of = |event: &Event, name: &str| {
+        { event.operation.as_ref() }.is_some_and(|it| it.as_str().starts_with(name))
+    };
+    let tree = match since {
+        Since::Base => return Ok(None),
+        Since::Verdict => { events.iter().rev() }.find_map(|event| match &event.what {
+            What::Verified(verdict) => Some(verdict.tree),
+            _ => None,
+        }),
+        Since::Operation(name) => {
+            let Some(last) = { events.iter() }.rposition(|event| is_of(event, name)) else {
+                let what = format!("the row of agent {id} has no operation {name}");
+                return Err(Error::new(Code::OperationUnknown, what)
+                    .remedy("to see its history", Remedy::History(id)));
+            };
+            { events[..=last].iter().rev() }.find_map(|event| match &event.what {
+                What::Verified(verdict) => Some(verdict.tree),
+                What::Committed { tree, .. } => Some(*tree),
+                _ => None,
+            })
+        }
+    };
+    let Some(tree) = tree else {
+        if *since == Since::Verdict {
+            let what = format!("agent {id} has no verdict yet");
+            return Err(Error::new(Code::AgentState, what)
+                .hint(format!("to judge its work, run git agent verify {id}")));
+        }
+        // Nothing was done in it up to then.
+        return Ok(None);
+    };
+    // What was judged before it was committed hangs on nothing, and git collects it one day.
+    if !ctx.repo.has_object(tree) {
+        let what = format!("the tree {tree} that agent {id} had then is not here any more");
+        return Err(Error::new(Code::HistoryIncomplete, what).hint(format!(
+            "to see all that it changed, run git agent diff {id}"
+        )));
+    }
+    Ok(Some(tree))
 }
 
 impl DiffReport {
@@ -92,8 +159,11 @@ impl DiffReport {
     ) -> Result<()> {
         let object =
             |hex: &str| Oid::from_hex(hex).ok_or_else(|| Error::bug("a report names objects"));
-        let base = ctx.repo.read_commit(object(&self.base.oid)?)?.tree;
-        let trees = (base, object(&self.tree)?);
+        let before = match &self.since {
+            Some(tree) => object(tree)?,
+            None => ctx.repo.read_commit(object(&self.base.oid)?)?.tree,
+        };
+        let trees = (before, object(&self.tree)?);
         ctx.repo.show_diff(trees, detail, paths, filter)
     }
 }
