@@ -343,12 +343,13 @@ pub(crate) fn each_name(
 const LONGEST_WORDS: u64 = 1 << 20;
 
 impl Holders {
-    /// Looks at every process; a git counts as at work that stands in one of the places, was told of one, or cannot be looked at.
-    /// `None` where the kernel lists no processes.
+    /// Looks at every process; a git counts as at work that stands in one of the places or was told of one. One that cannot be looked
+    /// at, as another user's, may hold the lock files of its own user. `None` where the kernel lists no processes.
     pub(crate) fn look(places: &[PathBuf]) -> Option<Holders> {
         let mut holders = Holders {
             open: HashMap::new(),
             at_work: None,
+            hidden: HashMap::new(),
         };
         let own = getpid();
         for process in Process::all().ok()? {
@@ -364,7 +365,10 @@ impl Holders {
                     holders.open.insert((file.dev(), file.ino()), pid);
                 }
             }
-            if process.is_git() && (is_hidden || process.is_about(places)) {
+            if is_hidden && process.is_git() {
+                let users = process.users().into_iter();
+                holders.hidden.extend(users.map(|user| (user, pid)));
+            } else if !is_hidden && process.is_git() && process.is_about(places) {
                 holders.at_work = Some(pid);
             }
         }
@@ -396,6 +400,15 @@ impl Process {
         };
         let waits = verb == Some(b"agent".as_slice());
         name.starts_with(b"git") && name != b"git-agent" && !waits
+    }
+
+    /// The users as which it runs: real, effective, saved, and that of the files that it makes. The owner of its directory does not
+    /// tell, which is root for a process that gives nothing of itself away.
+    fn users(&self) -> Vec<u32> {
+        let status = fs::read_to_string(self.file("status")).unwrap_or_default();
+        let numbers = status.split_once("Uid:").map_or("", |(_, rest)| rest);
+        let numbers = numbers.split_ascii_whitespace().take(4);
+        numbers.filter_map(|number| number.parse().ok()).collect()
     }
 
     fn is_about(&self, places: &[PathBuf]) -> bool {

@@ -19,6 +19,8 @@ use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::process::{Pid, Signal};
 use std::collections::HashMap;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 
 /// A directory that is no link.
 const DIRECTORY: OFlags = OFlags::RDONLY
@@ -46,12 +48,16 @@ pub(crate) struct Holders {
     open: HashMap<(u64, u64), i32>,
     /// A git that is at work in the repository, which may hold a lock that it has closed.
     at_work: Option<i32>,
+    /// A git of each other user of which cannot be seen where it is at work.
+    hidden: HashMap<u32, i32>,
 }
 
 impl Holders {
-    /// The process that may hold the file with that device and number.
-    pub(crate) fn of(&self, device: u64, number: u64) -> Option<i32> {
-        self.open.get(&(device, number)).copied().or(self.at_work)
+    /// The process that may hold this file. A file belongs to the user whose process made it.
+    pub(crate) fn of(&self, file: &Metadata) -> Option<i32> {
+        let open = self.open.get(&(file.dev(), file.ino())).copied();
+        open.or(self.at_work)
+            .or_else(|| self.hidden.get(&file.uid()).copied())
     }
 }
 

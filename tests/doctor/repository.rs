@@ -1,5 +1,5 @@
 use super::{Patient, examine, heals, is_left_alone, problems, strings};
-use crate::support::agent::{TASK, agent_command};
+use crate::support::agent::{TASK, agent_command, describe};
 use crate::support::{TestRepo, git_in, git_output};
 use crate::verify::{Agent, refused};
 use std::path::{Path, PathBuf};
@@ -246,6 +246,60 @@ fn a_lock_file_that_a_process_may_hold_stays_however_old_it_is() {
     let (status, report) = patient.doctor(&["--fix"]);
     assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
     assert!(!lock.exists());
+}
+
+/// Who another user's git is at work for cannot be seen, but whose the files are that it makes.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_git_of_another_user_holds_the_lock_files_of_its_own_user_alone() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let [own, other] = ["65533", "65534"];
+    let as_user = |user: &str| {
+        let mut command = crate::support::isolated("setpriv", Path::new("/"));
+        command.args(["--reuid", user, "--regid", user, "--clear-groups"]);
+        command
+    };
+    let piped = std::process::Stdio::piped;
+    let mut git = as_user(other)
+        .args(["git", "hash-object", "--stdin"])
+        .stdin(piped())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("git starts");
+    // The program has become git when git waits for its input.
+    let comm = format!("/proc/{}/comm", git.id());
+    while std::fs::read_to_string(&comm).expect("it lives") != "git\n" {
+        std::thread::yield_now();
+    }
+    let patient = Patient::new();
+    let all = patient.repo.path();
+    let all = all.parent().expect("a directory of its own");
+    let doctor = |owner: &str| {
+        let lock = patient.git_dir().join("packed-refs.lock");
+        std::fs::write(&lock, "").expect("written");
+        make_old(&lock);
+        let give = |words: &[&str], path: &Path| {
+            let mut given = std::process::Command::new("chown");
+            let given = given.args(words).arg(path).status();
+            assert!(given.expect("chown starts").success());
+        };
+        give(&["-R", own], all);
+        give(&[owner], &lock);
+        let mut command = as_user(own);
+        command.current_dir(patient.repo.path());
+        command.args([env!("CARGO_BIN_EXE_git-agent"), "doctor", "--fix"]);
+        let said = describe(&command.output().expect("setpriv starts"));
+        (lock.exists(), said)
+    };
+    let (is_there, said) = doctor(own);
+    assert!(!is_there, "{said}");
+    let (is_there, said) = doctor(other);
+    let named = format!("process {} may hold it", git.id());
+    assert!(is_there && said.contains(&named), "{said}");
+    git.kill().expect("killed");
+    git.wait().expect("ended");
 }
 
 #[test]

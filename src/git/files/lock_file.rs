@@ -147,7 +147,7 @@ impl Note {
         };
         locks.retain(|lock| {
             let found = fs::symlink_metadata(lock);
-            found.is_ok_and(|found| holders.of(found.dev(), found.ino()).is_none())
+            found.is_ok_and(|found| holders.of(&found).is_none())
         });
         locks
     }

@@ -15,7 +15,6 @@ use crate::system::Holders;
 use chrono::{DateTime, TimeDelta, Utc};
 use std::fmt;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// How old a lock has to be before it is cleared that no process has open: a program may write a file, close it and give it its name
@@ -101,8 +100,10 @@ fn examined(ctx: &Ctx, lock: &Path, holders: Option<&Holders>) -> Option<(TimeDe
     let age = ctx.now() - DateTime::<Utc>::from(metadata.modified().ok()?);
     let holder = match holders {
         None => LockHolder::Unknown,
-        Some(holders) => { holders.of(metadata.dev(), metadata.ino()) }
-            .map_or(LockHolder::None, LockHolder::Process),
+        Some(holders) => {
+            let holder = holders.of(&metadata);
+            holder.map_or(LockHolder::None, LockHolder::Process)
+        }
     };
     Some((age, holder))
 }
