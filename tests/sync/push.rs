@@ -568,3 +568,23 @@ fn the_lock_of_a_killed_fetch_is_named_and_not_taken_for_a_missing_branch() {
     std::fs::remove_file(&lock).expect("removed");
     assert_eq!(json(one, &["merge", &id, "--push"])["outcome"], "merged");
 }
+
+#[test]
+fn a_lock_that_a_remote_keeps_is_told_and_not_taken_for_a_race() {
+    let hub = Hub::new(1);
+    let one = &hub.clones[0];
+    let id = ready(one);
+    let before = hub.remote_tip(MAIN);
+    let lock = hub.bare.join("refs/heads/main.lock");
+    std::fs::write(&lock, "").expect("written");
+    let output = agent(one, &["merge", &id, "--push"]);
+    let said = describe(&output);
+    assert_eq!(output.status.code(), Some(5), "{said}");
+    let told =
+        said.contains("error[lock-timeout]: the remote `origin` does not move refs/heads/main");
+    assert!(told && said.contains("main.lock"), "{said}");
+    assert_eq!(hub.remote_tip(MAIN), before);
+    std::fs::remove_file(&lock).expect("removed");
+    assert_eq!(json(one, &["merge", &id, "--push"])["outcome"], "merged");
+    assert!(files(&hub).contains("src/two.rs"));
+}

@@ -22,10 +22,16 @@ use crate::git::refs::remote::{
 };
 use crate::ops::sync::claim::{self, LandingClaim};
 use crate::ops::sync::refused;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long the remote is waited for.
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// How long another writer of the remote's refs is waited for after the first refusal. Each pause is twice as long.
+const PAUSE: Duration = Duration::from_millis(20);
+/// The longest pause; all of them are a second and a half.
+const LONGEST_PAUSE: Duration = Duration::from_millis(700);
 
 /// The steps of moving the branch of a remote.
 pub(super) const STEPS: [&str; 3] = ["claims-read", "remote-pushed", "remote-listed"];
@@ -153,7 +159,7 @@ impl RemoteTarget {
     /// the agents. `blamed` gets the agent that keeps the others from landing, if it is one of them.
     ///
     /// # Errors
-    /// `lost-race` when the branch has moved; `claim-lost`, `claim-held`; `remote-refused`, naming what refused it; those of
+    /// `lost-race` when the branch has moved; `lock-timeout` when the remote cannot move it; `claim-lost`, `claim-held`; `remote-refused`, naming what refused it; those of
     /// the network.
     pub(super) fn push(
         &self,
@@ -185,9 +191,24 @@ impl RemoteTarget {
             atomic: pushes.len() > 1,
             with_hook: true,
         };
-        let outcome = repo.push_refs(&self.remote, &pushes, manner, end)?;
-        ctx.reached(STEPS[1]);
-        let proof = repo.list_remote(&self.remote, end)?;
+        let mut pause = PAUSE;
+        let (outcome, proof) = loop {
+            let outcome = repo.push_refs(&self.remote, &pushes, manner, end)?;
+            ctx.reached(STEPS[1]);
+            let proof = repo.list_remote(&self.remote, end)?;
+            // Where nothing has moved, what was judged is still right, and another writer held a lock there, which is over soon.
+            let is_unmoved = proof.get(&self.branch) == Some(&base) && { claims.iter() }
+                .all(|claim| claim.require_unmoved(&proof).is_ok());
+            let is_locked = { outcome.refusals.iter() }.all(|one| remote::is_passing(&one.reason));
+            if outcome.refusals.is_empty() || !is_unmoved || !is_locked {
+                break (outcome, proof);
+            }
+            if pause > LONGEST_PAUSE {
+                return Err(self.locked_there(&outcome));
+            }
+            thread::sleep(pause);
+            pause *= 2;
+        };
         if !self.has_landed(ctx, top, &outcome, &proof)? {
             return Err(self.not_landed(&claims, &outcome, &proof));
         }
@@ -212,6 +233,17 @@ impl RemoteTarget {
         self.fetch(ctx)?;
         let is = ctx.repo.tip(&self.copy)?.oid().unwrap_or(*is);
         Ok(ctx.repo.merge_base(top, is)? == Some(top))
+    }
+
+    /// The remote has the branch where it was, and does not move it.
+    fn locked_there(&self, outcome: &PushOutcome) -> Error {
+        let (remote, branch) = (&self.remote, &self.branch);
+        let what = format!(
+            "the remote `{remote}` does not move {branch}: a lock there is held, or left over; nothing has landed"
+        );
+        Error::new(Code::LockTimeout, what)
+            .because(outcome.remote_text.clone())
+            .hint("to land it when the lock is gone, run the same command again")
     }
 
     /// Why nothing has landed.
