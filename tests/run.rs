@@ -12,6 +12,8 @@ mod hosts;
 /// Death at every step.
 mod kill;
 mod output;
+/// Roles that take over from each other.
+mod pipeline;
 /// What is left of a command when it is over: nothing.
 mod processes;
 mod prompt;

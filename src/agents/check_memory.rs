@@ -10,7 +10,7 @@
 use crate::agents::check_setup::CheckSetup;
 use crate::agents::ctx::Ctx;
 use crate::agents::open_places::open_places;
-use crate::domain::evidence::RequiredChecks;
+use crate::domain::evidence::{CommandRun, RequiredChecks};
 use crate::domain::oid::Oid;
 use crate::domain::sandbox::Enforcement;
 use crate::error::Result;
@@ -23,6 +23,8 @@ use std::time::Duration;
 const KIND: &str = "checked";
 /// How long a command took when it last succeeded, in milliseconds.
 const TIME: &str = "check-time";
+/// How many tests passed in each of the commands, as far as they said so.
+const COUNTS: &str = "check-tests";
 const GREEN: &[u8] = b"green\n";
 const RED: &[u8] = b"red\n";
 
@@ -93,6 +95,32 @@ impl CheckMemory {
             Some(answer == GREEN)
         };
         self.answers.get(question).copied().or_else(kept)
+    }
+
+    /// How many tests passed in each of the commands when they last succeeded, as far as that is known.
+    pub(crate) fn recall_tests(&self, question: &Question) -> Vec<Option<u64>> {
+        let kept = self
+            .facts
+            .as_ref()
+            .and_then(|facts| facts.load(COUNTS, question));
+        let text = String::from_utf8(kept.unwrap_or_default()).unwrap_or_default();
+        text.lines().map(|line| line.parse().ok()).collect()
+    }
+
+    /// Remembers that beside an answer that is green, so that the same verdict is given again.
+    pub(crate) fn keep_tests(&self, question: &Question, runs: &[CommandRun]) {
+        let line = |run: &CommandRun| {
+            run.tests
+                .map_or_else(|| "-\n".to_owned(), |tests| format!("{tests}\n"))
+        };
+        if let Some(facts) = self
+            .facts
+            .as_ref()
+            .filter(|_| runs.iter().any(|run| run.tests.is_some()))
+        {
+            let text: String = runs.iter().map(line).collect();
+            facts.store(COUNTS, question, text.as_bytes());
+        }
     }
 
     /// Remembers how long a command took that succeeded.

@@ -14,11 +14,12 @@ use crate::domain::task::TaskDraft;
 use crate::error::{Code, Error, Exit, Result};
 use crate::hosts::{self, Host};
 use crate::ops::spawn::{self, SpawnOptions, SpawnPlan, SpawnReport};
+use crate::ops::verify::{self, Recording, VerifyOptions};
 use crate::wire::task_file;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Make an agent for each task: a worktree, a branch, a prompt and a row in the ledger
 #[derive(Debug, clap::Args)]
@@ -59,6 +60,10 @@ pub(super) struct SpawnArgs {
     /// Fail if the scope of a live agent overlaps this one's
     #[arg(long)]
     exclusive: bool,
+    /// Let the agent of the next role take over from an agent whose work is accepted, as its role says in `[pipeline] handoff`;
+    /// TASK is that agent. A task is spawned as ever, and a line says how it goes on
+    #[arg(long, conflicts_with_all = ["claim", "parent"])]
+    pipeline: bool,
     /// Answer with the report block that scripts of older tools read, also on a terminal and for a typed task
     #[arg(long)]
     report: bool,
@@ -164,6 +169,10 @@ fn plan(ctx: &Ctx, args: SpawnArgs) -> Result<Vec<SpawnPlan>> {
     for path in &args.tasks {
         let draft = match path.to_str() {
             Some(text) if is_task_text(ctx, text) => args.typed.draft(ctx, text)?,
+            Some(who) if args.pipeline && !is_task_file(ctx, path) => {
+                args.typed.require_unused(who)?;
+                successor(ctx, who, args.dry_run)?
+            }
             _ => {
                 args.typed.require_unused(&path.to_string_lossy())?;
                 read_task(ctx, path)?
@@ -171,7 +180,46 @@ fn plan(ctx: &Ctx, args: SpawnArgs) -> Result<Vec<SpawnPlan>> {
         };
         plans.push(spawn::plan(ctx, draft, &options)?);
     }
+    for plan in plans.iter_mut().filter(|_| args.pipeline) {
+        if let Some(next) = &plan.role.handoff {
+            let id = plan.id.short();
+            plan.warnings.push(format!(
+                "the role {next} takes over from it: once its work is accepted, run git agent spawn --pipeline {id}"
+            ));
+        }
+    }
     Ok(plans)
+}
+
+fn is_task_file(ctx: &Ctx, path: &Path) -> bool {
+    let is_named_so = path.extension().is_some_and(|ending| ending == "toml");
+    path.as_os_str() == "-" || is_named_so || ctx.absolute(path).is_file()
+}
+
+/// The task of the agent that takes over from an agent, whose work is judged first.
+fn successor(ctx: &Ctx, who: &str, dry_run: bool) -> Result<TaskDraft> {
+    let recording = if dry_run {
+        Recording::Never
+    } else {
+        Recording::Requested
+    };
+    let options = VerifyOptions {
+        agent: Some(who.to_owned()),
+        recording,
+        ..VerifyOptions::default()
+    };
+    let verdict = verify::verify(ctx, &options)?;
+    let id = verdict.agent.short();
+    let refused = |why: &str| {
+        let what = format!("no agent takes over from agent {id}: {why}");
+        let hint = format!("to see how it stands, run git agent verify {id}");
+        Error::new(Code::AgentState, what).hint(hint)
+    };
+    if !verdict.is_accepted() {
+        return Err(refused("its work is not accepted"));
+    }
+    let draft = spawn::handed_on(ctx, &verdict.agent.to_string())?;
+    draft.ok_or_else(|| refused("its role hands on to none, or its audit did not pass the work"))
 }
 
 fn preview(ui: &mut Ui, plans: Vec<SpawnPlan>, tasks: &[PathBuf]) -> Result<Exit> {

@@ -66,6 +66,7 @@ impl TypedTaskArgs {
             deny: from_here(&self.deny),
             checks: self.check.clone(),
             bundle: self.no_bundle.then_some(false),
+            ..TaskWords::default()
         }))
     }
 

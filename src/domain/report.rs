@@ -327,7 +327,10 @@ mod tests {
             own(|rules| drop(rules.values.insert("Verdict".into(), vec!["MAYBE".into()]))).is_err()
         );
         assert!(
-            own(|rules| drop(rules.names.insert("body-sha".into(), NamedThing::Commit))).is_err()
+            own(|rules| {
+                rules.names.insert("body-sha".into(), NamedThing::Commit);
+            })
+            .is_err()
         );
         assert!(own(|rules| rules.audit = Some("outcome".into())).is_err());
         assert!(own(|rules| rules.required.push("a: b".into())).is_err());

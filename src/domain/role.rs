@@ -350,7 +350,8 @@ fn built_in_roles() -> Vec<Role> {
         Role {
             description: "Prepares a merge: resolves conflicts and proves the result".to_owned(),
             preamble: "The orchestrator lands what you prepare. `FORK_AGENT_ID` is the agent whose work you merge, and \
-                       `COMMIT_SHA` the commit that holds it."
+                       `COMMIT_SHA` the commit that holds it. Take the work over as commits of your own, by a squash or \
+                       by cherry-picking: those of another agent are rejected on your branch."
                 .to_owned(),
             report: ReportRules {
                 required: words(&[

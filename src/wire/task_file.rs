@@ -92,6 +92,10 @@ pub struct TaskWords {
     pub new: Vec<String>,
     /// Whether the bundle is required.
     pub bundle: Option<bool>,
+    /// The agent that asks for it.
+    pub parent: Option<String>,
+    /// The revision to start from.
+    pub base: Option<String>,
 }
 
 /// Writes the task file that says the same and reads it, so that there is one reader. Where neither the words nor the
@@ -101,6 +105,11 @@ pub fn of_words(words: &TaskWords) -> TaskDraft {
     let mut file = toml::Table::new();
     let role = words.role.as_deref().map(toml::Value::from);
     file.extend(role.map(|role| ("role".to_owned(), role)));
+    let more = [("parent", &words.parent), ("base", &words.base)];
+    for (key, value) in more {
+        let value = value.as_deref().map(toml::Value::from);
+        file.extend(value.map(|value| (key.to_owned(), value)));
+    }
     file.insert("task".to_owned(), words.text.as_str().into());
     let mut section = |name: &str, keys: Vec<(&str, toml::Value)>| {
         if !keys.is_empty() {

@@ -240,6 +240,19 @@ fn hostile_reports_are_rejected_and_recorded_nowhere() {
     ] {
         assert_eq!(audit(&worker, &text), wanted, "{text}");
     }
+    // What it has audited in one run is not audited anew by naming it again.
+    let auditor = spawned(&worker.repo, "auditor", &["--parent", &worker.id]);
+    let say = |text: &str| codes(&answers(&worker.repo, &auditor, text));
+    assert_eq!(say(&pass), [""; 0]);
+    let third = finish(&worker, "src/two.rs", "pub fn two() -> u8 { 3 }\n");
+    let again = codes(&report(&super::run_in(
+        &worker.repo.path(),
+        &auditor,
+        &["--format=json"],
+    )));
+    assert_eq!(again, [""; 0], "what was said then stands");
+    assert_eq!(say(&pass), ["report.tip-mismatch"]);
+    assert_eq!(say(&pass.replace(&second, &third)), [""; 0]);
     // Itself, which has no other agent to name.
     let alone = spawned(&worker.repo, "auditor", &[]);
     let own = worker.repo.agent_json(&["show", &alone])["spawn_commit"].clone();
@@ -248,7 +261,7 @@ fn hostile_reports_are_rejected_and_recorded_nowhere() {
         codes(&answers(&worker.repo, &alone, &text)),
         ["report.agent-unknown"]
     );
-    assert_eq!(audits(&worker), [""; 0]);
+    assert_eq!(audits(&worker).len(), 2);
     assert_eq!(codes(&worker.verify(&[])), [""; 0]);
 }
 

@@ -72,7 +72,9 @@ fn a_number_of_tests_needs_a_command_that_runs_them() {
 #[test]
 fn the_count_is_in_the_answer_and_binds_a_train() {
     let agent = printing(2, "echo '2 passed in 0.01s'");
-    assert_eq!(agent.verify(&[])["commands"][0]["tests"], 2);
+    for _ in 0..2 {
+        assert_eq!(agent.verify(&[])["commands"][0]["tests"], 2);
+    }
     let poor = printing(5, "echo '2 passed in 0.01s'");
     poor.git(&["add", "-A"]);
     poor.git(&["commit", "-qm", "two"]);

@@ -19,13 +19,16 @@ use super::one_of::one_of;
 use super::terminal::{is_terminal, width};
 use super::typed_task::TypedTaskArgs;
 use super::ui::{Format, Ui};
+use crate::agents::assignment::PromptWish;
 use crate::agents::ctx::Ctx;
 use crate::agents::half_made;
 use crate::domain::sandbox::Mode;
 use crate::error::{Code, Error, Exit, Result};
 use crate::hosts::Host;
 use crate::ops::run;
-use crate::ops::run::{Echo, RunOptions, RunReport};
+use crate::ops::run::output::OutputWish;
+use crate::ops::run::{Echo, RunOptions, RunReport, Target};
+use crate::ops::spawn;
 use execution_mode::{ExecutionMode, Way};
 use inputs::CommissionArgs;
 use session_view::SessionView;
@@ -66,6 +69,10 @@ pub(super) struct RunArgs {
     /// Do not judge the work when the command succeeded
     #[arg(long)]
     no_verify: bool,
+    /// Let the agent of the next role take over from one whose work was accepted, with the same command, as far as roles say
+    /// `[pipeline] handoff`
+    #[arg(long, conflicts_with_all = ["background", "jobs", "best_of", "no_verify", "claim"])]
+    pipeline: bool,
     /// Show what would be run and stop
     #[arg(long, short = 'n')]
     dry_run: bool,
@@ -151,11 +158,62 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
     if let Some(key) = args.claim.clone() {
         return claimed::run(ctx, ui, args, &key);
     }
-    let echo = echo(ui, quiet)?;
     let sync = args.sync.clone();
-    let report = one(ctx, args, echo)?;
-    show(ui, &report, quiet)?;
-    Ok(sync.after_run(ctx, ui, Exit::Child(report.exit_status())))
+    let is_pipeline = args.pipeline;
+    let asked = args.read(ctx)?;
+    let mut report = start(ctx, &asked, echo(ui, quiet)?)?;
+    let mut exit = Exit::Child(report.exit_status());
+    if is_pipeline {
+        if let Err(error) = hand_on(ctx, ui, &asked, &mut report, quiet) {
+            exit = ui.fail(&error);
+        } else if let Some(last) = report.handoffs.last() {
+            exit = Exit::Child(last.exit_status());
+        }
+    }
+    // People have been told of each as it ended.
+    if report.handoffs.is_empty() || ui.format() != Format::Text {
+        show(ui, &report, quiet)?;
+    }
+    Ok(sync.after_run(ctx, ui, exit))
+}
+
+/// Lets one agent after the other take over, as long as the last one was accepted and its role hands on.
+fn hand_on(
+    ctx: &Ctx,
+    ui: &mut Ui,
+    asked: &Asked,
+    first: &mut RunReport,
+    quiet: bool,
+) -> Result<()> {
+    loop {
+        let last = first.handoffs.last().unwrap_or(first);
+        let draft = if last.is_accepted() {
+            spawn::handed_on(ctx, &last.agent_id)?
+        } else {
+            None
+        };
+        let Some(draft) = draft else {
+            return Ok(());
+        };
+        if first.handoffs.is_empty() && ui.format() == Format::Text {
+            show(ui, first, quiet)?;
+        }
+        // What was asked of the first agent alone does not go with it.
+        let options = RunOptions {
+            resume: false,
+            prompt: PromptWish::default(),
+            output: OutputWish::default(),
+            ..asked.options.clone()
+        };
+        let target = Target::Task(Box::new(draft));
+        let plan = run::plan(ctx, target, asked.command.clone(), options)?;
+        let echo = on_terminal(echo(ui, quiet)?, plan.host());
+        let report = run::execute(ctx, plan, echo)?;
+        if ui.format() == Format::Text {
+            show(ui, &report, quiet)?;
+        }
+        first.handoffs.push(report);
+    }
 }
 
 /// Where the command's output goes: standard output belongs to the command, or to the machine that reads the report.
@@ -190,7 +248,10 @@ pub(super) fn show(ui: &mut Ui, report: &RunReport, quiet: bool) -> Result<()> {
 }
 
 fn one(ctx: &Ctx, args: RunArgs, echo: Echo<'_>) -> Result<RunReport> {
-    let asked = args.read(ctx)?;
+    start(ctx, &args.read(ctx)?, echo)
+}
+
+fn start(ctx: &Ctx, asked: &Asked, echo: Echo<'_>) -> Result<RunReport> {
     let plan = asked.plan(ctx, &asked.targets[0])?;
     half_made::sweep(ctx)?;
     let echo = on_terminal(echo, plan.host());

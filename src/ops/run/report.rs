@@ -120,6 +120,9 @@ pub struct RunReport {
     /// The agent as `spawn` answers it, when the run made it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spawn: Option<SpawnReport>,
+    /// The runs of the agents that took over, one after the other; absent where none did.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub handoffs: Vec<RunReport>,
     /// What the command tried to push, one command line each; absent where it tried nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub push_refused: Vec<String>,
@@ -190,9 +193,15 @@ impl RunReport {
             verdict: None,
             verify: None,
             spawn,
+            handoffs: Vec::new(),
             push_refused: ended.sandbox.push_refused.clone(),
             warnings,
         }
+    }
+
+    /// Whether the agent was accepted: its command succeeded, and nothing rejected its work.
+    pub fn is_accepted(&self) -> bool {
+        self.status == SUCCESS
     }
 
     /// The status to end with: that of the command, and 1 where that is 0 and the run was no success.

@@ -50,9 +50,10 @@ pub(super) fn run(
     memory.set_up_with(&setup);
     let question = memory.question(commit, &checks);
     if remembers && memory.recall(&question) == Some(true) {
-        return Ok(Commands::Ran(
-            checks.commands.iter().map(|one| success(one)).collect(),
-        ));
+        let mut tests = memory.recall_tests(&question).into_iter();
+        let commands = checks.commands.iter();
+        let runs = commands.map(|one| success(one, tests.next().flatten()));
+        return Ok(Commands::Ran(runs.collect()));
     }
     // Where nothing may be written, or is to be left, the commit is checked out apart.
     let mut _alone = None;
@@ -75,18 +76,19 @@ pub(super) fn run(
     let limit = options.limit.unwrap_or(COMMAND_LIMIT);
     let runs = CheckRoom::open(ctx, request)?.check(&checks, limit, false)?;
     if remembers && runs.iter().all(CommandRun::is_success) {
+        memory.keep_tests(&question, &runs);
         memory.keep(question, true);
     }
     Ok(Commands::Ran(runs))
 }
 
-fn success(command: &str) -> CommandRun {
+fn success(command: &str, tests: Option<u64>) -> CommandRun {
     CommandRun {
         command: command.to_owned(),
         end: CommandEnd::Status(0),
         output: String::new(),
         is_setup: false,
         took: Duration::ZERO,
-        tests: None,
+        tests,
     }
 }

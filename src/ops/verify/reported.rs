@@ -82,7 +82,7 @@ pub(super) fn read(ctx: &Ctx, case: &Case<'_>) -> Result<Reported> {
                 subject,
                 Audited {
                     auditor: Some(agent.id),
-                    run: agent.run.as_ref().and_then(|run| run.started.run),
+                    run: run_of(agent),
                     verdict,
                     tip,
                     tree,
@@ -96,6 +96,11 @@ pub(super) fn read(ctx: &Ctx, case: &Case<'_>) -> Result<Reported> {
         answer: Answer::Said(report),
         audit,
     })
+}
+
+/// The number of the run whose answer is read.
+fn run_of(agent: &Agent) -> Option<u32> {
+    agent.run.as_ref()?.started.run
 }
 
 /// Whether the agent was spawned, or last run, from inside of an agent.
@@ -187,6 +192,8 @@ impl References<'_> {
             What::Audited(audit) if audit.auditor == Some(self.agent.id) => Some(audit),
             _ => None,
         });
+        // A new run has read the work anew.
+        let recorded = recorded.filter(|audit| audit.run == run_of(self.agent));
         if let Some(audit) =
             recorded.filter(|audit| [Some(audit.tip), Some(audit.tree)].contains(&named))
         {
