@@ -53,9 +53,10 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: UndoArgs) -> Result<Exit> {
 impl Answer for UndoReport {
     fn text(&self) -> String {
         let is_done = self.outcome == "undone";
-        let mut text = match is_done {
-            true => format!("{} {}\n", paint(GOOD, "undone"), self.operation),
-            false => format!("would undo {}\n", self.operation),
+        let mut text = if is_done {
+            format!("{} {}\n", paint(GOOD, "undone"), self.operation)
+        } else {
+            format!("would undo {}\n", self.operation)
         };
         for one in &self.moves {
             text.push_str(&format!("  {}\n", moved(one)));

@@ -19,7 +19,13 @@ fn at(seconds: i64) -> DateTime<Utc> {
 fn append(body: &mut Vec<u8>, clone: u16, now: DateTime<Utc>, text: &str) -> Event {
     let text = text.to_owned();
     let row = Row::read(body, agent());
-    let event = row.next(now, clone, (agent(), "me"), What::Noted { text });
+    let event = row.next(
+        now,
+        clone,
+        (agent(), "me"),
+        &OperationId::of(1),
+        What::Noted { text },
+    );
     let line = event_line::encode(&event).expect("short");
     *body = notes::union_of_lines([body.as_slice(), line.as_bytes()]);
     event
@@ -152,7 +158,7 @@ proptest! {
             let row = Row::read(&body, agent());
             let digest = |index: usize| row.digest(index % row.events.len());
             let text = format!("{kind} {seconds} {names}");
-            let mut event = row.next(at(seconds), u16::from(kind), (agent(), "me"), What::Noted { text });
+            let mut event = row.next(at(seconds), u16::from(kind), (agent(), "me"), &OperationId::of(1), What::Noted { text });
             event.previous = (links % 2 == 0).then(|| digest(links));
             event.ahead = (0..names).map(digest).collect();
             let line = event_line::encode(&event).expect("short");
