@@ -22,11 +22,14 @@ mod moved_on_target;
 mod others;
 /// The hook `reference-transaction` of the repository.
 mod ref_hook;
+/// Landings without the spawn commit.
+mod replayed;
 /// Races and deaths.
 pub mod stops;
 /// `update`.
 mod update;
 
+use crate::support::TestRepo;
 use crate::support::agent::{agent_command, describe};
 use crate::verify::Agent;
 use serde_json::Value;
@@ -64,6 +67,13 @@ pub fn ready() -> Agent {
 fn state(agent: &Agent) -> String {
     let shown = agent.repo.agent_json(&["show", &agent.id]);
     shown["state"].as_str().expect("a state").to_owned()
+}
+
+/// How many commits that only make an agent a branch holds.
+fn spawns_in(repo: &TestRepo, branch: &str) -> usize {
+    let subjects = repo.git(["log", "--format=%s", branch]);
+    let is_spawn = |line: &&str| line.starts_with("agent: spawn");
+    subjects.lines().filter(is_spawn).count()
 }
 
 /// No object is missing or broken, and both worktrees are as their branches say.

@@ -191,3 +191,46 @@ fn a_repository_that_no_worktree_can_name_says_so() {
         "{said}"
     );
 }
+
+#[test]
+fn a_tool_that_looks_through_the_root_is_named_once_where_no_place_was_chosen() {
+    let package = r#"{"devDependencies": {"vitest": "3"}}"#;
+    let repo_with = |package: &str| {
+        let repo = TestRepo::with_commit();
+        repo.write("package.json", package);
+        repo.commit_all("a package");
+        repo
+    };
+    let repo = repo_with(package);
+    let planned = repo.agent_json(&["spawn", "do it", "--dry-run"]);
+    assert!(
+        warnings_of(&planned).contains("vitest looks through"),
+        "{planned:#}"
+    );
+    let first = repo.agent_json(&["spawn", "do it"]);
+    assert!(
+        warnings_of(&first).contains("agent.worktreeDir"),
+        "{first:#}"
+    );
+    let second = repo.agent_json(&["spawn", "do it again"]);
+    assert!(!warnings_of(&second).contains("vitest"), "{second:#}");
+    // Not where there is nothing to choose any more, and not of other tools.
+    let repo = repo_with(package);
+    repo.git(["config", "agent.worktreeDir", "../{repo}.agents/{id}"]);
+    let told = repo.agent_json(&["spawn", "do it"]);
+    assert!(!warnings_of(&told).contains("vitest"), "{told:#}");
+    for other in ["not JSON", r#"{"dependencies": {"left-pad": "1"}}"#, "[]"] {
+        let told = repo_with(other).agent_json(&["spawn", "do it"]);
+        assert!(!warnings_of(&told).contains("looks through"), "{told:#}");
+    }
+}
+
+/// The tools themselves, where their registries can be reached; `crawling_tools.sh` has the steps.
+#[test]
+fn tools_of_the_root_say_the_same_beside_agents() {
+    for tool in [
+        "vitest", "jest", "eslint", "prettier", "pytest", "tsc", "ruff",
+    ] {
+        crate::hook_managers::run_script("crawling_tools.sh", "crawling-tools", tool);
+    }
+}

@@ -10,6 +10,8 @@ mod bundle;
 mod commands;
 /// What a task asks for beyond commands that succeed.
 mod demands;
+/// The action under the events of queues and forks.
+mod events;
 /// Branches that `git agent` did not make, and conflict markers.
 mod guard;
 /// How work lands, held to git's own answers.

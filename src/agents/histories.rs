@@ -82,6 +82,15 @@ impl Histories {
         if target == started {
             return Ok(started);
         }
+        // What landed by a commit that the branch does not hold is no work of now.
+        if let (Some((landed, _)), Some(last)) = (&agent.landed, agent.landed_tip)
+            && last != tip
+            && [*landed, last].iter().all(|oid| repo.has_object(*oid))
+            && repo.is_ancestor(last, tip)?
+            && repo.is_ancestor(*landed, target)?
+        {
+            return Ok(last);
+        }
         let ends = Ends {
             tip,
             target,

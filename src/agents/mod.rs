@@ -15,6 +15,7 @@ pub mod check_worktree;
 pub mod clone;
 pub mod commands;
 pub mod crash_recovery;
+pub(crate) mod crawlers;
 pub mod ctx;
 pub mod current;
 pub mod gh;

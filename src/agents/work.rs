@@ -13,6 +13,7 @@ use crate::git::Repo;
 use crate::git::merge::MergeResult;
 use crate::git::objects::{Identity, NewCommit};
 use crate::git::repo::Resolved;
+use crate::store::replay::Replay;
 use crate::store::{agent_branch, spawn_commit};
 use crate::wire::policy::Policy;
 use std::path::Path;
@@ -217,6 +218,16 @@ pub(crate) fn tree_to_judge(
 /// # Errors
 /// `repo-corrupt`, `git-failed`.
 pub(crate) fn to_merge(repo: &Repo, agent: &Agent, target: Oid, work: Oid) -> Result<Oid> {
+    let base = agent.base.as_ref().and_then(|base| base.refname.as_ref());
+    let on_another = base.is_some_and(|name| name.starts_with(agent_branch::AGENTS_BRANCHES));
+    if agent.landed.is_some() || on_another {
+        // Where the beginning has landed without its spawn commit, git finds the right base among what stands for the branch.
+        let replay = Replay::of(repo, agent, target, work)?;
+        if replay.is_begun(repo) {
+            replay.write(repo)?;
+            return Ok(replay.tip);
+        }
+    }
     let (Some((landed, _)), Some(tip)) = (&agent.landed, agent.landed_tip) else {
         return Ok(work);
     };

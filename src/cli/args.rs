@@ -56,7 +56,7 @@ pub(super) struct ReaderArg {
 }
 
 /// `--sync` of a verb that changes something.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct SyncArg {
     /// Exchange the ledger with this remote afterwards, as git agent sync does
     #[arg(long, value_name = "REMOTE", conflicts_with = "dry_run")]

@@ -106,9 +106,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
             no_hooks: args.no_hooks,
             ..super::train::usual()
         };
-        let exit = run_all(ctx, ui, &train)?;
-        exchanges.iter().for_each(|sync| sync.after(ctx, ui));
-        return Ok(exit);
+        return run_all(ctx, ui, &train, &exchanges);
     }
     let agent = args.agent.or_current(ctx)?;
     let mut report = if args.dry_run {
@@ -132,9 +130,13 @@ fn listed(paths: &[PathText]) -> String {
     folded(&paths).join(", ")
 }
 
-fn run_all(ctx: &Ctx, ui: &mut Ui, options: &TrainOptions) -> Result<Exit> {
-    let report = train::merge_all(ctx, options)?;
+fn run_all(ctx: &Ctx, ui: &mut Ui, options: &TrainOptions, exchanges: &[SyncArg]) -> Result<Exit> {
+    let mut report = train::merge_all(ctx, options)?;
+    for sync in exchanges {
+        report.warnings.extend(sync.warnings(ctx, ui));
+    }
     ui.answer(&report)?;
+    report.warnings.iter().for_each(|text| ui.warn(text));
     if report.is_success() {
         Ok(Exit::Yes)
     } else {

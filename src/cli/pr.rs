@@ -54,6 +54,9 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: PrArgs) -> Result<Exit> {
         pr::execute(ctx, &plan, &body)?
     };
     ui.answer(&report)?;
+    for warning in &report.warnings {
+        ui.warn(warning);
+    }
     Ok(Exit::Yes)
 }
 

@@ -35,5 +35,12 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &RetryArgs) -> Result<Exit> {
         ui.answer(&plan)?;
         return Ok(Exit::Yes);
     }
-    super::spawn::make(ctx, ui, vec![plan], super::spawn::SpawnForm::Short)
+    let nowhere = super::args::SyncArg::default();
+    super::spawn::make(
+        ctx,
+        ui,
+        vec![plan],
+        super::spawn::SpawnForm::Short,
+        &nowhere,
+    )
 }

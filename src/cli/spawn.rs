@@ -89,14 +89,11 @@ enum IsolationArg {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
-    let sync = args.sync.clone();
-    sync.require_remote(ctx)?;
-    let exit = match args.claim.clone() {
-        Some(key) => claimed::spawn(ctx, ui, args, &key)?,
-        None => spawn(ctx, ui, args)?,
-    };
-    sync.after(ctx, ui);
-    Ok(exit)
+    args.sync.require_remote(ctx)?;
+    match args.claim.clone() {
+        Some(key) => claimed::spawn(ctx, ui, args, &key),
+        None => spawn(ctx, ui, args),
+    }
 }
 
 /// How a new agent is told of in text.
@@ -123,18 +120,20 @@ impl SpawnArgs {
 
 fn spawn(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
     let (jobs, dry_run, tasks) = (args.jobs, args.dry_run, args.tasks.clone());
-    let form = args.form(ctx);
+    let (form, sync) = (args.form(ctx), args.sync.clone());
     let mut plans = plan(ctx, args)?;
     if dry_run {
         for plan in &mut plans {
             spawn::preview_conflicts(ctx, plan)?;
         }
-        return preview(ui, plans, &tasks);
+        let exit = preview(ui, plans, &tasks)?;
+        sync.after(ctx, ui);
+        return Ok(exit);
     }
     if tasks.len() > 1 {
-        make_several(ctx, ui, plans, (jobs, form), &tasks)
+        make_several(ctx, ui, plans, (jobs, form, sync), &tasks)
     } else {
-        make(ctx, ui, plans, form)
+        make(ctx, ui, plans, form, &sync)
     }
 }
 
@@ -235,12 +234,19 @@ fn preview(ui: &mut Ui, plans: Vec<SpawnPlan>, tasks: &[PathBuf]) -> Result<Exit
     Ok(Exit::Yes)
 }
 
-/// Makes the agent of the only plan.
-pub(super) fn make(ctx: &Ctx, ui: &mut Ui, plans: Vec<SpawnPlan>, form: SpawnForm) -> Result<Exit> {
+/// Makes the agent of the only plan, and sends its row where `sync` says. What the remote did not take is part of the answer.
+pub(super) fn make(
+    ctx: &Ctx,
+    ui: &mut Ui,
+    plans: Vec<SpawnPlan>,
+    form: SpawnForm,
+    sync: &SyncArg,
+) -> Result<Exit> {
     half_made::sweep(ctx)?;
     let mut exit = Exit::Yes;
     spawn::execute_all(ctx, plans, 1, &mut |_, result| match result {
-        Ok(report) => {
+        Ok(mut report) => {
+            report.warnings.extend(sync.warnings(ctx, ui));
             warn(ui, &report);
             ui.answer(&SpawnAnswer { report, form })
         }
@@ -258,7 +264,7 @@ fn make_several(
     ctx: &Ctx,
     ui: &mut Ui,
     plans: Vec<SpawnPlan>,
-    (jobs, form): (usize, SpawnForm),
+    (jobs, form, sync): (usize, SpawnForm, SyncArg),
     tasks: &[PathBuf],
 ) -> Result<Exit> {
     half_made::sweep(ctx)?;
@@ -288,11 +294,20 @@ fn make_several(
     })?;
     if ui.format() == Format::Json {
         made.sort_by_key(|(index, _)| *index);
+        let mut reports = made.iter_mut().rev();
+        // One exchange is for all of them; the last one tells of it.
+        let last =
+            reports.find_map(|(_, result): &mut (_, Result<SpawnAnswer>)| result.as_mut().ok());
+        if let Some(last) = last {
+            last.report.warnings.extend(sync.warnings(ctx, ui));
+        }
         let mut batch = SeveralAnswer::default();
         for (index, result) in made {
             batch.push(&tasks[index].to_string_lossy(), result);
         }
         ui.answer(&batch)?;
+    } else {
+        sync.after(ctx, ui);
     }
     Ok(exit)
 }

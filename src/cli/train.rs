@@ -109,7 +109,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: TrainArgs) -> Result<Exit> {
     };
     let is_told = args.watch || ui.format() == Format::Text && is_watched();
     let is_streamed = ui.format() == Format::Ndjson;
-    let report = train::train(ctx, &options, &mut |news| {
+    let mut report = train::train(ctx, &options, &mut |news| {
         if is_streamed {
             // If it cannot be written, the answer cannot either.
             let _ = ui.row(&json!(news));
@@ -123,11 +123,13 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: TrainArgs) -> Result<Exit> {
     } else {
         Exit::No
     };
+    report.warnings = pushed.warnings(ctx, ui);
+    let warnings = report.warnings.clone();
     ui.answer(&TrainAnswer {
         report,
         explain: args.explain,
     })?;
-    pushed.after(ctx, ui);
+    warnings.iter().for_each(|text| ui.warn(text));
     Ok(exit)
 }
 

@@ -45,7 +45,7 @@ codes! {
     ScopeOutsideWorktree, "scope.outside-worktree", Error, "The work changes a path outside the worktree.";
     ScopeLanding, "scope.landing", Error, "Landing would change a path that is out of scope, because files were moved on the target.";
     ScopeDependency, "scope.dependency-changed", Error, "The work adds, removes or changes a dependency, which its task or the repository forbids.";
-    ProvenanceSpawnCommit, "provenance.spawn-commit", Error, "The branch contains neither the spawn commit nor a rebased copy of it.";
+    ProvenanceSpawnCommit, "provenance.spawn-commit", Error, "The branch contains neither the spawn commit nor a rebased copy of it, nor a commit that carries it in a header.";
     ProvenanceBaseRewritten, "provenance.base-rewritten", Error, "The commit the agent started from is not in the base branch.";
     ProvenanceForeign, "provenance.foreign-commit", Error, "The branch contains a commit that is neither the agent's nor the base branch's.";
     ProvenanceMergeCommit, "provenance.merge-commit", Note, "The commit merges the agent's branch into the base branch, so the agent's branch was judged.";

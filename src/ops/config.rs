@@ -111,8 +111,8 @@ pub const REPOSITORY: &[KnownSetting] = &[
     ),
     setting(
         "merge.subject",
-        "`merge({id}): {summary}`; `{summary}` for `squash`",
-        "Subject of a landing commit; the fields are `{summary}`, `{id}`, `{name}`, `{role}`, `{branch}`",
+        "git's own for a merge; `{summary}` for `squash`",
+        "Subject of a landing commit and of the commit made of uncommitted work; the fields are `{summary}`, `{type}`, `{id}`, `{name}`, `{role}`, `{branch}`",
     ),
     setting(
         "merge.hooks",

@@ -11,6 +11,7 @@
 //!   `git` that change refs are not to be called with a name from a row: `tests/architecture.rs` lists who may name them.
 
 use super::ledger::Ledger;
+pub use super::spawn_commit::AGENTS_BRANCHES;
 use super::{fsx, landed, layout, spawn_commit};
 use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
@@ -22,9 +23,6 @@ use crate::git::refs::{Swap, Tip};
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::Write;
-
-/// What the names of agents' branches begin with unless the user gave them another name.
-pub const AGENTS_BRANCHES: &str = "refs/heads/agent/";
 
 /// How the reflog of a branch begins that a spawn of this clone made.
 pub const MADE_BY_SPAWN: &str = "agent: spawn ";

@@ -1,12 +1,13 @@
 //! Which agents' work a branch has already, proved from objects and asked for all of them at once.
 //!
-//! Work has landed when its tip is an ancestor of the branch; when every path that it changed is there as it left it; when
+//! Work has landed when its tip, or what stands for it without the spawn commit ([`replay`]), is an ancestor of the branch; when every path that it changed is there as it left it; when
 //! merging it would change nothing; when the commit that its row names is on the branch, and merging the work into that
 //! commit's parent makes just that commit's tree; or when merging it conflicts and the branch itself, since the agent
 //! started, has one commit that makes exactly the same change, or one for each of the work's commits: squashed or rebased, and
 //! then built upon. The last is looked for among the newest commits only, and white space counts. What is not known counts as
 //! not landed, and so does an agent that has committed nothing.
 
+use super::replay;
 use crate::domain::agent::Agent;
 use crate::domain::change::{Change, ChangeKind};
 use crate::domain::id::AgentId;
@@ -224,7 +225,11 @@ fn first_look(
     }
     let differing = paths(repo.tree_changes(&[now], tree)?);
     let is_there = changes.iter().all(|one| !differing.contains(&one.path));
-    if is_there || is_held || is_brought(repo, agent, tip, base)? {
+    if is_there
+        || is_held
+        || is_brought(repo, agent, tip, base)?
+        || replay::is_held(repo, agent, base, tip)?
+    {
         return Ok(Look::Answer(true));
     }
     // What was there and is as it was: merging would change it.

@@ -4,8 +4,10 @@
 //! came to hold the agent's tip; the newest one that makes the change which merging the work in its place would have made;
 //! the newest one whose message names the agent.
 
-use super::agent_branch;
 use super::ledger::Ledger;
+use super::replay::Replay;
+use super::spawn_commit::NONCE;
+use super::{agent_branch, spawn_commit};
 use crate::domain::agent::Agent;
 use crate::domain::event::{Event, What};
 use crate::domain::id::AgentId;
@@ -27,16 +29,14 @@ const ASKED: usize = 2000;
 
 /// The trailer of an agent's commits. A squash by a forge repeats it anywhere in its message.
 const TRAILER: &str = "Agent-Id";
-/// The trailer of spawn commits.
-const NONCE: &str = "Agent-Nonce";
 
 type Paths = BTreeSet<Vec<u8>>;
 
 /// Committed work of an agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Work {
+#[derive(Clone, Copy, Debug)]
+pub struct Work<'a> {
     /// Whose it is.
-    pub agent: AgentId,
+    pub agent: &'a Agent,
     /// The commit that holds all of it.
     pub tip: Oid,
     /// The commit that the agent was spawned from.
@@ -85,19 +85,21 @@ impl Line {
     ///
     /// # Errors
     /// `repo-corrupt`, `git-failed`.
-    pub fn brought(&self, repo: &Repo, work: Work) -> Result<Option<Oid>> {
-        let holds = |step: &Step| {
-            let base = repo.merge_base(work.tip, step.commit.oid);
-            base.is_ok_and(|base| base == Some(work.tip))
-        };
-        // The newest tells at once of work that was squashed, which none of them holds. Each look walks history.
-        let holding = if self.0.first().is_some_and(holds) {
-            self.0.partition_point(holds)
-        } else {
-            0
-        };
-        if holding > 0 && (holding < self.0.len() || !is_in(repo, work.tip, &self.0[holding - 1])) {
-            return Ok(Some(self.0[holding - 1].commit.oid));
+    pub fn brought(&self, repo: &Repo, work: Work<'_>) -> Result<Option<Oid>> {
+        for tip in self.names_of(repo, work)? {
+            let holds = |step: &Step| {
+                let base = repo.merge_base(tip, step.commit.oid);
+                base.is_ok_and(|base| base == Some(tip))
+            };
+            // The newest tells at once of work that was squashed, which none of them holds. Each look walks history.
+            let holding = if self.0.first().is_some_and(holds) {
+                self.0.partition_point(holds)
+            } else {
+                0
+            };
+            if holding > 0 && (holding < self.0.len() || !is_in(repo, tip, &self.0[holding - 1])) {
+                return Ok(Some(self.0[holding - 1].commit.oid));
+            }
         }
         let touched = paths(repo, work.start, work.tip)?;
         let mut compared = 0;
@@ -112,8 +114,21 @@ impl Line {
         let named = self
             .0
             .iter()
-            .find(|step| names(&step.commit).contains(&work.agent));
+            .find(|step| names(&step.commit).contains(&work.agent.id));
         Ok(named.map(|step| step.commit.oid))
+    }
+}
+
+impl Line {
+    /// The commits that hold the work: its tip, and what stands for that without the spawn commit.
+    fn names_of(&self, repo: &Repo, work: Work<'_>) -> Result<Vec<Oid>> {
+        let mut names = vec![work.tip];
+        if let Some(top) = self.0.first() {
+            let replay = Replay::of(repo, work.agent, top.commit.oid, work.tip)?;
+            let is_new = |tip: &Oid| *tip != work.tip && repo.has_object(*tip);
+            names.extend(Some(replay.tip).filter(is_new));
+        }
+        Ok(names)
     }
 }
 
@@ -227,7 +242,10 @@ impl Ledger<'_> {
         let mut found = Vec::new();
         if let [first, second] = commit.parents[..] {
             for oid in repo.commits_between(&[first], second)? {
-                if repo.read_commit(oid)?.trailer(NONCE).is_some() {
+                let commit = repo.read_raw_commit(oid)?;
+                if let Some((spawn, _)) = spawn_commit::carried(&commit) {
+                    found.extend(self.agent(spawn)?);
+                } else if commit.trailer(NONCE).is_some() {
                     found.extend(self.agent(oid)?);
                 }
             }

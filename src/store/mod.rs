@@ -29,6 +29,7 @@ pub mod long_text;
 pub mod mailbox;
 pub mod place;
 pub mod remote_names;
+pub mod replay;
 pub mod repository_settings;
 pub mod roles;
 pub mod roster;

@@ -17,6 +17,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 /// The trailer with the random number that tells two spawns apart, and that a rebase takes along.
 pub const NONCE: &str = "Agent-Nonce";
 
+/// The header by which the first commit of a branch without its spawn commit holds the whole text of that
+/// (see [`replay`](super::replay)).
+pub const CARRIED: &str = "agent-spawn";
+
+/// What the names of agents' branches begin with unless the user gave them another name.
+pub const AGENTS_BRANCHES: &str = "refs/heads/agent/";
+
 /// How the message of a spawn commit begins, also after a rebase.
 pub const SPAWN_SUBJECT: &str = "agent: spawn ";
 
@@ -80,6 +87,37 @@ impl SpawnCommit {
             blob_name(&self.terms.to_bytes())?,
         ))
     }
+}
+
+/// The spawn commit whose text a commit carries in its header; its name is computed from that text.
+pub fn carried(commit: &RawCommit) -> Option<(Oid, RawCommit)> {
+    let spawn = RawCommit::from_bytes(commit.header(CARRIED)?);
+    let oid = spawn.name().ok()?;
+    SpawnCommit::of(oid, &spawn).map(|made| (made.oid, spawn))
+}
+
+/// Writes the spawn commit of an agent where this clone lacks it and a commit on the line of first parents below `tip` carries it.
+/// No ref moves.
+///
+/// # Errors
+/// Those of [`Repo::write_blob`].
+pub fn restore(repo: &Repo, tip: Oid, agent: &Agent) -> Result<()> {
+    if repo.has_object(agent.spawn_commit) {
+        return Ok(());
+    }
+    let mut next = Some(tip);
+    for _ in 0..FOLLOWED {
+        let Some(Ok(commit)) = next.map(|oid| repo.read_raw_commit(oid)) else {
+            break;
+        };
+        if let Some((oid, spawn)) = carried(&commit)
+            && oid == agent.spawn_commit
+        {
+            return repo.write_raw_commit(&spawn).map(drop);
+        }
+        next = commit.parents().first().copied();
+    }
+    Ok(())
 }
 
 /// An agent of the ledger with what its spawn commit says about base, role and isolation, and where its row says
@@ -152,8 +190,8 @@ pub fn branch_of(repo: &Repo, agent: &Agent) -> Result<Option<Oid>> {
     Ok(tip.filter(|tip| is_held_by(repo, *tip, agent)))
 }
 
-/// Whether history holds an agent's spawn commit or, along first parents, what a rebase made of it. History that
-/// cannot be read holds nothing.
+/// Whether history holds an agent's spawn commit or, along first parents, what a rebase made of it, or a commit that carries it.
+/// History that cannot be read holds nothing.
 pub fn is_held_by(repo: &Repo, tip: Oid, agent: &Agent) -> bool {
     let spawn_commit = agent.spawn_commit;
     // A row may be about any commit, as about the root of all history. Only a spawn makes an agent.
@@ -173,15 +211,18 @@ pub fn is_held_by(repo: &Repo, tip: Oid, agent: &Agent) -> bool {
         if oid == spawn_commit {
             return true;
         }
-        let Ok(commit) = repo.read_commit(oid) else {
+        let Ok(commit) = repo.read_raw_commit(oid) else {
             return false;
         };
+        if carried(&commit).is_some_and(|(spawn, _)| spawn == spawn_commit) {
+            return true;
+        }
         if let Some(found) = commit.trailer(NONCE)
-            && own == Some(found)
+            && own == Some(found.as_str())
         {
             return true;
         }
-        next = commit.parents.first().copied();
+        next = commit.parents().first().copied();
     }
     let contains = |spawn| {
         repo.merge_base(spawn, tip)

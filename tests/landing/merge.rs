@@ -1,4 +1,4 @@
-use super::{answer, ready, require_sound, run, state};
+use super::{answer, ready, require_sound, run, spawns_in, state};
 use crate::support::agent::{TASK, agent_command, describe};
 use crate::support::git_in;
 use crate::verify::{Agent, refused};
@@ -24,16 +24,19 @@ fn a_merge_commit_has_the_judged_tree_and_brings_the_uncommitted_work() {
     assert_eq!(report["committed"], work);
     assert_eq!(judged["tree"], agent.git(&["rev-parse", "HEAD^{tree}"]));
     assert_eq!(agent.git(&["rev-parse", "HEAD^"]), tip);
-    assert_eq!(
-        agent.repo.git(["log", "-1", "--format=%P", "main"]),
-        format!("{main} {work}")
-    );
+    // The same work without the empty commit by which the agent was spawned.
+    let parents = agent.repo.git(["log", "-1", "--format=%P", "main"]);
+    let replayed = parents.strip_prefix(&format!("{main} ")).expect(&parents);
+    assert_ne!(replayed, work);
+    let tree = |commit: &str| agent.repo.git(["rev-parse", &format!("{commit}^{{tree}}")]);
+    assert_eq!(tree(replayed), tree(&work));
+    assert_eq!(spawns_in(&agent.repo, "main"), 0);
     let subject = agent.repo.git(["log", "-1", "--format=%s", "main"]);
     let short = &agent.id[..8];
-    assert!(
-        subject.starts_with(&format!("merge({short}): Add a second")),
-        "{subject}"
-    );
+    let branch = agent.git(&["branch", "--show-current"]);
+    assert_eq!(subject, format!("Merge branch '{branch}'"));
+    let body = agent.repo.git(["log", "-1", "--format=%b", "main"]);
+    assert!(body.starts_with("Add a second"), "{body}");
     let trailers = "--format=%(trailers:key=Agent-Id,valueonly)";
     assert_eq!(
         agent.repo.git(["log", "-1", trailers, "main"]).trim(),
@@ -526,11 +529,17 @@ fn what_was_said_beyond_one_line_is_the_body_of_the_message() {
         .repo
         .agent_json(&["done", &agent.id, "--summary", &long]);
     answer(&agent, "merge", &[]);
-    let short = &agent.id[..8];
-    let message = agent.repo.git(["log", "-1", "--format=%B", "main"]);
+    let body = agent.repo.git(["log", "-1", "--format=%b", "main"]);
+    // Long lines are broken at words.
+    assert!(body.lines().all(|line| line.len() <= 72), "{body}");
+    let words = |text: &str| {
+        text.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(
-        message.trim_end(),
-        format!("merge({short}): {long}\n\nAgent-Id: {}", agent.id)
+        words(&body),
+        words(&format!("{long} Agent-Id: {}", agent.id))
     );
     let trailers = [
         "log",

@@ -58,8 +58,11 @@ fn a_squash_takes_trailers_along_and_keeps_the_commits_that_notes_are_on() {
 }
 
 #[test]
-fn a_merge_brings_notes_and_trailers_with_the_commits() {
+fn a_merge_brings_trailers_and_the_notes_that_git_rewrites_with_the_commits() {
     let agent = Agent::of_task(TASK);
+    agent
+        .repo
+        .git(["config", "notes.rewriteRef", "refs/notes/ai"]);
     let first = commit(&agent, "src/one.rs", "a1b2");
     note(&agent, &first);
     // In a sandbox where there is one: what it publishes is the commit as it was made.
@@ -68,12 +71,12 @@ fn a_merge_brings_notes_and_trailers_with_the_commits() {
     let output = agent.repo.agent(&run);
     assert!(output.status.success(), "{}", describe(&output));
     agent.repo.agent_json(&["merge", &agent.id]);
-    let words = ["log", "--notes=ai", "--format=%H %N", "main"];
+    let words = ["log", "--notes=ai", "--format=%s %N", "main"];
     let shown = agent.repo.git(words);
-    assert!(
-        shown.contains(&format!("{first} lines of a tool")),
-        "{shown}"
-    );
+    assert!(shown.contains("src/one.rs lines of a tool"), "{shown}");
+    // The tool finds what it knows as well.
+    let kept = agent.repo.git(["notes", "--ref=ai", "show", &first]);
+    assert_eq!(kept, "lines of a tool");
     let checkpoints = agent.repo.git(["log", &format!("--format={KEY}"), "main"]);
     assert!(
         checkpoints.contains("e5f6") && checkpoints.contains("a1b2"),

@@ -130,7 +130,7 @@ fn accepted_work_is_pushed_and_offered_and_then_brought_up_to_date() {
     let done = offer.answer(&[&id, "--draft"]);
     assert_eq!(done["outcome"], "created", "{done}");
     assert_eq!(done["url"], "https://github.com/a/b/pull/7");
-    assert_eq!(offer.hub.remote_tip(&full), tip(&offer.clone, &full));
+    assert_eq!(offer.hub.remote_tip(&full), done["tip"]);
     let told = offer.told();
     assert!(!told.contains(&*offer.clone.to_string_lossy()), "{told}");
     let list =
@@ -157,7 +157,9 @@ fn accepted_work_is_pushed_and_offered_and_then_brought_up_to_date() {
     agent_json(&offer.clone, &["commit", &id, "-m", "three"]);
     let again = offer.answer(&[&id, "--title", "It's \"three\" $(now)"]);
     assert_eq!(again["outcome"], "updated", "{again}");
-    assert_eq!(offer.hub.remote_tip(&full), tip(&offer.clone, &full));
+    assert_eq!(offer.hub.remote_tip(&full), again["tip"]);
+    let before = git_in(&offer.hub.bare, ["rev-parse", &format!("{full}^")]);
+    assert_eq!(before, done["tip"]);
     let told = offer.told();
     assert!(told.contains("pr edit 7 --repo"), "{told}");
     assert!(told.contains("--title It's \"three\" $(now) "), "{told}");
@@ -349,4 +351,60 @@ fn the_list_shows_what_the_checks_of_the_forge_say() {
     offer.told();
     silent(&list(&[]), "names no repository on GitHub");
     assert_eq!(offer.told(), "");
+}
+
+#[test]
+fn a_pull_request_holds_no_spawn_commit_and_sync_goes_on_from_it() {
+    let offer = Offer::new("https://github.com/a/b.git");
+    let (id, branch) = offer.ready(&[], "src/two.rs");
+    let subjects = |hub: &Hub| git_in(&hub.bare, ["log", "--format=%s", &branch, "--not", "main"]);
+    // `sync` pushed the branch as it is; the pull request takes its place.
+    agent_json(&offer.clone, &["sync"]);
+    assert!(subjects(&offer.hub).contains("agent: spawn"));
+    let offered = offer.answer(&[&id]);
+    assert_eq!(subjects(&offer.hub), "two");
+    assert_eq!(offered["tip"], tip(&offer.hub.bare, &branch));
+    // More work is one more commit on top, by whichever command.
+    let place = agent_json(&offer.clone, &["path", &id])["worktree_abspath"].clone();
+    let place = PathBuf::from(place.as_str().expect("a path"));
+    for (file, verb) in [("three", "sync"), ("four", "pr"), ("five", "sync")] {
+        let before = tip(&offer.hub.bare, &branch);
+        fs::write(place.join(format!("src/{file}.rs")), "more\n").expect("written");
+        agent_json(&offer.clone, &["commit", &id, "-m", file]);
+        match verb {
+            "sync" => drop(agent_json(&offer.clone, &["sync"])),
+            _ => drop(offer.answer(&[&id])),
+        }
+        let after = tip(&offer.hub.bare, &branch);
+        let parent = git_in(&offer.hub.bare, ["rev-parse", &format!("{after}^")]);
+        assert_eq!(parent, before, "{file} by {verb}");
+    }
+    assert_eq!(subjects(&offer.hub), "five\nfour\nthree\ntwo");
+    // Another clone reads and judges it, and a forge's merge of it is known here.
+    let mut hub = offer.hub;
+    let other = hub.add("other", &[]);
+    agent_json(&other, &["sync"]);
+    let judged = crate::support::agent::json_of({
+        let mut command = agent_command(&other);
+        command.args(["verify", &id, "--no-commands", "--format=json"]);
+        command
+    });
+    assert_eq!(judged["verdict"], "accept", "{judged:#}");
+    git_in(
+        &other,
+        [
+            "merge",
+            "--quiet",
+            "--no-ff",
+            "-m",
+            "Merge",
+            &format!("origin/{branch}"),
+        ],
+    );
+    fs::write(other.join("src/two.rs"), "written anew\n").expect("written");
+    git_in(&other, ["commit", "--quiet", "--all", "-m", "later"]);
+    git_in(&other, ["push", "--quiet", "origin", "HEAD:main"]);
+    git_in(&offer.clone, ["fetch", "--quiet", "origin"]);
+    let planned = agent_json(&offer.clone, &["merge", &id, "--dry-run"]);
+    assert_eq!(planned["outcome"], "already-merged", "{planned:#}");
 }

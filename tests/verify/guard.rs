@@ -16,7 +16,7 @@ fn repo_with(settings: &str) -> TestRepo {
 }
 
 /// Makes a branch at `main` with a commit for each of these files.
-fn branch(repo: &TestRepo, name: &str, files: &[&str]) {
+pub(super) fn branch(repo: &TestRepo, name: &str, files: &[&str]) {
     repo.git(["switch", "--quiet", "--create", name, "main"]);
     for file in files {
         repo.write(file, format!("{name}\n"));
@@ -254,7 +254,7 @@ fn a_conflict_that_was_committed_is_found() {
 }
 
 /// The scripts of `action.yml` or of the template for GitLab, in order: the blocks that YAML keeps as they are.
-fn scripts(file: &str) -> Vec<String> {
+pub(super) fn scripts(file: &str) -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(root.join(file)).expect("the file");
     let mut scripts = Vec::new();
@@ -276,13 +276,13 @@ fn scripts(file: &str) -> Vec<String> {
 }
 
 /// A remote with a branch of each kind, and a shallow checkout of it as a forge makes one.
-struct Forge {
-    agent: Agent,
-    place: std::path::PathBuf,
+pub(super) struct Forge {
+    pub(super) agent: Agent,
+    pub(super) place: std::path::PathBuf,
 }
 
 impl Forge {
-    fn new() -> Forge {
+    pub(super) fn new() -> Forge {
         let task = "role = \"edit-local\"\ntask = \"\"\"\nAdd a second function to the library.\n\"\"\"\n\
                     [scope]\nwhitelist = [\"src/**\"]\n[bundle]\nrequired = false\n\
                     [checks]\ncommands = [\"test ! -e src/broken\"]\n";
@@ -296,9 +296,7 @@ impl Forge {
     }
 
     /// The checkout of a request to merge a branch: one commit deep, of the merge that the forge made.
-    fn check_out(&self, branch: &str) -> String {
-        let main = self.agent.repo.path();
-        let _ = std::fs::remove_dir_all(&self.place);
+    pub(super) fn check_out(&self, branch: &str) -> String {
         let (tree, tip) = (format!("{branch}^{{tree}}"), format!("{branch}^0"));
         let tip = self.agent.repo.git(["rev-parse", &tip]);
         let words = [
@@ -312,47 +310,35 @@ impl Forge {
             "merge",
         ];
         let merge = self.agent.repo.git(words);
-        self.agent
-            .repo
-            .git(["update-ref", "refs/pull/1/merge", &merge]);
-        let clone = self.place.join("clone");
-        std::fs::create_dir_all(&clone).expect("a directory");
-        git_in(&clone, ["init", "--quiet"]);
-        git_in(
-            &clone,
-            [
-                "remote",
-                "add",
-                "origin",
-                &format!("file://{}", main.display()),
-            ],
-        );
-        let refspec = "+refs/pull/1/merge:refs/remotes/pull/1/merge";
-        git_in(
-            &clone,
-            [
-                "fetch",
-                "--quiet",
-                "--no-tags",
-                "--depth=1",
-                "origin",
-                refspec,
-            ],
-        );
-        git_in(
-            &clone,
-            [
-                "checkout",
-                "--quiet",
-                "--detach",
-                "refs/remotes/pull/1/merge",
-            ],
-        );
+        self.check_out_commit(&merge);
         tip
     }
 
+    /// The checkout of a commit, one commit deep.
+    pub(super) fn check_out_commit(&self, commit: &str) {
+        let _ = std::fs::remove_dir_all(&self.place);
+        let repo = &self.agent.repo;
+        repo.git(["update-ref", "refs/pull/1/merge", commit]);
+        let clone = self.place.join("clone");
+        std::fs::create_dir_all(&clone).expect("a directory");
+        let git = |words: &[&str]| git_in(&clone, words);
+        git(&["init", "--quiet"]);
+        let url = format!("file://{}", repo.path().display());
+        git(&["remote", "add", "origin", &url]);
+        let refspec = "+refs/pull/1/merge:refs/remotes/pull/1/merge";
+        let fetch = ["fetch", "--quiet", "--no-tags", "--depth=1", "origin"];
+        git(&[&fetch[..], &[refspec]].concat());
+        let place = "refs/remotes/pull/1/merge";
+        git(&["checkout", "--quiet", "--detach", place]);
+    }
+
     /// Runs a script as a forge does; gives its status and what it wrote.
-    fn run(&self, script: &str, shell: &[&str], variables: &[(&str, &str)]) -> (i32, String) {
+    pub(super) fn run(
+        &self,
+        script: &str,
+        shell: &[&str],
+        variables: &[(&str, &str)],
+    ) -> (i32, String) {
         let mut command = crate::support::isolated("bash", &self.place.join("clone"));
         command.args(shell).args(["-c", script]);
         let output = command.envs(variables.iter().copied()).output();
@@ -360,12 +346,12 @@ impl Forge {
         (output.status.code().expect("a status"), describe(&output))
     }
 
-    fn read(&self, name: &str) -> String {
+    pub(super) fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.place.join(name)).unwrap_or_default()
     }
 }
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_git-agent");
+pub(super) const PROGRAM: &str = env!("CARGO_BIN_EXE_git-agent");
 
 #[test]
 fn the_action_judges_a_request_and_says_why() {

@@ -12,7 +12,7 @@ const SCHEMA: &str = "git-agent.spawn-claim/1";
 
 /// Makes the agent of a task under a claim. Where this clone has made it before, or the task is done, that is the answer.
 pub(super) fn spawn(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs, key: &str) -> Result<Exit> {
-    let form = args.form(ctx);
+    let (form, sync) = (args.form(ctx), args.sync.clone());
     let taken = claimed::acquire(
         ctx,
         "spawn",
@@ -28,6 +28,7 @@ pub(super) fn spawn(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs, key: &str) -> Resul
                 schema: SCHEMA,
                 ..report
             })?;
+            sync.after(ctx, ui);
             return Ok(Exit::Yes);
         }
     };
@@ -39,6 +40,7 @@ pub(super) fn spawn(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs, key: &str) -> Resul
             state: "held",
             ..claim.report(Some(agent.id))
         })?;
+        sync.after(ctx, ui);
         return Ok(Exit::Yes);
     }
     // The claim names the agent before there is one, and outlasts this process.
@@ -47,7 +49,7 @@ pub(super) fn spawn(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs, key: &str) -> Resul
             claim.note_agent(ctx, one.id)?;
         }
         claim.keep(ctx)?;
-        make(ctx, ui, plans, form)
+        make(ctx, ui, plans, form, &sync)
     });
     if !matches!(begun, Ok(Exit::Yes)) {
         claim.release(ctx)?;

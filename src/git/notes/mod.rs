@@ -523,6 +523,27 @@ pub fn lines_of(body: &[u8]) -> impl Iterator<Item = &[u8]> {
     body.split(|&b| b == b'\n').filter(|line| !line.is_empty())
 }
 
+impl Repo {
+    /// Copies the notes of commits to those that take their place, as `git rebase` does: those that `notes.rewriteRef` names.
+    ///
+    /// # Errors
+    /// `git-missing`, `git-failed`.
+    pub fn copy_notes(&self, pairs: &[(Oid, Oid)]) -> Result<()> {
+        if pairs.is_empty() || self.config_string("notes.rewriteRef")?.is_none() {
+            return Ok(());
+        }
+        let lines = pairs.iter().map(|(old, new)| format!("{old} {new}\n"));
+        let mut command = self.plumbing();
+        command.args(["notes", "copy", "--stdin", "--for-rewrite=rebase"]);
+        let output = crate::git::command::feed(command, lines.collect::<String>().as_bytes())?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        Err(Error::new(Code::GitFailed, "git notes copy failed").because(said))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -38,7 +38,6 @@ impl Targets {
             let line = Line::read(repo, top, BTreeSet::new())?;
             self.0.insert(target.to_owned(), line);
         }
-        let agent = agent.id;
         let brought = self.0[target].brought(repo, Work { agent, tip, start })?;
         Ok(brought.map(|commit| (commit, into)))
     }

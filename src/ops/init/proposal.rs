@@ -3,6 +3,7 @@
 //! The files at the top of the worktree are read and nothing is run. Each part of the proposal says why it is there, so that
 //! a person can take it out again. Where the repository has settings already, nothing is proposed.
 
+use crate::agents::crawlers::{self, BESIDE};
 use crate::agents::ctx::Ctx;
 use crate::domain::repository_settings::PATH;
 use crate::error::Result;
@@ -15,9 +16,6 @@ use std::path::Path;
 
 /// Files longer than this are no manifests that a person wrote.
 const MOST_BYTES: u64 = 1 << 20;
-
-/// Beside the root, where tools that look through the whole root do not find it.
-const BESIDE: &str = "../{repo}.agents/{id}";
 
 /// Lock files, in the order in which they are looked for: what their tool installs with, and what it runs a script with.
 /// The first of each language counts.
@@ -45,10 +43,6 @@ const PYTHON: [(&str, &str, &str); 3] = [
         ".venv/bin/python -m pytest",
     ),
 ];
-
-/// Tools that look through the whole root, the worktrees of agents in it included. What names one in a manifest is
-/// its package.
-const CRAWLERS: [&str; 5] = ["vitest", "jest", "eslint", "prettier", "pytest"];
 
 /// A part of the proposal, and its reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -199,18 +193,9 @@ fn propose(read: &dyn Fn(&str) -> Option<String>, has_place: bool) -> Proposal {
             "go.mod is here".to_owned(),
         );
     }
-    let depends = |tool: &str| {
-        let package = package.as_ref();
-        let in_package = package.is_some_and(|package| {
-            ["dependencies", "devDependencies"]
-                .iter()
-                .any(|kind| package[*kind].get(tool).is_some())
-        });
-        in_package || tool == "pytest" && python.contains(tool)
-    };
-    let crawler = CRAWLERS
-        .into_iter()
-        .find(|tool| depends(tool))
+    let crawler = package.as_ref().and_then(crawlers::named_by);
+    let crawler = crawler
+        .or(python.contains("pytest").then_some("pytest"))
         .filter(|_| !has_place);
     if let Some(tool) = crawler {
         parts.push(ProposedPart {

@@ -23,6 +23,7 @@ use crate::ops::merge::target::{follow, move_target};
 use crate::ops::merge::{MergePlan, Method, remote, unrecorded};
 use crate::store::ledger::{Ledger, RecordedLanding};
 use crate::store::lock::{self, Guard};
+use crate::store::replay::Replay;
 use crate::store::{keep, layout};
 
 /// The steps of a landing of uncommitted work on a branch that is checked out.
@@ -118,7 +119,7 @@ fn land_and_record(
         _ => Some(land_stack(ctx, plans, at)?),
     };
     let top = match (&landed, plans) {
-        (Some(stack), _) => stack.last().map(|(_, commit)| *commit),
+        (Some(stack), _) => stack.last().map(|one| one.commit),
         (None, plans) => plans.first().map(|plan| plan.base),
     };
     let behind = follow(ctx, plans, top)?;
@@ -127,9 +128,10 @@ fn land_and_record(
         let mut report = LandingReport::new(plan, LandingState::Merged);
         let (tip, commit) = match &landed {
             Some(stack) => {
-                let (tip, commit) = stack[number];
-                report.committed = (tip != plan.tip).then(|| tip.to_hex());
-                (tip, commit)
+                let one = &stack[number];
+                report.committed = (one.tip != plan.tip).then(|| one.tip.to_hex());
+                report.warnings.extend(one.warning(plan));
+                (one.tip, one.commit)
             }
             None => {
                 report.outcome = LandingState::AlreadyMerged;
@@ -273,28 +275,45 @@ fn keep_what_is_only_staged(
     Ok(staged)
 }
 
-/// Brings the work to the target, worktrees and ref together. Gives for each plan the tip that landed and the commit that
-/// brought it.
-fn land_stack(ctx: &Ctx, plans: &[MergePlan], at: &mut Option<usize>) -> Result<Vec<(Oid, Oid)>> {
+/// One landing of a stack.
+struct LandedWork {
+    /// The tip of the agent's branch that landed.
+    tip: Oid,
+    /// The commit that brought it.
+    commit: Oid,
+    /// Whether the spawn commit landed too, because commits after it are signed.
+    with_spawn: bool,
+}
+
+impl LandedWork {
+    fn warning(&self, plan: &MergePlan) -> Option<String> {
+        let what = "its commits are signed and land as they are, with the empty commit by which it was spawned";
+        self.with_spawn
+            .then(|| format!("agent {}: {what}", plan.agent.id.short()))
+    }
+}
+
+/// Brings the work to the target, worktrees and ref together. Gives what became of each plan.
+fn land_stack(ctx: &Ctx, plans: &[MergePlan], at: &mut Option<usize>) -> Result<Vec<LandedWork>> {
     let repo = &ctx.repo;
     let who = ctx.identities()?;
     let Some(first) = plans.first() else {
         return Ok(Vec::new());
     };
     // The landing commits, each with its judged tree.
-    let mut stack: Vec<(Oid, Oid)> = Vec::new();
+    let mut stack: Vec<LandedWork> = Vec::new();
     let mut branches = Vec::new();
     for (number, plan) in plans.iter().enumerate() {
         *at = Some(number);
         let (tip, branch) = commit_the_rest(ctx, plan, &who)?;
-        let below = stack.last().map_or(first.base, |(_, commit)| *commit);
-        let landing = (tip, landing_commit(ctx, plan, below, tip, &who)?);
-        unrecorded::note(ctx, plan, landing)?;
+        let below = stack.last().map_or(first.base, |one| one.commit);
+        let landing = landing_commit(ctx, plan, below, tip, &who)?;
+        unrecorded::note(ctx, plan, (tip, landing.commit))?;
         stack.push(landing);
         branches.push(branch);
     }
     *at = None;
-    let top = stack.last().map_or(first.base, |(_, commit)| *commit);
+    let top = stack.last().map_or(first.base, |one| one.commit);
     let are_judged = || {
         for (plan, branch) in plans.iter().zip(&branches) {
             if repo.tip(&plan.branch)? != Tip::At(*branch) {
@@ -325,19 +344,46 @@ fn landing_commit(
     below: Oid,
     tip: Oid,
     who: &Identities,
-) -> Result<Oid> {
+) -> Result<LandedWork> {
     let repo = &ctx.repo;
+    let mut with_spawn = false;
     let parents = match plan.method {
-        Method::NoFf => vec![below, tip],
+        Method::NoFf => {
+            let replay = Replay::to_land(repo, &plan.agent, below, tip)?;
+            replay.write(repo)?;
+            replay.copy_notes(repo)?;
+            if replay.tip != tip {
+                keep_tip(ctx, plan, tip)?;
+            }
+            with_spawn = replay.is_signed;
+            vec![below, replay.tip]
+        }
         Method::Squash => {
-            // Its history hangs on the branch alone from now on, and branches are deleted.
-            let why = format!("squashed {}", plan.agent.id);
-            keep::keep(repo, &[tip], &why, ctx.now())?;
+            keep_tip(ctx, plan, tip)?;
             vec![below]
         }
-        Method::FfOnly => return Ok(tip),
+        Method::FfOnly => {
+            let commit = tip;
+            return Ok(LandedWork {
+                tip,
+                commit,
+                with_spawn,
+            });
+        }
     };
-    write(repo, plan.merged_tree, &parents, &plan.message(), who)
+    let commit = write(repo, plan.merged_tree, &parents, &plan.message(), who)?;
+    Ok(LandedWork {
+        tip,
+        commit,
+        with_spawn,
+    })
+}
+
+/// Keeps the history of work that does not land itself: it hangs on the branch alone from now on, and branches are deleted.
+fn keep_tip(ctx: &Ctx, plan: &MergePlan, tip: Oid) -> Result<()> {
+    let why = format!("squashed {}", plan.agent.id);
+    keep::keep(&ctx.repo, &[tip], &why, ctx.now())?;
+    Ok(())
 }
 
 /// Writes a commit that becomes history, and is signed as the user's own merges are.

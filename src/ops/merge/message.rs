@@ -94,34 +94,68 @@ impl MergePlan {
         if let Some(message) = &self.wanted_message {
             return program::appended_trailer(message, &named(&self.agent));
         }
-        let (short, summary) = (self.agent.id.short(), &self.summary);
-        let subject = match (&self.wanted_subject, self.method) {
-            (Some(template), _) => filled_subject(template, |field| self.field(field)),
-            (None, Method::Squash) => summary.clone(),
-            (None, Method::NoFf | Method::FfOnly) => format!("merge({short}): {summary}"),
-        };
         let squashed: &[String] = match self.method {
             Method::Squash => &self.squashed,
             Method::NoFf | Method::FfOnly => &[],
         };
-        let mut body = String::new();
-        for text in std::iter::once(&self.body).chain(squashed) {
-            // What the agent said once need not stand twice.
-            if !text.is_empty() && *text != subject && !body.contains(text.as_str()) {
-                body.push_str(text);
-                body.push_str("\n\n");
+        let title = match (&self.wanted_subject, self.method) {
+            // As git itself says it, which linters of messages know.
+            (None, Method::NoFf | Method::FfOnly) => {
+                let branch = self.agent.branch.as_ref().unwrap_or(&self.branch);
+                format!("Merge branch '{}'", short(branch))
             }
-        }
-        format!("{subject}\n\n{body}{}\n", named(&self.agent))
+            _ => cut(&self.subject()),
+        };
+        let texts = std::iter::once(&self.body).chain(squashed);
+        format!("{}{}\n", self.titled(&title, texts), named(&self.agent))
     }
 
     /// The message of the commit that holds the uncommitted work.
     pub(super) fn work_message(&self) -> String {
-        let message = format!("{}\n\n{}\n", self.summary, named(&self.agent));
+        let nothing = std::iter::empty();
+        let text = self.titled(&cut(&self.subject()), nothing);
+        let message = format!("{text}{}\n", named(&self.agent));
         let trailers = self.wanted_trailers();
         trailers.fold(message, |message, line| {
             program::appended_trailer(&message, &line)
         })
+    }
+
+    /// The work in one line, as the settings of the repository have it.
+    fn subject(&self) -> String {
+        let subject = match &self.wanted_subject {
+            Some(template) => {
+                let is_typed = template.contains("{type}");
+                filled_subject(template, |field| match field {
+                    "summary" if is_typed => untyped(&self.summary),
+                    _ => self.field(field),
+                })
+            }
+            None => self.summary.clone(),
+        };
+        // An ellipsis says that something is left out.
+        match subject.strip_suffix('.') {
+            Some(short) if !short.ends_with('.') => short.to_owned(),
+            _ => subject,
+        }
+    }
+
+    /// A subject and the paragraphs below it. What the subject had no room for begins the first one.
+    fn titled<'t>(&'t self, title: &str, texts: impl Iterator<Item = &'t String>) -> String {
+        let is_said = |text: &str| {
+            let text = text.trim_end_matches('.');
+            title.contains(text) || title.contains(&untyped(text))
+        };
+        let mut body = String::new();
+        for text in std::iter::once(&self.summary).chain(texts) {
+            // What the agent said once need not stand twice.
+            let text = wrapped(text);
+            if !text.is_empty() && !is_said(&text) && !body.contains(&text) {
+                body.push_str(&text);
+                body.push_str("\n\n");
+            }
+        }
+        format!("{title}\n\n{body}")
     }
 
     fn wanted_trailers(&self) -> impl Iterator<Item = String> {
@@ -137,19 +171,21 @@ impl MergePlan {
             "name" => agent.name.as_ref().map(ToString::to_string),
             "role" => agent.role.clone(),
             "type" => Some(conventional_type(&self.summary).to_owned()),
-            "branch" => Some(self.branch.trim_start_matches("refs/heads/").to_owned()),
+            "branch" => Some(short(&self.branch).to_owned()),
             _ => None,
         };
         named.unwrap_or_else(|| agent.id.short())
     }
 }
 
+/// The types of conventional commits.
+const TYPES: [&str; 11] = [
+    "feat", "fix", "docs", "style", "refactor", "perf", "test", "build", "ci", "chore", "revert",
+];
+
 /// The type of a conventional commit (<https://www.conventionalcommits.org>) for work with this summary: the one that it begins
 /// with, else what its first word does, else `feat`.
 fn conventional_type(summary: &str) -> &str {
-    const TYPES: [&str; 10] = [
-        "feat", "fix", "docs", "style", "refactor", "perf", "test", "build", "ci", "chore",
-    ];
     let words = |c: char| !c.is_alphanumeric();
     let first = summary.split(words).next().unwrap_or_default();
     let first = first.to_ascii_lowercase();
@@ -163,6 +199,70 @@ fn conventional_type(summary: &str) -> &str {
         "bump" | "upgrade" | "update" => "chore",
         _ => "feat",
     })
+}
+
+/// A summary as it stands behind the type of a conventional commit: without a type of its own, and not begun like a sentence.
+fn untyped(summary: &str) -> String {
+    let rest = match summary.split_once(": ") {
+        Some((head, rest)) if TYPES.contains(&head.split(['(', '!']).next().unwrap_or(head)) => {
+            rest
+        }
+        _ => summary,
+    };
+    let first = rest.split(' ').next().unwrap_or_default();
+    let mut letters = first.chars();
+    let initial = letters.next().filter(|initial| initial.is_uppercase());
+    match initial {
+        // A name such as `README` or `GitHub` keeps its capitals.
+        Some(initial) if letters.as_str().chars().all(|c| !c.is_uppercase()) => {
+            let tail = &rest[initial.len_utf8()..];
+            format!("{}{tail}", initial.to_lowercase())
+        }
+        _ => rest.to_owned(),
+    }
+}
+
+/// How wide the lines of a message are: what git's own tools show without folding, and what linters of messages allow.
+const WIDTH: usize = 72;
+
+/// A subject of at most [`WIDTH`] characters, cut at a word.
+fn cut(subject: &str) -> String {
+    broken(subject).into_iter().next().unwrap_or_default()
+}
+
+/// The words of a line, in lines of at most [`WIDTH`] characters.
+fn broken(line: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut part = String::new();
+    for word in line.split_whitespace() {
+        if !part.is_empty() && part.chars().count() + 1 + word.chars().count() > WIDTH {
+            lines.push(std::mem::take(&mut part));
+        }
+        if !part.is_empty() {
+            part.push(' ');
+        }
+        part.push_str(word);
+    }
+    lines.push(part);
+    lines
+}
+
+/// A text with its long lines broken at words. What is indented, quoted or a table was set by hand and stays.
+fn wrapped(text: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.trim().lines().map(str::trim_end) {
+        let is_set = line.starts_with([' ', '\t', '>', '|']);
+        if is_set || line.chars().count() <= WIDTH {
+            lines.push(line.to_owned());
+            continue;
+        }
+        lines.extend(broken(line));
+    }
+    lines.join("\n")
+}
+
+fn short(branch: &str) -> &str {
+    branch.trim_start_matches("refs/heads/")
 }
 
 /// What a squash says besides its subject: the task, where it is in this clone and says more than the summary, and the messages of the

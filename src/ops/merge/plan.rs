@@ -453,7 +453,7 @@ fn commit_that_brought(repo: &Repo, plan: &MergePlan, top: Oid) -> Result<Oid> {
         simulated(repo, plan.tree, &[plan.tip])?
     };
     let work = Work {
-        agent: agent.id,
+        agent,
         tip,
         start: start.unwrap_or(agent.spawn_commit),
     };

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! plan     Agent -> accepting verdict, nothing uncommitted -> remote, forge, branch to land on -> PrPlan
-//! execute  push of the branch, never forced -> `gh`: open the pull request or bring it up to date
+//! execute  push of the branch without its spawn commit -> `gh`: open the pull request or bring it up to date
 //! ```
 //!
 //! The branch to land on is the one that the agent started from. Where that is the branch of another agent, the pull
@@ -20,6 +20,7 @@ use crate::agents::{at_work, crash_recovery, lookup};
 use crate::domain::agent::Agent;
 use crate::domain::finding::Verdict;
 use crate::domain::forge::Forge;
+use crate::domain::oid::Oid;
 use crate::error::{Code, Error, ErrorFacts, Result};
 use crate::git::refs::remote::{PushManner, RefChange, RefPush};
 use crate::ops::agent_report::AgentRef;
@@ -27,11 +28,14 @@ use crate::ops::sync;
 use crate::ops::target_report::TargetReport;
 use crate::ops::verify::{self, VerifyOptions};
 use crate::store::ledger::Ledger;
+use crate::store::replay::Replay;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
 /// How long the remote is waited for.
 const LIMIT: Duration = Duration::from_secs(60);
+
+const SIGNED: &str = "commits of the branch are signed, so it is pushed as it is, with the empty commit by which the agent was spawned";
 
 /// What is asked for.
 #[derive(Clone, Debug, Default)]
@@ -58,7 +62,9 @@ pub struct PrPlan {
     forge: Option<Forge>,
     stacked_on: Option<Agent>,
     /// What the branch of the remote is at; `None` where there is none.
-    there: Option<crate::domain::oid::Oid>,
+    there: Option<Oid>,
+    /// What is pushed: the branch without its spawn commit.
+    replay: Replay,
     options: PrOptions,
 }
 
@@ -87,6 +93,9 @@ pub struct PrReport {
     /// The pull request, or the page on which it is opened; absent where the remote's URL names no forge.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+    /// What the caller should know though the work is offered.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// Judges the work and looks at the remote; writes nothing but the verdict.
@@ -150,7 +159,15 @@ pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
         });
     }
     let there = listed.get(&branch).copied();
+    let replay = replayed(
+        ctx,
+        &agent,
+        &remote,
+        (&target, listed[&target]),
+        verdict.tip,
+    )?;
     if let Some(oid) = there
+        && !replay.holds(oid)
         && !(ctx.repo.has_object(oid) && ctx.repo.is_ancestor(oid, verdict.tip)?)
     {
         let what =
@@ -169,8 +186,25 @@ pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
         target,
         stacked_on,
         there,
+        replay,
         options,
     })
+}
+
+/// What is pushed of a branch: its commits without the empty one by which the agent was spawned.
+fn replayed(
+    ctx: &Ctx,
+    agent: &Agent,
+    remote: &str,
+    (target, is): (&str, Oid),
+    tip: Oid,
+) -> Result<Replay> {
+    if !ctx.repo.has_object(is) {
+        // No ref is moved: the copies of a remote's branches are the user's.
+        let end = Instant::now() + LIMIT;
+        ctx.repo.fetch_refs(remote, &[target.to_owned()], end)?;
+    }
+    Replay::to_land(&ctx.repo, agent, is, tip)
 }
 
 fn require_accepted(verdict: &Verdict) -> Result<()> {
@@ -202,7 +236,7 @@ fn require_accepted(verdict: &Verdict) -> Result<()> {
 /// `remote-refused`, naming what refused it; also where `gh` fails; those of the network. Running it again completes it.
 pub fn execute(ctx: &Ctx, plan: &PrPlan, body: &str) -> Result<PrReport> {
     let mut report = plan.report();
-    if plan.there != Some(plan.verdict.tip) {
+    if plan.there != Some(plan.replay.tip) {
         push(ctx, plan)?;
     }
     report.outcome = "pushed";
@@ -225,9 +259,10 @@ pub fn execute(ctx: &Ctx, plan: &PrPlan, body: &str) -> Result<PrReport> {
 }
 
 fn push(ctx: &Ctx, plan: &PrPlan) -> Result<()> {
+    plan.replay.write(&ctx.repo)?;
     let pushes = [RefPush {
         refname: plan.branch.clone(),
-        change: RefChange::Forward(plan.verdict.tip),
+        change: plan.change(ctx)?,
     }];
     let manner = PushManner {
         atomic: false,
@@ -245,6 +280,19 @@ fn push(ctx: &Ctx, plan: &PrPlan) -> Result<()> {
 }
 
 impl PrPlan {
+    /// How the branch of the remote moves. One that has the spawn commit, as `sync` pushes it, is replaced, as long as it is
+    /// where it was seen: what it holds is in the agent's branch.
+    fn change(&self, ctx: &Ctx) -> Result<RefChange> {
+        let to = self.replay.tip;
+        Ok(match self.there {
+            Some(from) if !ctx.repo.is_ancestor(from, to)? => RefChange::Swap {
+                from: Some(from),
+                to,
+            },
+            _ => RefChange::Forward(to),
+        })
+    }
+
     /// What would be done.
     pub fn report(&self) -> PrReport {
         let page = |forge: &Forge| forge.page(short(&self.branch), short(&self.target));
@@ -255,10 +303,14 @@ impl PrPlan {
             outcome: "planned",
             remote: self.remote.clone(),
             branch: short(&self.branch).to_owned(),
-            tip: self.verdict.tip.to_hex(),
+            tip: self.replay.tip.to_hex(),
             target: TargetReport::new(Some(&self.target), Some(self.verdict.base)),
             stacked_on: self.stacked_on.as_ref().map(AgentRef::of),
             url: self.forge.as_ref().map(page),
+            warnings: { self.replay.is_signed.then_some(SIGNED) }
+                .map(str::to_owned)
+                .into_iter()
+                .collect(),
         }
     }
 

@@ -1,11 +1,12 @@
 //! Everything a spawn decides, decided before anything is made.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::{authority, instructions, real_path};
+use crate::agents::{authority, crawlers, instructions, real_path};
 use crate::domain::dna::Dna;
 use crate::domain::event::{Base, Isolation};
 use crate::domain::id::{AgentId, Slug};
 use crate::domain::named::hex;
+use crate::domain::oid::Oid;
 use crate::domain::repository_settings::HookMoment;
 use crate::domain::role::Role;
 use crate::domain::scope::{self, unnamed_control_files};
@@ -103,6 +104,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
     }
     if isolated {
         warnings.extend(without_branch(ctx, &base, options));
+        warnings.extend(in_the_way(ctx, &ledger, tree, options)?);
         place::require_free_for_bundle(ctx, tree, &bundle_dir)?;
     } else {
         require_no_place(&role, options)?;
@@ -304,4 +306,32 @@ fn spawn_message(slug: &Slug, task: &Task, dna: &Dna, terms: &Policy, nonce: [u8
         "{SPAWN_SUBJECT}{slug}\n\n{first_line}\n\nAgent-Role: {role}\nAgent-Dna: {dna}\nAgent-Base: {base}\nAgent-Nonce: {nonce}\n{}: {digest}\n",
         policy::TRAILER
     )
+}
+
+/// That a tool of the repository looks into worktrees inside of the root. It is said once, with the first agent of a ledger, and only
+/// where no place was chosen.
+fn in_the_way(
+    ctx: &Ctx,
+    ledger: &Ledger<'_>,
+    tree: Oid,
+    options: &SpawnOptions,
+) -> Result<Option<String>> {
+    let is_chosen =
+        options.path.is_some() || ctx.repo.config_string("agent.worktreeDir")?.is_some();
+    if is_chosen || ledger.is_begun()? {
+        return Ok(None);
+    }
+    let Some(entry) = ctx.repo.entry_at(tree, "package.json")? else {
+        return Ok(None);
+    };
+    // What cannot be read, as a directory of that name, names no tool.
+    let package = ctx.repo.read_blob(entry.oid).unwrap_or_default();
+    let package = serde_json::from_slice(&package).unwrap_or_default();
+    Ok(crawlers::named_by(&package).map(|tool| {
+        format!(
+            "{tool} looks through the whole root, agents' worktrees in it included; to have them beside it, run \
+             git config agent.worktreeDir '{}', or see docs/limits.md for the line that keeps {tool} out",
+            crawlers::BESIDE
+        )
+    }))
 }

@@ -11,6 +11,7 @@ use crate::git::refs::Tip;
 use crate::git::refs::remote::{self, PushManner, RefChange, RefPush, RemoteRefs};
 use crate::store::agent_branch::{AGENTS_BRANCHES, OwnBranch};
 use crate::store::ledger::Ledger;
+use crate::store::replay::Replay;
 use crate::store::spawn_commit::NONCE;
 use std::collections::{BTreeMap, HashSet};
 
@@ -113,12 +114,14 @@ impl Exchange<'_> {
                 });
                 continue;
             }
+            let there = listed.get(&refname).copied();
+            let tip = as_offered(repo, &agent, there, tip)?;
             // A clone that only fetched the branch has nothing to add to it.
-            let is_behind = |there: &Oid| {
-                repo.merge_base(tip, *there)
+            let is_behind = |there: Oid| {
+                repo.merge_base(tip, there)
                     .is_ok_and(|base| base == Some(tip))
             };
-            if listed.get(&refname).is_some_and(is_behind) {
+            if there.is_some_and(is_behind) {
                 continue;
             }
             pushes.push(RefPush {
@@ -159,4 +162,25 @@ impl Exchange<'_> {
             }
         }
     }
+}
+
+/// The commit that goes to a remote whose branch is at `there`: the branch's tip, or what stands for it without the spawn commit where
+/// `pr` has pushed that.
+fn as_offered(repo: &Repo, agent: &Agent, there: Option<Oid>, tip: Oid) -> Result<Oid> {
+    let Some(there) = there.filter(|there| repo.has_object(*there)) else {
+        return Ok(tip);
+    };
+    let Some(started) = agent.base.as_ref().map(|base| base.oid) else {
+        return Ok(tip);
+    };
+    if repo.is_ancestor(there, tip)? || repo.is_ancestor(tip, there)? {
+        return Ok(tip);
+    }
+    let replay = Replay::of(repo, agent, started, tip)?;
+    let is_behind = repo.has_object(replay.tip) && repo.is_ancestor(replay.tip, there)?;
+    if is_behind || replay.holds(there) {
+        replay.write(repo)?;
+        return Ok(replay.tip);
+    }
+    Ok(tip)
 }

@@ -29,6 +29,9 @@ pub struct AllReport {
     /// neither.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub close: Option<CloseReport>,
+    /// What the caller should know of what came after.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// What became of one agent.
@@ -170,6 +173,7 @@ pub fn merge_all(ctx: &Ctx, options: &TrainOptions) -> Result<AllReport> {
         Ok(AllReport {
             schema: "git-agent.merge-all/3",
             close: CloseReport::of(ctx.repo.common_dir(), &items),
+            warnings: Vec::new(),
             items,
         })
     })

@@ -204,6 +204,7 @@ pub fn train(
             runs: done.runs,
             flaky: done.flaky,
             duration_ms: u64::try_from(clock.elapsed().as_millis()).unwrap_or(u64::MAX),
+            warnings: Vec::new(),
         })
     })
 }

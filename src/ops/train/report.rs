@@ -33,6 +33,9 @@ pub struct TrainReport {
     pub sandbox: &'static str,
     /// How long it all took, in milliseconds.
     pub duration_ms: u64,
+    /// What the caller should know of what came after.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 impl TrainReport {

@@ -160,7 +160,7 @@ fn gather(ctx: &Ctx, contract: &Contract, base: &Resolved, tip: Oid) -> Result<E
     let mut touches = history::touches(repo, &divergence, &work)?;
     let base_tree = repo.read_commit(base.commit)?.tree;
     let lands = landing::Lands {
-        spawn: None,
+        agent: None,
         tip,
         base_ref: base.refname.as_deref(),
         base: Some(base.commit),

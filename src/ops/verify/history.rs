@@ -11,7 +11,8 @@ use crate::git::merge::MergeResult;
 use crate::git::objects::Commit;
 use crate::ops::verify::subject::{Subject, nonce_of};
 use crate::ops::verify::work::Trees;
-use crate::store::spawn_commit::{NONCE, SPAWN_SUBJECT};
+use crate::store::replay;
+use crate::store::spawn_commit::{self, NONCE, SPAWN_SUBJECT};
 use std::collections::{HashMap, HashSet};
 
 /// Which commits are the agent's and which are not. `started` is the commit it was spawned from.
@@ -27,8 +28,16 @@ pub(super) fn provenance(
         .iter()
         .map(|lineage| Ok((lineage.oid, repo.read_commit(lineage.oid)?)))
         .collect::<Result<_>>()?;
+    let mut carriers = HashMap::new();
+    for lineage in &divergence.ahead {
+        let carried = spawn_commit::carried(&repo.read_raw_commit(lineage.oid)?);
+        carriers.extend(carried.map(|(spawn, _)| (lineage.oid, spawn)));
+    }
     let nonce = nonce_of(ctx, subject.agent.spawn_commit);
     let is_spawn = |lineage: &&Lineage| {
+        if carriers.get(&lineage.oid) == Some(&subject.agent.spawn_commit) {
+            return true;
+        }
         let same_nonce = || {
             let own = commits.get(&lineage.oid)?.trailer(NONCE)?;
             (Some(own) == nonce.as_deref()).then_some(())
@@ -55,7 +64,11 @@ pub(super) fn provenance(
         parents.into_iter().any(|parent| *parent == origin)
     };
     let lost_base = match (subject.base, origin) {
-        (Some(base), Some(origin)) if !grew_from(origin) && !repo.is_ancestor(origin, base)? => {
+        (Some(base), Some(origin))
+            if !grew_from(origin)
+                && !repo.is_ancestor(origin, base)?
+                && !replay::is_held(repo, &subject.agent, base, origin)? =>
+        {
             Some(origin)
         }
         _ => None,
@@ -76,7 +89,11 @@ pub(super) fn provenance(
             foreign,
         });
     };
-    let own = own_line(subject.tip, spawn.oid, divergence, &commits);
+    let own = own_line(subject.tip, spawn.oid, divergence, |oid| {
+        let commit = &commits[&oid];
+        let is_spawn = commit.trailer(NONCE).is_some() && commit.message.starts_with(SPAWN_SUBJECT);
+        is_spawn || carriers.contains_key(&oid)
+    });
     let id = subject.agent.id.to_string();
     let foreign = |lineage: &&Lineage| {
         let trailer = commits[&lineage.oid].trailer("Agent-Id");
@@ -130,7 +147,7 @@ fn own_line(
     tip: Oid,
     begin: Oid,
     divergence: &Divergence,
-    commits: &HashMap<Oid, Commit>,
+    begins_another: impl Fn(Oid) -> bool,
 ) -> HashSet<Oid> {
     let first: HashMap<Oid, Option<Oid>> = divergence
         .ahead
@@ -141,8 +158,7 @@ fn own_line(
     let mut next = Some(tip);
     while let Some(oid) = next.filter(|oid| *oid != begin && first.contains_key(oid)) {
         own.insert(oid);
-        let commit = &commits[&oid];
-        if commit.trailer(NONCE).is_some() && commit.message.starts_with(SPAWN_SUBJECT) {
+        if begins_another(oid) {
             own.clear();
         }
         next = first[&oid];

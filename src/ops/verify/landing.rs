@@ -1,5 +1,6 @@
 //! How the work would land on the base branch as it is now.
 
+use crate::domain::agent::Agent;
 use crate::domain::evidence::{Conflict, DependencyChange, Landed, Landing, Outcome, Place, Touch};
 use crate::domain::oid::Oid;
 use crate::error::Result;
@@ -8,7 +9,7 @@ use crate::git::history::ancestry::Divergence;
 use crate::git::merge::{Merge, MergeResult};
 use crate::ops::verify::work::Trees;
 use crate::store::landed::{self, Line};
-use crate::store::spawn_commit;
+use crate::store::{replay, spawn_commit};
 use crate::wire::dependencies;
 
 /// How many of the base's newest commits are searched for those that make the same change.
@@ -18,8 +19,8 @@ const SEARCHED: usize = 200;
 pub(super) struct Lands<'a> {
     /// The commit.
     pub tip: Oid,
-    /// The commit by which the agent was spawned, which holds no work; absent where no agent is judged.
-    pub spawn: Option<Oid>,
+    /// The agent, whose spawn commit holds no work; absent where no agent is judged.
+    pub agent: Option<&'a Agent>,
     /// The full name of the branch to land on, when there is one.
     pub base_ref: Option<&'a str>,
     /// Where that is; `None` when it is gone.
@@ -41,8 +42,8 @@ pub(super) fn work_out(
     let uncommitted = usize::from(work.tree != work.tip_tree);
     let ahead = divergence.ahead.iter().map(|lineage| lineage.oid);
     let ahead: Vec<Oid> = ahead.collect();
-    let work_commits = match lands.spawn {
-        Some(spawn) => spawn_commit::without(repo, spawn, &ahead),
+    let work_commits = match lands.agent {
+        Some(agent) => spawn_commit::without(repo, agent.spawn_commit, &ahead),
         None => ahead.len(),
     };
     let mut landing = Landing {
@@ -64,7 +65,14 @@ pub(super) fn work_out(
         how,
     };
     let tree = work.tree;
-    landing.outcome = if ahead.len() + uncommitted == 0 {
+    let is_replayed = match lands.agent {
+        // Nothing that is not committed is in any commit.
+        Some(agent) if uncommitted == 0 && landing.behind > 0 && touched => {
+            replay::is_held(repo, agent, base, lands.tip)?
+        }
+        _ => false,
+    };
+    landing.outcome = if ahead.len() + uncommitted == 0 || is_replayed {
         landed(Landed::Ancestor)
     } else if landing.behind == 0 {
         if touched {

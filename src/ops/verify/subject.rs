@@ -16,6 +16,7 @@ use crate::ops::verify::landing::Lands;
 use crate::ops::verify::origin::{Origin, Question};
 use crate::store::ledger::Ledger;
 use crate::store::place::is_of_this_clone;
+use crate::store::spawn_commit;
 use std::borrow::Cow;
 use std::path::Path;
 
@@ -74,6 +75,7 @@ impl Subject {
             }
         };
         let agent = origin.agent;
+        spawn_commit::restore(&ctx.repo, origin.tip, &agent)?;
         if given.is_some() && agent.isolation == Some(Isolation::Shared) {
             return Err(without_branch(&agent));
         }
@@ -134,7 +136,7 @@ impl Subject {
     pub(super) fn lands(&self) -> Lands<'_> {
         Lands {
             tip: self.tip,
-            spawn: Some(self.agent.spawn_commit),
+            agent: Some(&self.agent),
             base_ref: self.base_ref.as_deref(),
             base: self.base,
             base_out_of_reach: self.base_out_of_reach,

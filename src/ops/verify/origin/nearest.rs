@@ -5,14 +5,14 @@ use crate::domain::agent::Agent;
 use crate::domain::evidence::Row;
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::git::history::gained::incomplete_history;
 use crate::git::objects::RawCommit;
 use crate::store::spawn_commit::{self, NONCE, SPAWN_SUBJECT, SpawnCommit};
 
 /// A commit that makes an agent.
 pub(super) struct Candidate {
-    /// The spawn commit, or what a rebase made of it.
+    /// The spawn commit, what a rebase made of it, or the commit that carries it.
     pub at: Oid,
     pub agent: Agent,
     pub altered: Vec<String>,
@@ -45,6 +45,12 @@ impl Question<'_> {
                     .as_deref()
                     .and_then(AgentId::parse),
             );
+            if let Some((spawn, text)) = spawn_commit::carried(&commit) {
+                // The policy is read from that commit, which may be nowhere else.
+                repo.write_raw_commit(&text)?;
+                let candidate = self.made_by(oid, spawn, &text)?;
+                return Ok(Nearest::Agent(Box::new(candidate)));
+            }
             if let Some(nonce) = commit.trailer(NONCE) {
                 if let Some(candidate) = self.candidate(oid, &commit, &nonce, &claims)? {
                     return Ok(Nearest::Agent(Box::new(candidate)));
@@ -77,32 +83,47 @@ impl Question<'_> {
             None => self.twin(nonce)?,
         };
         if let Some(agent) = row {
-            let (agent, altered) = spawn_commit::bound(&self.ctx.repo, agent)?;
-            return Ok(Some(Candidate {
-                at,
-                agent,
-                altered,
-                row: Row::Present,
-            }));
+            return Ok(Some(self.of_row(at, agent)?));
         }
         let spawn = match SpawnCommit::of(at, commit) {
             Some(spawn) => Some(spawn),
             None => self.original(nonce, claims)?,
         };
-        let Some(spawn) = spawn else {
-            return Ok(None);
-        };
+        spawn.map(|spawn| self.without_row(at, &spawn)).transpose()
+    }
+
+    /// The agent of a spawn commit that the commit `at` carries.
+    fn made_by(&self, at: Oid, spawn: Oid, text: &RawCommit) -> Result<Candidate> {
+        if let Some(agent) = self.ledger.agent(spawn)? {
+            return self.of_row(at, agent);
+        }
+        let spawn = SpawnCommit::of(spawn, text);
+        let spawn = spawn.ok_or_else(|| Error::bug("a carried spawn commit makes an agent"))?;
+        self.without_row(at, &spawn)
+    }
+
+    fn of_row(&self, at: Oid, agent: Agent) -> Result<Candidate> {
+        let (agent, altered) = spawn_commit::bound(&self.ctx.repo, agent)?;
+        Ok(Candidate {
+            at,
+            agent,
+            altered,
+            row: Row::Present,
+        })
+    }
+
+    fn without_row(&self, at: Oid, spawn: &SpawnCommit) -> Result<Candidate> {
         let row = if self.ledger.is_begun()? {
             Row::Missing
         } else {
             Row::NoLedger
         };
-        Ok(Some(Candidate {
+        Ok(Candidate {
             at,
             agent: spawn.agent()?,
             altered: Vec::new(),
             row,
-        }))
+        })
     }
 
     /// The agent of the ledger whose spawn commit has that nonce: a rebase keeps it.

@@ -1,0 +1,223 @@
+//! Commits as their objects say, whatever a shallow clone or grafts make of their parents, with the headers that
+//! git gives no meaning, such as `agent-policy`.
+//!
+//! Such headers stand after git's own. git keeps them wherever it keeps the commit itself, and drops them when it makes a
+//! commit anew: in a rebase or a cherry-pick. A value of several lines is folded as git folds a signature: every line
+//! after the first begins with a space.
+
+use super::last_trailer;
+use crate::domain::oid::Oid;
+use crate::error::Result;
+use crate::git::Repo;
+use crate::git::repo::{failed, from_git2};
+use std::borrow::Cow;
+
+/// The headers of a signature, which names the bytes of the commit that it stands in.
+const SIGNATURES: [&str; 2] = ["gpgsig", "gpgsig-sha256"];
+
+/// A commit object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RawCommit {
+    bytes: Vec<u8>,
+}
+
+impl RawCommit {
+    /// Its parents, in order.
+    pub fn parents(&self) -> Vec<Oid> {
+        // The tree comes first, then the parents, then everything else.
+        let lines = self.bytes.split(|&byte| byte == b'\n').skip(1);
+        let hex = lines.map_while(|line| std::str::from_utf8(line.strip_prefix(b"parent ")?).ok());
+        hex.filter_map(Oid::from_hex).collect()
+    }
+
+    /// The value of the first header of that name, its lines joined by line feeds.
+    pub fn header(&self, name: &str) -> Option<Vec<u8>> {
+        find(&self.bytes, name)
+    }
+
+    /// The committer as `name <address>`, and the moment in seconds since the epoch.
+    pub fn committer(&self) -> Option<(String, i64)> {
+        let line = String::from_utf8_lossy(&self.header("committer")?).into_owned();
+        let end = line.rfind('>')?;
+        let seconds = line[end + 1..].split_whitespace().next()?.parse().ok()?;
+        Some((line[..=end].to_owned(), seconds))
+    }
+
+    /// The first line of its message; bytes that are not UTF-8 are replaced.
+    pub fn subject(&self) -> String {
+        let message = self.message();
+        message.lines().next().unwrap_or_default().to_owned()
+    }
+
+    /// The value of the last trailer of that name, such as `Agent-Nonce`.
+    pub fn trailer(&self, name: &str) -> Option<String> {
+        last_trailer(&self.message(), name).map(str::to_owned)
+    }
+
+    /// The commit with this content.
+    pub fn from_bytes(bytes: Vec<u8>) -> RawCommit {
+        RawCommit { bytes }
+    }
+
+    /// The whole object.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The name that the commit has.
+    ///
+    /// # Errors
+    /// `git-failed` when libgit2 cannot hash.
+    pub fn name(&self) -> Result<Oid> {
+        git2::Oid::hash_object(git2::ObjectType::Commit, &self.bytes)
+            .map(from_git2)
+            .map_err(|error| failed("could not name a commit", error))
+    }
+
+    /// Whether it is signed, so that no byte of it can change.
+    pub fn is_signed(&self) -> bool {
+        SIGNATURES.iter().any(|name| self.header(name).is_some())
+    }
+
+    /// The commit with other parents and, where one is given, one more header behind its own. Everything else stays to the
+    /// byte.
+    #[must_use]
+    pub fn with_parents(&self, parents: &[Oid], header: Option<(&str, &str)>) -> RawCommit {
+        let line_end = |text: &[u8]| match text.iter().position(|&byte| byte == b'\n') {
+            Some(end) => end + 1,
+            None => text.len(),
+        };
+        // The tree comes first, then the parents.
+        let (tree, mut rest) = self.bytes.split_at(line_end(&self.bytes));
+        while rest.starts_with(b"parent ") {
+            rest = &rest[line_end(rest)..];
+        }
+        let end = rest.windows(2).position(|pair| pair == b"\n\n");
+        let (headers, message) = rest.split_at(end.map_or(rest.len(), |end| end + 1));
+        let parents = parents.iter().map(|oid| format!("parent {oid}\n"));
+        let parents: String = parents.collect();
+        let header = header.map(|(name, value)| fold_header(name, value));
+        let header = header.unwrap_or_default();
+        RawCommit {
+            bytes: [
+                tree,
+                parents.as_bytes(),
+                headers,
+                header.as_bytes(),
+                message,
+            ]
+            .concat(),
+        }
+    }
+
+    fn message(&self) -> Cow<'_, str> {
+        let end = self.bytes.windows(2).position(|pair| pair == b"\n\n");
+        String::from_utf8_lossy(end.map_or(&[], |end| &self.bytes[end + 2..]))
+    }
+}
+
+impl Repo {
+    /// Reads a commit object.
+    ///
+    /// # Errors
+    /// `repo-corrupt` when it is missing or no commit.
+    pub fn read_raw_commit(&self, oid: Oid) -> Result<RawCommit> {
+        let bytes = self.read_object(oid, git2::ObjectType::Commit)?;
+        Ok(RawCommit { bytes })
+    }
+
+    /// Writes a commit object as it is.
+    ///
+    /// # Errors
+    /// Those of [`Repo::write_blob`].
+    pub fn write_raw_commit(&self, commit: &RawCommit) -> Result<Oid> {
+        self.write_object(git2::ObjectType::Commit, &commit.bytes)
+    }
+}
+
+/// The lines that a header takes in a commit, the line feed at its end included.
+pub(in crate::git) fn fold_header(name: &str, value: &str) -> String {
+    format!("{name} {}\n", value.replace('\n', "\n "))
+}
+
+fn find(commit: &[u8], name: &str) -> Option<Vec<u8>> {
+    let mut value: Option<Vec<u8>> = None;
+    for line in commit.split(|&byte| byte == b'\n') {
+        // An empty line ends the headers, and what follows is the message.
+        if line.is_empty() {
+            break;
+        }
+        if let Some(folded) = line.strip_prefix(b" ") {
+            if let Some(value) = &mut value {
+                value.push(b'\n');
+                value.extend_from_slice(folded);
+            }
+        } else if value.is_some() {
+            break;
+        } else if let Some(rest) = line.strip_prefix(name.as_bytes()) {
+            value = rest.strip_prefix(b" ").map(<[u8]>::to_owned);
+        }
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_comes_back_as_it_was_folded() {
+        for value in ["one line", "two\nlines", "{\n  \"a\": 1\n}", "a\n\nb", ""] {
+            let commit = format!("tree 1\nauthor a\n{}\nnote x\n", fold_header("note", value));
+            assert_eq!(find(commit.as_bytes(), "note"), Some(value.into()));
+        }
+    }
+
+    #[test]
+    fn only_a_header_of_exactly_that_name_is_found() {
+        let commit = b"tree 1\ngpgsig -----BEGIN\n note no\n -----END\nnotes no\nnote yes\nnote no\n\nnote no\n";
+        assert_eq!(find(commit, "note"), Some(b"yes".to_vec()));
+        assert_eq!(find(b"tree 1\n\nnote no\n", "note"), None);
+        assert_eq!(find(b"note", "note"), None);
+    }
+
+    #[test]
+    fn parents_and_trailers_are_read_from_their_own_part() {
+        let [one, two] = ["1", "2"].map(|digit| digit.repeat(40));
+        let text = format!(
+            "tree {one}\nparent {one}\nparent {two}\nauthor a\nmergetag object {one}\n parent {one}\n\nparent {one}\n\nKey: yes\n"
+        );
+        let commit = RawCommit {
+            bytes: text.into_bytes(),
+        };
+        let parents = commit.parents().into_iter().map(Oid::to_hex);
+        assert_eq!(parents.collect::<Vec<_>>(), [one.as_str(), &two]);
+        assert_eq!(commit.trailer("key").as_deref(), Some("yes"));
+        assert_eq!(commit.trailer("author a"), None);
+        assert_eq!(commit.subject(), format!("parent {one}"));
+    }
+
+    #[test]
+    fn other_parents_and_a_header_leave_every_other_byte() {
+        let [one, two] = ["1", "2"].map(|digit| digit.repeat(40));
+        let two = Oid::from_hex(&two).expect("an oid");
+        let text = |parents: &str, more: &str| {
+            let text = format!(
+                "tree {one}\n{parents}author a\ncommitter c\nencoding x\n{more}\nsubject\n\n"
+            );
+            RawCommit::from_bytes(text.into_bytes())
+        };
+        let commit = text(&format!("parent {one}\nparent {one}\n"), "");
+        let value = "tree\nauthor\n\nsubject\n";
+        let folded = fold_header("note", value);
+        assert_eq!(
+            commit.with_parents(&[two], Some(("note", value))),
+            text(&format!("parent {two}\n"), &folded)
+        );
+        assert_eq!(commit.with_parents(&[], None), text("", ""));
+        let with = commit.with_parents(&[two], Some(("note", value)));
+        assert_eq!(with.header("note"), Some(value.into()));
+        assert!(!with.is_signed());
+        assert!(text("", "gpgsig -----BEGIN\n end\n").is_signed());
+    }
+}

@@ -1,0 +1,175 @@
+//! An agent's commits as history is given them: without the empty commit by which it was spawned.
+//!
+//! ```text
+//! base ── spawn ── one ── two        the agent's branch
+//!    └── one' ── two'                what `pr` pushes and `merge --no-ff` brings: the same trees
+//!         └─ header `agent-spawn`: the whole text of the spawn commit
+//! ```
+//!
+//! A commit that is replayed keeps every byte but its parents, so the same branch always gives the same commits: a longer branch
+//! goes on from what an earlier one gave, and work that has landed so is found by name. The header lets a clone without the spawn
+//! commit compute its name, and so the agent's id, anew. A signature stands for bytes that would change, so where a commit is
+//! signed nothing is replayed, and the spawn commit stays.
+
+use super::spawn_commit::{AGENTS_BRANCHES, CARRIED, NONCE, SPAWN_SUBJECT, SpawnCommit};
+use crate::domain::agent::Agent;
+use crate::domain::oid::Oid;
+use crate::error::Result;
+use crate::git::Repo;
+use crate::git::objects::RawCommit;
+use std::collections::HashMap;
+
+/// What history is given of a branch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replay {
+    /// The commit that stands for the tip of the branch.
+    pub tip: Oid,
+    /// Whether a spawn commit stays because commits after it are signed.
+    pub is_signed: bool,
+    /// The commits that stand for others, parents first, each with the other one and its name.
+    commits: Vec<(Oid, Oid, RawCommit)>,
+}
+
+impl Replay {
+    /// What a landing on `target` brings: the branch as it is where an earlier landing brought its spawn commit along.
+    ///
+    /// # Errors
+    /// As [`Replay::of`].
+    pub fn to_land(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<Replay> {
+        if repo.has_object(agent.spawn_commit) && repo.is_ancestor(agent.spawn_commit, target)? {
+            return Ok(Replay {
+                tip,
+                is_signed: false,
+                commits: Vec::new(),
+            });
+        }
+        Replay::of(repo, agent, target, tip)
+    }
+
+    /// Replays what `target` lacks of an agent's branch with that tip, in memory.
+    ///
+    /// # Errors
+    /// `history-incomplete`, `repo-corrupt`, `git-failed`.
+    pub fn of(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<Replay> {
+        let (mut new, mut spawns) = (HashMap::new(), HashMap::new());
+        let mut commits = Vec::new();
+        for oid in lacking(repo, agent, target, tip)? {
+            let commit = repo.read_raw_commit(oid)?;
+            let before = commit.parents();
+            let parents = before.iter();
+            let parents: Vec<Oid> = parents
+                .map(|parent| new.get(parent).copied().unwrap_or(*parent))
+                .collect();
+            // Those of agents whose branches this one was built upon go as well.
+            if let Some(text) = spawn_text(repo, agent, oid, &commit)? {
+                new.insert(oid, parents[0]);
+                spawns.insert(oid, text);
+                continue;
+            }
+            if parents == before {
+                continue;
+            }
+            if commit.is_signed() {
+                return Ok(Replay {
+                    tip,
+                    is_signed: true,
+                    commits: Vec::new(),
+                });
+            }
+            let spawn = before.iter().find_map(|parent| spawns.get(parent));
+            let header = spawn.map(|text| (CARRIED, text.as_str()));
+            let replayed = commit.with_parents(&parents, header);
+            let name = replayed.name()?;
+            new.insert(oid, name);
+            commits.push((oid, name, replayed));
+        }
+        Ok(Replay {
+            tip: new.get(&tip).copied().unwrap_or(tip),
+            is_signed: false,
+            commits,
+        })
+    }
+
+    /// Whether some of it is in the repository, as after a landing of the beginning.
+    pub fn is_begun(&self, repo: &Repo) -> bool {
+        self.commits
+            .first()
+            .is_some_and(|(_, first, _)| repo.has_object(*first))
+    }
+
+    /// Whether a commit is one that stands for one of the branch.
+    pub fn holds(&self, commit: Oid) -> bool {
+        self.commits.iter().any(|(_, name, _)| *name == commit)
+    }
+
+    /// Takes notes along to the commits, as `git rebase` does and where `notes.rewriteRef` says so.
+    ///
+    /// # Errors
+    /// `git-missing`, `git-failed`.
+    pub fn copy_notes(&self, repo: &Repo) -> Result<()> {
+        let pairs = self.commits.iter().map(|(old, new, _)| (*old, *new));
+        repo.copy_notes(&pairs.collect::<Vec<_>>())
+    }
+
+    /// Writes the commits; no ref moves.
+    ///
+    /// # Errors
+    /// Those of [`Repo::write_blob`].
+    pub fn write(&self, repo: &Repo) -> Result<()> {
+        for (.., commit) in &self.commits {
+            repo.write_raw_commit(commit)?;
+        }
+        Ok(())
+    }
+}
+
+/// The commits of a branch that `target` lacks, parents first. Of a short line from where the agent started no other history is
+/// read, however far the target has come since.
+fn lacking(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<Vec<Oid>> {
+    let base = agent.base.as_ref();
+    let is_agents = |name: &String| name.starts_with(AGENTS_BRANCHES);
+    let on_another = base.is_some_and(|base| base.refname.as_ref().is_some_and(is_agents));
+    let started = base.map(|base| base.oid).filter(|_| !on_another);
+    if let Some(line) = started.and_then(|started| repo.line(started, tip)) {
+        return Ok(line.into_iter().map(|lineage| lineage.oid).collect());
+    }
+    let hidden: Vec<Oid> = started.into_iter().chain([target]).collect();
+    repo.commits_between(&hidden, tip)
+}
+
+/// Whether `target` holds what history is given of a branch with that tip, or of a longer one.
+///
+/// # Errors
+/// As [`Replay::of`].
+pub fn is_held(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<bool> {
+    let replay = Replay::of(repo, agent, target, tip)?;
+    Ok(replay.tip != tip && repo.has_object(replay.tip) && repo.is_ancestor(replay.tip, target)?)
+}
+
+/// The text of the spawn commit that a commit is, or that a rebase made it of; `None` for every other commit. What holds a
+/// change, has no policy, or is not text, stays as it is.
+fn spawn_text(repo: &Repo, agent: &Agent, oid: Oid, commit: &RawCommit) -> Result<Option<String>> {
+    let Some(nonce) = commit.trailer(NONCE) else {
+        return Ok(None);
+    };
+    let [parent] = commit.parents()[..] else {
+        return Ok(None);
+    };
+    let is_empty =
+        || -> Result<bool> { Ok(repo.read_commit(oid)?.tree == repo.read_commit(parent)?.tree) };
+    if !commit.subject().starts_with(SPAWN_SUBJECT) || !is_empty()? {
+        return Ok(None);
+    }
+    let own = agent.spawn_commit;
+    let (spawn, text) = if SpawnCommit::of(oid, commit).is_some() {
+        (oid, commit.clone())
+    } else if repo.has_object(own) {
+        (own, repo.read_raw_commit(own)?)
+    } else {
+        return Ok(None);
+    };
+    let is_it = SpawnCommit::of(spawn, &text).is_some() && text.trailer(NONCE) == Some(nonce);
+    Ok(String::from_utf8(text.bytes().to_vec())
+        .ok()
+        .filter(|_| is_it))
+}
