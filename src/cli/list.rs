@@ -51,6 +51,9 @@ pub(super) struct ListArgs {
     /// List the runs that go on instead
     #[arg(long, conflicts_with_all = ["all", "state", "role", "dna", "parent", "name", "sort", "fast", "ci", "watch"])]
     runs: bool,
+    /// Print one line for a prompt or a status line: how many agents are in which state, and nothing where there is none
+    #[arg(long, conflicts_with_all = ["all", "state", "sort", "ci", "watch", "runs"])]
+    line: bool,
     /// Keep the list on the screen and redraw it when something changes; Ctrl-C or q ends it
     #[arg(long, short)]
     watch: bool,
@@ -78,11 +81,16 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: ListArgs) -> Result<Exit> {
         parent: args.parent,
         name: args.name,
         sort: args.sort,
-        fast: args.fast,
+        fast: args.fast || args.line,
         ci,
     };
     if args.watch {
         return watch::run(ctx, ui, options, args.interval);
+    }
+    if args.line {
+        let counted = counted(ctx, &options)?;
+        ui.print(&counted)?;
+        return Ok(Exit::Yes);
     }
     match ui.format() {
         Format::Ndjson => list::each(ctx, &options, |mut agent| {
@@ -101,6 +109,31 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: ListArgs) -> Result<Exit> {
         _ => ui.answer(&list::list(ctx, &options)?)?,
     }
     Ok(Exit::Yes)
+}
+
+/// How many agents are in which state, those that a person has to see to first; empty for none, so that a prompt shows nothing.
+fn counted(ctx: &Ctx, options: &ListOptions) -> Result<String> {
+    use State::{Done, Failed, Idle, Ready, Rejected, Running, Spawning, Waiting};
+    let mut states = Vec::new();
+    list::each(ctx, options, |agent| {
+        states.push(agent.agent.state);
+        Ok(())
+    })?;
+    let order = [
+        Waiting, Failed, Done, Running, Idle, Ready, Spawning, Rejected,
+    ]
+    .map(State::as_str);
+    let counts = order.map(|state| (states.iter().filter(|it| **it == state).count(), state));
+    let parts: Vec<String> = { counts.iter() }
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, state)| format!("{count} {state}"))
+        .collect();
+    let line = parts.join(", ");
+    Ok(if line.is_empty() {
+        line
+    } else {
+        format!("{line}\n")
+    })
 }
 
 /// A line about the worktrees that wait for agents; none where there are none.

@@ -226,12 +226,13 @@ fn undo() {
         let is_killed = all.killed("undo", &["undo", &id]).is_none();
         all.require_mended();
         if is_killed {
-            let (status, said) = run(&all.repo, &["undo", &id], None).expect("to its end");
+            let output = all.repo.agent(&["undo", &id]);
             // Or the killed one had come to its end.
+            let status = output.status.code();
             assert!(
-                matches!(status, 0 | 2),
-                "{status} {}",
-                String::from_utf8_lossy(&said)
+                matches!(status, Some(0 | 2)),
+                "{verb}: {}",
+                describe(&output)
             );
         }
         let shown = all.repo.agent_json(&["show", &id]);

@@ -77,6 +77,43 @@ fn fast_looks_into_no_worktree() {
 }
 
 #[test]
+fn a_line_for_a_prompt_counts_states_and_is_silent_where_there_is_no_agent() {
+    let repo = TestRepo::with_commit();
+    let line = || {
+        let output = repo.agent(&["list", "--line"]);
+        assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    assert_eq!(line(), "");
+    let ids: Vec<Value> = (0..3).map(|_| repo.spawn()["agent_id"].clone()).collect();
+    assert_eq!(line(), "3 ready\n");
+    repo.agent_json(&["mark", "fail", ids[0].as_str().expect("an id"), "-m", "no"]);
+    repo.agent_json(&["mark", "done", ids[1].as_str().expect("an id")]);
+    assert_eq!(line(), "1 failed, 1 done, 1 ready\n");
+    // As the page has it for bash.
+    let prompt = std::fs::read_to_string("docs/list.md").expect("the page");
+    let prompt = { prompt.lines() }
+        .find_map(|line| line.strip_prefix("PS1="))
+        .expect("a prompt");
+    let shown = crate::support::isolated("bash", &repo.path())
+        .args(["-c", &format!("PS1={prompt}; printf %s \"${{PS1@P}}\"")])
+        .env("PATH", path_with_program())
+        .output()
+        .expect("bash runs");
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("1 failed, 1 done, 1 ready"), "{shown}");
+}
+
+/// The search path with the program of this build in front.
+fn path_with_program() -> std::ffi::OsString {
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_git-agent"));
+    let own = program.parent().expect("a directory").to_owned();
+    let others = std::env::var_os("PATH").unwrap_or_default();
+    let places = std::iter::once(own).chain(std::env::split_paths(&others));
+    std::env::join_paths(places).expect("a path")
+}
+
+#[test]
 fn a_first_row_does_not_wait_for_the_last() {
     let repo = TestRepo::with_commit();
     repo.write("slow.txt", "one\n");
