@@ -13,7 +13,8 @@
 mod support;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use git_agent::domain::message::{Draft, Handing, Letter, Message, MessageId, Name};
+use git_agent::domain::message::{Handing, Letter, Message, MessageId, Name};
+use git_agent::domain::message_rules::Draft;
 use git_agent::domain::stamp::Stamp;
 use git_agent::git::Repo;
 use git_agent::git::objects::NewCommit;

@@ -14,6 +14,8 @@ mod races;
 mod refusals;
 /// Agents that may not write refs.
 mod spool;
+/// The configuration of the older kit, and what a repository says of messages.
+mod taken_over;
 /// The verbs as a user sees them.
 mod verbs;
 /// Waiting.
@@ -24,7 +26,8 @@ use crate::support::death::ctx_with;
 use chrono::{DateTime, Utc};
 use git_agent::agents::ctx::Ctx;
 use git_agent::agents::ctx::Seams;
-use git_agent::domain::message::{Draft, Handing, Letter, Name};
+use git_agent::domain::message::{Handing, Letter, Name};
+use git_agent::domain::message_rules::Draft;
 use git_agent::git::Repo;
 use git_agent::store::mailbox::{Mailbox, Nonce, Reader, Wanted};
 use git_agent::wire::message::payload;

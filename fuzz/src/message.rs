@@ -1,7 +1,7 @@
 //! A message: as the commit that holds it, as a file in a spool, and as what somebody asks to be sent.
 //! Whatever is read is written back as it was, and nothing that breaks a rule can be sent.
 
-use git_agent::domain::message::Draft;
+use git_agent::domain::message_rules::Draft;
 use git_agent::wire::message::spooled::{self, Content};
 use git_agent::wire::message::{self, payload};
 
@@ -47,6 +47,7 @@ fn draft(text: &str) {
         priority: Some(priority).filter(|word| !word.is_empty()),
         re: None,
         payload: Some(payload),
+        ..Draft::default()
     };
     match draft.check() {
         Ok(letter) => {

@@ -5,7 +5,8 @@ use crate::agents::moves;
 use crate::agents::names::{Whom, own, resolve};
 use crate::domain::agent::Agent;
 use crate::domain::event::What;
-use crate::domain::message::{Draft, Kind, Letter, MessageId};
+use crate::domain::message::{Kind, Letter, MessageId};
+use crate::domain::message_rules::Draft;
 use crate::domain::named::hex;
 use crate::error::{Code, Result};
 use crate::store::ledger::Ledger;
@@ -176,6 +177,7 @@ fn checked(agent: &Agent, spooled: &Spooled) -> std::result::Result<Letter, Stri
         to: spooled.to.iter().map(String::as_str).collect(),
         re: spooled.re.as_deref(),
         payload: Some(spooled.payload()?),
+        ..Draft::default()
     };
     draft.check().map_err(|problems| problems.join("; "))
 }

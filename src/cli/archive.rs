@@ -68,7 +68,7 @@ pub(super) fn run_done_with(
     done: &DoneWithArgs,
 ) -> Result<Exit> {
     if done.expire {
-        let plan = retention::plan(ctx, retention(done)?)?;
+        let plan = retention::plan(ctx, retention(ctx, done)?)?;
         let report = if done.dry_run {
             plan.report()
         } else {
@@ -100,8 +100,9 @@ pub(super) fn acknowledge(
     Ok(Exit::Yes)
 }
 
-fn retention(args: &DoneWithArgs) -> Result<Retention> {
-    let usual = Retention::default();
+/// What is asked for, else what the repository says, else the usual.
+fn retention(ctx: &Ctx, args: &DoneWithArgs) -> Result<Retention> {
+    let usual = retention::of_repository(ctx)?;
     let span = |given: Option<Duration>, usual: TimeDelta| match given {
         None => Ok(usual),
         Some(span) => TimeDelta::from_std(span).map_err(|error| {

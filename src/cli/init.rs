@@ -11,6 +11,7 @@ use crate::hosts::settings::Registration;
 use crate::ops::init::{self, InitOptions, InitReport, Proposal};
 use crate::ops::run::has_terminal;
 use serde_json::Value;
+use std::path::PathBuf;
 
 /// Set git-agent up in this repository: propose settings, register the scope fence with agent hosts
 ///
@@ -31,6 +32,9 @@ pub(super) struct InitArgs {
     /// Also make an alias, git lg by default, for git log --all without the refs and branches of agents
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "lg", require_equals = true)]
     log_alias: Option<String>,
+    /// Take over the messenger-config.yaml of the older kit, once, as [messages] of the settings, and do nothing else
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with_all = ["hosts", "worktrees", "notes", "log_alias", "remove"])]
+    from_kit: Option<Option<PathBuf>>,
     /// Take it out again; git agent uninstall takes out everything
     #[arg(long)]
     remove: bool,
@@ -43,6 +47,7 @@ pub(super) struct InitArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: InitArgs) -> Result<Exit> {
+    let is_kit = args.from_kit.is_some();
     let mut plan = init::plan(
         ctx,
         &InitOptions {
@@ -50,6 +55,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: InitArgs) -> Result<Exit> {
             worktrees: args.worktrees,
             notes: args.notes,
             log_alias: args.log_alias,
+            from_kit: args.from_kit,
             remove: args.remove,
             only_ours: false,
         },
@@ -58,7 +64,9 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: InitArgs) -> Result<Exit> {
         ui.answer(&Rehearsed(plan.report()))?;
         return Ok(Exit::Yes);
     }
-    let is_asked = !args.yes && ui.format() == Format::Text && has_terminal();
+    // What is asked for by its name is done.
+    let is_agreed = args.yes || is_kit;
+    let is_asked = !is_agreed && ui.format() == Format::Text && has_terminal();
     let is_agreed = match plan.proposal() {
         Some(proposal) if is_asked => {
             ui.print(&proposed(proposal))?;
@@ -67,11 +75,18 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: InitArgs) -> Result<Exit> {
             let _ = std::io::stdin().read_line(&mut answer);
             matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")
         }
-        Some(_) => args.yes,
+        Some(_) => is_agreed,
         None => false,
     };
     if is_agreed {
         init::accept_proposal(ctx, &mut plan)?;
+    }
+    if is_kit && ui.format() == Format::Text {
+        let taken = plan
+            .proposal()
+            .filter(|proposal| !proposal.parts.is_empty());
+        let nothing = || "nothing in it differs from the defaults\n".to_owned();
+        ui.print(&taken.map_or_else(nothing, proposed))?;
     }
     let mut report = init::execute(ctx, &plan)?;
     // A person who said no has read it.

@@ -21,6 +21,7 @@ pub mod judge;
 pub mod landing_order;
 pub mod lease;
 pub mod message;
+pub mod message_rules;
 pub mod named;
 pub mod oid;
 pub mod operation;

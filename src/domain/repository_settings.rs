@@ -10,10 +10,14 @@ use super::diagnostic::{Field, Located, Problem};
 use super::glob::Glob;
 use super::guard::{GuardDraft, GuardRule};
 use super::lease::{LeaseKind, WantedLease, variable_problem};
+use super::message::{Kind, Priority};
+use super::message_rules::MessageRules;
 use super::role::RoleSet;
-use super::task::{TaskDraft, TaskOptions, TaskProblems};
+use super::task::{TaskDraft, TaskOptions, TaskProblems, parse_duration};
 use crate::domain::named::named;
+use chrono::TimeDelta;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// The file, from the top of the base commit's tree.
 pub const PATH: &str = ".config/git-agent.toml";
@@ -80,6 +84,16 @@ pub struct SettingsDraft {
     pub leases: Vec<(String, Located<String>)>,
     /// Rules for branches that `git agent` did not make.
     pub guards: Vec<GuardDraft>,
+    /// The most messages that are not archived.
+    pub active: Field<i64>,
+    /// When a message that was handed out is archived.
+    pub archive_after: Field<String>,
+    /// When a message that was archived is deleted.
+    pub delete_after: Field<String>,
+    /// The priority of messages by type.
+    pub priorities: Vec<(Kind, Field<String>)>,
+    /// Further fields of messages, as `type.field`.
+    pub message_fields: Field<Vec<Located<String>>>,
 }
 
 /// Settings that obey every rule. What is absent is not set.
@@ -125,6 +139,8 @@ pub struct RepositorySettings {
     pub merge_hooks: Vec<String>,
     /// Rules for branches that `git agent` did not make, in order; the first that names a branch counts.
     pub guards: Vec<GuardRule>,
+    /// What messages need, how urgent they are and how long they are kept.
+    pub messages: MessageRules,
 }
 
 impl SettingsDraft {
@@ -139,6 +155,7 @@ impl SettingsDraft {
         let merge_hooks = merge_hooks(&self.merge_hooks, &mut problems);
         let leases = leases(&self.leases, &mut problems);
         let pool_size = pool_size(&self.pool_size, &mut problems);
+        let messages = self.messages(&mut problems);
         let guards = self.guards.iter();
         let guards = guards
             .filter_map(|rule| rule.check(&mut problems))
@@ -191,7 +208,81 @@ impl SettingsDraft {
             merge_subject: subject,
             merge_hooks,
             guards,
+            messages,
         })
+    }
+
+    /// What the file says of messages.
+    fn messages(&self, problems: &mut Vec<Problem>) -> MessageRules {
+        let mut rules = MessageRules::default();
+        let mut refuse = |span: &Range<usize>, what: String, help: &str| {
+            problems.push(Problem::at(span.clone(), what).help(help));
+        };
+        if let Field::Given(Located { value, span }) = &self.active {
+            match usize::try_from(*value) {
+                Ok(active @ 1..) => rules.retention.active = active,
+                _ => refuse(span, format!("`active` is {value}"), "give a number from 1"),
+            }
+        }
+        let spans = [
+            (&self.archive_after, &mut rules.retention.archive_after),
+            (&self.delete_after, &mut rules.retention.delete_after),
+        ];
+        for (field, into) in spans {
+            let Field::Given(Located { value, span }) = field else {
+                continue;
+            };
+            let parsed = parse_duration(value).and_then(|time| {
+                TimeDelta::from_std(time).map_err(|_| format!("`{value}` is too long"))
+            });
+            match parsed {
+                Ok(time) => *into = time,
+                Err(problem) => refuse(span, problem, "write it like `7d` or `2w`"),
+            }
+        }
+        for (kind, field) in &self.priorities {
+            let Field::Given(Located { value, span }) = field else {
+                continue;
+            };
+            match Priority::parse(value) {
+                Some(priority) => {
+                    rules.priorities.insert(*kind, priority);
+                }
+                None => {
+                    let words = Priority::ALL.map(Priority::as_str).join(", ");
+                    refuse(
+                        span,
+                        format!("`{value}` is no priority"),
+                        &format!("use one of {words}"),
+                    );
+                }
+            }
+        }
+        for Located { value, span } in self
+            .message_fields
+            .given()
+            .into_iter()
+            .flat_map(|list| &list.value)
+        {
+            let parts = value
+                .split_once('.')
+                .map(|(kind, field)| (Kind::parse(kind), field));
+            match parts {
+                Some((Some(kind), field)) if !field.is_empty() => {
+                    rules
+                        .required
+                        .entry(kind)
+                        .or_default()
+                        .push(field.to_owned());
+                }
+                _ => refuse(
+                    span,
+                    format!("`{value}` names no field of a message"),
+                    "write the type and the field, as in `handoff.deadline`",
+                ),
+            }
+        }
+        rules
     }
 }
 

@@ -4,10 +4,13 @@
 //! repository, git's configuration what holds for a person or a clone.
 
 use crate::agents::ctx::Ctx;
+use crate::domain::message::{Kind, Retention};
 use crate::domain::repository_settings::{HookMoment, PATH, RepositorySettings};
+use crate::domain::task::duration_text;
 use crate::error::{Code, Result};
 use crate::store::{repository_settings, roles};
 use crate::wire::settings_file;
+use chrono::TimeDelta;
 use serde::Serialize;
 
 /// What is known of a setting without a repository.
@@ -123,6 +126,56 @@ pub const REPOSITORY: &[KnownSetting] = &[
         "train.checks",
         "none",
         "Commands that `train` runs on what lands, before those of the agents; read from the target's tip",
+    ),
+    setting(
+        "messages.active",
+        "100",
+        "How many messages of a reader stay before `inbox --expire` archives the oldest that were handed out",
+    ),
+    setting(
+        "messages.archive_after",
+        "7d",
+        "When `inbox --expire` archives a message that was handed out and never acknowledged",
+    ),
+    setting(
+        "messages.delete_after",
+        "30d",
+        "When `inbox --expire` deletes a message that all have archived",
+    ),
+    setting(
+        "messages.require",
+        "none",
+        "Further fields that messages need, as `handoff.deadline`",
+    ),
+    setting(
+        "messages.handoff",
+        "high",
+        "The priority of a message of type handoff that names none",
+    ),
+    setting(
+        "messages.review",
+        "medium",
+        "The priority of a message of type review that names none",
+    ),
+    setting(
+        "messages.clarify",
+        "high",
+        "The priority of a message of type clarify that names none",
+    ),
+    setting(
+        "messages.escalate",
+        "critical",
+        "The priority of a message of type escalate that names none",
+    ),
+    setting(
+        "messages.notify",
+        "low",
+        "The priority of a message of type notify that names none",
+    ),
+    setting(
+        "messages.collaborate",
+        "medium",
+        "The priority of a message of type collaborate that names none",
     ),
     setting(
         "guard.<BRANCH>",
@@ -340,6 +393,7 @@ fn value_of(found: &RepositorySettings, key: &str) -> Option<SettingValue> {
         "merge.subject" => text(&found.merge_subject),
         "merge.hooks" => list(Some(&found.merge_hooks)),
         "train.checks" => list(Some(&found.train_checks)),
+        _ if key.starts_with("messages.") => message_setting(found, &key["messages.".len()..]),
         _ if key.starts_with("lease.") => {
             let mut leases = found.leases.iter();
             let lease = leases.find(|lease| key.strip_prefix("lease.") == Some(&lease.variable));
@@ -402,4 +456,31 @@ pub fn uncommitted_settings(ctx: &Ctx) -> Result<Option<String>> {
     let head = ctx.repo.resolve_commit("HEAD").ok();
     let counting = head.map(|head| repository_settings::read(&ctx.repo, head.commit));
     repository_settings::uncommitted(&ctx.repo, counting.transpose()?.flatten().as_deref())
+}
+
+/// What a repository says of messages, where it says it.
+fn message_setting(found: &RepositorySettings, key: &str) -> Option<SettingValue> {
+    let (rules, usual) = (&found.messages, Retention::default());
+    let span = |own: TimeDelta, usual: TimeDelta| {
+        let own = own.to_std().ok().filter(|_| own != usual)?;
+        Some(SettingValue::Text(duration_text(own)))
+    };
+    match key {
+        "active" => (rules.retention.active != usual.active)
+            .then(|| SettingValue::Text(rules.retention.active.to_string())),
+        "archive_after" => span(rules.retention.archive_after, usual.archive_after),
+        "delete_after" => span(rules.retention.delete_after, usual.delete_after),
+        "require" => {
+            let fields = rules.required.iter();
+            let fields = fields
+                .flat_map(|(kind, names)| names.iter().map(move |name| format!("{kind}.{name}")));
+            Some(fields.collect::<Vec<_>>())
+                .filter(|list| !list.is_empty())
+                .map(SettingValue::List)
+        }
+        kind => {
+            let priority = rules.priorities.get(&Kind::parse(kind)?)?;
+            Some(SettingValue::Text(priority.to_string()))
+        }
+    }
 }

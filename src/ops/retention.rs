@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::store::ledger::Ledger;
 use crate::store::mailbox::Mailbox;
 use crate::store::mailbox::expire::{self, Expiry};
+use crate::store::repository_settings;
 use serde::Serialize;
 
 /// What will be done.
@@ -62,6 +63,14 @@ impl ExpirePlan {
             postponed: self.expiry.postponed,
         }
     }
+}
+
+/// How long the repository keeps messages.
+///
+/// # Errors
+/// `settings-invalid`, `repo-corrupt`.
+pub fn of_repository(ctx: &Ctx) -> Result<Retention> {
+    Ok(repository_settings::of_messages(&ctx.repo)?.retention)
 }
 
 /// Finds out what expired; nothing is written.

@@ -2,12 +2,13 @@
 //!
 //! The file is read from the base commit's objects and never from a worktree, so no agent can change what binds it.
 
+use crate::domain::message_rules::MessageRules;
 use crate::domain::oid::Oid;
 use crate::domain::repository_settings::{INCLUDE_PATH, PATH, RepositorySettings};
 use crate::domain::role::RoleSet;
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::{Repo, tree};
-use crate::store::fsx;
+use crate::store::{fsx, roles};
 use crate::wire::settings_file;
 
 /// A settings file is a screenful; anything bigger is something else.
@@ -86,6 +87,27 @@ pub fn load(repo: &Repo, base: Oid, roles: &RoleSet) -> Result<RepositorySetting
                 Remedy::SpawnFromCommit,
             )
     })
+}
+
+/// What the commit that the main worktree is at says of messages, which belong to no base. An agent's own HEAD says nothing.
+///
+/// # Errors
+/// As [`load`].
+pub fn of_messages(repo: &Repo) -> Result<MessageRules> {
+    let head = fsx::load_if_there(&repo.common_dir().join("HEAD"))?.unwrap_or_default();
+    let head = String::from_utf8_lossy(&head);
+    let commit = match head.trim().strip_prefix("ref: ") {
+        Some(branch) => repo.tip(branch)?.oid(),
+        None => Oid::from_hex(head.trim()),
+    };
+    let Some(commit) = commit else {
+        return Ok(MessageRules::default());
+    };
+    // Most repositories have no such file, and then no role is read either.
+    if read(repo, commit)?.is_none() {
+        return Ok(MessageRules::default());
+    }
+    Ok(load(repo, commit, &roles::load(repo, commit)?)?.messages)
 }
 
 fn file(repo: &Repo, entry: &tree::Entry, path: &str) -> Result<Vec<u8>> {

@@ -171,7 +171,7 @@ fn title(letter: &Letter) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::message::Draft;
+    use crate::domain::message_rules::Draft;
     use chrono::DateTime;
     use proptest::prelude::*;
 

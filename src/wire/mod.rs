@@ -12,6 +12,7 @@ pub mod event_line;
 pub mod journal;
 pub mod kept_file;
 pub mod message;
+pub mod messenger_config;
 pub mod otlp;
 pub mod path_list;
 pub mod path_text;

@@ -11,6 +11,7 @@
 //! | `[hooks]` | `after_spawn`, `before_merge`, `after_merge`, `before_discard` |
 //! | `[merge]` | `method`, `subject`, `hooks` |
 //! | `[train]` | `checks` |
+//! | `[messages]` | `active`, `archive_after`, `delete_after`, `require`, and a priority by type |
 //! | `[[guard]]` | `branch`, `scope`, `deny` |
 //!
 //! Unknown sections and keys are problems, so that a slip never passes for a setting.
@@ -18,6 +19,7 @@
 use super::toml_reader::{ANY, Document, Key, Reader};
 use crate::domain::diagnostic::{Problem, Source};
 use crate::domain::guard::GuardDraft;
+use crate::domain::message::Kind;
 use crate::domain::repository_settings::{HookMoment, SettingsDraft};
 use crate::domain::task::TaskDraft;
 use toml::Spanned;
@@ -46,6 +48,16 @@ const KEYS: &[Key] = &[
     ("merge", "subject"),
     ("merge", "hooks"),
     ("train", "checks"),
+    ("messages", "active"),
+    ("messages", "archive_after"),
+    ("messages", "delete_after"),
+    ("messages", "require"),
+    ("messages", "handoff"),
+    ("messages", "review"),
+    ("messages", "clarify"),
+    ("messages", "escalate"),
+    ("messages", "notify"),
+    ("messages", "collaborate"),
     ("", GUARD),
 ];
 
@@ -109,6 +121,14 @@ pub fn parse(name: &str, bytes: &[u8]) -> SettingsDraft {
         hooks: HookMoment::ALL
             .into_iter()
             .map(|moment| (moment, reader.strings(("hooks", moment.as_str()))))
+            .collect(),
+        active: reader.integer(("messages", "active")),
+        archive_after: reader.string(("messages", "archive_after")),
+        delete_after: reader.string(("messages", "delete_after")),
+        message_fields: reader.strings(("messages", "require")),
+        priorities: Kind::ALL
+            .into_iter()
+            .map(|kind| (kind, reader.string(("messages", kind.as_str()))))
             .collect(),
         guards: reader.tables(GUARD, GUARD_KEYS, |rule, span| GuardDraft {
             branch: rule.string(("", "branch")),

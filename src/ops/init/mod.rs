@@ -3,6 +3,7 @@
 //! Every file is read and edited in memory first, so a file that cannot be edited stops all of them
 //! before anything is written. A second run changes nothing.
 
+mod kit;
 mod proposal;
 mod report;
 mod settings;
@@ -31,6 +32,8 @@ pub struct InitOptions {
     pub notes: bool,
     /// Also makes an alias of this name for `git log --all` without our refs.
     pub log_alias: Option<String>,
+    /// Takes over the configuration of the older kit, from this file or where it is found.
+    pub from_kit: Option<Option<PathBuf>>,
     /// Takes out instead of putting in.
     pub remove: bool,
     /// Takes out only what `init` put in: a setting that the user had before stays.
@@ -71,6 +74,16 @@ pub fn plan(ctx: &Ctx, options: &InitOptions) -> Result<InitPlan> {
         .hint("to register in a worktree, run git -C <worktree> agent init")
     })?;
     let top = fs::canonicalize(top).at("could not resolve", top)?;
+    if let Some(file) = &options.from_kit {
+        return Ok(InitPlan {
+            changes: Vec::new(),
+            notes: None,
+            log_alias: None,
+            remove: false,
+            proposal: Some(kit::proposal(&top, file.as_deref())?),
+            top,
+        });
+    }
     let mut asked = options.hosts.clone();
     let is_whole = asked.is_empty() && !options.notes && options.log_alias.is_none();
     // Who names nothing in particular is new here: the repository is looked at as a whole.

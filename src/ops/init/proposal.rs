@@ -67,6 +67,9 @@ pub struct Proposal {
     pub worktree_dir: Option<String>,
     /// Whether it was carried out.
     pub is_written: bool,
+    /// The settings file that is there, which the file is added to.
+    #[serde(skip)]
+    pub(super) before: Option<Vec<u8>>,
 }
 
 impl Proposal {
@@ -92,8 +95,18 @@ impl Proposal {
             let path = top.join(PATH);
             fsx::create_dir(path.parent().unwrap_or(top))?;
             // What a person wrote there meanwhile is not replaced.
-            if !fsx::create_atomic(&path, self.file.as_bytes())? {
-                return Ok(());
+            match &self.before {
+                None if !fsx::create_atomic(&path, self.file.as_bytes())? => return Ok(()),
+                None => {}
+                Some(before) if fsx::load_if_there(&path)?.as_ref() != Some(before) => {
+                    return Ok(());
+                }
+                Some(before) => {
+                    fsx::write_atomic(
+                        &path,
+                        &[before.as_slice(), b"\n", self.file.as_bytes()].concat(),
+                    )?;
+                }
             }
         }
         if let Some(place) = &self.worktree_dir {
@@ -211,6 +224,7 @@ fn propose(read: &dyn Fn(&str) -> Option<String>, has_place: bool) -> Proposal {
         parts,
         worktree_dir: crawler.map(|_| BESIDE.to_owned()),
         is_written: false,
+        before: None,
     }
 }
 

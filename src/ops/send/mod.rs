@@ -13,10 +13,12 @@ pub use report::SendReport;
 use crate::agents::ctx::Ctx;
 use crate::agents::names::{own, resolve};
 use crate::agents::spool::{self, own_spool};
-use crate::domain::message::{Draft, EVERYBODY, KEPT, Letter, MessageId};
+use crate::domain::message::{EVERYBODY, Letter, MessageId};
+use crate::domain::message_rules::{Draft, KEPT};
 use crate::domain::named::hex;
 use crate::error::{Code, Error, Result};
 use crate::store::mailbox::{Mailbox, Nonce};
+use crate::store::repository_settings;
 use crate::wire::message::payload::{self, Addressed};
 use crate::wire::message::spooled::Spooled;
 use payload_parts::assemble;
@@ -81,6 +83,7 @@ pub fn plan(ctx: &Ctx, options: &SendOptions) -> Result<SendPlan> {
             .collect(),
         re: options.reply_to.as_deref(),
         payload: said.as_ref().map(|said| said.payload.clone()),
+        rules: repository_settings::of_messages(&ctx.repo)?,
     }
     .check();
     match checked {

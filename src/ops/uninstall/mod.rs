@@ -179,6 +179,7 @@ fn registrations(ctx: &Ctx) -> Result<Option<InitPlan>> {
             log_alias: Some("lg".to_owned()),
             remove: true,
             only_ours: true,
+            from_kit: None,
         },
     )?;
     Ok(Some(plan).filter(|plan| !plan.is_empty()))
