@@ -446,15 +446,16 @@ impl FencedHolder {
         let locks = fs::read_to_string("/proc/locks").ok()?;
         let takers = locks.lines().filter_map(|line| taker(line, file.1));
         let takers: Vec<Process> = takers.filter_map(Process::read).collect();
-        let candidates = if takers.is_empty() && is_thorough {
-            Process::all().unwrap_or_default()
-        } else {
+        let is_taker = !takers.is_empty();
+        let candidates = if is_taker || !is_thorough {
             takers
+        } else {
+            Process::all().unwrap_or_default()
         };
         let own = Restrictions::of(getpid());
         let mut fenced = { candidates.into_iter() }
             .filter(|one| Restrictions::of(one.pid).filters > own.filters)
-            .filter(|one| one.holds_by_reading(file));
+            .filter(|one| one.holds_by_reading(file).unwrap_or(is_taker));
         let holder = fenced.next()?;
         let name = fs::read(holder.file("comm")).unwrap_or_default();
         let line = line_of(holder.pid).into_iter();
@@ -502,23 +503,21 @@ impl Restrictions {
 
 impl Process {
     /// Whether it has a lock on the file through a descriptor that only reads it. Our own commands open their locks for writing, which no
-    /// fence allows. One that lets nothing be seen of itself is not taken for one that has: the first process of a run in namespaces is such.
-    fn holds_by_reading(&self, file: (u64, u64)) -> bool {
-        let Ok(open) = fs::read_dir(self.file("fd")) else {
-            return false;
-        };
+    /// fence allows. `None` for one that lets nothing be seen of itself, as the first process of a run in namespaces.
+    fn holds_by_reading(&self, file: (u64, u64)) -> Option<bool> {
+        let open = fs::read_dir(self.file("fd")).ok()?;
         let mut open = open.flatten().filter(|one| {
             let found = fs::metadata(one.path());
             found.is_ok_and(|found| (found.dev(), found.ino()) == file)
         });
-        open.any(|one| {
+        Some(open.any(|one| {
             let told = self.file("fdinfo").join(one.file_name());
             let told = fs::read_to_string(told).unwrap_or_default();
             let flags = told.lines().find_map(|line| line.strip_prefix("flags:"));
             let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
             let only_reads = flags.is_some_and(|flags| flags & 3 == 0);
             only_reads && told.lines().any(|line| line.starts_with("lock:"))
-        })
+        }))
     }
 
     /// Whether it is a supervisor of this program's.

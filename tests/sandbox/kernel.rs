@@ -90,6 +90,7 @@ int main(int argc, char **argv) {
         result = setpriority(PRIO_PROCESS, atoi(where), nicer(atoi(where)));
     } else if (!strcmp(what, "priority-of-user")) {
         result = setpriority(PRIO_USER, 0, getpriority(PRIO_USER, 0));
+        if (result < 0 && errno == EACCES) result = 0; /* one of them is nicer already, which only root may take back */
     } else if (!strcmp(what, "processors")) {
         cpu_set_t set;
         result = sched_getaffinity(0, sizeof set, &set) ? -1 : sched_setaffinity(atoi(where), sizeof set, &set);

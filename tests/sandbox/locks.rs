@@ -138,3 +138,34 @@ fn a_run_that_holds_a_lock_is_ended_when_another_command_waits() {
     let looks = looks.output().expect("starts");
     assert!(looks.status.success(), "{}", describe(&looks));
 }
+
+/// One that an ordinary user cannot look into (prctl(2): PR_SET_DUMPABLE), as the kernel names it.
+#[test]
+fn a_lock_that_a_hidden_process_took_behind_a_fence_is_told_of_in_time() {
+    let python = Command::new("python3").arg("--version").output();
+    let is_there = python.is_ok_and(|output| output.status.success());
+    let fenced = Fenced::new(Mode::Require).filter(|_| is_there);
+    let Some(fenced) = fenced else {
+        return;
+    };
+    let fenced = fenced.without_namespaces();
+    let common = fenced.agent.repo.path().join(".git");
+    let path = layout::agents_dir(&common).join(layout::POOL_LOCK);
+    fs::write(&path, "").expect("made");
+    let script = format!(
+        "import ctypes, fcntl, time\n\
+         lock = open('{}')\n\
+         assert ctypes.CDLL(None).prctl(4, 0) == 0\n\
+         fcntl.flock(lock, fcntl.LOCK_EX)\n\
+         open('src/held', 'w').close()\n\
+         time.sleep(1000)\n",
+        text(&path)
+    );
+    let mut holder = fenced.command(&["python3", "-c", &script]);
+    let mut holder = holder.spawn().expect("starts");
+    wait_for(&fenced.agent.worktree.join("src/held"), &mut holder);
+    let error = lock::hold(&common, layout::POOL_LOCK).expect_err("held");
+    assert_eq!(error.code(), Code::LockHeld, "{error}");
+    holder.kill().expect("killed");
+    holder.wait().expect("ended");
+}
