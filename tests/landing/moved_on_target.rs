@@ -37,9 +37,28 @@ fn check_refused(agent: &Agent, path: &str) {
         codes(&at_tip).contains(&"scope.landing".to_owned()),
         "{at_tip}"
     );
+    // A forge's check, which has the branch and nothing else.
+    let in_ci = agent.verify(&["--ci", "--base=main", "--tip", &agent.branch]);
+    assert_eq!(in_ci["verdict"], "reject", "{in_ci}");
+    assert!(
+        codes(&in_ci).contains(&"scope.landing".to_owned()),
+        "{in_ci}"
+    );
     refused(&run(agent, "merge", &[]), "not-accepted", 3);
+    // A remote whose branch has moved in the same way.
+    let hub = agent.repo.path().with_file_name("hub.git");
+    let place = hub.to_str().expect("UTF-8");
+    agent
+        .repo
+        .git(["init", "--quiet", "--bare", "--initial-branch=main", place]);
+    agent.repo.git(["remote", "add", "origin", place]);
+    agent.repo.git(["push", "--quiet", "origin", "main"]);
+    let there = git_in(&hub, ["for-each-ref"]);
     answer(agent, "done", &["--summary=the scripts"]);
     for output in [
+        run(agent, "merge", &["--push"]),
+        run(agent, "pr", &[]),
+        run(agent, "merge", &["--squash"]),
         run(agent, "update", &[]),
         agent.repo.agent(&["train", &agent.id]),
         agent.repo.agent(&["merge", "--all"]),
@@ -47,6 +66,7 @@ fn check_refused(agent: &Agent, path: &str) {
         assert!(!output.status.success(), "{}", describe(&output));
     }
     assert_eq!(agent.repo.git(["rev-parse", "main"]), before);
+    assert_eq!(git_in(&hub, ["for-each-ref"]), there);
 }
 
 #[test]

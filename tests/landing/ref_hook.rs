@@ -156,3 +156,41 @@ fn a_branch_of_ones_own_is_asked_about_when_it_goes() {
     );
     assert!(agent.repo.git(["rev-parse", "topic/mine"]).len() == 40);
 }
+
+#[test]
+fn a_branch_of_ones_own_is_asked_about_by_every_verb_that_moves_or_deletes_it() {
+    let repo = crate::support::TestRepo::with_commit();
+    let task = crate::support::agent::TASK;
+    let agent = Agent::spawned_with(repo, task, &["--branch", "topic/mine"]);
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    agent.commit("two");
+    agent.repo.write("NOTES.md", "moved on\n");
+    agent.repo.commit_all("main moves on");
+    let log = hooked(&agent);
+    let tip = || agent.repo.git(["rev-parse", "topic/mine"]);
+    refuse(&log, true);
+    let before = tip();
+    refused(&run(&agent, "update", &[]), "hook-refused", 3);
+    assert!(taken(&log).contains(" refs/heads/topic/mine\n"));
+    assert_eq!(
+        (tip(), agent.git(&["status", "--porcelain"])),
+        (before, String::new())
+    );
+    refuse(&log, false);
+    answer(&agent, "update", &[]);
+    answer(&agent, "merge", &[]);
+    refuse(&log, true);
+    taken(&log);
+    let before = tip();
+    let output = agent.repo.agent(&["gc", "--yes"]);
+    let said = describe(&output);
+    assert!(taken(&log).contains(" refs/heads/topic/mine\n"), "{said}");
+    assert_eq!(tip(), before, "{said}");
+    // Nothing that a hook protects goes with the program.
+    let branches = agent.repo.git(["for-each-ref", "refs/heads"]);
+    agent.repo.agent(&["uninstall", "--yes", "--ledger"]);
+    assert_eq!(agent.repo.git(["for-each-ref", "refs/heads"]), branches);
+    refuse(&log, false);
+    agent.repo.agent_json(&["gc", "--yes"]);
+    assert_eq!(agent.repo.git(["branch", "--list", "topic/mine"]), "");
+}
