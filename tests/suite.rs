@@ -95,6 +95,8 @@ mod scope;
 mod second_clone;
 /// What the repository has done for its agents.
 mod setup;
+/// Repositories of unusual shape.
+mod shapes;
 /// Man pages and completions.
 mod shell;
 /// Worktrees of some directories.

@@ -18,6 +18,7 @@ use crate::agents::commands;
 use crate::agents::ctx::Ctx;
 use crate::agents::hidden_places;
 use crate::agents::open_places::open_places;
+use crate::agents::private_caches::{Variable, private_caches};
 use crate::agents::scratch::Scratch;
 use crate::agents::untrusted;
 use crate::agents::work::uncommitted::whole_tree;
@@ -31,35 +32,9 @@ use crate::error::{Error, IoContext, Result};
 use crate::proc::sandbox::Plan;
 use crate::proc::{self, End, Job};
 use crate::store::fsx;
-use std::borrow::Cow;
-use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
-
-/// Variables that move the cache of a package manager, and where that cache is in the home directory unless they do. Behind the fence the
-/// user's own caches cannot be written, and these programs fail without one that can.
-const CACHES: [(&str, &str); 10] = [
-    ("npm_config_cache", ".npm"),
-    ("npm_config_store_dir", ".local/share/pnpm/store"),
-    ("YARN_CACHE_FOLDER", ".cache/yarn"),
-    ("YARN_GLOBAL_FOLDER", ".yarn/berry"),
-    ("PIP_CACHE_DIR", ".cache/pip"),
-    ("UV_CACHE_DIR", ".cache/uv"),
-    ("POETRY_CACHE_DIR", ".cache/pypoetry"),
-    ("GOCACHE", ".cache/go-build"),
-    ("COMPOSER_CACHE_DIR", ".cache/composer"),
-    ("GRADLE_USER_HOME", ".gradle"),
-];
-
-/// As [`CACHES`], of programs that can read a cache that they cannot write. The user's own serves where there is one: it holds what was
-/// downloaded before.
-const READABLE_CACHES: [(&str, &str, &str); 2] = [
-    ("CARGO_HOME", ".cargo", ".cargo/registry"),
-    ("GOMODCACHE", "go/pkg/mod", "go/pkg/mod"),
-];
-
-type Variable = (Cow<'static, str>, OsString);
 
 /// What a check room is for.
 pub(crate) struct CheckRequest<'a> {
@@ -310,22 +285,6 @@ fn tests_in_reports(top: &Path, since: SystemTime) -> Option<u64> {
         TestCount::of_junit(&String::from_utf8_lossy(&bytes))
     });
     counts.reduce(u64::saturating_add)
-}
-
-/// Variables that lead package managers to caches of this room, but for those whose usual cache the settings open.
-fn private_caches(ctx: &Ctx, open: &[PathBuf], place: &Path) -> Vec<Variable> {
-    let home = ctx.env.home.as_deref().unwrap_or(Path::new("/"));
-    let readable = READABLE_CACHES.iter();
-    let absent = readable.filter(|(_, _, holds)| !home.join(holds).exists());
-    let absent = absent.map(|(name, usual, _)| (*name, *usual));
-    let is_closed = |usual: &str| {
-        let usual = home.join(usual);
-        !open.iter().any(|open| usual.starts_with(open))
-    };
-    let closed = CACHES.into_iter().chain(absent);
-    let closed = closed.filter(|(_, usual)| is_closed(usual));
-    let moved = closed.map(|(name, _)| (name.into(), place.join(name).into()));
-    moved.collect()
 }
 
 /// What check commands may write, and where the kernel's answer is kept while one runs.

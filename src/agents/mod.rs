@@ -37,6 +37,7 @@ pub mod own_checkout;
 pub mod parallel;
 pub mod persona;
 pub mod pool;
+pub(crate) mod private_caches;
 pub mod publish;
 pub mod real_path;
 pub mod remote_name;

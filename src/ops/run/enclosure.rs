@@ -2,6 +2,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::hooks::managers;
+use crate::agents::private_caches::private_caches;
 use crate::agents::publish::Published;
 use crate::agents::run_repo::RunRepo;
 use crate::agents::{liveness, publish};
@@ -16,7 +17,7 @@ use crate::ops::run::push_guard::{GitRights, PushGuard};
 use crate::ops::run::stage::Stage;
 use crate::ops::run::{RunPlan, fence};
 use crate::proc::sandbox::{self, Outcome, Plan, read_report};
-use crate::store::spawn_commit;
+use crate::store::{fsx, spawn_commit};
 use crate::wire::path_text::PathText;
 use serde::Serialize;
 use std::os::unix::ffi::OsStrExt;
@@ -71,6 +72,11 @@ impl Enclosure {
                 allow: &allow,
             },
         )?;
+        // Below its TMPDIR, so they are open already and go with the run.
+        let caches = stage.scratch.path().join("caches");
+        fsx::create_dir(&caches)?;
+        let variables = private_caches(ctx, &bounds.fence.writable, &caches);
+        stage.variables.extend(variables);
         bounds.fence.terminal = plan.options.terminal;
         // A person may have linked files there since the set-up; inside the fence nothing can be linked across it.
         for worktree in &bounds.fence.own {

@@ -1,0 +1,77 @@
+#!/bin/sh
+# Package managers in the sandbox of a run, with no option: tests/package_managers.sh <git-agent> <cache directory> <manager>
+#
+# Each works with caches of its own behind the sandbox and leaves the user's alone. Status 77 when the registry is out of reach.
+set -eu
+agent=$1 cache=$2 manager=$3
+
+fail() { echo "$manager: $*" >&2; cat "$work/log" >&2 || true; exit 1; }
+skip() { echo "skipped: $manager: $*"; exit 77; }
+yes() { "$@" >"$work/log" 2>&1 || fail "failed: $*"; }
+
+mkdir -p "$cache"
+work=$(mktemp -d)
+trap '{ chmod -R u+w "$work"; rm -rf "$work"; } 2>/dev/null || true' EXIT
+
+from_npm() {
+    [ -f "$cache/$1-$2/whole" ] || { npm install --ignore-scripts --silent --no-audit --no-fund --prefix "$cache/$1-$2" "$1@$2" \
+        >/dev/null 2>&1 && touch "$cache/$1-$2/whole"; } || skip "the npm registry is out of reach"
+    PATH=$cache/$1-$2/node_modules/.bin:$PATH
+}
+has() { command -v "$1" >/dev/null || skip "there is no $1 here"; }
+
+lock='{ "name": "it", "version": "1.0.0", "lockfileVersion": 3, "requires": true, "packages": {
+  "": { "name": "it", "version": "1.0.0", "dependencies": { "is-odd": "3.0.1" } },
+  "node_modules/is-odd": { "version": "3.0.1", "dependencies": { "is-number": "^6.0.0" } },
+  "node_modules/is-number": { "version": "6.0.0" } } }'
+case $manager in
+npm) has npm
+    npm view is-odd@3.0.1 version >/dev/null 2>&1 || skip "the npm registry is out of reach"
+    command='npm ci --no-audit --no-fund' made=node_modules/is-odd ;;
+pnpm) from_npm pnpm 9.15.9
+    command='pnpm install --no-frozen-lockfile && pnpm add is-number@6.0.0' made=node_modules/is-odd ;;
+yarn) from_npm yarn 1.22.22
+    command='yarn install --no-lockfile --non-interactive' made=node_modules/is-odd ;;
+pip) has python3
+    pip download --quiet --no-deps --dest "$work/reached" iniconfig==2.1.0 >/dev/null 2>&1 || skip "PyPI is out of reach"
+    command='python3 -m venv .venv && .venv/bin/pip install --quiet --disable-pip-version-check iniconfig==2.1.0' made=.venv/lib ;;
+uv) python3 -m venv "$cache/uv" && { [ -x "$cache/uv/bin/uv" ] || "$cache/uv/bin/pip" install --quiet --disable-pip-version-check uv==0.9.8 >/dev/null 2>&1; } \
+        || skip "PyPI is out of reach"
+    PATH=$cache/uv/bin:$PATH
+    command='uv venv --quiet .venv && uv pip install --quiet iniconfig==2.1.0' made=.venv/lib ;;
+cargo) has cargo
+    command='cargo build --quiet' made=target/debug ;;
+go) has go
+    command='go build -o made ./...' made=made ;;
+*) echo "unknown manager $manager" >&2; exit 2 ;;
+esac
+
+# shellcheck disable=SC2046 # It is a list of names.
+unset $(git rev-parse --local-env-vars)
+export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
+export GIT_AUTHOR_NAME=A GIT_AUTHOR_EMAIL=a@example.com GIT_COMMITTER_NAME=A GIT_COMMITTER_EMAIL=a@example.com
+repo=$work/repo
+git init --quiet --initial-branch=main "$repo"
+cd "$repo"
+mkdir src
+echo '{ "name": "it", "version": "1.0.0", "private": true, "dependencies": { "is-odd": "3.0.1" } }' >package.json
+[ "$manager" != npm ] || echo "$lock" >package-lock.json
+printf '[package]\nname = "it"\nversion = "1.0.0"\nedition = "2021"\n[dependencies]\n' >Cargo.toml
+echo 'fn main() {}' >src/main.rs
+printf 'module it\n\ngo 1.20\n' >go.mod
+printf 'package main\n\nfunc main() {}\n' >main.go
+printf '/node_modules/\n/.venv/\n/target/\n/made\n/.pnpm-store/\n/Cargo.lock\n/yarn.lock\n/pnpm-lock.yaml\n' >.gitignore
+git add --all
+yes git commit --quiet --message first
+yes "$agent" spawn 'Install what is needed' --name it
+place=$("$agent" path it)
+# The caches of the user, as they were; other processes of theirs may write there, so only one mark is compared.
+yes "$agent" run it --no-verify --format json -- sh -c "$command"
+grep -Eq '"enforced": *"(full|landlock)"' "$work/log" || skip "there is no sandbox here"
+[ -e "$place/$made" ] || fail "made no $made"
+# Nothing of it shares its content with a file outside: a change there would change every other copy.
+linked=$(find "$place/$made" -type f -links +1 | head -n 1)
+if [ -n "$linked" ]; then
+    inside=$(find "$place" -samefile "$linked" | wc -l)
+    [ "$inside" = "$(stat -c %h "$linked")" ] || fail "$linked is linked with a file outside"
+fi

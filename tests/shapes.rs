@@ -1,0 +1,119 @@
+//! One whole life of an agent (spawn, work, verdict, landing, discard) in repositories of unusual shape.
+
+use crate::support::agent::{agent_command, json_of};
+use crate::support::{TestRepo, git_in};
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+fn json(directory: &Path, words: &[&str]) -> Value {
+    let mut command = agent_command(directory);
+    command.args(words).arg("--format=json");
+    json_of(command)
+}
+
+/// Spawns, works, judges, lands and discards, all from `directory`; git finds what was landed there and nothing besides.
+fn live(directory: &Path, file: &str) {
+    let spawned = json(directory, &["spawn", "do the work"]);
+    let id = spawned["agent_id"].as_str().expect("an id");
+    let worktree = PathBuf::from(spawned["worktree_abspath"].as_str().expect("a path"));
+    let place = worktree.join(file);
+    fs::create_dir_all(place.parent().expect("below")).expect("a directory");
+    fs::write(&place, "work\n").expect("written");
+    let judged = json(directory, &["verify", id]);
+    assert_eq!(judged["verdict"], "accept", "{judged:#}");
+    assert_eq!(judged["uncommitted"], 1, "{judged:#}");
+    let landed = json(directory, &["merge", id]);
+    let commit = landed["commit"].as_str().expect("a commit");
+    let shown = git_in(directory, ["show", &format!("{commit}:{file}")]);
+    assert_eq!(shown, "work");
+    json(directory, &["discard", id]);
+    assert!(!worktree.exists());
+    let status = git_in(directory, ["status", "--porcelain"]);
+    assert_eq!(status, "");
+    git_in(directory, ["fsck", "--no-progress", "--no-dangling"]);
+}
+
+#[test]
+fn names_with_spaces_and_letters_of_all_kinds() {
+    let repo = TestRepo::with_commit();
+    let place = repo.path().with_file_name("größe und 名前 'it'");
+    fs::rename(repo.path(), &place).expect("renamed");
+    for file in [
+        "mit raum/ä ö.txt",
+        "名前/'quoted' \"twice\".txt",
+        "-dash.txt",
+    ] {
+        live(&place, file);
+    }
+}
+
+#[test]
+fn a_worktree_of_another_worktree() {
+    let repo = TestRepo::with_commit();
+    let second = repo.path().with_file_name("second");
+    let path = second.to_str().expect("UTF-8");
+    repo.git(["worktree", "add", "--quiet", "-b", "second", path]);
+    live(&second, "src/two.rs");
+    // The agent's own worktree is below the main one, and the branch of the second got the work.
+    let subjects = repo.git(["log", "--format=%s", "second"]);
+    assert!(subjects.starts_with("Merge branch"), "{subjects}");
+    assert_eq!(repo.git(["rev-list", "--count", "main"]), "1");
+}
+
+#[test]
+fn beside_git_maintenance_and_after_it() {
+    let repo = TestRepo::with_commit();
+    live(&repo.path(), "src/two.rs");
+    let tasks = [
+        "commit-graph",
+        "loose-objects",
+        "incremental-repack",
+        "pack-refs",
+        "gc",
+    ];
+    for (at, task) in tasks.into_iter().enumerate() {
+        repo.git(["maintenance", "run", "--quiet", &format!("--task={task}")]);
+        live(&repo.path(), &format!("src/after_{at}.rs"));
+    }
+}
+
+#[test]
+fn with_a_file_system_monitor() {
+    let repo = TestRepo::with_commit();
+    // It says that everything may have changed, as a monitor that was just started does.
+    let hook = repo.path().with_file_name("monitor");
+    fs::write(&hook, "#!/bin/sh\nprintf 'token\\0/\\0'\n").expect("written");
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).expect("executable");
+    repo.git(["config", "core.fsmonitor", hook.to_str().expect("UTF-8")]);
+    repo.git(["config", "core.untrackedCache", "true"]);
+    repo.git(["status"]);
+    for file in ["src/two.rs", "new/three.rs"] {
+        live(&repo.path(), file);
+    }
+}
+
+#[test]
+fn in_sparse_and_partial_clones() {
+    let repo = TestRepo::with_commit();
+    repo.write("docs/page.md", "page\n");
+    repo.commit_all("docs");
+    repo.git(["config", "uploadpack.allowFilter", "true"]);
+    let source = format!("file://{}", repo.path().display());
+    let top = repo.path();
+    let top = top.parent().expect("a parent");
+    for (name, words) in [
+        ("sparse", &["--sparse"][..]),
+        ("partial", &["--filter=blob:none"]),
+    ] {
+        let clone = ["clone", "--quiet", &source, name];
+        git_in(top, [&clone[..], words].concat());
+        let place = top.join(name);
+        if name == "sparse" {
+            git_in(&place, ["sparse-checkout", "set", "src"]);
+        }
+        live(&place, "src/two.rs");
+        assert_eq!(place.join("docs").exists(), name == "partial");
+    }
+}
