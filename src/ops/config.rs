@@ -114,7 +114,7 @@ pub const REPOSITORY: &[KnownSetting] = &[
     ),
     setting(
         "merge.subject",
-        "git's own for a merge; `{summary}` for `squash`",
+        "`merge({id}): {summary}`; `{summary}` for `squash`",
         "Subject of a landing commit and of the commit made of uncommitted work; the fields are `{summary}`, `{type}`, `{id}`, `{name}`, `{role}`, `{branch}`",
     ),
     setting(

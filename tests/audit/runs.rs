@@ -506,15 +506,15 @@ fn u17_a_merge_that_is_refused_leaves_an_unfinished_agent_running() {
 }
 
 #[test]
-fn u17_what_is_said_after_a_verdict_is_what_the_landing_says() {
+fn u17_what_is_said_after_a_verdict_is_the_subject_of_the_landing() {
     let agent = Agent::new();
     agent.write("src/two.rs", "pub fn two() {}\n");
     assert_eq!(agent.verify(&[])["verdict"], "accept");
     let done = ["done", &agent.id, "--summary=lib: add two"];
     assert_eq!(agent.repo.agent_json(&done)["summary"], "lib: add two");
     agent.repo.agent_json(&["merge", &agent.id]);
-    let body = agent.repo.git(["log", "-1", "--format=%b", "main"]);
-    assert!(body.starts_with("lib: add two\n"), "{body}");
+    let subject = agent.repo.git(["log", "-1", "--format=%s", "main"]);
+    assert_eq!(subject, format!("merge({}): lib: add two", &agent.id[..8]));
     // A rejecting verdict can be answered too, and is given again.
     let agent = Agent::new();
     agent.write("README.md", "out of scope\n");

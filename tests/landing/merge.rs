@@ -33,10 +33,10 @@ fn a_merge_commit_has_the_judged_tree_and_brings_the_uncommitted_work() {
     assert_eq!(spawns_in(&agent.repo, "main"), 0);
     let subject = agent.repo.git(["log", "-1", "--format=%s", "main"]);
     let short = &agent.id[..8];
-    let branch = agent.git(&["branch", "--show-current"]);
-    assert_eq!(subject, format!("Merge branch '{branch}'"));
-    let body = agent.repo.git(["log", "-1", "--format=%b", "main"]);
-    assert!(body.starts_with("Add a second"), "{body}");
+    assert!(
+        subject.starts_with(&format!("merge({short}): Add a second")),
+        "{subject}"
+    );
     let trailers = "--format=%(trailers:key=Agent-Id,valueonly)";
     assert_eq!(
         agent.repo.git(["log", "-1", trailers, "main"]).trim(),
@@ -529,7 +529,7 @@ fn what_was_said_beyond_one_line_is_the_body_of_the_message() {
         .repo
         .agent_json(&["done", &agent.id, "--summary", &long]);
     answer(&agent, "merge", &[]);
-    let body = agent.repo.git(["log", "-1", "--format=%b", "main"]);
+    let body = agent.repo.git(["log", "-1", "--format=%B", "main"]);
     // Long lines are broken at words.
     assert!(body.lines().all(|line| line.len() <= 72), "{body}");
     let words = |text: &str| {
@@ -539,7 +539,11 @@ fn what_was_said_beyond_one_line_is_the_body_of_the_message() {
     };
     assert_eq!(
         words(&body),
-        words(&format!("{long} Agent-Id: {}", agent.id))
+        words(&format!(
+            "merge({}): {long} Agent-Id: {}",
+            &agent.id[..8],
+            agent.id
+        ))
     );
     let trailers = [
         "log",

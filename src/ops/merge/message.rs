@@ -99,11 +99,12 @@ impl MergePlan {
             Method::NoFf | Method::FfOnly => &[],
         };
         let title = match (&self.wanted_subject, self.method) {
-            // As git itself says it, which linters of messages know.
-            (None, Method::NoFf | Method::FfOnly) => {
-                let branch = self.agent.branch.as_ref().unwrap_or(&self.branch);
-                format!("Merge branch '{}'", short(branch))
-            }
+            // The text of the older kit, which programs look for; who lints messages sets another one.
+            (None, Method::NoFf | Method::FfOnly) => cut(&format!(
+                "merge({}): {}",
+                self.agent.id.short(),
+                self.subject()
+            )),
             _ => cut(&self.subject()),
         };
         let texts = std::iter::once(&self.body).chain(squashed);
