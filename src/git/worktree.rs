@@ -102,6 +102,14 @@ impl Repo {
         let admin = self.admin_dir(new.name);
         let (_, back_pointer) = self.link_texts(new.path, &admin)?;
         let half_made = new.scratch.join(new.name);
+        // A killed call has left this, with the index lock of the git that it had started. Callers let one process at a time make a
+        // worktree, so it goes under another name; that git may still be writing there, so not all of it may be gone at once.
+        let left = new
+            .scratch
+            .join(format!("{}.{}", new.name, std::process::id()));
+        if fs::rename(&half_made, &left).is_ok() {
+            let _ = fs::remove_dir_all(&left);
+        }
         fs::create_dir_all(half_made.join("logs")).at("could not make", &half_made)?;
         fs::create_dir_all(half_made.join("refs")).at("could not make", &half_made)?;
         let oid = new.commit;
