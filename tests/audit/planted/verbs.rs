@@ -102,6 +102,8 @@ pub const VERBS: &[Verb] = &[
     looks("uninstall", &["uninstall", "uninstall --ledger"]),
     changes("update", &["update {id}"]),
     changes("amend", &["amend {id} --timeout 1h"]),
+    changes("rename", &["rename {id} second"]),
+    changes("undo", &["undo --list", "undo --dry-run", "undo {id}"]),
     changes("train", &["train {id}", "train --all --push"]),
     changes("sync", &["sync origin", "sync --best-effort"]),
     looks("hooks status", &["hooks status", "hooks status {id}"]),
@@ -144,7 +146,10 @@ pub const VERBS: &[Verb] = &[
     changes("pr", &["pr {id} --dry-run", "pr {id}"]),
     changes("enter", &["enter {id} -- true"]),
     changes("done", &["done {id}"]),
-    changes("mark", &["mark done {id}"]),
+    changes(
+        "mark accept",
+        &["mark done {id}", "mark accept {id} -m fine"],
+    ),
     changes("fail", &["fail {id} -m broken"]),
     changes(
         "commit",
