@@ -45,22 +45,21 @@ pub(crate) fn moved(branch: &str) -> Error {
 }
 
 /// Moves a branch from one commit to another, and with it the worktrees that have it checked out. `require` may object
-/// under its lock.
+/// under its lock. `known` are those worktrees as the caller has seen them.
 ///
 /// # Errors
 /// `lost-race` when the branch is not where the first commit says; `target-dirty`, naming the paths, `worktree-busy`; what `require`
 /// fails with. Neither branch nor worktrees have moved then, unless the error says so.
 pub(crate) fn move_with_worktrees(
     ctx: &Ctx,
-    branch: &str,
+    (branch, known): (&str, &[Checkout]),
     (from, to): (Oid, Oid),
     reason: &str,
     require: &dyn Fn() -> Result<()>,
 ) -> Result<()> {
     let repo = &ctx.repo;
-    let place = ctx.temporary_place();
     // Seen from a worktree that has it checked out, so that its HEAD's reflog is written along with the branch's.
-    let own = match untrusted::checkouts(repo, branch, &place)?.first() {
+    let own = match known.first() {
         Some(checkout) => Repo::open_git_dir(&checkout.git_dir)?,
         None => Repo::open_git_dir(repo.common_dir())?,
     };
@@ -69,7 +68,7 @@ pub(crate) fn move_with_worktrees(
     let mut carry = || {
         require()?;
         let reached = |step: &str| ctx.reached(step);
-        for checkout in untrusted::checkouts(repo, branch, &place)? {
+        for checkout in untrusted::checkouts(repo, branch, &ctx.temporary_place())? {
             notes.push(checkout.carry(repo, (from, to), &index_scratch(repo)?, &reached)?);
             carried.push(checkout);
         }

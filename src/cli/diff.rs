@@ -34,11 +34,10 @@ pub(super) struct DiffArgs {
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &DiffArgs) -> Result<Exit> {
     let since = match (args.since_verdict, &args.since) {
-        (true, _) => Since::Verdict,
-        (false, Some(operation)) => Since::Operation(operation.clone()),
-        (false, None) => Since::Base,
+        (true, _) => Some(Since::Verdict),
+        (false, operation) => operation.clone().map(Since::Operation),
     };
-    let report = diff::diff(ctx, &args.agent.or_current(ctx)?, &since)?;
+    let report = diff::diff(ctx, &args.agent.or_current(ctx)?, since.as_ref())?;
     if ui.format() != Format::Text {
         ui.answer(&report)?;
         return Ok(Exit::Yes);

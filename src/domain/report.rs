@@ -290,10 +290,11 @@ pub fn standing(audits: &[Audited], tree: Oid) -> Option<&Audited> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn rules() -> ReportRules {
+    /// Those of an auditor, also for the tests of `judge`.
+    pub(in crate::domain) fn rules() -> ReportRules {
         let words = |words: &[&str]| {
             words
                 .iter()

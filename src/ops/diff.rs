@@ -47,12 +47,9 @@ pub struct ChangeReport {
     pub kind: &'static str,
 }
 
-/// From when on changes are shown; from the beginning unless something else is asked for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// From when on changes are shown, where not all of them are.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Since {
-    /// The commit where the work left its target.
-    #[default]
-    Base,
     /// The last verdict.
     Verdict,
     /// The operation of this id, or the first digits of it.
@@ -64,7 +61,7 @@ pub enum Since {
 /// # Errors
 /// `agent-unknown`, `agent-state` for an agent without a branch or a verdict, `branch-gone`; `operation-unknown`; `history-incomplete` where
 /// what binds it, or what it is to be compared with, is not here; those of git.
-pub fn diff(ctx: &Ctx, who: &str, since: &Since) -> Result<DiffReport> {
+pub fn diff(ctx: &Ctx, who: &str, since: Option<&Since>) -> Result<DiffReport> {
     let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
     // Without it the bundle cannot be told from the work.
     spawn_commit::of_agent(&ctx.repo, &agent)?;
@@ -72,7 +69,10 @@ pub fn diff(ctx: &Ctx, who: &str, since: &Since) -> Result<DiffReport> {
     let tip = live.require_tip(ctx)?;
     let base = live.fork(&ctx.repo)?;
     let tree = live.tree(ctx)?;
-    let since = tree_since(ctx, &live.agent, since)?;
+    let since = match since {
+        Some(since) => tree_since(ctx, &live.agent, since)?,
+        None => None,
+    };
     let before = match since {
         Some(tree) => tree,
         None => ctx.repo.read_commit(base)?.tree,
@@ -100,7 +100,7 @@ pub fn diff(ctx: &Ctx, who: &str, since: &Since) -> Result<DiffReport> {
     })
 }
 
-/// The tree that a row names last: at its last verdict, or up to an operation. `None` for the base.
+/// The tree that a row names last: at its last verdict, or up to an operation. `None` where nothing was done up to that.
 fn tree_since(ctx: &Ctx, agent: &Agent, since: &Since) -> Result<Option<Oid>> {
     let id = agent.id.short();
     let events = Ledger::new(&ctx.repo).events(agent.spawn_commit)?;
@@ -108,7 +108,6 @@ fn tree_since(ctx: &Ctx, agent: &Agent, since: &Since) -> Result<Option<Oid>> {
         { event.operation.as_ref() }.is_some_and(|it| it.as_str().starts_with(name))
     };
     let tree = match since {
-        Since::Base => return Ok(None),
         Since::Verdict => { events.iter().rev() }.find_map(|event| match &event.what {
             What::Verified(verdict) => Some(verdict.tree),
             _ => None,

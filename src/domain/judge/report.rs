@@ -100,26 +100,7 @@ fn short(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
-
-    fn rules() -> ReportRules {
-        let words = |words: &[&str]| {
-            words
-                .iter()
-                .map(|word| (*word).to_owned())
-                .collect::<Vec<_>>()
-        };
-        ReportRules {
-            required: words(&["audited-agent", "body-sha", "findings", "verdict"]),
-            values: BTreeMap::from([("verdict".to_owned(), words(&["PASS", "FAIL"]))]),
-            tags: words(&["HIGH", "LOW"]),
-            names: BTreeMap::from([
-                ("audited-agent".to_owned(), NamedThing::Agent),
-                ("body-sha".to_owned(), NamedThing::Tip),
-            ]),
-            audit: Some("verdict".to_owned()),
-        }
-    }
+    use crate::domain::report::tests::rules;
 
     fn found(fields: &[(&str, &str)], tags: usize) -> Vec<&'static str> {
         let mut report = RoleReport {

@@ -53,5 +53,6 @@ pub(super) fn move_target(
         [only] => format!("agent: merge {}", only.agent.id.short()),
         _ => format!("agent: merge {} agents", plans.len()),
     };
-    move_with_worktrees(ctx, &first.target, way, &reason, require)
+    let target = (first.target.as_str(), first.checkouts.as_slice());
+    move_with_worktrees(ctx, target, way, &reason, require)
 }

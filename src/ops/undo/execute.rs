@@ -23,8 +23,7 @@ use std::collections::HashMap;
 /// conflicts; those of the ledger and of bringing worktrees back.
 pub fn execute(ctx: &Ctx, plan: &UndoPlan) -> Result<UndoReport> {
     let repo = &ctx.repo;
-    let mut report = plan.report(ctx)?;
-    report.outcome = "undone";
+    let mut report = plan.answer("undone");
     let landings = lock::hold(repo.common_dir(), layout::LANDING_LOCK)?;
     // What a branch leaves hangs on nothing else from now on, and taking this back needs it.
     let left = { plan.moves.iter() }.filter(|one| one.from != one.to);
@@ -40,7 +39,9 @@ pub fn execute(ctx: &Ctx, plan: &UndoPlan) -> Result<UndoReport> {
     ctx.reached(STEPS[0]);
     let reason = format!("agent: undo {}", plan.operation);
     for one in plan.moves.iter().filter(|one| one.from != one.to) {
-        move_with_worktrees(ctx, &one.refname, (one.from, one.to), &reason, &|| Ok(()))?;
+        let checkouts = repo.checkouts(&one.refname)?;
+        let branch = (one.refname.as_str(), checkouts.as_slice());
+        move_with_worktrees(ctx, branch, (one.from, one.to), &reason, &|| Ok(()))?;
     }
     let mut reverted = HashMap::new();
     for one in &plan.reverts {
@@ -57,17 +58,19 @@ pub fn execute(ctx: &Ctx, plan: &UndoPlan) -> Result<UndoReport> {
     }
     record(ctx, plan, &reverted)?;
     ctx.reached(STEPS[6]);
-    for agent in &plan.removed {
-        let options = DiscardOptions::default();
-        let mut discarded = Ok(());
-        let names = [agent.id.to_string()];
-        discard::discard_each(ctx, &names, options, &mut |one| discarded = one.map(drop));
-        discarded?;
-    }
+    let names: Vec<String> = { plan.removed.iter() }
+        .map(|it| it.id.to_string())
+        .collect();
+    let mut discarded = Ok(());
+    discard::discard_each(ctx, &names, DiscardOptions::default(), &mut |one| {
+        if discarded.is_ok() {
+            discarded = one.map(drop);
+        }
+    });
+    discarded?;
     // The rows as they stand now, and the prompts that tell of a policy.
     let ledger = Ledger::new(repo);
     let reporter = Reporter::new(ctx)?;
-    report.agents.clear();
     for before in &plan.agents {
         let now = ledger.agent(before.spawn_commit)?;
         let now = now.unwrap_or_else(|| before.clone());

@@ -254,9 +254,8 @@ fn require_trusted(ctx: &Ctx, agent: &Agent, one: &BranchMove) -> Result<()> {
             None => false,
         })
     };
-    let is_revert = |oid: Oid| -> Result<bool> { revert::is_ours(ctx, oid) };
     for end in [one.to, one.from] {
-        if names_it(end)? || is_tip(end)? || is_revert(end)? {
+        if names_it(end)? || is_tip(end)? || revert::is_ours(ctx, end)? {
             return Ok(());
         }
     }
@@ -275,16 +274,23 @@ impl UndoPlan {
     /// # Errors
     /// Those of the ledger.
     pub fn report(&self, ctx: &Ctx) -> Result<UndoReport> {
-        let refs = |agents: &[Agent]| agents.iter().map(AgentRef::of).collect();
         let reporter = Reporter::new(ctx)?;
+        let agents = self.agents.iter().map(|agent| reporter.agent(agent));
         Ok(UndoReport {
+            agents: agents.collect(),
+            ..self.answer("planned")
+        })
+    }
+
+    /// The answer without the agents.
+    fn answer(&self, outcome: &'static str) -> UndoReport {
+        let refs = |agents: &[Agent]| agents.iter().map(AgentRef::of).collect();
+        UndoReport {
             schema: "git-agent.undo/1",
-            outcome: "planned",
+            outcome,
             operation: self.operation.to_string(),
             undone_by: None,
-            agents: { self.agents.iter() }
-                .map(|it| reporter.agent(it))
-                .collect(),
+            agents: Vec::new(),
             moves: { self.moves.iter() }
                 .filter(|one| one.from != one.to)
                 .map(BranchMoveReport::from)
@@ -292,6 +298,6 @@ impl UndoPlan {
             restored: refs(&self.restored),
             removed: refs(&self.removed),
             warnings: Vec::new(),
-        })
+        }
     }
 }

@@ -94,7 +94,9 @@ pub(super) fn revert(ctx: &Ctx, one: &BranchMove, operation: &OperationId) -> Re
         message: &message,
     })?;
     let reason = format!("agent: undo {operation}");
-    move_with_worktrees(ctx, &one.refname, (tip, commit), &reason, &|| Ok(()))?;
+    let checkouts = repo.checkouts(&one.refname)?;
+    let branch = (one.refname.as_str(), checkouts.as_slice());
+    move_with_worktrees(ctx, branch, (tip, commit), &reason, &|| Ok(()))?;
     Ok(BranchMove {
         refname: one.refname.clone(),
         from: tip,
