@@ -1,0 +1,446 @@
+//! The page of `report --html`: one file, no script, nothing from elsewhere. `page.html` is its markup, `style.css` its
+//! look; here is what they need to know.
+//!
+//! Widths follow the screen: on a phone, rows of tables become cards. Light and dark follow the reader's
+//! setting. Every state has one colour and is always also written as a word.
+
+use crate::cli::overlap::{
+    Kind, involved, meanings, most_telling_first, rows_of_matrix, worth_a_line,
+};
+use crate::domain::agent::State;
+use crate::domain::named::turns_direction;
+use crate::ops::agent_report::{AgentRef, AgentReport};
+use crate::ops::overlap::{OverlapReport, PairReport};
+use crate::ops::report::{
+    FleetReport, LandedCommit, MailTally, ReportedAgent, Run, Span, TreeEntry,
+};
+use crate::ops::status::{Fact, WorkStatus};
+use askama::Template;
+use chrono::{DateTime, TimeDelta, Utc};
+use std::collections::HashMap;
+use std::fmt::{Display, Result, Write};
+
+/// What the first lines of every page hold.
+pub(super) const MARK: &str = "<meta name=\"generator\" content=\"git-agent\">";
+
+/// The sections whose tables become cards on a narrow screen, with the titles of their columns.
+const TABLES: [(&str, &[&str]); 5] = [
+    (
+        "work",
+        &[
+            "Agent", "State", "Scope", "Ahead", "Dirty", "Bundle", "Verdict", "Mail", "Task",
+        ],
+    ),
+    ("overlap", &["Agent", "With", "Both"]),
+    (
+        "verdicts",
+        &["Agent", "Time", "Verdict", "Judged", "Findings"],
+    ),
+    ("landed", &["Agent", "Time", "Commit", "On", "Subject"]),
+    ("runs", &["Agent", "Began", "Took", "Status", "Command"]),
+];
+/// Those of them that hold numbers, which stand below each other.
+const NUMBERS: [&str; 5] = ["Ahead", "Dirty", "Bundle", "Took", "Status"];
+
+/// Units from the beginning of the axis to its end.
+const WIDTH: f64 = 1000.0;
+/// What is too short to be seen is drawn as long as this.
+const LEAST: f64 = 3.0;
+/// How wide the moment of an end is drawn.
+const END: f64 = 5.0;
+/// Steps of the axis, in seconds; the first that gives few enough is taken.
+const STEPS: &[i64] = &[
+    1, 5, 15, 60, 300, 900, 1_800, 3_600, 7_200, 14_400, 28_800, 86_400, 172_800, 604_800,
+    2_592_000,
+];
+const MOST_STEPS: i64 = 7;
+
+/// The whole page.
+pub(super) fn page(report: &FleetReport) -> String {
+    let agents =
+        { report.agents.iter() }.map(|agent| (agent.agent.agent_id.as_str(), &agent.agent));
+    let page = FleetPage {
+        title: format!("Agents of {}", report.repository),
+        sections: FleetPage::sections(report),
+        axis: Axis::of(report),
+        overlap: report.overlap.known().map(Overlap::of),
+        agents: agents.collect(),
+        report,
+    };
+    // Writing into a string cannot fail, and no filter of ours does.
+    page.render().unwrap_or_default()
+}
+
+#[derive(Template)]
+#[template(path = "page.html")]
+struct FleetPage<'r> {
+    title: String,
+    report: &'r FleetReport,
+    /// The parts that have anything in them: their ids and headings.
+    sections: Vec<(&'static str, &'static str)>,
+    axis: Axis,
+    overlap: Option<Overlap<'r>>,
+    agents: HashMap<&'r str, &'r AgentReport>,
+}
+
+impl FleetPage<'_> {
+    fn sections(report: &FleetReport) -> Vec<(&'static str, &'static str)> {
+        let any = |is: fn(&ReportedAgent) -> bool| report.agents.iter().any(is);
+        let overlaps = { report.overlap.known() }.is_some_and(|overlap| !overlap.pairs.is_empty());
+        let is_nested = report.tree.iter().any(|entry| entry.depth > 0);
+        let sections = [
+            (true, "timeline", "Timeline"),
+            (is_nested, "tree", "Who asked for whom"),
+            (
+                !FleetPage::open(report).is_empty(),
+                "work",
+                "Work in progress",
+            ),
+            (overlaps, "overlap", "In each other's way"),
+            (
+                any(|agent| !agent.verdicts.is_empty()),
+                "verdicts",
+                "Verdicts",
+            ),
+            (any(|agent| agent.landed.is_some()), "landed", "Landed"),
+            (any(|agent| !agent.runs.is_empty()), "runs", "Runs"),
+            (true, "agents", "Every agent"),
+        ];
+        let there = sections.into_iter().filter(|(is_there, ..)| *is_there);
+        there.map(|(_, id, heading)| (id, heading)).collect()
+    }
+
+    /// Agents for which there is still something to do.
+    fn open(report: &FleetReport) -> Vec<&ReportedAgent> {
+        let is_over = |agent: &&ReportedAgent| matches!(agent.agent.state, "merged" | "discarded");
+        report
+            .agents
+            .iter()
+            .filter(|agent| !is_over(agent))
+            .collect()
+    }
+
+    /// The states that any agent was in, in the order of a life.
+    fn occurring(report: &FleetReport) -> Vec<&'static str> {
+        let mut spans = Vec::new();
+        spans.extend(report.agents.iter().flat_map(|agent| &agent.spans));
+        let occurs = |state: &&str| spans.iter().any(|span| span.state == *state);
+        State::ALL
+            .map(State::as_str)
+            .into_iter()
+            .filter(occurs)
+            .collect()
+    }
+
+    /// Each entry of the tree, and how deep the next one is.
+    fn tree(report: &FleetReport) -> Vec<(&TreeEntry, usize)> {
+        let next = report
+            .tree
+            .iter()
+            .skip(1)
+            .map(|entry| entry.depth)
+            .chain([0]);
+        report.tree.iter().zip(next).collect()
+    }
+
+    fn landed(report: &FleetReport) -> Vec<(&AgentReport, &LandedCommit)> {
+        let agents = report.agents.iter();
+        let mut landed: Vec<_> = agents
+            .filter_map(|agent| Some((&agent.agent, agent.landed.as_ref()?)))
+            .collect();
+        landed.sort_by_key(|(_, landed)| &landed.landed_at);
+        landed
+    }
+
+    fn history(agent: &ReportedAgent) -> String {
+        agent.spans.iter().map(told).collect::<Vec<_>>().join(", ")
+    }
+
+    fn lifetime(agent: &ReportedAgent) -> String {
+        let ends = agent.spans.first().zip(agent.spans.last());
+        ends.map_or_else(String::new, |(first, last)| {
+            duration(last.end - first.begin)
+        })
+    }
+
+    fn took(run: &Run) -> String {
+        let took = run.duration_ms.map(TimeDelta::milliseconds);
+        took.map_or_else(|| "?".to_owned(), duration)
+    }
+
+    /// What there is of mail: 2 sent, 1 pending.
+    fn mail(tally: &MailTally) -> Vec<(usize, &'static str)> {
+        let MailTally {
+            sent,
+            received,
+            pending,
+        } = *tally;
+        let counts = [(sent, "sent"), (received, "received"), (pending, "pending")];
+        counts.into_iter().filter(|(count, _)| *count > 0).collect()
+    }
+
+    fn facts(agent: &AgentReport) -> Vec<(&'static str, String)> {
+        let base = agent.base.as_ref().map(|base| match &base.refname {
+            Some(name) => format!("{name} {}", FleetPage::short(&base.oid)),
+            None => base.oid.clone(),
+        });
+        let facts = [
+            ("Agent ID", Some(agent.agent_id.clone())),
+            ("Role", agent.role.clone()),
+            ("Isolation", agent.isolation.map(str::to_owned)),
+            ("Parent", agent.parent_id.clone()),
+            ("Branch", agent.branch.clone()),
+            ("Base", base),
+            ("Summary", agent.summary.clone()),
+            ("DNA", agent.dna.clone()),
+        ];
+        let known = facts
+            .into_iter()
+            .filter_map(|(key, value)| Some((key, value?)));
+        known.filter(|(_, value)| !value.is_empty()).collect()
+    }
+
+    /// A fact in a cell: a dash where it does not apply, a question mark where it is unknown.
+    fn told<T: Display>(fact: &Fact<T>) -> String {
+        match fact {
+            Fact::NotApplicable => "–".to_owned(),
+            Fact::Unknown => "?".to_owned(),
+            Fact::Known(value) => value.to_string(),
+        }
+    }
+
+    /// `+2 −1`: two commits to land, one that the target has gained.
+    fn ahead(standing: &WorkStatus) -> String {
+        match (&standing.ahead, &standing.behind) {
+            (Fact::Known(ahead), Fact::Known(behind @ 1..)) => format!("+{ahead} −{behind}"),
+            (Fact::Known(ahead), Fact::Known(_)) => format!("+{ahead}"),
+            (ahead, _) => FleetPage::told(ahead),
+        }
+    }
+
+    fn bundle(standing: &WorkStatus) -> String {
+        match &standing.bundle {
+            Fact::Known(bundle) => format!("{}/{}", bundle.good, bundle.of),
+            Fact::Unknown => "?".to_owned(),
+            Fact::NotApplicable => "–".to_owned(),
+        }
+    }
+
+    fn verdict_class(word: &str) -> &'static str {
+        match word {
+            "accepted" => "done",
+            "rejected" => "failed",
+            "stale" => "rejected",
+            _ => "none",
+        }
+    }
+
+    /// An oid as people read it.
+    fn short(oid: &str) -> &str {
+        oid.get(..7).unwrap_or(oid)
+    }
+
+    /// `2026-11-21 10:15` of an RFC 3339 time.
+    fn minute(time: &str) -> String {
+        time.chars().take(16).collect::<String>().replace('T', " ")
+    }
+}
+
+impl Kind {
+    fn class(self) -> &'static str {
+        match self {
+            Kind::Conflict => "failed",
+            Kind::Changes => "rejected",
+            Kind::Scopes => "none",
+        }
+    }
+}
+
+/// The matrix of `git agent overlap`, and what the worst pairs have in common.
+struct Overlap<'r> {
+    meanings: Vec<(Kind, &'static str)>,
+    /// Each agent with what it has in common with those above it.
+    rows: Vec<(&'r AgentRef, Vec<Option<Kind>>)>,
+    more_agents: usize,
+    listed: Vec<&'r PairReport>,
+    more_pairs: usize,
+}
+
+impl<'r> Overlap<'r> {
+    fn of(overlap: &'r OverlapReport) -> Overlap<'r> {
+        let pairs = most_telling_first(overlap);
+        let involved = involved(overlap);
+        let agents = rows_of_matrix(&involved, &pairs);
+        let kinds = { overlap.pairs.iter() }
+            .flat_map(|pair| {
+                let (one, two) = (pair.one_id.as_str(), pair.two_id.as_str());
+                [((one, two), Kind::of(pair)), ((two, one), Kind::of(pair))]
+            })
+            .collect::<HashMap<_, _>>();
+        let row = |(index, agent): (usize, &&'r AgentRef)| {
+            let above = agents.iter().take(index);
+            let kind = |above: &&'r AgentRef| {
+                let pair = (agent.agent_id.as_str(), above.agent_id.as_str());
+                kinds.get(&pair).copied()
+            };
+            (*agent, above.map(kind).collect())
+        };
+        let listed = worth_a_line(&pairs);
+        Overlap {
+            meanings: meanings(overlap).collect(),
+            rows: agents.iter().enumerate().map(row).collect(),
+            more_agents: involved.len() - agents.len(),
+            more_pairs: pairs.len() - listed.len(),
+            listed: listed.to_vec(),
+        }
+    }
+}
+
+/// When each agent was in which state, on one common axis.
+struct Axis {
+    begin: DateTime<Utc>,
+    end: DateTime<Utc>,
+}
+
+/// A state of an agent as it is drawn.
+struct DrawnSpan {
+    state: &'static str,
+    told: String,
+    x: String,
+    y: &'static str,
+    width: String,
+    height: &'static str,
+}
+
+impl Axis {
+    fn of(report: &FleetReport) -> Axis {
+        let spans = || report.agents.iter().flat_map(|agent| &agent.spans);
+        let begin = spans().map(|span| span.begin).min().unwrap_or_default();
+        let end = spans().map(|span| span.end).max().unwrap_or(begin);
+        Axis { begin, end }
+    }
+
+    fn range(&self) -> String {
+        let minute = |time: DateTime<Utc>| time.format("%Y-%m-%d %H:%M");
+        format!("{} to {}", minute(self.begin), minute(self.end))
+    }
+
+    fn position(&self, time: DateTime<Utc>) -> f64 {
+        seconds(time - self.begin) / seconds(self.end - self.begin).max(1e-6) * WIDTH
+    }
+
+    /// Where the marks are, in hundredths of the whole, with their times. Each is also a line through all rows below.
+    fn marks(&self) -> Vec<(String, String)> {
+        let seconds = (self.end - self.begin).num_seconds().max(1);
+        let step = STEPS.iter().find(|step| seconds / **step <= MOST_STEPS);
+        let step = step.copied().unwrap_or(seconds / MOST_STEPS);
+        let first = (self.begin.timestamp() / step + 1) * step;
+        let marks =
+            (0..=MOST_STEPS).filter_map(|index| DateTime::from_timestamp(first + index * step, 0));
+        let label = |mark: DateTime<Utc>| {
+            let share = self.position(mark) / WIDTH * 100.0;
+            let format = match (mark.timestamp() % 86_400 == 0, seconds < 360) {
+                // A label that would stick out at the end is left out; the line is there.
+                _ if share > 92.0 => "",
+                (true, _) => "%b %-d",
+                (_, true) => "%H:%M:%S",
+                _ => "%H:%M",
+            };
+            (format!("{share:.2}"), mark.format(format).to_string())
+        };
+        marks.filter(|mark| *mark < self.end).map(label).collect()
+    }
+
+    fn pieces(&self, agent: &ReportedAgent) -> Vec<DrawnSpan> {
+        let piece = |span: &Span| {
+            let (from, to) = (self.position(span.begin), self.position(span.end));
+            let is_end = span.begin == span.end;
+            let width = if is_end { END } else { (to - from).max(LEAST) };
+            // A moment, work, and work that waits for a decision.
+            let (y, height) = match span.state {
+                _ if is_end => ("0", "14"),
+                "spawning" | "ready" | "running" | "waiting" | "idle" => ("3", "8"),
+                _ => ("5.5", "3"),
+            };
+            // Nothing is drawn beyond the end of the axis.
+            let x = format!("{:.1}", from.min(WIDTH - width));
+            let width = format!("{width:.1}");
+            DrawnSpan {
+                state: span.state,
+                told: told(span),
+                x,
+                y,
+                width,
+                height,
+            }
+        };
+        agent.spans.iter().map(piece).collect()
+    }
+}
+
+/// A stretch of time in words.
+fn told(span: &Span) -> String {
+    let entered = format!("{} {}", span.state, FleetPage::minute(&span.entered_at));
+    if span.begin == span.end {
+        return entered;
+    }
+    format!("{entered} for {}", duration(span.end - span.begin))
+}
+
+/// How long something took, in at most two units: `45s`, `12m`, `3h 5m`, `9d 4h`.
+fn duration(delta: TimeDelta) -> String {
+    let seconds = delta.num_seconds().max(0);
+    let (large, letter, small, small_letter) = match seconds {
+        ..60 => (seconds, "s", 0, ""),
+        60..3_600 => (seconds / 60, "m", seconds % 60, "s"),
+        3_600..86_400 => (seconds / 3_600, "h", seconds % 3_600 / 60, "m"),
+        _ => (seconds / 86_400, "d", seconds % 86_400 / 3_600, "h"),
+    };
+    match small {
+        0 => format!("{large}{letter}"),
+        small => format!("{large}{letter} {small}{small_letter}"),
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a picture is a thousand units wide"
+)]
+fn seconds(delta: TimeDelta) -> f64 {
+    delta.num_milliseconds() as f64 / 1000.0
+}
+
+/// Escapes text of any kind (`askama.toml` names it). HTML knows no way to write control characters, and text that turns
+/// around lies about what it says: both are shown as what cannot be shown.
+#[derive(Clone, Copy)]
+pub(super) struct Visible;
+
+impl askama::filters::Escaper for Visible {
+    fn write_escaped_str<W: Write>(&self, mut out: W, text: &str) -> Result {
+        text.chars().try_for_each(|c| match c {
+            '&' => out.write_str("&amp;"),
+            '<' => out.write_str("&lt;"),
+            '>' => out.write_str("&gt;"),
+            '"' => out.write_str("&quot;"),
+            '\'' => out.write_str("&#39;"),
+            '\n' | '\t' => out.write_char(c),
+            c if c.is_control() || turns_direction(c) => out.write_char('\u{fffd}'),
+            c => out.write_char(c),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use askama::filters::Escaper;
+
+    #[test]
+    fn text_stays_text() {
+        let mut out = String::new();
+        let text = "a\"><script></style> & 'x' \u{0}\u{202e}\u{200f}\u{061c}";
+        Visible.write_escaped_str(&mut out, text).expect("written");
+        let safe = "a&quot;&gt;&lt;script&gt;&lt;/style&gt; &amp; &#39;x&#39; \u{fffd}\u{fffd}\u{fffd}\u{fffd}";
+        assert_eq!(out, safe);
+    }
+}
