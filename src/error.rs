@@ -146,6 +146,7 @@ codes! {
     RemoteUnreachable, "remote-unreachable", Environment, "The remote could not be reached, or is no git repository.";
     RemoteRefused, "remote-refused", Environment, "The remote does not take what was pushed: a hook, a rule, hidden refs or missing rights.";
     Io, "io", Environment, "A file-system operation failed.";
+    LimitReached, "limit-reached", Refused, "A limit of the clone leaves no room for it; nothing was begun.";
     LockHeld, "lock-held", TryAgain, "A command in the sandbox holds a lock that this command waits for.";
     LockTimeout, "lock-timeout", TryAgain, "Another process held a lock for too long.";
     LostRace, "lost-race", TryAgain, "Another process changed the same thing at the same moment.";

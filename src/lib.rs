@@ -84,6 +84,8 @@
 //! | `agents/locks/<file>` | while a lock file of ours exists: whose it is, so that one that a killed process left is cleared; while a landing moves files: which, so that what a killed one left half written is cleared |
 //! | `agents/spawning/<id8>` | the journal of a spawn under way |
 //! | `agents/clones/<file>` | says that an agent's worktree has a repository of its own, and which packs that was made with |
+//! | `agents/tickets.lock` | an OS lock, never removed |
+//! | `agents/tickets/<file>` | a locked file for each command that works for an agent or waits for its turn, where `jobs` or `memory_total` is limited; in it the memory that it may take |
 //! | `agents/leases/<file>` | a symlink to `<id8>:<VARIABLE>`: a value that an agent holds while it lives |
 //! | `agents/tmp/<file>` | half-made admin directories and indexes |
 //! | `agents/trash/<file>` | directories that are being deleted |
@@ -131,7 +133,7 @@
 //! on `refs/heads/worktree-<name>`.
 //!
 //! Settings read: `agent.worktreeDir`, `agent.bundleDir`, `agent.outputDir`, `agent.role.<name>.*`,
-//! `agent.merge`, `agent.run.allowWrite`, `agent.push`, `agent.fetchCredentials`, `agent.remote`, `agent.sync`, `agent.refPrefix`, `agent.claimTtl`, `agent.sign`, `core.hooksPath`. Settings written:
+//! `agent.merge`, `agent.run.allowWrite`, `agent.push`, `agent.fetchCredentials`, `agent.remote`, `agent.sync`, `agent.refPrefix`, `agent.claimTtl`, `agent.limits.*`, `agent.sign`, `core.hooksPath`. Settings written:
 //! `extensions.worktreeConfig`, and in the `config.worktree` of an agent's admin directory `core.hooksPath` or
 //! `hook.git-agent-<event>.*`, `gc.auto`, `maintenance.auto`; `notes.displayRef` and `alias.<name>`, by `init --notes` and
 //! `init --log-alias` alone. `doctor --fix` alone takes

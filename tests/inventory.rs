@@ -9,6 +9,7 @@ use walkdir::WalkDir;
 /// Entries that a plain spawn does not leave behind.
 const NOT_ALWAYS: &[&str] = &[
     "refs/heads/rescued/<slug>",
+    "agents/tickets/<file>",
     "config.worktree",
     "refs/agents/remote/<remote>/<file>",
     "agents/sync.lock",
@@ -110,7 +111,10 @@ fn everything(repo: &TestRepo) -> BTreeSet<String> {
 #[test]
 fn a_real_run_writes_what_the_crate_page_lists() {
     let repo = TestRepo::with_commit();
-    repo.write(".config/git-agent.toml", "[lease]\nSLOT = \"number\"\n");
+    repo.write(
+        ".config/git-agent.toml",
+        "[lease]\nSLOT = \"number\"\n[limits]\njobs = 1\n",
+    );
     repo.commit_all("settings");
     let before = everything(&repo);
     let agent = repo.spawn();

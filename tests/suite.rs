@@ -51,6 +51,8 @@ mod landing;
 mod leases;
 /// The ledger as git notes: nothing lost, bytes equal to git's.
 mod ledger;
+/// What agents may take of a machine.
+mod limits;
 /// `list` and `show`: where agents' work stands.
 mod list;
 /// The debug log.

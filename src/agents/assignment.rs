@@ -50,6 +50,8 @@ pub struct PromptWish {
     pub max_iterations: Option<u32>,
     /// The most that the host's session may cost, in US dollars.
     pub max_cost: Option<f64>,
+    /// What no run of the clone may cost more than, whatever it wishes.
+    pub most_cost: Option<f64>,
 }
 
 /// An agent's task with what a run adds to it.
@@ -200,7 +202,10 @@ fn with_wishes(task: Task, wish: &PromptWish) -> Task {
         system_prompt: wish.system_prompt.clone().or(task.system_prompt),
         model: wish.model.clone().or(task.model),
         max_iterations: wish.max_iterations.or(task.max_iterations),
-        max_cost: wish.max_cost.or(task.max_cost),
+        max_cost: [wish.max_cost.or(task.max_cost), wish.most_cost]
+            .into_iter()
+            .flatten()
+            .reduce(f64::min),
         ..task
     }
 }

@@ -2,6 +2,7 @@
 //! what it may touch, and how places that it can write are read.
 
 pub mod activity;
+pub(crate) mod admission;
 pub mod assignment;
 pub mod at_work;
 pub mod authority;
@@ -28,6 +29,7 @@ pub mod ignored_files;
 pub mod instructions;
 pub mod kept_worktree;
 pub(crate) mod landed_there;
+pub(crate) mod limits;
 pub mod liveness;
 pub mod lookup;
 pub mod moves;

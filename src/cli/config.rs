@@ -31,10 +31,14 @@ impl Answer for ConfigReport {
                 Some(value) => (BOLD, shown(value)),
                 None => (DIM, "-".to_owned()),
             };
+            let source = match &setting.overruled_by {
+                Some(other) => format!("{}; {other} is stricter", setting.source),
+                None => setting.source.clone(),
+            };
             table.push(vec![
                 Cell::painted(style, setting.key.clone()),
                 Cell::plain(value),
-                Cell::painted(DIM, setting.source.clone()),
+                Cell::painted(DIM, source),
                 Cell::painted(DIM, setting.default.replace('`', "")),
             ]);
         }

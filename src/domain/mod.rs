@@ -20,6 +20,7 @@ pub mod install_inputs;
 pub mod judge;
 pub mod landing_order;
 pub mod lease;
+pub mod limits;
 pub mod message;
 pub mod message_rules;
 pub mod named;

@@ -10,6 +10,7 @@ use super::diagnostic::{Field, Located, Problem};
 use super::glob::Glob;
 use super::guard::{GuardDraft, GuardRule};
 use super::lease::{LeaseKind, WantedLease, variable_problem};
+use super::limits::{Limit, Limits};
 use super::message::{Kind, Priority};
 use super::message_rules::MessageRules;
 use super::role::RoleSet;
@@ -82,6 +83,8 @@ pub struct SettingsDraft {
     pub pool_size: Field<i64>,
     /// Variables and the kinds of what they are to hold.
     pub leases: Vec<(String, Located<String>)>,
+    /// What agents may take of a machine, as written.
+    pub limits: Vec<(Limit, Field<String>)>,
     /// Rules for branches that `git agent` did not make.
     pub guards: Vec<GuardDraft>,
     /// The most messages that are not archived.
@@ -131,6 +134,8 @@ pub struct RepositorySettings {
     pub pool_size: usize,
     /// What each agent gets of its own.
     pub leases: Vec<WantedLease>,
+    /// What agents may take of a machine.
+    pub limits: Limits,
     /// How work lands: one of [`MERGE_METHODS`].
     pub merge_method: Option<String>,
     /// The subject of a landing commit, with [`SUBJECT_FIELDS`] in braces.
@@ -154,6 +159,7 @@ impl SettingsDraft {
         let subject = subject(&self.merge_subject, &mut problems);
         let merge_hooks = merge_hooks(&self.merge_hooks, &mut problems);
         let leases = leases(&self.leases, &mut problems);
+        let limits = limits(&self.limits, &mut problems);
         let pool_size = pool_size(&self.pool_size, &mut problems);
         let messages = self.messages(&mut problems);
         let guards = self.guards.iter();
@@ -203,6 +209,7 @@ impl SettingsDraft {
             train_checks: values(&self.train_checks).unwrap_or_default(),
             hooks: hooks.collect(),
             leases,
+            limits,
             pool_size,
             merge_method: method,
             merge_subject: subject,
@@ -426,6 +433,20 @@ fn leases(wanted: &[(String, Located<String>)], problems: &mut Vec<Problem>) -> 
         problems.push(Problem::at(over.span.clone(), message));
     }
     leases
+}
+
+fn limits(wanted: &[(Limit, Field<String>)], problems: &mut Vec<Problem>) -> Limits {
+    let mut limits = Limits::default();
+    for (limit, field) in wanted {
+        let Some(Located { value, span }) = field.given() else {
+            continue;
+        };
+        match limit.read(value) {
+            Ok(value) => drop(limits.tighten(*limit, value)),
+            Err((wrong, help)) => problems.push(Problem::at(span.clone(), wrong).help(help)),
+        }
+    }
+    limits
 }
 
 /// A subject is one line whose braces name fields.

@@ -23,6 +23,12 @@ pub enum Remedy {
     Stop(String),
     /// Give an agent's work back.
     Rescue(String),
+    /// See the runs that go on.
+    Running,
+    /// See every setting.
+    Settings,
+    /// Remove what is finished.
+    Collect,
     /// See the roles.
     Roles,
     /// Look for damage.

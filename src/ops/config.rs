@@ -4,6 +4,8 @@
 //! repository, git's configuration what holds for a person or a clone.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::limits;
+use crate::domain::limits::{Limit, Limits};
 use crate::domain::message::{Kind, Retention};
 use crate::domain::repository_settings::{HookMoment, PATH, RepositorySettings};
 use crate::domain::task::duration_text;
@@ -86,6 +88,51 @@ pub const REPOSITORY: &[KnownSetting] = &[
         "lease.<VARIABLE>",
         "none",
         "Value of its own that each agent gets in that environment variable: `port`, `slug` or `number`",
+    ),
+    setting(
+        "limits.disk_free",
+        "none",
+        "Space that stays free on the file system of the worktrees, such as `20G`: `spawn` is refused below it. `[limits]` is read from the commit that the main worktree is at",
+    ),
+    setting(
+        "limits.disk",
+        "none",
+        "What agents may take on disk together: `spawn` is refused above it",
+    ),
+    setting(
+        "limits.agents",
+        "none",
+        "How many agents of the clone may have a worktree: `spawn` is refused above it",
+    ),
+    setting(
+        "limits.jobs",
+        "none",
+        "How many commands work for agents at the same time, in all commands of the clone; others wait",
+    ),
+    setting(
+        "limits.memory",
+        "what `memory_total` says",
+        "Memory of one run, such as `4G`; the run ends above it",
+    ),
+    setting(
+        "limits.pids",
+        "none",
+        "Processes and threads of one run; the run ends above it",
+    ),
+    setting(
+        "limits.memory_total",
+        "none",
+        "Memory of all runs at the same time; a run whose `memory` does not fit waits",
+    ),
+    setting(
+        "limits.cost",
+        "none",
+        "What one run may cost, in US dollars, where its host can limit that",
+    ),
+    setting(
+        "limits.cost_day",
+        "none",
+        "What the runs of one day (UTC) may cost, in US dollars; others wait for the next day",
     ),
     setting(
         "hooks.after_spawn",
@@ -252,6 +299,11 @@ pub const GIT: &[KnownSetting] = &[
         "How long a claim on a task holds without a sign of life",
     ),
     setting(
+        "agent.limits.<limit>",
+        "none",
+        "As `limits.<limit>`, for a person or a clone: `diskFree`, `costDay`, …; the stricter of both holds",
+    ),
+    setting(
         "agent.role.<name>.<key>",
         "what the role says",
         "Adjusts a role: `subagentType`, `isolation`, `spawnable`, `denylist`",
@@ -292,6 +344,9 @@ pub struct SettingReport {
     pub default: &'static str,
     /// `default`, `git-config`, or `file:line`.
     pub source: String,
+    /// The setting that is stricter and so holds in its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overruled_by: Option<String>,
     /// What it does.
     pub about: &'static str,
 }
@@ -345,6 +400,7 @@ pub fn config(ctx: &Ctx, base: &str) -> Result<ConfigReport> {
     for setting in GIT {
         settings.extend(of_git(ctx, setting)?);
     }
+    overrule(&mut settings, &found.limits, &limits::of_git(ctx)?);
     Ok(ConfigReport {
         schema: "git-agent.config/2",
         commit: commit.map(|commit| commit.to_hex()),
@@ -364,7 +420,32 @@ fn report(
         value,
         default: setting.default,
         source: place.unwrap_or_else(|| "default".to_owned()),
+        overruled_by: None,
         about: setting.about,
+    }
+}
+
+/// Notes of each limit that is set twice which of the two holds.
+fn overrule(settings: &mut [SettingReport], file: &Limits, git: &Limits) {
+    for (limit, value) in git.each() {
+        let keys = [
+            format!("limits.{limit}"),
+            format!("{}{}", limits::PREFIX, limit.git_key()),
+        ];
+        let Some(other) = file.get(limit).filter(|other| *other != value) else {
+            continue;
+        };
+        let mut both = Limits::default();
+        both.tighten(limit, other);
+        // Of two values the first of the pair is that of the file.
+        let [weaker, stricter] = if both.tighten(limit, value) {
+            [&keys[0], &keys[1]]
+        } else {
+            [&keys[1], &keys[0]]
+        };
+        for setting in settings.iter_mut().filter(|one| one.key == *weaker) {
+            setting.overruled_by = Some(stricter.clone());
+        }
     }
 }
 
@@ -394,6 +475,11 @@ fn value_of(found: &RepositorySettings, key: &str) -> Option<SettingValue> {
         "merge.hooks" => list(Some(&found.merge_hooks)),
         "train.checks" => list(Some(&found.train_checks)),
         _ if key.starts_with("messages.") => message_setting(found, &key["messages.".len()..]),
+        _ if key.starts_with("limits.") => {
+            let limit = Limit::parse(&key["limits.".len()..])?;
+            let value = found.limits.get(limit)?;
+            Some(SettingValue::Text(limit.show(value)))
+        }
         _ if key.starts_with("lease.") => {
             let mut leases = found.leases.iter();
             let lease = leases.find(|lease| key.strip_prefix("lease.") == Some(&lease.variable));
@@ -442,8 +528,13 @@ fn of_git(ctx: &Ctx, setting: &KnownSetting) -> Result<Vec<SettingReport>> {
         } else {
             values.pop().map(SettingValue::Text)
         };
-        let shown = if many { key } else { setting.key };
-        report(setting, shown, value, Some("git-config".to_owned()))
+        let shown = match key.strip_prefix(limits::PREFIX).map(Limit::of_git_key) {
+            // As it is documented: git gives keys in small letters.
+            Some(Ok(limit)) => format!("{}{}", limits::PREFIX, limit.git_key()),
+            _ if many => key.to_owned(),
+            _ => setting.key.to_owned(),
+        };
+        report(setting, &shown, value, Some("git-config".to_owned()))
     };
     Ok(keys.into_iter().map(of_key).collect())
 }

@@ -70,7 +70,9 @@ impl ExpirePlan {
 /// # Errors
 /// `settings-invalid`, `repo-corrupt`.
 pub fn of_repository(ctx: &Ctx) -> Result<Retention> {
-    Ok(repository_settings::of_messages(&ctx.repo)?.retention)
+    Ok(repository_settings::of_main_worktree(&ctx.repo)?
+        .messages
+        .retention)
 }
 
 /// Finds out what expired; nothing is written.

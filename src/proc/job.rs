@@ -100,6 +100,7 @@ pub fn run(job: &Job<'_>) -> Result<Finished> {
         terminal: false,
         limit: job.limit,
         scratch: None,
+        ticket: None,
         slate: &slate,
         stdout: writer.try_clone().map_err(fail)?.into(),
         stderr: writer.into(),

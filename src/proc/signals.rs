@@ -63,6 +63,12 @@ impl Interrupts {
         Ok(Interrupts { holder })
     }
 
+    /// Whether a request came to any who holds them in this process. Where none does, a request has ended the process.
+    pub fn is_any_received() -> bool {
+        let holders = locked(&HOLDERS);
+        holders.iter().any(|one| locked(one).received.is_some())
+    }
+
     /// Names the process that is to be told.
     pub(super) fn tell(&self, supervisor: Handle) {
         let mut holder = locked(&self.holder);

@@ -54,7 +54,7 @@ impl Ledger<'_> {
 
     /// The agents in whose rows a text occurs, oldest first. Searching bytes is a tenth of the work of
     /// folding every row.
-    pub(super) fn agents_mentioning(&self, text: &str) -> Result<Vec<Agent>> {
+    pub(in crate::store) fn agents_mentioning(&self, text: &str) -> Result<Vec<Agent>> {
         let escaped = serde_json::to_string(text).unwrap_or_default();
         let needle = escaped.trim_matches('"');
         let belief = Belief::new(self.repo);

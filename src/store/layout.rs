@@ -34,6 +34,9 @@ pub const SYNC_LOCK: &str = "sync.lock";
 /// The file locked while the pool of warm worktrees is filled or emptied.
 pub const POOL_LOCK: &str = "pool.lock";
 
+/// The file locked while a command takes its place in the order of arrival.
+pub const TICKETS_LOCK: &str = "tickets.lock";
+
 /// What the name of a warm worktree begins with.
 pub const SLOT_PREFIX: &str = "warm-";
 
@@ -75,6 +78,11 @@ pub fn hooks_dir(common_dir: &Path, short_id: &str) -> PathBuf {
 /// A file for each warm worktree.
 pub fn pool_dir(common_dir: &Path) -> PathBuf {
     agents_dir(common_dir).join("pool")
+}
+
+/// A file for each command that works for an agent or waits for its turn.
+pub fn tickets_dir(common_dir: &Path) -> PathBuf {
+    agents_dir(common_dir).join("tickets")
 }
 
 /// What agents hold, one symlink for each value.

@@ -70,6 +70,32 @@ pub fn is_held(common_dir: &Path, name: &str) -> Result<bool> {
     Ok(!try_lock(&file, &path, false)?)
 }
 
+/// Whether a file that processes lock together is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holding {
+    /// By at least one.
+    Held,
+    /// By none.
+    Free,
+    /// There is no such file.
+    Gone,
+}
+
+/// Asks whether any process has a lock on a file, one that it shares with others too. Another process that asks at this moment counts as one.
+///
+/// # Errors
+/// `io`, `lock-held`.
+pub fn holding(path: &Path) -> Result<Holding> {
+    let Some(file) = fsx::open(path).at_if_there("could not open", path)? else {
+        return Ok(Holding::Gone);
+    };
+    Ok(if try_lock(&file, path, true)? {
+        Holding::Free
+    } else {
+        Holding::Held
+    })
+}
+
 /// Calls `then` on a thread of its own as soon as the lock `name` is free; at once where there is no
 /// such lock. The process may end before.
 ///

@@ -2,7 +2,6 @@
 //!
 //! The file is read from the base commit's objects and never from a worktree, so no agent can change what binds it.
 
-use crate::domain::message_rules::MessageRules;
 use crate::domain::oid::Oid;
 use crate::domain::repository_settings::{INCLUDE_PATH, PATH, RepositorySettings};
 use crate::domain::role::RoleSet;
@@ -89,11 +88,12 @@ pub fn load(repo: &Repo, base: Oid, roles: &RoleSet) -> Result<RepositorySetting
     })
 }
 
-/// What the commit that the main worktree is at says of messages, which belong to no base. An agent's own HEAD says nothing.
+/// The settings at the commit that the main worktree is at, for what belongs to no base: messages and limits. An agent's own HEAD says
+/// nothing.
 ///
 /// # Errors
 /// As [`load`].
-pub fn of_messages(repo: &Repo) -> Result<MessageRules> {
+pub fn of_main_worktree(repo: &Repo) -> Result<RepositorySettings> {
     let head = fsx::load_if_there(&repo.common_dir().join("HEAD"))?.unwrap_or_default();
     let head = String::from_utf8_lossy(&head);
     let commit = match head.trim().strip_prefix("ref: ") {
@@ -101,13 +101,13 @@ pub fn of_messages(repo: &Repo) -> Result<MessageRules> {
         None => Oid::from_hex(head.trim()),
     };
     let Some(commit) = commit else {
-        return Ok(MessageRules::default());
+        return Ok(RepositorySettings::default());
     };
     // Most repositories have no such file, and then no role is read either.
     if read(repo, commit)?.is_none() {
-        return Ok(MessageRules::default());
+        return Ok(RepositorySettings::default());
     }
-    Ok(load(repo, commit, &roles::load(repo, commit)?)?.messages)
+    load(repo, commit, &roles::load(repo, commit)?)
 }
 
 fn file(repo: &Repo, entry: &tree::Entry, path: &str) -> Result<Vec<u8>> {

@@ -8,6 +8,7 @@
 //! | `[setup]` | `copy`, `run` |
 //! | `[pool]` | `size` |
 //! | `[lease]` | any variable |
+//! | `[limits]` | those of [`Limit`] |
 //! | `[hooks]` | `after_spawn`, `before_merge`, `after_merge`, `before_discard` |
 //! | `[merge]` | `method`, `subject`, `hooks` |
 //! | `[train]` | `checks` |
@@ -19,6 +20,7 @@
 use super::toml_reader::{ANY, Document, Key, Reader};
 use crate::domain::diagnostic::{Problem, Source};
 use crate::domain::guard::GuardDraft;
+use crate::domain::limits::Limit;
 use crate::domain::message::Kind;
 use crate::domain::repository_settings::{HookMoment, SettingsDraft};
 use crate::domain::task::TaskDraft;
@@ -40,6 +42,15 @@ const KEYS: &[Key] = &[
     ("setup", "run"),
     ("pool", "size"),
     ("lease", ANY),
+    ("limits", "disk_free"),
+    ("limits", "disk"),
+    ("limits", "agents"),
+    ("limits", "jobs"),
+    ("limits", "memory"),
+    ("limits", "pids"),
+    ("limits", "memory_total"),
+    ("limits", "cost"),
+    ("limits", "cost_day"),
     ("hooks", "after_spawn"),
     ("hooks", "before_merge"),
     ("hooks", "after_merge"),
@@ -118,6 +129,10 @@ pub fn parse(name: &str, bytes: &[u8]) -> SettingsDraft {
         pool_size: reader.integer(("pool", "size")),
         train_checks: reader.strings(("train", "checks")),
         leases: reader.texts_of("lease"),
+        limits: Limit::ALL
+            .into_iter()
+            .map(|limit| (limit, reader.amount(("limits", limit.as_str()))))
+            .collect(),
         hooks: HookMoment::ALL
             .into_iter()
             .map(|moment| (moment, reader.strings(("hooks", moment.as_str()))))

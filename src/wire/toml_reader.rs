@@ -76,6 +76,16 @@ impl<'d, 't> Reader<'d, 't> {
         })
     }
 
+    /// A number, or one with its unit in quotes; as it is written.
+    pub(super) fn amount(&mut self, key: Key) -> Field<String> {
+        self.read(key, "a number, or one with its unit", |value| match value {
+            DeValue::String(text) => Some(text.to_string()),
+            DeValue::Integer(number) => whole(number).map(|number| number.to_string()),
+            DeValue::Float(number) => Some(number.as_str().to_owned()),
+            _ => None,
+        })
+    }
+
     /// `true` or `false`.
     pub(super) fn boolean(&mut self, key: Key) -> Field<bool> {
         self.read(key, "true or false", |value| match value {

@@ -22,6 +22,7 @@ fn names(id: &str) -> Vec<String> {
         layout::LANDING_TURN,
         layout::SYNC_LOCK,
         layout::POOL_LOCK,
+        layout::TICKETS_LOCK,
     ];
     let own = ["live.lock", "verify.lock", "posting.lock", "clone.lock"];
     let own = own.map(|name| format!("{}/{name}", &id[..8]));

@@ -12,6 +12,9 @@ pub(super) struct ExecutionMode {
     /// Return once the command has started; follow it with wait, logs and stop
     #[arg(long, short, conflicts_with = "jobs")]
     pub(super) background: bool,
+    /// Fail with status 3 instead of waiting where a limit of the clone leaves no room
+    #[arg(long)]
+    pub(super) no_wait: bool,
     /// How many to run at the same time when there are several
     #[arg(long, short, value_name = "N", value_parser = at_least_one)]
     jobs: Option<usize>,

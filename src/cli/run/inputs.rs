@@ -74,6 +74,7 @@ impl CommissionArgs {
                 model: self.model,
                 max_iterations: self.max_iterations,
                 max_cost: self.max_cost,
+                most_cost: None,
             },
             output: OutputWish {
                 file: self.output,

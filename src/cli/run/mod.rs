@@ -101,6 +101,7 @@ impl RunArgs {
             no_verify: self.no_verify,
             commit: self.sync.remote().is_some(),
             background: self.mode.background,
+            no_wait: self.mode.no_wait,
             ..RunOptions::default()
         };
         let hosts = self.inputs.host.clone();

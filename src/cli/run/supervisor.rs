@@ -25,6 +25,9 @@ pub(in crate::cli) struct WardenArgs {
     /// Directory to remove at the end
     #[arg(long)]
     scratch: Option<PathBuf>,
+    /// File to lock together with the process that waits
+    #[arg(long)]
+    ticket: Option<PathBuf>,
     /// Command and its arguments
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
@@ -51,6 +54,7 @@ pub(in crate::cli) fn run(args: WardenArgs) -> Result<Exit> {
         limit: Duration::from_millis(args.limit),
         input: args.input,
         scratch: args.scratch,
+        ticket: args.ticket,
         terminal: args.terminal,
         command: args.command,
     };

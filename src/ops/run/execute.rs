@@ -1,5 +1,6 @@
 //! The steps of a run.
 
+use crate::agents::admission::{self, Admission};
 use crate::agents::ctx::Ctx;
 use crate::agents::current::CurrentAgent;
 use crate::agents::{crash_recovery, liveness, publish, worktree};
@@ -27,6 +28,7 @@ use crate::store::spawn_commit;
 use crate::wire::policy::Policy;
 use serde_json::json;
 use std::io::Write;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -55,6 +57,13 @@ pub struct Echo<'a> {
 /// command that fails is no error.
 pub fn execute(ctx: &Ctx, mut plan: RunPlan, echo: Echo<'_>) -> Result<RunReport> {
     require_command(ctx, &plan.inputs.command)?;
+    // Before anything is made or locked: who waits keeps nothing from others, and leaves nothing when it is ended meanwhile. A person
+    // who sits at a terminal does not wait.
+    let may_begin = if plan.options.terminal {
+        None
+    } else {
+        Some(admission::admit(ctx, !plan.options.no_wait)?)
+    };
     let (id, made) = match &plan.worker {
         Worker::Known(agent) => (agent.spawn_commit, None),
         Worker::New(spawn) => {
@@ -64,7 +73,8 @@ pub fn execute(ctx: &Ctx, mut plan: RunPlan, echo: Echo<'_>) -> Result<RunReport
     };
     let agent = Ledger::new(&ctx.repo).agent(id)?;
     let agent = agent.ok_or_else(|| Error::bug("an agent that was found or made has a row"))?;
-    work(ctx, &mut plan, &agent, echo, made).map_err(|error| match &plan.worker {
+    let ticket = may_begin.as_ref().and_then(Admission::ticket);
+    work(ctx, &mut plan, &agent, (echo, ticket), made).map_err(|error| match &plan.worker {
         Worker::Known(_) => error,
         Worker::New(_) => {
             let id = agent.id.short();
@@ -79,7 +89,7 @@ fn work(
     ctx: &Ctx,
     plan: &mut RunPlan,
     agent: &Agent,
-    echo: Echo<'_>,
+    (echo, ticket): (Echo<'_>, Option<&Path>),
     made: Option<SpawnReport>,
 ) -> Result<RunReport> {
     // One run at a time; the end of a crashed one is recorded first.
@@ -102,7 +112,7 @@ fn work(
         plan,
         agent,
         &stage,
-        &lock,
+        (&lock, ticket),
         (echo, postman),
         made.as_ref(),
     );
@@ -162,7 +172,7 @@ fn watch(
     plan: &RunPlan,
     agent: &Agent,
     stage: &Stage,
-    lock: &Guard,
+    (lock, ticket): (&Guard, Option<&Path>),
     (echo, postman): (Echo<'_>, Postman),
     made: Option<&SpawnReport>,
 ) -> Result<Ended> {
@@ -193,6 +203,7 @@ fn watch(
         input: stage.input.as_deref(),
         limit: plan.limit.unwrap_or(UNLIMITED),
         scratch: Some(stage.scratch.path()),
+        ticket,
         slate: lock.file(),
         terminal: terminal.is_some(),
         stdout,

@@ -54,10 +54,11 @@ pub use crate::proc::terminal::is_here as has_terminal;
 
 use crate::agents::assignment::PromptWish;
 use crate::agents::ctx::Ctx;
-use crate::agents::{authority, lookup};
+use crate::agents::{authority, limits, lookup};
 use crate::domain::agent::{Agent, Move, State};
 use crate::domain::event::Isolation;
 use crate::domain::id::AgentId;
+use crate::domain::limits::Limit;
 use crate::domain::run::DEFAULT_LIMIT;
 use crate::domain::sandbox::{Enforcement, Mode};
 use crate::domain::task::TaskDraft;
@@ -127,6 +128,8 @@ pub struct RunOptions {
     pub prompt: PromptWish,
     /// Goes on with the session of the agent's last run.
     pub resume: bool,
+    /// Ends where a limit of the clone would have it wait.
+    pub no_wait: bool,
     /// Where its answer goes.
     pub output: OutputWish,
 }
@@ -171,8 +174,10 @@ pub fn plan(
     ctx: &Ctx,
     target: Target,
     command: Vec<OsString>,
-    options: RunOptions,
+    mut options: RunOptions,
 ) -> Result<RunPlan> {
+    let limits = limits::load(ctx)?;
+    options.prompt.most_cost = { limits.get(Limit::Cost) }.map(|micro_usd| micro_usd as f64 / 1e6);
     let enforcement = sandbox::enforcement(options.sandbox, ctx.env.require_program()?)?;
     let wishes = RunRequest {
         options: &options,

@@ -83,7 +83,7 @@ pub fn plan(ctx: &Ctx, options: &SendOptions) -> Result<SendPlan> {
             .collect(),
         re: options.reply_to.as_deref(),
         payload: said.as_ref().map(|said| said.payload.clone()),
-        rules: repository_settings::of_messages(&ctx.repo)?,
+        rules: repository_settings::of_main_worktree(&ctx.repo)?.messages,
     }
     .check();
     match checked {

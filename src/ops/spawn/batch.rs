@@ -3,7 +3,7 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::parallel::{self, Queue};
 use crate::error::Result;
-use crate::ops::spawn::{SpawnPlan, SpawnReport, execute};
+use crate::ops::spawn::{SpawnPlan, SpawnReport, admission, execute};
 use std::sync::mpsc::Sender;
 
 /// Carries out plans, at most `jobs` at a time, and gives each result as it comes, with the number of its plan. One that
@@ -18,6 +18,10 @@ pub fn execute_all(
     done: &mut dyn FnMut(usize, Result<SpawnReport>) -> Result<()>,
 ) -> Result<()> {
     let several = plans.len() > 1;
+    if several {
+        // All or none; each asks again under the lock that keeps others from beginning.
+        admission::require_room(ctx, &plans.iter().collect::<Vec<_>>(), &[])?;
+    }
     let seed = ctx.seed();
     let work = |queue: &Queue<(usize, SpawnPlan)>,
                 reports: Sender<(usize, Result<SpawnReport>)>| {

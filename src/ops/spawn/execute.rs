@@ -12,7 +12,7 @@ use crate::ops::spawn::contract::SpawnPlan;
 use crate::ops::spawn::report::{Built, SpawnReport};
 use crate::ops::spawn::setup::Preset;
 use crate::ops::spawn::slot::{self, Claimed};
-use crate::ops::spawn::{cone, files, place, scope_conflicts, setup};
+use crate::ops::spawn::{admission, cone, files, place, scope_conflicts, setup};
 use crate::store::agent_branch::{self, MADE_BY_SPAWN};
 use crate::store::journal::Journal;
 use crate::store::ledger::Ledger;
@@ -78,6 +78,7 @@ fn begin(
     if plan.exclusive {
         scope_conflicts::scope_conflicts(ctx, plan, &under_way)?.require_none()?;
     }
+    admission::require_room(ctx, &[plan], &under_way)?;
     let journal = Journal::begin(common, &plan.id.short(), record)?;
     Ok((journal, under_way))
 }

@@ -21,6 +21,7 @@
 //! directory locked as `initializing`, and a partly filled worktree. None of it blocks another spawn. The
 //! objects of steps 2 and 3 stay: they are a few hundred bytes, and the keep chain never forgets.
 
+mod admission;
 mod again;
 mod batch;
 mod cone;

@@ -3,8 +3,8 @@
 use crate::agents::check_run::{CheckRequest, CheckRoom};
 use crate::agents::check_setup::CheckSetup;
 use crate::agents::check_worktree::CheckWorktree;
-use crate::agents::commands;
 use crate::agents::ctx::{Ctx, Seed};
+use crate::agents::{admission, commands, limits};
 use crate::domain::evidence::{CommandRun, RequiredChecks};
 use crate::domain::id::Slug;
 use crate::domain::lease::WantedLease;
@@ -101,8 +101,10 @@ pub(super) fn work(seed: &Seed, options: &CheckOptions, tasks: &Receiver<CheckTa
     let mut next = Some(first);
     while let Some(task) = next {
         let clock = Instant::now();
-        let place = CheckWorktree::of(&ctx, &station.name);
-        let opened = place.and_then(|place| {
+        // In the same order as runs, before a worktree is made for it.
+        let turn = limits::load(&ctx).and_then(|limits| admission::turn(&ctx, &limits, true));
+        let place = turn.and_then(|turn| Ok((turn, CheckWorktree::of(&ctx, &station.name)?)));
+        let opened = place.and_then(|(turn, place)| {
             let request = CheckRequest {
                 commit: task.commit,
                 place: Some(place),
@@ -110,10 +112,10 @@ pub(super) fn work(seed: &Seed, options: &CheckOptions, tasks: &Receiver<CheckTa
                 fence: (options.mode, &options.enforcement),
                 variables: &station.variables,
             };
-            CheckRoom::open(&ctx, request)
+            Ok((turn, CheckRoom::open(&ctx, request)?))
         });
         let (room, ran) = match opened {
-            Ok(mut room) => {
+            Ok((_turn, mut room)) => {
                 let ran = room.check(&task.checks, options.limit, options.keep_going);
                 (Some(room), ran)
             }

@@ -20,7 +20,7 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, wait};
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -51,6 +51,8 @@ pub struct Order {
     pub input: Option<PathBuf>,
     /// A directory that goes at the end.
     pub scratch: Option<PathBuf>,
+    /// What says that a command is at work, locked by those it works for; held together with them.
+    pub ticket: Option<PathBuf>,
     /// Whether the command gets our standard output as its own terminal.
     pub terminal: bool,
     /// The command's words.
@@ -65,6 +67,8 @@ pub struct Order {
 pub fn keep(order: &Order) -> Result<u8> {
     // It is in use as long as anything of the command is left, whatever becomes of our parent.
     let held = order.scratch.as_deref().map(temporary::hold);
+    // Taken while our parent has it for certain, and given back by the kernel however this ends.
+    let _ticket = order.ticket.as_deref().map(share).transpose();
     let (mut watch, signals) = Watch::begin(order)
         .map_err(|error| Error::io("could not start watching over a command", error))?;
     let outcome = watch.until_nothing_is_left(&signals);
@@ -87,6 +91,13 @@ pub fn lead(command: &mut Command) -> std::io::Result<Outcome> {
     let child = command.spawn()?;
     let mut watch = Watch::over(child.id(), Instant::now() + FOREVER)?;
     Ok(watch.until_nothing_is_left(&signals))
+}
+
+/// Locks a file together with those that have locked it.
+fn share(path: &Path) -> std::io::Result<File> {
+    let file = File::options().read(true).write(true).open(path)?;
+    file.lock_shared()?;
+    Ok(file)
 }
 
 fn note(outcome: Outcome) -> std::io::Result<()> {

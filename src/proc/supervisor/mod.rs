@@ -41,6 +41,8 @@ pub struct SupervisedCommand<'a> {
     pub limit: Duration,
     /// A directory that goes when it is over.
     pub scratch: Option<&'a Path>,
+    /// The ticket that it holds as long as anything of the command is left.
+    pub ticket: Option<&'a Path>,
     /// A blank file that the supervisor holds open while it lives, and notes the outcome in. An OS lock on it is
     /// therefore held until nothing of the command is left, whatever becomes of us.
     pub slate: &'a File,
@@ -89,6 +91,7 @@ pub fn start<'a>(
     for (option, path) in [
         ("--input", supervised.input),
         ("--scratch", supervised.scratch),
+        ("--ticket", supervised.ticket),
     ] {
         if let Some(path) = path {
             command.arg(option).arg(path);

@@ -1,0 +1,168 @@
+//! When a command may begin to work for an agent: its turn among all commands of the clone, and what the day may still cost.
+
+use crate::agents::ctx::Ctx;
+use crate::agents::limits;
+use crate::domain::limits::{Limit, Limits, usd};
+use crate::error::{Code, Error, Remedy, Result};
+use crate::proc::signals::Interrupts;
+use crate::store::ledger::Ledger;
+use crate::store::tickets::Ticket;
+use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
+use std::path::Path;
+use std::time::Duration;
+
+/// How often the next in line looks whether there is room: no lock can be waited for that one of several gives back.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A command that is so far behind looks this many times less often, so that a long queue takes no processor time.
+const RAREST: usize = 20;
+
+/// How often the cost of the day is added up again, which takes reading rows.
+const COST_LOOK: Duration = Duration::from_secs(5);
+
+/// How often it is asked meanwhile whether this command was told to end.
+const TICK: Duration = Duration::from_millis(200);
+
+/// Leave to begin, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    ticket: Option<Ticket>,
+}
+
+impl Admission {
+    /// The file by which a supervisor holds the place as well.
+    pub(crate) fn ticket(&self) -> Option<&Path> {
+        self.ticket.as_ref().map(Ticket::path)
+    }
+}
+
+/// Waits until a command may begin, in the order in which commands of this clone came; where it `may_wait` not, or is itself the
+/// command of a run, it ends in place of waiting.
+///
+/// # Errors
+/// `limit-reached`; `settings-invalid` and `usage` for bad limits; `lock-timeout`, `repo-corrupt`, `io`.
+pub(crate) fn admit(ctx: &Ctx, may_wait: bool) -> Result<Admission> {
+    let limits = limits::load(ctx)?;
+    let ticket = turn(ctx, &limits, may_wait)?;
+    // After the turn, so that what the commands before it cost is counted.
+    wait_for_budget(ctx, &limits, may_wait && is_first(ctx))?;
+    Ok(Admission { ticket })
+}
+
+/// As [`admit`], for a command that costs nothing.
+///
+/// # Errors
+/// As [`admit`].
+pub(crate) fn turn(ctx: &Ctx, limits: &Limits, may_wait: bool) -> Result<Option<Ticket>> {
+    require_possible(limits)?;
+    let is_counted = limits.get(Limit::Jobs).or(limits.get(Limit::MemoryTotal));
+    if is_counted.is_none() {
+        return Ok(None);
+    }
+    let memory = limits.memory_of_run().unwrap_or(0);
+    let mut ticket = Ticket::take(ctx.repo.common_dir(), memory)?;
+    wait_for_turn(ctx, limits, &mut ticket, may_wait && is_first(ctx))?;
+    Ok(Some(ticket))
+}
+
+/// Whether this is no command of a run. The run around it holds a place until it is over: to wait for that would be to wait for ever.
+fn is_first(ctx: &Ctx) -> bool {
+    ctx.env.depth == 0
+}
+
+/// A run that is larger than what all have together never begins.
+fn require_possible(limits: &Limits) -> Result<()> {
+    let (one, all) = (Limit::Memory, Limit::MemoryTotal);
+    match (limits.get(one), limits.get(all)) {
+        (Some(own), Some(total)) if own > total => Err(Error::new(
+            Code::LimitReached,
+            format!(
+                "no run can begin: `{one}` of one is {}, and `{all}` of all is {}",
+                one.show(own),
+                all.show(total)
+            ),
+        )
+        .remedy("to see what holds", Remedy::Settings)),
+        _ => Ok(()),
+    }
+}
+
+fn wait_for_turn(ctx: &Ctx, limits: &Limits, ticket: &mut Ticket, may_wait: bool) -> Result<()> {
+    let mut shown = None;
+    loop {
+        let ahead = ticket.ahead()?;
+        let Some((limit, room)) = limits.obstacle(&ahead) else {
+            return Ok(());
+        };
+        let before = ahead.len();
+        let what = format!(
+            "{before} {} before this one, and `{limit}` is {}",
+            if before == 1 { "run is" } else { "runs are" },
+            limit.show(limits.get(limit).unwrap_or(0))
+        );
+        require_patience(may_wait, &what)?;
+        shown
+            .get_or_insert_with(|| ctx.activity(""))
+            .now(&format!("waiting: {what}"));
+        let behind = before.saturating_sub(room).clamp(1, RAREST);
+        std::thread::sleep(LOOK * u32::try_from(behind).unwrap_or(1));
+    }
+}
+
+fn wait_for_budget(ctx: &Ctx, limits: &Limits, may_wait: bool) -> Result<()> {
+    let mut shown = None;
+    while let Some(what) = exhausted(ctx, limits)? {
+        require_patience(may_wait, &what)?;
+        let tomorrow = next_day(ctx.now());
+        let what = format!("waiting until {} UTC: {what}", tomorrow.format("%F %R"));
+        shown.get_or_insert_with(|| ctx.activity("")).now(&what);
+        let mut left = COST_LOOK;
+        while !left.is_zero() {
+            require_patience(may_wait, &what)?;
+            std::thread::sleep(TICK);
+            left = left.saturating_sub(TICK);
+        }
+    }
+    Ok(())
+}
+
+/// What the day has cost, where that is as much as it may.
+///
+/// # Errors
+/// `repo-corrupt`, `io`.
+pub(crate) fn exhausted(ctx: &Ctx, limits: &Limits) -> Result<Option<String>> {
+    let Some(most) = limits.get(Limit::CostDay) else {
+        return Ok(None);
+    };
+    let spent = Ledger::new(&ctx.repo).cost_of_day(today(ctx))?;
+    Ok((spent >= most).then(|| {
+        let (spent, most) = (usd(spent), usd(most));
+        format!(
+            "the runs of today cost {spent}, and `{}` is {most}",
+            Limit::CostDay
+        )
+    }))
+}
+
+/// Today, by UTC, as rows have it.
+pub(crate) fn today(ctx: &Ctx) -> NaiveDate {
+    ctx.now().date_naive()
+}
+
+fn next_day(now: DateTime<Utc>) -> DateTime<Utc> {
+    let day = now.date_naive() + TimeDelta::days(1);
+    day.and_time(chrono::NaiveTime::MIN).and_utc()
+}
+
+/// Refuses to wait where that was not wanted, or where this process was asked to end meanwhile.
+fn require_patience(may_wait: bool, what: &str) -> Result<()> {
+    let refuse = |text: String| {
+        let error = Error::new(Code::LimitReached, text);
+        Err(error.remedy("to see what is at work", Remedy::Running))
+    };
+    match (may_wait, Interrupts::is_any_received()) {
+        (true, false) => Ok(()),
+        (false, _) => refuse(format!("the run does not begin: {what}")),
+        (true, true) => refuse(format!("asked to end while the run waited: {what}")),
+    }
+}
