@@ -24,6 +24,7 @@ pub mod half_made;
 pub(crate) mod hidden_places;
 pub(crate) mod histories;
 pub mod hooks;
+pub mod host_output;
 pub mod host_session;
 pub mod ignored_files;
 pub mod instructions;

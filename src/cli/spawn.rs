@@ -162,6 +162,9 @@ fn plan(ctx: &Ctx, args: SpawnArgs) -> Result<Vec<SpawnPlan>> {
     }
     require_one_input(args.tasks.iter().map(PathBuf::as_path))?;
     let mut plans = Vec::new();
+    let tasks = { args.tasks.iter() }.map(|task| task.to_string_lossy().into_owned());
+    args.typed
+        .require_no_message_beside(&tasks.collect::<Vec<_>>())?;
     if let Some(text) = args.typed.message() {
         plans.push(spawn::plan(ctx, args.typed.draft(ctx, &text)?, &options)?);
     }

@@ -14,8 +14,8 @@ use std::path::{Component, Path, PathBuf};
 #[command(next_help_heading = "A task without a file")]
 pub(super) struct TypedTaskArgs {
     /// Text of the task; several make paragraphs, as in git commit
-    #[arg(long, short = 'm', value_name = "TEXT", conflicts_with = "tasks")]
-    message: Vec<String>,
+    #[arg(long, short = 'm', value_name = "TEXT")]
+    pub(super) message: Vec<String>,
     /// Role, in the place of the repository's default or edit-local
     #[arg(long, value_name = "ROLE")]
     role: Option<String>,
@@ -41,6 +41,23 @@ impl TypedTaskArgs {
     /// The text given with `-m`.
     pub(super) fn message(&self) -> Option<String> {
         (!self.message.is_empty()).then(|| self.message.join("\n\n"))
+    }
+
+    /// Refuses the text of a task beside other tasks.
+    ///
+    /// # Errors
+    /// `usage`.
+    pub(super) fn require_no_message_beside(&self, tasks: &[String]) -> Result<()> {
+        if self.message.is_empty() || tasks.is_empty() {
+            return Ok(());
+        }
+        let message = format!(
+            "--message is the text of a task, and {} is another",
+            tasks[0]
+        );
+        Err(Error::new(Code::Usage, message).hint(
+            "to tell an agent more in its session, run git agent run --resume <agent> -m <text>",
+        ))
     }
 
     /// The task with this text and these options.

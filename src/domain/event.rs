@@ -395,6 +395,20 @@ impl HostSession {
         plain && !text.is_empty() && text.len() <= HostSession::LONGEST_ID
     }
 
+    /// What is counted here beyond another count of the same session.
+    #[must_use]
+    pub fn beyond(self, other: &HostSession) -> HostSession {
+        let less = |one: Option<u64>, other: Option<u64>| {
+            one.map(|one| one.saturating_sub(other.unwrap_or_default()))
+        };
+        HostSession {
+            cost_micro_usd: less(self.cost_micro_usd, other.cost_micro_usd),
+            input_tokens: less(self.input_tokens, other.input_tokens),
+            output_tokens: less(self.output_tokens, other.output_tokens),
+            id: self.id,
+        }
+    }
+
     /// What it cost, in US dollars.
     pub fn cost_usd(&self) -> Option<f64> {
         Some(self.cost_micro_usd? as f64 / 1e6)

@@ -150,11 +150,15 @@ fn sparse(cone: &BTreeSet<String>) -> String {
 }
 
 /// What an agent is told in a session that was told its task before.
-pub fn going_on(id: AgentId, directory: &str) -> String {
+/// `message` is what the caller says beyond that.
+pub fn going_on(id: AgentId, directory: &str, message: Option<&str>) -> String {
+    let message = { message.into_iter() }
+        .map(|message| format!("\nWhat you are asked for now:\n\n{message}\n"))
+        .collect::<String>();
     format!(
         "You are agent {id} again, and this session goes on in `{directory}`. Look at what is there: it may have changed since you \
          stopped, and `git-agent verify` says what is still wrong with it. Then go on with your task. All rules that you were \
-         given hold as before: you {GIT_BAN}.\n"
+         given hold as before: you {GIT_BAN}.\n{message}"
     )
 }
 

@@ -129,19 +129,26 @@ pub struct Attempt {
     pub duration_ms: u64,
 }
 
-/// The numbers of the attempts, best first: accepted, with the smaller change, cheaper, faster, begun first. What is not
-/// known comes after what is.
+/// The numbers of the attempts, best first: accepted, with the smaller change, cheaper, faster, begun first. A size that is
+/// not known comes after those that are.
 pub fn ranking(attempts: &[Attempt]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..attempts.len()).collect();
-    order.sort_by(|one, two| compare(&attempts[*one], &attempts[*two]));
+    order.sort_by(|one, two| compare(attempts, &attempts[*one], &attempts[*two]));
     order
 }
 
-fn compare(one: &Attempt, two: &Attempt) -> Ordering {
+fn compare(all: &[Attempt], one: &Attempt, two: &Attempt) -> Ordering {
     let lines = |attempt: &Attempt| attempt.changed_lines.unwrap_or(usize::MAX);
-    let cost = |attempt: &Attempt| attempt.cost_usd.unwrap_or(f64::INFINITY);
-    { two.is_accepted.cmp(&one.is_accepted) }
-        .then(lines(one).cmp(&lines(two)))
+    let by_work = |one: &Attempt, two: &Attempt| {
+        let accepted = two.is_accepted.cmp(&one.is_accepted);
+        accepted.then(lines(one).cmp(&lines(two)))
+    };
+    // A host that does not tell its cost is neither cheap nor dear. So cost decides only among equals that all tell theirs; to leave
+    // out single pairs would make an order in which each is better than the next, and the last better than the first.
+    let mut equals = all.iter().filter(|other| by_work(one, other).is_eq());
+    let is_known = equals.all(|other| other.cost_usd.is_some());
+    let cost = |attempt: &Attempt| attempt.cost_usd.filter(|_| is_known).unwrap_or_default();
+    by_work(one, two)
         .then(cost(one).total_cmp(&cost(two)))
         .then(one.duration_ms.cmp(&two.duration_ms))
 }
@@ -198,12 +205,14 @@ mod tests {
         let attempts = [
             attempt(false, 1, Some(0.1), 1),
             attempt(true, 9, Some(0.1), 1),
-            attempt(true, 5, None, 1),
+            attempt(true, 7, None, 2),
+            attempt(true, 7, Some(0.1), 3),
+            attempt(true, 7, Some(0.2), 1),
             attempt(true, 5, Some(0.5), 1),
             attempt(true, 5, Some(0.2), 9),
             attempt(true, 5, Some(0.2), 7),
             attempt(true, 5, Some(0.2), 7),
         ];
-        assert_eq!(ranking(&attempts), [5, 6, 4, 3, 2, 1, 0]);
+        assert_eq!(ranking(&attempts), [7, 8, 6, 5, 4, 2, 3, 1, 0]);
     }
 }

@@ -6,7 +6,7 @@
 use super::Host;
 use super::command::{Line, Needs};
 use super::home::{Ground, Preparation, hooks};
-use super::output::{Shown, Tokens, Told, json_lines, text};
+use super::output::{Shown, Told, shown_of_messages, told_of_messages, told_of_result};
 use super::payload::{EventNames, Moment, ToolKind, ToolNames};
 use super::settings::Registration;
 use serde_json::{Value, json};
@@ -89,59 +89,20 @@ impl Host for Claude {
     }
 
     fn told(&self, out: &str, _err: &str) -> Told {
-        let is_result = |event: &Value| event.get("type").is_some_and(|kind| kind == "result");
-        // The caller may have asked for one object.
-        let result = json_lines(out).rev().find(is_result);
-        let result = result.or_else(|| serde_json::from_str(out.trim()).ok());
-        let result = result.unwrap_or_default();
-        let session = || {
-            json_lines(out)
-                .rev()
-                .find_map(|event| text(&event, "/session_id"))
-        };
-        // A session that ended otherwise has a list of errors and no result.
-        let errors = result.get("errors").and_then(Value::as_array);
-        let errors: Vec<_> = errors
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
-        let failed = (!errors.is_empty()).then(|| errors.join("\n"));
-        let mut tokens = Tokens::default();
-        let models = result.get("modelUsage").and_then(Value::as_object);
-        for (_, used) in models.into_iter().flatten() {
-            let input = [
-                "/inputTokens",
-                "/cacheReadInputTokens",
-                "/cacheCreationInputTokens",
-            ];
-            tokens.add(used, &input, &["/outputTokens"]);
-        }
-        Told {
-            words: text(&result, "/result").or(failed),
-            session: text(&result, "/session_id").or_else(session),
-            cost_usd: result.get("total_cost_usd").and_then(Value::as_f64),
-            tokens: tokens.some(),
+        let input = [
+            "/input_tokens",
+            "/cache_read_input_tokens",
+            "/cache_creation_input_tokens",
+        ];
+        // The caller may have asked for one object, on several lines.
+        match serde_json::from_str::<Value>(out.trim()) {
+            Ok(result) => told_of_result(&result, &input, Told::default()),
+            Err(_) => told_of_messages(out, &input),
         }
     }
 
     fn shown(&self, line: &str) -> Vec<Shown> {
-        let Ok(event) = serde_json::from_str::<Value>(line) else {
-            return vec![Shown::Said(line.to_owned())];
-        };
-        if event.get("errors").is_some() {
-            return Shown::said(self.told(line, "").words).into_iter().collect();
-        }
-        // What the tools answered stands in events of the user, and the result is what was said last.
-        let is_agent = event.get("type").is_some_and(|kind| kind == "assistant");
-        let parts = event.pointer("/message/content").and_then(Value::as_array);
-        let parts = parts.into_iter().flatten().filter(|_| is_agent);
-        let shown = parts.filter_map(|part| match text(part, "/type")?.as_str() {
-            "text" => Shown::said(text(part, "/text")),
-            "tool_use" => Some(Shown::call(&text(part, "/name")?, part.get("input")?)),
-            _ => None,
-        });
-        shown.collect()
+        shown_of_messages(line)
     }
 
     fn registration(&self) -> Option<Registration> {
@@ -262,6 +223,7 @@ mod tests {
     use super::*;
     use crate::hosts::command::build;
     use crate::hosts::command::tests::{PLAIN, READING, check, full};
+    use crate::hosts::output::Tokens;
 
     #[test]
     fn the_command_line_says_what_the_agent_needs() {
@@ -306,6 +268,7 @@ mod tests {
                 input: 27,
                 output: 36,
             }),
+            is_whole: true,
         };
         assert_eq!(Claude.told(result, ""), expected);
         let errors = r#"{"type":"result","subtype":"error_max_turns","is_error":true,
@@ -316,8 +279,25 @@ mod tests {
             Some("Reached maximum number of turns (2)")
         );
         // A session that was killed has no result, and every line of it names it.
-        let cut = "{\"type\":\"system\",\"session_id\":\"s\"}\n{\"type\":\"assis";
-        assert_eq!(Claude.told(cut, "").session.as_deref(), Some("s"));
+        let part = |part: &str| {
+            format!(
+                r#"{{"type":"assistant","session_id":"s","message":{{"id":"m1","content":[{part}],"usage":{{"input_tokens":3,"cache_read_input_tokens":4,"output_tokens":2}}}}}}"#
+            )
+        };
+        let said = part(r#"{"type":"text","text":"I look."}"#);
+        let called = part(r#"{"type":"tool_use","name":"Bash","input":{}}"#);
+        let cut = format!("{said}\n{called}\n{{\"type\":\"assis");
+        let expected = Told {
+            words: Some("I look.".into()),
+            session: Some("s".into()),
+            cost_usd: None,
+            tokens: Some(Tokens {
+                input: 7,
+                output: 2,
+            }),
+            is_whole: false,
+        };
+        assert_eq!(Claude.told(&cut, ""), expected);
     }
 
     #[test]

@@ -68,7 +68,8 @@ impl Host for Codex {
 
     fn told(&self, out: &str, _err: &str) -> Told {
         let mut tokens = Tokens::default();
-        for turn in json_lines(out) {
+        // Each turn counts the session from its beginning.
+        if let Some(turn) = json_lines(out).rfind(|event| event.get("usage").is_some()) {
             let input = ["/usage/input_tokens"];
             tokens.add(&turn, &input, &["/usage/output_tokens"]);
         }
@@ -77,6 +78,7 @@ impl Host for Codex {
             session: json_lines(out).find_map(|event| text(&event, "/thread_id")),
             cost_usd: None,
             tokens: tokens.some(),
+            is_whole: true,
         }
     }
 
@@ -224,6 +226,7 @@ mod tests {
                 input: 80,
                 output: 40,
             }),
+            is_whole: true,
         };
         assert_eq!(Codex.told(messages, ""), expected);
         let failed = r#"{"type":"item.completed","item":{"type":"error","message":"a notice"}}

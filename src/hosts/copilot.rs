@@ -58,12 +58,12 @@ impl Host for Copilot {
         if !needs.edits {
             line.add(["--deny-tool=write"]);
         }
+        // It names its session at its end alone. With a name that it is given, one that was killed can go on; the name of a known session
+        // continues that.
+        line.option("--session-id", Some(needs.resume.unwrap_or("{session}")));
         line.option("--model", needs.model);
         line.lacks("max_iterations", needs.max_iterations);
         line.lacks("max_cost", needs.max_cost);
-        if let Some(session) = needs.resume {
-            line.add([format!("--resume={session}")]);
-        }
         line.add(needs.extra);
         Ok(())
     }
@@ -205,11 +205,17 @@ mod tests {
     #[test]
     fn the_command_line_says_what_the_agent_needs() {
         let always = "copilot --output-format json --no-ask-user";
-        check(&Copilot, &PLAIN, &format!("{always} --allow-tool=write"));
+        let named = "--session-id {session}";
+        check(
+            &Copilot,
+            &PLAIN,
+            &format!("{always} --allow-tool=write {named}"),
+        );
         let extra = ["--no-color".into()];
-        let fenced = format!("{always} --allow-all-tools --model m --no-color");
+        let fenced = format!("{always} --allow-all-tools {named} --model m --no-color");
         check(&Copilot, &full(&extra), &fenced);
-        check(&Copilot, &READING, &format!("{always} --deny-tool=write"));
+        let reading = format!("{always} --deny-tool=write {named}");
+        check(&Copilot, &READING, &reading);
         let command = build(&Copilot, &full(&[])).expect("a command line");
         assert_eq!(command.without_flag, ["max_iterations"]);
     }

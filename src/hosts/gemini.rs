@@ -5,7 +5,7 @@
 
 use super::command::{Line, Needs};
 use super::home::{Ground, Preparation, hooks};
-use super::output::{Tokens, Told, first_object, text};
+use super::output::{Shown, Tokens, Told, first_object, json_lines, text};
 use super::payload::{EventNames, Json, Moment, ToolKind, ToolNames};
 use super::settings::Registration;
 use super::{Host, context};
@@ -53,7 +53,7 @@ impl Host for Gemini {
     }
 
     fn arguments(&self, needs: &Needs<'_>, line: &mut Line) -> Result<(), String> {
-        line.add(["-p", "", "--output-format", "json", "--skip-trust"]);
+        line.add(["-p", "", "--output-format", "stream-json", "--skip-trust"]);
         line.add(["--approval-mode"]);
         line.add([match (needs.edits, needs.fenced) {
             // Behind our sandbox its shell is offered as well; what it leaves is judged after each command.
@@ -76,11 +76,33 @@ impl Host for Gemini {
         true
     }
 
-    /// It may write notes of its own before the object, and of a failure tells at the end of standard error.
+    /// It streams events. Asked for one object by the caller, it may write notes of its own before that, and of a failure tells at the end of
+    /// standard error.
     fn told(&self, out: &str, err: &str) -> Told {
+        let (mut told, mut tokens) = (Told::default(), Tokens::default());
+        let (mut is_stream, mut is_going_on) = (false, false);
+        for event in json_lines(out) {
+            let kind = text(&event, "/type").unwrap_or_default();
+            is_stream |= kind == "init";
+            told.session = text(&event, "/session_id").or(told.session);
+            let piece = said(&event);
+            if let Some(piece) = piece {
+                let before = told.words.take().filter(|_| is_going_on);
+                told.words = Some(before.unwrap_or_default() + piece);
+            }
+            is_going_on = piece.is_some();
+            if kind == "result" {
+                told.words = text(&event, "/error/message").or(told.words);
+                tokens.add(&event, &["/stats/input_tokens"], &["/stats/output_tokens"]);
+            }
+        }
+        told.words = told.words.map(|words| words.trim().to_owned());
+        told.tokens = tokens.some();
+        if is_stream {
+            return told;
+        }
         let failed = || first_object(err.get(err.rfind("\n{")?..)?);
         let result = first_object(out).or_else(failed).unwrap_or_default();
-        let mut tokens = Tokens::default();
         let models = result.pointer("/stats/models").and_then(Value::as_object);
         for (_, used) in models.into_iter().flatten() {
             let output = ["/tokens/candidates", "/tokens/thoughts"];
@@ -91,11 +113,21 @@ impl Host for Gemini {
             session: text(&result, "/session_id"),
             cost_usd: None,
             tokens: tokens.some(),
+            is_whole: false,
         }
     }
 
-    fn tells_at_its_end(&self) -> bool {
-        true
+    fn shown(&self, line: &str) -> Vec<Shown> {
+        let Ok(event) = serde_json::from_str::<Value>(line) else {
+            return vec![Shown::Said(line.to_owned())];
+        };
+        let call = || {
+            let name = text(&event, "/tool_name")?;
+            Some(Shown::call(&name, event.get("parameters")?))
+        };
+        let piece = said(&event).map(|piece| Shown::Piece(piece.to_owned()));
+        let failed = || Shown::said(text(&event, "/error/message"));
+        piece.or_else(call).or_else(failed).into_iter().collect()
     }
 
     fn registration(&self) -> Option<Registration> {
@@ -172,31 +204,73 @@ impl Host for Gemini {
     }
 }
 
+/// A piece of what the model says.
+fn said(event: &Value) -> Option<&str> {
+    let is_model = event.get("role").is_some_and(|role| role == "assistant");
+    event.get("content").filter(|_| is_model)?.as_str()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::hosts::command::build;
     use crate::hosts::command::tests::{PLAIN, READING, check, full};
+    use crate::hosts::output::Pieces;
 
     #[test]
     fn the_command_line_says_what_the_agent_needs() {
         check(
             &Gemini,
             &PLAIN,
-            "gemini -p  --output-format json --skip-trust --approval-mode auto_edit",
+            "gemini -p  --output-format stream-json --skip-trust --approval-mode auto_edit",
         );
         check(
             &Gemini,
             &full(&[]),
-            "gemini -p  --output-format json --skip-trust --approval-mode yolo --sandbox=false -m m",
+            "gemini -p  --output-format stream-json --skip-trust --approval-mode yolo --sandbox=false -m m",
         );
         check(
             &Gemini,
             &READING,
-            "gemini -p  --output-format json --skip-trust --approval-mode default",
+            "gemini -p  --output-format stream-json --skip-trust --approval-mode default",
         );
         let command = build(&Gemini, &full(&[])).expect("a command line");
         assert_eq!(command.without_flag, ["max_iterations"]);
+    }
+
+    #[test]
+    fn its_stream_tells_as_far_as_it_came() {
+        let stream = r#"{"type":"init","session_id":"s","model":"m"}
+            {"type":"message","role":"user","content":"Do it"}
+            {"type":"message","role":"assistant","content":"I look.","delta":true}
+            {"type":"tool_use","tool_name":"run_shell_command","parameters":{"command":"ls"}}
+            {"type":"tool_result","status":"success","output":""}
+            {"type":"message","role":"assistant","content":"All is ","delta":true}
+            {"type":"message","role":"assistant","content":"done.\n","delta":true}"#;
+        let cut = Gemini.told(stream, "");
+        assert_eq!(cut.session.as_deref(), Some("s"));
+        assert_eq!(cut.words.as_deref(), Some("All is done."));
+        assert_eq!(cut.tokens, None);
+        let end = r#"{"type":"result","status":"success","stats":{"input_tokens":20,"output_tokens":10}}"#;
+        let told = Gemini.told(&format!("{stream}\n{end}"), "");
+        let expected = Some(Tokens {
+            input: 20,
+            output: 10,
+        });
+        assert_eq!(told.tokens, expected);
+        let failed = r#"{"type":"init","session_id":"s"}
+            {"type":"result","status":"error","error":{"message":"no key"}}"#;
+        assert_eq!(Gemini.told(failed, "").words.as_deref(), Some("no key"));
+        let mut pieces = Pieces::default();
+        let shown = { stream.lines() }.flat_map(|line| Gemini.shown(line));
+        let mut shown: Vec<_> = shown.flat_map(|shown| pieces.push(shown)).collect();
+        shown.extend(pieces.rest());
+        let expected = [
+            Shown::Said("I look.".into()),
+            Shown::Did("run_shell_command ls".into()),
+            Shown::Said("All is done.\n".into()),
+        ];
+        assert_eq!(shown, expected);
     }
 
     #[test]
@@ -211,6 +285,7 @@ mod tests {
                 input: 50,
                 output: 27,
             }),
+            is_whole: false,
         };
         assert_eq!(Gemini.told(response, ""), expected);
         let failed = "at f (file.js:1) {\n  status: 401\n}\n{\n  \"session_id\": \"s\",\n  \"error\": {\n    \

@@ -100,16 +100,7 @@ pub trait Host: Sync {
 
     /// What a person is shown of a line of its standard output. A host that writes text has it shown as it is.
     fn shown(&self, line: &str) -> Vec<Shown> {
-        if self.tells_at_its_end() {
-            Vec::new()
-        } else {
-            vec![Shown::Said(line.to_owned())]
-        }
-    }
-
-    /// Whether it writes nothing until it ends, and then what only a program reads.
-    fn tells_at_its_end(&self) -> bool {
-        false
+        vec![Shown::Said(line.to_owned())]
     }
 
     /// The file in which it learns about our hooks; `None` where `init` cannot register with it.

@@ -255,6 +255,7 @@ mod tests {
                 input: 25,
                 output: 11,
             }),
+            is_whole: false,
         };
         assert_eq!(Opencode.told(&steps, ""), expected);
         let failed = r#"{"type":"error","sessionID":"s","error":{"name":"APIError","data":{"message":"no key"}}}"#;

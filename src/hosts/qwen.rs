@@ -6,7 +6,7 @@
 use super::Host;
 use super::command::{Line, Needs};
 use super::home::{Ground, Preparation, hooks};
-use super::output::{Tokens, Told, text};
+use super::output::{Shown, Told, shown_of_messages, told_of_messages};
 use super::settings::Registration;
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ impl Host for Qwen {
     }
 
     fn arguments(&self, needs: &Needs<'_>, line: &mut Line) -> Result<(), String> {
-        line.add(["--output-format", "json", "--approval-mode"]);
+        line.add(["--output-format", "stream-json", "--approval-mode"]);
         line.add([match (needs.edits, needs.fenced) {
             // Behind our sandbox its shell is offered as well; what it leaves is judged after each command.
             (true, true) => "yolo",
@@ -70,25 +70,18 @@ impl Host for Qwen {
         true
     }
 
+    /// Its messages have the form of Claude Code's; what it was given from a cache is in the first number. The caller may have asked for
+    /// one list of them.
     fn told(&self, out: &str, _err: &str) -> Told {
-        let messages: Value = serde_json::from_str(out.trim()).unwrap_or_default();
-        let messages = messages.as_array().map(Vec::as_slice).unwrap_or_default();
-        let is_result = |message: &&Value| message.get("type").is_some_and(|kind| kind == "result");
-        let Some(result) = messages.iter().rfind(is_result) else {
-            return Told::default();
-        };
-        let mut tokens = Tokens::default();
-        tokens.add(result, &["/usage/input_tokens"], &["/usage/output_tokens"]);
-        Told {
-            words: text(result, "/result").or_else(|| text(result, "/error/message")),
-            session: text(result, "/session_id"),
-            cost_usd: None,
-            tokens: tokens.some(),
-        }
+        let lines = serde_json::from_str::<Vec<Value>>(out.trim()).map(|messages| {
+            let lines: Vec<_> = messages.iter().map(Value::to_string).collect();
+            lines.join("\n")
+        });
+        told_of_messages(lines.as_deref().unwrap_or(out), &["/input_tokens"])
     }
 
-    fn tells_at_its_end(&self) -> bool {
-        true
+    fn shown(&self, line: &str) -> Vec<Shown> {
+        shown_of_messages(line)
     }
 
     fn registration(&self) -> Option<Registration> {
@@ -128,23 +121,24 @@ impl Host for Qwen {
 mod tests {
     use super::*;
     use crate::hosts::command::tests::{PLAIN, READING, check, full};
+    use crate::hosts::output::Tokens;
 
     #[test]
     fn the_command_line_says_what_the_agent_needs() {
         check(
             &Qwen,
             &PLAIN,
-            "qwen --output-format json --approval-mode auto-edit",
+            "qwen --output-format stream-json --approval-mode auto-edit",
         );
         check(
             &Qwen,
             &full(&["--debug".into()]),
-            "qwen --output-format json --approval-mode yolo --sandbox=false --chat-recording=false --model m --max-session-turns 7 --debug",
+            "qwen --output-format stream-json --approval-mode yolo --sandbox=false --chat-recording=false --model m --max-session-turns 7 --debug",
         );
         check(
             &Qwen,
             &READING,
-            "qwen --output-format json --approval-mode default",
+            "qwen --output-format stream-json --approval-mode default",
         );
     }
 
@@ -160,6 +154,7 @@ mod tests {
                 input: 20,
                 output: 10,
             }),
+            is_whole: true,
         };
         assert_eq!(Qwen.told(out, ""), expected);
     }

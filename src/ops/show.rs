@@ -14,7 +14,7 @@ use crate::domain::scope::unnamed_control_files;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::populate;
 use crate::hosts;
-use crate::hosts::output::Shown;
+use crate::hosts::output::{Pieces, Shown};
 use crate::ops::agent_report::{AgentReport, Reporter};
 use crate::ops::event_report::EventReport;
 use crate::ops::status::WorkStatus;
@@ -200,16 +200,16 @@ fn last_output(ctx: &Ctx, agent: &Agent) -> Vec<String> {
     let mut streams = ["out", "err"].into_iter().map(|stream| {
         // The first line of what is read may be the end of a longer one, which is as good as any.
         let text = fsx::end_of(&log(stream), LAST_BYTES).unwrap_or_default();
-        let shown = text.lines().flat_map(|line| match host {
-            Some(host) => host
-                .shown(line)
-                .into_iter()
-                .map(|shown| match shown {
-                    Shown::Said(words) => words,
-                    Shown::Did(what) => format!("> {what}"),
-                })
-                .collect(),
-            None => vec![line.to_owned()],
+        let mut pieces = Pieces::default();
+        let parts = text.lines().flat_map(|line| match host {
+            Some(host) => host.shown(line),
+            None => vec![Shown::Said(line.to_owned())],
+        });
+        let mut shown: Vec<_> = parts.flat_map(|part| pieces.push(part)).collect();
+        shown.extend(pieces.rest());
+        let shown = shown.into_iter().map(|shown| match shown {
+            Shown::Said(words) | Shown::Piece(words) => words,
+            Shown::Did(what) => format!("> {what}"),
         });
         let lines = shown.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
         let lines: Vec<String> = lines.filter(|line| !line.trim().is_empty()).collect();

@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 /// A repository, and a directory with a program of the host's name that tells its arguments on standard
 /// error and its standard input's first line.
@@ -151,14 +151,124 @@ fn on_a_terminal_a_person_sees_what_a_host_does_and_what_it_cost() {
 }
 
 #[test]
-fn a_host_that_tells_at_its_end_has_its_words_shown_there() {
-    let stage = Stage::with(
-        "gemini",
-        r#"{"session_id":"s","response":"All is done.","stats":{}}"#,
-    );
+fn pieces_of_a_message_are_shown_as_one() {
+    let piece = |words: &str| {
+        format!(r#"{{"type":"message","role":"assistant","content":"{words}","delta":true}}"#)
+    };
+    let call =
+        r#"{"type":"tool_use","tool_name":"run_shell_command","parameters":{"command":"ls"}}"#;
+    let stream = [piece("I lo"), piece("ok."), call.to_owned(), piece("Done.")].join("\n");
+    let stage = Stage::with("gemini", &stream);
     let seen = seen_by_a_person(stage.command(&["--host=gemini"]));
-    assert!(seen.contains("All is done.\nrun 1 of "), "{seen}");
-    assert!(!seen.contains("session_id"), "{seen}");
+    // What the stand-in writes to standard error may come in between.
+    let shown: Vec<_> = { seen.lines() }
+        .filter(|line| {
+            ["I lo", "  > ", "Done"]
+                .iter()
+                .any(|start| line.starts_with(start))
+        })
+        .collect();
+    let expected = ["I look.", "  > run_shell_command ls", "Done."];
+    assert_eq!(shown, expected, "{seen}");
+}
+
+/// Each host that can go on, the first line that it writes, and the words with which it goes on; `ID` is the agent's.
+const GOING_ON: [(&str, &str, &str); 6] = [
+    (
+        "claude",
+        r#"{"type":"system","session_id":"5e55"}"#,
+        "<--resume>\n<5e55>\n",
+    ),
+    (
+        "codex",
+        r#"{"type":"thread.started","thread_id":"5e55"}"#,
+        "<resume>\n<5e55>\n",
+    ),
+    (
+        "gemini",
+        r#"{"type":"init","session_id":"5e55"}"#,
+        "<--resume>\n<5e55>\n",
+    ),
+    (
+        "qwen",
+        r#"{"type":"system","session_id":"5e55"}"#,
+        "<--resume>\n<5e55>\n",
+    ),
+    (
+        "opencode",
+        r#"{"type":"step_start","sessionID":"5e55"}"#,
+        "<--session>\n<5e55>\n",
+    ),
+    // It writes nothing of its session before its end, so it is given a name.
+    ("copilot", "", "<--session-id>\n<NAMED>\n"),
+];
+
+/// Starts a host that writes one line and then works until it is ended, hands the run to `end`, goes on with its session, and gives what the
+/// host heard then.
+fn cut_off(host: &str, line: &str, end: impl FnOnce(&Stage, &str, Child)) -> String {
+    let stage = Stage::with(host, "");
+    let begun = stage.programs.join("begun");
+    let script = format!(
+        "#!/bin/sh\nfor word in \"$@\"; do echo \"<$word>\" >&2; done\ncat >&2\n[ -e {0} ] && exit\n\
+         echo '{line}'; touch {0}; while :; do sleep 0.01; done\n",
+        begun.display()
+    );
+    fs::write(stage.programs.join(host), script).expect("written");
+    let mut command = stage.command(&["--format=json"]);
+    command.arg(format!("--host={host}"));
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let child = child.expect("starts");
+    let agents = || stage.repo.agent_json(&["list", "--all"])["agents"].clone();
+    while !begun.exists() {
+        std::thread::yield_now();
+    }
+    let id = agents()[0]["agent_id"].as_str().expect("an id").to_owned();
+    let log = format!(".git/agents/{}/run/1.out", &id[..8]);
+    while !fs::read_to_string(stage.repo.path().join(&log)).is_ok_and(|log| log.contains(line)) {
+        std::thread::yield_now();
+    }
+    end(&stage, &id, child);
+    while agents()[0]["run"]["state"] == "running" {
+        std::thread::yield_now();
+    }
+    let path = std::env::var("PATH").expect("a path");
+    let mut again = agent_command(&stage.repo.path());
+    again.env("PATH", format!("{}:{path}", stage.programs.display()));
+    again.args(["run", "--resume", &id, "-m", "rename it", "--no-verify"]);
+    let report = json(
+        &again
+            .args(["--sandbox=off", "--format=json"])
+            .output()
+            .expect("starts"),
+    );
+    // The name of the first run's session.
+    let named = format!("{}00000001", &id[..id.len() - 8]);
+    let report_path = report["stderr_path"].as_str().expect("a log");
+    let heard = fs::read_to_string(report_path).expect("readable");
+    heard.replace(&named, "NAMED")
+}
+
+#[test]
+fn a_host_that_was_stopped_goes_on_with_its_session_and_hears_why() {
+    for (host, line, words) in GOING_ON {
+        let heard = cut_off(host, line, |stage, id, mut child| {
+            assert!(stage.repo.agent(&["stop", id]).status.success());
+            child.wait().expect("ended");
+        });
+        assert!(heard.contains(words), "{host}: {heard}");
+        assert!(heard.contains("\nrename it\n"), "{host}: {heard}");
+    }
+}
+
+#[test]
+fn a_host_goes_on_with_its_session_after_a_kill_of_everything_above_it() {
+    for (host, line, words) in GOING_ON {
+        let heard = cut_off(host, line, |_, _, mut child| {
+            child.kill().expect("killed");
+            child.wait().expect("dead");
+        });
+        assert!(heard.contains(words), "{host}: {heard}");
+    }
 }
 
 #[test]
@@ -220,23 +330,43 @@ fn a_later_run_goes_on_with_the_session_of_the_last() {
     let third = json(&again(&["--sandbox=off", "--host=claude", "--resume"]));
     let told = heard(&stage, &third);
     assert!(told.contains("<--resume>\n<5e55>\n"), "{told}");
-    for refused in [
-        &["--resume", "--", "true"][..],
-        &["--host=aider", "--resume"],
-    ] {
-        assert_eq!(again(refused).status.code(), Some(2), "{refused:?}");
-    }
+    assert_eq!(again(&["--host=aider", "--resume"]).status.code(), Some(2));
+    // Another host has had no session with it.
+    assert_eq!(again(&["--host=codex", "--resume"]).status.code(), Some(3));
     let other = stage.repo.spawn();
     let other = other["agent_id"].as_str().expect("an id");
     let untold = stage
         .repo
         .agent(&["run", other, "--host=claude", "--resume"]);
     let text = String::from_utf8_lossy(&untold.stderr).into_owned();
-    assert!(text.contains("no session to go on with"), "{text}");
+    assert!(text.contains("told of a session to go on with"), "{text}");
     // The other agent is younger, and what it cost is not known.
     let listed = stage.repo.agent_json(&["list", "--all", "--sort=cost"]);
     assert_eq!(listed["agents"][0]["agent_id"], id);
     assert_eq!(listed["agents"][1]["agent_id"], other);
+}
+
+#[test]
+fn what_a_session_cost_is_shared_among_its_runs() {
+    // Claude Code counts on where it goes on; what it is told to write is the sum of both.
+    let stage = Stage::with("claude", "");
+    let script = "#!/bin/sh\ncase \"$*\" in *--resume*) usd=0.75 in=30;; *) usd=0.5 in=10;; esac\n\
+         printf '{\"type\":\"result\",\"session_id\":\"s\",\"total_cost_usd\":%s,\"modelUsage\":{\"m\":{\"inputTokens\":%s}}}' $usd $in\n";
+    fs::write(stage.programs.join("claude"), script).expect("written");
+    let counted = |run: &Value| ["cost_usd", "input_tokens"].map(|key| run[key].to_string());
+    let first = stage.run(&["--host=claude"]);
+    assert_eq!(counted(&first), ["0.5", "10"]);
+    let id = first["agent_id"].as_str().expect("an id");
+    let path = std::env::var("PATH").expect("a path");
+    let mut again = agent_command(&stage.repo.path());
+    again.env("PATH", format!("{}:{path}", stage.programs.display()));
+    again.args(["run", "--resume", id, "--no-verify", "--sandbox=off"]);
+    let again = again.arg("--format=json").output().expect("starts");
+    assert_eq!(counted(&json(&again)), ["0.25", "20"]);
+    assert_eq!(
+        counted(&stage.repo.agent_json(&["show", id])["run"]),
+        ["0.25", "20"]
+    );
 }
 
 #[test]
@@ -395,7 +525,7 @@ fn a_dry_run_prints_the_command_line_and_makes_nothing() {
         .command(&["--host=gemini", "--dry-run", "--", "--debug"])
         .output()
         .expect("git-agent starts");
-    insta::assert_snapshot!(String::from_utf8_lossy(&output.stdout), @"gemini -p '' --output-format json --skip-trust --approval-mode auto_edit -m m --debug");
+    insta::assert_snapshot!(String::from_utf8_lossy(&output.stdout), @"gemini -p '' --output-format stream-json --skip-trust --approval-mode auto_edit -m m --debug");
     assert!(!stage.repo.path().join(".git/agents").exists());
 }
 

@@ -48,12 +48,6 @@ impl Answer for RunReport {
             text.push_str(&format!(" {}", paint(DIM, &took)));
         }
         text.push('\n');
-        if self.is_untold && !self.summary.is_empty() {
-            text = format!(
-                "{}\n{text}",
-                wrapped(&plain(&self.summary), 0, width().min(WIDEST))
-            );
-        }
         if let Some(path) = self
             .spawn
             .as_ref()

@@ -42,9 +42,9 @@ pub(super) struct CommissionArgs {
     /// Model to ask the host for, instead of the task's
     #[arg(long)]
     model: Option<String>,
-    /// Go on with the session of the agent's last run, which --host started
-    #[arg(long, requires = "host")]
-    resume: bool,
+    /// Go on with the last session of the agent's host, also after a time limit, a stop or a kill; -m says what for
+    #[arg(long, requires = "tasks")]
+    pub resume: bool,
     /// Most that the session may cost, in US dollars, instead of the task's limit
     #[arg(long, value_name = "USD", requires = "host", value_parser = some_money)]
     max_cost: Option<f64>,

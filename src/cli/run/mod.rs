@@ -87,7 +87,7 @@ pub(super) struct RunArgs {
     #[command(flatten)]
     typed: TypedTaskArgs,
     /// Command and its arguments
-    #[arg(last = true, required_unless_present = "host", value_name = "COMMAND")]
+    #[arg(last = true, required_unless_present_any = ["host", "resume"], value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
@@ -113,8 +113,16 @@ impl RunArgs {
             .hint("to let several hosts do one task, add --best-of <n>"));
         }
         require_one_input(self.targets.iter().map(AsRef::as_ref))?;
-        let mut targets = self.targets;
-        targets.extend(self.typed.message());
+        let (mut targets, mut typed) = (self.targets, self.typed);
+        let mut message = None;
+        if self.inputs.resume {
+            // What the session is told, and no task.
+            message = typed.message();
+            typed.message.clear();
+        } else {
+            typed.require_no_message_beside(&targets)?;
+            targets.extend(typed.message());
+        }
         if targets.len() > 1 && self.name.is_some() {
             let what = "--name names one agent, but several tasks are given";
             return Err(Error::new(Code::Usage, what)
@@ -123,8 +131,11 @@ impl RunArgs {
         Ok(Asked {
             targets,
             name: self.name,
-            typed: self.typed,
-            options: self.inputs.add_to(ctx, options)?,
+            typed,
+            options: RunOptions {
+                message,
+                ..self.inputs.add_to(ctx, options)?
+            },
             hosts,
             command: self.command,
         })
@@ -132,7 +143,7 @@ impl RunArgs {
 }
 
 const PLACEHOLDERS: &str = "\
-In the command, {prompt}, {prompt_file}, {model}, {max_iterations}, {worktree} and {id} are replaced by their values. The \
+In the command, {prompt}, {prompt_file}, {model}, {max_iterations}, {worktree}, {id} and {session} are replaced by their values. The \
 prompt is on standard input unless one of the first two names it.";
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {

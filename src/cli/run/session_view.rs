@@ -2,7 +2,7 @@
 
 use crate::cli::render::table::{cut, wrapped};
 use crate::hosts::Host;
-use crate::hosts::output::Shown;
+use crate::hosts::output::{Pieces, Shown};
 use std::io::{self, Write};
 
 /// A longer line is nothing that a person would read, and is not kept until it ends.
@@ -15,6 +15,7 @@ pub(super) struct SessionView {
     width: usize,
     /// The beginning of a line whose end is still to come.
     line: Vec<u8>,
+    pieces: Pieces,
 }
 
 impl SessionView {
@@ -25,6 +26,7 @@ impl SessionView {
             host,
             width,
             line,
+            pieces: Pieces::default(),
         }
     }
 
@@ -35,13 +37,19 @@ impl SessionView {
         }
         let line = String::from_utf8_lossy(&line);
         for shown in self.host.shown(line.trim_end()) {
-            let text = match shown {
-                Shown::Said(words) => wrapped(&words, 0, self.width),
-                Shown::Did(what) => cut(&format!("  > {what}"), self.width),
-            };
-            self.to.write_all(format!("{text}\n").as_bytes())?;
+            for whole in self.pieces.push(shown) {
+                self.draw(whole)?;
+            }
         }
         Ok(())
+    }
+
+    fn draw(&mut self, shown: Shown) -> io::Result<()> {
+        let text = match shown {
+            Shown::Said(words) | Shown::Piece(words) => wrapped(&words, 0, self.width),
+            Shown::Did(what) => cut(&format!("  > {what}"), self.width),
+        };
+        self.to.write_all(format!("{text}\n").as_bytes())
     }
 }
 
@@ -67,6 +75,9 @@ impl Drop for SessionView {
     fn drop(&mut self) {
         // What a host wrote last need not end its line.
         let _ = self.show();
+        if let Some(rest) = self.pieces.rest() {
+            let _ = self.draw(rest);
+        }
     }
 }
 

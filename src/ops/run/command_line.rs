@@ -18,6 +18,7 @@ named! {
         MaxIterations = "{max_iterations}",
         Worktree = "{worktree}",
         Id = "{id}",
+        Session = "{session}",
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::agents::admission::{self, Admission};
 use crate::agents::ctx::Ctx;
 use crate::agents::current::CurrentAgent;
-use crate::agents::{crash_recovery, liveness, publish, worktree};
+use crate::agents::{crash_recovery, host_output, liveness, publish, worktree};
 use crate::domain::agent::{Agent, Move};
 use crate::domain::event::{HostSession, Isolation, Started, What};
 use crate::domain::finding::Verdict;
@@ -242,9 +242,14 @@ fn watch(
         over.code = 0;
     }
     let bytes = out.bytes + err.bytes;
-    let told = report::told(plan.inputs.host, stage);
-    let session = report::session(&told);
-    crash_recovery::exited(ctx, agent, stage.number, over, Some(bytes), session)?;
+    let common = ctx.repo.common_dir();
+    let run = (stage.number, stage.description.as_str());
+    let told = plan.inputs.host;
+    let told = told.map(|host| host_output::told(common, agent, run, host));
+    let told = told.unwrap_or_default();
+    let session = host_output::session(ctx, agent, &told)?;
+    let of_row = session.clone();
+    crash_recovery::exited(ctx, agent, stage.number, over, Some(bytes), of_row)?;
     ctx.reached("exited");
     outcome?;
     Ok(Ended {
@@ -257,6 +262,7 @@ fn watch(
         err,
         sandbox: sandbox?,
         told,
+        session,
     })
 }
 

@@ -44,6 +44,8 @@ pub(super) struct AgentInputs {
     pub warnings: Vec<String>,
     /// Whether the host goes on with a session, in which it was told its task.
     is_told: bool,
+    /// What it is told then.
+    message: Option<String>,
     assignment: Assignment,
 }
 
@@ -124,6 +126,7 @@ impl AgentInputs {
             output,
             warnings,
             is_told: wishes.session.is_some(),
+            message: options.message.clone(),
             assignment,
         };
         if super::command_line::shows_prompt(&inputs.command) {
@@ -145,7 +148,8 @@ impl AgentInputs {
     /// The prompt.
     pub(super) fn prompt(&self) -> String {
         if self.is_told {
-            return prompt::going_on(self.id, &self.place.directory.to_string_lossy());
+            let directory = self.place.directory.to_string_lossy();
+            return prompt::going_on(self.id, &directory, self.message.as_deref());
         }
         let output = self.output.as_ref().map(Output::path_for_agent);
         self.assignment

@@ -54,16 +54,16 @@ pub use crate::proc::terminal::is_here as has_terminal;
 
 use crate::agents::assignment::PromptWish;
 use crate::agents::ctx::Ctx;
-use crate::agents::{authority, limits, lookup};
+use crate::agents::{authority, crash_recovery, limits, lookup};
 use crate::domain::agent::{Agent, Move, State};
-use crate::domain::event::Isolation;
+use crate::domain::event::{Isolation, What};
 use crate::domain::id::AgentId;
 use crate::domain::limits::Limit;
 use crate::domain::run::DEFAULT_LIMIT;
 use crate::domain::sandbox::{Enforcement, Mode};
 use crate::domain::task::TaskDraft;
 use crate::error::{Code, Error, Remedy, Result};
-use crate::hosts::Host;
+use crate::hosts::{self, Host};
 use crate::ops::spawn;
 use crate::ops::spawn::{SpawnOptions, SpawnPlan};
 use crate::proc::launch::not_found;
@@ -128,6 +128,8 @@ pub struct RunOptions {
     pub prompt: PromptWish,
     /// Goes on with the session of the agent's last run.
     pub resume: bool,
+    /// What the agent is told in that session.
+    pub message: Option<String>,
     /// Ends where a limit of the clone would have it wait.
     pub no_wait: bool,
     /// Where its answer goes.
@@ -179,10 +181,11 @@ pub fn plan(
     let limits = limits::load(ctx)?;
     options.prompt.most_cost = { limits.get(Limit::Cost) }.map(|micro_usd| micro_usd as f64 / 1e6);
     let enforcement = sandbox::enforcement(options.sandbox, ctx.env.require_program()?)?;
-    let wishes = RunRequest {
-        options: &options,
-        session: None,
-        fenced: matches!(enforcement, Enforcement::Fenced(_)),
+    let fenced = matches!(enforcement, Enforcement::Fenced(_));
+    let wishes = |options, session| RunRequest {
+        options,
+        session,
+        fenced,
     };
     let (worker, inputs) = match target {
         Target::Task(_) if options.resume => {
@@ -193,19 +196,22 @@ pub fn plan(
         }
         Target::Task(draft) => {
             let plan = spawn::plan(ctx, *draft, &SpawnOptions::default())?;
-            let inputs = AgentInputs::of_spawn(ctx, &plan, command, wishes)?;
+            let inputs = AgentInputs::of_spawn(ctx, &plan, command, wishes(&options, None))?;
             (Worker::New(Box::new(plan)), inputs)
         }
         Target::Agent(who) => {
             authority::require_no_recursion(&ctx.env)?;
-            let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), &who)?;
+            let mut agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), &who)?;
             require_startable(&agent)?;
+            let mut session = None;
+            if options.resume {
+                // The session of a run that was killed is in its log alone until its end is recorded.
+                agent = crash_recovery::run_at_rest(ctx, agent)?;
+                let (host, id) = last_session(ctx, &agent, options.host)?;
+                (options.host, session) = (Some(host), Some(id));
+            }
             let place = directory_of(ctx, &agent)?;
-            let session = options.resume.then(|| last_session(&agent)).transpose()?;
-            let wishes = RunRequest {
-                session: session.as_deref(),
-                ..wishes
-            };
+            let wishes = wishes(&options, session.as_deref());
             let inputs = AgentInputs::of_agent(ctx, (&agent, place), command, wishes)?;
             (Worker::Known(Box::new(agent)), inputs)
         }
@@ -247,13 +253,31 @@ impl RunPlan {
     }
 }
 
-/// The session of an agent's last run, by its host's name for it.
-fn last_session(agent: &Agent) -> Result<String> {
-    let end = agent.run.as_ref().and_then(|run| run.end.as_ref());
-    let session = end.and_then(|(exited, _)| exited.session.id.clone());
-    session.ok_or_else(|| {
+/// The last session that a run of the agent named, and its host: the one that is asked for, or any. A run that was cut off before
+/// its host named one leaves what there was before.
+fn last_session(
+    ctx: &Ctx,
+    agent: &Agent,
+    asked: Option<&'static dyn Host>,
+) -> Result<(&'static dyn Host, String)> {
+    if let Some(host) = asked.filter(|host| !host.resumes()) {
+        let message = format!("{} does not go on with a session", host.name());
+        return Err(Error::new(Code::Usage, message));
+    }
+    let (mut at_work, mut last) = (None, None);
+    for event in Ledger::new(&ctx.repo).events(agent.spawn_commit)? {
+        match event.what {
+            What::Started(started) => at_work = hosts::of_command(&started.command),
+            What::Exited(exited) => last = at_work.zip(exited.session.id).or(last),
+            _ => continue,
+        }
+        let is_other = |host: &dyn Host| asked.is_some_and(|asked| asked.name() != host.name());
+        at_work = at_work.filter(|host| host.resumes() && !is_other(*host));
+    }
+    last.ok_or_else(|| {
         let id = agent.id.short();
-        let message = format!("the last run of agent {id} told of no session to go on with");
+        let by = asked.map_or(String::new(), |host| format!(" by {}", host.name()));
+        let message = format!("no run of agent {id}{by} told of a session to go on with");
         Error::new(Code::AgentState, message).hint(format!(
             "to start a new one, run git agent run {id} --host <host>"
         ))

@@ -28,8 +28,6 @@ use std::time::Duration;
 const SUMMARY_WORDS: usize = 500;
 /// Where they are looked for: this many bytes at its end.
 const SUMMARY_BYTES: u64 = 64 * 1024;
-/// How much of its end is read for the message of a host, which may write everything on one line.
-const HOST_BYTES: u64 = 16 * 1024 * 1024;
 
 /// A command that is over.
 pub(super) struct Ended {
@@ -44,6 +42,8 @@ pub(super) struct Ended {
     pub sandbox: SandboxReport,
     /// What its host told.
     pub told: Told,
+    /// What the row keeps of that.
+    pub session: HostSession,
 }
 
 impl Ended {
@@ -105,9 +105,6 @@ pub struct RunReport {
     /// The last message of a host that we know, else the end of the standard output, of a host's standard error where
     /// that is empty; at most 500 words.
     pub summary: String,
-    /// Whether the host showed nothing of that while it ran, for people.
-    #[serde(skip)]
-    pub is_untold: bool,
     /// What the host told of the session.
     #[serde(flatten)]
     pub session: SessionReport,
@@ -165,7 +162,6 @@ impl RunReport {
             },
             failure: None,
             agent_id: agent.id.to_string(),
-            is_untold: { plan.inputs.host }.is_some_and(Host::tells_at_its_end),
             short_id: agent.id.short(),
             run: stage.number,
             command: stage.description.clone(),
@@ -184,12 +180,7 @@ impl RunReport {
             sandbox: ended.sandbox.clone(),
             output_file: None,
             summary: summary(told.words, plan.inputs.host, stage),
-            session: SessionReport {
-                session_id: told.session,
-                cost_usd: told.cost_usd,
-                input_tokens: told.tokens.map(|tokens| tokens.input),
-                output_tokens: told.tokens.map(|tokens| tokens.output),
-            },
+            session: SessionReport::from(&ended.session),
             verdict: None,
             verify: None,
             spawn,
@@ -253,28 +244,6 @@ impl RunReport {
                     .push(format!("the work could not be judged: {error}"));
             }
         }
-    }
-}
-
-/// What a host told of its session on its streams.
-pub(super) fn told(host: Option<&dyn Host>, stage: &Stage) -> Told {
-    let read = |host: &dyn Host| {
-        let [out, err] = [&stage.stdout, &stage.stderr].map(|log| end_of(log, HOST_BYTES));
-        host.told(&out, &err)
-    };
-    host.map(read).unwrap_or_default()
-}
-
-/// What the row keeps of that.
-pub(super) fn session(told: &Told) -> HostSession {
-    HostSession {
-        id: (told.session.clone()).filter(|id| HostSession::is_id(id)),
-        // A number that is none, or negative, becomes nothing.
-        cost_micro_usd: (told.cost_usd)
-            .filter(|cost| cost.is_finite() && *cost >= 0.0)
-            .map(|cost| (cost * 1e6).round() as u64),
-        input_tokens: told.tokens.map(|tokens| tokens.input),
-        output_tokens: told.tokens.map(|tokens| tokens.output),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::agents::ctx::{Ctx, Env, OUTPUT_FILE};
 use crate::agents::hooks::managers;
 use crate::agents::scratch::Scratch;
-use crate::agents::{commands, hooks, liveness};
+use crate::agents::{commands, hooks, host_output, liveness};
 use crate::domain::agent::Agent;
 use crate::domain::event::Isolation;
 use crate::domain::id::AgentId;
@@ -74,6 +74,7 @@ impl Stage {
             Some(Isolation::Worktree) => managers::obstacles(ctx, agent.id, &directory)?,
             _ => Vec::new(),
         };
+        let number = agent.run.as_ref().map_or(1, |run| run.number() + 1);
         let command = &plan.inputs.command;
         let text = plan.inputs.prompt();
         // What holds for one run is not what another process that asks for the agent's prompt is to read.
@@ -95,12 +96,12 @@ impl Stage {
             Placeholder::MaxIterations => max_iterations(plan),
             Placeholder::Worktree => directory.clone().into(),
             Placeholder::Id => agent.id.to_string().into(),
+            Placeholder::Session => host_output::session_name(agent.id, number).into(),
         })?;
         let redactor = plan.inputs.redactor();
         let shown = command
             .iter()
             .map(|word| Cow::from(redactor.hide(&word.to_string_lossy())));
-        let number = agent.run.as_ref().map_or(1, |run| run.number() + 1);
         let spool = layout::spool_dir(common, agent.id);
         fsx::create_dir(&spool)?;
         fsx::create_dir(&layout::runs_dir(common, agent.id))?;
