@@ -2,13 +2,11 @@
 //! numbers. Tests replace the last two and stop the process at a named step.
 
 mod env;
-mod program_search;
 
 pub use env::{Env, HOOK_HOMES, OUTPUT_FILE, REPOSITORY_HOOKS};
 
-use crate::agents::activity::{Activity, ActivityObserver};
-use crate::agents::run_repo;
-use crate::agents::step_log::StepLog;
+use super::activity::{Activity, ActivityObserver};
+use super::run_repo;
 use crate::domain::id::OperationId;
 use crate::domain::path::PlaceNames;
 use crate::error::{Code, Error, Result};
@@ -19,8 +17,12 @@ use crate::git::files::admin_dir::admin_dir_of_clone;
 use crate::git::files::temporary::TemporaryDirectory;
 use crate::proc;
 use chrono::{DateTime, Utc};
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use tracing::debug_span;
+use tracing::field::Empty;
+use tracing::span::EnteredSpan;
 
 /// The surroundings of one operation.
 pub struct Ctx {
@@ -294,4 +296,37 @@ fn name_git_dir(error: Error, env: &Env) -> Error {
             git_dir.display()
         )),
     }
+}
+
+// The steps of an operation in the log that `GIT_AGENT_LOG` asks for: one span for each.
+
+/// The step under way. Its span is open from the end of the step before it, and is named when it is complete.
+pub(crate) struct StepLog(RefCell<Option<EnteredSpan>>);
+
+impl StepLog {
+    /// Begins the first step.
+    pub(crate) fn begin() -> StepLog {
+        StepLog(RefCell::new(Some(open())))
+    }
+
+    /// Ends the step under way, which is called `step`, and begins the next one.
+    pub(crate) fn passed(&self, step: &str) {
+        let mut under_way = self.0.borrow_mut();
+        if let Some(span) = under_way.take() {
+            span.record("step", step);
+        }
+        *under_way = Some(open());
+    }
+}
+
+impl Drop for StepLog {
+    fn drop(&mut self) {
+        if let Some(span) = self.0.borrow_mut().take() {
+            span.record("step", "rest");
+        }
+    }
+}
+
+fn open() -> EnteredSpan {
+    debug_span!("step", step = Empty).entered()
 }

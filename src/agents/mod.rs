@@ -48,7 +48,6 @@ pub mod run_repo;
 pub mod scope_guard;
 pub mod scratch;
 pub mod spool;
-mod step_log;
 pub mod task_copy;
 pub mod untrusted;
 pub mod work;

@@ -55,7 +55,6 @@ mod spawn;
 mod stop;
 mod style;
 mod sync;
-mod synonyms;
 mod terminal;
 mod train;
 mod tree;
@@ -106,7 +105,7 @@ fn command_line() -> clap::Command {
 /// What the arguments say. The verb that they name is built alone, as building all takes longer than many a verb runs;
 /// what is wrong is told by the whole, which knows what else could have been meant.
 fn parse(arguments: &[OsString]) -> std::result::Result<(Cli, Command), clap::Error> {
-    let named = synonyms::place(arguments).and_then(|place| arguments[place].to_str());
+    let named = usage_error::place(arguments).and_then(|place| arguments[place].to_str());
     let narrow = match named.and_then(verbs::verb) {
         Some(verb) => Cli::command().subcommand(verb),
         None => Cli::command(),
@@ -152,7 +151,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(Ui::of_process(Format::Text).fail(&error).code());
     }
     log::start();
-    let arguments = synonyms::translated(arguments);
+    let arguments = usage_error::translated(arguments);
     let exit = match parse(&arguments) {
         Ok((cli, command)) => {
             let mut ui = Ui::of_process(cli.format);

@@ -13,7 +13,6 @@ mod by_git;
 mod content;
 mod fast_checkout;
 mod interrupted;
-mod lock;
 mod obstacles;
 mod plain_files;
 mod precheck;

@@ -9,39 +9,32 @@
 
 pub mod expire;
 mod finished;
-mod landing;
 pub mod remote;
 
+use super::discard;
+use super::discard::{DiscardOptions, DiscardPlan, NotKept, WorktreeSnapshot};
+use super::target_report::TargetReport;
 use crate::agents::at_work::{forget_prompt, shown_state};
 use crate::agents::authority::{require_orchestrator, require_whole_view};
-use crate::agents::check_worktree;
 use crate::agents::ctx::Ctx;
-use crate::agents::half_made;
 use crate::agents::kept_worktree::KeptWorktree;
-use crate::agents::lookup;
-use crate::agents::pool;
-use crate::agents::worktree;
-use crate::domain::agent::{Agent, State};
+use crate::agents::{check_worktree, half_made, lookup, pool, worktree};
+use crate::domain::agent::{Agent, Move, State};
+use crate::domain::oid::Oid;
 use crate::error::{Error, Result};
 use crate::git::files::temporary;
-use crate::ops::discard;
-use crate::ops::discard::DiscardOptions;
-use crate::ops::discard::DiscardPlan;
-use crate::ops::discard::NotKept;
-use crate::ops::discard::WorktreeSnapshot;
-use crate::ops::gc::expire::ExpiryPlan;
-use crate::ops::gc::expire::SalvageItem;
-use crate::ops::gc::remote::RemoteSweep;
-use crate::ops::target_report::TargetReport;
+use crate::git::refs::Tip;
 use crate::store::agent_branch::OwnBranch;
 use crate::store::journal::Journal;
-use crate::store::large_files::{self, LargeFile};
-use crate::store::ledger::Ledger;
+use crate::store::landing_commit::{Line, Work};
+use crate::store::large_files::LargeFile;
+use crate::store::ledger::{Ledger, RecordedLanding};
 use crate::store::place::RecordedPlaces;
-use crate::store::{agent_branch, briefing, fsx, layout, leases};
-use landing::Targets;
+use crate::store::{agent_branch, briefing, fsx, large_files, layout, leases};
+use expire::{ExpiryPlan, SalvageItem};
+use remote::RemoteSweep;
 use serde::Serialize;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -359,7 +352,7 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
         .filter_map(|(item, removal)| item.landing_of(removal.as_ref()?.agent()))
         .collect();
     // Where one of them changed meanwhile, each is asked for itself.
-    let are_recorded = landing::record(ctx, &landings).is_ok();
+    let are_recorded = record(ctx, &landings).is_ok();
     if !landings.is_empty() {
         ctx.reached("recorded");
     }
@@ -369,7 +362,7 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
         let Some(removal) = removal else { continue };
         let landing = item.landing_of(removal.agent());
         let landing = landing.filter(|_| !are_recorded);
-        match landing::record(ctx, landing.as_slice()) {
+        match record(ctx, landing.as_slice()) {
             Ok(()) => doomed.push((index, removal)),
             Err(refusal) => item.keep_for(&refusal),
         }
@@ -429,4 +422,65 @@ fn is_in_question(agent: &Agent) -> bool {
     // The row of an agent whose commits were made by hand says ready to the end.
     use State::{Done, Failed, Idle, Ready};
     matches!(agent.state, Ready | Idle | Done | Failed) && !agent.deferred
+}
+
+// The landings of others that `gc` finds and records: work that a forge squashed, or a person merged by hand.
+
+/// The branches that work lands on, each read once.
+#[derive(Default)]
+struct Targets(HashMap<String, Line>);
+
+impl Targets {
+    /// The commit that brought an agent's work to `target`, which is the branch that it started from or a copy of it, and that
+    /// branch; `None` where no single commit did.
+    fn landing(&mut self, ctx: &Ctx, agent: &Agent, target: &str) -> Result<Option<(Oid, String)>> {
+        let (repo, base) = (&ctx.repo, agent.base.as_ref());
+        let Some((start, into)) = base.and_then(|base| Some((base.oid, base.refname.clone()?)))
+        else {
+            return Ok(None);
+        };
+        let tips = (agent_branch::local(repo, agent)?, repo.tip(target)?);
+        let (Tip::At(tip), Tip::At(top)) = tips else {
+            return Ok(None);
+        };
+        if !self.0.contains_key(target) {
+            let line = Line::read(repo, top, BTreeSet::new())?;
+            self.0.insert(target.to_owned(), line);
+        }
+        let brought = self.0[target].brought(repo, Work { agent, tip, start })?;
+        Ok(brought.map(|commit| (commit, into)))
+    }
+}
+
+impl GcItem {
+    /// Says as which commit the work landed.
+    fn tell_landing(&mut self, landing: Option<(Oid, String)>) {
+        if let Some((commit, into)) = landing {
+            self.why = format!("{}, landed as {}", self.why, commit.short());
+            self.landed = Some(GcLanding {
+                commit: commit.to_hex(),
+                target: TargetReport::new(Some(&into), None),
+            });
+        }
+    }
+
+    /// What its agent's row is to say of its landing, if anything.
+    fn landing_of(&self, agent: &Agent) -> Option<RecordedLanding> {
+        let landed = self.landed.as_ref()?;
+        Some(RecordedLanding {
+            spawn_commit: agent.spawn_commit,
+            commit: Oid::from_hex(&landed.commit)?,
+            into: landed.target.refname.clone().unwrap_or_default(),
+            tip: None,
+        })
+    }
+}
+
+/// Records landings in the agents' rows, before the branches go that tell of them: all or none.
+///
+/// # Errors
+/// Those of the ledger; `agent-state` when the state of an agent changed meanwhile.
+fn record(ctx: &Ctx, landings: &[RecordedLanding]) -> Result<()> {
+    let may_land = |row: Option<&Agent>| row.map_or(Ok(()), |row| row.may(Move::Merge));
+    Ledger::new(&ctx.repo).append_landings(landings, &ctx.actor()?, ctx.now(), may_land)
 }

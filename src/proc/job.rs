@@ -1,8 +1,8 @@
 //! A command line for the shell, run to its end below a supervisor. Both of its streams go into one pipe,
 //! whose end is kept.
 
+use super::capture::Tail;
 use super::supervisor::{self, SupervisedCommand};
-use super::tail::Tail;
 use super::{capture, sandbox};
 use crate::domain::run::{Ending, Outcome};
 use crate::domain::test_count::TestCount;

@@ -20,7 +20,6 @@ pub mod relay;
 pub mod sandbox;
 pub mod signals;
 pub mod supervisor;
-mod tail;
 pub mod terminal;
 
 use rustix::fs::{Mode, RawMode};

@@ -1,17 +1,22 @@
 //! `git agent run` for more than one agent
 
-use super::board::Board;
+use super::answer::{ending, seconds};
 use super::target::Asked;
 use crate::agents::ctx::Ctx;
 use crate::agents::half_made;
-use crate::cli::run::batch_answer::{BatchAnswer, ended, row};
-use crate::cli::terminal::is_watched;
-use crate::cli::ui::{Format, Ui};
-use crate::error::{Exit, Result};
+use crate::cli::render::table::{age, cut};
+use crate::cli::style::{BAD, BOLD, GOOD, paint};
+use crate::cli::terminal::{is_watched, width};
+use crate::cli::ui::{Answer, AsJson, Format, Ui, error_json};
+use crate::error::{Error, Exit, Result};
 use crate::hosts::Host;
-use crate::ops::run::batch;
-use crate::ops::run::batch::News;
-use crate::ops::run::tournament::{self, Entry};
+use crate::ops::run::batch::{BatchReport, News};
+use crate::ops::run::tournament::{Entry, TournamentReport};
+use crate::ops::run::{RunReport, batch, tournament};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::time::Instant;
 
 /// Runs a batch, and tells of every run as it ends: to people in a line, to machines in one JSON object.
 /// With `best_of`, so many agents compete, and the answer names the best.
@@ -90,4 +95,198 @@ pub(super) fn run(
         _ => ui.answer(&answer)?,
     }
     Ok(exit)
+}
+
+// The lines at the end of a terminal that say what is under way.
+
+/// How many runs are shown at most, so that they fit on a terminal.
+const SHOWN: usize = 16;
+
+/// What is under way, drawn anew as it changes.
+pub(super) struct Board<'a> {
+    out: Box<dyn Write + Send>,
+    names: &'a [String],
+    begun: BTreeMap<usize, (String, Instant)>,
+    ended: usize,
+    /// How many lines stand there.
+    drawn: usize,
+}
+
+impl<'a> Board<'a> {
+    /// For runs of these names.
+    pub(super) fn new(out: Box<dyn Write + Send>, names: &'a [String]) -> Board<'a> {
+        Board {
+            out,
+            names,
+            begun: BTreeMap::new(),
+            ended: 0,
+            drawn: 0,
+        }
+    }
+
+    /// Takes news in. After an end nothing is drawn, so that its line can be written; the lines come back with
+    /// the next tick.
+    pub(super) fn hear(&mut self, news: &News) {
+        match news {
+            News::Begun(index, start) => {
+                let id = start.row.agent_id[..8].to_owned();
+                self.begun.insert(*index, (id, Instant::now()));
+            }
+            News::Ended(index, _) => {
+                self.begun.remove(index);
+                self.ended += 1;
+                self.draw(&[]);
+            }
+            News::Tick => {
+                let lines = self.lines();
+                self.draw(&lines);
+            }
+        }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self
+            .begun
+            .iter()
+            .take(SHOWN)
+            .map(|(index, (id, since))| {
+                let seconds = i64::try_from(since.elapsed().as_secs()).unwrap_or(i64::MAX);
+                format!("  {id} {:>4}  {}", age(seconds), self.names[*index])
+            })
+            .collect();
+        let (all, at_work) = (self.names.len(), self.begun.len());
+        let waiting = all - at_work - self.ended;
+        lines.push(format!(
+            "{} of {all} over, {at_work} at work, {waiting} waiting",
+            self.ended
+        ));
+        let width = width();
+        lines.iter().map(|line| cut(line, width - 1)).collect()
+    }
+
+    fn draw(&mut self, lines: &[String]) {
+        let mut text = match self.drawn {
+            0 => String::new(),
+            drawn => format!("\x1b[{drawn}A\x1b[J"),
+        };
+        for line in lines {
+            text.push_str(line);
+            text.push('\n');
+        }
+        self.drawn = lines.len();
+        // What cannot be drawn is told when it ends.
+        let _ = { self.out.write_all(text.as_bytes()) }.and_then(|()| self.out.flush());
+    }
+}
+
+// How a batch of runs looks.
+
+/// One run of a batch in one line.
+pub(in crate::cli) fn ended(name: &str, outcome: &Result<Box<RunReport>, Error>) -> String {
+    let Ok(report) = outcome else {
+        return format!("{} {name}\n", paint(BAD, "not run "));
+    };
+    let style = if report.status == "success" {
+        GOOD
+    } else {
+        BAD
+    };
+    let end = ending(report.ended, report.exit_code, report.timeout_ms);
+    let verdict = match report.verdict.as_ref().and_then(Option::as_ref) {
+        Some(verdict) => format!(", {verdict}"),
+        None => String::new(),
+    };
+    format!(
+        "{} {}{verdict} ({}) {name}\n",
+        paint(BOLD, &report.agent_id[..8]),
+        paint(style, &end),
+        seconds(report.duration_ms)
+    )
+}
+
+/// One run of a batch as a value: its own answer, or the error that kept it from beginning.
+pub(in crate::cli) fn row(name: &str, outcome: &Result<Box<RunReport>, Error>) -> Value {
+    let mut row = match outcome {
+        Ok(report) => json!(report),
+        Err(error) => json!({
+            "schema": "git-agent.run/2",
+            "status": "failed",
+            "error": error_json(error)["error"],
+        }),
+    };
+    row["target"] = json!(name);
+    row
+}
+
+/// The attempts of a tournament, best first.
+fn ranking(tournament: &TournamentReport) -> String {
+    let mut text = String::new();
+    for (number, attempt) in tournament.attempts.iter().enumerate() {
+        let verdict = if attempt.accepted {
+            paint(GOOD, "accepted")
+        } else {
+            paint(BAD, "not accepted")
+        };
+        let lines = { attempt.changed_lines }.map(|count| match count {
+            1 => ", 1 line".to_owned(),
+            count => format!(", {count} lines"),
+        });
+        let cost = attempt.cost_usd.map(|cost| format!(", ${cost:.2}"));
+        let host = { attempt.host }.map(|host| format!(" by {host}"));
+        text.push_str(&format!(
+            "  {}. {} {verdict}{}{}, {} {}{}\n",
+            number + 1,
+            paint(BOLD, &attempt.short_id),
+            lines.unwrap_or_default(),
+            cost.unwrap_or_default(),
+            seconds(attempt.duration_ms),
+            attempt.target,
+            host.unwrap_or_default()
+        ));
+    }
+    match &tournament.winner {
+        Some(winner) => format!("{text}to land the best, run git agent train {winner}\n"),
+        None => format!("{text}no work may land\n"),
+    }
+}
+
+/// The answer of a batch.
+pub(in crate::cli) struct BatchAnswer {
+    pub report: BatchReport,
+    /// Who won, where agents competed.
+    pub tournament: Option<TournamentReport>,
+    /// In the order of the command line; nothing when each was told of as it ended.
+    pub items: Vec<Value>,
+}
+
+impl BatchAnswer {
+    /// The answer without its runs.
+    pub(in crate::cli) fn summary(&self) -> Value {
+        let mut summary = json!(self.report);
+        if let Some(tournament) = &self.tournament {
+            summary["tournament"] = json!(tournament);
+        }
+        summary
+    }
+}
+
+impl AsJson for BatchAnswer {
+    fn json(&self) -> Value {
+        let mut answer = self.summary();
+        answer["items"] = json!(self.items);
+        answer
+    }
+}
+
+impl Answer for BatchAnswer {
+    fn text(&self) -> String {
+        let report = &self.report;
+        let mut text = format!("{} succeeded, {} failed", report.succeeded, report.failed);
+        if report.left > 0 {
+            text.push_str(&format!(", {} not begun", report.left));
+        }
+        text = format!("{text} ({})\n", seconds(report.duration_ms));
+        text.extend(self.tournament.as_ref().map(ranking));
+        text
+    }
 }

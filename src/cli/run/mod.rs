@@ -4,8 +4,6 @@
 pub(super) mod answer;
 pub(super) mod background;
 mod batch;
-mod batch_answer;
-mod board;
 mod claimed;
 mod execution_mode;
 pub(super) mod fenced;

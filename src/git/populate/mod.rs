@@ -27,7 +27,6 @@ mod listing;
 mod plain;
 mod plain_check;
 mod proven;
-mod source;
 
 use super::files::untrusted;
 use super::repo::failed;
@@ -40,9 +39,9 @@ pub(in crate::git) use attributes::has_converting_word;
 use destination::Destination;
 use gix::objs::{Data, Find};
 use listing::{IndexLock, Listing};
+use plain::Source;
 use plain::Writer;
 pub(in crate::git) use plain_check::{are_plain, may_convert_outside};
-use source::Source;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -11,7 +11,6 @@
 //! to be written.
 
 mod document;
-mod entries;
 
 use crate::error::{Code, Error, Remedy, Result};
 

@@ -1,8 +1,8 @@
 //! The answer of `check`.
 
+use super::Fixer;
 use crate::agents::scope_guard::ScopeGuard;
 use crate::ops::check::Violation;
-use crate::ops::check::fix::Fixer;
 use crate::wire::path_text::PathText;
 use serde::Serialize;
 

@@ -10,18 +10,18 @@
 //! Outside an agent's worktree they do nothing at all. `verify` judges what they let pass.
 
 mod commit_msg;
-mod fence;
-mod leftovers;
 mod transaction;
 
 use crate::agents::ctx::Ctx;
 use crate::agents::scope_guard;
 use crate::domain::agent::Agent;
-use crate::error::{Code, Error, Exit, Result};
+use crate::domain::ref_update::RefUpdate;
+use crate::error::{Code, Error, Exit, IoContext, Result};
 use crate::proc::relay;
 use crate::store::hooks::{Site, chain};
 use crate::store::layout;
 use std::ffi::OsString;
+use std::fs;
 use std::io::Read;
 
 /// One call of a hook by git.
@@ -86,11 +86,11 @@ fn judge(ctx: &Ctx, short_id: &str, call: &Call<'_>, input: &[u8]) -> Result<()>
     let is_state = |state: &str| call.arguments.first().is_some_and(|given| given == state);
     match call.name {
         "pre-commit" | "pre-merge-commit" => {
-            fence::require_staged_in_scope(ctx, require_agent(ctx)?)
+            transaction::require_staged_in_scope(ctx, require_agent(ctx)?)
         }
         "commit-msg" => commit_msg::add_trailer(ctx, &require_agent(ctx)?, call.arguments),
         "reference-transaction" if is_state("prepared") => transaction::judge(ctx, input),
-        "reference-transaction" if is_state("committed") => leftovers::clear(ctx, input),
+        "reference-transaction" if is_state("committed") => clear(ctx, input),
         "pre-push" if ctx.env.allow_push => Ok(()),
         "pre-push" => Err(Error::new(
             Code::HookRefused,
@@ -115,4 +115,31 @@ fn current_agent(ctx: &Ctx) -> Option<String> {
 fn require_agent(ctx: &Ctx) -> Result<Agent> {
     scope_guard::agent_here(&ctx.repo)?
         .ok_or_else(|| Error::bug("a hook judges in an agent's worktree alone"))
+}
+
+// What git cannot clear away behind a fence.
+//
+// `CHERRY_PICK_HEAD` and its like count as refs, and whatever deletes a ref locks the `packed-refs` of the
+// common dir first, which a fence refuses. Git goes on without deleting it, and the pick of a rebase
+// then looks unfinished: the next commit would take its author, and amending would be refused.
+
+/// What a pick, a revert or a merge leaves beside `HEAD` until it is over.
+const LEFTOVERS: [&str; 3] = ["CHERRY_PICK_HEAD", "REVERT_HEAD", "AUTO_MERGE"];
+
+/// Deletes them when `HEAD` has moved: git does so when a commit concludes a pick and when a reset gives
+/// it up, and in between `HEAD` stays. `input` is what git wrote to the hook.
+///
+/// # Errors
+/// `io`.
+fn clear(ctx: &Ctx, input: &[u8]) -> Result<()> {
+    let text = String::from_utf8_lossy(input);
+    let mut updates = text.lines().filter_map(RefUpdate::parse);
+    if !ctx.env.fenced || !updates.any(|update| update.name == "HEAD") {
+        return Ok(());
+    }
+    for name in LEFTOVERS {
+        let path = ctx.repo.git_dir().join(name);
+        fs::remove_file(&path).at_if_there("could not remove", &path)?;
+    }
+    Ok(())
 }

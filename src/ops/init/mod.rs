@@ -5,19 +5,18 @@
 
 mod kit;
 mod proposal;
-mod report;
-mod settings;
 
 pub use proposal::{Proposal, ProposedPart};
-pub use report::{Action, HostReport, InitReport};
 
 use crate::agents::ctx::Ctx;
 use crate::agents::real_path::real_path;
+use crate::domain::named::named;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::hosts;
-use crate::hosts::settings::{self as host_settings, HostWorktrees, Registration, Removal};
-use crate::store::{added, fsx};
-use settings::SettingChange;
+use crate::hosts::settings as host_settings;
+use crate::hosts::settings::{HostWorktrees, Registration, Removal};
+use crate::store::{added, fsx, layout, lock};
+use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -120,12 +119,12 @@ pub fn plan(ctx: &Ctx, options: &InitOptions) -> Result<InitPlan> {
     Ok(InitPlan {
         changes: changes.collect::<Result<_>>()?,
         notes: if options.notes {
-            Some(ours(settings::notes(ctx, options.remove)?)?)
+            Some(ours(notes(ctx, options.remove)?)?)
         } else {
             None
         },
         log_alias: match &options.log_alias {
-            Some(name) => Some(ours(settings::log_alias(ctx, name, options.remove)?)?),
+            Some(name) => Some(ours(log_alias(ctx, name, options.remove)?)?),
             None => None,
         },
         remove: options.remove,
@@ -286,4 +285,174 @@ fn change(top: &Path, registration: Registration, options: &InitOptions) -> Resu
         action,
         text,
     })
+}
+
+// What `init` answers.
+
+/// The answer of `init`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct InitReport {
+    /// `git-agent.init/1`
+    pub schema: &'static str,
+    /// Each host, in the order of the documentation.
+    pub hosts: Vec<HostReport>,
+    /// What becomes of `notes.displayRef`; absent when it was not asked about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub notes: Option<Action>,
+    /// What becomes of the alias for a log without our refs; absent when it was not asked about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_alias: Option<Action>,
+    /// What is proposed for a repository without settings; absent where it has some, or something in particular was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proposal: Option<Proposal>,
+}
+
+/// One host in JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HostReport {
+    /// The name used with `--host`.
+    pub host: &'static str,
+    /// Its settings file, relative to the top of the worktree.
+    pub path: &'static str,
+    /// What becomes of the file.
+    pub action: Action,
+    /// What a person still has to do or know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<&'static str>,
+}
+
+named! {
+    /// What becomes of a file or a setting.
+    #[derive(Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Action {
+        /// It was not there.
+        Created = "created",
+        /// Ours is put beside, or taken from beside, what others have there.
+        Updated = "updated",
+        /// Nothing else was in it.
+        Deleted = "deleted",
+        /// It is as it should be.
+        Unchanged = "unchanged",
+    }
+}
+
+// The settings that `init` adds to the repository's own configuration on request.
+
+/// What the alias stands for. The excludes hold for what follows them; `--single-worktree` leaves out where agents'
+/// worktrees are.
+const LOG: &str = "log --graph --oneline --single-worktree --exclude='refs/agents/*' --exclude='refs/notes/agents*' \
+                   --exclude='refs/heads/agent/*' --all";
+
+/// What becomes of one value of one key.
+#[derive(Clone, Debug)]
+struct SettingChange {
+    key: String,
+    value: &'static str,
+    action: Action,
+}
+
+impl SettingChange {
+    fn new(key: &str, value: &'static str, is_there: bool, remove: bool) -> SettingChange {
+        SettingChange {
+            key: key.to_owned(),
+            value,
+            action: match (is_there, remove) {
+                (false, false) => Action::Created,
+                (true, true) => Action::Deleted,
+                _ => Action::Unchanged,
+            },
+        }
+    }
+
+    /// Carries it out.
+    ///
+    /// # Errors
+    /// `lost-race`, `git-failed`.
+    fn execute(&self, ctx: &Ctx) -> Result<()> {
+        let common_dir = ctx.repo.common_dir();
+        match self.action {
+            Action::Created => {
+                let _spawns = lock::hold(common_dir, layout::SPAWN_LOCK)?;
+                // First, so that no kill leaves a setting of ours that looks like the user's.
+                added::note(common_dir, added::BY_INIT, self.line().as_bytes())?;
+                let config = common_dir.join("config");
+                added::changing(common_dir, &config, || {
+                    ctx.repo.add_setting(&self.key, self.value)
+                })
+            }
+            Action::Deleted => ctx.repo.remove_setting(&self.key, self.value),
+            Action::Updated | Action::Unchanged => Ok(()),
+        }
+    }
+
+    /// Leaves a value alone that `init` did not add.
+    fn unless_of_the_user(mut self, ctx: &Ctx) -> Result<SettingChange> {
+        let noted = added::load(ctx.repo.common_dir(), added::BY_INIT)?;
+        let line = self.line();
+        let is_ours = noted
+            .split_inclusive(|&byte| byte == b'\n')
+            .any(|noted| noted == line.as_bytes());
+        if self.action == Action::Deleted && !is_ours {
+            self.action = Action::Unchanged;
+        }
+        Ok(self)
+    }
+
+    fn line(&self) -> String {
+        format!("{} {}\n", self.key.to_ascii_lowercase(), self.value)
+    }
+}
+
+/// The setting by which `git log` shows the ledger.
+fn notes(ctx: &Ctx, remove: bool) -> Result<SettingChange> {
+    // What the user set for all repositories is not ours to remove.
+    let set = if remove {
+        ctx.repo.own_settings("notes.displayref")?
+    } else {
+        ctx.repo.settings("notes.displayref")?
+    };
+    let is_there = set
+        .iter()
+        .any(|setting| setting.value == layout::LEDGER_REF);
+    let key = "notes.displayRef";
+    Ok(SettingChange::new(
+        key,
+        layout::LEDGER_REF,
+        is_there,
+        remove,
+    ))
+}
+
+/// The alias for a log without our refs. An alias of ours is removed whatever its name is.
+///
+/// # Errors
+/// `usage` where the name cannot be that of an alias, or is that of another one.
+fn log_alias(ctx: &Ctx, name: &str, remove: bool) -> Result<SettingChange> {
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    if !name.starts_with(|first: char| first.is_ascii_alphabetic()) || !name.bytes().all(is_name) {
+        let what =
+            format!("`{name}` cannot be the name of an alias: git takes letters, digits and `-`");
+        return Err(Error::new(Code::Usage, what)
+            .hint("to have it as git lg, run git agent init --log-alias"));
+    }
+    let key = format!("alias.{name}");
+    if remove {
+        let own = ctx.repo.own_settings("alias.")?;
+        let ours = own.into_iter().find(|alias| alias.value == LOG);
+        let key = ours.as_ref().map_or(key.as_str(), |alias| &alias.key);
+        return Ok(SettingChange::new(key, LOG, ours.is_some(), remove));
+    }
+    let aliases = ctx.repo.settings("alias.")?;
+    let known = { aliases.iter() }.find(|alias| alias.key.eq_ignore_ascii_case(&key));
+    if let Some(other) = known.filter(|alias| alias.value != LOG) {
+        return Err(Error::new(
+            Code::Usage,
+            format!("{key} stands for `{}` already", other.value),
+        )
+        .hint(format!(
+            "to take another name, run git agent init --log-alias={name}-agents"
+        )));
+    }
+    Ok(SettingChange::new(&key, LOG, known.is_some(), remove))
 }

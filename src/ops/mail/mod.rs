@@ -1,6 +1,123 @@
 //! What the verbs of the messenger share: who a name stands for, and how a message is answered.
 
-pub mod conversation;
-mod report;
+use super::agent_report::rfc3339;
+use crate::agents::names::handle;
+use crate::domain::message::{Message, MessageId, Name, Receivers};
+use serde::Serialize;
+use serde_json::Value;
 
-pub use report::{MessageReport, ReceiversReport, Standing};
+pub mod conversation;
+
+// A message as it is answered.
+
+/// What became of a message, for the reader who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Standing {
+    /// Not read.
+    Pending,
+    /// Handed out.
+    Read,
+    /// Done with.
+    Archived,
+}
+
+/// For whom a message is: one name under `to`, several or `"all"` under `to_agents`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ReceiversReport {
+    /// The receiver; absent when there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// The receivers; absent when there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to_agents: Option<Value>,
+}
+
+impl ReceiversReport {
+    /// The receivers of a letter.
+    pub fn new(to: &Receivers) -> ReceiversReport {
+        match to {
+            Receivers::Everybody => ReceiversReport {
+                to: None,
+                to_agents: Some(Value::from(to.to_string())),
+            },
+            Receivers::Named(names) => match names.as_slice() {
+                [one] => ReceiversReport {
+                    to: Some(one.to_string()),
+                    to_agents: None,
+                },
+                _ => ReceiversReport {
+                    to: None,
+                    to_agents: Some(names.iter().map(Name::as_str).collect()),
+                },
+            },
+        }
+    }
+
+    /// The receivers in one line for people: agents by their short ids.
+    pub fn text(&self) -> String {
+        let handle = |value: &Value| handle(value.as_str().unwrap_or_default());
+        match (&self.to, &self.to_agents) {
+            (_, Some(Value::Array(names))) => {
+                let names: Vec<_> = names.iter().map(handle).collect();
+                names.join(", ")
+            }
+            (_, Some(all)) => handle(all),
+            (Some(to), None) => handle(&Value::from(to.as_str())),
+            (None, None) => String::new(),
+        }
+    }
+}
+
+/// A message in JSON. Absent means not applicable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MessageReport {
+    /// Its name.
+    pub message_id: String,
+    /// Its type.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// Who sent it: an agent's id, or a name.
+    pub from: String,
+    /// For whom it is.
+    #[serde(flatten)]
+    pub to: ReceiversReport,
+    /// `critical`, `high`, `medium` or `low`.
+    pub priority: &'static str,
+    /// When it was sent, RFC 3339.
+    pub created: String,
+    /// `pending`, `read` or `archived`; absent where no reader asks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<Standing>,
+    /// The message that it answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reply_to: Option<String>,
+    /// What it is about, in one field of the payload.
+    pub summary: String,
+    /// What it says.
+    pub payload: Value,
+}
+
+impl MessageReport {
+    /// A message, and what became of it.
+    pub fn new(message: &Message, status: Option<Standing>) -> MessageReport {
+        let letter = &message.letter;
+        MessageReport {
+            message_id: message.id.to_string(),
+            kind: letter.kind.as_str(),
+            from: letter.from.to_string(),
+            to: ReceiversReport::new(&letter.to),
+            priority: letter.priority.as_str(),
+            created: rfc3339(message.at.time()),
+            status,
+            reply_to: letter.re.as_ref().map(MessageId::to_string),
+            summary: letter.summary().to_owned(),
+            payload: serde_json::from_str(&letter.payload.json).unwrap_or_default(),
+        }
+    }
+
+    /// The sender for people: an agent by its short id.
+    pub fn sender(&self) -> String {
+        handle(&self.from)
+    }
+}

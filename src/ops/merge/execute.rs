@@ -1,30 +1,34 @@
 //! The steps of a landing, in the order that makes every stop harmless.
 
-use crate::agents::at_work;
-use crate::agents::branch_swap::{index_scratch, moved, swap};
+use super::report::{LandingReport, LandingState};
+use super::{MergePlan, Method, remote, unrecorded};
+use crate::agents::branch_swap::{index_scratch, move_with_worktrees, moved, swap};
+use crate::agents::check_run::{CheckRequest, CheckRoom};
+use crate::agents::check_setup::CheckSetup;
+use crate::agents::check_worktree::CheckWorktree;
 use crate::agents::commands::{in_one_line, run_hook_of};
 use crate::agents::ctx::Ctx;
 use crate::agents::own_checkout::require_own_branch;
-use crate::agents::{publish, worktree};
+use crate::agents::work::simulated;
+use crate::agents::{at_work, commands, publish, worktree};
 use crate::domain::agent::Move;
 use crate::domain::event::What;
+use crate::domain::evidence::CommandRun;
 use crate::domain::oid::Oid;
 use crate::domain::repository_settings::HookMoment;
-use crate::error::{Error, Result};
-use crate::git::Repo;
+use crate::domain::sandbox::Mode;
+use crate::error::{Code, Error, Result};
 use crate::git::config::Identities;
 use crate::git::files::admin_dir::belongs_to;
-use crate::git::landing::{self, Checkout};
+use crate::git::landing::Checkout;
 use crate::git::objects::NewCommit;
 use crate::git::refs::Tip;
-use crate::ops::merge::git_hooks::ask_git_hooks;
-use crate::ops::merge::report::{LandingReport, LandingState};
-use crate::ops::merge::target::{follow, move_target};
-use crate::ops::merge::{MergePlan, Method, remote, unrecorded};
+use crate::git::{Repo, landing};
+use crate::proc::sandbox;
 use crate::store::ledger::{Ledger, RecordedLanding};
-use crate::store::lock::{self, Guard};
+use crate::store::lock::Guard;
 use crate::store::replay::Replay;
-use crate::store::{keep, layout};
+use crate::store::{fsx, keep, layout, lock};
 
 /// The steps of a landing of uncommitted work on a branch that is checked out.
 pub const STEPS: [&str; 11] = [
@@ -396,4 +400,139 @@ fn write(repo: &Repo, tree: Oid, parents: &[Oid], message: &str, who: &Identitie
         header: None,
         message,
     })
+}
+
+// The branch of this clone that work lands on, and the worktrees that move along with it.
+
+/// Brings this clone's branch to what has landed on the remote's, if that is a fast-forward. Gives a warning where it
+/// stays behind.
+pub(super) fn follow(ctx: &Ctx, plans: &[MergePlan], top: Option<Oid>) -> Result<Option<String>> {
+    let repo = &ctx.repo;
+    let Some((first, top)) = plans
+        .first()
+        .zip(top)
+        .filter(|(plan, _)| plan.remote.is_some())
+    else {
+        return Ok(None);
+    };
+    let target = &first.target;
+    let Some(is) = repo.tip(target)?.oid().filter(|is| *is != top) else {
+        ctx.reached("landed");
+        return Ok(None);
+    };
+    let followed = if repo.merge_base(is, top)? == Some(is) {
+        move_target(ctx, plans, (is, top), &|| Ok(()))
+    } else {
+        Err(Error::new(
+            Code::NotFastForward,
+            "it has commits that the remote lacks",
+        ))
+    };
+    ctx.reached("landed");
+    Ok(followed.err().map(|error| {
+        let error = in_one_line(&error);
+        format!("{target} of this clone stays behind what has landed: {error}; to bring it along, run git pull")
+    }))
+}
+
+/// Moves the branch that the plans are for, and with it the worktrees that have it checked out. `require` may object
+/// under its lock.
+pub(super) fn move_target(
+    ctx: &Ctx,
+    plans: &[MergePlan],
+    way: (Oid, Oid),
+    require: &dyn Fn() -> Result<()>,
+) -> Result<()> {
+    let Some(first) = plans.first() else {
+        return Ok(());
+    };
+    let reason = match plans {
+        [only] => format!("agent: merge {}", only.agent.id.short()),
+        _ => format!("agent: merge {} agents", plans.len()),
+    };
+    let target = (first.target.as_str(), first.checkouts.as_slice());
+    move_with_worktrees(ctx, target, way, &reason, require)
+}
+
+// The git hooks that `[merge] hooks` names: asked before anything lands, in a worktree of what would.
+//
+// Each hook sees what it would see in `git commit` on top of the target: the files of the merged tree, all differences from the target
+// staged. It runs behind the fence, after the set-up, where check commands run, and no lock of the landing is held meanwhile.
+
+/// Asks the hooks about each landing of a stack, and leaves in `at` the number of the one that they refuse.
+///
+/// # Errors
+/// `hook-refused` where one fails or changes files; those of making a worktree and of starting a command.
+pub(super) fn ask_git_hooks(ctx: &Ctx, plans: &[MergePlan], at: &mut Option<usize>) -> Result<()> {
+    let Some(first) = plans.first() else {
+        return Ok(());
+    };
+    let mut below = first.base;
+    for (number, plan) in plans.iter().enumerate() {
+        if plan.landed.is_some() || plan.git_hooks.is_empty() {
+            continue;
+        }
+        *at = Some(number);
+        let commit = simulated(&ctx.repo, plan.merged_tree, &[below])?;
+        ask(ctx, plan, below, commit)?;
+        below = commit;
+    }
+    *at = None;
+    Ok(())
+}
+
+fn ask(ctx: &Ctx, plan: &MergePlan, below: Oid, commit: Oid) -> Result<()> {
+    let (common, id) = (ctx.repo.common_dir(), plan.agent.id);
+    let short = id.short();
+    // Checks of the same agent run in the same place.
+    fsx::create_dir(&layout::agent_dir(common, id))?;
+    let _alone = lock::hold(common, &layout::verify_lock(&short))?;
+    let enforcement = sandbox::enforcement(Mode::Auto, ctx.env.require_program()?)?;
+    let setup = CheckSetup::at(ctx, plan.base)?;
+    let request = CheckRequest {
+        commit,
+        place: Some(CheckWorktree::of(ctx, &short)?),
+        setup: &setup,
+        fence: (Mode::Auto, &enforcement),
+        variables: &commands::leased(ctx, id)?,
+    };
+    let mut room = CheckRoom::open(ctx, request)?;
+    if let Some(failed) = room.set_up()? {
+        let what = format!(
+            "the set-up command `{}` before the git hooks",
+            failed.command
+        );
+        return Err(refused(plan, &what, &failed));
+    }
+    for name in &plan.git_hooks {
+        let (run, has_changed) = room.run_hook(name, below)?;
+        let what = format!("the git hook {name} of the repository");
+        if !run.is_success() {
+            return Err(refused(plan, &what, &run));
+        }
+        if has_changed {
+            let what = format!("{what} changed files of what would land");
+            return Err(refusal(plan, &what, run.output).hint(
+                "to land what it makes of them, run it in the agent's worktree, and commit there",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn refused(plan: &MergePlan, what: &str, run: &CommandRun) -> Error {
+    let how = format!("{what} {}", run.end);
+    refusal(plan, &how, run.output.clone())
+}
+
+fn refusal(plan: &MergePlan, what: &str, said: String) -> Error {
+    let short = plan.agent.id.short();
+    Error::new(
+        Code::HookRefused,
+        format!("{what}, so the work of agent {short} does not land"),
+    )
+    .because(said.trim().to_owned())
+    .hint(format!(
+        "to land it without the hooks of [merge] and [hooks], run git agent merge {short} --no-hooks"
+    ))
 }

@@ -18,29 +18,29 @@
 //! lands.
 
 mod execute;
-mod git_hooks;
-mod land;
 mod message;
-mod not_accepted;
 mod plan;
 mod remote;
 mod report;
 mod summary;
-mod target;
 mod unrecorded;
 
 pub use execute::{STEPS, execute, push_steps};
 pub(crate) use execute::{before, execute_stack};
-pub(crate) use land::concerns_all;
-pub use land::land;
-pub use not_accepted::NotAccepted;
 pub(crate) use plan::fetch_targets;
 pub use plan::{MergePlan, judged_plan, plan};
 pub use remote::RemoteTarget;
 pub use report::{LandingReport, LandingState};
 
+use crate::agents::ctx::Ctx;
+use crate::domain::agent::Agent;
+use crate::domain::evidence::Outcome;
+use crate::domain::finding::{Finding, Verdict};
+use crate::domain::folded_paths::by_code;
 use crate::domain::named::named;
 use crate::domain::oid::Oid;
+use crate::error::{Code, Error, ErrorFacts, Exit, Result};
+use crate::store::{layout, lock};
 
 named! {
     /// How work lands.
@@ -75,4 +75,117 @@ pub struct MergeOptions {
     pub no_hooks: bool,
     /// The message of the landing commit, in place of the one made from the agent's summary.
     pub message: Option<String>,
+}
+
+// Landing one agent, as often as other processes get in the way.
+
+/// How often an agent is tried when another process moves a branch meanwhile.
+const ATTEMPTS: usize = 10;
+
+/// Lands one agent, and judges it anew where another process moved a branch after it was judged.
+///
+/// # Errors
+/// As [`plan`] and [`execute`]; `lost-race` when another process was quicker every time.
+pub fn land(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<LandingReport> {
+    // However many land at the same moment, one that came too late is overtaken only by those that come after it: each of
+    // the others that came too late waits for its turn.
+    let mut turn = None;
+    for _ in 0..ATTEMPTS {
+        // What judging fails with stays: a worktree that goes away meanwhile is not to be judged without it.
+        let plan = judged_plan(ctx, who, options)?.map_err(|refused| refused.error())?;
+        match execute(ctx, &plan) {
+            Err(error) if error.code() == Code::LostRace => {
+                // Where the turns take too long, it goes on without.
+                let take = || lock::hold(ctx.repo.common_dir(), layout::LANDING_TURN).ok();
+                turn = turn.or_else(take);
+            }
+            landed => return landed,
+        }
+    }
+    Err(Error::new(
+        Code::LostRace,
+        format!("other processes moved a branch {ATTEMPTS} times while {who} was about to land"),
+    ))
+}
+
+/// Whether the next agent would fail in the same way: the machine, the repository or this program is at fault, and
+/// not the state of one agent.
+pub(crate) fn concerns_all(code: Code) -> bool {
+    let is_of_one = matches!(
+        code,
+        Code::BranchGone
+            | Code::GitFailed
+            | Code::HistoryIncomplete
+            | Code::Io
+            | Code::FileTooLong
+            | Code::RepoCorrupt
+            | Code::WorktreeForeign
+    );
+    let is_refusal = matches!(code.exit(), Exit::No | Exit::Refused | Exit::TryAgain);
+    !is_of_one && !is_refusal
+}
+
+// Work that does not land, and the error that says why.
+
+/// An agent whose work was judged and does not land.
+#[derive(Debug)]
+pub struct NotAccepted {
+    agent: Agent,
+    /// What rejects the work, or leaves a part of it unjudged.
+    pub verdict: Verdict,
+    /// The remote's branch that it was judged against, in place of this clone's.
+    against: Option<RemoteTarget>,
+}
+
+impl NotAccepted {
+    /// The codes of what rejects the work, and the paths on which it conflicts.
+    fn facts(&self) -> ErrorFacts {
+        let rejecting = self.verdict.findings.iter().filter(|one| one.rejects());
+        let mut findings: Vec<_> = rejecting.map(|one| one.code.name()).collect();
+        findings.dedup();
+        let outcome = self
+            .verdict
+            .landing
+            .as_ref()
+            .map(|landing| &landing.outcome);
+        let conflicts = match outcome {
+            Some(Outcome::Conflicts(conflicts)) => conflicts.as_slice(),
+            _ => &[],
+        };
+        ErrorFacts {
+            findings,
+            conflicts: conflicts.iter().map(|one| one.path.clone()).collect(),
+            ..ErrorFacts::default()
+        }
+    }
+
+    /// The error that names what rejects the work.
+    pub(crate) fn error(&self) -> Error {
+        let short = self.agent.id.short();
+        // One that accepts only half was judged: its notes say what was left out.
+        let telling = |finding: &&Finding| finding.rejects() || self.verdict.is_accepted();
+        let mut lines = Vec::new();
+        for folded in by_code(self.verdict.findings.iter().filter(telling)) {
+            let named = { folded.named.iter() }
+                .map(|finding| format!("  {} {}", folded.code, finding.message));
+            lines.extend(named);
+            if folded.more > 0 {
+                lines.push(format!("  {} more {}", folded.more, folded.code));
+            }
+            lines.extend(folded.places.iter().map(|place| format!("    {place}")));
+        }
+        Error::new(
+            Code::NotAccepted,
+            format!("agent {short} has no accepting verdict, so its work does not land"),
+        )
+        .detail(lines.join("\n"))
+        .facts(self.facts())
+        .hint(match &self.against {
+            None => format!("to see how to mend it, run git agent verify {short}"),
+            Some(there) => format!(
+                "to see how to mend it, run git agent verify {short} --base {}",
+                there.copy
+            ),
+        })
+    }
 }

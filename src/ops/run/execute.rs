@@ -1,5 +1,6 @@
 //! The steps of a run.
 
+use super::report::StartReport;
 use crate::agents::admission::{self, Admission};
 use crate::agents::ctx::Ctx;
 use crate::agents::current::CurrentAgent;
@@ -13,7 +14,6 @@ use crate::ops::run::enclosure::warning;
 use crate::ops::run::post::Postman;
 use crate::ops::run::report::{Ended, RunReport};
 use crate::ops::run::stage::Stage;
-use crate::ops::run::start_report::StartReport;
 use crate::ops::run::{RunPlan, Worker, report, require_command};
 use crate::ops::spawn::SpawnReport;
 use crate::ops::verify::{Recording, VerifyOptions};

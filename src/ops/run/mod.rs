@@ -38,14 +38,13 @@ mod post;
 mod push_guard;
 mod report;
 mod stage;
-mod start_report;
 pub mod tournament;
 
 pub use enclosure::SandboxReport;
 pub use execute::{Begun, Echo, execute};
 pub use outline::RunOutline;
 pub use report::RunReport;
-pub use start_report::StartReport;
+pub use report::StartReport;
 
 pub use crate::proc::background::{HandedOver, detach, hand_over};
 pub use crate::proc::launch::launch;

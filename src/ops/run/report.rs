@@ -1,19 +1,19 @@
 //! What a finished run answers: `git-agent.run/2`.
 
+use super::RunPlan;
+use super::enclosure::SandboxReport;
+use super::output::Output;
+use super::stage::Stage;
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::HostSession;
 use crate::domain::finding::Verdict;
-use crate::domain::run::{Ending, Outcome};
+use crate::domain::run::{Ending, Outcome, Run};
 use crate::error::Result;
 use crate::hosts::Host;
 use crate::hosts::output::Told;
 use crate::ops::agent_report::{SessionReport, rfc3339};
-use crate::ops::run::RunPlan;
-use crate::ops::run::enclosure::SandboxReport;
-use crate::ops::run::output::Output;
-use crate::ops::run::stage::Stage;
-use crate::ops::run_row::SUCCESS;
+use crate::ops::run_row::{RunRow, SUCCESS};
 use crate::ops::spawn::SpawnReport;
 use crate::ops::verify::VerifyReport;
 use crate::proc::capture::Logged;
@@ -304,6 +304,36 @@ fn millis(duration: Duration) -> u64 {
 
 fn is_zero(count: &u64) -> bool {
     *count == 0
+}
+
+// What a run answers that the caller does not wait for.
+
+/// What is known when a command has begun to work: `git-agent.run/2`, with the keys that a run under way has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StartReport {
+    /// The run.
+    #[serde(flatten)]
+    pub row: RunRow,
+    /// The agent as `spawn` answers it, when the run made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spawn: Option<SpawnReport>,
+    /// What the caller should know.
+    pub warnings: Vec<String>,
+}
+
+impl StartReport {
+    pub(super) fn new(
+        ctx: &Ctx,
+        agent: &Agent,
+        run: &Run,
+        spawn: Option<&SpawnReport>,
+    ) -> StartReport {
+        StartReport {
+            row: RunRow::of(ctx, agent, run, true),
+            spawn: spawn.cloned(),
+            warnings: spawn.map_or(Vec::new(), |spawn| spawn.warnings.clone()),
+        }
+    }
 }
 
 #[cfg(test)]

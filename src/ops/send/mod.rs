@@ -6,22 +6,24 @@
 //! ```
 
 mod payload_parts;
-mod report;
 
-pub use report::SendReport;
-
+use super::agent_report::rfc3339;
+use super::mail::ReceiversReport;
 use crate::agents::ctx::Ctx;
 use crate::agents::names::{own, resolve};
-use crate::agents::spool::{self, own_spool};
-use crate::domain::message::{EVERYBODY, Letter, MessageId};
+use crate::agents::spool;
+use crate::agents::spool::own_spool;
+use crate::domain::message::{EVERYBODY, Letter, Message, MessageId};
 use crate::domain::message_rules::{Draft, KEPT};
 use crate::domain::named::hex;
 use crate::error::{Code, Error, Result};
 use crate::store::mailbox::{Mailbox, Nonce};
 use crate::store::repository_settings;
-use crate::wire::message::payload::{self, Addressed};
+use crate::wire::message::payload;
+use crate::wire::message::payload::Addressed;
 use crate::wire::message::spooled::Spooled;
 use payload_parts::assemble;
+use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -167,4 +169,55 @@ fn leave(ctx: &Ctx, plan: &SendPlan, nonce: Nonce, spool: &Path) -> Result<SendR
     let content = Spooled::new(&plan.letter, &nonce).to_bytes();
     spool::leave(ctx, spool, &nonce, &content)?;
     Ok(SendReport::new(plan, None))
+}
+
+// The answer of `send`.
+
+/// The answer of `send`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SendReport {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// The message's name; absent while it waits in a spool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<String>,
+    /// `sent`, or `spooled` for one that the supervisor of the sender posts.
+    pub status: &'static str,
+    /// Its type.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// Who sent it.
+    pub from: String,
+    /// For whom it is.
+    #[serde(flatten)]
+    pub to: ReceiversReport,
+    /// How soon it is to be read.
+    pub priority: &'static str,
+    /// When it was sent, RFC 3339; absent while it waits in a spool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created: Option<String>,
+    /// The message that it answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reply_to: Option<String>,
+    /// What needs attention though it was sent.
+    pub warnings: Vec<String>,
+}
+
+impl SendReport {
+    /// What was sent, or left in a spool.
+    fn new(plan: &SendPlan, message: Option<&Message>) -> SendReport {
+        let letter = &plan.letter;
+        SendReport {
+            schema: "git-agent.send/1",
+            message_id: message.map(|message| message.id.to_string()),
+            status: if message.is_some() { "sent" } else { "spooled" },
+            kind: letter.kind.as_str(),
+            from: letter.from.to_string(),
+            to: ReceiversReport::new(&letter.to),
+            priority: letter.priority.as_str(),
+            created: message.map(|message| rfc3339(message.at.time())),
+            reply_to: letter.re.as_ref().map(MessageId::to_string),
+            warnings: plan.warnings.clone(),
+        }
+    }
 }

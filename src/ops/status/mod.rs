@@ -11,44 +11,42 @@
 //!
 //! Deliberately absent: merges that could conflict, and whatever else costs more than looking.
 
-mod bundle;
 mod common;
-mod fact;
 mod overlap;
-mod scope;
 mod survey;
 mod verdict;
 
-pub use bundle::BundleCount;
-pub use fact::Fact;
 pub use overlap::OverlapCount;
 pub(super) use overlap::OverlapSet;
 pub(super) use survey::{Places, survey};
 
+use super::agent_report::rfc3339;
+use super::target_report::TargetReport;
 use crate::agents::ctx::Ctx;
 use crate::agents::histories::{Apart, Ends, Histories};
 use crate::agents::scope_guard::ScopeGuard;
 use crate::agents::scratch::Scratch;
 use crate::agents::worktree::AgentWorktree;
-use crate::agents::{lookup, work, worktree};
+use crate::agents::{bundle, lookup, work, worktree};
 use crate::domain::agent::{Agent, State};
+use crate::domain::bundle::FILES;
 use crate::domain::change::Change;
 use crate::domain::event::Isolation;
+use crate::domain::evidence::{Artefact, Contract, Evidence};
 use crate::domain::id::AgentId;
+use crate::domain::judge::judge;
 use crate::domain::oid::Oid;
+use crate::domain::report::ReportRules;
+use crate::domain::violation::BundleRule;
 use crate::error::Result;
 use crate::git::changes::{Glance, glance};
 use crate::git::refs::Tip;
-use crate::ops::agent_report::rfc3339;
-use crate::ops::target_report::TargetReport;
-use crate::store::agent_branch;
-use crate::store::layout;
 use crate::store::place::RecordedPlaces;
-use crate::store::spawn_commit;
+use crate::store::{agent_branch, layout, spawn_commit};
 use chrono::{DateTime, Utc};
 use common::Common;
-use serde::Serialize;
-use std::collections::HashMap;
+use serde::{Serialize, Serializer};
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -314,8 +312,8 @@ impl<'a> Look<'a> {
 
     fn tell(&self, standing: &mut WorkStatus) {
         let hex = |oid: Option<Oid>| oid.map_or(Fact::Unknown, |oid| Fact::Known(oid.to_hex()));
-        let artefacts = bundle::artefacts(self);
-        standing.bundle = bundle::count(self, artefacts.as_deref());
+        let artefacts = artefacts(self);
+        standing.bundle = count(self, artefacts.as_deref());
         let verdict = verdict::now(self, artefacts.as_deref());
         standing.judged(self.agent, verdict);
         if self.agent.isolation == Some(Isolation::Shared) {
@@ -340,7 +338,7 @@ impl<'a> Look<'a> {
         };
         standing.out_of_scope = match verdict {
             Some(verdict::ACCEPTED) => Fact::Known(0),
-            _ => Fact::of(scope::paths_out(self).ok_or(())),
+            _ => Fact::of(paths_out(self).ok_or(())),
         };
         standing.active_at = Fact::Known(rfc3339(self.last_seen()));
         standing.touched = overlap::touched(self);
@@ -373,7 +371,7 @@ impl<'a> Look<'a> {
             .take(ASKED_FOR_TIME)
             .map(|change| change.path.as_slice())
             .collect();
-        let bundle = bundle::paths(self);
+        let bundle = paths(self);
         names.extend(bundle.iter().map(|path| path.as_bytes()));
         let written = names.into_iter().filter_map(|name| {
             let path = self.worktree?.join(OsStr::from_bytes(name));
@@ -382,5 +380,144 @@ impl<'a> Look<'a> {
         });
         let times = written.chain(commit);
         times.fold(self.agent.updated, DateTime::max)
+    }
+}
+
+// A fact that may not apply, or may not be known: the difference that JSON keeps.
+
+/// One fact about an agent. In JSON an absent key is not applicable, `null` was asked and could not be
+/// determined.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fact<T> {
+    /// The question makes no sense for this agent, or was not asked.
+    #[default]
+    NotApplicable,
+    /// It was asked and could not be determined.
+    Unknown,
+    /// The answer.
+    Known(T),
+}
+
+impl<T> Fact<T> {
+    /// The answer of something that may fail.
+    fn of<E>(answer: Result<T, E>) -> Fact<T> {
+        answer.map_or(Fact::Unknown, Fact::Known)
+    }
+
+    /// The answer, where there is one.
+    pub fn known(&self) -> Option<&T> {
+        match self {
+            Fact::Known(value) => Some(value),
+            Fact::NotApplicable | Fact::Unknown => None,
+        }
+    }
+
+    /// Whether there is nothing to say, not even that it is unknown.
+    pub fn is_absent(&self) -> bool {
+        matches!(self, Fact::NotApplicable)
+    }
+}
+
+impl<T: Serialize> Serialize for Fact<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.known().serialize(serializer)
+    }
+}
+
+// How many paths an agent touched that it may not.
+
+/// A branch with more commits of its own is for `verify` to look through.
+const MOST_COMMITS: usize = 500;
+
+/// The paths out of scope in any commit of the branch or in the worktree; `None` when that is not cheap to
+/// say for certain.
+fn paths_out(look: &Look<'_>) -> Option<usize> {
+    let (fence, commits) = (look.fence.as_ref()?, &look.apart.as_ref()?.own);
+    if commits.len() > MOST_COMMITS {
+        return None;
+    }
+    let mut out = BTreeSet::new();
+    for commit in commits {
+        let repo = &look.ctx.repo;
+        let changes = repo.commit_changes(*commit).ok()?;
+        let violations = fence.judge(&changes, BundleRule::NeverCommitted).ok()?;
+        // A merge may differ from all its parents only because git put their changes together.
+        if !violations.is_empty() && repo.read_commit(*commit).ok()?.parents.len() > 1 {
+            return None;
+        }
+        out.extend(violations.into_iter().map(|violation| violation.path));
+    }
+    let changes = look.changes.known()?;
+    let violations = fence.judge(changes, BundleRule::Writable).ok()?;
+    out.extend(violations.into_iter().map(|violation| violation.path));
+    Some(out.len())
+}
+
+// How much of the bundle is there.
+
+/// How many of the artefact files are as `verify` wants them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct BundleCount {
+    /// Those with which nothing is wrong.
+    pub good: usize,
+    /// All of them.
+    pub of: usize,
+}
+
+/// The six files where the agent writes them, else as the last verdict kept them; `None` when there is no
+/// telling.
+fn artefacts(look: &Look<'_>) -> Option<Vec<Artefact>> {
+    let policy = look.fence.as_ref()?.policy();
+    bundle::artefacts(look.ctx, look.agent, look.worktree, policy).ok()
+}
+
+/// Counts them, where they are required.
+fn count(look: &Look<'_>, artefacts: Option<&[Artefact]>) -> Fact<BundleCount> {
+    let (Some(fence), Some(artefacts)) = (&look.fence, artefacts) else {
+        return Fact::Unknown;
+    };
+    let policy = fence.policy();
+    if !policy.bundle_required {
+        return Fact::NotApplicable;
+    }
+    let kept = look
+        .agent
+        .verdict
+        .as_ref()
+        .and_then(|verdict| verdict.bundle);
+    let is_here = |tree: Oid| look.ctx.repo.is_at_hand(tree);
+    let is_unseen = kept.is_none_or(|tree| look.is_elsewhere() && !is_here(tree));
+    if policy.bundle_dir.is_some() && look.worktree.is_none() && is_unseen {
+        return Fact::Unknown;
+    }
+    let contract = Contract {
+        boundary: fence.boundary().clone(),
+        bundle_required: true,
+        spec_sha: policy.spec_sha.clone(),
+        uncounted_tests: 0,
+        report: ReportRules::default(),
+    };
+    // Without history, landing and commands there is nothing else to find fault with, and of each file
+    // there is at most one.
+    let evidence = Evidence {
+        bundle: artefacts.to_vec(),
+        ..Evidence::default()
+    };
+    let faults = judge(&contract, &evidence).len();
+    Fact::Known(BundleCount {
+        good: FILES.len().saturating_sub(faults),
+        of: FILES.len(),
+    })
+}
+
+/// The names of the six files, from the top of the worktree.
+fn paths(look: &Look<'_>) -> Vec<String> {
+    let policy = look.fence.as_ref().map(|fence| fence.policy());
+    match policy.and_then(|policy| policy.bundle_dir.as_ref()) {
+        Some(directory) => FILES
+            .iter()
+            .map(|(name, _)| format!("{directory}/{name}"))
+            .collect(),
+        None => Vec::new(),
     }
 }

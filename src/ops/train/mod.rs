@@ -13,7 +13,6 @@
 //!
 //! Deliberately absent: judging scope, origin and bundle, which `verify` does for each agent before its work is stacked.
 
-mod all;
 mod checks;
 mod close;
 mod gather;
@@ -22,7 +21,7 @@ mod report;
 mod track;
 mod worker;
 
-pub use all::{AllReport, Decision, Fate, merge_all};
+pub use close::{AllReport, Decision, Fate, merge_all};
 pub use close::{CloseReport, Way};
 pub use report::{
     FailedCheck, FlakyReport, ItemReport, Outcome, RunReason, TrainReport, TrainRun, TrainTarget,

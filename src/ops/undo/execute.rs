@@ -1,17 +1,22 @@
 //! The steps of an undo, in the order that makes every stop harmless.
 
+use super::operations::BranchMove;
 use super::report::{BranchMoveReport, UndoReport};
-use super::revert::revert;
 use super::{STEPS, UndoPlan};
 use crate::agents::branch_swap::move_with_worktrees;
 use crate::agents::ctx::Ctx;
 use crate::agents::worktree;
 use crate::domain::event::What;
+use crate::domain::id::OperationId;
 use crate::domain::oid::Oid;
-use crate::error::Result;
+use crate::domain::path::Quoted;
+use crate::error::{Code, Error, ErrorFacts, Result};
+use crate::git::merge::MergeResult;
+use crate::git::objects::NewCommit;
+use crate::git::refs::Tip;
 use crate::ops::agent_report::Reporter;
-use crate::ops::discard::{self, DiscardOptions};
-use crate::ops::{amend, rescue};
+use crate::ops::discard::DiscardOptions;
+use crate::ops::{amend, discard, rescue};
 use crate::store::ledger::Ledger;
 use crate::store::{keep, layout, lock};
 use std::collections::HashMap;
@@ -102,4 +107,126 @@ fn record(ctx: &Ctx, plan: &UndoPlan, reverted: &HashMap<Oid, Oid>) -> Result<()
     let ledger = Ledger::new(&ctx.repo);
     ledger.append_each(&rows, &ctx.actor()?, ctx.now(), |row, _| Ok(what(row)))?;
     Ok(())
+}
+
+// A landing that something stands on is taken back by a commit on top, as `git revert` does.
+
+/// The trailer of a revert that `undo` made.
+const TRAILER: &str = "Agent-Undo";
+
+/// Whether a commit is a revert that `undo` made.
+pub(super) fn is_ours(ctx: &Ctx, commit: Oid) -> Result<bool> {
+    let commit = ctx.repo.read_commit(commit)?;
+    Ok({ commit.trailer(TRAILER) }.is_some_and(|id| OperationId::parse(id).is_some()))
+}
+
+/// Takes back what a branch gained by a move, with one commit on top of where it is; gives how that moved it.
+///
+/// # Errors
+/// `update-conflicts`, naming the paths, and nothing is moved; `lost-race`, `target-dirty`; those of git.
+pub(super) fn revert(ctx: &Ctx, one: &BranchMove, operation: &OperationId) -> Result<BranchMove> {
+    let repo = &ctx.repo;
+    let Tip::At(tip) = repo.tip(&one.refname)? else {
+        return Err(Error::new(
+            Code::BranchGone,
+            format!("{} is gone", one.refname),
+        ));
+    };
+    if let Some(made) = made_before(ctx, one, tip, operation)? {
+        return Ok(made);
+    }
+    if !repo.is_ancestor(one.to, tip)? {
+        let what = format!(
+            "{} does not hold commit {} any more",
+            one.refname,
+            one.to.short()
+        );
+        return Err(Error::new(Code::UndoBuiltUpon, what)
+            .hint(format!("to see where it is, run git log {}", one.refname)));
+    }
+    let who = ctx.identities()?;
+    // A commit that only goes back: merging it takes away what the landing brought, and git finds that one as their base.
+    let back = repo.write_commit(&NewCommit {
+        tree: repo.read_commit(one.from)?.tree,
+        parents: &[one.to],
+        author: &who.author,
+        committer: &who.committer,
+        header: None,
+        message: "agent: undo\n",
+    })?;
+    let tree = match repo.merge(tip, back)?.result {
+        MergeResult::Clean { tree } => tree,
+        MergeResult::Conflicts { conflicts, .. } => {
+            let conflicts: Vec<_> = conflicts.into_iter().map(|one| one.path).collect();
+            let lines: Vec<String> = { conflicts.iter() }
+                .map(|path| format!("  {}", Quoted(path)))
+                .collect();
+            let what = format!(
+                "what came after commit {} changed the same lines; nothing was changed",
+                one.to.short()
+            );
+            return Err(Error::new(Code::UpdateConflicts, what)
+                .detail(lines.join("\n"))
+                .facts(ErrorFacts {
+                    conflicts,
+                    ..ErrorFacts::default()
+                })
+                .hint("to take it back by hand, run git revert"));
+        }
+        MergeResult::Unrelated => {
+            return Err(Error::bug(
+                "a landing must have history in common with its branch",
+            ));
+        }
+    };
+    let landing = repo.read_commit(one.to)?;
+    let subject = landing.message.lines().next().unwrap_or_default();
+    let message = format!(
+        "Revert \"{subject}\"\n\n{}\n\n{TRAILER}: {operation}\n",
+        says(one)
+    );
+    let commit = repo.write_commit_as_user(&NewCommit {
+        tree,
+        parents: &[tip],
+        author: &who.author,
+        committer: &who.committer,
+        header: None,
+        message: &message,
+    })?;
+    let reason = format!("agent: undo {operation}");
+    let checkouts = repo.checkouts(&one.refname)?;
+    let branch = (one.refname.as_str(), checkouts.as_slice());
+    move_with_worktrees(ctx, branch, (tip, commit), &reason, &|| Ok(()))?;
+    Ok(BranchMove {
+        refname: one.refname.clone(),
+        from: tip,
+        to: commit,
+    })
+}
+
+fn says(one: &BranchMove) -> String {
+    format!("This reverts commit {}.", one.to)
+}
+
+/// The revert that a call made which was killed before its row said so. It is on top, with others of the same operation.
+fn made_before(
+    ctx: &Ctx,
+    one: &BranchMove,
+    tip: Oid,
+    operation: &OperationId,
+) -> Result<Option<BranchMove>> {
+    let mut commit = ctx.repo.read_commit(tip)?;
+    while commit.trailer(TRAILER) == Some(operation.as_str())
+        && let [from] = commit.parents[..]
+    {
+        if commit.message.contains(&says(one)) {
+            return Ok(Some(BranchMove {
+                refname: one.refname.clone(),
+                from,
+                to: commit.oid,
+            }));
+        }
+        commit = ctx.repo.read_commit(from)?;
+    }
+    Ok(None)
 }

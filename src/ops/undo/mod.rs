@@ -18,7 +18,6 @@
 mod execute;
 mod operations;
 mod report;
-mod revert;
 
 pub use execute::execute;
 pub use operations::list;
@@ -255,7 +254,7 @@ fn require_trusted(ctx: &Ctx, agent: &Agent, one: &BranchMove) -> Result<()> {
         })
     };
     for end in [one.to, one.from] {
-        if names_it(end)? || is_tip(end)? || revert::is_ours(ctx, end)? {
+        if names_it(end)? || is_tip(end)? || execute::is_ours(ctx, end)? {
             return Ok(());
         }
     }

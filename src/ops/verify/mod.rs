@@ -15,17 +15,14 @@
 
 mod attest;
 mod commands;
-mod facts;
 mod guard;
 mod history;
 mod landing;
 mod origin;
 mod parts;
-mod record;
 mod report;
 mod reported;
 mod subject;
-mod unreadable;
 mod work;
 
 pub use attest::{AttestedOptions, AttestedReport, StatementReport, attest, attested};
@@ -33,27 +30,37 @@ pub use guard::{GuardOptions, GuardReport, RuleReport, guard};
 pub use parts::{CiAnswer, CommitPartReport, PartsReport, verify_ci};
 pub use report::{FindingReport, MergeReport, VerifyReport, save};
 
-use crate::agents::bundle::{self, Bundle};
+use crate::agents::bundle::Bundle;
 use crate::agents::ctx::Ctx;
 use crate::agents::current::CurrentAgent;
-use crate::agents::lookup;
 use crate::agents::scope_guard::ScopeGuard;
 use crate::agents::scratch::Scratch;
-use crate::agents::work::to_merge;
+use crate::agents::work::{base_of, to_merge};
+use crate::agents::{at_work, bundle, lookup};
+use crate::domain::agent::Move;
 use crate::domain::change::Change;
-use crate::domain::evidence::{Commands, Contract, Evidence, LedgerFacts, NoWorktree, Row};
-use crate::domain::finding::{Finding, Verdict};
+use crate::domain::event::What;
+use crate::domain::evidence::{
+    Commands, Conflict, Contract, Evidence, LedgerFacts, NoWorktree, Row,
+};
+use crate::domain::finding::{Finding, FindingCode, Verdict};
 use crate::domain::judge::judge;
 use crate::domain::oid::Oid;
 use crate::domain::report::standing;
-use crate::error::{Error, Result};
+use crate::domain::violation::BundleRule;
+use crate::error::{Code, Error, Result};
+use crate::git::Repo;
 use crate::git::history::gained::shallow_parents_absent;
+use crate::git::merge::{Merge, MergeResult};
 use crate::store::facts::Facts;
 use crate::store::ledger::Ledger;
+use crate::store::{agent_branch, spawn_commit};
+use crate::wire::conflict_report::ConflictReport;
 use reported::Reported;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
-use subject::Subject;
+use subject::{Subject, is_foreign};
 use work::Trees;
 
 /// How long one check command may take unless the caller says otherwise.
@@ -164,7 +171,7 @@ fn verify_in(ctx: &Ctx, options: &VerifyOptions) -> Result<Verdict> {
         } else {
             error
         };
-        unreadable::verdict(ctx, options, error)
+        unreadable(ctx, options, error)
     })
 }
 
@@ -176,7 +183,7 @@ fn judged(ctx: &Ctx, options: &VerifyOptions, subject: Subject) -> Result<Verdic
     ctx.logged("judged");
     // The clone that an agent was spawned in says how it stands.
     if !options.ci && !case.subject.is_foreign {
-        record::record(ctx, options.recording, &case, &verdict, &reported)?;
+        record(ctx, options.recording, &case, &verdict, &reported)?;
         ctx.logged("recorded");
     }
     Ok(verdict)
@@ -286,7 +293,7 @@ fn decide(
         let merge = |ours, theirs| {
             let known = case.facts(ctx);
             let theirs = to_merge(&ctx.repo, &subject.agent, ours, theirs)?;
-            facts::merge(known.as_ref(), &case.fence, &ctx.repo, ours, theirs)
+            merge(known.as_ref(), &case.fence, &ctx.repo, ours, theirs)
         };
         let lands = subject.lands();
         let landing = landing::work_out(&ctx.repo, &lands, work, &divergence, touched, merge)?;
@@ -336,5 +343,226 @@ fn decide(
         landing: evidence.landing,
         commands: evidence.commands,
         findings,
+    })
+}
+
+// What is kept of a verdict.
+
+/// Keeps the bundle and adds the verdict to the agent's row, unless it says so already, is about
+/// another commit than the branch's, or accepts what was only half judged. `recording` may ask for less.
+fn record(
+    ctx: &Ctx,
+    recording: Recording,
+    case: &Case<'_>,
+    verdict: &Verdict,
+    said: &Reported,
+) -> Result<()> {
+    let subject = &case.subject;
+    let agent = &subject.agent;
+    let is_wanted = match recording {
+        Recording::Always => true,
+        Recording::ByOthers => {
+            agent.finished
+                && !CurrentAgent::is_of(&ctx.env, agent)
+                && at_work::at_work(ctx, agent).is_none()
+        }
+        Recording::Requested => !CurrentAgent::is_of(&ctx.env, agent),
+        Recording::WhereItLands => verdict.can_land(),
+        Recording::Never => false,
+    };
+    // A row begins with its spawn, in the clone that spawns.
+    if !is_wanted || subject.row != Row::Present {
+        return Ok(());
+    }
+    if let Some(tree) = case.bundle.tree {
+        bundle::keep(ctx, &subject.agent, tree)?;
+    }
+    // Before the verdict, so that a kill between the two leaves nothing unsaid: judging again says it.
+    if let Some((audited, audit)) = said.audit.as_ref().filter(|_| verdict.is_accepted()) {
+        reported::record(ctx, audited, audit)?;
+    }
+    let recorded = verdict.recorded();
+    let step = if recorded.accepted {
+        Move::Accept
+    } else {
+        Move::Reject
+    };
+    let branch = agent_branch::local(&ctx.repo, agent)?;
+    let elsewhere = branch.oid().is_some_and(|tip| tip != subject.tip);
+    let half = recorded.accepted && verdict.is_partial();
+    let known = agent.verdict.as_ref() == Some(&recorded);
+    if elsewhere || half || known || agent.may(step).is_err() {
+        return Ok(());
+    }
+    let what = What::Verified(recorded);
+    let appended =
+        Ledger::new(&ctx.repo).append_if(agent.spawn_commit, &ctx.actor()?, ctx.now(), |row| {
+            row.unwrap_or(agent).may(step)?;
+            Ok(what.clone())
+        });
+    match appended {
+        // It landed or was discarded while it was judged; the answer stands, the row needs none.
+        Err(error) if error.code() == Code::AgentState => Ok(()),
+        other => other.map(|_| ()),
+    }
+}
+
+// What verify remembers from one time to the next: facts about objects, never a verdict.
+//
+// A remembered merge says which tree lands, so more than its seal is asked for: all that it changes must be
+// within the agent's scope. Of a merge that is not (git may move a new file along with a directory that the
+// base renamed), and of one whose trees are gone, git is asked again.
+
+const MERGE: &str = "merge";
+
+/// What git answered for two commits.
+#[derive(Serialize, Deserialize)]
+struct KeptMerge {
+    tree: String,
+    conflicts: Vec<ConflictReport>,
+}
+
+/// What git makes of merging `theirs` into `ours`.
+///
+/// # Errors
+/// As [`Repo::merge`].
+fn merge(
+    facts: Option<&Facts>,
+    fence: &ScopeGuard<'_>,
+    repo: &Repo,
+    ours: Oid,
+    theirs: Oid,
+) -> Result<Merge> {
+    let question = [ours.to_hex(), theirs.to_hex()];
+    let known = facts.and_then(|facts| facts.load(MERGE, &question));
+    if let Some(merge) = known.and_then(|bytes| believable(&bytes, fence, repo, ours)) {
+        return Ok(merge);
+    }
+    let merge = repo.merge(ours, theirs)?;
+    if let (Some(facts), Some(answer)) = (facts, kept(&merge)) {
+        facts.store(MERGE, &question, &answer);
+    }
+    Ok(merge)
+}
+
+fn kept(merge: &Merge) -> Option<Vec<u8>> {
+    let kept = match &merge.result {
+        // Another version of git may know better.
+        _ if merge.approximate => return None,
+        MergeResult::Clean { tree } => KeptMerge {
+            tree: tree.to_hex(),
+            conflicts: Vec::new(),
+        },
+        MergeResult::Conflicts { tree, conflicts } => KeptMerge {
+            tree: tree.as_ref()?.to_hex(),
+            conflicts: conflicts.iter().map(ConflictReport::from).collect(),
+        },
+        MergeResult::Unrelated => return None,
+    };
+    serde_json::to_vec(&kept).ok()
+}
+
+/// The merge that a file holds, unless it would bring what the agent may not touch.
+fn believable(bytes: &[u8], fence: &ScopeGuard<'_>, repo: &Repo, ours: Oid) -> Option<Merge> {
+    let kept: KeptMerge = serde_json::from_slice(bytes).ok()?;
+    let tree = Oid::from_hex(&kept.tree)?;
+    let result = if kept.conflicts.is_empty() {
+        let before = repo.read_commit(ours).ok()?.tree;
+        let changes = repo.tree_changes(&[before], tree).ok()?;
+        let violations = fence.judge(&changes, BundleRule::NeverCommitted).ok()?;
+        if !violations.is_empty() {
+            return None;
+        }
+        MergeResult::Clean { tree }
+    } else {
+        let conflicts = kept.conflicts.into_iter().map(|one| Conflict {
+            path: one.path.to_bytes(),
+            kinds: one.kinds,
+        });
+        MergeResult::Conflicts {
+            tree: Some(tree),
+            conflicts: conflicts.collect(),
+        }
+    };
+    Some(Merge {
+        result,
+        approximate: false,
+    })
+}
+
+// The verdict on work that cannot be read: a branch, an object, an index or a file that an agent left broken is a
+// reason to reject its work, not a failure of the program.
+
+/// Gives the rejecting verdict where judging failed because of the agent's own state, and the error where it did not.
+/// Nothing is recorded: the verdict is about no commit.
+///
+/// # Errors
+/// The one that it was given.
+fn unreadable(ctx: &Ctx, options: &VerifyOptions, error: Error) -> Result<Verdict> {
+    match of_agent(ctx, options, &error) {
+        Some(verdict) => Ok(verdict),
+        None => Err(error),
+    }
+}
+
+fn of_agent(ctx: &Ctx, options: &VerifyOptions, error: &Error) -> Option<Verdict> {
+    let is_about_files = matches!(
+        error.code(),
+        Code::BaseNotCommit
+            | Code::GitFailed
+            | Code::FileTooLong
+            | Code::RepoCorrupt
+            | Code::Io
+            | Code::HistoryIncomplete
+    );
+    // A commit that the caller names may be anything.
+    if !is_about_files || options.ci || options.tip.is_some() {
+        return None;
+    }
+    let ledger = Ledger::new(&ctx.repo);
+    let agent = lookup::agent(ctx, &ledger, options.agent.as_deref()?).ok()?;
+    // Objects that were never fetched are no fault of the agent.
+    let is_whole = !ctx.repo.is_shallow() && !ctx.repo.is_partial();
+    if !is_whole || is_foreign(ctx, &ledger, &agent).ok()? {
+        return None;
+    }
+    let policy = spawn_commit::if_here(&ctx.repo, &agent).ok()??;
+    let base = agent.base.as_ref()?.oid;
+    let (base_ref, base_tip) = base_of(ctx, &agent, options.base.as_deref()).ok()?;
+    let base_tip = base_tip.unwrap_or(base);
+    for commit in [base, base_tip, agent.spawn_commit] {
+        let tree = ctx.repo.read_commit(commit).ok()?.tree;
+        ctx.repo.read_tree(tree).ok()?;
+    }
+    let tip = { agent.branch.as_ref() }.and_then(|branch| ctx.repo.tip(branch).ok()?.oid());
+    let commit = tip.and_then(|tip| ctx.repo.read_commit(tip).ok());
+    let commit = match commit {
+        Some(commit) => commit,
+        None => ctx.repo.read_commit(agent.spawn_commit).ok()?,
+    };
+    let mut message = error.message().to_owned();
+    for cause in error.causes() {
+        message.push_str(": ");
+        message.push_str(&cause.replace('\n', " "));
+    }
+    let id = agent.id.short();
+    let fix = format!("mend it, or keep what can be read: git agent discard {id}");
+    let finding = Finding::new(FindingCode::WorkUnreadable, message, fix);
+    Some(Verdict {
+        agent: agent.id,
+        tip: commit.oid,
+        tree: commit.tree,
+        base_ref,
+        base: base_tip,
+        bundle_required: policy.bundle_required,
+        bundle: None,
+        policy: agent.binding_policy()?,
+        uncommitted: 0,
+        ignored: None,
+        from_setup: None,
+        droppings: Vec::new(),
+        landing: None,
+        commands: Commands::None,
+        findings: vec![finding],
     })
 }

@@ -2,7 +2,6 @@
 
 mod descendants;
 mod keep;
-mod strays;
 
 pub use keep::{Order, keep, lead};
 
@@ -15,6 +14,7 @@ use rustix::process::{Pid, Signal};
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs::File;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -138,7 +138,7 @@ impl Supervisor<'_> {
         let fail = |error| Error::io("could not wait for a command", error);
         self.child.wait().map_err(fail)?;
         Ok(noted(self.slate).unwrap_or_else(|| {
-            self.scratch.inspect(|scratch| strays::end(scratch));
+            self.scratch.inspect(|scratch| end(scratch));
             Outcome::LOST
         }))
     }
@@ -161,4 +161,30 @@ pub fn noted(slate: &File) -> Option<Outcome> {
     let mut bytes = [0; 64];
     let count = slate.read_at(&mut bytes, 0).ok()?;
     Outcome::parse(std::str::from_utf8(&bytes[..count]).ok()?)
+}
+
+// What a command leaves behind when it killed its supervisor.
+//
+// No process adopted it then, so only its environment tells whose it was: the place for temporary files that
+// was made for this one run. A process that changed its environment is not found.
+
+/// How long KILL is given before it is sent to whatever was started meanwhile.
+const PAUSE: Duration = Duration::from_millis(20);
+/// How often KILL is sent. What is left after five seconds hangs in the kernel.
+const VOLLEYS: u32 = 250;
+
+/// Ends every process that has `scratch` as its `TMPDIR`.
+fn end(scratch: &Path) {
+    let mut wanted = OsString::from("TMPDIR=").into_vec();
+    wanted.extend_from_slice(scratch.as_os_str().as_bytes());
+    for _ in 0..VOLLEYS {
+        // Where the kernel does not list processes, none is found.
+        let mut strays = Process::all().unwrap_or_default();
+        strays.retain(|process| process.has_variable(&wanted));
+        if strays.is_empty() {
+            return;
+        }
+        strays.iter().for_each(|one| one.signal(Signal::KILL));
+        std::thread::sleep(PAUSE);
+    }
 }

@@ -11,7 +11,6 @@
 
 pub mod central;
 pub mod customize;
-mod entities;
 pub mod manifest;
 
 use super::position::position;
