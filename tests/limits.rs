@@ -2,6 +2,8 @@
 
 /// Who may begin, and in which order.
 mod admission;
+/// Runs that take too much.
+mod usage;
 
 use crate::support::TestRepo;
 use crate::support::agent::{TASK, agent_command, describe};

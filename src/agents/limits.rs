@@ -8,6 +8,9 @@ use crate::store::repository_settings;
 /// Where the settings of a person or a clone stand, in small letters.
 pub(crate) const PREFIX: &str = "agent.limits.";
 
+/// Whether running commands end at `costDay`; no limit, so not one of [`Limit`].
+const COST_HARD: &str = "agent.limits.costhard";
+
 /// What holds, from both places.
 ///
 /// # Errors
@@ -30,7 +33,7 @@ pub(crate) fn of_git(ctx: &Ctx) -> Result<Limits> {
     for (at, setting) in settings.iter().enumerate() {
         // As in git, the last value of a key counts: those before it are overridden and not judged.
         let later = &settings[at + 1..];
-        if later.iter().any(|one| one.key == setting.key) {
+        if setting.key == COST_HARD || later.iter().any(|one| one.key == setting.key) {
             continue;
         }
         let name = &setting.key[PREFIX.len()..];
@@ -48,4 +51,12 @@ pub(crate) fn of_git(ctx: &Ctx) -> Result<Limits> {
         limits.tighten(limit, value);
     }
     Ok(limits)
+}
+
+/// Whether running commands end when the day has cost what it may.
+///
+/// # Errors
+/// `usage` for a value that is neither true nor false, `git-failed`.
+pub(crate) fn is_cost_hard(ctx: &Ctx) -> Result<bool> {
+    Ok(ctx.repo.shared_flag(COST_HARD)?.unwrap_or(false))
 }

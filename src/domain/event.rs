@@ -502,6 +502,12 @@ named! {
         Stopped = "stopped",
         /// Its supervisor was killed, so it was ended too.
         Lost = "lost",
+        /// Its processes took more memory than a run may.
+        LimitMemory = "limit-memory",
+        /// It had more processes than a run may.
+        LimitPids = "limit-pids",
+        /// The day has cost what it may.
+        LimitCost = "limit-cost",
     }
 }
 
@@ -524,6 +530,21 @@ impl Outcome {
     /// status.
     pub const LOCK_HELD: Outcome = Outcome {
         ending: Ending::Stopped,
+        code: 125,
+    };
+    /// What is said of a command that took more memory than a run may. No signal stops a command with that status.
+    pub const LIMIT_MEMORY: Outcome = Outcome {
+        ending: Ending::LimitMemory,
+        code: 125,
+    };
+    /// What is said of a command that had more processes than a run may.
+    pub const LIMIT_PIDS: Outcome = Outcome {
+        ending: Ending::LimitPids,
+        code: 125,
+    };
+    /// What is said of a command that was ended because the day has cost what it may.
+    pub const LIMIT_COST: Outcome = Outcome {
+        ending: Ending::LimitCost,
         code: 125,
     };
     /// What is said of a command of whose end nothing is known but that it was killed.

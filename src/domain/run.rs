@@ -76,6 +76,15 @@ impl Run {
                 )
             }
             (Ending::Stopped, _) => format!("run {number} was stopped"),
+            (Ending::LimitMemory, _) => {
+                format!("run {number} was ended: it took more memory than a run may (limit-memory)")
+            }
+            (Ending::LimitPids, _) => {
+                format!("run {number} was ended: it had more processes than a run may (limit-pids)")
+            }
+            (Ending::LimitCost, _) => {
+                format!("run {number} was ended: the day has cost what it may (limit-cost)")
+            }
             (Ending::Lost, _) => format!("run {number} ended when its supervisor was killed"),
         }
     }

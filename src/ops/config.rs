@@ -301,7 +301,7 @@ pub const GIT: &[KnownSetting] = &[
     setting(
         "agent.limits.<limit>",
         "none",
-        "As `limits.<limit>`, for a person or a clone: `diskFree`, `costDay`, …; the stricter of both holds",
+        "As `limits.<limit>`, for a person or a clone: `diskFree`, `costDay`, …; the stricter of both holds. With `costHard` set to true, running commands end too when the day has cost `costDay`",
     ),
     setting(
         "agent.role.<name>.<key>",

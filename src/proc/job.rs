@@ -100,6 +100,7 @@ pub fn run(job: &Job<'_>) -> Result<Finished> {
         terminal: false,
         limit: job.limit,
         scratch: None,
+        bounds: supervisor::TreeBounds::default(),
         ticket: None,
         slate: &slate,
         stdout: writer.try_clone().map_err(fail)?.into(),

@@ -9,11 +9,15 @@ mod elsewhere;
 mod linux;
 #[cfg(any(test, not(target_os = "linux")))]
 mod ps;
+#[cfg(target_os = "linux")]
+mod usage;
 
 #[cfg(not(target_os = "linux"))]
 pub(crate) use elsewhere::*;
 #[cfg(target_os = "linux")]
 pub(crate) use linux::*;
+#[cfg(target_os = "linux")]
+pub(crate) use usage::usage_below;
 
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, openat};
@@ -84,6 +88,15 @@ impl FencedHolder {
 /// What tells a supervisor that its command holds a lock that others wait for. What is no supervisor, or one of an earlier version,
 /// ignores it.
 pub(crate) const LOCK_HELD: Signal = Signal::URG;
+
+/// What a tree of processes takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TreeUsage {
+    /// Bytes of memory.
+    pub(crate) memory: u64,
+    /// Processes and threads.
+    pub(crate) tasks: u64,
+}
 
 /// What a child may take.
 pub(crate) struct ResourceLimits {

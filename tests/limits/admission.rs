@@ -248,7 +248,7 @@ fn spawns_at_the_same_time_make_no_more_agents_than_may_be() {
 }
 
 /// Writes down that a run of an agent cost something.
-fn cost(repo: &TestRepo, spawn_commit: &str, micro_usd: u64, day: i64) {
+pub(super) fn cost(repo: &TestRepo, spawn_commit: &str, micro_usd: u64, day: i64) {
     let ctx = death::ctx(&repo.path(), death::unwatched());
     let exited = Exited {
         session: HostSession {

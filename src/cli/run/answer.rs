@@ -140,6 +140,9 @@ pub(in crate::cli) fn ending(ended: &str, code: u8, limit_ms: Option<u64>) -> St
         ("signal", _) => format!("was ended by signal {}", code.saturating_sub(128)),
         ("timeout", Some(limit)) => format!("was stopped after {}", seconds(limit)),
         ("stopped" | "timeout", _) => "was stopped".to_owned(),
+        ("limit-memory", _) => "was ended: it took more memory than a run may".to_owned(),
+        ("limit-pids", _) => "was ended: it had more processes than a run may".to_owned(),
+        ("limit-cost", _) => "was ended: the day has cost what it may".to_owned(),
         _ => "was lost".to_owned(),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::agents::ctx::Env;
 use crate::error::{Error, Exit, Result};
-use crate::ops::run::{Order, keep, launch};
+use crate::ops::run::{Order, TreeBounds, keep, launch};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,6 +16,12 @@ pub(in crate::cli) struct WardenArgs {
     /// How long the command may take, in milliseconds
     #[arg(long)]
     limit: u64,
+    /// How much memory its processes may take, in bytes
+    #[arg(long)]
+    memory: Option<u64>,
+    /// How many processes and threads there may be
+    #[arg(long)]
+    pids: Option<u64>,
     /// What the command reads
     #[arg(long)]
     input: Option<PathBuf>,
@@ -52,6 +58,10 @@ pub(in crate::cli) fn run(args: WardenArgs) -> Result<Exit> {
         program: Env::of_process()?.require_program()?.to_owned(),
         parent: args.parent,
         limit: Duration::from_millis(args.limit),
+        bounds: TreeBounds {
+            memory: args.memory,
+            pids: args.pids,
+        },
         input: args.input,
         scratch: args.scratch,
         ticket: args.ticket,

@@ -10,6 +10,7 @@ use crate::domain::event::{HostSession, Isolation, Started, What};
 use crate::domain::finding::Verdict;
 use crate::domain::run::{Ending, Outcome, Run};
 use crate::error::{Code, Error, Result};
+use crate::ops::run::cost_watch::CostWatch;
 use crate::ops::run::enclosure::warning;
 use crate::ops::run::post::Postman;
 use crate::ops::run::report::{Ended, RunReport};
@@ -204,11 +205,13 @@ fn watch(
         limit: plan.limit.unwrap_or(UNLIMITED),
         scratch: Some(stage.scratch.path()),
         ticket,
+        bounds: plan.bounds,
         slate: lock.file(),
         terminal: terminal.is_some(),
         stdout,
         stderr,
     };
+    let cost = CostWatch::start(ctx, agent)?;
     ctx.reached("prepared");
     supervisor::blank(lock.file())?;
     let interrupts = Interrupts::hold()?;
@@ -240,6 +243,9 @@ fn watch(
     let mut over = *outcome.as_ref().unwrap_or(&Outcome::LOST);
     if plan.options.any_status && over.ending == Ending::Exit {
         over.code = 0;
+    }
+    if over.ending == Ending::Stopped && cost.is_some_and(|cost| cost.has_ended_it()) {
+        over = Outcome::LIMIT_COST;
     }
     let bytes = out.bytes + err.bytes;
     let common = ctx.repo.common_dir();

@@ -27,6 +27,7 @@
 
 pub mod batch;
 mod command_line;
+mod cost_watch;
 mod enclosure;
 mod execute;
 pub mod fence;
@@ -48,7 +49,7 @@ pub use report::StartReport;
 
 pub use crate::proc::background::{HandedOver, detach, hand_over};
 pub use crate::proc::launch::launch;
-pub use crate::proc::supervisor::{Order, keep};
+pub use crate::proc::supervisor::{Order, TreeBounds, keep};
 pub use crate::proc::terminal::is_here as has_terminal;
 
 use crate::agents::assignment::PromptWish;
@@ -150,6 +151,8 @@ pub struct RunPlan {
     /// How long the command may take; a host and a person's shell take as long as they take.
     limit: Option<Duration>,
     enforcement: Enforcement,
+    /// What its processes may take.
+    bounds: TreeBounds,
     options: RunOptions,
 }
 
@@ -179,6 +182,13 @@ pub fn plan(
 ) -> Result<RunPlan> {
     let limits = limits::load(ctx)?;
     options.prompt.most_cost = { limits.get(Limit::Cost) }.map(|micro_usd| micro_usd as f64 / 1e6);
+    let bounds = TreeBounds {
+        memory: limits.memory_of_run(),
+        pids: limits.get(Limit::Pids),
+    };
+    if let Some(why) = bounds.obstacle().filter(|_| options.sandbox.insists()) {
+        return Err(Error::new(Code::SandboxUnavailable, why));
+    }
     let enforcement = sandbox::enforcement(options.sandbox, ctx.env.require_program()?)?;
     let fenced = matches!(enforcement, Enforcement::Fenced(_));
     let wishes = |options, session| RunRequest {
@@ -226,6 +236,7 @@ pub fn plan(
         }),
         inputs,
         enforcement,
+        bounds,
         options,
     })
 }

@@ -70,10 +70,16 @@ impl Stage {
         let directory = super::directory_of(ctx, agent)?;
         // Before the fence copies the settings that lead git to them.
         hooks::refresh(ctx, agent)?;
-        let warnings = match agent.isolation {
+        let mut warnings: Vec<String> = plan
+            .bounds
+            .obstacle()
+            .map(str::to_owned)
+            .into_iter()
+            .collect();
+        warnings.extend(match agent.isolation {
             Some(Isolation::Worktree) => managers::obstacles(ctx, agent.id, &directory)?,
             _ => Vec::new(),
-        };
+        });
         let number = agent.run.as_ref().map_or(1, |run| run.number() + 1);
         let command = &plan.inputs.command;
         let text = plan.inputs.prompt();

@@ -8,6 +8,7 @@
 //!
 //! Orphans below it become its children, so "nothing is left" is the kernel's answer that it has none.
 
+use super::bounds::{BoundsWatch, TreeBounds};
 use super::descendants;
 use crate::domain::run::{Ending, Outcome};
 use crate::error::{Error, Result};
@@ -47,6 +48,8 @@ pub struct Order {
     pub parent: u32,
     /// How long the command may take.
     pub limit: Duration,
+    /// What its processes may take.
+    pub bounds: TreeBounds,
     /// What the command reads.
     pub input: Option<PathBuf>,
     /// A directory that goes at the end.
@@ -89,7 +92,7 @@ pub fn keep(order: &Order) -> Result<u8> {
 pub fn lead(command: &mut Command) -> std::io::Result<Outcome> {
     let signals = signals::listen_to([Signal::CHILD].into_iter())?;
     let child = command.spawn()?;
-    let mut watch = Watch::over(child.id(), Instant::now() + FOREVER)?;
+    let mut watch = Watch::over(child.id(), Instant::now() + FOREVER, TreeBounds::default())?;
     Ok(watch.until_nothing_is_left(&signals))
 }
 
@@ -114,6 +117,7 @@ struct Watch {
     phase: Phase,
     /// When the phase is over.
     until: Instant,
+    bounds: BoundsWatch,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +145,7 @@ impl Watch {
             .args(&order.command)
             .stdin(stdin)
             .spawn()?;
-        let mut watch = Watch::over(child.id(), until)?;
+        let mut watch = Watch::over(child.id(), until, order.bounds)?;
         if !is_below(order.parent) {
             // It was gone before its death could be announced.
             watch.asked(ORPHANED);
@@ -149,7 +153,7 @@ impl Watch {
         Ok((watch, signals))
     }
 
-    fn over(main: u32, until: Instant) -> std::io::Result<Watch> {
+    fn over(main: u32, until: Instant, bounds: TreeBounds) -> std::io::Result<Watch> {
         let main = i32::try_from(main).ok().and_then(Pid::from_raw);
         Ok(Watch {
             main: main.ok_or_else(|| std::io::Error::other("a process has a number"))?,
@@ -157,6 +161,7 @@ impl Watch {
             reason: None,
             phase: Phase::Working,
             until,
+            bounds: BoundsWatch::new(bounds),
         })
     }
 
@@ -165,8 +170,20 @@ impl Watch {
             if self.ended.is_some() && self.phase == Phase::Working {
                 self.end(Signal::TERM);
             }
+            if self.phase == Phase::Working
+                && let Some(outcome) = self.bounds.look(self.main)
+            {
+                // There is no time to end in: what takes too much goes on taking.
+                self.reason = Some(outcome);
+                self.kill(0);
+            }
             let left = self.until.saturating_duration_since(Instant::now());
-            match signals.recv_timeout(left) {
+            let patience = match self.phase {
+                Phase::Working => self.bounds.patience(left),
+                _ => left,
+            };
+            match signals.recv_timeout(patience) {
+                Err(RecvTimeoutError::Timeout) if patience < left => {}
                 Ok(Signal::CHILD) => {}
                 Ok(signal) => self.asked(signal),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {

@@ -1,8 +1,10 @@
 //! The process between us and a command: what starts it and waits for it.
 
+mod bounds;
 mod descendants;
 mod keep;
 
+pub use bounds::TreeBounds;
 pub use keep::{Order, keep, lead};
 
 use super::signals::Interrupts;
@@ -41,6 +43,8 @@ pub struct SupervisedCommand<'a> {
     pub limit: Duration,
     /// A directory that goes when it is over.
     pub scratch: Option<&'a Path>,
+    /// What its processes may take.
+    pub bounds: TreeBounds,
     /// The ticket that it holds as long as anything of the command is left.
     pub ticket: Option<&'a Path>,
     /// A blank file that the supervisor holds open while it lives, and notes the outcome in. An OS lock on it is
@@ -88,6 +92,12 @@ pub fn start<'a>(
         .arg("supervisor")
         .arg(format!("--parent={}", std::process::id()))
         .arg(format!("--limit={}", supervised.limit.as_millis()));
+    for (option, most) in [
+        ("--memory", supervised.bounds.memory),
+        ("--pids", supervised.bounds.pids),
+    ] {
+        command.args(most.map(|most| format!("{option}={most}")));
+    }
     for (option, path) in [
         ("--input", supervised.input),
         ("--scratch", supervised.scratch),

@@ -1,0 +1,109 @@
+//! Runs that take too much end, with all their processes, and those beside them do not.
+
+use super::admission::cost;
+use super::{beside, ended, run, spawned, wait_for, with_settings};
+use crate::support::TestRepo;
+use serde_json::Value;
+
+/// Two processes that take 90 MB each, and a third that only waits.
+const TAKES: &str = r#"
+take() { (head -c 90000000 /dev/zero; echo > "$BESIDE/taken.$1"; sleep 1000) | tail -n 1; }
+take one & take two & sleep 1000"#;
+
+/// At most 511 processes, each of which starts two.
+const FORKS: &str = r#"
+fork() { if [ "$1" -gt 0 ]; then fork $(($1 - 1)) & fork $(($1 - 1)) & fi; sleep 1000; }
+fork 8"#;
+
+fn report(repo: &TestRepo, agent: &str, options: &[&str], script: &str) -> Value {
+    let output = run(repo, agent, options, script).output().expect("starts");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(
+        report["exit_code"],
+        output.status.code().expect("a status"),
+        "{report}"
+    );
+    report
+}
+
+/// How many processes have the variable that the commands of this repository's runs have.
+fn left(repo: &TestRepo) -> usize {
+    let variable = format!("BESIDE={}", beside(repo, "").display()).into_bytes();
+    let has_it = |directory: &std::path::Path| {
+        let environment = std::fs::read(directory.join("environ")).unwrap_or_default();
+        environment
+            .split(|byte| *byte == 0)
+            .any(|one| one == variable)
+    };
+    let entries = std::fs::read_dir("/proc").expect("there").flatten();
+    entries.filter(|entry| has_it(&entry.path())).count()
+}
+
+#[test]
+fn a_run_whose_processes_take_too_much_memory_ends_and_one_beside_it_does_not() {
+    let repo = with_settings("[limits]\nmemory = \"128M\"\n");
+    let (greedy, modest) = (spawned(&repo), spawned(&repo));
+    let waits = r#"touch "$BESIDE/waits"; while [ ! -e "$BESIDE/go" ]; do sleep 0.01; done"#;
+    let beside_it = run(&repo, &modest, &[], waits).spawn().expect("starts");
+    wait_for(&beside(&repo, "waits"));
+    for options in [["--sandbox=auto"], ["--sandbox=off"]] {
+        let report = report(&repo, &greedy, &options, TAKES);
+        assert_eq!(report["ended"], "limit-memory", "{report}");
+        assert_eq!(report["exit_code"], 125, "{report}");
+        let shown = repo.agent_json(&["show", &greedy]);
+        assert_eq!(shown["run"]["ended"], "limit-memory", "{shown}");
+        assert!(
+            shown["summary"].to_string().contains("(limit-memory)"),
+            "{shown}"
+        );
+    }
+    std::fs::write(beside(&repo, "go"), "").expect("written");
+    let output = ended(beside_it);
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["ended"], "exit", "{report}");
+    assert_eq!(left(&repo), 0);
+}
+
+#[test]
+fn memory_that_processes_share_counts_once() {
+    let repo = with_settings("[limits]\nmemory = \"300M\"\n");
+    let agent = spawned(&repo);
+    // Five processes see the same 90 MB, of which perl may have made two copies; the looks of the supervisor fall into this time.
+    let shares =
+        r#"my $x = "a" x 9e7; for (1 .. 4) { if (!fork) { sleep 1; exit 0 } } wait for 1 .. 4;"#;
+    let script = format!("command -v perl > /dev/null || exit 0; exec perl -e '{shares}'");
+    let report = report(&repo, &agent, &[], &script);
+    assert_eq!(report["ended"], "exit", "{report}");
+}
+
+#[test]
+fn a_run_with_too_many_processes_ends_with_all_of_them() {
+    let repo = with_settings("[limits]\npids = 40\n");
+    let agent = spawned(&repo);
+    for options in [["--sandbox=auto"], ["--sandbox=off"]] {
+        let report = report(&repo, &agent, &options, FORKS);
+        assert_eq!(report["ended"], "limit-pids", "{report}");
+        assert_eq!(report["exit_code"], 125, "{report}");
+        assert_eq!(left(&repo), 0);
+    }
+    // Threads of programs and pipelines of a shell fit.
+    let report = report(&repo, &agent, &[], "seq 100 | sort -n | tail -n 1");
+    assert_eq!(report["summary"], "100", "{report}");
+}
+
+#[test]
+fn a_run_ends_when_the_day_has_cost_what_it_may_only_where_that_is_wanted() {
+    let repo = with_settings("[limits]\ncost_day = 1\n");
+    repo.git(["config", "agent.limits.costHard", "true"]);
+    let (working, spender) = (spawned(&repo), repo.spawn());
+    let script = r#"touch "$BESIDE/works"; exec sleep 1000"#;
+    let works = run(&repo, &working, &[], script).spawn().expect("starts");
+    wait_for(&beside(&repo, "works"));
+    let branch = spender["branch"].as_str().expect("a branch");
+    let commit = repo.git(["rev-parse", branch]);
+    cost(&repo, &commit, 1_000_000, 0);
+    let output = works.wait_with_output().expect("ends");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["ended"], "limit-cost", "{report}");
+    assert_eq!(output.status.code(), Some(125), "{report}");
+}
