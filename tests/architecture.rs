@@ -329,6 +329,8 @@ const VERBS_OF_VERBS: &[(&str, &[&str])] = &[
     ("host_hook", &["spawn", "discard"]),
     // A train lands what it checked, in the order that `overlap` finds.
     ("train", &["merge", "overlap"]),
+    // A host resolves what an update left, and the update ends.
+    ("solve", &["run", "update", "verify"]),
     // The page is made of what those two answer.
     ("report", &["overlap", "tree"]),
     // What `init` put in is taken out with the rest.

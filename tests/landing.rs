@@ -10,6 +10,8 @@ mod carry;
 mod commit;
 /// Death while committing.
 mod commit_kill;
+/// Conflicts of an update, left and resolved.
+mod conflicts;
 /// Plans write nothing.
 mod dry_run;
 /// Git hooks that have a say in a landing.

@@ -33,6 +33,7 @@ pub(crate) mod landed_there;
 pub(crate) mod limits;
 pub mod liveness;
 pub mod lookup;
+pub(crate) mod merge_conflict;
 pub mod moves;
 pub mod names;
 pub mod open_places;

@@ -3,7 +3,7 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::{clone, worktree};
 use crate::domain::agent::Agent;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Remedy, Result};
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::landing::{self, Checkout};
 use crate::store::{agent_branch, layout};
@@ -13,6 +13,23 @@ use crate::store::{agent_branch, layout};
 /// # Errors
 /// `agent-state`, `worktree-foreign`, `worktree-busy`, each naming the worktree; those of git.
 pub(crate) fn own_checkout(ctx: &Ctx, agent: &Agent) -> Result<Checkout> {
+    let place = checkout_on_branch(ctx, agent)?;
+    if !place.is_busy() {
+        return Ok(place);
+    }
+    let busy = place.busy();
+    if place.merge_head().is_none() {
+        return Err(busy);
+    }
+    let what = "to commit the merge once its conflicts are resolved";
+    Err(busy.remedy(what, Remedy::CommitMerge(agent.id.short())))
+}
+
+/// As [`own_checkout`], whatever is unfinished there.
+///
+/// # Errors
+/// As [`own_checkout`].
+pub(crate) fn checkout_on_branch(ctx: &Ctx, agent: &Agent) -> Result<Checkout> {
     let (Some(top), Some(branch)) = (worktree::find(&ctx.repo, agent), &agent.branch) else {
         return Err(Error::new(
             Code::AgentState,
@@ -47,9 +64,6 @@ pub(crate) fn own_checkout(ctx: &Ctx, agent: &Agent) -> Result<Checkout> {
     }
     let name = layout::worktree_name(agent.id);
     let place = landing::linked_at(&ctx.repo, &name, &top, &ctx.temporary_place())?;
-    if place.is_busy() {
-        return Err(place.busy());
-    }
     if place.head() != format!("ref: {branch}") {
         return Err(Error::new(
             Code::WorktreeBusy,

@@ -3,6 +3,7 @@
 use super::args::{PushArg, current};
 use super::one_of::one_of;
 use super::render::agents::handle_of;
+use super::run::inputs::host;
 use super::style::{BAD, BOLD, DIM, GOOD, WARN, paint};
 use super::terminal::is_watched;
 use super::ui::{Answer, AsJson, Format, Ui, error_json};
@@ -11,8 +12,11 @@ use crate::domain::sandbox::Mode;
 use crate::domain::task::parse_duration;
 use crate::domain::train::Purpose;
 use crate::error::{Exit, Result};
+use crate::hosts::{self, Host};
 use crate::ops::config::uncommitted_settings;
 use crate::ops::merge::Method;
+use crate::ops::run::Echo;
+use crate::ops::solve::solve;
 use crate::ops::train::{
     self, ItemReport, Order, Outcome, RunReason, TrainNews, TrainOptions, TrainReport, TrainRun,
 };
@@ -64,6 +68,9 @@ pub(super) struct TrainArgs {
     /// How strictly to fence the checks in
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = one_of(Mode::ALL.map(Mode::as_str), Mode::read))]
     sandbox: Mode,
+    /// Let this agent host resolve the conflicts of an agent that is left behind by one, and try that agent once more
+    #[arg(long, value_name = "HOST", value_parser = one_of(hosts::startable().map(Host::name), host))]
+    solve_conflicts: Option<&'static dyn Host>,
     /// Say why each check ran or did not
     #[arg(long)]
     explain: bool,
@@ -109,7 +116,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: TrainArgs) -> Result<Exit> {
     };
     let is_told = args.watch || ui.format() == Format::Text && is_watched();
     let is_streamed = ui.format() == Format::Ndjson;
-    let mut report = train::train(ctx, &options, &mut |news| {
+    let mut hear = |news: &TrainNews<'_>| {
         if is_streamed {
             // If it cannot be written, the answer cannot either.
             let _ = ui.row(&json!(news));
@@ -117,7 +124,21 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: TrainArgs) -> Result<Exit> {
         if is_told {
             ui.say(&told(news));
         }
-    })?;
+    };
+    let mut report = train::train(ctx, &options, &mut hear)?;
+    if let Some(host) = args.solve_conflicts.filter(|_| !args.dry_run) {
+        let mut agents = Vec::new();
+        for agent in report.conflicting() {
+            match solve(ctx, &agent, host, args.now, Echo::default()) {
+                Ok(_) => agents.push(agent),
+                Err(error) => report.not_solved(&agent, &error),
+            }
+        }
+        if !agents.is_empty() {
+            let again = TrainOptions { agents, ..options };
+            report.take_over(train::train(ctx, &again, &mut hear)?);
+        }
+    }
     let exit = if report.is_success() {
         Exit::Yes
     } else {

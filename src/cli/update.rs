@@ -1,15 +1,24 @@
 //! `git agent update`
 
 use super::args::OwnAgentArg;
-use super::style::{BOLD, GOOD, paint};
+use super::one_of::one_of;
+use super::run::inputs::host;
+use super::run::{echo, on_terminal};
+use super::style::{BAD, BOLD, GOOD, paint};
 use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
+use crate::domain::folded_paths::folded;
 use crate::error::{Exit, Result};
-use crate::ops::update::{self, UpdateReport};
+use crate::hosts::{self, Host};
+use crate::ops::solve::solve;
+use crate::ops::update::{self, UpdateOptions, UpdateReport};
+use crate::wire::path_text::PathText;
 
 /// Merge the branch that an agent's work lands on into the agent's branch
 ///
 /// What was judged before is judged again. Uncommitted work and conflicts are refused with status 3, and nothing is changed then.
+/// With --conflicts they are left in the agent's worktree, as git leaves them, and the status is 1; once they are resolved,
+/// running this again commits the merge.
 #[derive(Debug, clap::Args)]
 pub(super) struct UpdateArgs {
     #[command(flatten)]
@@ -17,20 +26,40 @@ pub(super) struct UpdateArgs {
     /// Do it though a session or another process is at work in the agent; a run is not passed over
     #[arg(long)]
     now: bool,
+    /// Leave conflicts in the agent's worktree
+    #[arg(long)]
+    conflicts: bool,
+    /// Let this agent host resolve them, in a run of the agent, and commit the merge
+    #[arg(long, value_name = "HOST", requires = "conflicts", value_parser = one_of(hosts::startable().map(Host::name), host))]
+    host: Option<&'static dyn Host>,
     /// Show what would be merged and stop
     #[arg(long, short = 'n')]
     dry_run: bool,
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &UpdateArgs) -> Result<Exit> {
-    let plan = update::plan(ctx, &args.agent.or_current(ctx)?, args.now)?;
-    let report = if args.dry_run {
-        plan.report()
-    } else {
-        update::execute(ctx, &plan)?
+    let options = UpdateOptions {
+        now: args.now,
+        conflicts: args.conflicts,
+    };
+    let who = args.agent.or_current(ctx)?;
+    let report = match args.host.filter(|_| !args.dry_run) {
+        Some(host) => {
+            let echo = on_terminal(echo(ui, false)?, Some(host));
+            solve(ctx, &who, host, args.now, echo)?
+        }
+        None => {
+            let plan = update::plan(ctx, &who, options)?;
+            if args.dry_run {
+                plan.report()
+            } else {
+                update::execute(ctx, &plan)?
+            }
+        }
     };
     ui.answer(&report)?;
-    Ok(Exit::Yes)
+    let is_left = report.is_conflicting();
+    Ok(if is_left { Exit::No } else { Exit::Yes })
 }
 
 impl Answer for UpdateReport {
@@ -44,13 +73,40 @@ impl Answer for UpdateReport {
                 paint(GOOD, "updated"),
                 &commit[..7]
             ),
+            ("conflicts", _) => {
+                let lines = lines(&self.conflicts);
+                let what = paint(BAD, "conflicts");
+                format!(
+                    "{what} of {id} with {target} are in its worktree, to be resolved:\n{lines}"
+                )
+            }
             ("up-to-date", _) => format!("{id} holds {target} already\n"),
-            _ => format!("would merge {target} into the branch of {id}\n"),
+            _ => {
+                let lines = lines(&self.conflicts);
+                let but = if lines.is_empty() {
+                    ""
+                } else {
+                    ", which conflicts"
+                };
+                format!("would merge {target} into the branch of {id}{but}\n{lines}")
+            }
         }
     }
 
     fn to_see_it(&self) -> Option<String> {
         let agent = &self.short_id;
+        if self.is_conflicting() {
+            return Some(format!(
+                "git agent run {agent} --resume, or resolve them by hand; then git agent update {agent}"
+            ));
+        }
         { self.commit.as_ref() }.map(|_| format!("git agent show {agent}"))
     }
+}
+
+/// One line for each path, or for many of one directory.
+fn lines(paths: &[PathText]) -> String {
+    let paths: Vec<_> = paths.iter().map(|path| path.to_bytes()).collect();
+    let lines = folded(&paths).into_iter();
+    lines.map(|line| format!("  {line}\n")).collect()
 }

@@ -11,6 +11,9 @@ use crate::error::{Error, Result};
 use git2::{Delta, Diff, DiffFormat, DiffLineType, DiffOptions};
 use sha1::{Digest, Sha1};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::process::Command;
 
 // Which files a change gives conflict markers.
 
@@ -173,6 +176,17 @@ pub struct DiffCounts {
     pub deletions: usize,
 }
 
+/// How many paths a command line is given: a prompt is no place for more.
+const MOST_PATHS: usize = 100;
+
+/// The command, asked about some paths alone.
+fn limited_to(mut command: Command, paths: &[Vec<u8>]) -> Command {
+    command.env("GIT_LITERAL_PATHSPECS", "1").arg("--");
+    let paths = paths.iter().take(MOST_PATHS);
+    command.args(paths.map(|path| OsStr::from_bytes(path)));
+    command
+}
+
 /// Larger files, as data and generated ones are, would take longer to compare than a person waits.
 const MOST: i64 = 16 << 20;
 
@@ -249,6 +263,47 @@ impl Repo {
         })
         .map_err(not_compared)?;
         Oid::from_slice(&hash.finalize()).ok_or_else(|| Error::bug("a digest has 20 bytes"))
+    }
+
+    /// What a commit has of commits that touch some paths and another one does not have, newest first.
+    ///
+    /// # Errors
+    /// `git-missing`, `git-failed`.
+    pub fn commits_touching(
+        &self,
+        (base, tip): (Oid, Oid),
+        paths: &[Vec<u8>],
+        most: usize,
+    ) -> Result<Vec<Oid>> {
+        let mut command = self.plumbing();
+        command.args(["rev-list", &format!("--max-count={most}")]);
+        command.arg(format!("{base}..{tip}"));
+        let output = command::successful(limited_to(command, paths))?;
+        let lines = output.split(|&byte| byte == b'\n');
+        let oid = |line: &[u8]| Oid::from_hex(std::str::from_utf8(line).ok()?);
+        Ok(lines.filter_map(oid).collect())
+    }
+
+    /// The change of some paths between two commits as a patch, cut behind the last line that ends within `longest` bytes.
+    ///
+    /// # Errors
+    /// `git-missing`, `git-failed`.
+    pub fn patch_of_paths(
+        &self,
+        (base, tip): (Oid, Oid),
+        paths: &[Vec<u8>],
+        longest: usize,
+    ) -> Result<Vec<u8>> {
+        let mut command = self.plumbing();
+        command.args(["diff-tree", "-p", "--no-ext-diff", "--no-textconv"]);
+        command.args([base.to_hex(), tip.to_hex()]);
+        let mut patch = command::successful(limited_to(command, paths))?;
+        if patch.len() > longest {
+            let end = patch[..longest].iter().rposition(|&byte| byte == b'\n');
+            patch.truncate(end.map_or(0, |end| end + 1));
+            patch.extend(b"(more of it is left out)\n");
+        }
+        Ok(patch)
     }
 
     /// How much differs between two trees. Of a file above `MOST` bytes no lines are counted.

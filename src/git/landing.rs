@@ -10,6 +10,7 @@
 //! this and before the ref moved can be repeated.
 
 mod by_git;
+mod conflicts;
 mod content;
 mod fast_checkout;
 mod interrupted;
@@ -27,6 +28,7 @@ use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use by_git::Way;
 pub(in crate::git) use by_git::index_line;
+pub use conflicts::ConflictedMerge;
 pub use interrupted::LandingNote;
 pub(in crate::git) use precheck::copy_with_time;
 use std::fs;

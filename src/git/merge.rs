@@ -203,7 +203,9 @@ fn parse(clean: bool, answer: &[u8]) -> Option<MergeResult> {
 }
 
 /// Reads stages and messages, up to and with the empty field or the end after them.
-fn conflicts<'a>(fields: &mut impl Iterator<Item = &'a [u8]>) -> Option<Vec<Conflict>> {
+pub(in crate::git) fn conflicts<'a>(
+    fields: &mut impl Iterator<Item = &'a [u8]>,
+) -> Option<Vec<Conflict>> {
     let mut kinds: BTreeMap<Vec<u8>, BTreeSet<String>> = BTreeMap::new();
     loop {
         let stage = fields.next()?;

@@ -39,6 +39,7 @@ pub mod run_row;
 pub mod runs;
 pub mod send;
 pub mod show;
+pub mod solve;
 pub mod spawn;
 pub mod status;
 pub mod sync;

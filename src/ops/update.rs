@@ -10,11 +10,19 @@
 //! `emptied`, `written` and `indexed`, the worktree moves; `moved`, the branch names the commit; `recorded`, the row does. A kill
 //! before `moved` leaves files or an index that are ahead of the branch, and running the command again completes it.
 //!
+//! With `--conflicts` a merge that conflicts is left in the worktree, and the next `update` commits it once it is resolved
+//! (`conflicts`).
+//!
 //! Deliberately absent: rebasing, which would change commits that a verdict or a message may name.
+
+mod conflicts;
+
+pub use conflicts::{CONFLICT_STEPS, RESOLVED_STEPS};
 
 use crate::agents::authority::require_orchestrator;
 use crate::agents::branch_swap::{index_scratch, swap};
 use crate::agents::ctx::Ctx;
+use crate::agents::merge_conflict::UnfinishedMerge;
 use crate::agents::own_checkout::own_checkout;
 use crate::agents::scope_guard::ScopeGuard;
 use crate::agents::work::{self, uncommitted};
@@ -27,11 +35,12 @@ use crate::domain::path::Quoted;
 use crate::error::{Code, Error, ErrorFacts, Result};
 use crate::git::Repo;
 use crate::git::changes::Staging;
-use crate::git::landing::Checkout;
+use crate::git::landing::{Checkout, ConflictedMerge};
 use crate::git::merge::MergeResult;
 use crate::git::objects::NewCommit;
 use crate::ops::target_report::TargetReport;
 use crate::store::ledger::Ledger;
+use crate::wire::path_text::PathText;
 use serde::Serialize;
 use std::collections::HashSet;
 
@@ -47,10 +56,25 @@ pub struct UpdatePlan {
     target: Option<String>,
     target_tip: Oid,
     tip: Oid,
-    /// The merged tree; `None` where the branch holds the target already.
-    tree: Option<Oid>,
+    way: Way,
     /// Whether it is done although a session or a process works in the agent.
     now: bool,
+}
+
+/// What there is to do.
+enum Way {
+    /// Nothing: the branch holds the target already.
+    UpToDate,
+    /// Committing the tree that git merged.
+    Merge(Oid),
+    /// Leaving the conflicts in the worktree.
+    Leave(ConflictedMerge),
+    /// Nothing but what a kill left undone: they are there already, and these paths are not resolved.
+    Wait(Box<UnfinishedMerge>, Vec<Vec<u8>>),
+    /// Committing this tree, in which they are resolved.
+    Resolved(Box<UnfinishedMerge>, Oid),
+    /// Clearing up behind a commit that was made before a kill.
+    Clear(Checkout),
 }
 
 /// The answer of `update`: `git-agent.update/1`.
@@ -62,7 +86,7 @@ pub struct UpdateReport {
     pub agent_id: String,
     /// The first eight hex digits of the id.
     pub short_id: String,
-    /// `planned`, `updated`, or `up-to-date` where the branch held the target already.
+    /// `planned`; `updated`; `up-to-date` where the branch held the target already; `conflicts` where they are left in the worktree.
     pub outcome: &'static str,
     /// What is merged into the agent's branch.
     pub target: TargetReport,
@@ -71,6 +95,18 @@ pub struct UpdateReport {
     /// The merge commit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
+    /// The paths that are to be resolved.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conflicts: Vec<PathText>,
+}
+
+/// What the caller asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UpdateOptions {
+    /// Do it though a session or a process works in the agent.
+    pub now: bool,
+    /// Leave conflicts in the worktree, as git does.
+    pub conflicts: bool,
 }
 
 /// Looks at everything and merges in memory; writes nothing but objects.
@@ -78,7 +114,8 @@ pub struct UpdateReport {
 /// # Errors
 /// `orchestrator-only`, `agent-unknown`; `agent-state` for an agent that is decided about or has no branch; `agent-busy`;
 /// `worktree-dirty`, `update-conflicts` and `out-of-scope`, naming the paths; `worktree-busy`; those of git.
-pub fn plan(ctx: &Ctx, who: &str, now: bool) -> Result<UpdatePlan> {
+pub fn plan(ctx: &Ctx, who: &str, options: UpdateOptions) -> Result<UpdatePlan> {
+    let now = options.now;
     require_orchestrator(ctx)?;
     // Whose branch, and whether it can still move.
     let ledger = Ledger::new(&ctx.repo);
@@ -108,20 +145,28 @@ pub fn plan(ctx: &Ctx, who: &str, now: bool) -> Result<UpdatePlan> {
         )
         .hint("to see the branches, run git branch --all"));
     };
-    let tree = merged(ctx, &agent, tip, target_tip)?;
-    if let Some(tree) = tree {
-        require_in_scope(ctx, &agent, target_tip, tree)?;
-    }
+    let way = match conflicts::pending(ctx, &agent, tip, options)? {
+        Some(way) => way,
+        None => merged(ctx, &agent, tip, target_tip, options)?,
+    };
+    let tree = match &way {
+        Way::Merge(tree) => Some(*tree),
+        Way::Leave(merge) => Some(merge.tree),
+        _ => None,
+    };
     let plan = UpdatePlan {
         agent,
         branch,
         target,
         target_tip,
         tip,
-        tree,
+        way,
         now,
     };
-    plan.require_clean(ctx, &plan.place(ctx)?)?;
+    if let Some(tree) = tree {
+        require_in_scope(ctx, &plan.agent, target_tip, tree)?;
+        plan.require_clean(ctx, &plan.place(ctx)?, tree)?;
+    }
     Ok(plan)
 }
 
@@ -131,10 +176,9 @@ pub fn plan(ctx: &Ctx, who: &str, now: bool) -> Result<UpdatePlan> {
 /// `agent-busy`, `run-active`; `lost-race` when the branch moved since the plan was made; `target-dirty` when a file appeared that is in
 /// the way; those of the ledger.
 pub fn execute(ctx: &Ctx, plan: &UpdatePlan) -> Result<UpdateReport> {
-    let mut report = plan.report();
-    let Some(tree) = plan.tree else {
-        return Ok(report);
-    };
+    if matches!(plan.way, Way::UpToDate) {
+        return Ok(plan.report());
+    }
     // No run of ours begins meanwhile.
     let _lock = if plan.now {
         Some(liveness::lock(ctx, &plan.agent)?)
@@ -142,39 +186,21 @@ pub fn execute(ctx: &Ctx, plan: &UpdatePlan) -> Result<UpdateReport> {
         at_work::hold_at_rest(ctx, &plan.agent)?
     };
     worktree::reopen(ctx, &plan.agent)?;
-    let place = plan.place(ctx)?;
-    let who = ctx.identities()?;
-    let commit = ctx.repo.write_commit_as_user(&NewCommit {
-        tree,
-        parents: &[plan.tip, plan.target_tip],
-        author: &who.author,
-        committer: &who.committer,
-        header: None,
-        message: &plan.message(),
-    })?;
-    ctx.reached(STEPS[0]);
-    // The branch moves by compare-and-swap, the worktree while its lock is held.
-    let own = Repo::open_git_dir(&place.git_dir)?;
-    let way = (plan.tip, commit);
-    let reason = format!("agent: update {}", plan.agent.id.short());
-    let mut note = None;
-    swap(&own, &plan.branch, way, &who, &reason, &mut || {
-        let carried = place.carry(&ctx.repo, way, &index_scratch(&ctx.repo)?, &|step| {
-            ctx.reached(step)
-        });
-        note = Some(carried?);
-        Ok(())
-    })?;
-    drop(note);
-    ctx.reached(STEPS[5]);
-    // The row: what was judged before is not what there is any more.
-    let ledger = Ledger::new(&ctx.repo);
-    let what = What::Committed { commit, tree };
-    ledger.append(plan.agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
-    ctx.reached(STEPS[6]);
-    report.outcome = "updated";
-    report.commit = Some(commit.to_hex());
-    Ok(report)
+    match &plan.way {
+        Way::UpToDate => Ok(plan.report()),
+        Way::Merge(tree) => plan.commit(ctx, &plan.place(ctx)?, plan.target_tip, *tree),
+        Way::Leave(merge) => plan.leave(ctx, merge),
+        Way::Wait(unfinished, _) => plan.complete(ctx, unfinished),
+        Way::Resolved(unfinished, tree) => plan.conclude(ctx, unfinished, *tree),
+        Way::Clear(place) => plan.clear(ctx, place),
+    }
+}
+
+impl UpdateReport {
+    /// Whether conflicts are left in the worktree.
+    pub fn is_conflicting(&self) -> bool {
+        self.outcome == "conflicts"
+    }
 }
 
 impl UpdatePlan {
@@ -184,15 +210,69 @@ impl UpdatePlan {
             schema: "git-agent.update/1",
             agent_id: self.agent.id.to_string(),
             short_id: self.agent.id.short(),
-            outcome: if self.tree.is_some() {
-                "planned"
-            } else {
-                "up-to-date"
+            outcome: match self.way {
+                Way::UpToDate => "up-to-date",
+                _ => "planned",
             },
             target: TargetReport::new(self.target.as_deref(), Some(self.target_tip)),
             tip: self.tip.to_hex(),
             commit: None,
+            conflicts: match &self.way {
+                Way::Leave(merge) => texts(merge.conflicts.iter().map(|one| &one.path)),
+                Way::Wait(_, unresolved) => texts(unresolved.iter()),
+                _ => Vec::new(),
+            },
         }
+    }
+
+    /// Commits the merge of the target's commit `theirs` with the tree that came of it, and lets branch and worktree follow.
+    fn commit(&self, ctx: &Ctx, place: &Checkout, theirs: Oid, tree: Oid) -> Result<UpdateReport> {
+        let who = ctx.identities()?;
+        let commit = ctx.repo.write_commit_as_user(&NewCommit {
+            tree,
+            parents: &[self.tip, theirs],
+            author: &who.author,
+            committer: &who.committer,
+            header: None,
+            message: &self.message(),
+        })?;
+        ctx.reached(STEPS[0]);
+        // The branch moves by compare-and-swap, the worktree while its lock is held.
+        let own = Repo::open_git_dir(&place.git_dir)?;
+        let way = (self.tip, commit);
+        let reason = format!("agent: update {}", self.agent.id.short());
+        let mut note = None;
+        swap(&own, &self.branch, way, &who, &reason, &mut || {
+            let reached = |step: &str| ctx.reached(step);
+            if matches!(self.way, Way::Resolved(..)) {
+                // The files are as they are to be.
+                place.stage(tree)?;
+                ctx.reached("indexed");
+                return Ok(());
+            }
+            note = Some(place.carry(&ctx.repo, way, &index_scratch(&ctx.repo)?, &reached)?);
+            Ok(())
+        })?;
+        drop(note);
+        ctx.reached(STEPS[5]);
+        if matches!(self.way, Way::Resolved(..)) {
+            conflicts::end_merge(place)?;
+            ctx.reached("cleared");
+        }
+        // The row: what was judged before is not what there is any more.
+        self.record(ctx, What::Committed { commit, tree })?;
+        ctx.reached(STEPS[6]);
+        Ok(UpdateReport {
+            outcome: "updated",
+            commit: Some(commit.to_hex()),
+            ..self.report()
+        })
+    }
+
+    fn record(&self, ctx: &Ctx, what: What) -> Result<()> {
+        let ledger = Ledger::new(&ctx.repo);
+        ledger.append(self.agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
+        Ok(())
     }
 
     fn place(&self, ctx: &Ctx) -> Result<Checkout> {
@@ -201,10 +281,7 @@ impl UpdatePlan {
 
     /// Refuses uncommitted work, which would be mixed with what the merge brings. What an earlier update wrote or staged before
     /// it was killed is no work.
-    fn require_clean(&self, ctx: &Ctx, place: &Checkout) -> Result<()> {
-        let Some(merged) = self.tree else {
-            return Ok(());
-        };
+    fn require_clean(&self, ctx: &Ctx, place: &Checkout, merged: Oid) -> Result<()> {
         if place.staged_tree(&ctx.repo).ok() == Some(merged) {
             return Ok(());
         }
@@ -257,34 +334,38 @@ impl UpdatePlan {
     }
 }
 
-/// The tree that merging the target into the branch gives; `None` where the branch holds it already.
-fn merged(ctx: &Ctx, agent: &Agent, tip: Oid, target: Oid) -> Result<Option<Oid>> {
+/// What merging the target into the branch takes.
+fn merged(ctx: &Ctx, agent: &Agent, tip: Oid, target: Oid, options: UpdateOptions) -> Result<Way> {
     if ctx.repo.is_ancestor(target, tip)? {
-        return Ok(None);
+        return Ok(Way::UpToDate);
     }
     let short = agent.id.short();
     let ours = work::to_merge(&ctx.repo, agent, target, tip)?;
     match ctx.repo.merge(ours, target)?.result {
-        MergeResult::Clean { tree } => Ok(Some(tree)),
-        MergeResult::Conflicts { conflicts, .. } => Err(refusal(
-            Code::UpdateConflicts,
-            format!("the branch of agent {short} conflicts with what it lands on; nothing was changed"),
-            ErrorFacts {
-                conflicts: conflicts.into_iter().map(|one| one.path).collect(),
-                ..ErrorFacts::default()
-            },
-        )
-        .hint(format!(
-            "to resolve it by hand, run git merge in the agent's worktree: cd \"$(git agent path {short})\""
-        ))
-        .hint(format!(
-            "to start again from where the target is now, run git agent retry {short}"
-        ))),
+        MergeResult::Clean { tree } => Ok(Way::Merge(tree)),
+        MergeResult::Conflicts { conflicts, .. } => {
+            if options.conflicts {
+                let place = own_checkout(ctx, agent)?;
+                let merge = place.conflicted_merge(&ctx.repo, ours, target)?;
+                return merge
+                    .map(Way::Leave)
+                    .ok_or_else(|| Error::bug("git merges one way"));
+            }
+            let paths = conflicts.into_iter().map(|one| one.path).collect();
+            let what = format!(
+                "the branch of agent {short} conflicts with what it lands on; nothing was changed"
+            );
+            Err(conflicts::refusal(what, paths)
+                .hint(format!("to leave the conflicts in its worktree, run git agent update {short} --conflicts"))
+                .hint(format!("to start again from where the target is now, run git agent retry {short}")))
+        }
         MergeResult::Unrelated => Err(Error::new(
             Code::UpdateConflicts,
             format!("the branch of agent {short} has no history in common with what it lands on"),
         )
-        .hint(format!("to see its history, run git agent show --log {short}"))),
+        .hint(format!(
+            "to see its history, run git agent show --log {short}"
+        ))),
     }
 }
 
@@ -317,4 +398,8 @@ fn refusal(code: Code, message: String, facts: ErrorFacts) -> Error {
     Error::new(code, message)
         .detail(lines.join("\n"))
         .facts(facts)
+}
+
+fn texts<'a>(paths: impl Iterator<Item = &'a Vec<u8>>) -> Vec<PathText> {
+    paths.map(|path| PathText::from(path.as_slice())).collect()
 }

@@ -227,7 +227,7 @@ fn hand_on(
 }
 
 /// Where the command's output goes: standard output belongs to the command, or to the machine that reads the report.
-fn echo(ui: &Ui, quiet: bool) -> Result<Echo<'static>> {
+pub(super) fn echo(ui: &Ui, quiet: bool) -> Result<Echo<'static>> {
     if ui.format() == Format::Text && !quiet {
         ui.echo()
     } else {
@@ -236,7 +236,7 @@ fn echo(ui: &Ui, quiet: bool) -> Result<Echo<'static>> {
 }
 
 /// On a terminal a person is shown what a host does; where a program reads, it gets what the host writes.
-fn on_terminal<'a>(mut echo: Echo<'a>, host: Option<&'static dyn Host>) -> Echo<'a> {
+pub(super) fn on_terminal<'a>(mut echo: Echo<'a>, host: Option<&'static dyn Host>) -> Echo<'a> {
     if let Some(host) = host.filter(|_| is_terminal()) {
         let view =
             |out| -> Box<dyn Write + Send> { Box::new(SessionView::new(host, out, width())) };

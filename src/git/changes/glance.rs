@@ -12,7 +12,7 @@
 
 use super::ignore::Rules;
 use super::index::Written;
-use super::staged::{Asked, status};
+use super::staged::{Asked, own_in_merge, status};
 use super::walk::{TouchedEntries, Walk, names_may_differ};
 #[cfg(doc)]
 use super::worktree_changes;
@@ -85,6 +85,7 @@ pub fn glance(glance: &Glance<'_>) -> Result<Vec<Change>> {
     let asked = Asked {
         paths: &paths.unwrap_or_default(),
         links,
+        own: own_in_merge(&repo)?,
     };
     let mut changes = status(glance.top, view.index(), &prepared, asked, glance.scratch)?;
     if let Some(never) = glance.rules.never() {
@@ -294,7 +295,7 @@ impl Touched<'_> {
         };
         let asked = Asked {
             paths: names,
-            links: None,
+            ..Asked::default()
         };
         status(self.top, view.index(), &prepared, asked, scratch)
     }

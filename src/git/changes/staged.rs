@@ -9,8 +9,9 @@ use crate::error::{Code, Error, Result};
 use crate::git::files::untrusted;
 use crate::git::worktree::view::WorktreeView;
 use crate::git::{Repo, command, tree};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
+use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -86,6 +87,14 @@ impl Repo {
             .chain(merged.iter().copied())
             .map(|commit| Ok(self.read_commit(commit)?.tree))
             .collect()
+    }
+
+    /// The trees of the commits that are being merged in the worktree that this was opened from; none at any other time.
+    pub fn merged_trees(&self) -> Vec<Oid> {
+        let file = untrusted::text(self.git_dir(), "MERGE_HEAD").unwrap_or_default();
+        let commits = file.lines().filter_map(Oid::from_hex);
+        let tree = |commit| self.read_commit(commit).ok().map(|commit| commit.tree);
+        commits.filter_map(tree).collect()
     }
 
     /// The same for a split or sparse index, asked of git about this very index.
@@ -166,7 +175,10 @@ pub fn worktree_changes(repo: &Repo, scratch: &Path) -> Result<Vec<Change>> {
         .workdir()
         .ok_or_else(|| Error::bug("a bare repository has no changes"))?;
     let view = WorktreeView::make(repo, repo.git_dir(), top, scratch)?;
-    let asked = Asked::default();
+    let asked = Asked {
+        own: own_in_merge(repo)?,
+        ..Asked::default()
+    };
     status(top, view.index(), &|| view.git(), asked, scratch)
 }
 
@@ -177,6 +189,21 @@ pub(in crate::git) struct Asked<'a> {
     pub(in crate::git) paths: &'a [Vec<u8>],
     /// The submodules that the index lists, where it was read already.
     pub(in crate::git) links: Option<Vec<Vec<u8>>>,
+    /// While a merge is under way, what [`own_in_merge`] gives.
+    pub(in crate::git) own: Option<HashSet<Vec<u8>>>,
+}
+
+/// While a merge is under way, the paths of which the index holds what no merged commit does: all others that are staged
+/// come from them, and were not changed here. `None` at any other time.
+///
+/// # Errors
+/// As [`Repo::staged_changes`].
+pub(in crate::git) fn own_in_merge(repo: &Repo) -> Result<Option<HashSet<Vec<u8>>>> {
+    if fs::symlink_metadata(repo.git_dir().join("MERGE_HEAD")).is_err() {
+        return Ok(None);
+    }
+    let staged = repo.staged_changes(&Staging::default())?;
+    Ok(Some(staged.into_iter().map(|change| change.path).collect()))
 }
 
 /// The same for what is asked about alone, by a `git` that was prepared for it.
@@ -184,7 +211,7 @@ pub(in crate::git) fn status(
     top: &Path,
     index: &Path,
     prepared: &dyn Fn() -> Command,
-    Asked { paths, links }: Asked<'_>,
+    Asked { paths, links, own }: Asked<'_>,
     scratch: &Path,
 ) -> Result<Vec<Change>> {
     let mut git = prepared();
@@ -222,6 +249,11 @@ pub(in crate::git) fn status(
             let text = String::from_utf8_lossy(record).into_owned();
             Error::new(Code::GitFailed, "git status gave a line that is none").because(text)
         })?;
+        // `1 A. …`: the file is as the index has it.
+        let is_as_staged = record.first() == Some(&b'1') && record.get(3) == Some(&b'.');
+        if is_as_staged && own.as_ref().is_some_and(|own| !own.contains(path)) {
+            continue;
+        }
         changes.push(Change {
             link: link(top, path),
             path: path.to_owned(),

@@ -85,6 +85,14 @@ impl Checkout {
         Ok(LandingNote { path, _file: file })
     }
 
+    /// Removes the note of a landing that was killed, where the caller knows that nothing of it is to be moved back.
+    ///
+    /// # Errors
+    /// As for taking a note.
+    pub fn forget_landing(&self) -> Result<()> {
+        self.note_landing((Oid::ZERO, Oid::ZERO)).map(drop)
+    }
+
     /// Moves back what a killed landing wrote before it wrote the index.
     ///
     /// # Errors

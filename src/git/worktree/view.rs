@@ -130,7 +130,8 @@ impl WorktreeView {
         self.write("commondir", &line(common_dir))
     }
 
-    fn write(&self, name: &str, content: &[u8]) -> Result<()> {
+    /// Writes a file of the stand-in.
+    pub(in crate::git) fn write(&self, name: &str, content: &[u8]) -> Result<()> {
         let path = self.git_dir.join(name);
         fs::write(&path, content).at("could not write", &path)
     }

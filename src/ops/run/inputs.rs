@@ -2,6 +2,7 @@
 
 use crate::agents::assignment::{Assignment, Workplace};
 use crate::agents::ctx::Ctx;
+use crate::agents::merge_conflict::UnfinishedMerge;
 use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
 use crate::domain::prompt;
@@ -47,6 +48,8 @@ pub(super) struct AgentInputs {
     /// What it is told then.
     message: Option<String>,
     assignment: Assignment,
+    /// What it is told of a merge whose conflicts it is to resolve.
+    conflicts: Option<String>,
 }
 
 impl AgentInputs {
@@ -90,7 +93,11 @@ impl AgentInputs {
         let policy = spawn_commit::require_policy(&ctx.repo, agent)?;
         let assignment = Assignment::recall(ctx, agent, &policy, &wishes.options.prompt)?;
         let place = Workplace::of(ctx, agent, &policy, directory);
-        AgentInputs::new(ctx, (agent.id, place, assignment), command, wishes)
+        let mut inputs = AgentInputs::new(ctx, (agent.id, place, assignment), command, wishes)?;
+        if let Some(unfinished) = UnfinishedMerge::of(ctx, agent)? {
+            inputs.conflicts = Some(unfinished.briefing(ctx)?);
+        }
+        Ok(inputs)
     }
 
     fn new(
@@ -128,6 +135,7 @@ impl AgentInputs {
             is_told: wishes.session.is_some(),
             message: options.message.clone(),
             assignment,
+            conflicts: None,
         };
         if super::command_line::shows_prompt(&inputs.command) {
             inputs.assignment.require_private(&inputs.prompt())?;
@@ -147,18 +155,22 @@ impl AgentInputs {
 
     /// The prompt.
     pub(super) fn prompt(&self) -> String {
-        if self.is_told {
+        let text = if self.is_told {
             let directory = self.place.directory.to_string_lossy();
-            return prompt::going_on(self.id, &directory, self.message.as_deref());
-        }
-        let output = self.output.as_ref().map(Output::path_for_agent);
-        self.assignment
-            .prompt(self.id, &self.place, output.as_deref())
+            prompt::going_on(self.id, &directory, self.message.as_deref())
+        } else {
+            let output = self.output.as_ref().map(Output::path_for_agent);
+            self.assignment
+                .prompt(self.id, &self.place, output.as_deref())
+        };
+        text + self.conflicts.as_deref().unwrap_or_default()
     }
 
     /// Whether the prompt says what holds for one run alone: to go on, or a place that is gone afterwards.
     pub(super) fn is_for_one_run(&self) -> bool {
-        self.is_told || self.output.as_ref().is_some_and(Output::is_staged)
+        self.is_told
+            || self.conflicts.is_some()
+            || self.output.as_ref().is_some_and(Output::is_staged)
     }
 
     /// What no log may show.

@@ -43,6 +43,47 @@ impl TrainReport {
     pub fn is_success(&self) -> bool {
         self.items.iter().all(|item| item.outcome.has_landed())
     }
+
+    /// The agents that conflict, by their full ids.
+    pub fn conflicting(&self) -> Vec<String> {
+        let refused = |item: &ItemReport| {
+            let error = item.error.as_ref();
+            error.is_some_and(|error| !error.told().conflicts.is_empty())
+        };
+        let conflicts = |item: &&ItemReport| {
+            !item.outcome.has_landed() && (!item.conflicts.is_empty() || refused(item))
+        };
+        let items = self.items.iter().filter(conflicts);
+        items.filter_map(|item| item.agent_id.clone()).collect()
+    }
+
+    /// Says of an agent why it could not be tried again.
+    pub fn not_solved(&mut self, agent: &str, error: &Error) {
+        let is_it = |item: &&mut ItemReport| item.agent_id.as_deref() == Some(agent);
+        for item in self.items.iter_mut().filter(is_it) {
+            item.reason = Some(error.to_string());
+        }
+    }
+
+    /// Takes over what became of agents that another train tried again.
+    pub fn take_over(&mut self, again: TrainReport) {
+        for new in again.items {
+            let mut items = self.items.iter_mut();
+            if let Some(item) = items.find(|item| item.agent_id == new.agent_id) {
+                *item = new;
+            }
+        }
+        for target in again.targets {
+            self.targets.retain(|known| known.refname != target.refname);
+            self.targets.push(target);
+        }
+        self.runs.extend(again.runs);
+        self.flaky.extend(again.flaky);
+        self.checks_run += again.checks_run;
+        self.checks_again += again.checks_again;
+        self.checks_known += again.checks_known;
+        self.duration_ms += again.duration_ms;
+    }
 }
 
 named! {

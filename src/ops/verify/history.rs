@@ -186,7 +186,11 @@ pub(super) fn touches(repo: &Repo, divergence: &Divergence, work: &Trees) -> Res
         );
     }
     add(Place::Index, work.staged.clone());
-    let changes = repo.tree_changes(&[work.tip_tree], work.tree)?;
+    // What a merge brings that is not committed yet is no more the agent's doing.
+    let before: Vec<Oid> = { std::iter::once(work.tip_tree) }
+        .chain(work.merged.iter().copied())
+        .collect();
+    let changes = repo.tree_changes(&before, work.tree)?;
     add(Place::Worktree, changes);
     Ok(touches)
 }

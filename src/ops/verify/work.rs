@@ -23,6 +23,8 @@ use std::path::Path;
 pub(super) struct Trees {
     /// The tip's tree.
     pub tip_tree: Oid,
+    /// The trees of what is being merged in the worktree.
+    pub merged: Vec<Oid>,
     /// What is staged, whatever the files say.
     pub staged: Vec<Change>,
     /// What committing everything would make; the tip's tree when there is nothing to commit.
@@ -68,6 +70,7 @@ impl Trees {
             }
             Ok(Trees {
                 tip_tree,
+                merged: ctx.repo.seen_from(&place.admin_dir)?.merged_trees(),
                 staged,
                 tree: found.tree.unwrap_or(tip_tree),
                 ignored: Some(found.ignored.len()),
@@ -83,6 +86,7 @@ impl Trees {
         let tip_tree = repo.read_commit(tip)?.tree;
         Ok(Trees {
             tip_tree,
+            merged: Vec::new(),
             staged: Vec::new(),
             tree: tip_tree,
             ignored: None,

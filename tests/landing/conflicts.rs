@@ -1,0 +1,319 @@
+use super::{answer, run};
+use crate::support::agent::{agent_command, describe};
+use crate::support::death::{self, Order, steps_of};
+use crate::support::{TestRepo, git_in};
+use crate::verify::{Agent, refused};
+use git_agent::agents::ctx::Ctx;
+use git_agent::ops::update::{self, CONFLICT_STEPS, RESOLVED_STEPS, UpdateOptions};
+use serde_json::{Value, json};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+const ONE: &str = "pub fn one() -> u32 {\n";
+
+/// An agent and a `main` that conflict in three ways: in the same line, in a file that one side deleted, and in one that both added.
+fn conflicting() -> Agent {
+    let agent = Agent::new();
+    agent.repo.write("src/gone.rs", "pub fn gone() {}\n");
+    agent.repo.commit_all("a file that goes");
+    answer(&agent, "update", &[]);
+    agent.write("src/lib.rs", format!("{ONE}    11\n}}\n"));
+    agent.write("src/gone.rs", "pub fn gone() -> u32 {\n    0\n}\n");
+    agent.write("src/new.rs", "pub fn mine() {}\n");
+    answer(&agent, "commit", &["-m", "mine"]);
+    agent
+        .repo
+        .write("src/lib.rs", format!("{ONE}    111\n}}\n"));
+    agent.repo.write("src/new.rs", "pub fn theirs() {}\n");
+    agent.repo.write("README.md", "theirs\n");
+    agent.repo.git(["rm", "--quiet", "src/gone.rs"]);
+    agent.repo.commit_all("a hundred and eleven");
+    agent
+}
+
+/// What somebody does who resolves them.
+const RESOLVE: &str = "printf 'pub fn one() -> u32 {\\n    122\\n}\\n' > src/lib.rs; rm -f src/gone.rs; \
+     printf 'pub fn mine() {}\\npub fn theirs() {}\\n' > src/new.rs";
+
+fn resolve(agent: &Agent) {
+    let mut shell = std::process::Command::new("sh");
+    let status = shell
+        .args(["-c", RESOLVE])
+        .current_dir(&agent.worktree)
+        .status();
+    assert!(status.expect("a shell").success());
+}
+
+const PATHS: [&str; 3] = ["src/gone.rs", "src/lib.rs", "src/new.rs"];
+
+/// `update --conflicts`, which leaves some.
+fn left(agent: &Agent) -> Value {
+    let output = run(agent, "update", &["--conflicts", "--format=json"]);
+    assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn update_with(ctx: &Ctx, agent: &str, conflicts: bool) {
+    let options = UpdateOptions {
+        conflicts,
+        ..UpdateOptions::default()
+    };
+    let plan = update::plan(ctx, agent, options).expect("a plan");
+    update::execute(ctx, &plan).expect("updated");
+}
+
+/// Not a test: the process that dies. It does nothing unless a step is named.
+#[test]
+fn child() {
+    if let Some(order) = Order::received() {
+        let ctx = death::ctx(&order.directory, order.dying());
+        update_with(&ctx, &order.words[0], order.words[1] == "leave");
+    }
+}
+
+/// What git says is unmerged, side by side.
+fn unmerged(agent: &Agent) -> String {
+    agent.git(&["ls-files", "--unmerged"])
+}
+
+#[test]
+fn conflicts_are_left_as_git_leaves_them_and_are_committed_once_resolved() {
+    let agent = conflicting();
+    let tip = agent.git(&["rev-parse", "HEAD"]);
+    let main = agent.repo.git(["rev-parse", "main"]);
+    // The oracle: git merges the same two commits in a worktree of its own.
+    let oracle = agent.repo.path().with_file_name("oracle");
+    let place = oracle.to_str().expect("UTF-8");
+    agent
+        .repo
+        .git(["worktree", "add", "--quiet", "--detach", place, &tip]);
+    let merge = [
+        "-c",
+        "merge.conflictStyle=zdiff3",
+        "merge",
+        "--quiet",
+        &main,
+    ];
+    let merged = std::process::Command::new("git")
+        .args(merge)
+        .current_dir(&oracle)
+        .output();
+    assert_eq!(merged.expect("git").status.code(), Some(1));
+
+    let report = left(&agent);
+    assert_eq!(report["outcome"], "conflicts");
+    assert_eq!(report["conflicts"], json!(PATHS));
+    assert_eq!(
+        unmerged(&agent),
+        git_in(&oracle, ["ls-files", "--unmerged"])
+    );
+    let status =
+        |place: &std::path::Path| git_in(place, ["status", "--porcelain", "--untracked-files=no"]);
+    assert_eq!(status(&agent.worktree), status(&oracle));
+    for path in PATHS {
+        let text = |place: &std::path::Path| fs::read_to_string(place.join(path)).expect(path);
+        assert_eq!(
+            text(&agent.worktree),
+            text(&oracle).replace(&main, "MERGE_HEAD"),
+            "{path}"
+        );
+    }
+    assert_eq!(
+        agent.git(&["rev-parse", "HEAD", "MERGE_HEAD"]),
+        format!("{tip}\n{main}")
+    );
+    // Nothing changes by asking again, and nothing that is unresolved is committed.
+    assert_eq!(left(&agent)["conflicts"], json!(PATHS));
+    refused(&run(&agent, "update", &[]), "update-conflicts", 3);
+    refused(&run(&agent, "commit", &["-m", "x"]), "worktree-busy", 3);
+    // What the merge brought is nothing that the agent did.
+    let mut codes = agent.codes();
+    codes.dedup();
+    let found = [
+        "worktree.in-progress",
+        "worktree.unmerged",
+        "merge.conflict",
+    ];
+    assert_eq!(codes, found);
+    let shown = agent.repo.agent_json(&["show", &agent.id]);
+    assert_eq!(shown["out_of_scope"], json!(0), "{shown:#}");
+
+    resolve(&agent);
+    let report = answer(&agent, "update", &[]);
+    assert_eq!(report["outcome"], "updated");
+    assert_eq!(
+        agent.git(&["log", "-1", "--format=%P"]),
+        format!("{tip} {main}")
+    );
+    assert_eq!(agent.git(&["status", "--porcelain"]), "");
+    assert_eq!(
+        agent.git(&["show", "HEAD:src/lib.rs"]),
+        format!("{ONE}    122\n}}")
+    );
+    let verdict = agent.verify(&[]);
+    assert_eq!(verdict["verdict"], "accept", "{verdict:#}");
+    assert_eq!(answer(&agent, "merge", &[])["outcome"], "merged");
+}
+
+#[test]
+fn what_is_half_resolved_or_out_of_scope_is_named() {
+    let agent = conflicting();
+    left(&agent);
+    agent.write("src/lib.rs", format!("{ONE}    122\n}}\n"));
+    agent.write("src/new.rs", "pub fn mine() {}\npub fn theirs() {}\n");
+    // Nobody has said what is to become of the file that one side deleted.
+    let output = run(&agent, "update", &["--format=json"]);
+    let error: Value = serde_json::from_slice(&output.stderr).expect("JSON");
+    assert_eq!(error["error"]["conflicts"], json!(["src/gone.rs"]));
+    agent.git(&["add", "src/gone.rs"]);
+    agent.write("README.md", "mine after all\n");
+    let output = run(&agent, "update", &["--format=json"]);
+    let error: Value = serde_json::from_slice(&output.stderr).expect("JSON");
+    assert_eq!(error["error"]["code"], "out-of-scope");
+    assert_eq!(error["error"]["paths"], json!(["README.md"]));
+    agent.git(&["checkout", "AUTO_MERGE", "--", "README.md"]);
+    answer(&agent, "update", &[]);
+    assert_eq!(agent.git(&["show", "HEAD:README.md"]), "theirs");
+    assert_eq!(agent.verify(&[])["verdict"], "accept");
+}
+
+#[test]
+fn a_merge_of_anything_else_is_not_ours_to_end() {
+    let agent = conflicting();
+    let other = agent
+        .repo
+        .git(["commit-tree", "main^{tree}", "-m", "planted"]);
+    left(&agent);
+    let admin = agent.git(&["rev-parse", "--absolute-git-dir"]);
+    fs::write(
+        PathBuf::from(admin).join("MERGE_HEAD"),
+        format!("{other}\n"),
+    )
+    .expect("planted");
+    resolve(&agent);
+    refused(&run(&agent, "update", &[]), "worktree-busy", 3);
+    refused(&run(&agent, "update", &["--conflicts"]), "worktree-busy", 3);
+}
+
+#[test]
+fn a_kill_at_any_step_is_completed_by_the_next_one() {
+    let agent = conflicting();
+    let tip = agent.git(&["rev-parse", "HEAD"]);
+    let main = agent.repo.git(["rev-parse", "main"]);
+    let die = |step: &str, what: &str| {
+        death::die_at(
+            "landing::conflicts::child",
+            &agent.repo.path(),
+            step,
+            &[&agent.id, what],
+        );
+        let fsck = ["fsck", "--strict", "--no-progress", "--no-dangling"];
+        assert_eq!(agent.repo.git(fsck), "", "{step}");
+    };
+    let steps = |conflicts: bool| {
+        steps_of(|reached| {
+            update_with(
+                &death::ctx(&agent.repo.path(), reached),
+                &agent.id,
+                conflicts,
+            );
+        })
+    };
+    let mut saved = agent.repo.save();
+    let leaving = steps(true);
+    assert!(
+        leaving.ends_with(&CONFLICT_STEPS.map(str::to_owned)),
+        "{leaving:?}"
+    );
+    let expected = unmerged(&agent);
+    for step in &leaving {
+        saved.restore();
+        die(step, "leave");
+        assert_eq!(left(&agent)["conflicts"], json!(PATHS), "{step}");
+        assert_eq!(unmerged(&agent), expected, "{step}");
+    }
+    resolve(&agent);
+    let mut saved = agent.repo.save();
+    assert_eq!(steps(false), RESOLVED_STEPS);
+    for step in RESOLVED_STEPS {
+        saved.restore();
+        die(step, "conclude");
+        answer(&agent, "update", &[]);
+        assert_eq!(
+            agent.git(&["log", "-1", "--format=%P"]),
+            format!("{tip} {main}"),
+            "{step}"
+        );
+        assert_eq!(agent.git(&["status", "--porcelain"]), "", "{step}");
+        assert_eq!(agent.verify(&[])["verdict"], "accept", "{step}");
+    }
+}
+
+/// Runs a verb with a scripted host that resolves the conflicts, and writes what it was told into its bundle.
+fn with_host(repo: &TestRepo, arguments: &[&str]) -> Value {
+    let programs = repo.path().with_file_name("programs");
+    fs::create_dir_all(&programs).expect("made");
+    let program = programs.join("claude");
+    let script = format!("#!/bin/sh\ncat > .agent/chatlog.md\n{RESOLVE}\n");
+    fs::write(&program, script).expect("written");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("executable");
+    let path = std::env::var("PATH").expect("a path");
+    let output = agent_command(&repo.path())
+        .env("PATH", format!("{}:{path}", programs.display()))
+        .env("HOME", repo.path().with_file_name("home"))
+        .args(arguments)
+        .arg("--format=json")
+        .output()
+        .expect("git-agent starts");
+    let report = serde_json::from_slice(&output.stdout);
+    report.unwrap_or_else(|_| panic!("{}", describe(&output)))
+}
+
+#[test]
+fn a_host_is_told_what_conflicts_and_why_and_resolves_it() {
+    let agent = conflicting();
+    let main = agent.repo.git(["rev-parse", "--short", "main"]);
+    let words = ["update", &agent.id, "--conflicts", "--host", "claude"];
+    let report = with_host(&agent.repo, &words);
+    assert_eq!(report["outcome"], "updated", "{report:#}");
+    let told = fs::read_to_string(agent.worktree.join(".agent/chatlog.md")).expect("told");
+    let (_, told) = told
+        .split_once("## Conflicts to resolve")
+        .expect("a section");
+    for expected in [
+        "- src/gone.rs (modify/delete)",
+        "- src/lib.rs (contents)",
+        "- src/new.rs (contents)",
+        &format!("> {main} a hundred and eleven"),
+        "> +    111\n",
+        "> +    11\n",
+    ] {
+        assert!(told.contains(expected), "{expected} is not in {told}");
+    }
+    assert!(!told.contains("README.md"), "{told}");
+    assert_eq!(agent.verify(&[])["verdict"], "accept");
+}
+
+#[test]
+fn a_train_tries_once_more_what_conflicts() {
+    let agent = conflicting();
+    let main = agent.repo.git(["rev-parse", "main"]);
+    let words = ["mark", "done", &agent.id, "-m", "mine"];
+    agent.repo.agent_json(&words);
+    let report = with_host(&agent.repo, &["train", &agent.id]);
+    assert_eq!(
+        report["items"][0]["error"]["conflicts"],
+        json!(PATHS),
+        "{report:#}"
+    );
+    assert_eq!(agent.repo.git(["rev-parse", "main"]), main);
+    let words = ["train", &agent.id, "--solve-conflicts", "claude"];
+    let report = with_host(&agent.repo, &words);
+    assert_eq!(report["items"][0]["outcome"], "landed", "{report:#}");
+    assert_eq!(
+        agent.repo.git(["show", "main:src/lib.rs"]),
+        format!("{ONE}    122\n}}")
+    );
+    assert_eq!(agent.repo.git(["merge-base", "main", &main]), main);
+}
