@@ -116,6 +116,8 @@ pub struct Agent {
     pub irregular: Vec<String>,
     /// Whether that is about how it began or what it was given since, so that what binds it is unknown.
     pub origin_in_doubt: bool,
+    /// How many audits have spoken against its work.
+    pub objections: usize,
 }
 
 impl Agent {
@@ -219,6 +221,32 @@ impl Agent {
         .remedy("to see its history", Remedy::History(self.id.short())))
     }
 
+    /// Checks that nothing was decided about it since it was judged that its work must not land in spite of. A row allows to
+    /// land what failed, because a person may say so by name; who said so before it failed has not said that.
+    ///
+    /// # Errors
+    /// `agent-state` where it failed or was put off since; `lost-race` where its work has to be judged again.
+    pub fn require_as_judged(&self, judged: &Agent) -> Result<()> {
+        let is_new = |state: State| self.state == state && judged.state != state;
+        let (code, what) = if is_new(State::Failed) {
+            (Code::AgentState, "failed")
+        } else if self.deferred && !judged.deferred {
+            (Code::AgentState, "was put off")
+        } else if self.amended != judged.amended {
+            (Code::LostRace, "was given another policy")
+        } else if self.objections > judged.objections {
+            (Code::LostRace, "was audited, and did not pass,")
+        } else if self.landed != judged.landed {
+            // A landing ends a deferral, so what was decided before it cannot be seen any more.
+            (Code::LostRace, "was landed by another command")
+        } else {
+            return Ok(());
+        };
+        let id = self.id.short();
+        let what = format!("agent {id} {what} while its work was about to land");
+        Err(Error::new(code, what).remedy("to see its history", Remedy::History(id)))
+    }
+
     fn blank(id: AgentId, spawn_commit: Oid, first: Stamp) -> Agent {
         Agent {
             id,
@@ -255,6 +283,7 @@ impl Agent {
             updated: first.time(),
             irregular: Vec::new(),
             origin_in_doubt: false,
+            objections: 0,
         }
     }
 
@@ -285,7 +314,10 @@ impl Agent {
                 self.verdict = None;
             }
             // What was accepted before has to be judged again.
-            What::Audited(audit) if audit.verdict != AuditVerdict::Pass => self.verdict = None,
+            What::Audited(audit) if audit.verdict != AuditVerdict::Pass => {
+                self.verdict = None;
+                self.objections += 1;
+            }
             What::Renamed { name } => self.name = name.clone(),
             What::Undone { revert, .. } => self.reverted = *revert,
             What::Unknown {

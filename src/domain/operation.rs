@@ -5,6 +5,7 @@
 
 use super::event::{Event, What};
 use super::id::OperationId;
+use super::oid::Oid;
 use std::collections::HashSet;
 
 /// The operations that the events of one row take back, in the row's order. The last word counts: an `undone` that was taken back
@@ -50,5 +51,36 @@ impl What {
             | What::Undone { .. }
             | What::Unknown { .. } => false,
         }
+    }
+}
+
+/// Where a branch goes that is at `tip` when its moves, each from one commit to another, are taken back; `None` where something else
+/// was built on them. The moves must lead, one from the other, to where the branch is. A branch that is where the first one began was
+/// moved back before, by a call that was killed.
+pub fn retreat(tip: Oid, moves: &[(Oid, Oid)]) -> Option<Oid> {
+    let mut left = moves.to_vec();
+    let begins = { moves.iter() }.find(|one| moves.iter().all(|other| other.1 != one.0));
+    let is_there = begins.is_some_and(|first| first.0 == tip);
+    let mut at = tip;
+    while let Some(place) = left.iter().position(|one| one.1 == at) {
+        at = left.swap_remove(place).0;
+    }
+    let is_back = is_there && left.len() == moves.len();
+    (is_back || left.is_empty()).then_some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_branch_goes_back_only_by_the_moves_that_led_to_where_it_is() {
+        let [a, b, c, d] = [1, 2, 3, 4].map(|byte| Oid::from_bytes([byte; 20]));
+        let moves = [(b, c), (a, b)];
+        assert_eq!(retreat(c, &moves), Some(a));
+        assert_eq!(retreat(a, &moves), Some(a), "killed after the move");
+        assert_eq!(retreat(d, &moves), None, "built upon");
+        assert_eq!(retreat(b, &moves), None, "half of it is gone");
+        assert_eq!(retreat(c, &[(a, b)]), None);
     }
 }

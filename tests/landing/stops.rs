@@ -469,3 +469,26 @@ fn files_that_another_landing_moves_are_in_nobodys_way() {
     assert_eq!(text.matches("// changed").count(), 2, "{text}");
     assert_eq!(repo.git(["status", "--porcelain"]), "");
 }
+
+#[test]
+fn what_was_decided_after_the_judgement_keeps_the_work_from_landing() {
+    for (words, code) in [
+        (["mark", "fail"], Code::AgentState),
+        (["mark", "defer"], Code::AgentState),
+    ] {
+        let agent = ready();
+        let ctx = death::ctx(&agent.repo.path(), death::unwatched());
+        let plan = merge::judged_plan(&ctx, &agent.id, &MergeOptions::default())
+            .expect("a plan")
+            .expect("accepted");
+        let main = agent.repo.git(["rev-parse", "main"]);
+        let decide = [words[0], words[1], &agent.id, "-m", "It is not right yet."];
+        agent.repo.agent_json(&decide);
+        let error = merge::execute(&ctx, &plan).expect_err("decided");
+        assert_eq!(error.code(), code, "{error}");
+        assert_eq!(agent.repo.git(["rev-parse", "main"]), main);
+        // Who names it now knows of that.
+        answer(&agent, "merge", &[]);
+        require_sound(&agent);
+    }
+}

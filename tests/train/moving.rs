@@ -2,6 +2,7 @@
 
 use super::Fleet;
 use super::kill::options;
+use crate::support::agent::{agent_command, describe};
 use crate::support::death;
 use crate::support::git_in;
 use git_agent::ops::train;
@@ -73,4 +74,35 @@ fn a_target_that_moves_keeps_no_agent_from_landing_and_no_culprit_is_looked_for_
         .to_string();
     assert_eq!(log.matches("commands.failed").count(), 1, "{log}");
     fleet.require_sound();
+}
+
+#[test]
+fn what_is_declared_failed_or_put_off_while_a_train_checks_does_not_land() {
+    for words in [
+        &["mark", "fail", "a1", "-m", "It breaks the build."][..],
+        &["mark", "defer", "a1", "-m", "Not this week."],
+    ] {
+        let fleet = Fleet::with_parts(&["0", "1", "2"]);
+        let (path, is_first) = (fleet.repo.path(), AtomicUsize::new(0));
+        let decided: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        // The checks of the whole stack are green, and then a person decides about one agent in it.
+        let reached = Arc::new(move |step: &str| {
+            if step == "checked" && is_first.fetch_add(1, Ordering::SeqCst) == 0 {
+                let output = agent_command(&path).args(&decided).output();
+                let output = output.expect("starts");
+                assert!(output.status.success(), "{}", describe(&output));
+            }
+        });
+        let ctx = death::ctx(&fleet.repo.path(), reached);
+        let report = train::train(&ctx, &options(None), &mut |_| {}).expect("a train");
+        let outcomes: Vec<&str> = { report.items.iter() }
+            .map(|item| item.outcome.as_str())
+            .collect();
+        assert_eq!(outcomes, ["landed", "refused", "landed"], "{report:#?}");
+        let refusal = report.items[1].error.as_ref().expect("an error");
+        assert_eq!(refusal.code().name(), "agent-state", "{refusal}");
+        let names = fleet.repo.git(["ls-tree", "--name-only", "main", "parts/"]);
+        assert_eq!(names, "parts/0\nparts/2");
+        fleet.require_sound();
+    }
 }

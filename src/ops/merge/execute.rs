@@ -111,6 +111,10 @@ fn land_and_record(
         let agent = ledger.agent(plan.agent.spawn_commit)?;
         let agent = agent.as_ref().unwrap_or(&plan.agent);
         agent.may(Move::Merge)?;
+        // What is on the target already is only written down.
+        if plan.landed.is_none() {
+            agent.require_as_judged(&plan.agent)?;
+        }
         if !plan.now {
             at_work::require_same_run(&plan.agent, agent)?;
         }

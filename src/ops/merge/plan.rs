@@ -174,6 +174,7 @@ pub fn judged_plan(
     let agent = ledger.agent(judged.spawn_commit)?;
     let agent = agent.unwrap_or_else(|| judged.clone());
     require_landable(ctx, &agent)?;
+    agent.require_as_judged(&judged)?;
     if !options.now {
         at_work::require_same_run(&judged, &agent)?;
     }

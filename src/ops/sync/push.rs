@@ -2,6 +2,7 @@
 
 use super::PREFIX_HINT;
 use super::exchange::{Exchange, Sight};
+use crate::domain::exchange::{Arrival, arrival, contained};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::refs::Tip;
@@ -193,17 +194,20 @@ impl Exchange<'_> {
             let refusal = refusals
                 .iter()
                 .find(|refusal| refusal.refname == one.shared);
-            if is == Some(one.tip) {
-                self.report
-                    .set(one.chain.refname(), &one.shared, one.tip, "pushed");
-                if one.is_foreign {
-                    self.report.heal(&one.shared);
+            let is_passing = refusal.is_some_and(|one| remote::is_passing(&one.reason));
+            match arrival(one.tip, one.from, is, is_passing) {
+                Arrival::There => {
+                    self.report
+                        .set(one.chain.refname(), &one.shared, one.tip, "pushed");
+                    if one.is_foreign {
+                        self.report.heal(&one.shared);
+                    }
                 }
-            } else if is != one.from || refusal.is_some_and(|one| remote::is_passing(&one.reason)) {
-                late.push(one);
-            } else {
-                let reason = refusal.map(|refusal| refusal.reason.as_str());
-                return Err(self.refused(&one.shared, reason, outcome));
+                Arrival::Late => late.push(one),
+                Arrival::Refused => {
+                    let reason = refusal.map(|refusal| refusal.reason.as_str());
+                    return Err(self.refused(&one.shared, reason, outcome));
+                }
             }
         }
         Ok(late)
@@ -280,14 +284,11 @@ impl Exchange<'_> {
                 .into_iter()
                 .find(|chain| chain.refname() == synced.refname);
             let sight = chain.and_then(|chain| sights.get(chain.as_str()));
-            for (refname, oid) in sight.iter().flat_map(|sight| &sight.outboxes) {
-                if proof.get(refname) == Some(oid) {
-                    pushes.push(RefPush {
-                        refname: refname.clone(),
-                        change: RefChange::Delete(*oid),
-                    });
-                }
-            }
+            let of_chain = { sight.into_iter() }.flat_map(|it| contained(&it.outboxes, &proof));
+            pushes.extend(of_chain.map(|(refname, oid)| RefPush {
+                refname: refname.clone(),
+                change: RefChange::Delete(oid),
+            }));
         }
         if pushes.is_empty() {
             return Ok(true);

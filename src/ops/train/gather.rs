@@ -288,6 +288,13 @@ impl Rider {
                 self.verdict = Some(if is_accepted { "accept" } else { "reject" });
                 refused.error()
             })?;
+            // It may have failed, or been put off, while it was judged, or while an earlier attempt ran its checks.
+            if let (Some(taken), None) = (&self.agent, plan.landed)
+                && let Err(error) = plan.agent.require_as_judged(taken)
+                && error.code() == Code::AgentState
+            {
+                return Err(error);
+            }
             self.verdict = Some("accept");
             self.report.lands_on = Some(plan.target.clone());
             if !options.dry_run {

@@ -30,6 +30,7 @@ use crate::agents::{at_work, untrusted};
 use crate::domain::agent::Agent;
 use crate::domain::id::OperationId;
 use crate::domain::oid::Oid;
+use crate::domain::operation::retreat;
 use crate::domain::path::Quoted;
 use crate::error::{Code, Error, Result};
 use crate::git::refs::Tip;
@@ -147,29 +148,15 @@ fn back(ctx: &Ctx, agents: &[Agent], refname: &str, moves: &[BranchMove]) -> Res
     let Tip::At(tip) = repo.tip(refname)? else {
         return Ok(Back::BuiltUpon(format!("{refname} is gone")));
     };
-    let mut left: Vec<&BranchMove> = moves.iter().collect();
-    // A call that was killed after the branch had moved: there is nothing left to move.
-    let begins = { left.iter() }.find(|one| left.iter().all(|other| other.to != one.from));
-    let is_there = begins.is_some_and(|first| first.from == tip);
-    let mut at = tip;
-    while let Some(place) = left.iter().position(|one| one.to == at) {
-        at = left.swap_remove(place).from;
-    }
-    if is_there && left.len() == moves.len() {
-        return Ok(Back::To(BranchMove {
-            refname: refname.to_owned(),
-            from: tip,
-            to: tip,
-        }));
-    }
-    if !left.is_empty() {
+    let pairs: Vec<(Oid, Oid)> = moves.iter().map(|one| (one.from, one.to)).collect();
+    let Some(at) = retreat(tip, &pairs) else {
         return Ok(Back::BuiltUpon(format!(
             "{refname} has gone on since, to {}",
             tip.short()
         )));
-    }
-    // Going forward again leaves nothing behind.
-    if !repo.is_ancestor(tip, at)? {
+    };
+    // Going forward again leaves nothing behind, and one that is back already has nothing to leave.
+    if at != tip && !repo.is_ancestor(tip, at)? {
         let own: Vec<&str> = agents
             .iter()
             .filter_map(|it| it.branch.as_deref())

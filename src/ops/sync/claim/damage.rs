@@ -1,8 +1,8 @@
 //! What another clone does to a claim on the remote other than taking it over.
 
-use super::message::ClaimMessage;
 use super::{Commit, TaskClaim};
 use crate::agents::ctx::Ctx;
+use crate::domain::claim::ClaimMessage;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::refs::remote::Fetched;

@@ -1,8 +1,9 @@
 //! The claim under which work was done, when that work lands on the remote.
 
-use super::message::{ClaimMessage, ClaimRecord, ClaimState};
+use super::message::ClaimRecord;
 use super::{forget, held, lost, write};
 use crate::agents::ctx::Ctx;
+use crate::domain::claim::{ClaimMessage, ClaimState};
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};

@@ -1,41 +1,13 @@
 //! What the commit of a claim says, and what the clone that holds it remembers.
 
 use super::Commit;
+use crate::domain::claim::{ClaimMessage, ClaimState};
 use crate::domain::id::AgentId;
-use crate::domain::named::named;
 use crate::error::Result;
 use crate::store::chain::TRAILER;
 use crate::store::{fsx, layout};
 use std::path::Path;
 use std::time::Duration;
-
-named! {
-    /// Where a claim stands.
-    pub(super) enum ClaimState {
-        /// A clone works on the task.
-        Held = "held",
-        /// The task is done.
-        Done = "done",
-        /// No clone works on it.
-        Released = "released",
-    }
-}
-
-/// The content of a claim's commit. It names no machine and no path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ClaimMessage {
-    pub state: ClaimState,
-    /// The clone that wrote it.
-    pub clone: String,
-    /// What tells one taking of the claim from every other.
-    pub nonce: String,
-    /// How long it holds without a newer commit.
-    pub ttl: Duration,
-    /// The agent that works on the task.
-    pub agent: Option<AgentId>,
-    /// When it was written, by the clock of that clone, in seconds since the epoch.
-    pub seconds: i64,
-}
 
 impl ClaimMessage {
     /// Reads the commit of a claim; `None` for any other commit.

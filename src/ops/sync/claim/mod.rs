@@ -13,7 +13,7 @@
 //! `held` by a process of this clone that died      -> taken at once
 //! ```
 //!
-//! Clocks decide only whether a claim is watched, so clocks that differ by an hour take nothing from a live holder.
+//! What a clone does about what it finds is decided in [`crate::domain::claim`].
 //!
 //! A takeover goes on from the newest commit. A claim that is deleted, moved back or replaced by something else was not taken
 //! over: its holder puts it back, and says so.
@@ -28,12 +28,12 @@ mod terms;
 
 pub use heartbeat::Heartbeat;
 pub(crate) use landing::{LandingClaim, of_agents};
-use message::{ClaimMessage, ClaimRecord, ClaimState};
+use message::ClaimRecord;
 pub use report::ClaimReport;
 pub use taking::{Acquired, acquire};
-use terms::TTLS;
 
 use crate::agents::ctx::Ctx;
+use crate::domain::claim::{ClaimMessage, ClaimState, TTLS};
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};

@@ -1,11 +1,12 @@
 //! How a claim is taken.
 
-use super::message::{ClaimMessage, ClaimRecord, ClaimState};
-use super::terms::{TTLS, configured_ttl, require_key};
+use super::message::ClaimRecord;
+use super::terms::{configured_ttl, require_key};
 use super::{ClaimReport, LIMIT, TaskClaim, forget, held};
 use crate::agents::authority::require_orchestrator;
 use crate::agents::ctx::Ctx;
 use crate::agents::remote_name::remote_name;
+use crate::domain::claim::{Bid, ClaimMessage, ClaimState, TTLS, bid};
 use crate::domain::id::AgentId;
 use crate::domain::named::hex;
 use crate::domain::oid::Oid;
@@ -100,15 +101,18 @@ impl TaskClaim {
         let mut pause = Duration::from_millis(20);
         loop {
             let from = self.look(ctx, &listed, end)?;
+            let own = record.map(|record| record.nonce.as_str());
+            let found = from.as_ref().map(|(_, found)| found);
+            let bid = bid(found, own, ctx.now().timestamp());
             if let Some((oid, found)) = &from {
-                let is_own = record.is_some_and(|record| record.nonce == found.nonce);
-                match found.state {
-                    ClaimState::Done => return Ok(Some(self.report(found.agent))),
-                    ClaimState::Held if !is_own => {
-                        (self.agent, self.earlier) = (agent, None);
-                        self.require_dead(ctx, *oid, found)?;
-                    }
-                    ClaimState::Held | ClaimState::Released => {}
+                if matches!(bid, Bid::Leave | Bid::Watch(_)) {
+                    (self.agent, self.earlier) = (agent, None);
+                }
+                match bid {
+                    Bid::Done => return Ok(Some(self.report(found.agent))),
+                    Bid::Leave => return Err(held(&self.key, &format!("clone {}", found.clone))),
+                    Bid::Watch(time) => self.require_dead(ctx, *oid, found, time)?,
+                    Bid::Take => {}
                 }
             }
             match self.swap(ctx, from.map(|(oid, _)| oid), end)? {
@@ -156,14 +160,8 @@ impl TaskClaim {
     ///
     /// # Errors
     /// `claim-held` for one that is alive.
-    fn require_dead(&self, ctx: &Ctx, oid: Oid, found: &ClaimMessage) -> Result<()> {
+    fn require_dead(&self, ctx: &Ctx, oid: Oid, found: &ClaimMessage, ttl: Duration) -> Result<()> {
         let by = format!("clone {}", found.clone);
-        let ttl = found.ttl.clamp(TTLS[0], TTLS[1]);
-        let age = ctx.now().timestamp().saturating_sub(found.seconds);
-        let is_recent = (0..=ttl.as_secs().cast_signed()).contains(&age);
-        if is_recent {
-            return Err(held(&self.key, &by));
-        }
         let end = Instant::now() + ttl;
         while Instant::now() < end {
             std::thread::sleep(ttl / 8);

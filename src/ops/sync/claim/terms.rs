@@ -1,5 +1,6 @@
 //! What keys and times of claims can be.
 
+use crate::domain::claim::TTLS;
 use crate::domain::task::parse_duration;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
@@ -7,9 +8,6 @@ use std::time::Duration;
 
 /// How long a claim holds without a sign of life, unless configured.
 const TTL: Duration = Duration::from_secs(60);
-
-/// The shortest and the longest such time.
-pub(super) const TTLS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3600)];
 
 /// The longest key.
 const LONGEST_KEY: usize = 100;
