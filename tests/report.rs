@@ -4,11 +4,15 @@
 mod page;
 
 use crate::support::agent::{SHARED_TASK, TASK, describe};
+use crate::support::death;
 use crate::support::{TestRepo, git_in};
 use crate::verify::Agent;
+use git_agent::agents::ctx::Seams;
+use git_agent::ops::report;
 use page::Page;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// A task whose text tries to get out of every place that a page could put it.
 const HOSTILE: &str = r#"role = "edit-local"
@@ -154,6 +158,7 @@ fn the_page_is_well_formed_and_complete() {
         let target = link.strip_prefix('#').expect("a link into the page");
         assert!(page.ids.contains(target), "{link}");
     }
+    assert_eq!(page.headings.first().map(String::as_str), Some("Needs you"));
     for heading in [
         "Timeline",
         "Who asked for whom",
@@ -220,9 +225,29 @@ fn nothing_comes_from_elsewhere() {
 }
 
 #[test]
-fn the_same_repository_gives_the_same_page() {
+fn time_goes_on_where_nothing_happens() {
     let repo = fleet();
-    assert_eq!(html(&repo), html(&repo));
+    let later = chrono::Utc::now() + chrono::TimeDelta::hours(1);
+    let seams = Seams {
+        clock: Arc::new(move || later),
+        ..Seams::real()
+    };
+    let report = report::report(&death::ctx_with(&repo.path(), seams)).expect("a report");
+    assert_eq!(
+        report.made_at,
+        later.to_rfc3339_opts(chrono::SecondsFormat::Secs, true)
+    );
+    let failed = report
+        .agents
+        .iter()
+        .find(|agent| agent.agent.state == "failed");
+    let last = failed
+        .and_then(|agent| agent.spans.last())
+        .expect("a state");
+    assert_eq!(last.end, later);
+    // What is over does not go on.
+    let merged = &report.agents[0].spans;
+    assert!(merged.last().is_some_and(|span| span.end < later));
 }
 
 #[test]
@@ -244,7 +269,7 @@ fn a_file_that_is_no_report_is_left_alone() {
         (&name.into(), &6.into())
     );
     let page = std::fs::read_to_string(&file).expect("read");
-    assert_eq!(page, html(&repo));
+    assert_eq!(Page::read(&page).ids, Page::read(&html(&repo)).ids);
     // A second time it replaces its own page, told by a name relative to where one stands.
     let output = repo.agent(&["report", "--html=report.html"]);
     assert_eq!(

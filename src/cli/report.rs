@@ -37,13 +37,17 @@ impl Answer for FleetReport {
             .iter()
             .map(|count| format!("{} {}", count.count, count.state))
             .collect();
-        match &self.last_event_at {
-            None => "(no agents)\n".to_owned(),
-            Some(until) => {
+        match self.agents.is_empty() {
+            true => "(no agents)\n".to_owned(),
+            false => {
                 let count = agents(self.agents.len());
                 let won = self.tournaments.iter().map(tournament);
                 let won: String = won.collect();
-                format!("{count} as of {until}: {}\n{won}", states.join(", "))
+                format!(
+                    "{count} as of {}: {}\n{won}",
+                    self.made_at,
+                    states.join(", ")
+                )
             }
         }
     }

@@ -24,7 +24,8 @@ use std::fmt::{Display, Result, Write};
 pub(super) const MARK: &str = "<meta name=\"generator\" content=\"git-agent\">";
 
 /// The sections whose tables become cards on a narrow screen, with the titles of their columns.
-const TABLES: [(&str, &[&str]); 5] = [
+const TABLES: [(&str, &[&str]); 6] = [
+    ("needs", &["Agent", "State", "For", "Why", "Task"]),
     (
         "work",
         &[
@@ -40,7 +41,7 @@ const TABLES: [(&str, &[&str]); 5] = [
     ("runs", &["Agent", "Began", "Took", "Status", "Command"]),
 ];
 /// Those of them that hold numbers, which stand below each other.
-const NUMBERS: [&str; 5] = ["Ahead", "Dirty", "Bundle", "Took", "Status"];
+const NUMBERS: [&str; 6] = ["For", "Ahead", "Dirty", "Bundle", "Took", "Status"];
 
 /// Units from the beginning of the axis to its end.
 const WIDTH: f64 = 1000.0;
@@ -89,6 +90,7 @@ impl FleetPage<'_> {
         let overlaps = { report.overlap.known() }.is_some_and(|overlap| !overlap.pairs.is_empty());
         let is_nested = report.tree.iter().any(|entry| entry.depth > 0);
         let sections = [
+            (!FleetPage::needs(report).is_empty(), "needs", "Needs you"),
             (true, "timeline", "Timeline"),
             (is_nested, "tree", "Who asked for whom"),
             (
@@ -108,6 +110,32 @@ impl FleetPage<'_> {
         ];
         let there = sections.into_iter().filter(|(is_there, ..)| *is_there);
         there.map(|(_, id, heading)| (id, heading)).collect()
+    }
+
+    /// Agents that do not go on before a person decides something, and what that is; who waits longest comes first.
+    fn needs(report: &FleetReport) -> Vec<(&ReportedAgent, &'static str)> {
+        let why = |agent: &ReportedAgent| match agent.agent.state {
+            "waiting" => Some("it waits for an answer"),
+            "failed" => Some("it failed"),
+            "done" if agent.agent.deferred => None,
+            "done" => match agent.verdicts.last().map(|judged| judged.verdict) {
+                Some("reject") => Some("its work is finished and rejected"),
+                Some(_) => Some("its work is accepted and has not landed"),
+                None => Some("its work is finished and not judged"),
+            },
+            _ => None,
+        };
+        let mut needs: Vec<_> = { report.agents.iter() }
+            .filter_map(|agent| Some((agent, why(agent)?)))
+            .collect();
+        needs.sort_by_key(|(agent, _)| agent.spans.last().map(|span| span.begin));
+        needs
+    }
+
+    /// How long an agent has been in its state.
+    fn since(agent: &ReportedAgent) -> String {
+        let last = agent.spans.last();
+        last.map_or_else(String::new, |span| duration(span.end - span.begin))
     }
 
     /// Agents for which there is still something to do.

@@ -40,6 +40,8 @@ pub struct FleetReport {
     pub schema: &'static str,
     /// What the repository's directory is called.
     pub repository: String,
+    /// When it was made, RFC 3339: how long an agent has waited counts from here, not from the last event.
+    pub made_at: String,
     /// The time of the last event, RFC 3339; absent without agents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_event_at: Option<String>,
@@ -151,12 +153,14 @@ pub fn report(ctx: &Ctx) -> Result<FleetReport> {
         .collect();
     let times = lost.iter().flatten().map(|(_, time)| *time);
     let until = agents.iter().map(|agent| agent.updated).chain(times).max();
+    // A clock that went back ends no span before it begins.
+    let made_at = until.map_or(ctx.now(), |until| until.max(ctx.now()));
     let rows = ledger.select(|spawn_commit, events| Some((spawn_commit, events.to_owned())))?;
     let gather = Gather {
         ctx,
         rows: rows.into_iter().collect(),
         reporter: Reporter::new(ctx)?,
-        until: until.unwrap_or_default(),
+        until: made_at,
         mail: mail(ctx, &agents)?,
         lost,
     };
@@ -180,6 +184,7 @@ pub fn report(ctx: &Ctx) -> Result<FleetReport> {
             .file_name()
             .map(|name| name.to_string_lossy().into_owned())
             .unwrap_or_default(),
+        made_at: rfc3339(made_at),
         last_event_at: until.map(rfc3339),
         states: states(&agents),
         agents: reported,
