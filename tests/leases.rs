@@ -216,3 +216,33 @@ fn wishes_that_cannot_be_are_told_with_their_lines() {
     );
     assert!(leases.next().is_none());
 }
+
+#[test]
+fn twelve_agents_listen_on_the_same_port_at_the_same_time() {
+    let repo = with_settings("[lease]\nHOST = \"loopback\"\n[bundle]\nrequired = false\n");
+    let task = repo.task_file(TASK);
+    let hosts: BTreeSet<String> = std::thread::scope(|scope| {
+        let spawns: Vec<_> = (0..12)
+            .map(|_| scope.spawn(|| value(&repo.agent_json(&["spawn", &task]), "HOST")))
+            .collect();
+        spawns
+            .into_iter()
+            .map(|spawn| spawn.join().expect("made"))
+            .collect()
+    });
+    assert_eq!(hosts.len(), 12, "each has its own: {hosts:?}");
+    let listeners: Vec<TcpListener> = { hosts.iter() }
+        .map(|host| TcpListener::bind((host.as_str(), 3000)).expect("free"))
+        .collect();
+    for listener in &listeners {
+        let address = listener.local_addr().expect("bound");
+        let client = std::net::TcpStream::connect(address).expect("listens");
+        let (_, peer) = listener.accept().expect("connected");
+        assert_eq!(
+            peer,
+            client.local_addr().expect("connected"),
+            "{address} is its own"
+        );
+    }
+    assert_eq!(held(&repo), 12);
+}

@@ -7,6 +7,7 @@ use super::terminal::width;
 use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
 use crate::agents::scratch;
+use crate::domain::limits::size;
 use crate::domain::named::size_text;
 use crate::domain::task::{duration_text, parse_duration};
 use crate::error::{Exit, Result};
@@ -30,6 +31,9 @@ pub(super) struct GcArgs {
     /// Each is deleted only if it is still where it was seen. What was deleted is not pushed again by sync.
     #[arg(long, value_name = "REMOTE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     remote: Option<String>,
+    /// Discard the oldest first, and no more than it takes until this much is free on the disk, such as 20G
+    #[arg(long, value_name = "SIZE", value_parser = free_size)]
+    until: Option<u64>,
     /// Keep ignored files too
     #[arg(long)]
     with_ignored: bool,
@@ -41,10 +45,15 @@ pub(super) struct GcArgs {
     dry_run: bool,
 }
 
+fn free_size(text: &str) -> Result<u64, String> {
+    size(text).ok_or_else(|| format!("`{text}` is no size; write it like 20G or 512M"))
+}
+
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &GcArgs) -> Result<Exit> {
     let options = GcOptions {
         older_than: args.older_than,
         expire_salvage: args.expire_salvage,
+        until: args.until,
         with_ignored: args.with_ignored,
         remote: args.remote.clone(),
     };

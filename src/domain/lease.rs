@@ -12,11 +12,16 @@ named! {
         Slug = "slug",
         /// The smallest number from 1 that no live agent holds.
         Number = "number",
+        /// An address of this machine in [`LOOPBACK`] that no live agent holds.
+        Loopback = "loopback",
     }
 }
 
 /// The ports that are given: below those that systems use for outgoing connections.
 pub const PORTS: std::ops::Range<u16> = 20_000..30_000;
+
+/// The addresses that are given, as numbers: 127.64.0.1 to 127.127.255.254. Systems and people use those from 127.0.0.1 on.
+pub const LOOPBACK: std::ops::Range<u32> = 0x7f40_0001..0x7f7f_ffff;
 
 /// A variable that the settings want leased.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -424,7 +424,7 @@ fn leases(wanted: &[(String, Located<String>)], problems: &mut Vec<Problem>) -> 
             None => {
                 let problem =
                     Problem::at(span.clone(), format!("there is no lease of a `{value}`"));
-                problems.push(problem.help("write \"port\", \"slug\" or \"number\""));
+                problems.push(problem.help("write \"port\", \"slug\", \"number\" or \"loopback\""));
             }
         }
     }

@@ -87,7 +87,7 @@ pub const REPOSITORY: &[KnownSetting] = &[
     setting(
         "lease.<VARIABLE>",
         "none",
-        "Value of its own that each agent gets in that environment variable: `port`, `slug` or `number`",
+        "Value of its own that each agent gets in that environment variable: `port`, `slug`, `number` or `loopback`",
     ),
     setting(
         "limits.disk_free",

@@ -48,6 +48,8 @@ pub struct GcOptions {
     pub older_than: Option<Duration>,
     /// Lets go of what was kept this long ago, of agents that are over.
     pub expire_salvage: Option<Duration>,
+    /// Removes agents until so many bytes are free on the disk, and no more.
+    pub until: Option<u64>,
     /// Salvages ignored files too.
     pub with_ignored: bool,
     /// Also the branches of agents on this remote, whose work has landed there; empty for the usual one.
@@ -210,6 +212,10 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
     let mut landed = agent_branch::have_landed(&ctx.repo, in_question);
     let places = RecordedPlaces::new(&ctx.repo)?;
     let mut targets = Targets::default();
+    let mut free = match options.until {
+        Some(_) => fsx::free_space(&ctx.repo.root()?)?,
+        None => 0,
+    };
     // Each agent: why it is over, if objects prove it, and whether it can be removed.
     let mut items = Vec::new();
     let (activity, count) = (ctx.activity("looking for finished agents"), agents.len());
@@ -238,9 +244,18 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
                 item.why = doubt;
                 None
             }
+            Ok(reason) if options.until.is_some_and(|until| free >= until) => {
+                item.why = format!("{reason}, and enough is free without it");
+                None
+            }
             Ok(reason) => match discard::plan_for(ctx, agent, removal, &around) {
                 Ok(plan) => {
                     (item.action, item.why) = ("remove", reason);
+                    if options.until.is_some() {
+                        let name = layout::worktree_name(plan.agent().id);
+                        let place = ctx.repo.worktree(&name).map(|worktree| worktree.path);
+                        free += fsx::disk_use(&place.into_iter().collect::<Vec<_>>());
+                    }
                     if let Some(target) = landed_on {
                         // Where it cannot be found, the agent is removed without one.
                         let landing = targets.landing(ctx, plan.agent(), &target);

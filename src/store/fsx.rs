@@ -290,6 +290,18 @@ pub fn disk_use(places: &[PathBuf]) -> u64 {
     files.map(|file| file.blocks() * BLOCK).sum()
 }
 
+/// How much an ordinary user can still write to the file system on which a path is, or would be, in bytes.
+///
+/// # Errors
+/// `io`.
+pub fn free_space(path: &Path) -> Result<u64> {
+    let there = path.ancestors().find(|place| place.exists());
+    let there = there.unwrap_or(Path::new("/"));
+    let told = rustix::fs::statvfs(there).map_err(std::io::Error::from);
+    let told = told.at("could not ask for the free space of", there)?;
+    Ok(told.f_bavail.saturating_mul(told.f_frsize))
+}
+
 fn delete(doomed: &Path) -> Result<()> {
     descent::remove(doomed).at("could not remove", doomed)
 }

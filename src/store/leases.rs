@@ -6,7 +6,7 @@
 
 use super::layout;
 use crate::domain::id::{AgentId, Slug};
-use crate::domain::lease::{Lease, LeaseKind, PORTS, WantedLease};
+use crate::domain::lease::{LOOPBACK, Lease, LeaseKind, PORTS, WantedLease};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::store::fsx;
 use std::collections::BTreeMap;
@@ -38,6 +38,9 @@ pub fn take(
         // Names of variables are words, so that this is no path that leads anywhere.
         let owner = format!("{short}:{variable}");
         for value in candidates(*kind, short, slug, variable) {
+            if *kind == LeaseKind::Loopback {
+                require_own_address(&value)?;
+            }
             let place = directory.join(format!("{}-{value}", kind.as_str()));
             match symlink(&owner, &place) {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
@@ -78,6 +81,14 @@ fn candidates(
                     .map(|port| port.to_string()),
             )
         }
+        LeaseKind::Loopback => {
+            let count = LOOPBACK.end - LOOPBACK.start;
+            let first = u32::from_str_radix(short, 16).unwrap_or_default() % count;
+            let addresses = (0..count).map(move |step| LOOPBACK.start + (first + step) % count);
+            // The last byte of an address is neither 0 nor 255: some programs take those for a network and for all of it.
+            let addresses = addresses.filter(|address| !matches!(address & 0xff, 0 | 0xff));
+            Box::new(addresses.map(|address| Ipv4Addr::from_bits(address).to_string()))
+        }
         LeaseKind::Slug => {
             let name = format!("{}_{short}", slug.as_str().replace('-', "_"));
             let variable = variable.to_lowercase();
@@ -91,6 +102,21 @@ fn candidates(
 /// Whether nothing listens on a port of this machine.
 fn is_free(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
+}
+
+/// Refuses an address on which nothing can listen: Linux has all of 127.0.0.0/8, others have those that were given to the interface.
+fn require_own_address(address: &str) -> Result<()> {
+    match TcpListener::bind((address, 0)) {
+        Err(error) if error.kind() == ErrorKind::AddrNotAvailable => Err(Error::new(
+            Code::LeaseExhausted,
+            format!("nothing can listen on {address} on this machine yet"),
+        )
+        .hint(format!(
+            "to have it, run sudo ifconfig lo0 alias {address} up"
+        ))),
+        // A process that may not listen at all may still hand the address on.
+        _ => Ok(()),
+    }
 }
 
 /// Every lease of this clone.

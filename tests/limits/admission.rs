@@ -295,6 +295,62 @@ fn runs_do_not_begin_when_the_day_has_cost_what_it_may() {
 }
 
 #[test]
+fn a_spawn_that_leaves_too_little_of_the_disk_is_refused_with_what_would_fit() {
+    let repo = with_settings("[limits]\ndisk_free = \"1M\"\n");
+    let spawn = |texts: &[&str]| {
+        let words = [&["spawn", "--format=json"], texts].concat();
+        repo.agent(&words)
+    };
+    let made = spawn(&["write the first module"]);
+    assert!(made.status.success(), "{}", describe(&made));
+    // More than any disk has.
+    repo.git(["config", "agent.limits.diskFree", "8000T"]);
+    let refused = spawn(&["write the second module"]);
+    assert_eq!(refused.status.code(), Some(3), "{}", describe(&refused));
+    let message = error(&refused)["message"].to_string();
+    assert!(message.contains("`disk_free` is 8000.0 TiB"), "{message}");
+    repo.git(["config", "--unset", "agent.limits.diskFree"]);
+    // What is there and two files of 4 KiB for each new one: one fits, two do not.
+    repo.write("large", vec![b'x'; 3 << 20]);
+    repo.commit_all("a large file");
+    let made = spawn(&["write the third module"]);
+    assert!(made.status.success(), "{}", describe(&made));
+    repo.git(["config", "agent.limits.disk", "8M"]);
+    let refused = spawn(&["write module four", "write module five"]);
+    assert_eq!(refused.status.code(), Some(3), "{}", describe(&refused));
+    let message = error(&refused)["message"].to_string();
+    assert!(
+        message.contains("of 2 agents, 1 would fit: agents take 3."),
+        "{message}"
+    );
+    let made = spawn(&["write module four"]);
+    assert!(made.status.success(), "{}", describe(&made));
+}
+
+#[test]
+fn gc_removes_the_oldest_until_enough_is_free_and_no_more() {
+    let repo = TestRepo::with_commit();
+    for name in ["one", "two"] {
+        let text = format!("write the module {name}");
+        let agent = repo.agent_json(&["spawn", "-m", &text, "--name", name]);
+        let worktree = PathBuf::from(agent["worktree_abspath"].as_str().expect("a path"));
+        fs::write(worktree.join(format!("src/{name}.rs")), "pub fn new() {}\n").expect("written");
+        repo.agent_json(&["merge", name, "--now"]);
+    }
+    let planned = |until: &str| {
+        let plan = repo.agent_json(&["gc", "--until", until]);
+        let items = plan["agents"].as_array().expect("a list").clone();
+        let action = |item: &Value| item["action"].as_str().expect("a word").to_owned();
+        items.iter().map(action).collect::<Vec<_>>()
+    };
+    // More than any disk has, and what every disk has.
+    assert_eq!(planned("8000T"), ["remove", "remove"]);
+    assert_eq!(planned("1"), ["keep", "keep"]);
+    let refused = repo.agent(&["gc", "--until", "much"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", describe(&refused));
+}
+
+#[test]
 fn a_run_that_is_larger_than_all_together_is_refused_at_once() {
     let repo = with_settings("[limits]\nmemory = \"8G\"\nmemory_total = \"4G\"\n");
     let id = spawned(&repo);

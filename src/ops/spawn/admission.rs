@@ -5,7 +5,7 @@ use crate::agents::limits;
 use crate::domain::limits::{Limit, Limits};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::ops::spawn::SpawnPlan;
-use crate::store::layout;
+use crate::store::{fsx, layout};
 use crate::wire::journal::SpawnJournal;
 use std::collections::BTreeSet;
 
@@ -24,7 +24,64 @@ pub(super) fn require_room(
         return Ok(());
     }
     let limits = limits::load(ctx)?;
-    require_agents(ctx, &limits, wanted, under_way)
+    require_agents(ctx, &limits, wanted, under_way)?;
+    require_space(ctx, &limits, plans)
+}
+
+/// Compares what the new worktrees take with what is free, and with what those that are there leave of what agents may take.
+fn require_space(ctx: &Ctx, limits: &Limits, plans: &[&SpawnPlan]) -> Result<()> {
+    let [free, most] = [Limit::DiskFree, Limit::Disk].map(|limit| limits.get(limit));
+    let place = { plans.iter() }.find_map(|plan| Some((plan.base.oid, plan.worktree.as_deref()?)));
+    let (Some((base, place)), true) = (place, free.is_some() || most.is_some()) else {
+        return Ok(());
+    };
+    let wanted = plans.iter().filter(|plan| plan.worktree.is_some()).count();
+    // Where that is not known, as in a partial clone, one that begins below the limit may pass it.
+    let each = ctx.repo.disk_use(ctx.repo.read_commit(base)?.tree)?;
+    let each = each.unwrap_or(0).max(1);
+    let refuse = |room: u64, why: String| {
+        let fit = usize::try_from(room / each).unwrap_or(usize::MAX);
+        if wanted <= fit {
+            return Ok(());
+        }
+        Err(reached(wanted, fit, why))
+    };
+    if let Some(least) = free {
+        let there = fsx::free_space(place)?;
+        let limit = Limit::DiskFree;
+        let why = format!(
+            "{} are free on the disk, a worktree takes {}, and `{limit}` is {}",
+            limit.show(there),
+            limit.show(each),
+            limit.show(least)
+        );
+        refuse(there.saturating_sub(least), why)?;
+    }
+    if let Some(most) = most {
+        let taken = disk_use(ctx)?;
+        let limit = Limit::Disk;
+        let why = format!(
+            "agents take {}, a worktree takes {}, and `{limit}` is {}",
+            limit.show(taken),
+            limit.show(each),
+            limit.show(most)
+        );
+        refuse(most.saturating_sub(taken), why)?;
+    }
+    Ok(())
+}
+
+/// What agents take on disk: their worktrees, those of the pool and of checks, and all that is kept beside the repository's objects.
+fn disk_use(ctx: &Ctx) -> Result<u64> {
+    let worktrees = ctx.repo.worktrees()?.into_iter();
+    let ours = worktrees.filter(|one| layout::is_made_by_us(&one.name));
+    let places = ours.map(|one| one.path);
+    let own = layout::agents_dir(ctx.repo.common_dir());
+    // Each by itself: only the first files of a place are looked at, and one large worktree must not hide the others.
+    Ok(places
+        .chain([own])
+        .map(|place| fsx::disk_use(&[place]))
+        .sum())
 }
 
 fn require_agents(
