@@ -4,7 +4,7 @@
 use super::config::Identities;
 use super::files::lock_file::is_same_file;
 use super::files::untrusted;
-use super::landing::{Checkout, FEW, copy_with_time, index_line};
+use super::landing::{Checkout, FEW, FastCheckout, copy_with_time, index_line};
 use super::objects::NewCommit;
 use super::refs::Tip;
 use super::worktree::view::WorktreeView;
@@ -279,7 +279,7 @@ impl Checkout {
     /// # Errors
     /// As [`Checkout::stage`].
     pub fn restage(&self, repo: &Repo, old: Oid, new: Oid, scratch: &Path) -> Result<()> {
-        if self.stage_fast(repo, old, new, scratch)? {
+        if self.stage_fast(repo, old, new, scratch)? == FastCheckout::Moved {
             return Ok(());
         }
         let changes = repo.tree_changes(&[old], new)?;

@@ -29,6 +29,7 @@ use crate::error::{Code, Error, Result};
 use by_git::Way;
 pub(in crate::git) use by_git::index_line;
 pub use conflicts::ConflictedMerge;
+pub(in crate::git) use fast_checkout::FastCheckout;
 pub use interrupted::LandingNote;
 pub(in crate::git) use precheck::copy_with_time;
 use std::fs;
@@ -197,7 +198,7 @@ impl Checkout {
         let trees = (repo.read_commit(old)?.tree, new_tree);
         self.undo_interrupted(repo)?;
         let note = self.note_landing(trees)?;
-        if !self.fast_checkout(repo, trees, scratch, reached)? {
+        if self.fast_checkout(repo, trees, scratch, reached)? == FastCheckout::LeftToGit {
             self.carry_by_git(Way::between(repo, old, new, new_tree)?)?;
         }
         Ok(note)

@@ -49,7 +49,12 @@ impl<'r> Belief<'r> {
     /// # Errors
     /// `io`, `git-failed`.
     pub(super) fn fold(&self, spawn_commit: Oid, row: &Row<'_>) -> Result<Option<Agent>> {
-        // Who may push the ledger can write that something was taken back. What this clone did, only this clone takes back.
+        // Anyone who may push the ledger can write events of three kinds that change what the others mean: that something was
+        // taken back, that a policy was amended, that the agent is over. The three steps below strike out those that are not
+        // believed, in this order, because each fold sees only what the one before left: an amendment that was taken back
+        // needs no proof, and whether a landing is denied depends on the events that stand. A struck event stays in the row.
+
+        // 1. What this clone did, only this clone takes back.
         let lasting;
         let mut row = row;
         let mut is_taken_back_elsewhere = false;
@@ -61,7 +66,8 @@ impl<'r> Belief<'r> {
         let Some(mut agent) = fold_origins(self.repo, spawn_commit, row) else {
             return Ok(None);
         };
-        // Who may push the ledger can write that a policy was amended. Only what this clone did itself binds.
+        // 2. An amendment lets the agent do more than its spawn commit says, so only one of this clone's own binds. The flag
+        // stays on the agent: without it a landing would be judged by a policy that its author believes replaced.
         let own;
         if agent.amended.is_some() {
             let closed = self.closed()?;
@@ -77,8 +83,9 @@ impl<'r> Belief<'r> {
                 agent.doubt(AMENDED_ELSEWHERE.to_owned());
             }
         }
+        // 3. A row may claim `merged` and `discarded` both. Each turn strikes out the state that the fold ended in; with it gone
+        // the fold ends in what the other events say, which is the second claim or an open state. At most two turns.
         let mut denied = Vec::new();
-        // A row may claim both.
         while !agent.state.is_open() && self.is_denied(&agent)? {
             denied.push(agent.state);
             let rest = row.without(&denied);
@@ -92,6 +99,7 @@ impl<'r> Belief<'r> {
                 None => break,
             }
         }
+        // Said last: each fold above begins with an agent that has no doubts.
         if is_taken_back_elsewhere {
             agent.doubt(TAKEN_BACK_ELSEWHERE.to_owned());
         }
@@ -131,7 +139,8 @@ impl<'r> Belief<'r> {
         if self.closed()?.names(agent.id) || !self.is_here(agent)? {
             return Ok(false);
         }
-        // A landing that cannot be examined is one that is not proved.
+        // A discard leaves nothing that could prove it, so here, where something of the agent is left, it is denied. A landing is
+        // proved by objects; one that cannot be examined is one that is not proved.
         let is_proved = agent.state == State::Merged
             && spawn_commit::branch_of(self.repo, agent)
                 .and_then(|tip| landed::as_claimed(self.repo, agent, tip, true))
@@ -246,6 +255,8 @@ fn settled(repo: &Repo, spawn_commit: Oid, row: &Row<'_>) -> Option<(Vec<Event>,
     let mut events: Vec<Event> = { first.iter().flatten() }
         .map(|&index| row.events[index].clone())
         .collect();
+    // The rest keeps its order. What says again how the agent began is counted and left out, unless it could be true, too
+    // (`is_other`): then the fold meets both and says that they contradict each other.
     for (index, event) in row.events.iter().enumerate() {
         if first.contains(&Some(index)) {
             continue;

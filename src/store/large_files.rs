@@ -136,18 +136,6 @@ fn forget(common_dir: &Path, id: AgentId) -> Result<()> {
     Ok(())
 }
 
-/// Deletes everything that is set aside of an agent.
-///
-/// # Errors
-/// `io`.
-pub fn delete(common_dir: &Path, id: AgentId) -> Result<()> {
-    for line in lines(common_dir, id)? {
-        fs::remove_file(&line.place).at_if_there("could not remove", &line.place)?;
-        let _ = line.place.parent().map(fs::remove_dir);
-    }
-    forget(common_dir, id)
-}
-
 const LIST: &str = "list";
 
 fn told(line: &MovedFile) -> LargeFile {

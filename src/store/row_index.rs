@@ -73,10 +73,14 @@ impl Ledger<'_> {
     pub fn live_agents(&self) -> Result<Vec<LiveRow>> {
         let belief = Belief::new(self.repo);
         let live = self.read(|tree| {
+            // Three kinds of entries, by what it costs to know their state here. What the row alone decides is taken from the
+            // copy. What claims to be over may be denied by what this clone has; that is asked below, of these only. Where
+            // objects decide (`None`), and where a claim may be denied, the row is read and folded with belief.
             let (mut live, mut over) = (Vec::new(), Vec::new());
             let mut doubtful = BTreeSet::new();
             self.each_entry(tree, |key, entry| match entry.state() {
                 Some(state) if state.is_live() => live.extend(entry.live(key)),
+                // Half made, or rejected: its work may not land.
                 Some(state) if state.is_open() => {}
                 Some(_) => over.push((key, entry.branch.map(Cow::into_owned))),
                 None => drop(doubtful.insert(key)),

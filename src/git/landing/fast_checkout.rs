@@ -16,7 +16,7 @@ use super::precheck::{Above, IndexSnapshot, PathState, Precheck, stat_at};
 use super::steps::{Step, Steps};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::changes::StatData;
+use crate::git::changes::{Rewritten, StatData};
 use crate::git::files::lock_file::LockFile;
 use crate::git::files::untrusted;
 use crate::git::objects::blob_name;
@@ -31,9 +31,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver};
 
+/// What became of an attempt to move a worktree along without a tour of git's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::git) enum FastCheckout {
+    /// Index and files are where they should be.
+    Moved,
+    /// Nothing has moved: git has to try, or to say what is in the way.
+    LeftToGit,
+}
+
+use FastCheckout::{LeftToGit, Moved};
+
 impl Checkout {
-    /// Moves index and files; `false` where nothing has moved and git has to try, or to say what is in the way.
-    /// `scratch` is a name on the same file system that is not in use.
+    /// Moves index and files. `scratch` is a name on the same file system that is not in use.
     ///
     /// # Errors
     /// `lock-timeout`, `git-missing`, `io`.
@@ -43,19 +53,21 @@ impl Checkout {
         trees: (Oid, Oid),
         scratch: &Path,
         reached: &dyn Fn(&str),
-    ) -> Result<bool> {
+    ) -> Result<FastCheckout> {
+        // The lock comes before the look: what is seen under it stays true of the index until the rename.
         let lock = self.lock_index()?;
         reached("locked");
         let looked = self.look(repo, trees, scratch);
         let carried = looked.and_then(|looked| match looked {
             Some((steps, look)) => self.carry_looked(repo, &steps, &look, scratch, lock, reached),
-            None => Ok(false),
+            None => Ok(LeftToGit),
         });
+        // Renamed away where all went well; what is left of it otherwise has no use.
         let _ = fs::remove_file(scratch);
         carried
     }
 
-    /// Lets an index that holds the tree `old` hold `new`, without looking at a file; `false` where git has to.
+    /// Lets an index that holds the tree `old` hold `new`, without looking at a file.
     /// The rest is as in [`Checkout::carry`].
     ///
     /// # Errors
@@ -66,29 +78,31 @@ impl Checkout {
         old: Oid,
         new: Oid,
         scratch: &Path,
-    ) -> Result<bool> {
+    ) -> Result<FastCheckout> {
         let Some(steps) = Steps::between(repo, old, new)? else {
-            return Ok(false);
+            return Ok(LeftToGit);
         };
         if self.is_special()? {
-            return Ok(false);
+            return Ok(LeftToGit);
         }
         let _lock = self.lock_index()?;
         let index = self.git_dir.join("index");
         let seen = IndexSnapshot::load(&index)
             .filter(|seen| steps.list.iter().all(|step| seen.fits(step)));
         let Some(seen) = seen else {
-            return Ok(false);
+            return Ok(LeftToGit);
         };
         let Some(new) = seen.rewritten(&steps.edits(|_| true)) else {
-            return Ok(false);
+            return Ok(LeftToGit);
         };
         let file = File::create(scratch).at("could not write", scratch)?;
         new.write(&file).at("could not write", scratch)?;
         fs::rename(scratch, &index).at("could not write", &index)?;
-        Ok(true)
+        Ok(Moved)
     }
 
+    /// Moves along what was looked at. The order makes each moment recoverable: old files go, new files come, and only then
+    /// does the rename let the index say so. Until then everything is undone from the index that still stands.
     fn carry_looked(
         &self,
         repo: &Repo,
@@ -97,24 +111,25 @@ impl Checkout {
         copy: &Path,
         lock: LockFile,
         reached: &dyn Fn(&str),
-    ) -> Result<bool> {
+    ) -> Result<FastCheckout> {
+        // 1. What the index is to say, beside the one that stands. A path that is staged already keeps its entry.
         let edits = steps.edits(|at| look.places[at] != PathState::AlreadyStaged);
         let is_plain = self.is_plain(repo, steps, look);
+        // Attributes decide how git writes other files, so a tour that gets their order right is left to git.
         if steps.has_attributes && !is_plain {
-            return Ok(false);
+            return Ok(LeftToGit);
         }
         let Some(index) = look.seen.rewritten(&edits) else {
-            return Ok(false);
+            return Ok(LeftToGit);
         };
         let file = File::create(copy).at("could not write", copy)?;
-        if !is_plain {
-            // Git adds what it writes.
-            index.write(&file).at("could not write", copy)?;
-        }
+        // 2. Files. A path that is free is only written: there is nothing to remove.
         let old = of(steps, look, &[PathState::Old]);
-        let new = of(steps, look, &[PathState::Old, PathState::Free]);
-        let new: Vec<_> = new.into_iter().filter(|step| step.new.is_some()).collect();
-        let mut stats = BTreeMap::new();
+        let touched = of(steps, look, &[PathState::Old, PathState::Free]);
+        let (new, gone): (Vec<_>, Vec<_>) =
+            touched.into_iter().partition(|step| step.new.is_some());
+        // All old files go before the first new one comes: a directory may take the place of a file, and the reverse. The
+        // first one that is not what was looked at ends it.
         let remove = || {
             let removed = { old.iter() }.try_fold(true, |all, step| {
                 Ok::<_, Error>(all && self.remove_looked(look, step)?)
@@ -122,31 +137,13 @@ impl Checkout {
             reached("emptied");
             removed
         };
+        let mut stats = BTreeMap::new();
         let written = if is_plain {
-            let (tell, told) = mpsc::channel();
-            let write = || {
-                let tell = tell;
-                if !remove()? {
-                    return Ok(false);
-                }
-                let is_written = self.write_plain_files(repo, &new, |path, stat| {
-                    stats.insert(path.to_vec(), stat);
-                    // The other thread hears everything, or nothing matters any more.
-                    let _ = tell.send((path.to_vec(), stat));
-                })?;
-                drop(tell);
-                let written = index.write_content(&file, |path| stats.get(path).copied());
-                written.at("could not write", copy)?;
-                Ok(is_written)
-            };
-            // The checksum of the index waits for each file that it is about to count.
-            let (checksum, written) = pool::beside(|| index.checksum(in_turn(told)), write);
-            written.and_then(|is_written| {
-                let written = { &file }.write_all(&checksum);
-                written.at("could not write", copy)?;
-                Ok(is_written)
-            })
+            self.write_plainly(repo, &new, (&index, &file, copy), &mut stats, remove)
         } else {
+            // Git reads the new index, writes the files that it names, and adds what `stat` says of them (`-u`), so the index
+            // is whole before it starts.
+            index.write(&file).at("could not write", copy)?;
             remove().and_then(|removed| {
                 if removed {
                     self.write_files(copy, &["-u"], &new, &lock)?;
@@ -154,31 +151,74 @@ impl Checkout {
                 Ok(removed)
             })
         };
+        // 3. All of it, or none.
         if !matches!(written, Ok(true)) {
+            // What was written goes first: the old files may have stood in the same places.
             if is_plain {
                 self.remove_written(&new, |path| stats.contains_key(path));
             } else {
                 self.remove_made(repo, &new, copy)?;
             }
-            // Where something appeared instead git keeps away from it; what follows says what that is.
+            // The index that still stands knows the old files. Where something appeared instead git keeps away from it; what
+            // follows says what that is.
             let _ = self.write_files(&self.git_dir.join("index"), &[], &old, &lock);
             return match written {
                 // Git would fail as well, and half way.
                 Err(error) if error.code() != Code::GitFailed => Err(error),
-                _ => Ok(false),
+                _ => Ok(LeftToGit),
             };
         }
-        // Also above a file that was gone already, as git does.
-        let gone = of(steps, look, &[PathState::Old, PathState::Free]);
-        for step in gone.iter().filter(|step| step.new.is_none()) {
+        // Also above a file that was gone already, as git does. Not earlier: an undo would have to make them again.
+        for step in gone {
             self.remove_empty_above(&step.path);
         }
         reached("written");
+        // 4. The rename is the moment of truth. The lock is held across it, and goes last.
         let index = self.git_dir.join("index");
         fs::rename(copy, &index).at("could not write", &index)?;
         reached("indexed");
         drop(lock);
-        Ok(true)
+        Ok(Moved)
+    }
+
+    /// Removes the old files, writes the new ones and, beside, the index that counts them; `false` where something was in
+    /// the way. `stats` gets what was written, so that the caller can undo it.
+    ///
+    /// An index ends with a checksum of all before it, which for a large one takes as long as writing the files. Two threads
+    /// therefore share the work. This one writes the files and sends the `stat` of each; the other hashes the index from its
+    /// beginning and waits wherever the next entry is one of those files. Both go in the order of the paths, so the
+    /// channel never has to be searched, and neither waits for the other in a circle: the sender never blocks. Where this
+    /// thread gives up, its end of the channel closes, the other one hashes on with what it knows, and its result is dropped.
+    fn write_plainly(
+        &self,
+        repo: &Repo,
+        new: &[&Step],
+        (index, file, copy): (&Rewritten<'_>, &File, &Path),
+        stats: &mut BTreeMap<Vec<u8>, StatData>,
+        remove: impl FnOnce() -> Result<bool>,
+    ) -> Result<bool> {
+        let (tell, told) = mpsc::channel();
+        let write = || -> Result<bool> {
+            let tell = tell;
+            if !remove()? {
+                return Ok(false);
+            }
+            let is_written = self.write_plain_files(repo, new, |path, stat| {
+                stats.insert(path.to_vec(), stat);
+                // The other thread hears everything, or nothing matters any more.
+                let _ = tell.send((path.to_vec(), stat));
+            })?;
+            // Closed before the index is written: the other thread is to end while this one writes.
+            drop(tell);
+            let written = index.write_content(file, |path| stats.get(path).copied());
+            written.at("could not write", copy)?;
+            Ok(is_written)
+        };
+        let (checksum, written) = pool::beside(|| index.checksum(in_turn(told)), write);
+        let is_written = written?;
+        let mut file = file;
+        file.write_all(&checksum).at("could not write", copy)?;
+        Ok(is_written)
     }
 
     /// Removes a file; `false` where it is not what the index remembers any more, or what was read.
@@ -252,7 +292,7 @@ impl Checkout {
                 let _ = self.remove(&step.path, AtFlags::empty());
             }
         }
-        // Of the one that failed, too.
+        // Directories were made for the one that failed, too, which is the first of those that were not written.
         let made = written.into_iter().chain(rest.into_iter().take(1));
         for step in made.filter(|step| step.old.is_none()) {
             self.remove_empty_above(&step.path);
@@ -271,7 +311,8 @@ impl Checkout {
     }
 }
 
-/// What is known of files by their paths, where both are told and asked in the order of the paths.
+/// What is known of files by their paths, where both are told and asked in the order of the paths: so one message ahead is
+/// all that has to be kept. It waits for a path that has not been told yet, until the other end closes.
 fn in_turn(told: Receiver<(Vec<u8>, StatData)>) -> impl FnMut(&[u8]) -> Option<StatData> {
     let mut next = None;
     move |path| {

@@ -97,7 +97,9 @@ pub fn plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<MergePlan> {
     judged_plan(&apart, who, options)?.map_err(|refused| refused.error())
 }
 
-/// Judges the work, records the verdict unless this is a rehearsal, and plans its landing.
+/// Judges the work, records the verdict unless this is a rehearsal, and plans its landing. The outer result is whether that
+/// could be found out; the inner one is the answer: a plan, or the verdict that forbids one, which each caller reports in
+/// its own way.
 ///
 /// # Errors
 /// As [`plan`].
@@ -129,6 +131,8 @@ pub fn judged_plan(
         Some(there) => there.fetch(ctx)?,
         None => {}
     }
+    // A landing with `--now` that was killed before its row was written is written down first: only then is it known which part of
+    // the work the target has already.
     let agent = if is_rehearsal {
         agent
     } else {
@@ -170,6 +174,8 @@ pub fn judged_plan(
             against,
         })));
     }
+    // The checks may have taken minutes. The row is read again: an agent that was rejected, discarded or started anew meanwhile
+    // does not land on a verdict of before.
     let judged = agent;
     let agent = ledger.agent(judged.spawn_commit)?;
     let agent = agent.unwrap_or_else(|| judged.clone());
@@ -202,7 +208,8 @@ pub fn judged_plan(
         .tree_changes(&[tip_tree], verdict.tree)?
         .into_iter();
     let uncommitted = uncommitted.map(|change| change.path).collect();
-    // Everything that lands is taken from the verdict.
+    // Everything that lands is taken from the verdict, nothing from the branch as it is now: what was judged is what lands, and a
+    // commit that came since makes the swap of the branch fail.
     let branch = agent_branch::local_or_fetched(&ctx.repo, &agent)?;
     let method = method(ctx, options, &settings)?;
     let mut plan = MergePlan {
@@ -234,6 +241,8 @@ pub fn judged_plan(
         remote,
         agent,
     };
+    // From here on the cases in which no branch moves: the work is on the target already, or on the copy of it that was fetched.
+    // Both still end in a row that says so, which is why they are plans and no refusals.
     if has_landed {
         plan.landed = Some(commit_that_brought(&ctx.repo, &plan, plan.base)?);
         return Ok(Ok(plan));
