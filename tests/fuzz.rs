@@ -78,9 +78,12 @@ fn every_target_is_built_documented_and_tested() {
     assert_eq!(stems("fuzz/src"), names);
     let manifest = include_str!("../fuzz/Cargo.toml");
     let page = include_str!("../docs/fuzzing.md");
+    let nightly = include_str!("../.github/workflows/nightly.yml");
+    let nightly = nightly.lines().find(|line| line.contains("target: ["));
     for name in names {
         assert!(manifest.contains(&format!("name = \"{name}\"")), "{name}");
         assert!(page.contains(&format!("| `{name}` |")), "{name}");
+        assert!(nightly.is_some_and(|line| line.contains(&name)), "{name}");
     }
 }
 

@@ -181,3 +181,22 @@ fn the_debian_package_has_a_maintainer_a_changelog_and_the_notices() {
         assert!(release.contains(file), "{file}");
     }
 }
+
+/// A tag can be moved by who owns the action, a commit cannot.
+#[test]
+fn workflows_name_actions_by_commit_and_ask_for_few_rights() {
+    let files = fs::read_dir(top().join(".github/workflows")).expect("a directory");
+    for file in files.map(|file| file.expect("an entry").path()) {
+        let text = fs::read_to_string(&file).expect("a workflow");
+        let used = { text.lines() }.filter_map(|line| line.split_once("uses: "));
+        for (_, action) in used {
+            let (_, commit) = action.split_once('@').expect("a version");
+            let (commit, version) = commit.split_once(" # v").expect("a commit and its tag");
+            let is_hex = commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+            assert!(commit.len() == 40 && is_hex, "{}: {action}", file.display());
+            assert!(!version.is_empty(), "{action}");
+        }
+        let rights = "\npermissions:\n  contents: read\n";
+        assert!(text.contains(rights), "{}", file.display());
+    }
+}
