@@ -37,19 +37,12 @@ impl Answer for FleetReport {
             .iter()
             .map(|count| format!("{} {}", count.count, count.state))
             .collect();
-        match self.agents.is_empty() {
-            true => "(no agents)\n".to_owned(),
-            false => {
-                let count = agents(self.agents.len());
-                let won = self.tournaments.iter().map(tournament);
-                let won: String = won.collect();
-                format!(
-                    "{count} as of {}: {}\n{won}",
-                    self.made_at,
-                    states.join(", ")
-                )
-            }
+        if self.agents.is_empty() {
+            return "(no agents)\n".to_owned();
         }
+        let (count, states) = (agents(self.agents.len()), states.join(", "));
+        let won: String = self.tournaments.iter().map(tournament).collect();
+        format!("{count} as of {}: {states}\n{won}", self.made_at)
     }
 
     fn rows(&self) -> Vec<Value> {
