@@ -111,6 +111,7 @@ codes! {
     TargetDirty, "target-dirty", Refused, "Landing would touch files with uncommitted changes; nothing was moved.";
     WorktreeBusy, "worktree-busy", Refused, "The worktree is in the middle of something, or not on its branch.";
     WorktreeForeign, "worktree-foreign", Usage, "The directory is not the worktree of that agent.";
+    LayerInvalid, "layer-invalid", Refused, "The files of a layered worktree are not what an overlay mount leaves, so its work cannot be read.";
     WorktreeDirty, "worktree-dirty", Refused, "The agent's worktree has uncommitted work; nothing was changed.";
     UpdateConflicts, "update-conflicts", Refused, "The agent's branch conflicts with what it lands on; nothing was changed.";
     OperationUnknown, "operation-unknown", Usage, "No operation that can be taken back goes by that id, or none was done.";

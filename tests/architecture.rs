@@ -510,6 +510,10 @@ const STARTS_GIT: &[(&str, &str)] = &[
         "git/program.rs",
         "in the common dir, the main worktree, and a new one where no agent has worked",
     ),
+    (
+        "git/uncommitted/layer.rs",
+        "in a warm worktree that becomes a base, which no agent has had",
+    ),
     ("git/worktree/view.rs", "through the view itself"),
     ("ops/doctor/branches.rs", "in the common dir"),
     (
@@ -518,7 +522,7 @@ const STARTS_GIT: &[(&str, &str)] = &[
     ),
     ("ops/host_hook/worktree.rs", "in the common dir"),
     (
-        "ops/pool/fill.rs",
+        "agents/furnish.rs",
         "in a warm worktree, which no agent has had",
     ),
     ("agents/ignored_files.rs", "in the main worktree"),
@@ -636,6 +640,23 @@ const OPENS_FILES: &[(&str, &str)] = &[
     (
         "agents/ignored_files.rs",
         "ignored files of the main worktree",
+    ),
+    ("agents/frozen.rs", "a base, which no agent can write"),
+    (
+        "agents/furnish.rs",
+        "a warm worktree, which no agent has had",
+    ),
+    (
+        "agents/layered.rs",
+        "a base, and names and files of ours in the directory of an agent",
+    ),
+    (
+        "git/uncommitted/layer.rs",
+        "an agent's: names in its upper directory, no content; and a base",
+    ),
+    (
+        "ops/materialize.rs",
+        "an agent's: names in its upper directory, no content; and a base",
     ),
     (
         "ops/spawn/slot.rs",

@@ -105,6 +105,7 @@ fn every_answer_is_as_its_schema_says() {
     landings(&mut judged);
     messages(&mut judged);
     around(&mut judged);
+    layered(&mut judged);
     let missed: Vec<_> = answers()
         .into_iter()
         .map(|answer| answer.name)
@@ -241,6 +242,22 @@ fn messages(judged: &mut Judged) {
     judged.answer("run-claim", &run);
     let spawn = ["spawn", &task, "--claim=x", "--sync=origin"];
     judged.answer("spawn-claim", &spawn);
+}
+
+/// An agent with a layered worktree, where the kernel has them.
+fn layered(judged: &mut Judged) {
+    let words = ["spawn", "--layered", "Change the library"];
+    if judged.repo.agent(&words).status.code() == Some(4) {
+        judged.seen.insert("materialize");
+        return;
+    }
+    let one = judged.answer("spawn", &words);
+    let one = text(&one, "agent_id");
+    judged.answer("path", &["path", &one]);
+    judged.answer("pool", &["pool"]);
+    judged.answer("materialize", &["materialize", &one]);
+    judged.repo.agent(&["discard", "--all"]);
+    judged.answer("gc", &["gc"]);
 }
 
 /// What is about no agent.
@@ -461,6 +478,10 @@ fn a_schema_needs_no_repository() {
           "description": "The agent's id",
           "format": "uuid",
           "type": "string"
+        },
+        "layered": {
+          "description": "Whether its files are there in a run alone, or in a shell of `enter`",
+          "type": "boolean"
         },
         "schema": {
           "const": "git-agent.path/1"

@@ -47,6 +47,8 @@ mod inventory;
 mod kill;
 /// Committing and landing an agent's work.
 mod landing;
+/// Agents that share a base and keep what they change alone.
+mod layered;
 /// Values that one live agent holds and no other.
 mod leases;
 /// The ledger as git notes: nothing lost, bytes equal to git's.

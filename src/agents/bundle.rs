@@ -1,6 +1,7 @@
 //! The six files: read without being led astray or held up, and kept as a tree.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::worktree::admin_dir;
 use crate::domain::agent::Agent;
 use crate::domain::bundle::{FILES, PROGRESS, SPEC};
 use crate::domain::evidence::{Artefact, ArtefactProblem, NoWorktree, Says};
@@ -8,6 +9,7 @@ use crate::domain::named::hex;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
+use crate::git::files::layer::WorktreeLayer;
 use crate::git::objects::{Identity, NewCommit};
 use crate::git::tree::{Entry, FILE};
 use crate::store::{keep, layout};
@@ -82,7 +84,11 @@ pub(crate) fn artefacts(
     policy: &Policy,
 ) -> Result<Vec<Artefact>> {
     match (worktree, &policy.bundle_dir) {
-        (Some(top), Some(directory)) => Ok(from_directory(top, directory)),
+        (Some(top), Some(directory)) => {
+            let layer = WorktreeLayer::of(&admin_dir(&ctx.repo, agent.id));
+            let top = layer.as_ref().map_or(top, |layer| &layer.upper);
+            Ok(from_directory(top, directory))
+        }
         (None, None) => {
             let own = layout::agent_dir(ctx.repo.common_dir(), agent.id);
             Ok(from_directory(&own, "bundle"))

@@ -52,7 +52,11 @@ pub(crate) fn hide(
         // Each by itself, so that no lock is among them, not even one that is made later.
         let entries = fs::read_dir(layout::agent_dir(&common, id));
         let paths = { entries.into_iter().flatten().flatten() }.map(|entry| entry.path());
-        shown.extend(paths.filter(|path| path.extension().is_none_or(|end| end != "lock")));
+        // What lies below and above the mount of a layered worktree is out of reach but through that mount.
+        let is_seen = |path: &PathBuf| {
+            path.extension().is_none_or(|end| end != "lock") && !path.ends_with(layout::LAYER)
+        };
+        shown.extend(paths.filter(is_seen));
     }
     shown.push(real(program));
     fence.hidden = hidden.into_iter().filter(|path| path.is_dir()).collect();

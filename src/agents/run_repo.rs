@@ -32,6 +32,7 @@ use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
+use crate::git::files::layer::WorktreeLayer;
 use crate::store::{fsx, layout};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -89,6 +90,8 @@ pub struct RunRepo {
     /// Whether it is the worktree's own and stays.
     is_clone: bool,
     worktree: PathBuf,
+    /// The directory with the `.git` file that the command finds: of a layered worktree the one that its mount writes to.
+    top: PathBuf,
     /// The name of the agent's admin directory.
     name: String,
     /// The full name of its branch.
@@ -109,6 +112,8 @@ impl RunRepo {
             notes,
             is_clone,
             common_dir: repo.common_dir().to_owned(),
+            top: WorktreeLayer::of(&repo.admin_dir(&layout::worktree_name(id)))
+                .map_or_else(|| worktree.to_owned(), |layer| layer.upper),
             worktree: worktree.to_owned(),
             name: layout::worktree_name(id),
             branch: branch.to_owned(),
@@ -172,11 +177,11 @@ impl RunRepo {
         }
         // 4. The admin directory, and last the way to it.
         self.copy_admin_dir()?;
-        let pointer = fsx::load_if_there(&self.worktree.join(".git"))?.unwrap_or_default();
+        let pointer = fsx::load_if_there(&self.top.join(".git"))?.unwrap_or_default();
         self.set_known_tip(tip)?;
         fsx::write_private(&self.pointer_note(), &pointer)?;
         let pointer = format!("gitdir: {}\n", self.admin_dir().display());
-        fsx::write_atomic(&self.worktree.join(".git"), pointer.as_bytes())
+        fsx::write_atomic(&self.top.join(".git"), pointer.as_bytes())
     }
 
     /// Where the branch of the command is now; `None` when that cannot be read at a glance.
@@ -217,12 +222,12 @@ impl RunRepo {
             return Ok(None);
         };
         let (file, ours) = (
-            self.worktree.join(".git"),
+            self.top.join(".git"),
             format!("gitdir: {}\n", self.admin_dir().display()),
         );
         let mut altered = None;
-        if self.worktree.is_dir() {
-            let found = untrusted::read(&self.worktree, Path::new(".git"), LONGEST_REF);
+        if self.top.is_dir() {
+            let found = untrusted::read(&self.top, Path::new(".git"), LONGEST_REF);
             if found.as_deref() != Some(&pointer) {
                 if found.as_deref() != Some(ours.as_bytes()) {
                     if fs::symlink_metadata(&file).is_ok() {

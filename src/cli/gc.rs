@@ -111,6 +111,7 @@ impl Answer for GcReport {
             ("prompts of agents that are over", self.prompts),
             ("agents that are over and hold leases", self.leases),
             ("half-made warm worktrees", self.slots),
+            ("unused bases", self.bases.len()),
             ("worktrees of killed checks", self.check_worktrees),
             ("temporary directories of killed commands", self.temporary),
         ];

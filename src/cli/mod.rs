@@ -27,6 +27,7 @@ mod list;
 mod log;
 mod logs;
 mod markdown;
+mod materialize;
 mod merge;
 mod neutral;
 mod one_of;

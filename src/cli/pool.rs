@@ -95,6 +95,19 @@ impl Answer for PoolReport {
             }
             text.push_str(&table.render());
         }
+        if !self.bases.is_empty() {
+            let mut table = Table::new(vec!["BASE", "STATE", "COMMIT", "AGENTS", "DISK"], width());
+            for base in &self.bases {
+                table.push(vec![
+                    Cell::painted(BOLD, base.name.clone()),
+                    Cell::plain(base.state.to_owned()),
+                    Cell::painted(DIM, base.commit.chars().take(7).collect::<String>()),
+                    Cell::plain(base.agents.len().to_string()),
+                    Cell::plain(size_text(base.disk_bytes)),
+                ]);
+            }
+            text.push_str(&table.render());
+        }
         if let Some(failure) = &self.failure {
             text.push_str(&format!("{} {failure}\n", paint(WARN, "not filled:")));
         }

@@ -101,7 +101,15 @@ fn log_of(ctx: &Ctx, ui: &mut Ui, who: &str) -> Result<Exit> {
 }
 
 pub(super) fn run_path(ctx: &Ctx, ui: &mut Ui, args: &PathArgs) -> Result<Exit> {
-    ui.answer(&show::path(ctx, &args.agent.or_current(ctx)?)?)?;
+    let report = show::path(ctx, &args.agent.or_current(ctx)?)?;
+    if report.layered {
+        let id = &report.short_id;
+        ui.warn(&format!(
+            "the worktree is layered, so its files are not there; to see them, run git agent enter {id}, and to have them there, \
+             git agent materialize {id}"
+        ));
+    }
+    ui.answer(&report)?;
     Ok(Exit::Yes)
 }
 

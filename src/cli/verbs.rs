@@ -4,9 +4,9 @@ use super::run::{background, fenced, supervisor};
 use super::ui::{Format, Ui};
 use super::{
     amend, archive, bundle, check, commit, config, diff, discard, doctor, enter, gc, guard, help,
-    hook, hooks, init, ledger, list, logs, merge, overlap, pool, pr, ps, receive, rename, report,
-    rescue, retry, roles, run, schema, send, settle, setup, shell, show, spawn, stop, sync, train,
-    tree, undo, uninstall, unite, update, verify, wait,
+    hook, hooks, init, ledger, list, logs, materialize, merge, overlap, pool, pr, ps, receive,
+    rename, report, rescue, retry, roles, run, schema, send, settle, setup, shell, show, spawn,
+    stop, sync, train, tree, undo, uninstall, unite, update, verify, wait,
 };
 use crate::agents::ctx::Ctx;
 use crate::agents::{clone, scratch};
@@ -89,6 +89,7 @@ verbs! { ui;
         Bundle(args: bundle::BundleArgs) => bundle::run(&open(ui)?, ui, &args);
         Commit(args: commit::CommitArgs) => commit::run(&open(ui)?, ui, &args);
         Amend(args: amend::AmendArgs) => amend::run(&open(ui)?, ui, args);
+        Materialize(args: materialize::MaterializeArgs) => materialize::run(&open(ui)?, ui, &args);
         Rename(args: rename::RenameArgs) => rename::run(&open(ui)?, ui, &args);
         Update(args: update::UpdateArgs) => update::run(&open(ui)?, ui, &args);
         Mark(args: settle::MarkArgs) => settle::run_mark(&open(ui)?, ui, &args);

@@ -16,6 +16,7 @@ use super::message_rules::MessageRules;
 use super::role::RoleSet;
 use super::task::{TaskDraft, TaskOptions, TaskProblems, parse_duration};
 use crate::domain::named::named;
+use crate::domain::sandbox::Layering;
 use chrono::TimeDelta;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -79,6 +80,8 @@ pub struct SettingsDraft {
     pub train_checks: Field<Vec<Located<String>>>,
     /// Commands by moment.
     pub hooks: BTreeMap<HookMoment, Field<Vec<Located<String>>>>,
+    /// Whether worktrees are layered.
+    pub layered: Field<String>,
     /// How many warm worktrees are kept.
     pub pool_size: Field<i64>,
     /// Variables and the kinds of what they are to hold.
@@ -130,6 +133,8 @@ pub struct RepositorySettings {
     pub train_checks: Vec<String>,
     /// Commands by moment.
     pub hooks: BTreeMap<HookMoment, Vec<String>>,
+    /// Whether worktrees are layered over bases that agents share.
+    pub layered: Layering,
     /// How many warm worktrees are kept; none unless it is set.
     pub pool_size: usize,
     /// What each agent gets of its own.
@@ -159,6 +164,7 @@ impl SettingsDraft {
         let subject = subject(&self.merge_subject, &mut problems);
         let merge_hooks = merge_hooks(&self.merge_hooks, &mut problems);
         let leases = leases(&self.leases, &mut problems);
+        let layered = layered(&self.layered, &mut problems);
         let limits = limits(&self.limits, &mut problems);
         let pool_size = pool_size(&self.pool_size, &mut problems);
         let messages = self.messages(&mut problems);
@@ -209,6 +215,7 @@ impl SettingsDraft {
             train_checks: values(&self.train_checks).unwrap_or_default(),
             hooks: hooks.collect(),
             leases,
+            layered,
             limits,
             pool_size,
             merge_method: method,
@@ -388,6 +395,17 @@ fn merge_hooks(field: &Field<Vec<Located<String>>>, problems: &mut Vec<Problem>)
         Problem::at(span.clone(), message).help("write \"pre-commit\" or \"pre-merge-commit\"")
     }));
     wanted.into_iter().map(|hook| hook.value).collect()
+}
+
+fn layered(field: &Field<String>, problems: &mut Vec<Problem>) -> Layering {
+    let Some(Located { value, span }) = field.given() else {
+        return Layering::default();
+    };
+    Layering::parse(value).unwrap_or_else(|| {
+        let problem = Problem::at(span.clone(), format!("no worktree is layered by `{value}`"));
+        problems.push(problem.help("write \"off\", \"auto\" or \"on\""));
+        Layering::default()
+    })
 }
 
 /// The most warm worktrees that a repository can ask for.

@@ -37,12 +37,38 @@ impl Mode {
     }
 }
 
+named! {
+    /// Whether a worktree is made of an agent's changes alone, over a base that several share.
+    #[derive(Default)]
+    pub enum Layering {
+        /// Every agent gets all files.
+        #[default]
+        Off = "off",
+        /// Where it can be had, and copies elsewhere.
+        Auto = "auto",
+        /// Nothing else will do.
+        On = "on",
+    }
+}
+
+impl Layering {
+    /// Reads a word of the command line.
+    ///
+    /// # Errors
+    /// One sentence that names the words there are.
+    pub fn read(word: &str) -> Result<Layering, String> {
+        Layering::parse(word).ok_or_else(|| format!("`{word}` is none of `off`, `auto` and `on`"))
+    }
+}
+
 /// What a fenced command may write: files, and directories with everything below them. The paths are
 /// absolute and free of symlinks. Everything else it may read and execute, as far as permissions go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fence {
     /// Each place once.
     pub writable: Vec<PathBuf>,
+    /// What its worktree is made of, where that is layered. Only a mount namespace can do that.
+    pub layer: Option<LayerMount>,
     /// Programs in whose place it finds others. Only a mount namespace can do that.
     pub replaced: Vec<Replaced>,
     /// Places of its own of which it may write a part only; where the fence has a mount namespace, modes and times may
@@ -57,6 +83,19 @@ pub struct Fence {
     pub unix_sockets: bool,
     /// Whether it may give commands to its terminal, which is its own: a shell needs that to put jobs into the foreground.
     pub terminal: bool,
+}
+
+/// The overlay mount of a layered worktree. Each is a directory; no symlink leads there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LayerMount {
+    /// The frozen base, on whose own path the mount goes: virtual environments and caches hold absolute paths.
+    pub base: PathBuf,
+    /// What is written goes here.
+    pub upper: PathBuf,
+    /// What the kernel needs for itself: empty, and new for each mount.
+    pub work: PathBuf,
+    /// The agent's worktree, where the same files appear.
+    pub place: PathBuf,
 }
 
 /// A program in whose place a fenced command finds another one.

@@ -13,6 +13,8 @@ pub enum Remedy {
     Agent(String),
     /// See where an agent's worktree is.
     Place(String),
+    /// Make an ordinary worktree of an agent's layered one.
+    Materialize(String),
     /// Commit a merge that was left in an agent's worktree.
     CommitMerge(String),
     /// See the events of an agent.

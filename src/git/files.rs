@@ -2,6 +2,7 @@
 
 pub mod admin_dir;
 pub mod descent;
+pub mod layer;
 pub mod lock_file;
 pub mod separate;
 pub mod temporary;

@@ -20,12 +20,13 @@ mod precheck;
 mod steps;
 
 use super::command;
+use super::files::layer::WorktreeLayer;
 use super::files::untrusted;
 use super::repo::Repo;
 use super::worktree::Worktree;
 use super::worktree::view::WorktreeView;
 use crate::domain::oid::Oid;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Remedy, Result};
 use by_git::Way;
 pub(in crate::git) use by_git::index_line;
 pub use conflicts::ConflictedMerge;
@@ -150,6 +151,24 @@ impl Checkout {
         rebased(&self.git_dir).is_some_and(|name| name == branch)
     }
 
+    /// Refuses a worktree whose files are not in their place: what is written there would be seen by none.
+    fn require_files(&self) -> Result<()> {
+        if WorktreeLayer::of(&self.git_dir).is_none() {
+            return Ok(());
+        }
+        let top = self.top.display();
+        Err(Error::new(
+            Code::WorktreeBusy,
+            format!(
+                "{top} is layered, and its files can be moved along by no command from outside"
+            ),
+        )
+        .remedy(
+            "to make an ordinary worktree of it",
+            Remedy::Materialize(top.to_string()),
+        ))
+    }
+
     /// Refuses if going from one commit to the other would touch a changed file, or one
     /// that git does not track. Changes no file but what a killed landing left half written. `scratch` is a name on the index's file system that is not in use.
     ///
@@ -162,6 +181,7 @@ impl Checkout {
         new_tree: Oid,
         scratch: &Path,
     ) -> Result<()> {
+        self.require_files()?;
         self.undo_interrupted(repo)?;
         let look = self.look(repo, (repo.read_commit(old)?.tree, new_tree), scratch);
         let _ = fs::remove_file(scratch);
@@ -194,6 +214,7 @@ impl Checkout {
         scratch: &Path,
         reached: &dyn Fn(&str),
     ) -> Result<LandingNote> {
+        self.require_files()?;
         let new_tree = repo.read_commit(new)?.tree;
         let trees = (repo.read_commit(old)?.tree, new_tree);
         self.undo_interrupted(repo)?;
@@ -231,6 +252,7 @@ impl Checkout {
     /// # Errors
     /// `git-failed`, also where the index is locked.
     pub fn check_out(&self, commit: Oid) -> Result<()> {
+        self.require_files()?;
         let commit = commit.to_hex();
         for words in [
             &["read-tree", "--reset", "-u", &commit][..],

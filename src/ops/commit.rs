@@ -14,6 +14,7 @@ use crate::agents::crash_recovery;
 use crate::agents::ctx::Ctx;
 use crate::agents::ctx::REPOSITORY_HOOKS;
 use crate::agents::hooks;
+use crate::agents::layered;
 use crate::agents::lookup;
 use crate::agents::own_checkout::own_checkout;
 use crate::agents::scope_guard::ScopeGuard;
@@ -210,6 +211,9 @@ fn by_git(
         .at("could not write", &scratch.message)?;
     program::set_trailer(ctx.repo.common_dir(), &scratch.message, trailer)?;
     // The hooks.
+    if hooks::has_own(ctx, agent.id, &place.top)? {
+        layered::require_ordinary(ctx, agent, "run the repository's hooks in")?;
+    }
     let room = place.view.as_ref().map(|view| view.room().join("hooks"));
     let hooks = room
         .map(|room| hooks::for_commit(ctx, agent.id, &place.top, &room))

@@ -80,6 +80,11 @@ pub const REPOSITORY: &[KnownSetting] = &[
         "Commands that are run in a new worktree before the agent starts",
     ),
     setting(
+        "worktree.layered",
+        "`off`",
+        "Whether agents share the files of a base and each keeps what it changes alone: `off`, `auto` (where that can be had) or `on`",
+    ),
+    setting(
         "pool.size",
         "`0`",
         "How many worktrees are kept checked out and set up, for spawns to claim",
@@ -469,6 +474,7 @@ fn value_of(found: &RepositorySettings, key: &str) -> Option<SettingValue> {
         "defaults.no_dep_bump" => Some(SettingValue::Flag(found.no_dep_bump)),
         "setup.copy" => list(found.setup_copy.as_ref()),
         "setup.run" => list(found.setup_run.as_ref()),
+        "worktree.layered" => Some(SettingValue::Text(found.layered.to_string())),
         "pool.size" => Some(SettingValue::Text(found.pool_size.to_string())),
         "merge.method" => text(&found.merge_method),
         "merge.subject" => text(&found.merge_subject),

@@ -18,7 +18,7 @@ use crate::agents::at_work::{forget_prompt, shown_state};
 use crate::agents::authority::{require_orchestrator, require_whole_view};
 use crate::agents::ctx::Ctx;
 use crate::agents::kept_worktree::KeptWorktree;
-use crate::agents::{check_worktree, half_made, lookup, pool, worktree};
+use crate::agents::{check_worktree, frozen, half_made, lookup, pool, worktree};
 use crate::domain::agent::{Agent, Move, State};
 use crate::domain::oid::Oid;
 use crate::error::{Error, Result};
@@ -69,6 +69,8 @@ pub struct GcPlan {
     interrupted: bool,
     /// Warm worktrees that were never finished.
     slots: usize,
+    /// Frozen bases that no agent uses.
+    bases: Vec<String>,
     /// Whose check worktrees killed processes left.
     checks: Vec<String>,
     /// Temporary directories that no process uses.
@@ -105,7 +107,10 @@ pub struct GcReport {
     pub prompts: usize,
     /// How many warm worktrees are removed that killed processes left half made.
     pub slots: usize,
-    /// What was kept of them, where a person had worked in one.
+    /// The bases of layered worktrees that are removed because no agent uses them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bases: Vec<String>,
+    /// What was kept of half-made warm worktrees, where a person had worked in one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<KeptWorktree>,
     /// How many worktrees are removed that killed checks left.
@@ -288,6 +293,7 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
         trash,
         interrupted: Journal::any(common),
         slots: pool::count_left(ctx)?,
+        bases: frozen::unused(ctx)?,
         checks: check_worktrees(ctx)?,
         temporary: temporary::count_left(&ctx.temporary_place()),
         told,
@@ -328,6 +334,7 @@ impl GcPlan {
             trash_bytes: self.trash_bytes,
             prompts: self.told.len(),
             slots: self.slots,
+            bases: self.bases.clone(),
             kept: Vec::new(),
             large: self.large.clone(),
             check_worktrees: self.checks.len(),
@@ -398,6 +405,8 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
         }
     });
     drop(activity);
+    // After the agents that used them.
+    report.bases = frozen::sweep(ctx)?;
     for short in &plan.holders {
         leases::free(ctx.repo.common_dir(), short)?;
     }

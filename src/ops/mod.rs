@@ -23,6 +23,7 @@ pub mod install_shell;
 pub mod ledger;
 pub mod list;
 pub mod mail;
+pub mod materialize;
 pub mod merge;
 pub mod overlap;
 pub mod pool;

@@ -10,6 +10,7 @@ pub fn command(remedy: &Remedy) -> String {
         Remedy::Agents => "git agent list --all".to_owned(),
         Remedy::Agent(id) => format!("git agent show {id}"),
         Remedy::Place(id) => format!("git agent path {id}"),
+        Remedy::Materialize(who) => format!("git agent materialize {who}"),
         Remedy::CommitMerge(id) => format!("git agent update {id}"),
         Remedy::History(id) => format!("git agent show --log {id}"),
         Remedy::Histories => "git agent show --log".to_owned(),

@@ -4,7 +4,7 @@ use crate::agents::assignment::{Assignment, PromptWish};
 use crate::agents::ctx::Ctx;
 use crate::agents::scratch::Scratch;
 use crate::agents::work::Work;
-use crate::agents::{liveness, lookup, task_copy, worktree};
+use crate::agents::{layered, liveness, lookup, task_copy, worktree};
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::{Isolation, What};
 use crate::domain::glob::Glob;
@@ -122,6 +122,9 @@ pub struct PathReport {
     pub worktree_path: String,
     /// The worktree, absolute.
     pub worktree_abspath: String,
+    /// Whether it is layered: no file is there but in a run, or a shell of `enter`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub layered: bool,
 }
 
 /// One agent with its scope and its events. `who` may also be a revision: the agent whose work that commit brought.
@@ -315,6 +318,7 @@ pub fn path(ctx: &Ctx, who: &str) -> Result<PathReport> {
         short_id: agent.id.short(),
         worktree_path: Reporter::new(ctx)?.inside(worktree),
         worktree_abspath: worktree.to_string_lossy().into_owned(),
+        layered: layered::of(&ctx.repo, agent.id).is_some(),
     })
 }
 

@@ -26,7 +26,7 @@ use crate::agents::merge_conflict::UnfinishedMerge;
 use crate::agents::own_checkout::own_checkout;
 use crate::agents::scope_guard::ScopeGuard;
 use crate::agents::work::{self, uncommitted};
-use crate::agents::{at_work, crash_recovery, liveness, lookup, worktree};
+use crate::agents::{at_work, crash_recovery, layered, liveness, lookup, worktree};
 use crate::domain::agent::{Agent, Move};
 use crate::domain::change::{Change, ChangeKind};
 use crate::domain::event::What;
@@ -179,6 +179,7 @@ pub fn execute(ctx: &Ctx, plan: &UpdatePlan) -> Result<UpdateReport> {
     if matches!(plan.way, Way::UpToDate) {
         return Ok(plan.report());
     }
+    layered::require_ordinary(ctx, &plan.agent, "update")?;
     // No run of ours begins meanwhile.
     let _lock = if plan.now {
         Some(liveness::lock(ctx, &plan.agent)?)

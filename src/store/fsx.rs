@@ -7,8 +7,9 @@ use crate::git::files::descent;
 use crate::system;
 use rustix::process::Pid;
 use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use walkdir::WalkDir;
@@ -237,7 +238,16 @@ pub fn move_to_trash(common_dir: &Path, directory: &Path) -> Result<Option<Strin
     let trash = layout::trash_dir(common_dir);
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
     let moved = unique_name(&trash.join(name.as_ref()));
-    let renamed = fs::create_dir_all(&trash).and_then(|()| fs::rename(directory, &moved));
+    let renamed = fs::create_dir_all(&trash).and_then(|()| {
+        fs::rename(directory, &moved).or_else(|error| match error.kind() {
+            // Moving a directory changes what it says of the one above, which takes the right to write it.
+            ErrorKind::PermissionDenied => {
+                fs::set_permissions(directory, Permissions::from_mode(0o700))?;
+                fs::rename(directory, &moved)
+            }
+            _ => Err(error),
+        })
+    });
     match renamed {
         Ok(()) => {
             let name = moved.file_name().unwrap_or_default();
@@ -288,6 +298,14 @@ pub fn disk_use(places: &[PathBuf]) -> u64 {
         .take(LOOKED_AT)
         .filter_map(|file| file.metadata().ok());
     files.map(|file| file.blocks() * BLOCK).sum()
+}
+
+/// Deletes a directory where it is, whatever the modes below it say.
+///
+/// # Errors
+/// `io`.
+pub fn remove_tree(directory: &Path) -> Result<()> {
+    delete(directory)
 }
 
 /// How much an ordinary user can still write to the file system on which a path is, or would be, in bytes.

@@ -34,6 +34,12 @@ pub const SYNC_LOCK: &str = "sync.lock";
 /// The file locked while the pool of warm worktrees is filled or emptied.
 pub const POOL_LOCK: &str = "pool.lock";
 
+/// The file locked while a frozen base is made.
+pub const BASE_LOCK: &str = "base.lock";
+
+/// The file locked while a frozen base is taken for an agent, or removed.
+pub const BASE_TAKING_LOCK: &str = "base-taking.lock";
+
 /// The file locked while a command takes its place in the order of arrival.
 pub const TICKETS_LOCK: &str = "tickets.lock";
 
@@ -78,6 +84,19 @@ pub fn hooks_dir(common_dir: &Path, short_id: &str) -> PathBuf {
 /// A file for each warm worktree.
 pub fn pool_dir(common_dir: &Path) -> PathBuf {
     agents_dir(common_dir).join("pool")
+}
+
+/// A directory for each frozen base.
+pub fn bases_dir(common_dir: &Path) -> PathBuf {
+    agents_dir(common_dir).join("bases")
+}
+
+/// Where the layer of an agent lies in the agent's directory.
+pub const LAYER: &str = "layer";
+
+/// What a layered worktree is made of.
+pub fn layer_dir(common_dir: &Path, id: AgentId) -> PathBuf {
+    agent_dir(common_dir, id).join(LAYER)
 }
 
 /// A file for each command that works for an agent or waits for its turn.

@@ -163,6 +163,15 @@ impl Occupant {
     }
 }
 
+/// Has all that the file system of a file has to write written.
+pub(crate) fn sync_file_system(file: &std::fs::File) -> std::io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::fs::syncfs(file)?;
+    #[cfg(not(target_os = "linux"))]
+    file.sync_all()?;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

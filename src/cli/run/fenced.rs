@@ -1,9 +1,9 @@
 //! `git agent fenced`: `run` starts this program again by this name, to restrict itself and then become
 //! the agent's command.
 
-use crate::domain::sandbox::{Fence, Landlock, Level, Namespaces, Replaced};
+use crate::domain::sandbox::{Fence, Landlock, LayerMount, Level, Namespaces, Replaced};
 use crate::error::{Exit, Result};
-use crate::ops::run::fence::{Plan, enter, probe};
+use crate::ops::run::fence::{Plan, enter, probe, probe_layer};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -11,8 +11,11 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct FencedArgs {
     /// End with a status that says which namespaces can be had
-    #[arg(long, exclusive = true)]
+    #[arg(long)]
     probe: bool,
+    /// A base, an upper directory, a work directory and a place: the overlay mount of a layered worktree
+    #[arg(long, value_name = "DIR", num_args = 4)]
+    layer: Vec<PathBuf>,
     /// What Landlock has to enforce
     #[arg(long, value_name = "LEVEL", value_parser = landlock, default_value = "files")]
     landlock: Landlock,
@@ -61,8 +64,20 @@ fn namespaces(word: &str) -> Result<Namespaces, String> {
 
 /// Opens no repository: a fence has nothing to do with where the command runs.
 pub(in crate::cli) fn run(args: FencedArgs) -> Result<Exit> {
+    let layer = match args.layer.as_slice() {
+        [base, upper, work, place] => Some(LayerMount {
+            base: base.clone(),
+            upper: upper.clone(),
+            work: work.clone(),
+            place: place.clone(),
+        }),
+        _ => None,
+    };
     if args.probe {
-        return Ok(Exit::Child(probe()));
+        return match layer {
+            Some(layer) => probe_layer(&layer).map(|()| Exit::Yes),
+            None => Ok(Exit::Child(probe())),
+        };
     }
     // They come in threes.
     let replaced = args.replace.chunks(3).filter_map(|three| match three {
@@ -74,6 +89,7 @@ pub(in crate::cli) fn run(args: FencedArgs) -> Result<Exit> {
         _ => None,
     });
     let fence = Fence {
+        layer,
         replaced: replaced.collect(),
         writable: args.write,
         own: args.own,

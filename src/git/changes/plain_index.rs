@@ -22,7 +22,7 @@ impl PlainIndex {
     /// The paths in git's order, each with what a commit would hold of it: without those that only intend to be added,
     /// and with no object's name for one in conflict.
     pub fn entries(&self) -> impl Iterator<Item = (&[u8], Content)> {
-        { self.index.entries.iter() }.map(|entry| (self.index.path(entry), entry.content))
+        self.index.contents()
     }
 
     /// The tree that its cached trees give all of it.

@@ -10,11 +10,13 @@
 //! (`listed`); both end in the same tree.
 
 mod fingerprint;
+mod layer;
 mod listed;
 mod update;
 
 use super::changes::ignore::Rules;
 use super::changes::{Index, TouchedEntries, Walk, Written, gitlinks, names_may_differ};
+use super::files::layer::WorktreeLayer;
 use super::files::untrusted;
 use super::pool::threads;
 use super::worktree::view::WorktreeView;
@@ -22,6 +24,7 @@ use super::{Repo, command};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 pub use fingerprint::WorktreeFingerprint;
+pub use layer::{glance, rules_files};
 use listed::Listed;
 pub use listed::ignored;
 use std::collections::BTreeMap;
@@ -89,6 +92,12 @@ pub struct Uncommitted {
 /// # Errors
 /// `git-missing`; `git-failed` when git cannot read the index or a file; `io`, `disk-full`.
 pub fn snapshot(source: &Source<'_>) -> Result<Uncommitted> {
+    if let Some(layer) = WorktreeLayer::of(source.admin_dir) {
+        let found = layer::look(source, &layer)?;
+        let is_work = |tree: &Oid| source.staged || Some(*tree) != found.staged;
+        let tree = Some(found.tree).filter(is_work);
+        return Ok(Uncommitted::new(tree, found.listed, Vec::new()));
+    }
     let Some(found) = look_through_walk(source)? else {
         return snapshot_by_git(source);
     };
@@ -132,6 +141,9 @@ impl Uncommitted {
 /// # Errors
 /// As [`snapshot`].
 pub fn tree_with(source: &Source<'_>, paths: &[Vec<u8>]) -> Result<Oid> {
+    if let Some(layer) = WorktreeLayer::of(source.admin_dir) {
+        return Ok(layer::look(source, &layer)?.tree);
+    }
     copy_index(source)?;
     // A repository inside the worktree is no part of a commit.
     let files = paths.iter().filter(|path| !path.ends_with(b"/"));
@@ -157,6 +169,15 @@ pub struct Trees {
 /// # Errors
 /// As [`snapshot`].
 pub fn write_trees(source: &Source<'_>) -> Result<(Trees, Option<WorktreeFingerprint>)> {
+    if let Some(layer) = WorktreeLayer::of(source.admin_dir) {
+        let found = layer::look(source, &layer)?;
+        let trees = Trees {
+            staged: found.staged,
+            tree: found.tree,
+            unmerged: found.listed.unmerged,
+        };
+        return Ok((trees, None));
+    }
     if let Some(found) = look_through_walk(source)? {
         let trees = Trees {
             staged: Some(found.staged),

@@ -15,6 +15,7 @@
 //! starts no monitor and no hook. The index stays where it is.
 
 use crate::error::{Code, Error, IoContext, Remedy, Result};
+use crate::git::files::layer::WorktreeLayer;
 use crate::git::files::temporary::TemporaryDirectory;
 use crate::git::files::untrusted;
 use crate::git::{Repo, command};
@@ -75,7 +76,8 @@ impl WorktreeView {
         let view = WorktreeView {
             git_dir: root.path().join(name),
             root,
-            top: top.to_owned(),
+            // The changed files of a layered worktree are not where it is.
+            top: WorktreeLayer::of(admin_dir).map_or_else(|| top.to_owned(), |layer| layer.upper),
             index: admin_dir.join("index"),
             programs: repo.program_settings()?,
         };

@@ -40,6 +40,7 @@ pub(super) fn is_cause(error: &Error) -> bool {
         Code::GitFailed,
         Code::HistoryIncomplete,
         Code::Io,
+        Code::LayerInvalid,
         Code::RepoCorrupt,
         Code::RepoNotFound,
         Code::RepoUnsupportedFormat,
@@ -70,7 +71,7 @@ pub(super) fn keep(
         admin: write_admin(&ctx.repo, tip, &place.admin_dir, &index, &whose)?,
         ..KeptAsItIs::default()
     };
-    if let Some(files) = &place.files {
+    if let Some(files) = &place.contents() {
         let raw = write_files_as_they_are(&ctx.repo, tip, files, &rules, &index)?;
         let FilesAsTheyAre {
             tree,

@@ -56,6 +56,10 @@ pub(super) fn remove_place(ctx: &Ctx, site: &Site) -> Result<Vec<String>> {
         }
     }
     ctx.reached("trashed");
+    // While the admin directory is there, a discard that was killed here goes on with what it has kept.
+    if let Some(layer) = place.layer_dir() {
+        names.extend(fsx::move_to_trash(common, &layer)?);
+    }
     if fs::symlink_metadata(&place.admin_dir).is_ok() {
         names.extend(fsx::move_to_trash(common, &place.admin_dir)?);
     }

@@ -7,6 +7,7 @@ use crate::domain::event::Isolation;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::belongs_to;
+use crate::git::files::layer::WorktreeLayer;
 use crate::git::refs::Tip;
 use crate::git::worktree::WorktreeCache;
 use crate::ops::discard::protection::refused;
@@ -43,6 +44,34 @@ pub(in crate::ops) struct Place {
 }
 
 impl Place {
+    /// Where what the agent wrote is, if it is anywhere: of a layered worktree, not where its files seem to be.
+    pub(in crate::ops) fn contents(&self) -> Option<PathBuf> {
+        let layer = WorktreeLayer::of(&self.admin_dir).map(|layer| layer.upper);
+        layer.or_else(|| self.files.clone())
+    }
+
+    /// The directory of its layer, or of what a killed command left of one.
+    pub(in crate::ops) fn layer_dir(&self) -> Option<PathBuf> {
+        WorktreeLayer::directory(&self.admin_dir).filter(|directory| directory.is_dir())
+    }
+
+    /// Refuses what has appeared where a layered worktree is, which no mount wrote and no look at the agent's work sees.
+    fn require_bare(&self) -> Result<()> {
+        let (Some(_), Some(files)) = (WorktreeLayer::of(&self.admin_dir), &self.files) else {
+            return Ok(());
+        };
+        let names = untrusted::names(files).into_iter();
+        let Some(first) = names.filter(|name| name != ".git").min() else {
+            return Ok(());
+        };
+        let path = files.join(first);
+        let path = path.display();
+        Err(
+            refused(format!("{path} was written outside of the agent's mount"))
+                .hint(format!("to keep it, run mv {path} <elsewhere>")),
+        )
+    }
+
     /// The hidden name that the worktree bears on its way out.
     pub(in crate::ops) fn aside(&self) -> PathBuf {
         let name = self.admin_dir.file_name().unwrap_or_default();
@@ -165,6 +194,7 @@ fn place_of(ctx: &Ctx, agent: &Agent, worktrees: &WorktreeCache) -> Result<Optio
     if place.files.is_none() && fs::symlink_metadata(&place.admin_dir).is_err() {
         return Ok(None);
     }
+    place.require_bare()?;
     require_unprotected(ctx, agent, &place, worktrees)?;
     Ok(Some(place))
 }

@@ -6,7 +6,8 @@ use crate::agents::scratch::Scratch;
 use crate::domain::agent::Agent;
 use crate::domain::change::ChangeKind;
 use crate::error::Result;
-use crate::git::changes::{Glance, glance};
+use crate::git::changes::Glance;
+use crate::git::uncommitted::glance;
 use crate::ops::discard::DiscardOptions;
 use crate::ops::discard::gate::Place;
 use crate::ops::discard::reading::bundle_dir;
@@ -24,7 +25,7 @@ pub(super) fn set_aside(
     place: &Place,
     options: DiscardOptions,
 ) -> Result<Vec<LargeFile>> {
-    let Some(top) = &place.files else {
+    let Some(top) = &place.contents() else {
         return Ok(Vec::new());
     };
     let beside = layout::large_beside(&place.path, agent.id);

@@ -23,8 +23,8 @@ pub(super) struct Reading {
     bundle_dir: Option<String>,
     sparse: bool,
     index: PathBuf,
-    /// Stands in for files that are gone.
-    empty: PathBuf,
+    /// Where the files are; an empty directory stands in for those that are gone.
+    contents: PathBuf,
     _scratch: Scratch,
 }
 
@@ -44,8 +44,8 @@ impl Reading {
         let scratch = Scratch(fsx::unique_name(&scratch::directory(ctx).join("salvage")));
         let empty = scratch.0.join("empty");
         fs::create_dir_all(&empty).at("could not make", &empty)?;
-        let worktree = place.files.as_deref().unwrap_or(&empty);
-        let view = WorktreeView::make(&settings, &place.admin_dir, worktree, &scratch.0)?;
+        let contents = place.contents().unwrap_or_else(|| empty.clone());
+        let view = WorktreeView::make(&settings, &place.admin_dir, &contents, &scratch.0)?;
         Ok(Reading {
             view,
             sparse: settings.config_bool("core.sparseCheckout")? == Some(true),
@@ -53,7 +53,7 @@ impl Reading {
             settings,
             rules,
             bundle_dir,
-            empty,
+            contents,
             _scratch: scratch,
         })
     }
@@ -61,7 +61,7 @@ impl Reading {
     pub(super) fn source<'a>(&'a self, place: &'a Place, tip: Oid) -> Source<'a> {
         Source {
             repo: &self.settings,
-            worktree: place.files.as_deref().unwrap_or(&self.empty),
+            worktree: &self.contents,
             admin_dir: &place.admin_dir,
             view: &self.view,
             tip,

@@ -16,7 +16,7 @@ use crate::ops::discard::DiscardReport;
 use crate::ops::discard::WorktreeSnapshot;
 use crate::ops::discard::batch::{RemovalBatch, RemovalEnd};
 use crate::ops::discard::files::{put_aside, put_back, remove_hooks, remove_place};
-use crate::ops::discard::gate::Site;
+use crate::ops::discard::gate::{Place, Site};
 use crate::ops::discard::large;
 use crate::ops::discard::plan_for;
 use crate::ops::discard::protection::refused;
@@ -196,8 +196,8 @@ fn look_again(
 
 /// Gives a worktree that cannot go its large files and its name back, and gives the reason.
 fn give_back(ctx: &Ctx, agent: &Agent, site: &Site, refusal: Error) -> Error {
-    let files = site.place.as_ref().and_then(|place| place.files.as_deref());
-    if let Some(files) = files {
+    let files = site.place.as_ref().and_then(Place::contents);
+    if let Some(files) = &files {
         // What cannot go back is listed by `gc`, and `rescue` finds it.
         let _ = large_files::give_back(ctx.repo.common_dir(), agent.id, files);
     }

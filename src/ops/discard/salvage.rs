@@ -67,7 +67,11 @@ pub(super) fn not_kept(
     site: &Site,
     options: DiscardOptions,
 ) -> Result<NotKept> {
-    let Some(place) = site.place.as_ref().filter(|place| place.files.is_some()) else {
+    let Some(place) = site
+        .place
+        .as_ref()
+        .filter(|place| place.contents().is_some())
+    else {
         return Ok(NotKept::default());
     };
     let tip = tip_of(agent, site);
@@ -154,8 +158,8 @@ impl Salvage {
         } else {
             salvage.leftovers = of_branch(ctx, site)?;
         }
-        let files = site.place.as_ref().and_then(|place| place.files.as_ref());
-        let bundle = match (&bundle_dir, files) {
+        let files = site.place.as_ref().and_then(Place::contents);
+        let bundle = match (&bundle_dir, &files) {
             (Some(inside), Some(files)) => real_directory(files, inside),
             (None, None) => Some(layout::agent_dir(ctx.repo.common_dir(), agent.id).join("bundle")),
             _ => None,
@@ -240,7 +244,7 @@ fn work(
         return Ok(None);
     }
     let whose = format!("Agent-Id: {}", agent.id);
-    if place.files.is_none() {
+    if place.contents().is_none() {
         // The files were removed. What is staged is in the index, and nowhere else.
         let staged = found.staged.unwrap_or(tip.tree);
         if let Some(known) = salvaged_as(ctx, agent, staged)? {

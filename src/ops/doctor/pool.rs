@@ -50,6 +50,18 @@ pub(super) fn look(ctx: &Ctx, _: &Survey) -> Result<Vec<Finding>> {
             _ => {}
         }
     }
+    for base in report.bases.iter().filter(|base| base.state == "damaged") {
+        let what = format!(
+            "{} was changed, and {} agents work over it",
+            base.name,
+            base.agents.len()
+        );
+        let command = match base.agents.first() {
+            Some(agent) => format!("git agent materialize {agent}"),
+            None => "git agent gc --yes".to_owned(),
+        };
+        found.push(Finding::report(Sign::BaseDamaged, what, command));
+    }
     if let Some(failure) = report.failure {
         let what = format!("the pool could not be filled: {failure}");
         found.push(Finding::report(Sign::PoolNotFilled, what, FILL));

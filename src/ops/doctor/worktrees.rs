@@ -7,8 +7,8 @@
 //! its name back, unless all of it was kept already: then the discard is completed. All give up where a process works for the agent, such as a discard.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::untrusted::WorktreeView;
-use crate::agents::worktree;
+use crate::agents::untrusted::{self, WorktreeView};
+use crate::agents::{layered, worktree};
 use crate::domain::agent::Agent;
 use crate::domain::diagnosis::Sign;
 use crate::domain::id::AgentId;
@@ -48,6 +48,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         };
         let path = worktree.path.clone();
         if path.symlink_metadata().is_ok() {
+            found.extend(outside_mount(ctx, agent, &path));
             continue;
         }
         let aside = layout::aside(&path, &worktree.name);
@@ -87,6 +88,20 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         found.extend(unknown(survey));
     }
     Ok(found)
+}
+
+/// What lies in the place of a layered worktree beside its `.git` file.
+fn outside_mount(ctx: &Ctx, agent: &Agent, path: &Path) -> Option<Finding> {
+    layered::of(&ctx.repo, agent.id)?;
+    let names = untrusted::names(path).into_iter();
+    let first = path.join(names.filter(|name| name != ".git").min()?);
+    let what = format!(
+        "{} is no work of agent {}: its worktree is layered, and this was written outside of its mount",
+        first.display(),
+        agent.id.short()
+    );
+    let command = format!("mv {} <elsewhere>", shell::quoted(&first.to_string_lossy()));
+    Some(Finding::report(Sign::OutsideMount, what, command))
 }
 
 /// A worktree of this clone of which neither the directory nor git's own record is left, as after `git worktree

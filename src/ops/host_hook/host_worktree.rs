@@ -12,6 +12,7 @@ use crate::agents::{lookup, worktree};
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::Isolation;
 use crate::domain::id::{AgentId, AgentName};
+use crate::domain::sandbox::Layering;
 use crate::domain::tool_call::{HookAnswer, Intent, ToolCall};
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
@@ -128,6 +129,8 @@ pub(super) fn spawn_for(ctx: &Ctx, name: &str, parent: Option<AgentId>) -> Resul
     let options = SpawnOptions {
         name: alias.filter(|_| !is_subagent).map(|name| name.to_string()),
         parent: parent.map(|id| id.to_string()),
+        // The host works there without a mount of ours.
+        layered: Some(Layering::Off),
         ..SpawnOptions::default()
     };
     let plan = spawn::plan(ctx, draft, &options)?;

@@ -7,7 +7,8 @@ use crate::agents::work::uncommitted::without_baseline;
 use crate::domain::change::{Change, ChangeKind};
 use crate::domain::oid::Oid;
 use crate::error::Result;
-use crate::git::changes::{Glance, glance};
+use crate::git::changes::Glance;
+use crate::git::uncommitted::glance;
 use crate::ops::overlap::Scene;
 use std::collections::BTreeSet;
 

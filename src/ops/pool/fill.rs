@@ -1,36 +1,15 @@
 //! Making warm worktrees.
 
-use crate::agents::commands::{self, CommandSubject};
 use crate::agents::ctx::Ctx;
-use crate::agents::ignored_files::{self, WantedFiles};
-use crate::agents::kept_worktree::{self, KeptWorktree};
-use crate::agents::pool::{self, Slot};
-use crate::agents::work::uncommitted::look;
-use crate::agents::worktree::{self, AgentWorktree};
+use crate::agents::furnish::{self, WantedContent};
+use crate::agents::ignored_files::WantedFiles;
+use crate::agents::kept_worktree::KeptWorktree;
+use crate::agents::pool;
 use crate::domain::glob::Glob;
 use crate::domain::oid::Oid;
-use crate::error::{Code, Error, IoContext, Result};
-use crate::git::command;
-use crate::git::worktree::NewWorktree;
-use crate::hosts::WORKTREE_DIR;
-use crate::store::{added, layout, lock, repository_settings, roles};
+use crate::error::{Code, Error, Result};
+use crate::store::{repository_settings, roles};
 use crate::wire::slot::SlotRecord;
-use std::ffi::OsStr;
-use std::fs;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-
-/// The steps of making one, in order, under the names given to [`crate::agents::ctx::Seams::reached`].
-pub const STEPS: [&str; 5] = [
-    "slot-begun",
-    "slot-added",
-    "slot-populated",
-    "slot-set-up",
-    "slot-ready",
-];
-
-/// Files above this size are not searched for the path of the worktree that they are in.
-const LARGE: u64 = 1 << 20;
 
 /// What a warm worktree is to be, by the settings at HEAD.
 pub(super) struct Wanted {
@@ -72,6 +51,18 @@ impl Wanted {
             copy,
             run,
         })
+    }
+
+    fn content(&self) -> WantedContent<'_> {
+        WantedContent {
+            commit: self.commit,
+            tree: self.tree,
+            files: WantedFiles {
+                copy: &self.copy,
+                include: self.include.as_deref(),
+            },
+            run: &self.run,
+        }
     }
 
     /// Whether what is set up in a slot is what a spawn from HEAD wants.
@@ -117,7 +108,7 @@ pub(super) fn fill(ctx: &Ctx, waits: bool) -> Result<Filled> {
         }
         let what = format!("making warm worktree {} of {}", ready + 1, wanted.size);
         let _activity = ctx.activity(&what);
-        make(ctx, &wanted)?;
+        furnish::make(ctx, &wanted.content())?;
         filled.made += 1;
     }
 }
@@ -153,125 +144,4 @@ fn bring_up(ctx: &Ctx, wanted: &Wanted, filled: &mut Filled, waits: bool) -> Res
         }
     }
     Ok(ready)
-}
-
-/// Makes one slot; nothing of it is left where that fails, but for what a person wrote in it meanwhile.
-fn make(ctx: &Ctx, wanted: &Wanted) -> Result<()> {
-    let mut slot = Slot::begin(ctx)?;
-    ctx.reached(STEPS[0]);
-    match furnish(ctx, wanted, &slot) {
-        Ok(record) => {
-            slot.write(Some(record))?;
-            ctx.reached(STEPS[4]);
-            Ok(())
-        }
-        Err(error) => Err(match slot.remove(ctx)? {
-            Some(kept) => error.hint(kept.sentence()),
-            None => error,
-        }),
-    }
-}
-
-/// Makes the worktree of a slot and sets it up.
-fn furnish(ctx: &Ctx, wanted: &Wanted, slot: &Slot) -> Result<SlotRecord> {
-    // The worktree, at a detached HEAD: no branch is taken before there is an agent.
-    let common = ctx.repo.common_dir();
-    added::add_exclude(&ctx.repo, &[WORKTREE_DIR])?;
-    {
-        let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
-        ctx.repo.add_worktree(&NewWorktree {
-            name: &slot.name,
-            path: &slot.path,
-            branch: None,
-            commit: wanted.commit,
-            scratch: &layout::tmp_dir(common),
-            lock_reason: layout::SLOT_LOCK_REASON,
-            identity: &ctx.identities()?.committer,
-        })?;
-    }
-    ctx.reached(STEPS[1]);
-    let what = "checking out files for a warm worktree";
-    worktree::check_out(ctx, what, &slot.path, &slot.admin_dir, wanted.commit)?;
-    ctx.reached(STEPS[2]);
-
-    // What the repository wants in it.
-    let files = WantedFiles {
-        copy: &wanted.copy,
-        include: wanted.include.as_deref(),
-    };
-    if let (Some(root), true) = (
-        ctx.repo.main_worktree()?,
-        !files.copy.is_empty() || files.include.is_some(),
-    ) {
-        ignored_files::bring(ctx, &root, &slot.path, &files)?;
-    }
-    // Nothing of ours has changed a file yet that git does not ignore. What differs is a person's, and no agent gets it.
-    let place = AgentWorktree {
-        path: slot.path.clone(),
-        admin_dir: slot.admin_dir.clone(),
-    };
-    let is_edited = look(ctx, wanted.commit, &place, None, false)?
-        .1
-        .tree
-        .is_some();
-    let subject = CommandSubject {
-        id: None,
-        branch: None,
-        worktree: Some(&slot.path),
-    };
-    commands::set_up(ctx, &subject, &wanted.run, &slot.path)?;
-    ctx.reached(STEPS[3]);
-
-    // What a claim has to know of it. A person may have written while the commands ran, which cannot be told from what they made.
-    let (_, found) = look(ctx, wanted.commit, &place, None, false)?;
-    let is_edited = is_edited || wanted.run.is_empty() && found.tree.is_some();
-    let made = found.tree.filter(|_| !is_edited);
-    if let Some(made) = made {
-        kept_worktree::keep_tree(ctx, &place, wanted.commit, made)?;
-    }
-    Ok(SlotRecord {
-        commit: wanted.commit.to_hex(),
-        tree: wanted.tree.to_hex(),
-        setup: wanted.setup.clone(),
-        pinned: !wanted.run.is_empty() && holds_its_path(&slot.path)?,
-        leftovers: found.tree.is_some(),
-        made: made.map(Oid::to_hex),
-        apart: pool::apart(&found),
-    })
-}
-
-/// Whether set-up wrote the worktree's own path into a file or a symlink, as virtual environments have it: such a worktree
-/// works nowhere else.
-fn holds_its_path(worktree: &Path) -> Result<bool> {
-    let own = worktree.as_os_str().as_bytes();
-    let listed = command::run(worktree, ["ls-files", "-z", "--others"])?;
-    for name in command::names(&listed) {
-        let path = worktree.join(OsStr::from_bytes(name));
-        let Ok(found) = fs::symlink_metadata(&path) else {
-            continue;
-        };
-        let content = if found.is_symlink() {
-            let target = fs::read_link(&path).at("could not read", &path)?;
-            target.as_os_str().as_bytes().to_vec()
-        } else if found.is_file() && found.len() <= LARGE {
-            fs::read(&path).at("could not read", &path)?
-        } else {
-            continue;
-        };
-        if contains(&content, own) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// Whether a path occurs in some bytes.
-fn contains(content: &[u8], path: &[u8]) -> bool {
-    let starts = content
-        .iter()
-        .enumerate()
-        .filter(|(_, byte)| **byte == b'/');
-    starts
-        .into_iter()
-        .any(|(index, _)| content[index..].starts_with(path))
 }

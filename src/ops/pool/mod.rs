@@ -11,11 +11,12 @@
 
 mod fill;
 
-pub use fill::STEPS;
+pub use crate::agents::furnish::STEPS;
 
 use crate::agents::authority::require_whole_view;
 use crate::agents::commands::in_one_line;
 use crate::agents::ctx::Ctx;
+use crate::agents::frozen;
 use crate::agents::kept_worktree::KeptWorktree;
 use crate::agents::pool::{self, Slot};
 use crate::error::Result;
@@ -37,6 +38,9 @@ pub struct PoolReport {
     pub size: usize,
     /// Those that no process is working on.
     pub slots: Vec<SlotReport>,
+    /// The bases that layered worktrees share.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bases: Vec<FrozenBaseReport>,
     /// How many others there are: being filled, or claimed at this moment.
     pub busy: usize,
     /// How many were made.
@@ -53,6 +57,23 @@ pub struct PoolReport {
     /// Why the pool could not be filled the last time; absent where it could.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+}
+
+/// A frozen base.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FrozenBaseReport {
+    /// Its name.
+    pub name: String,
+    /// Where its files are, absolute.
+    pub worktree_abspath: String,
+    /// The commit whose files it has.
+    pub commit: String,
+    /// `ready`, or `damaged` for one that was changed: no agent gets it any more.
+    pub state: &'static str,
+    /// The agents over it, by the first eight digits of their ids.
+    pub agents: Vec<String>,
+    /// How much of the disk it takes, in bytes.
+    pub disk_bytes: u64,
 }
 
 /// One warm worktree.
@@ -86,6 +107,9 @@ pub fn status(ctx: &Ctx) -> Result<PoolReport> {
     for slot in &mut report.slots {
         slot.disk_bytes = disk_use(Path::new(&slot.worktree_abspath));
     }
+    for base in &mut report.bases {
+        base.disk_bytes = disk_use(Path::new(&base.worktree_abspath));
+    }
     if report.slots.is_empty() {
         report.files_bytes = Wanted::at_head(ctx)?.files_bytes(ctx)?;
     }
@@ -107,7 +131,19 @@ pub fn look(ctx: &Ctx) -> Result<PoolReport> {
         }
     }
     let failure = fsx::load_if_there(&failure_place(ctx))?;
+    let mut bases = Vec::new();
+    for base in frozen::all(ctx)? {
+        bases.push(FrozenBaseReport {
+            agents: frozen::users(ctx, &base.name)?,
+            name: base.name,
+            worktree_abspath: base.record.path.to_string_lossy().into_owned(),
+            commit: base.record.commit,
+            state: if base.is_damaged { "damaged" } else { "ready" },
+            disk_bytes: 0,
+        });
+    }
     Ok(PoolReport {
+        bases,
         schema: "git-agent.pool/1",
         size: wanted.size,
         slots,

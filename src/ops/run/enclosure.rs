@@ -5,11 +5,11 @@ use crate::agents::hooks::managers;
 use crate::agents::private_caches::private_caches;
 use crate::agents::publish::Published;
 use crate::agents::run_repo::RunRepo;
-use crate::agents::{liveness, publish};
+use crate::agents::{layered, liveness, publish};
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
-use crate::domain::sandbox::{Enforcement, Level};
-use crate::error::{Code, Error, Result};
+use crate::domain::sandbox::{Enforcement, LayerMount, Level, Namespaces};
+use crate::error::{Code, Error, Remedy, Result};
 use crate::git::files::separate::separate;
 use crate::ops::run::fence::Request;
 use crate::ops::run::output::Output;
@@ -39,6 +39,21 @@ struct Standing {
     guard: Option<PushGuard>,
     /// Where its branch was, if commits that the user's settings want signed are not.
     unsigned_from: Option<Oid>,
+    /// The mount of a layered worktree, which is gone when the command is.
+    layer: Option<LayerMount>,
+}
+
+/// Refuses an agent whose files only a mount shows, where there is none.
+fn require_mount(ctx: &Ctx, agent: &Agent) -> Result<()> {
+    if layered::of(&ctx.repo, agent.id).is_none() {
+        return Ok(());
+    }
+    let what = format!(
+        "the worktree of agent {} is layered, which needs the sandbox with all its namespaces",
+        agent.id.short()
+    );
+    Err(Error::new(Code::SandboxUnavailable, what)
+        .remedy(layered::ORDINARY, Remedy::Materialize(agent.id.short())))
 }
 
 impl Enclosure {
@@ -54,8 +69,11 @@ impl Enclosure {
         spool: &Path,
     ) -> Result<()> {
         let Enforcement::Fenced(level) = plan.enforcement else {
-            return Ok(());
+            return require_mount(ctx, agent);
         };
+        if level.namespaces != Namespaces::Processes {
+            require_mount(ctx, agent)?;
+        }
         let policy = spawn_commit::require_policy(&ctx.repo, agent)?;
         // The answer may go to a place that is not the agent's own.
         let answer = plan.inputs.output.as_ref();
@@ -80,7 +98,9 @@ impl Enclosure {
         bounds.fence.terminal = plan.options.terminal;
         // A person may have linked files there since the set-up; inside the fence nothing can be linked across it.
         for worktree in &bounds.fence.own {
-            separate(worktree)?;
+            if bounds.fence.layer.is_none() {
+                separate(worktree)?;
+            }
         }
         let rights = GitRights::of(ctx, &plan.options)?;
         let mut guard = None;
@@ -132,6 +152,7 @@ impl Enclosure {
                 run_repo,
                 guard,
                 unsigned_from,
+                layer: bounds.fence.layer,
             }),
             warnings: bounds.warnings,
         };
@@ -164,6 +185,8 @@ impl Enclosure {
         let Some(standing) = &self.fence else {
             return Ok(told);
         };
+        // Before anything is acknowledged.
+        standing.layer.as_ref().map_or(Ok(()), layered::finish)?;
         if let Some(run_repo) = &standing.run_repo {
             let Published { restored, warnings } = publish::finish(ctx, agent, run_repo)?;
             let text = |path: PathBuf| PathText::from(path.as_os_str().as_bytes());

@@ -17,12 +17,12 @@
 
 mod strict;
 
-pub use crate::proc::sandbox::{Plan, enter, probe};
+pub use crate::proc::sandbox::{Plan, enter, probe, probe_layer};
 
 use crate::agents::clone;
 use crate::agents::ctx::Ctx;
-use crate::agents::hidden_places;
 use crate::agents::open_places::open_places;
+use crate::agents::{hidden_places, layered};
 use crate::domain::agent::Agent;
 use crate::domain::event::Isolation;
 use crate::domain::sandbox::{Fence, Mode};
@@ -75,6 +75,12 @@ pub fn bounds(ctx: &Ctx, request: &Request<'_>) -> Result<Bounds> {
         }
         _ => own_places(ctx, request)?,
     };
+    let layer = match own.first() {
+        Some(worktree) => layered::prepare(ctx, request.agent, worktree)?,
+        None => None,
+    };
+    // The same files at another path.
+    writable.extend(layer.as_ref().map(|layer| layer.base.clone()));
     for directory in [request.temporary, request.spool] {
         fsx::create_dir(directory)?;
         writable.push(real(directory)?);
@@ -98,6 +104,7 @@ pub fn bounds(ctx: &Ctx, request: &Request<'_>) -> Result<Bounds> {
     let mut fence = Fence {
         writable,
         own,
+        layer,
         unix_sockets: request.mode != Mode::Strict,
         ..Fence::default()
     };

@@ -11,6 +11,7 @@ use crate::domain::oid::Oid;
 use crate::domain::persona::Character;
 use crate::domain::prompt::Brief;
 use crate::domain::role::Role;
+use crate::domain::sandbox::Layering;
 use crate::domain::task::Task;
 use crate::error::Result;
 use crate::git::config::Identities;
@@ -47,6 +48,8 @@ pub struct SpawnOptions {
     pub clone: bool,
     /// Leaves out of the worktree what is in none of the scope's directories.
     pub sparse: bool,
+    /// Whether the worktree is layered over a base that agents share; the repository's settings say so where this does not.
+    pub layered: Option<Layering>,
 }
 
 /// A spawn that only needs doing.
@@ -120,6 +123,8 @@ pub struct SpawnPlan {
     pub exclusive: bool,
     /// Whether the worktree gets a repository of its own.
     pub clone: bool,
+    /// Whether the worktree is layered over a base that agents share.
+    pub layered: Layering,
     /// The directories that the worktree holds besides the files at its top; absent where it holds everything.
     pub cone: Option<BTreeSet<String>>,
     /// What the caller should know, though nothing stands in the way.

@@ -2,8 +2,9 @@
 
 use crate::agents::clone::{self, NewClone};
 use crate::agents::ctx::Ctx;
+use crate::agents::frozen::FrozenBase;
 use crate::agents::hooks::{install, managers};
-use crate::agents::{half_made, worktree};
+use crate::agents::{half_made, layered, worktree};
 use crate::domain::event::{Spawned, Spawning, What};
 use crate::error::{Code, Error, Result};
 use crate::git::program;
@@ -12,7 +13,7 @@ use crate::ops::spawn::contract::SpawnPlan;
 use crate::ops::spawn::report::{Built, SpawnReport};
 use crate::ops::spawn::setup::Preset;
 use crate::ops::spawn::slot::{self, Claimed};
-use crate::ops::spawn::{admission, cone, files, place, scope_conflicts, setup};
+use crate::ops::spawn::{admission, cone, files, layer, place, scope_conflicts, setup};
 use crate::store::agent_branch::{self, MADE_BY_SPAWN};
 use crate::store::journal::Journal;
 use crate::store::ledger::Ledger;
@@ -29,8 +30,13 @@ use std::time::Instant;
 /// it are undone. Where undoing fails too, a hint names `doctor`.
 pub fn execute(ctx: &Ctx, mut plan: SpawnPlan) -> Result<SpawnReport> {
     let started = Instant::now();
-    // A worktree that was made before is as good as a new one; where it has to stay, the agent works there.
-    let claimed = slot::claim(ctx, &mut plan);
+    // A base that agents share, or a worktree that was made before: that is as good as a new one, and where it has to stay, the
+    // agent works there.
+    let base = layer::obtain(ctx, &mut plan)?;
+    let claimed = match base {
+        Some(_) => None,
+        None => slot::claim(ctx, &mut plan),
+    };
     let record = SpawnJournal {
         slot: claimed.as_ref().map(|claimed| claimed.slot.name.clone()),
         agent: plan.id.to_string(),
@@ -44,8 +50,8 @@ pub fn execute(ctx: &Ctx, mut plan: SpawnPlan) -> Result<SpawnReport> {
     };
     let (journal, under_way) = begin(ctx, &plan, &record)?;
     ctx.reached("journal");
-    let built =
-        scope_conflicts::warn(ctx, &mut plan, &under_way).and_then(|()| build(ctx, &plan, claimed));
+    let built = scope_conflicts::warn(ctx, &mut plan, &under_way)
+        .and_then(|()| build(ctx, &plan, claimed, base));
     match built {
         Ok(built) => {
             journal.end()?;
@@ -83,7 +89,12 @@ fn begin(
     Ok((journal, under_way))
 }
 
-fn build(ctx: &Ctx, plan: &SpawnPlan, claimed: Option<Claimed>) -> Result<Built> {
+fn build(
+    ctx: &Ctx,
+    plan: &SpawnPlan,
+    claimed: Option<Claimed>,
+    base: Option<FrozenBase>,
+) -> Result<Built> {
     let repo = &ctx.repo;
     let ledger = Ledger::new(repo);
     // The texts that the policy and the commit depend on.
@@ -150,8 +161,13 @@ fn build(ctx: &Ctx, plan: &SpawnPlan, claimed: Option<Claimed>) -> Result<Built>
     }
 
     // The worktree: its admin directory, then its files.
-    let preset = claimed.as_ref().map(Claimed::preset).unwrap_or_default();
+    let preset = match &base {
+        // Set-up ran in the base.
+        Some(_) => Preset::All,
+        None => claimed.as_ref().map(Claimed::preset).unwrap_or_default(),
+    };
     built.claimed = claimed.is_some();
+    built.layered = base.is_some();
     if let (Some(worktree), Some(branch)) = (&plan.worktree, &built.branch) {
         let begun = Instant::now();
         if let Some(claimed) = claimed {
@@ -166,7 +182,10 @@ fn build(ctx: &Ctx, plan: &SpawnPlan, claimed: Option<Claimed>) -> Result<Built>
             cone::narrow(ctx, plan.id, worktree, cone)?;
             ctx.reached("narrowed");
         }
-        if !built.claimed {
+        if let Some(base) = &base {
+            layered::adopt(ctx, plan.id, base, worktree)?;
+            ctx.reached("layered");
+        } else if !built.claimed {
             let admin = worktree::admin_dir(repo, plan.id);
             let what = "checking out files";
             let outcome = worktree::check_out(ctx, what, worktree, &admin, spawn_commit)?;
@@ -185,7 +204,7 @@ fn build(ctx: &Ctx, plan: &SpawnPlan, claimed: Option<Claimed>) -> Result<Built>
         built
             .warnings
             .extend(setup::set_up(ctx, plan, worktree, branch, preset)?);
-        let hook = if plan.hooks {
+        let hook = if plan.hooks && !built.layered {
             repo.run_post_checkout(worktree, spawn_commit)?
         } else {
             None

@@ -1,6 +1,7 @@
 //! The files an agent starts with: its specification, its prompt, a private copy of its task.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::layered;
 use crate::agents::real_path::for_display;
 use crate::domain::bundle as artefacts;
 use crate::domain::event::{Base, Isolation};
@@ -99,7 +100,10 @@ pub(super) fn write(ctx: &Ctx, plan: &SpawnPlan, texts: &Texts) -> Result<AgentF
     };
     fsx::write_private(&files.prompt, texts.prompt.as_bytes())?;
     fsx::write_private(&files.task, plan.task_source.as_bytes())?;
-    let bundle = plan.bundle_path(ctx);
+    let bundle = match layered::of(&ctx.repo, plan.id) {
+        Some(layer) => layer.upper.join(&plan.bundle_dir),
+        None => plan.bundle_path(ctx),
+    };
     fs::create_dir_all(&bundle).at("could not make", &bundle)?;
     fsx::write_atomic(&bundle.join(artefacts::SPEC), texts.spec.as_bytes())?;
     if plan.terms.bundle_required {

@@ -29,6 +29,7 @@ mod contract;
 mod execute;
 mod files;
 mod globs;
+mod layer;
 pub(super) mod named;
 mod pipeline;
 mod place;

@@ -9,6 +9,7 @@ use crate::domain::named::hex;
 use crate::domain::oid::Oid;
 use crate::domain::repository_settings::HookMoment;
 use crate::domain::role::Role;
+use crate::domain::sandbox::Layering;
 use crate::domain::scope::{self, unnamed_control_files};
 use crate::domain::task::{DESCRIPTION_CHARS, Task, TaskDraft, TaskOptions};
 use crate::error::{Code, Error, Result};
@@ -185,6 +186,12 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         after_spawn: hooks.remove(&HookMoment::AfterSpawn).unwrap_or_default(),
         exclusive: options.exclusive,
         clone: options.clone,
+        layered: match options.layered {
+            Some(layered) => layered,
+            // What gets no worktree, or a repository of its own, has nothing to layer.
+            None if !isolated || options.clone => Layering::Off,
+            None => settings.layered,
+        },
         cone,
         id,
         spawn_commit,
@@ -235,6 +242,14 @@ fn require_no_place(role: &Role, options: &SpawnOptions) -> Result<()> {
     } else if options.branch.is_some() || options.path.is_some() {
         format!(
             "an agent with the role {} gets neither a worktree nor a branch, so --path and --branch name nothing",
+            role.name
+        )
+    } else if options
+        .layered
+        .is_some_and(|layered| layered != Layering::Off)
+    {
+        format!(
+            "an agent with the role {} shares your directory, so there is no worktree to layer",
             role.name
         )
     } else if options.sparse {

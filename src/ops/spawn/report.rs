@@ -66,6 +66,9 @@ pub struct SpawnReport {
     /// Whether its worktree was claimed from the pool.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub claimed: bool,
+    /// Whether its worktree is made of its changes alone, over a base that agents share.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub layered: bool,
     /// The values of its own that the agent holds while it lives.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub leases: Vec<LeaseReport>,
@@ -90,6 +93,8 @@ pub(super) struct Built {
     pub leases: Vec<Lease>,
     /// Whether the worktree was warm.
     pub claimed: bool,
+    /// Whether the worktree is layered.
+    pub layered: bool,
     /// How long populating took.
     pub populate: Duration,
     /// What went wrong without mattering.
@@ -149,6 +154,7 @@ impl SpawnReport {
             task_path: text(&built.files.task),
             status: State::Ready.as_str(),
             claimed: built.claimed,
+            layered: built.layered,
             leases: built.leases.iter().map(LeaseReport::from).collect(),
             timing_ms: millis(elapsed),
             populate_ms: millis(built.populate),

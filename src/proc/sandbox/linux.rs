@@ -1,9 +1,9 @@
 //! The helper of a fence on Linux.
 
 use super::report::Report;
-use super::{FENCED, Outcome, Plan, landlock, mounts, namespaces, wrap};
+use super::{FENCED, Outcome, Plan, landlock, mounts, namespaces, overlay, wrap};
 use crate::domain::run::{self, Ending};
-use crate::domain::sandbox::{Level, Namespaces};
+use crate::domain::sandbox::{LayerMount, Level, Namespaces};
 use crate::error::{Code, Error, Result};
 use crate::proc::{launch, supervisor};
 use crate::system;
@@ -48,7 +48,11 @@ pub(super) fn offer(program: &Path) -> Result<Level, String> {
     })
 }
 
-pub(super) use namespaces::probe;
+pub(super) use namespaces::{layers_refused, probe};
+
+pub(super) fn probe_layer(layer: &LayerMount) -> Result<(), String> {
+    namespaces::enter(Namespaces::Processes, Some(layer))
+}
 
 /// As [`super::enter`].
 pub(super) fn enter(plan: &Plan<'_>, is_first: bool, command: &[OsString]) -> Result<u8> {
@@ -59,9 +63,18 @@ pub(super) fn enter(plan: &Plan<'_>, is_first: bool, command: &[OsString]) -> Re
         return lead(plan, command);
     }
     let mut report = Report::create(plan.report)?;
+    // Held until the last process of the namespace is gone: of two mounts of one upper directory the kernel says no more than that
+    // the behaviour is undefined.
+    let mut _lock = None;
+    if let Some(layer) = &plan.fence.layer {
+        _lock = Some(report.or_say(overlay::lock(layer))?);
+        if plan.level.namespaces != Namespaces::Processes {
+            let why = "a layered worktree needs namespaces of mounts and of processes";
+            report.or_say::<()>(Err(why.to_owned()))?;
+        }
+    }
     if plan.level.namespaces > Namespaces::None {
-        let made = namespaces::enter(plan.level.namespaces)
-            .map_err(|error| format!("the kernel refuses the sandbox its namespaces: {error}"));
+        let made = namespaces::enter(plan.level.namespaces, plan.fence.layer.as_ref());
         report.or_say(made)?;
     }
     if plan.level.namespaces == Namespaces::Processes {

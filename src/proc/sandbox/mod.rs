@@ -16,8 +16,8 @@
 //! the helper starts and is binding: where the kernel then gives less, the command does not run. So what was written
 //! down before the start is what holds.
 //!
-//! The order is that of what each step still needs: namespaces, mounts, Landlock (which forbids mounting), capabilities,
-//! system calls.
+//! The order is that of what each step still needs: namespaces, the overlay of a layered worktree (which needs more capabilities
+//! than are kept), other mounts, Landlock (which forbids mounting), capabilities, system calls.
 //!
 //! The report is a file that lies outside of the fence. The helper opens it first, the kernel closes it
 //! when the command begins, and the command cannot open it.
@@ -35,6 +35,8 @@ mod mounts;
 #[cfg(target_os = "linux")]
 mod namespaces;
 #[cfg(target_os = "linux")]
+mod overlay;
+#[cfg(target_os = "linux")]
 mod privileges;
 mod report;
 #[cfg(target_os = "linux")]
@@ -46,7 +48,7 @@ use without as kernel;
 
 pub use report::{Outcome, read_report};
 
-use crate::domain::sandbox::{Enforcement, Fence, Level, Mode, Replaced};
+use crate::domain::sandbox::{Enforcement, Fence, LayerMount, Level, Mode, Replaced};
 use crate::error::{Code, Error, Result};
 use std::ffi::OsString;
 use std::path::Path;
@@ -116,6 +118,10 @@ pub fn wrap(program: &Path, plan: &Plan<'_>, command: &[OsString]) -> Vec<OsStri
                 .flat_map(|place| [option.into(), place.into()]),
         );
     }
+    if let Some(layer) = &plan.fence.layer {
+        words.push("--layer".into());
+        words.extend([&layer.base, &layer.upper, &layer.work, &layer.place].map(OsString::from));
+    }
     for Replaced { original, kept, by } in &plan.fence.replaced {
         words.push("--replace".into());
         words.extend([original, kept, by].map(OsString::from));
@@ -138,6 +144,19 @@ pub fn enter(plan: &Plan<'_>, is_first: bool, command: &[OsString]) -> Result<u8
 /// Tries what namespaces this process can have. Gives the status to end with.
 pub fn probe() -> u8 {
     kernel::probe()
+}
+
+/// Tries the mount of a layered worktree, in namespaces of this process.
+///
+/// # Errors
+/// `sandbox-unavailable`.
+pub fn probe_layer(layer: &LayerMount) -> Result<()> {
+    kernel::probe_layer(layer).map_err(|why| Error::new(Code::SandboxUnavailable, why))
+}
+
+/// Why no layered worktree can be had here; tried with a mount of `layer`, which must be nothing but empty directories.
+pub fn layers_refused(program: &Path, layer: &LayerMount) -> Option<String> {
+    kernel::layers_refused(program, layer)
 }
 
 #[cfg(test)]

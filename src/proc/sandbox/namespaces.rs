@@ -11,7 +11,8 @@
 //! and another sandbox around us may forbid any. So a process of ours tries ([`probe`]) before the command is
 //! recorded as started.
 
-use crate::domain::sandbox::Namespaces;
+use super::overlay;
+use crate::domain::sandbox::{LayerMount, Namespaces};
 use caps::errors::CapsError;
 use caps::{CapSet, Capability};
 use rustix::io::Errno;
@@ -66,12 +67,33 @@ pub(super) fn probe() -> u8 {
     } else {
         Namespaces::Processes
     };
-    match enter(wanted).and_then(|()| try_mounts()) {
+    match make(wanted).and_then(|()| try_mounts()) {
         Ok(()) if wanted == Namespaces::Processes => ALL,
         Ok(()) => NO_PROCESSES,
         // There are limits for each kind, for each user and for the depth.
         Err(Errno::NOSPC | Errno::USERS) => USED_UP,
         Err(_) => USED_UP + 1,
+    }
+}
+
+/// As [`super::layers_refused`].
+pub(super) fn layers_refused(program: &Path, layer: &LayerMount) -> Option<String> {
+    let (namespaces, why) = offer(program);
+    if namespaces != Namespaces::Processes {
+        return Some(why.unwrap_or("no namespaces can be had here").to_owned());
+    }
+    let mut probe = Command::new(program);
+    probe.args([super::VERB, "--probe", "--layer"]);
+    probe.args([&layer.base, &layer.upper, &layer.work, &layer.place]);
+    probe.stdin(Stdio::null());
+    match probe.output() {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let line = said.lines().next().unwrap_or_default();
+            Some(line.rsplit("error: ").next().unwrap_or_default().to_owned())
+        }
+        Err(error) => Some(error.to_string()),
     }
 }
 
@@ -84,12 +106,24 @@ fn try_mounts() -> Result<(), Errno> {
     mount("tmpfs", "/", "tmpfs", MountFlags::empty(), None)
 }
 
-/// Gives this process namespaces of its own and the capabilities to arrange them, which its children inherit. The
-/// namespace of processes is for the children alone. No other thread may be there.
+/// Gives this process namespaces of its own and the capabilities to arrange them, which its children inherit, and mounts a
+/// `layer` there. The namespace of processes is for the children alone. No other thread may be there.
 ///
 /// # Errors
-/// Those of unshare(2), and of user_namespaces(7).
-pub(super) fn enter(wanted: Namespaces) -> Result<(), Errno> {
+/// One sentence.
+pub(super) fn enter(wanted: Namespaces, layer: Option<&LayerMount>) -> Result<(), String> {
+    let fail = |error: Errno| format!("the kernel refuses the sandbox its namespaces: {error}");
+    make(wanted).map_err(fail)?;
+    // Here, because the kernel does all that the mount writes with the capabilities of the process that mounted it, and of those
+    // only two are kept.
+    layer.map_or(Ok(()), overlay::mount_layer)?;
+    if wanted == Namespaces::Processes {
+        keep_capabilities().map_err(|_| fail(Errno::PERM))?;
+    }
+    Ok(())
+}
+
+fn make(wanted: Namespaces) -> Result<(), Errno> {
     let mut flags = UnshareFlags::NEWNS | UnshareFlags::NEWIPC;
     if wanted == Namespaces::Processes {
         flags |= UnshareFlags::NEWPID;
@@ -103,9 +137,6 @@ pub(super) fn enter(wanted: Namespaces) -> Result<(), Errno> {
         write("/proc/self/setgroups", "deny")?;
         write("/proc/self/uid_map", &format!("{user} {user} 1"))?;
         write("/proc/self/gid_map", &format!("{group} {group} 1"))?;
-    }
-    if wanted == Namespaces::Processes {
-        keep_capabilities().map_err(|_| Errno::PERM)?;
     }
     Ok(())
 }

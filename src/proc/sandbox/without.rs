@@ -1,7 +1,7 @@
 //! Systems that have no fence we know how to build.
 
 use super::Plan;
-use crate::domain::sandbox::Level;
+use crate::domain::sandbox::{LayerMount, Level};
 use crate::error::{Code, Error, Result};
 use std::ffi::OsString;
 use std::path::Path;
@@ -17,6 +17,14 @@ pub(super) fn offer(_: &Path) -> Result<Level, String> {
 /// Gives the status that says so.
 pub(super) fn probe() -> u8 {
     u8::MAX
+}
+
+pub(super) fn layers_refused(program: &Path, _: &LayerMount) -> Option<String> {
+    offer(program).err()
+}
+
+pub(super) fn probe_layer(layer: &LayerMount) -> Result<(), String> {
+    offer(&layer.base).map(drop)
 }
 
 /// # Errors

@@ -103,6 +103,7 @@ pub const VERBS: &[Verb] = &[
     changes("update", &["update {id}"]),
     changes("amend", &["amend {id} --timeout 1h"]),
     changes("rename", &["rename {id} second"]),
+    changes("materialize", &["materialize {id}"]),
     changes("undo", &["undo --list", "undo --dry-run", "undo {id}"]),
     changes("train", &["train {id}", "train --all --push"]),
     changes("sync", &["sync origin", "sync --best-effort"]),

@@ -155,11 +155,14 @@ impl Index {
                 .iter()
                 .any(|file| name == Some(file.as_bytes()))
         };
-        let all = self
-            .entries
+        self.contents().filter(move |(path, _)| is_one(path))
+    }
+
+    /// Every path with its content, in git's order; the object name is zero where the path is in conflict.
+    pub(in crate::git) fn contents(&self) -> impl Iterator<Item = (&[u8], Content)> {
+        self.entries
             .iter()
-            .map(|entry| (self.path(entry), entry.content));
-        all.filter(move |(path, _)| is_one(path))
+            .map(|entry| (self.path(entry), entry.content))
     }
 
     /// Where an entry stands in the file, with its terminators.

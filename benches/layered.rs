@@ -1,0 +1,122 @@
+//! Layered worktrees against copied ones, as whole processes, in a clone of any repository:
+//! `cargo bench --bench layered -- <repository> [agents]`.
+//!
+//! Prints for each kind the median time of a spawn, of a run of `true` without a verdict and of a discard, in milliseconds, what an
+//! agent takes of the disk, and the ratios. The base is made beforehand, as the pool's worktrees are. The clone is made beside the
+//! system's temporary files (`TMPDIR`).
+
+#![allow(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a bench reads its arguments and prints"
+)]
+
+mod support;
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use support::clock::milliseconds;
+use support::repository::{clone, count_files};
+use support::{AGENT, arguments};
+
+/// The medians of one kind, and the bytes of one agent.
+struct Measured {
+    times: [Duration; 3],
+    bytes: u64,
+}
+
+fn main() {
+    let mut arguments = arguments().into_iter();
+    let Some(repository) = arguments.next() else {
+        println!("usage: cargo bench --bench layered -- <repository> [agents]");
+        return;
+    };
+    let count = arguments.next().and_then(|word| word.parse().ok());
+    let count = count.unwrap_or(9);
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let clone = clone(dir.path(), "clone", "--no-bare", Path::new(&repository));
+    println!("{} files, {count} agents", count_files(&clone));
+    // The first one makes the base.
+    let first = agent(
+        &clone,
+        &["spawn", "--layered", "make the base", "--format=json"],
+    );
+    assert!(
+        first["layered"] == true,
+        "no layered worktrees here: {first}"
+    );
+    let [copied, layered] =
+        ["--layered=off", "--layered=on"].map(|how| measure(&clone, how, count));
+    for (name, at) in [("spawn", 0), ("run of true", 1), ("discard", 2)] {
+        let (theirs, ours) = (copied.times[at], layered.times[at]);
+        println!(
+            "{name:12} copied {:8.2} ms, layered {:8.2} ms, ratio {:.2}",
+            milliseconds(theirs),
+            milliseconds(ours),
+            milliseconds(ours) / milliseconds(theirs)
+        );
+    }
+    println!(
+        "disk         copied {:8} kB, layered {:8} kB",
+        copied.bytes / 1000,
+        layered.bytes / 1000
+    );
+}
+
+fn measure(clone: &Path, how: &str, count: usize) -> Measured {
+    let mut times: [Vec<Duration>; 3] = Default::default();
+    let mut spawned = Vec::new();
+    for _ in 0..count {
+        let clock = Instant::now();
+        spawned.push(agent(clone, &["spawn", how, "do a thing", "--format=json"]));
+        times[0].push(clock.elapsed());
+    }
+    let mut bytes = 0;
+    for one in &spawned {
+        let id = one["short_id"].as_str().expect("an id");
+        let clock = Instant::now();
+        agent(
+            clone,
+            &["run", id, "--no-verify", "--format=json", "--", "true"],
+        );
+        times[1].push(clock.elapsed());
+        let places = [
+            clone.join(".git/agents").join(id),
+            clone.join(".git/worktrees").join(format!("agent-{id}")),
+            Path::new(one["worktree_abspath"].as_str().expect("a path")).to_owned(),
+        ];
+        bytes = places.iter().map(|place| disk_use(place)).sum();
+    }
+    for one in &spawned {
+        let id = one["short_id"].as_str().expect("an id");
+        let clock = Instant::now();
+        agent(clone, &["discard", id, "--format=json"]);
+        times[2].push(clock.elapsed());
+    }
+    let median = |mut times: Vec<Duration>| {
+        times.sort_unstable();
+        times[times.len() / 2]
+    };
+    Measured {
+        times: times.map(median),
+        bytes,
+    }
+}
+
+fn agent(clone: &Path, words: &[&str]) -> Value {
+    let output = Command::new(AGENT).args(words).current_dir(clone).output();
+    let output = output.expect("git-agent starts");
+    serde_json::from_slice(&output.stdout).unwrap_or(Value::Null)
+}
+
+/// What the files below a directory take of the disk, in bytes.
+fn disk_use(directory: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let entries = walkdir::WalkDir::new(directory).into_iter().flatten();
+    entries
+        .filter_map(|entry| entry.metadata().ok())
+        .map(|file| file.blocks() * 512)
+        .sum()
+}

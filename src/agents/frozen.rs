@@ -1,0 +1,316 @@
+//! Frozen bases: worktrees of one commit, set up, that any number of layered agents share and that never change.
+//!
+//! ```text
+//! <worktrees>/warm-<n>                  the files, where they were set up: virtual environments hold their own path
+//! <common dir>/agents/bases/warm-<n>/   record: what it is, and the sums of its files
+//!                                       index: with which git in a layered worktree takes the files for unchanged
+//! ```
+//!
+//! One is made as a warm worktree is ([`furnish`]), from trusted content alone, and then gives up its `.git` file and its admin
+//! directory. Names, modes, sizes and times of all files are written down and compared before each use; a base that has changed
+//! serves no agent any more, and another is made. The modes of files stay what they are, because a layered worktree shows them as its
+//! own: what keeps agents from writing is that they reach a base through a mount alone.
+//!
+//! A process that takes a base for an agent, or removes one, holds one lock, so that none is removed that has just been taken.
+
+use crate::agents::ctx::Ctx;
+use crate::agents::furnish::{self, WantedContent};
+use crate::agents::pool::{self, Slot};
+use crate::error::{Code, Error, IoContext, Result};
+use crate::git::files::layer::WorktreeLayer;
+use crate::git::uncommitted::rules_files;
+use crate::store::{fsx, layout, lock};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::fs::{self, Permissions};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use walkdir::WalkDir;
+
+const RECORD: &str = "record";
+const INDEX: &str = "index";
+
+/// The record of a base that has changed.
+const DAMAGED: &str = "damaged";
+
+/// What is written down of a frozen base.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct BaseRecord {
+    /// The commit whose files it holds, in hex.
+    pub(crate) commit: String,
+    /// The tree of that commit, in hex.
+    pub(crate) tree: String,
+    /// As in a warm worktree's record.
+    setup: String,
+    /// Where its files are.
+    pub(crate) path: PathBuf,
+    /// The files of rules in it, which every agent's upper directory begins with.
+    pub(crate) rules: Vec<PathBuf>,
+    /// A hash over the names, modes, sizes and times of its files.
+    sums: String,
+}
+
+/// A frozen base.
+#[derive(Clone, Debug)]
+pub(crate) struct FrozenBase {
+    pub(crate) name: String,
+    pub(crate) record: BaseRecord,
+    /// Whether it was found to have changed.
+    pub(crate) is_damaged: bool,
+    directory: PathBuf,
+}
+
+/// A base that holds what is wanted, made if there is none; or why there can be none.
+///
+/// # Errors
+/// `setup-failed`; those of making a worktree.
+pub(crate) fn obtain(ctx: &Ctx, wanted: &WantedContent<'_>) -> Result<Result<FrozenBase, String>> {
+    if let Some(base) = find(ctx, wanted)? {
+        return Ok(Ok(base));
+    }
+    // Of several that want one, the first makes it.
+    let _tending = lock::hold_for(ctx.repo.common_dir(), layout::BASE_LOCK, MAKING)?;
+    if let Some(base) = find(ctx, wanted)? {
+        return Ok(Ok(base));
+    }
+    let (tree, setup) = (wanted.tree.to_hex(), wanted.setup());
+    let warm = pool::claim(ctx, |_, record| {
+        (record.tree == tree && record.setup == setup).then_some(0)
+    })?;
+    let what = "making a base for layered worktrees";
+    let _activity = ctx.activity(what);
+    let slot = match warm {
+        Some(slot) => slot,
+        None => furnish::make(ctx, wanted)?,
+    };
+    let leaves =
+        |record: &crate::wire::slot::SlotRecord| record.leftovers || !record.apart.is_empty();
+    if slot.record.as_ref().is_none_or(leaves) {
+        slot.remove(ctx)?;
+        let why =
+            "set-up leaves files that git does not ignore, which would be each agent's own work";
+        return Ok(Err(why.to_owned()));
+    }
+    freeze(ctx, slot).map(Ok)
+}
+
+/// How long a process waits for another one that makes a base, which may install all that a project needs.
+const MAKING: std::time::Duration = std::time::Duration::from_secs(60 * 60);
+
+/// The whole base that holds what is wanted.
+fn find(ctx: &Ctx, wanted: &WantedContent<'_>) -> Result<Option<FrozenBase>> {
+    let (tree, setup) = (wanted.tree.to_hex(), wanted.setup());
+    for base in all(ctx)? {
+        let fits = base.record.tree == tree && base.record.setup == setup;
+        if fits && !base.is_damaged && base.check()? {
+            return Ok(Some(base));
+        }
+    }
+    Ok(None)
+}
+
+/// Turns a warm worktree into a base. A kill before its `.git` file is gone leaves a half-made slot, which is swept as one, and
+/// perhaps a record of nothing; one after that leaves a base.
+fn freeze(ctx: &Ctx, mut slot: Slot) -> Result<FrozenBase> {
+    let Some(warm) = slot.record.clone() else {
+        return Err(Error::bug("a slot that is to be frozen must be whole"));
+    };
+    let directory = layout::bases_dir(ctx.repo.common_dir()).join(&slot.name);
+    fsx::create_dir(&directory)?;
+    let index = slot.admin_dir.join("index");
+    fs::copy(&index, directory.join(INDEX)).at("could not copy", &index)?;
+    let record = BaseRecord {
+        commit: warm.commit,
+        tree: warm.tree,
+        setup: warm.setup,
+        rules: rules_files(&slot.path)?,
+        sums: sums(&slot.path)?,
+        path: slot.path.clone(),
+    };
+    // No slot from here on, so no spawn gets it as a worktree of its own.
+    slot.write(None)?;
+    ctx.reached("base-begun");
+    // The record while the `.git` file is there still: what names neither could be removed by none.
+    let bytes = serde_json::to_vec(&record).unwrap_or_default();
+    fsx::write_atomic(&directory.join(RECORD), &bytes)?;
+    ctx.reached("base-recorded");
+    let pointer = slot.path.join(".git");
+    fs::remove_file(&pointer).at("could not remove", &pointer)?;
+    set_mode(&slot.path, 0o555)?;
+    ctx.reached("base-frozen");
+    let name = slot.name.clone();
+    slot.forget(ctx)?;
+    Ok(FrozenBase {
+        name,
+        record,
+        is_damaged: false,
+        directory,
+    })
+}
+
+fn set_mode(path: &Path, mode: u32) -> Result<()> {
+    fs::set_permissions(path, Permissions::from_mode(mode)).at("could not change", path)
+}
+
+/// What tells whether anything below a directory has changed: 100,000 files take a quarter of a second.
+fn sums(top: &Path) -> Result<String> {
+    let fail = |error: walkdir::Error| Error::new(Code::Io, "could not list a base").because(error);
+    let mut digest = Sha256::new();
+    for entry in WalkDir::new(top).min_depth(1).sort_by_file_name() {
+        let entry = entry.map_err(fail)?;
+        let path = entry.path().strip_prefix(top).unwrap_or(entry.path());
+        if path == Path::new(".git") {
+            continue;
+        }
+        let found = entry.metadata().map_err(fail)?;
+        // What a directory takes of the disk is the file system's affair.
+        let size = if found.is_dir() { 0 } else { found.size() };
+        digest.update(path.as_os_str().as_bytes());
+        for number in [i64::from(found.mode()), found.mtime(), found.mtime_nsec()] {
+            digest.update(number.to_le_bytes());
+        }
+        digest.update(size.to_le_bytes());
+        digest.update([0]);
+    }
+    Ok(crate::domain::named::hex(&digest.finalize()[..]))
+}
+
+/// Every base, damaged ones too.
+///
+/// # Errors
+/// `io`.
+pub(crate) fn all(ctx: &Ctx) -> Result<Vec<FrozenBase>> {
+    let bases = layout::bases_dir(ctx.repo.common_dir());
+    let entries = fs::read_dir(&bases).at_if_there("could not list", &bases)?;
+    let mut names: Vec<_> = { entries.into_iter().flatten().flatten() }
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    names.sort_unstable();
+    let read = |name: String| {
+        let directory = bases.join(&name);
+        let whole = fsx::load_if_there(&directory.join(RECORD)).ok().flatten();
+        let damaged = || fsx::load_if_there(&directory.join(DAMAGED)).ok().flatten();
+        let is_damaged = whole.is_none();
+        let record = serde_json::from_slice(&whole.or_else(damaged)?).ok()?;
+        Some(FrozenBase {
+            name,
+            record,
+            is_damaged,
+            directory,
+        })
+    };
+    Ok(names.into_iter().filter_map(read).collect())
+}
+
+/// The base of this name; `None` where it is gone.
+///
+/// # Errors
+/// `io`.
+pub(crate) fn named(ctx: &Ctx, name: &str) -> Result<Option<FrozenBase>> {
+    Ok(all(ctx)?.into_iter().find(|base| base.name == name))
+}
+
+/// The short ids of the agents over a base.
+///
+/// # Errors
+/// `io`.
+pub(crate) fn users(ctx: &Ctx, base: &str) -> Result<Vec<String>> {
+    let agents = layout::agents_dir(ctx.repo.common_dir());
+    let entries = fs::read_dir(&agents).at_if_there("could not list", &agents)?;
+    let names = { entries.into_iter().flatten().flatten() }
+        .filter_map(|entry| entry.file_name().into_string().ok());
+    let uses = |name: &String| {
+        let layer = layout::is_short_id(name)
+            .then(|| WorktreeLayer::at(&agents.join(name).join(layout::LAYER)));
+        layer
+            .flatten()
+            .is_some_and(|layer| layer.record.base == base)
+    };
+    Ok(names.filter(uses).collect())
+}
+
+/// The names of the bases that no agent uses.
+///
+/// # Errors
+/// `io`.
+pub(crate) fn unused(ctx: &Ctx) -> Result<Vec<String>> {
+    let mut unused = Vec::new();
+    for base in all(ctx)? {
+        if users(ctx, &base.name)?.is_empty() {
+            unused.push(base.name);
+        }
+    }
+    Ok(unused)
+}
+
+/// Removes the bases that no agent uses; gives their names.
+///
+/// # Errors
+/// `io`.
+pub(crate) fn sweep(ctx: &Ctx) -> Result<Vec<String>> {
+    let common = ctx.repo.common_dir();
+    let mut removed = Vec::new();
+    // What a process was killed over before the record was written; another process may be as far at this moment.
+    if let Some(_tending) = lock::try_hold(common, layout::BASE_LOCK)? {
+        let bases = layout::bases_dir(common);
+        for entry in fs::read_dir(&bases)
+            .at_if_there("could not list", &bases)?
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let has = |name| entry.path().join(name).exists();
+            if !has(RECORD) && !has(DAMAGED) {
+                fsx::remove_by_trash(common, &entry.path())?;
+            }
+        }
+    }
+    for base in all(ctx)? {
+        // An agent that is being made has chosen its base and not taken it yet.
+        let _taking = lock::hold(common, layout::BASE_TAKING_LOCK)?;
+        if !users(ctx, &base.name)?.is_empty() {
+            continue;
+        }
+        // The record last: without it nothing would name the files.
+        if base.record.path.is_dir() {
+            set_mode(&base.record.path, 0o755)?;
+            fsx::remove_by_trash(common, &base.record.path)?;
+        }
+        fsx::remove_by_trash(common, &base.directory)?;
+        removed.push(base.name);
+    }
+    Ok(removed)
+}
+
+impl FrozenBase {
+    /// The index that an agent begins with.
+    pub(crate) fn index(&self) -> PathBuf {
+        self.directory.join(INDEX)
+    }
+
+    /// Whether nothing in it has changed. One that has is marked, and no agent gets it any more.
+    ///
+    /// # Errors
+    /// `io`.
+    pub(crate) fn check(&self) -> Result<bool> {
+        let path = &self.record.path;
+        if fs::symlink_metadata(path.join(".git")).is_ok() {
+            // It is being frozen, or that was killed.
+            return Ok(false);
+        }
+        // What cannot be listed is not whole.
+        if path.is_dir() && sums(path).is_ok_and(|sums| sums == self.record.sums) {
+            return Ok(true);
+        }
+        let record = self.directory.join(RECORD);
+        fs::rename(&record, self.directory.join(DAMAGED))
+            .at_if_there("could not rename", &record)?;
+        Ok(false)
+    }
+
+    /// Whether it is still there to be taken, by a process that holds the lock for that.
+    pub(crate) fn is_there(&self) -> bool {
+        self.directory.join(RECORD).is_file()
+    }
+}

@@ -1,0 +1,33 @@
+//! `git agent materialize`
+
+use super::args::OwnAgentArg;
+use super::render::agents::handle;
+use super::ui::{Answer, Ui};
+use crate::agents::ctx::Ctx;
+use crate::error::{Exit, Result};
+use crate::ops::materialize::{self, MaterializeReport};
+
+/// Give an agent an ordinary worktree in the place of its layered one, with the same files
+#[derive(Debug, clap::Args)]
+pub(super) struct MaterializeArgs {
+    #[command(flatten)]
+    agent: OwnAgentArg,
+}
+
+pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &MaterializeArgs) -> Result<Exit> {
+    ui.answer(&materialize::materialize(
+        ctx,
+        &args.agent.or_current(ctx)?,
+    )?)?;
+    Ok(Exit::Yes)
+}
+
+impl Answer for MaterializeReport {
+    fn text(&self) -> String {
+        format!(
+            "{} has an ordinary worktree: {} files\n",
+            handle(&self.agent),
+            self.files
+        )
+    }
+}

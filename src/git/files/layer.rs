@@ -1,0 +1,219 @@
+//! What a layered worktree holds, without mounting anything.
+//!
+//! The files of such a worktree lie in two directories: a base that several share and that never changes, and an upper
+//! directory to which an overlay mount writes all that one agent changes (the kernel's `overlayfs.rst`). So the upper directory
+//! **is** the difference from the base, whose tree is known, and nothing else is read:
+//!
+//! | in the upper directory | means |
+//! |---|---|
+//! | a file, a symlink | that content, which may still be what the base has: every write and `chmod` copies all of it there |
+//! | a character device 0:0 of any mode | nothing is there, whatever the base has |
+//! | a directory that is `opaque` | of what the base has below it, nothing is there |
+//! | any other directory | what the base has below it is there as well |
+//!
+//! The files of rules (`.gitignore`, `.gitattributes`) were copied there when the worktree was made, so git finds in the upper
+//! directory all that decides how it takes a file.
+//!
+//! An agent writes that directory, so it is data: no link is followed, and what no overlay mount of ours writes is refused.
+
+use super::untrusted;
+use crate::domain::oid::Oid;
+use crate::error::{Code, Error, Result};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
+use std::fs::{self, Metadata};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// Where the layer of an agent lies in the agent's own directory, and what of it is what.
+const DIRECTORY: &str = "layer";
+const RECORD: &str = "record";
+const UPPER: &str = "upper";
+
+/// What an overlay mount calls its own attributes when it may not use those that are root's.
+const PREFIX: &str = "user.overlay.";
+
+/// Attributes that it writes and that change nothing about a name; those that begin with the last one are an inner overlay's.
+const HARMLESS: [&str; 6] = ["origin", "impure", "uuid", "nlink", "protattr", "overlay."];
+
+/// Where the files of a layered worktree are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorktreeLayer {
+    /// What the agent changed.
+    pub upper: PathBuf,
+    /// What it was made over.
+    pub record: LayerRecord,
+}
+
+/// What is written down of a layer: out of the reach of what the agent starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LayerRecord {
+    /// The name of the frozen base.
+    pub base: String,
+    /// Where its files are.
+    pub path: PathBuf,
+    /// The tree of those that are tracked, in hex.
+    pub tree: String,
+}
+
+impl LayerRecord {
+    /// One line of JSON.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+}
+
+/// What stands at a path, by the upper directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::git) enum Shown {
+    /// What the base has, if anything.
+    Base,
+    /// A file or a symlink of the agent's.
+    Upper,
+    /// No file.
+    Nothing,
+}
+
+impl WorktreeLayer {
+    /// The layer of the worktree with this admin directory; `None` for any other worktree, and inside of the mount, where the
+    /// files are where they seem to be.
+    pub fn of(admin_dir: &Path) -> Option<WorktreeLayer> {
+        WorktreeLayer::at(&WorktreeLayer::directory(admin_dir)?)
+    }
+
+    /// Where the layer of the worktree with this admin directory is, if it has one.
+    pub fn directory(admin_dir: &Path) -> Option<PathBuf> {
+        let name = admin_dir.file_name()?.to_str()?;
+        let worktrees = admin_dir.parent().filter(|at| at.ends_with("worktrees"))?;
+        let agents = worktrees.parent()?.join("agents");
+        Some(agents.join(name.strip_prefix("agent-")?).join(DIRECTORY))
+    }
+
+    /// The layer in a directory of its own.
+    pub fn at(directory: &Path) -> Option<WorktreeLayer> {
+        let record = untrusted::read_at(&directory.join(RECORD), 1 << 16)?;
+        Some(WorktreeLayer {
+            upper: directory.join(UPPER),
+            record: serde_json::from_slice(&record).ok()?,
+        })
+    }
+
+    /// Where its two parts are in a directory of its own: the upper directory, and the record, without which there is no layer.
+    pub fn parts(directory: &Path) -> [PathBuf; 2] {
+        [UPPER, RECORD].map(|name| directory.join(name))
+    }
+
+    /// The tree of the base.
+    ///
+    /// # Errors
+    /// `layer-invalid`.
+    pub(in crate::git) fn tree(&self) -> Result<Oid> {
+        Oid::from_hex(&self.record.tree).ok_or_else(|| refused(&self.upper, "has no base"))
+    }
+
+    /// What stands at a path.
+    pub(in crate::git) fn shown(&self, path: &[u8]) -> Result<Shown> {
+        let mut place = self.upper.clone();
+        let mut parts = path.split(|&byte| byte == b'/').peekable();
+        let mut below_opaque = false;
+        while let Some(part) = parts.next() {
+            place.push(OsStr::from_bytes(part));
+            let Ok(found) = fs::symlink_metadata(&place) else {
+                return Ok(if below_opaque {
+                    Shown::Nothing
+                } else {
+                    Shown::Base
+                });
+            };
+            if is_whiteout(&place, &found)? {
+                return Ok(Shown::Nothing);
+            }
+            match (found.is_dir(), parts.peek()) {
+                (true, Some(_)) => below_opaque |= is_opaque(&place)?,
+                (false, None) => return Ok(Shown::Upper),
+                // A directory where a file was, or the other way round.
+                (true, None) | (false, Some(_)) => return Ok(Shown::Nothing),
+            }
+        }
+        Ok(Shown::Nothing)
+    }
+}
+
+/// Whether this says that nothing is there.
+///
+/// # Errors
+/// `layer-invalid` for any other device, and for attributes by which a file would be another one.
+pub fn is_whiteout(place: &Path, found: &Metadata) -> Result<bool> {
+    let kind = found.file_type();
+    if kind.is_char_device() && found.rdev() == 0 {
+        return Ok(true);
+    }
+    if kind.is_char_device() || kind.is_block_device() {
+        return Err(refused(place, "is a device"));
+    }
+    if kind.is_file() || kind.is_dir() {
+        require_plain(place)?;
+    }
+    Ok(false)
+}
+
+/// Refuses attributes that no overlay mount of ours writes: by them a name stands for another file or for none.
+fn require_plain(place: &Path) -> Result<()> {
+    let mut names = vec![0; 1 << 16];
+    let length = match rustix::fs::llistxattr(place, names.as_mut_slice()) {
+        Ok(length) => length,
+        Err(Errno::NOTSUP | Errno::NOENT) => 0,
+        Err(error) => {
+            return Err(refused(
+                place,
+                &format!("has unreadable attributes: {error}"),
+            ));
+        }
+    };
+    let names = names.get(..length).unwrap_or_default();
+    for name in names.split(|&byte| byte == 0) {
+        let name = String::from_utf8_lossy(name);
+        let ours = name.strip_prefix(PREFIX);
+        let is_known = ours.is_none_or(|rest| {
+            let is_one =
+                |known: &str| rest == known || known.ends_with('.') && rest.starts_with(known);
+            rest == "opaque" || HARMLESS.iter().any(|known| is_one(known))
+        });
+        if !is_known || name.starts_with("trusted.overlay.") {
+            return Err(refused(place, &format!("has the attribute {name}")));
+        }
+    }
+    Ok(())
+}
+
+/// Whether of what the base has below this directory nothing is there.
+///
+/// # Errors
+/// `layer-invalid`.
+pub fn is_opaque(place: &Path) -> Result<bool> {
+    let mut value = [0; 2];
+    let name = format!("{PREFIX}opaque");
+    match rustix::fs::lgetxattr(place, name.as_str(), value.as_mut_slice()) {
+        Ok(1) if value[0] == b'y' => Ok(true),
+        Ok(_) | Err(Errno::RANGE) => {
+            Err(refused(place, "has an attribute `opaque` that is not `y`"))
+        }
+        Err(Errno::NODATA | Errno::NOTSUP | Errno::NOENT | Errno::NOTDIR) => Ok(false),
+        Err(error) => Err(refused(
+            place,
+            &format!("has unreadable attributes: {error}"),
+        )),
+    }
+}
+
+/// The error for what no overlay mount of ours leaves.
+pub(in crate::git) fn refused(place: &Path, what: &str) -> Error {
+    let place = place.display();
+    Error::new(
+        Code::LayerInvalid,
+        format!("{place} {what}, so what the agent's files are cannot be told"),
+    )
+    .hint(format!("to look at it, run ls -ld {place}"))
+}

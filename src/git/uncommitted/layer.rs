@@ -1,0 +1,338 @@
+//! What git would make of a layered worktree, from its upper directory alone.
+
+use super::listed::Listed;
+use super::update::update_files;
+use super::{Source, copy_index, git};
+use crate::domain::change::{Change, ChangeKind};
+use crate::domain::oid::Oid;
+use crate::error::{Code, Error, IoContext, Result};
+use crate::git::changes::ignore::RULES_FILES;
+use crate::git::changes::{self, Content, Glance, Index};
+use crate::git::files::layer::{Shown, WorktreeLayer, is_opaque, is_whiteout, refused};
+use crate::git::files::untrusted;
+use crate::git::worktree::view::WorktreeView;
+use crate::git::{Repo, command};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// More names than an agent makes in its work: reading them would take seconds and as much memory.
+const MOST_ENTRIES: usize = 1_000_000;
+
+/// What a walk over the upper directory found.
+#[derive(Default)]
+struct WalkedLayer {
+    /// Tracked paths with something in the upper directory at them or above them.
+    touched: BTreeSet<Vec<u8>>,
+    /// Names that the index does not know, without anything below them.
+    unknown: Vec<Vec<u8>>,
+    /// Directories with tracked files that have become repositories.
+    nested: Vec<Vec<u8>>,
+}
+
+/// What git would make of a layered worktree.
+pub(super) struct Layered {
+    pub(super) listed: Listed,
+    /// The tree of the index as it is; absent while paths are unmerged.
+    pub(super) staged: Option<Oid>,
+    /// The tree of everything.
+    pub(super) tree: Oid,
+}
+
+/// Walks over the upper directory, but not into directories that the index does not know: git looks into those that it does not
+/// ignore.
+fn walk(layer: &WorktreeLayer, index: &Index, besides: Option<&str>) -> Result<WalkedLayer> {
+    let mut found = WalkedLayer::default();
+    let mut open = vec![Vec::new()];
+    let mut count = 0;
+    while let Some(directory) = open.pop() {
+        let place = layer.upper.join(OsStr::from_bytes(&directory));
+        if is_opaque(&place)? {
+            found.touched.extend(below(index, &directory));
+        }
+        for entry in fs::read_dir(&place).at("could not list", &place)? {
+            let entry = entry.at("could not list", &place)?;
+            count += 1;
+            if count > MOST_ENTRIES {
+                let what = format!("has more than {MOST_ENTRIES} entries");
+                return Err(refused(&layer.upper, &what));
+            }
+            let name = entry.file_name();
+            let path = [directory.as_slice(), name.as_bytes()].concat();
+            if name == ".git" {
+                if !directory.is_empty() {
+                    found.nested.push(directory.clone());
+                }
+                continue;
+            }
+            let inside = [path.as_slice(), b"/"].concat();
+            let has_tracked = index.first_below(&inside).is_some();
+            if besides.map(str::as_bytes) == Some(&path) && !has_tracked {
+                continue;
+            }
+            // One that went away meanwhile stands for what the base has.
+            let Ok(metadata) = fs::symlink_metadata(entry.path()) else {
+                continue;
+            };
+            let is_tracked = index.find(&path).is_some();
+            if is_tracked {
+                found.touched.insert(path.clone());
+            }
+            let is_gone = is_whiteout(&entry.path(), &metadata)?;
+            if metadata.is_dir() && has_tracked {
+                open.push(inside);
+                continue;
+            }
+            if has_tracked {
+                found.touched.extend(below(index, &inside));
+            }
+            if !is_gone && (!is_tracked || metadata.is_dir()) {
+                found.unknown.push(path);
+            }
+        }
+    }
+    found.unknown.sort_unstable();
+    found.nested.dedup();
+    Ok(found)
+}
+
+/// The tracked paths below a directory that is given with the slash at its end.
+fn below(index: &Index, directory: &[u8]) -> Vec<Vec<u8>> {
+    let all = index.paths().skip_while(|path| *path < directory);
+    let all = all.take_while(|path| path.starts_with(directory));
+    all.map(<[u8]>::to_vec).collect()
+}
+
+/// Looks at a layered worktree and writes its trees. Leaves an index at `source.index` that names all files of the upper directory
+/// which are in the tree of everything.
+///
+/// # Errors
+/// `layer-invalid`; `git-missing`, `git-failed`, `io`, `disk-full`.
+pub(super) fn look(source: &Source<'_>, layer: &WorktreeLayer) -> Result<Layered> {
+    let source = &Source {
+        worktree: &layer.upper,
+        ..*source
+    };
+    let repo = source.repo;
+    let unreadable = || {
+        Error::new(
+            Code::GitFailed,
+            "the index of a layered worktree cannot be read",
+        )
+    };
+    // 1. The index: without the flags by which git passes over files, which a look at the files themselves does not need.
+    copy_index(source)?;
+    let read = || untrusted::read_at(source.index, untrusted::LONGEST_INDEX).and_then(Index::parse);
+    let own = read().ok_or_else(unreadable)?;
+    if own.has_submodules() {
+        return Err(refused(&layer.upper, "belongs to an index with submodules"));
+    }
+    let (unmerged, merged): (Vec<_>, Vec<_>) =
+        own.contents().partition(|(_, (_, oid))| oid.is_zero());
+    let merged: BTreeMap<&[u8], Content> = merged.into_iter().collect();
+    let unmerged: Vec<Vec<u8>> = unmerged
+        .into_iter()
+        .map(|(path, _)| path.to_vec())
+        .collect();
+    let plain = own
+        .is_flagged
+        .then(|| Index::parse(Index::of(&merged)).ok_or_else(unreadable));
+    let plain = plain.transpose()?;
+    let index = plain.as_ref().unwrap_or(&own);
+    let staged = repo.tree_of(index)?.ok_or_else(unreadable)?;
+
+    // 2. What the files are, where that is not what the index says.
+    let found = walk(layer, index, source.rules.never())?;
+    let mut edits: BTreeMap<Vec<u8>, Option<Content>> = BTreeMap::new();
+    let mut to_read: Vec<Vec<u8>> = Vec::new();
+    let base = layer.tree()?;
+    let mut untracked = Vec::new();
+    for one in repo.differences(base, staged)? {
+        if layer.shown(&one.path)? != Shown::Base {
+            continue;
+        }
+        // A file of the base that the index has no more counts as any untracked one does.
+        if one.new.is_none() && !unmerged.contains(&one.path) {
+            untracked.push((one.path, one.old));
+        } else {
+            edits.insert(one.path, one.old);
+        }
+    }
+    let ignored = ignored(source, &untracked)?;
+    edits.extend(
+        untracked
+            .into_iter()
+            .filter(|(path, _)| !ignored.contains(path)),
+    );
+    for path in found.touched.into_iter().chain(unmerged.iter().cloned()) {
+        match layer.shown(&path)? {
+            Shown::Upper => to_read.push(path),
+            Shown::Nothing => drop(edits.insert(path, None)),
+            Shown::Base => {}
+        }
+    }
+
+    // 3. Git looks into the files that there are, with an index that knows of these alone.
+    let mut listed = Listed {
+        unmerged,
+        nested: found.nested,
+        ..Listed::default()
+    };
+    let known = to_read.iter().map(Vec::as_slice);
+    let beside = found.unknown.iter().filter_map(|name| {
+        let end = name.iter().rposition(|&byte| byte == b'/');
+        index.first_below(end.map_or(&b""[..], |slash| &name[..=slash]))
+    });
+    let part = known.chain(beside);
+    let part = part.filter_map(|path| Some((path, index.find(path)?.content)));
+    fs::write(source.index, Index::of(&part.collect())).at("could not write", source.index)?;
+    if !found.unknown.is_empty() {
+        listed.read_untracked(source, Some(&found.unknown))?;
+    }
+    to_read.extend(listed.new.iter().cloned());
+    to_read.sort_unstable();
+    to_read.dedup();
+    to_read.retain(|path| !listed.is_hidden_by_directory(path));
+    update_files(source, &to_read)?;
+    let after = read().ok_or_else(unreadable)?;
+    for path in to_read {
+        let content = after.find(&path).map(|entry| entry.content);
+        edits.insert(path, content);
+    }
+
+    // 4. Both together.
+    let borrowed = edits
+        .iter()
+        .map(|(path, content)| (path.as_slice(), *content));
+    let tree = match repo.tree_of_edited(index, &borrowed.collect())? {
+        Some(tree) => tree,
+        // A file took the place of a directory, which takes a whole new index.
+        None => {
+            let mut contents: BTreeMap<&[u8], Content> = index.contents().collect();
+            for (path, content) in &edits {
+                match content {
+                    Some(content) => contents.insert(path, *content),
+                    None => contents.remove(path.as_slice()),
+                };
+            }
+            let whole = Index::parse(Index::of(&contents)).ok_or_else(unreadable)?;
+            repo.tree_of(&whole)?.ok_or_else(unreadable)?
+        }
+    };
+    let is_merged = listed.unmerged.is_empty();
+    Ok(Layered {
+        listed,
+        staged: is_merged.then_some(staged),
+        tree,
+    })
+}
+
+/// As [`changes::glance`], of a worktree that may be layered.
+///
+/// # Errors
+/// As there, and those of [`super::snapshot`].
+pub fn glance(at: &Glance<'_>) -> Result<Vec<Change>> {
+    let Some(layer) = WorktreeLayer::of(at.admin_dir) else {
+        return changes::glance(at);
+    };
+    let own = Repo::open_git_dir(at.admin_dir)?;
+    let view = WorktreeView::make(&own, at.admin_dir, at.top, at.scratch)?;
+    let head = own.resolve_commit("HEAD")?.commit;
+    let index = view.room().join("index");
+    let found = look(
+        &Source {
+            repo: &own,
+            worktree: at.top,
+            admin_dir: at.admin_dir,
+            view: &view,
+            tip: head,
+            staged: true,
+            sparse: false,
+            rules: at.rules,
+            names_ignored: false,
+            index: &index,
+        },
+        &layer,
+    )?;
+    let before = own.read_commit(head)?.tree;
+    let staged = found.staged.unwrap_or(found.tree);
+    let mut all: BTreeMap<Vec<u8>, Change> = BTreeMap::new();
+    // What is staged counts where the files have gone back to what the commit holds, too.
+    for change in own.tree_changes(&[before], staged)? {
+        all.insert(change.path.clone(), change);
+    }
+    for mut change in own.tree_changes(&[before], found.tree)? {
+        if change.kind == ChangeKind::Added && !all.contains_key(&change.path) {
+            change.kind = ChangeKind::Untracked;
+        }
+        all.insert(change.path.clone(), change);
+    }
+    for path in found.listed.nested {
+        let change = Change {
+            kind: ChangeKind::Untracked,
+            ..Change::named(path.clone())
+        };
+        all.insert(path, change);
+    }
+    Ok(all.into_values().collect())
+}
+
+/// The files of rules of a worktree whose content matters: all that are tracked, and of the others those in directories that git does
+/// not ignore.
+///
+/// # Errors
+/// `git-failed`, `io`.
+pub fn rules_files(worktree: &Path) -> Result<Vec<PathBuf>> {
+    let is_one = |entry: &walkdir::DirEntry| {
+        let name = entry.file_name();
+        RULES_FILES.iter().any(|file| name == *file) && entry.file_type().is_file()
+    };
+    let inside = |path: &Path| path.strip_prefix(worktree).map(Path::to_owned).ok();
+    let walk = walkdir::WalkDir::new(worktree)
+        .into_iter()
+        .flatten()
+        .filter(is_one);
+    let all: Vec<PathBuf> = walk.filter_map(|entry| inside(entry.path())).collect();
+    let tracked = command::run(worktree, ["ls-files", "-z", "--cached"])?;
+    let tracked: HashSet<&[u8]> = command::names(&tracked).collect();
+    let above = all.iter().filter_map(|path| path.parent());
+    let above = above.filter(|path| *path != Path::new(""));
+    let asked: Vec<u8> = above
+        .flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat())
+        .collect();
+    let mut command = command::git(worktree);
+    command.args(["check-ignore", "--no-index", "-z", "--stdin"]);
+    let ignored = if asked.is_empty() {
+        Vec::new()
+    } else {
+        command::feed(command, &asked)?.stdout
+    };
+    let ignored: HashSet<&[u8]> = command::names(&ignored).collect();
+    let counts = |path: &PathBuf| {
+        let parent = path
+            .parent()
+            .unwrap_or(Path::new(""))
+            .as_os_str()
+            .as_bytes();
+        tracked.contains(path.as_os_str().as_bytes()) || !ignored.contains(parent)
+    };
+    Ok(all.into_iter().filter(counts).collect())
+}
+
+/// Which of these files of the base git would ignore if they were untracked, as they are.
+fn ignored(source: &Source<'_>, paths: &[(Vec<u8>, Option<Content>)]) -> Result<BTreeSet<Vec<u8>>> {
+    if paths.is_empty() || !source.rules.leave_out() {
+        return Ok(BTreeSet::new());
+    }
+    let mut command = git(source);
+    command.args(["check-ignore", "--no-index", "-z", "--stdin"]);
+    let names: Vec<u8> = paths
+        .iter()
+        .flat_map(|(path, _)| [path, &b"\0"[..]].concat())
+        .collect();
+    // It ends with 1 where none of them is.
+    let output = command::feed(command, &names)?;
+    Ok(command::names(&output.stdout).map(<[u8]>::to_vec).collect())
+}

@@ -1,0 +1,231 @@
+//! `materialize`: an ordinary worktree in the place of a layered one, with the same files.
+//!
+//! ```text
+//! 1. gathered   the files of the base and what the agent changed, copied into a hidden directory beside the worktree
+//! 2. noted      which directory that is
+//! 3. exchanged  it and the worktree, in one step
+//! 4. ordinary   the layer is gone
+//! ```
+//!
+//! The upper directory stays what counts until the last step, and nothing else writes there meanwhile. A command that was killed is
+//! run again: before the exchange it begins anew, and after it, which the note tells, it only ends.
+
+use crate::agents::authority::require_orchestrator;
+use crate::agents::ctx::Ctx;
+use crate::agents::{layered, lookup, untrusted, worktree};
+use crate::domain::agent::Agent;
+use crate::error::{Code, Error, IoContext, Result};
+use crate::git::files::layer::{WorktreeLayer, is_opaque, is_whiteout};
+use crate::ops::agent_report::{AgentReport, Reporter};
+use crate::store::ledger::Ledger;
+use crate::store::{fsx, layout, lock};
+use rustix::fs::{AtFlags, CWD, RenameFlags, Timespec, Timestamps, renameat_with, utimensat};
+use serde::Serialize;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::Path;
+use std::time::Duration;
+use walkdir::WalkDir;
+
+/// The answer of `materialize`: `git-agent.materialize/1`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MaterializeReport {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// The agent.
+    #[serde(flatten)]
+    pub agent: AgentReport,
+    /// How many files were written.
+    pub files: usize,
+}
+
+/// The note of the directory that takes the worktree's place.
+const NOTE: &str = "exchanged";
+
+/// Gives an agent an ordinary worktree in the place of its layered one.
+///
+/// # Errors
+/// `agent-unknown`, `agent-state` for an agent with an ordinary worktree, `run-active` while a command works there; `path-exists` for
+/// what was written in its place outside of the mount; `layer-invalid`, `io`, `disk-full`, after which it is layered as before.
+pub fn materialize(ctx: &Ctx, who: &str) -> Result<MaterializeReport> {
+    require_orchestrator(ctx)?;
+    let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
+    let id = agent.id.short();
+    let (layer, place) = match (
+        layered::of(&ctx.repo, agent.id),
+        worktree::find(&ctx.repo, &agent),
+    ) {
+        (Some(layer), Some(place)) => (layer, place),
+        _ => {
+            let what = format!("the worktree of agent {id} is not layered");
+            return Err(Error::new(Code::AgentState, what));
+        }
+    };
+    let common = ctx.repo.common_dir();
+    let held = lock::hold_for(common, &layout::live_lock(agent.id), Duration::ZERO);
+    let _alone = held.map_err(|error| match error.code() {
+        Code::LockTimeout => Error::new(Code::RunActive, format!("a command works for agent {id}"))
+            .hint(format!("to wait until it is over, run git agent wait {id}")),
+        _ => error,
+    })?;
+    let note = layout::layer_dir(common, agent.id).join(NOTE);
+    let files = if is_exchanged(&note, &place)? {
+        0
+    } else {
+        exchange(ctx, &agent, &layer, &place, &note)?
+    };
+    let aside = layout::aside(&place, &layout::worktree_name(agent.id));
+    if aside.exists() {
+        fsx::remove_by_trash(common, &aside)?;
+    }
+    // The record first: without it the worktree is an ordinary one, and what is left of the layer goes with the agent.
+    let [_, record] = WorktreeLayer::parts(&layout::layer_dir(common, agent.id));
+    fs::remove_file(&record).at("could not remove", &record)?;
+    ctx.reached("ordinary");
+    fsx::remove_by_trash(common, &layout::layer_dir(common, agent.id))?;
+    Ok(MaterializeReport {
+        schema: "git-agent.materialize/1",
+        agent: Reporter::new(ctx)?.agent(&agent),
+        files,
+    })
+}
+
+/// Whether an earlier call has come as far as the exchange.
+fn is_exchanged(note: &Path, place: &Path) -> Result<bool> {
+    let noted = fsx::load_if_there(note)?;
+    let inode = fs::metadata(place).at("could not look at", place)?.ino();
+    Ok(noted.is_some_and(|noted| noted == inode.to_string().into_bytes()))
+}
+
+fn exchange(
+    ctx: &Ctx,
+    agent: &Agent,
+    layer: &WorktreeLayer,
+    place: &Path,
+    note: &Path,
+) -> Result<usize> {
+    let others = untrusted::names(place).into_iter();
+    if let Some(first) = others.filter(|name| name != ".git").min() {
+        let path = place.join(first);
+        let path = path.display();
+        return Err(
+            Error::new(Code::PathExists, format!("{path} is in the way"))
+                .hint(format!("to keep it, run mv {path} <elsewhere>")),
+        );
+    }
+    let common = ctx.repo.common_dir();
+    let aside = layout::aside(place, &layout::worktree_name(agent.id));
+    if aside.exists() {
+        fsx::remove_by_trash(common, &aside)?;
+    }
+    let _activity = ctx.activity("writing the files of a worktree");
+    fs::create_dir(&aside).at("could not make", &aside)?;
+    let mut files = copy(&layer.record.path, &aside)?;
+    files += apply(&layer.upper, &aside, true)?;
+    let pointer = place.join(".git");
+    fs::copy(&pointer, aside.join(".git")).at("could not copy", &pointer)?;
+    layered::sync(&aside)?;
+    ctx.reached("gathered");
+    let inode = fs::metadata(&aside).at("could not look at", &aside)?.ino();
+    fsx::write_atomic(note, inode.to_string().as_bytes())?;
+    ctx.reached("noted");
+    renameat_with(CWD, &aside, CWD, place, RenameFlags::EXCHANGE)
+        .map_err(std::io::Error::from)
+        .at("could not exchange", place)?;
+    ctx.reached("exchanged");
+    Ok(files)
+}
+
+/// Copies a directory's files, links and directories into one that is there; gives how many files.
+fn copy(from: &Path, to: &Path) -> Result<usize> {
+    let fail = |error: walkdir::Error| Error::new(Code::Io, "could not list files").because(error);
+    let mut files = 0;
+    let walk = WalkDir::new(from).min_depth(1).contents_first(false);
+    let mut directories = Vec::new();
+    for entry in walk {
+        let entry = entry.map_err(fail)?;
+        let target = to.join(entry.path().strip_prefix(from).unwrap_or(entry.path()));
+        let metadata = entry.metadata().map_err(fail)?;
+        if metadata.is_dir() {
+            fs::create_dir(&target).at("could not make", &target)?;
+            directories.push((target, metadata));
+        } else {
+            files += usize::from(put(entry.path(), &metadata, &target)?);
+        }
+    }
+    // Modes and times last, and inner ones first: a directory may be one that nothing can be written to.
+    for (target, metadata) in directories.iter().rev() {
+        take_after(target, metadata)?;
+    }
+    Ok(files)
+}
+
+/// Does to a directory with the files of the base what the agent did; gives how many files it wrote.
+fn apply(upper: &Path, to: &Path, is_top: bool) -> Result<usize> {
+    let mut files = 0;
+    for entry in fs::read_dir(upper).at("could not list", upper)? {
+        let entry = entry.at("could not list", upper)?;
+        if is_top && entry.file_name() == ".git" {
+            continue;
+        }
+        let (from, target) = (entry.path(), to.join(entry.file_name()));
+        let metadata = fs::symlink_metadata(&from).at("could not look at", &from)?;
+        let there = fs::symlink_metadata(&target).ok();
+        let is_gone = is_whiteout(&from, &metadata)?;
+        let stays =
+            metadata.is_dir() && there.as_ref().is_some_and(Metadata::is_dir) && !is_opaque(&from)?;
+        match there {
+            Some(there) if there.is_dir() && !stays => fsx::remove_tree(&target)?,
+            Some(there) if !there.is_dir() => {
+                fs::remove_file(&target).at("could not remove", &target)?
+            }
+            _ => {}
+        }
+        if is_gone {
+            continue;
+        }
+        if metadata.is_dir() {
+            if !stays {
+                fs::create_dir(&target).at("could not make", &target)?;
+            }
+            files += apply(&from, &target, false)?;
+            take_after(&target, &metadata)?;
+        } else {
+            files += usize::from(put(&from, &metadata, &target)?);
+        }
+    }
+    Ok(files)
+}
+
+/// Copies a file or a symlink; gives whether it was either. What is neither, as a socket, goes with the program that made it.
+fn put(from: &Path, metadata: &Metadata, to: &Path) -> Result<bool> {
+    if metadata.is_symlink() {
+        let target = fs::read_link(from).at("could not read", from)?;
+        symlink(target, to).at("could not make", to)?;
+    } else if metadata.is_file() {
+        // As data, whatever has become of it since it was looked at. Build tools go by times.
+        untrusted::copy_as_old(from, to, u64::MAX >> 1)?;
+    } else {
+        return Ok(false);
+    }
+    Ok(true)
+}
+
+fn take_after(to: &Path, metadata: &Metadata) -> Result<()> {
+    take_times(to, metadata)?;
+    fs::set_permissions(to, metadata.permissions()).at("could not change", to)
+}
+
+fn take_times(to: &Path, metadata: &Metadata) -> Result<()> {
+    let time = |seconds, nanoseconds| Timespec {
+        tv_sec: seconds,
+        tv_nsec: nanoseconds,
+    };
+    let times = Timestamps {
+        last_access: time(metadata.atime(), metadata.atime_nsec()),
+        last_modification: time(metadata.mtime(), metadata.mtime_nsec()),
+    };
+    utimensat(CWD, to, &times, AtFlags::SYMLINK_NOFOLLOW)
+        .map_err(std::io::Error::from)
+        .at("could not change", to)
+}

@@ -1,0 +1,106 @@
+//! The overlay mount of a layered worktree (the kernel's `overlayfs.rst`).
+//!
+//! ```text
+//! 1. open     the four directories, by which they are mounted: no path is looked up twice
+//! 2. mount    on the base's own path, which hides the base at the same time
+//! 3. probe    the mount comes up read-only, or without what it needs, and the kernel says nothing
+//! 4. bind     the same files at the agent's worktree
+//! ```
+//!
+//! - `userxattr`: the attributes of the kernel's own are not for users, and without it the mount falls back without a word.
+//! - `volatile`: else the last process to leave waits until everything that the whole file system has to write is written. The
+//!   supervisor syncs before it says that a run is over. The price is that a work directory serves for one mount.
+//!
+//! What is below the mount, and what it writes to, is out of the command's reach: the mount covers the one, and the directory of
+//! agents is hidden.
+
+use super::landlock::open;
+use crate::domain::sandbox::LayerMount;
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fs::{AtFlags, Mode, XattrFlags, mkdirat, renameat, unlinkat};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
+use std::ffi::CString;
+use std::fs::File;
+use std::path::Path;
+
+/// Names that a probe makes and removes.
+const PROBES: [&str; 2] = [".git-agent-probe", ".git-agent-probe-2"];
+const ATTRIBUTE: &str = "user.git-agent.probe";
+
+/// Takes the lock of the upper directory, which the file holds.
+///
+/// # Errors
+/// One sentence, where another process has it.
+pub(super) fn lock(layer: &LayerMount) -> Result<File, String> {
+    let fail = |error: &dyn std::fmt::Display| {
+        format!("could not lock {}: {error}", layer.upper.display())
+    };
+    let file = File::open(&layer.upper).map_err(|error| fail(&error))?;
+    file.try_lock().map_err(|error| fail(&error))?;
+    Ok(file)
+}
+
+/// Mounts it in the mount namespace of this process.
+///
+/// # Errors
+/// One sentence.
+pub(super) fn mount_layer(layer: &LayerMount) -> Result<(), String> {
+    let fail = |what: &str, path: &Path, error: Errno| {
+        format!(
+            "could not {what} {} for a layered worktree: {error}",
+            path.display()
+        )
+    };
+    // Root's namespace passes mounts on to the one that it was made from, until it is told not to.
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    mount_change("/", private).map_err(|error| fail("detach", Path::new("/"), error))?;
+    let opened = |path: &Path| {
+        let (file, _) = open(path).map_err(|error| fail("open", path, error))?;
+        Ok::<OwnedFd, String>(file)
+    };
+    let (base, upper) = (opened(&layer.base)?, opened(&layer.upper)?);
+    let (work, place) = (opened(&layer.work)?, opened(&layer.place)?);
+    require_attributes(&layer.upper)
+        .map_err(|error| fail("give attributes to", &layer.upper, error))?;
+    let options = format!(
+        "lowerdir={},upperdir={},workdir={},userxattr,volatile",
+        link(&base),
+        link(&upper),
+        link(&work)
+    );
+    let options = CString::new(options).unwrap_or_default();
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    mount("overlay", link(&base), "overlay", flags, options.as_c_str())
+        .map_err(|error| fail("mount an overlay on", &layer.base, error))?;
+    // Only now its path leads to the mount.
+    let mounted = opened(&layer.base)?;
+    probe(&layer.base).map_err(|error| fail("write to", &layer.base, error))?;
+    mount_bind(link(&mounted), link(&place))
+        .map_err(|error| fail("show the files at", &layer.place, error))
+}
+
+fn link(file: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+/// Whether the upper directory can have the attributes by which an overlay tells what is gone.
+fn require_attributes(upper: &Path) -> Result<(), Errno> {
+    rustix::fs::lsetxattr(upper, ATTRIBUTE, b"y", XattrFlags::empty())?;
+    rustix::fs::lremovexattr(upper, ATTRIBUTE)
+}
+
+/// Does in the mount what an overlay without its work directory cannot do.
+fn probe(top: &Path) -> Result<(), Errno> {
+    let top = File::open(top).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    let [first, second] = PROBES;
+    // A killed probe may have left either.
+    for name in PROBES {
+        let _ = unlinkat(&top, name, AtFlags::REMOVEDIR);
+    }
+    mkdirat(&top, first, Mode::RWXU)?;
+    unlinkat(&top, first, AtFlags::REMOVEDIR)?;
+    mkdirat(&top, first, Mode::RWXU)?;
+    renameat(&top, first, &top, second)?;
+    unlinkat(&top, second, AtFlags::REMOVEDIR)
+}

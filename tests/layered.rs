@@ -1,0 +1,616 @@
+//! Layered worktrees: the same life as in a copied one, and nothing of an agent in what agents share.
+
+use crate::support::agent::{TASK, describe};
+use crate::support::death::{self, Order, ctx};
+use crate::support::{TestRepo, git_output};
+use git_agent::ops::materialize;
+use rustix::fs::{CWD, FileType, Mode, XattrFlags, lsetxattr, mknodat};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Settings with which a bundle is not asked for, so that a life is what the agent did.
+const SETTINGS: &str = "[bundle]\nrequired = false\n";
+
+/// A repository with directories, links, rules and ignored files.
+fn repo(settings: &str) -> TestRepo {
+    let repo = TestRepo::with_commit();
+    repo.write(".config/git-agent.toml", format!("{SETTINGS}{settings}"));
+    repo.write(".gitignore", "*.out\nbuilt/\n");
+    repo.write("lib/.gitignore", "*.tmp\n");
+    for name in ["a", "b", "c", "d"] {
+        repo.write(&format!("lib/{name}.txt"), format!("{name}\n"));
+        repo.write(&format!("lib/deep/{name}.txt"), format!("deep {name}\n"));
+        repo.write(&format!("docs/{name}.md"), format!("# {name}\n"));
+    }
+    std::os::unix::fs::symlink("lib/a.txt", repo.path().join("link")).expect("linked");
+    repo.commit_all("more");
+    repo
+}
+
+/// Spawns an agent for anything, layered or not; `None` where the kernel of this machine has no layered worktrees.
+fn spawn(repo: &TestRepo, layered: bool) -> Option<Value> {
+    let how = if layered {
+        "--layered"
+    } else {
+        "--layered=off"
+    };
+    let words = [
+        "spawn",
+        how,
+        "Change what there is",
+        "--scope",
+        "**",
+        "--format",
+        "json",
+    ];
+    let output = repo.agent(&words);
+    let said = describe(&output);
+    if layered && said.contains("[sandbox-unavailable]") {
+        assert!(
+            said.contains("no layered worktree can be had here: "),
+            "{said}"
+        );
+        return None;
+    }
+    assert!(output.status.success(), "{said}");
+    Some(serde_json::from_slice(&output.stdout).expect("JSON"))
+}
+
+fn id(spawned: &Value) -> &str {
+    spawned["short_id"].as_str().expect("an id")
+}
+
+fn layer(repo: &TestRepo, spawned: &Value) -> PathBuf {
+    let agent = repo.path().join(".git/agents").join(id(spawned));
+    agent.join("layer")
+}
+
+/// Runs a shell script as the agent's command; gives what it printed.
+fn run(repo: &TestRepo, spawned: &Value, script: &str) -> String {
+    let output = repo.agent(&["run", id(spawned), "--no-verify", "--", "sh", "-c", script]);
+    assert!(output.status.success(), "{}\n{script}", describe(&output));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// What git in the worktree would commit, told by git itself inside of it.
+const ORACLE: &str = "cp \"$(git rev-parse --git-dir)/index\" \"$TMPDIR/index\"; \
+    GIT_INDEX_FILE=\"$TMPDIR/index\" git add -A . >&2 && echo tree=$(GIT_INDEX_FILE=\"$TMPDIR/index\" git write-tree)";
+
+fn oracle(printed: &str) -> &str {
+    let line = printed.lines().find_map(|line| line.strip_prefix("tree="));
+    line.unwrap_or_else(|| panic!("no tree in {printed}"))
+}
+
+/// What commands say of an agent's work, without what differs between any two agents.
+fn answers(repo: &TestRepo, spawned: &Value) -> Value {
+    let verdict = repo.agent(&["verify", id(spawned), "--format", "json"]);
+    let verdict: Value = serde_json::from_slice(&verdict.stdout).expect("a verdict");
+    // Their texts name the agent.
+    let findings = verdict["findings"].as_array().expect("findings").iter();
+    let findings: Vec<Value> = findings
+        .map(|one| json!([one["code"], one["paths"]]))
+        .collect();
+    let diff = repo.agent_json(&["diff", id(spawned)]);
+    let listed = repo.agent_json(&["list"]);
+    let row = listed["agents"].as_array().expect("rows").iter();
+    let row = row
+        .clone()
+        .find(|row| row["short_id"] == spawned["short_id"]);
+    let row = row.expect("its row");
+    let facts = [
+        "state",
+        "scope",
+        "ahead",
+        "behind",
+        "uncommitted",
+        "bundle",
+        "isolation",
+    ];
+    let facts: Vec<&Value> = facts.iter().map(|fact| &row[*fact]).collect();
+    json!({
+        "changes": diff["changes"],
+        "verdict": verdict["verdict"],
+        "findings": findings,
+        "facts": facts,
+    })
+}
+
+/// The tree that the agent's work is once it is committed.
+fn committed(repo: &TestRepo, spawned: &Value) -> String {
+    let output = repo.agent(&["commit", id(spawned), "-m", "work"]);
+    let said = describe(&output);
+    assert!(
+        output.status.success() || said.contains("[nothing-to-land]"),
+        "{said}"
+    );
+    let branch = spawned["branch"].as_str().expect("a branch");
+    repo.git(["rev-parse", &format!("{branch}^{{tree}}")])
+}
+
+#[test]
+fn a_whole_life_in_a_layer_leaves_the_base_as_it_was() {
+    let repo =
+        repo("[setup]\nrun = [\"mkdir built; echo made > built/tool; echo made > made.out\"]\n");
+    let Some(spawned) = spawn(&repo, true) else {
+        return;
+    };
+    assert_eq!(
+        (&spawned["layered"], &spawned["isolation"]),
+        (&json!(true), &json!("worktree"))
+    );
+    let place = PathBuf::from(spawned["worktree_abspath"].as_str().expect("a path"));
+    let names: Vec<_> = fs::read_dir(&place)
+        .expect("listed")
+        .map(|entry| entry.expect("read").file_name())
+        .collect();
+    assert_eq!(names, [".git"]);
+    let pool = repo.agent_json(&["pool", "status"]);
+    let base = pool["bases"][0].clone();
+    assert_eq!(base["agents"], json!([id(&spawned)]));
+    let base = PathBuf::from(base["worktree_abspath"].as_str().expect("a path"));
+    let before = crate::support::snapshot(&base);
+
+    // What set-up made is there, nothing was changed, and the base's own path shows the agent's files.
+    let script = format!(
+        "test -z \"$(git status --porcelain)\" && cat built/tool made.out && echo changed > lib/a.txt && cat '{}/lib/a.txt' \
+         && rm lib/b.txt && echo new > lib/new.txt && rm -r docs && echo gone > built/tool",
+        base.display()
+    );
+    assert_eq!(run(&repo, &spawned, &script), "made\nmade\nchanged\n");
+    assert_eq!(crate::support::snapshot(&base), before);
+    let mounts = fs::read_to_string("/proc/self/mounts").expect("read");
+    assert!(!mounts.contains(&place.display().to_string()), "{mounts}");
+
+    // It lands as any work does.
+    let merged = repo.agent_json(&["merge", id(&spawned)]);
+    assert_eq!(merged["short_id"], spawned["short_id"]);
+    assert_eq!(
+        repo.git(["ls-tree", "-r", "--name-only", "HEAD", "lib"]),
+        "lib/.gitignore\nlib/a.txt\nlib/c.txt\nlib/d.txt\nlib/deep/a.txt\nlib/deep/b.txt\nlib/deep/c.txt\nlib/deep/d.txt\nlib/new.txt"
+    );
+    assert_eq!(repo.git(["ls-tree", "-r", "HEAD", "docs"]), "");
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+
+    // A second agent shares the base, and what is uncommitted in it is kept when it goes.
+    let first_tree = repo.git(["rev-parse", "HEAD~1"]);
+    let second = repo.agent_json(&[
+        "spawn",
+        "--layered",
+        "--base",
+        &first_tree,
+        "Change more of it",
+        "--scope",
+        "**",
+    ]);
+    run(&repo, &second, "echo kept > kept.txt; echo ignored > x.out");
+    let gone = repo.agent_json(&["discard", id(&second)]);
+    assert_eq!(gone["ignored"], json!(["x.out"]), "{gone}");
+    repo.agent_json(&["rescue", id(&second), "--branch", "rescued"]);
+    assert_eq!(repo.git(["show", "rescued:kept.txt"]), "kept");
+    repo.agent_json(&["discard", id(&spawned)]);
+    assert!(!layer(&repo, &spawned).exists() && !layer(&repo, &second).exists());
+
+    // Without agents the bases go.
+    let swept = repo.agent_json(&["gc", "--yes"]);
+    assert!(
+        !swept["bases"].as_array().expect("bases").is_empty(),
+        "{swept}"
+    );
+    assert!(!base.exists());
+    assert_eq!(repo.agent_json(&["pool", "status"])["bases"], Value::Null);
+    repo.git(["fsck", "--strict", "--no-dangling"]);
+}
+
+/// Numbers that are the same in each run (Marsaglia's xorshift).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % u64::try_from(end).expect("small")).expect("small")
+    }
+}
+
+/// A line of shell that changes something, whatever is there.
+fn edit(random: &mut Random, number: usize) -> String {
+    const PATHS: [&str; 12] = [
+        "lib/a.txt",
+        "lib/b.txt",
+        "lib/deep/a.txt",
+        "lib/deep/c.txt",
+        "docs/a.md",
+        "docs/new/x.md",
+        "new.txt",
+        "lib",
+        "lib/deep",
+        "docs",
+        "link",
+        "src/lib.rs",
+    ];
+    let one = PATHS[random.below(PATHS.len())];
+    let other = PATHS[random.below(PATHS.len())];
+    match random.below(20) {
+        0..3 => format!("mkdir -p \"$(dirname {one})\"; echo {number} >> {one}"),
+        3 => format!("rm -rf {one}"),
+        4 => format!("rm -rf {one}; mkdir -p {one}; echo {number} > {one}/again.txt"),
+        5 => format!("rm -rf {one}; mkdir -p \"$(dirname {one})\"; echo {number} > {one}"),
+        6 => format!("rm -rf {one}; mkdir -p \"$(dirname {one})\"; ln -s to-{number} {one}"),
+        7 => format!("chmod u+x {one}"),
+        8 => format!("touch {one}"),
+        9 => format!("mv {one} {other}"),
+        10 => format!("cp -r {one} copy-{number}"),
+        11 => {
+            format!("echo {number} > {number}.out; mkdir -p lib; echo {number} > lib/{number}.tmp")
+        }
+        12 => "rm -f lib/.gitignore".to_owned(),
+        13 => "echo 'new.txt' >> .gitignore".to_owned(),
+        14 => "git add -A".to_owned(),
+        15 => format!("git rm -r -q --cached {one}"),
+        16 => format!("git commit -q -m {number}"),
+        17 => format!("git mv {one} moved-{number}"),
+        18 => "git reset -q".to_owned(),
+        _ => format!("git checkout -q -- {one}"),
+    }
+}
+
+#[test]
+fn random_edits_are_the_same_work_in_a_copy_and_in_a_layer() {
+    let (copied, layered) = (repo(""), repo(""));
+    let lives: usize =
+        std::env::var("GIT_AGENT_LIVES").map_or(2, |lives| lives.parse().expect("a number"));
+    for seed in 0..lives {
+        let mut random = Random(0x9e37_79b9 + u64::try_from(seed).expect("small") * 7919);
+        for _ in 0..5 {
+            random.below(2);
+        }
+        let Some(upper) = spawn(&layered, true) else {
+            return;
+        };
+        let copy = spawn(&copied, false).expect("an agent");
+        // Two runs: the second one mounts what the first has left.
+        for part in 0..2 {
+            let edits: Vec<String> = (0..6)
+                .map(|number| edit(&mut random, seed * 100 + part * 10 + number))
+                .collect();
+            // What one edit cannot do in either is passed over; a rename that one of them cannot do is not tried.
+            let edits: Vec<String> = edits
+                .into_iter()
+                .filter(|edit| !edit.starts_with("git mv "))
+                .map(|edit| format!("({edit}) >/dev/null 2>&1 || true"))
+                .collect();
+            let script = format!("{}\n{ORACLE}", edits.join("\n"));
+            let (there, here) = (run(&copied, &copy, &script), run(&layered, &upper, &script));
+            assert_eq!(oracle(&here), oracle(&there), "{seed}: {script}");
+            assert_eq!(
+                answers(&layered, &upper),
+                answers(&copied, &copy),
+                "{seed}: {script}"
+            );
+        }
+        let last = run(&layered, &upper, ORACLE);
+        let (there, here) = (committed(&copied, &copy), committed(&layered, &upper));
+        assert_eq!(here, there, "{seed}");
+        // What was staged alone is committed alone, so that the rest takes a second commit.
+        let all = committed(&layered, &upper);
+        assert_eq!(all, committed(&copied, &copy), "{seed}");
+        assert_eq!(all, oracle(&last), "{seed}");
+    }
+}
+
+#[test]
+fn neither_base_nor_upper_directory_can_be_reached_but_through_the_mount() {
+    let repo = repo("");
+    let Some(spawned) = spawn(&repo, true) else {
+        return;
+    };
+    let pool = repo.agent_json(&["pool", "status"]);
+    let base = pool["bases"][0]["worktree_abspath"]
+        .as_str()
+        .expect("a path")
+        .to_owned();
+    let before = crate::support::snapshot(Path::new(&base));
+    let modified = fs::metadata(format!("{base}/lib/c.txt"))
+        .expect("there")
+        .modified()
+        .expect("a time");
+    let layer = layer(&repo, &spawned);
+    let printed = run(
+        &repo,
+        &spawned,
+        &format!(
+            "chmod 777 {base}/lib/c.txt; touch -d 2001-01-01 {base}/lib/c.txt; echo x > {base}/lib/d.txt; \
+             ls {layer} 2>/dev/null && echo reached; echo x 2>/dev/null > {layer}/upper/x && echo written; \
+             umount {base} 2>/dev/null && echo unmounted; mknod {base}/null c 0 0 2>/dev/null && echo made; true",
+            layer = layer.display()
+        ),
+    );
+    assert_eq!(printed, "");
+    assert_eq!(crate::support::snapshot(Path::new(&base)), before);
+    let now = fs::metadata(format!("{base}/lib/c.txt")).expect("there");
+    assert_eq!(now.modified().expect("a time"), modified);
+}
+
+#[test]
+fn what_no_mount_leaves_is_refused_and_loses_nothing() {
+    let repo = repo("");
+    let Some(spawned) = spawn(&repo, true) else {
+        return;
+    };
+    run(&repo, &spawned, "echo changed > lib/a.txt; rm lib/b.txt");
+    let upper = layer(&repo, &spawned).join("upper");
+    let refused = |what: &str| {
+        let output = repo.agent(&["diff", id(&spawned)]);
+        let said = describe(&output);
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert!(
+            said.contains("error[layer-invalid]") && said.contains(what),
+            "{said}"
+        );
+    };
+    for name in [
+        "user.overlay.redirect",
+        "user.overlay.metacopy",
+        "user.overlay.whiteout",
+    ] {
+        let lib = upper.join("lib");
+        lsetxattr(&lib, name, b"/docs", XattrFlags::empty()).expect("set");
+        refused(name);
+        rustix::fs::lremovexattr(&lib, name).expect("removed");
+    }
+    lsetxattr(
+        upper.join("lib"),
+        "user.overlay.opaque",
+        b"x",
+        XattrFlags::empty(),
+    )
+    .expect("set");
+    refused("opaque");
+    rustix::fs::lremovexattr(upper.join("lib"), "user.overlay.opaque").expect("removed");
+    assert!(repo.agent(&["diff", id(&spawned)]).status.success());
+    // Root can make a device.
+    let device = rustix::fs::makedev(1, 3);
+    if mknodat(
+        CWD,
+        upper.join("lib/null"),
+        FileType::CharacterDevice,
+        Mode::RWXU,
+        device,
+    )
+    .is_ok()
+    {
+        refused("is a device");
+        // A discard keeps what can be kept all the same.
+        repo.agent_json(&["discard", id(&spawned)]);
+        repo.agent_json(&["rescue", id(&spawned), "--branch", "rescued"]);
+        assert_eq!(repo.git(["show", "rescued:lib/a.txt"]), "changed");
+    }
+}
+
+#[test]
+fn what_needs_the_files_in_their_place_is_refused() {
+    let repo = repo("");
+    let Some(spawned) = spawn(&repo, true) else {
+        return;
+    };
+    repo.write("more.txt", "more\n");
+    repo.commit_all("the target moves");
+    let place = spawned["worktree_abspath"].as_str().expect("a path");
+    let refused = |words: &[&str], code: &str| {
+        let output = repo.agent(words);
+        let said = describe(&output);
+        assert!(
+            said.contains(&format!("error[{code}]")),
+            "{words:?}: {said}"
+        );
+        assert!(said.contains("git agent materialize "), "{words:?}: {said}");
+    };
+    refused(&["update", id(&spawned)], "agent-state");
+    refused(
+        &["run", id(&spawned), "--sandbox=off", "--", "true"],
+        "sandbox-unavailable",
+    );
+    assert!(describe(&repo.agent(&["path", id(&spawned)])).contains("layered"));
+    // What appears there is no work, and is not removed unread.
+    let stray = Path::new(place).join("stray");
+    fs::set_permissions(place, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .expect("changed");
+    fs::write(&stray, "a person's").expect("written");
+    assert!(describe(&repo.agent(&["doctor"])).contains("worktrees.outside-mount"));
+    let output = repo.agent(&["discard", id(&spawned)]);
+    assert!(describe(&output).contains("error[discard-refused]"));
+    assert_eq!(fs::read_to_string(&stray).expect("there"), "a person's");
+}
+
+#[test]
+fn a_base_that_has_changed_serves_no_agent_any_more() {
+    let repo = repo("");
+    let Some(first) = spawn(&repo, true) else {
+        return;
+    };
+    run(&repo, &first, "echo mine > lib/a.txt");
+    let pool = repo.agent_json(&["pool", "status"]);
+    let base = pool["bases"][0]["worktree_abspath"]
+        .as_str()
+        .expect("a path")
+        .to_owned();
+    fs::write(format!("{base}/lib/c.txt"), "C\n").expect("written");
+    let output = repo.agent(&["run", id(&first), "--", "true"]);
+    assert!(
+        describe(&output).contains("error[layer-invalid]"),
+        "{}",
+        describe(&output)
+    );
+    assert!(describe(&repo.agent(&["doctor"])).contains("pool.base-damaged"));
+    // Its work is what it was: only the upper directory and objects tell.
+    let changes = repo.agent_json(&["diff", id(&first)])["changes"].clone();
+    assert_eq!(changes.as_array().expect("changes").len(), 1, "{changes}");
+    // Another agent gets another base.
+    let second = spawn(&repo, true).expect("an agent");
+    assert_eq!(run(&repo, &second, "cat lib/c.txt"), "c\n");
+    let bases = repo.agent_json(&["pool", "status"])["bases"].clone();
+    assert_eq!(bases.as_array().expect("bases").len(), 2, "{bases}");
+}
+
+#[test]
+fn materializing_gives_the_same_files_in_their_place() {
+    let repo = repo("[setup]\nrun = [\"mkdir built; echo made > built/tool\"]\n");
+    let Some(spawned) = spawn(&repo, true) else {
+        return;
+    };
+    let script = "echo changed > lib/a.txt; rm -r docs; mkdir docs; echo new > docs/new.md; rm -r lib/deep; echo file > lib/deep; \
+                  rm link; echo no > built/tool; echo y > y.out; git add lib/a.txt";
+    run(&repo, &spawned, script);
+    // Modes and contents of everything, as the agent sees it.
+    const LIST: &str =
+        "find . -path ./.git -prune -o -type f -printf '%P %m ' -exec sha256sum {} ';' | sort";
+    let inside = run(&repo, &spawned, LIST);
+    let before = answers(&repo, &spawned);
+    repo.agent_json(&["materialize", id(&spawned)]);
+    let place = spawned["worktree_abspath"].as_str().expect("a path");
+    let outside = std::process::Command::new("sh")
+        .args(["-c", LIST])
+        .current_dir(place)
+        .output()
+        .expect("run");
+    assert_eq!(String::from_utf8(outside.stdout).expect("UTF-8"), inside);
+    assert_eq!(answers(&repo, &spawned), before);
+    assert!(!layer(&repo, &spawned).exists());
+    let again = repo.agent(&["materialize", id(&spawned)]);
+    assert!(describe(&again).contains("error[agent-state]"));
+    // An ordinary worktree in all that follows.
+    let staged = git_output(
+        Path::new(place),
+        [
+            "-c",
+            "core.hooksPath=/dev/null",
+            "diff",
+            "--cached",
+            "--name-only",
+        ],
+    );
+    assert_eq!(String::from_utf8_lossy(&staged.stdout), "lib/a.txt\n");
+    run(&repo, &spawned, "cat lib/a.txt docs/new.md");
+}
+
+/// Not a test: the process that dies while it makes an ordinary worktree. It does nothing unless a step is named.
+#[test]
+fn child() {
+    if let Some(order) = Order::received() {
+        let ctx = ctx(&order.directory, order.dying());
+        materialize::materialize(&ctx, &order.words[0]).expect("materialized");
+    }
+}
+
+#[test]
+fn whatever_a_kill_leaves_of_a_spawn_is_swept_and_the_next_one_succeeds() {
+    let settings = "[worktree]\nlayered = \"on\"\n[setup]\nrun = [\"echo made > made.out\"]\n";
+    if spawn(&repo(""), true).is_none() {
+        return;
+    }
+    let steps = [
+        "slot-ready",
+        "base-begun",
+        "base-recorded",
+        "base-frozen",
+        "slot-emptied",
+        "journal",
+        "metadata",
+        "layer-filled",
+        "layered",
+        "files",
+        "locked",
+    ];
+    for step in steps {
+        let repo = repo(settings);
+        death::die_at("kill::child", &repo.path(), step, &[TASK]);
+        let spawned = spawn(&repo, true).expect("an agent");
+        assert_eq!(
+            run(
+                &repo,
+                &spawned,
+                "cat made.out lib/a.txt; git status --porcelain"
+            ),
+            "made\na\n",
+            "after {step}"
+        );
+        repo.agent_json(&["discard", id(&spawned)]);
+        repo.agent_json(&["gc", "--yes"]);
+        let left: Vec<PathBuf> = ["worktrees", "agents/bases", "agents/tmp", "agents/pool"]
+            .iter()
+            .map(|name| repo.path().join(".git").join(name))
+            .chain([repo.path().join(".claude/worktrees")])
+            .flat_map(|place| fs::read_dir(place).into_iter().flatten())
+            .map(|entry| entry.expect("readable").path())
+            .collect();
+        assert_eq!(left, [] as [PathBuf; 0], "after {step}");
+        assert_eq!(
+            repo.git(["branch", "--list", "agent/*"]),
+            "",
+            "after {step}"
+        );
+        repo.git(["fsck", "--strict", "--no-dangling"]);
+    }
+}
+
+#[test]
+fn a_kill_while_a_worktree_becomes_an_ordinary_one_loses_nothing() {
+    for step in ["gathered", "noted", "exchanged", "ordinary"] {
+        let repo = repo("");
+        let Some(spawned) = spawn(&repo, true) else {
+            return;
+        };
+        run(
+            &repo,
+            &spawned,
+            "echo changed > lib/a.txt; rm lib/b.txt; echo new > new.txt",
+        );
+        let before = answers(&repo, &spawned);
+        death::die_at("layered::child", &repo.path(), step, &[id(&spawned)]);
+        assert_eq!(answers(&repo, &spawned), before, "after {step}");
+        let again = repo.agent(&["materialize", id(&spawned)]);
+        let is_over = step == "ordinary";
+        assert_eq!(
+            again.status.success(),
+            !is_over,
+            "after {step}: {}",
+            describe(&again)
+        );
+        assert_eq!(answers(&repo, &spawned), before, "after {step}");
+        let place = Path::new(spawned["worktree_abspath"].as_str().expect("a path"));
+        assert_eq!(
+            fs::read_to_string(place.join("lib/a.txt")).expect("there"),
+            "changed\n"
+        );
+        assert!(!place.join("lib/b.txt").exists() && place.join("lib/c.txt").exists());
+        let agents = fs::read_dir(repo.path().join(".claude/worktrees")).expect("listed");
+        let hidden = agents.map(|entry| entry.expect("read").file_name());
+        let hidden: Vec<_> = hidden
+            .filter(|name| name.to_string_lossy().starts_with('.'))
+            .collect();
+        assert!(hidden.is_empty() || is_over, "after {step}: {hidden:?}");
+    }
+}
+
+#[test]
+fn auto_copies_where_none_can_be_had_and_says_why() {
+    let repo =
+        repo("[worktree]\nlayered = \"auto\"\n[setup]\nrun = [\"echo made > not-ignored\"]\n");
+    let spawned = repo.spawn_task(TASK, &[]);
+    assert_eq!(spawned["layered"], Value::Null);
+    let warnings = spawned["warnings"].to_string();
+    assert!(
+        warnings.contains("the worktree is not layered: "),
+        "{warnings}"
+    );
+    let place = spawned["worktree_abspath"].as_str().expect("a path");
+    assert!(Path::new(place).join("src/lib.rs").is_file());
+    let output = repo.agent(&["spawn", "--layered=on", "Change it", "--scope", "src/**"]);
+    assert!(
+        describe(&output).contains("error[sandbox-unavailable]"),
+        "{}",
+        describe(&output)
+    );
+}
