@@ -157,7 +157,7 @@ fn post(ctx: &Ctx, agent: &Agent, taken: &Taken, nonce: Nonce) -> Result<bool> {
         },
         Err(reason) => Err(reason),
     };
-    if taken.is_doubtful && mailbox_spool::is_posted(&ctx.repo, nonce, agent.started)? {
+    if taken.is_doubtful && mailbox_spool::posted(&ctx.repo, nonce, agent.started)?.is_some() {
         return Ok(false);
     }
     let letter = match letter {

@@ -6,6 +6,7 @@
 use super::change::{Change, ChangeKind};
 use super::path::{PathProblem, Quoted, RepoPath};
 use super::scope::{CaseIndex, Decision, Denied, Scope};
+use super::shell;
 use std::fmt;
 
 /// What an agent may touch.
@@ -213,6 +214,30 @@ fn stays_inside(path: &RepoPath, target: &[u8]) -> bool {
         RepoPath::parse(&parts.join(&b'/')),
         Ok(_) | Err(PathProblem::Empty)
     )
+}
+
+/// The command that takes paths out of a commit and of all that came after it, as far as they are what that changed; what else the
+/// commits did becomes one commit. Undoing a change in a later commit would leave it in the history.
+pub fn out_of_commit<'a>(
+    elsewhere: &str,
+    commit: &str,
+    paths: impl IntoIterator<Item = &'a [u8]>,
+) -> String {
+    let paths: Vec<_> = paths.into_iter().map(pathspec).collect();
+    format!(
+        "git{elsewhere} reset --soft {commit}^ && git{elsewhere} restore --source={commit}^ --staged --worktree -- {} && git{elsewhere} commit -C {commit}",
+        paths.join(" ")
+    )
+}
+
+/// A path as an argument that git takes for exactly this path.
+pub fn pathspec(path: &[u8]) -> String {
+    let magic = path.first() == Some(&b':') || path.iter().any(|byte| b"*?[\\".contains(byte));
+    if magic {
+        shell::word(&[b":(literal)", path].concat())
+    } else {
+        shell::word(path)
+    }
 }
 
 #[cfg(test)]

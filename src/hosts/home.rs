@@ -106,6 +106,19 @@ pub(super) fn hooks(registration: Option<Registration>, program: &str) -> Value 
     let mut settings: Value = serde_json::from_str(registration.template).unwrap_or_default();
     if let Some(events) = settings.get_mut("hooks").and_then(Value::as_object_mut) {
         events.retain(|name, _| !registration.on_request.contains(&name.as_str()));
+        // In a run of ours a message may come at any time, and the agent is told of it after any tool.
+        let after = { events.iter_mut() }.filter(|(name, _)| {
+            let name = name.to_ascii_lowercase();
+            name.starts_with("posttool") || name.starts_with("aftertool")
+        });
+        for entry in after
+            .filter_map(|(_, entries)| entries.as_array_mut())
+            .flatten()
+        {
+            if let Some(matcher) = entry.get_mut("matcher") {
+                *matcher = ".*".into();
+            }
+        }
     }
     name_program(&mut settings, program);
     settings

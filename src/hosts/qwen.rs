@@ -3,11 +3,12 @@
 //! It is made after Gemini CLI: its settings file for the system counts in every folder, and its home is one directory. Its hooks have
 //! the names and the payloads of Claude Code's.
 
-use super::Host;
 use super::command::{Line, Needs};
 use super::home::{Ground, Preparation, hooks};
 use super::output::{Shown, Told, shown_of_messages, told_of_messages};
+use super::payload::Json;
 use super::settings::Registration;
+use super::{Host, context};
 use serde_json::{Value, json};
 
 /// Its directory, in place of `~/.qwen`.
@@ -82,6 +83,21 @@ impl Host for Qwen {
 
     fn shown(&self, line: &str) -> Vec<Shown> {
         shown_of_messages(line)
+    }
+
+    /// Its events are Claude Code's, with the time in each and other tools.
+    fn sent(&self, payload: &Json) -> bool {
+        let tool = payload.single(&["toolname"]).ok().flatten();
+        let is_own = tool.is_some_and(|tool| tool.starts_with(|c: char| c.is_ascii_lowercase()));
+        is_own
+            && payload.has("timestamp")
+            && payload.has("hookeventname")
+            && payload.has("tooluseid")
+    }
+
+    /// Of status 2 after a tool, it shows the model nothing.
+    fn addition(&self, text: &str) -> Option<String> {
+        Some(context("PostToolUse", text))
     }
 
     fn registration(&self) -> Option<Registration> {

@@ -37,7 +37,9 @@ fn what_a_shell_left_out_of_scope_is_told_after_it() {
     Out of the scope of agent ID:
       README.md (modified): no glob of the whitelist matches it
       docs/evil.md (untracked): no glob of the whitelist matches it
-    Undo this before you go on: remove what is new, and restore what was changed. Work that keeps it is rejected.
+    Undo this before you go on; work that keeps it is rejected. Run:
+      git restore --source=HEAD --staged --worktree -- README.md
+      rm -r -- docs/evil.md
     ");
     // The shell may have left the worktree.
     let elsewhere = agent.repo.path();
@@ -185,4 +187,118 @@ fn hosts_that_would_lose_the_tools_answer_are_given_an_addition() {
             "{answer}"
         );
     }
+}
+
+#[test]
+fn the_command_named_for_commits_out_of_scope_is_the_same_everywhere_and_works() {
+    let agent = agent();
+    let top = &agent.worktree;
+    let commit = |message: &str| {
+        git_in(top, ["add", "-A"]);
+        // As in the shell of a host that takes every hook away.
+        git_in(
+            top,
+            [
+                "-c",
+                "core.hooksPath=/nonexistent",
+                "commit",
+                "-qm",
+                message,
+            ],
+        );
+    };
+    write(&agent, "src/one.rs");
+    commit("in scope");
+    write(&agent, "README.md");
+    write(&agent, "src/two.rs");
+    commit("both");
+    write(&agent, "docs/evil.md");
+    write(&agent, "src/three.rs");
+    commit("and more");
+    let said = denied(&hook(top, "post-tool", &ran(top)), "committed");
+    let command = said.lines().find(|line| line.contains("git reset --soft"));
+    let command = command.expect("a command").trim();
+    let stop = json!({"hook_event_name": "Stop", "cwd": top, "stop_hook_active": false});
+    let at_stop = denied(&hook(top, "stop", &stop), "stop");
+    assert!(at_stop.contains(command), "{command}: {at_stop}");
+    let verdict = agent
+        .repo
+        .agent(&["verify", &agent.id, "--no-commands", "--format=json"]);
+    let verdict: Value = serde_json::from_slice(&verdict.stdout).expect("a verdict");
+    let fixes = verdict["findings"].as_array().expect("findings").iter();
+    let fixes = fixes.filter(|finding| finding["commit"].is_string());
+    let fixes: Vec<_> = fixes.map(|finding| finding["fix"].to_string()).collect();
+    assert_eq!(fixes.len(), 2, "{verdict}");
+    assert!(fixes.iter().all(|fix| fix.contains(command)), "{fixes:?}");
+    let done = isolated("sh", top).args(["-c", command]).output();
+    let done = done.expect("sh starts");
+    assert!(done.status.success(), "{}", describe(&done));
+    assert_allowed(&hook(top, "post-tool", &ran(top)), "mended");
+    let changed = git_in(top, ["log", "--format=", "--name-only"]);
+    let mut changed: Vec<_> = changed.lines().filter(|line| !line.is_empty()).collect();
+    changed.retain(|path| {
+        *path == "README.md" || path.starts_with("docs") || path.starts_with("src/t")
+    });
+    changed.sort_unstable();
+    assert_eq!(changed, ["README.md", "src/three.rs", "src/two.rs"]);
+}
+
+#[test]
+fn a_message_is_told_once_after_whatever_tool_comes_next() {
+    let agent = agent();
+    let top = &agent.worktree;
+    let send = |text: &str| {
+        let payload = format!("message={text}");
+        let words = [
+            "send",
+            "--type=notify",
+            "--from=user",
+            "--to",
+            &agent.id,
+            "--payload",
+            &payload,
+        ];
+        assert!(agent.repo.agent(&words).status.success());
+    };
+    let read = json!({
+        "hook_event_name": "PostToolUse", "cwd": top, "tool_name": "Read",
+        "tool_input": {"file_path": "README.md"}, "tool_response": {},
+    });
+    let after = || hook(top, "post-tool", &read);
+    assert_allowed(&after(), "no mail");
+    send("use snake case");
+    let said = denied(&after(), "one message");
+    assert!(said.contains("notify from user (MSG-"), "{said}");
+    assert!(said.contains("use snake case"), "{said}");
+    assert_allowed(&after(), "told already");
+    send("and tests");
+    let said = denied(&after(), "another");
+    assert!(
+        said.contains("and tests") && !said.contains("snake"),
+        "{said}"
+    );
+    // It is unread until the agent takes it.
+    let open = agent
+        .repo
+        .agent_json(&["receive", "--peek", "--agent", &agent.id]);
+    assert_eq!(open["messages"].as_array().map(Vec::len), Some(2), "{open}");
+}
+
+#[test]
+fn qwen_is_told_by_the_field_that_its_model_sees() {
+    let agent = agent();
+    let top = &agent.worktree;
+    write(&agent, "docs/evil.md");
+    let mut payload = ran(top);
+    payload["tool_name"] = json!("run_shell_command");
+    payload["timestamp"] = json!("2026-11-21T20:44:15.891Z");
+    payload["tool_use_id"] = json!("toolu_1");
+    let output = hook(top, "post-tool", &payload);
+    assert!(output.status.success(), "{}", describe(&output));
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let told = answer["hookSpecificOutput"]["additionalContext"].as_str();
+    assert!(
+        told.is_some_and(|told| told.contains("docs/evil.md")),
+        "{answer}"
+    );
 }

@@ -176,3 +176,31 @@ fn a_spool_of_any_number_of_files_is_posted_a_part_at_a_time() {
         assert!(count() < before, "nothing was taken");
     }
 }
+
+#[test]
+fn what_a_running_agent_sends_is_answered_with_its_id() {
+    let test = TestRepo::with_commit();
+    let agent = test.spawn_task(TASK, &[]);
+    let id = agent["agent_id"].as_str().expect("an id");
+    let program = env!("CARGO_BIN_EXE_git-agent");
+    let script =
+        format!("{program} send --type notify --to user --payload message=hello --format json");
+    let words = [
+        "run",
+        id,
+        "--no-verify",
+        "--format=json",
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ];
+    let run: Value = serde_json::from_slice(&test.agent(&words).stdout).expect("a report");
+    let log = run["stdout_path"].as_str().expect("a log");
+    let sent = std::fs::read(log).expect("readable");
+    let sent: Value = serde_json::from_slice(&sent).expect("one answer");
+    assert_eq!(sent["status"], "sent");
+    let inbox = test.agent_json(&["receive", "--peek", "--agent", "user"]);
+    assert_eq!(inbox["messages"][0]["message_id"], sent["message_id"]);
+    assert!(sent["message_id"].is_string(), "{sent}");
+}

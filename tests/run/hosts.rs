@@ -457,7 +457,7 @@ fn codex_gets_its_flags_and_the_prompt_and_is_quoted() {
     let report = stage.run(&["--host=codex"]);
     insta::assert_snapshot!(heard(&stage, &report), @r#"
     <-c>
-    <hooks.PostToolUse=[{ hooks = [{ command = "PROGRAM hook post-tool", statusMessage = "scope", timeout = 60, type = "command" }], matcher = "^(Bash|mcp__.*)$" }]>
+    <hooks.PostToolUse=[{ hooks = [{ command = "PROGRAM hook post-tool", statusMessage = "scope", timeout = 60, type = "command" }], matcher = ".*" }]>
     <-c>
     <hooks.PreToolUse=[{ hooks = [{ command = "PROGRAM hook pre-tool", statusMessage = "scope", timeout = 10, type = "command" }], matcher = "^(Bash|apply_patch|spawn_agent|mcp__.*)$" }]>
     <-c>

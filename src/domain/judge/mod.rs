@@ -17,9 +17,9 @@ use super::oid::Oid;
 use super::path::Quoted;
 use super::report::Audited;
 use super::scope::Denied;
-use super::violation::{BundleRule, Reason, Violation};
+use super::violation::{BundleRule, Reason, Violation, out_of_commit};
 use crate::error::Remedy;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 /// Everything that is wrong with the work, check by check; notes included.
 pub fn judge(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
@@ -488,7 +488,7 @@ fn judge_scope(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
         let violation = boundary.violation(&touch.change, rule, &evidence.tracked)?;
         Some((violation, touch.place))
     });
-    violations
+    let found: Vec<_> = violations
         .filter(|(violation, place)| {
             let is_new = paths.insert(violation.path.clone());
             let code = code(&violation.reason);
@@ -496,7 +496,20 @@ fn judge_scope(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
             // on the target, and moves new files along with a directory.
             (is_new || *place != Place::Landing) && seen.insert((code, violation.path.clone()))
         })
-        .map(|(violation, place)| finding(&violation, place))
+        .collect();
+    // One command for all: after the first of several, the others would name commits that are gone. Commits come parents first.
+    let of_commits = { found.iter() }.filter_map(|(violation, place)| match place {
+        Place::Commit(commit) => Some((commit, violation.path.as_slice())),
+        _ => None,
+    });
+    let first = of_commits.clone().next().map(|(commit, _)| commit.short());
+    let mend = first.map(|commit| {
+        let paths: BTreeSet<_> = of_commits.map(|(_, path)| path).collect();
+        let command = out_of_commit("", &commit, paths);
+        format!("run {command}")
+    });
+    { found.iter() }
+        .map(|(violation, place)| finding(violation, *place, mend.as_deref()))
         .collect()
 }
 
@@ -515,7 +528,8 @@ fn code(reason: &Reason) -> Code {
     }
 }
 
-fn finding(violation: &Violation, place: Place) -> Finding {
+/// `mend` is the command for what commits did.
+fn finding(violation: &Violation, place: Place, mend: Option<&str>) -> Finding {
     let path = Quoted(&violation.path);
     let code = match place {
         Place::Landing => Code::ScopeLanding,
@@ -524,7 +538,7 @@ fn finding(violation: &Violation, place: Place) -> Finding {
     let (place, fix, commit) = match place {
         Place::Commit(commit) => (
             format!("in commit {}", commit.short()),
-            format!("take {path} out of that commit; undoing it in a later one is not enough"),
+            mend.unwrap_or_default().to_owned(),
             Some(commit),
         ),
         Place::Index => (

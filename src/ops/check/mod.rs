@@ -20,7 +20,7 @@ use crate::domain::change::{Change, ChangeKind};
 use crate::domain::event::Isolation;
 use crate::domain::oid::Oid;
 use crate::domain::shell;
-use crate::domain::violation::{BundleRule, Violation};
+use crate::domain::violation::{BundleRule, Violation, out_of_commit, pathspec};
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::changes::{Staging, worktree_changes};
@@ -249,19 +249,9 @@ impl<'a> Fixer<'a> {
             }
             (Subject::Range(_), _) => {
                 let commit = self.commit.map(Oid::short).unwrap_or_default();
-                format!("git{elsewhere} rebase --interactive {commit}^")
+                out_of_commit(elsewhere, &commit, [violation.path.as_slice()])
             }
             (Subject::Paths(_), _) => format!("git agent show {}", self.agent),
         }
-    }
-}
-
-/// A path as an argument that git takes for exactly this path.
-fn pathspec(path: &[u8]) -> String {
-    let magic = path.first() == Some(&b':') || path.iter().any(|byte| b"*?[\\".contains(byte));
-    if magic {
-        shell::word(&[b":(literal)", path].concat())
-    } else {
-        shell::word(path)
     }
 }

@@ -1,7 +1,7 @@
 //! What an agent host is told before and after a tool runs, when a session starts, when an agent wants to
 //! end, and when it wants a worktree.
 //!
-//! Flow: payload -> [`ToolCall`] -> [`CurrentAgent`](crate::agents::current::CurrentAgent) of the agent ->
+//! Flow: payload -> [`ToolCall`] -> [`CurrentAgent`] of the agent ->
 //! [`HookAnswer`](crate::domain::tool_call::HookAnswer). A call that changes no file and starts no agent is allowed before
 //! anything is looked at. Without an agent the answer is silence: the same registration serves a
 //! person's own session in the main worktree.
@@ -13,6 +13,7 @@ mod bundle;
 mod call_guard;
 mod case_variants;
 mod host_worktree;
+mod mail;
 mod post_tool;
 mod pre_tool;
 mod session;
@@ -27,8 +28,19 @@ pub use stop::stop;
 pub use worktree::{worktree_create, worktree_remove};
 
 use crate::agents::ctx::Env;
+use crate::agents::current::CurrentAgent;
 use crate::domain::tool_call::ToolCall;
+use crate::store::layout;
 use std::path::{Path, PathBuf};
+
+/// Where a hook keeps what it has to know of its earlier calls: in the private directory of a fenced run, else among what we keep for the agent.
+fn own_place(env: &Env, home: &CurrentAgent) -> PathBuf {
+    if env.fenced {
+        env.temporary_place().to_owned()
+    } else {
+        layout::runs_dir(home.repo.common_dir(), home.agent.id)
+    }
+}
 
 /// Where a call takes place: the host's directory if the payload names it, else our own.
 fn directory_of(env: &Env, call: &ToolCall) -> PathBuf {

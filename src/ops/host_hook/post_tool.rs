@@ -14,31 +14,41 @@ use crate::domain::change::Change;
 use crate::domain::event::Isolation;
 use crate::domain::path::Quoted;
 use crate::domain::tool_call::{HookAnswer, Intent, ToolCall};
-use crate::domain::violation::{BundleRule, Violation};
+use crate::domain::violation::{BundleRule, Violation, out_of_commit};
 use crate::error::Result;
 use crate::git::changes::touched;
 use crate::ops::check::{self, Subject};
 use crate::ops::host_hook::session::note;
-use crate::ops::host_hook::{directory_of, whereabouts};
+use crate::ops::host_hook::{directory_of, mail, whereabouts};
 
 /// How many offending paths a reason lists.
 const LISTED: usize = 20;
 
-/// Tells an agent what of its work is out of scope, after a call that can have started programs. Silent
-/// where all is in scope, for tools that only read or write files, and outside of agents with a worktree.
+/// Tells an agent what messages came for it, and after a call that can have started programs, what of its work is out of scope.
+/// Silent where there is neither, and outside of agents.
 ///
 /// # Errors
 /// Those of [`CurrentAgent::find`] and [`check::check`].
 pub fn post_tool(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
-    if !starts_programs(&call.intent) {
-        return Ok(HookAnswer::Allow);
-    }
     let directory = directory_of(env, call);
-    let home = CurrentAgent::find(env, &whereabouts(env, &directory))?;
-    let Some(home) = home.filter(|home| home.agent.isolation == Some(Isolation::Worktree)) else {
+    let Some(home) = CurrentAgent::find(env, &whereabouts(env, &directory))? else {
         return Ok(HookAnswer::Allow);
     };
-    note(env, call, &home, SessionPhase::Working);
+    // An agent that cannot be told of its mail can still work.
+    let mut reason = mail::news(env, &home).unwrap_or_default();
+    if starts_programs(&call.intent) && home.agent.isolation == Some(Isolation::Worktree) {
+        note(env, call, &home, SessionPhase::Working);
+        reason.push_str(&out_of_scope(env, home)?);
+    }
+    Ok(if reason.is_empty() {
+        HookAnswer::Allow
+    } else {
+        HookAnswer::Deny { reason }
+    })
+}
+
+/// What of an agent's work is out of scope, and what to do about it; nothing where all is in scope.
+fn out_of_scope(env: &Env, home: CurrentAgent) -> Result<String> {
     let short_id = home.agent.id.short();
     // The shell may stand elsewhere, so the repository is opened where the work is.
     let there = if home.is_at_work() {
@@ -47,12 +57,12 @@ pub fn post_tool(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
         CurrentAgent::around(&home.root)?
     };
     let Some(there) = there else {
-        return Ok(HookAnswer::Allow);
+        return Ok(String::new());
     };
     let ctx = Ctx::new(there.repo, env.clone(), Seams::real());
-    let offences = offences(&ctx, there.agent)?;
+    let (offences, mends) = offences(&ctx, there.agent)?;
     if offences.is_empty() {
-        return Ok(HookAnswer::Allow);
+        return Ok(String::new());
     }
     let listed = offences.len().min(LISTED);
     let mut reason = format!(
@@ -63,10 +73,12 @@ pub fn post_tool(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
     if offences.len() > listed {
         reason.push_str(&format!("  and {} more\n", offences.len() - listed));
     }
-    reason.push_str(
-        "Undo this before you go on: remove what is new, and restore what was changed. Work that keeps it is rejected.",
-    );
-    Ok(HookAnswer::Deny { reason })
+    let mends = &mends[..mends.len().min(LISTED)];
+    reason.push_str(&format!(
+        "Undo this before you go on; work that keeps it is rejected. Run:\n  {}\n",
+        mends.join("\n  ")
+    ));
+    Ok(reason)
 }
 
 /// Whether a tool can have changed files that its call does not name.
@@ -81,19 +93,20 @@ fn starts_programs(intent: &Intent) -> bool {
     }
 }
 
-/// What is out of scope in the worktree and in the agent's commits, one line each.
-fn offences(ctx: &Ctx, agent: Agent) -> Result<Vec<String>> {
+/// What is out of scope in the worktree and in the agent's commits, one line each, and the commands that take it back.
+fn offences(ctx: &Ctx, agent: Agent) -> Result<(Vec<String>, Vec<String>)> {
     let fence = ScopeGuard::around(&ctx.repo, agent)?;
-    let mut lines = Vec::new();
+    let (mut lines, mut mends) = (Vec::new(), Vec::new());
     if !is_within_scope(ctx, &fence)? {
         let report = check::check(ctx, None, &Subject::Worktree)?;
         lines.extend(report.violations.iter().map(|found| {
             let path = found.path.to_bytes();
             format!("{} ({}): {}", Quoted(&path), found.change, found.detail)
         }));
+        mends.extend(report.violations.into_iter().map(|found| found.fix));
     }
-    lines.extend(committed(ctx, &fence)?);
-    Ok(lines)
+    committed(ctx, &fence, (&mut lines, &mut mends))?;
+    Ok((lines, mends))
 }
 
 /// Whether every file that may have been touched is in scope, whatever became of it. This is nearly always so, and
@@ -122,14 +135,19 @@ fn is_within_scope(ctx: &Ctx, fence: &ScopeGuard<'_>) -> Result<bool> {
 }
 
 /// What is out of scope in the commits that only the agent's HEAD has, each by itself, as `verify` judges them.
-fn committed(ctx: &Ctx, fence: &ScopeGuard<'_>) -> Result<Vec<String>> {
+fn committed(
+    ctx: &Ctx,
+    fence: &ScopeGuard<'_>,
+    (lines, mends): (&mut Vec<String>, &mut Vec<String>),
+) -> Result<()> {
     let agent = fence.agent();
     let head = ctx.repo.resolve_commit("HEAD")?.commit;
     let mut hidden = own_commits::of_its_base(ctx, agent)?;
     hidden.push(agent.spawn_commit);
     hidden.retain(|oid| ctx.repo.has_object(*oid));
     let commits = ctx.repo.commits_between(&hidden, head)?;
-    let mut lines = Vec::new();
+    let mut first = None;
+    let mut paths = Vec::new();
     for commit in commits {
         let changes = ctx.repo.commit_changes(commit)?;
         let violations = fence.judge(&changes, BundleRule::NeverCommitted)?;
@@ -141,6 +159,16 @@ fn committed(ctx: &Ctx, fence: &ScopeGuard<'_>) -> Result<Vec<String>> {
             )
         };
         lines.extend(violations.iter().map(line));
+        if !violations.is_empty() {
+            // Parents come first.
+            first.get_or_insert(commit);
+            paths.extend(violations.into_iter().map(|found| found.path));
+        }
     }
-    Ok(lines)
+    // The command that `verify` names.
+    paths.sort();
+    paths.dedup();
+    let paths = paths.iter().map(Vec::as_slice);
+    mends.extend(first.map(|first| out_of_commit("", &first.short(), paths)));
+    Ok(())
 }

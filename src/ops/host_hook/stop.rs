@@ -6,6 +6,7 @@
 
 use super::bundle;
 use super::host_worktree;
+use super::own_place;
 use super::session::{home_of, note_stop};
 use crate::agents::ctx::{Ctx, Env, Seams};
 use crate::agents::current::CurrentAgent;
@@ -17,8 +18,8 @@ use crate::domain::tool_call::{HookAnswer, HookEvent, ToolCall};
 use crate::error::Result;
 use crate::git::Repo;
 use crate::ops::verify::{self, Recording, VerifyOptions};
-use crate::store::{fsx, layout};
-use std::path::{Path, PathBuf};
+use crate::store::fsx;
+use std::path::Path;
 use std::time::Duration;
 
 /// How often an agent is sent back to work before it may end.
@@ -63,7 +64,7 @@ fn answer(env: &Env, call: &ToolCall, home: &CurrentAgent, again: bool) -> Resul
     if host_worktree::ends_unused(env, call, &home.repo, &home.agent) {
         return Ok(HookAnswer::Allow);
     }
-    let count = counter(env, home);
+    let count = own_place(env, home).join(COUNT);
     let round = next_round(&count, again);
     if round > ROUNDS {
         return Ok(HookAnswer::Allow);
@@ -80,16 +81,6 @@ fn answer(env: &Env, call: &ToolCall, home: &CurrentAgent, again: bool) -> Resul
         "{problems}Mend this before you end; as it is, the work is rejected. (Round {round} of {ROUNDS}.)"
     );
     Ok(HookAnswer::Deny { reason })
-}
-
-/// Where the rounds are counted: in the private directory of a fenced run, else among what we keep for the agent.
-fn counter(env: &Env, home: &CurrentAgent) -> PathBuf {
-    let directory = if env.fenced {
-        env.temporary_place().to_owned()
-    } else {
-        layout::runs_dir(home.repo.common_dir(), home.agent.id)
-    };
-    directory.join(COUNT)
 }
 
 /// The number of this round. The first one of a turn is the first again.
@@ -153,7 +144,8 @@ fn findings(verdict: &Verdict, with_bundle: bool) -> String {
     let rejecting: Vec<&Finding> = verdict.findings.iter().filter(told).collect();
     let mut text = String::new();
     for finding in rejecting.iter().take(LISTED) {
-        text.push_str(&format!("{}: {}\n", finding.code.name(), finding.message));
+        let (code, message, fix) = (finding.code.name(), &finding.message, &finding.fix);
+        text.push_str(&format!("{code}: {message}\n  to mend it: {fix}\n"));
     }
     if rejecting.len() > LISTED {
         text.push_str(&format!("and {} more\n", rejecting.len() - LISTED));

@@ -10,22 +10,33 @@ mod payload_parts;
 use super::agent_report::rfc3339;
 use super::mail::ReceiversReport;
 use crate::agents::ctx::Ctx;
+use crate::agents::current::CurrentAgent;
 use crate::agents::names::{own, resolve};
 use crate::agents::spool;
 use crate::agents::spool::own_spool;
-use crate::domain::message::{EVERYBODY, Letter, Message, MessageId};
+use crate::domain::message::{EVERYBODY, Letter, MessageId};
 use crate::domain::message_rules::{Draft, KEPT};
 use crate::domain::named::hex;
+use crate::domain::stamp::Stamp;
 use crate::error::{Code, Error, Result};
-use crate::store::mailbox::{Mailbox, Nonce};
+use crate::store::mailbox::{Mailbox, Nonce, spool as mailbox_spool};
 use crate::store::repository_settings;
 use crate::wire::message::payload;
 use crate::wire::message::payload::Addressed;
 use crate::wire::message::spooled::Spooled;
+use chrono::{DateTime, TimeDelta, Utc};
 use payload_parts::assemble;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long a message left in a spool is waited for. A supervisor looks into it ten times a second.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How often is looked.
+const ROUND: Duration = Duration::from_millis(20);
+/// The poster's clock may be behind that of the chain, and a message is not looked for further back.
+const SKEW: TimeDelta = TimeDelta::minutes(1);
 
 /// A message as it is asked for.
 #[derive(Clone, Debug, Default)]
@@ -132,7 +143,7 @@ pub fn execute(ctx: &Ctx, plan: SendPlan) -> Result<SendReport> {
     let reached = |step: &str| ctx.reached(step);
     let mailbox = Mailbox::telling(&ctx.repo, &reached);
     match mailbox.post(plan.letter.clone(), nonce, ctx.now()) {
-        Ok(message) => Ok(SendReport::new(&plan, Some(&message))),
+        Ok(message) => Ok(SendReport::new(&plan, Some((message.id, message.at)))),
         Err(error) if error.code() == Code::RepoReadOnly => match own_spool(ctx) {
             Some(spool) => leave(ctx, &plan, nonce, &spool),
             None => Err(error),
@@ -167,8 +178,27 @@ fn types() -> String {
 fn leave(ctx: &Ctx, plan: &SendPlan, nonce: Nonce, spool: &Path) -> Result<SendReport> {
     let nonce = hex(&nonce.0);
     let content = Spooled::new(&plan.letter, &nonce).to_bytes();
+    let since = ctx.now() - SKEW;
     spool::leave(ctx, spool, &nonce, &content)?;
-    Ok(SendReport::new(plan, None))
+    Ok(SendReport::new(plan, posted(ctx, &content, since)?))
+}
+
+/// The message that the supervisor made of what was left, so that the agent can name it in an answer. `None` where that takes too long: it is posted later.
+fn posted(ctx: &Ctx, content: &[u8], since: DateTime<Utc>) -> Result<Option<(MessageId, Stamp)>> {
+    // The variable says that a supervisor is there.
+    let home = CurrentAgent::find(&ctx.env, &[&ctx.env.directory])?;
+    let Some(home) = home.filter(|_| ctx.env.spool.is_some()) else {
+        return Ok(None);
+    };
+    let nonce = mailbox_spool::nonce_of(home.agent.id, content);
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
+        if let Some(at) = mailbox_spool::posted(&ctx.repo, nonce, since)? {
+            return Ok(Some((MessageId::new(at, nonce.digits()), at)));
+        }
+        std::thread::sleep(ROUND);
+    }
+    Ok(None)
 }
 
 // The answer of `send`.
@@ -205,17 +235,17 @@ pub struct SendReport {
 
 impl SendReport {
     /// What was sent, or left in a spool.
-    fn new(plan: &SendPlan, message: Option<&Message>) -> SendReport {
+    fn new(plan: &SendPlan, message: Option<(MessageId, Stamp)>) -> SendReport {
         let letter = &plan.letter;
         SendReport {
             schema: "git-agent.send/1",
-            message_id: message.map(|message| message.id.to_string()),
             status: if message.is_some() { "sent" } else { "spooled" },
+            message_id: message.as_ref().map(|(id, _)| id.to_string()),
             kind: letter.kind.as_str(),
             from: letter.from.to_string(),
             to: ReceiversReport::new(&letter.to),
             priority: letter.priority.as_str(),
-            created: message.map(|message| rfc3339(message.at.time())),
+            created: message.map(|(_, at)| rfc3339(at.time())),
             reply_to: letter.re.as_ref().map(MessageId::to_string),
             warnings: plan.warnings.clone(),
         }

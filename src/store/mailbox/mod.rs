@@ -81,7 +81,8 @@ impl Nonce {
         hex(&self.0[..8])
     }
 
-    fn digits(self) -> u16 {
+    /// What a message id shows of it.
+    pub fn digits(self) -> u16 {
         u16::from_be_bytes([self.0[8], self.0[9]])
     }
 }

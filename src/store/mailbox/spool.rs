@@ -49,18 +49,23 @@ pub struct Taken {
     path: PathBuf,
 }
 
+/// What tells what an agent left from all else, however often posting is tried.
+pub fn nonce_of(id: AgentId, content: &[u8]) -> Nonce {
+    let mut hash = Sha256::new();
+    hash.update(id.to_string());
+    hash.update(content);
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&hash.finalize()[..16]);
+    Nonce(bytes)
+}
+
 impl Taken {
-    /// What tells this message from every other, however often posting is tried.
+    /// [`nonce_of`] what is in the file.
     pub fn nonce(&self, id: AgentId) -> Nonce {
-        let mut hash = Sha256::new();
-        hash.update(id.to_string());
         match &self.content {
-            Ok(content) => hash.update(content),
-            Err(problem) => hash.update(format!("{} {problem}", self.name)),
+            Ok(content) => nonce_of(id, content),
+            Err(problem) => nonce_of(id, format!("{} {problem}", self.name).as_bytes()),
         }
-        let mut bytes = [0; 16];
-        bytes.copy_from_slice(&hash.finalize()[..16]);
-        Nonce(bytes)
     }
 
     /// Removes the file for good.
@@ -176,18 +181,18 @@ fn content(path: &Path) -> std::result::Result<Vec<u8>, String> {
     read.map(|_| content).map_err(|error| error.to_string())
 }
 
-/// Whether a message with this nonce was sent since then.
+/// The stamp of the message with this nonce, if it was sent since then.
 ///
 /// # Errors
 /// `repo-corrupt` when the chain is damaged beyond its reflog.
-pub fn is_posted(repo: &Repo, nonce: Nonce, since: DateTime<Utc>) -> Result<bool> {
+pub fn posted(repo: &Repo, nonce: Nonce, since: DateTime<Utc>) -> Result<Option<Stamp>> {
     let nonce = nonce.text();
-    Mailbox::new(repo).walk(|found: &mut bool, _, envelope| {
+    Mailbox::new(repo).walk(|found: &mut Option<Stamp>, _, envelope| {
         let Some(envelope) = envelope else {
             return Step::On;
         };
-        *found |= envelope.nonce == nonce;
-        if *found || envelope.at.time() < since {
+        *found = (envelope.nonce == nonce).then_some(envelope.at);
+        if found.is_some() || envelope.at.time() < since {
             Step::Stop
         } else {
             Step::On
