@@ -3,8 +3,7 @@
 //! A model is a small world: a few clones, processes and refs, and every step that one of them may take next, death among them. The
 //! checker visits each state that these steps lead to and holds the properties of the model against it. What a step decides is decided
 //! by the product's own rules where those are pure functions (`git_agent::domain`, the union of rows, the fold of a row); the
-//! order of the steps, and what is lost with a process, is written down here a second time, and `tests/traces.rs` holds some of
-//! it against the product.
+//! order of the steps, and what is lost with a process, is written down here a second time.
 //!
 //! | model | the code that it is of |
 //! |---|---|

@@ -176,10 +176,10 @@ mod tests {
     use super::{decode, *};
 
     const OLDEST: &str = r#""name","displayName","title","icon","role","identity","communicationStyle","principles","module","path"
-    "analyst","Mary","Business Analyst","x","Analyst &amp; Expert","Senior
-    analyst, ""the"" best","Calm","- Evidence first
-    - Ask","bmm","bmad/bmm/agents/analyst.md"
-    "#;
+"analyst","Mary","Business Analyst","x","Analyst &amp; Expert","Senior
+analyst, ""the"" best","Calm","- Evidence first
+- Ask","bmm","bmad/bmm/agents/analyst.md"
+"#;
 
     #[test]
     fn every_generation_reads_alike() {
