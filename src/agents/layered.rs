@@ -63,16 +63,11 @@ pub(crate) fn refused_by_kernel(ctx: &Ctx) -> Result<Option<String>> {
     let place = layout::tmp_dir(ctx.repo.common_dir());
     fsx::create_dir(&place)?;
     let trial = fsx::unique_name(&place.join("layer"));
-    let below = |name: &str| trial.join(name);
-    let mount = LayerMount {
-        base: below("base"),
-        upper: below("upper"),
-        work: below("work"),
-        place: below("place"),
-    };
-    for directory in [&mount.base, &mount.upper, &mount.work, &mount.place] {
-        fs::create_dir_all(directory).at("could not make", directory)?;
+    for name in ["base", "upper", "work", "place"] {
+        let directory = trial.join(name);
+        fs::create_dir_all(&directory).at("could not make", &directory)?;
     }
+    // A mount is named by the paths that the kernel knows.
     let trial = fs::canonicalize(&trial).at("could not resolve", &trial)?;
     let below = |name: &str| trial.join(name);
     let mount = LayerMount {

@@ -79,6 +79,10 @@ pub(super) fn pending(
                 "to let the agent do it, run git agent run {short} --resume"
             ))
             .hint(format!(
+                "to keep a file without markers as it is, run git -C {} add <path>",
+                place.top.display()
+            ))
+            .hint(format!(
                 "to take the merge back, run git -C {} merge --abort",
                 place.top.display()
             )));
