@@ -1,7 +1,6 @@
 //! When a command may begin to work for an agent: its turn among all commands of the clone, and what the day may still cost.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::limits;
 use crate::domain::limits::{Limit, Limits, usd};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::proc::signals::Interrupts;
@@ -40,12 +39,11 @@ impl Admission {
 /// command of a run, it ends in place of waiting.
 ///
 /// # Errors
-/// `limit-reached`; `settings-invalid` and `usage` for bad limits; `lock-timeout`, `repo-corrupt`, `io`.
-pub(crate) fn admit(ctx: &Ctx, may_wait: bool) -> Result<Admission> {
-    let limits = limits::load(ctx)?;
-    let ticket = turn(ctx, &limits, may_wait)?;
+/// `limit-reached`; `lock-timeout`, `repo-corrupt`, `io`.
+pub(crate) fn admit(ctx: &Ctx, limits: &Limits, may_wait: bool) -> Result<Admission> {
+    let ticket = turn(ctx, limits, may_wait)?;
     // After the turn, so that what the commands before it cost is counted.
-    wait_for_budget(ctx, &limits, may_wait && is_first(ctx))?;
+    wait_for_budget(ctx, limits, may_wait && is_first(ctx))?;
     Ok(Admission { ticket })
 }
 

@@ -528,30 +528,23 @@ impl Outcome {
     };
     /// What is said of a command that was ended because it held a lock that other commands wait for. No signal stops a command with that
     /// status.
-    pub const LOCK_HELD: Outcome = Outcome {
-        ending: Ending::Stopped,
-        code: 125,
-    };
+    pub const LOCK_HELD: Outcome = Outcome::ended_by_us(Ending::Stopped);
     /// What is said of a command that took more memory than a run may. No signal stops a command with that status.
-    pub const LIMIT_MEMORY: Outcome = Outcome {
-        ending: Ending::LimitMemory,
-        code: 125,
-    };
+    pub const LIMIT_MEMORY: Outcome = Outcome::ended_by_us(Ending::LimitMemory);
     /// What is said of a command that had more processes than a run may.
-    pub const LIMIT_PIDS: Outcome = Outcome {
-        ending: Ending::LimitPids,
-        code: 125,
-    };
+    pub const LIMIT_PIDS: Outcome = Outcome::ended_by_us(Ending::LimitPids);
     /// What is said of a command that was ended because the day has cost what it may.
-    pub const LIMIT_COST: Outcome = Outcome {
-        ending: Ending::LimitCost,
-        code: 125,
-    };
+    pub const LIMIT_COST: Outcome = Outcome::ended_by_us(Ending::LimitCost);
     /// What is said of a command of whose end nothing is known but that it was killed.
     pub const LOST: Outcome = Outcome {
         ending: Ending::Lost,
         code: 137,
     };
+
+    /// The status that no signal stops a command with.
+    const fn ended_by_us(ending: Ending) -> Outcome {
+        Outcome { ending, code: 125 }
+    }
 
     /// Whether the command did what it was asked to.
     pub fn is_success(self) -> bool {

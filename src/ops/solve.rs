@@ -16,8 +16,8 @@ use crate::ops::update::{self, UpdateOptions, UpdateReport};
 use crate::ops::verify::{self, Recording, VerifyOptions};
 use crate::store::ledger::Ledger;
 
-/// Brings an agent's branch up to what it lands on, and where that conflicts lets `host` resolve it, in the session of the last
-/// run if there is one.
+/// Brings an agent's branch up to what it lands on, and where that conflicts lets `host` resolve it, in its last
+/// session with the agent if there is one.
 ///
 /// # Errors
 /// Those of an update, `update-conflicts` also where the host left something unresolved, which stays in the worktree; those of
@@ -39,10 +39,9 @@ pub fn solve(
         return Ok(report);
     }
     let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), &report.agent_id)?;
-    let end = agent.run.as_ref().and_then(|run| run.end.as_ref());
     let options = RunOptions {
         host: Some(host),
-        resume: end.is_some_and(|(exited, _)| exited.session.id.is_some()),
+        resume: run::has_session(ctx, &agent, host)?,
         no_verify: true,
         ..RunOptions::default()
     };

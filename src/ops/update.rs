@@ -192,7 +192,9 @@ pub fn execute(ctx: &Ctx, plan: &UpdatePlan) -> Result<UpdateReport> {
         Way::Merge(tree) => plan.commit(ctx, &plan.place(ctx)?, plan.target_tip, *tree),
         Way::Leave(merge) => plan.leave(ctx, merge),
         Way::Wait(unfinished, _) => plan.complete(ctx, unfinished),
-        Way::Resolved(unfinished, tree) => plan.conclude(ctx, unfinished, *tree),
+        Way::Resolved(unfinished, tree) => {
+            plan.commit(ctx, &unfinished.place, unfinished.theirs, *tree)
+        }
         Way::Clear(place) => plan.clear(ctx, place),
     }
 }

@@ -296,6 +296,42 @@ fn a_host_is_told_what_conflicts_and_why_and_resolves_it() {
 }
 
 #[test]
+fn a_host_begins_anew_where_the_last_session_was_of_another_one() {
+    use git_agent::domain::event::{Exited, HostSession, Started, What};
+    let agent = conflicting();
+    let repo = git_agent::git::Repo::open(&agent.repo.path()).expect("opens");
+    let spawn = agent.repo.agent_json(&["show", &agent.id])["spawn_commit"].take();
+    let spawn = spawn
+        .as_str()
+        .and_then(git_agent::domain::oid::Oid::from_hex);
+    let session = HostSession {
+        id: Some("0199c0de-0000-7000-8000-000000000001".to_owned()),
+        ..HostSession::default()
+    };
+    for what in [
+        What::Started(Started {
+            run: Some(1),
+            command: "codex exec".to_owned(),
+            ..Started::default()
+        }),
+        What::Exited(Exited {
+            run: Some(1),
+            session,
+            ..Exited::default()
+        }),
+    ] {
+        let ledger = git_agent::store::ledger::Ledger::new(&repo);
+        { ledger.append(spawn.expect("a commit"), "test", what, chrono::Utc::now()) }
+            .expect("appends");
+    }
+    let report = with_host(
+        &agent.repo,
+        &["update", &agent.id, "--conflicts", "--host", "claude"],
+    );
+    assert_eq!(report["outcome"], "updated", "{report:#}");
+}
+
+#[test]
 fn a_train_tries_once_more_what_conflicts() {
     let agent = conflicting();
     let main = agent.repo.git(["rev-parse", "main"]);

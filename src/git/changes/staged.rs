@@ -81,20 +81,20 @@ impl Repo {
             Err(error) if error.code() == Code::HeadUnborn => return Ok(vec![Oid::EMPTY_TREE]),
             Err(error) => return Err(error),
         };
-        let file = untrusted::text(self.git_dir(), "MERGE_HEAD").unwrap_or_default();
         std::iter::once(head)
-            .chain(file.lines().filter_map(Oid::from_hex))
+            .chain(merge_heads(self.git_dir()))
             .chain(merged.iter().copied())
             .map(|commit| Ok(self.read_commit(commit)?.tree))
             .collect()
     }
 
-    /// The trees of the commits that are being merged in the worktree that this was opened from; none at any other time.
-    pub fn merged_trees(&self) -> Vec<Oid> {
-        let file = untrusted::text(self.git_dir(), "MERGE_HEAD").unwrap_or_default();
-        let commits = file.lines().filter_map(Oid::from_hex);
+    /// The trees of the commits that are being merged in the worktree with this admin directory; none at any other time.
+    pub fn merged_trees(&self, admin_dir: &Path) -> Vec<Oid> {
         let tree = |commit| self.read_commit(commit).ok().map(|commit| commit.tree);
-        commits.filter_map(tree).collect()
+        merge_heads(admin_dir)
+            .into_iter()
+            .filter_map(tree)
+            .collect()
     }
 
     /// The same for a split or sparse index, asked of git about this very index.
@@ -151,6 +151,12 @@ impl Repo {
         }
         Ok(changes)
     }
+}
+
+/// The commits that are being merged in the worktree with this git dir; none at any other time.
+fn merge_heads(git_dir: &Path) -> Vec<Oid> {
+    let file = untrusted::text(git_dir, "MERGE_HEAD").unwrap_or_default();
+    file.lines().filter_map(Oid::from_hex).collect()
 }
 
 /// The tree that an index file says it holds.

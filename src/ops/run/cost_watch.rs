@@ -3,7 +3,7 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::{admission, limits, liveness};
 use crate::domain::agent::Agent;
-use crate::domain::limits::Limit;
+use crate::domain::limits::{Limit, Limits};
 use crate::error::{IoContext, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,12 +23,12 @@ impl CostWatch {
     /// Begins to look, if that is wanted.
     ///
     /// # Errors
-    /// Those of the limits; `io` when there can be no more threads.
-    pub(super) fn start(ctx: &Ctx, agent: &Agent) -> Result<Option<CostWatch>> {
-        let limits = limits::load(ctx)?;
+    /// `usage` for a `costHard` that is neither true nor false; `io` when there can be no more threads.
+    pub(super) fn start(ctx: &Ctx, agent: &Agent, limits: &Limits) -> Result<Option<CostWatch>> {
         if limits.get(Limit::CostDay).is_none() || !limits::is_cost_hard(ctx)? {
             return Ok(None);
         }
+        let limits = limits.clone();
         let (stop, stopped) = mpsc::channel();
         let has_ended_it = Arc::new(AtomicBool::new(false));
         let (seed, id, told) = (ctx.seed(), agent.id, Arc::clone(&has_ended_it));

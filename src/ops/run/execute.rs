@@ -63,7 +63,7 @@ pub fn execute(ctx: &Ctx, mut plan: RunPlan, echo: Echo<'_>) -> Result<RunReport
     let may_begin = if plan.options.terminal {
         None
     } else {
-        Some(admission::admit(ctx, !plan.options.no_wait)?)
+        Some(admission::admit(ctx, &plan.limits, !plan.options.no_wait)?)
     };
     let (id, made) = match &plan.worker {
         Worker::Known(agent) => (agent.spawn_commit, None),
@@ -211,7 +211,7 @@ fn watch(
         stdout,
         stderr,
     };
-    let cost = CostWatch::start(ctx, agent)?;
+    let cost = CostWatch::start(ctx, agent, &plan.limits)?;
     ctx.reached("prepared");
     supervisor::blank(lock.file())?;
     let interrupts = Interrupts::hold()?;

@@ -58,7 +58,7 @@ use crate::agents::{authority, crash_recovery, limits, lookup};
 use crate::domain::agent::{Agent, Move, State};
 use crate::domain::event::{Isolation, What};
 use crate::domain::id::AgentId;
-use crate::domain::limits::Limit;
+use crate::domain::limits::{Limit, Limits};
 use crate::domain::run::DEFAULT_LIMIT;
 use crate::domain::sandbox::{Enforcement, Mode};
 use crate::domain::task::TaskDraft;
@@ -151,6 +151,8 @@ pub struct RunPlan {
     /// How long the command may take; a host and a person's shell take as long as they take.
     limit: Option<Duration>,
     enforcement: Enforcement,
+    /// What holds in this clone, read once.
+    limits: Limits,
     /// What its processes may take.
     bounds: TreeBounds,
     options: RunOptions,
@@ -236,6 +238,7 @@ pub fn plan(
         }),
         inputs,
         enforcement,
+        limits,
         bounds,
         options,
     })
@@ -263,8 +266,15 @@ impl RunPlan {
     }
 }
 
-/// The last session that a run of the agent named, and its host: the one that is asked for, or any. A run that was cut off before
-/// its host named one leaves what there was before.
+/// Whether [`RunOptions::resume`] finds a session of this host to go on with.
+///
+/// # Errors
+/// Those of the ledger.
+pub fn has_session(ctx: &Ctx, agent: &Agent, host: &'static dyn Host) -> Result<bool> {
+    Ok(host.resumes() && find_session(ctx, agent, Some(host))?.is_some())
+}
+
+/// As [`find_session`], where there must be one.
 fn last_session(
     ctx: &Ctx,
     agent: &Agent,
@@ -274,6 +284,23 @@ fn last_session(
         let message = format!("{} does not go on with a session", host.name());
         return Err(Error::new(Code::Usage, message));
     }
+    find_session(ctx, agent, asked)?.ok_or_else(|| {
+        let id = agent.id.short();
+        let by = asked.map_or(String::new(), |host| format!(" by {}", host.name()));
+        let message = format!("no run of agent {id}{by} told of a session to go on with");
+        Error::new(Code::AgentState, message).hint(format!(
+            "to start a new one, run git agent run {id} --host <host>"
+        ))
+    })
+}
+
+/// The last session that a run of the agent named, and its host: the one that is asked for, or any. A run that was cut off before
+/// its host named one leaves what there was before.
+fn find_session(
+    ctx: &Ctx,
+    agent: &Agent,
+    asked: Option<&'static dyn Host>,
+) -> Result<Option<(&'static dyn Host, String)>> {
     let (mut at_work, mut last) = (None, None);
     for event in Ledger::new(&ctx.repo).events(agent.spawn_commit)? {
         match event.what {
@@ -284,14 +311,7 @@ fn last_session(
         let is_other = |host: &dyn Host| asked.is_some_and(|asked| asked.name() != host.name());
         at_work = at_work.filter(|host| host.resumes() && !is_other(*host));
     }
-    last.ok_or_else(|| {
-        let id = agent.id.short();
-        let by = asked.map_or(String::new(), |host| format!(" by {}", host.name()));
-        let message = format!("no run of agent {id}{by} told of a session to go on with");
-        Error::new(Code::AgentState, message).hint(format!(
-            "to start a new one, run git agent run {id} --host <host>"
-        ))
-    })
+    Ok(last)
 }
 
 fn require_words(command: &[OsString]) -> Result<()> {

@@ -25,48 +25,37 @@ pub(super) fn require_room(
     }
     let limits = limits::load(ctx)?;
     require_agents(ctx, &limits, wanted, under_way)?;
-    require_space(ctx, &limits, plans)
+    require_space(ctx, &limits, plans, wanted)
 }
 
 /// Compares what the new worktrees take with what is free, and with what those that are there leave of what agents may take.
-fn require_space(ctx: &Ctx, limits: &Limits, plans: &[&SpawnPlan]) -> Result<()> {
+fn require_space(ctx: &Ctx, limits: &Limits, plans: &[&SpawnPlan], wanted: usize) -> Result<()> {
     let [free, most] = [Limit::DiskFree, Limit::Disk].map(|limit| limits.get(limit));
     let place = { plans.iter() }.find_map(|plan| Some((plan.base.oid, plan.worktree.as_deref()?)));
     let (Some((base, place)), true) = (place, free.is_some() || most.is_some()) else {
         return Ok(());
     };
-    let wanted = plans.iter().filter(|plan| plan.worktree.is_some()).count();
     // Where that is not known, as in a partial clone, one that begins below the limit may pass it.
     let each = ctx.repo.disk_use(ctx.repo.read_commit(base)?.tree)?;
     let each = each.unwrap_or(0).max(1);
-    let refuse = |room: u64, why: String| {
+    let require = |limit: Limit, value: u64, room: u64, now: String| {
         let fit = usize::try_from(room / each).unwrap_or(usize::MAX);
         if wanted <= fit {
             return Ok(());
         }
+        let (each, value) = (limit.show(each), limit.show(value));
+        let why = format!("{now}, a worktree takes {each}, and `{limit}` is {value}");
         Err(reached(wanted, fit, why))
     };
     if let Some(least) = free {
-        let there = fsx::free_space(place)?;
-        let limit = Limit::DiskFree;
-        let why = format!(
-            "{} are free on the disk, a worktree takes {}, and `{limit}` is {}",
-            limit.show(there),
-            limit.show(each),
-            limit.show(least)
-        );
-        refuse(there.saturating_sub(least), why)?;
+        let (there, limit) = (fsx::free_space(place)?, Limit::DiskFree);
+        let now = format!("{} are free on the disk", limit.show(there));
+        require(limit, least, there.saturating_sub(least), now)?;
     }
     if let Some(most) = most {
-        let taken = disk_use(ctx)?;
-        let limit = Limit::Disk;
-        let why = format!(
-            "agents take {}, a worktree takes {}, and `{limit}` is {}",
-            limit.show(taken),
-            limit.show(each),
-            limit.show(most)
-        );
-        refuse(most.saturating_sub(taken), why)?;
+        let (taken, limit) = (disk_use(ctx)?, Limit::Disk);
+        let now = format!("agents take {}", limit.show(taken));
+        require(limit, most, most.saturating_sub(taken), now)?;
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ use crate::agents::merge_conflict::UnfinishedMerge;
 use crate::agents::own_checkout::checkout_on_branch;
 use crate::agents::scope_guard::ScopeGuard;
 use crate::agents::work::{self, uncommitted};
-use crate::agents::worktree::AgentWorktree;
+use crate::agents::worktree::{self, AgentWorktree};
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::What;
 use crate::domain::folded_paths::folded;
@@ -113,12 +113,8 @@ pub(super) fn pending(
 
 /// Whether the branch holds the merge already, and only the files of it are left.
 fn is_committed(ctx: &Ctx, agent: &Agent, tip: Oid) -> Result<Option<Way>> {
-    if !ctx
-        .repo
-        .admin_dir(&crate::store::layout::worktree_name(agent.id))
-        .join("MERGE_HEAD")
-        .exists()
-    {
+    let admin_dir = worktree::admin_dir(&ctx.repo, agent.id);
+    if !admin_dir.join("MERGE_HEAD").exists() {
         return Ok(None);
     }
     let place = checkout_on_branch(ctx, agent)?;
@@ -216,16 +212,6 @@ impl UpdatePlan {
             conflicts: texts(paths.iter()),
             ..self.report()
         })
-    }
-
-    /// Commits what was resolved.
-    pub(super) fn conclude(
-        &self,
-        ctx: &Ctx,
-        unfinished: &UnfinishedMerge,
-        tree: Oid,
-    ) -> Result<UpdateReport> {
-        self.commit(ctx, &unfinished.place, unfinished.theirs, tree)
     }
 
     /// Clears up behind a commit that a kill kept from being recorded.

@@ -70,7 +70,7 @@ impl Trees {
             }
             Ok(Trees {
                 tip_tree,
-                merged: ctx.repo.seen_from(&place.admin_dir)?.merged_trees(),
+                merged: ctx.repo.merged_trees(&place.admin_dir),
                 staged,
                 tree: found.tree.unwrap_or(tip_tree),
                 ignored: Some(found.ignored.len()),
