@@ -70,8 +70,10 @@ mod tests {
 
     #[test]
     fn a_tree_is_added_up_with_its_grandchildren() {
+        // A shell gives what runs beside it /dev/null to read, whose end would end it before it is counted: it is handed the pipe itself.
+        let beside = "exec 3<&0; sh -c 'echo there; read -r line; true' <&3 & wait; true";
         let mut shell = Command::new("sh")
-            .args(["-c", "sh -c 'echo there; read -r line; true' & wait; true"])
+            .args(["-c", beside])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
