@@ -7,7 +7,8 @@ use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
 use crate::domain::repository_settings::PATH;
 use crate::error::{Exit, Result};
-use crate::ops::config::{self, ConfigReport, SettingValue};
+use crate::ops::config::{self, ConfigReport};
+use crate::wire::settings_file::SettingValue;
 use serde_json::{Value, json};
 
 /// List every setting with its value, its default and where it comes from

@@ -1,91 +1,71 @@
 //! `.config/git-agent.toml`: the settings of a repository, from bytes to a [`SettingsDraft`].
 //!
-//! | section | keys |
-//! |---|---|
-//! | `[defaults]` | `role`, `scope`, `deny`, `base`, `timeout`, `no_dep_bump` |
-//! | `[bundle]` | `required` |
-//! | `[checks]` | `commands`, `min_tests` |
-//! | `[setup]` | `copy`, `run` |
-//! | `[pool]` | `size` |
-//! | `[lease]` | any variable |
-//! | `[limits]` | those of [`Limit`] |
-//! | `[hooks]` | `after_spawn`, `before_merge`, `after_merge`, `before_discard` |
-//! | `[merge]` | `method`, `subject`, `hooks` |
-//! | `[train]` | `checks` |
-//! | `[messages]` | `active`, `archive_after`, `delete_after`, `require`, and a priority by type |
-//! | `[[guard]]` | `branch`, `scope`, `deny` |
+//! Each key is declared once, in `settings.txt`: the reader, `config` and the documentation take it from there.
 //!
 //! Unknown sections and keys are problems, so that a slip never passes for a setting.
 
-use super::toml_reader::{ANY, Document, Key, Reader};
+use super::toml_reader::{ANY, Document, Key, Reader, whole};
 use crate::domain::diagnostic::{Problem, Source};
 use crate::domain::guard::GuardDraft;
 use crate::domain::limits::Limit;
 use crate::domain::message::Kind;
 use crate::domain::repository_settings::{HookMoment, SettingsDraft};
 use crate::domain::task::TaskDraft;
+use serde::Serialize;
 use toml::Spanned;
 use toml::de::DeValue;
 
-/// Every key.
-const KEYS: &[Key] = &[
-    ("defaults", "role"),
-    ("defaults", "scope"),
-    ("defaults", "deny"),
-    ("defaults", "base"),
-    ("defaults", "timeout"),
-    ("defaults", "no_dep_bump"),
-    ("bundle", "required"),
-    ("checks", "commands"),
-    ("checks", "min_tests"),
-    ("setup", "copy"),
-    ("setup", "run"),
-    ("worktree", "layered"),
-    ("pool", "size"),
-    ("lease", ANY),
-    ("limits", "disk_free"),
-    ("limits", "disk"),
-    ("limits", "agents"),
-    ("limits", "jobs"),
-    ("limits", "memory"),
-    ("limits", "pids"),
-    ("limits", "memory_total"),
-    ("limits", "cost"),
-    ("limits", "cost_day"),
-    ("hooks", "after_spawn"),
-    ("hooks", "before_merge"),
-    ("hooks", "after_merge"),
-    ("hooks", "before_discard"),
-    ("merge", "method"),
-    ("merge", "subject"),
-    ("merge", "hooks"),
-    ("train", "checks"),
-    ("messages", "active"),
-    ("messages", "archive_after"),
-    ("messages", "delete_after"),
-    ("messages", "require"),
-    ("messages", "handoff"),
-    ("messages", "review"),
-    ("messages", "clarify"),
-    ("messages", "escalate"),
-    ("messages", "notify"),
-    ("messages", "collaborate"),
-    ("", GUARD),
-];
+/// The settings of a repository and, after an empty line, those of git's configuration: key, default and meaning of each.
+const TABLE: &str = include_str!("settings.txt");
+
+/// What is known of a setting without a repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownSetting {
+    /// `section.key` of the settings file, or the key of git's configuration.
+    pub key: &'static str,
+    /// What holds where it is not set.
+    pub default: &'static str,
+    /// What it does, in one sentence.
+    pub about: &'static str,
+}
+
+/// The settings of a repository, in `.config/git-agent.toml`, in the order of the documentation.
+pub fn repository_settings() -> Vec<KnownSetting> {
+    let rows = TABLE.lines().take_while(|row| !row.is_empty());
+    rows.filter_map(known_setting).collect()
+}
+
+/// The settings of a person or a clone, in git's configuration.
+pub fn git_settings() -> Vec<KnownSetting> {
+    let rows = TABLE.lines().skip_while(|row| !row.is_empty());
+    rows.filter_map(known_setting).collect()
+}
+
+fn known_setting(row: &'static str) -> Option<KnownSetting> {
+    let mut cells = row.split(" | ");
+    Some(KnownSetting {
+        key: cells.next()?,
+        default: cells.next()?,
+        about: cells.next()?,
+    })
+}
+
+/// The keys that a settings file may have. Rules for branches are no section but a list at its top.
+fn file_keys() -> Vec<Key> {
+    let keys = repository_settings().into_iter();
+    let keys = keys.filter_map(|setting| setting.key.split_once('.'));
+    keys.map(|(section, key)| match section {
+        GUARD => ("", GUARD),
+        _ => (section, key),
+    })
+    .collect()
+}
 
 /// The list of rules for branches that `git agent` did not make.
 const GUARD: &str = "guard";
 
 /// The keys of one rule.
 const GUARD_KEYS: &[Key] = &[("", "branch"), ("", "scope"), ("", "deny")];
-
-/// The keys as `section.key`, in the order of the documentation. A rule goes by the branches that it is for.
-pub fn keys() -> impl Iterator<Item = String> {
-    KEYS.iter().map(|(section, key)| match *section {
-        "" => format!("{key}.<BRANCH>"),
-        section => format!("{section}.{key}"),
-    })
-}
 
 /// Reads a settings file. `name` is what its messages call it. Never fails: what is wrong with the bytes is
 /// among the problems of the draft.
@@ -107,7 +87,8 @@ pub fn parse(name: &str, bytes: &[u8]) -> SettingsDraft {
     let document = Document::parse(text);
     let mut source = Source::new(name, text);
     document.hide_secrets(&mut source);
-    let mut reader = Reader::new(&document, KEYS);
+    let keys = file_keys();
+    let mut reader = Reader::new(&document, &keys);
     let mut draft = SettingsDraft {
         task: TaskDraft {
             source,
@@ -158,26 +139,68 @@ pub fn parse(name: &str, bytes: &[u8]) -> SettingsDraft {
     draft
 }
 
-/// The line of each setting that a file has, as `section.key` and a number from 1.
-pub fn lines(bytes: &[u8]) -> Vec<(String, usize)> {
+/// A value in the type that the setting has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum SettingValue {
+    /// Yes or no.
+    Flag(bool),
+    /// A text.
+    Text(String),
+    /// Several texts.
+    List(Vec<String>),
+}
+
+impl SettingValue {
+    /// As it is written in the file; a number is a text. `None` for what no setting is.
+    fn written(value: &DeValue<'_>) -> Option<SettingValue> {
+        Some(match value {
+            DeValue::Boolean(truth) => SettingValue::Flag(*truth),
+            DeValue::Integer(number) => SettingValue::Text(whole(number)?.to_string()),
+            DeValue::String(text) => SettingValue::Text(text.to_string()),
+            DeValue::Array(items) => {
+                let texts = items.iter().filter_map(|item| item.get_ref().as_str());
+                SettingValue::List(texts.map(str::to_owned).collect())
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// A setting that a file has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetKey {
+    /// `section.key`. A rule goes by the branches that it is for.
+    pub key: String,
+    /// The line that it is on, from 1.
+    pub line: usize,
+    /// Its value; `None` for a rule.
+    pub value: Option<SettingValue>,
+}
+
+/// The settings that a file has.
+pub fn set_keys(bytes: &[u8]) -> Vec<SetKey> {
     let text = String::from_utf8_lossy(bytes);
     let document = Document::parse(&text);
-    let line = |value: &Spanned<DeValue<'_>>| {
+    let set_key = |key: String, value: &Spanned<DeValue<'_>>| {
         let before = &text.as_bytes()[..value.span().start];
-        before.iter().filter(|byte| **byte == b'\n').count() + 1
+        SetKey {
+            key,
+            line: before.iter().filter(|byte| **byte == b'\n').count() + 1,
+            value: SettingValue::written(value.get_ref()),
+        }
     };
-    let mut lines = Vec::new();
-    for (section, key) in KEYS {
-        let table = document.root().get(*section).map(|table| table.get_ref());
+    let mut set = Vec::new();
+    for (section, key) in file_keys() {
+        let table = document.root().get(section).map(|table| table.get_ref());
         let Some(DeValue::Table(table)) = table else {
             continue;
         };
-        let found = table
-            .iter()
-            .filter(|(name, _)| *key == ANY || name.get_ref() == *key);
-        for (name, value) in found {
-            lines.push((format!("{section}.{}", name.get_ref()), line(value)));
-        }
+        let found = { table.iter() }.filter(|(name, _)| key == ANY || name.get_ref() == key);
+        set.extend(found.map(|(name, value)| {
+            let key = format!("{section}.{}", name.get_ref());
+            set_key(key, value)
+        }));
     }
     let rules = document.root().get(GUARD).map(|rules| rules.get_ref());
     if let Some(DeValue::Array(rules)) = rules {
@@ -186,9 +209,9 @@ pub fn lines(bytes: &[u8]) -> Vec<(String, usize)> {
                 && let Some(branch) = rule.get("branch")
                 && let DeValue::String(glob) = branch.get_ref()
             {
-                lines.push((format!("{GUARD}.{glob}"), line(branch)));
+                set.push(set_key(format!("{GUARD}.{glob}"), branch));
             }
         }
     }
-    lines
+    set
 }

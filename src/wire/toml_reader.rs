@@ -27,13 +27,13 @@ pub(super) struct Reader<'d, 't> {
     document: &'d Document<'t>,
     /// What is read: the whole file, or one table of a list.
     root: &'d DeTable<'t>,
-    keys: &'static [Key],
+    keys: &'d [Key],
     problems: Vec<Problem>,
 }
 
 impl<'d, 't> Reader<'d, 't> {
     /// A reader that knows these keys.
-    pub(super) fn new(document: &'d Document<'t>, keys: &'static [Key]) -> Reader<'d, 't> {
+    pub(super) fn new(document: &'d Document<'t>, keys: &'d [Key]) -> Reader<'d, 't> {
         let mut reader = Reader {
             document,
             root: document.root(),
@@ -348,7 +348,7 @@ fn table<'v, 't>(value: &'v Spanned<DeValue<'t>>) -> Option<&'v DeTable<'t>> {
     }
 }
 
-fn whole(number: &DeInteger<'_>) -> Option<i64> {
+pub(super) fn whole(number: &DeInteger<'_>) -> Option<i64> {
     i64::from_str_radix(number.as_str(), number.radix()).ok()
 }
 

@@ -81,9 +81,9 @@ fn line_of_setup(ctx: &Ctx, plan: &SpawnPlan) -> Option<usize> {
     if settings.setup_run.as_ref() != Some(&plan.task.setup_run) {
         return None;
     }
-    let lines = settings_file::lines(&file);
-    let line = lines.iter().find(|(key, _)| key == "setup.run");
-    line.map(|(_, line)| *line)
+    let keys = settings_file::set_keys(&file);
+    let run = keys.iter().find(|set| set.key == "setup.run");
+    run.map(|set| set.line)
 }
 
 /// Runs the commands of `after_spawn`; gives what should be known of one that failed: the agent is ready all the same.
