@@ -40,6 +40,7 @@ pub(crate) mod merge_conflict;
 pub mod moves;
 pub mod names;
 pub mod open_places;
+pub(crate) mod own_changes;
 pub mod own_checkout;
 pub mod parallel;
 pub mod persona;

@@ -32,6 +32,9 @@ pub(super) struct SpawnArgs {
     /// Start from this revision instead of HEAD or the task's own
     #[arg(long, value_name = "REV")]
     base: Option<String>,
+    /// Start from HEAD and what is uncommitted here, which stays here too and does not land with the work
+    #[arg(long, conflicts_with = "base")]
+    with_changes: bool,
     /// Alias to show beside the id
     #[arg(long)]
     name: Option<String>,
@@ -146,6 +149,7 @@ fn spawn(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
 fn plan(ctx: &Ctx, args: SpawnArgs) -> Result<Vec<SpawnPlan>> {
     let options = SpawnOptions {
         base: args.base,
+        with_changes: args.with_changes,
         name: args.name,
         succeeds: None,
         parent: args.parent,

@@ -272,7 +272,11 @@ pub(super) fn squashed(ctx: &Ctx, agent: &Agent, (base, tip): (Oid, Oid)) -> Res
     let task = task_copy::load(ctx, agent).ok();
     let task = task.and_then(|task| Some(task.text.given()?.value.trim().to_owned()));
     let mut texts: Vec<String> = task.into_iter().collect();
-    for oid in ctx.repo.commits_between(&[base], tip)? {
+    // Uncommitted changes that the agent started from are no work of its.
+    let started = { agent.base.as_ref() }.map(|base| base.oid);
+    let started = started.filter(|oid| ctx.repo.has_object(*oid));
+    let hidden: Vec<Oid> = [base].into_iter().chain(started).collect();
+    for oid in ctx.repo.commits_between(&hidden, tip)? {
         let commit = ctx.repo.read_commit(oid)?;
         if commit.trailer(NONCE).is_none() && commit.parents.len() == 1 {
             texts.push(program::without_trailers(&commit.message).to_owned());

@@ -6,7 +6,7 @@ use crate::agents::branch_swap::index_scratch;
 use crate::agents::ctx::Ctx;
 use crate::agents::scratch::Scratch;
 use crate::agents::work::simulated;
-use crate::agents::{lookup, untrusted};
+use crate::agents::{lookup, own_changes, untrusted};
 use crate::domain::agent::{Agent, Move, State};
 use crate::domain::event::{Isolation, Verified};
 use crate::domain::evidence::Outcome;
@@ -211,7 +211,7 @@ pub fn judged_plan(
     // Everything that lands is taken from the verdict, nothing from the branch as it is now: what was judged is what lands, and a
     // commit that came since makes the swap of the branch fail.
     let branch = agent_branch::local_or_fetched(&ctx.repo, &agent)?;
-    let method = method(ctx, options, &settings)?;
+    let method = method(ctx, &agent, options, &settings)?;
     let mut plan = MergePlan {
         branch: branch.map(|(name, _)| name).unwrap_or_default(),
         base: verdict.base,
@@ -426,8 +426,20 @@ fn git_hooks(ctx: &Ctx, options: &MergeOptions, target: Oid) -> Result<Vec<Strin
     Ok(repository_settings::load(&ctx.repo, target, &roles)?.merge_hooks)
 }
 
-/// What the caller says, else the clone's configuration, else the repository's settings.
-fn method(ctx: &Ctx, options: &MergeOptions, settings: &RepositorySettings) -> Result<Method> {
+/// What the caller says, else the clone's configuration, else the repository's settings. A branch that holds uncommitted changes of
+/// its owner lands as one commit: any other way brings its history along, and the changes with it.
+fn method(
+    ctx: &Ctx,
+    agent: &Agent,
+    options: &MergeOptions,
+    settings: &RepositorySettings,
+) -> Result<Method> {
+    if own_changes::below(&ctx.repo, agent)?.is_some() {
+        if !matches!(options.method, None | Some(Method::Squash)) {
+            own_changes::require_none(&ctx.repo, agent, "lands as one commit only")?;
+        }
+        return Ok(Method::Squash);
+    }
     if let Some(method) = options.method {
         return Ok(method);
     }

@@ -16,7 +16,7 @@ use crate::agents::ctx::Ctx;
 use crate::agents::gh::Gh;
 use crate::agents::own_checkout::require_own_branch;
 use crate::agents::remote_name::remote_name;
-use crate::agents::{at_work, crash_recovery, lookup};
+use crate::agents::{at_work, crash_recovery, lookup, own_changes};
 use crate::domain::agent::Agent;
 use crate::domain::finding::Verdict;
 use crate::domain::forge::Forge;
@@ -117,6 +117,7 @@ pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
         at_work::require_at_rest(ctx, &agent)?;
     }
     require_own_branch(ctx, &agent)?;
+    own_changes::require_none(&ctx.repo, &agent, "is not pushed")?;
     let remote = remote_name(ctx, options.remote.as_deref())?;
     // What is offered is what was judged.
     let verdict = verify::verify(

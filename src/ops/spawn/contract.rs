@@ -28,6 +28,8 @@ use std::path::PathBuf;
 pub struct SpawnOptions {
     /// The revision to start from; replaces the task's own.
     pub base: Option<String>,
+    /// Starts from HEAD and what is uncommitted in the caller's worktree.
+    pub with_changes: bool,
     /// The alias; replaces the task's own.
     pub name: Option<String>,
     /// The agent that gives up its name to this one.

@@ -2,8 +2,8 @@
 //! not be another's.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::persona;
 use crate::agents::persona::CharacterWish;
+use crate::agents::{own_changes, persona};
 use crate::domain::event::Base;
 use crate::domain::id::{AgentId, AgentName};
 use crate::domain::persona::Character;
@@ -41,14 +41,14 @@ pub(super) fn look_up(
     ctx: &Ctx,
     ledger: &Ledger<'_>,
     draft: &mut TaskDraft,
+    bundle_dir: &str,
     options: &SpawnOptions,
 ) -> Result<Found> {
     let usual = usual_base(ctx, draft, options)?;
-    let wanted = options
-        .base
-        .as_deref()
+    let wanted = { options.base.as_deref() }
         .or(draft.base())
-        .or(usual.as_deref());
+        .or(usual.as_deref())
+        .filter(|_| !options.with_changes);
     let resolved = match ctx.repo.resolve_commit(wanted.unwrap_or("HEAD")) {
         Err(error) if options.base.is_none() && error.code() == Code::BaseNotCommit => {
             draft.refuse_base(&error);
@@ -56,9 +56,14 @@ pub(super) fn look_up(
         }
         other => other?,
     };
+    let changes = if options.with_changes {
+        own_changes::commit(ctx, resolved.commit, bundle_dir)?
+    } else {
+        None
+    };
     let base = Base {
         refname: resolved.refname,
-        oid: resolved.commit,
+        oid: changes.unwrap_or(resolved.commit),
     };
     let wish = CharacterWish {
         profile: draft.profile().map(str::to_owned),

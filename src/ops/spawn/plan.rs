@@ -41,13 +41,14 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
     let ledger = Ledger::new(&ctx.repo);
     let own_setup = draft.has_setup();
     let own_copy = draft.setup_copy.given().is_some();
+    let bundle_dir = place::bundle_dir(ctx)?;
     let Found {
         base,
         roles,
         settings,
         character,
         parent,
-    } = named::look_up(ctx, &ledger, &mut draft, options)?;
+    } = named::look_up(ctx, &ledger, &mut draft, &bundle_dir, options)?;
     // The task, checked with everything that is wrong with it at once.
     let task_source = draft.source.text().to_owned();
     let task_file = draft.source.name();
@@ -99,7 +100,6 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
     let description = describe(&task);
     let slug = Slug::from_text(name.as_ref().map_or(&task.text, |name| name.as_str()));
     let isolated = role.isolation == Isolation::Worktree;
-    let bundle_dir = place::bundle_dir(ctx)?;
     if options.clone {
         ctx.repo.require_cloneable()?;
     }

@@ -3,6 +3,7 @@
 use super::BranchReport;
 use super::exchange::Exchange;
 use crate::agents::landed_there::landed_there;
+use crate::agents::own_changes;
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::error::Result;
@@ -96,6 +97,8 @@ impl Exchange<'_> {
         let unlike = self.unlike(listed)?;
         for agent in self.live_agents(unlike.is_empty())? {
             let named = agent.branch.as_ref().filter(|name| unlike.contains(*name));
+            // What its owner has not committed stays in this clone.
+            let named = named.filter(|_| matches!(own_changes::below(repo, &agent), Ok(None)));
             let branch = named.map(|_| self.own_branch(&agent)).transpose()?;
             own.extend(branch.flatten().map(|(name, tip)| (agent, name, tip)));
         }

@@ -3,10 +3,11 @@
 use super::checks::{Checks, Stacked};
 use super::report::{FailedCheck, TrainTarget};
 use super::{TrainNews, TrainOptions};
+use crate::agents::branch_swap::moved;
 use crate::agents::ctx::Ctx;
-use crate::agents::moves;
 use crate::agents::scope_guard::{ScopeGuard, Scopes};
 use crate::agents::work::{simulated, to_merge};
+use crate::agents::{moves, own_changes};
 use crate::domain::agent::Move;
 use crate::domain::event::{Verified, What};
 use crate::domain::evidence::{Conflict, RequiredChecks};
@@ -92,10 +93,16 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
         let (mut works, mut checked, mut guards) = (Vec::new(), Vec::new(), Vec::new());
         for plan in &plans {
             let work = commit_of(repo, plan)?;
-            works.push(match plan.method {
+            let alone = own_changes::merged(repo, &plan.agent, base, work)?;
+            works.push(match (alone, plan.method) {
+                // It was judged to merge, so what conflicts by now is another target.
+                (Some(merge), _) => {
+                    let tree = { merge.result.clean() }.ok_or_else(|| moved(&plan.target))?;
+                    simulated(repo, tree, &[base])?
+                }
                 // That one lands as it is, or not at all.
-                Method::FfOnly => work,
-                Method::NoFf | Method::Squash => to_merge(repo, &plan.agent, base, work)?,
+                (None, Method::FfOnly) => work,
+                (None, Method::NoFf | Method::Squash) => to_merge(repo, &plan.agent, base, work)?,
             });
             let guard = ScopeGuard::among(repo, plan.agent.clone(), &scopes)?;
             checked.push(guard.policy().required_checks());

@@ -164,6 +164,7 @@ fn gather(ctx: &Ctx, contract: &Contract, base: &Resolved, tip: Oid) -> Result<E
         tip,
         base_ref: base.refname.as_deref(),
         base: Some(base.commit),
+        leaves_changes: false,
         base_out_of_reach: false,
     };
     let merge = |ours, theirs| repo.merge(ours, theirs);

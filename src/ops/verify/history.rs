@@ -58,6 +58,11 @@ pub(super) fn provenance(
         Some(spawn) => spawn.parents.first().copied(),
         None => Some(started),
     };
+    // Changes that their owner has not committed are on no branch; what they were made on is.
+    let origin = match subject.below_changes {
+        Some(below) if origin == Some(started) => Some(below),
+        _ => origin,
+    };
     // Mostly the base branch has grown from where the agent started, and git need not be asked.
     let grew_from = |origin| {
         let parents = divergence.behind.iter().flat_map(|one| &one.parents);

@@ -27,6 +27,8 @@ pub(super) struct Lands<'a> {
     pub base: Option<Oid>,
     /// Whether it may exist, and is not in this clone.
     pub base_out_of_reach: bool,
+    /// Whether the branch holds uncommitted changes of its owner, which do not land with it.
+    pub leaves_changes: bool,
 }
 
 /// Works out the landing. `touched` says whether the agent changed anything at all; `merge` asks git, or what
@@ -74,7 +76,7 @@ pub(super) fn work_out(
     };
     landing.outcome = if ahead.len() + uncommitted == 0 || is_replayed {
         landed(Landed::Ancestor)
-    } else if landing.behind == 0 {
+    } else if landing.behind == 0 && !lands.leaves_changes {
         if touched {
             Outcome::FastForward { tree }
         } else {

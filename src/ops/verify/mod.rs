@@ -36,7 +36,7 @@ use crate::agents::current::CurrentAgent;
 use crate::agents::scope_guard::ScopeGuard;
 use crate::agents::scratch::Scratch;
 use crate::agents::work::{base_of, to_merge};
-use crate::agents::{at_work, bundle, lookup};
+use crate::agents::{at_work, bundle, lookup, own_changes};
 use crate::domain::agent::Move;
 use crate::domain::change::Change;
 use crate::domain::event::What;
@@ -291,6 +291,9 @@ fn decide(
         evidence.touches = history::touches(&ctx.repo, &divergence, work)?;
         let touched = !evidence.touches.is_empty();
         let merge = |ours, theirs| {
+            if let Some(merge) = own_changes::merged(&ctx.repo, &subject.agent, ours, theirs)? {
+                return Ok(merge);
+            }
             let known = case.facts(ctx);
             let theirs = to_merge(&ctx.repo, &subject.agent, ours, theirs)?;
             merge(known.as_ref(), &case.fence, &ctx.repo, ours, theirs)

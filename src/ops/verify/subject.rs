@@ -3,7 +3,7 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::work::{base_of, tip_of};
 use crate::agents::worktree::AgentWorktree;
-use crate::agents::{crash_recovery, lookup, worktree};
+use crate::agents::{crash_recovery, lookup, own_changes, worktree};
 use crate::domain::agent::Agent;
 use crate::domain::event::Isolation;
 use crate::domain::evidence::{NoWorktree, Row};
@@ -34,6 +34,8 @@ pub(super) struct Subject {
     pub base: Option<Oid>,
     /// Whether the branch to land on may exist, and is not in this clone.
     pub base_out_of_reach: bool,
+    /// The commit that uncommitted changes were made on which the agent started from.
+    pub below_changes: Option<Oid>,
     /// The worktree, when it is here and is to be judged.
     pub worktree: Option<AgentWorktree>,
     /// Why there is none, when there is none.
@@ -93,6 +95,7 @@ impl Subject {
         };
         let is_elsewhere = options.ci || origin.row != Row::Present;
         Ok(Subject {
+            below_changes: own_changes::below(&ctx.repo, &agent)?,
             agent,
             altered: origin.altered,
             tip: origin.tip,
@@ -140,6 +143,7 @@ impl Subject {
             base_ref: self.base_ref.as_deref(),
             base: self.base,
             base_out_of_reach: self.base_out_of_reach,
+            leaves_changes: self.below_changes.is_some(),
         }
     }
 

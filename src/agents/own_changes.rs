@@ -1,0 +1,126 @@
+//! `spawn --with-changes`: what is uncommitted in the caller's worktree, as the commit that an agent starts from.
+//!
+//! ```text
+//! P ── changes ── spawn ── work      the agent's branch; P is HEAD at the spawn
+//! └── … target                       which lacks the changes until their owner commits them
+//! ```
+//!
+//! The changes are their owner's, who has not committed them, so nothing of the agent's may take them to the target. What lands is
+//! what the agent did beyond them: a merge with the changes as its base, as one commit without that history. It makes no difference
+//! whether the target has the changes by then.
+
+use crate::agents::ctx::Ctx;
+use crate::agents::work::{simulated, uncommitted};
+use crate::agents::worktree::AgentWorktree;
+use crate::domain::agent::Agent;
+use crate::domain::oid::Oid;
+use crate::error::{Code, Error, Result};
+use crate::git::Repo;
+use crate::git::merge::Merge;
+use crate::git::objects::NewCommit;
+
+/// The trailer that tells such a commit from every other. It names the commit that the changes were made on.
+const TRAILER: &str = "Agent-Changes-Of";
+
+/// Writes what is uncommitted in the worktree that the caller stands in as a commit on top of `head`: all that `git add --all` would
+/// take. Index and files stay as they are. `None` where nothing is uncommitted.
+///
+/// # Errors
+/// `usage` in a bare repository; `worktree-busy` in the middle of a merge; those of reading the worktree.
+pub(crate) fn commit(ctx: &Ctx, head: Oid, bundle_dir: &str) -> Result<Option<Oid>> {
+    let Some(top) = ctx.repo.workdir() else {
+        let what = "a bare repository has no changes that an agent could start from";
+        return Err(Error::new(Code::Usage, what));
+    };
+    let place = AgentWorktree {
+        path: top.to_owned(),
+        admin_dir: ctx.repo.git_dir().to_owned(),
+    };
+    let (_, found) =
+        place.undisturbed(|| uncommitted::look(ctx, head, &place, Some(bundle_dir), false))?;
+    let unusable = found.unmerged.first().map(|path| (path, "has conflicts"));
+    let unreadable = found.unreadable.first();
+    if let Some((path, why)) = unusable.or(unreadable.map(|path| (path, "cannot be read"))) {
+        let path = String::from_utf8_lossy(path);
+        let what = format!("no agent can start from the changes here: {path} {why}");
+        return Err(Error::new(Code::WorktreeDirty, what).hint("to see them, run git status"));
+    }
+    let before = ctx.repo.read_commit(head)?.tree;
+    let Some(tree) = found.tree.filter(|tree| *tree != before) else {
+        return Ok(None);
+    };
+    let who = ctx.identities()?;
+    let message = format!("agent: uncommitted changes\n\n{TRAILER}: {head}\n");
+    let commit = ctx.repo.write_commit(&NewCommit {
+        tree,
+        parents: &[head],
+        author: &who.author,
+        committer: &who.committer,
+        header: None,
+        message: &message,
+    })?;
+    Ok(Some(commit))
+}
+
+/// The commit that an agent's uncommitted changes were made on; `None` for an agent that started from a commit of a branch.
+pub(crate) fn below(repo: &Repo, agent: &Agent) -> Result<Option<Oid>> {
+    let Some(base) = agent.base.as_ref().map(|base| base.oid) else {
+        return Ok(None);
+    };
+    if !repo.has_object(base) {
+        return Ok(None);
+    }
+    let commit = repo.read_raw_commit(base)?;
+    Ok(match commit.parents()[..] {
+        [parent] if commit.trailer(TRAILER) == Some(parent.to_hex()) => Some(parent),
+        _ => None,
+    })
+}
+
+/// Refuses what would give an agent's branch, and with it uncommitted changes, to others.
+///
+/// # Errors
+/// `agent-state`.
+pub(crate) fn require_none(repo: &Repo, agent: &Agent, what: &str) -> Result<()> {
+    if below(repo, agent)?.is_none() {
+        return Ok(());
+    }
+    let id = agent.id.short();
+    let message = format!(
+        "agent {id} started from changes that are not committed, so its branch {what}; merge lands what it did beyond them"
+    );
+    Err(Error::new(Code::AgentState, message))
+}
+
+/// What git makes of landing the work alone on `target`; `None` for an agent that did not start from uncommitted changes.
+///
+/// # Errors
+/// As [`Repo::merge`].
+pub(crate) fn merged(repo: &Repo, agent: &Agent, target: Oid, work: Oid) -> Result<Option<Merge>> {
+    let (Some(below), Some(base)) = (below(repo, agent)?, &agent.base) else {
+        return Ok(None);
+    };
+    let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
+    // What landed before is on both sides, and so is what an update brought: neither is a difference to the base.
+    let landed = agent.landed_tip.zip(agent.landed.as_ref());
+    let mut start = base.oid;
+    if let Some((tip, (landed, _))) = landed
+        && [tip, *landed].iter().all(|oid| repo.has_object(*oid))
+        && repo.is_ancestor(agent.spawn_commit, tip)?
+        && repo.is_ancestor(tip, work)?
+        && repo.is_ancestor(*landed, target)?
+    {
+        start = tip;
+    }
+    let mut ground = tree(start)?;
+    if let Some(fork) = repo.merge_base(target, work)?
+        && !repo.is_ancestor(fork, below)?
+        && let Some(updated) = repo.merge(start, fork)?.result.clean()
+    {
+        ground = updated;
+    }
+    let root = simulated(repo, ground, &[])?;
+    let ours = simulated(repo, tree(target)?, &[root])?;
+    let theirs = simulated(repo, tree(work)?, &[root])?;
+    repo.merge(ours, theirs).map(Some)
+}
