@@ -2,7 +2,7 @@
 # Tools that look through the whole root, beside live agents: tests/crawling_tools.sh <git-agent> <cache directory> <tool>
 #
 # Installs one tool from its registry into the cache and runs it at the root of a repository: without an agent, with one whose
-# worktree is beside the root, and with one inside of it and the line of docs/limits.md. What it says is the same each time.
+# worktree is beside the root, and with one inside of it and the line of docs/trouble.md. What it says is the same each time.
 # Status 77 when the registry is out of reach.
 set -eu
 agent=$1 cache=$2 tool=$3

@@ -2,6 +2,10 @@
 
 /// Documentation that is made from the code.
 pub mod generated;
+/// The page of JSON answers.
+pub mod json;
+/// What is written by hand, and whether its commands run.
+mod pages;
 /// Attacks, and the tests that try them.
 mod safety;
 
@@ -26,6 +30,22 @@ fn pages() -> Vec<(PathBuf, String)> {
         .collect()
 }
 
+/// The pages, and those of the directories that have one of their own.
+fn all_pages() -> Vec<(PathBuf, String)> {
+    let directories = ["fleet", "fuzz", "plugin", "proof"].map(|name| root().join(name));
+    let files = directories.iter().flat_map(walkdir::WalkDir::new);
+    let files = files.map(|entry| entry.expect("readable").into_path());
+    let files = files.filter(|path| path.extension().is_some_and(|ending| ending == "md"));
+    let more = files.map(|path| (path.clone(), fs::read_to_string(path).expect("UTF-8")));
+    pages().into_iter().chain(more).collect()
+}
+
+/// What a link into the repository on its forge begins with; a site made of `docs` has no other way out.
+const FORGE: [&str; 2] = [
+    concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/"),
+    concat!(env!("CARGO_PKG_REPOSITORY"), "/tree/main/"),
+];
+
 /// The heading's name in a link: lower case, words joined by hyphens.
 fn anchor(heading: &str) -> String {
     let kept = heading
@@ -39,19 +59,28 @@ fn anchor(heading: &str) -> String {
 
 #[test]
 fn every_link_leads_to_a_page_and_its_section() {
-    let pages = pages();
     let mut broken = Vec::new();
     let mut count = 0;
-    for (path, text) in &pages {
+    for (path, text) in &all_pages() {
+        let is_of_the_site = path.starts_with(root().join("docs"));
         let links = text.split("](").skip(1);
         let links = links.filter_map(|rest| rest.split_once(')').map(|(link, _)| link));
-        for link in links.filter(|link| !link.contains("://") && !link.contains(' ')) {
+        for link in links.filter(|link| !link.contains(' ')) {
+            let here = path.parent().expect("a directory");
+            let inside = FORGE.iter().find_map(|start| link.strip_prefix(start));
+            let (start, rest) = inside.map_or((here, link), |rest| (root(), rest));
+            if rest.contains("://") {
+                continue;
+            }
             count += 1;
-            let (file, section) = link.split_once('#').unwrap_or((link, ""));
+            let (file, section) = rest.split_once('#').unwrap_or((rest, ""));
             let target = match file {
                 "" => path.clone(),
-                file => path.parent().expect("a directory").join(file),
+                file => start.join(file),
             };
+            if is_of_the_site && rest.starts_with("../") {
+                broken.push(format!("{}: {link} leads out of the site", path.display()));
+            }
             let content = fs::read_to_string(&target).unwrap_or_default();
             let headings = content.lines().filter(|line| line.starts_with('#'));
             let mut anchors = headings.map(|line| anchor(line.trim_start_matches('#')));

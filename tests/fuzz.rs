@@ -77,7 +77,7 @@ fn every_target_is_built_documented_and_tested() {
     assert_eq!(stems("fuzz/fuzz_targets"), names);
     assert_eq!(stems("fuzz/src"), names);
     let manifest = include_str!("../fuzz/Cargo.toml");
-    let page = include_str!("../docs/fuzzing.md");
+    let page = include_str!("../fuzz/README.md");
     let nightly = include_str!("../.github/workflows/nightly.yml");
     let nightly = nightly.lines().find(|line| line.contains("target: ["));
     for name in names {

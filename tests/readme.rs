@@ -13,7 +13,7 @@ fn is_word(c: char) -> bool {
 }
 
 /// Takes what differs between two runs out of a text.
-fn shape(text: &str) -> String {
+pub fn shape(text: &str) -> String {
     let shapes = words(text.trim_end()).map(|word| {
         if word.starts_with(is_word) {
             word_shape(word)

@@ -4,7 +4,7 @@ use crate::support::TestRepo;
 use crate::support::agent::{SHARED_TASK, TASK, agent_command, verbs};
 use git_agent::wire::schema::{answers, schema};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -12,6 +12,8 @@ use std::path::Path;
 struct Judged {
     repo: TestRepo,
     seen: BTreeSet<&'static str>,
+    /// The first answer of each name.
+    real: BTreeMap<&'static str, Value>,
 }
 
 impl Judged {
@@ -19,6 +21,7 @@ impl Judged {
         Judged {
             repo: TestRepo::with_commit(),
             seen: BTreeSet::new(),
+            real: BTreeMap::new(),
         }
     }
 
@@ -39,6 +42,15 @@ impl Judged {
             .unwrap_or_else(|error| panic!("{arguments:?}: {error}: {shown}{errors}"));
         judge(name, &strict(name), &answer);
         self.seen.insert(name);
+        self.real.entry(name).or_insert_with(|| {
+            // A reader's own place, not that of a test.
+            let home = self.repo.path();
+            let outside = home.parent().expect("a directory").to_string_lossy();
+            let text = answer
+                .to_string()
+                .replace(&*home.to_string_lossy(), "/home/me/project");
+            serde_json::from_str(&text.replace(&*outside, "/home/me")).expect("JSON")
+        });
         answer
     }
 
@@ -83,11 +95,14 @@ fn strict(name: &str) -> Value {
     schema
 }
 
-fn judge(name: &str, schema: &Value, answer: &Value) {
-    let validator = jsonschema::options()
-        .should_validate_formats(true)
+fn validator(name: &str, schema: &Value) -> jsonschema::Validator {
+    { jsonschema::options().should_validate_formats(true) }
         .build(schema)
-        .unwrap_or_else(|error| panic!("the schema of {name}: {error}"));
+        .unwrap_or_else(|error| panic!("the schema of {name}: {error}"))
+}
+
+fn judge(name: &str, schema: &Value, answer: &Value) {
+    let validator = validator(name, schema);
     let problems = validator.iter_errors(answer);
     let problems: Vec<_> = problems
         .map(|problem| format!("{}: {problem}", problem.instance_path()))
@@ -112,13 +127,15 @@ fn every_answer_is_as_its_schema_says() {
         .filter(|name| !judged.seen.contains(name))
         .collect();
     assert!(missed.is_empty(), "never answered here: {missed:?}");
+    let is_allowed = |name: &str, answer: &Value| validator(name, &strict(name)).is_valid(answer);
+    crate::docs::json::page_up_to_date(&judged.real, &is_allowed);
 }
 
 /// One agent from spawn to rescue.
 fn life(judged: &mut Judged) {
     let task = judged.repo.task_file(TASK);
     judged.answer("spawn-plan", &["spawn", &task, "--dry-run"]);
-    judged.answer("error", &["show", "nobody"]);
+    judged.answer("error", &["show", "parser"]);
     let one = judged.spawn(TASK);
     judged.answer("bundle", &["bundle", &one]);
     let shared = judged.spawn(SHARED_TASK);

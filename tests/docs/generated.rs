@@ -19,7 +19,7 @@ pub fn up_to_date(name: &str, expected: &str) {
     }
     let differs = found.lines().zip(expected.lines()).find(|(a, b)| a != b);
     panic!(
-        "{name} is out of date; run UPDATE_DOCS=1 cargo test --locked --test suite -- docs:: readme:: the_documentation\n\
+        "{name} is out of date; run UPDATE_DOCS=1 cargo test --locked --test suite -- docs:: readme:: schema:: the_documentation\n\
          the first difference is {differs:#?}"
     );
 }
@@ -44,7 +44,7 @@ const COMMANDS_HEAD: &str = "\
 # Commands
 
 Every command with what it takes, as `git agent help <command>` prints it. This page is made from the program; what commands are for, and how they work
-together, is on the pages that [README.md](../README.md#commands) names.
+together, is on the pages that [start.md](start.md#where-to-go-next) names.
 
 Earlier names of what is now part of another command keep working, with the same answers: `ps` is `list --runs`, `log` and `logs` are `show --log` and
 `show --output`, `done`, `fail`, `reject` and `defer` stand below `mark`, `ledger` and `hooks` below `doctor`, `config` and `pool` below `setup`, and

@@ -1,6 +1,6 @@
-//! The page on safety names for each attack the tests that try it.
+//! The page of attacks names for each attack the tests that try it; its beginning is `attacks.md` beside this file.
 
-use super::generated::table_up_to_date;
+use super::generated::up_to_date;
 use super::root;
 use crate::audit::planted::places::FIRE;
 use crate::audit::states::table::{BROKEN, BUSY};
@@ -71,7 +71,9 @@ const OTHERS: [(&str, &str); 3] = [
     ),
 ];
 
-const HEAD: &str = "| # | attack | where it works | tests |\n|---|---|---|---|\n";
+/// The page of attacks, and what stands above its last table.
+const PAGE: &str = "docs/attacks.md";
+const HEAD: &str = include_str!("attacks.md");
 
 /// The sources of all tests.
 fn sources() -> String {
@@ -95,8 +97,8 @@ fn rows(page: &str) -> impl Iterator<Item = (&str, Vec<&str>)> {
 }
 
 #[test]
-fn every_attack_on_the_page_about_safety_names_tests_that_exist() {
-    let page = fs::read_to_string(root().join("docs/safety.md")).expect("UTF-8");
+fn every_attack_on_the_page_names_tests_that_exist() {
+    let page = fs::read_to_string(root().join(PAGE)).expect("UTF-8");
     let sources = sources();
     let is_there = |name: &str| {
         let alone = format!("#[test]\nfn {name}()");
@@ -178,7 +180,7 @@ fn every_attack_that_is_tried_has_a_row() {
         let tests = tests.join(", ");
         writeln!(rows, "| {} | {what} | {works} | {tests} |", number + 1).expect("written");
     }
-    table_up_to_date("docs/safety.md", HEAD, &rows);
+    up_to_date(PAGE, &format!("{HEAD}{rows}"));
 }
 
 /// The files of the suite that attacks.
@@ -195,7 +197,7 @@ const HOSTILE: [&str; 8] = [
 
 #[test]
 fn every_hostile_test_is_named_by_a_row() {
-    let page = fs::read_to_string(root().join("docs/safety.md")).expect("UTF-8");
+    let page = fs::read_to_string(root().join(PAGE)).expect("UTF-8");
     let named: BTreeSet<&str> = rows(&page).flat_map(|(_, tests)| tests).collect();
     let mut missing = Vec::new();
     for file in HOSTILE {

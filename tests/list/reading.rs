@@ -91,7 +91,7 @@ fn a_line_for_a_prompt_counts_states_and_is_silent_where_there_is_no_agent() {
     repo.agent_json(&["mark", "done", ids[1].as_str().expect("an id")]);
     assert_eq!(line(), "1 failed, 1 done, 1 ready\n");
     // As the page has it for bash.
-    let prompt = std::fs::read_to_string("docs/list.md").expect("the page");
+    let prompt = std::fs::read_to_string("docs/look.md").expect("the page");
     let prompt = { prompt.lines() }
         .find_map(|line| line.strip_prefix("PS1="))
         .expect("a prompt");

@@ -9,8 +9,7 @@
 //! Most payloads do not say which host sent them, so the names of every host's events and tools count,
 //! whichever host sends them. A host whose shape is its own is asked for it ([`Host::sent`], [`Host::unfold`]).
 //!
-//! Nothing here looks at a file, and nothing panics, whatever the bytes. The keys per host are listed
-//! in `docs/hosts.md`.
+//! Nothing here looks at a file, and nothing panics, whatever the bytes.
 
 mod json;
 mod patch;

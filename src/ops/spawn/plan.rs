@@ -345,7 +345,7 @@ fn in_the_way(
     Ok(crawlers::named_by(&package).map(|tool| {
         format!(
             "{tool} looks through the whole root, agents' worktrees in it included; to have them beside it, run \
-             git config agent.worktreeDir '{}', or see docs/limits.md for the line that keeps {tool} out",
+             git config agent.worktreeDir '{}', or see docs/trouble.md for the line that keeps {tool} out",
             crawlers::BESIDE
         )
     }))
