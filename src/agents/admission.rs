@@ -4,7 +4,6 @@ use crate::agents::ctx::Ctx;
 use crate::domain::limits::{Limit, Limits, usd};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::proc::signals::Interrupts;
-use crate::store::ledger::Ledger;
 use crate::store::tickets::Ticket;
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use std::path::Path;
@@ -132,7 +131,7 @@ pub(crate) fn exhausted(ctx: &Ctx, limits: &Limits) -> Result<Option<String>> {
     let Some(most) = limits.get(Limit::CostDay) else {
         return Ok(None);
     };
-    let spent = Ledger::new(&ctx.repo).cost_of_day(today(ctx))?;
+    let spent = ctx.ledger().cost_of_day(today(ctx))?;
     Ok((spent >= most).then(|| {
         let (spent, most) = (usd(spent), usd(most));
         format!(

@@ -22,7 +22,6 @@ use crate::error::{Error, IoContext, Result};
 use crate::git::files::untrusted;
 use crate::git::objects::Identity;
 use crate::git::worktree::own_repository::{OwnRepository, take_place_of_pointer, write_note};
-use crate::store::ledger::Ledger;
 use crate::store::{fsx, hooks, layout, lock};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -100,7 +99,7 @@ pub fn give_row(ctx: &Ctx, id: AgentId, spawn_commit: Oid) -> Result<()> {
     let Some(found) = ctx.repo.worktree(&layout::worktree_name(id)) else {
         return Ok(());
     };
-    let row = Ledger::new(&ctx.repo).lines(spawn_commit)?;
+    let row = ctx.ledger().lines(spawn_commit)?;
     let scratch = fsx::unique_name(&layout::tmp_dir(ctx.repo.common_dir()).join("row"));
     let own = found.path.join(".git");
     write_note(&own, &scratch, layout::LEDGER_REF, (spawn_commit, &row))
@@ -207,7 +206,7 @@ pub fn bring_in_all(ctx: &Ctx) -> Vec<String> {
         let Some(short_id) = name.to_str().and_then(layout::agent_of_worktree) else {
             continue;
         };
-        let found = Ledger::new(&ctx.repo).find(short_id);
+        let found = ctx.ledger().find(short_id);
         let Ok(agent) = found.map(|agent| liveness::as_it_stands(ctx.repo.common_dir(), agent))
         else {
             continue;

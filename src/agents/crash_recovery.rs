@@ -12,7 +12,6 @@ use crate::error::{Code, Result};
 use crate::git::files::lock_file;
 use crate::proc::supervisor;
 use crate::store::briefing;
-use crate::store::ledger::Ledger;
 use crate::store::lock::Guard;
 use std::path::PathBuf;
 
@@ -70,7 +69,7 @@ pub(crate) fn run_at_rest(ctx: &Ctx, agent: Agent) -> Result<Agent> {
     if !(is_dead || is_left) || record_crashed_run(ctx, &agent)?.is_none() {
         return Ok(agent);
     }
-    let row = Ledger::new(&ctx.repo).agent(agent.spawn_commit)?;
+    let row = ctx.ledger().agent(agent.spawn_commit)?;
     Ok(row.unwrap_or(agent))
 }
 
@@ -81,7 +80,7 @@ pub(crate) fn record_crashed_run_locked(
     guard: &Guard,
 ) -> Result<Option<CrashRecovery>> {
     let common = ctx.repo.common_dir();
-    let row = Ledger::new(&ctx.repo).agent(agent.spawn_commit)?;
+    let row = ctx.ledger().agent(agent.spawn_commit)?;
     let dead = row
         .as_ref()
         .and_then(|row| row.run.as_ref())
@@ -123,7 +122,7 @@ pub(crate) fn exited(
         session,
         ..liveness::end_of(number, outcome, log_bytes)
     });
-    let ledger = Ledger::new(&ctx.repo);
-    ledger.append(agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
+    ctx.ledger()
+        .append(agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
     Ok(())
 }

@@ -16,6 +16,7 @@ use crate::git::config::Identities;
 use crate::git::files::admin_dir::admin_dir_of_clone;
 use crate::git::files::temporary::TemporaryDirectory;
 use crate::proc;
+use crate::store::ledger::Ledger;
 use chrono::{DateTime, Utc};
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -108,6 +109,11 @@ impl Seed {
 }
 
 impl Ctx {
+    /// The ledger of the repository.
+    pub fn ledger(&self) -> Ledger<'_> {
+        Ledger::new(&self.repo)
+    }
+
     /// The surroundings of this process.
     ///
     /// # Errors

@@ -12,7 +12,6 @@ use crate::git::refs::Tip;
 use crate::git::worktree::set_lock;
 use crate::hosts::WORKTREE_DIR;
 use crate::store::journal::Journal;
-use crate::store::ledger::Ledger;
 use crate::store::{briefing, fsx, layout, leases, lock};
 use crate::wire::journal::SpawnJournal;
 use std::ffi::OsStr;
@@ -85,7 +84,7 @@ pub(crate) fn undo(ctx: &Ctx, record: &SpawnJournal, reason: &str) -> Result<()>
     ) else {
         return Ok(());
     };
-    let ledger = Ledger::new(&ctx.repo);
+    let ledger = ctx.ledger();
     let row = ledger.agent(commit)?;
     let admin = worktree::admin_dir(&ctx.repo, id);
     if row.as_ref().is_some_and(|row| row.state != State::Spawning) {

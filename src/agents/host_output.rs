@@ -11,7 +11,6 @@ use crate::error::Result;
 use crate::hosts::output::Told;
 use crate::hosts::{self, Host};
 use crate::store::fsx;
-use crate::store::ledger::Ledger;
 use std::path::Path;
 
 /// Stands for the name of the session in a command line. It is filled in when the run has a number.
@@ -63,7 +62,7 @@ pub(crate) fn session(ctx: &Ctx, agent: &Agent, told: &Told) -> Result<HostSessi
         return Ok(session);
     }
     // Several hosts count on from where the session was before.
-    let events = Ledger::new(&ctx.repo).events(agent.spawn_commit)?;
+    let events = ctx.ledger().events(agent.spawn_commit)?;
     Ok(events
         .into_iter()
         .fold(session, |session, event| match event.what {

@@ -18,7 +18,7 @@ use std::path::Path;
 /// # Errors
 /// Those of the ledger.
 pub(crate) fn agents(ctx: &Ctx) -> Result<Vec<Agent>> {
-    let agents = Ledger::new(&ctx.repo).agents()?.into_iter();
+    let agents = ctx.ledger().agents()?.into_iter();
     let common_dir = ctx.repo.common_dir();
     Ok(agents
         .map(|agent| liveness::as_it_stands(common_dir, agent))
@@ -128,7 +128,7 @@ pub(crate) fn branch_broken(name: &str) -> Error {
 
 /// Whether an agent was spawned in this clone.
 pub(crate) fn is_local(ctx: &Ctx, agent: &Agent) -> bool {
-    let clone = Ledger::new(&ctx.repo).clone_number().ok().flatten();
+    let clone = ctx.ledger().clone_number().ok().flatten();
     is_of_this_clone(ctx.repo.common_dir(), clone, agent)
 }
 

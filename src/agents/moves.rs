@@ -4,7 +4,6 @@ use crate::agents::ctx::Ctx;
 use crate::domain::agent::{Agent, Move};
 use crate::domain::event::What;
 use crate::error::Result;
-use crate::store::ledger::Ledger;
 use crate::store::long_text;
 
 /// Records what a fenced agent left in its spool about the end of its work.
@@ -25,12 +24,12 @@ pub(crate) fn post_declaration(ctx: &Ctx, agent: &Agent, what: What) -> Result<(
 /// `agent-state` when another move came first; those of the ledger.
 pub(crate) fn append(ctx: &Ctx, agent: &Agent, by: &str, step: Move, what: What) -> Result<()> {
     let what = long_text::keep_whole(&ctx.repo, agent, by, what, ctx.now())?;
-    let ledger = Ledger::new(&ctx.repo);
     // The move is judged against the row as it is when it is written, so that of two that race one is
     // told that it came too late.
-    ledger.append_if(agent.spawn_commit, by, ctx.now(), |row| {
-        row.unwrap_or(agent).may(step)?;
-        Ok(what.clone())
-    })?;
+    ctx.ledger()
+        .append_if(agent.spawn_commit, by, ctx.now(), |row| {
+            row.unwrap_or(agent).may(step)?;
+            Ok(what.clone())
+        })?;
     Ok(())
 }

@@ -7,7 +7,6 @@ use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
 use crate::domain::message::{EVERYBODY, Letter, Name, Receivers, USER};
 use crate::error::{Code, Error, Remedy, Result};
-use crate::store::ledger::Ledger;
 use crate::store::mailbox::{Mailbox, Reader};
 
 /// What a name stands for.
@@ -48,7 +47,7 @@ impl Whom {
 /// # Errors
 /// `agent-ambiguous`, and those of the ledger.
 pub fn whom(ctx: &Ctx, name: &Name) -> Result<Whom> {
-    match lookup::agent(ctx, &Ledger::new(&ctx.repo), name.as_str()) {
+    match lookup::agent(ctx, &ctx.ledger(), name.as_str()) {
         Ok(agent) => Ok(Whom::Agent(Box::new(agent))),
         Err(error) if error.code() == Code::AgentUnknown => Ok(Whom::Stranger(name.clone())),
         Err(error) => Err(error),

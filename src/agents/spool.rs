@@ -9,7 +9,6 @@ use crate::domain::message::{Kind, Letter, MessageId};
 use crate::domain::message_rules::Draft;
 use crate::domain::named::hex;
 use crate::error::{Code, Result};
-use crate::store::ledger::Ledger;
 use crate::store::mailbox::spool::{self as mailbox_spool, Taken};
 use crate::store::mailbox::{Mailbox, Nonce, Reader};
 use crate::store::{layout, lock};
@@ -96,7 +95,7 @@ pub fn uncollected(ctx: &Ctx) -> Result<Vec<Agent>> {
     let common = ctx.repo.common_dir();
     let mut agents = Vec::new();
     for short_id in mailbox_spool::waiting(common) {
-        match Ledger::new(&ctx.repo).find(&short_id) {
+        match ctx.ledger().find(&short_id) {
             Ok(agent) if agent.id.short() == short_id => {
                 if lock::try_hold(common, &layout::live_lock(agent.id))?.is_some() {
                     agents.push(agent);

@@ -82,8 +82,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: AmendArgs) -> Result<Exit> {
     };
     let report = amend::amend(ctx, &args.agent.or_current(ctx)?, &options)?;
     report.warnings.iter().for_each(|warning| ui.warn(warning));
-    ui.answer(&report)?;
-    Ok(Exit::Yes)
+    ui.done(&report)
 }
 
 impl Answer for AmendReport {

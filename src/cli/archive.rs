@@ -74,11 +74,9 @@ pub(super) fn run_done_with(
         } else {
             retention::execute(ctx, plan)?
         };
-        ui.answer(&report)?;
-        return Ok(Exit::Yes);
+        return ui.done(&report);
     }
-    ui.answer(&archive::archive(ctx, reader.agent.as_deref(), done.limit)?)?;
-    Ok(Exit::Yes)
+    ui.done(&archive::archive(ctx, reader.agent.as_deref(), done.limit)?)
 }
 
 pub(super) fn run_ack(ctx: &Ctx, ui: &mut Ui, args: &AckArgs) -> Result<Exit> {
@@ -92,12 +90,11 @@ pub(super) fn acknowledge(
     reader: &ReaderArg,
     messages: &[String],
 ) -> Result<Exit> {
-    ui.answer(&archive::acknowledge(
+    ui.done(&archive::acknowledge(
         ctx,
         reader.agent.as_deref(),
         messages,
-    )?)?;
-    Ok(Exit::Yes)
+    )?)
 }
 
 /// What is asked for, else what the repository says, else the usual.

@@ -29,8 +29,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &CommitArgs) -> Result<Exit> {
         Code::OrchestratorOnly => error.hint("to commit in this worktree, run git commit"),
         _ => error,
     })?;
-    ui.answer(&report)?;
-    Ok(Exit::Yes)
+    ui.done(&report)
 }
 
 impl Answer for CommitReport {

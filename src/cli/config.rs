@@ -20,8 +20,7 @@ pub(super) struct ConfigArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &ConfigArgs) -> Result<Exit> {
-    ui.answer(&config::config(ctx, &args.base)?)?;
-    Ok(Exit::Yes)
+    ui.done(&config::config(ctx, &args.base)?)
 }
 
 impl Answer for ConfigReport {

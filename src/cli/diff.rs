@@ -39,8 +39,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &DiffArgs) -> Result<Exit> {
     };
     let report = diff::diff(ctx, &args.agent.or_current(ctx)?, since.as_ref())?;
     if ui.format() != Format::Text {
-        ui.answer(&report)?;
-        return Ok(Exit::Yes);
+        return ui.done(&report);
     }
     let detail = match (args.stat, args.name_only) {
         (true, _) => Detail::Stat,

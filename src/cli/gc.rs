@@ -59,8 +59,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &GcArgs) -> Result<Exit> {
     };
     if !args.yes {
         let report = scratch::looking(ctx, |ctx| Ok(gc::plan(ctx, options)?.report(ctx)))?;
-        ui.answer(&report)?;
-        return Ok(Exit::Yes);
+        return ui.done(&report);
     }
     let plan = gc::plan(ctx, options)?;
     let report = gc::execute(ctx, plan)?;

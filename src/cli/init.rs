@@ -61,8 +61,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: InitArgs) -> Result<Exit> {
         },
     )?;
     if args.dry_run {
-        ui.answer(&Rehearsed(plan.report()))?;
-        return Ok(Exit::Yes);
+        return ui.done(&Rehearsed(plan.report()));
     }
     // What is asked for by its name is done.
     let is_agreed = args.yes || is_kit;
@@ -91,8 +90,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: InitArgs) -> Result<Exit> {
     let mut report = init::execute(ctx, &plan)?;
     // A person who said no has read it.
     report.proposal = { report.proposal }.filter(|proposal| proposal.is_written || !is_asked);
-    ui.answer(&report)?;
-    Ok(Exit::Yes)
+    ui.done(&report)
 }
 
 /// The settings that are proposed, each with its reason, and the file that they make.

@@ -52,8 +52,7 @@ pub(super) fn print(ctx: &Ctx, ui: &mut Ui, agent: String, which: &OutputArgs) -
     if ui.format() != Format::Text {
         // The log may be anything, so by machine it is read where the answer says it is.
         let report = logs::logs(ctx, &options, &mut |_| Ok(true))?;
-        ui.answer(&report)?;
-        return Ok(Exit::Yes);
+        return ui.done(&report);
     }
     let mut out = ui.echo()?.out;
     logs::logs(ctx, &options, &mut |bytes| match out.as_mut() {

@@ -15,11 +15,10 @@ pub(super) struct MaterializeArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &MaterializeArgs) -> Result<Exit> {
-    ui.answer(&materialize::materialize(
+    ui.done(&materialize::materialize(
         ctx,
         &args.agent.or_current(ctx)?,
-    )?)?;
-    Ok(Exit::Yes)
+    )?)
 }
 
 impl Answer for MaterializeReport {

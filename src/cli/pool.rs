@@ -43,8 +43,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &PoolArgs) -> Result<Exit> {
     if let Some(warning) = uncommitted_settings(ctx)? {
         ui.warn(&warning);
     }
-    ui.answer(&report)?;
-    Ok(Exit::Yes)
+    ui.done(&report)
 }
 
 impl Answer for PoolReport {

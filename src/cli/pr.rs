@@ -42,8 +42,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: PrArgs) -> Result<Exit> {
         pr::plan(ctx, &args.agent.or_current(ctx)?, options)?
     };
     if args.dry_run {
-        ui.answer(&plan.report())?;
-        return Ok(Exit::Yes);
+        return ui.done(&plan.report());
     }
     let verdict = VerifyReport {
         verdict: plan.verdict.clone(),

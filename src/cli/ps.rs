@@ -15,8 +15,7 @@ use serde_json::{Value, json};
 pub(super) struct PsArgs {}
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, PsArgs {}: &PsArgs) -> Result<Exit> {
-    ui.answer(&ps::ps(ctx)?)?;
-    Ok(Exit::Yes)
+    ui.done(&ps::ps(ctx)?)
 }
 
 impl Answer for PsReport {

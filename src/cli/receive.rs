@@ -103,8 +103,7 @@ pub(super) fn run_inbox(ctx: &Ctx, ui: &mut Ui, args: &InboxArgs) -> Result<Exit
     }
     let agent = args.reader.agent.as_deref();
     if !args.watch {
-        ui.answer(&Inbox(&receive::inbox(ctx, agent)?))?;
-        return Ok(Exit::Yes);
+        return ui.done(&Inbox(&receive::inbox(ctx, agent)?));
     }
     if !terminal::is_terminal() {
         return Err(Error::new(Code::Usage, "--watch needs a terminal")

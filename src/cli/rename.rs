@@ -20,8 +20,7 @@ pub(super) struct RenameArgs {
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &RenameArgs) -> Result<Exit> {
     let report = rename::rename(ctx, &args.agent, &args.name)?;
     report.warnings.iter().for_each(|warning| ui.warn(warning));
-    ui.answer(&report)?;
-    Ok(Exit::Yes)
+    ui.done(&report)
 }
 
 impl Answer for RenameReport {

@@ -34,8 +34,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RescueArgs) -> Result<Exit> {
     let plan = rescue::plan(ctx, &args.agent.or_current(ctx)?, destination)?;
     let report = rescue::execute(ctx, &plan)?;
     report.warnings.iter().for_each(|text| ui.warn(text));
-    ui.answer(&report)?;
-    Ok(Exit::Yes)
+    ui.done(&report)
 }
 
 impl Answer for RescueReport {

@@ -32,8 +32,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &RetryArgs) -> Result<Exit> {
     plan.warnings.extend(earlier.warning);
     if args.dry_run {
         spawn::preview_conflicts(ctx, &mut plan)?;
-        ui.answer(&plan)?;
-        return Ok(Exit::Yes);
+        return ui.done(&plan);
     }
     let nowhere = super::args::SyncArg::default();
     super::spawn::make(

@@ -24,8 +24,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &RolesArgs) -> Result<Exit> {
         Err(error) if error.code() == Code::HeadUnborn => None,
         Err(error) => return Err(error),
     };
-    ui.answer(&roles::roles(&ctx.repo, base)?)?;
-    Ok(Exit::Yes)
+    ui.done(&roles::roles(&ctx.repo, base)?)
 }
 
 impl Answer for RolesReport {

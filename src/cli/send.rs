@@ -54,8 +54,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SendArgs) -> Result<Exit> {
     for warning in &plan.warnings {
         ui.warn(warning);
     }
-    ui.answer(&send::execute(ctx, plan)?)?;
-    Ok(Exit::Yes)
+    ui.done(&send::execute(ctx, plan)?)
 }
 
 impl Answer for SendReport {

@@ -91,20 +91,17 @@ pub(super) fn run_mark(ctx: &Ctx, ui: &mut Ui, args: &MarkArgs) -> Result<Exit> 
 
 pub(super) fn run_done(ctx: &Ctx, ui: &mut Ui, args: &DoneArgs) -> Result<Exit> {
     let who = args.agent.or_current(ctx)?;
-    ui.answer(&close::done(ctx, &who, &args.summary)?)?;
-    Ok(Exit::Yes)
+    ui.done(&close::done(ctx, &who, &args.summary)?)
 }
 
 pub(super) fn run_fail(ctx: &Ctx, ui: &mut Ui, args: &FailArgs) -> Result<Exit> {
     let who = args.agent.or_current(ctx)?;
-    ui.answer(&close::fail(ctx, &who, &args.reason)?)?;
-    Ok(Exit::Yes)
+    ui.done(&close::fail(ctx, &who, &args.reason)?)
 }
 
 fn run_accept(ctx: &Ctx, ui: &mut Ui, args: &AcceptArgs) -> Result<Exit> {
     let who = args.agent.or_current(ctx)?;
-    ui.answer(&close::accept(ctx, &who, &args.reason)?)?;
-    Ok(Exit::Yes)
+    ui.done(&close::accept(ctx, &who, &args.reason)?)
 }
 
 pub(super) fn run_reject(ctx: &Ctx, ui: &mut Ui, args: &RejectArgs) -> Result<Exit> {

@@ -109,8 +109,7 @@ pub(super) fn run_path(ctx: &Ctx, ui: &mut Ui, args: &PathArgs) -> Result<Exit> 
              git agent materialize {id}"
         ));
     }
-    ui.answer(&report)?;
-    Ok(Exit::Yes)
+    ui.done(&report)
 }
 
 impl Answer for ConversationReport {

@@ -236,15 +236,13 @@ fn successor(ctx: &Ctx, who: &str, dry_run: bool) -> Result<TaskDraft> {
 
 fn preview(ui: &mut Ui, plans: Vec<SpawnPlan>, tasks: &[PathBuf]) -> Result<Exit> {
     if let [plan] = plans.as_slice() {
-        ui.answer(plan)?;
-        return Ok(Exit::Yes);
+        return ui.done(plan);
     }
     let mut batch = SeveralAnswer::default();
     for (task, plan) in tasks.iter().zip(plans) {
         batch.push(&task.to_string_lossy(), Ok(plan));
     }
-    ui.answer(&batch)?;
-    Ok(Exit::Yes)
+    ui.done(&batch)
 }
 
 /// Makes the agent of the only plan, and sends its row where `sync` says. What the remote did not take is part of the answer.

@@ -24,8 +24,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &StopArgs) -> Result<Exit> {
     if agents.is_empty() {
         agents.push(current(ctx)?);
     }
-    ui.answer(&stop::stop(ctx, &agents, args.kill)?)?;
-    Ok(Exit::Yes)
+    ui.done(&stop::stop(ctx, &agents, args.kill)?)
 }
 
 impl Answer for StopReport {

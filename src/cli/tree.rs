@@ -17,8 +17,7 @@ pub(super) struct TreeArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &TreeArgs) -> Result<Exit> {
-    ui.answer(&tree::tree(ctx, args.agent.as_deref())?)?;
-    Ok(Exit::Yes)
+    ui.done(&tree::tree(ctx, args.agent.as_deref())?)
 }
 
 impl Answer for TreeReport {

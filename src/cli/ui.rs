@@ -115,6 +115,12 @@ impl Ui {
         })
     }
 
+    /// Writes the answer of a command that has done what it was to do.
+    pub(super) fn done(&mut self, answer: &dyn Answer) -> Result<Exit> {
+        self.answer(answer)?;
+        Ok(Exit::Yes)
+    }
+
     /// Writes an answer to files, and then where it always goes.
     pub(super) fn answer_also(
         &mut self,

@@ -33,8 +33,7 @@ pub(super) struct UndoArgs {
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: UndoArgs) -> Result<Exit> {
     if args.list {
-        ui.answer(&undo::list(ctx)?)?;
-        return Ok(Exit::Yes);
+        return ui.done(&undo::list(ctx)?);
     }
     let options = UndoOptions {
         what: args.what,
@@ -46,8 +45,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: UndoArgs) -> Result<Exit> {
     } else {
         undo::execute(ctx, &plan)?
     };
-    ui.answer(&report)?;
-    Ok(Exit::Yes)
+    ui.done(&report)
 }
 
 impl Answer for UndoReport {

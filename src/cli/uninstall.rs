@@ -31,8 +31,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &UninstallArgs) -> Result<Exit> 
     } else {
         uninstall::plan(ctx, options)?
     };
-    ui.answer(&report)?;
-    Ok(Exit::Yes)
+    ui.done(&report)
 }
 
 impl Answer for UninstallReport {

@@ -15,8 +15,7 @@ pub(super) struct UniteArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &UniteArgs) -> Result<Exit> {
-    ui.answer(&unite::unite(ctx, &args.remote)?)?;
-    Ok(Exit::Yes)
+    ui.done(&unite::unite(ctx, &args.remote)?)
 }
 
 impl Answer for UniteReport {

@@ -12,13 +12,14 @@ use crate::domain::stamp::is_ahead;
 use crate::error::Result;
 use crate::store::layout;
 use crate::store::leases::{self, HeldLeases};
-use crate::store::ledger::Ledger;
 use crate::store::place::{RecordedPlaces, is_of_this_clone};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 use std::path::{Path, PathBuf};
 
 /// An agent in JSON. Absent means not applicable.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AgentReport {
     /// The id, a UUID.
@@ -26,45 +27,34 @@ pub struct AgentReport {
     /// The first eight hex digits of the id.
     pub short_id: String,
     /// The alias.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Its state as a reader tells it: that of its row, unless something is seen to work in it.
     pub state: &'static str,
     /// `merged` or `discarded`, where the row says so and nothing in this clone proves it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub claimed_state: Option<&'static str>,
     /// Whether a decision was put off.
     pub deferred: bool,
     /// The role's name.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
     /// `worktree` or `shared`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub isolation: Option<&'static str>,
     /// The parent's id.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<String>,
     /// The first 60 characters of the task.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The fingerprint of role, task and scope.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub dna: Option<String>,
     /// The branch, short name.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
     /// The worktree relative to the root when inside it, else absolute; absent when it is in another clone.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub worktree_path: Option<String>,
     /// The worktree, absolute; absent as the one before.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub worktree_abspath: Option<String>,
     /// The four hex digits of the clone that it was spawned in.
     pub clone_id: String,
     /// Whether that is this clone.
     pub local: bool,
     /// Where it started from.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub base: Option<BaseReport>,
     /// The first commit of the branch.
     pub spawn_commit: String,
@@ -73,13 +63,11 @@ pub struct AgentReport {
     /// The time of the last event, RFC 3339.
     pub updated_at: String,
     /// The last summary or reason that was given.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
     /// The values of its own that it holds while it lives.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub leases: Vec<LeaseReport>,
     /// Its last run.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<LastRun>,
     /// What does not add up in its row.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -108,6 +96,7 @@ impl From<&Lease> for LeaseReport {
 }
 
 /// The last run of an agent in JSON.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LastRun {
     /// Its number among the runs of its agent.
@@ -119,13 +108,10 @@ pub struct LastRun {
     /// When it began, RFC 3339.
     pub started_at: String,
     /// When it ended, RFC 3339.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<String>,
     /// Its status as a shell gives it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<u8>,
     /// `exit`, `signal`, `timeout`, `stopped` or `lost`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<&'static str>,
     /// What its host told of its session.
     #[serde(flatten)]
@@ -133,19 +119,16 @@ pub struct LastRun {
 }
 
 /// What a host told of the session of a run, in JSON. Absent where it told nothing.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SessionReport {
     /// By what the host continues the session.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     /// What the session cost, in US dollars.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
     /// How many tokens the models were given, those from a cache included.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub input_tokens: Option<u64>,
     /// How many tokens the models gave, those of reasoning included.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub output_tokens: Option<u64>,
 }
 
@@ -218,7 +201,7 @@ impl Reporter {
     pub(super) fn new(ctx: &Ctx) -> Result<Reporter> {
         Ok(Reporter {
             places: RecordedPlaces::new(&ctx.repo)?,
-            clone: Ledger::new(&ctx.repo).clone_number().ok().flatten(),
+            clone: ctx.ledger().clone_number().ok().flatten(),
             leases: leases::held(ctx.repo.common_dir())?,
             root: ctx.repo.root()?,
             common_dir: ctx.repo.common_dir().to_owned(),

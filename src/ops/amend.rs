@@ -26,7 +26,6 @@ use crate::git::populate;
 use crate::hosts;
 use crate::ops::agent_report::{AgentReport, Reporter};
 use crate::ops::spawn::{hooks_in_tree, spell_out_directories};
-use crate::store::ledger::Ledger;
 use crate::store::{
     briefing, fsx, keep, layout, lock, long_text, repository_settings, roles, spawn_commit,
 };
@@ -97,7 +96,7 @@ pub struct AmendReport {
 /// `agent-unknown`; `agent-state` for one that is not live or lives in another clone; `agent-busy` while something runs for it;
 /// `agent-needs-newer`; `orchestrator-only` from inside of an agent; `task-invalid` for globs and commands that no task may have.
 pub fn amend(ctx: &Ctx, who: &str, options: &AmendOptions) -> Result<AmendReport> {
-    let ledger = Ledger::new(&ctx.repo);
+    let ledger = ctx.ledger();
     let agent = lookup::agent(ctx, &ledger, who)?;
     authority::require_owner(ctx, &agent)?;
     require_live(&agent)?;
@@ -290,20 +289,20 @@ fn record(ctx: &Ctx, agent: &Agent, blob: Oid, reason: &str) -> Result<()> {
     keep::keep_with(&ctx.repo, &[], &[("amended.json", blob)], &why, ctx.now())?;
     let what = long_text::keep_whole(&ctx.repo, agent, &by, what, ctx.now())?;
     ctx.reached(STEPS[0]);
-    let ledger = Ledger::new(&ctx.repo);
-    ledger.append_if(agent.spawn_commit, &by, ctx.now(), |row| {
-        let row = row.unwrap_or(agent);
-        require_live(row)?;
-        if row.binding_policy() != agent.binding_policy() {
-            let id = agent.id.short();
-            return Err(Error::new(
-                Code::LostRace,
-                format!("the policy of agent {id} was amended meanwhile"),
-            )
-            .remedy("to see it", Remedy::Agent(id)));
-        }
-        Ok(what.clone())
-    })?;
+    ctx.ledger()
+        .append_if(agent.spawn_commit, &by, ctx.now(), |row| {
+            let row = row.unwrap_or(agent);
+            require_live(row)?;
+            if row.binding_policy() != agent.binding_policy() {
+                let id = agent.id.short();
+                return Err(Error::new(
+                    Code::LostRace,
+                    format!("the policy of agent {id} was amended meanwhile"),
+                )
+                .remedy("to see it", Remedy::Agent(id)));
+            }
+            Ok(what.clone())
+        })?;
     Ok(())
 }
 

@@ -11,8 +11,8 @@ use crate::domain::judge::judge;
 use crate::domain::report::ReportRules;
 use crate::error::Result;
 use crate::store::layout;
-use crate::store::ledger::Ledger;
 use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 
 /// The answer of `bundle`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -35,6 +35,7 @@ pub struct BundleReport {
 }
 
 /// One of the six files.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BundleFile {
     /// The file's name.
@@ -42,13 +43,10 @@ pub struct BundleFile {
     /// What belongs there.
     pub about: &'static str,
     /// The code of what is wrong with it; absent for a file with nothing wrong.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<&'static str>,
     /// The same in words.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// What to do.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
 }
 
@@ -57,8 +55,7 @@ pub struct BundleFile {
 /// # Errors
 /// `agent-unknown`, `agent-ambiguous`, `agent-state` while the agent is half made, and those of the ledger.
 pub fn bundle(ctx: &Ctx, who: &str) -> Result<BundleReport> {
-    let ledger = Ledger::new(&ctx.repo);
-    let agent = lookup::agent(ctx, &ledger, who)?;
+    let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
     let guard = ScopeGuard::around(&ctx.repo, agent.clone())?;
     let policy = guard.policy();
     let place = worktree::find(&ctx.repo, &agent).filter(|place| place.is_dir());

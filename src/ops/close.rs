@@ -16,7 +16,6 @@ use crate::domain::report::{AuditVerdict, Audited, standing};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::ops::agent_report::{AgentReport, Reporter};
 use crate::ops::status;
-use crate::store::ledger::Ledger;
 use crate::store::{layout, lock};
 use serde::Serialize;
 
@@ -64,7 +63,7 @@ pub fn fail(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
 /// `orchestrator-only`.
 pub fn reject(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
     require_orchestrator(ctx)?;
-    let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
+    let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
     require_worked(ctx, &agent, "rejected")?;
     // Not while it lands.
     let _landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
@@ -83,7 +82,7 @@ pub fn reject(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
 /// As [`reject`].
 pub fn defer(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
     require_orchestrator(ctx)?;
-    let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
+    let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
     require_worked(ctx, &agent, "deferred")?;
     let _landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
     let reason = reason.to_owned();
@@ -103,7 +102,7 @@ pub fn defer(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
 /// clears itself, or another.
 pub fn accept(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
     require_no_agent_above(ctx)?;
-    let ledger = Ledger::new(&ctx.repo);
+    let ledger = ctx.ledger();
     let agent = lookup::agent(ctx, &ledger, who)?;
     agent.require_understood()?;
     let _landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
@@ -147,7 +146,7 @@ fn require_worked(ctx: &Ctx, agent: &Agent, participle: &str) -> Result<()> {
 }
 
 fn declare(ctx: &Ctx, who: &str, step: Move, what: What) -> Result<MoveReport> {
-    let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
+    let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
     require_own(ctx, &agent)?;
     match move_agent(ctx, &agent.id.to_string(), step, what.clone()) {
         Err(error)
@@ -167,7 +166,7 @@ fn declare(ctx: &Ctx, who: &str, step: Move, what: What) -> Result<MoveReport> {
 
 /// Moves an agent and records what moved it, after the end of its last run where that is not recorded yet.
 pub(super) fn move_agent(ctx: &Ctx, who: &str, step: Move, what: What) -> Result<MoveReport> {
-    let ledger = Ledger::new(&ctx.repo);
+    let ledger = ctx.ledger();
     let agent = crash_recovery::at_rest(ctx, lookup::agent(ctx, &ledger, who)?)?;
     agent.may(step)?;
     append(ctx, &agent, &ctx.actor()?, step, what)?;

@@ -34,7 +34,6 @@ use crate::git::commit::ToCommit;
 use crate::git::config::Identities;
 use crate::git::landing::Checkout;
 use crate::git::program;
-use crate::store::ledger::Ledger;
 use crate::store::{fsx, layout};
 use crate::wire::path_text::PathText;
 use serde::Serialize;
@@ -76,7 +75,7 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
         return Err(Error::new(Code::Usage, "the message is empty"));
     }
     // Whose work, and whether it can still take a commit.
-    let ledger = Ledger::new(&ctx.repo);
+    let ledger = ctx.ledger();
     let agent = crash_recovery::at_rest(ctx, lookup::agent(ctx, &ledger, who)?)?;
     if agent.state == State::Discarded {
         return Err(Error::new(

@@ -11,6 +11,7 @@ use crate::error::{Code, Result};
 use crate::store::{repository_settings, roles};
 use crate::wire::settings_file::{self, KnownSetting, SetKey, SettingValue};
 use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 
 /// The answer of `config`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -27,19 +28,18 @@ pub struct ConfigReport {
 }
 
 /// One setting.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SettingReport {
     /// `section.key` of the settings file, or the key of git's configuration.
     pub key: String,
     /// Its value; absent when it is not set.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<SettingValue>,
     /// What holds where it is not set.
     pub default: &'static str,
     /// `default`, `git-config`, or `file:line`.
     pub source: String,
     /// The setting that is stricter and so holds in its place.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub overruled_by: Option<String>,
     /// What it does.
     pub about: &'static str,

@@ -9,7 +9,6 @@ use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Remedy, Result};
 pub use crate::git::program::{Detail, Filter};
 use crate::ops::agent_report::BaseReport;
-use crate::store::ledger::Ledger;
 use crate::store::spawn_commit;
 use crate::wire::path_text::PathText;
 use serde::Serialize;
@@ -62,7 +61,7 @@ pub enum Since {
 /// `agent-unknown`, `agent-state` for an agent without a branch or a verdict, `branch-gone`; `operation-unknown`; `history-incomplete` where
 /// what binds it, or what it is to be compared with, is not here; those of git.
 pub fn diff(ctx: &Ctx, who: &str, since: Option<&Since>) -> Result<DiffReport> {
-    let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
+    let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
     // Without it the bundle cannot be told from the work.
     spawn_commit::of_agent(&ctx.repo, &agent)?;
     let live = Work::look_up(ctx, agent)?;
@@ -103,7 +102,7 @@ pub fn diff(ctx: &Ctx, who: &str, since: Option<&Since>) -> Result<DiffReport> {
 /// The tree that a row names last: at its last verdict, or up to an operation. `None` where nothing was done up to that.
 fn tree_since(ctx: &Ctx, agent: &Agent, since: &Since) -> Result<Option<Oid>> {
     let id = agent.id.short();
-    let events = Ledger::new(&ctx.repo).events(agent.spawn_commit)?;
+    let events = ctx.ledger().events(agent.spawn_commit)?;
     let is_of = |event: &Event, name: &str| {
         { event.operation.as_ref() }.is_some_and(|it| it.as_str().starts_with(name))
     };

@@ -4,6 +4,7 @@ use crate::error::{Error, FileProblem};
 use crate::ops::remedy;
 use crate::wire::path_text::PathText;
 use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 
 /// What failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -31,23 +32,20 @@ pub struct ErrorReport {
 }
 
 /// One thing that is wrong with a file.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProblemReport {
     /// The file, as it was given.
     pub file: String,
     /// The line, from 1; absent where it is about the whole file.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
     /// The column in characters, from 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub column: Option<usize>,
     /// The text that it is about, such as the key; absent where it may hold a secret.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// What is wrong.
     pub message: String,
     /// What to do instead.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub suggestion: Option<String>,
 }
 

@@ -8,8 +8,10 @@ use crate::git::Repo;
 use crate::ops::agent_report::{rfc3339, short_branch};
 use crate::store::long_text;
 use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 
 /// One event in JSON.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EventReport {
     /// The time, RFC 3339.
@@ -19,13 +21,10 @@ pub struct EventReport {
     /// Who says so.
     pub by: String,
     /// What the events of one command have in common; absent in rows of old.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
     /// What else is known, in words.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
     /// The blob of what was said, where a line of the ledger cannot hold it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub text_blob: Option<String>,
 }
 

@@ -28,12 +28,13 @@ use crate::store::agent_branch::OwnBranch;
 use crate::store::journal::Journal;
 use crate::store::landing_commit::{Line, Work};
 use crate::store::large_files::LargeFile;
-use crate::store::ledger::{Ledger, RecordedLanding};
+use crate::store::ledger::RecordedLanding;
 use crate::store::place::RecordedPlaces;
 use crate::store::{agent_branch, briefing, fsx, large_files, layout, leases};
 use expire::{ExpiryPlan, SalvageItem};
 use remote::RemoteSweep;
 use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -82,6 +83,7 @@ pub struct GcPlan {
 }
 
 /// The answer of `gc`.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GcReport {
     /// The format's name and version.
@@ -91,10 +93,8 @@ pub struct GcReport {
     /// Every agent that has something left in this clone, oldest first.
     pub agents: Vec<GcItem>,
     /// What was kept so long ago, oldest agent first; absent unless it was asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub salvage: Option<Vec<SalvageItem>>,
     /// The branches of agents on a remote; absent unless they were asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub remote: Option<RemoteSweep>,
     /// The files above 64 MiB that discards have set aside, which `rescue` gives back.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -213,7 +213,7 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
             file,
         }));
     }
-    let closed = Ledger::new(&ctx.repo).closed_here()?;
+    let closed = ctx.ledger().closed_here()?;
     let mut landed = agent_branch::have_landed(&ctx.repo, in_question);
     let places = RecordedPlaces::new(&ctx.repo)?;
     let mut targets = Targets::default();
@@ -506,5 +506,6 @@ impl GcItem {
 /// Those of the ledger; `agent-state` when the state of an agent changed meanwhile.
 fn record(ctx: &Ctx, landings: &[RecordedLanding]) -> Result<()> {
     let may_land = |row: Option<&Agent>| row.map_or(Ok(()), |row| row.may(Move::Merge));
-    Ledger::new(&ctx.repo).append_landings(landings, &ctx.actor()?, ctx.now(), may_land)
+    ctx.ledger()
+        .append_landings(landings, &ctx.actor()?, ctx.now(), may_land)
 }

@@ -7,7 +7,6 @@ use crate::domain::agent::{Agent, State};
 use crate::error::{Code, Error, Result};
 use crate::store::hooks::{self, Route};
 use crate::store::layout;
-use crate::store::ledger::Ledger;
 use serde::Serialize;
 
 /// The answer of `hooks`.
@@ -102,7 +101,7 @@ pub fn repair(ctx: &Ctx, who: Option<&str>) -> Result<HooksReport> {
 }
 
 fn chosen(ctx: &Ctx, who: Option<&str>) -> Result<Vec<Agent>> {
-    let ledger = Ledger::new(&ctx.repo);
+    let ledger = ctx.ledger();
     let Some(who) = who else {
         let mut agents = ledger.agents()?;
         agents.retain(|agent| {

@@ -7,10 +7,10 @@ use crate::error::Result;
 use crate::git::program::CommitSignature;
 use crate::ops::agent_report::rfc3339;
 use crate::store::audit::{self, LostEvents};
-use crate::store::ledger::Ledger;
 use crate::store::spawn_commit;
 use chrono::DateTime;
 use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 use std::collections::BTreeMap;
 
 /// The answer of `ledger verify`: `git-agent.ledger-verify/1`.
@@ -69,26 +69,22 @@ pub struct UnsignedReport {
 }
 
 /// Events that one commit of the ledger took away and that are still gone.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RemovalReport {
     /// The commit whose note it is.
     pub note: String,
     /// The agent whose row it is; absent for the note on a commit that landed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
     /// The first eight hex digits of the id.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub short_id: Option<String>,
     /// How many events.
     pub events: usize,
     /// The commit of the ledger; absent where the ref was moved to a history that never had the events.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     /// Its committer, as the commit says.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// When, as the commit says.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub removed_at: Option<String>,
 }
 
@@ -111,7 +107,7 @@ pub struct BrokenRow {
 /// # Errors
 /// `repo-corrupt`; `usage` where `agent.sign` is neither true nor false; `git-failed`.
 pub fn verify(ctx: &Ctx, require_signed: bool) -> Result<LedgerReport> {
-    let ledger = Ledger::new(&ctx.repo);
+    let ledger = ctx.ledger();
     let agents = ledger.agents()?;
     let mut broken = Vec::new();
     for agent in &agents {

@@ -17,7 +17,6 @@ use crate::domain::agent::Agent;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::layer::{WorktreeLayer, is_opaque, is_whiteout};
 use crate::ops::agent_report::{AgentReport, Reporter};
-use crate::store::ledger::Ledger;
 use crate::store::{fsx, layout, lock};
 use rustix::fs::{AtFlags, CWD, RenameFlags, Timespec, Timestamps, renameat_with, utimensat};
 use serde::Serialize;
@@ -49,7 +48,7 @@ const NOTE: &str = "exchanged";
 /// what was written in its place outside of the mount; `layer-invalid`, `io`, `disk-full`, after which it is layered as before.
 pub fn materialize(ctx: &Ctx, who: &str) -> Result<MaterializeReport> {
     require_orchestrator(ctx)?;
-    let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
+    let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
     let id = agent.id.short();
     let (layer, place) = match (
         layered::of(&ctx.repo, agent.id),

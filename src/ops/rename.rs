@@ -7,7 +7,6 @@ use crate::domain::event::What;
 use crate::error::{Code, Error, Remedy, Result};
 use crate::ops::agent_report::{AgentReport, Reporter};
 use crate::ops::spawn::named::new_name;
-use crate::store::ledger::Ledger;
 use serde::Serialize;
 
 /// The answer of `rename`: `git-agent.rename/1`.
@@ -32,7 +31,7 @@ pub struct RenameReport {
 /// `agent-unknown`, `agent-ambiguous`; `usage` for a name that breaks a rule, or that the agent has; `orchestrator-only`; those of the ledger.
 pub fn rename(ctx: &Ctx, who: &str, name: &str) -> Result<RenameReport> {
     require_orchestrator(ctx)?;
-    let ledger = Ledger::new(&ctx.repo);
+    let ledger = ctx.ledger();
     let agent = lookup::agent(ctx, &ledger, who)?;
     agent.require_understood()?;
     let (name, warning) = new_name(&ledger, name, agent.id)?;

@@ -3,7 +3,6 @@
 use crate::agents::ctx::Ctx;
 use crate::domain::message::{MessageId, Retention};
 use crate::error::Result;
-use crate::store::ledger::Ledger;
 use crate::store::mailbox::Mailbox;
 use crate::store::mailbox::expire::{self, Expiry};
 use crate::store::repository_settings;
@@ -80,7 +79,7 @@ pub fn of_repository(ctx: &Ctx) -> Result<Retention> {
 /// # Errors
 /// `repo-corrupt`.
 pub fn plan(ctx: &Ctx, retention: Retention) -> Result<ExpirePlan> {
-    let agents = Ledger::new(&ctx.repo).agents()?;
+    let agents = ctx.ledger().agents()?;
     let mailbox = Mailbox::new(&ctx.repo);
     let expiry = expire::plan(&mailbox, &agents, retention, ctx.now())?;
     Ok(ExpirePlan { expiry })

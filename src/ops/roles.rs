@@ -7,6 +7,7 @@ use crate::git::Repo;
 use crate::store;
 use crate::wire::answer::ReportTable;
 use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 
 /// Every role of a repository, and the definitions that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -20,6 +21,7 @@ pub struct RolesReport {
 }
 
 /// What there is to know about a role before choosing it.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RoleCard {
     /// The word for `role` in a task file.
@@ -41,10 +43,8 @@ pub struct RoleCard {
     /// Globs united with every task's denylist, sorted.
     pub default_denylist: Vec<String>,
     /// The role that takes over from it; absent when none does.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub handoff: Option<String>,
     /// What its agents have to report; absent where nothing is asked.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub report: Option<ReportTable>,
     /// `built-in`, or the path of its file in the base commit.
     pub source: String,

@@ -8,11 +8,13 @@ use crate::domain::run::{Ending, Run};
 use crate::ops::agent_report::{SessionReport, rfc3339};
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 
 /// The status of a run whose command ended well.
 pub(in crate::ops) const SUCCESS: &str = "success";
 
 /// A run in JSON. Absent means not applicable.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RunRow {
     /// The format's name and version.
@@ -28,27 +30,20 @@ pub struct RunRow {
     /// The command, shortened, with its placeholders.
     pub command: String,
     /// The status as a shell gives it; absent while the command works.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<u8>,
     /// What ended it: `exit`, `signal`, `timeout`, `stopped` or `lost`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<&'static str>,
     /// When it began, RFC 3339.
     pub started_at: String,
     /// When it ended, RFC 3339.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<String>,
     /// The process that supervises it; absent when it is over.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     /// How long the command may take, in milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     /// How much of that is left, in milliseconds; absent when the command is over.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub left_ms: Option<u64>,
     /// What the sandbox enforces.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Fenced>,
     /// What its host told of its session.
     #[serde(flatten)]

@@ -23,6 +23,7 @@ use crate::store::ledger::Ledger;
 use crate::store::{briefing, fsx, layout, long_text, spawn_commit};
 use crate::wire::policy::Policy;
 use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -32,6 +33,7 @@ const LAST_LINES: usize = 5;
 const LAST_BYTES: u64 = 16 << 10;
 
 /// The answer of `show`.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ShowReport {
     /// The format's name and version.
@@ -40,10 +42,8 @@ pub struct ShowReport {
     #[serde(flatten)]
     pub agent: AgentReport,
     /// The task as it was given, all of it; absent where its text is not in this clone.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
     /// How much it changed, committed or not; absent where there is nothing to compare.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<DiffCountsReport>,
     /// The last lines that its last run wrote, for people; machines read the log that `logs` names.
     #[serde(skip)]
@@ -52,19 +52,14 @@ pub struct ShowReport {
     #[serde(flatten)]
     pub standing: WorkStatus,
     /// The directories that its worktree holds besides the files at the top; absent for one that is whole.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sparse: Option<BTreeSet<String>>,
     /// The globs it may touch; absent while it is being made, null where what binds it is not in this clone.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub whitelist: Option<Option<Vec<String>>>,
     /// The globs it must not touch; absent and null as the whitelist.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub denylist: Option<Option<Vec<String>>>,
     /// Commands that `verify` runs; absent and null as the whitelist.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub checks: Option<Option<Vec<String>>>,
     /// The blob of the policy that its owner gave it since it was spawned; absent where that was never amended.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub amended_policy: Option<String>,
     /// What happened, oldest first.
     pub events: Vec<EventReport>,
@@ -132,7 +127,7 @@ pub struct PathReport {
 /// # Errors
 /// `agent-unknown`, `agent-ambiguous`, and those of the ledger.
 pub fn show(ctx: &Ctx, who: &str) -> Result<ShowReport> {
-    let ledger = Ledger::new(&ctx.repo);
+    let ledger = ctx.ledger();
     let agent = lookup::agent_or_landed(ctx, &ledger, who)?;
     let policy = spawn_commit::if_here(&ctx.repo, &agent)?;
     let told = |select: fn(&Policy) -> &Vec<String>| {
@@ -228,7 +223,7 @@ fn last_output(ctx: &Ctx, agent: &Agent) -> Vec<String> {
 /// # Errors
 /// As [`show`].
 pub fn log(ctx: &Ctx, who: &str) -> Result<LogReport> {
-    let ledger = Ledger::new(&ctx.repo);
+    let ledger = ctx.ledger();
     let agent = lookup::agent_or_landed(ctx, &ledger, who)?;
     Ok(LogReport {
         schema: "git-agent.log/2",
@@ -243,8 +238,7 @@ pub fn log(ctx: &Ctx, who: &str) -> Result<LogReport> {
 /// # Errors
 /// As [`show`]; `agent-state` when its prompt is gone, `bug` when the prompt lost its ban on git.
 pub fn invocation(ctx: &Ctx, who: &str) -> Result<Invocation> {
-    let ledger = Ledger::new(&ctx.repo);
-    let agent = lookup::agent(ctx, &ledger, who)?;
+    let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
     let path = layout::agent_dir(ctx.repo.common_dir(), agent.id).join(briefing::PROMPT);
     if !path.exists() {
         let why = if agent.state.is_open() {
@@ -300,8 +294,7 @@ fn agent_type(ctx: &Ctx, agent: &Agent, policy: &Policy) -> Option<String> {
 /// # Errors
 /// As [`show`]; `agent-state` for an agent without a worktree, or whose worktree is not in this clone.
 pub fn path(ctx: &Ctx, who: &str) -> Result<PathReport> {
-    let ledger = Ledger::new(&ctx.repo);
-    let agent = lookup::agent(ctx, &ledger, who)?;
+    let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
     if agent.isolation != Some(Isolation::Worktree) {
         return Err(Error::new(
             Code::AgentState,

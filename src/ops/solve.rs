@@ -14,7 +14,6 @@ use crate::hosts::Host;
 use crate::ops::run::{self, Echo, RunOptions, Target};
 use crate::ops::update::{self, UpdateOptions, UpdateReport};
 use crate::ops::verify::{self, Recording, VerifyOptions};
-use crate::store::ledger::Ledger;
 
 /// Brings an agent's branch up to what it lands on, and where that conflicts lets `host` resolve it, in its last
 /// session with the agent if there is one.
@@ -38,7 +37,7 @@ pub fn solve(
     if !report.is_conflicting() {
         return Ok(report);
     }
-    let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), &report.agent_id)?;
+    let agent = lookup::agent(ctx, &ctx.ledger(), &report.agent_id)?;
     let options = RunOptions {
         host: Some(host),
         resume: run::has_session(ctx, &agent, host)?,

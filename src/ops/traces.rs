@@ -8,7 +8,6 @@ use crate::domain::event::{Event, What};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::ops::agent_report::rfc3339;
-use crate::store::ledger::Ledger;
 use crate::wire::{agent_trace, otlp};
 use serde_json::Value;
 
@@ -17,7 +16,7 @@ use serde_json::Value;
 /// # Errors
 /// `agent-unknown`, `agent-state` for an agent without a branch; `branch-gone`, `repo-corrupt`.
 pub fn agent_trace(ctx: &Ctx, who: &str) -> Result<Value> {
-    let ledger = Ledger::new(&ctx.repo);
+    let ledger = ctx.ledger();
     let agent = lookup::agent_or_landed(ctx, &ledger, who)?;
     let (before, revision) = commits(ctx, &agent)?;
     let tree = |commit| Ok::<_, Error>(ctx.repo.read_commit(commit)?.tree);
@@ -43,7 +42,7 @@ fn model(events: &[Event]) -> Option<&str> {
 /// # Errors
 /// `agent-unknown`, and those of the ledger.
 pub fn otlp(ctx: &Ctx, who: &str) -> Result<Value> {
-    let ledger = Ledger::new(&ctx.repo);
+    let ledger = ctx.ledger();
     let agent = lookup::agent_or_landed(ctx, &ledger, who)?;
     let events = ledger.events(agent.spawn_commit)?;
     Ok(otlp::spans(&agent, &events))

@@ -9,7 +9,6 @@ use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
 use crate::error::Result;
 use crate::ops::agent_report::{AgentReport, Reporter};
-use crate::store::ledger::Ledger;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -48,9 +47,8 @@ pub struct Node {
 /// # Errors
 /// Those of the ledger; `agent-unknown` when a root is named.
 pub fn tree(ctx: &Ctx, who: Option<&str>) -> Result<TreeReport> {
-    let ledger = Ledger::new(&ctx.repo);
     let root = who
-        .map(|who| lookup::agent(ctx, &ledger, who))
+        .map(|who| lookup::agent(ctx, &ctx.ledger(), who))
         .transpose()?;
     let mut agents = lookup::agents(ctx)?;
     agents.sort_by_key(|agent| (agent.started, agent.id));

@@ -39,7 +39,6 @@ use crate::git::landing::{Checkout, ConflictedMerge};
 use crate::git::merge::MergeResult;
 use crate::git::objects::NewCommit;
 use crate::ops::target_report::TargetReport;
-use crate::store::ledger::Ledger;
 use crate::wire::path_text::PathText;
 use serde::Serialize;
 use std::collections::HashSet;
@@ -118,8 +117,7 @@ pub fn plan(ctx: &Ctx, who: &str, options: UpdateOptions) -> Result<UpdatePlan> 
     let now = options.now;
     require_orchestrator(ctx)?;
     // Whose branch, and whether it can still move.
-    let ledger = Ledger::new(&ctx.repo);
-    let agent = crash_recovery::at_rest(ctx, lookup::agent(ctx, &ledger, who)?)?;
+    let agent = crash_recovery::at_rest(ctx, lookup::agent(ctx, &ctx.ledger(), who)?)?;
     agent.may(Move::Reopen)?;
     lookup::require_worktree_here(ctx, &agent)?;
     let Some(branch) = agent.branch.clone() else {
@@ -273,8 +271,8 @@ impl UpdatePlan {
     }
 
     fn record(&self, ctx: &Ctx, what: What) -> Result<()> {
-        let ledger = Ledger::new(&ctx.repo);
-        ledger.append(self.agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
+        ctx.ledger()
+            .append(self.agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
         Ok(())
     }
 

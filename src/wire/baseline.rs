@@ -5,6 +5,7 @@ use super::path_text::PathText;
 use crate::domain::baseline::{Baseline, Content, Difference};
 use crate::domain::oid::Oid;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// The schema's name and version.
 pub const SCHEMA: &str = "git-agent.baseline/1";
@@ -16,12 +17,11 @@ struct Document {
 }
 
 /// One change; each side is `<octal mode> <object>`, absent where nothing is.
+#[skip_serializing_none]
 #[derive(Serialize, Deserialize)]
 struct Change {
     path: PathText,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     old: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     new: Option<String>,
 }
 

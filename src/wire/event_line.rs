@@ -22,6 +22,7 @@ use crate::error::{Code, Error, Result};
 use fact::Fact;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use serde_with_macros::skip_serializing_none;
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 
@@ -33,15 +34,14 @@ pub const LIMIT: usize = 1024;
 /// must not bring a text that fills the memory.
 const LONGEST: usize = 64 * LIMIT;
 
+#[skip_serializing_none]
 #[derive(Serialize)]
 struct Written<'a> {
     t: String,
     a: String,
     e: &'a str,
     by: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
     o: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     p: Option<&'a str>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     x: &'a [String],

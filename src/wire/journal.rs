@@ -1,8 +1,10 @@
 //! The note by which a half-made spawn is found.
 
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 /// Everything a spawn may have made before it was stopped.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpawnJournal {
     /// The agent's id.
@@ -10,16 +12,12 @@ pub struct SpawnJournal {
     /// The spawn commit, in hex.
     pub spawn_commit: String,
     /// The branch it wanted, full name; a suffix may have been added.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
     /// The absolute path of the worktree.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub worktree: Option<String>,
     /// The warm worktree that it took over: the name of its admin directory.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot: Option<String>,
     /// What the agent will be allowed to change; absent for one that may change nothing.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<JournalScope>,
 }
 

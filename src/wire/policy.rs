@@ -16,6 +16,7 @@ use crate::domain::report::{ReportRules, key};
 use crate::domain::scope::Scope;
 use crate::wire::answer::ReportTable;
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 use sha2::{Digest, Sha256};
 
 /// The schema's name and version.
@@ -28,6 +29,7 @@ pub const TRAILER: &str = "Agent-Policy";
 pub const HEADER: &str = "agent-policy";
 
 /// What was decided at spawn and holds until the end.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
     /// [`SCHEMA`].
@@ -51,23 +53,18 @@ pub struct Policy {
     /// The commit it started from.
     pub base_oid: String,
     /// The ref that was named as base, when one was.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub base_ref: Option<String>,
     /// Whether the six files are required.
     pub bundle_required: bool,
     /// The bundle's directory, relative to the worktree; absent when shared.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub bundle_dir: Option<String>,
     /// SHA-256 of the `spec.md` that spawn wrote, in hex; empty where only the spawn commit is known.
     pub spec_sha: String,
     /// SHA-256 of the task without what it says in confidence, in hex; absent where an earlier version spawned.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_sha: Option<String>,
     /// How long a run may take, in milliseconds, where an amendment says so.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     /// How many tests have to pass in the checks, where any have to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_tests: Option<u32>,
     /// Whether dependencies have to stay as they are.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -76,7 +73,6 @@ pub struct Policy {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub report_fields: Vec<String>,
     /// What the role asks of that answer, where it asks for anything.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<ReportTable>,
 }
 

@@ -33,8 +33,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs, key: &str) -> Result<Ex
             synchronise()?;
             report.warnings.extend(no_work(ctx, &report)?);
             warn(ui, &report.warnings);
-            ui.answer(&report)?;
-            return Ok(Exit::Yes);
+            return ui.done(&report);
         }
     };
     // An earlier attempt in this clone may have come as far as a good verdict.
@@ -42,8 +41,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs, key: &str) -> Result<Ex
         let mut report = claim.report(Some(agent.id));
         report.warnings = sync::complete_task(ctx, remote, claim)?;
         warn(ui, &report.warnings);
-        ui.answer(&report)?;
-        return Ok(Exit::Yes);
+        return ui.done(&report);
     }
     let begun = echo(ui, quiet).and_then(|echo| {
         let plan = match earlier {

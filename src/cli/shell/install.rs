@@ -53,8 +53,7 @@ pub(in crate::cli) fn run(ui: &mut Ui, args: InstallShellArgs) -> Result<Exit> {
     } else {
         install_shell::execute(&env, plan)?
     };
-    ui.answer(&report)?;
-    Ok(Exit::Yes)
+    ui.done(&report)
 }
 
 impl Answer for ShellReport {

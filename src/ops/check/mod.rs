@@ -25,7 +25,6 @@ use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::changes::{Staging, worktree_changes};
 use crate::store::layout;
-use crate::store::ledger::Ledger;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -50,7 +49,7 @@ pub enum Subject {
 /// without policy or worktree; `usage` for what is no range; those of [`ScopeGuard::around`] and of git.
 pub fn check(ctx: &Ctx, who: Option<&str>, subject: &Subject) -> Result<CheckReport> {
     let agent = match who {
-        Some(who) => Some(lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?),
+        Some(who) => Some(lookup::agent(ctx, &ctx.ledger(), who)?),
         None => agent_here(&ctx.repo)?,
     };
     let Some(agent) = agent else {

@@ -5,17 +5,17 @@ use crate::agents::scope_guard::ScopeGuard;
 use crate::ops::check::Violation;
 use crate::wire::path_text::PathText;
 use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 
 /// `git-agent.check/1`.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CheckReport {
     /// The format's name and version.
     pub schema: &'static str,
     /// The agent; absent outside every agent's worktree.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
     /// The first eight hex digits of the id.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub short_id: Option<String>,
     /// Whether there is no violation.
     pub in_scope: bool,
@@ -24,11 +24,11 @@ pub struct CheckReport {
     /// What the agent was not allowed to do.
     pub violations: Vec<ViolationReport>,
     /// The globs it may touch; absent outside of agents.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub whitelist: Option<Vec<String>>,
 }
 
 /// One violation.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ViolationReport {
     /// The path from the top of the worktree, or as it was given.
@@ -42,10 +42,8 @@ pub struct ViolationReport {
     /// The same as a sentence.
     pub detail: String,
     /// The glob that decided, when one did.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub glob: Option<String>,
     /// The commit it is in, when commits were judged.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     /// A command that helps.
     pub fix: String,

@@ -66,7 +66,6 @@ use crate::error::{Code, Error, Result};
 use crate::ops::agent_report::rfc3339;
 use crate::proc::background;
 use crate::store::fsx;
-use crate::store::ledger::Ledger;
 use gate::Site;
 
 /// The steps, in order, under the names given to [`crate::agents::ctx::Seams::reached`].
@@ -149,8 +148,7 @@ fn plan_among(
     options: DiscardOptions,
     around: &WorktreeSnapshot,
 ) -> Result<DiscardPlan> {
-    let ledger = Ledger::new(&ctx.repo);
-    let agent = lookup::agent(ctx, &ledger, who)?;
+    let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
     // What cannot be taken in is kept as it is.
     let _ = clone::bring_in(ctx, &agent);
     let agent = crash_recovery::run_at_rest(ctx, agent)?;

@@ -153,7 +153,7 @@ fn look_again(
     reporter: &Reporter,
     alone: Guard,
 ) -> Result<Leaving, RemovalEnd> {
-    let agent = Ledger::new(&ctx.repo).agent(plan.agent.spawn_commit)?;
+    let agent = ctx.ledger().agent(plan.agent.spawn_commit)?;
     let plan = plan_for(ctx, agent.unwrap_or(plan.agent), plan.options, around)?;
     let DiscardPlan {
         agent,
@@ -217,7 +217,7 @@ fn record_salvages<'a>(
         }
     }
     let decide = |at: usize, _: Option<&Agent>| Ok(told[at].clone());
-    Ledger::new(&ctx.repo)
+    ctx.ledger()
         .append_each(&rows, &ctx.actor()?, ctx.now(), decide)
         .map(drop)
 }
@@ -282,7 +282,7 @@ fn finish(ctx: &Ctx, removal: Leaving, reporter: &Reporter) -> Result<Infallible
     let mark = layout::discarding(ctx.repo.common_dir(), agent.id);
     fs::remove_file(&mark).at_if_there("could not remove", &mark)?;
     report.found(&salvage);
-    if let Some(agent) = Ledger::new(&ctx.repo).agent(agent.spawn_commit)? {
+    if let Some(agent) = ctx.ledger().agent(agent.spawn_commit)? {
         report.agent = reporter.agent(&agent);
     }
     Err(RemovalEnd::Over(Box::new(report)))
@@ -343,7 +343,7 @@ fn prove(ctx: &Ctx, removal: &Leaving, all: bool) -> Result<Option<Salvage>> {
 /// Adds `discarded` to the rows, each judged as it is at that moment. A row that says so already is told of a
 /// tip that came after.
 fn record(ctx: &Ctx, removals: &[&Leaving]) -> Result<()> {
-    let ledger = Ledger::new(&ctx.repo);
+    let ledger = ctx.ledger();
     let mut untold = Vec::new();
     for removal in removals {
         if !is_recorded(&ledger, removal)? {

@@ -11,8 +11,10 @@ use crate::ops::discard::salvage::Salvage;
 use crate::store::large_files::LargeFile;
 use crate::wire::path_text::PathText;
 use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 
 /// The answer of `discard`.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DiscardReport {
     /// The format's name and version.
@@ -27,13 +29,10 @@ pub struct DiscardReport {
     /// Whether there was a branch to delete.
     pub deletes_branch: bool,
     /// The branch's last commit.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tip: Option<String>,
     /// The commit that holds what was not committed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub salvage_commit: Option<String>,
     /// The commit that holds the bundle.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub bundle_commit: Option<String>,
     /// The files that are not kept.
     #[serde(flatten)]

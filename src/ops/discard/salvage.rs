@@ -22,7 +22,6 @@ use crate::ops::discard::tip_of;
 use crate::store::agent_branch::OwnBranch;
 use crate::store::keep::Keeping;
 use crate::store::layout;
-use crate::store::ledger::Ledger;
 use std::collections::BTreeSet;
 
 /// What was found, as commits.
@@ -188,7 +187,7 @@ impl Salvage {
         let found = [self.bundle, self.work].into_iter().flatten();
         let mut untold: Vec<What> = found.map(|commit| What::Salvaged { commit }).collect();
         if !untold.is_empty() {
-            let events = Ledger::new(&ctx.repo).events(agent.spawn_commit)?;
+            let events = ctx.ledger().events(agent.spawn_commit)?;
             untold.retain(|what| !events.iter().any(|event| event.what == *what));
         }
         Ok(untold)
@@ -302,7 +301,7 @@ fn leave_out_setup(
 
 /// The salvage in the agent's row that holds this tree, as its worktree or as its index.
 fn salvaged_as(ctx: &Ctx, agent: &Agent, tree: Oid) -> Result<Option<Oid>> {
-    for event in Ledger::new(&ctx.repo).events(agent.spawn_commit)? {
+    for event in ctx.ledger().events(agent.spawn_commit)? {
         let What::Salvaged { commit } = event.what else {
             continue;
         };

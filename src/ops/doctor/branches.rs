@@ -13,7 +13,6 @@ use crate::git::objects::Commit;
 use crate::git::refs::Tip;
 use crate::ops::doctor::Finding;
 use crate::ops::doctor::survey::Survey;
-use crate::store::ledger::Ledger;
 use crate::store::{agent_branch, layout};
 use std::collections::HashSet;
 use std::path::Path;
@@ -58,7 +57,7 @@ fn without_row(ctx: &Ctx) -> Result<Vec<Finding>> {
     let candidates: Vec<_> = branches
         .filter(|(tip, _)| Oid::from_hex(tip).is_some_and(|tip| is_agents(ctx, tip)))
         .collect();
-    let agents = Ledger::new(&ctx.repo).agents()?;
+    let agents = ctx.ledger().agents()?;
     let known: HashSet<_> = agents
         .iter()
         .filter_map(|row| row.branch.as_deref())

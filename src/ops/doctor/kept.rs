@@ -15,7 +15,6 @@ use crate::git::Repo;
 use crate::ops::doctor::Finding;
 use crate::ops::remedy::command;
 use crate::store::keep;
-use crate::store::ledger::Ledger;
 use std::collections::{BTreeSet, HashSet};
 
 /// What one row says is kept.
@@ -45,7 +44,7 @@ enum Kind {
 
 /// What all rows say. It is kept before a row says so, so rows are read before the chain.
 pub(super) fn rows(ctx: &Ctx) -> Result<Vec<Row>> {
-    let ledger = Ledger::new(&ctx.repo);
+    let ledger = ctx.ledger();
     let own = ledger.clone_number()?;
     let rows = ledger.select(|spawn_commit, events| {
         let agent = AgentId::from_spawn_commit(spawn_commit);

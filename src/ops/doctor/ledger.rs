@@ -12,7 +12,6 @@ use crate::ops::doctor::{DOCTOR, Finding};
 use crate::ops::remedy::command;
 use crate::store::chain::recovery::{self, Condition};
 use crate::store::chain::{self, Chain};
-use crate::store::ledger::Ledger;
 use std::collections::BTreeMap;
 
 pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
@@ -114,7 +113,7 @@ fn unproven(ctx: &Ctx, agents: &[Agent]) -> Result<Option<Finding>> {
     // Of an agent that has a worktree or a branch here, the work itself was looked for already, and not found.
     let mut unproven = Vec::new();
     for agent in { agents.iter() }.filter(|agent| agent.claimed == Some(State::Merged)) {
-        let events = Ledger::new(&ctx.repo).events(agent.spawn_commit)?;
+        let events = ctx.ledger().events(agent.spawn_commit)?;
         let claimed = events.iter().rev().find_map(|event| match event.what {
             What::Merged { commit, .. } => Some(commit),
             _ => None,
@@ -139,7 +138,7 @@ fn unproven(ctx: &Ctx, agents: &[Agent]) -> Result<Option<Finding>> {
     };
     let mut named = Vec::new();
     for (agent, commit) in unproven.iter().take(NAMED) {
-        let events = Ledger::new(&ctx.repo).events(agent.spawn_commit)?;
+        let events = ctx.ledger().events(agent.spawn_commit)?;
         let mut claims = events.iter().rev();
         let claim = claims.find(|event| matches!(event.what, What::Merged { .. }));
         let by = claim.map_or("", |event| event.by.as_str());

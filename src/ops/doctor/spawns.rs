@@ -13,7 +13,6 @@ use crate::git::worktree::{Worktree, set_lock};
 use crate::ops::doctor::Finding;
 use crate::ops::doctor::survey::Survey;
 use crate::store::journal::Journal;
-use crate::store::ledger::Ledger;
 use crate::store::place::RecordedPlaces;
 use crate::store::{fsx, layout, lock};
 use crate::system;
@@ -86,14 +85,15 @@ fn unfinished(ctx: &Ctx, agent: &Agent) -> Finding {
             }
         }
         let actor = ctx.actor()?;
-        Ledger::new(&ctx.repo).append_if(agent.spawn_commit, &actor, ctx.now(), |row| match row
-            .filter(|row| row.state == State::Spawning)
-        {
-            Some(row) => row
-                .may(Move::Discard)
-                .map(|()| What::Discarded { tip: None }),
-            None => Err(Error::new(Code::LostRace, "another process completed it")),
-        })?;
+        ctx.ledger()
+            .append_if(agent.spawn_commit, &actor, ctx.now(), |row| {
+                match row.filter(|row| row.state == State::Spawning) {
+                    Some(row) => row
+                        .may(Move::Discard)
+                        .map(|()| What::Discarded { tip: None }),
+                    None => Err(Error::new(Code::LostRace, "another process completed it")),
+                }
+            })?;
         Ok("its row says discarded; a branch of it stays".to_owned())
     })
 }
@@ -179,7 +179,7 @@ fn is_left(ctx: &Ctx, agent: &Agent) -> Result<bool> {
     if journals.join(agent.id.short()).exists() {
         return Ok(false);
     }
-    let row = Ledger::new(&ctx.repo).agent(agent.spawn_commit)?;
+    let row = ctx.ledger().agent(agent.spawn_commit)?;
     Ok(row.is_some_and(|row| row.state == State::Spawning))
 }
 
@@ -194,7 +194,7 @@ fn is_without_place(ctx: &Ctx, agent: &Agent) -> bool {
 
 /// Whether this clone began the row: another's spawn may be under way on another machine.
 fn made_here(ctx: &Ctx, agent: &Agent) -> Result<bool> {
-    Ok(Ledger::new(&ctx.repo).clone_number()? == Some(agent.clone))
+    Ok(ctx.ledger().clone_number()? == Some(agent.clone))
 }
 
 /// Whether a directory is not there, or holds nothing but a `.git` file.

@@ -6,7 +6,6 @@ use crate::domain::event::Isolation;
 use crate::git::program::{self, Version};
 use crate::git::worktree::Worktree;
 use crate::ops::install_shell::ShellFile;
-use crate::store::ledger::Ledger;
 use crate::store::place::{RecordedPlaces, is_of_this_clone};
 use crate::store::{layout, lock};
 use std::path::PathBuf;
@@ -33,10 +32,10 @@ impl Survey {
         // A worktree has its row first, so whatever is listed here has one that is read after.
         let worktrees = ctx.repo.worktrees().unwrap_or_default();
         Survey {
-            agents: Ledger::new(&ctx.repo).agents().ok(),
+            agents: ctx.ledger().agents().ok(),
             worktrees,
             common_dir: ctx.repo.common_dir().to_owned(),
-            clone: Ledger::new(&ctx.repo).clone_number().ok().flatten(),
+            clone: ctx.ledger().clone_number().ok().flatten(),
             places: RecordedPlaces::new(&ctx.repo).ok(),
             shell: shell.to_vec(),
             git: program::ask_version(&ctx.env.directory)
@@ -65,10 +64,7 @@ impl Survey {
         let is_same = |row: Option<Agent>| row.is_some_and(|row| row.state == agent.state);
         let is_held = lock::is_held(&self.common_dir, &layout::live_lock(agent.id));
         // A process that ends between the two questions has written the row before.
-        !is_held.unwrap_or(false)
-            && Ledger::new(&ctx.repo)
-                .agent(agent.spawn_commit)
-                .is_ok_and(is_same)
+        !is_held.unwrap_or(false) && ctx.ledger().agent(agent.spawn_commit).is_ok_and(is_same)
     }
 
     /// Whether an agent was spawned in this clone, and not in one whose ledger was fetched.

@@ -15,7 +15,6 @@ use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::store::belief::Closed;
 use crate::store::keep::{self, Passing};
-use crate::store::ledger::Ledger;
 use crate::store::{layout, lock, place};
 use chrono::{DateTime, SecondsFormat};
 use serde::Serialize;
@@ -72,8 +71,8 @@ pub(super) fn plan(ctx: &Ctx, agents: &[Agent], age: Duration) -> Result<ExpiryP
         .partition(|link| link.seconds <= limit);
     let ours = Ours {
         common_dir: ctx.repo.common_dir(),
-        closed: Ledger::new(&ctx.repo).closed_here()?,
-        clone: Ledger::new(&ctx.repo).clone_number()?,
+        closed: ctx.ledger().closed_here()?,
+        clone: ctx.ledger().clone_number()?,
     };
     let known: HashMap<_, _> = agents.iter().map(|agent| (agent.id, agent)).collect();
     let mut by_agent: BTreeMap<_, Vec<Passing>> = BTreeMap::new();
@@ -147,7 +146,7 @@ pub(super) fn execute(ctx: &Ctx, plan: ExpiryPlan) -> Result<Vec<SalvageItem>> {
 
 /// Writes into the row what goes, as far as it does not stand there already.
 fn tell(ctx: &Ctx, doomed: &Doomed) -> Result<()> {
-    let ledger = Ledger::new(&ctx.repo);
+    let ledger = ctx.ledger();
     let mut said = HashSet::new();
     for event in ledger.events(doomed.spawn_commit)? {
         if let What::Expired { commits } = event.what {

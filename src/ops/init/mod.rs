@@ -17,6 +17,7 @@ use crate::hosts::settings as host_settings;
 use crate::hosts::settings::{HostWorktrees, Registration, Removal};
 use crate::store::{added, fsx, layout, lock};
 use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -290,6 +291,7 @@ fn change(top: &Path, registration: Registration, options: &InitOptions) -> Resu
 // What `init` answers.
 
 /// The answer of `init`.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct InitReport {
     /// `git-agent.init/1`
@@ -297,13 +299,10 @@ pub struct InitReport {
     /// Each host, in the order of the documentation.
     pub hosts: Vec<HostReport>,
     /// What becomes of `notes.displayRef`; absent when it was not asked about.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub notes: Option<Action>,
     /// What becomes of the alias for a log without our refs; absent when it was not asked about.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub log_alias: Option<Action>,
     /// What is proposed for a repository without settings; absent where it has some, or something in particular was asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub proposal: Option<Proposal>,
 }
 

@@ -20,7 +20,6 @@ use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::files::separate::FileStamp;
 use crate::store::layout;
-use crate::store::ledger::Ledger;
 use chrono::{DateTime, Utc};
 use globset::GlobMatcher;
 use serde::Serialize;
@@ -210,9 +209,8 @@ named! {
 
 /// The agents that are wanted, sorted as far as the ledger knows.
 fn select(ctx: &Ctx, options: &ListOptions) -> Result<Vec<Agent>> {
-    let ledger = Ledger::new(&ctx.repo);
     let parent = match &options.parent {
-        Some(who) => Some(lookup::agent(ctx, &ledger, who)?.id),
+        Some(who) => Some(lookup::agent(ctx, &ctx.ledger(), who)?.id),
         None => None,
     };
     let common_dir = ctx.repo.common_dir();

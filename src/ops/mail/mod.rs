@@ -5,6 +5,7 @@ use crate::agents::names::handle;
 use crate::domain::message::{Message, MessageId, Name, Receivers};
 use serde::Serialize;
 use serde_json::Value;
+use serde_with_macros::skip_serializing_none;
 
 pub mod conversation;
 
@@ -23,13 +24,12 @@ pub enum Standing {
 }
 
 /// For whom a message is: one name under `to`, several or `"all"` under `to_agents`.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ReceiversReport {
     /// The receiver; absent when there are several.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
     /// The receivers; absent when there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub to_agents: Option<Value>,
 }
 
@@ -70,6 +70,7 @@ impl ReceiversReport {
 }
 
 /// A message in JSON. Absent means not applicable.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MessageReport {
     /// Its name.
@@ -87,10 +88,8 @@ pub struct MessageReport {
     /// When it was sent, RFC 3339.
     pub created: String,
     /// `pending`, `read` or `archived`; absent where no reader asks.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Standing>,
     /// The message that it answers.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<String>,
     /// What it is about, in one field of the payload.
     pub summary: String,

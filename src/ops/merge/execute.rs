@@ -98,7 +98,7 @@ fn land_and_record(
     at: &mut Option<usize>,
 ) -> Result<Vec<LandingReport>> {
     let landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
-    let ledger = Ledger::new(&ctx.repo);
+    let ledger = ctx.ledger();
     // Nothing begins to work in the agents until their rows say that they have landed.
     let mut guards = Vec::new();
     for (number, plan) in plans.iter().enumerate() {
@@ -278,8 +278,8 @@ fn keep_what_is_only_staged(
     })?;
     keep::keep(&ctx.repo, &[commit], &format!("staged {id}"), ctx.now())?;
     let what = What::Salvaged { commit };
-    let ledger = Ledger::new(&ctx.repo);
-    ledger.append(plan.agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
+    ctx.ledger()
+        .append(plan.agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
     Ok(staged)
 }
 

@@ -23,7 +23,6 @@ use crate::ops::merge::{MergeOptions, Method, NotAccepted, RemoteTarget, summary
 use crate::ops::verify;
 use crate::ops::verify::{Recording, VerifyOptions};
 use crate::store::landing_commit::{Line, Work};
-use crate::store::ledger::Ledger;
 use crate::store::{agent_branch, landed, layout, lock, repository_settings, roles};
 use std::collections::BTreeSet;
 
@@ -89,7 +88,7 @@ pub struct MergePlan {
 pub fn plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<MergePlan> {
     if options.push.is_some() {
         // What is fetched stays: no scratch object may be in a ref.
-        let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
+        let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
         fetch_targets(ctx, options, [&agent])?;
     }
     let scratch = Scratch::make(ctx, "merge")?;
@@ -110,7 +109,7 @@ pub fn judged_plan(
 ) -> Result<Result<MergePlan, Box<NotAccepted>>> {
     let is_rehearsal = ctx.repo.is_scratch();
     require_orchestrator(ctx)?;
-    let ledger = Ledger::new(&ctx.repo);
+    let ledger = ctx.ledger();
     let agent = lookup::agent(ctx, &ledger, who)?;
     let short = agent.id.short();
     if agent.isolation == Some(Isolation::Shared) {
@@ -343,7 +342,7 @@ fn require_new(ctx: &Ctx, agent: &Agent, verdict: &Verdict) -> Result<()> {
 
 /// Why judging failed: a concurrent removal of the agent took away what was to be judged.
 fn overtaken(ctx: &Ctx, agent: &Agent, error: Error) -> Error {
-    let now = Ledger::new(&ctx.repo).agent(agent.spawn_commit);
+    let now = ctx.ledger().agent(agent.spawn_commit);
     let refused = now.ok().flatten();
     let refused = refused.and_then(|now| require_landable(ctx, &now).err());
     refused.unwrap_or(error)

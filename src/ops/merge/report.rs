@@ -6,6 +6,7 @@ use crate::ops::merge::MergePlan;
 use crate::ops::target_report::TargetReport;
 use crate::wire::path_text::PathText;
 use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 
 named! {
     /// How far a landing came.
@@ -22,6 +23,7 @@ named! {
 }
 
 /// One landing, planned or done.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LandingReport {
     /// The format's name and version.
@@ -37,7 +39,6 @@ pub struct LandingReport {
     /// The branch it lands on, and where it was.
     pub target: TargetReport,
     /// The remote whose branch that is; absent for this clone's.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub remote: Option<String>,
     /// The agent's branch as it was judged.
     pub tip: String,
@@ -54,10 +55,8 @@ pub struct LandingReport {
     /// The first line of the landing commit's message.
     pub subject: String,
     /// The commit made of the uncommitted work.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub committed: Option<String>,
     /// The commit that brought the work.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     /// The worktrees that have the branch checked out and move along.
     pub worktrees: Vec<String>,

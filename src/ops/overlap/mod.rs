@@ -32,12 +32,12 @@ use crate::agents::work::{Work, is_live};
 use crate::domain::agent::Agent;
 use crate::domain::path::RepoPath;
 use crate::error::{Code, Error, Result};
-use crate::store::ledger::Ledger;
 use crate::wire::path_text::PathText;
 use changes::Changes;
 use merges::Merges;
 use scopes::Scopes;
 use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 use std::collections::BTreeSet;
 
 /// What the caller asked for.
@@ -116,7 +116,7 @@ fn compare(ctx: &Ctx, options: &OverlapOptions) -> Result<OverlapReport> {
 
 impl Scene {
     fn look(ctx: &Ctx, options: &OverlapOptions) -> Result<Scene> {
-        let ledger = Ledger::new(&ctx.repo);
+        let ledger = ctx.ledger();
         let mut chosen = BTreeSet::new();
         for who in &options.agents {
             let agent = lookup::agent(ctx, &ledger, who)?;
@@ -209,6 +209,7 @@ pub struct OverlapReport {
 }
 
 /// One agent that was compared.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LiveAgent {
     /// Its names.
@@ -221,14 +222,13 @@ pub struct LiveAgent {
     /// Whether it may change files.
     pub edits: bool,
     /// The branch it lands on.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<TargetReport>,
     /// How many paths it has touched since its base.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub touched: Option<Option<usize>>,
 }
 
 /// Two agents that have something in common.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PairReport {
     /// The id of the older one.
@@ -236,13 +236,10 @@ pub struct PairReport {
     /// The id of the other one.
     pub two_id: String,
     /// What both may touch.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub scopes: Option<ScopesReport>,
     /// What both have touched.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<ChangesReport>,
     /// How their work merges.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub merge: Option<MergeReport>,
 }
 

@@ -23,6 +23,7 @@ use crate::error::Result;
 use crate::store::{fsx, layout};
 use fill::{Filled, Wanted};
 use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -30,6 +31,7 @@ use std::path::Path;
 const FAILURE: &str = "failure";
 
 /// The answer of `pool`.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PoolReport {
     /// The format's name and version.
@@ -52,10 +54,8 @@ pub struct PoolReport {
     pub kept: Vec<KeptWorktree>,
     /// What the files of HEAD take of the disk in each, in bytes, without what set-up makes; absent where a slot shows how much
     /// it is, and in a partial clone.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub files_bytes: Option<u64>,
     /// Why the pool could not be filled the last time; absent where it could.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
 

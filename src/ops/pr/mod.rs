@@ -27,9 +27,9 @@ use crate::ops::agent_report::AgentRef;
 use crate::ops::sync;
 use crate::ops::target_report::TargetReport;
 use crate::ops::verify::{self, VerifyOptions};
-use crate::store::ledger::Ledger;
 use crate::store::replay::Replay;
 use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 use std::time::{Duration, Instant};
 
 /// How long the remote is waited for.
@@ -69,6 +69,7 @@ pub struct PrPlan {
 }
 
 /// The answer of `pr`.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PrReport {
     /// The format's name and version.
@@ -88,10 +89,8 @@ pub struct PrReport {
     /// The branch to land on.
     pub target: TargetReport,
     /// The agent whose branch that is.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub stacked_on: Option<AgentRef>,
     /// The pull request, or the page on which it is opened; absent where the remote's URL names no forge.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// What the caller should know though the work is offered.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -105,8 +104,7 @@ pub struct PrReport {
 /// where there is no such remote, or where the branch to land on is not there; `not-fast-forward`; those of the network.
 pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
     require_orchestrator(ctx)?;
-    let ledger = Ledger::new(&ctx.repo);
-    let agent = crash_recovery::at_rest(ctx, lookup::agent(ctx, &ledger, who)?)?;
+    let agent = crash_recovery::at_rest(ctx, lookup::agent(ctx, &ctx.ledger(), who)?)?;
     agent.require_understood()?;
     let short = agent.id.short();
     let Some(branch) = agent.branch.clone() else {

@@ -26,7 +26,6 @@ use crate::domain::run::Ending;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::store::fsx;
-use crate::store::ledger::Ledger;
 use crate::store::mailbox::{Mailbox, Reader, Tally};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
@@ -144,7 +143,6 @@ pub struct Competitor {
 /// # Errors
 /// Those of the ledger and of listing worktrees.
 pub fn report(ctx: &Ctx) -> Result<FleetReport> {
-    let ledger = Ledger::new(&ctx.repo);
     let mut agents = lookup::agents(ctx)?;
     agents.sort_by_key(|agent| (agent.started, agent.id));
     let lost: Vec<Option<Lost>> = agents
@@ -155,7 +153,9 @@ pub fn report(ctx: &Ctx) -> Result<FleetReport> {
     let until = agents.iter().map(|agent| agent.updated).chain(times).max();
     // A clock that went back ends no span before it begins.
     let made_at = until.map_or(ctx.now(), |until| until.max(ctx.now()));
-    let rows = ledger.select(|spawn_commit, events| Some((spawn_commit, events.to_owned())))?;
+    let rows = ctx
+        .ledger()
+        .select(|spawn_commit, events| Some((spawn_commit, events.to_owned())))?;
     let gather = Gather {
         ctx,
         rows: rows.into_iter().collect(),

@@ -24,10 +24,10 @@ use crate::error::{Code, Error, Result};
 use crate::git::objects::Commit;
 use crate::git::refs::full_name;
 use crate::git::salvage::{BUNDLE, TRAILER, WORK};
-use crate::store::ledger::Ledger;
 use crate::store::{keep, large_files};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
@@ -62,6 +62,7 @@ pub struct RescuePlan {
 }
 
 /// The answer of `rescue`.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RescueReport {
     /// The format's name and version.
@@ -70,16 +71,12 @@ pub struct RescueReport {
     #[serde(flatten)]
     pub agent: AgentReport,
     /// The branch that was made, short name.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rescued_branch: Option<String>,
     /// The directory that was filled, absolute.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rescued_directory: Option<String>,
     /// The commit that was given back: the uncommitted work on its tip, or the tip alone.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     /// The commit that holds the bundle.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub bundle_commit: Option<String>,
     /// What the caller should know, such as what was kept and is not here.
     pub warnings: Vec<String>,
@@ -93,7 +90,7 @@ pub struct RescueReport {
 /// `branch-exists`, `path-exists`; `orchestrator-only`.
 pub fn plan(ctx: &Ctx, who: &str, destination: Destination) -> Result<RescuePlan> {
     require_orchestrator(ctx)?;
-    let ledger = Ledger::new(&ctx.repo);
+    let ledger = ctx.ledger();
     let agent = lookup::agent(ctx, &ledger, who)?;
     let kept = Kept::of(ctx, &ledger.events(agent.spawn_commit)?)?;
     let plan = RescuePlan {
@@ -127,7 +124,7 @@ pub fn plan(ctx: &Ctx, who: &str, destination: Destination) -> Result<RescuePlan
 /// # Errors
 /// As [`plan`] and [`execute`] for [`Destination::Agent`], whatever state the agent is in.
 pub(super) fn restore(ctx: &Ctx, agent: &Agent) -> Result<Vec<String>> {
-    let kept = Kept::of(ctx, &Ledger::new(&ctx.repo).events(agent.spawn_commit)?)?;
+    let kept = Kept::of(ctx, &ctx.ledger().events(agent.spawn_commit)?)?;
     let plan = RescuePlan {
         commit: kept.commit,
         bundle: kept.bundle,
@@ -211,7 +208,8 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
     };
     ctx.reached("made");
     let what = What::Rescued { to };
-    Ledger::new(&ctx.repo).append(plan.agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
+    ctx.ledger()
+        .append(plan.agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
     ctx.reached("told");
     Ok(report)
 }

@@ -18,7 +18,6 @@ use crate::git::refs::Tip;
 use crate::git::salvage::{TRAILER, WORK};
 use crate::git::worktree::{NewWorktree, set_lock};
 use crate::ops::rescue::{RescuePlan, files};
-use crate::store::ledger::Ledger;
 use crate::store::place::RecordedPlaces;
 use crate::store::{fsx, layout, lock};
 use std::fs;
@@ -111,12 +110,13 @@ pub(super) fn execute(
 /// Tells the row that the agent is back.
 pub(super) fn record(ctx: &Ctx, agent: &Agent) -> Result<()> {
     let actor = ctx.actor()?;
-    Ledger::new(&ctx.repo).append_if(agent.spawn_commit, &actor, ctx.now(), |row| {
-        row.unwrap_or(agent).may(Move::BringBack)?;
-        Ok(What::Rescued {
-            to: WORKTREE.to_owned(),
-        })
-    })?;
+    ctx.ledger()
+        .append_if(agent.spawn_commit, &actor, ctx.now(), |row| {
+            row.unwrap_or(agent).may(Move::BringBack)?;
+            Ok(What::Rescued {
+                to: WORKTREE.to_owned(),
+            })
+        })?;
     Ok(())
 }
 

@@ -23,7 +23,6 @@ use crate::proc::capture::capture;
 use crate::proc::signals::Interrupts;
 use crate::proc::supervisor::{self, SupervisedCommand};
 use crate::proc::terminal::{self, Terminal};
-use crate::store::ledger::Ledger;
 use crate::store::lock::Guard;
 use crate::store::spawn_commit;
 use crate::wire::policy::Policy;
@@ -72,7 +71,7 @@ pub fn execute(ctx: &Ctx, mut plan: RunPlan, echo: Echo<'_>) -> Result<RunReport
             (commit, Some(spawn::execute(ctx, (**spawn).clone())?))
         }
     };
-    let agent = Ledger::new(&ctx.repo).agent(id)?;
+    let agent = ctx.ledger().agent(id)?;
     let agent = agent.ok_or_else(|| Error::bug("an agent that was found or made has a row"))?;
     let ticket = may_begin.as_ref().and_then(Admission::ticket);
     work(ctx, &mut plan, &agent, (echo, ticket), made).map_err(|error| match &plan.worker {
@@ -96,7 +95,7 @@ fn work(
     // One run at a time; the end of a crashed one is recorded first.
     let lock = liveness::lock_after_landing(ctx, agent)?;
     let buried = crash_recovery::record_crashed_run_locked(ctx, agent, &lock)?;
-    let row = Ledger::new(&ctx.repo).agent(agent.spawn_commit)?;
+    let row = ctx.ledger().agent(agent.spawn_commit)?;
     let agent = row.as_ref().unwrap_or(agent);
     worktree::reopen(ctx, agent)?;
     ctx.reached("locked");
@@ -156,7 +155,7 @@ fn work(
         report.judged(judge(ctx, agent));
     }
     // What it said of itself, which is recorded by now.
-    if let Some(now) = Ledger::new(&ctx.repo).agent(agent.spawn_commit)? {
+    if let Some(now) = ctx.ledger().agent(agent.spawn_commit)? {
         report.declared(&now);
     }
     let kept = liveness::keep_report(ctx.repo.common_dir(), agent, report.run, &json!(report));
@@ -273,7 +272,7 @@ fn watch(
 }
 
 fn started(ctx: &Ctx, plan: &RunPlan, agent: &Agent, stage: &Stage) -> Result<Run> {
-    let (ledger, began) = (Ledger::new(&ctx.repo), ctx.now());
+    let (ledger, began) = (ctx.ledger(), ctx.now());
     let started = Started {
         run: Some(stage.number),
         command: ctx.public_text(&stage.description, Some(&stage.directory))?,

@@ -69,7 +69,6 @@ use crate::ops::spawn::{SpawnOptions, SpawnPlan};
 use crate::proc::launch::not_found;
 use crate::proc::sandbox;
 use crate::store::layout;
-use crate::store::ledger::Ledger;
 use inputs::{AgentInputs, RunRequest};
 use output::OutputWish;
 use std::ffi::OsString;
@@ -212,7 +211,7 @@ pub fn plan(
         }
         Target::Agent(who) => {
             authority::require_no_recursion(&ctx.env)?;
-            let mut agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), &who)?;
+            let mut agent = lookup::agent(ctx, &ctx.ledger(), &who)?;
             require_startable(&agent)?;
             let mut session = None;
             if options.resume {
@@ -250,7 +249,7 @@ pub fn plan(
 /// # Errors
 /// Those of the ledger.
 pub fn earlier(ctx: &Ctx, id: AgentId) -> Result<Option<Agent>> {
-    let agents = Ledger::new(&ctx.repo).agents()?;
+    let agents = ctx.ledger().agents()?;
     let usable =
         |agent: &Agent| agent.id == id && (agent.state.is_live() || agent.state == State::Merged);
     Ok(agents.into_iter().find(usable))
@@ -302,7 +301,7 @@ fn find_session(
     asked: Option<&'static dyn Host>,
 ) -> Result<Option<(&'static dyn Host, String)>> {
     let (mut at_work, mut last) = (None, None);
-    for event in Ledger::new(&ctx.repo).events(agent.spawn_commit)? {
+    for event in ctx.ledger().events(agent.spawn_commit)? {
         match event.what {
             What::Started(started) => at_work = hosts::of_command(&started.command),
             What::Exited(exited) => last = at_work.zip(exited.session.id).or(last),

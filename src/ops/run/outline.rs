@@ -3,20 +3,19 @@
 use crate::domain::run::shell_line;
 use crate::ops::run::{RunPlan, Worker, command_line};
 use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 
 /// The answer of `run --dry-run`. Absent means not applicable.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RunOutline {
     /// The format's name and version.
     pub schema: &'static str,
     /// The agent's id; absent for one that the run would make.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
     /// The first eight hex digits of the id.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub short_id: Option<String>,
     /// Where the command would run, absolute; absent for an agent that the run would make.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub worktree_abspath: Option<String>,
     /// The program and its arguments, with their placeholders.
     pub command: Vec<String>,
@@ -25,10 +24,8 @@ pub struct RunOutline {
     /// How the command would get its prompt: `stdin`, or `words` when the command names it.
     pub prompt_on: &'static str,
     /// How long it might take, in milliseconds; absent without a time limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     /// The file for the answer, absolute; for an agent that the run would make, as it would be now.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub output_file: Option<String>,
     /// What the caller should know.
     pub warnings: Vec<String>,

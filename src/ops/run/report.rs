@@ -21,6 +21,7 @@ use crate::store::{fsx, layout};
 use crate::wire::answer::MOST_BYTES;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 use std::path::Path;
 use std::time::Duration;
 
@@ -53,6 +54,7 @@ impl Ended {
 }
 
 /// The answer of `run`. Absent means not applicable, null that it could not be determined.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunReport {
     /// The format's name and version.
@@ -61,7 +63,6 @@ pub struct RunReport {
     /// else `failed`, also where judging failed and where the agent said that it failed.
     pub status: &'static str,
     /// What the agent said when it declared that it failed; absent where it did not.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
     /// The agent's id.
     pub agent_id: String,
@@ -84,7 +85,6 @@ pub struct RunReport {
     /// How long it took, in milliseconds.
     pub duration_ms: u64,
     /// How long it might have taken, in milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     /// The log of its standard output, absolute.
     pub stdout_path: String,
@@ -100,7 +100,6 @@ pub struct RunReport {
     /// What the sandbox enforced.
     pub sandbox: SandboxReport,
     /// The file of the agent's answer, absolute; absent when none was asked for, null when none was written.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub output_file: Option<Option<String>>,
     /// The last message of a host that we know, else the end of the standard output, of a host's standard error where
     /// that is empty; at most 500 words.
@@ -109,13 +108,10 @@ pub struct RunReport {
     #[serde(flatten)]
     pub session: SessionReport,
     /// `accept` or `reject`; absent when nothing was judged, null when judging failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Option<&'static str>>,
     /// The whole verdict.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<VerifyReport>,
     /// The agent as `spawn` answers it, when the run made it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub spawn: Option<SpawnReport>,
     /// The runs of the agents that took over, one after the other; absent where none did.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -8,8 +8,8 @@ use crate::domain::run::{Attempt, lost_to, ranking};
 use crate::error::{Code, Result};
 use crate::ops::close;
 use crate::ops::run::RunReport;
-use crate::store::ledger::Ledger;
 use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 
 /// How a tournament came out; part of the answer of `run`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -22,12 +22,12 @@ pub struct TournamentReport {
 }
 
 /// One attempt.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AttemptReport {
     /// What the command line named.
     pub target: String,
     /// The agent host that did it; absent for a command of the caller's.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<&'static str>,
     /// The agent's id.
     pub agent_id: String,
@@ -36,10 +36,8 @@ pub struct AttemptReport {
     /// Whether its work may land.
     pub accepted: bool,
     /// How many lines it changed; absent where that could not be determined.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub changed_lines: Option<usize>,
     /// What it cost, in US dollars.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
     /// How long it took, in milliseconds.
     pub duration_ms: u64,
@@ -108,7 +106,7 @@ pub fn decide(ctx: &Ctx, entries: &[Entry]) -> Result<TournamentReport> {
 
 /// Writes down in every row how the agent came out.
 fn record(ctx: &Ctx, reports: &[AttemptReport]) -> Result<()> {
-    let ledger = Ledger::new(&ctx.repo);
+    let ledger = ctx.ledger();
     let by = ctx.actor()?;
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     for (at, report) in reports.iter().enumerate() {
@@ -126,7 +124,7 @@ fn record(ctx: &Ctx, reports: &[AttemptReport]) -> Result<()> {
 }
 
 fn changed_lines(ctx: &Ctx, agent_id: &str) -> Result<usize> {
-    let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), agent_id)?;
+    let agent = lookup::agent(ctx, &ctx.ledger(), agent_id)?;
     let work = Work::look_up(ctx, agent)?;
     let fork = ctx.repo.read_commit(work.fork(&ctx.repo)?)?.tree;
     let counts = ctx.repo.diff_counts(fork, work.tree(ctx)?)?;

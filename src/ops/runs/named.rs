@@ -5,7 +5,6 @@ use crate::agents::{liveness, lookup};
 use crate::domain::agent::Agent;
 use crate::domain::run::Run;
 use crate::error::{Code, Error, Result};
-use crate::store::ledger::Ledger;
 use std::collections::BTreeSet;
 
 /// A run of this clone.
@@ -44,7 +43,7 @@ pub(super) fn uncollected(ctx: &Ctx) -> Result<Vec<Named>> {
 /// # Errors
 /// As [`last_runs`].
 pub(super) fn last_run(ctx: &Ctx, who: &str) -> Result<Named> {
-    let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
+    let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
     match agent.run.clone() {
         Some(run) if liveness::is_here(ctx.repo.common_dir(), &agent, &run) => {
             Ok(Named { agent, run })
@@ -76,7 +75,7 @@ pub(super) fn at_work(ctx: &Ctx) -> Result<Vec<Named>> {
 /// The last runs that `is_wanted`, oldest first.
 fn all(ctx: &Ctx, is_wanted: impl Fn(&Agent, &Run) -> Result<bool>) -> Result<Vec<Named>> {
     let mut found = Vec::new();
-    for agent in Ledger::new(&ctx.repo).agents()? {
+    for agent in ctx.ledger().agents()? {
         if let Some(run) = agent.run.clone()
             && is_wanted(&agent, &run)?
         {

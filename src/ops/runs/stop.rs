@@ -6,7 +6,6 @@ use crate::error::Result;
 use crate::ops::runs::named;
 use crate::ops::runs::named::Named;
 use crate::ops::runs::wait::{Waited, waited};
-use crate::store::ledger::Ledger;
 use crate::store::{layout, lock};
 use serde::Serialize;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -54,7 +53,7 @@ fn until_over(ctx: &Ctx, one: &Named, at_once: bool) -> Result<()> {
         let _ = send.send(());
     })?;
     while over.recv_timeout(AGAIN) == Err(RecvTimeoutError::Timeout) {
-        let row = Ledger::new(&ctx.repo).agent(one.agent.spawn_commit)?;
+        let row = ctx.ledger().agent(one.agent.spawn_commit)?;
         let last = row.and_then(|row| row.run).map(|run| run.number());
         if last != Some(one.run.number()) {
             // Another was started, which was not to be ended.

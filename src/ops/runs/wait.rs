@@ -7,7 +7,6 @@ use crate::error::Result;
 use crate::ops::run_row::{RunRow, SUCCESS};
 use crate::ops::runs::named;
 use crate::ops::runs::named::Named;
-use crate::store::ledger::Ledger;
 use crate::store::{layout, lock};
 use serde::Serialize;
 use serde_json::Value;
@@ -169,7 +168,7 @@ pub(super) fn waited(ctx: &Ctx, one: &Named, is_over: bool) -> Result<Waited> {
         });
     }
     crash_recovery::record_crashed_run(ctx, &one.agent)?;
-    let events = Ledger::new(&ctx.repo).events(one.agent.spawn_commit)?;
+    let events = ctx.ledger().events(one.agent.spawn_commit)?;
     let run = Run::find(&events, one.run.number());
     let run = run.as_ref().unwrap_or(&one.run);
     let common_dir = ctx.repo.common_dir();

@@ -27,6 +27,7 @@ use crate::wire::message::spooled::Spooled;
 use chrono::{DateTime, TimeDelta, Utc};
 use payload_parts::assemble;
 use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -204,12 +205,12 @@ fn posted(ctx: &Ctx, content: &[u8], since: DateTime<Utc>) -> Result<Option<(Mes
 // The answer of `send`.
 
 /// The answer of `send`.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SendReport {
     /// The format's name and version.
     pub schema: &'static str,
     /// The message's name; absent while it waits in a spool.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub message_id: Option<String>,
     /// `sent`, or `spooled` for one that the supervisor of the sender posts.
     pub status: &'static str,
@@ -224,10 +225,8 @@ pub struct SendReport {
     /// How soon it is to be read.
     pub priority: &'static str,
     /// When it was sent, RFC 3339; absent while it waits in a spool.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
     /// The message that it answers.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<String>,
     /// What needs attention though it was sent.
     pub warnings: Vec<String>,

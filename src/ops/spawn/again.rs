@@ -6,7 +6,6 @@ use crate::domain::agent::{Agent, State};
 use crate::domain::id::AgentId;
 use crate::domain::task::TaskDraft;
 use crate::error::{Code, Error, Result};
-use crate::store::ledger::Ledger;
 
 /// The warning for an agent that is over.
 const FORGOTTEN: &str = "a briefing or a system prompt of the first try was deleted when that agent was merged or discarded; \
@@ -32,7 +31,7 @@ pub struct EarlierTask {
 /// # Errors
 /// `agent-unknown`, `agent-ambiguous`; `agent-state` for one that is still at work, and where the task is not in this clone or was changed; those of the ledger.
 pub fn earlier_task(ctx: &Ctx, who: &str) -> Result<EarlierTask> {
-    let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
+    let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
     agent.require_understood()?;
     if matches!(agent.state, State::Spawning | State::Ready | State::Running) {
         let id = agent.id.short();

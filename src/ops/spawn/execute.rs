@@ -287,7 +287,7 @@ fn claim_branch(ctx: &Ctx, plan: &SpawnPlan) -> Result<Option<String>> {
     };
     let reason = format!("{MADE_BY_SPAWN}{}", plan.id.short());
     let who = &plan.identities.committer;
-    let ledger = Ledger::new(&ctx.repo);
+    let ledger = ctx.ledger();
     for name in half_made::branch_names(wanted) {
         let commit = plan.spawn_commit;
         agent_branch::note(&ctx.repo, commit, &name)?;

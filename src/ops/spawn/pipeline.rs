@@ -31,7 +31,7 @@ const WARNING: &str = "\nWhat follows was written by the agent before you. It is
 /// # Errors
 /// `agent-unknown`; `role-invalid` where roles hand on in a circle, or too often; those of git and the ledger.
 pub fn handed_on(ctx: &Ctx, who: &str) -> Result<Option<TaskDraft>> {
-    let ledger = Ledger::new(&ctx.repo);
+    let ledger = ctx.ledger();
     let agent = lookup::agent(ctx, &ledger, who)?;
     let policy = spawn_commit::require_policy(&ctx.repo, &agent)?;
     let Some(next) = next_role(ctx, &agent, &policy)? else {

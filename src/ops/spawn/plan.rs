@@ -38,7 +38,7 @@ git config --global user.name \"Your Name\" and git config --global user.email y
 pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<SpawnPlan> {
     // Who asks, and what the names in the task stand for.
     let asker = authority::require_no_recursion(&ctx.env)?;
-    let ledger = Ledger::new(&ctx.repo);
+    let ledger = ctx.ledger();
     let own_setup = draft.has_setup();
     let own_copy = draft.setup_copy.given().is_some();
     let bundle_dir = place::bundle_dir(ctx)?;

@@ -9,10 +9,12 @@ use crate::ops::agent_report::{BaseReport, LeaseReport};
 use crate::ops::spawn::contract::SpawnPlan;
 use crate::ops::spawn::files::AgentFiles;
 use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// The answer of `spawn`. Absent means not applicable.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SpawnReport {
     /// The format's name and version.
@@ -30,22 +32,16 @@ pub struct SpawnReport {
     /// `worktree`, `clone` or `shared`.
     pub isolation: &'static str,
     /// The alias.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The parent's id.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<String>,
     /// The worktree relative to the root when inside it, else absolute.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub worktree_path: Option<String>,
     /// The worktree, absolute.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub worktree_abspath: Option<String>,
     /// The directories that a sparse worktree holds besides the files at its top; absent for one that is whole.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sparse: Option<BTreeSet<String>>,
     /// The branch, short name.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
     /// Where the agent starts from.
     pub base: BaseReport,

@@ -7,7 +7,6 @@ use crate::domain::scope::{Intersection, ScopeLanguage};
 use crate::error::{Code, Error, Result};
 use crate::ops::remedy::to_have_what_others_keep;
 use crate::ops::spawn::SpawnPlan;
-use crate::store::ledger::Ledger;
 use crate::store::row_index::{BoundScope, ScopeCache, ScopeText};
 use crate::wire::journal::{JournalScope, SpawnJournal};
 use std::collections::HashMap;
@@ -55,7 +54,7 @@ pub(super) fn scope_conflicts(
     };
     let (mut meeting, mut unknown) = (Vec::new(), Vec::new());
     let mut scopes = ScopeCache::open(&ctx.repo);
-    for agent in Ledger::new(&ctx.repo).live_agents()? {
+    for agent in ctx.ledger().live_agents()? {
         if agent.policy.is_none() {
             continue;
         }

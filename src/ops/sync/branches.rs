@@ -11,7 +11,6 @@ use crate::git::Repo;
 use crate::git::refs::Tip;
 use crate::git::refs::remote::{self, PushManner, RefChange, RefPush, RemoteRefs};
 use crate::store::agent_branch::{AGENTS_BRANCHES, OwnBranch};
-use crate::store::ledger::Ledger;
 use crate::store::replay::Replay;
 use crate::store::spawn_commit::NONCE;
 use std::collections::{BTreeMap, HashSet};
@@ -56,7 +55,7 @@ impl Exchange<'_> {
         if is_idle {
             return Ok(Vec::new());
         }
-        let mut agents = Ledger::new(&self.ctx.repo).agents()?;
+        let mut agents = self.ctx.ledger().agents()?;
         agents.retain(|agent| agent.state.is_live());
         Ok(agents)
     }

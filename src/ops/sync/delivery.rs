@@ -19,7 +19,6 @@ use crate::error::Result;
 use crate::git::refs::Tip;
 use crate::git::refs::remote::{PushManner, RefChange, RefPush};
 use crate::store::chain::{self, Chain};
-use crate::store::ledger::Ledger;
 use crate::store::{layout, lock};
 use std::time::Instant;
 
@@ -106,8 +105,7 @@ impl Exchange<'_> {
         let Some(id) = claim.agent().filter(|_| self.travelling.branches) else {
             return Ok(None);
         };
-        let ledger = Ledger::new(&self.ctx.repo);
-        let agent = lookup::agent(self.ctx, &ledger, &id.to_string())?;
+        let agent = lookup::agent(self.ctx, &self.ctx.ledger(), &id.to_string())?;
         let branch = self.own_branch(&agent)?;
         Ok(branch.map(|(refname, tip)| RefPush {
             refname,

@@ -15,6 +15,7 @@ use crate::ops::merge::LandingState;
 use crate::store::{briefing, layout};
 use crate::wire::path_text::PathText;
 use serde::{Serialize, Serializer};
+use serde_with_macros::skip_serializing_none;
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -157,6 +158,7 @@ pub struct AllReport {
 }
 
 /// What became of one agent.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Decision {
     /// The agent.
@@ -165,10 +167,8 @@ pub struct Decision {
     /// What became of it.
     pub outcome: Fate,
     /// What was judged, in this round or before: `accept` or `reject`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<&'static str>,
     /// The commit that brought its work.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     /// The codes of what rejects it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -177,10 +177,8 @@ pub struct Decision {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conflicts: Vec<PathText>,
     /// What kept it from landing, for one that was tried in this round.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorReport>,
     /// Why it did not land, for people.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 

@@ -14,7 +14,6 @@ use crate::ops::train::TrainOptions;
 use crate::ops::train::order::bring_into_order;
 use crate::ops::train::report::{FailedCheck, ItemReport, Outcome};
 use crate::ops::train::track::CandidateFate;
-use crate::store::ledger::Ledger;
 use crate::wire::path_text::PathText;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
@@ -46,9 +45,8 @@ pub(super) fn items(ctx: &Ctx, options: &TrainOptions) -> Result<Vec<Rider>> {
         agents.retain(is_ready);
         items = agents.into_iter().map(Rider::of).collect();
     } else {
-        let ledger = Ledger::new(&ctx.repo);
         for who in &options.agents {
-            let found = lookup::agent(ctx, &ledger, who);
+            let found = lookup::agent(ctx, &ctx.ledger(), who);
             // The caller hears of one in which something is at work before anything lands.
             if let (Ok(agent), false) = (&found, options.now) {
                 at_work::require_at_rest(ctx, agent)?;
@@ -330,7 +328,7 @@ impl Rider {
         let Some(agent) = &self.agent else {
             return Ok(());
         };
-        let row = Ledger::new(&ctx.repo).agent(agent.spawn_commit)?;
+        let row = ctx.ledger().agent(agent.spawn_commit)?;
         if let Some(now) = row.filter(|row| row.state == State::Merged) {
             let report = &mut self.report;
             report.outcome = Outcome::AlreadyMerged;

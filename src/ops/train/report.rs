@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::ops::agent_report::AgentRef;
 use crate::wire::path_text::PathText;
 use serde::{Serialize, Serializer};
+use serde_with_macros::skip_serializing_none;
 
 /// What became of every agent, and which checks ran for it.
 #[derive(Debug, Serialize)]
@@ -122,41 +123,33 @@ impl Serialize for Outcome {
 }
 
 /// What became of one agent.
+#[skip_serializing_none]
 #[derive(Debug, Serialize)]
 pub struct ItemReport {
     /// What the caller named, or the agent's id.
     pub target: String,
     /// The agent's id; absent where none was found.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
     /// The first eight hex digits of the id.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub short_id: Option<String>,
     /// The alias.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// How far it came.
     pub outcome: Outcome,
     /// The branch to land on, full name.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lands_on: Option<String>,
     /// The commit that brought its work.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     /// The tree of the target with its work.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tree: Option<String>,
     /// Where it conflicts; absent where it does not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conflicts: Vec<PathText>,
     /// The check that failed with its work.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub check: Option<FailedCheck>,
     /// The agent together with whose work, and only together, the check fails.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub fails_with: Option<AgentRef>,
     /// Why it did not land, in words.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// What kept it from landing.
     #[serde(skip)]
@@ -247,6 +240,7 @@ impl Serialize for Purpose {
 }
 
 /// One check of a tree.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TrainRun {
     /// The branch that the stack stands on.
@@ -258,14 +252,12 @@ pub struct TrainRun {
     /// The commands, in order.
     pub commands: Vec<String>,
     /// Whether they succeeded; absent in a dry run where that is not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub green: Option<bool>,
     /// What the answer is needed for.
     pub purpose: Purpose,
     /// Why they ran, or did not.
     pub why: RunReason,
     /// The first command that failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
     /// How long it took, in milliseconds; 0 where nothing ran.
     pub duration_ms: u64,

@@ -104,8 +104,8 @@ fn record(ctx: &Ctx, plan: &UndoPlan, reverted: &HashMap<Oid, Oid>) -> Result<()
             revert: landing.and_then(|(_, commit)| reverted.get(commit).copied()),
         }
     };
-    let ledger = Ledger::new(&ctx.repo);
-    ledger.append_each(&rows, &ctx.actor()?, ctx.now(), |row, _| Ok(what(row)))?;
+    ctx.ledger()
+        .append_each(&rows, &ctx.actor()?, ctx.now(), |row, _| Ok(what(row)))?;
     Ok(())
 }
 

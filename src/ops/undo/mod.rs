@@ -35,7 +35,6 @@ use crate::domain::path::Quoted;
 use crate::error::{Code, Error, Result};
 use crate::git::refs::Tip;
 use crate::ops::agent_report::{AgentRef, Reporter};
-use crate::store::ledger::Ledger;
 use operations::{BranchMove, Effect, Operation};
 use std::collections::BTreeMap;
 
@@ -77,7 +76,6 @@ pub fn plan(ctx: &Ctx, options: &UndoOptions) -> Result<UndoPlan> {
     require_orchestrator(ctx)?;
     let operation = operations::meant(ctx, options.what.as_deref())?;
     require_own(ctx, &operation)?;
-    let ledger = Ledger::new(&ctx.repo);
     let mut plan = UndoPlan {
         operation: operation.id.clone(),
         agents: Vec::new(),
@@ -89,7 +87,7 @@ pub fn plan(ctx: &Ctx, options: &UndoOptions) -> Result<UndoPlan> {
     };
     let mut by_branch: BTreeMap<String, Vec<BranchMove>> = BTreeMap::new();
     for part in operation.parts.iter().filter(|part| !part.is_taken_back) {
-        let agent = ledger.agent(part.spawn_commit)?;
+        let agent = ctx.ledger().agent(part.spawn_commit)?;
         let agent = agent.ok_or_else(|| Error::bug("an operation must be in a row"))?;
         agent.require_understood()?;
         if let Some(later) = &part.built_upon {
@@ -208,7 +206,7 @@ fn require_own(ctx: &Ctx, operation: &Operation) -> Result<()> {
         let error = Error::new(Code::AgentState, what);
         Err(error.hint("to see what can be taken back, run git agent undo --list"))
     };
-    if Some(operation.clone) != Ledger::new(&ctx.repo).clone_number()? {
+    if Some(operation.clone) != ctx.ledger().clone_number()? {
         let clone = operation.clone;
         return refused(format!(
             "{id} was done in another clone, {clone:04x}, and only there can it be taken back"

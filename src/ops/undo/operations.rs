@@ -11,7 +11,6 @@ use crate::domain::oid::Oid;
 use crate::domain::operation::taken_back;
 use crate::error::{Code, Error, Result};
 use crate::ops::agent_report::{AgentRef, rfc3339};
-use crate::store::ledger::Ledger;
 use chrono::{DateTime, Utc};
 use std::collections::{BTreeMap, HashMap};
 
@@ -80,7 +79,7 @@ impl Operation {
 
 /// Every operation that changed something which can be taken back, newest first.
 pub(super) fn all(ctx: &Ctx) -> Result<Vec<Operation>> {
-    let rows = Ledger::new(&ctx.repo).select(|key, events| {
+    let rows = ctx.ledger().select(|key, events| {
         let parts = parts(ctx, key, events);
         (!parts.is_empty()).then_some(parts)
     })?;
@@ -288,7 +287,7 @@ fn inverted(effect: Effect) -> Effect {
 /// `operation-unknown`, `agent-unknown`, `agent-ambiguous`; those of the ledger.
 pub(super) fn meant(ctx: &Ctx, what: Option<&str>) -> Result<Operation> {
     let all = all(ctx)?;
-    let ledger = Ledger::new(&ctx.repo);
+    let ledger = ctx.ledger();
     let clone = ledger.clone_number()?;
     let is_own = |operation: &&Operation| {
         Some(operation.clone) == clone && operation.is_open() && !operation.is_undo()
@@ -339,7 +338,7 @@ pub(super) fn meant(ctx: &Ctx, what: Option<&str>) -> Result<Operation> {
 /// # Errors
 /// Those of the ledger.
 pub fn list(ctx: &Ctx) -> Result<OperationsReport> {
-    let ledger = Ledger::new(&ctx.repo);
+    let ledger = ctx.ledger();
     let agents: HashMap<Oid, Agent> = { ledger.agents()?.into_iter() }
         .map(|agent| (agent.spawn_commit, agent))
         .collect();

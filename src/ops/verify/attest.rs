@@ -16,6 +16,7 @@ use crate::ops::target_report::TargetReport;
 use crate::store::fsx;
 use crate::wire::attestation::{self, About, Statement};
 use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 use std::path::{Path, PathBuf};
 
 /// What the caller asked for.
@@ -30,6 +31,7 @@ pub struct AttestedOptions {
 }
 
 /// The answer of `verify --attested`: `git-agent.attested/1`.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AttestedReport {
     /// The format's name and version.
@@ -37,10 +39,8 @@ pub struct AttestedReport {
     /// `accept` where the attestation holds, else `reject`.
     pub verdict: &'static str,
     /// Who signed it, as the list of allowed signers says; absent where it does not.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub signer: Option<String>,
     /// What it says; absent where it is no statement of ours.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub statement: Option<StatementReport>,
     /// What is wrong with it.
     pub findings: Vec<FindingReport>,

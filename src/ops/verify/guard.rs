@@ -26,6 +26,7 @@ use crate::git::repo::Resolved;
 use crate::ops::target_report::TargetReport;
 use crate::store::{repository_settings, roles};
 use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 
 /// The role whose denylist holds where the settings name none.
 const ROLE: &str = "edit-local";
@@ -46,27 +47,25 @@ pub struct GuardOptions {
 }
 
 /// The answer of `guard`: `git-agent.guard/2`.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GuardReport {
     /// The format's name and version.
     pub schema: &'static str,
     /// The short name of the branch; absent where it is not known and was not needed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
     /// The rule that holds; absent where none is for the branch.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<RuleReport>,
     /// `accept` or `reject`; null where no rule is for the branch, which was therefore not judged.
+    #[serialize_always]
     pub verdict: Option<&'static str>,
     /// The commit that was judged.
     pub tip: String,
     /// What it would land on.
     pub target: TargetReport,
     /// The tree that landing would give; absent when it cannot land, and where no rule holds.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub merged_tree: Option<String>,
     /// How it would land; absent where no rule holds.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub merge: Option<MergeReport>,
     /// What was found, check by check.
     pub findings: Vec<FindingReport>,

@@ -53,7 +53,6 @@ use crate::git::Repo;
 use crate::git::history::gained::shallow_parents_absent;
 use crate::git::merge::{Merge, MergeResult};
 use crate::store::facts::Facts;
-use crate::store::ledger::Ledger;
 use crate::store::{agent_branch, spawn_commit};
 use crate::wire::conflict_report::ConflictReport;
 use reported::Reported;
@@ -153,7 +152,7 @@ fn judges_itself(ctx: &Ctx, options: &VerifyOptions) -> bool {
     let Some(who) = options.agent.as_deref().filter(|_| ctx.env.agent.is_some()) else {
         return false;
     };
-    let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who);
+    let agent = lookup::agent(ctx, &ctx.ledger(), who);
     let own = agent.is_ok_and(|agent| CurrentAgent::is_of(&ctx.env, &agent));
     own && matches!(
         options.recording,
@@ -217,7 +216,7 @@ fn ledger_facts(ctx: &Ctx, subject: &Subject) -> Result<LedgerFacts> {
     } else {
         (Vec::new(), agent.irregular.clone())
     };
-    let links = Ledger::new(&ctx.repo).broken_links(agent.spawn_commit)?;
+    let links = ctx.ledger().broken_links(agent.spawn_commit)?;
     if links.unknown > 0 {
         disorder.push(format!(
             "{} of the row's lines follow a line that was never in it",
@@ -276,7 +275,7 @@ fn decide(
     };
     evidence.answer.clone_from(&reported.answer);
     if subject.row == Row::Present {
-        let audits = Ledger::new(&ctx.repo).audits(&subject.agent)?;
+        let audits = ctx.ledger().audits(&subject.agent)?;
         evidence.failed_audit = standing(&audits, work.tree).cloned();
     }
     // History, every touched path, and how git would merge the work.
@@ -398,8 +397,9 @@ fn record(
         return Ok(());
     }
     let what = What::Verified(recorded);
-    let appended =
-        Ledger::new(&ctx.repo).append_if(agent.spawn_commit, &ctx.actor()?, ctx.now(), |row| {
+    let appended = ctx
+        .ledger()
+        .append_if(agent.spawn_commit, &ctx.actor()?, ctx.now(), |row| {
             row.unwrap_or(agent).may(step)?;
             Ok(what.clone())
         });
@@ -522,7 +522,7 @@ fn of_agent(ctx: &Ctx, options: &VerifyOptions, error: &Error) -> Option<Verdict
     if !is_about_files || options.ci || options.tip.is_some() {
         return None;
     }
-    let ledger = Ledger::new(&ctx.repo);
+    let ledger = ctx.ledger();
     let agent = lookup::agent(ctx, &ledger, options.agent.as_deref()?).ok()?;
     // Objects that were never fetched are no fault of the agent.
     let is_whole = !ctx.repo.is_shallow() && !ctx.repo.is_partial();

@@ -24,6 +24,7 @@ use crate::store::ledger::Ledger;
 use crate::store::remote_names::RemoteNames;
 use crate::store::spawn_commit::NONCE;
 use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 use std::collections::HashSet;
 
 /// How deep merges of merges are followed. A forge makes one level, a branch that collects agents' work a second one.
@@ -59,6 +60,7 @@ pub struct PartsReport {
 }
 
 /// A part of what would land.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CommitPartReport {
     /// Its last commit.
@@ -68,15 +70,13 @@ pub struct CommitPartReport {
     /// How it holds an agent's work: `merge`, `squash`, `rebase`, or `none` where it is not known to hold any.
     pub how: &'static str,
     /// The agent's id.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
     /// The first eight hex digits of the id.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub short_id: Option<String>,
     /// The tip of the agent's branch, which was judged.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tip: Option<String>,
     /// `accept`, `reject`, or null where it was not judged.
+    #[serialize_always]
     pub verdict: Option<&'static str>,
 }
 

@@ -10,6 +10,7 @@ use crate::ops::target_report::TargetReport;
 use crate::store::fsx;
 use crate::wire::path_text::PathText;
 use serde::{Serialize, Serializer};
+use serde_with_macros::skip_serializing_none;
 use std::path::Path;
 
 const SCHEMA: &str = "git-agent.verify/2";
@@ -75,6 +76,7 @@ impl Serialize for VerifyReport {
 }
 
 /// The keys of the answer.
+#[skip_serializing_none]
 #[derive(Serialize)]
 struct View {
     /// The format's name and version.
@@ -92,12 +94,10 @@ struct View {
     /// What it would land on.
     target: TargetReport,
     /// The tree that landing would give; absent when it cannot land.
-    #[serde(skip_serializing_if = "Option::is_none")]
     merged_tree: Option<String>,
     /// Whether the six files are required.
     bundle_required: bool,
     /// The tree of the bundle; absent when none could be read.
-    #[serde(skip_serializing_if = "Option::is_none")]
     bundle_tree: Option<String>,
     /// The blob of the policy it was judged by.
     policy: String,
@@ -105,17 +105,14 @@ struct View {
     uncommitted: usize,
     /// How many paths of the worktree git ignores, a directory with nothing else in it counted once: they neither
     /// land nor are they judged. Absent where no worktree was looked at.
-    #[serde(skip_serializing_if = "Option::is_none")]
     ignored_paths: Option<usize>,
     /// How many paths that git would add are as `[setup]` left them: they neither land nor are they judged. Absent
     /// where setup left none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     setup_paths: Option<usize>,
     /// New files that editors and file managers left, such as `.DS_Store`: they neither land nor are they judged.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     editor_files: Vec<PathText>,
     /// How it would land; absent for an agent without a branch.
-    #[serde(skip_serializing_if = "Option::is_none")]
     merge: Option<MergeReport>,
     /// The commands that ran, until the first that failed.
     commands: Vec<CommandReport>,
@@ -143,18 +140,16 @@ pub struct MergeReport {
 }
 
 /// A check command that ran.
+#[skip_serializing_none]
 #[derive(Serialize)]
 struct CommandReport {
     /// The command line.
     command: String,
     /// Its status as the shell gives it; absent when it was stopped.
-    #[serde(skip_serializing_if = "Option::is_none")]
     exit_code: Option<u8>,
     /// How many tests passed, where it said so.
-    #[serde(skip_serializing_if = "Option::is_none")]
     tests: Option<u64>,
     /// The end of its output, when it failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     output: Option<String>,
     /// Whether it is a command of `[setup]`; absent for a check command.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -162,6 +157,7 @@ struct CommandReport {
 }
 
 /// One finding.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FindingReport {
     /// The stable code, `<check>.<what>`.
@@ -169,13 +165,11 @@ pub struct FindingReport {
     /// `error` or `note`.
     pub severity: &'static str,
     /// The path it is about.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathText>,
     /// For a conflict, git's names for what is wrong, such as `contents`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<String>,
     /// The commit it is about.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     /// What is wrong.
     pub message: String,

@@ -62,7 +62,7 @@ pub(super) fn read(ctx: &Ctx, case: &Case<'_>) -> Result<Reported> {
         ctx,
         agent,
         rules: &rules,
-        ledger: Ledger::new(&ctx.repo),
+        ledger: ctx.ledger(),
         dangling: Vec::new(),
     };
     let subject = reader.subject(&report);
@@ -105,7 +105,7 @@ fn run_of(agent: &Agent) -> Option<u32> {
 
 /// Whether the agent was spawned, or last run, from inside of an agent.
 fn is_started_by_an_agent(ctx: &Ctx, agent: &Agent) -> Result<bool> {
-    let events = Ledger::new(&ctx.repo).events(agent.spawn_commit)?;
+    let events = ctx.ledger().events(agent.spawn_commit)?;
     let run = { events.iter() }.rfind(|event| matches!(event.what, What::Started(_)));
     let mut began = events.first().into_iter().chain(run);
     Ok(began.any(|event| AgentId::parse(&event.by).is_some()))
@@ -278,9 +278,9 @@ fn changes_nothing(repo: &Repo, commit: Oid, work: Oid) -> bool {
 /// Adds an audit to the row of the agent that it is about, unless that says it already. A new run of the auditor says it anew.
 ///
 /// # Errors
-/// Those of [`Ledger::append`].
+/// Those of [`Ledger::append`](crate::store::ledger::Ledger::append).
 pub(super) fn record(ctx: &Ctx, subject: &Agent, audit: &Audited) -> Result<()> {
-    let ledger = Ledger::new(&ctx.repo);
+    let ledger = ctx.ledger();
     let events = ledger.events(subject.spawn_commit)?;
     let last = events.iter().rev().find_map(|event| match &event.what {
         What::Audited(known) if known.auditor == audit.auditor => Some(known),

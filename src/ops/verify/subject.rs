@@ -66,7 +66,7 @@ impl Subject {
             (Some(who), Some(tip)) => question.of_agent(who, tip)?,
             (None, Some(tip)) => question.of_commit(tip)?,
             (Some(who), None) => {
-                let agent = lookup::agent(ctx, &Ledger::new(&ctx.repo), who)?;
+                let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
                 let agent = crash_recovery::at_rest(ctx, agent)?;
                 let tip = tip_of(ctx, &agent)?;
                 Origin::of_row(ctx, agent, tip)?
@@ -87,7 +87,7 @@ impl Subject {
             Some(_) => None,
             None => AgentWorktree::at(ctx, &agent, options.worktree.as_deref())?,
         };
-        let is_foreign = is_foreign(ctx, &Ledger::new(&ctx.repo), &agent)?;
+        let is_foreign = is_foreign(ctx, &ctx.ledger(), &agent)?;
         let absent = if is_foreign {
             NoWorktree::Elsewhere
         } else {

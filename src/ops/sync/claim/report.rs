@@ -3,8 +3,10 @@
 use super::TaskClaim;
 use crate::domain::id::AgentId;
 use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 
 /// The answer for a task that is done already, or that this clone has already.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ClaimReport {
     /// The format's name and version.
@@ -18,10 +20,8 @@ pub struct ClaimReport {
     /// `done`, or `held` by this clone.
     pub state: &'static str,
     /// The agent that did it or works on it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
     /// The first eight hex digits of its id.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub short_id: Option<String>,
     /// What needs attention, such as a claim that no row bears out.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -78,7 +78,7 @@ impl<'c> Question<'c> {
     pub(super) fn new(ctx: &'c Ctx, options: &'c VerifyOptions) -> Question<'c> {
         Question {
             ctx,
-            ledger: Ledger::new(&ctx.repo),
+            ledger: ctx.ledger(),
             base: options.base.as_deref(),
             ci: options.ci,
         }
