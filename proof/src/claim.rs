@@ -24,6 +24,8 @@ pub enum Fault {
     BelievesClocks,
     /// It moves the claim wherever that is.
     SwapsWithoutCompare,
+    /// It deletes a claim that it took over and gives back.
+    DeletesTakeover,
     /// Its work lands without the claim.
     LandsWithoutToken,
 }
@@ -81,9 +83,8 @@ pub struct State {
     records: [Option<u8>; CLONES],
     deaths: u8,
     deletions: u8,
-    /// Whether a claim was given back that another clone still believed to hold: that one may land without a claim, and the task is
-    /// free. A known gap.
-    is_freed: bool,
+    /// Whether each clone took its claim over from another.
+    took_over: [bool; CLONES],
     /// Whose work landed.
     landed: Vec<u8>,
     /// Whether each landing was by the clone that the claim named.
@@ -163,7 +164,7 @@ impl Model for World {
                     records: [None; CLONES],
                     deaths: self.deaths,
                     deletions: self.deletions,
-                    is_freed: false,
+                    took_over: [false; CLONES],
                     landed: Vec::new(),
                     is_fenced: true,
                 });
@@ -257,6 +258,7 @@ impl Model for World {
                 next.at[clone] = At::Idle;
                 if self.swap(&mut next, found, Some(token)) {
                     next.at[clone] = At::Holds(token.nonce, token.number, 0);
+                    next.took_over[clone] = found.is_some();
                 }
             }
             Step::Renew(clone) => {
@@ -309,14 +311,15 @@ impl Model for World {
                 next.is_fenced &= named;
             }
             Step::Release(clone) => {
-                let At::Holds(_, number, _) = state.at[clone] else {
+                let At::Holds(nonce, number, _) = state.at[clone] else {
                     return None;
                 };
                 let own = state.remote.filter(|one| one.number == number);
                 if own.is_some() {
-                    next.remote = None;
-                    let holds = |at: &At| matches!(at, At::Holds(..) | At::Lands(..));
-                    next.is_freed |= state.at.iter().filter(|at| holds(at)).count() > 1;
+                    // One from whom it was taken over finds that it is lost.
+                    let stays = state.took_over[clone] && self.fault != Some(Fault::DeletesTakeover);
+                    let free = World::token(&next, clone, Some(nonce), ClaimState::Released);
+                    self.swap(&mut next, own, stays.then_some(free));
                 }
                 next.records[clone] = None;
                 next.at[clone] = At::Over;
@@ -335,11 +338,11 @@ impl Model for World {
             state.at.iter().filter(holds).count()
         }
         let mut properties = vec![
-            // Who deletes the claim of work that is under way frees the task.
+            // A deletion of the claim of work that is under way frees the task.
             Property::always(
                 "the work of one clone lands, once",
                 |world: &World, state: &State| {
-                    state.landed.len() <= 1 || state.is_freed || state.deletions < world.deletions
+                    state.landed.len() <= 1 || state.deletions < world.deletions
                 },
             ),
             Property::always(

@@ -55,6 +55,10 @@ fn claim_faults_are_found() {
     breaks(of(Fault::SwapsWithoutCompare), "one clone holds the claim");
     let of = |fault| claim::explore_late(Some(fault));
     breaks(
+        of(Fault::DeletesTakeover),
+        "the work of one clone lands, once",
+    );
+    breaks(
         of(Fault::LandsWithoutToken),
         "what lands is by the clone that the claim names",
     );

@@ -165,6 +165,43 @@ fn work_that_fails_gives_the_claim_back_and_its_status_is_not_one_of_ours() {
     assert_eq!(code, Some(0), "{said}");
 }
 
+#[test]
+fn a_claim_that_was_taken_over_and_given_back_is_lost_to_its_first_holder() {
+    let hub = Hub::new(2);
+    let task = task(&hub);
+    let [one, two] = [0, 1].map(|n| hub.clones[n].clone());
+    git_in(&one, ["config", "agent.claimTtl", "1s"]);
+    let (code, said) = work(&one, &task, WORK);
+    assert_eq!(code, Some(0), "{said}");
+    let agents = json(&one, &["list", "--fast"]);
+    let id = agents["agents"][0]["agent_id"].as_str().expect("an id");
+    // As if its first holder had been stopped before it could say that the work is done.
+    let held = git_in(&hub.bare, ["rev-parse", &format!("{CLAIM}^1")]);
+    git_in(&hub.bare, ["update-ref", CLAIM, &held]);
+    while let (code, said) = work(&two, &task, "exit 3")
+        && code != Some(1)
+    {
+        assert_eq!(code, Some(3), "{said}");
+    }
+    assert_eq!(state(&hub), "released");
+    git_in(&hub.bare, ["merge-base", "--is-ancestor", &held, CLAIM]);
+    let output = agent(&one, &["merge", id, "--push"]);
+    let said = describe(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("error[claim-lost]"), "{said}");
+    // The task is free, and what is done under a new claim lands.
+    let (code, said) = work(&two, &task, WORK);
+    assert_eq!(code, Some(0), "{said}");
+    let agents = json(&two, &["list", "--fast"]);
+    let agents = agents["agents"].as_array().expect("agents");
+    let is_done = |agent: &&serde_json::Value| agent["state"] == "done" && agent["agent_id"] != id;
+    let done = agents.iter().find(is_done).expect("done");
+    json(
+        &two,
+        &["merge", done["agent_id"].as_str().expect("an id"), "--push"],
+    );
+}
+
 /// A claim as another clone would have written it, at that time by its clock.
 pub(super) fn plant(hub: &Hub, seconds: i64, ttl: u32) -> String {
     let message = format!(

@@ -70,7 +70,10 @@ pub(crate) fn of_agents(
                 message,
                 lock,
             });
-        } else if let Some(agent) = named_before(&ctx.repo, token, agents) {
+            continue;
+        }
+        let named = before(&ctx.repo, token).filter_map(|one| one.agent);
+        if let Some(agent) = { named }.find(|agent| agents.contains(agent)) {
             *blamed = Some(agent);
             return Err(lost(key));
         }
@@ -140,23 +143,23 @@ fn require_at_rest(
     }
 }
 
-/// The one of these agents that an earlier commit of a claim names.
-fn named_before(repo: &Repo, token: Oid, agents: &[AgentId]) -> Option<AgentId> {
-    let mut seen = HashSet::new();
+/// What a commit of a claim and the commits before it say, the newest first.
+pub(super) fn before(repo: &Repo, token: Oid) -> impl Iterator<Item = ClaimMessage> {
+    let mut seen = HashSet::from([token]);
     let mut next = vec![token];
-    while let Some(oid) = next.pop() {
-        let Ok(commit) = repo.read_commit(oid) else {
-            continue;
-        };
-        let Some(message) = ClaimMessage::read(&commit) else {
-            continue;
-        };
-        if let Some(agent) = message.agent.filter(|agent| agents.contains(agent)) {
-            return Some(agent);
+    std::iter::from_fn(move || {
+        loop {
+            // What another clone put on top, or below, and is no claim says nothing.
+            let Ok(commit) = repo.read_commit(next.pop()?) else {
+                continue;
+            };
+            let Some(message) = ClaimMessage::read(&commit) else {
+                continue;
+            };
+            next.extend(commit.parents.into_iter().filter(|oid| seen.insert(*oid)));
+            return Some(message);
         }
-        next.extend(commit.parents.into_iter().filter(|oid| seen.insert(*oid)));
-    }
-    None
+    })
 }
 
 impl LandingClaim {

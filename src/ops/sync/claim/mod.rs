@@ -27,6 +27,7 @@ mod taking;
 mod terms;
 
 pub use heartbeat::Heartbeat;
+use landing::before;
 pub(crate) use landing::{LandingClaim, of_agents};
 use message::ClaimRecord;
 pub use report::ClaimReport;
@@ -172,10 +173,23 @@ impl TaskClaim {
     ///
     /// # Errors
     /// Those of the network and of the file system.
-    pub fn release(self, ctx: &Ctx) -> Result<Vec<String>> {
-        let push = self.push(RefChange::Delete(self.token));
+    pub fn release(mut self, ctx: &Ctx) -> Result<Vec<String>> {
+        // One from whom the claim was taken over may only be stopped, and where there is no claim, work lands without one. A claim
+        // that stays and says that it is free tells that clone, once it goes on, that it has lost the task.
+        let is_takeover = before(&ctx.repo, self.token).any(|one| one.nonce != self.nonce);
+        let from = self.token;
+        let change = if is_takeover {
+            let to = self.commit(ctx, ClaimState::Released, Some(from))?;
+            RefChange::Swap {
+                from: Some(from),
+                to,
+            }
+        } else {
+            RefChange::Delete(from)
+        };
         let end = Instant::now() + LIMIT;
         let manner = PushManner::default();
+        let push = self.push(change);
         ctx.repo.push_refs(&self.remote, &[push], manner, end)?;
         forget(ctx, &self.key)?;
         Ok(self.warnings)
