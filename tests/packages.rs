@@ -200,3 +200,47 @@ fn workflows_name_actions_by_commit_and_ask_for_few_rights() {
         assert!(text.contains(rights), "{}", file.display());
     }
 }
+
+#[test]
+fn the_formula_and_the_pkgbuild_have_the_version_and_the_checksums() {
+    let out = tempfile::tempdir().expect("temporary directory");
+    let version = env!("CARGO_PKG_VERSION");
+    let targets = [
+        "x86_64-unknown-linux-musl",
+        "aarch64-unknown-linux-musl",
+        "aarch64-apple-darwin",
+    ];
+    let sum = |at: usize| ["a", "b", "c"][at].repeat(64);
+    for (at, target) in targets.iter().enumerate() {
+        let name = format!("git-agent-{version}-{target}.tar.gz");
+        let line = format!("{}  {name}\n", sum(at));
+        fs::write(out.path().join(format!("{name}.sha256")), line).expect("written");
+    }
+    text(&script(
+        ".ci/packages",
+        &[out.path().to_str().expect("UTF-8")],
+    ));
+    let read = |name: &str| fs::read_to_string(out.path().join(name)).expect("written");
+    let (formula, pkgbuild) = (read("git-agent.rb"), read("PKGBUILD"));
+    for (at, target) in targets.iter().enumerate() {
+        let archive = format!("v{version}/git-agent-{version}-{target}.tar.gz\"");
+        assert!(formula.contains(&archive), "{formula}");
+        assert!(formula.contains(&sum(at)), "{formula}");
+    }
+    // An archive that is not there has no part.
+    assert!(!formula.contains("x86_64-apple-darwin"), "{formula}");
+    // What makepkg reads: a shell says what it makes of it.
+    let shown = "source \"$1\"; echo \"$pkgver ${sha256sums_x86_64[0]} ${sha256sums_aarch64[0]} ${source_aarch64[0]}\"";
+    fs::write(out.path().join("show"), shown).expect("written");
+    let place = out.path().join("PKGBUILD");
+    let output = isolated("bash", out.path())
+        .args(["show", place.to_str().expect("UTF-8")])
+        .output()
+        .expect("bash starts");
+    let expected = format!(
+        "{version} {} {} https://github.com/git-agent-worktree/git-agent/releases/download/v{version}/git-agent-{version}-aarch64-unknown-linux-musl.tar.gz\n",
+        sum(0),
+        sum(1)
+    );
+    assert_eq!(text(&output), expected, "{pkgbuild}");
+}

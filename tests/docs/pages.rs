@@ -103,7 +103,7 @@ impl Stage {
     fn new() -> Stage {
         let repo = TestRepo::with_commit();
         repo.write("Cargo.toml", "[package]\nname = \"project\"\n");
-        repo.write("README.md", "A libary.\n");
+        repo.write("README.md", "The project.\n");
         repo.write("src/lib.rs", "pub fn one() {}\n");
         repo.write(".gitignore", ".env.local\n");
         repo.commit_all("a crate");
