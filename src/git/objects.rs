@@ -8,14 +8,19 @@ pub use raw_commit::RawCommit;
 pub(in crate::git) use raw_commit::fold_header;
 
 use super::files::admin_dir::retry_if_pruned;
+use super::files::descent;
+use super::repo::scratch_objects::make_empty;
 use super::repo::{failed, from_git2, to_git2, words};
 use super::tree::{DIRECTORY, Entry};
 use super::{Repo, command, tree};
 use crate::domain::oid::Oid;
 use crate::domain::path::RepoPath;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, IoContext, Result};
 use std::collections::HashSet;
+use std::fs;
 use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Who did something and when, in the form of git's commit headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -326,7 +331,35 @@ impl Repo {
         let what = "could not write an object";
         let odb = self.inner.odb().map_err(|error| failed(what, error))?;
         let written = retry_if_pruned(|| odb.write(kind, data));
-        written.map(from_git2).map_err(|error| failed(what, error))
+        let oid = from_git2(written.map_err(|error| failed(what, error))?);
+        if !self.is_scratch() {
+            self.fill_if_empty(oid, kind, data)?;
+        }
+        Ok(oid)
+    }
+
+    /// Writes an object once more whose file has no content. A power loss leaves such files, and libgit2, as git, takes an object for
+    /// written if there is a file of its name.
+    fn fill_if_empty(&self, oid: Oid, kind: git2::ObjectType, data: &[u8]) -> Result<()> {
+        let hex = oid.to_hex();
+        let name = Path::new(&hex[..2]).join(&hex[2..]);
+        let objects = self.common_dir().join("objects");
+        let file = objects.join(&name);
+        if !fs::metadata(&file).is_ok_and(|metadata| metadata.len() == 0) {
+            return Ok(());
+        }
+        // What a kill leaves under this name, `git gc` removes.
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let (process, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let apart = objects.join(format!("tmp_objdir-{process}-{count}"));
+        let fail = |error| failed("could not write an object", error);
+        let made = make_empty(&apart)?;
+        let written = made.odb().and_then(|odb| odb.write(kind, data));
+        written.map_err(fail)?;
+        // No reader misses the object, whoever else writes it at this moment: a rename puts one whole file in place of another.
+        let renamed = fs::rename(apart.join("objects").join(name), &file);
+        let removed = descent::remove(&apart);
+        renamed.and(removed).at("could not replace", &file)
     }
 }
 

@@ -286,3 +286,33 @@ fn places_that_cannot_be_written_are_named() {
     assert_eq!(rows(&repo), 0);
     assert_eq!(test.git(["for-each-ref", "refs/notes"]), "");
 }
+
+#[test]
+fn an_object_that_a_power_loss_left_empty_is_written_again() {
+    let repository = TestRepo::empty();
+    let directory = repository.path();
+    let repo = Repo::open(&directory).expect("opens");
+    let oid = repo.write_blob(b"kept\n").expect("written");
+    let hex = oid.to_hex();
+    let (start, rest) = hex.split_at(2);
+    let objects = directory.join(".git/objects");
+    let file = objects.join(start).join(rest);
+    std::fs::remove_file(&file).expect("removed");
+    std::fs::write(&file, "").expect("emptied");
+    // Several commands may come upon it at once.
+    let barrier = std::sync::Barrier::new(4);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let repo = Repo::open(&directory).expect("opens");
+                barrier.wait();
+                assert_eq!(repo.write_blob(b"kept\n").expect("written"), oid);
+                assert_eq!(repo.read_blob(oid).expect("read"), b"kept\n");
+            });
+        }
+    });
+    git_in(&directory, ["fsck", "--strict"]);
+    let left = std::fs::read_dir(objects).expect("read").flatten();
+    let left = left.filter(|entry| entry.file_name().to_string_lossy().starts_with("tmp_"));
+    assert_eq!(left.count(), 0);
+}

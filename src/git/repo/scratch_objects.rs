@@ -170,7 +170,7 @@ impl Repo {
 }
 
 /// An empty bare repository. It has no template: a hook or setting of one would count here.
-fn make_empty(path: &Path) -> Result<git2::Repository> {
+pub(in crate::git) fn make_empty(path: &Path) -> Result<git2::Repository> {
     let mut options = git2::RepositoryInitOptions::new();
     options.bare(true).external_template(false);
     let made = git2::Repository::init_opts(path, &options);
