@@ -356,7 +356,7 @@ impl Repo {
         let made = make_empty(&apart)?;
         let written = made.odb().and_then(|odb| odb.write(kind, data));
         written.map_err(fail)?;
-        // No reader misses the object, whoever else writes it at this moment: a rename puts one whole file in place of another.
+        // No reader misses the object, even if another process writes it at this moment: a rename puts one whole file in place of another.
         let renamed = fs::rename(apart.join("objects").join(name), &file);
         let removed = descent::remove(&apart);
         renamed.and(removed).at("could not replace", &file)

@@ -273,6 +273,29 @@ fn the_pages_stay_short() {
     assert!(safety.is_some_and(|(_, text)| words(text) < 2_500));
 }
 
+/// Options of other programs that a page names at the beginning of a piece of code.
+const OF_OTHERS: [&str; 1] = ["--kit-root"];
+
+#[test]
+fn every_option_on_a_page_is_one_of_the_program() {
+    let commands = fs::read_to_string(root().join("docs/commands.md")).expect("the reference");
+    let mut unknown = Vec::new();
+    for (name, text) in written_by_hand() {
+        // Every second piece of a line stands between two backticks.
+        let pieces = text
+            .lines()
+            .flat_map(|line| line.split('`').skip(1).step_by(2));
+        for piece in pieces.filter(|piece| piece.starts_with("--")) {
+            let end = piece.find(|c: char| c != '-' && !c.is_ascii_lowercase());
+            let option = &piece[..end.unwrap_or(piece.len())];
+            if !commands.contains(option) && !OF_OTHERS.contains(&option) {
+                unknown.push(format!("docs/{name}.md: {option}"));
+            }
+        }
+    }
+    assert!(unknown.is_empty(), "{unknown:#?}");
+}
+
 #[test]
 fn the_summary_names_every_page() {
     let summary = fs::read_to_string(root().join("docs/SUMMARY.md")).expect("the summary");
