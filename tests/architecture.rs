@@ -550,7 +550,7 @@ const OPENS_FILES: &[(&str, &str)] = &[
         "what hooks told of sessions, in the common directory",
     ),
     (
-        "agents/gh.rs",
+        "agents/forge/mod.rs",
         "what gh answered, in a scratch directory of ours",
     ),
     (

@@ -31,6 +31,8 @@ mod errors;
 mod examples;
 /// What a newcomer meets: four kinds of repositories, names, widths.
 mod first_hour;
+/// A forge: what others wrote there as the beginning of an agent, and its work offered there.
+mod forge;
 /// The first minute: tasks without a file, settings of a repository, help.
 mod front_door;
 /// What the fuzz targets promise, without libFuzzer.

@@ -24,7 +24,7 @@ use crate::domain::role::Role;
 use crate::domain::task::{Task, TaskOptions};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::populate;
-use crate::store::{layout, repository_settings, roles};
+use crate::store::{layout, repository_settings, roles, spawn_commit};
 use crate::wire::policy::Policy;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -126,8 +126,7 @@ impl Assignment {
         policy: &Policy,
         wish: &PromptWish,
     ) -> Result<Assignment> {
-        let base = agent.base.as_ref().map(|base| base.oid);
-        let Some(base) = base else {
+        let Some(base) = spawn_commit::settings_commit(&ctx.repo, agent)? else {
             return Err(unknown_task(agent, "the ledger does not say how it began"));
         };
         let roles = roles::load(&ctx.repo, base)?;

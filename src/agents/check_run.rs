@@ -29,7 +29,7 @@ use crate::domain::sandbox::{Enforcement, Fence, Level, Mode};
 use crate::domain::shell;
 use crate::domain::test_count::TestCount;
 use crate::error::{Error, IoContext, Result};
-use crate::proc::sandbox::Plan;
+use crate::proc::sandbox::{Plan, enforcement};
 use crate::proc::{self, End, Job};
 use crate::store::fsx;
 use std::fs;
@@ -247,11 +247,7 @@ impl<'a> CheckRoom<'a> {
             directory: &self.path,
             variables,
             limit,
-            fence: self.fence.as_ref().map(|own| Plan {
-                fence: &own.fence,
-                level: own.level,
-                report: &own.report,
-            }),
+            fence: self.fence.as_ref().map(CheckFence::plan),
         })?;
         let end = match finished.end {
             End::Status(status) => CommandEnd::Status(status),
@@ -287,6 +283,39 @@ fn tests_in_reports(top: &Path, since: SystemTime) -> Option<u64> {
     counts.reduce(u64::saturating_add)
 }
 
+/// Runs set-up commands in a worktree whose files others wrote: behind the fence that check commands run behind.
+///
+/// # Errors
+/// As [`commands::set_up`]; `sandbox-unavailable` where there is no fence.
+pub(crate) fn set_up_fenced(
+    ctx: &Ctx,
+    subject: &commands::CommandSubject<'_>,
+    run: &[String],
+    worktree: &Path,
+    admin_dir: PathBuf,
+) -> Result<()> {
+    let mode = Mode::Require;
+    let Enforcement::Fenced(level) = enforcement(mode, ctx.env.require_program()?)? else {
+        return Err(Error::bug("a mode that insists gives a fence"));
+    };
+    let scratch = Scratch::make(ctx, "setup")?;
+    let [temporary, caches] = ["tmp", "cache"].map(|name| scratch.path().join(name));
+    for directory in [&temporary, &caches] {
+        fsx::create_dir(directory)?;
+    }
+    let open = open_places(ctx, &[])?;
+    let mut variables = private_caches(ctx, &open, &caches);
+    variables.push(("TMPDIR".into(), temporary.clone().into()));
+    let own = [worktree, &temporary, &caches];
+    let report = scratch.path().join("fence");
+    let fence = CheckFence::around(ctx, open, &own, mode, level, report, Some(admin_dir))?;
+    let place = commands::FencedPlace {
+        plan: fence.plan(),
+        variables: &variables,
+    };
+    commands::set_up(ctx, subject, run, worktree, Some(&place))
+}
+
 /// What check commands may write, and where the kernel's answer is kept while one runs.
 struct CheckFence {
     fence: Fence,
@@ -295,6 +324,15 @@ struct CheckFence {
 }
 
 impl CheckFence {
+    /// What a command is started behind.
+    fn plan(&self) -> Plan<'_> {
+        Plan {
+            fence: &self.fence,
+            level: self.level,
+            report: &self.report,
+        }
+    }
+
     fn around(
         ctx: &Ctx,
         open: Vec<PathBuf>,

@@ -12,6 +12,7 @@ use crate::domain::oid::Oid;
 use crate::domain::repository_settings::{PATH, RepositorySettings};
 use crate::error::{Code, Error, Result};
 use crate::store::{repository_settings, roles};
+use crate::wire::policy::Policy;
 use crate::wire::slot::SlotRecord;
 use std::path::Path;
 
@@ -34,6 +35,20 @@ impl CheckSetup {
     pub(crate) fn at(ctx: &Ctx, commit: Oid) -> Result<CheckSetup> {
         let roles = roles::load(&ctx.repo, commit)?;
         CheckSetup::of(&repository_settings::load(&ctx.repo, commit, &roles)?)
+    }
+
+    /// As [`CheckSetup::at`] for the work of an agent. Where others wrote what it started from, that is the target too, and says
+    /// nothing; programs of a fork get no ignored files, and none that a warm worktree has of them.
+    ///
+    /// # Errors
+    /// As [`CheckSetup::at`].
+    pub(crate) fn for_work(ctx: &Ctx, policy: &Policy, target: Oid) -> Result<CheckSetup> {
+        let mut setup = CheckSetup::at(ctx, policy.settings().unwrap_or(target))?;
+        if policy.is_of_fork() {
+            setup.copy.clear();
+            (setup.include, setup.pool) = (None, None);
+        }
+        Ok(setup)
     }
 
     /// What settings say.

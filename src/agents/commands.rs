@@ -6,15 +6,17 @@
 //! agent's decides what they do; a variable names the agent's worktree.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::private_caches::Variable;
 use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
 use crate::domain::lease::Lease;
 use crate::domain::repository_settings::HookMoment;
 use crate::error::{Code, Error, Result};
 use crate::git::files::separate::separate;
+use crate::proc::sandbox::Plan;
 use crate::proc::{self, End, Job};
 use crate::store::place::RecordedPlaces;
-use crate::store::{leases, repository_settings, roles};
+use crate::store::{leases, repository_settings, roles, spawn_commit};
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -36,6 +38,12 @@ pub(crate) struct CommandSubject<'a> {
     pub worktree: Option<&'a Path>,
 }
 
+/// The fence that commands run behind, and what they get beside their own variables there.
+pub(crate) struct FencedPlace<'f> {
+    pub plan: Plan<'f>,
+    pub variables: &'f [Variable],
+}
+
 /// Runs the commands of `[setup]` in a new worktree, one after the other, until one fails.
 ///
 /// # Errors
@@ -45,6 +53,7 @@ pub(crate) fn set_up(
     subject: &CommandSubject<'_>,
     commands: &[String],
     worktree: &Path,
+    fence: Option<&FencedPlace<'_>>,
 ) -> Result<()> {
     let failed = |command: &str, how: &str| {
         Error::new(
@@ -53,7 +62,7 @@ pub(crate) fn set_up(
         )
         .hint("to see it fail by hand, run it in a worktree of the same commit")
     };
-    run(ctx, SETUP, subject, commands, worktree, failed)?;
+    run(ctx, SETUP, subject, commands, (worktree, fence), failed)?;
     if !commands.is_empty() {
         // An agent that writes in its own worktree must not write into what was linked there.
         separate(worktree)?;
@@ -79,7 +88,8 @@ pub(crate) fn run_hook(
             .hint("to go on without the commands of [hooks], pass --no-hooks")
     };
     let root = ctx.repo.root()?;
-    run(ctx, moment.as_str(), subject, commands, &root, failed)
+    let place = (root.as_path(), None);
+    run(ctx, moment.as_str(), subject, commands, place, failed)
 }
 
 /// Runs the commands that the base commit of a spawned agent has for a moment, in the main worktree.
@@ -87,14 +97,14 @@ pub(crate) fn run_hook(
 /// # Errors
 /// As [`run_hook`]; `settings-invalid`, `repo-corrupt` and `history-incomplete` where the base commit's settings cannot be read.
 pub(crate) fn run_hook_of(ctx: &Ctx, moment: HookMoment, agent: &Agent) -> Result<()> {
-    let Some(base) = &agent.base else {
+    let Some(at) = spawn_commit::settings_commit(&ctx.repo, agent)? else {
         return Ok(());
     };
-    if repository_settings::read(&ctx.repo, base.oid)?.is_none() {
+    if repository_settings::read(&ctx.repo, at)?.is_none() {
         return Ok(());
     }
-    let roles = roles::load(&ctx.repo, base.oid)?;
-    let settings = repository_settings::load(&ctx.repo, base.oid, &roles)?;
+    let roles = roles::load(&ctx.repo, at)?;
+    let settings = repository_settings::load(&ctx.repo, at, &roles)?;
     let Some(commands) = settings.hooks.get(&moment) else {
         return Ok(());
     };
@@ -134,10 +144,11 @@ fn run(
     moment: &'static str,
     subject: &CommandSubject<'_>,
     commands: &[String],
-    directory: &Path,
+    (directory, fence): (&Path, Option<&FencedPlace<'_>>),
     failed: impl Fn(&str, &str) -> Error,
 ) -> Result<()> {
-    let variables = variables(ctx, moment, subject)?;
+    let mut variables = variables(ctx, moment, subject)?;
+    variables.extend({ fence.iter() }.flat_map(|fence| fence.variables.to_vec()));
     for script in commands {
         let _activity = ctx.activity(&format!("running the {moment} command `{script}`"));
         let finished = proc::run(&Job {
@@ -146,7 +157,7 @@ fn run(
             directory,
             variables: &variables,
             limit: LIMIT,
-            fence: None,
+            fence: fence.map(|fence| fence.plan),
         })?;
         let how = match finished.end {
             End::Status(0) => continue,

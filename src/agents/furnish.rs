@@ -110,7 +110,7 @@ fn furnish(ctx: &Ctx, wanted: &WantedContent<'_>, slot: &Slot) -> Result<SlotRec
         branch: None,
         worktree: Some(&slot.path),
     };
-    commands::set_up(ctx, &subject, wanted.run, &slot.path)?;
+    commands::set_up(ctx, &subject, wanted.run, &slot.path, None)?;
     ctx.reached(STEPS[3]);
 
     // What a claim has to know of it. A person may have written while the commands ran, which cannot be told from what they made.

@@ -186,11 +186,11 @@ pub(crate) fn base_of(
     if let Some(oid) = ctx.repo.tip(&name)?.oid() {
         return Ok((Some(name), Some(oid)));
     }
-    let remote = name.replacen("refs/heads/", "refs/remotes/origin/", 1);
-    match ctx.repo.tip(&remote)?.oid() {
-        Some(oid) => Ok((Some(remote), Some(oid))),
-        None => Ok((Some(name), None)),
-    }
+    let copy = ctx.repo.fetched_branches(&name)?.into_iter().next();
+    Ok(match copy {
+        Some((copy, oid)) => (Some(copy), Some(oid)),
+        None => (Some(name), None),
+    })
 }
 
 /// The tree that would be judged now: the tip's, or the one that committing everything would make.

@@ -11,7 +11,7 @@ use crate::git::Repo;
 use crate::git::populate;
 use crate::git::worktree::set_lock;
 use crate::store::place::RecordedPlaces;
-use crate::store::{layout, leases, repository_settings, roles};
+use crate::store::{layout, leases, repository_settings, roles, spawn_commit};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -153,15 +153,12 @@ pub(crate) fn reopen(ctx: &Ctx, agent: &Agent) -> Result<()> {
         set_lock(&admin, &layout::lock_reason(agent.id))?;
     }
     let common = ctx.repo.common_dir();
-    let Some(base) = agent
-        .base
-        .as_ref()
-        .filter(|base| ctx.repo.has_object(base.oid))
-    else {
+    let settings = spawn_commit::settings_commit(&ctx.repo, agent)?;
+    let Some(at) = settings.filter(|at| ctx.repo.has_object(*at)) else {
         return Ok(());
     };
-    let roles = roles::load(&ctx.repo, base.oid)?;
-    let mut wanted = repository_settings::load(&ctx.repo, base.oid, &roles)?.leases;
+    let roles = roles::load(&ctx.repo, at)?;
+    let mut wanted = repository_settings::load(&ctx.repo, at, &roles)?.leases;
     let held = leases::of(common, agent.id)?;
     wanted.retain(|one| held.iter().all(|held| held.variable != one.variable));
     let text = agent.name.as_ref().map(|name| name.as_str());

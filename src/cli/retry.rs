@@ -23,6 +23,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &RetryArgs) -> Result<Exit> {
     let earlier = spawn::earlier_task(ctx, &args.agent.or_current(ctx)?)?;
     let options = SpawnOptions {
         base: args.base.clone(),
+        start: earlier.start.filter(|_| args.base.is_none()),
         name: earlier.name,
         succeeds: Some(earlier.id),
         parent: earlier.parent,

@@ -55,14 +55,66 @@ impl Forge {
         })
     }
 
-    /// Whether `gh` speaks to it.
+    /// Whether it is GitHub, by its host's name.
     pub fn is_github(&self) -> bool {
         self.kind == Kind::GitHub
     }
 
-    /// The repository as `gh --repo` takes it.
-    pub fn repository(&self) -> String {
+    /// The program that speaks to it, where there is one that we know.
+    pub fn program(&self) -> Option<&'static str> {
+        match self.kind {
+            Kind::GitHub => Some("gh"),
+            Kind::GitLab => Some("glab"),
+            Kind::Bitbucket | Kind::Gitea => None,
+        }
+    }
+
+    /// The repository, whichever way it is reached: `github.com/a/b`.
+    pub fn name(&self) -> String {
         format!("{}/{}", self.host, self.path)
+    }
+
+    /// The repository as `--repo` of its program takes it.
+    pub fn repository(&self) -> String {
+        match self.kind {
+            // Without a scheme, glab takes the host for a group.
+            Kind::GitLab => format!("https://{}", self.name()),
+            _ => self.name(),
+        }
+    }
+
+    /// Another repository of the same forge; `None` for a path that none has.
+    pub fn with_path(&self, path: &str) -> Option<Forge> {
+        Forge::of_url(&format!("https://{}/{path}", self.host))
+    }
+
+    /// Where that repository is reached, by the URL with which this one is.
+    pub fn url_beside(&self, url: &str, other: &Forge) -> String {
+        url.replacen(&self.path, &other.path, 1)
+    }
+
+    /// What it calls a request to land a branch, in the name of a branch.
+    pub fn request_word(&self) -> &'static str {
+        match self.kind {
+            Kind::GitLab => "mr",
+            _ => "pr",
+        }
+    }
+
+    /// What it calls such a request with this number.
+    pub fn request_name(&self, number: u64) -> String {
+        match self.kind {
+            Kind::GitLab => format!("merge request {number}"),
+            _ => format!("pull request {number}"),
+        }
+    }
+
+    /// The ref by which its commits can be fetched, wherever its branch is.
+    pub fn request_ref(&self, number: u64) -> String {
+        match self.kind {
+            Kind::GitLab => format!("refs/merge-requests/{number}/head"),
+            _ => format!("refs/pull/{number}/head"),
+        }
     }
 
     /// The page on which a pull request from a branch onto another one is opened.

@@ -32,6 +32,7 @@ pub mod output_file;
 pub mod path;
 pub mod persona;
 pub mod prompt;
+pub mod quoted;
 pub mod redaction;
 pub mod ref_update;
 pub mod report;

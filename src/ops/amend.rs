@@ -179,7 +179,7 @@ fn require_at_rest(ctx: &Ctx, agent: &Agent) -> Result<lock::Guard> {
 fn amended(ctx: &Ctx, agent: &Agent, old: &Policy, options: &AmendOptions) -> Result<Policy> {
     let base =
         { agent.base.as_ref() }.ok_or_else(|| Error::bug("a live agent must have a base"))?;
-    let roles = roles::load(&ctx.repo, base.oid)?;
+    let roles = roles::load(&ctx.repo, old.settings().unwrap_or(base.oid))?;
     let mut scope = match options.scope.as_slice() {
         [] => old.whitelist.clone(),
         scope => scope.to_vec(),
@@ -212,6 +212,8 @@ fn amended(ctx: &Ctx, agent: &Agent, old: &Policy, options: &AmendOptions) -> Re
     if options.checks_of_target {
         let target = base.refname.as_deref().unwrap_or("HEAD");
         let tip = ctx.repo.resolve_commit(target)?.commit;
+        // The branch that a pull request lands on is the pull request's.
+        let tip = old.settings().unwrap_or(tip);
         let roles = roles::load(&ctx.repo, tip)?;
         let settings = repository_settings::load(&ctx.repo, tip, &roles)?;
         (new.checks, new.min_tests) = (settings.checks, settings.min_tests);
@@ -258,7 +260,8 @@ fn denylist(
     } else {
         effective_denylist(task.denylist.as_deref(), roles.require(&old.role)?, false)
     };
-    denylist.extend(repository_settings::load(&ctx.repo, base.oid, roles)?.deny);
+    let at = old.settings().unwrap_or(base.oid);
+    denylist.extend(repository_settings::load(&ctx.repo, at, roles)?.deny);
     denylist.extend(denied.into_iter().filter(is_unnamed));
     denylist.extend(unnamed_control_files(&task.whitelist, others));
     denylist.sort();

@@ -452,6 +452,22 @@ pub fn if_here(repo: &Repo, agent: &Agent) -> Result<Option<Policy>> {
     }
 }
 
+/// The commit whose settings and roles hold for an agent: its base, unless others wrote that; `None` where it has no base.
+///
+/// # Errors
+/// As [`if_here`].
+pub fn settings_commit(repo: &Repo, agent: &Agent) -> Result<Option<Oid>> {
+    Ok(settings_apart(repo, agent)?.or(agent.base.as_ref().map(|base| base.oid)))
+}
+
+/// The commit whose settings hold for an agent whose base others wrote; `None` for every other agent.
+///
+/// # Errors
+/// As [`if_here`].
+pub fn settings_apart(repo: &Repo, agent: &Agent) -> Result<Option<Oid>> {
+    Ok(if_here(repo, agent)?.and_then(|policy| policy.settings()))
+}
+
 /// The policy that binds an agent.
 ///
 /// # Errors

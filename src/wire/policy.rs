@@ -12,6 +12,7 @@
 use crate::domain::evidence::RequiredChecks;
 use crate::domain::glob::Glob;
 use crate::domain::named::hex;
+use crate::domain::oid::Oid;
 use crate::domain::report::{ReportRules, key};
 use crate::domain::scope::Scope;
 use crate::wire::answer::ReportTable;
@@ -74,6 +75,30 @@ pub struct Policy {
     pub report_fields: Vec<String>,
     /// What the role asks of that answer, where it asks for anything.
     pub report: Option<ReportTable>,
+    /// The commit whose settings and roles hold, where others wrote the base.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings_oid: Option<String>,
+    /// The branch of others that the work lands back onto.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lands_on: Option<LandsOn>,
+}
+
+/// Where the work of an agent goes that works on a branch of others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LandsOn {
+    /// The repository of that branch, such as `github.com/a/b`; empty where it is gone.
+    pub repository: String,
+    /// The full name of the branch there.
+    pub branch: String,
+    /// The repository of the remote that it was found by.
+    pub beside: String,
+}
+
+impl LandsOn {
+    /// Whether the branch is in the repository of someone else, who wrote what it holds.
+    pub fn is_fork(&self) -> bool {
+        self.repository != self.beside
+    }
 }
 
 fn is_false(flag: &bool) -> bool {
@@ -99,6 +124,8 @@ impl Policy {
             no_dep_bump: false,
             report_fields: Vec::new(),
             report: None,
+            settings_oid: None,
+            lands_on: None,
             ..self.terms()
         };
         format!("sha256:{}", hex(&Sha256::digest(known.to_bytes())))
@@ -138,6 +165,16 @@ impl Policy {
     /// Reads the header of a spawn commit; `None` when it holds no policy of a version we know.
     pub fn from_header(value: &[u8]) -> Option<Policy> {
         Policy::from_bytes(value).map(|policy| policy.terms())
+    }
+
+    /// The commit whose settings and roles hold, where that is not the base.
+    pub fn settings(&self) -> Option<Oid> {
+        self.settings_oid.as_deref().and_then(Oid::from_hex)
+    }
+
+    /// Whether someone wrote the base who could not have pushed it.
+    pub fn is_of_fork(&self) -> bool {
+        self.lands_on.as_ref().is_some_and(LandsOn::is_fork)
     }
 
     /// Whitelist and denylist as globs.

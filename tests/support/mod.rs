@@ -3,6 +3,7 @@
 
 pub mod agent;
 pub mod death;
+pub mod forge;
 pub mod hub;
 pub mod saved;
 pub mod signing;

@@ -1,7 +1,7 @@
 //! What the forge's checks say about the branches of agents, asked in one call.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::gh::Gh;
+use crate::agents::forge::{self, ForgeClient};
 use crate::agents::remote_name::remote_name;
 use crate::domain::forge::Forge;
 use crate::error::Result;
@@ -72,7 +72,7 @@ impl CiStates {
         states
     }
 
-    fn add(&mut self, mut listed: Vec<PullRequest>) {
+    fn add(&mut self, mut listed: Vec<ListedRequest>) {
         // The branch of a fork may have the name of an agent's.
         listed.retain(|request| !request.is_cross_repository);
         // Of several of one branch, the open one counts, and then the newest.
@@ -100,19 +100,18 @@ impl CiStates {
 fn pull_requests(
     ctx: &Ctx,
     with_closed: bool,
-) -> Result<std::result::Result<Vec<PullRequest>, String>> {
+) -> Result<std::result::Result<Vec<ListedRequest>, String>> {
     let remote = remote_name(ctx, None)?;
-    let url = ctx.repo.config_string(&format!("remote.{remote}.url"))?;
-    let forge = url.as_deref().and_then(Forge::of_url);
+    let forge = forge::of_remote(ctx, &remote)?;
     let Some(forge) = forge.filter(Forge::is_github) else {
         let why = format!("the URL of the remote `{remote}` names no repository on GitHub");
         return Ok(Err(why));
     };
-    let Some(gh) = Gh::find(ctx)? else {
+    let Some(client) = ForgeClient::find(ctx, &forge)? else {
         return Ok(Err("there is no gh on the path".to_owned()));
     };
     let fields = "headRefName,headRefOid,isCrossRepository,number,state,statusCheckRollup,url";
-    let answer = gh.run(
+    let answer = client.run_within(
         &[
             "pr",
             "list",
@@ -134,7 +133,7 @@ fn pull_requests(
 /// A pull request, as `gh pr list --json` writes it.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct PullRequest {
+struct ListedRequest {
     head_ref_name: String,
     head_ref_oid: String,
     is_cross_repository: bool,
@@ -153,7 +152,7 @@ struct Check {
     state: Option<String>,
 }
 
-impl PullRequest {
+impl ListedRequest {
     fn report(self) -> CiReport {
         let checks = self.status_check_rollup.unwrap_or_default();
         let count = |word| checks.iter().filter(|check| check.word() == word).count();

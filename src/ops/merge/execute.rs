@@ -28,7 +28,7 @@ use crate::proc::sandbox;
 use crate::store::ledger::{Ledger, RecordedLanding};
 use crate::store::lock::Guard;
 use crate::store::replay::Replay;
-use crate::store::{fsx, keep, layout, lock};
+use crate::store::{fsx, keep, layout, lock, spawn_commit};
 
 /// The steps of a landing of uncommitted work on a branch that is checked out.
 pub const STEPS: [&str; 11] = [
@@ -492,7 +492,8 @@ fn ask(ctx: &Ctx, plan: &MergePlan, below: Oid, commit: Oid) -> Result<()> {
     fsx::create_dir(&layout::agent_dir(common, id))?;
     let _alone = lock::hold(common, &layout::verify_lock(&short))?;
     let enforcement = sandbox::enforcement(Mode::Auto, ctx.env.require_program()?)?;
-    let setup = CheckSetup::at(ctx, plan.base)?;
+    let policy = spawn_commit::require_policy(&ctx.repo, &plan.agent)?;
+    let setup = CheckSetup::for_work(ctx, &policy, plan.base)?;
     let request = CheckRequest {
         commit,
         place: Some(CheckWorktree::of(ctx, &short)?),

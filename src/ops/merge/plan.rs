@@ -23,7 +23,7 @@ use crate::ops::merge::{MergeOptions, Method, NotAccepted, RemoteTarget, summary
 use crate::ops::verify;
 use crate::ops::verify::{Recording, VerifyOptions};
 use crate::store::landing_commit::{Line, Work};
-use crate::store::{agent_branch, landed, layout, lock, repository_settings, roles};
+use crate::store::{agent_branch, landed, layout, lock, repository_settings, roles, spawn_commit};
 use std::collections::BTreeSet;
 
 /// One landing, ready to be carried out.
@@ -124,7 +124,10 @@ pub fn judged_plan(
         at_work::require_at_rest(ctx, &agent)?;
     }
     let target = target(&agent, options)?;
-    let remote = remote_target(ctx, options, &target)?;
+    let remote = remote_target(ctx, options, &agent, &target)?;
+    if remote.is_none() {
+        require_here(ctx, &agent, &target)?;
+    }
     match &remote {
         Some(there) if is_rehearsal || options.is_fetched => there.require_fetched(ctx)?,
         Some(there) => there.fetch(ctx)?,
@@ -225,7 +228,7 @@ pub fn judged_plan(
         hooks: !options.no_hooks,
         wanted_message: options.message.clone(),
         wanted_subject: settings.merge_subject,
-        git_hooks: git_hooks(ctx, options, verdict.base)?,
+        git_hooks: git_hooks(ctx, &agent, options, verdict.base)?,
         squashed: match method {
             Method::Squash => message::squashed(ctx, &agent, (verdict.base, verdict.tip))?,
             Method::NoFf | Method::FfOnly => Vec::new(),
@@ -370,12 +373,40 @@ fn target(agent: &Agent, options: &MergeOptions) -> Result<String> {
     )))
 }
 
-/// The remote's branch to land on, where the caller wants that.
-fn remote_target(ctx: &Ctx, options: &MergeOptions, target: &str) -> Result<Option<RemoteTarget>> {
-    let remote = options.push.as_deref();
-    remote
-        .map(|remote| RemoteTarget::new(ctx, remote, target))
-        .transpose()
+/// The remote's branch to land on, where the caller wants that. What was spawned from a pull request lands on its branch, wherever
+/// that is.
+fn remote_target(
+    ctx: &Ctx,
+    options: &MergeOptions,
+    agent: &Agent,
+    target: &str,
+) -> Result<Option<RemoteTarget>> {
+    let Some(remote) = options.push.as_deref() else {
+        return Ok(None);
+    };
+    let of_others = if remote.is_empty() && options.into.is_none() {
+        spawn_commit::if_here(&ctx.repo, agent)?.and_then(|policy| policy.lands_on)
+    } else {
+        None
+    };
+    match of_others {
+        Some(place) => RemoteTarget::of_others(ctx, &place, target).map(Some),
+        None => RemoteTarget::new(ctx, remote, target).map(Some),
+    }
+}
+
+/// Refuses to land on the branch of a pull request that is not here: only the remote has it.
+fn require_here(ctx: &Ctx, agent: &Agent, target: &str) -> Result<()> {
+    if spawn_commit::settings_apart(&ctx.repo, agent)?.is_none()
+        || ctx.repo.tip(target)?.oid().is_some()
+    {
+        return Ok(());
+    }
+    let (id, short) = (agent.id.short(), target.trim_start_matches("refs/heads/"));
+    let what = format!("agent {id} lands on {short}, a branch that is not in this clone");
+    Err(Error::new(Code::Usage, what).hint(format!(
+        "to land on the branch that it was fetched from, run git agent merge {id} --push"
+    )))
 }
 
 /// Fetches the branches of a remote that agents land on. What the remote lacks is told when their work is judged.
@@ -387,14 +418,16 @@ pub(crate) fn fetch_targets<'a>(
     options: &MergeOptions,
     agents: impl IntoIterator<Item = &'a Agent>,
 ) -> Result<()> {
-    let mut branches: Vec<_> = agents
-        .into_iter()
-        .filter_map(|agent| target(agent, options).ok())
-        .collect();
-    branches.sort();
-    branches.dedup();
-    for branch in branches {
-        let there = remote_target(ctx, options, &branch)?;
+    let mut seen = Vec::new();
+    for agent in agents {
+        let Ok(branch) = target(agent, options) else {
+            continue;
+        };
+        let there = remote_target(ctx, options, agent, &branch)?;
+        if seen.contains(&there) {
+            continue;
+        }
+        seen.push(there.clone());
         match there.map_or(Ok(()), |there| there.fetch(ctx)) {
             Err(error) if error.code() == Code::Usage => {}
             fetched => fetched?,
@@ -405,7 +438,7 @@ pub(crate) fn fetch_targets<'a>(
 
 /// The settings of the repository where the agent started. A clone that lacks that commit has none.
 fn repository_settings(ctx: &Ctx, agent: &Agent) -> Result<RepositorySettings> {
-    let Some(base) = agent.base.as_ref().map(|base| base.oid) else {
+    let Some(base) = spawn_commit::settings_commit(&ctx.repo, agent)? else {
         return Ok(RepositorySettings::default());
     };
     let loaded = roles::load(&ctx.repo, base)
@@ -417,7 +450,9 @@ fn repository_settings(ctx: &Ctx, agent: &Agent) -> Result<RepositorySettings> {
 }
 
 /// The hooks that the target asks for, as it is now: no agent changes them by what it was started from.
-fn git_hooks(ctx: &Ctx, options: &MergeOptions, target: Oid) -> Result<Vec<String>> {
+fn git_hooks(ctx: &Ctx, agent: &Agent, options: &MergeOptions, target: Oid) -> Result<Vec<String>> {
+    // The branch of a pull request is no more trusted as a target than as a base.
+    let target = spawn_commit::settings_apart(&ctx.repo, agent)?.unwrap_or(target);
     if options.no_hooks || repository_settings::read(&ctx.repo, target)?.is_none() {
         return Ok(Vec::new());
     }

@@ -11,6 +11,7 @@
 
 use crate::agents::branch_swap::moved;
 use crate::agents::ctx::Ctx;
+use crate::agents::forge;
 use crate::agents::remote_name::remote_name;
 use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
@@ -22,6 +23,7 @@ use crate::git::refs::remote::{
 };
 use crate::ops::sync::claim::{self, LandingClaim};
 use crate::ops::sync::refused;
+use crate::wire::policy::LandsOn;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -59,6 +61,20 @@ impl RemoteTarget {
         Ok(RemoteTarget {
             copy: format!("refs/remotes/{remote}/{short}"),
             branch: branch.to_owned(),
+            remote,
+        })
+    }
+
+    /// The branch of others that an agent started from; `target` is what it is called here.
+    ///
+    /// # Errors
+    /// `usage` where no remote here leads to it.
+    pub(super) fn of_others(ctx: &Ctx, place: &LandsOn, target: &str) -> Result<RemoteTarget> {
+        let (own, remote) = forge::remote_of(ctx, place)?;
+        let short = target.strip_prefix("refs/heads/").unwrap_or(target);
+        Ok(RemoteTarget {
+            copy: format!("refs/remotes/{own}/{short}"),
+            branch: place.branch.clone(),
             remote,
         })
     }

@@ -13,7 +13,7 @@ mod offer;
 
 use crate::agents::authority::require_orchestrator;
 use crate::agents::ctx::Ctx;
-use crate::agents::gh::Gh;
+use crate::agents::forge::{self, ForgeClient};
 use crate::agents::own_checkout::require_own_branch;
 use crate::agents::remote_name::remote_name;
 use crate::agents::{at_work, crash_recovery, lookup, own_changes};
@@ -175,9 +175,8 @@ pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
             "to see them, run git fetch {remote} {branch} && git log HEAD..FETCH_HEAD"
         )));
     }
-    let url = ctx.repo.config_string(&format!("remote.{remote}.url"))?;
     Ok(PrPlan {
-        forge: url.as_deref().and_then(Forge::of_url),
+        forge: forge::of_remote(ctx, &remote)?,
         agent,
         verdict,
         remote,
@@ -240,18 +239,19 @@ pub fn execute(ctx: &Ctx, plan: &PrPlan, body: &str) -> Result<PrReport> {
     }
     report.outcome = "pushed";
     let github = plan.forge.as_ref().filter(|forge| forge.is_github());
-    if let (Some(forge), Some(gh)) = (github, Gh::find(ctx)?) {
+    let client = github
+        .map(|forge| ForgeClient::find(ctx, forge))
+        .transpose()?;
+    if let Some(client) = client.flatten() {
         let (branch, target) = (short(&plan.branch), short(&plan.target));
-        let repository = forge.repository();
         let request = offer::Request {
-            repository: &repository,
             branch,
             target,
             title: &plan.title(),
             body,
             draft: plan.options.draft,
         };
-        let (outcome, url) = offer::offer(&gh, &request)?;
+        let (outcome, url) = offer::offer(&client, &request)?;
         (report.outcome, report.url) = (outcome, Some(url));
     }
     Ok(report)

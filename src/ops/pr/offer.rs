@@ -1,17 +1,11 @@
 //! A pull request on GitHub, opened or brought up to date with `gh`.
 
-use crate::agents::gh::Gh;
-use crate::error::{IoContext, Result};
+use crate::agents::forge::ForgeClient;
+use crate::error::Result;
 use serde_json::Value;
-use std::fs;
-use std::time::Duration;
-
-/// How long one call may take.
-const LIMIT: Duration = Duration::from_secs(120);
 
 /// A pull request as it is to be.
 pub(super) struct Request<'r> {
-    pub repository: &'r str,
     pub branch: &'r str,
     pub target: &'r str,
     pub title: &'r str,
@@ -20,20 +14,21 @@ pub(super) struct Request<'r> {
 }
 
 /// Opens the pull request, or brings the open one of the branch up to date; gives what was done, and its page.
-pub(super) fn offer(gh: &Gh<'_>, request: &Request<'_>) -> Result<(&'static str, String)> {
+pub(super) fn offer(
+    client: &ForgeClient<'_>,
+    request: &Request<'_>,
+) -> Result<(&'static str, String)> {
     let run = |words: &[&str]| {
-        let said = gh.run(words, LIMIT);
+        let said = client.run(words);
         said.map_err(|error| {
             error.hint_only(
                 "the branch is pushed; to see whether gh is logged in, run gh auth status",
             )
         })
     };
-    let body = gh.directory().join("body.md");
-    fs::write(&body, request.body).at("could not write", &body)?;
-    let body = body.to_string_lossy();
+    let body = client.file("body.md", request.body)?;
+    let repository = &client.forge.repository();
     let Request {
-        repository,
         branch,
         target,
         title,

@@ -6,6 +6,7 @@ use crate::domain::agent::{Agent, State};
 use crate::domain::id::AgentId;
 use crate::domain::task::TaskDraft;
 use crate::error::{Code, Error, Result};
+use crate::ops::spawn::start::{self, Start};
 
 /// The warning for an agent that is over.
 const FORGOTTEN: &str = "a briefing or a system prompt of the first try was deleted when that agent was merged or discarded; \
@@ -18,6 +19,8 @@ pub struct EarlierTask {
     pub draft: TaskDraft,
     /// The agent.
     pub id: AgentId,
+    /// Where it starts once more, if others wrote that.
+    pub start: Option<Start>,
     /// The agent's name, which the next one gets in its place.
     pub name: Option<String>,
     /// The agent that asked for it.
@@ -49,6 +52,7 @@ pub fn earlier_task(ctx: &Ctx, who: &str) -> Result<EarlierTask> {
         _ => error,
     })?;
     Ok(EarlierTask {
+        start: start::again(ctx, &agent)?,
         draft,
         id: agent.id,
         name: agent.name.as_ref().map(ToString::to_string),

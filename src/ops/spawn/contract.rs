@@ -17,6 +17,7 @@ use crate::error::Result;
 use crate::git::config::Identities;
 use crate::git::objects::NewCommit;
 use crate::ops::agent_report::short_branch;
+use crate::ops::spawn::start::Start;
 use crate::store::layout;
 use crate::wire::policy::{self, Policy};
 use chrono::{DateTime, Utc};
@@ -28,6 +29,8 @@ use std::path::PathBuf;
 pub struct SpawnOptions {
     /// The revision to start from; replaces the task's own.
     pub base: Option<String>,
+    /// Where it starts that others wrote; replaces `base`.
+    pub start: Option<Start>,
     /// Starts from HEAD and what is uncommitted in the caller's worktree.
     pub with_changes: bool,
     /// The alias; replaces the task's own.
@@ -75,6 +78,8 @@ pub struct SpawnPlan {
     pub character: Character,
     /// Where it starts.
     pub base: Base,
+    /// The commit whose settings and roles hold: the base, unless others wrote that.
+    pub settings_at: Oid,
     /// The tree of the base.
     pub tree: Oid,
     /// The fingerprint of role, task and scope.
@@ -144,6 +149,11 @@ impl SpawnPlan {
             header: Some((policy::HEADER, &self.policy_header)),
             message: &self.message,
         }
+    }
+
+    /// Whether others wrote what the agent starts from, so that nothing of it is obeyed, and nothing is made of it for other agents.
+    pub(super) fn is_of_others(&self) -> bool {
+        self.settings_at != self.base.oid
     }
 
     /// The ignored files that the worktree gets.

@@ -204,7 +204,8 @@ fn build(
         built
             .warnings
             .extend(setup::set_up(ctx, plan, worktree, branch, preset)?);
-        let hook = if plan.hooks && !built.layered {
+        // What the hook starts may lie in the worktree, as what husky installs does.
+        let hook = if plan.hooks && !built.layered && !plan.is_of_others() {
             repo.run_post_checkout(worktree, spawn_commit)?
         } else {
             None

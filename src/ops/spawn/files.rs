@@ -80,6 +80,8 @@ pub(super) fn terms(
         no_dep_bump: task.no_dep_bump,
         report_fields: task.report_fields.clone(),
         report: (!role.report.is_empty()).then(|| ReportTable::of(&role.report)),
+        settings_oid: None,
+        lands_on: None,
     }
 }
 

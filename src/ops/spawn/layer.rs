@@ -45,7 +45,9 @@ pub(super) fn obtain(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<Option<FrozenBas
 /// happens to a new worktree outside of a fence would need the files in their place.
 fn obstacle(ctx: &Ctx, plan: &SpawnPlan) -> Result<Option<String>> {
     let repo = &ctx.repo;
-    let reason = if plan.clone {
+    let reason = if plan.is_of_others() {
+        "others wrote what the agent starts from, and a base is for every agent"
+    } else if plan.clone {
         "a repository of its own needs files of its own"
     } else if plan.cone.is_some() || repo.config_bool("core.sparseCheckout")? == Some(true) {
         "a sparse worktree has its own files"

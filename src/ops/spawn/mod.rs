@@ -38,6 +38,7 @@ mod report;
 mod scope_conflicts;
 mod setup;
 mod slot;
+mod start;
 
 pub use again::{EarlierTask, earlier_task};
 pub use batch::execute_all;
@@ -48,6 +49,7 @@ pub use pipeline::handed_on;
 pub use plan::plan;
 pub use report::SpawnReport;
 pub use scope_conflicts::preview_conflicts;
+pub use start::{ForgeText, Start, of_branch, of_issue, of_pull_request};
 
 /// The steps, in order, under the names given to [`crate::agents::ctx::Seams::reached`].
 pub const STEPS: [&str; 10] = [

@@ -6,6 +6,7 @@ use crate::agents::persona::CharacterWish;
 use crate::agents::{own_changes, persona};
 use crate::domain::event::Base;
 use crate::domain::id::{AgentId, AgentName};
+use crate::domain::oid::Oid;
 use crate::domain::persona::Character;
 use crate::domain::redaction;
 use crate::domain::repository_settings::RepositorySettings;
@@ -21,7 +22,9 @@ use crate::store::{repository_settings, roles};
 pub(super) struct Found {
     /// The commit to start from.
     pub base: Base,
-    /// The roles at the base.
+    /// The commit whose settings and roles hold: the base, unless others wrote that.
+    pub settings_at: Oid,
+    /// The roles there.
     pub roles: RoleSet,
     /// The repository's settings at the base; the draft has what it lacked of them.
     pub settings: RepositorySettings,
@@ -44,32 +47,19 @@ pub(super) fn look_up(
     bundle_dir: &str,
     options: &SpawnOptions,
 ) -> Result<Found> {
-    let usual = usual_base(ctx, draft, options)?;
-    let wanted = { options.base.as_deref() }
-        .or(draft.base())
-        .or(usual.as_deref())
-        .filter(|_| !options.with_changes);
-    let resolved = match ctx.repo.resolve_commit(wanted.unwrap_or("HEAD")) {
-        Err(error) if options.base.is_none() && error.code() == Code::BaseNotCommit => {
-            draft.refuse_base(&error);
-            ctx.repo.resolve_commit("HEAD")?
+    let (base, settings_at) = match &options.start {
+        Some(start) => (start.base.clone(), start.settings),
+        None => {
+            let base = named_base(ctx, draft, bundle_dir, options)?;
+            let settings_at = base.oid;
+            (base, settings_at)
         }
-        other => other?,
-    };
-    let changes = if options.with_changes {
-        own_changes::commit(ctx, resolved.commit, bundle_dir)?
-    } else {
-        None
-    };
-    let base = Base {
-        refname: resolved.refname,
-        oid: changes.unwrap_or(resolved.commit),
     };
     let wish = CharacterWish {
         profile: draft.profile().map(str::to_owned),
         ..CharacterWish::default()
     };
-    let character = match persona::resolve(ctx, base.oid, &wish) {
+    let character = match persona::resolve(ctx, settings_at, &wish) {
         Err(error) if error.code() == Code::AgentTypeUnknown => {
             draft.refuse_profile(&error);
             Err(error)
@@ -88,15 +78,46 @@ pub(super) fn look_up(
         },
         (None, None) => None,
     };
-    let roles = roles::load(&ctx.repo, base.oid)?;
-    let settings = repository_settings::load(&ctx.repo, base.oid, &roles)?;
+    let roles = roles::load(&ctx.repo, settings_at)?;
+    let settings = repository_settings::load(&ctx.repo, settings_at, &roles)?;
     draft.fill(&settings);
     Ok(Found {
+        settings_at,
         roles,
         settings,
         base,
         character,
         parent,
+    })
+}
+
+/// The base that the caller, the task or the repository's settings name, with what is uncommitted where that is asked for.
+fn named_base(
+    ctx: &Ctx,
+    draft: &mut TaskDraft,
+    bundle_dir: &str,
+    options: &SpawnOptions,
+) -> Result<Base> {
+    let usual = usual_base(ctx, draft, options)?;
+    let wanted = { options.base.as_deref() }
+        .or(draft.base())
+        .or(usual.as_deref())
+        .filter(|_| !options.with_changes);
+    let resolved = match ctx.repo.resolve_commit(wanted.unwrap_or("HEAD")) {
+        Err(error) if options.base.is_none() && error.code() == Code::BaseNotCommit => {
+            draft.refuse_base(&error);
+            ctx.repo.resolve_commit("HEAD")?
+        }
+        other => other?,
+    };
+    let changes = if options.with_changes {
+        own_changes::commit(ctx, resolved.commit, bundle_dir)?
+    } else {
+        None
+    };
+    Ok(Base {
+        refname: resolved.refname,
+        oid: changes.unwrap_or(resolved.commit),
     })
 }
 

@@ -78,10 +78,10 @@ pub fn handed_on(ctx: &Ctx, who: &str) -> Result<Option<TaskDraft>> {
 
 /// The role that takes over, by the roles that the agent was spawned with.
 fn next_role(ctx: &Ctx, agent: &Agent, policy: &Policy) -> Result<Option<String>> {
-    let Some(base) = &agent.base else {
+    let Some(at) = spawn_commit::settings_commit(&ctx.repo, agent)? else {
         return Ok(None);
     };
-    let roles = roles::load(&ctx.repo, base.oid)?;
+    let roles = roles::load(&ctx.repo, at)?;
     Ok(roles.require(&policy.role)?.handoff.clone())
 }
 

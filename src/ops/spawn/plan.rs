@@ -31,6 +31,9 @@ const STAND_IN: &str = "\
 git knows no identity here, so git-agent <git-agent@localhost> stands in; to set yours, run \
 git config --global user.name \"Your Name\" and git config --global user.email you@example.com";
 
+/// The warning where `[setup] copy` is left out.
+const FORK_COPIES: &str = "no ignored files were copied: programs of a fork would read them, and with them what they keep secret";
+
 /// Reads and checks everything; changes nothing.
 ///
 /// # Errors
@@ -44,6 +47,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
     let bundle_dir = place::bundle_dir(ctx)?;
     let Found {
         base,
+        settings_at,
         roles,
         settings,
         character,
@@ -66,7 +70,8 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         }
     };
     let mut warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
-    let counting = repository_settings::read(&ctx.repo, base.oid)?;
+    warnings.extend({ options.start.iter() }.flat_map(|start| start.warnings.clone()));
+    let counting = repository_settings::read(&ctx.repo, settings_at)?;
     warnings.extend(repository_settings::uncommitted(
         &ctx.repo,
         counting.as_deref(),
@@ -75,7 +80,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
     let role = roles.require_spawnable(&task.role)?.clone();
     let tree = ctx.repo.read_commit(base.oid)?.tree;
     globs::spell_out_directories(&ctx.repo, tree, &mut task)?;
-    character.instructions = instructions::nearest(&ctx.repo, base.oid, &task.whitelist)?;
+    character.instructions = instructions::nearest(&ctx.repo, settings_at, &task.whitelist)?;
     let mut denylist =
         scope::effective_denylist(task.denylist.as_deref(), &role, options.no_default_deny);
     denylist.extend(settings.deny);
@@ -127,7 +132,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         warnings.push(STAND_IN.to_owned());
     }
     let bundle_required = task.bundle_required.unwrap_or(isolated);
-    let terms = files::terms(
+    let mut terms = files::terms(
         &task,
         &role,
         &denylist,
@@ -136,7 +141,15 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         &bundle_dir,
         &task_source,
     );
+    if let Some(start) = &options.start {
+        terms.settings_oid = Some(start.settings.to_hex());
+        terms.lands_on.clone_from(&start.lands_on);
+    }
     let policy_header = terms.header();
+    let is_of_fork = terms.is_of_fork();
+    if is_of_fork && !std::mem::take(&mut task.setup_copy).is_empty() {
+        warnings.push(FORK_COPIES.to_owned());
+    }
     // The id is the spawn commit's; the nonce in the message is drawn until the id is free.
     let (id, spawn_commit, message) = loop {
         let message = spawn_message(&slug, &task, &dna, &terms, ctx.nonce()?);
@@ -178,7 +191,10 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         succeeds: options.succeeds.filter(|_| name.is_some()),
         parent: parent.or(asker),
         hooks: !options.no_hooks,
-        include: settings.include.filter(|_| isolated && !own_copy),
+        include: settings
+            .include
+            .filter(|_| isolated && !own_copy && !is_of_fork),
+        settings_at,
         is_placed: options.path.is_some(),
         pool_size: settings.pool_size,
         leases: settings.leases,
@@ -188,6 +204,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         clone: options.clone,
         layered: match options.layered {
             Some(layered) => layered,
+            None if options.start.is_some() => Layering::Off,
             // What gets no worktree, or a repository of its own, has nothing to layer.
             None if !isolated || options.clone => Layering::Off,
             None => settings.layered,

@@ -1,11 +1,12 @@
 //! `[setup]`: ignored files brought into the new worktree, and commands run in it, before the agent is
 //! declared ready.
 
+use crate::agents::check_run::set_up_fenced;
 use crate::agents::commands::{self, CommandSubject};
 use crate::agents::ctx::Ctx;
 use crate::agents::ignored_files;
 use crate::agents::work::uncommitted::whole_tree;
-use crate::agents::worktree::AgentWorktree;
+use crate::agents::worktree::{AgentWorktree, admin_dir};
 use crate::domain::baseline::Baseline;
 use crate::domain::oid::Oid;
 use crate::domain::repository_settings::{HookMoment, PATH};
@@ -44,8 +45,13 @@ pub(super) fn set_up(
         worktree: Some(worktree),
     };
     if matches!(preset, Preset::Nothing | Preset::Files) {
-        commands::set_up(ctx, &subject, &plan.task.setup_run, worktree)
-            .map_err(|error| located(ctx, plan, error))?;
+        let run = &plan.task.setup_run;
+        let admin_dir = plan.is_of_others().then(|| admin_dir(&ctx.repo, plan.id));
+        let done = match admin_dir.filter(|_| !run.is_empty()) {
+            Some(admin_dir) => set_up_fenced(ctx, &subject, run, worktree, admin_dir),
+            None => commands::set_up(ctx, &subject, run, worktree, None),
+        };
+        done.map_err(|error| located(ctx, plan, error))?;
     }
     Ok(warnings)
 }
@@ -74,7 +80,7 @@ fn located(ctx: &Ctx, plan: &SpawnPlan, error: Error) -> Error {
 
 /// The line of the repository's settings that the set-up commands come from; `None` where the task has its own.
 fn line_of_setup(ctx: &Ctx, plan: &SpawnPlan) -> Option<usize> {
-    let base = plan.base.oid;
+    let base = plan.settings_at;
     let file = repository_settings::read(&ctx.repo, base).ok()??;
     let roles = roles::load(&ctx.repo, base).ok()?;
     let settings = repository_settings::load(&ctx.repo, base, &roles).ok()?;

@@ -66,8 +66,9 @@ pub(super) fn claim(ctx: &Ctx, plan: &mut SpawnPlan) -> Option<Claimed> {
 }
 
 fn try_claim(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<Option<Claimed>> {
-    // A slot holds every file.
-    let Some(worktree) = plan.worktree.as_ref().filter(|_| plan.cone.is_none()) else {
+    // A slot holds every file, and one that has run set-up commands must not run what others wrote.
+    let takes_slot = plan.cone.is_none() && !plan.is_of_others();
+    let Some(worktree) = plan.worktree.as_ref().filter(|_| takes_slot) else {
         return Ok(None);
     };
     let wanted = plan.wanted_files();

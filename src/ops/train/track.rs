@@ -21,6 +21,7 @@ use crate::ops::agent_report::AgentRef;
 use crate::ops::merge::{LandingReport, MergePlan, Method, execute_stack};
 use crate::store::{repository_settings, roles};
 use crate::wire::path_text::PathText;
+use crate::wire::policy::Policy;
 use std::collections::HashMap;
 
 /// What became of one plan.
@@ -108,8 +109,14 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
             checked.push(guard.policy().required_checks());
             guards.push(guard);
         }
-        let roles = roles::load(repo, base)?;
-        let settings = repository_settings::load(repo, base, &roles)?;
+        // Where one of them works on a pull request, the target is its branch, and decides nothing.
+        let mut policies = guards.iter().map(|guard: &ScopeGuard<'_>| guard.policy());
+        let at = policies.clone().find_map(Policy::settings).unwrap_or(base);
+        let roles = roles::load(repo, at)?;
+        let mut settings = repository_settings::load(repo, at, &roles)?;
+        if policies.any(Policy::is_of_fork) {
+            (settings.setup_copy, settings.include, settings.pool_size) = (None, None, 0);
+        }
         checks.want(&settings)?;
         let mut shared = RequiredChecks {
             commands: settings.train_checks,

@@ -42,7 +42,7 @@ pub(super) fn run(
     }
     let base = case.subject.base.unwrap_or(case.started);
     let commit = simulated(&ctx.repo, *tree, &[base, case.subject.tip])?;
-    let setup = CheckSetup::at(ctx, base)?;
+    let setup = CheckSetup::for_work(ctx, case.fence.policy(), base)?;
     // The merged tree is the agent's work: what runs in it runs behind the fence that a run has by itself.
     let enforcement = sandbox::enforcement(Mode::Auto, ctx.env.require_program()?)?;
     let remembers = !ctx.repo.is_scratch() && !case.subject.is_foreign;

@@ -1,0 +1,229 @@
+//! A forge, asked through its own command line: `gh` for GitHub and `glab` for GitLab.
+//!
+//! The program is looked for outside of the repository and started in an empty directory, so that nothing that an agent wrote is read
+//! or started. What it answers is data that others wrote: names are checked before git gets them, texts are quoted before a model or a
+//! terminal does.
+
+mod request;
+
+pub(crate) use request::RequestState;
+
+use crate::agents::ctx::Ctx;
+use crate::agents::scratch::Scratch;
+use crate::domain::forge::Forge;
+use crate::domain::quoted::visible_line;
+use crate::domain::shell;
+use crate::error::{Code, Error, IoContext, Result};
+use crate::proc::{self, End, Job};
+use crate::wire::policy::LandsOn;
+use serde::de::DeserializeOwned;
+use std::borrow::Cow;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What makes the programs answer as they do to a pipe, whatever the user has set.
+const PLAIN: [(&str, &str); 5] = [
+    ("GH_PROMPT_DISABLED", "1"),
+    ("GH_FORCE_TTY", ""),
+    ("NO_PROMPT", "1"),
+    ("CLICOLOR_FORCE", "0"),
+    ("NO_COLOR", "1"),
+];
+
+/// How long one call may take.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// What a forge says that has had too many questions.
+const RATE_LIMITS: [&str; 4] = [
+    "rate limit",
+    "HTTP 429",
+    "Too Many Requests",
+    "abuse detection",
+];
+
+/// A forge and the program that speaks to it, with an empty directory to start it in.
+pub(crate) struct ForgeClient<'c> {
+    ctx: &'c Ctx,
+    pub(crate) forge: Forge,
+    name: &'static str,
+    program: PathBuf,
+    scratch: Scratch,
+}
+
+/// The forge that the URL of a remote names; `None` for a remote elsewhere.
+pub(crate) fn of_remote(ctx: &Ctx, remote: &str) -> Result<Option<Forge>> {
+    let url = ctx.repo.config_string(&format!("remote.{remote}.url"))?;
+    Ok(url.as_deref().and_then(Forge::of_url))
+}
+
+/// The remote by which a branch of others was found, and where that branch is reached: a remote, or the URL of that one with the path
+/// of the other repository. Names of remotes and URLs are a clone's own, and a URL may hold a password, so no policy names them.
+///
+/// # Errors
+/// `usage` where no remote here leads there.
+pub(crate) fn remote_of(ctx: &Ctx, place: &LandsOn) -> Result<(String, String)> {
+    let mut own = None;
+    let mut there = None;
+    for remote in ctx.repo.remotes()? {
+        let Some(forge) = of_remote(ctx, &remote)? else {
+            continue;
+        };
+        let name = forge.name();
+        let is = |other: &str| name.eq_ignore_ascii_case(other);
+        if is(&place.beside) && own.is_none() {
+            own = Some((remote.clone(), forge.clone()));
+        }
+        if is(&place.repository) && there.is_none() {
+            there = Some(remote);
+        }
+    }
+    let (beside, repository) = (&place.beside, &place.repository);
+    let Some((own, forge)) = own else {
+        let what = format!("no remote here is {beside}, where the pull request is");
+        return Err(Error::new(Code::Usage, what).hint("to see them, run git remote -v"));
+    };
+    if let Some(there) = there {
+        return Ok((own, there));
+    }
+    let url = ctx.repo.config_string(&format!("remote.{own}.url"))?;
+    let other = Forge::of_url(&format!("https://{repository}"));
+    let (Some(url), Some(other)) = (url, other.filter(|other| other.host == forge.host)) else {
+        let what = "the repository that the pull request came from is gone";
+        return Err(
+            Error::new(Code::Usage, what).hint("to land it elsewhere, pass --into <branch>")
+        );
+    };
+    Ok((own, forge.url_beside(&url, &other)))
+}
+
+impl ForgeClient<'_> {
+    /// The program for a forge, where it is on the path; none that lies in the repository or in a worktree.
+    pub(crate) fn find<'c>(ctx: &'c Ctx, forge: &Forge) -> Result<Option<ForgeClient<'c>>> {
+        let Some(name) = forge.program() else {
+            return Ok(None);
+        };
+        let mut inside = vec![ctx.repo.root()?];
+        inside.extend(ctx.repo.worktrees()?.into_iter().map(|one| one.path));
+        let is_outside = |place: &&PathBuf| {
+            let real = fs::canonicalize(place);
+            place.is_absolute()
+                && real.is_ok_and(|real| !inside.iter().any(|top| real.starts_with(top)))
+        };
+        let places = ctx.env.search.iter().filter(is_outside);
+        let found = { places.map(|place| place.join(name)) }.find(|file| file.is_file());
+        let Some(program) = found else {
+            return Ok(None);
+        };
+        Ok(Some(ForgeClient {
+            ctx,
+            forge: forge.clone(),
+            name,
+            program,
+            scratch: Scratch::make(ctx, name)?,
+        }))
+    }
+
+    /// As [`ForgeClient::find`], where nothing can be done without it.
+    ///
+    /// # Errors
+    /// `usage` where the remote's URL names no forge that a program speaks to, or that program is not on the path.
+    pub(crate) fn require<'c>(ctx: &'c Ctx, remote: &str) -> Result<ForgeClient<'c>> {
+        let forge = of_remote(ctx, remote)?;
+        let Some((forge, name)) = forge.and_then(|one| one.program().map(|name| (one, name)))
+        else {
+            let what =
+                format!("the URL of the remote `{remote}` names no repository on GitHub or GitLab");
+            return Err(Error::new(Code::Usage, what)
+                .hint(format!("to see it, run git remote get-url {remote}")));
+        };
+        ForgeClient::find(ctx, &forge)?.ok_or_else(|| {
+            let what = format!(
+                "there is no {name} on the path, which speaks to {}",
+                forge.host
+            );
+            Error::new(Code::Usage, what).hint(format!(
+                "to see whether it is installed, run command -v {name}"
+            ))
+        })
+    }
+
+    /// Where files for the program can be put.
+    pub(crate) fn directory(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    /// Writes a text to a file for the program, and gives its path.
+    pub(crate) fn file(&self, name: &str, text: &str) -> Result<String> {
+        let file = self.directory().join(name);
+        fs::write(&file, text).at("could not write", &file)?;
+        Ok(file.to_string_lossy().into_owned())
+    }
+
+    /// What the program writes to standard output.
+    ///
+    /// # Errors
+    /// `remote-busy` where the forge has had too many questions; `remote-refused`, with what it wrote to standard error, where it fails or takes
+    /// longer than two minutes.
+    pub(crate) fn run(&self, words: &[&str]) -> Result<String> {
+        self.run_within(words, LIMIT)
+    }
+
+    /// As [`ForgeClient::run`], with another limit.
+    pub(crate) fn run_within(&self, words: &[&str], limit: Duration) -> Result<String> {
+        let mut script = format!("exec {}", shell::quoted(&self.program.to_string_lossy()));
+        for word in words {
+            script.push(' ');
+            script.push_str(&shell::quoted(word));
+        }
+        // Only the end of what a job writes is kept, and an answer can be long.
+        let answer = self.scratch.path().join("answer");
+        script.push_str(" > answer");
+        let done = proc::run(&Job {
+            program: self.ctx.env.require_program()?,
+            script: &script,
+            directory: self.scratch.path(),
+            variables: &PLAIN.map(|(name, value)| (Cow::Borrowed(name), value.into())),
+            limit,
+            fence: None,
+        })?;
+        let name = self.name;
+        let command = format!("{name} {} {}", words[0], words[1]);
+        let what = match done.end {
+            End::Status(0) => {
+                let answer = fs::read(&answer).at("could not read", &answer)?;
+                return Ok(String::from_utf8_lossy(&answer).into_owned());
+            }
+            End::Status(_) => format!("{command} failed"),
+            End::TimedOut => format!("{command} took longer than {} s", limit.as_secs()),
+        };
+        let said = done.output.trim().to_owned();
+        if RATE_LIMITS.iter().any(|words| said.contains(words)) {
+            let what = format!("{command}: {} has had too many questions", self.forge.host);
+            return Err(Error::new(Code::RemoteBusy, what)
+                .because(visible_line(&said))
+                .hint("to go on when the forge answers again, run the same command again"));
+        }
+        Err(Error::new(Code::RemoteRefused, what)
+            .because(said)
+            .hint(format!(
+                "to see whether {name} is logged in, run {name} auth status"
+            )))
+    }
+
+    /// What the program writes, which is JSON.
+    ///
+    /// # Errors
+    /// As [`ForgeClient::run`]; `remote-refused` for an answer that is something else.
+    pub(crate) fn ask<T: DeserializeOwned>(&self, words: &[&str], limit: Duration) -> Result<T> {
+        let answer = self.run_within(words, limit)?;
+        serde_json::from_str(&answer).map_err(|error| {
+            let [first, second] = [words[0], words[1]];
+            let what = format!(
+                "the answer of {} {first} {second} cannot be read",
+                self.name
+            );
+            Error::new(Code::RemoteRefused, what).because(error.to_string())
+        })
+    }
+}
