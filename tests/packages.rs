@@ -4,9 +4,10 @@ use crate::support::agent::describe;
 use crate::support::isolated;
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 /// The top of this repository.
 fn top() -> &'static Path {
@@ -27,7 +28,20 @@ fn text(output: &Output) -> String {
 
 fn executable(path: &Path, content: &str) {
     fs::create_dir_all(path.parent().expect("a directory")).expect("made");
-    fs::write(path, content).expect("written");
+    // Written by another process: what this one has open for writing, a child that another test starts at that moment has open too
+    // for a while, and such a file cannot be executed.
+    let mut tee = Command::new("tee")
+        .arg(path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("starts");
+    tee.stdin
+        .take()
+        .expect("piped")
+        .write_all(content.as_bytes())
+        .expect("written");
+    assert!(tee.wait().expect("ends").success());
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("set");
 }
 

@@ -17,7 +17,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The requests to end that a process can meet.
-const REQUESTS: [Signal; 3] = [Signal::HUP, Signal::INT, Signal::TERM];
+pub(super) const REQUESTS: [Signal; 3] = [Signal::HUP, Signal::INT, Signal::TERM];
 
 /// Everybody in this process who holds signals.
 static HOLDERS: Mutex<Vec<Arc<Mutex<Holder>>>> = Mutex::new(Vec::new());

@@ -216,25 +216,22 @@ impl Watch {
         }
         if signal == AT_ONCE && matches!(self.phase, Phase::Working | Phase::Ending) {
             if self.phase == Phase::Working {
-                self.reason = Some(Outcome {
-                    ending: Ending::Stopped,
-                    code: status_of(Signal::KILL),
-                });
+                self.reason = stopped_by(signal);
             }
             return self.kill(0);
         }
         if self.phase != Phase::Working {
             return;
         }
-        let (ending, signal) = match signal {
-            ORPHANED => (Ending::Lost, Signal::TERM),
-            _ => (Ending::Stopped, signal),
-        };
-        self.reason = Some(Outcome {
-            ending,
-            code: status_of(signal),
+        self.reason = stopped_by(signal).or(Some(Outcome {
+            ending: Ending::Lost,
+            code: status_of(Signal::TERM),
+        }));
+        self.end(if signal == ORPHANED {
+            Signal::TERM
+        } else {
+            signal
         });
-        self.end(signal);
     }
 
     fn time_is_up(&mut self) {
@@ -265,6 +262,19 @@ impl Watch {
     fn signal(&self, signal: Signal) {
         descendants::signal(getpid(), self.main, signal);
     }
+}
+
+/// The outcome of a command whose end was requested by that signal; `None` for one that requests nothing.
+pub(super) fn stopped_by(signal: Signal) -> Option<Outcome> {
+    let signal = match signal {
+        AT_ONCE => Signal::KILL,
+        _ if signals::REQUESTS.contains(&signal) => signal,
+        _ => return None,
+    };
+    Some(Outcome {
+        ending: Ending::Stopped,
+        code: status_of(signal),
+    })
 }
 
 fn status_of(signal: Signal) -> u8 {

@@ -18,7 +18,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::FileExt;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -146,10 +146,12 @@ impl Supervisor<'_> {
     /// `io` when it cannot be waited for.
     pub fn wait(mut self) -> Result<Outcome> {
         let fail = |error| Error::io("could not wait for a command", error);
-        self.child.wait().map_err(fail)?;
+        let status = self.child.wait().map_err(fail)?;
         Ok(noted(self.slate).unwrap_or_else(|| {
             self.scratch.inspect(|scratch| end(scratch));
-            Outcome::LOST
+            // One that listens does not die of what asks it to end: it was asked in its first moments, with nothing started yet.
+            let asked = status.signal().and_then(Signal::from_named_raw);
+            asked.and_then(keep::stopped_by).unwrap_or(Outcome::LOST)
         }))
     }
 }
@@ -196,5 +198,50 @@ fn end(scratch: &Path) {
         }
         strays.iter().for_each(|one| one.signal(Signal::KILL));
         std::thread::sleep(PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::run::Ending;
+
+    #[test]
+    fn a_supervisor_that_is_asked_to_end_before_it_listens_was_stopped() {
+        let place = tempfile::tempdir().expect("a directory");
+        let stopped = |code| Outcome {
+            ending: Ending::Stopped,
+            code,
+        };
+        for (signal, outcome) in [
+            ("HUP", stopped(129)),
+            ("INT", stopped(130)),
+            ("TERM", stopped(143)),
+            ("USR2", stopped(137)),
+            ("KILL", Outcome::LOST),
+        ] {
+            // The shell takes the first word that a supervisor is given for the name of a script.
+            let script = place.path().join("supervisor");
+            std::fs::write(script, format!("kill -{signal} $$\n")).expect("written");
+            let slate = tempfile::tempfile().expect("a file");
+            let supervised = SupervisedCommand {
+                program: Path::new("/bin/sh"),
+                command: &[],
+                directory: place.path(),
+                variables: &[],
+                without: &[],
+                input: None,
+                terminal: false,
+                limit: Duration::from_secs(60),
+                scratch: None,
+                bounds: TreeBounds::default(),
+                ticket: None,
+                slate: &slate,
+                stdout: Stdio::null(),
+                stderr: Stdio::null(),
+            };
+            let over = start(supervised, None).and_then(Supervisor::wait);
+            assert_eq!(over.expect("ends"), outcome, "{signal}");
+        }
     }
 }
