@@ -29,7 +29,7 @@ pub(super) struct DoneWithArgs {
     /// At most this many archived messages
     #[arg(long, short = 'n', default_value_t = 100, value_name = "COUNT", value_parser = at_least_one)]
     limit: usize,
-    /// Delete what everybody has read and archived long ago; what is unread stays
+    /// Delete messages that every receiver archived long ago; an unread message stays
     #[arg(long, conflicts_with_all = ["agent", "limit"])]
     pub(super) expire: bool,
     /// Archive what was never acknowledged where a reader has more open messages than this [default: 100]

@@ -50,7 +50,7 @@ pub(super) fn current(ctx: &Ctx) -> Result<String> {
 /// Whose messages.
 #[derive(Debug, clap::Args)]
 pub(super) struct ReaderArg {
-    /// Receiver: an agent's id, name or branch, or any other name; the agent we are, else `user`
+    /// Receiver: an agent's id, name or branch, or any other name; by default the agent whose worktree this is, else `user`
     #[arg(long, short = 'a', value_name = "NAME")]
     pub(super) agent: Option<String>,
 }

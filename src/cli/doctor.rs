@@ -10,13 +10,13 @@ use crate::ops::doctor::{self, DoctorReport};
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-/// Find what is not as it should be, and put it right; status 1 when something is left
+/// Find problems of the repository and, with --fix, repair them; status 1 while one is left
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(super) struct DoctorArgs {
     #[command(subcommand)]
     part: Option<Part>,
-    /// Put right what safely can be; nothing that an agent may have written is deleted
+    /// Repair what can be repaired safely; nothing that an agent may have written is deleted
     #[arg(long)]
     fix: bool,
 }

@@ -22,7 +22,7 @@ pub(super) struct EnterArgs {
     /// Start this agent host in place of a shell; what comes after -- are its arguments
     #[arg(long, value_name = "HOST", value_parser = one_of(hosts::startable().map(Host::name), host))]
     host: Option<&'static dyn Host>,
-    /// How strictly to fence it in
+    /// How strictly the sandbox confines the command
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = one_of(Mode::ALL.map(Mode::as_str), Mode::read))]
     sandbox: Mode,
     /// Let it write there too: a file, or a directory with everything below it; repeatable

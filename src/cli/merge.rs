@@ -48,7 +48,7 @@ pub(super) struct MergeArgs {
     /// Land on this branch instead of the one the agent started from
     #[arg(long, value_name = "BRANCH")]
     into: Option<String>,
-    /// Take what is there in an agent in which something is at work, which goes on from it
+    /// Land the work as it is now, even if something is at work in the agent, which goes on
     #[arg(long)]
     now: bool,
     /// Leave the commands of the repository's [hooks], before_merge and after_merge, and the git hooks of [merge] out

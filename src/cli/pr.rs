@@ -22,7 +22,7 @@ pub(super) struct PrArgs {
     /// Open it as a draft
     #[arg(long)]
     draft: bool,
-    /// Take what is there though something is at work in the agent
+    /// Offer the work as it is now, even if something is at work in the agent
     #[arg(long)]
     now: bool,
     /// Judge the work, show what would be done, and stop

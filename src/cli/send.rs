@@ -22,7 +22,7 @@ pub(super) struct SendArgs {
     /// What kind of message it is
     #[arg(long = "type", short = 't', value_name = "TYPE", value_parser = one_of(Kind::ALL.map(Kind::as_str), any))]
     kind: String,
-    /// Sender; the agent we are, else `user`
+    /// Sender; by default the agent whose worktree this is, else `user`
     #[arg(long, value_name = "NAME")]
     from: Option<String>,
     /// Receiver: an agent's id, name or branch, or any other name; several separated by commas; `all`

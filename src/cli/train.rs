@@ -65,7 +65,7 @@ pub(super) struct TrainArgs {
     /// Run the check commands after one that failed, too
     #[arg(long)]
     keep_going: bool,
-    /// How strictly to fence the checks in
+    /// How strictly the sandbox confines the checks
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = one_of(Mode::ALL.map(Mode::as_str), Mode::read))]
     sandbox: Mode,
     /// Let this agent host resolve the conflicts of an agent that is left behind by one, and try that agent once more
@@ -77,7 +77,7 @@ pub(super) struct TrainArgs {
     /// Report progress on standard error even if that is no terminal
     #[arg(long)]
     watch: bool,
-    /// Take what is there in an agent in which something is at work, which goes on from it
+    /// Land the work as it is now, even if something is at work in the agent, which goes on
     #[arg(long)]
     now: bool,
     /// Leave the commands of [hooks] and the git hooks of [merge] out

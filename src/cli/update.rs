@@ -23,7 +23,7 @@ use crate::wire::path_text::PathText;
 pub(super) struct UpdateArgs {
     #[command(flatten)]
     agent: OwnAgentArg,
-    /// Do it though a session or another process is at work in the agent; a run is not passed over
+    /// Update even if a session or another process is at work in the agent; a run still refuses it
     #[arg(long)]
     now: bool,
     /// Leave conflicts in the agent's worktree

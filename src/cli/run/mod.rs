@@ -55,7 +55,7 @@ pub(super) struct RunArgs {
     /// How long the command may take; without it the task's own limit, else 5m for a command and none for a host
     #[arg(long, value_name = "DURATION", value_parser = some_time)]
     timeout: Option<Duration>,
-    /// How strictly to fence the command in
+    /// How strictly the sandbox confines the command
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = one_of(Mode::ALL.map(Mode::as_str), Mode::read))]
     sandbox: Mode,
     /// Let the command write there too: a file, or a directory with everything below it; repeatable
