@@ -333,6 +333,8 @@ const VERBS_OF_VERBS: &[(&str, &[&str])] = &[
     ("solve", &["run", "update", "verify"]),
     // The page is made of what those two answer.
     ("report", &["overlap", "tree"]),
+    // The board is `list` again and again, with the last output and the counts that `show` has.
+    ("board", &["list", "show"]),
     // What `init` put in is taken out with the rest.
     ("uninstall", &["init"]),
     // What is offered was judged, and is pushed as `sync` pushes.

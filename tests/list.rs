@@ -10,8 +10,6 @@ mod overlap;
 mod reading;
 /// The verdict column.
 mod verdicts;
-/// `--watch`, on a terminal of the test's own.
-mod watch;
 
 use crate::support::agent::{SHARED_TASK, TASK, agent_command, json_of};
 use crate::support::terminal::{read, terminal};
@@ -285,9 +283,9 @@ fn a_worktree_that_was_taken_away_is_told() {
 }
 
 /// What a command prints on a terminal of 80 columns, without its styles.
-fn on_80_columns(agent: &Agent, arguments: &[&str]) -> String {
+fn on_80_columns(repo: &TestRepo, arguments: &[&str]) -> String {
     let (mut outside, inside) = terminal(24, 80);
-    let mut command = agent_command(&agent.repo.path());
+    let mut command = agent_command(&repo.path());
     command
         .args(arguments)
         .stdout(inside)
@@ -307,7 +305,7 @@ fn a_list_fits_the_terminal_and_cuts_no_word() {
     agent
         .repo
         .agent_json(&["spawn", task, "--name=a-longer-name"]);
-    let seen = on_80_columns(&agent, &["list"]);
+    let seen = on_80_columns(&agent.repo, &["list"]);
     assert!(
         seen.lines().all(|line| line.chars().count() <= 80),
         "{seen}"
@@ -349,7 +347,7 @@ fn show_has_the_whole_task_what_was_changed_and_the_last_output() {
     );
     let piped = agent.repo.agent(&["show", "long"]);
     let piped = String::from_utf8_lossy(&piped.stdout).into_owned();
-    for text in [on_80_columns(&agent, &["show", "long"]), piped] {
+    for text in [on_80_columns(&agent.repo, &["show", "long"]), piped] {
         assert!(
             text.lines().all(|line| line.chars().count() <= 80),
             "{text}"
@@ -397,4 +395,27 @@ fn a_terminal_that_does_not_say_how_wide_it_is_gets_every_word() {
     assert!(child.wait().expect("ended").success());
     let task = "Add a second function to the library and test it.";
     assert!(seen.contains(task), "{seen}");
+}
+
+#[test]
+fn a_long_name_leaves_room_for_the_others() {
+    let repo = TestRepo::with_commit();
+    repo.spawn_task(TASK, &["--name", &"n".repeat(63)]);
+    repo.spawn_task(TASK, &["--name=fixer"]);
+    let text = on_80_columns(&repo, &["list"]);
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), 3, "{text}");
+    assert!(
+        lines.iter().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+    assert!(
+        lines[0].contains("VERDICT") || lines[0].contains("SCOPE"),
+        "{text}"
+    );
+    assert!(
+        lines[1].contains(" nnnnnnnnnnn") && lines[1].contains("…  ready"),
+        "{text}"
+    );
+    assert!(lines[2].contains(" fixer  "), "{text}");
 }

@@ -462,8 +462,8 @@ fn errors_tell_codes_and_values() {
     assert_eq!(item["error"]["code"], "not-accepted");
 }
 
-/// Commands that answer nothing in JSON: hosts and git read what they say.
-const SILENT: [&str; 2] = ["hook", "help"];
+/// Commands that answer nothing in JSON: a terminal, hosts and git read what they say.
+const SILENT: [&str; 3] = ["board", "hook", "help"];
 
 #[test]
 fn every_command_has_a_schema() {

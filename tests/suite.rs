@@ -15,6 +15,8 @@ mod architecture;
 mod audit;
 /// Unusual repositories, impossible requests.
 mod bad_days;
+/// The board, on a terminal.
+mod board;
 /// Agents that start from what is uncommitted.
 mod changes;
 /// The scope fence: what changed, and what of it is out of scope.

@@ -80,7 +80,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: AmendArgs) -> Result<Exit> {
         reason: args.reason,
         dry_run: args.dry_run,
     };
-    let report = amend::amend(ctx, &args.agent.or_current(ctx)?, &options)?;
+    let report = amend::amend(ctx, &args.agent.or_current(ctx, ui)?, &options)?;
     report.warnings.iter().for_each(|warning| ui.warn(warning));
     ui.done(&report)
 }

@@ -1,5 +1,6 @@
 //! Arguments that several verbs take.
 
+use super::board;
 use super::one_of::{OneOf, choices, one_of};
 use super::ui::{Format, Ui};
 use crate::agents::ctx::Ctx;
@@ -22,29 +23,34 @@ pub(super) struct OwnAgentArg {
 }
 
 impl OwnAgentArg {
-    /// What was named, else the agent that this process works for.
+    /// As [`or_current`].
     ///
     /// # Errors
-    /// `usage` where it works for none.
-    pub(super) fn or_current(&self, ctx: &Ctx) -> Result<String> {
-        or_current(ctx, self.agent.as_deref())
+    /// As [`current`].
+    pub(super) fn or_current(&self, ctx: &Ctx, ui: &mut Ui) -> Result<String> {
+        or_current(ctx, ui, self.agent.as_deref())
     }
 }
 
-/// What was named, else the agent that this process works for.
-pub(super) fn or_current(ctx: &Ctx, named: Option<&str>) -> Result<String> {
+/// What was named, else as [`current`].
+pub(super) fn or_current(ctx: &Ctx, ui: &mut Ui, named: Option<&str>) -> Result<String> {
     match named {
         Some(named) => Ok(named.to_owned()),
-        None => current(ctx),
+        None => current(ctx, ui),
     }
 }
 
-/// The id of the agent that this process works for.
+/// The id of the agent that this process works for, else of one that a person picks on the terminal.
 ///
 /// # Errors
-/// `usage` where it works for none.
-pub(super) fn current(ctx: &Ctx) -> Result<String> {
-    Ok(require_current(ctx)?.to_string())
+/// `usage` where it works for none and none is picked.
+pub(super) fn current(ctx: &Ctx, ui: &mut Ui) -> Result<String> {
+    match require_current(ctx) {
+        Err(error) if error.code() == Code::Usage && ui.may_pick() => {
+            board::pick(ctx, ui)?.ok_or(error)
+        }
+        other => Ok(other?.to_string()),
+    }
 }
 
 /// Whose messages.

@@ -18,7 +18,7 @@ pub(super) struct BundleArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &BundleArgs) -> Result<Exit> {
-    let report = bundle::bundle(ctx, &args.agent.or_current(ctx)?)?;
+    let report = bundle::bundle(ctx, &args.agent.or_current(ctx, ui)?)?;
     ui.answer(&report)?;
     let acceptable = report.complete || !report.required;
     Ok(if acceptable { Exit::Yes } else { Exit::No })

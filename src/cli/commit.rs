@@ -22,7 +22,7 @@ pub(super) struct CommitArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &CommitArgs) -> Result<Exit> {
-    let who = args.agent.or_current(ctx)?;
+    let who = args.agent.or_current(ctx, ui)?;
     let report = commit::commit(ctx, &who, &args.message, args.in_scope_only);
     let report = report.map_err(|error| match error.code() {
         // The one decision that git makes as well: the hooks of the worktree look at the scope.

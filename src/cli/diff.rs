@@ -7,7 +7,7 @@ use super::ui::{Answer, Format, Ui};
 use crate::agents::ctx::Ctx;
 use crate::domain::path::Quoted;
 use crate::error::{Exit, Result};
-use crate::ops::diff::{self, Detail, DiffReport, Filter, Since};
+use crate::ops::diff::{self, Detail, DiffReport, DiffSink, Filter, Since};
 use serde_json::{Value, json};
 
 /// Show what an agent changed since its base, committed or not
@@ -37,7 +37,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &DiffArgs) -> Result<Exit> {
         (true, _) => Some(Since::Verdict),
         (false, operation) => operation.clone().map(Since::Operation),
     };
-    let report = diff::diff(ctx, &args.agent.or_current(ctx)?, since.as_ref())?;
+    let report = diff::diff(ctx, &args.agent.or_current(ctx, ui)?, since.as_ref())?;
     if ui.format() != Format::Text {
         return ui.done(&report);
     }
@@ -47,8 +47,13 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &DiffArgs) -> Result<Exit> {
         (false, false) => Detail::Patch,
     };
     let filter: Filter = |to| Box::new(NeutralWriter::new(to));
-    let filter = is_terminal().then_some(filter);
-    report.show(ctx, detail, &args.paths, filter)?;
+    let mut kept = ui.keeps().cloned();
+    let to = match &mut kept {
+        Some(kept) => DiffSink::Text(kept),
+        None if is_terminal() => DiffSink::Pager(filter),
+        None => DiffSink::Output,
+    };
+    report.show(ctx, detail, &args.paths, to)?;
     Ok(Exit::Yes)
 }
 

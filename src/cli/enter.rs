@@ -37,7 +37,7 @@ pub(super) struct EnterArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: EnterArgs) -> Result<Exit> {
-    let who = args.agent.or_current(ctx)?;
+    let who = args.agent.or_current(ctx, ui)?;
     if !run::has_terminal() {
         let what = "`enter` requires a terminal, on standard input and on standard output";
         return Err(Error::new(Code::Usage, what).hint(format!(

@@ -7,7 +7,7 @@ use super::render::table::{Cell, Table, age};
 use super::style::{BAD, BOLD, DIM, GOOD, WARN};
 use super::terminal::width;
 use super::ui::{Answer, Format, Ui};
-use super::{ps, watch};
+use super::{board, ps};
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::State;
 use crate::error::{Exit, Result};
@@ -54,7 +54,7 @@ pub(super) struct ListArgs {
     /// Print one line for a prompt or a status line: how many agents are in which state, and nothing where there is none
     #[arg(long, conflicts_with_all = ["all", "state", "sort", "ci", "watch", "runs"])]
     line: bool,
-    /// Keep the list on the screen and redraw it when something changes; Ctrl-C or q ends it
+    /// Open the board, a live screen, on these agents: see git agent help board
     #[arg(long, short)]
     watch: bool,
     /// How often --watch looks, in seconds
@@ -85,7 +85,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: ListArgs) -> Result<Exit> {
         ci,
     };
     if args.watch {
-        return watch::run(ctx, ui, options, args.interval);
+        return board::open(ctx, ui, options, args.interval);
     }
     if args.line {
         let counted = counted(ctx, &options)?;

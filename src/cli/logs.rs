@@ -38,7 +38,8 @@ impl OutputArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &LogsArgs) -> Result<Exit> {
-    print(ctx, ui, args.agent.or_current(ctx)?, &args.which)
+    let who = args.agent.or_current(ctx, ui)?;
+    print(ctx, ui, who, &args.which)
 }
 
 /// Prints the output of an agent's run.

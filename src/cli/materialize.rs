@@ -15,10 +15,8 @@ pub(super) struct MaterializeArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &MaterializeArgs) -> Result<Exit> {
-    ui.done(&materialize::materialize(
-        ctx,
-        &args.agent.or_current(ctx)?,
-    )?)
+    let who = args.agent.or_current(ctx, ui)?;
+    ui.done(&materialize::materialize(ctx, &who)?)
 }
 
 impl Answer for MaterializeReport {

@@ -5,6 +5,7 @@ mod amend;
 mod archive;
 mod args;
 mod attested;
+mod board;
 mod bundle;
 mod check;
 mod claimed;
@@ -69,15 +70,14 @@ mod usage_error;
 mod verbs;
 mod verify;
 mod wait;
-mod watch;
 
 use crate::agents::ctx::Env;
-use crate::error::{Exit, Result};
+use crate::error::{Error, Exit, Result};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::process::ExitCode;
-use ui::{Format, Ui};
+use ui::{Format, KeptText, Ui};
 use verbs::{Command, dispatch};
 
 /// Gives every coding agent a worktree, a branch and a fence, and records what became of it
@@ -96,6 +96,9 @@ struct Cli {
     /// How the answer is written: for people, as one JSON object, or one JSON object per line
     #[arg(long, global = true, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
     format: Format,
+    /// Fail where no agent is named, instead of letting a person pick one on the terminal
+    #[arg(long, global = true, hide = true)]
+    no_pick: bool,
 }
 
 /// Every verb with what it takes.
@@ -155,7 +158,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments = usage_error::translated(arguments);
     let exit = match parse(&arguments) {
         Ok((cli, command)) => {
-            let mut ui = Ui::of_process(cli.format);
+            let mut ui = Ui::of_process(cli.format).picking(!cli.no_pick);
             run(command, &mut ui).unwrap_or_else(|error| ui.fail(&error))
         }
         Err(error) => usage_error::show(error, &arguments),
@@ -180,4 +183,29 @@ fn run(command: Command, ui: &mut Ui) -> Result<Exit> {
         ui.require_common_format()?;
     }
     dispatch(command, ui)
+}
+
+/// What a command said to a screen.
+struct Spoken {
+    is_success: bool,
+    text: String,
+}
+
+/// Runs the words after `git agent`, of this program's own making, and keeps what they say.
+fn spoken(words: &[String]) -> Spoken {
+    let kept = KeptText::default();
+    let exit = perform(words, &mut Ui::kept(&kept));
+    Spoken {
+        is_success: exit.code() == 0,
+        text: kept.text(),
+    }
+}
+
+/// Runs the words after `git agent`, as if they had been typed.
+fn perform(words: &[String], ui: &mut Ui) -> Exit {
+    let program = std::iter::once("git-agent".into());
+    let arguments: Vec<OsString> = program.chain(words.iter().map(OsString::from)).collect();
+    let parsed = parse(&arguments).map_err(|error| Error::bug(error.to_string()));
+    let done = parsed.and_then(|(_, command)| run(command, ui));
+    done.unwrap_or_else(|error| ui.fail(&error))
 }

@@ -39,7 +39,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: PrArgs) -> Result<Exit> {
     };
     let plan = {
         let _activity = ui.activity("waiting for the remote");
-        pr::plan(ctx, &args.agent.or_current(ctx)?, options)?
+        pr::plan(ctx, &args.agent.or_current(ctx, ui)?, options)?
     };
     if args.dry_run {
         return ui.done(&plan.report());

@@ -2,16 +2,17 @@
 
 use super::archive::{self, DoneWithArgs};
 use super::args::{ReaderArg, at_least_one};
+use super::board;
 use super::one_of::{choices, one_of};
 use super::render::mail::{block, seconds, style, title};
 use super::render::table::{Cell, Table};
 use super::style::{BOLD, DIM};
-use super::terminal::{self, width};
+use super::terminal::width;
 use super::ui::{Answer, AsJson, Ui};
 use crate::agents::ctx::Ctx;
 use crate::domain::message::{Handing, Kind, plain};
 use crate::domain::task::parse_duration;
-use crate::error::{Code, Error, Exit, Result};
+use crate::error::{Exit, Result};
 use crate::ops::mail::Standing;
 use crate::ops::receive::{self, Patience, ReceiveOptions, ReceiveReport};
 use serde_json::{Value, json};
@@ -105,15 +106,9 @@ pub(super) fn run_inbox(ctx: &Ctx, ui: &mut Ui, args: &InboxArgs) -> Result<Exit
     if !args.watch {
         return ui.done(&Inbox(&receive::inbox(ctx, agent)?));
     }
-    if !terminal::is_terminal() {
-        return Err(Error::new(Code::Usage, "--watch needs a terminal")
-            .hint("to wait in a script, run git agent receive --wait"));
-    }
-    receive::watch_inbox(ctx, agent, |report| {
-        ui.answer_anew(&Inbox(report))?;
-        Ok(true)
-    })?;
-    Ok(Exit::Yes)
+    let mut words = vec!["inbox".to_owned()];
+    words.extend(agent.map(|agent| format!("--agent={agent}")));
+    board::follow(ui, words)
 }
 
 fn parse_kind(word: &str) -> std::result::Result<Kind, String> {

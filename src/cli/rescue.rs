@@ -31,7 +31,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RescueArgs) -> Result<Exit> {
         (None, Some(directory)) => Destination::Directory(directory),
         (None, None) => Destination::RescuedBranch,
     };
-    let plan = rescue::plan(ctx, &args.agent.or_current(ctx)?, destination)?;
+    let plan = rescue::plan(ctx, &args.agent.or_current(ctx, ui)?, destination)?;
     let report = rescue::execute(ctx, &plan)?;
     report.warnings.iter().for_each(|text| ui.warn(text));
     ui.done(&report)

@@ -20,7 +20,7 @@ pub(super) struct RetryArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &RetryArgs) -> Result<Exit> {
-    let earlier = spawn::earlier_task(ctx, &args.agent.or_current(ctx)?)?;
+    let earlier = spawn::earlier_task(ctx, &args.agent.or_current(ctx, ui)?)?;
     let options = SpawnOptions {
         base: args.base.clone(),
         start: earlier.start.filter(|_| args.base.is_none()),

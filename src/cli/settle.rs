@@ -90,17 +90,17 @@ pub(super) fn run_mark(ctx: &Ctx, ui: &mut Ui, args: &MarkArgs) -> Result<Exit> 
 }
 
 pub(super) fn run_done(ctx: &Ctx, ui: &mut Ui, args: &DoneArgs) -> Result<Exit> {
-    let who = args.agent.or_current(ctx)?;
+    let who = args.agent.or_current(ctx, ui)?;
     ui.done(&close::done(ctx, &who, &args.summary)?)
 }
 
 pub(super) fn run_fail(ctx: &Ctx, ui: &mut Ui, args: &FailArgs) -> Result<Exit> {
-    let who = args.agent.or_current(ctx)?;
+    let who = args.agent.or_current(ctx, ui)?;
     ui.done(&close::fail(ctx, &who, &args.reason)?)
 }
 
 fn run_accept(ctx: &Ctx, ui: &mut Ui, args: &AcceptArgs) -> Result<Exit> {
-    let who = args.agent.or_current(ctx)?;
+    let who = args.agent.or_current(ctx, ui)?;
     ui.done(&close::accept(ctx, &who, &args.reason)?)
 }
 

@@ -56,7 +56,7 @@ impl AgentsArg {
     ) -> Result<Exit> {
         let named = match self.state {
             Some(state) => in_state(ctx, state)?,
-            None if self.agents.is_empty() => vec![current(ctx)?],
+            None if self.agents.is_empty() => vec![current(ctx, ui)?],
             None => self.agents.clone(),
         };
         if let (None, [_]) = (self.state, named.as_slice()) {

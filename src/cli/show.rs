@@ -70,7 +70,7 @@ pub(super) struct PathArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &ShowArgs) -> Result<Exit> {
-    let who = or_current(ctx, args.who.as_deref())?;
+    let who = or_current(ctx, ui, args.who.as_deref())?;
     if args.log || matches!(ui.format(), Format::AgentTrace | Format::Otlp) {
         return log_of(ctx, ui, &who);
     }
@@ -88,7 +88,8 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &ShowArgs) -> Result<Exit> {
 }
 
 pub(super) fn run_log(ctx: &Ctx, ui: &mut Ui, args: &LogArgs) -> Result<Exit> {
-    log_of(ctx, ui, &args.agent.or_current(ctx)?)
+    let who = args.agent.or_current(ctx, ui)?;
+    log_of(ctx, ui, &who)
 }
 
 fn log_of(ctx: &Ctx, ui: &mut Ui, who: &str) -> Result<Exit> {
@@ -101,7 +102,7 @@ fn log_of(ctx: &Ctx, ui: &mut Ui, who: &str) -> Result<Exit> {
 }
 
 pub(super) fn run_path(ctx: &Ctx, ui: &mut Ui, args: &PathArgs) -> Result<Exit> {
-    let report = show::path(ctx, &args.agent.or_current(ctx)?)?;
+    let report = show::path(ctx, &args.agent.or_current(ctx, ui)?)?;
     if report.layered {
         let id = &report.short_id;
         ui.warn(&format!(

@@ -22,7 +22,7 @@ pub(super) struct StopArgs {
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &StopArgs) -> Result<Exit> {
     let mut agents = args.agents.clone();
     if agents.is_empty() {
-        agents.push(current(ctx)?);
+        agents.push(current(ctx, ui)?);
     }
     ui.done(&stop::stop(ctx, &agents, args.kill)?)
 }

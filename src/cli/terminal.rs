@@ -14,13 +14,8 @@ pub(super) fn narration_width() -> usize {
     size(stderr()).map_or(80, |(columns, _)| columns.max(20))
 }
 
-/// How many lines the terminal shows; on anything else no limit.
-pub(super) fn height() -> usize {
-    size(stdout()).map_or(usize::MAX, |(_, rows)| rows)
-}
-
 /// The columns and rows of a terminal; `None` where it does not say.
-fn size(stream: BorrowedFd<'_>) -> Option<(usize, usize)> {
+pub(super) fn size(stream: BorrowedFd<'_>) -> Option<(usize, usize)> {
     let size = tcgetwinsize(stream).ok()?;
     let is_known = size.ws_col > 0 && size.ws_row > 0;
     is_known.then(|| (usize::from(size.ws_col), usize::from(size.ws_row)))
@@ -29,9 +24,4 @@ fn size(stream: BorrowedFd<'_>) -> Option<(usize, usize)> {
 /// Whether the answer is read by a person as it is written.
 pub(super) fn is_terminal() -> bool {
     isatty(stdout())
-}
-
-/// Whether people look at both of our streams.
-pub(super) fn is_watched() -> bool {
-    isatty(stdout()) && isatty(stderr())
 }

@@ -5,7 +5,6 @@ use super::one_of::one_of;
 use super::render::agents::handle_of;
 use super::run::inputs::host;
 use super::style::{BAD, BOLD, DIM, GOOD, WARN, paint};
-use super::terminal::is_watched;
 use super::ui::{Answer, AsJson, Format, Ui, error_json};
 use crate::agents::ctx::Ctx;
 use crate::domain::sandbox::Mode;
@@ -97,7 +96,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: TrainArgs) -> Result<Exit> {
     let usual = usual();
     let mut agents = args.agents;
     if agents.is_empty() && !args.all {
-        agents.push(current(ctx)?);
+        agents.push(current(ctx, ui)?);
     }
     let options = TrainOptions {
         agents,
@@ -114,7 +113,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: TrainArgs) -> Result<Exit> {
         no_hooks: args.no_hooks,
         ..usual
     };
-    let is_told = args.watch || ui.format() == Format::Text && is_watched();
+    let is_told = args.watch || ui.format() == Format::Text && ui.is_watched();
     let is_streamed = ui.format() == Format::Ndjson;
     let mut hear = |news: &TrainNews<'_>| {
         if is_streamed {

@@ -17,16 +17,14 @@ use crate::ops::run::Echo;
 use crate::ops::verify::save;
 use anstream::adapter::strip_str;
 use anstream::{AutoStream, ColorChoice};
-use rustix::stdio::{stderr, stdout};
+use rustix::stdio::{stderr, stdin, stdout};
 use rustix::termios::isatty;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::fs::File;
-use std::io::{ErrorKind, Stdout, Write};
+use std::io::{ErrorKind, Write};
 use std::os::fd::BorrowedFd;
-
-/// What empties a terminal and goes to its top (ECMA-48: ED, CUP).
-const CLEAR: &str = "\x1b[2J\x1b[H";
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What can be written as one JSON value.
 pub(super) trait AsJson {
@@ -69,9 +67,12 @@ pub(super) trait Answer: AsJson {
 /// Where a command speaks.
 pub(super) struct Ui {
     format: Format,
-    out: Stdout,
+    out: Box<dyn Write>,
     colour: ColorChoice,
     err: Box<dyn Write>,
+    /// Where all of it goes, where that is no stream of this process.
+    kept: Option<KeptText>,
+    picks: bool,
     /// What a person sees who waits; absent where none does.
     progress: Option<Progress>,
 }
@@ -81,12 +82,52 @@ impl Ui {
     pub(super) fn of_process(format: Format) -> Ui {
         Ui {
             format,
-            out: std::io::stdout(),
+            out: Box::new(std::io::stdout()),
             colour: AutoStream::choice(&std::io::stdout()),
             err: Box::new(anstream::stderr()),
+            kept: None,
+            picks: false,
             progress: (format == Format::Text && isatty(stderr()))
                 .then(|| Progress::new(Box::new(anstream::stderr()))),
         }
+    }
+
+    /// Keeps what it says for a screen that shows it.
+    pub(super) fn kept(kept: &KeptText) -> Ui {
+        Ui {
+            format: Format::Text,
+            out: Box::new(kept.clone()),
+            colour: ColorChoice::Never,
+            err: Box::new(kept.clone()),
+            kept: Some(kept.clone()),
+            picks: false,
+            progress: None,
+        }
+    }
+
+    /// Whether a person looks at both of our streams as they are written.
+    pub(super) fn is_watched(&self) -> bool {
+        self.kept.is_none() && isatty(stdout()) && isatty(stderr())
+    }
+
+    /// The same, which lets a person pick an agent that was not named, or does not.
+    pub(super) fn picking(self, picks: bool) -> Ui {
+        Ui { picks, ..self }
+    }
+
+    /// Whether a person is there who can pick an agent: a script has no terminal, and a program reads JSON.
+    pub(super) fn may_pick(&self) -> bool {
+        self.picks && self.format == Format::Text && self.is_watched() && isatty(stdin())
+    }
+
+    /// What is said, where it is kept.
+    pub(super) fn keeps(&self) -> Option<&KeptText> {
+        self.kept.as_ref()
+    }
+
+    /// Whether answers have colours.
+    pub(super) fn is_coloured(&self) -> bool {
+        self.colour != ColorChoice::Never
     }
 
     /// The format that was asked for.
@@ -142,12 +183,6 @@ impl Ui {
         self.print(&line(row))
     }
 
-    /// Writes an answer in the place of the one before, on a terminal.
-    pub(super) fn answer_anew(&mut self, answer: &dyn Answer) -> Result<()> {
-        self.control(CLEAR)?;
-        self.answer(answer)
-    }
-
     /// Writes text to standard output, harmless for a terminal.
     pub(super) fn print(&mut self, text: &str) -> Result<()> {
         self.progress.iter().for_each(Progress::hide);
@@ -165,6 +200,13 @@ impl Ui {
 
     /// This process's streams for a command to speak on: a file gets what it says as it is, and a terminal made harmless.
     pub(super) fn echo(&self) -> Result<Echo<'static>> {
+        if let Some(kept) = &self.kept {
+            return Ok(Echo {
+                out: Some(Box::new(kept.clone())),
+                err: Some(Box::new(kept.clone())),
+                begun: None,
+            });
+        }
         let harmless = |stream: BorrowedFd<'_>| -> Result<Box<dyn Write + Send>> {
             let file = shared(stream)?;
             if isatty(&file) {
@@ -190,12 +232,9 @@ impl Ui {
         self.narrate(&answer.text());
     }
 
-    /// Moves the cursor and the like, which colour settings have no say in.
-    pub(super) fn control(&mut self, sequence: &str) -> Result<()> {
-        let mut out = std::io::stdout();
-        out.write_all(sequence.as_bytes())
-            .and_then(|()| out.flush())
-            .map_err(|source| Error::io("could not draw on the terminal", source))
+    /// Standard output, for a screen that is drawn on it.
+    pub(super) fn terminal(&self) -> Result<File> {
+        shared(stdout())
     }
 
     /// Says something besides the answer.
@@ -249,6 +288,34 @@ impl Ui {
         self.progress.iter().for_each(Progress::hide);
         let _ = self.err.write_all(neutral(text).as_bytes());
         let _ = self.err.flush();
+    }
+}
+
+/// What was said to a screen.
+#[derive(Clone, Default)]
+pub(super) struct KeptText(Arc<Mutex<Vec<u8>>>);
+
+/// More than a person reads on a screen is not kept.
+const MOST_KEPT: usize = 4 << 20;
+
+impl KeptText {
+    /// All of it, harmless for a terminal and without colours.
+    pub(super) fn text(&self) -> String {
+        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        neutral(&strip_str(&String::from_utf8_lossy(&bytes)).to_string()).into_owned()
+    }
+}
+
+impl Write for KeptText {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = MOST_KEPT.saturating_sub(kept.len());
+        kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &UpdateArgs) -> Result<Exit> {
         now: args.now,
         conflicts: args.conflicts,
     };
-    let who = args.agent.or_current(ctx)?;
+    let who = args.agent.or_current(ctx, ui)?;
     let report = match args.host.filter(|_| !args.dry_run) {
         Some(host) => {
             let echo = on_terminal(echo(ui, false)?, Some(host));

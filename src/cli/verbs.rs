@@ -3,10 +3,10 @@
 use super::run::{background, fenced, supervisor};
 use super::ui::{Format, Ui};
 use super::{
-    amend, archive, bundle, check, commit, config, diff, discard, doctor, enter, gc, guard, help,
-    hook, hooks, init, ledger, list, logs, materialize, merge, overlap, pool, pr, ps, receive,
-    rename, report, rescue, retry, roles, run, schema, send, settle, setup, shell, show, spawn,
-    stop, sync, train, tree, undo, uninstall, unite, update, verify, wait,
+    amend, archive, board, bundle, check, commit, config, diff, discard, doctor, enter, gc, guard,
+    help, hook, hooks, init, ledger, list, logs, materialize, merge, overlap, pool, pr, ps,
+    receive, rename, report, rescue, retry, roles, run, schema, send, settle, setup, shell, show,
+    spawn, stop, sync, train, tree, undo, uninstall, unite, update, verify, wait,
 };
 use crate::agents::ctx::Ctx;
 use crate::agents::{clone, scratch};
@@ -74,6 +74,7 @@ verbs! { ui;
         Logs(args: logs::LogsArgs) => logs::run(&open(ui)?, ui, &args);
     }
     "look" {
+        [*] Board(args: board::BoardArgs) => look(ui, |ctx, ui| board::run(ctx, ui, &args));
         [*] List(args: list::ListArgs) => look(ui, |ctx, ui| list::run(ctx, ui, args));
         [*] Show(args: show::ShowArgs) => look(ui, |ctx, ui| show::run(ctx, ui, &args));
         [*] Diff(args: diff::DiffArgs) => look(ui, |ctx, ui| diff::run(ctx, ui, &args));

@@ -98,7 +98,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: VerifyArgs) -> Result<Exit> {
     let agent = if args.ci {
         args.agent
     } else {
-        Some(or_current(ctx, args.agent.as_deref())?)
+        Some(or_current(ctx, ui, args.agent.as_deref())?)
     };
     let options = VerifyOptions {
         agent,

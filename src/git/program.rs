@@ -30,6 +30,16 @@ const BROKEN_PIPE: i32 = 141;
 /// What makes text harmless on its way to a terminal.
 pub type Filter = fn(Box<dyn Write + Send>) -> Box<dyn Write + Send>;
 
+/// Where a difference is shown.
+pub enum DiffSink<'a> {
+    /// On our standard output, as git writes it.
+    Output,
+    /// On a terminal: through this on its way to the pager.
+    Pager(Filter),
+    /// In a text, without colours.
+    Text(&'a mut dyn Write),
+}
+
 /// The parts of a difference that git colours, and colours that a [`Filter`] lets pass, whatever the user's are.
 const COLOURS: [(&str, &str); 14] = [
     ("context", "normal"),
@@ -52,9 +62,6 @@ impl Repo {
     /// Lets the user's `git diff` write the difference between two trees to our standard output, with the
     /// user's pager, colours and diff drivers, as the main worktree has them. `paths` are pathspecs from the top of the worktree.
     ///
-    /// A `filter` is for a terminal: git's output passes through it on its way to the pager. Without one it is as git
-    /// writes it.
-    ///
     /// # Errors
     /// `git-missing`; `git-failed`, after git has said why.
     pub fn show_diff(
@@ -62,7 +69,7 @@ impl Repo {
         (old, new): (Oid, Oid),
         detail: Detail,
         paths: &[String],
-        filter: Option<Filter>,
+        to: DiffSink<'_>,
     ) -> Result<()> {
         // Where the caller stands may be an agent's worktree, whose settings name programs as well.
         let main = self.main_worktree()?;
@@ -76,19 +83,30 @@ impl Repo {
         // What stands in for the repository in a sandbox is found from no other directory.
         command.env("GIT_DIR", self.common_dir());
         self.redirect_objects(&mut command);
-        if filter.is_some() {
+        if matches!(to, DiffSink::Pager(_)) {
             for (part, colour) in COLOURS {
                 command.args(["-c", &format!("color.diff.{part}={colour}")]);
             }
         }
         command.args(["diff", option, &old.to_hex(), &new.to_hex()]);
-        let status = match filter {
-            None => {
+        let status = match to {
+            DiffSink::Output => {
                 command.arg("--").args(paths).stdin(Stdio::inherit());
                 let child = command::launch(&mut command)?.wait();
                 child.map_err(|error| Error::io("could not run git diff", error))?
             }
-            Some(filter) => {
+            DiffSink::Text(to) => {
+                command.args(["--no-color", "--"]).args(paths);
+                let child = command.stdout(Stdio::piped()).spawn();
+                let copied = child.and_then(|mut child| {
+                    if let Some(mut from) = child.stdout.take() {
+                        io::copy(&mut from, to)?;
+                    }
+                    child.wait()
+                });
+                copied.map_err(|error| Error::io("could not run git diff", error))?
+            }
+            DiffSink::Pager(filter) => {
                 let is_coloured = ["config", "--get-colorbool", "color.diff", "true"];
                 let is_coloured = command::output(place, is_coloured)?.status.success();
                 let colour = if is_coloured { "always" } else { "never" };

@@ -7,7 +7,7 @@ use crate::domain::agent::Agent;
 use crate::domain::event::{Event, What};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Remedy, Result};
-pub use crate::git::program::{Detail, Filter};
+pub use crate::git::program::{Detail, DiffSink, Filter};
 use crate::ops::agent_report::BaseReport;
 use crate::store::spawn_commit;
 use crate::wire::path_text::PathText;
@@ -144,7 +144,7 @@ fn tree_since(ctx: &Ctx, agent: &Agent, since: &Since) -> Result<Option<Oid>> {
 }
 
 impl DiffReport {
-    /// Lets git show the difference on standard output; `paths` narrow it down. A `filter` is for a terminal.
+    /// Lets git show the difference; `paths` narrow it down.
     ///
     /// # Errors
     /// `git-missing`, `git-failed`.
@@ -153,7 +153,7 @@ impl DiffReport {
         ctx: &Ctx,
         detail: Detail,
         paths: &[String],
-        filter: Option<Filter>,
+        to: DiffSink<'_>,
     ) -> Result<()> {
         let object =
             |hex: &str| Oid::from_hex(hex).ok_or_else(|| Error::bug("a report names objects"));
@@ -162,6 +162,6 @@ impl DiffReport {
             None => ctx.repo.read_commit(object(&self.base.oid)?)?.tree,
         };
         let trees = (before, object(&self.tree)?);
-        ctx.repo.show_diff(trees, detail, paths, filter)
+        ctx.repo.show_diff(trees, detail, paths, to)
     }
 }

@@ -99,27 +99,6 @@ pub fn inbox(ctx: &Ctx, agent: Option<&str>) -> Result<ReceiveReport> {
     report(ctx, "git-agent.inbox/1", &reader, &called, messages)
 }
 
-/// Answers the inbox again and again, each time something may have changed, until `show` has enough.
-///
-/// # Errors
-/// As [`receive`], and what `show` fails with.
-pub fn watch_inbox(
-    ctx: &Ctx,
-    agent: Option<&str>,
-    mut show: impl FnMut(&ReceiveReport) -> Result<bool>,
-) -> Result<()> {
-    let watch = Watch::begin(ctx.repo.common_dir());
-    let mut shown = None;
-    loop {
-        let report = inbox(ctx, agent)?;
-        if shown.as_ref() != Some(&report) && !show(&report)? {
-            return Ok(());
-        }
-        shown = Some(report);
-        watch.wait(Duration::MAX);
-    }
-}
-
 fn hand_out(ctx: &Ctx, reader: &Reader, options: &ReceiveOptions) -> Result<Vec<MessageReport>> {
     let reached = |step: &str| ctx.reached(step);
     let mailbox = Mailbox::telling(&ctx.repo, &reached);

@@ -159,7 +159,7 @@ pub fn show(ctx: &Ctx, who: &str) -> Result<ShowReport> {
 
 /// How much differs from the base. What is not committed is made a tree in a directory of its own, because looking adds
 /// nothing to the repository.
-fn diff_counts(
+pub(super) fn diff_counts(
     ctx: &Ctx,
     agent: &Agent,
     standing: &WorkStatus,
@@ -189,7 +189,7 @@ fn diff_counts(
 
 /// The last lines of the last run's standard output, or of its standard error where it wrote nothing else; none where the
 /// run was not in this clone.
-fn last_output(ctx: &Ctx, agent: &Agent) -> Vec<String> {
+pub(super) fn last_output(ctx: &Ctx, agent: &Agent) -> Vec<String> {
     let Some(run) = &agent.run else {
         return Vec::new();
     };

@@ -1,9 +1,17 @@
 //! Terminals on the other side of which is the test.
 
+use super::TestRepo;
+use super::agent::agent_command;
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
+use std::num::NonZero;
+use std::os::unix::process::CommandExt;
+use std::process::Child;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 /// A terminal of so many rows and columns: the test's side of it, and the side of the program.
 pub fn terminal(rows: u16, columns: u16) -> (File, File) {
@@ -38,4 +46,134 @@ pub fn read(outside: &mut File, until: Option<&str>) -> String {
         }
     }
     seen
+}
+
+fn cells(count: u16) -> NonZero<u16> {
+    NonZero::new(count).expect("some")
+}
+
+/// `git-agent` on a terminal of its own, of which the test sees the screen.
+pub struct OnTerminal {
+    pub child: Child,
+    /// The program's side.
+    pub terminal: File,
+    pub screen: vt100::Parser,
+    keyboard: File,
+    pieces: Receiver<Vec<u8>>,
+    /// What was sent, from where the test has not looked on.
+    sent: String,
+    /// All of it.
+    all: String,
+}
+
+impl OnTerminal {
+    pub fn start(repo: &TestRepo, arguments: &[&str], columns: u16, rows: u16) -> OnTerminal {
+        let (mut master, terminal) = terminal(rows, columns);
+        let keyboard = master.try_clone().expect("cloned");
+        let side = || terminal.try_clone().expect("cloned");
+        let child = agent_command(&repo.path())
+            .args(arguments)
+            .env("SHELL", "/bin/sh")
+            .stdin(side())
+            .stdout(side())
+            .stderr(side())
+            // What stops a job stops no test.
+            .process_group(0)
+            .spawn()
+            .expect("starts");
+        let (sender, pieces) = channel();
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count) = master.read(&mut bytes) {
+                if sender.send(bytes[..count].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        OnTerminal {
+            child,
+            terminal,
+            screen: vt100::Parser::new(cells(rows), cells(columns), 0),
+            keyboard,
+            pieces,
+            sent: String::new(),
+            all: String::new(),
+        }
+    }
+
+    /// Gives the terminal another size.
+    pub fn resized(&mut self, rows: u16, columns: u16) {
+        tcsetwinsize(&self.terminal, size(rows, columns)).expect("resized");
+        let screen = self.screen.screen_mut();
+        screen.set_size(cells(rows), cells(columns));
+    }
+
+    /// Types.
+    pub fn press(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).expect("typed");
+    }
+
+    /// Waits until the screen is as it should be.
+    pub fn until(&mut self, is_so: impl Fn(&str) -> bool) {
+        while !is_so(&self.screen.screen().contents()) {
+            self.next("the screen");
+        }
+    }
+
+    /// Waits until these bytes were sent, and forgets what came before their end.
+    pub fn until_sent(&mut self, text: &str) {
+        while !self.sent.contains(text) {
+            self.next(text);
+        }
+        let end = self.sent.find(text).expect("it was found") + text.len();
+        self.sent.drain(..end);
+    }
+
+    /// Everything that was sent by a program that has ended.
+    pub fn sent(&mut self) -> String {
+        while let Ok(piece) = self.pieces.try_recv() {
+            self.take(&piece);
+        }
+        self.all.clone()
+    }
+
+    fn next(&mut self, wanted: &str) {
+        // A failure's patience only.
+        match self.pieces.recv_timeout(Duration::from_secs(90)) {
+            Ok(piece) => self.take(&piece),
+            Err(_) => panic!("{wanted:?} never came: {}", self.screen.screen().contents()),
+        }
+    }
+
+    fn take(&mut self, piece: &[u8]) {
+        self.screen.process(piece);
+        let text = String::from_utf8_lossy(piece);
+        self.sent.push_str(&text);
+        self.all.push_str(&text);
+    }
+
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).expect("signalled");
+    }
+
+    pub fn modes(&self) -> String {
+        format!("{:?}", tcgetattr(&self.terminal).expect("modes"))
+    }
+
+    pub fn echoes(&self) -> bool {
+        let modes = tcgetattr(&self.terminal).expect("modes").local_modes;
+        modes.contains(LocalModes::ECHO | LocalModes::ICANON)
+    }
+}
+
+impl Drop for OnTerminal {
+    fn drop(&mut self) {
+        // A test that failed leaves nothing behind.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }

@@ -114,19 +114,8 @@ impl FleetPage<'_> {
 
     /// Agents that do not go on before a person decides something, and what that is; who waits longest comes first.
     fn needs(report: &FleetReport) -> Vec<(&ReportedAgent, &'static str)> {
-        let why = |agent: &ReportedAgent| match agent.agent.state {
-            "waiting" => Some("it waits for an answer"),
-            "failed" => Some("it failed"),
-            "done" if agent.agent.deferred => None,
-            "done" => match agent.verdicts.last().map(|judged| judged.verdict) {
-                Some("reject") => Some("its work is finished and rejected"),
-                Some(_) => Some("its work is accepted and has not landed"),
-                None => Some("its work is finished and not judged"),
-            },
-            _ => None,
-        };
         let mut needs: Vec<_> = { report.agents.iter() }
-            .filter_map(|agent| Some((agent, why(agent)?)))
+            .filter_map(|agent| Some((agent, agent.standing.need(&agent.agent)?)))
             .collect();
         needs.sort_by_key(|(agent, _)| agent.spans.last().map(|span| span.begin));
         needs

@@ -6,7 +6,7 @@ use crate::agents::ctx::Ctx;
 use crate::agents::half_made;
 use crate::cli::render::table::{age, cut};
 use crate::cli::style::{BAD, BOLD, GOOD, paint};
-use crate::cli::terminal::{is_watched, width};
+use crate::cli::terminal::width;
 use crate::cli::ui::{Answer, AsJson, Format, Ui, error_json};
 use crate::error::{Error, Exit, Result};
 use crate::hosts::Host;
@@ -37,7 +37,7 @@ pub(super) fn run(
     let names = asked.targets;
     let format = ui.format();
     let mut board = match format {
-        Format::Text if !quiet && is_watched() => Some(Board::new(ui.screen()?, &names)),
+        Format::Text if !quiet && ui.is_watched() => Some(Board::new(ui.screen()?, &names)),
         _ => None,
     };
     let (mut rows, mut attempts) = (Vec::new(), Vec::new());

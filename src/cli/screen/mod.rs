@@ -1,154 +1,257 @@
-//! The terminal while something is kept on it: the alternate screen, without echo, until the user has had
-//! enough. Whatever ends us short of KILL gives the terminal back as it was.
+//! The terminal while something is kept on it: the alternate screen, key by key, until the user has had enough. Whatever
+//! ends us short of KILL gives the terminal back as it was.
 
+mod keys;
+
+pub(super) use keys::Key;
+
+use super::terminal;
 use super::ui::Ui;
 use crate::error::{Error, Result};
+use keys::KeyReader;
+use ratatui_core::backend::Backend;
+use ratatui_core::buffer::Buffer;
+use ratatui_core::layout::Rect;
+use ratatui_core::style::Color;
+use ratatui_crossterm::CrosstermBackend;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::process::{Signal, kill_current_process_group};
 use rustix::stdio::{stdin, stdout};
-use rustix::termios::{
-    LocalModes, OptionalActions, SpecialCodeIndex, Termios, isatty, tcgetattr, tcsetattr,
-};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 use signal_hook::low_level::pipe;
-use std::io::Read;
+use std::fs::File;
+use std::io::{BufWriter, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// The alternate screen, and no cursor.
-const TAKE: &str = "\x1b[?1049h\x1b[?25l";
-const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
-const HOME: &str = "\x1b[H";
-const REST_OF_LINE: &str = "\x1b[K";
-const REST_OF_SCREEN: &str = "\x1b[J";
+/// The alternate screen, no cursor, and marks around what is pasted.
+const TAKE: &str = "\x1b[?1049h\x1b[?25l\x1b[?2004h";
+const LEAVE: &str = "\x1b[?2004l\x1b[?25h\x1b[?1049l";
+const CLEAR: &str = "\x1b[2J";
+
+/// So long the rest of a sequence may take that begins with ESC, until that was the key.
+const ESCAPE: Duration = Duration::from_millis(50);
+
+/// So long a stop that was asked for may take to come; a process group without a shell that minds it is never stopped.
+const STOP: Duration = Duration::from_millis(200);
+
+/// How the terminal was, while it is taken: the one place that says so to a panic, to a signal and to the usual end.
+static TAKEN: Mutex<Option<Before>> = Mutex::new(None);
+
+struct Before {
+    modes: Option<Termios>,
+    out: File,
+}
 
 /// A terminal that was taken.
 pub(super) struct Screen {
-    before: Option<Termios>,
-    alarm: Alarm,
+    out: File,
+    backend: CrosstermBackend<BufWriter<File>>,
+    /// What is on the terminal; `None` where that is not known.
+    shown: Option<Buffer>,
+    is_coloured: bool,
+    signals: Signals,
+    keys: KeyReader,
 }
 
 impl Screen {
-    /// Whether standard output is a terminal.
-    pub(super) fn is_there() -> bool {
-        isatty(stdout())
-    }
-
     /// Takes the terminal.
-    pub(super) fn take(ui: &mut Ui) -> Result<Screen> {
-        let alarm = Alarm::set()?;
-        let before = tcgetattr(stdin()).ok();
-        if let Some(before) = &before {
-            let mut modes = before.clone();
-            modes.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
-            // A stopped program would leave the shell on the wrong screen.
-            modes.special_codes[SpecialCodeIndex::VSUSP] = 0;
-            let _ = tcsetattr(stdin(), OptionalActions::Now, &modes);
-        }
-        let screen = Screen { before, alarm };
-        ui.control(TAKE)?;
+    pub(super) fn take(ui: &Ui) -> Result<Screen> {
+        let signals = Signals::register().map_err(failed)?;
+        let out = ui.terminal()?;
+        let backend = CrosstermBackend::new(BufWriter::new(out.try_clone().map_err(failed)?));
+        // A panic ends the program without unwinding, and its message belongs on the usual screen.
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            give_back();
+            hook(panic);
+        }));
+        let mut screen = Screen {
+            out,
+            backend,
+            shown: None,
+            is_coloured: ui.is_coloured(),
+            signals,
+            keys: KeyReader::default(),
+        };
+        screen.enter()?;
         Ok(screen)
     }
 
-    /// Shows a text from the top of the screen, without flicker.
-    pub(super) fn draw(&self, ui: &mut Ui, text: &str) -> Result<()> {
-        ui.control(HOME)?;
-        for line in text.lines() {
-            ui.print(line)?;
-            ui.control(&format!("{REST_OF_LINE}\r\n"))?;
+    /// Takes the terminal again after [`Screen::leave`].
+    pub(super) fn enter(&mut self) -> Result<()> {
+        let modes = tcgetattr(stdin()).ok();
+        let before = Before {
+            modes: modes.clone(),
+            out: self.out.try_clone().map_err(failed)?,
+        };
+        // First said, then done: whatever happens in between gives back what was.
+        *TAKEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
+        if let Some(mut raw) = modes {
+            raw.make_raw();
+            let _ = tcsetattr(stdin(), OptionalActions::Now, &raw);
         }
-        ui.control(REST_OF_SCREEN)
-    }
-
-    /// Waits until it is time to look again, or something happens.
-    pub(super) fn wait(&self, interval: Duration) -> Result<Wake> {
-        self.alarm.wait(interval, self.before.is_some())
+        self.shown = None;
+        self.out.write_all(TAKE.as_bytes()).map_err(failed)
     }
 
     /// Gives the terminal back.
-    pub(super) fn leave(self, ui: &mut Ui) -> Result<()> {
-        ui.control(LEAVE)
+    pub(super) fn leave(&self) {
+        give_back();
+    }
+
+    /// Shows what is drawn, of which only what differs from before is written.
+    pub(super) fn draw(&mut self, render: impl FnOnce(&mut Buffer)) -> Result<()> {
+        let (columns, rows) = terminal::size(stdout()).unwrap_or((80, 24));
+        let cells = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
+        let mut next = Buffer::empty(Rect::new(0, 0, cells(columns), cells(rows)));
+        render(&mut next);
+        if !self.is_coloured {
+            for cell in &mut next.content {
+                (cell.fg, cell.bg) = (Color::Reset, Color::Reset);
+            }
+        }
+        let before = match self.shown.take() {
+            Some(before) if before.area == next.area => before,
+            // Another size, or something else was on the terminal.
+            _ => {
+                self.say(CLEAR)?;
+                Buffer::empty(next.area)
+            }
+        };
+        let changes = before.diff(&next);
+        self.backend.draw(changes.into_iter()).map_err(failed)?;
+        Backend::flush(&mut self.backend).map_err(failed)?;
+        self.shown = Some(next);
+        Ok(())
+    }
+
+    /// Writes what is no part of the picture, such as the bell.
+    pub(super) fn say(&mut self, sequence: &str) -> Result<()> {
+        self.out.write_all(sequence.as_bytes()).map_err(failed)
+    }
+
+    /// Draws everything anew next time.
+    pub(super) fn forget(&mut self) {
+        self.shown = None;
+    }
+
+    /// Waits that long at most for a key, a signal, or a byte on `wake`.
+    pub(super) fn wait(&mut self, longest: Duration, mut wake: &UnixStream) -> Result<Wake> {
+        let is_open = self.keys.is_escape_open();
+        let longest = if is_open { ESCAPE } else { longest };
+        let timeout = Timespec::try_from(longest).ok();
+        let input = stdin();
+        let fds = [&self.signals.end, &self.signals.redraw, wake];
+        let mut events: Vec<_> = fds.map(|fd| PollFd::new(fd, PollFlags::IN)).into();
+        let modes = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+        if modes.as_ref().is_some_and(|before| before.modes.is_some()) {
+            events.push(PollFd::new(&input, PollFlags::IN));
+        }
+        drop(modes);
+        match poll(&mut events, timeout.as_ref()) {
+            Ok(0) if is_open => return Ok(Wake::Keys(self.keys.close_escape())),
+            Ok(0) => return Ok(Wake::Time),
+            // The signal's own byte is read in the next round.
+            Err(Errno::INTR) => return Ok(Wake::Time),
+            Err(error) => return Err(failed(error.into())),
+            Ok(_) => {}
+        }
+        let ready: Vec<_> = { events.iter() }
+            .map(|event| !event.revents().is_empty())
+            .collect();
+        let mut bytes = [0; 4096];
+        if ready[0] {
+            return Ok(Wake::Ended);
+        }
+        if ready[1] {
+            while (&self.signals.redraw)
+                .read(&mut bytes)
+                .is_ok_and(|count| count > 0)
+            {}
+            return Ok(Wake::Redraw);
+        }
+        if ready.get(3).is_some_and(|ready| *ready) {
+            return Ok(match rustix::io::read(stdin(), &mut bytes) {
+                Err(Errno::INTR) => Wake::Time,
+                // The terminal is gone.
+                Ok(0) | Err(_) => Wake::Ended,
+                Ok(count) => Wake::Keys(self.keys.read(&bytes[..count])),
+            });
+        }
+        // The bytes only say that there is something to fetch.
+        let _ = wake.read(&mut bytes);
+        Ok(Wake::News)
+    }
+
+    /// Stops the job as Ctrl-Z does elsewhere, and takes the terminal again when it goes on.
+    pub(super) fn stop(&mut self) -> Result<()> {
+        give_back();
+        let _ = kill_current_process_group(Signal::TSTP);
+        let timeout = Timespec::try_from(STOP).ok();
+        // The stop may come after the call has returned; going on is told by SIGCONT.
+        let mut event = [PollFd::new(&self.signals.redraw, PollFlags::IN)];
+        let _ = poll(&mut event, timeout.as_ref());
+        self.enter()
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        if let Some(before) = &self.before {
-            let _ = tcsetattr(stdin(), OptionalActions::Now, before);
+        give_back();
+    }
+}
+
+/// Gives the terminal back, once; nothing where it is not taken.
+fn give_back() {
+    let before = TAKEN.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(Before { modes, mut out }) = before {
+        // There is nothing left to report a failure on.
+        let _ = out.write_all(LEAVE.as_bytes());
+        if let Some(modes) = modes {
+            let _ = tcsetattr(stdin(), OptionalActions::Now, &modes);
         }
     }
 }
 
-// What ends the waiting: time, a signal, a key.
+fn failed(error: std::io::Error) -> Error {
+    Error::io("could not draw on the terminal", error)
+}
 
 /// Why the waiting is over.
 pub(super) enum Wake {
-    /// It is time to look again.
+    /// The time is up.
     Time,
-    /// The terminal may have another size.
-    Resized,
-    /// The user interrupted, or another process ends this one.
+    /// Keys were pressed, all that came at once.
+    Keys(Vec<Key>),
+    /// Something was written to the stream.
+    News,
+    /// The terminal may have another size, or shows something else.
+    Redraw,
+    /// Another process ends this one, or the terminal is gone.
     Ended,
 }
 
-/// Signals that arrive as bytes from now on, so that one can wait for them.
-struct Alarm {
+/// Signals that arrive as bytes, so that one can wait for them.
+struct Signals {
     end: UnixStream,
-    resize: UnixStream,
+    redraw: UnixStream,
 }
 
-impl Alarm {
-    fn set() -> Result<Alarm> {
-        Alarm::register().map_err(|error| Error::io("could not wait for signals", error))
-    }
-
-    fn register() -> std::io::Result<Alarm> {
+impl Signals {
+    fn register() -> std::io::Result<Signals> {
         let (end, ended) = UnixStream::pair()?;
-        let (resize, resized) = UnixStream::pair()?;
+        let (redraw, redrawn) = UnixStream::pair()?;
         for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
             pipe::register(signal, ended.try_clone()?)?;
         }
-        pipe::register(SIGWINCH, resized)?;
-        resize.set_nonblocking(true)?;
-        Ok(Alarm { end, resize })
-    }
-
-    /// Waits that long at most. `keys` says whether standard input is a terminal.
-    fn wait(&self, interval: Duration, keys: bool) -> Result<Wake> {
-        let timeout = Timespec::try_from(interval).ok();
-        let input = stdin();
-        let mut events = vec![
-            PollFd::new(&self.end, PollFlags::IN),
-            PollFd::new(&self.resize, PollFlags::IN),
-        ];
-        if keys {
-            events.push(PollFd::new(&input, PollFlags::IN));
+        for signal in [SIGWINCH, SIGCONT] {
+            pipe::register(signal, redrawn.try_clone()?)?;
         }
-        match poll(&mut events, timeout.as_ref()) {
-            Ok(0) => return Ok(Wake::Time),
-            // The signal's own byte is read in the next round.
-            Err(Errno::INTR) => return Ok(Wake::Resized),
-            Err(error) => return Err(Error::io("could not wait for the terminal", error.into())),
-            Ok(_) => {}
-        }
-        let is_ready = |index: usize| {
-            let event = events.get(index);
-            event.is_some_and(|event| !event.revents().is_empty())
-        };
-        if is_ready(0) || is_ready(2) && is_last_key() {
-            return Ok(Wake::Ended);
-        }
-        let mut bytes = [0; 64];
-        while (&self.resize).read(&mut bytes).is_ok_and(|count| count > 0) {}
-        Ok(Wake::Resized)
-    }
-}
-
-/// Whether the key that was pressed means the end; so does a terminal that is gone.
-fn is_last_key() -> bool {
-    let mut bytes = [0; 64];
-    match rustix::io::read(stdin(), &mut bytes) {
-        Ok(count) => count == 0 || bytes[..count].contains(&b'q'),
-        Err(_) => true,
+        redraw.set_nonblocking(true)?;
+        Ok(Signals { end, redraw })
     }
 }

@@ -20,7 +20,7 @@ pub use overlap::OverlapCount;
 pub(super) use overlap::OverlapSet;
 pub(super) use survey::{Places, survey};
 
-use super::agent_report::rfc3339;
+use super::agent_report::{AgentReport, rfc3339};
 use super::target_report::TargetReport;
 use crate::agents::ctx::Ctx;
 use crate::agents::histories::{Apart, Ends, Histories};
@@ -112,6 +112,26 @@ pub struct WorkStatus {
 }
 
 impl WorkStatus {
+    /// Why an agent does not go on before a person decides something; `None` where it does, or where that was put off.
+    pub fn need(&self, agent: &AgentReport) -> Option<&'static str> {
+        if agent.run.as_ref().is_some_and(|run| run.state == "dead") {
+            return Some("its run died");
+        }
+        match agent.state {
+            "waiting" => Some("it waits for an answer"),
+            "failed" => Some("it failed"),
+            "done" if agent.deferred => None,
+            "done" => match self.verdict_word.known() {
+                Some(&"landed") => None,
+                Some(&"accepted") => Some("its work is accepted and has not landed"),
+                Some(&"rejected") => Some("its work is finished and rejected"),
+                Some(&"stale") => Some("its work has changed since it was judged"),
+                _ => Some("its work is finished and not judged"),
+            },
+            _ => None,
+        }
+    }
+
     /// The state of an agent of which nothing is recorded but its spawn: idle once something was done in it.
     pub(super) fn state_of(&self, recorded: &'static str) -> &'static str {
         let is_some = |count: &Fact<usize>| count.known().is_some_and(|count| *count > 0);

@@ -43,6 +43,7 @@ pub const VERBS: &[Verb] = &[
     looks("wait", &["wait {id} --timeout 1s"]),
     looks("stop", &["stop {id}"]),
     looks("logs", &["logs {id}"]),
+    looks("board", &["board"]),
     looks("list", &["list", "list --format json", "list --ci"]),
     looks("show", &["show {id}", "show {id} --invocation"]),
     looks("log", &["log {id}"]),

@@ -1,0 +1,293 @@
+//! The board on a terminal of the test's own: drawn, used key by key, and gone without a trace.
+
+use crate::support::TestRepo;
+use crate::support::agent::{TASK, describe};
+use crate::support::terminal::OnTerminal;
+use rustix::process::{Signal, WaitOptions, waitpid};
+
+const BOARD: &[&str] = &["board", "--interval=1s"];
+
+/// A repository with an agent whose work was accepted.
+fn with_accepted(name: &str) -> TestRepo {
+    let repo = TestRepo::with_commit();
+    let id = repo.agent_json(&["spawn", "Add a file", "--no-bundle", "--name", name]);
+    let worktree = id["worktree_abspath"].as_str().expect("a path");
+    std::fs::write(format!("{worktree}/src/new.rs"), "// new\n").expect("written");
+    repo.agent_json(&["done", name]);
+    let verdict = repo.agent_json(&["verify", name, "--record"]);
+    assert_eq!(verdict["verdict"], "accept", "{verdict:#}");
+    repo
+}
+
+#[test]
+fn it_draws_redraws_and_leaves() {
+    let repo = TestRepo::with_commit();
+    repo.spawn_task(TASK, &["--name=fixer"]);
+    let mut board = OnTerminal::start(&repo, &["list", "--watch", "--interval=0.1"], 80, 24);
+    board.until_sent("\x1b[?1049h");
+    board.until(|screen| screen.contains("LATER") && screen.contains("fixer"));
+    assert!(!board.echoes());
+    repo.agent_json(&["done", "fixer"]);
+    // Nobody reads its work before a person looks: the bell rings.
+    board.until(|screen| screen.contains("NEEDS YOU") && screen.contains("1 need you"));
+    board.until_sent("]9;git agent: ");
+    repo.spawn_task(TASK, &["--name=second"]);
+    board.until(|screen| screen.contains("second"));
+    board.resized(10, 44);
+    board.signal(Signal::WINCH);
+    board.until_sent("\x1b[2J");
+    board.until(|screen| screen.contains("second") && screen.lines().all(|line| line.len() <= 60));
+    board.signal(Signal::INT);
+    board.until_sent("\x1b[?1049l");
+    assert_eq!(board.child.wait().expect("ends").code(), Some(0));
+    assert!(board.echoes());
+}
+
+#[test]
+fn every_way_out_leaves_the_terminal_as_it_was() {
+    let repo = TestRepo::with_commit();
+    let ways: [(&str, Option<Signal>); 6] = [
+        ("q", None),
+        ("\x03", None),
+        ("", Some(Signal::TERM)),
+        ("", Some(Signal::HUP)),
+        ("", Some(Signal::INT)),
+        ("", Some(Signal::QUIT)),
+    ];
+    for (keys, signal) in ways {
+        let mut board = OnTerminal::start(&repo, BOARD, 80, 24);
+        let before = board.modes();
+        board.until(|screen| screen.contains("There is no agent"));
+        assert_ne!(board.modes(), before);
+        board.press(keys);
+        if let Some(signal) = signal {
+            board.signal(signal);
+        }
+        assert_eq!(
+            board.child.wait().expect("ends").code(),
+            Some(0),
+            "{keys:?} {signal:?}"
+        );
+        assert_eq!(board.modes(), before, "{keys:?} {signal:?}");
+        board.until_sent("\x1b[?2004l\x1b[?25h\x1b[?1049l");
+    }
+}
+
+#[test]
+fn ctrl_z_gives_the_terminal_back_until_it_goes_on() {
+    let repo = TestRepo::with_commit();
+    let mut board = OnTerminal::start(&repo, BOARD, 80, 24);
+    let before = board.modes();
+    board.until(|screen| screen.contains("There is no agent"));
+    for _ in 0..2 {
+        board.press("\x1a");
+        let stopped = waitpid(Some(board.pid()), WaitOptions::UNTRACED).expect("waited");
+        assert!(stopped.is_some_and(|(_, status)| status.stopped()));
+        assert_eq!(board.modes(), before);
+        board.until_sent("\x1b[?1049l");
+        board.signal(Signal::CONT);
+        board.until_sent("\x1b[?1049h");
+        board.until(|screen| screen.contains("There is no agent"));
+        assert_ne!(board.modes(), before);
+    }
+    board.press("q");
+    assert_eq!(board.child.wait().expect("ends").code(), Some(0));
+}
+
+#[test]
+fn work_is_judged_landed_and_taken_back() {
+    let repo = with_accepted("fixer");
+    let mut board = OnTerminal::start(&repo, BOARD, 100, 30);
+    board.until(|screen| screen.contains("its work is accepted and has not landed"));
+    board.press("v");
+    board.until(|screen| screen.contains("y: git agent verify"));
+    board.press("y");
+    board.until(|screen| screen.contains("accepted") && screen.contains("q: back"));
+    board.press("q");
+    // It says what would land, and nothing has.
+    let before = repo.git(["rev-parse", "main"]);
+    board.press("m");
+    board.until(|screen| screen.contains("would merge") && screen.contains("y: git agent merge"));
+    assert_eq!(repo.git(["rev-parse", "main"]), before);
+    board.press("n");
+    board.until(|screen| screen.contains("NEEDS YOU"));
+    board.press("m");
+    board.until(|screen| screen.contains("y: git agent merge"));
+    board.press("y");
+    board.until(|screen| screen.contains("merged ") && screen.contains("q: back"));
+    assert_eq!(repo.git(["show", "main:src/new.rs"]).trim(), "// new");
+    board.press("q");
+    board.until(|screen| screen.contains("There is no agent"));
+    board.press("U");
+    board.until(|screen| screen.contains("would undo"));
+    board.press("y");
+    board.until(|screen| screen.contains("undone ") && screen.contains("q: back"));
+    assert_eq!(repo.git(["rev-parse", "main"]), before);
+    board.press("q");
+    // The same as a train of what is marked.
+    board.until(|screen| screen.contains("NEEDS YOU"));
+    board.press(" ");
+    board.until(|screen| screen.contains(">*fixer"));
+    board.press("t");
+    board.until(|screen| screen.contains("y: git agent train"));
+    board.press("y");
+    board.until(|screen| screen.contains("q: back") && !screen.contains("at work"));
+    assert_eq!(repo.git(["show", "main:src/new.rs"]).trim(), "// new");
+    board.press("qq");
+    assert_eq!(board.child.wait().expect("ends").code(), Some(0));
+}
+
+#[test]
+fn agents_are_looked_at_entered_answered_stopped_and_discarded() {
+    let repo = TestRepo::with_commit();
+    repo.agent_json(&["spawn", "Add a file", "--name=fixer"]);
+    let command = [
+        "run",
+        "fixer",
+        "--background",
+        "--",
+        "sh",
+        "-c",
+        "echo at it; sleep 600",
+    ];
+    assert!(repo.agent(&command).status.success());
+    let mut board = OnTerminal::start(&repo, BOARD, 100, 40);
+    board.until(|screen| screen.contains("WORKING") && screen.contains("| at it"));
+    board.press("\r");
+    board.until(|screen| screen.contains("Agent ID:"));
+    board.press("\t\t");
+    board.until(|screen| screen.contains("at it") && !screen.contains("Agent ID:"));
+    board.press("\t");
+    board.until(|screen| screen.contains("EVENT"));
+    board.press("\t");
+    board.until(|screen| screen.contains("No messages in queue"));
+    board.press("qs");
+    board.until(|screen| screen.contains("y: git agent stop"));
+    board.press("y");
+    board.until(|screen| screen.contains("run 1 of") && screen.contains("q: back"));
+    board.press("q");
+    board.until(|screen| screen.contains("failed"));
+    board.press("rplease");
+    board.until(|screen| screen.contains("answer: please"));
+    board.press("\r");
+    board.until(|screen| screen.contains("y: git agent send"));
+    board.press("y");
+    board.until(|screen| screen.contains("sent successfully"));
+    let inbox = repo.agent_json(&["inbox", "--agent=fixer"]);
+    assert!(inbox.to_string().contains("please"), "{inbox:#}");
+    board.press("qe");
+    board.until_sent("\x1b[?1049l");
+    // A shell has the terminal until it ends.
+    board.press("echo in; pwd; exit\r");
+    board.until_sent("\x1b[?1049h");
+    board.until(|screen| screen.contains("NEEDS YOU"));
+    board.press("d");
+    board.until(|screen| screen.contains("would discard"));
+    board.press("y");
+    board.until(|screen| screen.contains("to have it back"));
+    assert_eq!(repo.git(["branch", "--list", "agent/*"]), "");
+    board.press("qq");
+    assert_eq!(board.child.wait().expect("ends").code(), Some(0));
+}
+
+#[test]
+fn what_is_pasted_is_no_command() {
+    let repo = with_accepted("fixer");
+    let branch = repo.git(["branch", "--list", "agent/*"]);
+    let main = repo.git(["rev-parse", "main"]);
+    let mut board = OnTerminal::start(&repo, BOARD, 80, 24);
+    board.until(|screen| screen.contains("NEEDS YOU"));
+    let text = "dy\rmy\r".repeat(1 << 18);
+    board.press(&format!("\x1b[200~{text}\x1b[201~"));
+    board.press("?");
+    board.until(|screen| screen.contains("What changes something"));
+    board.press("q");
+    // A terminal that does not mark what is pasted.
+    board.press(&text[..1 << 16]);
+    board.press("\x03");
+    assert_eq!(board.child.wait().expect("ends").code(), Some(0));
+    assert_eq!(repo.git(["branch", "--list", "agent/*"]), branch);
+    assert_eq!(repo.git(["rev-parse", "main"]), main);
+}
+
+#[test]
+fn hostile_texts_stay_texts() {
+    let repo = TestRepo::with_commit();
+    repo.spawn_task(TASK, &["--name=fixer"]);
+    let command = "printf '\\033[2J\\033]0;owned\\007\\342\\200\\256日本 said\\r'";
+    repo.agent(&["run", "fixer", "--", "sh", "-c", command]);
+    let mut board = OnTerminal::start(&repo, BOARD, 180, 24);
+    board.until(|screen| screen.contains("fixer") && screen.contains("said"));
+    board.press("\r");
+    board.until(|screen| screen.contains("Agent ID:"));
+    board.press("\t\t");
+    board.until(|screen| screen.contains("said") && !screen.contains("Agent ID:"));
+    board.press("qq");
+    assert_eq!(board.child.wait().expect("ends").code(), Some(0));
+    assert!(!board.sent().contains("\x1b]0;") && !board.sent().contains('\u{202e}'));
+}
+
+#[test]
+fn the_inbox_is_followed() {
+    let repo = TestRepo::with_commit();
+    let mut inbox = OnTerminal::start(&repo, &["inbox", "--watch"], 80, 24);
+    inbox.until(|screen| screen.contains("q: quit"));
+    let payload = r#"{"message": "look here"}"#;
+    repo.agent_json(&[
+        "send",
+        "--type=notify",
+        "--from=b",
+        "--to=user",
+        "--payload",
+        payload,
+    ]);
+    inbox.until(|screen| screen.contains("Messages for user: 1"));
+    inbox.press("q");
+    assert_eq!(inbox.child.wait().expect("ends").code(), Some(0));
+}
+
+#[test]
+fn a_verb_without_its_agent_lets_a_person_pick() {
+    let repo = TestRepo::with_commit();
+    let id = repo.spawn_task(TASK, &["--name=fixer"])["agent_id"].to_string();
+    let mut path = OnTerminal::start(&repo, &["show"], 80, 24);
+    path.until(|screen| screen.contains("Which agent?") && screen.contains("fixer"));
+    path.press("\r");
+    assert_eq!(path.child.wait().expect("ends").code(), Some(0));
+    path.until(|screen| screen.contains(id.trim_matches('"')));
+    for (arguments, keys) in [
+        (&["show"][..], "\x1b"),
+        (&["show", "--no-pick"], ""),
+        (&["show", "--format=json"], ""),
+    ] {
+        let mut none = OnTerminal::start(&repo, arguments, 80, 24);
+        if !keys.is_empty() {
+            none.until(|screen| screen.contains("Which agent?"));
+            none.press(keys);
+        }
+        assert_eq!(none.child.wait().expect("ends").code(), Some(2));
+        assert!(none.echoes());
+    }
+    // A pipe picks nothing.
+    assert_eq!(repo.agent(&["show"]).status.code(), Some(2));
+}
+
+#[test]
+fn without_a_terminal_it_names_what_to_use_instead() {
+    let repo = TestRepo::with_commit();
+    for (arguments, instead) in [
+        (&["board"][..], "git agent list --format ndjson"),
+        (&["list", "--watch"], "git agent list --format ndjson"),
+        (
+            &["list", "--watch", "--format=json"],
+            "git agent list --format ndjson",
+        ),
+        (&["inbox", "--watch"], "git agent receive --wait"),
+    ] {
+        let output = repo.agent(arguments);
+        assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(error.contains(instead), "{error}");
+        assert!(output.stdout.is_empty());
+    }
+}
