@@ -52,7 +52,7 @@ fn word_shape(word: &str) -> String {
             .filter(|(name, _)| !name.starts_with("20"));
         return name.map_or("<time>".to_owned(), |(name, _)| format!("{name}-<time>"));
     }
-    if word.len() <= 3 && word.ends_with('s') && digits == word.len() - 1 {
+    if word.len() <= 3 && word.ends_with(['s', 'm']) && digits + 1 == word.len() {
         return "<age>".to_owned();
     }
     word.to_owned()
