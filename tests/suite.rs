@@ -69,6 +69,8 @@ mod log;
 mod mail;
 /// Random lives, held against a simple map.
 mod model;
+/// Commands of the user that are told what happened.
+mod notices;
 /// Live agents in each other's way, and what each of them changed.
 mod overlap;
 /// What strangers install.

@@ -112,7 +112,7 @@ fn read(path: &Path) -> Option<SessionRecord> {
     })
 }
 
-/// Notes what a hook tells of its session. A session that waits for its next prompt is not said to wait in the middle of
+/// Notes what a hook tells of its session, and says whether that is new. A session that waits for its next prompt is not said to wait in the middle of
 /// its work: hosts remind of that, too.
 ///
 /// # Errors
@@ -122,7 +122,7 @@ pub(crate) fn note(
     id: AgentId,
     session: &str,
     phase: SessionPhase,
-) -> Result<()> {
+) -> Result<bool> {
     let directory = layout::at_work_dir(common_dir, id);
     let path = file(&directory, session);
     let known = read(&path);
@@ -130,13 +130,13 @@ pub(crate) fn note(
         .as_ref()
         .is_none_or(|known| known.phase == SessionPhase::Resting);
     if phase == SessionPhase::Waiting && is_resting {
-        return Ok(());
+        return Ok(false);
     }
     let is_told = |known: &SessionRecord| {
         known.phase == phase && known.process.as_ref().is_some_and(Process::is_there)
     };
     if known.as_ref().is_some_and(is_told) {
-        return Ok(());
+        return Ok(false);
     }
     let process = Process::of_host();
     let mut text = format!("{}\n", phase.as_str());
@@ -146,7 +146,8 @@ pub(crate) fn note(
             .map(|process| format!("{}\n", process.to_line())),
     );
     fsx::create_dir(&directory)?;
-    fsx::write_private(&path, text.as_bytes())
+    fsx::write_private(&path, text.as_bytes())?;
+    Ok(true)
 }
 
 /// Notes that a session has ended; `false` where nothing was known of it.

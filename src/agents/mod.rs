@@ -39,6 +39,7 @@ pub mod lookup;
 pub(crate) mod merge_conflict;
 pub mod moves;
 pub mod names;
+pub(crate) mod notify;
 pub mod open_places;
 pub(crate) mod own_changes;
 pub mod own_checkout;

@@ -90,7 +90,7 @@ pub(crate) fn wanted_setup(settings: &RepositorySettings) -> Option<String> {
 pub(crate) fn refill_later(ctx: &Ctx) {
     if let (Some(program), Ok(root)) = (&ctx.env.program, ctx.repo.root()) {
         let words = ["pool", "fill", "--unless-busy"];
-        background::start(program, words.into_iter(), &root);
+        background::start(program, words.into_iter(), &root, &[]);
     }
 }
 

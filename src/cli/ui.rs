@@ -237,6 +237,15 @@ impl Ui {
         shared(stdout())
     }
 
+    /// Rings the terminal of a person who waited.
+    pub(super) fn ring(&self, what: &str) -> Result<()> {
+        if self.format == Format::Text && self.is_watched() {
+            let written = self.terminal()?.write_all(bell(what).as_bytes());
+            written.map_err(|error| Error::io("could not ring the terminal", error))?;
+        }
+        Ok(())
+    }
+
     /// Says something besides the answer.
     pub(super) fn say(&mut self, text: &str) {
         self.narrate(text);
@@ -289,6 +298,14 @@ impl Ui {
         let _ = self.err.write_all(neutral(text).as_bytes());
         let _ = self.err.flush();
     }
+}
+
+/// Rings the terminal, and tells those that show notifications (OSC 9) what it is about.
+pub(super) fn bell(text: &str) -> String {
+    let text: String = { text.chars() }
+        .filter(|c| c.is_ascii_graphic() || *c == ' ')
+        .collect();
+    format!("\x1b]9;git agent: {text}\x1b\\\x07")
 }
 
 /// What was said to a screen.

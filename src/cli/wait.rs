@@ -38,6 +38,8 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: WaitArgs) -> Result<Exit> {
         },
     )?;
     ui.answer(&report)?;
+    let ended = report.runs.len();
+    ui.ring(&format!("{ended} of the runs that were waited for ended"))?;
     Ok(Exit::Child(report.exit_code()))
 }
 

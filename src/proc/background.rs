@@ -14,7 +14,12 @@ use std::process::{Command, ExitStatus, Stdio};
 /// Starts a program and does not wait for it: in its own process group, so that an interrupt from the
 /// terminal does not reach it, and without our streams, so that no reader waits for their end. One that
 /// cannot start is no error.
-pub fn start<'a>(program: &Path, words: impl Iterator<Item = &'a str>, directory: &Path) {
+pub fn start<'a>(
+    program: &Path,
+    words: impl Iterator<Item = &'a str>,
+    directory: &Path,
+    variables: &[(&str, String)],
+) {
     use std::os::unix::process::CommandExt;
     let mut command = Command::new(program);
     for variable in LOCAL_VARIABLES {
@@ -22,6 +27,7 @@ pub fn start<'a>(program: &Path, words: impl Iterator<Item = &'a str>, directory
     }
     let _ = command
         .args(words)
+        .envs(variables.iter().map(|(name, value)| (name, value)))
         .current_dir(directory)
         .stdin(Stdio::null())
         .stdout(Stdio::null())

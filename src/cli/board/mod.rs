@@ -15,7 +15,7 @@ mod tests;
 
 use super::screen::{Screen, Wake};
 use super::terminal::is_terminal;
-use super::ui::{Format, Ui};
+use super::ui::{Format, Ui, bell};
 use super::{Spoken, perform, spoken};
 use crate::agents::ctx::{Ctx, Seed};
 use crate::domain::task::parse_duration;
@@ -318,12 +318,4 @@ impl Desk {
             let _ = look.send(());
         }
     }
-}
-
-/// Rings the terminal, and tells those that show notifications (OSC 9) what it is about.
-pub(super) fn bell(text: &str) -> String {
-    let text: String = { text.chars() }
-        .filter(|c| c.is_ascii_graphic() || *c == ' ')
-        .collect();
-    format!("\x1b]9;git agent: {text}\x1b\\\x07")
 }

@@ -307,7 +307,7 @@ fn who_needs_a_person_now_is_told_once() {
     );
     assert_eq!(view.new_needs(&before), [expected]);
     assert_eq!(
-        super::bell("a\x1b\x07;b é"),
+        crate::cli::ui::bell("a\x1b\x07;b é"),
         "\x1b]9;git agent: a;b \x1b\\\x07"
     );
 }

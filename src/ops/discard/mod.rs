@@ -215,7 +215,7 @@ pub fn sweep_later(ctx: &Ctx, trash: &[String]) {
     if let (Some(program), false) = (&ctx.env.program, trash.is_empty()) {
         let words = ["sweep", "--"].into_iter();
         let words = words.chain(trash.iter().map(String::as_str));
-        background::start(program, words, ctx.repo.common_dir());
+        background::start(program, words, ctx.repo.common_dir(), &[]);
     }
 }
 

@@ -3,6 +3,8 @@
 use crate::agents::ctx::Env;
 use crate::agents::current::CurrentAgent;
 use crate::agents::host_session::{self, SessionPhase};
+use crate::agents::notify::{Notice, notify};
+use crate::domain::agent::State;
 use crate::domain::message::plain;
 use crate::domain::prompt;
 use crate::domain::tool_call::{HookAnswer, ToolCall};
@@ -110,8 +112,17 @@ pub(super) fn note(env: &Env, call: &ToolCall, home: &CurrentAgent, phase: Sessi
         return;
     }
     let (common_dir, id) = (home.repo.common_dir(), home.agent.id);
-    if let Err(error) = host_session::note(common_dir, id, &name_of(call), phase) {
-        tracing::debug!(%error, "what the session does is not noted");
+    match host_session::note(common_dir, id, &name_of(call), phase) {
+        Ok(true) if phase == SessionPhase::Waiting => {
+            notify(
+                &home.repo,
+                Notice::Waiting,
+                &home.agent,
+                State::Waiting.as_str(),
+            );
+        }
+        Ok(_) => {}
+        Err(error) => tracing::debug!(%error, "what the session does is not noted"),
     }
 }
 

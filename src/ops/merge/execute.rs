@@ -8,10 +8,11 @@ use crate::agents::check_setup::CheckSetup;
 use crate::agents::check_worktree::CheckWorktree;
 use crate::agents::commands::{in_one_line, run_hook_of};
 use crate::agents::ctx::Ctx;
+use crate::agents::notify::{Notice, notify};
 use crate::agents::own_checkout::require_own_branch;
 use crate::agents::work::simulated;
 use crate::agents::{at_work, commands, publish, worktree};
-use crate::domain::agent::Move;
+use crate::domain::agent::{Move, State};
 use crate::domain::event::What;
 use crate::domain::evidence::CommandRun;
 use crate::domain::oid::Oid;
@@ -157,6 +158,14 @@ fn land_and_record(
     }
     record(ctx, &ledger, plans, &brought, &guards)?;
     drop((guards, landings));
+    for plan in plans {
+        notify(
+            &ctx.repo,
+            Notice::Landed,
+            &plan.agent,
+            State::Merged.as_str(),
+        );
+    }
     for (plan, report) in plans.iter().zip(&mut reports) {
         report.warnings.extend(behind.clone());
         if plan.hooks {

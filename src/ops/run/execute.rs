@@ -4,6 +4,7 @@ use super::report::StartReport;
 use crate::agents::admission::{self, Admission};
 use crate::agents::ctx::Ctx;
 use crate::agents::current::CurrentAgent;
+use crate::agents::notify::{Notice, notify};
 use crate::agents::{crash_recovery, host_output, liveness, publish, worktree};
 use crate::domain::agent::{Agent, Move};
 use crate::domain::event::{HostSession, Isolation, Started, What};
@@ -155,14 +156,17 @@ fn work(
         report.judged(judge(ctx, agent));
     }
     // What it said of itself, which is recorded by now.
-    if let Some(now) = ctx.ledger().agent(agent.spawn_commit)? {
-        report.declared(&now);
-    }
+    let now = ctx.ledger().agent(agent.spawn_commit)?;
+    let agent = now.as_ref().unwrap_or(agent);
+    report.declared(agent);
     let kept = liveness::keep_report(ctx.repo.common_dir(), agent, report.run, &json!(report));
     report
         .warnings
         .extend(kept.err().map(|error| error.to_string()));
     ctx.reached("verified");
+    if !ctx.env.fenced {
+        notify(&ctx.repo, Notice::End, agent, agent.state.as_str());
+    }
     Ok(report)
 }
 
