@@ -1,10 +1,12 @@
 //! `git agent pr`
 
 use super::args::OwnAgentArg;
+use super::several;
 use super::style::{BOLD, DIM, HINT, paint};
 use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
-use crate::error::{Exit, Result};
+use crate::domain::agent::State;
+use crate::error::{Code, Error, Exit, Result};
 use crate::ops::pr::{self, PrOptions, PrReport};
 use crate::ops::verify::VerifyReport;
 
@@ -22,6 +24,18 @@ pub(super) struct PrArgs {
     /// Open it as a draft
     #[arg(long)]
     draft: bool,
+    /// Label to add; repeatable
+    #[arg(long, value_name = "NAME")]
+    label: Vec<String>,
+    /// Offer the work of every agent that is done; no more than open_prs of [limits] are open at a time
+    #[arg(long, conflicts_with_all = ["agent", "title"])]
+    all: bool,
+    /// Have the forge merge it by its own rules, through its queue where the branch has one, while it is at what was judged
+    #[arg(long, conflicts_with = "draft")]
+    queue: bool,
+    /// Push nothing; send what was written under the pull request to the agent, each comment once, as a message
+    #[arg(long, conflicts_with_all = ["title", "draft", "label", "queue", "now", "dry_run"])]
+    comments: bool,
     /// Offer the work as it is now, even if something is at work in the agent
     #[arg(long)]
     now: bool,
@@ -31,32 +45,45 @@ pub(super) struct PrArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: PrArgs) -> Result<Exit> {
-    let options = PrOptions {
-        remote: args.remote,
-        title: args.title,
-        draft: args.draft,
-        now: args.now,
-    };
-    let plan = {
-        let _activity = ui.activity("waiting for the remote");
-        pr::plan(ctx, &args.agent.or_current(ctx, ui)?, options)?
-    };
-    if args.dry_run {
-        return ui.done(&plan.report());
+    if args.all {
+        let done = several::in_state(ctx, State::Done)?;
+        if done.is_empty() {
+            return Err(Error::new(Code::NothingToLand, "no agent is done")
+                .hint("to see all of them, run git agent list"));
+        }
+        return several::AgentsArg::of(done).each(ctx, ui, |who| offer(ctx, &args, who));
     }
-    let verdict = VerifyReport {
-        verdict: plan.verdict.clone(),
-    };
-    let body = verdict.markdown().unwrap_or_default();
     let report = {
         let _activity = ui.activity("waiting for the remote");
-        pr::execute(ctx, &plan, &body)?
+        offer(ctx, &args, &args.agent.or_current(ctx, ui)?)?
     };
     ui.answer(&report)?;
     for warning in &report.warnings {
         ui.warn(warning);
     }
     Ok(Exit::Yes)
+}
+
+fn offer(ctx: &Ctx, args: &PrArgs, who: &str) -> Result<PrReport> {
+    if args.comments {
+        return pr::read_comments(ctx, who, args.remote.as_deref());
+    }
+    let options = PrOptions {
+        remote: args.remote.clone(),
+        title: args.title.clone(),
+        draft: args.draft,
+        labels: args.label.clone(),
+        queue: args.queue,
+        now: args.now,
+    };
+    let plan = pr::plan(ctx, who, options)?;
+    if args.dry_run {
+        return Ok(plan.report());
+    }
+    let verdict = VerifyReport {
+        verdict: plan.verdict.clone(),
+    };
+    pr::execute(ctx, &plan, &verdict.markdown().unwrap_or_default())
 }
 
 impl Answer for PrReport {
@@ -68,6 +95,13 @@ impl Answer for PrReport {
                 self.remote
             ),
             "pushed" => format!("pushed {branch} to {}\n", self.remote),
+            "comments" => {
+                let count = self.comments.unwrap_or_default();
+                format!(
+                    "sent {count} comments on the pull request of {branch} to agent {}\n",
+                    self.short_id
+                )
+            }
             outcome => format!("{outcome} the pull request of {branch} onto {target}\n"),
         };
         let mut text = words;
@@ -76,7 +110,9 @@ impl Answer for PrReport {
             text.push_str(&format!("  {}\n", paint(DIM, &below)));
         }
         match (&self.url, self.outcome) {
-            (Some(url), "created" | "updated") => text.push_str(&format!("  {url}\n")),
+            (Some(url), "created" | "updated" | "queued" | "comments") => {
+                text.push_str(&format!("  {url}\n"))
+            }
             (Some(url), _) => {
                 let hint = paint(HINT, "to open the pull request, go to:");
                 text.push_str(&format!("{hint} {url}\n"));

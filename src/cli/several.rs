@@ -21,6 +21,14 @@ pub(super) struct AgentsArg {
 }
 
 impl AgentsArg {
+    /// As if these agents had been named.
+    pub(super) fn of(agents: Vec<String>) -> AgentsArg {
+        AgentsArg {
+            agents,
+            state: None,
+        }
+    }
+
     /// Does it to each agent that is meant, one after the other; as [`AgentsArg::all`].
     ///
     /// # Errors
@@ -86,7 +94,7 @@ impl AgentsArg {
     }
 }
 
-fn in_state(ctx: &Ctx, state: State) -> Result<Vec<String>> {
+pub(super) fn in_state(ctx: &Ctx, state: State) -> Result<Vec<String>> {
     let options = ListOptions {
         all: true,
         fast: true,

@@ -28,6 +28,8 @@ named! {
         Cost = "cost",
         /// What the runs of one day may cost, by UTC.
         CostDay = "cost_day",
+        /// Pull requests of agents that are open at the same time.
+        OpenPrs = "open_prs",
     }
 }
 
@@ -53,6 +55,7 @@ impl Limit {
             Limit::DiskFree => "diskFree",
             Limit::MemoryTotal => "memoryTotal",
             Limit::CostDay => "costDay",
+            Limit::OpenPrs => "openPrs",
             // One word is the same in both.
             other => other.as_str(),
         }
@@ -71,7 +74,7 @@ impl Limit {
     fn unit(self) -> Unit {
         match self {
             Limit::DiskFree | Limit::Disk | Limit::Memory | Limit::MemoryTotal => Unit::Bytes,
-            Limit::Agents | Limit::Jobs | Limit::Pids => Unit::Number,
+            Limit::Agents | Limit::Jobs | Limit::Pids | Limit::OpenPrs => Unit::Number,
             Limit::Cost | Limit::CostDay => Unit::MicroUsd,
         }
     }

@@ -6,6 +6,7 @@ pub mod baseline;
 pub mod bundle;
 pub mod change;
 pub mod claim;
+pub mod code_owners;
 pub mod diagnosis;
 pub mod diagnostic;
 pub mod dna;

@@ -18,13 +18,15 @@ env | grep '^GIT_' >> "$here/env"
 while [ $# -gt 0 ]; do
     case $1 in
         list) cat "$here/open" && ! [ -e "$here/broken" ] || { cat "$here/broken" >&2; exit 1; } ;;
-        create)
-            echo '[{"number":7,"url":"https://github.com/a/b/pull/7"}]' > "$here/open"
-            echo https://github.com/a/b/pull/7 ;;
+        create) creating=yes ;;
+        --head) shift; head=$1 ;;
         --body-file) shift; cp "$1" "$here/body" ;;
     esac
     shift
 done
+[ "$creating" ] || exit 0
+printf '[{"number":7,"url":"https://github.com/a/b/pull/7","headRefName":"%s","isCrossRepository":false}]' "$head" > "$here/open"
+echo https://github.com/a/b/pull/7
 "##;
 
 /// A clone whose remote has the URL of a forge, and a `gh` beside it.
@@ -133,8 +135,9 @@ fn accepted_work_is_pushed_and_offered_and_then_brought_up_to_date() {
     assert_eq!(offer.hub.remote_tip(&full), done["tip"]);
     let told = offer.told();
     assert!(!told.contains(&*offer.clone.to_string_lossy()), "{told}");
-    let list =
-        format!("pr list --repo github.com/a/b --head {branch} --state open --json number,url");
+    let list = format!(
+        "pr list --repo github.com/a/b --state open --limit 200 --head {branch} --json number,url"
+    );
     assert!(told.contains(&list), "{told}");
     let create = format!("pr create --head {branch} --repo github.com/a/b --base main --title ");
     assert!(

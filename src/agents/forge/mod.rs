@@ -4,8 +4,10 @@
 //! or started. What it answers is data that others wrote: names are checked before git gets them, texts are quoted before a model or a
 //! terminal does.
 
+mod offered;
 mod request;
 
+pub(crate) use offered::{Comment, Offer, OpenRequest};
 pub(crate) use request::RequestState;
 
 use crate::agents::ctx::Ctx;

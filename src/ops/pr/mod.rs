@@ -9,18 +9,23 @@
 //! request is stacked on that agent's. Without `gh`, and for other forges than GitHub, the answer has the page on which it is
 //! opened.
 
+mod comments;
 mod offer;
 
 use crate::agents::authority::require_orchestrator;
 use crate::agents::ctx::Ctx;
 use crate::agents::forge::{self, ForgeClient};
+use crate::agents::landed_there::landed_there;
 use crate::agents::own_checkout::require_own_branch;
 use crate::agents::remote_name::remote_name;
-use crate::agents::{at_work, crash_recovery, lookup, own_changes};
-use crate::domain::agent::Agent;
+use crate::agents::work::tip_of;
+use crate::agents::{at_work, crash_recovery, lookup, own_changes, task_copy};
+use crate::domain::agent::{Agent, State};
 use crate::domain::finding::Verdict;
 use crate::domain::forge::Forge;
 use crate::domain::oid::Oid;
+use crate::domain::quoted::code_block;
+use crate::domain::redaction::redact_secrets;
 use crate::error::{Code, Error, ErrorFacts, Result};
 use crate::git::refs::remote::{PushManner, RefChange, RefPush};
 use crate::ops::agent_report::AgentRef;
@@ -28,6 +33,7 @@ use crate::ops::sync;
 use crate::ops::target_report::TargetReport;
 use crate::ops::verify::{self, VerifyOptions};
 use crate::store::replay::Replay;
+use crate::store::spawn_commit;
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
 use std::time::{Duration, Instant};
@@ -46,6 +52,10 @@ pub struct PrOptions {
     pub title: Option<String>,
     /// Whether it is marked as a draft when it is opened.
     pub draft: bool,
+    /// Labels that it gets besides those it has.
+    pub labels: Vec<String>,
+    /// Whether the forge is to merge it by its own rules.
+    pub queue: bool,
     /// Takes what is there although something works in the agent.
     pub now: bool,
 }
@@ -78,7 +88,7 @@ pub struct PrReport {
     pub agent_id: String,
     /// The first eight hex digits of the id.
     pub short_id: String,
-    /// `planned`, `created`, `updated`, or `pushed` where the rest is up to the user.
+    /// `planned`, `created`, `updated`, `queued`, `comments`, or `pushed` where the rest is up to the user.
     pub outcome: &'static str,
     /// The remote.
     pub remote: String,
@@ -92,6 +102,9 @@ pub struct PrReport {
     pub stacked_on: Option<AgentRef>,
     /// The pull request, or the page on which it is opened; absent where the remote's URL names no forge.
     pub url: Option<String>,
+    /// How many comments were sent to the agent; absent where they were not asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comments: Option<usize>,
     /// What the caller should know though the work is offered.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -117,12 +130,79 @@ pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
     require_own_branch(ctx, &agent)?;
     own_changes::require_none(&ctx.repo, &agent, "is not pushed")?;
     let remote = remote_name(ctx, options.remote.as_deref())?;
+    let Some(mut target) = agent.base.as_ref().and_then(|base| base.refname.clone()) else {
+        let what = format!("agent {short} started from a commit, not from a branch to land on");
+        return Err(Error::new(Code::Usage, what).hint(format!(
+            "to land it here, run git agent merge {short} --into <branch>"
+        )));
+    };
+    if spawn_commit::if_here(&ctx.repo, &agent)?.is_some_and(|policy| policy.is_of_fork()) {
+        let what =
+            format!("agent {short} works on a pull request of a fork, which is open already");
+        return Err(Error::new(Code::Usage, what).hint(format!(
+            "to land the work on its branch, run git agent merge {short} --push"
+        )));
+    }
+    // The remote has what it is to land on, and nothing that would be lost. A stack is aimed at where the work below has landed, as
+    // soon as that is so.
+    let end = Instant::now() + LIMIT;
+    let listed = ctx.repo.list_remote(&remote, end)?;
+    if !landed_there(
+        ctx,
+        &remote,
+        &listed,
+        &[(&agent, tip_of(ctx, &agent)?)],
+        end,
+    )?
+    .is_empty()
+    {
+        return Err(has_landed(&short, &target));
+    }
+    let agents = lookup::agents(ctx)?;
+    let below_of =
+        |target: &String| { agents.iter() }.find(|other| other.branch.as_ref() == Some(target));
+    let mut stacked_on = below_of(&target);
+    let mut is_aimed_anew = false;
+    while let Some(below) = stacked_on {
+        let Some(next) = below.base.as_ref().and_then(|base| base.refname.clone()) else {
+            break;
+        };
+        let is_over = below.state == State::Merged || {
+            let tip = tip_of(ctx, below)?;
+            !landed_there(ctx, &remote, &listed, &[(below, tip)], end)?.is_empty()
+        };
+        if !is_over || next == target {
+            break;
+        }
+        (stacked_on, is_aimed_anew) = (below_of(&next), true);
+        target = next;
+    }
+    if !listed.contains_key(&target) {
+        let error = Error::new(
+            Code::Usage,
+            format!("the remote `{remote}` has no {target}"),
+        );
+        return Err(match stacked_on {
+            Some(below) => error.hint(format!(
+                "to offer the work it stands on first, run git agent pr {}",
+                below.id.short()
+            )),
+            None => error.hint(format!("to create it, run git push {remote} {target}")),
+        });
+    }
+    let stacked_on = stacked_on.cloned();
     // What is offered is what was judged.
+    let base = is_aimed_anew.then(|| format!("refs/remotes/{remote}/{}", self::short(&target)));
+    if let Some(copy) = &base {
+        ctx.repo
+            .fetch_refs(&remote, &[format!("+{target}:{copy}")], end)?;
+    }
     let verdict = verify::verify(
         ctx,
         &VerifyOptions {
             agent: Some(agent.id.to_string()),
             twice: options.now,
+            base,
             ..VerifyOptions::default()
         },
     )?;
@@ -132,30 +212,6 @@ pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
         return Err(Error::new(Code::WorktreeDirty, what).hint(format!(
             "to commit it first, run git agent commit {short} -m <message>"
         )));
-    }
-    // A clone without that branch judges the work against the remote's copy of it.
-    let Some(target) = agent.base.as_ref().and_then(|base| base.refname.clone()) else {
-        let what = format!("agent {short} started from a commit, not from a branch to land on");
-        return Err(Error::new(Code::Usage, what).hint(format!(
-            "to land it here, run git agent merge {short} --into <branch>"
-        )));
-    };
-    // The remote has what it is to land on, and nothing that would be lost.
-    let listed = ctx.repo.list_remote(&remote, Instant::now() + LIMIT)?;
-    let agents = lookup::agents(ctx)?.into_iter();
-    let stacked_on = { agents }.find(|other| other.branch.as_ref() == Some(&target));
-    if !listed.contains_key(&target) {
-        let error = Error::new(
-            Code::Usage,
-            format!("the remote `{remote}` has no {target}"),
-        );
-        return Err(match &stacked_on {
-            Some(below) => error.hint(format!(
-                "to offer the work it stands on first, run git agent pr {}",
-                below.id.short()
-            )),
-            None => error.hint(format!("to create it, run git push {remote} {target}")),
-        });
     }
     let there = listed.get(&branch).copied();
     let replay = replayed(
@@ -187,6 +243,13 @@ pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
         replay,
         options,
     })
+}
+
+fn has_landed(short: &str, target: &str) -> Error {
+    let what = format!("the work of agent {short} is on {target} already");
+    Error::new(Code::NothingToLand, what).hint(format!(
+        "to have its row say so, run git fetch && git agent merge {short}"
+    ))
 }
 
 /// What is pushed of a branch: its commits without the empty one by which the agent was spawned.
@@ -234,27 +297,86 @@ fn require_accepted(verdict: &Verdict) -> Result<()> {
 /// `remote-refused`, naming what refused it; also where `gh` fails; those of the network. Running it again completes it.
 pub fn execute(ctx: &Ctx, plan: &PrPlan, body: &str) -> Result<PrReport> {
     let mut report = plan.report();
+    let client = { plan.forge.as_ref() }.map(|forge| ForgeClient::find(ctx, forge));
+    let client = client.transpose()?.flatten();
+    // What has no room is not pushed either.
+    let open = { client.as_ref() }.map(|client| offer::find(ctx, client, plan));
+    let open = open.transpose()?.flatten();
     if plan.there != Some(plan.replay.tip) {
         push(ctx, plan)?;
     }
     report.outcome = "pushed";
-    let github = plan.forge.as_ref().filter(|forge| forge.is_github());
-    let client = github
-        .map(|forge| ForgeClient::find(ctx, forge))
-        .transpose()?;
-    if let Some(client) = client.flatten() {
-        let (branch, target) = (short(&plan.branch), short(&plan.target));
-        let request = offer::Request {
-            branch,
-            target,
-            title: &plan.title(),
-            body,
-            draft: plan.options.draft,
-        };
-        let (outcome, url) = offer::offer(&client, &request)?;
-        (report.outcome, report.url) = (outcome, Some(url));
-    }
+    let Some(client) = client else {
+        if plan.options.queue {
+            return Err(no_program(plan));
+        }
+        return Ok(report);
+    };
+    let body = text(ctx, plan, body);
+    let offered = offer::offer(ctx, &client, plan, open, &body).map_err(|error| {
+        error.hint("the branch is pushed; to go on from there, run the same command again")
+    })?;
+    (report.outcome, report.url) = (offered.outcome, Some(offered.url));
+    report.warnings.extend(offered.warnings);
     Ok(report)
+}
+
+fn no_program(plan: &PrPlan) -> Error {
+    let name = plan.forge.as_ref().and_then(Forge::program);
+    let name = name.unwrap_or("a program that speaks to the forge");
+    Error::new(Code::Usage, format!("--queue needs {name} on the path"))
+}
+
+/// The text of the pull request: the verdict, and the task in a block of code, because it may quote what others wrote.
+fn text(ctx: &Ctx, plan: &PrPlan, verdict: &str) -> String {
+    let task = task_copy::load(ctx, &plan.agent).ok();
+    let task = task.and_then(|task| Some(task.text.given()?.value.clone()));
+    let Some(task) = task else {
+        return verdict.to_owned();
+    };
+    let task = code_block(&redact_secrets(&task));
+    format!(
+        "{}\n\n<details><summary>Task</summary>\n\n{task}\n</details>\n",
+        verdict.trim_end()
+    )
+}
+
+/// Sends the agent what was written under its open pull request; the work is not looked at.
+///
+/// # Errors
+/// `agent-unknown`, `orchestrator-only`; `usage` where the agent has no open pull request, and as [`ForgeClient::require`]; those of the forge and of sending.
+pub fn read_comments(ctx: &Ctx, who: &str, remote: Option<&str>) -> Result<PrReport> {
+    require_orchestrator(ctx)?;
+    let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
+    let (id, name) = (agent.id.short(), agent.branch.clone().unwrap_or_default());
+    let remote = remote_name(ctx, remote)?;
+    let client = ForgeClient::require(ctx, &remote)?;
+    let open = client.open_requests(Some(short(&name)))?.into_iter().next();
+    let Some(open) = open.filter(|_| !name.is_empty()) else {
+        let what = format!("agent {id} has no open pull request");
+        return Err(
+            Error::new(Code::Usage, what).hint(format!("to open one, run git agent pr {id}"))
+        );
+    };
+    let sent = comments::send(ctx, &client, &agent, open.number)?;
+    let base = agent.base.as_ref();
+    Ok(PrReport {
+        schema: "git-agent.pr/1",
+        agent_id: agent.id.to_string(),
+        short_id: id,
+        outcome: "comments",
+        remote,
+        branch: short(&name).to_owned(),
+        tip: tip_of(ctx, &agent)?.to_hex(),
+        target: TargetReport::new(
+            base.and_then(|base| base.refname.as_deref()),
+            base.map(|base| base.oid),
+        ),
+        stacked_on: None,
+        url: Some(open.url),
+        comments: Some(sent),
+        warnings: Vec::new(),
+    })
 }
 
 fn push(ctx: &Ctx, plan: &PrPlan) -> Result<()> {
@@ -306,6 +428,7 @@ impl PrPlan {
             target: TargetReport::new(Some(&self.target), Some(self.verdict.base)),
             stacked_on: self.stacked_on.as_ref().map(AgentRef::of),
             url: self.forge.as_ref().map(page),
+            comments: None,
             warnings: { self.replay.is_signed.then_some(SIGNED) }
                 .map(str::to_owned)
                 .into_iter()

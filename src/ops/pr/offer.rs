@@ -1,61 +1,152 @@
-//! A pull request on GitHub, opened or brought up to date with `gh`.
+//! One pull request an agent: opened, or brought up to date.
 
-use crate::agents::forge::ForgeClient;
-use crate::error::Result;
-use serde_json::Value;
+use super::{PrPlan, short};
+use crate::agents::ctx::Ctx;
+use crate::agents::forge::{ForgeClient, Offer, OpenRequest};
+use crate::agents::{limits, lookup};
+use crate::domain::code_owners::{self, PLACES};
+use crate::domain::limits::Limit;
+use crate::error::{Code, Error, Remedy, Result};
+use std::collections::HashSet;
 
-/// A pull request as it is to be.
-pub(super) struct Request<'r> {
-    pub branch: &'r str,
-    pub target: &'r str,
-    pub title: &'r str,
-    pub body: &'r str,
-    pub draft: bool,
+/// What was done with it.
+pub(super) struct Offered {
+    /// `created`, `updated` or `queued`.
+    pub(super) outcome: &'static str,
+    pub(super) url: String,
+    pub(super) warnings: Vec<String>,
 }
 
-/// Opens the pull request, or brings the open one of the branch up to date; gives what was done, and its page.
-pub(super) fn offer(
+/// The open pull request of the plan's branch. Where there is none, there has to be room for another.
+pub(super) fn find(
+    ctx: &Ctx,
     client: &ForgeClient<'_>,
-    request: &Request<'_>,
-) -> Result<(&'static str, String)> {
-    let run = |words: &[&str]| {
-        let said = client.run(words);
-        said.map_err(|error| {
-            error.hint_only(
-                "the branch is pushed; to see whether gh is logged in, run gh auth status",
-            )
-        })
-    };
-    let body = client.file("body.md", request.body)?;
-    let repository = &client.forge.repository();
-    let Request {
-        branch,
-        target,
-        title,
-        ..
-    } = *request;
-    let list = ["pr", "list", "--repo", repository, "--head", branch];
-    let list = [&list[..], &["--state", "open", "--json", "number,url"]].concat();
-    let listed = run(&list)?;
-    let text = ["--repo", repository, "--base", target, "--title", title];
-    let text = [&text[..], &["--body-file", &body]].concat();
-    if let Some((number, url)) = open(&listed) {
-        run(&[&["pr", "edit", &number], &text[..]].concat())?;
-        return Ok(("updated", url));
+    plan: &PrPlan,
+) -> Result<Option<OpenRequest>> {
+    let open = client
+        .open_requests(Some(short(&plan.branch)))?
+        .into_iter()
+        .next();
+    if open.is_none() {
+        require_room(ctx, client)?;
     }
-    let mut words = [&["pr", "create", "--head", branch], &text[..]].concat();
-    words.extend(request.draft.then_some("--draft"));
-    let said = run(&words)?;
-    let url = said.lines().rev().find(|line| line.starts_with("https://"));
-    Ok(("created", url.unwrap_or(said.trim()).to_owned()))
+    Ok(open)
 }
 
-/// The number and the page of the first pull request in the answer of `gh pr list`.
-fn open(listed: &str) -> Option<(String, String)> {
-    let answer: Value = serde_json::from_str(listed).ok()?;
-    let first = answer.get(0)?;
-    Some((
-        first["number"].to_string(),
-        first["url"].as_str()?.to_owned(),
-    ))
+/// Refuses one more pull request than `open_prs` allows: reviewers, and the machines of the forge, take so many at a time.
+fn require_room(ctx: &Ctx, client: &ForgeClient<'_>) -> Result<()> {
+    let Some(most) = limits::load(ctx)?.get(Limit::OpenPrs) else {
+        return Ok(());
+    };
+    let agents = lookup::agents(ctx)?.into_iter();
+    let own: HashSet<String> = agents
+        .filter_map(|agent| agent.branch.as_deref().map(|name| short(name).to_owned()))
+        .collect();
+    let open = client.open_requests(None)?;
+    let open = open.iter().filter(|one| own.contains(&one.branch)).count();
+    if u64::try_from(open).unwrap_or(u64::MAX) < most {
+        return Ok(());
+    }
+    let what = format!(
+        "the pull request is not opened: {open} of agents are open, and `{}` is {most}",
+        Limit::OpenPrs
+    );
+    Err(Error::new(Code::LimitReached, what).remedy("to see all of them", Remedy::Agents))
+}
+
+/// Opens the pull request of a branch that is pushed, or brings the open one up to date.
+pub(super) fn offer(
+    ctx: &Ctx,
+    client: &ForgeClient<'_>,
+    plan: &PrPlan,
+    open: Option<OpenRequest>,
+    body: &str,
+) -> Result<Offered> {
+    let branch = short(&plan.branch);
+    let offer = Offer {
+        branch,
+        target: short(&plan.target),
+        title: &plan.title(),
+        body,
+        labels: &plan.options.labels,
+        draft: plan.options.draft,
+    };
+    let mut warnings = Vec::new();
+    let (mut outcome, request) = match open {
+        Some(open) => {
+            client.edit(open.number, &offer)?;
+            ("updated", open)
+        }
+        None => match client.open(&offer) {
+            Ok(url) => {
+                let number = url
+                    .rsplit('/')
+                    .next()
+                    .and_then(|number| number.parse().ok());
+                let request = OpenRequest {
+                    number: number.unwrap_or_default(),
+                    url,
+                    branch: branch.to_owned(),
+                };
+                if request.number > 0 && !plan.options.draft {
+                    warnings.extend(ask_owners(ctx, client, plan, request.number)?);
+                }
+                ("created", request)
+            }
+            // Another process may have been quicker.
+            Err(error) => match client.open_requests(Some(branch))?.into_iter().next() {
+                Some(open) => {
+                    client.edit(open.number, &offer)?;
+                    ("updated", open)
+                }
+                None => return Err(error),
+            },
+        },
+    };
+    if plan.options.queue {
+        client.queue(request.number, &plan.replay.tip.to_hex())?;
+        outcome = "queued";
+    }
+    Ok(Offered {
+        outcome,
+        url: request.url,
+        warnings,
+    })
+}
+
+/// Asks those to review it whom the target's `CODEOWNERS` names for what it changes. A forge refuses the author, and names that it does
+/// not know: that is a warning, because the pull request is open.
+fn ask_owners(
+    ctx: &Ctx,
+    client: &ForgeClient<'_>,
+    plan: &PrPlan,
+    number: u64,
+) -> Result<Option<String>> {
+    let repo = &ctx.repo;
+    let tree = repo.read_commit(plan.verdict.base)?.tree;
+    let mut text = None;
+    for place in PLACES {
+        if let Some(entry) = repo.entry_at(tree, place)?.filter(|_| text.is_none()) {
+            text = repo.read_blob(entry.oid).ok();
+        }
+    }
+    let (Some(text), Some(merged)) = (text, plan.verdict.merged_tree()) else {
+        return Ok(None);
+    };
+    let changes = repo.tree_changes(&[tree], merged)?.into_iter();
+    let paths: Vec<String> = changes
+        .map(|change| String::from_utf8_lossy(&change.path).into_owned())
+        .collect();
+    let owners = code_owners::owners(&String::from_utf8_lossy(&text), &paths);
+    if owners.is_empty() {
+        return Ok(None);
+    }
+    let asked = client.ask_reviewers(number, &owners);
+    Ok(asked.err().map(|error| {
+        let why = error.causes().join(" ");
+        format!(
+            "{} could not be asked to review it: {why}",
+            owners.join(", ")
+        )
+    }))
 }

@@ -1,0 +1,125 @@
+//! `CODEOWNERS`: who is asked to review what a pull request changes, as the branch says that it is for.
+
+use globset::GlobBuilder;
+
+/// Where a forge looks for the file, in its order.
+pub const PLACES: [&str; 4] = [
+    ".github/CODEOWNERS",
+    "CODEOWNERS",
+    "docs/CODEOWNERS",
+    ".gitlab/CODEOWNERS",
+];
+
+/// More reviewers than this are not asked: a rule for everything names whole departments.
+const MOST: usize = 15;
+
+/// The people and teams who own any of the paths, in the order of the file. Of the rules that match a path the last one holds, and one
+/// without owners takes them away. What is no name of a forge, such as an address, is left out.
+pub fn owners(text: &str, paths: &[String]) -> Vec<String> {
+    let mut rules = Vec::new();
+    for line in text.lines() {
+        let mut words = line
+            .split_whitespace()
+            .take_while(|word| !word.starts_with('#'));
+        // Sections of GitLab stand in brackets.
+        let Some(pattern) = words.next().filter(|word| !word.starts_with(['[', '^'])) else {
+            continue;
+        };
+        if let Some(globs) = globs(pattern) {
+            rules.push((globs, words.filter_map(name).collect::<Vec<_>>()));
+        }
+    }
+    let mut owners: Vec<String> = Vec::new();
+    for path in paths {
+        let of_path = |(globs, _): &&(Vec<globset::GlobMatcher>, _)| {
+            globs.iter().any(|glob| glob.is_match(path))
+        };
+        for owner in { rules.iter().rev() }
+            .find(of_path)
+            .into_iter()
+            .flat_map(|(_, names)| names)
+        {
+            if !owners.contains(owner) {
+                owners.push(owner.clone());
+            }
+        }
+    }
+    owners.truncate(MOST);
+    owners
+}
+
+/// A pattern as the forges read it: as in `.gitignore`, but that a last part with a star means no deeper files.
+fn globs(pattern: &str) -> Option<Vec<globset::GlobMatcher>> {
+    let body = pattern.trim_start_matches('/');
+    let is_anchored = pattern.trim_end_matches('/').contains('/');
+    let start = if is_anchored {
+        String::new()
+    } else {
+        "**/".to_owned()
+    };
+    let last = body
+        .trim_end_matches('/')
+        .rsplit('/')
+        .next()
+        .unwrap_or_default();
+    let mut texts = Vec::new();
+    if !body.ends_with('/') {
+        texts.push(format!("{start}{body}"));
+    }
+    if body.ends_with('/') || !last.contains('*') {
+        texts.push(format!("{start}{}/**", body.trim_end_matches('/')));
+    }
+    let build = |text: &String| GlobBuilder::new(text).literal_separator(true).build();
+    let globs: Result<Vec<_>, _> = texts
+        .iter()
+        .map(|text| build(text).map(|glob| glob.compile_matcher()))
+        .collect();
+    globs.ok()
+}
+
+/// The name of a user or a team behind its sign.
+fn name(word: &str) -> Option<String> {
+    let name = word.strip_prefix('@')?;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
+    let is_name =
+        name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(is_plain);
+    is_name.then(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::owners;
+
+    #[test]
+    fn the_last_rule_that_matches_a_path_names_its_owners() {
+        let text = "\
+# everybody
+*        @all
+*.js     @js  # scripts
+/build/  @ops
+docs/*   docs@example.com @docs
+apps/    @org/apps
+/apps/free
+src/**/x.rs @-x @$(evil) @x;y
+[Section][2]
+lib @lib
+";
+        for (path, wanted) in [
+            ("a.rs", &["all"][..]),
+            ("deep/a.js", &["js"]),
+            ("build/a", &["ops"]),
+            ("deep/build/a", &["all"]),
+            ("docs/a", &["docs"]),
+            ("docs/deep/a", &["all"]),
+            ("deep/apps/a/b", &["org/apps"]),
+            ("apps/free/a", &[]),
+            ("src/a/x.rs", &[]),
+            ("lib/a", &["lib"]),
+        ] {
+            assert_eq!(owners(text, &[path.to_owned()]), wanted, "{path}");
+        }
+        let both = ["a.js", "lib/b", "c.js"].map(str::to_owned);
+        assert_eq!(owners(text, &both), ["js", "lib"]);
+        assert!(owners("", &both).is_empty());
+    }
+}
