@@ -159,7 +159,7 @@ impl OverlapReport {
 }
 
 /// The agents that overlap with any other.
-pub(super) fn involved(report: &OverlapReport) -> Vec<&AgentRef> {
+fn involved(report: &OverlapReport) -> Vec<&AgentRef> {
     let pairs = report.pairs.iter();
     let ids: BTreeSet<&str> = pairs
         .flat_map(|pair| [pair.one_id.as_str(), pair.two_id.as_str()])
@@ -189,10 +189,7 @@ const MATRIX_ROWS: usize = 40;
 
 /// The agents that have a row in the matrix: all that overlap with another one or, where these are too many, those of the
 /// most telling `pairs`.
-pub(super) fn rows_of_matrix<'r>(
-    involved: &[&'r AgentRef],
-    pairs: &[&PairReport],
-) -> Vec<&'r AgentRef> {
+fn rows_of_matrix<'r>(involved: &[&'r AgentRef], pairs: &[&PairReport]) -> Vec<&'r AgentRef> {
     if involved.len() <= MATRIX_ROWS {
         return involved.to_vec();
     }

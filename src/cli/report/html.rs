@@ -4,12 +4,10 @@
 //! Widths follow the screen: on a phone, rows of tables become cards. Light and dark follow the reader's
 //! setting. Every state has one colour and is always also written as a word.
 
-use crate::cli::overlap::{
-    Kind, involved, meanings, most_telling_first, rows_of_matrix, worth_a_line,
-};
+use crate::cli::overlap::{Kind, meanings, most_telling_first, worth_a_line};
 use crate::domain::agent::State;
 use crate::domain::named::turns_direction;
-use crate::ops::agent_report::{AgentRef, AgentReport};
+use crate::ops::agent_report::AgentReport;
 use crate::ops::overlap::{OverlapReport, PairReport};
 use crate::ops::report::{
     FleetReport, LandedCommit, MailTally, ReportedAgent, Run, Span, TreeEntry,
@@ -273,12 +271,9 @@ impl Kind {
     }
 }
 
-/// The matrix of `git agent overlap`, and what the worst pairs have in common.
+/// What the pairs of `git agent overlap` have in common, the worst first.
 struct Overlap<'r> {
     meanings: Vec<(Kind, &'static str)>,
-    /// Each agent with what it has in common with those above it.
-    rows: Vec<(&'r AgentRef, Vec<Option<Kind>>)>,
-    more_agents: usize,
     listed: Vec<&'r PairReport>,
     more_pairs: usize,
 }
@@ -286,29 +281,11 @@ struct Overlap<'r> {
 impl<'r> Overlap<'r> {
     fn of(overlap: &'r OverlapReport) -> Overlap<'r> {
         let pairs = most_telling_first(overlap);
-        let involved = involved(overlap);
-        let agents = rows_of_matrix(&involved, &pairs);
-        let kinds = { overlap.pairs.iter() }
-            .flat_map(|pair| {
-                let (one, two) = (pair.one_id.as_str(), pair.two_id.as_str());
-                [((one, two), Kind::of(pair)), ((two, one), Kind::of(pair))]
-            })
-            .collect::<HashMap<_, _>>();
-        let row = |(index, agent): (usize, &&'r AgentRef)| {
-            let above = agents.iter().take(index);
-            let kind = |above: &&'r AgentRef| {
-                let pair = (agent.agent_id.as_str(), above.agent_id.as_str());
-                kinds.get(&pair).copied()
-            };
-            (*agent, above.map(kind).collect())
-        };
-        let listed = worth_a_line(&pairs);
+        let listed = worth_a_line(&pairs).to_vec();
         Overlap {
             meanings: meanings(overlap).collect(),
-            rows: agents.iter().enumerate().map(row).collect(),
-            more_agents: involved.len() - agents.len(),
             more_pairs: pairs.len() - listed.len(),
-            listed: listed.to_vec(),
+            listed,
         }
     }
 }
