@@ -288,6 +288,10 @@ fn checks(ci: &CiReport, standing: &WorkStatus) -> Cell {
     if standing.tip.known().is_some_and(|tip| *tip != ci.commit) {
         text.push_str(" (old)");
     }
+    let said = [ci.review, ci.queued.then_some("queued")]
+        .into_iter()
+        .flatten();
+    said.for_each(|word| text.push_str(&format!(", {word}")));
     if ci.state != "open" {
         text.push_str(&format!(" ({})", ci.state));
     }

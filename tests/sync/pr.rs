@@ -256,13 +256,17 @@ fn the_list_shows_what_the_checks_of_the_forge_say() {
         running
     ]);
     let half = json!([status("PENDING"), ended("SUCCESS")]);
+    // What reviewers say, and that the forge will merge it.
+    let mut reviewed = request(6, "OPEN", &agents[2].1, &commit(2), &half);
+    reviewed["reviewDecision"] = json!("CHANGES_REQUESTED");
+    reviewed["autoMergeRequest"] = json!({"mergeMethod": "MERGE"});
     let listed = json!([
         request(7, "OPEN", &agents[0].1, &commit(0), &good),
         // Neither a later one that is closed nor the one of a fork speaks for the branch.
         request(8, "CLOSED", &agents[0].1, &commit(0), &bad),
         request(99, "OPEN", &agents[0].1, &commit(0), &bad),
         request(5, "MERGED", &agents[1].1, &commit(0), &bad),
-        request(6, "OPEN", &agents[2].1, &commit(2), &half),
+        reviewed,
     ]);
     fs::write(offer.gh.join("open"), listed.to_string()).expect("written");
     let list = |words: &[&str]| {
@@ -295,6 +299,8 @@ fn the_list_shows_what_the_checks_of_the_forge_say() {
     };
     assert_eq!(brief(&shown[1]), json!(["merged", "failed", 4, 2, 1]));
     assert_eq!(brief(&shown[2]), json!(["open", "pending", 2, 0, 1]));
+    let said = [&shown[2]["ci"]["review"], &shown[2]["ci"]["queued"]];
+    assert_eq!(said, [&json!("changes-requested"), &json!(true)]);
     assert_eq!(shown[3].get("ci"), None, "it has no pull request");
     let told = offer.told();
     assert_eq!(told.matches("pr list").count(), 1, "{told}");
@@ -309,7 +315,7 @@ fn the_list_shows_what_the_checks_of_the_forge_say() {
         " CI ",
         " passed ",
         " failed 2/4 (old) (merged) ",
-        " pending 1/2 ",
+        " pending 1/2, changes-requested, queued ",
     ] {
         assert!(text.contains(cell), "{cell}: {text}");
     }

@@ -36,6 +36,12 @@ pub struct CiReport {
     pub pending: usize,
     /// The commit that they are about.
     pub commit: String,
+    /// What reviewers say: `approved`, `changes-requested` or `required`; absent where nothing is asked of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub review: Option<&'static str>,
+    /// Whether the forge merges it as soon as its rules allow that.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub queued: bool,
 }
 
 /// What the forge said, by branch.
@@ -110,7 +116,7 @@ fn pull_requests(
     let Some(client) = ForgeClient::find(ctx, &forge)? else {
         return Ok(Err("there is no gh on the path".to_owned()));
     };
-    let fields = "headRefName,headRefOid,isCrossRepository,number,state,statusCheckRollup,url";
+    let fields = "autoMergeRequest,headRefName,headRefOid,isCrossRepository,number,reviewDecision,state,statusCheckRollup,url";
     let answer = client.run_within(
         &[
             "pr",
@@ -140,6 +146,10 @@ struct ListedRequest {
     number: u64,
     state: String,
     status_check_rollup: Option<Vec<Check>>,
+    #[serde(default)]
+    review_decision: Option<String>,
+    #[serde(default)]
+    auto_merge_request: Option<serde_json::Value>,
     url: String,
 }
 
@@ -175,6 +185,13 @@ impl ListedRequest {
             failed,
             pending,
             commit: self.head_ref_oid,
+            review: match self.review_decision.as_deref() {
+                Some("APPROVED") => Some("approved"),
+                Some("CHANGES_REQUESTED") => Some("changes-requested"),
+                Some("REVIEW_REQUIRED") => Some("required"),
+                _ => None,
+            },
+            queued: self.auto_merge_request.is_some(),
         }
     }
 }
