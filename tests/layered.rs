@@ -455,6 +455,34 @@ fn a_base_that_has_changed_serves_no_agent_any_more() {
 }
 
 #[test]
+fn a_run_makes_its_agent_layered_where_that_is_asked_for() {
+    let repo = repo("");
+    if spawn(&repo, true).is_none() {
+        return;
+    }
+    let script = "echo new > lib/new.txt";
+    for (option, layered) in [("--layered", true), ("--layered=off", false)] {
+        let name = if layered { "shared" } else { "copied" };
+        let words = [
+            "run",
+            "add a file",
+            option,
+            "--name",
+            name,
+            "--",
+            "sh",
+            "-c",
+            script,
+        ];
+        let output = repo.agent(&words);
+        assert!(output.status.success(), "{}", describe(&output));
+        let shown = repo.agent_json(&["show", name]);
+        assert_eq!(shown.get("layered"), layered.then_some(&json!(true)));
+        assert_eq!(shown["diff"]["files"], 1, "{shown:#}");
+    }
+}
+
+#[test]
 fn materializing_gives_the_same_files_in_their_place() {
     let repo = repo("[setup]\nrun = [\"mkdir built; echo made > built/tool\"]\n");
     let Some(spawned) = spawn(&repo, true) else {

@@ -295,6 +295,12 @@ fn a_missing_tasks_directory_is_named_with_the_command_that_makes_it() {
     std::fs::create_dir(directory.path().join("tasks")).expect("directory");
     assert!(!hint(&task).contains("mkdir"));
     assert!(hint(directory.path()).contains("standard input"));
+    // One word is a file's name or a short task; what has an ending or a directory is a file's.
+    let no_file = |name| hint(Path::new(name));
+    assert!(no_file("proofread").ends_with("git agent spawn -m proofread"));
+    for name in ["no-such.toml", "./proofread"] {
+        assert!(no_file(name).ends_with("git agent spawn -"), "{name}");
+    }
 }
 
 /// A secret of each kind.

@@ -231,5 +231,5 @@ fn unknown_task(agent: &Agent, why: &str) -> Error {
         Code::AgentState,
         format!("agent {id} cannot be told its task: {why}"),
     )
-    .remedy("to start again", Remedy::SpawnFrom("<task.toml>"))
+    .remedy("to start again", Remedy::SpawnFrom("<task.toml>".into()))
 }

@@ -7,6 +7,7 @@ use crate::agents::ctx::Ctx;
 use crate::agents::current::require_current;
 use crate::agents::remote_name::remote_name;
 use crate::domain::agent::State;
+use crate::domain::sandbox::Layering;
 use crate::error::{Code, Error, Exit, Result};
 use crate::ops::remedy::command;
 use crate::ops::sync::{self, SyncOptions};
@@ -139,6 +140,14 @@ fn not_exchanged(error: &Error) -> String {
     }
     text.push_str("\n  what is new goes with the next git agent sync");
     text
+}
+
+/// `--layered` of a verb that makes agents.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct LayeredArg {
+    /// Share the files of the base with other agents and keep what this one changes alone: off, auto (where that can be had), on
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = one_of(Layering::ALL.map(Layering::as_str), Layering::read))]
+    pub(super) layered: Option<Layering>,
 }
 
 /// `--push` of a verb that lands work.

@@ -2,8 +2,7 @@
 
 mod claimed;
 
-use super::args::{SyncArg, at_least_one, require_one_input};
-use super::one_of::one_of;
+use super::args::{LayeredArg, SyncArg, at_least_one, require_one_input};
 use super::several::{self, SeveralAnswer};
 use super::style::{BOLD, DIM, HINT, paint};
 use super::terminal::is_terminal;
@@ -11,7 +10,6 @@ use super::typed_task::{TypedTaskArgs, is_task_text};
 use super::ui::{Answer, AsJson, Format, Ui};
 use crate::agents::ctx::Ctx;
 use crate::agents::half_made;
-use crate::domain::sandbox::Layering;
 use crate::domain::task::TaskDraft;
 use crate::error::{Code, Error, Exit, Result};
 use crate::hosts::{self, Host};
@@ -68,9 +66,8 @@ pub(super) struct SpawnArgs {
     /// Check out only the directories that the scope begins with, and the files at the top
     #[arg(long)]
     sparse: bool,
-    /// Share the files of the base with other agents and keep what this one changes alone: off, auto (where that can be had), on
-    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = one_of(Layering::ALL.map(Layering::as_str), Layering::read))]
-    layered: Option<Layering>,
+    #[command(flatten)]
+    layered: LayeredArg,
     /// How many agents to make at the same time
     #[arg(long, short = 'j', default_value_t = 4, value_name = "N", value_parser = at_least_one)]
     jobs: usize,
@@ -203,7 +200,7 @@ fn plan(ctx: &Ctx, mut args: SpawnArgs) -> Result<Vec<SpawnPlan>> {
         exclusive: args.exclusive,
         clone: args.isolation == IsolationArg::Clone,
         sparse: args.sparse,
-        layered: args.layered,
+        layered: args.layered.layered,
     };
     let several = args.tasks.len() > 1;
     if several && (options.name.is_some() || options.branch.is_some() || options.path.is_some()) {

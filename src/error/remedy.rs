@@ -1,5 +1,7 @@
 //! What can be done about an error with this program, in words that no command line is needed for.
 
+use std::borrow::Cow;
+
 /// What a user can do about an error, where it takes this program. What the command is called is not for the layer that
 /// fails to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +48,7 @@ pub enum Remedy {
     /// Delete old messages.
     ExpireMessages,
     /// Spawn an agent from a task file, or from standard input.
-    SpawnFrom(&'static str),
+    SpawnFrom(Cow<'static, str>),
     /// Spawn from another commit.
     SpawnFromCommit,
     /// Check a task file without spawning.

@@ -38,6 +38,9 @@ pub struct AgentReport {
     pub role: Option<String>,
     /// `worktree` or `shared`.
     pub isolation: Option<&'static str>,
+    /// Whether its worktree is layered.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub layered: bool,
     /// The parent's id.
     pub parent_id: Option<String>,
     /// The first 60 characters of the task.
@@ -225,6 +228,7 @@ impl Reporter {
             } else {
                 agent.isolation.map(Isolation::as_str)
             },
+            layered: layout::layer_dir(&self.common_dir, agent.id).is_dir(),
             parent_id: agent.parent.map(|parent| parent.to_string()),
             description: agent.description.clone(),
             dna: agent.dna.clone(),

@@ -26,10 +26,12 @@ mod plain;
 use super::toml_reader::Document;
 use crate::domain::diagnostic::{Problem, Source};
 use crate::domain::named::hex;
+use crate::domain::shell;
 use crate::domain::task::{COMMAND_LINE, TaskDraft};
 use crate::error::{Code, Error, Remedy};
 use sha2::{Digest, Sha256};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use toml::de::DeValue;
 
@@ -177,6 +179,11 @@ pub fn digest(bytes: &[u8]) -> String {
     hex(&Sha256::digest(without_confidential(bytes).rest))
 }
 
+/// Whether a path may as well be a task in one word: what has two is taken for a task, and what has an ending or a directory for a file.
+fn is_word(path: &Path) -> bool {
+    path.extension().is_none() && path.components().count() == 1
+}
+
 /// The error of a task file that could not be read at all.
 pub fn unreadable(path: &Path, cause: &io::Error) -> Error {
     let error = Error::new(
@@ -195,7 +202,17 @@ pub fn unreadable(path: &Path, cause: &io::Error) -> Error {
     }
     match cause.kind() {
         io::ErrorKind::IsADirectory => error.hint("name a file, or `-` for standard input"),
-        _ => error.remedy("for a task on standard input", Remedy::SpawnFrom("-")),
+        io::ErrorKind::NotFound if is_word(path) => {
+            let text = shell::word(path.as_os_str().as_bytes());
+            error.remedy(
+                "for a task of one word",
+                Remedy::SpawnFrom(format!("-m {text}").into()),
+            )
+        }
+        _ => error.remedy(
+            "for a task on standard input",
+            Remedy::SpawnFrom("-".into()),
+        ),
     }
 }
 

@@ -25,6 +25,7 @@ fn row(number: usize, name: &str, state: &'static str, group: BoardGroup) -> Boa
         deferred: false,
         role: None,
         isolation: None,
+        layered: false,
         parent_id: None,
         description: Some(format!("Do what {name} is for")),
         dna: None,

@@ -12,7 +12,7 @@ mod session_view;
 pub(super) mod supervisor;
 mod target;
 
-use super::args::{SyncArg, require_one_input};
+use super::args::{LayeredArg, SyncArg, require_one_input};
 use super::one_of::one_of;
 use super::terminal::{is_terminal, width};
 use super::typed_task::TypedTaskArgs;
@@ -71,6 +71,8 @@ pub(super) struct RunArgs {
     /// `[pipeline] handoff`
     #[arg(long, conflicts_with_all = ["background", "jobs", "best_of", "no_verify", "claim"])]
     pipeline: bool,
+    #[command(flatten)]
+    layered: LayeredArg,
     /// Show what would be run and stop
     #[arg(long, short = 'n')]
     dry_run: bool,
@@ -99,6 +101,7 @@ impl RunArgs {
             no_verify: self.no_verify,
             commit: self.sync.remote().is_some(),
             background: self.mode.background,
+            layered: self.layered.layered,
             no_wait: self.mode.no_wait,
             ..RunOptions::default()
         };
