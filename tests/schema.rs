@@ -135,6 +135,12 @@ fn every_answer_is_as_its_schema_says() {
 fn life(judged: &mut Judged) {
     let task = judged.repo.task_file(TASK);
     judged.answer("spawn-plan", &["spawn", &task, "--dry-run"]);
+    let place = judged.repo.path().with_file_name("there-before");
+    let place = place.to_str().expect("UTF-8");
+    judged
+        .repo
+        .git(["worktree", "add", "-q", "-b", "side", place]);
+    judged.answer("spawn", &["adopt", place]);
     judged.answer("error", &["show", "parser"]);
     let one = judged.spawn(TASK);
     judged.answer("bundle", &["bundle", &one]);

@@ -5,6 +5,8 @@
 )]
 //! Every integration test, in one binary so that it links once. Each module says what it holds.
 
+/// A worktree that exists already becomes an agent's.
+mod adopt;
 /// The commands that read the ledger, and those that move an agent.
 mod agents;
 /// Another policy for an agent, by its owner alone, and what an agent or another clone cannot make of it.

@@ -1,19 +1,20 @@
 //! Takes a half-made agent apart: after an error, and after a kill.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::{clone, worktree};
+use crate::agents::{clone, untrusted, worktree};
 use crate::domain::agent::State;
+use crate::domain::bundle as artefacts;
 use crate::domain::event::What;
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::{IoContext, Result};
-use crate::git::files::admin_dir::belongs_to;
+use crate::git::files::admin_dir::{belongs_to, leads_to};
 use crate::git::refs::Tip;
 use crate::git::worktree::set_lock;
 use crate::hosts::WORKTREE_DIR;
 use crate::store::journal::Journal;
 use crate::store::{briefing, fsx, layout, leases, lock};
-use crate::wire::journal::SpawnJournal;
+use crate::wire::journal::{AdoptedJournal, SpawnJournal};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -92,6 +93,14 @@ pub(crate) fn undo(ctx: &Ctx, record: &SpawnJournal, reason: &str) -> Result<()>
         if admin.is_dir() {
             set_lock(&admin, &layout::lock_reason(id))?;
         }
+        if let (Some(adopted), Some(worktree)) = (&record.adopted, &record.worktree)
+            && leads_to(Path::new(worktree), &admin)
+        {
+            let old = ctx.repo.admin_dir(&adopted.admin);
+            if old.is_dir() {
+                fsx::remove_by_trash(ctx.repo.common_dir(), &old)?;
+            }
+        }
         // A clone that cannot be written is in the way of no other spawn.
         let _ = clone::give_missing_row(ctx, id, commit);
         return Ok(());
@@ -100,8 +109,10 @@ pub(crate) fn undo(ctx: &Ctx, record: &SpawnJournal, reason: &str) -> Result<()>
     if let Some(wanted) = &record.branch {
         for name in branch_names(wanted) {
             // A name may be free and have been passed over, because a row has it.
-            if ctx.repo.tip(&name)? == Tip::At(commit) {
-                ctx.repo.delete_ref(&name, commit)?;
+            let tip = record.adopted.as_ref().map(|adopted| &adopted.tip);
+            let made = tip.and_then(|tip| Oid::from_hex(tip)).unwrap_or(commit);
+            if ctx.repo.tip(&name)? == Tip::At(made) {
+                ctx.repo.delete_ref(&name, made)?;
                 break;
             }
         }
@@ -119,7 +130,10 @@ pub(crate) fn undo(ctx: &Ctx, record: &SpawnJournal, reason: &str) -> Result<()>
 fn remove_places(ctx: &Ctx, record: &SpawnJournal, admin: &Path, id: AgentId) -> Result<()> {
     let common = ctx.repo.common_dir();
     let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
-    if let Some(worktree) = record.worktree.as_deref().map(Path::new) {
+    let worktree = record.worktree.as_deref().map(Path::new);
+    if let (Some(worktree), Some(adopted)) = (worktree, &record.adopted) {
+        give_back(ctx, worktree, adopted, admin, id)?;
+    } else if let Some(worktree) = worktree {
         // A warm worktree that was renamed names its old admin directory for a moment. One that was not is still a slot.
         let slot = record.slot.as_deref().map(|name| ctx.repo.admin_dir(name));
         let was_renamed = |slot: &PathBuf| !belongs_to_slot(ctx, slot, worktree);
@@ -140,6 +154,33 @@ fn remove_places(ctx: &Ctx, record: &SpawnJournal, admin: &Path, id: AgentId) ->
         if directory.exists() {
             fsx::remove_by_trash(common, directory)?;
         }
+    }
+    Ok(())
+}
+
+/// Lets a worktree that was there before use its own admin directory again.
+fn give_back(
+    ctx: &Ctx,
+    worktree: &Path,
+    adopted: &AdoptedJournal,
+    admin: &Path,
+    id: AgentId,
+) -> Result<()> {
+    let old = &ctx.repo.admin_dir(&adopted.admin);
+    // What stands where the agent's files go is ours: nothing was there.
+    let bundle = worktree.join(&adopted.bundle);
+    for (name, _) in artefacts::FILES {
+        let _ = fs::remove_file(bundle.join(name));
+    }
+    let _ = fs::remove_dir(&bundle);
+    if leads_to(worktree, admin) && old.is_dir() {
+        // What was staged since the worktree had the other one.
+        fs::rename(admin.join("index"), old.join("index")).at_if_there("could not move", admin)?;
+        ctx.repo.point_worktree(worktree, old)?;
+    }
+    let lock = old.join("index.lock");
+    if untrusted::text(old, "index.lock").is_some_and(|text| text == id.to_string()) {
+        fs::remove_file(&lock).at("could not remove", &lock)?;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The command line: clap in, an operation, its answer out. One verb, one file; nothing is decided
 //! here but which operation runs and how its report looks.
 
+mod adopt;
 mod amend;
 mod archive;
 mod args;

@@ -3,6 +3,7 @@
 mod claimed;
 
 use super::args::{LayeredArg, SyncArg, at_least_one, require_one_input};
+use super::render::findings::counted;
 use super::several::{self, SeveralAnswer};
 use super::style::{BOLD, DIM, HINT, paint};
 use super::terminal::is_terminal;
@@ -195,6 +196,7 @@ fn plan(ctx: &Ctx, mut args: SpawnArgs) -> Result<Vec<SpawnPlan>> {
         parent: args.parent,
         branch: args.branch,
         path: args.path,
+        adopt: None,
         no_default_deny: args.no_default_deny,
         no_hooks: args.no_hooks,
         exclusive: args.exclusive,
@@ -428,13 +430,21 @@ fn short(report: &SpawnReport) -> String {
         (Some(path), Some(_)) => format!("is ready in {path}"),
         _ => "is ready; it reads this directory and has no worktree".to_owned(),
     };
+    let work = match &report.adopted {
+        Some(adopted) => {
+            let base = base(report.base.refname.as_deref(), &report.base.oid);
+            let commits = counted(adopted.commits, "commit", "");
+            format!("; {commits} since {base}, and what is not committed, count as its work")
+        }
+        None => String::new(),
+    };
     let host = hosts::startable().next().map_or("<host>", Host::name);
     let own = match report.worktree_path {
         Some(_) => format!(", or git agent enter {handle}"),
         None => String::new(),
     };
     format!(
-        "agent {named} {place}\n{} git agent run {handle} --host {host}{own}\n",
+        "agent {named} {place}{work}\n{} git agent run {handle} --host {host}{own}\n",
         paint(HINT, "next:")
     )
 }

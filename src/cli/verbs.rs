@@ -3,8 +3,8 @@
 use super::run::{background, fenced, supervisor};
 use super::ui::{Format, Ui};
 use super::{
-    amend, archive, board, bundle, check, commit, config, diff, discard, doctor, enter, gc, guard,
-    help, hook, hooks, init, ledger, list, logs, materialize, merge, overlap, pool, pr, ps,
+    adopt, amend, archive, board, bundle, check, commit, config, diff, discard, doctor, enter, gc,
+    guard, help, hook, hooks, init, ledger, list, logs, materialize, merge, overlap, pool, pr, ps,
     receive, rename, report, rescue, retry, roles, run, schema, send, settle, setup, shell, show,
     spawn, stop, sync, train, tree, undo, uninstall, unite, update, verify, wait,
 };
@@ -63,6 +63,8 @@ pub(super) struct Group {
 verbs! { ui;
     "start" {
         [*] Spawn(args: spawn::SpawnArgs) => spawn::run(&open(ui)?, ui, args);
+        #[command(alias = "add")]
+        Adopt(args: adopt::AdoptArgs) => adopt::run(&open(ui)?, ui, args);
         [*] Run(args: Box<run::RunArgs>) => run::run(&open(ui)?, ui, *args);
         Enter(args: enter::EnterArgs) => enter::run(&open(ui)?, ui, args);
         Retry(args: retry::RetryArgs) => retry::run(&open(ui)?, ui, &args);

@@ -17,8 +17,22 @@ pub struct SpawnJournal {
     pub worktree: Option<String>,
     /// The warm worktree that it took over: the name of its admin directory.
     pub slot: Option<String>,
+    /// The worktree that was there before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adopted: Option<AdoptedJournal>,
     /// What the agent will be allowed to change; absent for one that may change nothing.
     pub scope: Option<JournalScope>,
+}
+
+/// A worktree while it changes from one admin directory to another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AdoptedJournal {
+    /// The name of the admin directory that it had.
+    pub admin: String,
+    /// The first commit of the agent's branch, in hex.
+    pub tip: String,
+    /// The directory of the bundle, relative to the worktree. It was not there before.
+    pub bundle: String,
 }
 
 /// A scope while the ledger does not name its policy yet.

@@ -17,6 +17,7 @@ use crate::error::Result;
 use crate::git::config::Identities;
 use crate::git::objects::NewCommit;
 use crate::ops::agent_report::short_branch;
+use crate::ops::spawn::adopt::AdoptedWorktree;
 use crate::ops::spawn::start::Start;
 use crate::store::layout;
 use crate::wire::policy::{self, Policy};
@@ -43,6 +44,8 @@ pub struct SpawnOptions {
     pub branch: Option<String>,
     /// The worktree's place instead of the configured one.
     pub path: Option<PathBuf>,
+    /// The linked worktree that the agent gets, in the place of a new one.
+    pub adopt: Option<PathBuf>,
     /// Leaves the default denylist out.
     pub no_default_deny: bool,
     /// Leaves `post-checkout` and `after_spawn` out.
@@ -134,6 +137,8 @@ pub struct SpawnPlan {
     pub layered: Layering,
     /// The directories that the worktree holds besides the files at its top; absent where it holds everything.
     pub cone: Option<BTreeSet<String>>,
+    /// The worktree that was there before, where the agent gets one.
+    pub adopted: Option<AdoptedWorktree>,
     /// What the caller should know, though nothing stands in the way.
     pub warnings: Vec<String>,
 }
@@ -149,6 +154,12 @@ impl SpawnPlan {
             header: Some((policy::HEADER, &self.policy_header)),
             message: &self.message,
         }
+    }
+
+    /// The first commit that the agent's branch is at.
+    pub(super) fn tip(&self) -> Oid {
+        let adopted = self.adopted.as_ref();
+        adopted.map_or(self.spawn_commit, |adopted| adopted.tip)
     }
 
     /// Whether others wrote what the agent starts from, so that nothing of it is obeyed, and nothing is made of it for other agents.

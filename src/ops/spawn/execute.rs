@@ -33,12 +33,13 @@ pub fn execute(ctx: &Ctx, mut plan: SpawnPlan) -> Result<SpawnReport> {
     // A base that agents share, or a worktree that was made before: that is as good as a new one, and where it has to stay, the
     // agent works there.
     let base = layer::obtain(ctx, &mut plan)?;
-    let claimed = match base {
-        Some(_) => None,
-        None => slot::claim(ctx, &mut plan),
+    let claimed = match (&base, &plan.adopted) {
+        (None, None) => slot::claim(ctx, &mut plan),
+        _ => None,
     };
     let record = SpawnJournal {
         slot: claimed.as_ref().map(|claimed| claimed.slot.name.clone()),
+        adopted: { plan.adopted.as_ref() }.map(|adopted| adopted.journal(&plan.bundle_dir)),
         agent: plan.id.to_string(),
         spawn_commit: plan.spawn_commit.to_hex(),
         branch: plan.branch.clone(),
@@ -123,10 +124,15 @@ fn build(
     let policy = spawn_commit::write_policy(repo, &files::policy(plan, &texts))?;
     ctx.reached("objects");
 
-    // From here on no garbage collection removes them.
+    // From here on no garbage collection removes them. Commits of a detached HEAD had nothing but its reflog to hold them.
+    let mut held = vec![spawn_commit];
+    if let Some(adopted) = &plan.adopted {
+        adopted.write(repo)?;
+        held.push(adopted.head);
+    }
     let why = format!("spawn {}", plan.id);
     let blobs = [("policy.json", policy)];
-    keep::keep_with(repo, &[spawn_commit], &blobs, &why, ctx.now())?;
+    keep::keep_with(repo, &held, &blobs, &why, ctx.now())?;
     ctx.reached("keep");
 
     // The branch, created and never moved.
@@ -164,14 +170,19 @@ fn build(
     let preset = match &base {
         // Set-up ran in the base.
         Some(_) => Preset::All,
+        // What a worktree holds that was there before is work.
+        None if plan.adopted.is_some() => Preset::All,
         None => claimed.as_ref().map(Claimed::preset).unwrap_or_default(),
     };
     built.claimed = claimed.is_some();
     built.layered = base.is_some();
+    let mut index_lock = None;
     if let (Some(worktree), Some(branch)) = (&plan.worktree, &built.branch) {
         let begun = Instant::now();
         if let Some(claimed) = claimed {
             slot::take_over(ctx, plan, claimed, worktree, branch)?;
+        } else if let Some(adopted) = &plan.adopted {
+            index_lock = Some(adopted.publish(ctx, plan, branch)?);
         } else {
             publish(ctx, plan, worktree, branch, |new| repo.add_worktree(new))?;
         }
@@ -185,7 +196,7 @@ fn build(
         if let Some(base) = &base {
             layered::adopt(ctx, plan.id, base, worktree)?;
             ctx.reached("layered");
-        } else if !built.claimed {
+        } else if !built.claimed && plan.adopted.is_none() {
             let admin = worktree::admin_dir(repo, plan.id);
             let what = "checking out files";
             let outcome = worktree::check_out(ctx, what, worktree, &admin, spawn_commit)?;
@@ -248,6 +259,9 @@ fn build(
         set_lock(&admin, &layout::lock_reason(plan.id))?;
         ctx.reached("locked");
     }
+    if let (Some(adopted), Some(lock)) = (&plan.adopted, index_lock) {
+        adopted.point(ctx, plan, lock)?;
+    }
 
     // The row is complete.
     let spawned = What::Spawned(Spawned {
@@ -257,6 +271,9 @@ fn build(
     });
     ledger.append(spawn_commit, &plan.actor, spawned, ctx.now())?;
     ctx.reached("spawned");
+    if let Some(adopted) = &plan.adopted {
+        adopted.end(ctx)?;
+    }
     // Last, so that the name means an agent that is there at every moment.
     if let Some(before) = plan.succeeds {
         let before = ledger.find(&before.to_string())?.spawn_commit;
@@ -290,8 +307,8 @@ fn claim_branch(ctx: &Ctx, plan: &SpawnPlan) -> Result<Option<String>> {
     let who = &plan.identities.committer;
     let ledger = ctx.ledger();
     for name in half_made::branch_names(wanted) {
-        let commit = plan.spawn_commit;
-        agent_branch::note(&ctx.repo, commit, &name)?;
+        let commit = plan.tip();
+        agent_branch::note(&ctx.repo, plan.spawn_commit, &name)?;
         if !ctx.repo.create_branch(&name, commit, who, &reason)? {
             continue;
         }
@@ -323,7 +340,7 @@ pub(super) fn publish(
         name: &name,
         path,
         branch: Some(branch),
-        commit: plan.spawn_commit,
+        commit: plan.tip(),
         scratch: &layout::tmp_dir(common),
         lock_reason: &format!(
             "initializing (git-agent {}, pid {}, boot {})",

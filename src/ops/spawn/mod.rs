@@ -22,6 +22,7 @@
 //! objects of steps 2 and 3 stay: they are a few hundred bytes, and the keep chain never forgets.
 
 mod admission;
+mod adopt;
 mod again;
 mod batch;
 mod cone;

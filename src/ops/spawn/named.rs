@@ -13,6 +13,7 @@ use crate::domain::repository_settings::RepositorySettings;
 use crate::domain::role::RoleSet;
 use crate::domain::task::{Task, TaskDraft};
 use crate::error::{Code, Error, Result};
+use crate::ops::spawn::adopt::AdoptedWorktree;
 use crate::ops::spawn::contract::SpawnOptions;
 use crate::store::ledger::Ledger;
 use crate::store::{repository_settings, roles};
@@ -46,11 +47,12 @@ pub(super) fn look_up(
     draft: &mut TaskDraft,
     bundle_dir: &str,
     options: &SpawnOptions,
+    adopted: Option<&AdoptedWorktree>,
 ) -> Result<Found> {
     let (base, settings_at) = match &options.start {
         Some(start) => (start.base.clone(), start.settings),
         None => {
-            let base = named_base(ctx, draft, bundle_dir, options)?;
+            let base = named_base(ctx, draft, bundle_dir, options, adopted)?;
             let settings_at = base.oid;
             (base, settings_at)
         }
@@ -91,33 +93,41 @@ pub(super) fn look_up(
     })
 }
 
-/// The base that the caller, the task or the repository's settings name, with what is uncommitted where that is asked for.
+/// The base that the caller, the task or the repository's settings name, with what is uncommitted where that is asked for; for a
+/// worktree that is adopted, where its work began.
 fn named_base(
     ctx: &Ctx,
     draft: &mut TaskDraft,
     bundle_dir: &str,
     options: &SpawnOptions,
+    adopted: Option<&AdoptedWorktree>,
 ) -> Result<Base> {
     let usual = usual_base(ctx, draft, options)?;
     let wanted = { options.base.as_deref() }
         .or(draft.base())
         .or(usual.as_deref())
         .filter(|_| !options.with_changes);
-    let resolved = match ctx.repo.resolve_commit(wanted.unwrap_or("HEAD")) {
+    let main = match adopted.filter(|_| wanted.is_none()) {
+        // Its own HEAD, where the caller may stand, is the work and not what it lands on.
+        Some(_) => Some(AdoptedWorktree::main(ctx)?),
+        None => None,
+    };
+    let asked = main.as_ref().unwrap_or(&ctx.repo);
+    let resolved = match asked.resolve_commit(wanted.unwrap_or("HEAD")) {
         Err(error) if options.base.is_none() && error.code() == Code::BaseNotCommit => {
             draft.refuse_base(&error);
             ctx.repo.resolve_commit("HEAD")?
         }
         other => other?,
     };
-    let changes = if options.with_changes {
-        own_changes::commit(ctx, resolved.commit, bundle_dir)?
-    } else {
-        None
+    let begins_at = match adopted {
+        Some(adopted) => Some(adopted.start(&ctx.repo, resolved.commit)?),
+        None if options.with_changes => own_changes::commit(ctx, resolved.commit, bundle_dir)?,
+        None => None,
     };
     Ok(Base {
         refname: resolved.refname,
-        oid: changes.unwrap_or(resolved.commit),
+        oid: begins_at.unwrap_or(resolved.commit),
     })
 }
 

@@ -16,6 +16,7 @@ use crate::error::{Code, Error, Result};
 use crate::git::objects::NewCommit;
 use crate::git::refs;
 use crate::hosts;
+use crate::ops::spawn::adopt::AdoptedWorktree;
 use crate::ops::spawn::contract::{SpawnOptions, SpawnPlan};
 use crate::ops::spawn::named::Found;
 use crate::ops::spawn::{cone, files, globs, named, place};
@@ -43,6 +44,10 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
     let asker = authority::require_no_recursion(&ctx.env)?;
     let ledger = ctx.ledger();
     let own_setup = draft.has_setup();
+    let adopted = options.adopt.as_deref();
+    let mut adopted = adopted
+        .map(|path| AdoptedWorktree::find(ctx, path))
+        .transpose()?;
     let own_copy = draft.setup_copy.given().is_some();
     let bundle_dir = place::bundle_dir(ctx)?;
     let Found {
@@ -52,7 +57,14 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         settings,
         character,
         parent,
-    } = named::look_up(ctx, &ledger, &mut draft, &bundle_dir, options)?;
+    } = named::look_up(
+        ctx,
+        &ledger,
+        &mut draft,
+        &bundle_dir,
+        options,
+        adopted.as_ref(),
+    )?;
     // The task, checked with everything that is wrong with it at once.
     let task_source = draft.source.text().to_owned();
     let task_file = draft.source.name();
@@ -110,8 +122,11 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
     }
     if isolated {
         warnings.extend(without_branch(ctx, &base, options));
-        warnings.extend(in_the_way(ctx, &ledger, tree, options)?);
         place::require_free_for_bundle(ctx, tree, &bundle_dir)?;
+        match &adopted {
+            Some(adopted) => adopted.require_free_for_bundle(&bundle_dir)?,
+            None => warnings.extend(in_the_way(ctx, &ledger, tree, options)?),
+        }
     } else {
         require_no_place(&role, options)?;
         if own_setup {
@@ -177,7 +192,13 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         };
         let short = full.trim_start_matches("refs/heads/");
         let path = options.path.as_deref();
-        worktree = Some(place::worktree(ctx, path, id, &slug, short)?);
+        worktree = Some(match &mut adopted {
+            Some(adopted) => {
+                adopted.replay(&ctx.repo, base.oid, spawn_commit)?;
+                adopted.path.clone()
+            }
+            None => place::worktree(ctx, path, id, &slug, short)?,
+        });
         branch = Some(full);
     }
     let root = ctx.repo.root()?;
@@ -190,7 +211,8 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         actor: asker.map_or_else(|| ctx.actor(), |id| Ok(id.to_string()))?,
         succeeds: options.succeeds.filter(|_| name.is_some()),
         parent: parent.or(asker),
-        hooks: !options.no_hooks,
+        // A worktree that was there before is left as it is.
+        hooks: !options.no_hooks && adopted.is_none(),
         include: settings
             .include
             .filter(|_| isolated && !own_copy && !is_of_fork),
@@ -206,9 +228,10 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
             Some(layered) => layered,
             None if options.start.is_some() => Layering::Off,
             // What gets no worktree, or a repository of its own, has nothing to layer.
-            None if !isolated || options.clone => Layering::Off,
+            None if !isolated || options.clone || adopted.is_some() => Layering::Off,
             None => settings.layered,
         },
+        adopted,
         cone,
         id,
         spawn_commit,
@@ -256,9 +279,9 @@ fn require_no_place(role: &Role, options: &SpawnOptions) -> Result<()> {
             "an agent with the role {} shares your directory, so it can get no clone",
             role.name
         )
-    } else if options.branch.is_some() || options.path.is_some() {
+    } else if options.branch.is_some() || options.path.is_some() || options.adopt.is_some() {
         format!(
-            "an agent with the role {} gets neither a worktree nor a branch, so --path and --branch name nothing",
+            "an agent with the role {} gets neither a worktree nor a branch",
             role.name
         )
     } else if options

@@ -65,6 +65,9 @@ pub struct SpawnReport {
     /// Whether its worktree is made of its changes alone, over a base that agents share.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub layered: bool,
+    /// What its worktree was before, where that was there before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adopted: Option<AdoptedReport>,
     /// The values of its own that the agent holds while it lives.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub leases: Vec<LeaseReport>,
@@ -74,6 +77,18 @@ pub struct SpawnReport {
     pub populate_ms: u64,
     /// What the caller should know.
     pub warnings: Vec<String>,
+}
+
+/// A worktree as it was before an agent got it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AdoptedReport {
+    /// The full name of the branch that it was on, which stays where it is; absent for a detached HEAD.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// The commit that it was at.
+    pub head: String,
+    /// How many of its commits count as the agent's work.
+    pub commits: usize,
 }
 
 /// What a finished spawn knows beyond its plan.
@@ -149,6 +164,11 @@ impl SpawnReport {
             prompt_path: text(&built.files.prompt),
             task_path: text(&built.files.task),
             status: State::Ready.as_str(),
+            adopted: plan.adopted.map(|adopted| AdoptedReport {
+                branch: adopted.branch,
+                head: adopted.head.to_hex(),
+                commits: adopted.commits.len(),
+            }),
             claimed: built.claimed,
             layered: built.layered,
             leases: built.leases.iter().map(LeaseReport::from).collect(),

@@ -102,6 +102,7 @@ pub const VERBS: &[Verb] = &[
     looks("setup shell", &["setup shell --dry-run --dir {out}"]),
     looks("uninstall", &["uninstall", "uninstall --ledger"]),
     changes("update", &["update {id}"]),
+    changes("adopt", &["adopt {worktree}"]),
     changes("amend", &["amend {id} --timeout 1h"]),
     changes("rename", &["rename {id} second"]),
     changes("materialize", &["materialize {id}"]),
