@@ -344,7 +344,7 @@ fn text(ctx: &Ctx, plan: &PrPlan, verdict: &str) -> String {
 /// Sends the agent what was written under its open pull request; the work is not looked at.
 ///
 /// # Errors
-/// `agent-unknown`, `orchestrator-only`; `usage` where the agent has no open pull request, and as [`ForgeClient::require`]; those of the forge and of sending.
+/// `agent-unknown`, `orchestrator-only`; `usage` where the agent has no open pull request, and where the forge cannot be asked; those of the forge and of sending.
 pub fn read_comments(ctx: &Ctx, who: &str, remote: Option<&str>) -> Result<PrReport> {
     require_orchestrator(ctx)?;
     let agent = lookup::agent(ctx, &ctx.ledger(), who)?;

@@ -99,7 +99,7 @@ pub fn of_branch(ctx: &Ctx, branch: &str) -> Result<Option<Start>> {
 /// A pull request by its number or its page.
 ///
 /// # Errors
-/// `usage` for what names none, and for one that is closed; those of [`ForgeClient`] and of the network.
+/// `usage` for what names none, and for one that is closed; those of the forge and of the network.
 pub fn of_pull_request(ctx: &Ctx, who: &str) -> Result<(Start, ForgeText)> {
     let (remote, number) = named(ctx, who, &["pull", "merge_requests"])?;
     let client = ForgeClient::require(ctx, &remote)?;
@@ -179,7 +179,7 @@ pub fn of_pull_request(ctx: &Ctx, who: &str) -> Result<(Start, ForgeText)> {
 /// An issue by its number or its page.
 ///
 /// # Errors
-/// `usage` for what names none; those of [`ForgeClient`].
+/// `usage` for what names none; those of the forge.
 pub fn of_issue(ctx: &Ctx, who: &str) -> Result<ForgeText> {
     let (remote, number) = named(ctx, who, &["issues"])?;
     let client = ForgeClient::require(ctx, &remote)?;
