@@ -106,38 +106,13 @@ impl ForgeClient<'_> {
     pub(crate) fn open(&self, offer: &Offer<'_>) -> Result<String> {
         let (repository, labels) = (self.forge.repository(), offer.labels.join(","));
         let body = self.file("body.md", offer.body)?;
-        let mut words = if self.forge.is_github() {
-            vec![
-                "pr",
-                "create",
-                "--head",
-                offer.branch,
-                "--repo",
-                &repository,
-                "--base",
-                offer.target,
-                "--title",
-                offer.title,
-                "--body-file",
-                &body,
-            ]
+        let begin = if self.forge.is_github() {
+            ["pr", "create", "--head", offer.branch]
         } else {
-            vec![
-                "mr",
-                "create",
-                "--source-branch",
-                offer.branch,
-                "--repo",
-                &repository,
-                "--target-branch",
-                offer.target,
-                "--title",
-                offer.title,
-                "--description",
-                offer.body,
-                "--yes",
-            ]
+            ["mr", "create", "--source-branch", offer.branch]
         };
+        let mut words = self.describing(&begin, &repository, offer, &body);
+        words.extend((!self.forge.is_github()).then_some("--yes"));
         if !offer.labels.is_empty() {
             words.extend(["--label", &labels]);
         }
@@ -159,35 +134,12 @@ impl ForgeClient<'_> {
         let (number, repository) = (number.to_string(), self.forge.repository());
         let labels = offer.labels.join(",");
         let body = self.file("body.md", offer.body)?;
-        let mut words = if self.forge.is_github() {
-            vec![
-                "pr",
-                "edit",
-                &number,
-                "--repo",
-                &repository,
-                "--base",
-                offer.target,
-                "--title",
-                offer.title,
-                "--body-file",
-                &body,
-            ]
+        let begin = if self.forge.is_github() {
+            ["pr", "edit", &number]
         } else {
-            vec![
-                "mr",
-                "update",
-                &number,
-                "--repo",
-                &repository,
-                "--target-branch",
-                offer.target,
-                "--title",
-                offer.title,
-                "--description",
-                offer.body,
-            ]
+            ["mr", "update", &number]
         };
+        let mut words = self.describing(&begin, &repository, offer, &body);
         let add = if self.forge.is_github() {
             "--add-label"
         } else {
@@ -197,6 +149,30 @@ impl ForgeClient<'_> {
             words.extend([add, &labels]);
         }
         self.run(&words).map(drop)
+    }
+
+    /// A command that says what is offered: where it is to land, its title and its text, which GitHub's program reads from a file.
+    fn describing<'w>(
+        &self,
+        begin: &[&'w str],
+        repository: &'w str,
+        offer: &Offer<'w>,
+        body: &'w str,
+    ) -> Vec<&'w str> {
+        let (onto, text) = if self.forge.is_github() {
+            ("--base", ["--body-file", body])
+        } else {
+            ("--target-branch", ["--description", offer.body])
+        };
+        let named = [
+            "--repo",
+            repository,
+            onto,
+            offer.target,
+            "--title",
+            offer.title,
+        ];
+        [begin, &named, &text].concat()
     }
 
     /// Asks people to review it.
