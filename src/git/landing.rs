@@ -41,6 +41,7 @@ use std::time::Duration;
 pub(in crate::git) use steps::FEW;
 
 /// What in a git dir says that something is unfinished there.
+// A bisection is not listed: it detaches HEAD, so no branch is checked out there that could move.
 const UNFINISHED: &[&str] = &[
     "MERGE_HEAD",
     "CHERRY_PICK_HEAD",
@@ -82,6 +83,8 @@ impl Repo {
         let linked = self.worktrees()?.into_iter().filter(exists);
         let linked = linked.map(|worktree| Checkout {
             git_dir: self.admin_dir(&worktree.name),
+            // The main worktree comes first and without a view: its configuration is the user's
+            // own.
             top: worktree.path,
             view: None,
         });
@@ -96,8 +99,12 @@ impl Repo {
     pub fn checkouts(&self, branch: &str) -> Result<Vec<Checkout>> {
         let mut checkouts = Vec::new();
         for checkout in self.every_checkout()? {
+            // A rebase detaches HEAD and moves the branch only at its end, so HEAD alone would not
+            // show that the branch is taken.
             let on = checkout.head() == format!("ref: {branch}");
             let concerned = on || checkout.rebases(branch);
+            // A merge of the user's that has not been committed yet has this branch's tip as its
+            // first parent. If the branch moved beneath it, the commit would undo what landed.
             if concerned && (checkout.is_busy() || !checkout.top.is_dir()) {
                 return Err(checkout.busy());
             }
@@ -122,6 +129,8 @@ impl Checkout {
 
     /// What its HEAD file says, without the line end.
     pub fn head(&self) -> String {
+        // An agent can write its HEAD, so it is read as data: no link is followed, and its size is
+        // bounded.
         let text = untrusted::text(&self.git_dir, "HEAD").unwrap_or_default();
         text.trim_end().to_owned()
     }
@@ -183,6 +192,8 @@ impl Checkout {
     ) -> Result<()> {
         self.require_files()?;
         self.undo_interrupted(repo)?;
+        // The fast look comes first: git's rehearsal reads and refreshes the whole index, which in
+        // a large worktree costs more than everything else here.
         let look = self.look(repo, (repo.read_commit(old)?.tree, new_tree), scratch);
         let _ = fs::remove_file(scratch);
         if look?.is_some() {
@@ -194,6 +205,8 @@ impl Checkout {
             precheck::copy_with_time(&index, scratch)?;
         }
         let way = Way::between(repo, old, new_tree, new_tree);
+        // The rehearsal is what names the files in the way, so it runs even where the look already
+        // knows that the answer is no.
         let rehearsed = way.and_then(|way| self.rehearse(way, scratch));
         let _ = fs::remove_file(scratch);
         rehearsed.map(|_| ())
@@ -217,8 +230,12 @@ impl Checkout {
         self.require_files()?;
         let new_tree = repo.read_commit(new)?.tree;
         let trees = (repo.read_commit(old)?.tree, new_tree);
+        // The killed landing is undone before the new note is written, because both are the same
+        // file: the new one would overwrite the trees that say what to undo.
         self.undo_interrupted(repo)?;
         let note = self.note_landing(trees)?;
+        // The fast way gives the work back only while nothing has moved, so git starts from what
+        // the index says.
         if self.fast_checkout(repo, trees, scratch, reached)? == FastCheckout::LeftToGit {
             self.carry_by_git(Way::between(repo, old, new, new_tree)?)?;
         }
@@ -243,6 +260,8 @@ impl Checkout {
         if !output.status.success() {
             return Err(command::refused(&command, &output));
         }
+        // `read-tree` leaves entries without stat data, and the next `git status` would read each
+        // of these files.
         refresh_by(own.git()?)?;
         own.publish()
     }
@@ -255,6 +274,9 @@ impl Checkout {
         self.require_files()?;
         let commit = commit.to_hex();
         for words in [
+            // `--reset -u` overwrites what is tracked; `clean` with `-ff` also removes an untracked
+            // directory that is a repository of its own, which a single `-f` leaves. Without `-x`
+            // what is ignored stays.
             &["read-tree", "--reset", "-u", &commit][..],
             &["clean", "-ffdq"],
         ] {
@@ -275,6 +297,8 @@ impl Checkout {
         }
         let mut command = command::git(&self.top);
         command
+            // Both are named, so that git neither searches upwards nor follows a `.git` file that
+            // says otherwise. Messages are compared, so they come untranslated.
             .env("GIT_DIR", &self.git_dir)
             .env("GIT_WORK_TREE", &self.top)
             .env("LC_ALL", "C");
@@ -302,6 +326,7 @@ impl Checkout {
 /// Lets git compare the content of files whose stat data differ from an index, and note what it finds.
 /// The full name of the branch that is being rebased in the worktree with this git directory.
 fn rebased(git_dir: &Path) -> Option<String> {
+    // The two back ends of `git rebase` keep the name in different places.
     let names = ["rebase-merge/head-name", "rebase-apply/head-name"];
     let name = { names.iter() }.find_map(|name| untrusted::text(git_dir, name))?;
     Some(name.trim_end().to_owned())

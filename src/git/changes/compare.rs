@@ -106,6 +106,7 @@ impl Repo {
                 open.extend(below(path, &sides));
             }
         }
+        // Directories come from a stack, so the paths were met in no order.
         changes.sort_unstable();
         Ok(changes)
     }
@@ -162,13 +163,17 @@ impl Repo {
             Some(Item::File(content)) => Some(content),
             _ => None,
         };
+        // Equal to one old side is enough: of a merge, what comes from either parent was not
+        // changed by it.
         if sides.old.iter().any(|old| as_file(old) == new) {
             return Ok(None);
         }
+        // What kind of change it is goes by the first parent.
         let Some(kind) = kind_of(sides.old.first().and_then(as_file), new) else {
             return Ok(None);
         };
         let link = match new {
+            // An entry that only git can tell about has no name here.
             Some((tree::SYMLINK, blob)) if !blob.is_zero() => Some(self.read_blob(blob)?),
             _ => None,
         };
@@ -261,7 +266,10 @@ impl<'a> ByContent<'a> {
         let is_same = mode == entry.content.0
             && blob_name(&content).is_ok_and(|name| name == entry.content.1);
         is_same
+            // `git add` would write the blob where it is missing, so a file is not done with before
+            // that.
             && self.repo.has_object(entry.content.1)
+            // Nothing converts the target of a symlink.
             && (mode == SYMLINK || !is_convertible(&content) && self.is_plain(inside))
     }
 
@@ -281,6 +289,7 @@ impl<'a> ByContent<'a> {
                 return index.find(file.as_os_str().as_bytes()).is_some();
             }
             let content = untrusted::read(top, &file, LONGEST_ATTRIBUTES);
+            // A file of attributes that is too long or no regular file may say anything.
             content.is_none_or(|content| has_converting_word(&content))
         };
         if let Some(known) = self.may_convert.get(directory) {
@@ -307,6 +316,8 @@ impl Repo {
     /// `history-incomplete` for a commit at which a shallow clone ends; `repo-corrupt` when the commit, a
     /// parent or a tree is missing.
     pub fn commit_changes(&self, commit: Oid) -> Result<Vec<Change>> {
+        // Where a shallow clone ends, the commit looks like a first one, and all of its tree would
+        // count as changed.
         if self.shallow_ends()?.contains(&commit) {
             return Err(incomplete_history(&format!(
                 "the parents of commit {commit}"
@@ -358,6 +369,7 @@ impl Repo {
         let lines = output.split(|&byte| byte == b'\n');
         let oid = |line| Oid::from_hex(std::str::from_utf8(line).ok()?);
         let commits: Vec<Oid> = lines.filter_map(oid).collect();
+        // A commit beyond the end may be one of `hidden`, and then some of these would not count.
         if !shallow.proves_range(&commits.iter().copied().collect(), roots) {
             return Err(incomplete_history(&format!(
                 "what {tip} has to itself begins"

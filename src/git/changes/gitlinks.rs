@@ -59,6 +59,7 @@ fn holds_work(place: &Path, scratch: &Path, depth: usize) -> bool {
         // Git lists no file that is in the place of a submodule.
         return !untrusted::names(place).is_empty();
     }
+    // Beyond that depth nothing is known, and what is unknown counts as work.
     if depth == 0 {
         return true;
     }
@@ -132,10 +133,14 @@ impl NestedRepository<'_> {
             let path = room.join(name);
             fs::write(&path, content).at("could not write", &path)
         };
+        // Git takes a directory for a repository only if it has `refs`; where the objects are, the
+        // environment says.
         for directory in ["refs", "info"] {
             let path = room.join(directory);
             fs::create_dir(&path).at("could not make", &path)?;
         }
+        // A commit and no branch: the stand-in has no refs, and nothing of the repository's own is
+        // looked up.
         write("HEAD", format!("{}\n", self.head).as_bytes())?;
         write("config", b"[core]\n\trepositoryFormatVersion = 0\n")?;
         let ignored = Path::new("info/exclude");
@@ -176,6 +181,7 @@ fn branch(common_dir: &Path, name: &str) -> Option<Oid> {
     if let Some(oid) = one_line(common_dir, name) {
         return Oid::from_hex(&oid);
     }
+    // A loose ref goes before a packed one, as in git.
     let packed = untrusted::read(common_dir, Path::new("packed-refs"), LONGEST_INDEX)?;
     let packed = String::from_utf8_lossy(&packed);
     let mut lines = packed.lines().filter_map(|line| line.split_once(' '));

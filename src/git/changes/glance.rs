@@ -57,15 +57,20 @@ pub struct Glance<'a> {
 /// # Errors
 /// `worktree-foreign`, `git-missing`, `git-failed`.
 pub fn glance(glance: &Glance<'_>) -> Result<Vec<Change>> {
+    // Asked before anything is read: a `.git` file that leads elsewhere would show the state of
+    // another worktree.
     if !belongs_to(glance.top, glance.admin_dir) {
         return Err(foreign(glance));
     }
+    // The quick look needs no repository of the worktree's own to be opened, which for many clean
+    // worktrees is most of the time.
     let plain = { glance.repo }.and_then(|repo| Some((repo, plain_tree(repo, glance.admin_dir)?)));
     let quick = plain.map(|(repo, tree)| left_to_git(suspects(glance, repo, &[tree])));
     let quick = quick.transpose()?;
     if quick.as_ref().is_some_and(is_nothing) {
         return Ok(Vec::new());
     }
+    // From here on git and libgit2 open what the agent can write.
     untrusted::require_openable(glance.admin_dir)?;
     let suspects = match quick {
         Some(suspects) => suspects,
@@ -236,6 +241,7 @@ pub fn touched<'a>(repo: &'a Repo, rules: &'a Rules) -> Result<Option<Touched<'a
         return Ok(None);
     };
     found.take_unchanged(repo, top, &written.index);
+    // Where a symlink leads decides whether it is in scope, and only git's answer names its target.
     let is_link = |path: &Vec<u8>| {
         let place = top.join(OsStr::from_bytes(path));
         fs::symlink_metadata(place).is_ok_and(|metadata| metadata.is_symlink())

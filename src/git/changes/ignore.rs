@@ -125,6 +125,7 @@ impl Repo {
     /// # Errors
     /// `git-failed` when a configuration file cannot be read.
     pub fn ignore_rules(&self, default: &Path) -> Result<Rules> {
+        // The last setting wins, as in git.
         let named = self.shared_settings("core.excludesfile")?.pop();
         Ok(Rules {
             excludes_file: named.map_or_else(|| default.into(), |setting| setting.value.into()),

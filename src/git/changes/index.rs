@@ -158,6 +158,7 @@ impl Index {
             };
             let oid = valid.map(|(_, oid)| oid);
             names.push((name, Item::Directory { oid, directory }));
+            // A malformed count must not keep this loop in its place.
             at += length.max(1);
         }
         names
@@ -177,11 +178,13 @@ impl Index {
         let flags = u16::from_be_bytes([fixed[60], fixed[61]]);
         let mut at = position + FIXED;
         let mut intends = false;
+        // The four high bits: assume-valid, extended, and the stage.
         self.is_flagged |= flags & 0xf000 != 0 || canonical_mode(mode) != mode;
         if version < 3 && flags & 0x4000 != 0 {
             return None;
         }
         if version >= 3 && flags & 0x4000 != 0 {
+            // `intent-to-add` among the extended flags.
             intends = self.bytes.get(at)? & 0x20 != 0;
             at += 2;
         }
@@ -199,6 +202,7 @@ impl Index {
             }
         };
         let bytes = self.bytes.get(path.clone())?;
+        // Only a sparse index has directories for entries.
         if mode == tree::DIRECTORY {
             return None;
         }
@@ -214,9 +218,11 @@ impl Index {
             Ordering::Equal if unmerged && self.ends_unmerged_at(bytes) => {}
             // The writer of this hides something from a reader that trusts the order.
             Ordering::Equal | Ordering::Greater => return None,
+            // `git commit` makes nothing of such an entry.
             Ordering::Less if intends && !unmerged => {}
             Ordering::Less => self.entries.push(Entry {
                 path: u32::try_from(path.start).ok()?..u32::try_from(path.end).ok()?,
+                // Of a conflict no single content is known; a zero name equals that of no blob.
                 content: (canonical_mode(mode), if unmerged { Oid::ZERO } else { oid }),
                 at: u32::try_from(position).ok()?,
             }),
@@ -291,6 +297,7 @@ fn varint(data: &[u8], mut at: usize) -> Option<(usize, usize)> {
     while byte & 0x80 != 0 {
         at += 1;
         byte = *data.get(at)?;
+        // Git adds one at each further byte, so that no value has two encodings.
         value = value.checked_add(1)?.checked_mul(128)? + usize::from(byte & 0x7f);
     }
     Some((value, at + 1))

@@ -72,6 +72,7 @@ impl Repo {
         edits: &[Edit<'_>],
     ) -> Result<Option<Oid>> {
         if let Some(known) = known.filter(|_| edits.is_empty()) {
+            // An index can name a tree that a killed process has not stored, or that was pruned.
             return Ok(Some(known).filter(|tree| self.has_object(*tree)));
         }
         let Directory::Index { entries, cached } = directory else {
@@ -122,6 +123,7 @@ impl Repo {
             let edits = below.remove(name).unwrap_or_default();
             let content = match &item {
                 Item::File((mode, oid)) => {
+                    // The commit of a submodule lies in another repository.
                     let is_there = *mode == GITLINK || self.has_object(*oid);
                     Some((*mode, *oid)).filter(|_| is_there && !oid.is_zero() && edits.is_empty())
                 }
@@ -131,6 +133,7 @@ impl Repo {
                         .map(|oid| (DIRECTORY, oid))
                 }
             };
+            // Git refuses these names in a tree.
             let is_odd = matches!(name, b"" | b"." | b".." | b".git") || name.contains(&0);
             let Some((mode, oid)) = content.filter(|_| !is_odd) else {
                 return Ok(None);
@@ -200,6 +203,7 @@ pub(super) fn cached_tree_ids(bytes: &[u8], body: Range<usize>) -> Option<Vec<Ca
             at += 20;
         }
         if let Some((_, left)) = open.last_mut() {
+            // More subdirectories than were announced.
             *left = left.checked_sub(1)?;
         }
         open.push((trees.len(), children));

@@ -116,6 +116,8 @@ impl Repo {
             common = Some(match common {
                 None => changes,
                 Some(mut common) => {
+                    // A path counts only if it differs from all parents; the kind is that of the
+                    // first.
                     common.retain(|path, _| changes.remove(path).is_some());
                     common
                 }

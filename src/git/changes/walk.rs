@@ -191,6 +191,8 @@ impl Walk<'_> {
             (Ok(handle), None) => self.compare(&handle, path, &mut tracked, found)?,
             (Ok(handle), Some(seen)) => {
                 let before = seen.take();
+                // The time is taken before the names: a change while they are read shows as another time
+                // in the next walk.
                 let now = listed(&handle)?;
                 if before == Some(now) {
                     **seen = before;
@@ -234,6 +236,7 @@ impl Walk<'_> {
             match (bytes, known) {
                 (b"." | b"..", _) => {}
                 (b".git", None) if path.is_empty() => {}
+                // A repository inside, or one that is tracked: git has rules of its own for both.
                 (b".git", _) => return None,
                 (_, Some(Tracked::Directory)) if is_directory => {}
                 (_, Some(Tracked::Directory)) => return None,

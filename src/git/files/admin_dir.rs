@@ -85,6 +85,8 @@ fn named_by(worktree: &Path, admin_dir: &Path) -> Option<PathBuf> {
     let own = || has_own_repository(admin_dir).then(|| untrusted::text(worktree, CLONE_POINTER))?;
     let text = untrusted::text(worktree, ".git").or_else(own)?;
     let pointer = text.strip_prefix("gitdir: ")?;
+    // The target may not exist, as of a worktree that was moved; asking the file system would fail
+    // then, and follow links that an agent made.
     Some(lexically_clean(&worktree.join(pointer.trim_end())))
 }
 

@@ -161,6 +161,7 @@ pub fn is_whiteout(place: &Path, found: &Metadata) -> Result<bool> {
 
 /// Refuses attributes that no overlay mount of ours writes: by them a name stands for another file or for none.
 fn require_plain(place: &Path) -> Result<()> {
+    // The kernel allows no longer list of names for one file.
     let mut names = vec![0; 1 << 16];
     let length = match rustix::fs::llistxattr(place, names.as_mut_slice()) {
         Ok(length) => length,
@@ -181,6 +182,8 @@ fn require_plain(place: &Path) -> Result<()> {
                 |known: &str| rest == known || known.ends_with('.') && rest.starts_with(known);
             rest == "opaque" || HARMLESS.iter().any(|known| is_one(known))
         });
+        // Only root can set these, and only a mount of root's obeys them; then the files would not
+        // be what they seem here.
         if !is_known || name.starts_with("trusted.overlay.") {
             return Err(refused(place, &format!("has the attribute {name}")));
         }
@@ -193,6 +196,7 @@ fn require_plain(place: &Path) -> Result<()> {
 /// # Errors
 /// `layer-invalid`.
 pub fn is_opaque(place: &Path) -> Result<bool> {
+    // One byte is expected. The second tells a longer value from the right one.
     let mut value = [0; 2];
     let name = format!("{PREFIX}opaque");
     match rustix::fs::lgetxattr(place, name.as_str(), value.as_mut_slice()) {

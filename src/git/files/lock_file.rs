@@ -113,6 +113,8 @@ impl Note {
             let locks = locks.lines().map(|lock| common_dir.join(lock)).collect();
             return self.left_by_child(locks);
         }
+        // A note whose owner was killed before it wrote anything names the common directory itself,
+        // which is no body.
         let lock = common_dir.join(text);
         let is_body = || {
             let body = fs::symlink_metadata(self.body()).ok()?;
@@ -128,6 +130,8 @@ impl Note {
 
     /// Of the lock files that a child may have left, those that it did leave.
     fn left_by_child(&self, mut locks: Vec<PathBuf>) -> Vec<PathBuf> {
+        // A file that is older than the note was there before the child was started, so another
+        // program made it.
         let noted = self.file.metadata().and_then(|note| note.modified());
         let is_younger = |lock: &PathBuf| {
             let found = fs::symlink_metadata(lock)
@@ -155,6 +159,8 @@ impl Note {
     /// The file for a child, which has the OS lock with it, and reads nothing.
     fn shared(&self) -> Result<Stdio> {
         let mut file = self.file.try_clone().at("could not share", &self.path)?;
+        // The child shares the offset of this file. At its end there is nothing to read, so a child
+        // that reads its standard input sees it end.
         file.seek(std::io::SeekFrom::End(0))
             .at("could not share", &self.path)?;
         Ok(file.into())
@@ -182,6 +188,8 @@ impl LockFile {
             note.remove();
         }
         Ok(taken?.map(|(body, is_linked)| {
+            // Without the second name nothing proves whose the lock file is, so a note about it
+            // would be worth nothing.
             if !is_linked {
                 note.remove();
             }
@@ -197,6 +205,8 @@ impl LockFile {
     /// The open lock file, and whether it is the note's body.
     fn take_noted(common_dir: &Path, path: &Path, note: &Note) -> Result<Option<(File, bool)>> {
         let body_path = note.body();
+        // The body exists before it is linked, so that the lock file appears with the identity that
+        // the note vouches for.
         let body = File::create_new(&body_path).at("could not write", &body_path)?;
         loop {
             let linked = retry_if_pruned(|| {
@@ -206,6 +216,8 @@ impl LockFile {
             match linked {
                 Ok(()) => return Ok(Some((body, true))),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                    // The lock was given back between the two calls, or a name above the lock file
+                    // is taken: a directory in the place of a file gives the same error.
                     if fs::symlink_metadata(path).is_err() {
                         // What is in the place of a directory stays there. A directory that was swept away while it
                         // was made is made again.
@@ -216,11 +228,14 @@ impl LockFile {
                         }
                         continue;
                     }
+                    // What was cleared may be this very lock, so it is tried again; where nothing
+                    // was left, its owner lives.
                     if clear_left(common_dir)?.is_empty() {
                         return Ok(None);
                     }
                 }
                 Err(error) if has_no_links(&error) => {
+                    // Git's own protocol: whoever creates the file has the lock.
                     let file = match File::create_new(path) {
                         Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(None),
                         made => made.at("could not lock", path)?,
@@ -302,6 +317,8 @@ impl LockFile {
 impl Drop for LockFile {
     fn drop(&mut self) {
         if !self.is_published {
+            // The lock file goes before the note: a note that outlives it is cleared by the next
+            // process, and a lock file that outlives its note would block for good.
             let _ = fs::remove_file(&self.path);
         }
         if let Some(note) = &self.note {
@@ -348,6 +365,7 @@ impl ChildLocks {
 
 impl Drop for ChildLocks {
     fn drop(&mut self) {
+        // A child that ended well has renamed or removed its locks, and this finds nothing.
         for lock in self.note.left_by_child(std::mem::take(&mut self.locks)) {
             let _ = fs::remove_file(lock);
         }
@@ -372,6 +390,8 @@ pub fn clear_left(common_dir: &Path) -> Result<Vec<PathBuf>> {
     let mut cleared = Vec::new();
     for mut note in notes_of_the_dead(common_dir)? {
         for lock in note.left(common_dir) {
+            // The OS lock of the note is held meanwhile, so no two processes clear the same lock
+            // file.
             fs::remove_file(&lock).at("could not remove", &lock)?;
             cleared.push(lock);
         }
@@ -403,12 +423,16 @@ pub(in crate::git) fn is_same_file(file: &File, path: &Path) -> bool {
 fn has_no_links(error: &std::io::Error) -> bool {
     matches!(
         error.kind(),
+        // File systems refuse links with different errors: vfat says that it is not permitted, some
+        // network file systems that it is not supported.
         ErrorKind::Unsupported | ErrorKind::PermissionDenied | ErrorKind::CrossesDevices
     ) || error.raw_os_error() == Some(rustix::io::Errno::MLINK.raw_os_error())
 }
 
 /// Removes a directory and those below it if there is no file in them.
 pub(in crate::git) fn remove_empty_directories(top: &Path) {
+    // Empty directories are removed from the deepest up. The first one that is not empty ends it: a
+    // ref lives there.
     for entry in walkdir::WalkDir::new(top).contents_first(true) {
         let Ok(entry) = entry else {
             return;

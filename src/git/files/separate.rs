@@ -169,10 +169,13 @@ fn replace(root: &OwnedFd, names: &[(PathBuf, CString)]) -> std::result::Result<
         let _ = unlinkat(&directory, half_made, AtFlags::empty());
         let done = match &made {
             None => copy(&directory, name, half_made),
+            // The names that share a content go on sharing it: cargo links what it builds, and a
+            // copy for each name would double the disk space.
             Some((above, first)) => linkat(above, *first, &directory, half_made, AtFlags::empty())
                 .map_err(io::Error::from),
         };
         let done = done.and_then(|()| {
+            // The rename replaces the name in one step, so no process finds the file missing.
             Ok(renameat(
                 &directory,
                 half_made,
@@ -198,11 +201,15 @@ fn copy(directory: &OwnedFd, name: &CStr, to: &OsStr) -> io::Result<()> {
         return Err(io::Error::other("it is no regular file any more"));
     }
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // Private until the mode of the original is known to be right for it.
     let mut copy = File::from(openat(directory, to, flags, Mode::RUSR | Mode::WUSR)?);
     if !system::clone_blocks(&copy, &from) {
         io::copy(&mut from, &mut copy)?;
     }
+    // After the content, since the original may be read-only. The bits above these, such as
+    // set-user-id, are left out: the copy is the agent's.
     fchmod(&copy, Mode::from_raw_mode(found.st_mode & 0o777))?;
+    // The time is last: writing would change it.
     futimens(
         &copy,
         &Timestamps {
@@ -253,6 +260,8 @@ impl FileStamp {
             file.mtime().into(),
             file.mtime_nsec().into(),
         ];
+        // The clock is read after the file: read before, it could show a file as left alone that
+        // was changed in between.
         let now = now();
         let is_left_alone = is_past(now, file.ctime().into(), file.ctime_nsec().into());
         Some(FileStamp {

@@ -39,6 +39,7 @@ fn open_in(parent: &OwnedFd, name: &OsStr) -> Option<(File, Metadata)> {
     let file = openat(parent, name, flags | OFlags::NONBLOCK, Mode::empty()).ok()?;
     let file = File::from(file);
     let metadata = file.metadata().ok()?;
+    // The type is asked of the open file, not of the name, which may lead elsewhere by now.
     metadata.is_file().then_some((file, metadata))
 }
 
@@ -50,9 +51,11 @@ fn place<'a>(top: &Path, relative: &'a Path) -> Option<(OwnedFd, &'a OsStr)> {
     let parent = parents
         .components()
         .try_fold(top, |directory, part| -> Option<OwnedFd> {
+            // `..` and absolute parts would lead out of the top.
             let Component::Normal(name) = part else {
                 return None;
             };
+            // Opened one name at a time: `O_NOFOLLOW` holds for the last part of a path alone.
             openat(&directory, name, flags, Mode::empty()).ok()
         })?;
     Some((parent, name))
@@ -86,6 +89,7 @@ fn read_all(file: File, length: u64, limit: u64) -> Option<Vec<u8>> {
     // With room for all of it, it is read at once. It may grow meanwhile.
     let room = length.min(limit) + 1;
     let mut content = Vec::with_capacity(usize::try_from(room).unwrap_or(0));
+    // One byte more than the limit tells a file that is too long from one that is just as long.
     file.take(limit + 1).read_to_end(&mut content).ok()?;
     (content.len() as u64 <= limit).then_some(content)
 }
@@ -94,6 +98,8 @@ fn read_all(file: File, length: u64, limit: u64) -> Option<Vec<u8>> {
 /// otherwise as [`read`].
 pub(in crate::git) fn content(top: &Path, relative: &Path, limit: u64) -> Option<(u32, Vec<u8>)> {
     let (parent, name) = place(top, relative)?;
+    // Asked first, because it fails for anything but a symlink, and opening a symlink here would
+    // fail.
     if let Ok(target) = readlinkat(&parent, name, Vec::new()) {
         return Some((SYMLINK, target.into_bytes()));
     }
@@ -133,6 +139,8 @@ pub fn copy_as_old(from: &Path, to: &Path, limit: u64) -> Result<File> {
 /// # Errors
 /// As [`copy_as_old`].
 pub fn copy_open_as_old(file: &File, from: &Path, to: &Path, limit: u64) -> Result<()> {
+    // The time is that of before the copy: a write meanwhile leaves the copy older than its entries
+    // at worst, and git then reads the files.
     let metadata = file.metadata().at("could not read", from)?;
     let mut copy = File::create(to).at("could not write", to)?;
     // It may grow while it is read.
@@ -242,6 +250,7 @@ pub fn require_openable(git_dir: &Path) -> Result<()> {
     };
     require_shared(&common_dir)?;
     let head = text(git_dir, "HEAD").unwrap_or_default();
+    // A detached HEAD names no file.
     match head.strip_prefix("ref: ").map(str::trim_end) {
         Some(branch) => require_regular(&common_dir.join(branch), LONGEST_TEXT),
         None => Ok(()),
@@ -254,6 +263,8 @@ fn require_shared(common_dir: &Path) -> Result<()> {
         .try_for_each(|(name, limit)| require_regular(&common_dir.join(name), *limit))?;
     let packs = fs::read_dir(common_dir.join("objects/pack"));
     for pack in packs.into_iter().flatten().flatten() {
+        // Most packs are plain files, which the listing tells at no cost; only the others are
+        // looked at.
         if !pack.file_type().is_ok_and(|kind| kind.is_file()) {
             require_regular(&pack.path(), LONGEST_PACK)?;
         }
@@ -295,6 +306,8 @@ pub fn require_linked_as_known(directory: &Path) -> Result<()> {
         linked.is_some_and(|linked| linked == top)
     };
     let linked = fs::read_dir(around.join("worktrees"));
+    // A directory that this repository never linked is a project of its own that happens to lie
+    // inside of it.
     let is_linked = { linked.into_iter().flatten().flatten() }.any(|at| leads_here(&at.path()));
     if !is_linked {
         return Ok(());

@@ -59,6 +59,8 @@ impl<'r> Way<'r> {
     fn after<'f>(&self, files: impl Iterator<Item = &'f Difference>) -> Result<Option<Way<'r>>> {
         let (old, new) = self.trees;
         let reached = self.repo.tree_after(old, files)?;
+        // The target keeps its name, so that a commit is still named to git as a commit; only the
+        // start is a bare tree from now on.
         let rest = |old| Way::of(self.repo, (old, self.names.1), (old, new));
         reached.map(rest).transpose()
     }
@@ -92,6 +94,9 @@ impl Checkout {
     /// As [`Checkout::carry`].
     pub(super) fn carry_by_git(&self, mut way: Way<'_>) -> Result<()> {
         let own = self.own_index()?;
+        // This is git's blind spot: since 2.34 `read-tree -u` overwrites ignored files. A doubt is
+        // not an answer yet, because what a killed landing wrote is in the way as well; the
+        // rehearsal tells the two apart.
         if self.require_room(&way, own.copy()).is_err() {
             way = self.rehearse(way, own.copy())?;
         }
@@ -101,12 +106,16 @@ impl Checkout {
         let before = stats(&found);
         let mut command = own.git()?;
         let mut output = command::finish(command.args(way.read_tree()))?;
+        // A failure that changed no file was a refusal, and it may be mended. A failure that did
+        // change files, such as a full disk, is undone below.
         if !output.status.success() && stats(&self.found(&way)) == before {
             // This says which files are in the way, and looks at those that were only touched.
             way = self.rehearse(way, own.copy())?;
             command = own.git()?;
             output = command::finish(command.args(way.read_tree()))?;
         }
+        // The index is published only after the files: a kill before leaves an index that still
+        // says what was there.
         if output.status.success() {
             return own.publish();
         }
@@ -145,6 +154,8 @@ impl Checkout {
         self.require_room(way, copy)?;
         let mut rehearsal = self.git_on(copy, way.read_tree());
         rehearsal.arg("--dry-run");
+        // The new tree may exist only in scratch objects that have not been stored yet: a dry run
+        // stores nothing.
         way.repo.redirect_objects(&mut rehearsal);
         if command::finish(&mut rehearsal)?.status.success() {
             return Ok(());
@@ -156,6 +167,7 @@ impl Checkout {
             return Ok(());
         }
         let touched = way.changes.iter().map(|change| change.path.clone());
+        // Git names at most a few paths and words the rest; the status names each of them.
         let said = String::from_utf8_lossy(&output.stderr);
         Err(self.dirty(&touched.collect(), said.trim())?)
     }
@@ -203,11 +215,16 @@ impl Checkout {
         if lines.is_empty() || !is_fed() {
             return Ok(None);
         }
+        // The copy now says what the landing would have written. A file that still differs from it
+        // holds something else, so somebody else wrote it.
         let (_, other) = self.look_into(copy)?;
         let foreign: Vec<_> = { written.iter() }
             .filter(|file| other.contains(&file.path))
             .map(|file| file.path.clone())
             .collect();
+        // If every written file is foreign, there was no killed landing: these are simply the
+        // user's changes, and the caller's error names them better. If only some are, a landing was
+        // killed and its files were edited since.
         if foreign.is_empty() {
             way.after(gone.iter().chain(&written))
         } else if foreign.len() == written.len() {
@@ -235,6 +252,8 @@ impl Checkout {
             let mut words = head.split(' ');
             let mode = u32::from_str_radix(words.next()?, 8).ok()?;
             let oid = Oid::from_hex(words.next()?)?;
+            // The third word is the stage: a path in conflict has up to three entries, and none of
+            // them says what the file should be.
             (words.next() == Some("0")).then(|| (path.to_vec(), (mode, oid)))
         };
         Ok(command::names(&listed).filter_map(entry).collect())
@@ -250,10 +269,14 @@ impl Checkout {
     ) -> Result<()> {
         let now = stats(&self.found(way));
         let mut files = way.files()?;
+        // What bears the same stat data as before was not reached, so it is not touched.
         files.retain(|file| now.get(&file.path) != before.get(&file.path));
+        // All new files go before the first old one returns: on a full disk that is what makes
+        // room, and a directory may stand where a file was.
         for file in &files {
             self.remove_begun(way.repo, &file.path, file.new, index)?;
         }
+        // A path with an old side that had no file before was deleted by the user, and stays so.
         let was_there = |file: &&Difference| file.old.is_some() && before.contains_key(&file.path);
         for file in files.iter().filter(|file| !was_there(file)) {
             self.remove_empty_above(&file.path);
@@ -268,6 +291,7 @@ impl Checkout {
         if paths.is_empty() {
             return Ok(());
         }
+        // Without `-f` git writes no file over another one.
         let words = ["checkout-index", "--quiet", "-z", "--stdin"];
         let written = self.git_on(&self.git_dir.join("index"), words);
         command::feed_paths(written, paths)
@@ -290,6 +314,7 @@ impl Checkout {
 
     fn is_beginning(&self, repo: &Repo, path: &[u8], blob: Oid, index: &Path) -> Result<bool> {
         let place = Path::new(OsStr::from_bytes(path));
+        // A symlink is compared by its target, which is what its blob holds. It is never followed.
         let found = match fs::read_link(self.top.join(place)) {
             Ok(target) => Some(target.into_os_string().into_vec()),
             Err(_) => untrusted::read(&self.top, place, LONGEST),
@@ -297,9 +322,13 @@ impl Checkout {
         let Some(found) = found else {
             return Ok(false);
         };
+        // An empty file is the beginning of everything: it is what a kill right after `open`
+        // leaves.
         if repo.read_blob(blob)?.starts_with(&found) {
             return Ok(true);
         }
+        // The file may be what a filter or a change of line ends makes of the blob. Git is asked
+        // only now, because most files are their blobs' bytes and this starts a process for each.
         let mut filtered = OsString::from("--path=");
         filtered.push(place);
         let mut command = self.git_on(index, ["cat-file", "--filters"]);

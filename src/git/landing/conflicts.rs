@@ -29,6 +29,7 @@ impl Checkout {
     /// The commit that is being merged in this worktree; `None` where none is, or several are.
     pub fn merge_head(&self) -> Option<Oid> {
         let text = untrusted::text(&self.git_dir, "MERGE_HEAD")?;
+        // An octopus merge has one line for each head, so it is no single name.
         Oid::from_hex(text.trim_end())
     }
 
@@ -51,7 +52,11 @@ impl Checkout {
         view.write("HEAD", format!("{ours}\n").as_bytes())?;
         view.write("MERGE_HEAD", format!("{theirs}\n").as_bytes())?;
         let mut git = view.git();
+        // Merge drivers and line ends are chosen by attributes. They come from the commit, not from
+        // files that the agent has in its worktree.
         git.env("GIT_ATTR_SOURCE", ours.to_hex())
+            // Replacement refs and grafts would let git merge other commits than the two that are
+            // named.
             .env("GIT_NO_REPLACE_OBJECTS", "1")
             .env("GIT_GRAFT_FILE", "/dev/null");
         if style.is_none() {
@@ -59,9 +64,12 @@ impl Checkout {
         }
         git.args(["merge-tree", "--write-tree", "-z", "HEAD", "MERGE_HEAD"]);
         let output = command::finish(&mut git);
+        // The view's HEAD returns before any error does: later commands use the same view.
         view.write("HEAD", before.as_bytes())?;
         let output = output?;
         match output.status.code() {
+            // Status 0 means a clean merge, 1 a merge with conflicts, anything else a failure; only
+            // 1 prints the stages.
             Some(0) => Ok(None),
             Some(1) => {
                 let malformed = || Error::new(Code::GitFailed, "git merge-tree gave no answer");
@@ -84,6 +92,8 @@ impl Checkout {
             let line = format!("0 {}\t", Oid::ZERO);
             [line.as_bytes(), &one.path].concat()
         });
+        // Git reads the lines in order: the entry without a conflict has to be gone before the
+        // stages of the same path come.
         let lines: Vec<_> = gone.chain(merge.stages.iter().cloned()).collect();
         let own = self.own_index()?;
         own.feed(&["update-index", "-z", "--index-info"], &lines)?;
@@ -114,6 +124,7 @@ impl Checkout {
                 .map(<[u8]>::to_vec)
         };
         let mut paths: Vec<_> = command::names(&output).filter_map(path).collect();
+        // Git lists one line for each stage, and all stages of a path are next to each other.
         paths.dedup();
         Ok(paths)
     }
@@ -123,6 +134,8 @@ impl Checkout {
 fn parse(answer: &[u8]) -> Option<ConflictedMerge> {
     let mut fields = answer.split(|&byte| byte == 0);
     let tree = Oid::from_hex(std::str::from_utf8(fields.next()?).ok()?)?;
+    // The clone reads ahead to the empty field that ends the stages; `conflicts` then reads the
+    // same fields again.
     let stages = fields.clone().take_while(|field| !field.is_empty());
     Some(ConflictedMerge {
         tree,

@@ -42,7 +42,11 @@ impl Checkout {
         if !self.is_plain(repo, steps, look) {
             return Ok(false);
         }
+        // The clock of the file system decides, not that of the system: the two differ by up to a
+        // tick, and on a network file system by more.
         let mut now = time_of(scratch)?;
+        // A file that was changed in this very tick could be changed again without a new time, and
+        // what is read here would prove nothing about it later.
         let is_settled = |path| self.stat(path).is_some_and(|stat| is_before(&stat, now));
         if !doubts.keys().all(|path| is_settled(path)) {
             // What is written from now on has to bear another time than what was written last.
@@ -104,6 +108,8 @@ impl Checkout {
         if content.contains(&b'\r') || blob_name(&content).ok()? != blob {
             return None;
         }
+        // Read between two equal looks, the content belongs to these stat data. A writer in between
+        // would show in the second one.
         let after = fstat(&file).ok()?;
         let stat = stat_data(&stat);
         (is_before(&after, now) && stat_data(&after) == stat).then_some(stat)

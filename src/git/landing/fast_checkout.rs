@@ -79,6 +79,7 @@ impl Checkout {
         new: Oid,
         scratch: &Path,
     ) -> Result<FastCheckout> {
+        // What needs no lock comes first, so that the index is locked as briefly as possible.
         let Some(steps) = Steps::between(repo, old, new)? else {
             return Ok(LeftToGit);
         };
@@ -95,6 +96,8 @@ impl Checkout {
         let Some(new) = seen.rewritten(&steps.edits(|_| true)) else {
             return Ok(LeftToGit);
         };
+        // The new index is whole before the rename, so a reader of the index sees the old one or
+        // the new one.
         let file = File::create(scratch).at("could not write", scratch)?;
         new.write(&file).at("could not write", scratch)?;
         fs::rename(scratch, &index).at("could not write", &index)?;
@@ -226,11 +229,15 @@ impl Checkout {
         let Some(Above::There(directory, name)) = self.open_above(&step.path) else {
             return Ok(false);
         };
+        // The directory was opened once and name and stat are taken in it, so a directory that is
+        // exchanged for a symlink meanwhile changes nothing.
         let stat = stat_at(&directory, name).flatten();
         if !stat.is_some_and(|stat| look.is_old(&step.path, &stat)) {
             return Ok(false);
         }
         match unlinkat(&directory, name, AtFlags::empty()) {
+            // Between the look and the removal somebody removed it or put a directory in its place:
+            // that is a change like any other.
             Err(Errno::NOENT | Errno::ISDIR) => Ok(false),
             removed => {
                 let place = self.top.join(OsStr::from_bytes(&step.path));
@@ -252,6 +259,8 @@ impl Checkout {
     pub(super) fn remove_empty_above(&self, path: &[u8]) {
         let ends = (0..path.len()).rev().filter(|&at| path[at] == b'/');
         for end in ends {
+            // The first directory that is not empty ends it, because those above it hold at least
+            // that one.
             if self.remove(&path[..end], AtFlags::REMOVEDIR).is_err() {
                 break;
             }
@@ -276,6 +285,8 @@ impl Checkout {
             .args(options)
             .args(["-z", "--stdin"]);
         let paths: Vec<_> = steps.iter().map(|step| step.path.clone()).collect();
+        // The child holds the lock as well, so it stays locked if this process is killed while git
+        // still writes.
         command::feed_paths_with(command, &paths, lock.shared()?)
     }
 

@@ -63,6 +63,8 @@ impl Checkout {
         let made = retry_if_pruned(|| {
             path.parent().map_or(Ok(()), fs::create_dir_all)?;
             let mut options = OpenOptions::new();
+            // The note is not truncated before the lock is held: until then it may be the note of a
+            // landing that lives.
             options.read(true).write(true).create(true).open(&path)
         });
         let mut file = made.at("could not write", &path)?;
@@ -90,6 +92,7 @@ impl Checkout {
     /// # Errors
     /// As for taking a note.
     pub fn forget_landing(&self) -> Result<()> {
+        // Zeros name no tree, so a kill in between leaves a note that moves nothing.
         self.note_landing((Oid::ZERO, Oid::ZERO)).map(drop)
     }
 
@@ -124,6 +127,8 @@ impl Checkout {
                 self.undo_landing(&Way::of(repo, (old, new), (old, new))?)?;
             }
         }
+        // The note goes last: a kill during the undoing leaves it, and the next landing undoes the
+        // rest.
         fs::remove_file(&path).at("could not remove", &path)
     }
 
@@ -140,6 +145,8 @@ impl Checkout {
         let own = self.own_index()?;
         let (staged, changed) = self.look_into(own.copy())?;
         let mut files = way.files()?;
+        // Three things make a file the landing's: the index still holds the old side, the landing
+        // would have changed it, and the disk differs. `remove_begun` adds the fourth, its content.
         files.retain(|Difference { path, old, .. }| {
             staged.get(path).copied() == *old && (old.is_none() || changed.contains(path))
         });

@@ -24,15 +24,21 @@ impl Checkout {
         added: impl Iterator<Item = &'a [u8]>,
         index: &Path,
     ) -> Result<Vec<Vec<u8>>> {
+        // Listing untracked files is a tour of the worktree. Most landings add no path at which
+        // something is, and need none.
         let occupied: BTreeSet<&[u8]> = added.filter_map(|path| self.occupant(path)).collect();
         if occupied.is_empty() {
             return Ok(Vec::new());
         }
+        // Without an exclude option git lists ignored files too, and those are the ones that it
+        // would overwrite.
         let command = self.git_on(index, ["ls-files", "--others", "-z"]);
         let listed = command::successful(command)?;
         let blocks = |other: &&[u8]| {
             let ends = (0..other.len()).filter(|&at| other[at] == b'/');
             ends.chain([other.len()])
+                // A file in an untracked directory blocks the path that needs the directory's
+                // place.
                 .any(|end| occupied.contains(&other[..end]))
         };
         let others = command::names(&listed);
@@ -82,6 +88,7 @@ impl Checkout {
     /// Lets git look again at what it was told to pass over, where something is there.
     pub(super) fn uncover(&self, own: &OwnIndex<'_>) -> Result<()> {
         let paths = self.passed_over()?;
+        // The two flags need two commands: git applies one of them to the paths that it reads.
         for flag in ["--no-assume-unchanged", "--no-skip-worktree"] {
             own.feed(&["update-index", flag, "-z", "--stdin"], &paths)?;
         }
@@ -96,6 +103,8 @@ impl Checkout {
         let marked = listed
             .split(|&byte| byte == 0)
             .filter_map(|entry| match entry {
+                // `ls-files -v` writes `S` for skip-worktree and a small letter for
+                // assume-unchanged.
                 [tag, b' ', path @ ..] if *tag == b'S' || tag.is_ascii_lowercase() => Some(path),
                 _ => None,
             });
@@ -239,6 +248,8 @@ impl OwnIndex<'_> {
             Some(before) => !is_same_file(before, &self.copy),
             None => self.copy.exists(),
         };
+        // An index that git did not write stays as it is, with its time: that time decides which
+        // entries are racy.
         if !is_written {
             return Ok(());
         }
@@ -249,6 +260,8 @@ impl OwnIndex<'_> {
 
 impl Drop for OwnIndex<'_> {
     fn drop(&mut self) {
+        // This runs while the lock is still held, since fields are dropped after it, so no other
+        // process uses the same name yet.
         match fs::remove_file(&self.copy) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 tracing::debug!(?error, "a copy of an index stays");

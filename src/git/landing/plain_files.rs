@@ -60,9 +60,13 @@ impl Checkout {
     ) -> Option<BTreeMap<Vec<u8>, Content>> {
         let mut found = BTreeMap::new();
         for path in steps.attributes_files() {
+            // An attributes file that is itself among the steps counts as the side that is asked
+            // about; the index knows one side only.
             let content = match steps.list.iter().find(|step| step.path == path) {
                 Some(step) => side(step),
                 None => match seen.content(&path) {
+                    // An untracked file of attributes is obeyed by git as well, but the index says
+                    // nothing about its content.
                     None if !self.is_free(&path) => return None,
                     content => content,
                 },
@@ -110,6 +114,7 @@ impl Checkout {
         blob: Oid,
     ) -> Result<Option<StatData>> {
         let content = match blob {
+            // The empty blob need not exist as an object: git knows it without one.
             Oid::EMPTY_BLOB => Vec::new(),
             blob => repo.read_blob(blob)?,
         };
@@ -123,6 +128,8 @@ impl Checkout {
             }
         });
         match written.as_ref().map_err(io::Error::kind) {
+            // Something appeared here after the look. It may be the user's, so it stays, and git
+            // says what it is.
             Err(ErrorKind::AlreadyExists | ErrorKind::NotADirectory) => Ok(None),
             _ => {
                 let stat = written.at("could not write", self.top.join(OsStr::from_bytes(path)))?;
@@ -134,6 +141,7 @@ impl Checkout {
     /// Makes the directories above a path that are not there, and opens the last of them, never through a symlink; gives
     /// the name in it too.
     fn make_above<'p>(&self, path: &'p [u8]) -> rustix::io::Result<(OwnedFd, &'p [u8])> {
+        // The usual case costs one call. Directories are made one by one only where one is missing.
         if let Some(Above::There(directory, name)) = self.open_above(path) {
             return Ok((directory, name));
         }
@@ -145,6 +153,8 @@ impl Checkout {
             directory = match openat(&directory, name, flags, Mode::empty()) {
                 Err(Errno::NOENT) => {
                     mkdirat(&directory, name, Mode::from_raw_mode(0o777))?;
+                    // It is opened without following links: another process may have replaced what
+                    // was just made.
                     openat(&directory, name, flags, Mode::empty())?
                 }
                 opened => opened?,
@@ -163,11 +173,13 @@ fn write_file(
     content: &[u8],
 ) -> io::Result<rustix::fs::Stat> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // The umask takes its bits from these, as with git.
     let bits = if mode == EXECUTABLE { 0o777 } else { 0o666 };
     let mut file = File::from(openat(directory, name, flags, Mode::from_raw_mode(bits))?);
     let written = file.write_all(content);
     let stat = written.and_then(|()| fstat(&file).map_err(io::Error::from));
     if stat.is_err() {
+        // The caller counts only whole files as written, and would leave this one.
         let _ = unlinkat(directory, name, AtFlags::empty());
     }
     stat

@@ -53,6 +53,8 @@ pub(super) struct IndexSnapshot(Written);
 impl IndexSnapshot {
     /// `None` when git has to read it.
     pub(super) fn load(file: &Path) -> Option<IndexSnapshot> {
+        // Flags such as assume-unchanged make git pass over a file, which the rules below do not
+        // express.
         let written = Written::load(file).filter(|written| !written.index.is_flagged)?;
         Some(IndexSnapshot(written))
     }
@@ -92,6 +94,8 @@ impl Precheck {
     /// Whether a file still is what was looked at.
     pub(super) fn is_old(&self, path: &[u8], stat: &Stat) -> bool {
         match self.compared.get(path) {
+            // What was read is compared with the stat data of that reading: the index proves
+            // nothing about such a file, or it would not have been read.
             Some(compared) => stat_data(stat) == *compared,
             None => self.seen.proves(path, stat),
         }
@@ -111,10 +115,12 @@ impl Checkout {
         copy: &Path,
     ) -> Result<Option<(Steps, Precheck)>> {
         let index = self.git_dir.join("index");
+        // An index that is a link or missing is for git to judge.
         if self.is_special()? || !fs::symlink_metadata(&index).is_ok_and(|file| file.is_file()) {
             return Ok(None);
         }
         let load = || IndexSnapshot::load(&index);
+        // Both read much and need nothing of each other.
         let (seen, steps) = pool::beside(load, || Steps::between(repo, old, new));
         let (Some(seen), Some(steps)) = (seen, steps?) else {
             return Ok(None);
@@ -136,6 +142,8 @@ impl Checkout {
         };
         let is_known =
             !look.places.contains(&PathState::Unknown) && self.has_attributes_of(&look, steps);
+        // | | Reading a few files here is cheaper than letting git refresh the whole index, so that
+        // is tried first.
         if is_known || self.compare_contents(repo, steps, &mut look, copy)? {
             return Ok(Some(look));
         }
@@ -159,6 +167,8 @@ impl Checkout {
         steps: &Steps,
         copy: &Path,
     ) -> Result<Option<Precheck>> {
+        // The copy is given the new content for the doubtful paths. If git then finds a file
+        // unchanged, that file holds what the landing would write: a killed landing wrote it.
         let edits = steps.edits(|at| look.places[at] == PathState::Unknown);
         let Some(index) = look.seen.rewritten(&edits) else {
             return Ok(None);
@@ -203,14 +213,17 @@ impl Checkout {
 
     /// `None` where git would refuse, or might.
     fn place(&self, seen: &IndexSnapshot, step: &Step) -> Option<PathState> {
+        // A file in the place of one of its directories, or the reverse, stands in the index.
         if step.new.is_some() && seen.0.index.bars(&step.path) {
             return None;
         }
         let entry = seen.0.index.find(&step.path);
         let content = entry.map(|entry| entry.content);
+        // Both sides can be absent; then the file on disk still matters, because it is untracked.
         if content == step.new && content.is_some() {
             return Some(PathState::AlreadyStaged);
         }
+        // Something else is staged. Git refuses that, and names it.
         if content != step.old && content != step.new {
             return None;
         }
@@ -285,10 +298,12 @@ impl Checkout {
         let set = |key| Ok::<_, Error>(own.config_string(key)?.is_some());
         let partial = set("extensions.partialClone")? || set("core.sharedRepository")?;
         let hooks = match own.config_string("core.hooksPath")? {
+            // Git expands the user's directory; which one that is, this layer does not know.
             Some(path) if path.starts_with('~') => return Ok(true),
             Some(path) => self.top.join(path),
             None => own.common_dir().join("hooks"),
         };
+        // Only git runs this hook, and a hook that watches the index has to hear of each new one.
         let watched = hooks.join("post-index-change").exists() || own.has_config_section("hook")?;
         Ok(monitored || partial || watched)
     }

@@ -47,6 +47,8 @@ impl Steps {
         while let Some((prefix, sides)) = open.pop() {
             let names = names(repo, sides)?;
             if let [Some(before), after] = sides {
+                // A cached tree of the index can be given its new name only where the same
+                // directories are below it: the entries of the index count the subtrees of each.
                 let after = after.filter(|_| same_directories(&names));
                 steps.trees.insert(prefix.clone(), (before, after));
             }
@@ -58,6 +60,9 @@ impl Steps {
                 let is_directory = |side: Content| side.0 == DIRECTORY;
                 let directories = [old, new].into_iter().flatten().map(is_directory);
                 match (
+                    // A directory that gives way to a file, or the reverse, needs an order of
+                    // removals across directories. Git has that order, so such a landing is left to
+                    // it.
                     directories.clone().any(|is| is),
                     directories.clone().all(|is| is),
                 ) {
@@ -74,6 +79,8 @@ impl Steps {
             }
         }
         let list = &mut steps.list;
+        // The walk takes directories from a stack. The index and the two threads of `fast_checkout`
+        // need the order of the full paths.
         list.sort_unstable_by(|one, other| one.path.cmp(&other.path));
         Ok(Some(steps))
     }
@@ -94,6 +101,8 @@ impl Steps {
     pub(super) fn attributes_files(&self) -> BTreeSet<Vec<u8>> {
         let above = |path: &[u8]| {
             let ends = (0..path.len()).filter(|&at| path[at] == b'/');
+            // The directory of the path is included, and so is the top, whose file has no directory
+            // before it.
             let ends = ends.map(|at| at + 1).chain([0]);
             let names = ends.map(|end| [&path[..end], ATTRIBUTES].concat());
             names.collect::<Vec<_>>()
@@ -139,8 +148,13 @@ fn same_directories(names: &BTreeMap<Vec<u8>, Pair>) -> bool {
 fn is_plain(path: &[u8], pair: Pair) -> bool {
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
     let is_read_by_git =
+        // Git reads `.gitmodules`, and on a file system without case so it reads `.GITMODULES`.
+        // `.gitignore` and `.gitattributes` are read as well, but only as rules for other files,
+        // which `has_attributes` accounts for.
         name.to_ascii_lowercase().starts_with(b".git") && name != IGNORED && name != ATTRIBUTES;
     let is_submodule = pair.into_iter().flatten().any(|(mode, _)| mode == GITLINK);
+    // A name that does not survive its own normalisation is one that a file system may fold into
+    // another one. Git decides whether it may be written.
     let is_safe = RepoPath::parse(path).is_ok_and(|safe| safe.as_bytes() == path);
     is_safe && !is_read_by_git && !is_submodule
 }

@@ -90,6 +90,7 @@ fn by_mode(mode: Mode, path: &BStr, symlinks: bool) -> Option<Form> {
 /// Whether any file could be something other than its blob. Most repositories answer no, which saves
 /// matching every path: a microsecond each, as long as a third of a small file's system calls.
 fn may_convert(repo: &gix::Repository, listing: &Listing) -> Result<bool> {
+    // Settings are asked first: what they cost does not grow with the tree.
     if may_convert_outside(repo, listing)? {
         return Ok(true);
     }
@@ -97,6 +98,7 @@ fn may_convert(repo: &gix::Repository, listing: &Listing) -> Result<bool> {
     let mut seen = HashSet::new();
     for entry in listing.index.entries() {
         let path = entry.path(&listing.index);
+        // Repositories repeat the same attributes in many directories; each content is read once.
         if is_attributes_file(path) && entry.mode != Mode::COMMIT && seen.insert(entry.id) {
             let content = read_blob(&repo.objects, entry, path, &mut buffer)?;
             if has_converting_word(content) {
@@ -109,6 +111,8 @@ fn may_convert(repo: &gix::Repository, listing: &Listing) -> Result<bool> {
 
 /// Whether a file of attributes may ask for anything but LF.
 pub(in crate::git) fn has_converting_word(content: &[u8]) -> bool {
+    // A word in a comment or in a pattern counts as well: the doubt costs time and no file is
+    // wrong.
     { CONVERTING_WORDS.iter() }.any(|word| content.contains_str(word))
 }
 
@@ -122,6 +126,8 @@ pub(super) fn may_convert_outside(repo: &gix::Repository, listing: &Listing) -> 
         .attributes_only(&listing.index, Source::IdMapping)
         .map_err(unreadable)?;
     let outside = stack.attributes_collection();
+    // `text` alone normalises what is committed. Without CRLF asked for elsewhere, it writes what
+    // the blob holds.
     let mut names = NAMES.iter().filter(|&&name| name != "text");
     let is_asked = names.any(|name| outside.iter().any(|(known, _)| known == *name));
     Ok(is_asked || own_file_may_convert(repo))
@@ -131,6 +137,7 @@ pub(super) fn may_convert_outside(repo: &gix::Repository, listing: &Listing) -> 
 fn own_file_may_convert(repo: &gix::Repository) -> bool {
     let path = repo.common_dir().join("info/attributes");
     match fs::symlink_metadata(&path) {
+        // A file that cannot be looked at may say anything.
         Err(error) => error.kind() != io::ErrorKind::NotFound,
         // One that is no file, or endless, is left to git.
         Ok(_) => {
@@ -187,6 +194,8 @@ fn by_states(
     if matches!(filter, StateRef::Value(_)) {
         return Form::Converted;
     }
+    // The order is git's: a file that is not text is never converted, and an explicit `eol` goes
+    // before the settings.
     if text == StateRef::Unset || is(text, b"input") || is(eol, b"lf") {
         return Form::Plain;
     }
@@ -239,11 +248,14 @@ pub(super) fn write_converted(
     if converted == 0 {
         return Ok(0);
     }
+    // gitoxide passes over what is marked so. The marks come off below, before the index is
+    // written.
     for (entry, &form) in index.entries_mut().iter_mut().zip(forms) {
         entry
             .flags
             .set(Flags::SKIP_WORKTREE, form != Form::Converted);
     }
+    // Files that are already there are then collisions and not overwritten.
     options.destination_is_initially_empty = true;
     options.thread_limit = Some(threads);
     let objects = gix
@@ -272,6 +284,8 @@ pub(super) fn write_converted(
         )
         .because("something of that name, perhaps in another case, is there already"));
     }
+    // gitoxide takes each stat right after its write, which may leave the entries racy; they are
+    // dated like the others here.
     let (entries, paths) = index.entries_mut_and_pathbacking();
     for (entry, &form) in entries.iter_mut().zip(forms) {
         entry.flags.remove(Flags::SKIP_WORKTREE);
@@ -287,6 +301,8 @@ fn failed(error: gix::Error) -> Error {
     use std::error::Error as _;
     let what = "could not check out the files that have a filter or line-end conversion";
     let mut cause = error.source();
+    // gitoxide nests its errors; the one of the file system, which tells a full disk from a broken
+    // object, lies deep inside.
     while let Some(next) = cause {
         if let Some(io) = next.downcast_ref::<std::io::Error>() {
             return Error::io(what, io.kind().into()).because(error.to_string());
@@ -347,12 +363,15 @@ pub(super) fn populate_only_git(
     observer: &dyn Fn(usize, usize),
 ) -> Result<()> {
     let workers = format!("checkout.workers={threads}");
+    // `git worktree add` fills a new worktree by `git reset --hard` as well.
     let arguments = ["-c", &workers, "reset", "--hard", "--no-recurse-submodules"];
     // In the C locale, so that the cause can be told from what git says.
     let started = repo
         .git_among_files(worktree)?
         .args(arguments)
         .env("LC_ALL", "C")
+        // Git waits two seconds before it shows progress; our caller decides for itself when a
+        // person has waited long enough.
         .env("GIT_PROGRESS_DELAY", "0")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -361,6 +380,7 @@ pub(super) fn populate_only_git(
     let failed = |error| Error::io("could not run git", error);
     let mut child = started.map_err(failed)?;
     let said = match child.stderr.take() {
+        // Read to its end before `wait`: a git whose standard error is full would never end.
         Some(stderr) => listen(stderr, observer),
         None => Ok(String::new()),
     };
@@ -404,6 +424,7 @@ fn counted(line: &[u8]) -> Option<(usize, usize)> {
 }
 
 fn has_replaced_objects(gix: &gix::Repository) -> bool {
+    // Refs that cannot be listed may replace objects.
     let Ok(references) = gix.references() else {
         return true;
     };

@@ -23,6 +23,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// How far back a file's modification time is set.
+// Git as it is usually built compares whole seconds, so less than one would leave every entry racy.
 const STEP_BACK_SECONDS: i64 = 2;
 
 /// The root of a worktree that is being filled.
@@ -138,6 +139,8 @@ impl Destination {
     /// # Errors
     /// `io`.
     pub(super) fn seal(&self, file: &File, path: &[u8]) -> Result<Stat> {
+        // The time goes back before the stat is read: the status time changes with it, and the
+        // index must hold the last one.
         rustix::fs::futimens(file, &self.stamp)
             .map_err(|errno| self.failed("could not set the time of", path, errno))?;
         gix::index::fs::Metadata::from_file(file)

@@ -62,6 +62,7 @@ impl Listing {
         while let Some(level) = open.last_mut() {
             path.truncate(level.path_len);
             let Some(entry) = level.entries.next() else {
+                // The directory's entries are known only now, when all below it were added.
                 let below = listing.index.entries().len() - level.entries_before;
                 listing.directories[level.directory].entries = below;
                 open.pop();
@@ -72,6 +73,8 @@ impl Listing {
             }
             path.extend_from_slice(&entry.name);
             let mode = canonical_mode(entry.mode);
+            // The name is checked before anything is made of it, since `Listing` is all that the
+            // writing threads look at.
             require_safe_name(&entry.name, mode, path.as_bstr(), validate)?;
             if let Some(mode) = mode {
                 listing.push(mode, entry.oid, path.as_bstr())?;
@@ -324,6 +327,8 @@ struct Hashing<W> {
 impl<W: Write> Write for Hashing<W> {
     fn write(&mut self, data: &[u8]) -> std::io::Result<usize> {
         let written = self.out.write(data)?;
+        // A short write is continued by the caller with the rest, so only what was written is
+        // hashed.
         self.hash.update(&data[..written]);
         Ok(written)
     }

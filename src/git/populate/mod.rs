@@ -92,6 +92,8 @@ pub struct Outcome {
 /// `disk-full`, `io`; `git-missing` or `git-failed` where git or a filter had to run. What was
 /// written by then stays for the caller to remove.
 pub fn populate(request: &Request<'_>) -> Result<Outcome> {
+    // The configuration comes first: whether the worktree is sparse decides how everything after it
+    // is done.
     inherit_worktree_config(request.repo, request.admin_dir)?;
     let threads = match request.threads {
         0 => std::thread::available_parallelism()
@@ -130,10 +132,14 @@ fn populate_ourselves(request: &Request<'_>, threads: usize) -> Result<Option<Ou
         None => Listing::load(&gix.objects, tree, options.validate)?,
     };
     let shared = gix.clone().into_sync();
+    // Every form is known before the first file is written, so that a worktree which only git can
+    // fill is still empty when git gets it.
     let forms = attributes::forms(&shared, &listing, options.fs.symlink, threads)?;
     if forms.contains(&Form::OnlyGit) {
         return Ok(None);
     }
+    // The lock file is made before the files: its time is the clock by which the files are dated,
+    // and no git can refresh a half-filled index meanwhile.
     let lock = IndexLock::take(request.admin_dir)?;
     let destination = Destination::open(request.worktree, lock.file())?;
     let count = Count::new(forms.len(), request.observer);
@@ -157,6 +163,7 @@ fn populate_ourselves(request: &Request<'_>, threads: usize) -> Result<Option<Ou
         &count,
     )?;
     outcome.checked_out += write_symlinks(&gix, &mut listing, &forms, &destination)?;
+    // The index comes last, when the stat of every entry is known.
     lock.commit(&listing)?;
 
     if outcome.copied > 0 {
@@ -188,6 +195,8 @@ fn write_plain(
     count: &Count<'_>,
 ) -> Result<Outcome> {
     let (entries, paths) = listing.index.entries_mut_and_pathbacking();
+    // Each thread takes chunks of neighbouring entries, so most directories are made and opened by
+    // one thread alone.
     let mut items: Vec<_> = entries.iter_mut().zip(forms).collect();
     let counts = pool::share(&mut items, CHUNK, threads, |chunks| {
         let mut writer = Writer::new(gix.to_thread_local().objects, source, destination);
@@ -262,7 +271,11 @@ impl<'a> Count<'a> {
     fn add(&self, files: usize) {
         let before = self.written.fetch_add(files, Ordering::Relaxed);
         let now = before + files;
+        // Threads add at the same time; the one whose addition crosses a hundred reports, so no
+        // number is reported twice.
         if before / TOLD < now / TOLD {
+            // gitoxide reads files of attributes through the same objects, so the count can go
+            // beyond the total.
             (self.observer)(now.min(self.all), self.all);
         }
     }
@@ -318,6 +331,7 @@ pub fn inherit_worktree_config(repo: &Repo, admin_dir: &Path) -> Result<()> {
         return Ok(());
     }
     remove(&to, PLACE)?;
+    // The main worktree's hook settings are the user's, and `git worktree add` would pass them on.
     if repo.inner.is_worktree() {
         remove(&to, HOOKS)?;
     }
@@ -369,12 +383,16 @@ pub fn cone_directories(admin_dir: &Path) -> Option<BTreeSet<String>> {
 
 /// The directories of a cone, of whose patterns each names one, or says of one on the way that only its files are meant.
 fn in_cone<'a>(mut patterns: impl Iterator<Item = &'a str>) -> Option<BTreeSet<String>> {
+    // `git sparse-checkout set --cone` always begins with these two: all files at the top, and no
+    // directory there.
     if (patterns.next(), patterns.next()) != (Some("/*"), Some("!/*/")) {
         return None;
     }
     let mut found = BTreeSet::new();
     for pattern in patterns {
         if let Some(passed) = pattern.strip_prefix("!/") {
+            // A directory on the way to a cone is named first as a whole and then taken back except
+            // for its files.
             found.remove(&unescaped(passed.strip_suffix("/*/")?));
         } else {
             found.insert(unescaped(pattern.strip_prefix('/')?.strip_suffix('/')?));
@@ -408,11 +426,15 @@ pub fn narrow_cone(
     admin_dir: &Path,
     directories: &BTreeSet<String>,
 ) -> Result<()> {
+    // `git sparse-checkout` writes into the worktree's own configuration, which it would take over
+    // itself if it were missing.
     inherit_worktree_config(repo, admin_dir)?;
     let options = [
         "sparse-checkout",
         "set",
         "--cone",
+        // A sparse index has directories for entries, which neither gitoxide nor our own reader of
+        // the index takes.
         "--no-sparse-index",
         // They are names, whatever characters they have.
         "--skip-checks",

@@ -83,6 +83,8 @@ impl<'a, Objects: Find + FindHeader> Writer<'a, Objects> {
         paths: &'a PathStorageRef,
     ) -> Result<()> {
         let path = entry.path_in(paths);
+        // Directories are made for every form: the converted files and the symlinks come later and
+        // expect them.
         let open = self.enter(path)?;
         match form {
             Form::Plain => {
@@ -117,9 +119,13 @@ impl<'a, Objects: Find + FindHeader> Writer<'a, Objects> {
             .zip(directory)
             .take_while(|(one, other)| one == other)
             .count();
+        // Entries ascend, so only what differs from the last directory can be new. Another thread
+        // may have made it too; an existing directory is no error.
         for end in (shared..=directory.len()).filter(|&end| end > 0) {
             let is_whole = directory.get(end).is_none_or(|&byte| byte == b'/');
             let was_made =
+                // The shared part may end within a name: `ab` and `ac` share `a`, which is no
+                // directory.
                 end == shared && self.directory.get(end).is_none_or(|&byte| byte == b'/');
             if is_whole && !was_made {
                 self.destination.create_directory(&directory[..end])?;
@@ -157,6 +163,7 @@ impl<'a, Objects: Find + FindHeader> Writer<'a, Objects> {
             return Ok(None);
         };
         let content = &self.buffer[..length];
+        // A full buffer means that there may be more.
         if length == self.buffer.len() {
             return self.copy_large(&open.to, entry, path, from);
         }
@@ -187,6 +194,8 @@ impl<'a, Objects: Find + FindHeader> Writer<'a, Objects> {
             return Ok(None);
         }
         let mut to = { self.destination }.create_file(directory, path, entry.mode)?;
+        // What is hashed is the clone, which has blocks of its own from now on: a writer of the
+        // source cannot change it after the hash.
         let copied = if system::clone_blocks(&to, &from) {
             hash_through(&mut to, &mut std::io::sink(), size, &mut self.buffer)
         } else {
@@ -197,6 +206,8 @@ impl<'a, Objects: Find + FindHeader> Writer<'a, Objects> {
         if copied == entry.id.as_bytes() {
             return self.destination.seal(&to, path).map(Some);
         }
+        // A wrong copy is removed, and the caller writes the file from its object under the same
+        // name.
         self.destination.remove_file(directory, path)?;
         Ok(None)
     }
@@ -309,6 +320,8 @@ impl Source {
             fallback = Some(main);
         }
         for (admin_dir, worktree) in linked(repo.common_dir()) {
+            // A worktree that is itself being filled has few files yet, and its HEAD already names
+            // the tree.
             if worktree == destination || is_initializing(&admin_dir) {
                 continue;
             }

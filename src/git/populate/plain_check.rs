@@ -56,6 +56,7 @@ pub(in crate::git) fn are_plain(
         Some(Mode::SYMLINK) => form == Form::Symlink,
         _ => form == Form::Plain,
     };
+    // One thread: there are few files, and starting others costs more than matching them.
     let forms = forms(&gix.into_sync(), &listing, options.fs.symlink, 1);
     forms.is_ok_and(|forms| forms.into_iter().zip(all.values()).all(is_plain))
 }

@@ -24,6 +24,7 @@ pub(super) fn listing(path: &Path, root: Oid, validate: component::Options) -> O
     // The index's own checksum is not looked at: the name of the tree covers all that is used.
     let options = decode::Options::default();
     let index = State::from(File::at(path, gix::hash::Kind::Sha1, true, options).ok()?);
+    // Two entries with the same path are the stages of a conflict, and no tree holds both.
     let ascending = |pair: &[Entry]| pair[0].path(&index) < pair[1].path(&index);
     if !index.entries().windows(2).all(ascending) {
         return None;
@@ -38,6 +39,7 @@ pub(super) fn listing(path: &Path, root: Oid, validate: component::Options) -> O
     }
     let mut listing = proof.listing;
     listing.index = index;
+    // Flags and stat data are the other worktree's; only names, modes and objects were proven.
     for entry in listing.index.entries_mut() {
         entry.flags = Flags::empty();
         entry.stat = Stat::default();

@@ -56,6 +56,8 @@ impl WorktreeFingerprint {
         ignored: &BTreeSet<Vec<u8>>,
         all: bool,
     ) -> Result<bool> {
+        // The index is compared first: an `add` or a checkout of anything changes it, and the walk
+        // is spared.
         let index = untrusted::open_at(&admin_dir.join("index"));
         let is_same = index.is_some_and(|index| self.written.index.is_from(index).unwrap_or(false));
         if !is_same {
@@ -70,6 +72,7 @@ impl WorktreeFingerprint {
         let found = if all {
             walk.suspects()?
         } else {
+            // The walk updates the list that it is given, and this fingerprint may be asked again.
             walk.suspects_since(&mut self.names.clone())?
         };
         let Some(found) = found else {
@@ -138,6 +141,7 @@ impl WorktreeFingerprint {
                 }
             }
         }
+        // Counted against what was seen: a file that is gone was met by no walk.
         let new = { self.kept.paths() }.filter(|path| self.written.index.find(path).is_none());
         Some(new.count() == seen)
     }

@@ -49,6 +49,8 @@ fn walk(layer: &WorktreeLayer, index: &Index, besides: Option<&str>) -> Result<W
     let mut count = 0;
     while let Some(directory) = open.pop() {
         let place = layer.upper.join(OsStr::from_bytes(&directory));
+        // An opaque directory hides all that the base has below it, so every tracked path there may
+        // be gone.
         if is_opaque(&place)? {
             found.touched.extend(below(index, &directory));
         }
@@ -61,6 +63,8 @@ fn walk(layer: &WorktreeLayer, index: &Index, besides: Option<&str>) -> Result<W
             }
             let name = entry.file_name();
             let path = [directory.as_slice(), name.as_bytes()].concat();
+            // The top's own `.git` is the worktree's; any other makes the directory a repository,
+            // whose files no commit of this one holds.
             if name == ".git" {
                 if !directory.is_empty() {
                     found.nested.push(directory.clone());
@@ -69,6 +73,8 @@ fn walk(layer: &WorktreeLayer, index: &Index, besides: Option<&str>) -> Result<W
             }
             let inside = [path.as_slice(), b"/"].concat();
             let has_tracked = index.first_below(&inside).is_some();
+            // The bundle is passed over only while nothing of it is tracked: tracked files are part
+            // of the tree, wherever they are.
             if besides.map(str::as_bytes) == Some(&path) && !has_tracked {
                 continue;
             }
@@ -111,6 +117,7 @@ fn below(index: &Index, directory: &[u8]) -> Vec<Vec<u8>> {
 /// # Errors
 /// `layer-invalid`; `git-missing`, `git-failed`, `io`, `disk-full`.
 pub(super) fn look(source: &Source<'_>, layer: &WorktreeLayer) -> Result<Layered> {
+    // From here on git looks at the upper directory as if it were the worktree.
     let source = &Source {
         worktree: &layer.upper,
         ..*source
@@ -147,6 +154,8 @@ pub(super) fn look(source: &Source<'_>, layer: &WorktreeLayer) -> Result<Layered
     let found = walk(layer, index, source.rules.never())?;
     let mut edits: BTreeMap<Vec<u8>, Option<Content>> = BTreeMap::new();
     let mut to_read: Vec<Vec<u8>> = Vec::new();
+    // The index may have moved since the layer was made, by a commit or an update. Where the upper
+    // directory shows nothing, the file is still the base's, and that differs from the index.
     let base = layer.tree()?;
     let mut untracked = Vec::new();
     for one in repo.differences(base, staged)? {
@@ -187,6 +196,8 @@ pub(super) fn look(source: &Source<'_>, layer: &WorktreeLayer) -> Result<Layered
     });
     let part = known.chain(beside);
     let part = part.filter_map(|path| Some((path, index.find(path)?.content)));
+    // This index has no stat data, so git reads each file: a file that was copied up may still be
+    // what the base has.
     fs::write(source.index, Index::of(&part.collect())).at("could not write", source.index)?;
     if !found.unknown.is_empty() {
         listed.read_untracked(source, Some(&found.unknown))?;
@@ -303,6 +314,8 @@ pub fn rules_files(worktree: &Path) -> Result<Vec<PathBuf>> {
         .flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat())
         .collect();
     let mut command = command::git(worktree);
+    // `--no-index` judges tracked names by the rules as well; which directories are ignored does
+    // not depend on what is tracked.
     command.args(["check-ignore", "--no-index", "-z", "--stdin"]);
     let ignored = if asked.is_empty() {
         Vec::new()

@@ -114,11 +114,15 @@ pub(super) fn list(source: &Source<'_>) -> Result<Listed> {
         "--deleted",
         "--modified",
     ]);
+    // Started before the other child is waited for, so both tours of the worktree run at once.
     let tracked = command::start(tracked)?;
     let mut listed = Listed::default();
     let untracked = listed.read_untracked(source, None);
+    // A FIFO in the place of an attributes file would keep git waiting for ever.
     let waits = || blocking_file(source.worktree, ATTRIBUTES_FILES).is_some();
     let tracked = tracked.successful_unless(waits);
+    // The child that looks at tracked files is reaped above before this error is returned: it would
+    // else run on.
     untracked?;
     let tracked = tracked?.ok_or_else(|| waiting(source))?.stdout;
     listed.read(source, &tracked);
@@ -209,6 +213,7 @@ fn untracked(
 /// A `git ls-files` that names untracked files.
 fn ls_files(source: &Source<'_>, rules: &Rules) -> Command {
     let mut command = git(source);
+    // The names are names: a file may be called `*.rs`.
     command.env("GIT_LITERAL_PATHSPECS", "1");
     command.args(["ls-files", "-z", "--others"]);
     rules.apply(&mut command);
@@ -227,6 +232,7 @@ fn within(mut command: Command, names: Option<&[Vec<u8>]>) -> Command {
 /// The directory, with a slash at its end, that a line of git's (`dir.c`) says could not be opened.
 fn not_opened(line: &[u8]) -> Option<Vec<u8>> {
     let rest = line.strip_prefix(b"warning: could not open directory '")?;
+    // A name can hold the same three characters; the last occurrence is git's own.
     let end = rest.windows(3).rposition(|three| three == b"': ")?;
     Some(rest[..end].to_vec())
 }

@@ -92,6 +92,8 @@ pub struct Uncommitted {
 /// # Errors
 /// `git-missing`; `git-failed` when git cannot read the index or a file; `io`, `disk-full`.
 pub fn snapshot(source: &Source<'_>) -> Result<Uncommitted> {
+    // A layered worktree has only its `.git` at its own path, and a look there would find every
+    // file deleted.
     if let Some(layer) = WorktreeLayer::of(source.admin_dir) {
         let found = layer::look(source, &layer)?;
         let is_work = |tree: &Oid| source.staged || Some(*tree) != found.staged;
@@ -114,10 +116,14 @@ pub fn snapshot(source: &Source<'_>) -> Result<Uncommitted> {
 pub fn snapshot_by_git(source: &Source<'_>) -> Result<Uncommitted> {
     copy_index(source)?;
     let listed = listed::list(source)?;
+    // The order matters: what was listed tells which entries to clear, and the tree is written from
+    // the index that came of it.
     let changed = bring_up_to_date(source, &listed)?;
     let is_work = changed || source.staged;
     let written = is_work.then(|| write_tree(source)).transpose()?;
     let (tree, links) = written.unzip();
+    // Asked last, by the index that is up to date: a submodule may have been added or removed among
+    // the changes.
     let submodules = holding_work(source, links.flatten())?;
     Ok(Uncommitted::new(tree, listed, submodules))
 }
@@ -189,6 +195,8 @@ pub fn write_trees(source: &Source<'_>) -> Result<(Trees, Option<WorktreeFingerp
     copy_index(source)?;
     let listed = listed::list(source)?;
     let is_merged = listed.unmerged.is_empty();
+    // The tree of the index is taken before the copy is brought up to date, for after that it is
+    // gone.
     let staged = is_merged.then(|| write_tree(source)).transpose()?;
     let staged = staged.map(|(tree, _)| tree);
     let changed = bring_up_to_date(source, &listed)?;
@@ -226,6 +234,8 @@ pub fn copy_index(source: &Source<'_>) -> Result<()> {
 fn write_tree(source: &Source<'_>) -> Result<(Oid, Option<Vec<Vec<u8>>>)> {
     let index = untrusted::read_at(source.index, untrusted::LONGEST_INDEX).and_then(Index::parse);
     let links = { index.as_ref() }.map(|index| index.submodules().map(<[u8]>::to_vec).collect());
+    // Our own writer reuses the subtrees that the index has cached; git's `write-tree` reads the
+    // whole index in a process of its own and is asked only where an entry needs it.
     if let Some(index) = &index
         && let Some(tree) = source.repo.tree_of(index)?
     {
@@ -245,6 +255,8 @@ pub(super) fn git(source: &Source<'_>) -> Command {
     let mut command = source.view.git();
     command
         .env("GIT_INDEX_FILE", source.index)
+        // An agent could make a replacement ref, and the tree would be another one than what its
+        // files hold.
         .env("GIT_NO_REPLACE_OBJECTS", "1");
     for setting in SETTINGS {
         command.args(["-c", setting]);
@@ -295,6 +307,8 @@ struct Walked {
 /// # Errors
 /// `git-missing`, `git-failed`, `io`, `disk-full`.
 fn look_through_walk(source: &Source<'_>) -> Result<Option<Walked>> {
+    // Where one file can have two spellings, the walk and the index would disagree about what is
+    // untracked.
     if names_may_differ(source.repo)? {
         return Ok(None);
     }
@@ -317,6 +331,8 @@ fn look_through_walk(source: &Source<'_>) -> Result<Option<Walked>> {
         return Ok(None);
     };
     let unchanged = touched.take_unchanged(source.repo, source.worktree, &written.index);
+    // The index itself has to make a tree before anything is written: where paths are unmerged it
+    // cannot, and git tells more about those.
     let Some(staged) = source.repo.tree_of(&written.index)? else {
         return Ok(None);
     };
@@ -329,6 +345,8 @@ fn look_through_walk(source: &Source<'_>) -> Result<Option<Walked>> {
         listed.read_untracked(source, Some(&touched.unknown))?;
     }
     let mut changed = [touched.tracked.as_slice(), &listed.new].concat();
+    // What became of a file in a directory that cannot be read is unknown; it stays as the index
+    // has it, and the directory is named instead.
     changed.retain(|path| !listed.is_hidden_by_directory(path));
     let (tree, kept) = if changed.is_empty() {
         (staged, Index::default())

@@ -29,7 +29,10 @@ pub(in crate::git::changes) fn known_tree(file: impl Read, length: u64) -> Optio
     let (mut at, mut previous) = (HEADER, 0..0);
     let mut passed = HEADER as u64;
     for _ in 0..count {
+        // Refilled early enough that the whole of the next entry is there.
         if at + FIXED + LONGEST_PATH + 8 > input.read && !input.has_ended {
+            // The path before this entry stays in the buffer as well: it proves the order of the
+            // two.
             let kept = previous.start.min(at);
             input.advance(kept)?;
             at -= kept;

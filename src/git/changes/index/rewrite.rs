@@ -85,6 +85,8 @@ impl Index {
     /// whose file changed in the second in which this index was `written`, or later, is marked for the same, as git
     /// marks it: most builds of git know no less than a second. `None` where git has to write it.
     pub(in crate::git) fn rewritten(&self, written: i64, edits: &Edits) -> Option<Rewritten<'_>> {
+        // Version 4 shortens each path by the one before it, so no piece of it could be kept as it
+        // is.
         if self.is_flagged || be32(&self.bytes, 4)? > 3 || !self.has_no_extension_but_trees()? {
             return None;
         }
@@ -209,6 +211,8 @@ impl Index {
             open.push((at, tree.end, path.len()));
             valid.push(self.valid_after(tree.valid, &path, edits));
         }
+        // Children come after their parents, so going backwards carries each doubt up to the top in
+        // one pass.
         for at in (1..valid.len()).rev() {
             if let (None, Some(parent)) = (valid[at], parents[at]) {
                 valid[parent] = None;
@@ -249,6 +253,8 @@ impl Index {
             return valid;
         }
         let (before, after) = edits.trees.get(directory)?;
+        // The edits were made for another tree than the one that is cached: what comes of them is
+        // unknown.
         Some((count, (*after)?)).filter(|_| *before == oid)
     }
 }

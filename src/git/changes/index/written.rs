@@ -52,6 +52,7 @@ impl Written {
             .ok()?;
         Some(Written {
             index: Index::parse(bytes)?,
+            // The time is that of the file which was read, not of whatever has its name by now.
             time: (metadata.mtime(), metadata.mtime_nsec()),
         })
     }
@@ -107,6 +108,8 @@ impl Index {
             _ => return false,
         };
         let [
+            // The device is left out: git compares it only where it was built for that, because its
+            // number changes between mounts.
             ctime,
             ctime_nano,
             mtime,
