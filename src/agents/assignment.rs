@@ -139,6 +139,8 @@ impl Assignment {
         // The whitelist that binds: at the spawn the names of directories became globs of what is below them.
         task.whitelist = globs(&policy.whitelist)?;
         let denylist = globs(&policy.denylist)?;
+        // What the role allowed at the spawn holds, as the policy has it; texts and models come
+        // from the role file.
         let mut role = roles.require(&policy.role)?.clone();
         role.subagent_type.clone_from(&policy.subagent_type);
         role.edits = policy.edits;
@@ -201,6 +203,7 @@ fn with_wishes(task: Task, wish: &PromptWish) -> Task {
         system_prompt: wish.system_prompt.clone().or(task.system_prompt),
         model: wish.model.clone().or(task.model),
         max_iterations: wish.max_iterations.or(task.max_iterations),
+        // A run may wish for less than the clone allows, never for more.
         max_cost: [wish.max_cost.or(task.max_cost), wish.most_cost]
             .into_iter()
             .flatten()

@@ -68,6 +68,8 @@ fn seen(common_dir: &Path, agent: &Agent, sessions: &[SessionRecord]) -> Option<
     // A lock that cannot be looked at may be held.
     let is_held = lock::is_held(common_dir, &layout::live_lock(agent.id)).unwrap_or(true);
     let working = || sessions.iter().filter(|session| session.is_at_work());
+    // A session that waits for a person says more than that a supervisor of ours holds the lock, so
+    // it comes first. It counts only where no other session works.
     if working().any(SessionRecord::waits) && working().all(SessionRecord::waits) {
         return Some(AtWork::Session { waits: true });
     }
@@ -135,6 +137,7 @@ pub(crate) fn hold_at_rest(ctx: &Ctx, agent: &Agent) -> Result<Option<Guard>> {
     if worktree::find(&ctx.repo, agent).is_none_or(|top| !top.exists()) {
         return Ok(None);
     }
+    // The lock first: once it is held no run can begin, and what is found then stays true.
     let guard = liveness::lock(ctx, agent).map_err(|error| match error.code() {
         Code::RunActive => busy(agent, &AtWork::Ours),
         _ => error,
@@ -175,6 +178,7 @@ pub(crate) fn require_same_run(judged: &Agent, now: &Agent) -> Result<()> {
 /// # Errors
 /// Those of [`briefing::forget`].
 pub(crate) fn forget_prompt(ctx: &Ctx, agent: &Agent, held: Option<&Guard>) -> Result<()> {
+    // A caller that holds the lock has asked already.
     if held.is_none() && look(ctx, agent).is_some() {
         return Ok(());
     }

@@ -47,6 +47,8 @@ pub(crate) fn read(
     let is_unseen = artefacts
         .iter()
         .all(|one| one.text == Err(ArtefactProblem::Missing));
+    // A worktree that is gone was seen once, so what is missing from its kept bundle is missing.
+    // One on another machine was never seen from here.
     if is_unseen && worktree.is_err_and(|why| why != NoWorktree::Gone) {
         return Ok(Bundle {
             is_out_of_reach: true,

@@ -79,6 +79,7 @@ impl<'a> CheckRoom<'a> {
             Some(place) => {
                 let tree = ctx.repo.read_commit(commit)?.tree;
                 let slot = setup.claim(ctx, tree);
+                // A warm worktree that cannot be used costs time, and changes no answer.
                 let warm = slot.and_then(|slot| CheckStage::from_slot(ctx, slot, commit).ok());
                 let is_warm = warm.is_some();
                 let stage = match warm {
@@ -294,6 +295,7 @@ pub(crate) fn set_up_fenced(
     worktree: &Path,
     admin_dir: PathBuf,
 ) -> Result<()> {
+    // Never without a fence: these commands start programs that others wrote.
     let mode = Mode::Require;
     let Enforcement::Fenced(level) = enforcement(mode, ctx.env.require_program()?)? else {
         return Err(Error::bug("a mode that insists gives a fence"));

@@ -46,6 +46,8 @@ impl CheckWorktree {
         match repo.worktree(&self.name) {
             Some(linked) => {
                 let is_elsewhere = belongs_to(&linked.path, &self.admin_dir);
+                // Our lock alone proves nothing: a person may have moved the worktree, and use it
+                // elsewhere.
                 linked.lock_reason.as_deref() == Some(layout::VERIFY_LOCK_REASON)
                     && (is_linked || !is_there(&self.path) && !is_elsewhere)
             }
@@ -155,6 +157,7 @@ pub(crate) fn left_behind(ctx: &Ctx, short_id: &str) -> Result<Option<CheckWorkt
 /// # Errors
 /// `lock-timeout` where a process uses it; `io`.
 pub(crate) fn clear(ctx: &Ctx, short_id: &str) -> Result<bool> {
+    // A verify holds this lock while it uses the worktree, so what is there now belongs to none.
     let _alone = alone(ctx, short_id)?;
     let common = ctx.repo.common_dir();
     let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
@@ -226,6 +229,7 @@ impl<'a> CheckStage<'a> {
     /// # Errors
     /// `git-failed`, `path-exists`, `io`.
     pub(crate) fn from_slot(ctx: &'a Ctx, mut slot: Slot, commit: Oid) -> Result<CheckStage<'a>> {
+        // From here on a kill leaves a slot that is not whole, which no agent can claim.
         slot.write(None)?;
         ctx.reached("slot-taken");
         let place = CheckWorktree {
@@ -278,6 +282,8 @@ impl<'a> CheckStage<'a> {
             }
         }
         if let Some(slot) = self.slot.take() {
+            // The slot's name is given up only now, so that a kill before leaves what `sweep`
+            // finds.
             slot.forget(self.ctx)?;
             pool::refill_later(self.ctx);
         }

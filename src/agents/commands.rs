@@ -100,6 +100,7 @@ pub(crate) fn run_hook_of(ctx: &Ctx, moment: HookMoment, agent: &Agent) -> Resul
     let Some(at) = spawn_commit::settings_commit(&ctx.repo, agent)? else {
         return Ok(());
     };
+    // Most repositories have no settings, and then no roles have to be read for them.
     if repository_settings::read(&ctx.repo, at)?.is_none() {
         return Ok(());
     }

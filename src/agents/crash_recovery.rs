@@ -80,6 +80,7 @@ pub(crate) fn record_crashed_run_locked(
     guard: &Guard,
 ) -> Result<Option<CrashRecovery>> {
     let common = ctx.repo.common_dir();
+    // Read again under the lock: another command may have recorded the end before this one got it.
     let row = ctx.ledger().agent(agent.spawn_commit)?;
     let dead = row
         .as_ref()
@@ -90,6 +91,8 @@ pub(crate) fn record_crashed_run_locked(
         settle(ctx, agent)?;
         return Ok(None);
     };
+    // Published before the end is recorded: after a kill in between the run still counts as dead
+    // and is settled again.
     let restored = settle(ctx, agent)?;
     // A prompt of its own that it could not delete; the next run tries again.
     let _ = briefing::end_run_prompt(common, agent.id);

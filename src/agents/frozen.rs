@@ -71,6 +71,7 @@ pub(crate) fn obtain(ctx: &Ctx, wanted: &WantedContent<'_>) -> Result<Result<Fro
     }
     // Of several that want one, the first makes it.
     let _tending = lock::hold_for(ctx.repo.common_dir(), layout::BASE_LOCK, MAKING)?;
+    // Another process may have made it while this one waited for the lock.
     if let Some(base) = find(ctx, wanted)? {
         return Ok(Ok(base));
     }
@@ -160,6 +161,7 @@ fn sums(top: &Path) -> Result<String> {
     for entry in WalkDir::new(top).min_depth(1).sort_by_file_name() {
         let entry = entry.map_err(fail)?;
         let path = entry.path().strip_prefix(top).unwrap_or(entry.path());
+        // It is removed once the sums are taken, so it must not count.
         if path == Path::new(".git") {
             continue;
         }

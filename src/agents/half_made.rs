@@ -34,10 +34,13 @@ pub(crate) fn branch_names(wanted: &str) -> impl Iterator<Item = String> {
 /// Those of the steps; what could not be undone stays in its journal for the next time.
 pub fn sweep(ctx: &Ctx) -> Result<usize> {
     let common = ctx.repo.common_dir();
+    // Nearly every command asks, and nearly always there is no journal: one look, and no lock.
     if !Journal::any(common) {
         return Ok(0);
     }
     let abandoned = {
+        // Given up before the undoing, which takes it itself. The journals found here are locked
+        // one by one, so no other process undoes them as well.
         let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
         Journal::abandoned(common)?
     };
@@ -83,6 +86,7 @@ pub(crate) fn undo(ctx: &Ctx, record: &SpawnJournal, reason: &str) -> Result<()>
         AgentId::parse(&record.agent),
         Oid::from_hex(&record.spawn_commit),
     ) else {
+        // A journal that names no agent says nothing that could be undone.
         return Ok(());
     };
     let ledger = ctx.ledger();
@@ -111,12 +115,14 @@ pub(crate) fn undo(ctx: &Ctx, record: &SpawnJournal, reason: &str) -> Result<()>
             // A name may be free and have been passed over, because a row has it.
             let tip = record.adopted.as_ref().map(|adopted| &adopted.tip);
             let made = tip.and_then(|tip| Oid::from_hex(tip)).unwrap_or(commit);
+            // A branch that has moved on is not ours to delete.
             if ctx.repo.tip(&name)? == Tip::At(made) {
                 ctx.repo.delete_ref(&name, made)?;
                 break;
             }
         }
     }
+    // Rows are never deleted, so one that was begun is ended.
     if row.is_some() {
         let text = ctx.public_text(reason, record.worktree.as_deref().map(Path::new))?;
         let actor = ctx.actor()?;

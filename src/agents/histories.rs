@@ -102,6 +102,7 @@ impl Histories {
             Some(fork) => Some(fork),
             None => repo.merge_base(target, tip)?,
         };
+        // A branch that the target holds in full has landed; it is compared with where it started.
         Ok(fork.filter(|fork| *fork != tip).unwrap_or(started))
     }
 
@@ -149,6 +150,7 @@ impl Histories {
             gained?.ok().flatten().map(Arc::new)
         };
         let gained = known.entry(ends.target).or_insert_with(pass).clone()?;
+        // Other threads may go on; what follows only reads.
         drop(known);
         let GrownApart { own, behind, fork } = gained.apart(ends.tip, ends.started)?;
         Some(Apart {

@@ -206,6 +206,7 @@ fn copy(root: &Path, worktree: &Path, place: &Path) -> Result<bool> {
     if !metadata.is_file() {
         return Ok(false);
     }
+    // `create_new` follows no symlink and replaces no file of the commit.
     let file = OpenOptions::new().write(true).create_new(true).open(&to);
     match file {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
@@ -224,6 +225,7 @@ fn fill(mut to: &File, from: &Path, metadata: &fs::Metadata) -> std::io::Result<
         std::io::copy(&mut source, &mut to)?;
     }
     to.set_permissions(metadata.permissions())?;
+    // Last: writing and changing permissions must not touch the time again.
     to.set_modified(metadata.modified()?)
 }
 

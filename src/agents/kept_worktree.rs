@@ -94,6 +94,7 @@ pub(crate) fn keep_all(
     if again == first {
         return Ok(kept);
     }
+    // Both readings stay kept: the first may hold what the second no longer sees.
     Ok(hang(ctx, &place.admin_dir, again)?.or(kept))
 }
 

@@ -118,6 +118,7 @@ pub(crate) fn adopt(ctx: &Ctx, id: AgentId, base: &FrozenBase, place: &Path) -> 
         tree: base.record.tree.clone(),
     };
     fsx::write_atomic(&record, &written.to_bytes())?;
+    // What is written to this place outside of a mount is seen by no command in the worktree.
     let closed = Permissions::from_mode(0o555);
     fs::set_permissions(place, closed).at("could not change", place)
 }

@@ -172,6 +172,7 @@ pub(crate) fn lock_after_landing(ctx: &Ctx, agent: &Agent) -> Result<Guard> {
     let common = ctx.repo.common_dir();
     lock(ctx, agent).or_else(|error| {
         if error.code() != Code::RunActive || !lock::is_held(common, layout::LANDING_LOCK)? {
+            // No landing has the lock, so there is no telling when it is free.
             return Err(error);
         }
         lock::wait_until_free(common, layout::LANDING_LOCK)?;

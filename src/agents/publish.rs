@@ -49,6 +49,8 @@ pub fn publish(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Vec<Strin
 fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
     let heads = run_repo.heads();
+    // Known before the objects come in; afterwards all of them are there, and new ones look like
+    // old ones.
     let before: Vec<Oid> = others(&heads)
         .filter(|oid| ctx.repo.has_object(*oid))
         .collect();
@@ -79,6 +81,7 @@ fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Vec<Strin
     let fresh: Vec<Oid> = { others(&heads).chain(detached) }
         .filter(|oid| !before.contains(oid) && ctx.repo.read_commit(*oid).is_ok())
         .collect();
+    // No branch will name them, so without the keep chain the next `git gc` would remove them.
     if !fresh.is_empty() {
         keep::keep(
             &ctx.repo,
@@ -117,6 +120,8 @@ fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Vec<Strin
 /// `io`, `disk-full` when the worktree cannot be led back.
 pub fn finish(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Published> {
     let published = publish(ctx, agent, run_repo);
+    // Also where nothing could be published: git in the worktree is to work again, and the run
+    // repository stays for the next attempt.
     let restored = run_repo.lead_back()?.into_iter().collect();
     ctx.reached("led-back");
     let warnings = match published {
@@ -142,6 +147,8 @@ fn move_branch(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo, tip: Oid) -> Result
         return Ok(None);
     };
     let (now, known) = (ctx.repo.tip(branch)?, run_repo.known_tip());
+    // `known == tip` means that the command has not moved its branch. What others have done with
+    // the branch meanwhile then stays.
     if now == Tip::At(tip) || known == Some(tip) {
         run_repo.set_known_tip(tip)?;
         return Ok(None);
@@ -152,6 +159,7 @@ fn move_branch(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo, tip: Oid) -> Result
         run_repo.set_known_tip(tip)?;
         return Ok(None);
     }
+    // The compare-and-swap was refused, so no branch holds these commits.
     keep::keep(
         &ctx.repo,
         &[tip],

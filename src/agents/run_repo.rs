@@ -148,6 +148,7 @@ impl RunRepo {
         if self.is_clone {
             return Ok(());
         }
+        // What an earlier run could not publish is in there.
         if fs::symlink_metadata(&self.directory).is_ok() {
             fsx::set_aside(&self.directory)?;
         }
@@ -177,6 +178,8 @@ impl RunRepo {
         }
         // 4. The admin directory, and last the way to it.
         self.copy_admin_dir()?;
+        // The way back is noted before the way is changed, so that a kill in between leaves nothing
+        // that cannot be led back.
         let pointer = fsx::load_if_there(&self.top.join(".git"))?.unwrap_or_default();
         self.set_known_tip(tip)?;
         fsx::write_private(&self.pointer_note(), &pointer)?;
@@ -229,6 +232,8 @@ impl RunRepo {
         if self.top.is_dir() {
             let found = untrusted::read(&self.top, Path::new(".git"), LONGEST_REF);
             if found.as_deref() != Some(&pointer) {
+                // Neither the way back nor the one that `set_up` wrote: the command has changed the
+                // file.
                 if found.as_deref() != Some(ours.as_bytes()) {
                     if fs::symlink_metadata(&file).is_ok() {
                         fsx::set_aside(&file)?;
@@ -238,6 +243,7 @@ impl RunRepo {
                 fsx::write_atomic(&file, &pointer)?;
             }
         }
+        // Last, because without the note nothing is led back any more.
         fs::remove_file(self.pointer_note()).at("could not remove", self.pointer_note())?;
         Ok(altered)
     }
@@ -277,12 +283,16 @@ impl RunRepo {
         for (depth, part) in parts.iter().enumerate() {
             let siblings = match fs::read_dir(self.common_dir.join(&directory)) {
                 // Branches of other agents are no business of this one.
+                // Depth 0 is the top of the common directory, of which `LINKED` names what is
+                // shared.
                 Ok(entries) if directory != Path::new("refs/heads/agent") && depth > 0 => entries
                     .filter_map(std::result::Result::ok)
                     .map(|entry| entry.file_name())
                     .collect(),
                 _ => Vec::new(),
             };
+            // A lock exists for a moment only. A link to it would outlive it, and look like a lock
+            // of the command's own.
             for name in siblings.iter().filter(|name| {
                 name.to_str()
                     .is_none_or(|name| name != *part && !name.ends_with(".lock"))
@@ -332,10 +342,13 @@ impl RunRepo {
         for file in untrusted::files(&from) {
             let path = to.join(&file);
             fsx::create_dir(path.parent().unwrap_or(&to))?;
+            // With its time: git trusts an entry of the index only where the file is older than the
+            // index.
             untrusted::copy_as_old(&from.join(&file), &path, LONGEST_COPIED)?;
         }
         fsx::create_dir(&to.join("refs"))?;
         let pointer = format!("{}\n", self.worktree.join(".git").display());
+        // Over what was copied: the common directory of this admin directory is the run repository.
         fsx::write_atomic(&to.join("commondir"), b"../..\n")?;
         fsx::write_atomic(&to.join("gitdir"), pointer.as_bytes())
     }

@@ -48,6 +48,8 @@ pub fn agent_here(repo: &Repo) -> Result<Option<Agent>> {
         .hint("to see what became of the ledger, run git log -g refs/notes/agents")
     };
     match Ledger::new(repo).find(digits) {
+        // A name or a longer prefix could match too; only the agent with these eight digits has
+        // this worktree.
         Ok(agent) if agent.id.short() == digits => Ok(Some(agent)),
         Err(error) if error.code() != Code::AgentUnknown => Err(error),
         _ => Err(unknown()),
@@ -88,6 +90,8 @@ impl<'r> ScopeGuard<'r> {
         // A spawn commit of an earlier version carries no policy, but names the digest of one.
         let spawn_commit = repo.read_commit(agent.spawn_commit)?;
         let first = spawn_commit::at_spawn(repo, &agent)?;
+        // The spawn commit is what the id is made from, so it is the one place that a later row
+        // cannot change.
         if let Some(named) = spawn_commit.trailer(TRAILER)
             && first.is_none_or(|first| named != first.digest())
         {

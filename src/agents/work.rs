@@ -232,6 +232,8 @@ pub(crate) fn to_merge(repo: &Repo, agent: &Agent, target: Oid, work: Oid) -> Re
         return Ok(work);
     };
     let landed = *landed;
+    // A shallow or partial clone may lack either; nothing can be proved then, and git merges the
+    // work as it is.
     if ![landed, tip].iter().all(|oid| repo.has_object(*oid)) {
         return Ok(work);
     }
@@ -245,6 +247,7 @@ pub(crate) fn to_merge(repo: &Repo, agent: &Agent, target: Oid, work: Oid) -> Re
         return Ok(work);
     }
     let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
+    // A merge of what came since the landing, with the tip that landed as its base.
     let root = simulated(repo, tree(tip)?, &[])?;
     let ours = simulated(repo, tree(landed)?, &[root])?;
     let theirs = simulated(repo, tree(work)?, &[root])?;

@@ -80,6 +80,7 @@ impl AgentWorktree {
     /// `lost-race`; those of `read`.
     pub(crate) fn undisturbed<T>(&self, read: impl FnOnce() -> Result<T>) -> Result<T> {
         let read = read();
+        // Looked at after the reading, since the worktree may go away at any moment until then.
         if self.path.is_dir() && self.admin_dir.is_dir() {
             return read;
         }
@@ -160,6 +161,7 @@ pub(crate) fn reopen(ctx: &Ctx, agent: &Agent) -> Result<()> {
     let roles = roles::load(&ctx.repo, at)?;
     let mut wanted = repository_settings::load(&ctx.repo, at, &roles)?.leases;
     let held = leases::of(common, agent.id)?;
+    // A value that is still held stays the same: a server of the agent's may be using it.
     wanted.retain(|one| held.iter().all(|held| held.variable != one.variable));
     let text = agent.name.as_ref().map(|name| name.as_str());
     let text = text.or(agent.description.as_deref()).unwrap_or_default();

@@ -46,6 +46,8 @@ impl RunRepo {
                 .flatten()
                 .unwrap_or_default(),
         );
+        // `packed-refs` was copied from the repository, so only lines that differ are the command's
+        // doing.
         refs.retain(|name, oid| known.get(name) != Some(oid));
         for path in untrusted::files(&self.directory.join("refs")) {
             let path = Path::new("refs").join(path);
@@ -149,6 +151,7 @@ impl RunRepo {
                 left.push(file.clone());
                 continue;
             };
+            // An equal file keeps its time, which matters for the index.
             if fsx::load_if_there(&to.join(file)).ok().flatten().as_ref() == Some(&content) {
                 continue;
             }

@@ -31,6 +31,7 @@ impl RunRepo {
         let to = self.common_dir.join(OBJECTS);
         for object in self.lfs_objects()? {
             let place = to.join(&object);
+            // Its name is the hash of its content, so one that is there is the same.
             if fs::symlink_metadata(&place).is_ok() {
                 continue;
             }

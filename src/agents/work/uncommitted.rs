@@ -81,6 +81,8 @@ pub(crate) fn without_baseline(
     let Some(known) = store::facts::of_agent(&ctx.repo, agent)? else {
         return Ok(changes);
     };
+    // Only where a path of the set-up changed again are the contents compared, which costs a whole
+    // snapshot.
     if changes.iter().any(|change| known.is_at(&change.path)) {
         let tip = tip_of(ctx, agent)?;
         let before = ctx.repo.read_commit(tip)?.tree;

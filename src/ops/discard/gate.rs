@@ -182,6 +182,8 @@ fn place_of(ctx: &Ctx, agent: &Agent, worktrees: &WorktreeCache) -> Result<Optio
     let name = layout::worktree_name(agent.id);
     let recorded = RecordedPlaces::new(&ctx.repo)?.of(agent);
     let linked = || ctx.repo.worktree(&name).map(|worktree| worktree.path);
+    // The recorded place comes first: where git says another one, a person has moved the worktree,
+    // and `require_unprotected` has to see both.
     let Some(path) = recorded.or_else(linked) else {
         return Ok(None);
     };
@@ -221,6 +223,7 @@ fn files_of(place: &Place, linked: Option<&Path>) -> Result<Option<PathBuf>> {
         };
         let shown = path.display();
         let real = fs::canonicalize(&path).at("could not resolve", &path);
+        // A row names this path. Through a symlink on the way another directory would be removed.
         if !metadata.is_dir() || real? != path {
             return Err(refused(format!(
                 "{shown} is not the directory that was made there, or is reached through a symlink"

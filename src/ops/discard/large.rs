@@ -79,6 +79,7 @@ fn candidates(
             }
         }
         // Where git cannot tell, a large file that is tracked and unchanged is moved as well: it costs nothing.
+        // So it is where ignored files are kept too, which git's answer does not name.
         _ => below(top, top, &mut large),
     }
     Ok(large)

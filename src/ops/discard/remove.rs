@@ -61,6 +61,7 @@ pub(super) fn execute_together(
     around: &mut WorktreeSnapshot,
 ) -> Vec<Result<DiscardReport>> {
     let batch = RemovalBatch::new(plans).each(|plan| {
+        // Before any lock is taken, since the commands may call this program.
         let warning = before_discard(ctx, &plan)?;
         Ok((require_at_rest(ctx, plan.agent.id)?, plan, warning))
     });
@@ -126,6 +127,7 @@ pub(super) fn execute_together(
 fn require_at_rest(ctx: &Ctx, id: AgentId) -> Result<Guard> {
     let common = ctx.repo.common_dir();
     fsx::create_dir(&layout::agent_dir(common, id))?;
+    // Not waited for: a run may go on for hours.
     let take = || lock::hold_for(common, &layout::live_lock(id), Duration::ZERO);
     let held = take().or_else(|error| {
         // A landing holds it, too, and is over soon.
@@ -162,6 +164,7 @@ fn look_again(
         ..
     } = plan;
     let report = DiscardReport::new(reporter, &agent, &site);
+    // What is left of a discard that was killed just before its end.
     if agent.state == State::Discarded && site.is_empty() {
         let mark = layout::discarding(ctx.repo.common_dir(), agent.id);
         fs::remove_file(&mark).at_if_there("could not remove", &mark)?;
@@ -258,6 +261,7 @@ fn remove_worktree(ctx: &Ctx, mut removal: Leaving, all: bool) -> Result<Leaving
 fn remove_branches(ctx: &Ctx, batch: RemovalBatch<Leaving>) -> RemovalBatch<Leaving> {
     let branches = { batch.going() }.filter_map(|removal| removal.site.branch.as_ref());
     let branches: Vec<&OwnBranch> = branches.collect();
+    // One answer for each agent that has a branch, in the order of the agents.
     let mut deleted = OwnBranch::delete_each(&ctx.repo, &branches).into_iter();
     batch.each(|removal| {
         if let Some(branch) = &removal.site.branch {
@@ -280,6 +284,7 @@ fn finish(ctx: &Ctx, removal: Leaving, reporter: &Reporter) -> Result<Infallible
         ..
     } = removal;
     let mark = layout::discarding(ctx.repo.common_dir(), agent.id);
+    // Removed at the very end: while the mark is there, `doctor --fix` completes the discard.
     fs::remove_file(&mark).at_if_there("could not remove", &mark)?;
     report.found(&salvage);
     if let Some(agent) = ctx.ledger().agent(agent.spawn_commit)? {
@@ -313,6 +318,8 @@ fn bring_in_last(ctx: &Ctx, agent: &Agent, site: &Site) -> Result<Option<String>
         return Ok(Some(format!("{error}; the repository is kept in {kept}")));
     }
     match &site.branch {
+        // Commits that were just taken in have moved the branch, so its tip is not the one that is
+        // kept.
         Some(branch) if ctx.repo.tip(branch.name())? != branch.tip() => Err(moved(branch.name())),
         _ => Ok(None),
     }

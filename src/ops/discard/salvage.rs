@@ -100,6 +100,8 @@ fn not_kept_by_git(
         setup = leave_out_setup(ctx, agent, options, &tip, &mut found);
         seen = fingerprint;
     } else {
+        // Without a baseline no contents are compared, and the index is enough to tell what git
+        // ignores.
         uncommitted::copy_index(&source)?;
     }
     let ignored = beside(&source, reading.bundle(&source), seen.as_ref())?.ignored;
@@ -133,6 +135,7 @@ impl Salvage {
             let known = earlier.filter(|(salvage, all)| {
                 let seen = salvage.seen.as_ref();
                 let is = seen.map(|seen| seen.is_current(place, bundle_dir.as_deref(), *all));
+                // A worktree that cannot be compared is read again.
                 is.is_some_and(|is| is.unwrap_or(false))
             });
             let found = match known {
@@ -199,6 +202,7 @@ fn of_branch(ctx: &Ctx, site: &Site) -> Result<Vec<Oid>> {
     let (Some(branch), Some(tip)) = (&site.branch, site.tip) else {
         return Ok(Vec::new());
     };
+    // There is no admin directory; a path at which nothing is stands in for it.
     let nothing = layout::tmp_dir(ctx.repo.common_dir()).join("none");
     ctx.repo
         .leftover_commits(&nothing, Some(branch.name()), tip)
@@ -309,6 +313,7 @@ fn salvaged_as(ctx: &Ctx, agent: &Agent, tree: Oid) -> Result<Option<Oid>> {
         let Ok(commit) = ctx.repo.read_commit(commit) else {
             continue;
         };
+        // As in a stash of git's, the second parent holds what was staged.
         let index = match commit.parents.get(1) {
             Some(index) => Some(ctx.repo.read_commit(*index)?.tree),
             None => None,

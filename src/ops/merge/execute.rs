@@ -98,12 +98,15 @@ fn land_and_record(
     plans: &[MergePlan],
     at: &mut Option<usize>,
 ) -> Result<Vec<LandingReport>> {
+    // One landing at a time, and none while an agent is discarded: both read and change rows,
+    // branches and worktrees.
     let landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
     let ledger = ctx.ledger();
     // Nothing begins to work in the agents until their rows say that they have landed.
     let mut guards = Vec::new();
     for (number, plan) in plans.iter().enumerate() {
         *at = Some(number);
+        // With `--now` a run may hold the lock of the agent, and goes on.
         let guard = if plan.now {
             None
         } else {
@@ -131,6 +134,7 @@ fn land_and_record(
         (Some(stack), _) => stack.last().map(|one| one.commit),
         (None, plans) => plans.first().map(|plan| plan.base),
     };
+    // Before the rows are written: after a kill in between, the same command does what is missing.
     let behind = follow(ctx, plans, top)?;
     let (mut reports, mut brought) = (Vec::new(), Vec::new());
     for (number, plan) in plans.iter().enumerate() {
@@ -157,6 +161,8 @@ fn land_and_record(
         reports.push(report);
     }
     record(ctx, &ledger, plans, &brought, &guards)?;
+    // The commands below are the user's and may call this program, which would wait for these
+    // locks.
     drop((guards, landings));
     for plan in plans {
         notify(
@@ -168,6 +174,7 @@ fn land_and_record(
     }
     for (plan, report) in plans.iter().zip(&mut reports) {
         report.warnings.extend(behind.clone());
+        // The work has landed, so a hook that fails is a warning.
         if plan.hooks {
             let ran = run_hook_of(ctx, HookMoment::AfterMerge, &plan.agent);
             report.warnings.extend(ran.err().as_ref().map(in_one_line));
@@ -208,6 +215,8 @@ fn record(
 /// everything staged, which is judged the same.
 fn commit_the_rest(ctx: &Ctx, plan: &MergePlan, who: &Identities) -> Result<(Oid, Oid)> {
     let repo = &ctx.repo;
+    // The swap asks once more under the lock of the branch; this refusal comes before anything is
+    // written.
     if repo.tip(&plan.branch)? != Tip::At(plan.tip) {
         return Err(moved(&plan.branch));
     }
@@ -228,6 +237,7 @@ fn commit_the_rest(ctx: &Ctx, plan: &MergePlan, who: &Identities) -> Result<(Oid
     }
     let name = layout::worktree_name(plan.agent.id);
     let worktree = repo.worktree(&name);
+    // A list entry may name a directory that is another worktree's by now.
     let worktree = worktree.filter(|found| belongs_to(&found.path, &repo.admin_dir(&name)));
     let scratch_place = ctx.temporary_place();
     let place = worktree
@@ -239,6 +249,7 @@ fn commit_the_rest(ctx: &Ctx, plan: &MergePlan, who: &Identities) -> Result<(Oid
     }
     ctx.reached("staged");
     let reason = format!("agent: work of {}", plan.agent.id.short());
+    // Seen from the worktree, so that the reflog of its HEAD is written along with the branch's.
     let own = place
         .as_ref()
         .map_or(repo.common_dir(), |place| &place.git_dir);
@@ -331,6 +342,8 @@ fn land_stack(ctx: &Ctx, plans: &[MergePlan], at: &mut Option<usize>) -> Result<
     }
     *at = None;
     let top = stack.last().map_or(first.base, |one| one.commit);
+    // Asked under the lock of the target: a commit that came to an agent's branch since it was
+    // judged must not be left behind unnoticed.
     let are_judged = || {
         for (plan, branch) in plans.iter().zip(&branches) {
             if repo.tip(&plan.branch)? != Tip::At(*branch) {
@@ -340,6 +353,7 @@ fn land_stack(ctx: &Ctx, plans: &[MergePlan], at: &mut Option<usize>) -> Result<
         Ok(())
     };
     if let Some(there) = &first.remote {
+        // Nothing can be locked on a remote, so this comes as late as it can.
         are_judged()?;
         let agents: Vec<_> = plans.iter().map(|plan| plan.agent.id).collect();
         let mut blamed = None;

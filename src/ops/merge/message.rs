@@ -69,6 +69,7 @@ fn require_trailer(line: &str) -> Result<()> {
     };
     let parts = line.split_once(": ");
     let is_trailer = parts.is_some_and(|(key, value)| is_word(key) && !value.trim().is_empty());
+    // A line end in it would begin a paragraph of its own.
     if is_trailer && !line.chars().any(char::is_control) {
         return Ok(());
     }
@@ -278,6 +279,7 @@ pub(super) fn squashed(ctx: &Ctx, agent: &Agent, (base, tip): (Oid, Oid)) -> Res
     let hidden: Vec<Oid> = [base].into_iter().chain(started).collect();
     for oid in ctx.repo.commits_between(&hidden, tip)? {
         let commit = ctx.repo.read_commit(oid)?;
+        // Neither a spawn commit nor a merge says anything about the work.
         if commit.trailer(NONCE).is_none() && commit.parents.len() == 1 {
             texts.push(program::without_trailers(&commit.message).to_owned());
         }

@@ -111,6 +111,8 @@ pub fn land(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<LandingRepor
 /// Whether the next agent would fail in the same way: the machine, the repository or this program is at fault, and
 /// not the state of one agent.
 pub(crate) fn concerns_all(code: Code) -> bool {
+    // In general these are faults of the repository or the machine; here it is mostly one agent's
+    // branch, objects or worktree that is damaged, and the others can go on.
     let is_of_one = matches!(
         code,
         Code::BranchGone

@@ -140,6 +140,8 @@ pub fn judged_plan(
     } else {
         unrecorded::complete(ctx, &ledger, agent)?
     };
+    // For a landing on a remote the copy of its branch in this clone is what counts; the push then
+    // requires that the remote is still there.
     let base = remote.as_ref().map_or(&target, |there| &there.copy);
     // The verdict, for exactly this tip and this base.
     let verdict = verify::verify(
@@ -160,12 +162,14 @@ pub fn judged_plan(
         },
     )
     .map_err(|error| overtaken(ctx, &agent, error))?;
+    // A caller that runs the checks itself may leave them out here, but nothing else.
     let is_partial = if options.leave_checks {
         verdict.lacks_bundle()
     } else {
         verdict.is_partial()
     };
     if !verdict.is_accepted() || is_partial {
+        // That the start was never pushed explains the rejection better than its findings do.
         if let Some(there) = &remote {
             there.require_start(ctx, &agent, (&target, verdict.base), verdict.tip)?;
         }
@@ -255,6 +259,7 @@ pub fn judged_plan(
         plan.landed_copy = Some(copy);
         return Ok(Ok(plan));
     }
+    // Asked after the two cases above: what has landed already needs no fast forward.
     if plan.method == Method::FfOnly && !fast_forward {
         return Err(Error::new(
             Code::NotFastForward,
@@ -315,6 +320,8 @@ impl MergePlan {
 /// Judging decides whether one that is not finished is done. One that was merged may land again, where its branch is still here.
 fn require_landable(ctx: &Ctx, agent: &Agent) -> Result<()> {
     if agent.state == State::Merged && agent_branch::local(&ctx.repo, agent)? == Tip::Absent {
+        // This gives the error for an agent that is merged: without its branch nothing can have
+        // come since.
         return agent.may(Move::Accept);
     }
     agent.may(Move::Accept).or_else(|_| agent.may(Move::Merge))
@@ -424,6 +431,7 @@ pub(crate) fn fetch_targets<'a>(
             continue;
         };
         let there = remote_target(ctx, options, agent, &branch)?;
+        // Most agents share their target, and each fetch is a round trip.
         if seen.contains(&there) {
             continue;
         }
@@ -503,6 +511,7 @@ fn commit_that_brought(repo: &Repo, plan: &MergePlan, top: Oid) -> Result<Oid> {
     let start = agent.base.as_ref().map(|base| base.oid);
     let start = start.filter(|oid| repo.has_object(*oid));
     let tip_tree = repo.read_commit(plan.tip)?.tree;
+    // What was not committed is part of what landed, so a commit that holds it too is looked for.
     let tip = if plan.tree == tip_tree {
         plan.tip
     } else {
@@ -522,6 +531,7 @@ fn commit_that_brought(repo: &Repo, plan: &MergePlan, top: Oid) -> Result<Oid> {
 fn merged_elsewhere(repo: &Repo, plan: &MergePlan) -> Result<Option<(String, Oid)>> {
     let base = plan.agent.base.as_ref();
     let is_usual = base.and_then(|base| base.refname.as_ref()) == Some(&plan.target);
+    // What is not committed here can be on no remote.
     if plan.remote.is_some() || !plan.uncommitted.is_empty() || !is_usual {
         return Ok(None);
     }

@@ -84,10 +84,13 @@ impl RemoteTarget {
     /// # Errors
     /// `usage` when the remote has none of that name; those of the network.
     pub(super) fn fetch(&self, ctx: &Ctx) -> Result<()> {
+        // One limit for the listing and the fetch together.
         let end = Instant::now() + LIMIT;
         let repo = &ctx.repo;
         let listed = repo.list_remote(&self.remote, end)?;
         let is = listed.get(&self.branch);
+        // The listing is one round trip. The fetch costs more, and is left out where nothing has
+        // moved.
         if is.is_some_and(|is| repo.tip(&self.copy).ok() == Some(Tip::At(*is))) {
             return Ok(());
         }
@@ -187,6 +190,7 @@ impl RemoteTarget {
         let end = Instant::now() + LIMIT;
         let repo = &ctx.repo;
         let listed = repo.list_remote(&self.remote, end)?;
+        // The push compares again; here a branch that has moved spares the work on the claims.
         if listed.get(&self.branch) != Some(&base) {
             return Err(moved(&self.branch));
         }
@@ -203,6 +207,8 @@ impl RemoteTarget {
         }
         ctx.reached(STEPS[0]);
         // A remote that cannot take several refs at once can take one.
+        // The user's `pre-push` hook runs, because a landing is a push of the user's branch. Syncs,
+        // which push only refs of ours, run none.
         let manner = PushManner {
             atomic: pushes.len() > 1,
             with_hook: true,
@@ -211,6 +217,7 @@ impl RemoteTarget {
         let (outcome, proof) = loop {
             let outcome = repo.push_refs(&self.remote, &pushes, manner, end)?;
             ctx.reached(STEPS[1]);
+            // What has happened is read from the remote's refs, never from the output of a push.
             let proof = repo.list_remote(&self.remote, end)?;
             // Where nothing has moved, what was judged is still right, and another writer held a lock there, which is over soon.
             let is_unmoved = proof.get(&self.branch) == Some(&base) && { claims.iter() }

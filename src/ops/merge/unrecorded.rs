@@ -53,6 +53,8 @@ pub(super) fn complete(ctx: &Ctx, ledger: &Ledger<'_>, agent: Agent) -> Result<A
     if let [commit, tip, into, base] = words[..]
         && let (Some(commit), Some(tip)) = (Oid::from_hex(commit), Oid::from_hex(tip))
         && now.landed_tip != Some(tip)
+        // The note is older than the move of the target, so it may tell of a landing that never
+        // took place.
         && holds(ctx, &[into, base], commit)?
     {
         let landing = RecordedLanding {

@@ -253,6 +253,7 @@ impl RescuePlan {
 
     /// A branch with a hole in its history would make git's own commands fail.
     fn require_history(&self, ctx: &Ctx) -> Result<()> {
+        // In a shallow clone git knows where history ends, so a missing parent does no harm.
         let (Some(commit), false) = (self.commit, ctx.repo.is_shallow()) else {
             return Ok(());
         };

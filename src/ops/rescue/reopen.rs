@@ -65,6 +65,8 @@ pub(super) fn execute(
     let common = ctx.repo.common_dir();
     fsx::create_dir(&layout::agent_dir(common, agent.id))?;
     let _alone = lock::hold_for(common, &layout::live_lock(agent.id), Duration::ZERO)?;
+    // A rescue that was killed has filled a directory beside the place, under a name that is found
+    // in no other way.
     half_made::sweep_left_over(ctx)?;
     let (branch, path) = places(ctx, agent)?;
     let tip = plan.tip(ctx)?.ok_or_else(|| plan.only_bundle())?;
@@ -134,6 +136,7 @@ fn place(
     let common = ctx.repo.common_dir();
     let admin = worktree::admin_dir(&ctx.repo, plan.agent.id);
     let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
+    // A call that was killed may have come this far, and its admin directory serves.
     if !admin.is_dir() {
         let work = ctx.repo.read_commit(plan.commit.unwrap_or(tip))?;
         let new = NewWorktree {
@@ -145,10 +148,14 @@ fn place(
             lock_reason: &layout::lock_reason(plan.agent.id),
             identity: &ctx.identities()?.committer,
         };
+        // The index holds the salvaged tree, so what was not committed comes back as staged
+        // changes.
         let fill = |admin: &Path| ctx.repo.write_index(work.tree, &admin.join("index"));
         ctx.repo.add_admin_dir(&new, fill)?;
     }
     ctx.reached("linked");
+    // The way to the admin directory before the name: what appears at the place is a whole
+    // worktree.
     ctx.repo.point_worktree(half_made, &admin)?;
     fs::rename(half_made, path).at("could not make", path)?;
     Ok(warning)

@@ -79,6 +79,8 @@ impl AdoptedWorktree {
         let path = fs::canonicalize(&path).map_err(|_| foreign())?;
         let mut there = repo.worktrees()?.into_iter();
         let there = there.find(|one| {
+            // Both directions have to agree: git's list may still name this path for a worktree
+            // that was moved away.
             fs::canonicalize(&one.path).is_ok_and(|top| top == path)
                 && leads_to(&one.path, &repo.admin_dir(&one.name))
         });
@@ -251,6 +253,8 @@ impl AdoptedWorktree {
                         link(&old.join(&file), &half_made.join(&file))?;
                     }
                 }
+                // One entry joins the old oids and the replayed ones, so that the reflog explains
+                // why HEAD differs.
                 let mut log = untrusted::log(&old, Path::new("logs/HEAD"));
                 let (head, tip, who) = (self.head, self.tip, plan.identities.committer.stamp());
                 log.extend(format!("{head} {tip} {who}\tgit-agent: adopt\n").bytes());
@@ -291,6 +295,8 @@ fn link(from: &Path, to: &Path) -> Result<()> {
     if let Some(parent) = to.parent() {
         fsx::create_dir(parent)?;
     }
+    // A file that the new admin directory already has, such as `ORIG_HEAD`, gives way to the old
+    // one's.
     let _ = fs::remove_file(to);
     fs::hard_link(from, to).at("could not link", from)
 }
@@ -301,6 +307,8 @@ pub(super) struct HeldIndex(PathBuf);
 impl HeldIndex {
     fn take(admin: &Path, id: &str) -> Result<HeldIndex> {
         let path = admin.join("index.lock");
+        // The id tells a later cleanup that the lock is ours; a lock that git left is never
+        // removed.
         if fsx::create_atomic(&path, id.as_bytes())? {
             return Ok(HeldIndex(path));
         }

@@ -60,6 +60,7 @@ fn inside(path: &str) -> Option<String> {
             _ => return None,
         }
     }
+    // A hooks path may begin with the home directory.
     (!parts.is_empty() && parts[0] != "~").then(|| parts.join("/"))
 }
 
@@ -75,6 +76,8 @@ pub(super) fn narrow(
 ) -> Result<()> {
     let repo = &ctx.repo;
     {
+        // This changes the configuration that all worktrees share, which two spawns must not do at
+        // once.
         let _spawns = lock::hold(repo.common_dir(), layout::SPAWN_LOCK)?;
         added::enable_worktree_config(repo)?;
     }

@@ -51,6 +51,8 @@ pub fn execute(ctx: &Ctx, mut plan: SpawnPlan) -> Result<SpawnReport> {
     };
     let (journal, under_way) = begin(ctx, &plan, &record)?;
     ctx.reached("journal");
+    // Asked outside of the lock, because a warning excludes no other spawn. The journals were read
+    // before the ledger is, so a spawn that ends in between is found in one of them.
     let built = scope_conflicts::warn(ctx, &mut plan, &under_way)
         .and_then(|()| build(ctx, &plan, claimed, base));
     match built {
@@ -59,6 +61,8 @@ pub fn execute(ctx: &Ctx, mut plan: SpawnPlan) -> Result<SpawnReport> {
             slot::refill_later(ctx, &plan);
             SpawnReport::new(ctx, plan, built, started.elapsed())
         }
+        // What failed first is the error; what failed while it was undone is a hint. The journal
+        // then stays, so that the next command tries to undo it again.
         Err(error) => match half_made::undo(ctx, &record, &error.to_string()) {
             Ok(()) => {
                 journal.end()?;
@@ -85,6 +89,7 @@ fn begin(
     if plan.exclusive {
         scope_conflicts::scope_conflicts(ctx, plan, &under_way)?.require_none()?;
     }
+    // Under the same lock: two spawns must not both take the last place.
     admission::require_room(ctx, &[plan], &under_way)?;
     let journal = Journal::begin(common, &plan.id.short(), record)?;
     Ok((journal, under_way))
@@ -111,11 +116,14 @@ fn build(
 
     // Objects, which nothing names yet: a kill here leaves nothing to undo.
     let spawn_commit = repo.write_commit(&plan.new_commit())?;
+    // The id, the names and the journal all come from the planned name, so a commit with another
+    // one would be no agent's.
     if spawn_commit != plan.spawn_commit {
         return Err(Error::bug(
             "the spawn commit is not the one that was planned",
         ));
     }
+    // Ignored before anything is there, so that no `git status` of the main worktree ever lists it.
     let (hidden, shown) = place::hidden(ctx, &plan.bundle_dir)?;
     built
         .warnings
@@ -176,6 +184,8 @@ fn build(
     };
     built.claimed = claimed.is_some();
     built.layered = base.is_some();
+    // Held from the copy of the old index until the worktree uses the copy: what git stages in
+    // between would be lost.
     let mut index_lock = None;
     if let (Some(worktree), Some(branch)) = (&plan.worktree, &built.branch) {
         let begun = Instant::now();
@@ -186,9 +196,12 @@ fn build(
         } else {
             publish(ctx, plan, worktree, branch, |new| repo.add_worktree(new))?;
         }
+        // Our own code wrote the admin directory, so libgit2 reads it once before anything relies
+        // on it.
         repo.validate_worktree(&layout::worktree_name(plan.id))?;
         built.warnings.extend(place::in_view(ctx, worktree)?);
         ctx.reached("metadata");
+        // Before the checkout, so that files outside of the cone are never written.
         if let Some(cone) = &plan.cone {
             cone::narrow(ctx, plan.id, worktree, cone)?;
             ctx.reached("narrowed");
@@ -222,6 +235,8 @@ fn build(
             None
         };
         if setup::leaves_something(plan, preset) || hook.is_some() {
+            // What the slot's record says of leftovers holds as long as nothing has run since it
+            // was written.
             let made = match preset {
                 Preset::AllWithLeftovers(made) if hook.is_none() => Some(made),
                 _ => None,
@@ -279,6 +294,7 @@ fn build(
         let before = ledger.find(&before.to_string())?.spawn_commit;
         ledger.append(before, &plan.actor, What::Renamed { name: None }, ctx.now())?;
     }
+    // The clone gets a copy of the row, so the row has to be complete.
     clone::give_row(ctx, plan.id, spawn_commit)?;
     built
         .warnings
@@ -308,6 +324,8 @@ fn claim_branch(ctx: &Ctx, plan: &SpawnPlan) -> Result<Option<String>> {
     let ledger = ctx.ledger();
     for name in half_made::branch_names(wanted) {
         let commit = plan.tip();
+        // Noted before the branch is there: a kill in between leaves a note without a branch, which
+        // does no harm. The other order would leave a branch that is not known to be ours.
         agent_branch::note(&ctx.repo, plan.spawn_commit, &name)?;
         if !ctx.repo.create_branch(&name, commit, who, &reason)? {
             continue;
@@ -316,6 +334,8 @@ fn claim_branch(ctx: &Ctx, plan: &SpawnPlan) -> Result<Option<String>> {
         if !ledger.changed_since(plan.planned)? || ledger.last_with_branch(&name)?.is_none() {
             return Ok(Some(name));
         }
+        // The expected commit is what we have just created it with, so a branch that another
+        // process has moved since stays.
         ctx.repo.delete_ref(&name, commit)?;
     }
     Err(Error::new(
@@ -342,6 +362,7 @@ pub(super) fn publish(
         branch: Some(branch),
         commit: plan.tip(),
         scratch: &layout::tmp_dir(common),
+        // With the boot id, because after a restart the same pid is another process.
         lock_reason: &format!(
             "initializing (git-agent {}, pid {}, boot {})",
             plan.id.short(),

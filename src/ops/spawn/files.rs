@@ -102,6 +102,8 @@ pub(super) fn write(ctx: &Ctx, plan: &SpawnPlan, texts: &Texts) -> Result<AgentF
     };
     fsx::write_private(&files.prompt, texts.prompt.as_bytes())?;
     fsx::write_private(&files.task, plan.task_source.as_bytes())?;
+    // Nothing may be written to the worktree's own path of a layered agent; its upper directory is
+    // what it will see.
     let bundle = match layered::of(&ctx.repo, plan.id) {
         Some(layer) => layer.upper.join(&plan.bundle_dir),
         None => plan.bundle_path(ctx),

@@ -24,6 +24,8 @@ pub(in crate::ops) fn spell_out_directories(repo: &Repo, tree: Oid, task: &mut T
     let denylist = task.denylist.iter_mut().flatten();
     for glob in task.whitelist.iter_mut().chain(denylist) {
         let reach = glob.reach();
+        // A glob with a wildcard says itself what it covers; only a plain name can be that of a
+        // directory.
         let [Reach::Path(path)] = reach.as_slice() else {
             continue;
         };
@@ -71,6 +73,7 @@ pub(super) fn unmatched(
     repo.walk_tracked(tree, &mut open)?;
     let told = |(glob, _): &(&Glob, _)| {
         let allowed = ScopeLanguage::new(std::slice::from_ref(*glob), denylist);
+        // A language that does not even meet itself is empty.
         let told = if allowed.intersection(&allowed) == Intersection::Empty {
             format!("the glob `{glob}` allows nothing: the denylist has all that it matches")
         } else {

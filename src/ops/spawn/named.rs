@@ -69,6 +69,8 @@ pub(super) fn look_up(
         other => Ok(other?),
     };
     let parent = match (&options.parent, draft.parent()) {
+        // What the caller asked for fails at once; what the file names joins the other problems of
+        // the file.
         (Some(who), _) => Some(ledger.find(who)?.id),
         (None, Some(who)) => match ledger.find(who) {
             Ok(agent) => Some(agent.id),
@@ -106,6 +108,7 @@ fn named_base(
     let wanted = { options.base.as_deref() }
         .or(draft.base())
         .or(usual.as_deref())
+        // What is uncommitted belongs to HEAD, so it can start from no other base.
         .filter(|_| !options.with_changes);
     let main = match adopted.filter(|_| wanted.is_none()) {
         // Its own HEAD, where the caller may stand, is the work and not what it lands on.
@@ -116,6 +119,8 @@ fn named_base(
     let resolved = match asked.resolve_commit(wanted.unwrap_or("HEAD")) {
         Err(error) if options.base.is_none() && error.code() == Code::BaseNotCommit => {
             draft.refuse_base(&error);
+            // A stand-in, with which the rest of the file can be checked. The draft is refused in
+            // the end.
             ctx.repo.resolve_commit("HEAD")?
         }
         other => other?,
@@ -136,6 +141,7 @@ fn usual_base(ctx: &Ctx, draft: &TaskDraft, options: &SpawnOptions) -> Result<Op
     if options.base.is_some() || draft.base().is_some() {
         return Ok(None);
     }
+    // Read at HEAD: the base, whose settings otherwise hold, is what is being looked for.
     let head = ctx.repo.resolve_commit("HEAD")?.commit;
     if repository_settings::read(&ctx.repo, head)?.is_none() {
         return Ok(None);

@@ -58,6 +58,8 @@ pub fn handed_on(ctx: &Ctx, who: &str) -> Result<Option<TaskDraft>> {
         .find(|one| one.branch.is_some())
         .unwrap_or(&agent);
     let bound = spawn_commit::if_here(&ctx.repo, worker)?;
+    // The next agent gets the worker's scope: a role in between, such as an auditor, may be allowed
+    // to write nothing.
     let bound = bound.as_ref().unwrap_or(&policy);
     let mut left = artefacts(ctx, &agent, &policy)?;
     if !said.is_empty() {

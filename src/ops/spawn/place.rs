@@ -60,6 +60,7 @@ pub(super) fn worktree(
         }
     };
     let path = resolve(&path)?;
+    // Only the default has to stay inside: a place that a person chose may be anywhere.
     if chosen.is_none() && is_default && !path.starts_with(resolve(&root)?) {
         return Err(led_out(&root, &path));
     }
@@ -91,6 +92,7 @@ fn fill(template: &str, value: impl Fn(&str) -> Option<String>) -> Result<String
     let mut filled = String::new();
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('{') {
+        // A brace that is never closed is an ordinary character of the path.
         let Some((field, tail)) = after.split_once('}') else {
             break;
         };
@@ -120,6 +122,8 @@ pub(super) fn bundle_dir(ctx: &Ctx) -> Result<String> {
         .map(|part| match part {
             Component::Normal(name) => name
                 .to_str()
+                // The name becomes a line of `info/exclude`, where a line end would begin a second
+                // pattern. `.git` is compared without case, as some file systems do.
                 .filter(|name| !name.eq_ignore_ascii_case(".git") && !name.contains(['\n', '\r'])),
             _ => None,
         })
@@ -203,6 +207,7 @@ pub(super) fn in_view(ctx: &Ctx, worktree: &Path) -> Result<Option<String>> {
 fn resolve(path: &Path) -> Result<PathBuf> {
     let mut existing = path.to_owned();
     let mut rest = Vec::new();
+    // Not `exists`: a symlink that leads nowhere is there, and `canonicalize` has to refuse it.
     while fs::symlink_metadata(&existing).is_err() {
         match (existing.file_name(), existing.parent()) {
             (Some(name), Some(parent)) => {

@@ -43,6 +43,8 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
     // Who asks, and what the names in the task stand for.
     let asker = authority::require_no_recursion(&ctx.env)?;
     let ledger = ctx.ledger();
+    // This and `own_copy` are asked before `look_up`, which fills the draft from the repository's
+    // settings: what counts below is whether the task itself asked for it.
     let own_setup = draft.has_setup();
     let adopted = options.adopt.as_deref();
     let mut adopted = adopted
@@ -83,6 +85,8 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
     };
     let mut warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
     warnings.extend({ options.start.iter() }.flat_map(|start| start.warnings.clone()));
+    // Settings count as they are committed, so a file that was edited and has no effect yet is
+    // named.
     let counting = repository_settings::read(&ctx.repo, settings_at)?;
     warnings.extend(repository_settings::uncommitted(
         &ctx.repo,
@@ -103,6 +107,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         let others = hosts::control_files().map(str::to_owned).chain(hooks);
         denylist.extend(unnamed_control_files(&task.whitelist, others));
     }
+    // The policy says the same of the same set of globs, in whatever order its sources named them.
     denylist.sort();
     denylist.dedup();
     let unmatched = globs::unmatched(&ctx.repo, tree, &task.whitelist, &denylist)?;
@@ -168,6 +173,8 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
     // The id is the spawn commit's; the nonce in the message is drawn until the id is free.
     let (id, spawn_commit, message) = loop {
         let message = spawn_message(&slug, &task, &dna, &terms, ctx.nonce()?);
+        // Only named: a plan writes no object. `execute` compares this name with the one that it
+        // gets.
         let oid = NewCommit {
             tree,
             parents: &[base.oid],
@@ -179,6 +186,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         .oid()?;
         let id = AgentId::from_spawn_commit(oid);
         // Directories and people use the first eight digits, so they are kept unique.
+        // An id that hosts would sweep is drawn again as well.
         if !id.is_swept_by_hosts() && !ledger.is_prefix_taken(&id.short())? {
             break (id, oid, message);
         }
@@ -209,6 +217,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         terms,
         // Who let an agent be spawned decides what its word counts for.
         actor: asker.map_or_else(|| ctx.actor(), |id| Ok(id.to_string()))?,
+        // Without a name there is none that the other agent could give up.
         succeeds: options.succeeds.filter(|_| name.is_some()),
         parent: parent.or(asker),
         // A worktree that was there before is left as it is.

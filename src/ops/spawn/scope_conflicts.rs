@@ -55,6 +55,7 @@ pub(super) fn scope_conflicts(
     let (mut meeting, mut unknown) = (Vec::new(), Vec::new());
     let mut scopes = ScopeCache::open(&ctx.repo);
     for agent in ctx.ledger().live_agents()? {
+        // Its spawn is still under way, so its journal tells the scope.
         if agent.policy.is_none() {
             continue;
         }
@@ -63,6 +64,7 @@ pub(super) fn scope_conflicts(
             Ok(BoundScope::Globs(scope)) => neighbours.meets(scope)?,
             // A policy that this version cannot read may allow anything.
             Ok(BoundScope::Unknown) => true,
+            // The row was fetched by a sync, but not the policy that it names.
             Err(error) if error.code() == Code::HistoryIncomplete => {
                 unknown.push(known_as(agent.id, agent.name.as_ref()));
                 continue;
@@ -78,6 +80,7 @@ pub(super) fn scope_conflicts(
         let (Some(id), Some(scope)) = (AgentId::parse(&journal.agent), &journal.scope) else {
             continue;
         };
+        // A spawn that ended since the journals were read is in the ledger too.
         let known = id == plan.id || meeting.iter().any(|(other, _)| *other == id);
         let scope = ScopeText::of(&scope.whitelist, &scope.denylist);
         if !known && neighbours.meets(scope)? {

@@ -31,6 +31,7 @@ pub(super) fn set_up(
 ) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
     let copies = !plan.task.setup_copy.is_empty() || plan.include.is_some();
+    // Every other preset has these files already.
     if copies && preset == Preset::Nothing {
         match ctx.repo.main_worktree()? {
             Some(root) => {

@@ -83,6 +83,8 @@ fn try_claim(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<Option<Claimed>> {
         if record.setup != hash || !is_placeable {
             None
         } else {
+            // 0 is a slot at the wanted tree, which ends the search; 1 is one that has to be moved
+            // there.
             Some(u32::from(record.tree != tree))
         }
     })?;
@@ -94,6 +96,7 @@ fn try_claim(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<Option<Claimed>> {
         return Ok(None);
     };
     let moved = record.tree != tree;
+    // After a failed move it is at neither commit, so no agent can get it any more.
     if moved && let Err(error) = slot.bring_to(ctx, &record, plan.base.oid, plan.tree) {
         let kept = slot.remove(ctx)?;
         plan.warnings.extend(kept.map(|kept| kept.sentence()));

@@ -67,6 +67,7 @@ impl ForgeText {
 pub fn of_branch(ctx: &Ctx, branch: &str) -> Result<Option<Start>> {
     let short = branch.strip_prefix("refs/heads/").unwrap_or(branch);
     let full = format!("refs/heads/{short}");
+    // `refs/heads/HEAD` is a valid ref, but git refuses to make a branch of that name.
     if !Repo::is_valid_ref(&full) || short == "HEAD" {
         let what = format!("`{branch}` cannot be the name of a branch");
         return Err(Error::new(Code::Usage, what));
@@ -230,12 +231,14 @@ fn named(ctx: &Ctx, who: &str, words: &[&str]) -> Result<(String, u64)> {
         let what = format!("`{who}` {why}");
         Err(Error::new(Code::Usage, what).hint("write its number, or the address of its page"))
     };
+    // GitHub writes `#7`, and GitLab `!7` for a merge request.
     if let Ok(number) = who.trim_start_matches(['#', '!']).parse() {
         return Ok((remote_name(ctx, None)?, number));
     }
     let page = { who.split(['?', '#']).next() }.unwrap_or_default();
     let Some((repository, rest)) = words.iter().find_map(|word| {
         let (before, after) = page.split_once(&format!("/{word}/"))?;
+        // A page of GitLab has `/-/` before the word.
         Some((before.trim_end_matches("/-"), after))
     }) else {
         return refuse("is neither a number nor a page of a forge");

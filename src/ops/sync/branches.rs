@@ -64,6 +64,7 @@ impl Exchange<'_> {
     fn unlike(&self, listed: &RemoteRefs) -> Result<HashSet<String>> {
         let repo = &self.ctx.repo;
         repo.require_listable("refs/heads")?;
+        // A branch that the user named tells by its commits whose it is.
         let is_agents = |tip| {
             let commit = repo.read_commit(tip);
             commit.is_ok_and(|commit| TRAILERS.iter().any(|name| commit.trailer(name).is_some()))

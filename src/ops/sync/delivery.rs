@@ -72,6 +72,8 @@ fn deliver(ctx: &Ctx, options: &SyncOptions, claim: &mut TaskClaim) -> Result<bo
     let mut tried = None;
     for through_outboxes in [false, true] {
         let rows = exchange.new_rows(through_outboxes)?;
+        // The first attempt may have gone through the outbox already; the same once more would be
+        // no other.
         if rows.is_none() || rows == tried {
             return Ok(false);
         }

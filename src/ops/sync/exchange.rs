@@ -82,6 +82,8 @@ impl Exchange<'_> {
                 readable => readable?,
             }
             for old in repo.overwritten_by_fetch(chain.refname())? {
+                // What a fetch has overwritten may have been anything, and only a chain can be
+                // united.
                 if !self.holds(chain, old)? && chain::is_of_chain(repo, chain, old) {
                     ledger::unite_with(repo, chain, old, "before a fetch", now)?;
                 }
@@ -126,6 +128,8 @@ impl Exchange<'_> {
     }
 
     pub(super) fn is_ancestor(&self, ancestor: Oid, tip: Oid) -> bool {
+        // Where history cannot be read, the commits count as apart: nothing is deleted or moved on
+        // a guess.
         let base = self.ctx.repo.merge_base(ancestor, tip);
         base.is_ok_and(|base| base == Some(ancestor))
     }
@@ -267,6 +271,8 @@ impl Exchange<'_> {
                 }
                 Fetched::Locked(said) => {
                     self.obstacle = Some(said);
+                    // A lock says nothing about the refs, so what is known to be missing stays
+                    // known.
                     self.missed = before;
                     return Ok(false);
                 }
@@ -310,6 +316,7 @@ impl Exchange<'_> {
             let Some(theirs) = self.ctx.repo.tip(copy)?.oid() else {
                 continue;
             };
+            // What the remote has lost was united above, before anything was fetched.
             if !listed.contains_key(refname) {
                 continue;
             }
@@ -363,6 +370,7 @@ impl Exchange<'_> {
             let copy = self.copy(chain, None);
             let was = repo.tip(&copy)?;
             match listed.get(&self.names.shared(chain)) {
+                // A ref of ours must not name a commit that is not here.
                 Some(is) if was != Tip::At(*is) && repo.has_object(*is) => {
                     self.move_copy(&copy, was, *is)?;
                 }
@@ -374,12 +382,14 @@ impl Exchange<'_> {
             let Some((clone, name)) = copy[from.len()..].split_once('/') else {
                 continue;
             };
+            // The copy of this clone's own outbox says whether it was needed last time.
             if clone == self.clone {
                 continue;
             }
             let chain = Chain::parse(name);
             let is_there =
                 chain.is_some_and(|chain| listed.contains_key(&self.names.outbox(clone, chain)));
+            // Until this clone's chain holds the rows, nothing else here would.
             if !is_there && chain.is_some_and(|chain| self.holds(chain, oid).unwrap_or(false)) {
                 repo.delete_ref(&copy, oid)?;
             }

@@ -102,10 +102,13 @@ pub fn sync(ctx: &Ctx, options: &SyncOptions) -> Result<SyncReport> {
     let _guard = lock::hold_for(ctx.repo.common_dir(), layout::SYNC_LOCK, patience)?;
     ctx.reached("sync-locked");
     let mut exchange = Exchange::begin(ctx, options, end)?;
+    // Put back before anything is sent, so that the remote gets the whole.
     exchange.restore()?;
     exchange.push_ahead()?;
     let mut pause = PAUSES[0];
     while !exchange.once()? {
+        // Other clones push at this moment, so from now on the outbox goes along with the shared
+        // refs.
         exchange.is_crowded = true;
         let obstacle = exchange.obstacle.take();
         wait(ctx, pause, end, &exchange.remote).map_err(|error| match obstacle {
@@ -126,6 +129,7 @@ pub fn sync(ctx: &Ctx, options: &SyncOptions) -> Result<SyncReport> {
 pub fn attempt(env: Env, limit: Duration) -> Result<bool> {
     let program = env.require_program()?.to_owned();
     let mut words = env.words;
+    // Behind `--` it would be taken for an operand.
     let operands = words.iter().position(|word| word == "--");
     words.insert(operands.unwrap_or(words.len()), "--attempt".into());
     Ok(limited::run(&program, &words, limit)?.is_some())

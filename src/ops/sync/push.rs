@@ -139,6 +139,8 @@ impl Exchange<'_> {
             let is_ahead = self.ahead.contains(&shared);
             let state = if is_ahead { "pushed" } else { "equal" };
             self.report.set(chain.refname(), &shared, tip.oid, state);
+            // Below a prefix that the user chose, the name may be another tool's. Below our own it
+            // is replaced.
             if sight.is_foreign && !self.names.are_reserved() {
                 return Err(self.occupied(&shared));
             }

@@ -200,6 +200,8 @@ impl<'scope, 'env> Checks<'scope, 'env> {
             _ if stack.checks.commands.is_empty() => RunReason::NoCommands,
             Some(true) => RunReason::KnownGreen,
             _ if self.is_rehearsal => RunReason::DryRun,
+            // A red answer is never taken from memory alone: the check may be flaky, and rejecting
+            // needs it twice.
             Some(false) => RunReason::WasRed,
             None => RunReason::NeverRun,
         }
@@ -246,6 +248,7 @@ impl<'scope, 'env> Checks<'scope, 'env> {
             let report = report_of(failed, runs, stack.tree);
             self.failures.insert(question.clone(), report);
         }
+        // How long a command took that failed says little about how long it takes.
         for run in runs.iter().filter(|run| run.is_success()) {
             self.memory.keep_time(&run.command, run.took);
         }

@@ -112,6 +112,8 @@ pub(super) fn judge_again(
     let watched = bound.and_then(|item| item.plan.as_ref());
     let watched = watched.map(|plan| plan.base_ref().to_owned());
     fetch_once(ctx, options, items)?;
+    // Read once, so that all are judged against one commit even if the target moves again
+    // meanwhile.
     let base = match watched {
         Some(watched) => ctx.repo.tip(&watched)?.oid(),
         None => None,
@@ -174,6 +176,7 @@ fn judge_as(
         while let Some((at, id)) = queue.next() {
             let number = begun.fetch_add(1, Ordering::Relaxed) + 1;
             activity.now(&format!("judging agent {number} of {count}"));
+            // Opened once for each thread. Where that fails, the next task tries again.
             let judged = match own.take().map_or_else(|| seed.open(), Ok) {
                 Ok(ctx) => judged_plan(own.insert(ctx), &id, merge),
                 Err(error) => Err(error),
@@ -185,6 +188,7 @@ fn judge_as(
     };
     let mut judged: Vec<_> =
         parallel::share(wanted, threads, judge, |told| told.into_iter().collect());
+    // The threads answer in any order. What follows takes the agents in the caller's.
     judged.sort_by_key(|(at, _)| *at);
     for (at, judged) in judged {
         items[at].take(ctx, options, judged)?;
@@ -296,6 +300,8 @@ impl Rider {
             self.verdict = Some("accept");
             self.report.lands_on = Some(plan.target.clone());
             if !options.dry_run {
+                // Asked before the work is stacked, so that no check is run for work to which the
+                // repository objects.
                 before(ctx, &plan)?;
                 if plan.landed.is_some() {
                     self.report.warnings = execute(ctx, &plan)?.warnings;

@@ -290,6 +290,8 @@ fn run_target(
         let mut track = Stacking::new(ctx, options, plans, checks, tell)?;
         let start = track.start();
         let decided = decide(&mut track, start, members.len(), options.jobs);
+        // What was decided last is not carried out yet: that happens while checks run, and no more
+        // of them do.
         let settled = track.settle();
         // What was settled before an error is settled.
         let (blamed, has_moved) = (track.blamed(), track.has_moved());
@@ -314,6 +316,7 @@ fn run_target(
             Err(error) if concerns_all(error.code()) => return Err(error),
             // One of them cannot land as it was judged; the others go on without it, unless another process was quicker.
             Err(error) => {
+                // In a race the same agent may land once it is judged again, so it is not to blame.
                 let is_race = matches!(error.code(), Code::LostRace | Code::AgentState);
                 let blamed = blamed.filter(|_| !is_race);
                 match blamed {

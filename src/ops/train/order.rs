@@ -36,6 +36,7 @@ pub(super) fn bring_into_order(ctx: &Ctx, order: Order, items: &mut Vec<Rider>) 
     items.extend(placed.into_iter().map(|(_, item)| item));
     let lengths = lengths(ctx, items)?.into_iter();
     let mut lengthy: Vec<_> = lengths.zip(items.drain(..)).collect();
+    // The sort is stable: agents of the same length stay in the order that was found above.
     lengthy.sort_by_key(|(length, _)| *length);
     items.extend(lengthy.into_iter().map(|(_, item)| item));
     Ok(())

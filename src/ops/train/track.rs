@@ -262,6 +262,7 @@ impl Track for Stacking<'_, '_, '_> {
     type Error = Error;
 
     fn push(&mut self, stack: &Stack, candidate: usize) -> Result<Option<Stack>> {
+        // A search asks for the same stacks again and again.
         let key = (stack.commit, candidate);
         let merged = match self.merged.get(&key) {
             Some(merged) => *merged,
@@ -373,6 +374,8 @@ impl Stacking<'_, '_, '_> {
     }
 
     fn land_now(&mut self, layers: &[(usize, Oid)]) -> Result<()> {
+        // The plans were judged where the target was then; stacks of this train have moved it
+        // since, and the trees are theirs.
         let plan = |(candidate, merged_tree): &(usize, Oid)| MergePlan {
             base: self.tip,
             merged_tree: *merged_tree,

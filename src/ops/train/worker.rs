@@ -138,6 +138,7 @@ fn claim(ctx: &Ctx) -> Result<(lock::Guard, String)> {
             Err(error) if error.code() == Code::LockTimeout => {}
             held => {
                 let held = held?;
+                // A place where a person works by now is passed over.
                 if CheckWorktree::of(ctx, &name)?.is_free(&ctx.repo) {
                     return Ok((held, name));
                 }

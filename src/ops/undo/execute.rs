@@ -57,6 +57,7 @@ pub fn execute(ctx: &Ctx, plan: &UndoPlan) -> Result<UndoReport> {
     for agent in &plan.agents {
         worktree::reopen(ctx, agent)?;
     }
+    // A discard, as below, takes this lock itself.
     drop(landings);
     for agent in &plan.restored {
         report.warnings.extend(rescue::restore(ctx, agent)?);
@@ -67,6 +68,7 @@ pub fn execute(ctx: &Ctx, plan: &UndoPlan) -> Result<UndoReport> {
         .map(|it| it.id.to_string())
         .collect();
     let mut discarded = Ok(());
+    // All are tried; the first failure is the one that is told.
     discard::discard_each(ctx, &names, DiscardOptions::default(), &mut |one| {
         if discarded.is_ok() {
             discarded = one.map(drop);

@@ -113,6 +113,8 @@ pub fn plan(ctx: &Ctx, options: &UndoOptions) -> Result<UndoPlan> {
         }
         plan.agents.push(agent);
     }
+    // Landings on one branch go back together: each but the last is in the way of the one before
+    // it.
     for (refname, moves) in by_branch {
         match back(ctx, &plan.agents, &refname, &moves)? {
             Back::To(one) => plan.moves.push(one),
@@ -122,6 +124,7 @@ pub fn plan(ctx: &Ctx, options: &UndoOptions) -> Result<UndoPlan> {
             Back::BuiltUpon(why) => return Err(built_upon(&operation.id, &why)),
         }
     }
+    // All are asked before any moves, so that one dirty worktree does not leave the undo half done.
     for one in &plan.moves {
         for checkout in untrusted::checkouts(&ctx.repo, &one.refname, &ctx.temporary_place())? {
             let tree = ctx.repo.read_commit(one.to)?.tree;
@@ -155,6 +158,7 @@ fn back(ctx: &Ctx, agents: &[Agent], refname: &str, moves: &[BranchMove]) -> Res
     };
     // Going forward again leaves nothing behind, and one that is back already has nothing to leave.
     if at != tip && !repo.is_ancestor(tip, at)? {
+        // An agent's own branch holds its work by nature, and stays where it is.
         let own: Vec<&str> = agents
             .iter()
             .filter_map(|it| it.branch.as_deref())
@@ -181,6 +185,7 @@ fn back(ctx: &Ctx, agents: &[Agent], refname: &str, moves: &[BranchMove]) -> Res
 fn newest_first(ctx: &Ctx, moves: Vec<BranchMove>) -> Result<Vec<BranchMove>> {
     let mut ranked = Vec::new();
     for one in &moves {
+        // Ranked by how many of the others each one holds; commit times prove no order.
         let mut below = 0;
         for other in &moves {
             below += usize::from(ctx.repo.is_ancestor(other.to, one.to)?);
@@ -238,6 +243,7 @@ fn require_trusted(ctx: &Ctx, agent: &Agent, one: &BranchMove) -> Result<()> {
             None => false,
         })
     };
+    // Either end may be the landing: an undo of an undo has them the other way round.
     for end in [one.to, one.from] {
         if names_it(end)? || is_tip(end)? || execute::is_ours(ctx, end)? {
             return Ok(());

@@ -132,6 +132,7 @@ fn parts(ctx: &Ctx, spawn_commit: Oid, events: &[Event]) -> Vec<(Event, bool, Ro
     };
     let mut parts = Vec::new();
     let mut later: Option<&OperationId> = None;
+    // Backwards, so that the next later operation that counts is known at each one.
     for operation in order.into_iter().rev() {
         let of_it = &members[operation];
         let effects = row.of(operation, 0);
@@ -193,6 +194,8 @@ impl RowEffects<'_> {
                     into,
                     tip: Some(tip),
                 } => effects.extend(self.landing(*commit, into, *tip).map(Effect::Moved)),
+                // A landing commits the uncommitted work first, and that commit goes where the
+                // landing goes.
                 What::Committed { commit, .. } if !is_landing => {
                     effects.extend(self.update(*commit).map(Effect::Moved));
                 }
@@ -298,6 +301,7 @@ pub(super) fn meant(ctx: &Ctx, what: Option<&str>) -> Result<Operation> {
     };
     match what {
         None => {
+            // What an agent did itself is nothing that its user has just done.
             let mut own = all.iter().filter(is_own).filter(|it| !it.is_of_agent());
             let newest = own.next().cloned();
             newest.ok_or_else(|| unknown("nothing was done here that could be taken back".into()))

@@ -41,6 +41,7 @@ pub(super) fn run(
         return Ok(Commands::Skipped);
     }
     let base = case.subject.base.unwrap_or(case.started);
+    // The same each time, so that what is remembered of it is found again.
     let commit = simulated(&ctx.repo, *tree, &[base, case.subject.tip])?;
     let setup = CheckSetup::for_work(ctx, case.fence.policy(), base)?;
     // The merged tree is the agent's work: what runs in it runs behind the fence that a run has by itself.
@@ -75,6 +76,7 @@ pub(super) fn run(
     };
     let limit = options.limit.unwrap_or(COMMAND_LIMIT);
     let runs = CheckRoom::open(ctx, request)?.check(&checks, limit, false)?;
+    // A failure is not remembered: the machine may have been the reason.
     if remembers && runs.iter().all(CommandRun::is_success) {
         memory.keep_tests(&question, &runs);
         memory.keep(question, true);

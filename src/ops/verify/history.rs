@@ -28,6 +28,7 @@ pub(super) fn provenance(
         .iter()
         .map(|lineage| Ok((lineage.oid, repo.read_commit(lineage.oid)?)))
         .collect::<Result<_>>()?;
+    // `pr` pushes a branch without its spawn commit, whose text its first commit carries.
     let mut carriers = HashMap::new();
     for lineage in &divergence.ahead {
         let carried = spawn_commit::carried(&repo.read_raw_commit(lineage.oid)?);
@@ -38,6 +39,7 @@ pub(super) fn provenance(
         if carriers.get(&lineage.oid) == Some(&subject.agent.spawn_commit) {
             return true;
         }
+        // A rebase gives the spawn commit another name and keeps its message.
         let same_nonce = || {
             let own = commits.get(&lineage.oid)?.trailer(NONCE)?;
             (Some(own) == nonce.as_deref()).then_some(())
@@ -100,6 +102,8 @@ pub(super) fn provenance(
         is_spawn || carriers.contains_key(&oid)
     });
     let id = subject.agent.id.to_string();
+    // Commits of a side branch count as the agent's where they name it. Their paths are judged like
+    // those of all others.
     let foreign = |lineage: &&Lineage| {
         let trailer = commits[&lineage.oid].trailer("Agent-Id");
         !own.contains(&lineage.oid) && trailer != Some(id.as_str())
@@ -212,6 +216,8 @@ fn before(repo: &Repo, lineage: &Lineage) -> Result<Option<Oid>> {
             MergeResult::Conflicts { tree: None, .. } | MergeResult::Unrelated => {}
         }
     }
+    // A merge of more than two parents is compared with its first one, so all that the others bring
+    // counts as touched.
     let first = lineage.parents.first();
     first
         .map(|first| Ok(repo.read_commit(*first)?.tree))

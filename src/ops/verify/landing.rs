@@ -76,6 +76,8 @@ pub(super) fn work_out(
     };
     landing.outcome = if ahead.len() + uncommitted == 0 || is_replayed {
         landed(Landed::Ancestor)
+    // Changes of the owner that the branch holds must not land, so the target cannot simply be
+    // moved to it.
     } else if landing.behind == 0 && !lands.leaves_changes {
         if touched {
             Outcome::FastForward { tree }
@@ -92,6 +94,7 @@ pub(super) fn work_out(
         match result {
             MergeResult::Unrelated => Outcome::Unrelated,
             MergeResult::Clean { tree } if !touched => Outcome::Nothing { tree },
+            // The target has all of it, whichever commits brought it.
             MergeResult::Clean { tree } if tree == base_tree => landed(Landed::Tree),
             MergeResult::Clean { tree } => Outcome::Clean { tree },
             // Squashed and then built upon: merging it again conflicts with what came after.

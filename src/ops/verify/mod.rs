@@ -190,6 +190,8 @@ fn judged(ctx: &Ctx, options: &VerifyOptions, subject: Subject) -> Result<Verdic
 
 fn gather(ctx: &Ctx, subject: Subject, twice: bool) -> Result<Case<'_>> {
     let agent = &subject.agent;
+    // In a shallow clone the base may be missing. That is no fault of the work, so it is an error
+    // and no verdict.
     if let Some(base) = &agent.base {
         ctx.repo.require_commit(base.oid)?;
     }
@@ -376,6 +378,7 @@ fn record(
     if !is_wanted || subject.row != Row::Present {
         return Ok(());
     }
+    // Kept before the verdict that names it.
     if let Some(tree) = case.bundle.tree {
         bundle::keep(ctx, &subject.agent, tree)?;
     }
@@ -469,6 +472,7 @@ fn kept(merge: &Merge) -> Option<Vec<u8>> {
 fn believable(bytes: &[u8], fence: &ScopeGuard<'_>, repo: &Repo, ours: Oid) -> Option<Merge> {
     let kept: KeptMerge = serde_json::from_slice(bytes).ok()?;
     let tree = Oid::from_hex(&kept.tree)?;
+    // Only a clean merge says what lands, so only its changes are held against the scope.
     let result = if kept.conflicts.is_empty() {
         let before = repo.read_commit(ours).ok()?.tree;
         let changes = repo.tree_changes(&[before], tree).ok()?;
@@ -533,6 +537,7 @@ fn of_agent(ctx: &Ctx, options: &VerifyOptions, error: &Error) -> Option<Verdict
     let base = agent.base.as_ref()?.oid;
     let (base_ref, base_tip) = base_of(ctx, &agent, options.base.as_deref()).ok()?;
     let base_tip = base_tip.unwrap_or(base);
+    // Where these cannot be read, the repository is damaged, and not the agent's work.
     for commit in [base, base_tip, agent.spawn_commit] {
         let tree = ctx.repo.read_commit(commit).ok()?.tree;
         ctx.repo.read_tree(tree).ok()?;

@@ -272,6 +272,7 @@ impl<'c> CommitLine<'c> {
             self.findings.truncate(before.1);
             return self.unknown(merge);
         }
+        // A merge of more than two parents cannot be made again to compare it.
         let is_own = match sides {
             [second] => is_automatic(&self.ctx.repo, merge, first, *second)?,
             _ => false,
@@ -397,6 +398,8 @@ impl<'c> CommitLine<'c> {
             return Ok(Some(("squash", 1)));
         }
         let parent = self.ctx.repo.read_raw_commit(commits[0])?.parents()[0];
+        // On a base that has moved on, a squash has another patch where both sides changed a file.
+        // Then git's own merge shows whether it is the same.
         if self.paths(first)? == self.paths(candidate.whole)? {
             let merged = self.ctx.repo.merge(parent, candidate.tip)?;
             if merged.result.clean() == Some(first.1) {
@@ -458,6 +461,7 @@ impl<'c> CommitLine<'c> {
         let heads = repo.refs_below("refs/heads/")?.into_iter();
         for (name, tip) in heads.chain(repo.refs_below("refs/remotes/")?) {
             let is_agents = short(&name).is_some_and(|name| self.is_agents(name));
+            // What has landed already is no origin of a commit that the base lacks.
             if !is_agents || !tips.insert(tip) || repo.is_ancestor(tip, self.base)? {
                 continue;
             }

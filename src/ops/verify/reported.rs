@@ -155,6 +155,7 @@ impl References<'_> {
             return true;
         };
         let mut at = Some((named.id, named.parent));
+        // Rows from elsewhere may name each other as parents in a circle.
         for _ in 0..GENERATIONS {
             match at {
                 Some((id, _)) if id == parent => return true,

@@ -57,6 +57,7 @@ impl Heartbeat {
     /// # Errors
     /// `bug` when the thread has panicked.
     pub fn stop(mut self) -> Result<TaskClaim> {
+        // The thread ends when its channel is closed.
         drop(self.end.take());
         let thread = self.thread.take();
         let claim = thread.and_then(|thread| thread.join().ok());

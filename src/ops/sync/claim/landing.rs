@@ -58,6 +58,7 @@ pub(crate) fn of_agents(
         let own = own_record(ctx, key, &message)?;
         let agent = message.agent.or(own.as_ref().and_then(|own| own.agent));
         if let Some(agent) = agent.filter(|agent| agents.contains(agent)) {
+            // Set before what may fail, and cleared once nothing has.
             *blamed = Some(agent);
             let agent = Some(agent);
             let message = ClaimMessage { agent, ..message };
@@ -72,6 +73,7 @@ pub(crate) fn of_agents(
             });
             continue;
         }
+        // The claim was this agent's and is another's by now: another clone took the task over.
         let named = before(&ctx.repo, token).filter_map(|one| one.agent);
         if let Some(agent) = { named }.find(|agent| agents.contains(agent)) {
             *blamed = Some(agent);
@@ -188,6 +190,8 @@ impl LandingClaim {
     /// # Errors
     /// Those of the file system.
     pub(crate) fn landed(&self, ctx: &Ctx) -> Result<()> {
+        // There is a lock only where a dead process of this clone held the claim, and only then a
+        // record.
         self.lock.iter().try_for_each(|_| forget(ctx, &self.key))
     }
 

@@ -222,7 +222,10 @@ impl TaskClaim {
             let push = self.push(RefChange::Swap { from, to });
             let manner = PushManner::default();
             ctx.repo.push_refs(&self.remote, &[push], manner, end)?;
+            // A push can fail after it has moved the ref, so the list decides.
             let listed = ctx.repo.list_remote(&self.remote, end)?;
+            // From here on what is really there is replaced, so that a claim that was deleted or
+            // moved back is put back.
             from = listed.get(&self.refname).copied();
             match from {
                 Some(is) if is == to => {

@@ -66,6 +66,7 @@ pub fn acquire(
         remote,
         _lock: guard,
     };
+    // Time for the network, and the time for which an old claim may have to be watched.
     let end = Instant::now() + LIMIT + TTLS[1].min(claim.ttl);
     let taken = claim.take(ctx, agent, record.as_ref(), end);
     let is_anothers = match &taken {
@@ -105,6 +106,8 @@ impl TaskClaim {
             let found = from.as_ref().map(|(_, found)| found);
             let bid = bid(found, own, ctx.now().timestamp());
             if let Some((oid, found)) = &from {
+                // Another clone has had the task since, so the agent of the earlier attempt is not
+                // gone on with.
                 if matches!(bid, Bid::Leave | Bid::Watch(_)) {
                     (self.agent, self.earlier) = (agent, None);
                 }
@@ -119,6 +122,7 @@ impl TaskClaim {
                 None => return Ok(None),
                 Some(now) => listed = now,
             }
+            // That a guess was wrong is no race, so it costs no pause.
             if !std::mem::take(&mut is_guess) {
                 wait(ctx, pause, end, &self.remote)?;
                 pause *= 2;
@@ -164,6 +168,8 @@ impl TaskClaim {
         let by = format!("clone {}", found.clone);
         let end = Instant::now() + ttl;
         while Instant::now() < end {
+            // A living holder renews three times in this period, so a sign of life cannot be
+            // missed.
             std::thread::sleep(ttl / 8);
             let listed = ctx.repo.list_remote(&self.remote, end + LIMIT)?;
             if listed.get(&self.refname) != Some(&oid) {
@@ -175,6 +181,8 @@ impl TaskClaim {
 
     /// Creates the ref, or moves it from where it was seen. Gives what the remote has where another clone was faster.
     fn swap(&mut self, ctx: &Ctx, from: Option<Oid>, end: Instant) -> Result<Option<RemoteRefs>> {
+        // Recorded before the push: a process that dies right after it is then known to have held
+        // the claim, which the next one takes at once.
         self.record(ctx)?;
         ctx.reached("claim-recorded");
         let to = self.commit(ctx, ClaimState::Held, from)?;

@@ -136,6 +136,8 @@ impl<'c> Question<'c> {
             && let Nearest::Agent(candidate) = self.nearest(tip)?
             && candidate.agent.id == origin.agent.id
         {
+            // For its error alone, which says that this clone cannot tell the agent's commits from
+            // those of the base.
             self.position(&candidate, tip)?;
         }
         // A forge's merge commit may have been named. Everything else that is wrong with the tip is for the judge.
@@ -495,6 +497,7 @@ impl Question<'_> {
             let Ok(commit) = repo.read_raw_commit(oid) else {
                 continue;
             };
+            // The id holds only the first digits, so what they lead to has to prove what it is.
             if AgentId::from_spawn_commit(oid) == *id
                 && commit.trailer(NONCE).as_deref() == Some(nonce)
                 && let Some(spawn) = SpawnCommit::of(oid, &commit)
