@@ -113,14 +113,12 @@ pub(crate) fn keep(ctx: &Ctx, agent: &Agent, tree: Oid) -> Result<()> {
 /// Hands on the commit that keeps a bundle: the same one for the same tree.
 pub(crate) fn with_bundle_commit<T>(tree: Oid, take: impl Fn(&NewCommit<'_>) -> T) -> T {
     let who = Identity::stand_in(0);
-    take(&NewCommit {
+    take(&NewCommit::ours(
+        &who,
         tree,
-        parents: &[],
-        author: &who,
-        committer: &who,
-        header: None,
-        message: "agent: bundle\n\nGit-Agent: 1\n",
-    })
+        &[],
+        "agent: bundle\n\nGit-Agent: 1\n",
+    ))
 }
 
 fn from_directory(top: &Path, directory: &str) -> Vec<Artefact> {

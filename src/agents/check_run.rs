@@ -216,10 +216,7 @@ impl<'a> CheckRoom<'a> {
         let Some(stage) = &self.stage else {
             return Err(Error::bug("a hook runs in a worktree of the repository"));
         };
-        let place = AgentWorktree {
-            path: self.path.clone(),
-            admin_dir: stage.admin_dir()?,
-        };
+        let place = AgentWorktree::new(self.path.clone(), stage.admin_dir()?);
         let directory = self.scratch.path().join(name);
         let index = place.admin_dir.join("index");
         let git_dir = self

@@ -97,10 +97,7 @@ fn furnish(ctx: &Ctx, wanted: &WantedContent<'_>, slot: &Slot) -> Result<SlotRec
         ignored_files::bring(ctx, &root, &slot.path, files)?;
     }
     // Nothing of ours has changed a file yet that git does not ignore. What differs is a person's, and no agent gets it.
-    let place = AgentWorktree {
-        path: slot.path.clone(),
-        admin_dir: slot.admin_dir.clone(),
-    };
+    let place = AgentWorktree::new(&slot.path, &slot.admin_dir);
     let is_edited = look(ctx, wanted.commit, &place, None, false)?
         .1
         .tree

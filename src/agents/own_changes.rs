@@ -17,7 +17,6 @@ use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::merge::Merge;
-use crate::git::objects::NewCommit;
 
 /// The trailer that tells such a commit from every other. It names the commit that the changes were made on.
 const TRAILER: &str = "Agent-Changes-Of";
@@ -32,10 +31,7 @@ pub(crate) fn commit(ctx: &Ctx, head: Oid, bundle_dir: &str) -> Result<Option<Oi
         let what = "a bare repository has no changes that an agent could start from";
         return Err(Error::new(Code::Usage, what));
     };
-    let place = AgentWorktree {
-        path: top.to_owned(),
-        admin_dir: ctx.repo.git_dir().to_owned(),
-    };
+    let place = AgentWorktree::new(top, ctx.repo.git_dir());
     let (_, found) =
         place.undisturbed(|| uncommitted::look(ctx, head, &place, Some(bundle_dir), false))?;
     let unusable = found.unmerged.first().map(|path| (path, "has conflicts"));
@@ -51,14 +47,9 @@ pub(crate) fn commit(ctx: &Ctx, head: Oid, bundle_dir: &str) -> Result<Option<Oi
     };
     let who = ctx.identities()?;
     let message = format!("agent: uncommitted changes\n\n{TRAILER}: {head}\n");
-    let commit = ctx.repo.write_commit(&NewCommit {
-        tree,
-        parents: &[head],
-        author: &who.author,
-        committer: &who.committer,
-        header: None,
-        message: &message,
-    })?;
+    let commit = ctx
+        .repo
+        .write_commit(&who.commit(tree, &[head], &message))?;
     Ok(Some(commit))
 }
 

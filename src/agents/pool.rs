@@ -253,10 +253,7 @@ impl Slot {
 
     /// The worktree, whose files are in that directory.
     fn place(&self, files: &Path) -> AgentWorktree {
-        AgentWorktree {
-            path: files.to_owned(),
-            admin_dir: self.admin_dir.clone(),
-        }
+        AgentWorktree::new(files, &self.admin_dir)
     }
 
     /// Whether nothing but the set-up has worked in a whole slot since it was filled. Where that cannot be told, something

@@ -66,10 +66,7 @@ fn is_text_of(draft: &TaskDraft, agent: &Agent, first: &Policy) -> bool {
 /// Puts what a policy says in the place of what the task says.
 fn bind(draft: &mut TaskDraft, policy: &Policy) {
     let list = |items: &[String]| {
-        let located = |value: &String| Located {
-            value: value.clone(),
-            span: 0..0,
-        };
+        let located = |value: &String| Located::unplaced(value.clone());
         given(items.iter().map(located).collect())
     };
     draft.whitelist = list(&policy.whitelist);
@@ -87,7 +84,7 @@ fn bind(draft: &mut TaskDraft, policy: &Policy) {
 }
 
 fn given<T>(value: T) -> Field<T> {
-    Field::Given(Located { value, span: 0..0 })
+    Field::Given(Located::unplaced(value))
 }
 
 fn absent<T>() -> Field<T> {

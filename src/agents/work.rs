@@ -201,10 +201,10 @@ pub(crate) fn tree_to_judge(
     policy: &Policy,
 ) -> Result<Oid> {
     let tip = tip_of(ctx, agent)?;
-    let place = AgentWorktree {
-        admin_dir: worktree::admin_dir(&ctx.repo, agent.id),
-        path: worktree.to_owned(),
-    };
+    let place = AgentWorktree::new(
+        worktree.to_owned(),
+        worktree::admin_dir(&ctx.repo, agent.id),
+    );
     match uncommitted_tree(ctx, agent, tip, &place, policy.bundle_dir.as_deref())? {
         Some(tree) => Ok(tree),
         None => Ok(ctx.repo.read_commit(tip)?.tree),
@@ -266,12 +266,5 @@ pub(crate) fn simulated(repo: &Repo, tree: Oid, parents: &[Oid]) -> Result<Oid> 
         seconds = repo.read_commit(*parent)?.seconds.max(seconds);
     }
     let who = Identity::stand_in(seconds);
-    repo.write_commit(&NewCommit {
-        tree,
-        parents,
-        author: &who,
-        committer: &who,
-        header: None,
-        message: "agent: simulated\n",
-    })
+    repo.write_commit(&NewCommit::ours(&who, tree, parents, "agent: simulated\n"))
 }

@@ -33,13 +33,21 @@ pub(crate) struct AgentWorktree {
 }
 
 impl AgentWorktree {
+    /// The worktree with these files and that admin directory.
+    pub(crate) fn new(path: impl Into<PathBuf>, admin_dir: impl Into<PathBuf>) -> AgentWorktree {
+        AgentWorktree {
+            path: path.into(),
+            admin_dir: admin_dir.into(),
+        }
+    }
+
     /// The worktree of an agent where git knows it and its directory is there.
     pub(crate) fn of(repo: &Repo, id: AgentId) -> Option<AgentWorktree> {
         let worktree = repo.worktree(&layout::worktree_name(id))?;
-        worktree.path.is_dir().then(|| AgentWorktree {
-            admin_dir: admin_dir(repo, id),
-            path: worktree.path,
-        })
+        worktree
+            .path
+            .is_dir()
+            .then(|| AgentWorktree::new(worktree.path, admin_dir(repo, id)))
     }
 
     /// As [`AgentWorktree::of`], at the place that the caller names, if there is one.

@@ -33,6 +33,13 @@ pub struct Located<T> {
     pub span: Range<usize>,
 }
 
+impl<T> Located<T> {
+    /// A value that no file has.
+    pub fn unplaced(value: T) -> Located<T> {
+        Located { value, span: 0..0 }
+    }
+}
+
 /// What a file says about one key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Field<T> {

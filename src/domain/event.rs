@@ -8,6 +8,7 @@ use super::named::named;
 use super::oid::Oid;
 use super::report::Audited;
 use super::stamp::Stamp;
+use serde::Serialize;
 use std::fmt;
 
 /// One line of an agent's note.
@@ -30,8 +31,9 @@ pub struct Event {
     pub what: What,
 }
 
-/// What can happen to an agent.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What can happen to an agent. The names of its facts are those of the ledger's lines, so none is ever renamed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
 #[non_exhaustive]
 pub enum What {
     /// A spawn began; everything it may leave behind is named.
@@ -143,9 +145,11 @@ pub enum What {
     /// ignored.
     Unknown {
         /// The value of the line's `e` key.
+        #[serde(skip)]
         kind: String,
         /// The lowest version that understands it, where the line names one above ours: what other events of the row mean
         /// may depend on it.
+        #[serde(skip)]
         needs: Option<ProgramVersion>,
     },
 }
@@ -154,7 +158,7 @@ pub enum What {
 pub const WORKTREE: &str = "{worktree}";
 
 /// How an agent came out of a tournament.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Competed {
     /// The first eight hex digits of the best one's id, which names the tournament.
     pub best: String,
@@ -295,16 +299,18 @@ named! {
 }
 
 /// Where an agent started from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Base {
     /// The branch or other ref that was named; `None` when only an object name was given.
+    #[serde(rename = "base_ref")]
     pub refname: Option<String>,
     /// The commit it was at that moment.
+    #[serde(rename = "base")]
     pub oid: Oid,
 }
 
 /// The facts known before anything but the spawn commit exists.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Spawning {
     /// The role's name.
     pub role: String,
@@ -317,6 +323,7 @@ pub struct Spawning {
     /// The agent that asked for this one.
     pub parent: Option<AgentId>,
     /// Where it starts from.
+    #[serde(flatten)]
     pub base: Base,
     /// `sha256:` and 64 hex digits over role, task and scope.
     pub dna: String,
@@ -330,7 +337,7 @@ pub struct Spawning {
 }
 
 /// The facts known when the agent is ready.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Spawned {
     /// The blob that holds the binding policy: role, scope, checks, base.
     pub policy: Oid,
@@ -341,7 +348,7 @@ pub struct Spawned {
 }
 
 /// The facts known when a run begins.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Started {
     /// Its number among the runs of its agent.
     pub run: Option<u32>,
@@ -358,7 +365,7 @@ pub struct Started {
 }
 
 /// The facts known when a run is over.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Exited {
     /// The number of the run.
     pub run: Option<u32>,
@@ -369,13 +376,15 @@ pub struct Exited {
     /// How many bytes it wrote to both of its streams.
     pub log_bytes: Option<u64>,
     /// What the host told of its session.
+    #[serde(flatten)]
     pub session: HostSession,
 }
 
 /// What a host told of the session of a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HostSession {
     /// By what the host continues it.
+    #[serde(rename = "session")]
     pub id: Option<String>,
     /// What it cost, in millionths of a US dollar.
     pub cost_micro_usd: Option<u64>,
@@ -424,7 +433,7 @@ impl Exited {
 
 /// What a verdict was about and how it came out. A later commit on the branch voids it; one on the branch to land on voids
 /// what was said of the merge, its scope and the commands.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verified {
     /// Whether the work was accepted.
     pub accepted: bool,

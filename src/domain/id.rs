@@ -2,6 +2,7 @@
 
 use super::named::is_lower_hex;
 use super::oid::Oid;
+use serde::{Serialize, Serializer};
 use std::fmt;
 use uuid::Uuid;
 
@@ -57,6 +58,12 @@ impl fmt::Display for AgentId {
     }
 }
 
+impl Serialize for AgentId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 impl fmt::Debug for AgentId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "AgentId({self})")
@@ -65,7 +72,7 @@ impl fmt::Debug for AgentId {
 
 /// An alias that a task file or `--name` gives an agent: 1 to 64 ASCII characters that are safe in
 /// a file name everywhere.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct AgentName(String);
 
 /// Device names that Windows reserves in every directory.
@@ -153,7 +160,7 @@ impl fmt::Display for Slug {
 }
 
 /// What the events of one command have in common: `op-` and twelve hex digits.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct OperationId(String);
 
 impl OperationId {

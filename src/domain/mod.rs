@@ -1,5 +1,6 @@
-//! Pure values and rules. No file system, environment, clock, process, libgit2 or serde in here: what
-//! this layer decides is decided from its arguments alone, so every rule has a table of cases.
+//! Pure values and rules. No file system, environment, clock, process or libgit2 in here: what this layer decides is decided from
+//! its arguments alone, so every rule has a table of cases. Values may derive `Serialize`, so that an answer holds one instead of
+//! a copy of it.
 
 pub mod agent;
 pub mod baseline;

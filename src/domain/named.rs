@@ -1,6 +1,7 @@
 //! Enums whose variants each have a word of their own, which stands beside the variant and nowhere else.
 
-/// Declares such an enum: `Done = "done",`. It gets `ALL`, in the order of the variants, `as_str`, `parse` and `Display`.
+/// Declares such an enum: `Done = "done",`. It gets `ALL`, in the order of the variants, `as_str`, `parse`,
+/// `Display` and, as that word, `Serialize`.
 macro_rules! named {
     ($(#[$about:meta])* $visibility:vis enum $name:ident {
         $($(#[$meaning:meta])* $variant:ident = $word:literal,)*
@@ -30,6 +31,12 @@ macro_rules! named {
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(self.as_str())
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
             }
         }
     };

@@ -1,5 +1,6 @@
 //! Object names as plain values, so that the rules can speak of them without libgit2.
 
+use serde::{Serialize, Serializer};
 use std::fmt::{self, Write};
 
 /// The SHA-1 name of a git object.
@@ -76,6 +77,12 @@ impl fmt::Display for Oid {
             f.write_char(DIGITS[usize::from(byte >> 4)].into())?;
             f.write_char(DIGITS[usize::from(byte & 15)].into())
         })
+    }
+}
+
+impl Serialize for Oid {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

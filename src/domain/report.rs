@@ -7,6 +7,7 @@
 use super::id::AgentId;
 use super::named::named;
 use super::oid::Oid;
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many fields, values and tags a role may name, and how long each may be in bytes: they travel in every spawn commit.
@@ -258,7 +259,7 @@ impl RoleReport {
 }
 
 /// An audit as the row of the audited agent has it, or what a person said of those before.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Audited {
     /// The agent that audited; absent where a person accepts the work in spite of the audits before.
     pub auditor: Option<AgentId>,

@@ -174,28 +174,19 @@ impl SettingsDraft {
             .collect();
         let mut probe = self.task.clone();
         probe.problems.extend(problems);
-        let placeholder = |text: &str| Located {
-            value: text.to_owned(),
-            span: 0..0,
-        };
+        let placeholder = |text: &str| Located::unplaced(text.to_owned());
         probe.text = Field::Given(placeholder(STAND_IN.text));
         if probe.role.given().is_none() {
             probe.role = Field::Given(placeholder(STAND_IN.role));
         }
         if probe.whitelist.given().is_none() {
-            probe.whitelist = Field::Given(Located {
-                value: vec![placeholder(STAND_IN.glob)],
-                span: 0..0,
-            });
+            probe.whitelist = Field::Given(Located::unplaced(vec![placeholder(STAND_IN.glob)]));
         }
         // Commands of hooks and trains obey the rules of set-up commands.
         let mut commands = values_of(&self.task.setup_run);
         commands.extend(self.hooks.values().flat_map(values_of));
         commands.extend(values_of(&self.train_checks));
-        probe.setup_run = Field::Given(Located {
-            value: commands,
-            span: 0..0,
-        });
+        probe.setup_run = Field::Given(Located::unplaced(commands));
         let (task, _) = probe.check(roles, TaskOptions::default())?;
         let hooks = self.hooks.iter();
         let hooks = hooks.filter_map(|(moment, field)| Some((*moment, values(field)?)));
@@ -328,10 +319,7 @@ impl TaskDraft {
             .map(i64::from)
             .filter(|wanted| own < *wanted && own >= 0)
         {
-            self.min_tests = Field::Given(Located {
-                value: wanted,
-                span: 0..0,
-            });
+            self.min_tests = Field::Given(Located::unplaced(wanted));
         }
         let own = self.checks.given().map(|own| own.value.clone());
         let own = own.unwrap_or_default();
@@ -339,10 +327,7 @@ impl TaskDraft {
         checks.retain(|check| own.iter().all(|mine| mine.value != check.value));
         if !checks.is_empty() {
             checks.extend(own);
-            self.checks = Field::Given(Located {
-                value: checks,
-                span: 0..0,
-            });
+            self.checks = Field::Given(Located::unplaced(checks));
         }
     }
 }
@@ -350,15 +335,12 @@ impl TaskDraft {
 /// Puts a value where the file has none. What the file has and could not be read is a problem already.
 fn give<T>(field: &mut Field<T>, value: Option<T>) {
     if let (None, Some(value)) = (field.given(), value) {
-        *field = Field::Given(Located { value, span: 0..0 });
+        *field = Field::Given(Located::unplaced(value));
     }
 }
 
 fn located(texts: Option<&[String]>) -> Option<Vec<Located<String>>> {
-    let at_start = |text: &String| Located {
-        value: text.clone(),
-        span: 0..0,
-    };
+    let at_start = |text: &String| Located::unplaced(text.clone());
     Some(texts?.iter().map(at_start).collect())
 }
 

@@ -99,14 +99,7 @@ impl Checkout {
     ) -> Result<Oid> {
         let head = self.head();
         let branch = head.strip_prefix("ref: ").unwrap_or_default();
-        let commit = repo.write_commit(&NewCommit {
-            tree,
-            parents: &[tip],
-            author: &who.author,
-            committer: &who.committer,
-            header: None,
-            message,
-        })?;
+        let commit = repo.write_commit(&who.commit(tree, &[tip], message))?;
         let reason = format!("commit: {}", message.lines().next().unwrap_or_default());
         let own = Repo::open_git_dir(&self.git_dir)?;
         if own.swap_ref_in_time(branch, Tip::At(tip), commit, &who.committer, &reason)? {

@@ -5,11 +5,12 @@ pub mod worktree;
 
 use super::files::lock_file::LockFile;
 use super::files::untrusted;
-use super::objects::Identity;
+use super::objects::{Identity, NewCommit};
 use super::refs::{lost_to, patiently};
 use super::repo::{failed, string};
 use super::{Repo, command};
 use crate::domain::named::named;
+use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use std::ffi::OsStr;
 use std::fs;
@@ -187,6 +188,16 @@ pub struct Identities {
     pub committer: Identity,
     /// Whether git has no identity configured and ours stands in.
     pub stand_in: bool,
+}
+
+impl Identities {
+    /// A commit of these people, without a header of ours.
+    pub fn commit<'a>(&'a self, tree: Oid, parents: &'a [Oid], message: &'a str) -> NewCommit<'a> {
+        NewCommit {
+            committer: &self.committer,
+            ..NewCommit::ours(&self.author, tree, parents, message)
+        }
+    }
 }
 
 impl Identity {

@@ -71,7 +71,19 @@ pub struct NewCommit<'a> {
     pub message: &'a str,
 }
 
-impl NewCommit<'_> {
+impl<'a> NewCommit<'a> {
+    /// A commit that has one person as author and committer, without a header of ours.
+    pub fn ours(who: &'a Identity, tree: Oid, parents: &'a [Oid], message: &'a str) -> Self {
+        NewCommit {
+            tree,
+            parents,
+            author: who,
+            committer: who,
+            header: None,
+            message,
+        }
+    }
+
     /// The name that the commit will have.
     ///
     /// # Errors

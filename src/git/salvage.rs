@@ -90,14 +90,12 @@ fn write(
     whose: &str,
 ) -> Result<Oid> {
     let who = Identity::stand_in(tip.seconds);
-    repo.write_commit(&NewCommit {
+    repo.write_commit(&NewCommit::ours(
+        &who,
         tree,
         parents,
-        author: &who,
-        committer: &who,
-        header: None,
-        message: &format!("agent: salvage {what}\n\n{TRAILER}: {what}\n{whose}\nGit-Agent: 1\n"),
-    })
+        &format!("agent: salvage {what}\n\n{TRAILER}: {what}\n{whose}\nGit-Agent: 1\n"),
+    ))
 }
 
 impl Repo {

@@ -99,10 +99,7 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
     let tip = tip_of(ctx, agent)?;
     // What there is to commit, and which part of it is in scope. Were a `discard` to put the worktree aside meanwhile,
     // all its files would look deleted.
-    let own = AgentWorktree {
-        path: place.top.clone(),
-        admin_dir: place.git_dir.clone(),
-    };
+    let own = AgentWorktree::new(&place.top, &place.git_dir);
     let (changes, work) = own.undisturbed(|| {
         let staged = Repo::open_git_dir(&place.git_dir)?.staged_changes(&Staging::default())?;
         if !staged.is_empty() {

@@ -37,7 +37,6 @@ use crate::git::Repo;
 use crate::git::changes::Staging;
 use crate::git::landing::{Checkout, ConflictedMerge};
 use crate::git::merge::MergeResult;
-use crate::git::objects::NewCommit;
 use crate::ops::target_report::TargetReport;
 use crate::wire::path_text::PathText;
 use serde::Serialize;
@@ -229,14 +228,11 @@ impl UpdatePlan {
     /// Commits the merge of the target's commit `theirs` with the tree that came of it, and lets branch and worktree follow.
     fn commit(&self, ctx: &Ctx, place: &Checkout, theirs: Oid, tree: Oid) -> Result<UpdateReport> {
         let who = ctx.identities()?;
-        let commit = ctx.repo.write_commit_as_user(&NewCommit {
+        let commit = ctx.repo.write_commit_as_user(&who.commit(
             tree,
-            parents: &[self.tip, theirs],
-            author: &who.author,
-            committer: &who.committer,
-            header: None,
-            message: &self.message(),
-        })?;
+            &[self.tip, theirs],
+            &self.message(),
+        ))?;
         ctx.reached(STEPS[0]);
         // The branch moves by compare-and-swap, the worktree while its lock is held.
         let own = Repo::open_git_dir(&place.git_dir)?;

@@ -21,7 +21,7 @@ use crate::domain::stamp::Stamp;
 use crate::error::{Code, Error, Result};
 use fact::Fact;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use serde_with_macros::skip_serializing_none;
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
@@ -123,9 +123,9 @@ fn render(event: &Event, what: &What, ahead: &[String]) -> Result<String> {
         o: event.operation.as_ref().map(OperationId::as_str),
         p: event.previous.as_deref(),
         x: ahead,
-        d: facts(what),
+        d: facts(what)?,
     })
-    .map_err(|error| Error::bug("an event must have a JSON form").because(error))
+    .map_err(no_json_form)
 }
 
 /// Reads a line; `None` when it is none of ours (foreign text, a blank line, a broken stamp, a line without end).
@@ -166,115 +166,22 @@ pub fn digest(line: &[u8]) -> String {
     hex(&Sha256::digest(line)[..8])
 }
 
-fn facts(what: &What) -> Value {
-    let mut value = match what {
-        What::Spawning(facts) => json!({
-            "role": facts.role,
-            "isolation": facts.isolation.as_str(),
-            "description": facts.description,
-            "name": facts.name.as_ref().map(AgentName::as_str),
-            "parent": facts.parent.map(|id| id.to_string()),
-            "base": facts.base.oid.to_hex(),
-            "base_ref": facts.base.refname,
-            "dna": facts.dna,
-            "branch": facts.branch,
-            "worktree": facts.worktree,
-            "pid": facts.pid,
-        }),
-        What::Spawned(facts) => json!({
-            "policy": facts.policy.to_hex(),
-            "spec_sha": facts.spec_sha,
-            "baseline": facts.baseline.map(Oid::to_hex),
-        }),
-        What::Started(facts) => json!({
-            "run": facts.run,
-            "command": facts.command,
-            "pid": facts.pid,
-            "limit_ms": facts.limit_ms,
-            "sandbox": facts.sandbox,
-            "model": facts.model,
-        }),
-        What::Exited(facts) => json!({
-            "run": facts.run,
-            "code": facts.code,
-            "ended": facts.ended.map(Ending::as_str),
-            "log_bytes": facts.log_bytes,
-            "session": facts.session.id,
-            "cost_micro_usd": facts.session.cost_micro_usd,
-            "input_tokens": facts.session.input_tokens,
-            "output_tokens": facts.session.output_tokens,
-        }),
-        What::Committed { commit, tree } => {
-            json!({ "commit": commit.to_hex(), "tree": tree.to_hex() })
-        }
-        What::Verified(verdict) => json!({
-            "accepted": verdict.accepted,
-            "tip": verdict.tip.to_hex(),
-            "tree": verdict.tree.to_hex(),
-            "base": verdict.base.to_hex(),
-            "merged_tree": verdict.merged_tree.map(Oid::to_hex),
-            "bundle": verdict.bundle.map(Oid::to_hex),
-            "policy": verdict.policy.to_hex(),
-            "findings": verdict.findings,
-            "fails_with": verdict.fails_with.map(|id| id.to_string()),
-        }),
-        What::Done { summary, whole } => {
-            json!({ "summary": summary, "whole": whole.map(Oid::to_hex) })
-        }
-        What::Failed { reason, whole }
-        | What::Rejected { reason, whole }
-        | What::Deferred { reason, whole } => {
-            json!({ "reason": reason, "whole": whole.map(Oid::to_hex) })
-        }
-        What::Merged { commit, into, tip } => {
-            json!({ "commit": commit.to_hex(), "into": into, "tip": tip.map(Oid::to_hex) })
-        }
-        What::Amended {
-            policy,
-            reason,
-            whole,
-        } => json!({
-            "policy": policy.to_hex(),
-            "reason": reason,
-            "whole": whole.map(Oid::to_hex),
-            "needs": what.needs().map(|version| version.to_string()),
-        }),
-        What::Competed(facts) => json!({
-            "best": facts.best,
-            "place": facts.place,
-            "of": facts.of,
-            "accepted": facts.accepted,
-            "host": facts.host,
-        }),
-        What::Audited(facts) => json!({
-            "auditor": facts.auditor.map(|id| id.to_string()),
-            "run": facts.run,
-            "verdict": facts.verdict.as_str(),
-            "tip": facts.tip.to_hex(),
-            "tree": facts.tree.to_hex(),
-            "reason": facts.reason,
-            "needs": what.needs().map(|version| version.to_string()),
-        }),
-        What::Discarded { tip } => json!({ "tip": tip.map(Oid::to_hex) }),
-        What::Salvaged { commit } => json!({ "commit": commit.to_hex() }),
-        What::Rescued { to } => json!({ "to": to }),
-        What::Expired { commits } => {
-            json!({ "commits": commits.iter().map(|oid| oid.to_hex()).collect::<Vec<_>>() })
-        }
-        What::Renamed { name } => json!({ "name": name.as_ref().map(AgentName::as_str) }),
-        What::Undone { operation, revert } => json!({
-            "operation": operation.as_str(),
-            "revert": revert.map(Oid::to_hex),
-            "needs": what.needs().map(|version| version.to_string()),
-        }),
-        What::Noted { text } => json!({ "text": text }),
-        What::Unknown { .. } => json!({}),
-    };
-    // Absent means not applicable; `null` would mean "could not be determined".
+fn facts(what: &What) -> Result<Value> {
+    let mut value = serde_json::to_value(what).map_err(no_json_form)?;
     if let Value::Object(map) = &mut value {
+        // What an unknown line needs is in that line, which is never written anew.
+        let needs = what
+            .needs()
+            .filter(|_| !matches!(what, What::Unknown { .. }));
+        map.extend(needs.map(|needs| ("needs".to_owned(), Value::String(needs.to_string()))));
+        // Absent means not applicable; `null` would mean "could not be determined".
         map.retain(|_, value| !value.is_null());
     }
-    value
+    Ok(value)
+}
+
+fn no_json_form(error: serde_json::Error) -> Error {
+    Error::bug("an event must have a JSON form").because(error)
 }
 
 fn parse_facts(kind: &str, d: &Fact<'_>) -> Option<What> {

@@ -103,10 +103,7 @@ pub(crate) fn work_to_commit(
     admin_dir: &Path,
 ) -> Result<(Vec<Change>, Oid)> {
     let (agent, bundle) = (fence.agent(), fence.policy().bundle_dir.as_deref());
-    let place = AgentWorktree {
-        path: worktree.to_owned(),
-        admin_dir: admin_dir.to_owned(),
-    };
+    let place = AgentWorktree::new(worktree, admin_dir);
     let tip = tip_of(ctx, agent)?;
     let before = ctx.repo.read_commit(tip)?.tree;
     let found = uncommitted(ctx, agent, tip, &place, bundle)?;

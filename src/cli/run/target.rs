@@ -109,7 +109,7 @@ impl Asked {
                 Error::new(Code::Usage, what)
             })?;
             let value = name.clone();
-            draft.name = Field::Given(Located { value, span: 0..0 });
+            draft.name = Field::Given(Located::unplaced(value));
         }
         Ok(target)
     }

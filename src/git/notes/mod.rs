@@ -491,14 +491,12 @@ pub fn union_commit(repo: &Repo, ours: Oid, theirs: Oid, subject: &str) -> Resul
         }
     }
     let who = Identity::stand_in(one.seconds.max(two.seconds));
-    repo.write_commit(&NewCommit {
+    repo.write_commit(&NewCommit::ours(
+        &who,
         tree,
-        parents: &parents,
-        author: &who,
-        committer: &who,
-        header: None,
-        message: &format!("{subject}\n\nGit-Agent: 1\n"),
-    })
+        &parents,
+        &format!("{subject}\n\nGit-Agent: 1\n"),
+    ))
 }
 
 // Note bodies as sets of lines: sorted by byte, unique, each ended by a line feed. This is what `git

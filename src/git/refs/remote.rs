@@ -24,6 +24,16 @@ pub struct RefPush {
     pub change: RefChange,
 }
 
+impl RefPush {
+    /// What is to become of the ref of that full name.
+    pub fn new(refname: impl Into<String>, change: RefChange) -> RefPush {
+        RefPush {
+            refname: refname.into(),
+            change,
+        }
+    }
+}
+
 /// A change of one ref of a remote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefChange {

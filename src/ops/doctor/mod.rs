@@ -89,79 +89,71 @@ struct Family {
     look: fn(&Ctx, &Survey) -> Result<Vec<Finding>>,
 }
 
+const fn family(
+    name: &'static str,
+    what: &'static str,
+    look: fn(&Ctx, &Survey) -> Result<Vec<Finding>>,
+) -> Family {
+    Family { name, what, look }
+}
+
 /// Every family, in the order in which they are cured: the repository must be readable before its rows,
 /// and the rows before what they name.
 const FAMILIES: &[Family] = &[
-    Family {
-        name: "git",
-        what: "git's version, the man page, the completion of the user's shell",
-        look: program::look,
-    },
-    Family {
-        name: "settings",
-        what: "core.bare, core.worktree, core.hooksPath, extensions.worktreeConfig, gc.pruneExpire",
-        look: settings::look,
-    },
-    Family {
-        name: "locks",
-        what: "lock files that killed processes left on refs",
-        look: locks::look,
-    },
-    Family {
-        name: "ledger",
-        what: "the ledger's ref, dropped lines, rows on commits that are gone",
-        look: ledger::look,
-    },
-    Family {
-        name: "keep",
-        what: "the keep chain's ref, what it does not hold though it should",
-        look: keep::look,
-    },
-    Family {
-        name: "mail",
-        what: "the refs of mailbox and receipts, uncollected spools",
-        look: mail::look,
-    },
-    Family {
-        name: "spawns",
-        what: "interrupted spawns",
-        look: spawns::look,
-    },
-    Family {
-        name: "runs",
-        what: "runs that ended without a record",
-        look: runs::look,
-    },
-    Family {
-        name: "verify",
-        what: "worktrees that killed verifies left",
-        look: verify::look,
-    },
-    Family {
-        name: "worktrees",
-        what: "worktrees without a directory, without an admin directory or without a row",
-        look: worktrees::look,
-    },
-    Family {
-        name: "branches",
-        what: "branches without a row, rows without a branch",
-        look: branches::look,
-    },
-    Family {
-        name: "hooks",
-        what: "the git hooks of agents' worktrees",
-        look: hooks::look,
-    },
-    Family {
-        name: "pool",
-        what: "warm worktrees that no spawn gets, a pool that could not be filled",
-        look: pool::look,
-    },
-    Family {
-        name: "debris",
-        what: "old trash and half-written files",
-        look: debris::look,
-    },
+    family(
+        "git",
+        "git's version, the man page, the completion of the user's shell",
+        program::look,
+    ),
+    family(
+        "settings",
+        "core.bare, core.worktree, core.hooksPath, extensions.worktreeConfig, gc.pruneExpire",
+        settings::look,
+    ),
+    family(
+        "locks",
+        "lock files that killed processes left on refs",
+        locks::look,
+    ),
+    family(
+        "ledger",
+        "the ledger's ref, dropped lines, rows on commits that are gone",
+        ledger::look,
+    ),
+    family(
+        "keep",
+        "the keep chain's ref, what it does not hold though it should",
+        keep::look,
+    ),
+    family(
+        "mail",
+        "the refs of mailbox and receipts, uncollected spools",
+        mail::look,
+    ),
+    family("spawns", "interrupted spawns", spawns::look),
+    family("runs", "runs that ended without a record", runs::look),
+    family(
+        "verify",
+        "worktrees that killed verifies left",
+        verify::look,
+    ),
+    family(
+        "worktrees",
+        "worktrees without a directory, without an admin directory or without a row",
+        worktrees::look,
+    ),
+    family(
+        "branches",
+        "branches without a row, rows without a branch",
+        branches::look,
+    ),
+    family("hooks", "the git hooks of agents' worktrees", hooks::look),
+    family(
+        "pool",
+        "warm worktrees that no spawn gets, a pool that could not be filled",
+        pool::look,
+    ),
+    family("debris", "old trash and half-written files", debris::look),
 ];
 
 /// Examines the repository; with `fix`, puts right what safely can be and examines it again. A cure that

@@ -101,10 +101,7 @@ fn is_clean(ctx: &Ctx, agent: &Agent) -> Result<bool> {
     };
     let policy = spawn_commit::if_here(&ctx.repo, agent)?;
     let bundle_dir = policy.and_then(|policy| policy.bundle_dir);
-    let place = AgentWorktree {
-        admin_dir: worktree::admin_dir(&ctx.repo, agent.id),
-        path: top,
-    };
+    let place = AgentWorktree::new(top, worktree::admin_dir(&ctx.repo, agent.id));
     let changes = glance(&Glance {
         repo: Some(&ctx.repo),
         top: &place.path,

@@ -101,10 +101,10 @@ pub(super) fn plan(ctx: &Ctx, agents: &[Agent], wanted: &str) -> Result<RemoteSw
 pub(super) fn execute(ctx: &Ctx, sweep: &mut RemoteSweep) -> Result<()> {
     let doomed = |one: &&mut RemoteBranch| one.action == "remove";
     let pushes = sweep.branches.iter_mut().filter(doomed).filter_map(|one| {
-        Some(RefPush {
-            refname: one.refname.clone(),
-            change: RefChange::Delete(Oid::from_hex(&one.oid)?),
-        })
+        Some(RefPush::new(
+            one.refname.clone(),
+            RefChange::Delete(Oid::from_hex(&one.oid)?),
+        ))
     });
     let pushes: Vec<_> = pushes.collect();
     if pushes.is_empty() {

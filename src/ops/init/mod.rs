@@ -322,8 +322,6 @@ pub struct HostReport {
 
 named! {
     /// What becomes of a file or a setting.
-    #[derive(Serialize)]
-    #[serde(rename_all = "snake_case")]
     pub enum Action {
         /// It was not there.
         Created = "created",

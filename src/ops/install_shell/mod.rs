@@ -177,8 +177,6 @@ pub struct FileReport {
 
 named! {
     /// What becomes of a file.
-    #[derive(Serialize)]
-    #[serde(rename_all = "snake_case")]
     pub enum FileAction {
         /// It was not there.
         Created = "created",

@@ -22,7 +22,6 @@ use crate::error::{Code, Error, Result};
 use crate::git::config::Identities;
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::landing::Checkout;
-use crate::git::objects::NewCommit;
 use crate::git::refs::Tip;
 use crate::git::{Repo, landing};
 use crate::proc::sandbox;
@@ -288,14 +287,9 @@ fn keep_what_is_only_staged(
     let id = plan.agent.id;
     let message = format!("agent: staged by {}\n", id.short());
     let who = ctx.identities()?;
-    let commit = ctx.repo.write_commit(&NewCommit {
-        tree: staged,
-        parents: &[plan.tip],
-        author: &who.author,
-        committer: &who.committer,
-        header: None,
-        message: &message,
-    })?;
+    let commit = ctx
+        .repo
+        .write_commit(&who.commit(staged, &[plan.tip], &message))?;
     keep::keep(&ctx.repo, &[commit], &format!("staged {id}"), ctx.now())?;
     let what = What::Salvaged { commit };
     ctx.ledger()
@@ -419,14 +413,7 @@ fn keep_tip(ctx: &Ctx, plan: &MergePlan, tip: Oid) -> Result<()> {
 
 /// Writes a commit that becomes history, and is signed as the user's own merges are.
 fn write(repo: &Repo, tree: Oid, parents: &[Oid], message: &str, who: &Identities) -> Result<Oid> {
-    repo.write_commit_as_user(&NewCommit {
-        tree,
-        parents,
-        author: &who.author,
-        committer: &who.committer,
-        header: None,
-        message,
-    })
+    repo.write_commit_as_user(&who.commit(tree, parents, message))
 }
 
 // The branch of this clone that work lands on, and the worktrees that move along with it.

@@ -195,13 +195,13 @@ impl RemoteTarget {
             return Err(moved(&self.branch));
         }
         let claims = claim::of_agents(ctx, &self.remote, &listed, agents, end, blamed)?;
-        let mut pushes = vec![RefPush {
-            refname: self.branch.clone(),
-            change: RefChange::Swap {
+        let mut pushes = vec![RefPush::new(
+            self.branch.clone(),
+            RefChange::Swap {
                 from: Some(base),
                 to: top,
             },
-        }];
+        )];
         for claim in &claims {
             pushes.push(claim.finish(ctx)?);
         }

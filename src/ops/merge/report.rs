@@ -10,8 +10,6 @@ use serde_with_macros::skip_serializing_none;
 
 named! {
     /// How far a landing came.
-    #[derive(Serialize)]
-    #[serde(rename_all = "kebab-case")]
     pub enum LandingState {
         /// A dry run found that it would land.
         Planned = "planned",

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 
 named! {
     /// Whether two pieces of work merge.
-    #[derive(Serialize, Deserialize)]
+    #[derive(Deserialize)]
     #[serde(rename_all = "lowercase")]
     pub enum MergeState {
         /// Without conflicts.

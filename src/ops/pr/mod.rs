@@ -381,10 +381,7 @@ pub fn read_comments(ctx: &Ctx, who: &str, remote: Option<&str>) -> Result<PrRep
 
 fn push(ctx: &Ctx, plan: &PrPlan) -> Result<()> {
     plan.replay.write(&ctx.repo)?;
-    let pushes = [RefPush {
-        refname: plan.branch.clone(),
-        change: plan.change(ctx)?,
-    }];
+    let pushes = [RefPush::new(plan.branch.clone(), plan.change(ctx)?)];
     let manner = PushManner {
         atomic: false,
         with_hook: true,

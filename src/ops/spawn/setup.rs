@@ -152,10 +152,7 @@ pub(super) fn record(
     if checkout.staged_tree(repo).ok() != Some(before) {
         checkout.stage(before)?;
     }
-    let place = AgentWorktree {
-        path: worktree.to_owned(),
-        admin_dir: checkout.git_dir,
-    };
+    let place = AgentWorktree::new(worktree, checkout.git_dir);
     let found = match made {
         Some(made) => Some(made),
         None => whole_tree(ctx, tip, &place, Some(&plan.bundle_dir))?,

@@ -265,10 +265,7 @@ fn changes(
 ) -> Result<Vec<Change>> {
     let ctx = common.ctx;
     let bundle_dir = fence.and_then(|fence| fence.policy().bundle_dir.as_deref());
-    let place = AgentWorktree {
-        admin_dir: worktree::admin_dir(&ctx.repo, agent.id),
-        path: top.to_owned(),
-    };
+    let place = AgentWorktree::new(top, worktree::admin_dir(&ctx.repo, agent.id));
     let changes = glance(&Glance {
         repo: Some(&ctx.repo),
         top,

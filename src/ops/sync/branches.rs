@@ -127,10 +127,7 @@ impl Exchange<'_> {
             if there.is_some_and(is_behind) {
                 continue;
             }
-            pushes.push(RefPush {
-                refname: refname.clone(),
-                change: RefChange::Forward(tip),
-            });
+            pushes.push(RefPush::new(refname.clone(), RefChange::Forward(tip)));
             self.report.branches.push(BranchReport {
                 refname,
                 oid: tip.to_hex(),

@@ -38,10 +38,7 @@ struct NewRows {
 impl NewRows {
     fn push(&self) -> RefPush {
         let (from, to) = (self.from, self.to);
-        RefPush {
-            refname: self.refname.clone(),
-            change: RefChange::Swap { from, to },
-        }
+        RefPush::new(self.refname.clone(), RefChange::Swap { from, to })
     }
 }
 
@@ -109,10 +106,7 @@ impl Exchange<'_> {
         };
         let agent = lookup::agent(self.ctx, &self.ctx.ledger(), &id.to_string())?;
         let branch = self.own_branch(&agent)?;
-        Ok(branch.map(|(refname, tip)| RefPush {
-            refname,
-            change: RefChange::Forward(tip),
-        }))
+        Ok(branch.map(|(refname, tip)| RefPush::new(refname, RefChange::Forward(tip))))
     }
 
     /// The rows that the remote lacks, as far as it was seen; `None` where what was seen is no part of what is here.

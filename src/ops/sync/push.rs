@@ -53,7 +53,7 @@ impl Exchange<'_> {
                     to: tip.oid,
                 };
                 let refname = self.names.shared(*chain);
-                pushes.push(RefPush { refname, change });
+                pushes.push(RefPush::new(refname, change));
             }
         }
         self.is_crowded |= !is_known;
@@ -169,7 +169,7 @@ impl Exchange<'_> {
         } else {
             RefChange::Forward(tip)
         };
-        RefPush { refname, change }
+        RefPush::new(refname, change)
     }
 
     fn occupied(&self, refname: &str) -> Error {
@@ -287,10 +287,10 @@ impl Exchange<'_> {
                 .find(|chain| chain.refname() == synced.refname);
             let sight = chain.and_then(|chain| sights.get(chain.as_str()));
             let of_chain = { sight.into_iter() }.flat_map(|it| contained(&it.outboxes, &proof));
-            pushes.extend(of_chain.map(|(refname, oid)| RefPush {
-                refname: refname.clone(),
-                change: RefChange::Delete(oid),
-            }));
+            pushes.extend(
+                of_chain
+                    .map(|(refname, oid)| RefPush::new(refname.clone(), RefChange::Delete(oid))),
+            );
         }
         if pushes.is_empty() {
             return Ok(true);
@@ -323,9 +323,6 @@ impl Pending {
             },
             _ => RefChange::Forward(self.tip),
         };
-        RefPush {
-            refname: self.shared.clone(),
-            change,
-        }
+        RefPush::new(self.shared.clone(), change)
     }
 }

@@ -6,7 +6,7 @@ use crate::domain::train::Purpose;
 use crate::error::Error;
 use crate::ops::agent_report::AgentRef;
 use crate::wire::path_text::PathText;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
 
 /// What became of every agent, and which checks ran for it.
@@ -113,12 +113,6 @@ impl Outcome {
             self,
             Outcome::Landed | Outcome::AlreadyMerged | Outcome::Planned
         )
-    }
-}
-
-impl Serialize for Outcome {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
     }
 }
 
@@ -230,12 +224,6 @@ impl RunReason {
     /// Whether it ran.
     pub(super) fn is_run(self) -> bool {
         matches!(self, RunReason::NeverRun | RunReason::WasRed)
-    }
-}
-
-impl Serialize for Purpose {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
     }
 }
 

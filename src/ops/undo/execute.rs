@@ -12,7 +12,6 @@ use crate::domain::oid::Oid;
 use crate::domain::path::Quoted;
 use crate::error::{Code, Error, ErrorFacts, Result};
 use crate::git::merge::MergeResult;
-use crate::git::objects::NewCommit;
 use crate::git::refs::Tip;
 use crate::ops::agent_report::Reporter;
 use crate::ops::discard::DiscardOptions;
@@ -148,14 +147,11 @@ pub(super) fn revert(ctx: &Ctx, one: &BranchMove, operation: &OperationId) -> Re
     }
     let who = ctx.identities()?;
     // A commit that only goes back: merging it takes away what the landing brought, and git finds that one as their base.
-    let back = repo.write_commit(&NewCommit {
-        tree: repo.read_commit(one.from)?.tree,
-        parents: &[one.to],
-        author: &who.author,
-        committer: &who.committer,
-        header: None,
-        message: "agent: undo\n",
-    })?;
+    let back = repo.write_commit(&who.commit(
+        repo.read_commit(one.from)?.tree,
+        &[one.to],
+        "agent: undo\n",
+    ))?;
     let tree = match repo.merge(tip, back)?.result {
         MergeResult::Clean { tree } => tree,
         MergeResult::Conflicts { conflicts, .. } => {
@@ -187,14 +183,7 @@ pub(super) fn revert(ctx: &Ctx, one: &BranchMove, operation: &OperationId) -> Re
         "Revert \"{subject}\"\n\n{}\n\n{TRAILER}: {operation}\n",
         says(one)
     );
-    let commit = repo.write_commit_as_user(&NewCommit {
-        tree,
-        parents: &[tip],
-        author: &who.author,
-        committer: &who.committer,
-        header: None,
-        message: &message,
-    })?;
+    let commit = repo.write_commit_as_user(&who.commit(tree, &[tip], &message))?;
     let reason = format!("agent: undo {operation}");
     let checkouts = repo.checkouts(&one.refname)?;
     let branch = (one.refname.as_str(), checkouts.as_slice());

@@ -62,10 +62,7 @@ pub(super) fn pending(
     let short = agent.id.short();
     let fence = ScopeGuard::around(&ctx.repo, agent.clone())?;
     let place = &unfinished.place;
-    let own = AgentWorktree {
-        path: place.top.clone(),
-        admin_dir: place.git_dir.clone(),
-    };
+    let own = AgentWorktree::new(&place.top, &place.git_dir);
     let work =
         own.undisturbed(|| uncommitted::work_to_commit(ctx, &fence, &place.top, &place.git_dir))?;
     let unresolved = unresolved(ctx, &unfinished, work.1)?;

@@ -152,14 +152,7 @@ fn new_commit<'a>(
     who: &'a Identity,
     message: &'a str,
 ) -> NewCommit<'a> {
-    NewCommit {
-        tree,
-        parents,
-        author: who,
-        committer: who,
-        header: None,
-        message,
-    }
+    NewCommit::ours(who, tree, parents, message)
 }
 
 /// Who signs commits of the store at that moment: the configured user, else the program itself.

@@ -101,14 +101,7 @@ pub(super) fn write_stand_in(repo: &Repo, message: &str) -> Result<Oid> {
 
 fn with_stand_in(message: &str, then: impl FnOnce(&NewCommit<'_>) -> Result<Oid>) -> Result<Oid> {
     let who = Identity::stand_in(0);
-    then(&NewCommit {
-        tree: Oid::EMPTY_TREE,
-        parents: &[],
-        author: &who,
-        committer: &who,
-        header: None,
-        message,
-    })
+    then(&NewCommit::ours(&who, Oid::EMPTY_TREE, &[], message))
 }
 
 // Waiting for mail.

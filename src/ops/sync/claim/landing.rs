@@ -176,13 +176,13 @@ impl LandingClaim {
             ..self.message.clone()
         };
         let to = write(ctx, &self.key, &message, Some(self.token))?;
-        Ok(RefPush {
-            refname: self.refname.clone(),
-            change: RefChange::Swap {
+        Ok(RefPush::new(
+            self.refname.clone(),
+            RefChange::Swap {
                 from: Some(self.token),
                 to,
             },
-        })
+        ))
     }
 
     /// Notes that the work has landed.

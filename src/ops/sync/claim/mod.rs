@@ -205,10 +205,7 @@ impl TaskClaim {
     }
 
     fn push(&self, change: RefChange) -> RefPush {
-        RefPush {
-            refname: self.refname.clone(),
-            change,
-        }
+        RefPush::new(self.refname.clone(), change)
     }
 
     /// Moves the claim to a new commit of that state, and notes whether it still is this clone's.
