@@ -58,6 +58,8 @@ pub(crate) fn turn(ctx: &Ctx, limits: &Limits, may_wait: bool) -> Result<Option<
     }
     let memory = limits.memory_of_run().unwrap_or(0);
     let mut ticket = Ticket::take(ctx.repo.common_dir(), memory)?;
+    // The place in the queue is taken before the wait, so that commands begin in the order in which
+    // they came.
     wait_for_turn(ctx, limits, &mut ticket, may_wait && is_first(ctx))?;
     Ok(Some(ticket))
 }
@@ -114,6 +116,7 @@ fn wait_for_budget(ctx: &Ctx, limits: &Limits, may_wait: bool) -> Result<()> {
         let what = format!("waiting until {} UTC: {what}", tomorrow.format("%F %R"));
         shown.get_or_insert_with(|| ctx.activity("")).now(&what);
         let mut left = COST_LOOK;
+        // In short pieces, so that a request to end is noticed at once.
         while !left.is_zero() {
             require_patience(may_wait, &what)?;
             std::thread::sleep(TICK);

@@ -77,6 +77,7 @@ pub(crate) fn require_orchestrator(ctx: &Ctx) -> Result<()> {
             "this is inside agent {}, which does not decide about agents",
             home.agent.id.short()
         ))),
+        // Where that cannot be read, it is refused: an agent could else make it unreadable.
         Err(error) => Err(refused("this is inside an agent".to_owned()).because(error)),
     }
 }
@@ -106,6 +107,8 @@ pub(crate) fn require_owner(ctx: &Ctx, agent: &Agent) -> Result<()> {
 /// `orchestrator-only`.
 pub(crate) fn require_no_agent_above(ctx: &Ctx) -> Result<()> {
     require_orchestrator(ctx)?;
+    // An agent can leave its directory and empty its environment, but not its fence and its
+    // ancestors.
     if ctx.env.fenced || ctx.env.spool.is_some() || is_below_an_agent(ctx) {
         let error = Error::new(
             Code::OrchestratorOnly,

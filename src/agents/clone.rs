@@ -207,6 +207,7 @@ pub fn bring_in_all(ctx: &Ctx) -> Vec<String> {
             continue;
         };
         let found = ctx.ledger().find(short_id);
+        // A record without a row belongs to no agent whose work could be taken in.
         let Ok(agent) = found.map(|agent| liveness::as_it_stands(ctx.repo.common_dir(), agent))
         else {
             continue;

@@ -124,6 +124,8 @@ impl Ctx {
             let around = run_repo::around(&env.directory);
             around.or_else(|| admin_dir_of_clone(&env.directory))
         };
+        // Inside the fence the run repository is the right one, and `GIT_DIR` names another on
+        // purpose.
         let may_be_around = !env.fenced && env.git_dir.is_none();
         let repo = match may_be_around.then(around).flatten() {
             // The worktree leads to a repository that a fenced command, or an agent, writes.
@@ -163,6 +165,8 @@ impl Ctx {
     /// with.
     fn shared(env: Env, repo: Result<Repo>) -> Result<Ctx> {
         let repo = repo.map_err(|error| name_git_dir(error, &env))?;
+        // `core.sharedRepository` asks for this, and files that we make ourselves are not made by
+        // git.
         proc::change_umask(|umask| repo.shared_umask(umask))?;
         Ok(Ctx::new(repo, env, Seams::real()))
     }
@@ -286,6 +290,7 @@ impl Ctx {
 
     /// An absolute path for one that the caller gave.
     pub fn absolute(&self, path: &Path) -> PathBuf {
+        // A shell expands `~` before we see it; in a setting it is left to us.
         match (path.strip_prefix("~"), &self.env.home) {
             (Ok(rest), Some(home)) => home.join(rest),
             _ => self.env.directory.join(path),

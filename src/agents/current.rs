@@ -78,6 +78,8 @@ impl CurrentAgent {
                 .then(|| admin_dir_of_clone(top))
                 .flatten();
             let repo = Repo::open_git_dir(shared.as_ref().unwrap_or(&pointer))?;
+            // A `.git` file can name any admin directory; the worktree counts where that one names
+            // it back.
             if repo.workdir().and_then(real_path).as_deref() != Some(top) {
                 continue;
             }
@@ -97,6 +99,8 @@ impl CurrentAgent {
     }
 
     fn named(id: &str, directories: &[&Path]) -> Result<CurrentAgent> {
+        // The error of the last directory is told, as it says most about why none of them knew the
+        // agent.
         let mut unknown = Error::new(
             Code::AgentUnknown,
             format!("GIT_AGENT_ID names {id}, and there is no repository here that knows it"),

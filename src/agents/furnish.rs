@@ -59,6 +59,7 @@ pub(crate) fn make(ctx: &Ctx, wanted: &WantedContent<'_>) -> Result<Slot> {
             ctx.reached(STEPS[4]);
             Ok(slot)
         }
+        // A removal that fails as well is the error: files would stay that no process knows.
         Err(error) => Err(match slot.remove(ctx)? {
             Some(kept) => error.hint(kept.sentence()),
             None => error,
@@ -114,6 +115,8 @@ fn furnish(ctx: &Ctx, wanted: &WantedContent<'_>, slot: &Slot) -> Result<SlotRec
     let (_, found) = look(ctx, wanted.commit, &place, None, false)?;
     let is_edited = is_edited || wanted.run.is_empty() && found.tree.is_some();
     let made = found.tree.filter(|_| !is_edited);
+    // What set-up left and git does not ignore cannot be told from a person's files later, so it is
+    // kept at once.
     if let Some(made) = made {
         kept_worktree::keep_tree(ctx, &place, wanted.commit, made)?;
     }
@@ -121,6 +124,7 @@ fn furnish(ctx: &Ctx, wanted: &WantedContent<'_>, slot: &Slot) -> Result<SlotRec
         commit: wanted.commit.to_hex(),
         tree: wanted.tree.to_hex(),
         setup: wanted.setup(),
+        // Only set-up commands write paths; files that were copied serve anywhere.
         pinned: !wanted.run.is_empty() && holds_its_path(&slot.path)?,
         leftovers: found.tree.is_some(),
         made: made.map(Oid::to_hex),
@@ -133,6 +137,7 @@ fn furnish(ctx: &Ctx, wanted: &WantedContent<'_>, slot: &Slot) -> Result<SlotRec
 fn holds_its_path(worktree: &Path) -> Result<bool> {
     let own = worktree.as_os_str().as_bytes();
     let listed = command::run(worktree, ["ls-files", "-z", "--others"])?;
+    // Ignored files are among them: that is where virtual environments are.
     for name in command::names(&listed) {
         let path = worktree.join(OsStr::from_bytes(name));
         let Ok(found) = fs::symlink_metadata(&path) else {
@@ -155,6 +160,7 @@ fn holds_its_path(worktree: &Path) -> Result<bool> {
 
 /// Whether a path occurs in some bytes.
 fn contains(content: &[u8], path: &[u8]) -> bool {
+    // An absolute path begins with a slash, so most bytes cost one comparison.
     let starts = content
         .iter()
         .enumerate()

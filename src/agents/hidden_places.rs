@@ -38,6 +38,7 @@ pub(crate) fn hide(
     for worktree in ctx.repo.worktrees()? {
         if OURS.iter().any(|prefix| worktree.name.starts_with(prefix)) {
             let path = real(&worktree.path);
+            // The whole directory, so that worktrees which are made later are hidden as well.
             let above = { path.parent() }.filter(|above| above.ends_with(WORKTREE_DIR));
             hidden.insert(above.unwrap_or(&path).to_owned());
         }
@@ -58,6 +59,7 @@ pub(crate) fn hide(
         };
         shown.extend(paths.filter(is_seen));
     }
+    // Hooks inside the fence call it.
     shown.push(real(program));
     fence.hidden = hidden.into_iter().filter(|path| path.is_dir()).collect();
     shown.retain(|path| fence.hidden.iter().any(|hidden| path.starts_with(hidden)));

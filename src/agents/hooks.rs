@@ -45,6 +45,7 @@ pub(crate) fn refresh(ctx: &Ctx, agent: &Agent) -> Result<()> {
     };
     let found = inspect(&site(ctx, &agent.id.short(), &worktree), None)?;
     let is_old = |problem: &Problem| !problem.is_tampering();
+    // Where anything was tampered with, nothing is written anew: that would hide it.
     if found.problems.is_empty() || !found.problems.iter().all(is_old) {
         return Ok(());
     }

@@ -38,6 +38,8 @@ pub(crate) fn told(
         fsx::end_of(&log, HOST_BYTES).unwrap_or_default()
     });
     let mut told = host.told(&out, &err);
+    // We chose the name of the session, so it is known even if the host was killed before it wrote
+    // any.
     if told.session.is_none() && command.contains(SESSION) {
         told.session = Some(session_name(agent.id, number));
     }

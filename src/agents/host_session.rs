@@ -68,6 +68,8 @@ impl SessionRecord {
             return false;
         }
         match &self.process {
+            // A process that is there outlasts any silence: a model may think for longer than two
+            // minutes.
             Some(process) => process.is_there(),
             // A clock that was set back makes it young, which only delays.
             None => self.told.elapsed().unwrap_or_default() < SILENCE,
@@ -132,6 +134,7 @@ pub(crate) fn note(
     if phase == SessionPhase::Waiting && is_resting {
         return Ok(false);
     }
+    // Most hooks repeat what is known, and a write for each of them would cost every tool call.
     let is_told = |known: &SessionRecord| {
         known.phase == phase && known.process.as_ref().is_some_and(Process::is_there)
     };

@@ -17,6 +17,8 @@ const COST_HARD: &str = "agent.limits.costhard";
 /// `settings-invalid`, `usage` for a bad value of git's configuration, `git-failed`, `repo-corrupt`.
 pub(crate) fn load(ctx: &Ctx) -> Result<Limits> {
     let mut limits = repository_settings::of_main_worktree(&ctx.repo)?.limits;
+    // Of both places the stricter value holds, so no file of the repository can widen what its user
+    // allows.
     for (limit, value) in of_git(ctx)?.each() {
         limits.tighten(limit, value);
     }

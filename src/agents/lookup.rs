@@ -38,6 +38,8 @@ pub(crate) fn agent(ctx: &Ctx, ledger: &Ledger<'_>, who: &str) -> Result<Agent> 
 fn recorded(ctx: &Ctx, ledger: &Ledger<'_>, who: &str) -> Result<Agent> {
     let looks_like_path = who.contains('/') || who.starts_with('.');
     let path = ctx.absolute(Path::new(who));
+    // Only what looks like a path is taken for one: a directory of the caller's may have an agent's
+    // name.
     if looks_like_path && path.is_dir() {
         let path = fs::canonicalize(&path).at("could not resolve", &path)?;
         // One that was moved goes by the place it is at now.

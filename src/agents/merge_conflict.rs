@@ -48,11 +48,15 @@ impl UnfinishedMerge {
             return Ok(None);
         }
         let place = checkout_on_branch(ctx, agent)?;
+        // A rebase or a pick beside it has stopped on a conflict of its own, and is ended by
+        // whoever began it.
         let others = UNFINISHED.iter().filter(|(file, _)| *file != "MERGE_HEAD");
         let is_more = { others }.any(|(file, _)| place.git_dir.join(file).exists());
         let (Some(theirs), false) = (place.merge_head(), is_more) else {
             return Ok(None);
         };
+        // `MERGE_HEAD` is the agent's to write: only a commit of the target is something that it
+        // was left to resolve.
         let (_, target) = work::base_of(ctx, agent, None)?;
         let is_of_target = match target {
             Some(target) => ctx.repo.has_object(theirs) && ctx.repo.is_ancestor(theirs, target)?,

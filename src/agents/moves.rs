@@ -23,6 +23,7 @@ pub(crate) fn post_declaration(ctx: &Ctx, agent: &Agent, what: What) -> Result<(
 /// # Errors
 /// `agent-state` when another move came first; those of the ledger.
 pub(crate) fn append(ctx: &Ctx, agent: &Agent, by: &str, step: Move, what: What) -> Result<()> {
+    // A text that is too long for a line is kept as an object, which the event then names.
     let what = long_text::keep_whole(&ctx.repo, agent, by, what, ctx.now())?;
     // The move is judged against the row as it is when it is written, so that of two that race one is
     // told that it came too late.

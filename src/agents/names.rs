@@ -91,6 +91,7 @@ pub fn handle(name: &str) -> String {
 /// Puts the ids of agents in the place of their names, and looks whether the answered message is there.
 pub(crate) fn resolve(ctx: &Ctx, mut letter: Letter) -> Result<(Letter, Vec<String>)> {
     let mut warnings = Vec::new();
+    // Messages carry ids: names can be given to another agent later.
     letter.from = whom(ctx, &letter.from)?.name()?;
     if let Receivers::Named(names) = &letter.to {
         let mut resolved: Vec<Name> = Vec::new();
@@ -113,6 +114,7 @@ pub(crate) fn resolve(ctx: &Ctx, mut letter: Letter) -> Result<(Letter, Vec<Stri
                 _ => {}
             }
             let name = whom.name()?;
+            // Two names of one agent make one receiver.
             if !resolved.contains(&name) {
                 resolved.push(name);
             }

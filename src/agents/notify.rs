@@ -29,6 +29,7 @@ pub(crate) fn notify(repo: &Repo, notice: Notice, agent: &Agent, state: &str) {
         Notice::Landed => ("agent.onlanded", "landed"),
     };
     let settings = repo.shared_settings(key).unwrap_or_default();
+    // The last setting of a key counts, as in git.
     let Some(command) = settings.iter().rfind(|setting| setting.key == key) else {
         return;
     };

@@ -34,6 +34,7 @@ pub(crate) fn commit(ctx: &Ctx, head: Oid, bundle_dir: &str) -> Result<Option<Oi
     let place = AgentWorktree::new(top, ctx.repo.git_dir());
     let (_, found) =
         place.undisturbed(|| uncommitted::look(ctx, head, &place, Some(bundle_dir), false))?;
+    // A commit made of these would lack a part of the changes without a word.
     let unusable = found.unmerged.first().map(|path| (path, "has conflicts"));
     let unreadable = found.unreadable.first();
     if let Some((path, why)) = unusable.or(unreadable.map(|path| (path, "cannot be read"))) {
@@ -61,6 +62,8 @@ pub(crate) fn below(repo: &Repo, agent: &Agent) -> Result<Option<Oid>> {
     if !repo.has_object(base) {
         return Ok(None);
     }
+    // The trailer has to name the only parent: a message that is copied onto other commits says
+    // nothing.
     let commit = repo.read_raw_commit(base)?;
     Ok(match commit.parents()[..] {
         [parent] if commit.trailer(TRAILER) == Some(parent.to_hex()) => Some(parent),
@@ -104,6 +107,8 @@ pub(crate) fn merged(repo: &Repo, agent: &Agent, target: Oid, work: Oid) -> Resu
         start = tip;
     }
     let mut ground = tree(start)?;
+    // An update has merged a newer commit of the target in, which is then part of what both sides
+    // have.
     if let Some(fork) = repo.merge_base(target, work)?
         && !repo.is_ancestor(fork, below)?
         && let Some(updated) = repo.merge(start, fork)?.result.clean()

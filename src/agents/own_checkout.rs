@@ -36,6 +36,8 @@ pub(crate) fn checkout_on_branch(ctx: &Ctx, agent: &Agent) -> Result<Checkout> {
             format!("agent {} is shared and has nothing to commit", agent.id),
         ));
     };
+    // Its files and its branch are in the clone; a commit here would be made of what was taken in
+    // last.
     if clone::is_one(ctx, agent.id) {
         let what = format!(
             "agent {} works in a clone of its own, and so are its commits made",

@@ -94,10 +94,12 @@ fn from_manifest(
         .iter()
         .flatten()
         .find_map(|top| path.strip_prefix(top).ok());
+    // Inside of the repository the committed file counts, whatever is in the worktree.
     if let Some(inside) = inside {
         return project.persona_in(&inside.to_string_lossy(), agent_type);
     }
     let mut data = Vec::new();
+    // One byte more than is allowed is enough to see that it is too long.
     File::open(&path)
         .and_then(|file| file.take(MAX_BYTES as u64 + 1).read_to_end(&mut data))
         .at("could not read the roster", manifest)?;

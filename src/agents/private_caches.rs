@@ -34,6 +34,7 @@ pub(crate) type Variable = (Cow<'static, str>, OsString);
 pub(crate) fn private_caches(ctx: &Ctx, open: &[PathBuf], place: &Path) -> Vec<Variable> {
     let home = ctx.env.home.as_deref().unwrap_or(Path::new("/"));
     let readable = READABLE_CACHES.iter();
+    // Without a filled cache of the user's a private one loses nothing.
     let absent = readable.filter(|(_, _, holds)| !home.join(holds).exists());
     let absent = absent.map(|(name, usual, _)| (*name, *usual));
     let is_closed = |usual: &str| {

@@ -19,6 +19,7 @@ pub(crate) fn real_path(path: &Path) -> Option<PathBuf> {
     let mut ahead = parts(path);
     let mut followed = 0;
     while let Some(part) = ahead.pop() {
+        // What is above was followed already, so one step back is where the kernel goes.
         if part == ".." {
             real.pop();
             continue;

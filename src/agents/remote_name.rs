@@ -11,6 +11,7 @@ pub fn remote_name(ctx: &Ctx, wanted: Option<&str>) -> Result<String> {
     let known = ctx.repo.remotes()?;
     let configured = ctx.repo.config_string("agent.remote")?;
     let named = wanted.map(str::to_owned).or(configured);
+    // As git does it: the only remote, or else `origin`.
     let is_usual = |name: &&String| known.len() == 1 || *name == "origin";
     let (name, what) = match named {
         Some(name) if known.contains(&name) => return Ok(name),

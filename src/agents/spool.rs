@@ -74,6 +74,7 @@ pub fn post_spool(ctx: &Ctx, agent: &Agent) -> Result<usize> {
     let end = Instant::now() + PATIENCE;
     let mut posted = 0;
     for taken in taken {
+        // At least one each time, so that a slow disk cannot keep a spool from ever becoming empty.
         if posted > 0 && Instant::now() > end {
             break;
         }
@@ -97,6 +98,7 @@ pub fn uncollected(ctx: &Ctx) -> Result<Vec<Agent>> {
     for short_id in mailbox_spool::waiting(common) {
         match ctx.ledger().find(&short_id) {
             Ok(agent) if agent.id.short() == short_id => {
+                // A held lock means a supervisor, whose own thread empties the spool.
                 if lock::try_hold(common, &layout::live_lock(agent.id))?.is_some() {
                     agents.push(agent);
                 }
@@ -156,11 +158,13 @@ fn post(ctx: &Ctx, agent: &Agent, taken: &Taken, nonce: Nonce) -> Result<bool> {
         },
         Err(reason) => Err(reason),
     };
+    // Its poster may have died between posting and clearing; the nonce tells whether it was posted.
     if taken.is_doubtful && mailbox_spool::posted(&ctx.repo, nonce, agent.started)?.is_some() {
         return Ok(false);
     }
     let letter = match letter {
         Ok(letter) => letter,
+        // The agent hears of what was not sent, as it would have from `send`.
         Err(reason) => note(agent, &taken.name, &reason)?,
     };
     mailbox.post(letter, nonce, ctx.now())?;
@@ -168,6 +172,7 @@ fn post(ctx: &Ctx, agent: &Agent, taken: &Taken, nonce: Nonce) -> Result<bool> {
 }
 
 fn checked(agent: &Agent, spooled: &Spooled) -> std::result::Result<Letter, String> {
+    // The sender is the agent whose spool it is, whatever the message says.
     let from = agent.id.to_string();
     let draft = Draft {
         kind: &spooled.kind,

@@ -42,6 +42,7 @@ pub(crate) fn load(ctx: &Ctx, agent: &Agent) -> Result<TaskDraft> {
         for commands in [&mut draft.setup_copy, &mut draft.setup_run] {
             *commands = absent();
         }
+        // The commit is the policy's; a base of the copy could be any.
         draft.base = first.base_ref.clone().map_or_else(absent, given);
         draft.output_file = absent();
     }

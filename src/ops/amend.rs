@@ -103,6 +103,7 @@ pub fn amend(ctx: &Ctx, who: &str, options: &AmendOptions) -> Result<AmendReport
     let _alone = require_at_rest(ctx, &agent)?;
     // Not while it is judged for a landing, or lands.
     let _landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
+    // Read again under both locks.
     let agent = ledger.agent(agent.spawn_commit)?.unwrap_or(agent);
     require_live(&agent)?;
 
@@ -296,6 +297,7 @@ fn record(ctx: &Ctx, agent: &Agent, blob: Oid, reason: &str) -> Result<()> {
         .append_if(agent.spawn_commit, &by, ctx.now(), |row| {
             let row = row.unwrap_or(agent);
             require_live(row)?;
+            // Two amendments at once must not each undo what the other one changed.
             if row.binding_policy() != agent.binding_policy() {
                 let id = agent.id.short();
                 return Err(Error::new(

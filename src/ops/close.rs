@@ -64,6 +64,7 @@ pub fn fail(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
 pub fn reject(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
     require_orchestrator(ctx)?;
     let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
+    // Before the lock: it reads the worktree, which may take long.
     require_worked(ctx, &agent, "rejected")?;
     // Not while it lands.
     let _landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
@@ -72,6 +73,7 @@ pub fn reject(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
     let whole = None;
     let what = What::Rejected { reason, whole };
     let report = move_agent(ctx, &id, Move::TurnDown, what)?;
+    // After the row: what holds the worktree goes once nothing is to be done there.
     release(ctx, &agent);
     Ok(report)
 }
@@ -148,6 +150,8 @@ fn require_worked(ctx: &Ctx, agent: &Agent, participle: &str) -> Result<()> {
 fn declare(ctx: &Ctx, who: &str, step: Move, what: What) -> Result<MoveReport> {
     let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
     require_own(ctx, &agent)?;
+    // Inside the fence the ledger cannot be written; the supervisor then records what lies in the
+    // spool.
     match move_agent(ctx, &agent.id.to_string(), step, what.clone()) {
         Err(error)
             if error.code() == Code::RepoReadOnly

@@ -108,6 +108,7 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
         work::uncommitted::work_to_commit(ctx, &fence, &place.top, &place.git_dir)
             .map(|(changes, tree)| (changes, Some(tree)))
     })?;
+    // What an agent has staged is what it means to commit, so the rest is left alone then.
     let is_staged = work.is_none();
     let (inside, outside) = divide(&fence, changes)?;
     if !outside.is_empty() && !in_scope_only {
@@ -125,6 +126,7 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
             place.top.display()
         )));
     }
+    // Work after a landing makes the agent live again, before anything of it is committed.
     worktree::reopen(ctx, agent)?;
     let identities = ctx.identities()?;
     let trailer = format!("Agent-Id: {}", agent.id);
@@ -150,6 +152,8 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
     // The row.
     let tree = ctx.repo.read_commit(commit)?.tree;
     let what = What::Committed { commit, tree };
+    // The commit is made whatever the row says by now; a row that takes no commit any more must not
+    // get one.
     ledger.append_if(agent.spawn_commit, &ctx.actor()?, ctx.now(), |row| {
         row.unwrap_or(agent).may(Move::Reopen)?;
         Ok(what.clone())
@@ -171,6 +175,7 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
 /// its encoding or its trailers, or wants a signature.
 fn is_plain(ctx: &Ctx, agent: &Agent, place: &Checkout, message: &str) -> Result<bool> {
     let mut lines = message.lines().map(str::to_ascii_lowercase);
+    // git adds a trailer only where it is not there yet, by rules of its own.
     if lines.any(|line| line.starts_with("agent-id:")) {
         return Ok(false);
     }
@@ -210,6 +215,8 @@ fn by_git(
     if hooks::has_own(ctx, agent.id, &place.top)? {
         layered::require_ordinary(ctx, agent, "run the repository's hooks in")?;
     }
+    // Hooks for this one commit, in a directory that the agent cannot write, in place of those of
+    // its worktree.
     let room = place.view.as_ref().map(|view| view.room().join("hooks"));
     let hooks = room
         .map(|room| hooks::for_commit(ctx, agent.id, &place.top, &room))

@@ -249,6 +249,7 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
                 item.why = doubt;
                 None
             }
+            // The agents come oldest first, so the newest finished ones stay where there is room.
             Ok(reason) if options.until.is_some_and(|until| free >= until) => {
                 item.why = format!("{reason}, and enough is free without it");
                 None
@@ -355,6 +356,7 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
     require_orchestrator(ctx)?;
     let mut report = plan.outline();
     report.dry_run = false;
+    // What killed processes left goes first: half-made worktrees would be in the way of removals.
     half_made::sweep(ctx)?;
     half_made::sweep_left_over(ctx)?;
     (report.slots, report.kept) = pool::sweep(ctx)?;

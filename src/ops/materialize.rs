@@ -61,6 +61,7 @@ pub fn materialize(ctx: &Ctx, who: &str) -> Result<MaterializeReport> {
         }
     };
     let common = ctx.repo.common_dir();
+    // A run that has the layer mounted writes to its upper directory.
     let held = lock::hold_for(common, &layout::live_lock(agent.id), Duration::ZERO);
     let _alone = held.map_err(|error| match error.code() {
         Code::LockTimeout => Error::new(Code::RunActive, format!("a command works for agent {id}"))
@@ -73,6 +74,7 @@ pub fn materialize(ctx: &Ctx, who: &str) -> Result<MaterializeReport> {
     } else {
         exchange(ctx, &agent, &layer, &place, &note)?
     };
+    // After the exchange this is the old place, which held nothing but a pointer.
     let aside = layout::aside(&place, &layout::worktree_name(agent.id));
     if aside.exists() {
         fsx::remove_by_trash(common, &aside)?;
@@ -120,11 +122,13 @@ fn exchange(
     let _activity = ctx.activity("writing the files of a worktree");
     fs::create_dir(&aside).at("could not make", &aside)?;
     let mut files = copy(&layer.record.path, &aside)?;
+    // The agent's changes come over the base's files, deletions included.
     files += apply(&layer.upper, &aside, true)?;
     let pointer = place.join(".git");
     fs::copy(&pointer, aside.join(".git")).at("could not copy", &pointer)?;
     layered::sync(&aside)?;
     ctx.reached("gathered");
+    // The inode tells the two directories apart after the exchange, when each has the other's name.
     let inode = fs::metadata(&aside).at("could not look at", &aside)?.ino();
     fsx::write_atomic(note, inode.to_string().as_bytes())?;
     ctx.reached("noted");

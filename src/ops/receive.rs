@@ -1,8 +1,8 @@
 //! `receive` and `inbox`: the messages of a reader, handed out or only listed.
 //!
 //! `receive` marks and archives in one commit, and then answers. After a kill in between the messages are
-//! in the archive; to avoid that, ask for `--ack later`, is handed the same messages
-//! again until they are acknowledged, and must bear to see one twice.
+//! in the archive. A reader that must lose none asks for `--ack later`: it is handed the same messages
+//! again until they are acknowledged, and so may see one twice.
 
 use crate::agents::ctx::Ctx;
 use crate::agents::names::reader_of;
@@ -74,6 +74,8 @@ pub fn receive(ctx: &Ctx, options: &ReceiveOptions, patience: Patience) -> Resul
             Patience::For(span) => span.saturating_sub(begin.elapsed()),
             Patience::Endless => Duration::MAX,
         };
+        // A wake-up says that something came, perhaps for another reader, so all is looked at
+        // again.
         match &watch {
             Some(watch) if messages.is_empty() && !rest.is_zero() => watch.wait(rest),
             _ => {

@@ -116,6 +116,8 @@ pub fn plan(ctx: &Ctx, who: &str, options: UpdateOptions) -> Result<UpdatePlan> 
     let now = options.now;
     require_orchestrator(ctx)?;
     // Whose branch, and whether it can still move.
+    // The end of a dead run is recorded first: what it committed belongs to the branch that is
+    // about to move.
     let agent = crash_recovery::at_rest(ctx, lookup::agent(ctx, &ctx.ledger(), who)?)?;
     agent.may(Move::Reopen)?;
     lookup::require_worktree_here(ctx, &agent)?;
@@ -142,6 +144,7 @@ pub fn plan(ctx: &Ctx, who: &str, options: UpdateOptions) -> Result<UpdatePlan> 
         )
         .hint("to see the branches, run git branch --all"));
     };
+    // A merge that waits in the worktree comes first, whatever the target is by now.
     let way = match conflicts::pending(ctx, &agent, tip, options)? {
         Some(way) => way,
         None => merged(ctx, &agent, tip, target_tip, options)?,
@@ -178,6 +181,7 @@ pub fn execute(ctx: &Ctx, plan: &UpdatePlan) -> Result<UpdateReport> {
     }
     layered::require_ordinary(ctx, &plan.agent, "update")?;
     // No run of ours begins meanwhile.
+    // With `--now` a session may go on, but no run of ours: that one has a repository of its own.
     let _lock = if plan.now {
         Some(liveness::lock(ctx, &plan.agent)?)
     } else {
@@ -235,6 +239,8 @@ impl UpdatePlan {
         ))?;
         ctx.reached(STEPS[0]);
         // The branch moves by compare-and-swap, the worktree while its lock is held.
+        // Seen from the worktree, so that the reflog of its HEAD is written along with the
+        // branch's.
         let own = Repo::open_git_dir(&place.git_dir)?;
         let way = (self.tip, commit);
         let reason = format!("agent: update {}", self.agent.id.short());
@@ -279,6 +285,7 @@ impl UpdatePlan {
     /// Refuses uncommitted work, which would be mixed with what the merge brings. What an earlier update wrote or staged before
     /// it was killed is no work.
     fn require_clean(&self, ctx: &Ctx, place: &Checkout, merged: Oid) -> Result<()> {
+        // Staged exactly what the merge makes: an earlier call was killed before the branch moved.
         if place.staged_tree(&ctx.repo).ok() == Some(merged) {
             return Ok(());
         }
@@ -295,6 +302,8 @@ impl UpdatePlan {
             let is_other = paths(merged, tree)?;
             let is_brought = paths(ctx.repo.read_commit(self.tip)?.tree, merged)?;
             changes.retain(|Change { path, kind, .. }| {
+                // What the merge brings and is missing on the disk was about to be written when an
+                // earlier call was killed.
                 let is_gone = *kind == ChangeKind::Deleted && is_brought.contains(path);
                 is_other.contains(path) && !is_gone
             });
@@ -337,6 +346,7 @@ fn merged(ctx: &Ctx, agent: &Agent, tip: Oid, target: Oid, options: UpdateOption
         return Ok(Way::UpToDate);
     }
     let short = agent.id.short();
+    // Where a part of the work has landed as a squash, git would see it conflict with itself.
     let ours = work::to_merge(&ctx.repo, agent, target, tip)?;
     match ctx.repo.merge(ours, target)?.result {
         MergeResult::Clean { tree } => Ok(Way::Merge(tree)),

@@ -200,6 +200,8 @@ impl Env {
             output_file: path(OUTPUT_FILE).filter(|path| path.is_absolute()),
             git_dir: path("GIT_DIR"),
             staging: Staging {
+                // git sets this in hooks of a partial commit; another index would be judged without
+                // it.
                 index: std::env::var_os("GIT_INDEX_FILE").map(PathBuf::from),
                 merged: std::env::vars_os()
                     .filter_map(|(name, _)| Oid::from_hex(name.to_str()?.strip_prefix("GITHEAD_")?))
@@ -295,6 +297,7 @@ fn digest(variables: impl Iterator<Item = (OsString, OsString)>) -> String {
     hash.update(std::env::consts::OS);
     hash.update(std::env::consts::ARCH);
     for part in kept.iter().flat_map(|(name, value)| [name, value]) {
+        // With their lengths, so that no two sets of variables give the same bytes.
         let bytes = part.as_encoded_bytes();
         hash.update(bytes.len().to_be_bytes());
         hash.update(bytes);
@@ -395,6 +398,7 @@ fn command(line: &OsStr, directory: &Path) -> OsString {
     let bytes = line.as_bytes();
     let end = bytes.iter().position(|byte| byte.is_ascii_whitespace());
     let program = &bytes[..end.unwrap_or(bytes.len())];
+    // Absolute, or something that the shell has to expand first.
     let begins_elsewhere = matches!(program.first(), Some(b'/' | b'~' | b'$' | b'"' | b'\''));
     if begins_elsewhere || !program.contains(&b'/') {
         return line.to_owned();

@@ -67,6 +67,7 @@ pub(crate) fn of_remote(ctx: &Ctx, remote: &str) -> Result<Option<Forge>> {
 pub(crate) fn remote_of(ctx: &Ctx, place: &LandsOn) -> Result<(String, String)> {
     let mut own = None;
     let mut there = None;
+    // Two remotes may lead to one repository; the first one is taken.
     for remote in ctx.repo.remotes()? {
         let Some(forge) = of_remote(ctx, &remote)? else {
             continue;
@@ -107,6 +108,7 @@ impl ForgeClient<'_> {
         };
         let mut inside = vec![ctx.repo.root()?];
         inside.extend(ctx.repo.worktrees()?.into_iter().map(|one| one.path));
+        // A program that lies in the repository may be one that an agent wrote.
         let is_outside = |place: &&PathBuf| {
             let real = fs::canonicalize(place);
             place.is_absolute()
@@ -200,6 +202,7 @@ impl ForgeClient<'_> {
             End::TimedOut => format!("{command} took longer than {} s", limit.as_secs()),
         };
         let said = done.output.trim().to_owned();
+        // A fleet asks often. That is over soon and means no refusal, so callers may try again.
         if RATE_LIMITS.iter().any(|words| said.contains(words)) {
             let what = format!("{command}: {} has had too many questions", self.forge.host);
             return Err(Error::new(Code::RemoteBusy, what)

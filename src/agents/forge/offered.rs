@@ -88,7 +88,9 @@ impl ForgeClient<'_> {
         let listed: Vec<ListedBranch> = self.ask(&words, LIMIT)?;
         let own = listed
             .into_iter()
+            // GitHub says outright whether it comes from a fork; GitLab gives both projects.
             .filter(|one| !one.is_cross && one.source_project_id == one.target_project_id);
+        // The program's own filter may match more than the very name.
         let own = own.filter(|one| branch.is_none_or(|branch| one.branch == branch));
         Ok(own
             .map(|one| OpenRequest {
@@ -118,6 +120,7 @@ impl ForgeClient<'_> {
         }
         words.extend(offer.draft.then_some("--draft"));
         let said = self.run(&words)?;
+        // It may write more than the address, which comes last.
         let url = said
             .lines()
             .rev()

@@ -151,6 +151,7 @@ impl ForgeClient<'_> {
                 "json",
             ];
             let found: GitLabRequest = self.ask(&words, LIMIT)?;
+            // Without a source the project is gone, which is no branch of ours either.
             let is_fork = found.source_project_id != Some(found.target_project_id);
             let fork = is_fork.then(|| RequestFork {
                 path: { found.source_project_id }.and_then(|id| self.project(id).ok()),

@@ -163,6 +163,7 @@ pub(crate) fn snapshot(
         let before = ctx.repo.read_commit(tip)?.tree;
         let tree = found.tree.unwrap_or(before);
         let rest = baseline::without(&ctx.repo, agent, before, tree, &staged, false)?;
+        // What is staged counts as work even where the files are as they were.
         let is_work = |tree: &Oid| *tree != before || !staged.is_empty();
         found.tree = Some(rest.tree).filter(is_work);
         (from_setup, droppings) = (rest.from_setup, rest.droppings);

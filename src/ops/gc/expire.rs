@@ -83,6 +83,7 @@ pub(super) fn plan(ctx: &Ctx, agents: &[Agent], age: Duration) -> Result<ExpiryP
             by_agent.entry(key).or_default().push(link);
         }
     }
+    // A commit that a younger link holds too is not let go of.
     let still_kept: HashSet<Oid> = young.into_iter().flat_map(|link| link.commits).collect();
     let items = by_agent.into_iter().map(|((_, id), links)| {
         let agent = known[&id];

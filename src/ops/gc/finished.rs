@@ -20,6 +20,7 @@ pub(super) fn why(
     closed: &Closed,
     options: &GcOptions,
 ) -> Result<Result<String, String>> {
+    // A row that came from elsewhere can claim an end that no object here proves.
     if let Some(claimed) = agent.claimed {
         return Ok(Err(format!(
             "it is {}; its row says {claimed}, which nothing here proves",

@@ -65,6 +65,8 @@ pub(super) fn plan(ctx: &Ctx, agents: &[Agent], wanted: &str) -> Result<RemoteSw
         ctx.repo.fetch_refs(&remote, &lacking, end)?;
     }
     let own = { there.iter() }.filter(|(agent, _, tip)| {
+        // A row may name any branch of the remote; the spawn commit in its history proves whose it
+        // is.
         ctx.repo.has_object(*tip) && spawn_commit::is_held_by(&ctx.repo, *tip, agent)
     });
     let own: Vec<_> = own.map(|(agent, _, tip)| (*agent, *tip)).collect();
@@ -116,6 +118,7 @@ pub(super) fn execute(ctx: &Ctx, sweep: &mut RemoteSweep) -> Result<()> {
     let left = ctx.repo.list_remote(&sweep.remote, end)?;
     for one in sweep.branches.iter_mut().filter(doomed) {
         let refusal = { outcome.refusals.iter() }.find(|refusal| refusal.refname == one.refname);
+        // What the remote still lists is there, whatever was said of the push.
         one.action = match left.get(&one.refname) {
             None => "removed",
             Some(_) => "keep",

@@ -45,6 +45,8 @@ pub fn run(ctx: &Ctx, call: Call<'_>) -> Result<Exit> {
         return Ok(Exit::Yes);
     };
     let mut input = None;
+    // These two are told on standard input what changes; others, such as `pre-commit`, may read a
+    // terminal there.
     if matches!(call.name, "reference-transaction" | "pre-push") {
         let mut bytes = Vec::new();
         call.input
@@ -58,6 +60,8 @@ pub fn run(ctx: &Ctx, call: Call<'_>) -> Result<Exit> {
         }
         other => other?,
     }
+    // Our own judgement first: the repository's hook may change files, and sees nothing that is
+    // refused.
     let site = Site {
         repo: &ctx.repo,
         short_id: &short_id,

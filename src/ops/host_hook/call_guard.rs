@@ -71,6 +71,7 @@ impl CallGuard {
     fn objection_to(&mut self, place: &Path) -> Result<Option<String>> {
         let root = &self.home.root;
         let below = |directory: &Path| place.starts_with(directory) && place != directory;
+        // The bundle is the agent's in every role, and part of no commit.
         if below(&self.home.bundle()) {
             return Ok(None);
         }
@@ -89,6 +90,7 @@ impl CallGuard {
         };
         let path = match RepoPath::parse(inside.as_os_str().as_bytes()) {
             Ok(path) => path,
+            // A path that cannot be compared with globs cannot be in scope.
             Err(problem) => return Ok(Some(format!("no scope allows it: {problem}"))),
         };
         if !self.home.policy.edits {

@@ -30,6 +30,8 @@ impl Listings {
         let mut level = vec![Vec::new()];
         for part in path.parts() {
             let mut next = Vec::new();
+            // Every spelling of a directory leads to one of its own, as on a file system that tells
+            // them apart.
             for directory in &level {
                 let names = self.names(directory).iter();
                 for name in names.filter(|name| *name == part || is_case_variant(name, part)) {

@@ -122,6 +122,8 @@ pub(super) fn spawn_for(ctx: &Ctx, name: &str, parent: Option<AgentId>) -> Resul
         text: format!(
             "Do what the {asker} of the agent host is asked for, which called itself {name}."
         ),
+        // A host's subagent was never told of the six files, so they are asked of it only where the
+        // settings do.
         bundle: settings.bundle_required.is_none().then_some(false),
         ..TaskWords::default()
     });
@@ -204,6 +206,7 @@ pub(super) fn discard_unused(
         return Ok(false);
     }
     let work = status::of(&ctx, agent);
+    // What cannot be determined counts as used.
     let is_unused = work.uncommitted.known() == Some(&0) && work.ahead.known() == Some(&0);
     if !is_unused {
         return Ok(false);

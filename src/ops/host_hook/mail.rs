@@ -28,12 +28,15 @@ pub(super) fn news(env: &Env, home: &CurrentAgent) -> Result<String> {
     let tip = tip.to_string();
     let place = own_place(env, home);
     let known = untrusted::text(&place, TOLD).unwrap_or_default();
+    // Every tool call asks, and nearly always nothing came: one ref and one file tell.
     if known.lines().next() == Some(&tip) {
         return Ok(String::new());
     }
     let mailbox = Mailbox::new(&home.repo);
     let open = mailbox.open(&Reader::agent(&home.agent)?)?;
     let unread: Vec<_> = open.iter().filter(|open| open.read.is_none()).collect();
+    // Written anew with what is unread now, so that the file does not grow with messages that were
+    // read.
     let mut told = tip;
     let mut text = String::new();
     for open in unread {

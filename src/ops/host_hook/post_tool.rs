@@ -114,6 +114,7 @@ fn offences(ctx: &Ctx, agent: Agent) -> Result<(Vec<String>, Vec<String>)> {
 fn is_within_scope(ctx: &Ctx, fence: &ScopeGuard<'_>) -> Result<bool> {
     let bundle = fence.policy().bundle_dir.as_deref();
     let rules = ctx.ignore_rules()?.without(bundle);
+    // A state that cannot be told from the index alone is left to git.
     let Some(touched) = touched(&ctx.repo, &rules)? else {
         return Ok(false);
     };
@@ -123,6 +124,7 @@ fn is_within_scope(ctx: &Ctx, fence: &ScopeGuard<'_>) -> Result<bool> {
     }
     let mut doubtful = Vec::new();
     for name in &touched.unknown {
+        // A directory whose files cannot all be listed cheaply is a case for git's own rules.
         let files = touched.files_at(name);
         if !files.map_or(Ok(false), |files| is_in(&files))? {
             doubtful.push(name.clone());

@@ -22,6 +22,8 @@ const LISTED: usize = 20;
 /// # Errors
 /// Whatever stood in the way of knowing the agent or its scope; see [`refusal`].
 pub fn pre_tool(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
+    // Most calls only read. They are answered before anything is opened, because every one of them
+    // waits.
     if is_harmless(&call.intent) {
         return Ok(HookAnswer::Allow);
     }
@@ -40,6 +42,7 @@ pub fn pre_tool(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
 
 /// What a host is told when [`pre_tool`] failed: no, if the call could have changed something.
 pub fn refusal(call: &ToolCall, error: &Error) -> HookAnswer {
+    // A failure of ours must not keep an agent from reading.
     if is_harmless(&call.intent) {
         return HookAnswer::Allow;
     }
@@ -110,6 +113,7 @@ fn outside(env: &Env, cwd: &Path, call: &ToolCall) -> Result<HookAnswer> {
     let mut fences: Vec<CallGuard> = Vec::new();
     for touched in touched(&call.intent) {
         for place in places(cwd, touched).unwrap_or_default() {
+            // Several files of one agent are judged by one guard.
             if fences
                 .iter()
                 .any(|fence| place.starts_with(&fence.home.root))

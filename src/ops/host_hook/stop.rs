@@ -61,6 +61,7 @@ fn answer(env: &Env, call: &ToolCall, home: &CurrentAgent, again: bool) -> Resul
     if !is_judged {
         return Ok(HookAnswer::Allow);
     }
+    // A subagent that has changed nothing has no work to judge, and its worktree goes.
     if host_worktree::ends_unused(env, call, &home.repo, &home.agent) {
         return Ok(HookAnswer::Allow);
     }
@@ -119,6 +120,7 @@ fn problems(env: &Env, home: &CurrentAgent) -> String {
             home.bundle().display()
         );
     }
+    // A judge that fails says nothing about the work, and must not keep the agent from ending.
     if let Ok(verdict) = judge(env, home) {
         text.push_str(&findings(&verdict, lacking.is_empty()));
     }

@@ -50,6 +50,7 @@ pub fn worktree_create(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
     let directory = directory_of(env, call);
     let asking = CurrentAgent::find(env, &whereabouts(env, &directory))?;
     if let Some(home) = &asking {
+        // A worktree of a host is for a subagent, which the agent may not be allowed to start.
         authority::require_may_spawn(home)?;
     }
     let ctx = Ctx::new(Repo::open(&directory)?, env.clone(), Seams::real());
@@ -67,6 +68,7 @@ pub fn worktree_create(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
 /// The worktree of a new agent, or a plain one where the repository does not say what an agent may touch.
 fn new_worktree(ctx: &Ctx, name: &str, parent: Option<AgentId>) -> Result<PathBuf> {
     let flat = require_name(name)?;
+    // Hosts ask again for a session that they resume.
     if let Some(path) = asked_before(&ctx.repo, &flat) {
         return Ok(path);
     }
@@ -116,8 +118,10 @@ pub fn worktree_remove(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
     let shared = Ctx::new(Repo::open_git_dir(common)?, env.clone(), Seams::real());
     let branch = short.map(refs::full_name).transpose()?;
     let kept = kept_worktree::keep_commits(&shared, repo.git_dir(), branch.as_deref())?;
+    // `--force`, because everything that it would ask about was looked at above.
     let remove = ["worktree", "remove", "--force", "--"].map(OsStr::new);
     command::run(common, remove.into_iter().chain([path.as_os_str()]))?;
+    // Only branches of the name that we give; others are the user's.
     if let Some(short) = short.filter(|short| short.starts_with("worktree-")) {
         delete_merged(&shared.repo, short)?;
     }
@@ -251,6 +255,7 @@ fn plain_worktree(ctx: &Ctx, flat: &AgentName) -> Result<PathBuf> {
     if is_new && path.exists() {
         fsx::remove_by_trash(common, &path)?;
     }
+    // Created above and still at that commit, so nothing was built on it.
     ctx.repo.delete_ref(&branch, commit)?;
     added.and(made).map(|()| path)
 }

@@ -74,6 +74,8 @@ pub fn execute_all(
     let (command, options) = (&batch.command, &batch.options);
     let seed = ctx.seed();
     let work = |queue: &Queue<(usize, Result<Target>)>, news: Sender<News>| {
+        // What has not begun when a signal comes is left; what works is ended by the signal's own
+        // way.
         while interrupts.received().is_none()
             && let Some((index, target)) = queue.next()
         {
@@ -114,6 +116,7 @@ pub fn execute_all(
     let targets = batch.targets.into_iter().enumerate().collect();
     parallel::share(targets, batch.jobs, work, listen)?;
     let left = count - succeeded - failed;
+    // As a shell reports a signal: 128 and its number.
     let asked = interrupts.received().map(|signal| 128 + signal.as_raw());
     let asked = asked.and_then(|code| u8::try_from(code).ok());
     Ok(BatchReport {

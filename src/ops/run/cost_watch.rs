@@ -37,6 +37,7 @@ impl CostWatch {
                 let Ok(ctx) = seed.open() else { continue };
                 // What cannot be read now is read in the next round.
                 if let Ok(Some(_)) = admission::exhausted(&ctx, &limits) {
+                    // Noted before the request, so that the end of the command finds the reason.
                     told.store(true, Ordering::Relaxed);
                     drop(liveness::ask_to_end(&ctx, id, false));
                 }

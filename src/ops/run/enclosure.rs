@@ -115,6 +115,8 @@ impl Enclosure {
         let variables = variables.map(|(name, value)| (name.into(), value));
         stage.variables.extend(variables);
         let mut unsigned_from = None;
+        // Set up last: from then on the worktree leads to it, and what could fail should have
+        // failed before.
         let run_repo = publish::run_repo(ctx, agent);
         if let Some(run_repo) = &run_repo {
             let branch = agent.branch.as_deref().unwrap_or_default();
@@ -193,6 +195,7 @@ impl Enclosure {
             told.restored = restored.into_iter().map(text).collect();
             told.notes = warnings;
         }
+        // What was tried is read before the file with it goes.
         if let Some(guard) = &standing.guard {
             told.push_refused = guard.tries();
             guard.take_down();
@@ -206,6 +209,8 @@ impl Enclosure {
                     .to_owned(),
             );
         }
+        // No report means that the fence was never entered: the command did not get as far as being
+        // started.
         match read_report(&standing.report)? {
             Some(Outcome::Refused(why)) => {
                 return Err(Error::new(Code::SandboxUnavailable, why));

@@ -57,6 +57,7 @@ pub struct Echo<'a> {
 /// `command-not-found`; those of [`spawn::execute`]; `run-active`, `agent-state`, and those of the ledger and the file system. A
 /// command that fails is no error.
 pub fn execute(ctx: &Ctx, mut plan: RunPlan, echo: Echo<'_>) -> Result<RunReport> {
+    // Asked before an agent is made that nothing could then run for.
     require_command(ctx, &plan.inputs.command)?;
     // Before anything is made or locked: who waits keeps nothing from others, and leaves nothing when it is ended meanwhile. A person
     // who sits at a terminal does not wait.
@@ -94,12 +95,16 @@ fn work(
     made: Option<SpawnReport>,
 ) -> Result<RunReport> {
     // One run at a time; the end of a crashed one is recorded first.
+    // Held until the verdict is recorded, so that no other run begins on work that is about to be
+    // judged.
     let lock = liveness::lock_after_landing(ctx, agent)?;
     let buried = crash_recovery::record_crashed_run_locked(ctx, agent, &lock)?;
     let row = ctx.ledger().agent(agent.spawn_commit)?;
     let agent = row.as_ref().unwrap_or(agent);
+    // A run after a landing makes the agent live again, with its lock and its values.
     worktree::reopen(ctx, agent)?;
     ctx.reached("locked");
+    // The place of the answer is taken before the fence is worked out, which opens it.
     if let Some(output) = &mut plan.inputs.output {
         output.prepare()?;
         output.stage(ctx)?;
@@ -117,6 +122,8 @@ fn work(
         (echo, postman),
         made.as_ref(),
     );
+    // After a failure between the set-up and the start the worktree must not lead to the run
+    // repository any more.
     if let Some(run_repo) = stage
         .enclosure
         .run_repo()
@@ -156,6 +163,7 @@ fn work(
         report.judged(judge(ctx, agent));
     }
     // What it said of itself, which is recorded by now.
+    // The command may have declared `done` or `fail`, which counts more than its status.
     let now = ctx.ledger().agent(agent.spawn_commit)?;
     let agent = now.as_ref().unwrap_or(agent);
     report.declared(agent);
@@ -182,6 +190,8 @@ fn watch(
 ) -> Result<Ended> {
     let fail = |error| Error::io("could not make a pipe", error);
     // Both streams go to a log and to the caller, without the credentials of a briefing.
+    // Logs outlive the run and are shown by other commands, so what is confidential is taken out
+    // before it is written.
     let redactor = plan.inputs.redactor();
     let (err_end, stderr) = std::io::pipe().map_err(fail)?;
     let err = capture(err_end, &stage.stderr, redactor.clone(), echo.err)?;
@@ -216,7 +226,9 @@ fn watch(
     };
     let cost = CostWatch::start(ctx, agent, &plan.limits)?;
     ctx.reached("prepared");
+    // What an earlier run noted in the file of the lock must not be taken for the end of this one.
     supervisor::blank(lock.file())?;
+    // From here on a signal ends the command first, so that its end is recorded.
     let interrupts = Interrupts::hold()?;
     if plan.options.background {
         liveness::leave_uncollected(ctx.repo.common_dir(), agent, stage.number)?;
@@ -242,7 +254,10 @@ fn watch(
         sandbox.notes.extend(unsent);
     }
     ctx.reached("ended");
+    // After the supervisor: nothing that holds the other ends of the pipes is left, so both end.
     let (out, err) = (out.finish(), err.finish());
+    // Without an answer of the supervisor it is unknown how the command ended, but the row gets an
+    // end all the same.
     let mut over = *outcome.as_ref().unwrap_or(&Outcome::LOST);
     if plan.options.any_status && over.ending == Ending::Exit {
         over.code = 0;
@@ -260,6 +275,7 @@ fn watch(
     let of_row = session.clone();
     crash_recovery::exited(ctx, agent, stage.number, over, Some(bytes), of_row)?;
     ctx.reached("exited");
+    // Only now: an error must not keep the end out of the row.
     outcome?;
     Ok(Ended {
         outcome: over,
@@ -294,6 +310,8 @@ fn started(ctx: &Ctx, plan: &RunPlan, agent: &Agent, stage: &Stage) -> Result<Ru
         Ok(Some(home)) if home.policy.may_spawn => home.agent.id.to_string(),
         _ => ctx.actor()?,
     };
+    // Asked again under the lock of the ledger: the agent may have been decided about since the
+    // plan.
     ledger.append_if(agent.spawn_commit, &by, began, |row| {
         row.unwrap_or(agent).may(Move::Start)?;
         Ok(What::Started(started.clone()))

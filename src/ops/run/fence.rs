@@ -70,6 +70,7 @@ pub fn bounds(ctx: &Ctx, request: &Request<'_>) -> Result<Bounds> {
     let (mut writable, own) = match request.agent.isolation {
         Some(Isolation::Shared) => {
             let bundle = layout::agent_dir(common_dir, request.agent.id).join("bundle");
+            // The kernel can open only what exists.
             fsx::create_dir(&bundle)?;
             (vec![real(&bundle)?], Vec::new())
         }
@@ -91,6 +92,7 @@ pub fn bounds(ctx: &Ctx, request: &Request<'_>) -> Result<Bounds> {
         writable.push(real(&record.path())?);
     }
     for place in open_places(ctx, request.allow)? {
+        // The caller may open what they like, and is told what that opens besides.
         if common_dir.starts_with(&place) {
             let place = place.display();
             warnings.push(format!(

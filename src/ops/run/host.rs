@@ -55,6 +55,7 @@ pub(super) fn lay_out(
         make(directory)?;
     }
     for (link, target) in &made.links {
+        // A link to nothing would let the host write a new file into the user's home.
         if target.exists() {
             symlink(target, link).at("could not make", link)?;
         }
@@ -83,6 +84,7 @@ pub(super) fn lay_out(
     let named = made.variables.into_iter();
     let named = named.map(|(name, value)| (name.into(), value));
     stage.variables.extend(named);
+    // Behind the program and before its own arguments, where hosts expect options.
     stage.command.splice(1..1, made.options);
     Ok(())
 }

@@ -120,6 +120,7 @@ impl AgentInputs {
         let command = match options.host {
             Some(host) if options.terminal => {
                 let program = host.program().into_iter().map(OsString::from);
+                // A person types to the host, so the recipe for a run by itself does not apply.
                 program.chain(command).collect()
             }
             Some(host) => recipe(host, &assignment, &command, wishes, &mut warnings)?,
@@ -137,6 +138,7 @@ impl AgentInputs {
             assignment,
             conflicts: None,
         };
+        // Last, when all that the prompt consists of is known.
         if super::command_line::shows_prompt(&inputs.command) {
             inputs.assignment.require_private(&inputs.prompt())?;
         }

@@ -189,6 +189,8 @@ pub fn plan(
         memory: limits.memory_of_run(),
         pids: limits.get(Limit::Pids),
     };
+    // Who insists on the sandbox insists on its limits as well; others get a warning when the
+    // command starts.
     if let Some(why) = bounds.obstacle().filter(|_| options.sandbox.insists()) {
         return Err(Error::new(Code::SandboxUnavailable, why));
     }
@@ -256,6 +258,8 @@ pub fn plan(
 /// Those of the ledger.
 pub fn earlier(ctx: &Ctx, id: AgentId) -> Result<Option<Agent>> {
     let agents = ctx.ledger().agents()?;
+    // What was merged is gone on with as well: a task that is run again finds that its work has
+    // landed.
     let usable =
         |agent: &Agent| agent.id == id && (agent.state.is_live() || agent.state == State::Merged);
     Ok(agents.into_iter().find(usable))
@@ -308,6 +312,7 @@ fn find_session(
 ) -> Result<Option<(&'static dyn Host, String)>> {
     let (mut at_work, mut last) = (None, None);
     for event in ctx.ledger().events(agent.spawn_commit)? {
+        // The id of a session stands in the end of a run, and its host in the beginning.
         match event.what {
             What::Started(started) => at_work = hosts::of_command(&started.command),
             What::Exited(exited) => last = at_work.zip(exited.session.id).or(last),
@@ -339,6 +344,7 @@ fn require_command(ctx: &Ctx, command: &[OsString]) -> Result<()> {
             .iter()
             .any(|place| place.join(name).is_file())
     };
+    // Without a `PATH` the system looks in directories of its own, which are not known here.
     if elsewhere || ctx.env.search.is_empty() || here() {
         Ok(())
     } else {

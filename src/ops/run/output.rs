@@ -112,6 +112,7 @@ impl Output {
             staged: None,
         };
         let parent = output.parent(false)?;
+        // Of a name that was made up, the next free one is taken, so nothing has to be judged here.
         if let Some(parent) = parent.filter(|_| taken != Taken::Number) {
             output.before = output.judge(&parent)?;
         }
@@ -239,6 +240,7 @@ impl Output {
             return;
         };
         let now = self.look(&parent).ok().flatten();
+        // Only the very file that `claim` made, still empty. What anything else wrote stays.
         if now.is_some_and(|stat| stat.st_size == 0 && Some(mark(&stat)) == self.before) {
             let _ = unlinkat(&parent, &self.name, AtFlags::empty());
         }

@@ -42,6 +42,8 @@ impl Postman {
         let run_repo = run_repo.cloned();
         let mut published = run_repo.as_ref().and_then(RunRepo::known_tip);
         let rounds = move || {
+            // The channel is closed to end the thread, which is noticed without waiting for the
+            // round to end.
             while stopped.recv_timeout(ROUND) == Err(RecvTimeoutError::Timeout) {
                 if spool::is_waiting(&common, agent.id) {
                     // What cannot be posted now is tried again, in the end by `doctor`.
@@ -66,6 +68,7 @@ impl Postman {
     /// Ends, and posts what is left, with a sentence where that is too much. The agent has ended too, so nothing is added.
     pub(super) fn finish(self, ctx: &Ctx, agent: &Agent) -> Option<String> {
         drop(self);
+        // Asked again after the last posting, which has a time limit of its own.
         let is_waiting = || spool::is_waiting(ctx.repo.common_dir(), agent.id);
         if is_waiting() {
             drop(post_spool(ctx, agent));

@@ -98,6 +98,8 @@ impl GitRights {
     /// # Errors
     /// `git-failed` when a configuration file cannot be read.
     pub(super) fn of(ctx: &Ctx, options: &RunOptions) -> Result<GitRights> {
+        // Settings that all worktrees share: in its own worktree an agent could allow itself to
+        // push.
         let push = options.allow_push || ctx.repo.shared_bool("agent.push")?;
         Ok(GitRights {
             push,
@@ -219,6 +221,7 @@ impl PushGuard {
                 by,
             });
         }
+        // The script runs inside the fence and has to write down what was tried.
         fence.writable.push(tries.clone());
         Ok((PushGuard { directory, tries }, bin))
     }
@@ -284,6 +287,8 @@ fn programs(ctx: &Ctx, writable: &[PathBuf]) -> Vec<PathBuf> {
             let is_git = file.file_name().is_some_and(|found| {
                 found.as_bytes() == b"git" || found.as_bytes().starts_with(b"git-")
             });
+            // Mounting over a file that the command may write would change what it is allowed to
+            // change.
             let is_own = writable.iter().any(|place| file.starts_with(place));
             if is_git && !is_own && file.is_file() && !programs.contains(&file) {
                 programs.push(file);

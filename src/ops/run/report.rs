@@ -233,6 +233,7 @@ impl RunReport {
                 self.verdict = Some(Some(report.word()));
                 self.verify = Some(report);
             }
+            // Work that cannot be judged must not look as if it could land.
             Err(error) => {
                 self.status = "failed";
                 self.verdict = Some(None);

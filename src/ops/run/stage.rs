@@ -142,6 +142,7 @@ impl Stage {
     /// Puts a directory of programs in front of all others that the command finds.
     pub(super) fn search_first(&mut self, ctx: &Ctx, programs: &Path) {
         const SEARCH: &str = "PATH";
+        // The last one that was set counts, as for the command itself.
         let stated = self.variables.iter().rfind(|(name, _)| name == SEARCH);
         let path = match stated {
             Some((_, stated)) => Env::in_front(programs, stated),

@@ -85,6 +85,7 @@ pub fn decide(ctx: &Ctx, entries: &[Entry]) -> Result<TournamentReport> {
     let mut places: Vec<_> = (0..reports.len()).map(place).zip(reports).collect();
     places.sort_by_key(|(place, _)| *place);
     reports = places.into_iter().map(|(_, report)| report).collect();
+    // Before anything is deferred, so that a kill leaves rows that say how it came out.
     record(ctx, &reports)?;
     let winner = { reports.first() }.filter(|first| first.accepted);
     let winner = winner.map(|first| first.short_id.clone());

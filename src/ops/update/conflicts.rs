@@ -153,6 +153,8 @@ impl UpdatePlan {
         let reached = |step: &str| ctx.reached(step);
         let way = (self.tip, marked);
         let note = place.carry(&ctx.repo, way, &index_scratch(&ctx.repo)?, &reached)?;
+        // Before `MERGE_HEAD`, by which git takes the merge for begun, come the files that it then
+        // reads.
         let write =
             |name: &str, content: &[u8]| fsx::write_atomic(&place.git_dir.join(name), content);
         write("MERGE_MSG", self.message().as_bytes())?;
@@ -166,6 +168,7 @@ impl UpdatePlan {
     /// Does what is left to do of leaving conflicts, if anything.
     pub(super) fn complete(&self, ctx: &Ctx, unfinished: &UnfinishedMerge) -> Result<UpdateReport> {
         let place = &unfinished.place;
+        // It is written last, so nothing is left to be done.
         if place.git_dir.join("AUTO_MERGE").exists() {
             return Ok(UpdateReport {
                 outcome: "conflicts",
