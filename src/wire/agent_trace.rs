@@ -22,6 +22,7 @@ pub fn record(
     files: &[Lines],
 ) -> Value {
     let mut contributor = json!({ "type": "ai" });
+    // The schema allows no null there.
     if let Some(model) = model {
         contributor["model_id"] = model.into();
     }
@@ -63,5 +64,6 @@ fn id(agent: &Agent, revision: Oid) -> Uuid {
     let digest = digest.chain_update(revision.to_hex()).finalize();
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&digest[..16]);
+    // Version 8 is for ids whose bytes are the program's own.
     Uuid::new_v8(bytes)
 }

@@ -35,11 +35,15 @@ pub fn fields(text: &str) -> Fields {
                 .insert(value.to_owned());
         }
     };
+    // A host that was asked for JSON answers one object; its keys are the fields, and no line of it
+    // is looked at.
     if let Ok(serde_json::Value::Object(object)) = serde_json::from_str(text.trim()) {
         for (name, value) in &object {
             match value {
                 serde_json::Value::Null => {}
                 serde_json::Value::String(text) => add(name, text),
+                // Lists and numbers are values too: a role asks that a field is there, not of what
+                // kind it is.
                 other => add(name, &other.to_string()),
             }
         }
@@ -75,6 +79,7 @@ pub fn fields(text: &str) -> Fields {
 /// How often one of these words stands in brackets, deep in a list too.
 pub fn tags(text: &str, words: &[String]) -> usize {
     let marks: Vec<String> = words.iter().map(|word| format!("[{word}]")).collect();
+    // Every one counts, because findings may share a line of a table.
     let count = |line: &str| -> usize { marks.iter().map(|mark| line.matches(mark).count()).sum() };
     spoken(text).map(count).sum()
 }
@@ -88,6 +93,8 @@ fn spoken(text: &str) -> impl Iterator<Item = &str> {
             .into_iter()
             .find(|mark| bare.starts_with(mark));
         match (fence, mark) {
+            // A block that is never closed takes all the rest: an example must not become a field
+            // by a missing fence.
             (None, Some(mark)) => fence = Some(mark),
             (Some(mine), _) if mark == Some(mine) => fence = None,
             (Some(_), _) => {}
@@ -110,7 +117,9 @@ fn field(line: &str) -> Option<(&str, &str)> {
     let (name, value) = (&line[..end], &line[end + 1..]);
     let is_name = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | ' ');
     let name = name.trim_matches(['*', ' ']);
+    // Longer than that it is a sentence with a colon in it.
     let fits = !name.is_empty() && name.len() <= 64 && name.chars().all(is_name);
+    // In `**key:** value` the mark is closed behind the colon.
     fits.then(|| (name, value.trim_start_matches('*')))
 }
 

@@ -103,6 +103,8 @@ impl Statement {
         Statement {
             kind: STATEMENT_TYPE.to_owned(),
             subject: vec![
+                // The tip says whose work was judged, and the tree what it becomes: the commit of a
+                // landing is not known yet.
                 resource("tip", "gitCommit", tip),
                 resource("merged tree", "gitTree", tree),
             ],
@@ -162,6 +164,8 @@ pub fn to_sign(payload: &[u8]) -> Vec<u8> {
 }
 
 fn encoded(kind: &str, payload: &[u8]) -> Vec<u8> {
+    // Kind and payload are each preceded by their length, so that no byte can move from one to the
+    // other.
     let head = format!("DSSEv1 {} {kind} {} ", kind.len(), payload.len());
     [head.as_bytes(), payload].concat()
 }
@@ -183,12 +187,15 @@ pub fn envelope(payload: &[u8], signature: &str) -> String {
 pub fn read(bytes: &[u8]) -> Option<Signed> {
     let envelope: SignedEnvelope = serde_json::from_slice(bytes).ok()?;
     let payload = STANDARD.decode(&envelope.payload).ok()?;
+    // We write one signature. One that somebody else adds behind it says nothing to us.
     let signature = STANDARD.decode(&envelope.signatures.first()?.sig).ok()?;
     let statement = serde_json::from_slice(&payload).ok();
     Some(Signed {
+        // The type that the envelope claims is what was signed, whether or not it is ours.
         signed: encoded(&envelope.payload_type, &payload),
         signature: String::from_utf8(signature).ok()?,
         statement: statement
+            // A payload of another type may read like a statement and mean something else.
             .filter(|_| envelope.payload_type == PAYLOAD_TYPE)
             .filter(Statement::is_ours),
     })

@@ -46,12 +46,15 @@ pub fn to_bytes(baseline: &Baseline) -> Vec<u8> {
 /// Reads the blob; `None` when it is none of a version we know.
 pub fn from_bytes(bytes: &[u8]) -> Option<Baseline> {
     let document: Document = serde_json::from_slice(bytes).ok()?;
+    // A baseline that is half understood would blame the agent for files that were there before it.
     if document.schema != SCHEMA {
         return None;
     }
     let differences = document.changes.into_iter().map(|change| {
         Some(Difference {
             path: change.path.to_bytes(),
+            // One side that cannot be read makes the whole unreadable: a difference that is left
+            // out would pass for the agent's own.
             old: side(change.old)?,
             new: side(change.new)?,
         })

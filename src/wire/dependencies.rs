@@ -63,6 +63,7 @@ pub fn changes(path: &[u8], before: Option<&[u8]>, after: Option<&[u8]>) -> Vec<
         return Vec::new();
     };
     let read = |bytes: Option<&[u8]>| match bytes {
+        // A file that is made or deleted adds or removes all that it names.
         None => Some(Dependencies::new()),
         Some(bytes) => reader(std::str::from_utf8(bytes).ok()?),
     };
@@ -84,6 +85,8 @@ pub fn changes(path: &[u8], before: Option<&[u8]>, after: Option<&[u8]>) -> Vec<
             (None, Some(is)) => Some(format!("adds {name} {}", list(is))),
             (Some(was), None) => Some(format!("removes {name} {}", list(was))),
             (Some(was), Some(is)) if was != is => {
+                // A lock file may hold several versions of one package; only those that come or go
+                // are told.
                 let [gone, new] = [(was, is), (is, was)].map(|(one, other)| list(&(one - other)));
                 Some(match (gone.is_empty(), new.is_empty()) {
                     (true, _) => format!("adds {name} {new}"),
@@ -147,6 +150,8 @@ fn cargo_version(value: &Toml) -> String {
         "workspace",
     ];
     match value {
+        // `serde = "1"` and `serde = { version = "1" }` are one dependency, so both give the same
+        // text.
         Toml::String(version) => version.clone(),
         Toml::Table(table) => {
             let parts = { KEYS.iter() }
@@ -175,6 +180,7 @@ fn toml_lock(text: &str) -> Option<Dependencies> {
     for package in packages.into_iter().flatten() {
         let text = |key| package.get(key).and_then(Toml::as_str);
         let (name, version) = (text("name")?, text("version").unwrap_or_default());
+        // The same version from another registry is another package.
         let source = match package.get("source") {
             Some(Toml::String(source)) => source.clone(),
             Some(Toml::Table(source))
@@ -205,6 +211,8 @@ fn pin(version: &str, rest: &[&str]) -> String {
         return version.to_owned();
     }
     let digest = Sha256::digest(rest.join("\0").as_bytes());
+    // It is read by people who compare two lines, and the whole line is only told where versions
+    // differ.
     format!("{version} ({})", &crate::domain::named::hex(&digest)[..8])
 }
 
@@ -244,6 +252,7 @@ fn package_lock(text: &str) -> Option<Dependencies> {
     }
     let lock: Json = serde_json::from_str(text).ok()?;
     let mut all = Dependencies::new();
+    // The second format has both tables, and the first one is there for older programs only.
     let Some(packages) = lock.get("packages").and_then(Json::as_object) else {
         first_format(lock.get("dependencies"), &mut all);
         return Some(all);
@@ -266,6 +275,7 @@ fn npm_version(package: &Json) -> String {
 /// The entries of `packages`, of which each key has the version in it, and what pins each.
 fn pnpm_lock(text: &str) -> Option<Dependencies> {
     text.lines()
+        // Any text would give no packages; a file without this line is not taken for an empty one.
         .find(|line| line.starts_with("lockfileVersion:"))?;
     let mut all = Dependencies::new();
     let (mut section, mut package) = ("", None);
@@ -278,9 +288,12 @@ fn pnpm_lock(text: &str) -> Option<Dependencies> {
                 let key = key
                     .trim_end_matches(':')
                     .trim_matches(['\'', '"'])
+                    // Before format 9 a key begins with a slash, and up to format 5 a slash stands
+                    // for the `@` before the version.
                     .trim_start_matches('/');
                 let at = key
                     .rfind('@')
+                    // The first `@` of a scoped name belongs to the name.
                     .filter(|at| *at > 0)
                     .or_else(|| key.rfind('/'))?;
                 package = Some((key[..at].to_owned(), key[at + 1..].to_owned()));
@@ -307,14 +320,17 @@ fn yarn_lock(text: &str) -> Option<Dependencies> {
             continue;
         };
         let head = head.trim_matches(['"', ':']);
+        // The first character may be the `@` of a scope.
         let name = &head[..1 + head.get(1..)?.find('@')?];
         let mut values = BTreeMap::new();
+        // What is deeper are the requirements of the package, which have their own blocks.
         for line in lines.filter(|line| line.starts_with("  ") && !line.starts_with("   ")) {
             if let Some((key, value)) = line.trim().split_once(' ') {
                 values.insert(key.trim_end_matches(':'), value.trim_matches('"'));
             }
         }
         let value = |key| values.get(key).copied().unwrap_or_default();
+        // The mark that yarn gives the packages of a workspace.
         if value("version") != "0.0.0-use.local" {
             let pins = ["resolved", "integrity", "resolution", "checksum"].map(value);
             add(&mut all, name, pin(value("version"), &pins));
@@ -328,6 +344,7 @@ fn bun_lock(text: &str) -> Option<Dependencies> {
     let mut plain = String::with_capacity(text.len());
     let (mut is_text, mut is_escaped) = (false, false);
     for c in text.chars() {
+        // A trailing comma in a text is no such comma, which is why texts are followed.
         if !is_text && matches!(c, ']' | '}') && plain.trim_end().ends_with(',') {
             let end = plain.trim_end().len() - 1;
             plain.truncate(end);
@@ -408,6 +425,7 @@ fn requirement(all: &mut Dependencies, line: &str) {
     let (name, rest) = line
         .trim()
         .split_at(end.unwrap_or(line.len()).min(line.trim().len()));
+    // Blanks in a requirement mean nothing, and a change of them is no change of it.
     let rest: String = rest.split_whitespace().collect();
     add(
         all,
@@ -418,11 +436,14 @@ fn requirement(all: &mut Dependencies, line: &str) {
 
 fn requirements(text: &str) -> Option<Dependencies> {
     let mut all = Dependencies::new();
+    // Hashes are commonly written on continued lines.
     let joined = text.replace("\\\r\n", " ").replace("\\\n", " ");
     for line in joined.lines() {
         let line = line.split(" #").next().unwrap_or_default().trim();
         match line.chars().next() {
             None | Some('#') => {}
+            // Options such as another index or a further file decide what is installed as much as a
+            // version does.
             Some('-') => {
                 let (option, value) = line.split_once([' ', '=']).unwrap_or((line, ""));
                 add(&mut all, option, value.trim());

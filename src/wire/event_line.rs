@@ -130,6 +130,7 @@ fn render(event: &Event, what: &What, ahead: &[String]) -> Result<String> {
 
 /// Reads a line; `None` when it is none of ours (foreign text, a blank line, a broken stamp, a line without end).
 pub fn decode(line: &[u8]) -> Option<Event> {
+    // Measured before the line is parsed.
     let line = Some(line).filter(|line| line.len() <= LONGEST)?;
     let line: Read<'_> = serde_json::from_slice(line).ok()?;
     Some(Event {
@@ -151,10 +152,12 @@ pub fn decode(line: &[u8]) -> Option<Event> {
 fn parse_what(kind: &str, d: &Fact<'_>) -> What {
     let needs = d.get("needs").map(|needs| {
         let version = needs.as_str().and_then(ProgramVersion::parse);
+        // Something is needed that we cannot even name, so we do not have it.
         version.unwrap_or(ProgramVersion::UNREADABLE)
     });
     let needs = needs.filter(|needs| *needs > ProgramVersion::UNDERSTOOD);
     let known = needs.is_none().then(|| parse_facts(kind, d)).flatten();
+    // The line stays in the row and in the chain of digests; only its meaning is unknown.
     known.unwrap_or_else(|| What::Unknown {
         kind: kind.to_owned(),
         needs,
@@ -163,6 +166,8 @@ fn parse_what(kind: &str, d: &Fact<'_>) -> What {
 
 /// What the next line says of this one in its `p`: the first 16 hex digits of its SHA-256.
 pub fn digest(line: &[u8]) -> String {
+    // 64 bits tell lines of one row from each other; the whole digest would cost every line 48
+    // bytes more.
     hex(&Sha256::digest(line)[..8])
 }
 
@@ -199,6 +204,7 @@ fn parse_facts(kind: &str, d: &Fact<'_>) -> Option<What> {
             role: text("role")?,
             isolation: Isolation::parse(&text("isolation")?)?,
             description: text("description")?,
+            // A name that breaks the rules costs the agent its name and not its life.
             name: text("name").and_then(|name| AgentName::parse(&name).ok()),
             parent: text("parent").and_then(|id| AgentId::parse(&id)),
             base: Base {
@@ -221,11 +227,14 @@ fn parse_facts(kind: &str, d: &Fact<'_>) -> Option<What> {
             pid: pid()?,
             limit_ms: number("limit_ms"),
             sandbox: text("sandbox"),
+            // It goes into the command line of a host, and the row may come from elsewhere.
             model: text("model").filter(|model| HostSession::is_id(model)),
         }),
         "exited" => What::Exited(Exited {
             run: run(),
             code: number("code").and_then(|code| u8::try_from(code).ok())?,
+            // A later version may know more ways to end; the exit code still says whether it went
+            // well.
             ended: text("ended").and_then(|word| Ending::parse(&word)),
             log_bytes: number("log_bytes"),
             session: HostSession {
@@ -261,6 +270,7 @@ fn parse_facts(kind: &str, d: &Fact<'_>) -> Option<What> {
         "merged" => What::Merged {
             commit: oid("commit")?,
             into: text("into")?,
+            // Absent in rows of earlier versions, as are `whole` and `baseline` above.
             tip: oid("tip"),
         },
         "rejected" => What::Rejected {

@@ -97,10 +97,14 @@ pub struct Envelope {
 /// Reads the envelope of the message that a commit holds; `None` for a commit that holds none, or a
 /// garbled one.
 pub fn envelope(text: &str) -> Option<Envelope> {
+    // What comes before the last empty line is the sender's text, so nothing in it can pass for a
+    // trailer.
     let (_, trailers) = text.trim_end().rsplit_once("\n\n")?;
     let mut to = Vec::new();
     let mut fields = Vec::new();
     for line in trailers.lines() {
+        // A line that is no trailer makes the whole garbled: what is half read could be sent to the
+        // wrong agent.
         match line.split_once(": ")? {
             ("To", name) => to.push(Name::parse(name).ok()?),
             field => fields.push(field),
@@ -114,6 +118,8 @@ pub fn envelope(text: &str) -> Option<Envelope> {
         id: MessageId::parse(field("Message-Id")?)?,
         at: Stamp::parse(field(STAMP_TRAILER)?)?,
         nonce: field("Nonce")
+            // The nonce is printed and compared; a sender's control characters would reach a
+            // terminal by it.
             .filter(|nonce| !nonce.contains(char::is_control))?
             .to_owned(),
         kind: Kind::parse(field("Type")?)?,
@@ -121,6 +127,7 @@ pub fn envelope(text: &str) -> Option<Envelope> {
         from: Name::parse(field("From")?).ok()?,
         to: match field("To-All") {
             Some("true") => Receivers::Everybody,
+            // A message for nobody is garbled, not one for everybody.
             _ if to.is_empty() => return None,
             _ => Receivers::Named(to),
         },
@@ -159,6 +166,7 @@ fn handle(name: &str) -> String {
 /// The first line of the summary, in one line of plain characters.
 fn title(letter: &Letter) -> String {
     let line = letter.summary().lines().next().unwrap_or_default();
+    // The title is what a terminal shows of `git log`, and it is a sender's text.
     let plain = line.chars().filter(|c| !c.is_control());
     let mut title: String = plain.take(TITLE_LIMIT + 1).collect();
     if title.chars().count() > TITLE_LIMIT {

@@ -62,6 +62,8 @@ fn take_priority(config: &mut MessengerConfig, kind: Option<&str>, value: &str) 
         return;
     };
     match kind.map(|word| (word, Kind::parse(word))) {
+        // What is as it is by default is not written down, so that a later default can still be
+        // followed.
         Some((_, Some(kind))) if kind.priority() != priority => {
             config.rules.priorities.insert(kind, priority);
         }
@@ -90,6 +92,7 @@ fn take_field(config: &mut MessengerConfig, kind: Option<&str>, field: &str) {
 fn take_retention(retention: &mut Retention, key: &str, value: &str) -> Result<(), String> {
     let span = |days: i64| TimeDelta::try_days(days).ok_or(format!("`{key}: {value}` is too long"));
     let digits: String = value.chars().take_while(char::is_ascii_digit).collect();
+    // A word such as `never` sets nothing; the default holds.
     let Ok(number) = digits.parse::<i64>() else {
         return Ok(());
     };
@@ -135,6 +138,7 @@ fn values(text: &str) -> Result<Vec<(Vec<String>, String)>, String> {
         let mut rest = without_comment(line).trim_end();
         let mut indent = rest.len() - rest.trim_start_matches(' ').len();
         rest = rest.trim_start_matches(' ');
+        // The lines of a block text are prose and may look like anything.
         if rest.is_empty() || rest == "---" || block.is_some_and(|above| indent > above) {
             continue;
         }
@@ -193,10 +197,12 @@ fn values(text: &str) -> Result<Vec<(Vec<String>, String)>, String> {
 /// A key and what stands behind it on the line.
 fn key_of(text: &str) -> Option<(String, &str)> {
     let (key, value) = match text.strip_suffix(':') {
+        // `a: b:` is a key with the value `b:`.
         Some(key) if !key.contains(": ") => (key, ""),
         _ => text.split_once(": ")?,
     };
     let key = plain(key)?.to_lowercase().replace('-', "_");
+    // A sentence with a colon in it is a text.
     (!key.contains(char::is_whitespace)).then(|| (key, value.trim()))
 }
 
@@ -217,7 +223,9 @@ fn without_comment(line: &str) -> &str {
     let mut before = ' ';
     for (at, c) in line.char_indices() {
         match (quote, c) {
+            // In `a#b` the mark is a part of the text.
             (None, '#') if before.is_whitespace() => return &line[..at],
+            // An apostrophe within a word opens nothing.
             (None, '"' | '\'') if before.is_whitespace() || matches!(before, '[' | ',') => {
                 quote = Some(c)
             }

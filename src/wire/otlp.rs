@@ -48,6 +48,7 @@ fn runs(events: &[Event]) -> Vec<Run> {
     });
     let mut numbers: Vec<u32> = numbers.collect();
     numbers.sort_unstable();
+    // Rows of two machines that were gathered may both tell of a run of one number.
     numbers.dedup();
     let runs = numbers.into_iter();
     runs.filter_map(|number| Run::find(events, number))
@@ -62,6 +63,7 @@ fn whole(agent: &Agent, events: &[Event], runs: &[Run]) -> Value {
     };
     let total = |count: fn(&HostSession) -> Option<u64>| {
         let counts: Vec<u64> = sessions().filter_map(count).collect();
+        // Nothing counted is not the same as nothing used, so no 0 stands for it.
         (!counts.is_empty()).then(|| Scalar::from(counts.iter().sum::<u64>()))
     };
     let status = match agent.state {
@@ -165,6 +167,8 @@ fn attributes<const N: usize>(pairs: [(&str, Option<Scalar>); N]) -> Vec<Value> 
 
 /// The id of the span for a run; 0 for that of the agent.
 fn span_id(agent: &Agent, run: u32) -> String {
+    // Ids are made from what they stand for, so that a second export replaces the first and adds
+    // nothing.
     let digest = Sha256::new().chain_update(agent.id.hex());
     let digest = digest.chain_update(run.to_be_bytes()).finalize();
     hex(&digest[..8])
@@ -173,6 +177,7 @@ fn span_id(agent: &Agent, run: u32) -> String {
 fn nanoseconds(time: DateTime<Utc>) -> String {
     time.timestamp_nanos_opt()
         .unwrap_or_default()
+        // The format's times are whole numbers without a sign.
         .max(0)
         .to_string()
 }

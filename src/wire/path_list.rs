@@ -46,6 +46,7 @@ fn unquote(line: &[u8]) -> Option<Vec<u8>> {
             b'v' => 0x0b,
             b'f' => 0x0c,
             b'r' => b'\r',
+            // Three octal digits of a byte begin with 3 at most.
             first @ b'0'..=b'3' => {
                 let mut value = first - b'0';
                 for _ in 0..2 {

@@ -19,6 +19,7 @@ pub enum PathText {
 
 impl From<&[u8]> for PathText {
     fn from(path: &[u8]) -> PathText {
+        // An object cannot be mistaken for a path, as a text with some mark in it could.
         match std::str::from_utf8(path) {
             Ok(text) => PathText::Text(text.to_owned()),
             Err(_) => PathText::Bytes {

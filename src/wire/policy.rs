@@ -150,6 +150,8 @@ impl Policy {
     #[must_use]
     pub fn terms(&self) -> Policy {
         Policy {
+            // The specification names the agent, and the agent's id is made from the commit that
+            // holds this.
             spec_sha: String::new(),
             ..self.clone()
         }
@@ -164,6 +166,8 @@ impl Policy {
 
     /// Reads the header of a spawn commit; `None` when it holds no policy of a version we know.
     pub fn from_header(value: &[u8]) -> Option<Policy> {
+        // A header that claims a specification was not written by us, and what it claims is not
+        // taken over.
         Policy::from_bytes(value).map(|policy| policy.terms())
     }
 
@@ -183,6 +187,8 @@ impl Policy {
     /// One sentence, for a glob that no version of ours would have recorded.
     pub fn globs(&self) -> Result<[Vec<Glob>; 2], String> {
         let parse = |globs: &[String]| -> Result<Vec<Glob>, String> {
+            // A glob that cannot be read is an error and is not left out: less denylist would allow
+            // more.
             globs.iter().map(|glob| Glob::parse(glob)).collect()
         };
         Ok([parse(&self.whitelist)?, parse(&self.denylist)?])
@@ -215,6 +221,8 @@ impl Policy {
         let rules = self.report.as_ref().and_then(|table| table.rules().ok());
         let mut rules = rules.unwrap_or_default();
         for name in &self.report_fields {
+            // The answer's keys are compared without case and dashes, so one field would be asked
+            // for twice.
             if !rules.required.iter().any(|known| key(known) == key(name)) {
                 rules.required.push(name.clone());
             }

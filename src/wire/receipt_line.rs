@@ -57,6 +57,8 @@ impl Receipt {
 
     /// Reads a line; `None` for one that is no receipt, or of a kind that this version does not know.
     pub fn decode(line: &[u8]) -> Option<Receipt> {
+        // A note may come from a remote and hold lines of later versions; one of them must not cost
+        // the rest.
         let line: Line<'_> = serde_json::from_slice(line).ok()?;
         Some(Receipt {
             at: Stamp::parse(&line.t)?,

@@ -76,6 +76,8 @@ pub fn parse(name: &str, path: &str, data: &[u8]) -> Result<RoleDraft, Vec<Strin
             error.valid_up_to() + 1
         )]
     })?;
+    // Editors on Windows write a mark of the byte order. It is no part of the text, and columns
+    // count from behind it.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let at = |span: Range<usize>, message: &str| {
         let (line, column) = position(text, span.start);
@@ -86,6 +88,7 @@ pub fn parse(name: &str, path: &str, data: &[u8]) -> Result<RoleDraft, Vec<Strin
         vec![at(error.span().unwrap_or(0..0), &message)]
     })?;
 
+    // From here on all problems are gathered, so that a role is mended in one round.
     let mut problems = Vec::new();
     let isolation = file.isolation.as_ref().and_then(|word| {
         let isolation = Isolation::parse(word.get_ref());
@@ -113,9 +116,11 @@ pub fn parse(name: &str, path: &str, data: &[u8]) -> Result<RoleDraft, Vec<Strin
         let rules = table.get_ref().rules();
         rules.unwrap_or_else(|problem| {
             problems.push(at(table.span(), &problem));
+            // It stands in only until the problems below end the reading.
             ReportRules::default()
         })
     });
+    // A role that is half understood may allow more than it says, so nothing of it is used.
     if !problems.is_empty() {
         return Err(problems);
     }

@@ -50,6 +50,8 @@ pub fn log<'a>(verb: &str, results: impl IntoIterator<Item = SarifResult<'a>>) -
                 "version": env!("CARGO_PKG_VERSION"),
                 "rules": rules,
             }},
+            // Code hosts replace the results of an earlier upload that has the same category, which
+            // this is.
             "automationDetails": { "id": format!("git-agent/{verb}/") },
             "results": results,
         }],
@@ -79,6 +81,8 @@ fn result(found: &SarifResult<'_>) -> Value {
         "level": found.level,
         "message": { "text": found.message },
         "locations": [{
+            // The base stands for the root of the checkout, so that no path of this machine gets
+            // into the file.
             "physicalLocation": { "artifactLocation": { "uri": uri, "uriBaseId": "%SRCROOT%" } }
         }],
         // The key that GitHub compares, and one that says whose it is.
@@ -96,6 +100,7 @@ const WHOLE: &str = ".";
 fn fingerprint(rule: &str, about: &[u8]) -> String {
     let digest = Sha256::new().chain_update(rule).chain_update("\0");
     let digest = digest.chain_update(about).finalize();
+    // A fingerprint has to differ, not to withstand anyone: 128 bits are plenty.
     hex(&digest[..16])
 }
 

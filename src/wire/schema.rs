@@ -89,6 +89,7 @@ pub fn schema(name: &str) -> Option<Value> {
     let mut schema = writer.object(find(answer.name)?);
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
     let mut definitions = Map::new();
+    // A definition may name further shapes, and itself: what is defined already is not made again.
     while let Some(name) = writer.wanted.pop_first() {
         if definitions.contains_key(&name) {
             continue;
@@ -96,6 +97,8 @@ pub fn schema(name: &str) -> Option<Value> {
         let definition = match (name.as_str(), find(&name)) {
             ("path", _) => path(),
             (_, Some(section)) => writer.object(section),
+            // A shape that the table lacks is a mistake of ours, and the rest of the schema is of
+            // use all the same.
             (_, None) => continue,
         };
         definitions.insert(name, definition);

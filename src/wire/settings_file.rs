@@ -135,6 +135,7 @@ pub fn parse(name: &str, bytes: &[u8]) -> SettingsDraft {
             span,
         }),
     };
+    // There is no other form of this file whose keys could be meant.
     draft.task.problems = reader.finish(("", &[]));
     draft
 }
@@ -156,6 +157,7 @@ impl SettingValue {
     fn written(value: &DeValue<'_>) -> Option<SettingValue> {
         Some(match value {
             DeValue::Boolean(truth) => SettingValue::Flag(*truth),
+            // The limits allow a number and a number with its unit, so both are told alike.
             DeValue::Integer(number) => SettingValue::Text(whole(number)?.to_string()),
             DeValue::String(text) => SettingValue::Text(text.to_string()),
             DeValue::Array(items) => {
@@ -196,6 +198,7 @@ pub fn set_keys(bytes: &[u8]) -> Vec<SetKey> {
         let Some(DeValue::Table(table)) = table else {
             continue;
         };
+        // A section that takes any key lists those that are there.
         let found = { table.iter() }.filter(|(name, _)| key == ANY || name.get_ref() == key);
         set.extend(found.map(|(name, value)| {
             let key = format!("{section}.{}", name.get_ref());

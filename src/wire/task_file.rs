@@ -44,6 +44,8 @@ pub const MAX_BYTES: usize = 1024 * 1024;
 /// Reads a task file. `name` is its path as given, or `<stdin>`. Never fails: what is wrong with the bytes
 /// is among the problems of the draft.
 pub fn parse(name: &str, bytes: &[u8]) -> TaskDraft {
+    // Before anything is parsed: the length is what bounds the work of a parser that never gives
+    // up.
     if bytes.len() > MAX_BYTES {
         let problem = Problem::of_file("the file is larger than 1 MiB")
             .help("a task is up to 4000 characters of text and some settings");
@@ -57,12 +59,14 @@ pub fn parse(name: &str, bytes: &[u8]) -> TaskDraft {
             let problem = Problem::at(at..at + 1, "the file is not UTF-8 from here on")
                 .help("save it as UTF-8");
             let mut source = Source::new(name, String::from_utf8_lossy(bytes));
+            // Bytes that are no UTF-8 are not parsed, so where the briefing ends is not known.
             hide_lost_briefing(&mut source);
             return TaskDraft::unreadable(source, problem);
         }
     };
     let document = Document::parse(text);
     let mut source = Source::new(name, text);
+    // First of all, so that no problem below can quote a line that holds one.
     document.hide_secrets(&mut source);
     if let Some(briefing) = document.root().get("briefing") {
         source.hide(briefing.span());
@@ -127,6 +131,8 @@ pub fn of_words(words: &TaskWords) -> TaskDraft {
         scope.push(("denylist", list(&words.deny)));
     }
     section("scope", scope);
+    // A list that is absent leaves the settings of the repository in force; an empty one would
+    // override them.
     let checks = (!words.checks.is_empty()).then(|| ("commands", list(&words.checks)));
     section("checks", checks.into_iter().collect());
     let required = words.bundle.map(|required| ("required", required.into()));
@@ -154,6 +160,8 @@ pub struct Parted {
 /// Takes what is confidential out of a task file. Of bytes that are no TOML all is confidential.
 pub fn without_confidential(bytes: &[u8]) -> Parted {
     let text = String::from_utf8_lossy(bytes);
+    // The strict parser: what the tolerant one leaves out of a broken file could be the
+    // confidential part.
     let Ok(mut table) = text.trim_start_matches('\u{feff}').parse::<toml::Table>() else {
         return Parted {
             confidential: vec![text.into_owned()],
@@ -167,6 +175,7 @@ pub fn without_confidential(bytes: &[u8]) -> Parted {
     };
     let confidential: Vec<String> = taken.map(text_of).collect();
     let rest = if confidential.is_empty() {
+        // Unchanged to the byte, so that the digest is that of the file which the user has.
         bytes.to_vec()
     } else {
         table.to_string().into_bytes()
@@ -225,6 +234,8 @@ fn hide_lost_briefing(source: &mut Source) {
 
 fn is_kit(document: &Document<'_>) -> bool {
     let root = document.root();
+    // `task` is a text in one form and a table in the other. Without it only the other form has a
+    // `body`.
     match root.get("task").map(|task| task.get_ref()) {
         Some(DeValue::Table(_)) => true,
         Some(_) => false,

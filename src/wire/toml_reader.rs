@@ -40,6 +40,7 @@ impl<'d, 't> Reader<'d, 't> {
             keys,
             problems: document.syntax().to_vec(),
         };
+        // Once and here: every key of such a section would report it again.
         for (key, value) in reader.root.iter() {
             let name = key.get_ref().as_ref();
             if is_section(keys, name) && table(value).is_none() {
@@ -70,6 +71,8 @@ impl<'d, 't> Reader<'d, 't> {
     /// A number, whole or not.
     pub(super) fn number(&mut self, key: Key) -> Field<f64> {
         self.read(key, "a number", |value| match value {
+            // There is no conversion from `i64` to `f64` that cannot lose; parsing rounds as the
+            // file's own `.0` would.
             DeValue::Integer(number) => whole(number)?.to_string().parse().ok(),
             DeValue::Float(number) => number.as_str().parse().ok(),
             _ => None,
@@ -168,6 +171,8 @@ impl<'d, 't> Reader<'d, 't> {
         };
         let items = match list.get_ref() {
             DeValue::Array(items) => items.iter().collect(),
+            // It is reported below as one item, and the comparison of places tells it from an item
+            // of a list.
             _ => vec![list],
         };
         let mut tables = Vec::new();
@@ -248,10 +253,12 @@ impl<'d, 't> Reader<'d, 't> {
             _ => header.and_then(table),
         };
         match table.and_then(|table| table.get(key)) {
+            // A value on a line that is no TOML may be a part of what was meant.
             Some(value) if self.document.is_torn(&value.span()) => Err(Field::Unreadable),
             Some(value) => Ok(value),
             // A section that is no table was reported as such.
             None if header.is_some() && table.is_none() => Err(Field::Unreadable),
+            // The broken line may be the one that has this key, so it is not called missing.
             None if !self.document.syntax().is_empty() => Err(Field::Unreadable),
             None => Err(Field::Absent {
                 key: label(section, key),
@@ -261,6 +268,7 @@ impl<'d, 't> Reader<'d, 't> {
     }
 
     fn report(&mut self, value: &Spanned<DeValue<'_>>, message: String, help: impl Into<String>) {
+        // The syntax error of that line is the mistake; this would be its echo.
         if !self.document.is_torn(&value.span()) {
             let problem = Problem::at(value.span(), message);
             let help = Some(help.into()).filter(|help| !help.is_empty());
@@ -301,6 +309,7 @@ impl<'d, 't> Reader<'d, 't> {
 
     /// What an unknown key was probably meant to be.
     fn meant(&self, section: &str, name: &str, is_table: bool) -> Option<String> {
+        // A key below the wrong header is the likelier slip than one that is mistyped.
         let home = self.keys.iter().find(|(_, key)| *key == name && !is_table);
         match home {
             Some(("", _)) => return Some("it belongs above the first [section]".to_owned()),
@@ -349,6 +358,7 @@ fn table<'v, 't>(value: &'v Spanned<DeValue<'t>>) -> Option<&'v DeTable<'t>> {
 }
 
 pub(super) fn whole(number: &DeInteger<'_>) -> Option<i64> {
+    // A number of more than 64 bits is none that any key takes; `kind` says so.
     i64::from_str_radix(number.as_str(), number.radix()).ok()
 }
 

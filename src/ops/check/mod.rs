@@ -63,6 +63,7 @@ pub fn check(ctx: &Ctx, who: Option<&str>, subject: &Subject) -> Result<CheckRep
     match subject {
         Subject::Staged => {
             let changes = match &elsewhere {
+                // In a hook git names the index that it commits, which may be a temporary one.
                 None => repo.staged_changes(&ctx.env.staging)?,
                 // What the environment says is about the caller's worktree.
                 Some(elsewhere) => elsewhere.staged_changes(&Staging::default())?,
@@ -141,6 +142,7 @@ fn worktree_work(ctx: &Ctx, repo: &Repo, fence: &ScopeGuard<'_>) -> Result<Vec<C
         let is_staged = staged
             .binary_search_by(|one| one.path.cmp(&change.path))
             .is_ok();
+        // As `git status` says it: a file is added once it is staged.
         if change.kind == ChangeKind::Added && !is_staged {
             change.kind = ChangeKind::Untracked;
         }

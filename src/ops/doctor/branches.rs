@@ -25,12 +25,15 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         return Ok(Vec::new());
     }
     let mut found = without_row(ctx)?;
+    // The branches of other clones' agents need not be here.
     for agent in survey.live().filter(|agent| survey.is_local(agent)) {
         if let Some(branch) = &agent.branch
             && agent_branch::local(&ctx.repo, agent)? == Tip::Absent
             && survey.is_at_rest(ctx, agent)
         {
             let short = branch.trim_start_matches("refs/heads/");
+            // The reflog of the worktree survives the loss of a branch; without one the work begins
+            // anew.
             let tip = last_head(ctx, agent).unwrap_or(agent.spawn_commit);
             found.push(Finding::report(
                 Sign::BranchGone,

@@ -33,6 +33,8 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
                 directory.display(),
                 size_text(fsx::disk_use(&old))
             );
+            // Listed anew by the cure: what has become old since goes as well, and what was
+            // finished does not.
             found.push(Finding::curable(Sign::Debris, what, move |ctx| {
                 remove(ctx, &old_entries(ctx, &directory).collect::<Vec<_>>())
             }));

@@ -46,6 +46,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         Some(_) => kept::rows(ctx)?,
         None => Vec::new(),
     };
+    // After the rows, which speak of what was kept before.
     let held = keep::kept(&ctx.repo)?;
     // What another clone keeps, this one need not: without `agent.sync all` the branches of its agents come alone.
     let (here, elsewhere): (Vec<_>, Vec<_>) = { survey.rows().iter() }

@@ -76,6 +76,7 @@ fn claims(events: &[Event], own: Option<u16>) -> Result<Vec<Claim>> {
                 None => continue,
             },
             What::Expired { commits } => {
+                // What expired was let go of on purpose.
                 claims.retain(|claim| !commits.contains(&claim.commit));
                 continue;
             }
@@ -141,6 +142,7 @@ impl Claim {
             return Ok(false);
         };
         let ours = commit.trailer("Agent-Id") == Some(agent.to_string().as_str());
+        // A merge commit holds the tip as its parent, so nothing had to be kept of it.
         Ok(ours && commit.parents.len() == 1 && !repo.is_ancestor(self.commit, landed)?)
     }
 

@@ -38,6 +38,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
                 ),
                 super::TAKE_OVER.to_owned(),
             ));
+            // Nothing else can be said of a ledger that cannot be read.
             return Ok(found);
         }
     }

@@ -110,6 +110,7 @@ fn examined(ctx: &Ctx, lock: &Path, holders: Option<&Holders>) -> Option<(TimeDe
 
 /// Removes a lock file after another look.
 fn clear(ctx: &Ctx, lock: &Path) -> Result<&'static str> {
+    // Asked again right before the removal, as a process may have opened it since.
     let examined = examined(ctx, lock, holders(ctx).as_ref());
     if !matches!(examined, Some((age, LockHolder::None)) if age >= STALE) {
         return Ok("left it, which is in use by now");

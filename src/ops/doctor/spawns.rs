@@ -118,6 +118,7 @@ fn locked(survey: &Survey, worktree: &Worktree, reason: &str) -> Option<Finding>
             Ok(format!("its lock says {reason}"))
         }));
     }
+    // Without readable rows it is unknown whether the worktree is an agent's.
     survey.agents.as_ref()?;
     let path = worktree.path.clone();
     if !is_empty(&path) {
@@ -156,6 +157,7 @@ fn is_gone(reason: &str) -> bool {
     };
     let pid = pid.parse().ok().and_then(Pid::from_raw);
     let is_there = || pid.is_some_and(system::is_alive);
+    // After a restart every process of before is gone, and its number may be another's.
     system::boot_id().is_some_and(|now| boot != now || !is_there())
 }
 

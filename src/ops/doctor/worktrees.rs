@@ -59,6 +59,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
             }
             continue;
         }
+        // A command that is under way may be removing it at this moment.
         if !survey.is_at_rest(ctx, agent) {
             continue;
         }
@@ -71,6 +72,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         let is_reachable = path.starts_with(&root) || path.parent().is_some_and(Path::is_dir);
         let admin = ctx.repo.admin_dir(&worktree.name);
         let id = agent.id;
+        // The index is what the files are made from, so without it there is nothing to be restored.
         found.push(if is_reachable && admin.join("index").is_file() {
             Finding::curable(Sign::DirectoryGone, what, move |ctx| {
                 restore(ctx, id, &path, &admin)
@@ -169,6 +171,7 @@ fn discard_unfinished(agent: &Agent) -> Finding {
     );
     Finding::curable(Sign::DiscardUnfinished, what, move |ctx| {
         let options = DiscardOptions {
+            // The commands ran when the discard began.
             no_hooks: true,
             ..DiscardOptions::default()
         };
@@ -191,6 +194,7 @@ fn put_aside(agent: &Agent, path: PathBuf, aside: PathBuf) -> Finding {
         let _alone = alone(ctx, id)?;
         let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
         let admin = worktree::admin_dir(&ctx.repo, id);
+        // Asked again under the locks: the finding is as old as the survey.
         if path.symlink_metadata().is_ok() || !belongs_to(&aside, &admin) {
             return Ok(TAKEN_CARE_OF.to_owned());
         }
@@ -232,6 +236,7 @@ fn restore(ctx: &Ctx, id: AgentId, path: &Path, admin: &Path) -> Result<String> 
 }
 
 fn fill(ctx: &Ctx, directory: &Path, admin: &Path) -> Result<()> {
+    // The admin directory was the agent's to write, so git works through a view of ours.
     let view = WorktreeView::make(&ctx.repo, admin, directory, &ctx.temporary_place())?;
     let mut git = view.git();
     git.args(["checkout-index", "--all", "--quiet"]);

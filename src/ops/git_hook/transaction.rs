@@ -35,6 +35,8 @@ pub(super) fn judge(ctx: &Ctx, input: &[u8]) -> Result<()> {
     let agent = require_agent(ctx)?;
     let branch = agent.branch.as_deref().unwrap_or_default();
     for update in &updates {
+        // An agent's tools may make refs of their own, such as a stash; deleting or redirecting one
+        // is refused, because what it held is lost.
         match (update.owner(branch), &update.new) {
             (Owner::Worktree, _) | (Owner::Tool, Target::At(_)) => {}
             (Owner::Branch, Target::At(tip)) => require_in_scope(ctx, &agent, branch, *tip)?,
@@ -61,6 +63,7 @@ pub(super) fn judge(ctx: &Ctx, input: &[u8]) -> Result<()> {
 /// is not the agent's doing: a rebase or a merge brings it along.
 fn require_in_scope(ctx: &Ctx, agent: &Agent, branch: &str, tip: Oid) -> Result<()> {
     let mut hidden = own_commits::of_its_base(ctx, agent)?;
+    // What the branch has already was judged when it came there.
     if let Tip::At(oid) = ctx.repo.tip(branch)? {
         hidden.push(oid);
     }

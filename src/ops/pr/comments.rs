@@ -39,6 +39,7 @@ pub(super) fn send(
 ) -> Result<usize> {
     let mut sent = 0;
     for comment in client.comments(number)? {
+        // Made of what names the comment on every machine, so that two clones give one message.
         let key = format!("{} {} {}", agent.id, client.forge.name(), comment.key);
         let digest = Sha256::digest(key.as_bytes());
         let mut nonce = Nonce([0; 16]);

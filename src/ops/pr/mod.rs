@@ -127,6 +127,7 @@ pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
     if !options.now {
         at_work::require_at_rest(ctx, &agent)?;
     }
+    // Pushing would give a branch of the user's to others on the word of a row.
     require_own_branch(ctx, &agent)?;
     own_changes::require_none(&ctx.repo, &agent, "is not pushed")?;
     let remote = remote_name(ctx, options.remote.as_deref())?;
@@ -163,6 +164,7 @@ pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
         |target: &String| { agents.iter() }.find(|other| other.branch.as_ref() == Some(target));
     let mut stacked_on = below_of(&target);
     let mut is_aimed_anew = false;
+    // A stack may have landed in part; each agent below that has landed is passed over.
     while let Some(below) = stacked_on {
         let Some(next) = below.base.as_ref().and_then(|base| base.refname.clone()) else {
             break;
@@ -171,6 +173,7 @@ pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
             let tip = tip_of(ctx, below)?;
             !landed_there(ctx, &remote, &listed, &[(below, tip)], end)?.is_empty()
         };
+        // A row that names its own branch as its base would never end this.
         if !is_over || next == target {
             break;
         }
@@ -193,6 +196,7 @@ pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
     let stacked_on = stacked_on.cloned();
     // What is offered is what was judged.
     let base = is_aimed_anew.then(|| format!("refs/remotes/{remote}/{}", self::short(&target)));
+    // Aimed anew, it is judged against what the remote has, which this clone may not have seen.
     if let Some(copy) = &base {
         ctx.repo
             .fetch_refs(&remote, &[format!("+{target}:{copy}")], end)?;
@@ -213,6 +217,7 @@ pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
             "to commit it first, run git agent commit {short} -m <message>"
         )));
     }
+    // What the remote has beyond the agent's work would be lost by a push.
     let there = listed.get(&branch).copied();
     let replay = replayed(
         ctx,
@@ -382,6 +387,7 @@ pub fn read_comments(ctx: &Ctx, who: &str, remote: Option<&str>) -> Result<PrRep
 fn push(ctx: &Ctx, plan: &PrPlan) -> Result<()> {
     plan.replay.write(&ctx.repo)?;
     let pushes = [RefPush::new(plan.branch.clone(), plan.change(ctx)?)];
+    // The user's `pre-push` hook runs, as for a push by hand.
     let manner = PushManner {
         atomic: false,
         with_hook: true,

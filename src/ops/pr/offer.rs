@@ -88,6 +88,7 @@ pub(super) fn offer(
                     url,
                     branch: branch.to_owned(),
                 };
+                // A draft is not to be reviewed yet.
                 if request.number > 0 && !plan.options.draft {
                     warnings.extend(ask_owners(ctx, client, plan, request.number)?);
                 }
@@ -126,6 +127,7 @@ fn ask_owners(
     let tree = repo.read_commit(plan.verdict.base)?.tree;
     let mut text = None;
     for place in PLACES {
+        // As forges do it, the first place with such a file counts.
         if let Some(entry) = repo.entry_at(tree, place)?.filter(|_| text.is_none()) {
             text = repo.read_blob(entry.oid).ok();
         }

@@ -83,6 +83,7 @@ pub fn plan(ctx: &Ctx, options: &SendOptions) -> Result<SendPlan> {
         Some(said) if options.to.is_empty() => &said.to,
         _ => &options.to,
     };
+    // All problems are told at once, so those of the payload do not hide those of the options.
     problems.extend(
         said.as_ref()
             .map_or(Vec::new(), |said| contradictions(options, said)),
@@ -145,6 +146,8 @@ pub fn execute(ctx: &Ctx, plan: SendPlan) -> Result<SendReport> {
     let mailbox = Mailbox::telling(&ctx.repo, &reached);
     match mailbox.post(plan.letter.clone(), nonce, ctx.now()) {
         Ok(message) => Ok(SendReport::new(&plan, Some((message.id, message.at)))),
+        // The variable that names the spool may have been lost on the way; the agent's own spool
+        // does as well.
         Err(error) if error.code() == Code::RepoReadOnly => match own_spool(ctx) {
             Some(spool) => leave(ctx, &plan, nonce, &spool),
             None => Err(error),

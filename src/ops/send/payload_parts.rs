@@ -49,6 +49,7 @@ fn read_payload(ctx: &Ctx, path: &str) -> Result<std::result::Result<String, Str
         }
     };
     let mut bytes = Vec::new();
+    // One byte more than is allowed tells that it is too long.
     let read = source
         .take(PAYLOAD_LIMIT as u64 + 1)
         .read_to_end(&mut bytes);

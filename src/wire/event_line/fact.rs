@@ -28,6 +28,8 @@ impl Fact<'_> {
         let Fact::Object(entries) = self else {
             return None;
         };
+        // serde_json's own maps keep the last as well, so that a line means the same to every
+        // reader.
         let mut last_first = entries.iter().rev();
         last_first
             .find(|entry| entry.0.0 == key)
@@ -92,6 +94,7 @@ impl<'de> Visitor<'de> for Reader {
     }
 
     fn visit_i64<E: Error>(self, _: i64) -> Result<Fact<'de>, E> {
+        // No number of an event is negative or a fraction.
         Ok(Fact::Other)
     }
 

@@ -24,6 +24,7 @@ pub fn losses(text: &str) -> Vec<String> {
             }
             '"' => string_length(rest),
             '-' | '0'..='9' => number_length(rest),
+            // Blanks, commas, colons and words lose nothing.
             _ => first.len_utf8(),
         };
         let (token, after) = rest.split_at(length);
@@ -33,6 +34,7 @@ pub fn losses(text: &str) -> Vec<String> {
             }
         };
         match (first, around.last_mut()) {
+            // Only a key is followed by a colon.
             ('"', Some(keys)) if after.trim_start().starts_with(':') => {
                 let key = serde_json::from_str::<String>(token).unwrap_or_default();
                 let problem = given_twice(&key);
@@ -76,6 +78,7 @@ fn number_length(text: &str) -> usize {
 
 fn is_kept(number: &str) -> bool {
     let read = serde_json::from_str::<Value>(number);
+    // `1.50` and `15e-1` are the same number as `1.5`, so values are compared and not spellings.
     read.is_ok_and(|read| decimal(&read.to_string()) == decimal(number))
 }
 
@@ -93,6 +96,7 @@ fn decimal(number: &str) -> Option<(String, i64)> {
     let moved = i64::try_from(digits.len() - significant.len()).ok()?;
     let behind = i64::try_from(fraction.len()).ok()?;
     let exponent = exponent.parse::<i64>().ok()?;
+    // An exponent beyond 64 bits gives `None`, which equals no number that was read.
     let last = exponent.checked_sub(behind)?.checked_add(moved)?;
     Some((significant.trim_start_matches('0').to_owned(), last))
 }

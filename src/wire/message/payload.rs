@@ -21,6 +21,7 @@ impl Part<'_> {
     pub fn of(text: &str) -> Part<'_> {
         match (text.strip_prefix('@'), text.split_once('=')) {
             (Some(path), _) => Part::File(path),
+            // JSON text may hold `=` as well, but not behind a plain word.
             (None, Some((key, value))) if is_key(key) => Part::Field(key, value),
             _ => Part::Json(text),
         }
@@ -58,12 +59,14 @@ pub fn assemble(parts: &[(Option<&str>, &str)]) -> Result<Addressed, Vec<String>
     for (key, text) in parts {
         let fields = match key {
             Some(key) => Ok(Map::from_iter([((*key).to_owned(), Value::from(*text))])),
+            // A field of the command line is one text and can lose nothing.
             None => object(text).inspect(|_| problems.extend(losses(text))),
         };
         match fields {
             Err(problem) => problems.push(problem),
             Ok(fields) => {
                 for (key, value) in fields {
+                    // The last one would win without a word, and the sender would not know which.
                     if whole.contains_key(&key) {
                         problems.push(given_twice(&key));
                     }
@@ -129,6 +132,7 @@ pub fn pretty(json: &str) -> String {
 }
 
 fn object(text: &str) -> Result<Map<String, Value>, String> {
+    // Windows PowerShell begins what it calls UTF-8 with a mark of the byte order.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     match serde_json::from_str(text) {
         Ok(Value::Object(fields)) => Ok(fields),
@@ -137,8 +141,11 @@ fn object(text: &str) -> Result<Map<String, Value>, String> {
             kind_of(&other)
         )),
         Err(error) => Err(match text.split_once('=') {
+            // What begins like JSON is broken JSON, and the parser's message says where.
             Some((key, _)) if !key.starts_with(['{', '[', '"']) => format!(
                 "`{}` is no key for `key=value`: letters, digits, `_`, `-` and `.`, beginning with a letter or `_`",
+                // What was typed is repeated here, and it may be a token that was put in the wrong
+                // place.
                 redact_secrets(key).escape_debug()
             ),
             _ => format!("the payload is neither `key=value` nor JSON: {error}"),
@@ -159,6 +166,8 @@ fn kind_of(value: &Value) -> &'static str {
 
 fn payload(fields: &Map<String, Value>) -> Payload {
     let says_something = |value: &Value| match value {
+        // A required field that is there and empty would satisfy the rule and tell the receiver
+        // nothing.
         Value::Null => false,
         Value::String(text) => !text.trim().is_empty(),
         Value::Array(items) => !items.is_empty(),

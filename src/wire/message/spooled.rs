@@ -131,12 +131,14 @@ impl Declared {
     }
 
     fn event(self) -> Result<What, String> {
+        // Long texts become objects when they are posted; whoever spools may not write any.
         let (text, whole) = (self.text, None);
         match self.state.as_str() {
             "done" => Ok(What::Done {
                 summary: text,
                 whole,
             }),
+            // The command refuses this too, but the file may not have been written by it.
             "failed" if !text.trim().is_empty() => Ok(What::Failed {
                 reason: text,
                 whole,
@@ -168,10 +170,13 @@ pub fn read(bytes: &[u8]) -> Result<Content, String> {
         schema: String,
     }
     let wrong = |error: serde_json::Error| format!("it is no message: {error}");
+    // The version is read first, so that a later one is called by its name and not garbled.
     let any: Any = serde_json::from_slice(bytes).map_err(wrong)?;
     match any.schema.as_str() {
         SCHEMA => {
             let message = serde_json::from_slice(bytes).map_err(wrong)?;
+            // The writer may have been no program of ours, so what JSON would lose is looked for
+            // again.
             let lost = losses(&String::from_utf8_lossy(bytes));
             if lost.is_empty() {
                 Ok(Content::Message(message))
@@ -182,6 +187,8 @@ pub fn read(bytes: &[u8]) -> Result<Content, String> {
         RECEIPT_SCHEMA => {
             let received: Received = serde_json::from_slice(bytes).map_err(wrong)?;
             let ids = received.messages.iter().map(|id| MessageId::parse(id));
+            // One id that is none discards the receipt: its writer is broken, and half of it might
+            // be noise.
             let ids: Option<Vec<_>> = ids.collect();
             ids.map(Content::Receipt)
                 .ok_or_else(|| "it names what is no message".to_owned())

@@ -67,6 +67,8 @@ impl CustomizeLayer {
 fn fact(text: String) -> String {
     match text.strip_prefix("file:") {
         Some(file) => {
+            // The placeholder is that of the other tool; an agent is already at the root of its
+            // worktree.
             let file = file.trim_start_matches("{project-root}/");
             format!("Read `{file}` and take what it says as given, where there is such a file.")
         }

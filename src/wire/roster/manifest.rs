@@ -33,6 +33,8 @@ pub fn parse(path: &str, data: &[u8]) -> Result<Vec<Persona>, String> {
         let row = row.map_err(malformed)?;
         last = line(row.position());
         let persona = columns.persona(&row);
+        // Without a name there is nothing to call its role by, and a row that is skipped would be
+        // missed silently.
         if persona.name.is_empty() {
             return Err(format!("{path}:{last}: the name is empty"));
         }
@@ -141,6 +143,7 @@ pub(super) fn decode(text: &str) -> String {
     while let Some(start) = rest.find('&') {
         let (before, tail) = rest.split_at(start);
         decoded.push_str(before);
+        // A text with many `&` and no `;` would else be searched to its end for each of them.
         let end = tail.bytes().take(LONGEST + 2).position(|byte| byte == b';');
         match end.and_then(|end| Some((character(tail.get(1..end)?)?, end))) {
             Some((character, end)) => {
@@ -168,6 +171,7 @@ fn character(name: &str) -> Option<char> {
         Some(hex) => u32::from_str_radix(hex, 16).ok()?,
         None => number.parse().ok()?,
     };
+    // The texts end up in a prompt and on a terminal.
     char::from_u32(number).filter(|c| !c.is_control() || *c == '\n')
 }
 

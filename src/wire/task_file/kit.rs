@@ -28,6 +28,7 @@ pub(super) fn read(document: &Document<'_>, source: Source) -> TaskDraft {
     let tested = reader.strings(("verification", "cargo-test-crates"));
     let mut checks = commands("cargo check -p", &checked, &mut problems);
     checks.extend(commands("cargo test -p", &tested, &mut problems));
+    // Both lists become one, and a problem with it can point to one place only.
     let span = span_of(&checked).or(span_of(&tested)).unwrap_or_default();
     let mut draft = TaskDraft {
         source,
@@ -80,6 +81,7 @@ fn commands(
 }
 
 fn is_crate_name(name: &str) -> bool {
+    // Cargo could take a name that begins with a dash for an option.
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name
             .bytes()

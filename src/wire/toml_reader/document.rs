@@ -54,6 +54,7 @@ impl<'t> Document<'t> {
     pub(super) fn is_torn(&self, span: &Range<usize>) -> bool {
         self.torn
             .iter()
+            // Both ends count: a value that ends where the broken line begins may run on into it.
             .any(|line| line.start <= span.end && span.start <= line.end)
     }
 
