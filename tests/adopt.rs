@@ -157,6 +157,25 @@ fn what_the_branch_lacks_is_judged_and_lands_as_it_was_committed() {
 }
 
 #[test]
+fn a_scope_may_name_what_only_the_worktree_has() {
+    let (repo, place) = begun();
+    fs::create_dir(place.join("docs")).expect("made");
+    write(&place, "docs/guide.md", "new\n");
+    commit(&place, "guide");
+    let words = ["adopt", &text(&place), "--scope", "docs", "--scope", "src"];
+    let report = repo.agent_json(&words);
+    let id = report["agent_id"].as_str().expect("one");
+    assert_eq!(repo.agent_json(&["verify", id])["verdict"], "accept");
+    let shown = repo.agent_json(&["show", id]);
+    let allowed = &shown["whitelist"];
+    assert_eq!(
+        *allowed,
+        serde_json::json!(["docs/**", "src/**"]),
+        "{shown}"
+    );
+}
+
+#[test]
 fn an_earlier_commit_out_of_scope_keeps_the_work_from_landing_unless_the_agent_begins_after_it() {
     let (repo, place) = begun();
     let words = ["adopt", &text(&place), "--scope", "src/two.rs"];

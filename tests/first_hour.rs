@@ -379,3 +379,24 @@ fn what_a_newcomer_reads_first_fits_80_columns() {
         );
     }
 }
+
+#[test]
+fn what_is_said_of_the_commonest_slips_fits_80_columns() {
+    let repo = TestRepo::with_commit();
+    for arguments in [
+        &["show", "a-name-of-an-agent-that-is-not-there"][..],
+        &["spawn", "fix"],
+        &["spawn", "fix the typo", "--scope", "srx"],
+        &["spwan", "fix the typo"],
+        &["create", "fix the typo"],
+        &["merge"],
+        &["run", "fix the typo"],
+    ] {
+        let output = repo.agent(arguments);
+        assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
+        let said = String::from_utf8(output.stderr).expect("UTF-8");
+        let wide = said.lines().find(|line| line.chars().count() > 80);
+        assert_eq!(wide, None, "{arguments:?}");
+        assert!(said.contains("hint: "), "{arguments:?}: {said}");
+    }
+}

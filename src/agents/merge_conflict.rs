@@ -49,7 +49,7 @@ impl UnfinishedMerge {
         }
         let place = checkout_on_branch(ctx, agent)?;
         // A rebase or a pick beside it has stopped on a conflict of its own, and is ended by
-        // whoever began it.
+        // the process that began it.
         let others = UNFINISHED.iter().filter(|(file, _)| *file != "MERGE_HEAD");
         let is_more = { others }.any(|(file, _)| place.git_dir.join(file).exists());
         let (Some(theirs), false) = (place.merge_head(), is_more) else {

@@ -257,7 +257,12 @@ impl Ui {
         if self.format != Format::Text {
             return;
         }
-        self.narrate(&format!("{} {text}\n", paint(WARN, "warning:")));
+        // As an error stands: what is wrong on one line, what helps on the next, each as short as can be.
+        let (what, remedy) = match text.split_once("; to ") {
+            Some((what, remedy)) => (what, format!("{} to {remedy}\n", paint(HINT, "hint:"))),
+            None => (text, String::new()),
+        };
+        self.narrate(&format!("{} {what}\n{remedy}", paint(WARN, "warning:")));
     }
 
     /// Writes a text that another program will read to standard error; nothing for none.

@@ -199,7 +199,7 @@ fn amended(ctx: &Ctx, agent: &Agent, old: &Policy, options: &AmendOptions) -> Re
     });
     let (mut task, _) = draft.check(&roles, TaskOptions::default())?;
     let tree = ctx.repo.read_commit(base.oid)?.tree;
-    spell_out_directories(&ctx.repo, tree, &mut task)?;
+    spell_out_directories(&ctx.repo, &[tree], &mut task)?;
     let text = |globs: &[Glob]| -> Vec<String> {
         globs.iter().map(|glob| glob.as_str().to_owned()).collect()
     };

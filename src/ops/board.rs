@@ -19,7 +19,6 @@ use crate::domain::named::size_text;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::files::separate::FileStamp;
-use crate::store::ledger::Ledger;
 use crate::store::{fsx, layout};
 use chrono::{DateTime, Utc};
 use std::collections::HashMap;
@@ -161,15 +160,18 @@ impl<'c> Watch<'c> {
             by_activity(&mut listed);
         }
         OverlapSet::fill(&mut listed, |agent| &mut agent.standing);
-        let agents: HashMap<String, Agent> = { self.agents.iter() }
-            .map(|agent| (agent.id.to_string(), agent.clone()))
+        // A row takes note of what it read in `self`, so the agents are lent out for as long.
+        let agents = std::mem::take(&mut self.agents);
+        let by_id: HashMap<String, &Agent> = { agents.iter() }
+            .map(|agent| (agent.id.to_string(), agent))
             .collect();
         let mut rows = Vec::with_capacity(listed.len());
         for listed in listed {
-            if let Some(agent) = agents.get(&listed.agent.agent_id) {
+            if let Some(agent) = by_id.get(&listed.agent.agent_id) {
                 rows.push(self.row(agent, listed));
             }
         }
+        self.agents = agents;
         // A stable sort: within a group the order that was asked for stays.
         rows.sort_by_key(|row| row.group);
         let free = ctx.repo.root().and_then(|root| fsx::free_space(&root));
@@ -301,7 +303,7 @@ fn margins(ctx: &Ctx, agents: &[Agent]) -> Vec<String> {
             agents.iter().filter(running).count().to_string(),
         ),
         (Limit::CostDay, {
-            let cost = Ledger::new(&ctx.repo).cost_of_day(admission::today(ctx));
+            let cost = ctx.ledger().cost_of_day(admission::today(ctx));
             cost.map_or_else(|_| "?".to_owned(), usd)
         }),
     ];

@@ -40,11 +40,10 @@ impl Ledger<'_> {
         }
         match found.len() {
             1 => Ok(found.remove(0)),
-            0 => Err(Error::new(
-                Code::AgentUnknown,
-                format!("no agent goes by `{who}` as id, name, branch or worktree"),
-            )
-            .remedy("to see the agents there are", Remedy::Agents)),
+            0 => Err(
+                Error::new(Code::AgentUnknown, format!("there is no agent `{who}`"))
+                    .remedy("to see the agents there are", Remedy::Agents),
+            ),
             _ => Err(ambiguous(who, &found)),
         }
     }

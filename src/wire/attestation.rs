@@ -187,7 +187,7 @@ pub fn envelope(payload: &[u8], signature: &str) -> String {
 pub fn read(bytes: &[u8]) -> Option<Signed> {
     let envelope: SignedEnvelope = serde_json::from_slice(bytes).ok()?;
     let payload = STANDARD.decode(&envelope.payload).ok()?;
-    // We write one signature. One that somebody else adds behind it says nothing to us.
+    // We write one signature. One that another program adds behind it says nothing to us.
     let signature = STANDARD.decode(&envelope.signatures.first()?.sig).ok()?;
     let statement = serde_json::from_slice(&payload).ok();
     Some(Signed {

@@ -127,7 +127,7 @@ pub fn envelope(text: &str) -> Option<Envelope> {
         from: Name::parse(field("From")?).ok()?,
         to: match field("To-All") {
             Some("true") => Receivers::Everybody,
-            // A message for nobody is garbled, not one for everybody.
+            // A message without a recipient is garbled, not one for all.
             _ if to.is_empty() => return None,
             _ => Receivers::Named(to),
         },

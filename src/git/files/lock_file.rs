@@ -235,7 +235,7 @@ impl LockFile {
                     }
                 }
                 Err(error) if has_no_links(&error) => {
-                    // Git's own protocol: whoever creates the file has the lock.
+                    // Git's own protocol: the process that creates the file has the lock.
                     let file = match File::create_new(path) {
                         Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(None),
                         made => made.at("could not lock", path)?,

@@ -216,7 +216,7 @@ impl Checkout {
             return Ok(None);
         }
         // The copy now says what the landing would have written. A file that still differs from it
-        // holds something else, so somebody else wrote it.
+        // holds something else, so another program wrote it.
         let (_, other) = self.look_into(copy)?;
         let foreign: Vec<_> = { written.iter() }
             .filter(|file| other.contains(&file.path))

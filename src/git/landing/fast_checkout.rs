@@ -236,7 +236,7 @@ impl Checkout {
             return Ok(false);
         }
         match unlinkat(&directory, name, AtFlags::empty()) {
-            // Between the look and the removal somebody removed it or put a directory in its place:
+            // Between the look and the removal another program removed it or put a directory in its place:
             // that is a change like any other.
             Err(Errno::NOENT | Errno::ISDIR) => Ok(false),
             removed => {

@@ -240,7 +240,7 @@ fn refusal(error: git2::Error, place: &str, git_dir: Option<PathBuf>) -> Error {
     if error.code() == ErrorCode::NotFound && git_dir.is_none() {
         return Error::new(
             Code::RepoNotFound,
-            format!("there is no git repository at {place} or above it"),
+            format!("{place} is in no git repository"),
         )
         .hint("to make one here, run git init");
     }

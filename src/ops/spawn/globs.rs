@@ -20,7 +20,11 @@ const MOST_NAMES: usize = 100_000;
 const SUGGESTIONS: usize = 3;
 
 /// Makes of the name of a tracked directory everything below it: `src` is `src/**`.
-pub(in crate::ops) fn spell_out_directories(repo: &Repo, tree: Oid, task: &mut Task) -> Result<()> {
+pub(in crate::ops) fn spell_out_directories(
+    repo: &Repo,
+    trees: &[Oid],
+    task: &mut Task,
+) -> Result<()> {
     let denylist = task.denylist.iter_mut().flatten();
     for glob in task.whitelist.iter_mut().chain(denylist) {
         let reach = glob.reach();
@@ -29,8 +33,11 @@ pub(in crate::ops) fn spell_out_directories(repo: &Repo, tree: Oid, task: &mut T
         let [Reach::Path(path)] = reach.as_slice() else {
             continue;
         };
-        if { repo.entry_at(tree, path)? }.is_some_and(|entry| entry.is_directory()) {
-            *glob = Glob::parse(&format!("{path}/**")).map_err(Error::bug)?;
+        for tree in trees {
+            if { repo.entry_at(*tree, path)? }.is_some_and(|entry| entry.is_directory()) {
+                *glob = Glob::parse(&format!("{path}/**")).map_err(Error::bug)?;
+                break;
+            }
         }
     }
     Ok(())
@@ -53,11 +60,11 @@ pub(in crate::ops) fn hooks_in_tree(repo: &Repo) -> Result<Option<String>> {
     Ok(inside.map(|directory| format!("{directory}/**")))
 }
 
-/// The globs that match nothing, each with a sentence that says so. Such a glob is legal, because the agent may create the
+/// The globs that match nothing in any of these trees, each with a sentence that says so. Such a glob is legal, because the agent may create the
 /// file, and often a slip.
 pub(super) fn unmatched(
     repo: &Repo,
-    tree: Oid,
+    trees: &[Oid],
     whitelist: &[Glob],
     denylist: &[Glob],
 ) -> Result<Vec<(Glob, String)>> {
@@ -70,7 +77,9 @@ pub(super) fn unmatched(
         let scope = compile(std::slice::from_ref(glob), &[])?;
         open.globs.push((glob, scope));
     }
-    repo.walk_tracked(tree, &mut open)?;
+    for tree in trees {
+        repo.walk_tracked(*tree, &mut open)?;
+    }
     let told = |(glob, _): &(&Glob, _)| {
         let allowed = ScopeLanguage::new(std::slice::from_ref(*glob), denylist);
         // A language that does not even meet itself is empty.
@@ -110,7 +119,7 @@ impl Visitor for Unmatched<'_> {
 /// Refuses a typed scope with a glob that matches nothing, unless the person said that it is for new files.
 pub(super) fn require_matched(
     repo: &Repo,
-    tree: Oid,
+    trees: &[Oid],
     unmatched: &[(Glob, String)],
     new: &[String],
 ) -> Result<()> {
@@ -122,7 +131,7 @@ pub(super) fn require_matched(
         return Ok(());
     };
     let mut error = Error::new(Code::ScopeUnmatched, what.clone());
-    let near = near_names(repo, tree, glob)?;
+    let near = near_names(repo, trees, glob)?;
     if !near.is_empty() {
         error = error.hint(format!("names like it are {}", near.join(", ")));
     }
@@ -135,9 +144,11 @@ pub(super) fn require_matched(
 }
 
 /// Tracked names that a glob may have meant: those that are spelled like it, and those whose last part is the same.
-fn near_names(repo: &Repo, tree: Oid, glob: &Glob) -> Result<Vec<String>> {
+fn near_names(repo: &Repo, trees: &[Oid], glob: &Glob) -> Result<Vec<String>> {
     let mut names = TrackedNames::default();
-    repo.walk_tracked(tree, &mut names)?;
+    for tree in trees {
+        repo.walk_tracked(*tree, &mut names)?;
+    }
     let text = glob.as_str().trim_end_matches("/**");
     let last = |name: &str| name.rsplit('/').next().map(str::to_ascii_lowercase);
     let mut near: Vec<&str> = nearest(text, names.0.iter().map(String::as_str))

@@ -95,7 +95,12 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
     // What the agent may touch.
     let role = roles.require_spawnable(&task.role)?.clone();
     let tree = ctx.repo.read_commit(base.oid)?.tree;
-    globs::spell_out_directories(&ctx.repo, tree, &mut task)?;
+    // What a person sees in an adopted worktree is not all in the base.
+    let mut trees = vec![tree];
+    if let Some(adopted) = &adopted {
+        trees.push(ctx.repo.read_commit(adopted.head)?.tree);
+    }
+    globs::spell_out_directories(&ctx.repo, &trees, &mut task)?;
     character.instructions = instructions::nearest(&ctx.repo, settings_at, &task.whitelist)?;
     let mut denylist =
         scope::effective_denylist(task.denylist.as_deref(), &role, options.no_default_deny);
@@ -110,9 +115,9 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
     // The policy says the same of the same set of globs, in whatever order its sources named them.
     denylist.sort();
     denylist.dedup();
-    let unmatched = globs::unmatched(&ctx.repo, tree, &task.whitelist, &denylist)?;
+    let unmatched = globs::unmatched(&ctx.repo, &trees, &task.whitelist, &denylist)?;
     if is_typed {
-        globs::require_matched(&ctx.repo, tree, &unmatched, &new_globs)?;
+        globs::require_matched(&ctx.repo, &trees, &unmatched, &new_globs)?;
     } else {
         warnings.extend(unmatched.into_iter().map(|(_, warning)| warning));
     }

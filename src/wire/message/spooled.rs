@@ -131,7 +131,7 @@ impl Declared {
     }
 
     fn event(self) -> Result<What, String> {
-        // Long texts become objects when they are posted; whoever spools may not write any.
+        // Long texts become objects when they are posted; a program that spools may not write any.
         let (text, whole) = (self.text, None);
         match self.state.as_str() {
             "done" => Ok(What::Done {
