@@ -337,8 +337,8 @@ const VERBS_OF_VERBS: &[(&str, &[&str])] = &[
     ("train", &["merge", "overlap"]),
     // A host resolves what an update left, and the update ends.
     ("solve", &["run", "update", "verify"]),
-    // The page is made of what those two answer.
-    ("report", &["overlap", "tree"]),
+    // The page is made of what those answer, and made again when the board would be.
+    ("report", &["overlap", "tree", "show", "board", "list"]),
     // The board is `list` again and again, with the last output and the counts that `show` has.
     ("board", &["list", "show"]),
     // What `init` put in is taken out with the rest.

@@ -1,17 +1,26 @@
 //! `report`: what is in it, and a page that any browser can read and nobody can break out of.
 
+/// The page in a real browser.
+mod browser;
 /// A reader of pages, strict where browsers are lenient.
 mod page;
 
-use crate::support::agent::{SHARED_TASK, TASK, describe};
+use crate::support::agent::{SHARED_TASK, TASK, agent_command, describe};
 use crate::support::death;
 use crate::support::{TestRepo, git_in};
 use crate::verify::Agent;
 use git_agent::agents::ctx::Seams;
 use git_agent::ops::report;
+use git_agent::ops::report::watch::ReportWatch;
 use page::Page;
+use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Output, Stdio};
 use std::sync::Arc;
 
 /// A task whose text tries to get out of every place that a page could put it.
@@ -222,6 +231,212 @@ fn nothing_comes_from_elsewhere() {
     ] {
         assert!(!text.contains(word), "{word}");
     }
+}
+
+#[test]
+fn work_comes_by_state_with_counts_cost_and_time() {
+    let repo = TestRepo::with_commit();
+    repo.spawn_task(TASK, &["--name=rests"]);
+    repo.spawn_task(TASK, &["--name=works"]);
+    let result = r#"{"type":"result","total_cost_usd":0.42}"#;
+    let command = format!("printf 'a\nb\n' > src/new.rs; echo '{result}'; exit 1");
+    repo.agent(&["run", "works", "--", "sh", "-c", &command]);
+    let report = repo.agent_json(&["report"]);
+    assert_eq!(
+        report["agents"][1]["diff"],
+        json!({ "files": 1, "insertions": 2, "deletions": 0 })
+    );
+    let source = html(&repo);
+    let (_, work) = source
+        .split_once("<section id=\"work\"")
+        .expect("a section");
+    let work = &work[..work.find("</section>").expect("its end")];
+    // Who failed comes before who has not begun, though the other one is older.
+    assert!(work.find("works") < work.find("rests"), "{work}");
+    assert!(work.contains("1f +2 −0"), "{work}");
+    // A link leads to what is inside of closed details, so that browsers open them.
+    let id = report["agents"][1]["agent_id"].as_str().expect("an id");
+    assert!(work.contains(&format!("href=\"#agent-{id}\"")));
+    assert!(source.contains(&format!("<dl id=\"agent-{id}\">")));
+}
+
+/// A repository, and a program of the user's outside of it that writes down what it is to open.
+fn with_opener() -> (TestRepo, PathBuf, PathBuf) {
+    let repo = TestRepo::with_commit();
+    repo.spawn_task(TASK, &["--name=fixer"]);
+    let (program, opened) = ["browser", "opened"]
+        .map(|name| repo.path().with_file_name(name))
+        .into();
+    let script = format!(
+        "#!/bin/sh\nprintf '%s\\n' \"$@\" > '{}'\n",
+        opened.display()
+    );
+    fs::write(&program, script).expect("written");
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("set");
+    (repo, program, opened)
+}
+
+fn report_with_browser(repo: &TestRepo, browser: &str, arguments: &[&str]) -> Output {
+    let mut command = agent_command(&repo.path());
+    command
+        .arg("report")
+        .args(arguments)
+        .env("BROWSER", browser);
+    command.output().expect("starts")
+}
+
+#[test]
+fn the_page_is_opened_by_a_program_of_the_users() {
+    let (repo, program, opened) = with_opener();
+    let program = program.display();
+    // A file of the user's choice, whose name means something in URLs; and one inside of .git.
+    let odd = repo.path().with_file_name("a #1%.html");
+    let odd_name = odd.to_str().expect("UTF-8");
+    let inside = repo.path().join(".git/agents/cache/report.html");
+    for (browser, arguments, expected, page) in [
+        (
+            format!("/nowhere/at-all:{program} --new %s x"),
+            vec!["--html", odd_name, "--open"],
+            "--new\nPAGE\nx\n",
+            &odd,
+        ),
+        (
+            format!("{program}"),
+            vec!["--html", "--open"],
+            "PAGE\n",
+            &inside,
+        ),
+    ] {
+        let output = report_with_browser(&repo, &browser, &arguments);
+        assert!(output.status.success(), "{}", describe(&output));
+        let path = page.display().to_string();
+        let url = path
+            .replace('%', "%25")
+            .replace(' ', "%20")
+            .replace('#', "%23");
+        let expected = expected.replace("PAGE", &format!("file://{url}"));
+        assert_eq!(fs::read_to_string(&opened).expect("opened"), expected);
+        assert!(fs::read_to_string(page).expect("written").contains("fixer"));
+    }
+    for (browser, arguments, status, says) in [
+        (
+            "/nowhere/at-all",
+            &["--html", "--open"][..],
+            127,
+            "none of its commands was found",
+        ),
+        // One that says no.
+        ("false", &["--html", "--open"], 126, "did not open the page"),
+        ("false", &["--html=-", "--open"], 2, "not `-` with --open"),
+        ("false", &["--open"], 2, "--html"),
+    ] {
+        let output = report_with_browser(&repo, browser, arguments);
+        assert_eq!(output.status.code(), Some(status), "{}", describe(&output));
+        assert!(output.stdout.is_empty());
+        assert!(
+            String::from_utf8_lossy(&output.stderr).contains(says),
+            "{}",
+            describe(&output)
+        );
+    }
+}
+
+#[test]
+fn no_program_of_an_agent_opens_the_page() {
+    let (repo, program, opened) = with_opener();
+    let answer = repo.agent_json(&["show", "fixer"]);
+    let worktree = PathBuf::from(answer["worktree_abspath"].as_str().expect("a path"));
+    let planted = worktree.join("src/browser");
+    fs::copy(&program, &planted).expect("copied");
+    let output = report_with_browser(
+        &repo,
+        planted.to_str().expect("UTF-8"),
+        &["--html", "--open"],
+    );
+    assert_eq!(output.status.code(), Some(127), "{}", describe(&output));
+    // The same by a name, which is looked for where the caller stands first.
+    let mut command = agent_command(&worktree.join("src"));
+    let path = format!(".:{}", std::env::var("PATH").expect("PATH"));
+    command
+        .args(["report", "--html", "--open"])
+        .env("BROWSER", "browser")
+        .env("PATH", path);
+    let output = command.output().expect("starts");
+    assert_eq!(output.status.code(), Some(127), "{}", describe(&output));
+    assert!(!opened.exists());
+}
+
+#[test]
+fn a_page_is_kept_current_until_an_interrupt() {
+    let (repo, program, opened) = with_opener();
+    let directory = repo.path().with_file_name("site");
+    let mut watch = agent_command(&repo.path())
+        .args(["report", "--format=ndjson", "--open", "--html", "--watch"])
+        .arg(&directory)
+        .env("BROWSER", &program)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let mut lines = BufReader::new(watch.stdout.take().expect("a pipe")).lines();
+    let mut next = || -> Value {
+        let line = lines.next().expect("a line").expect("read");
+        serde_json::from_str(&line).expect("JSON")
+    };
+    let file = directory.join("index.html");
+    let page = || fs::read_to_string(&file).expect("the page");
+    let saved = next();
+    assert_eq!(
+        (&saved["path"], &saved["agents"]),
+        (&json!(file), &json!(1))
+    );
+    Page::read(&page());
+    assert!(page().contains("http-equiv=\"refresh\"") && !html(&repo).contains("http-equiv"));
+    repo.spawn_task(TASK, &["--name=second"]);
+    while next()["agents"] != 2 {}
+    assert!(page().contains("second"));
+    repo.agent_json(&["done", "second"]);
+    while !page().contains("its work is finished and not judged") {
+        next();
+    }
+    let pid = Pid::from_child(&watch);
+    rustix::process::kill_process(pid, Signal::INT).expect("sent");
+    assert_eq!(watch.wait().expect("ends").code(), Some(0));
+    let left: Vec<_> = fs::read_dir(&directory).expect("read").collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert_eq!(
+        fs::read_to_string(&opened).expect("opened").lines().count(),
+        1
+    );
+    for arguments in [
+        &["--html=a.html", "--watch=x"][..],
+        &["--html", "--watch=x", "--format=json"],
+    ] {
+        let output = repo.agent(&[&["report"], arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
+    }
+    assert!(!repo.path().join("x").exists());
+}
+
+#[test]
+fn a_page_is_made_again_only_when_something_changed() {
+    let repo = TestRepo::with_commit();
+    repo.spawn_task(TASK, &["--name=fixer"]);
+    let ctx = death::ctx_with(&repo.path(), Seams::real());
+    let mut watch = ReportWatch::new(&ctx);
+    assert!(watch.renewed().expect("a report").is_some());
+    for _ in 0..3 {
+        assert!(watch.renewed().expect("a look").is_none());
+    }
+    repo.agent_json(&["done", "fixer"]);
+    let report = loop {
+        if let Some(report) = watch.renewed().expect("a look") {
+            break report;
+        }
+        std::thread::yield_now();
+    };
+    assert_eq!(report.agents[0].agent.state, "done");
+    watch.again();
+    assert!(watch.renewed().expect("a report").is_some());
 }
 
 #[test]

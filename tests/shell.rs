@@ -67,12 +67,12 @@ fn a_directory_is_told_of_by_its_plain_name() {
     clippy::print_stderr,
     reason = "a test that is skipped must be seen to be"
 )]
-fn skipped(why: &str) {
+pub fn skipped(why: &str) {
     eprintln!("skipped: {why}");
 }
 
 /// The path of a program; says on standard error what is not tried without it.
-fn find(program: &str) -> Option<PathBuf> {
+pub fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").expect("PATH");
     let found = std::env::split_paths(&path).map(|directory| directory.join(program));
     let found = found.into_iter().find(|file| file.is_file());
@@ -83,7 +83,7 @@ fn find(program: &str) -> Option<PathBuf> {
 }
 
 /// A command that finds our program by its name.
-fn with_program(program: &Path, directory: &Path) -> Command {
+pub fn with_program(program: &Path, directory: &Path) -> Command {
     let ours = Path::new(env!("CARGO_BIN_EXE_git-agent")).parent();
     let ours = ours.expect("a directory").to_owned();
     let path = std::env::var_os("PATH").expect("PATH");

@@ -55,6 +55,7 @@ pub mod scope_guard;
 pub mod scratch;
 pub mod spool;
 pub mod task_copy;
+pub mod trusted_program;
 pub mod untrusted;
 pub mod work;
 pub mod worktree;

@@ -2,7 +2,7 @@
 
 use super::args::states;
 use super::one_of::{choices, one_of};
-use super::render::agents::{NO_AGENTS, handle, state_of_work, state_style, task};
+use super::render::agents::{BY_NEED, NO_AGENTS, handle, state_of_work, state_style, task};
 use super::render::table::{Cell, Table, age};
 use super::style::{BAD, BOLD, DIM, GOOD, WARN};
 use super::terminal::width;
@@ -113,17 +113,14 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: ListArgs) -> Result<Exit> {
 
 /// How many agents are in which state, those that a person has to see to first; empty for none, so that a prompt shows nothing.
 fn counted(ctx: &Ctx, options: &ListOptions) -> Result<String> {
-    use State::{Done, Failed, Idle, Ready, Rejected, Running, Spawning, Waiting};
     let mut states = Vec::new();
     list::each(ctx, options, |agent| {
         states.push(agent.agent.state);
         Ok(())
     })?;
-    let order = [
-        Waiting, Failed, Done, Running, Idle, Ready, Spawning, Rejected,
-    ]
-    .map(State::as_str);
-    let counts = order.map(|state| (states.iter().filter(|it| **it == state).count(), state));
+    let counts = BY_NEED
+        .map(State::as_str)
+        .map(|state| (states.iter().filter(|it| **it == state).count(), state));
     let parts: Vec<String> = { counts.iter() }
         .filter(|(count, _)| *count > 0)
         .map(|(count, state)| format!("{count} {state}"))

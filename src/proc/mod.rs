@@ -16,6 +16,7 @@ pub mod capture;
 mod job;
 pub mod launch;
 pub mod limited;
+pub mod opener;
 pub mod relay;
 pub mod sandbox;
 pub mod signals;

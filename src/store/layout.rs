@@ -124,6 +124,11 @@ pub fn cache_dir(common_dir: &Path) -> PathBuf {
     agents_dir(common_dir).join("cache")
 }
 
+/// The page of a report for which the user named no file.
+pub fn report_page(common_dir: &Path) -> PathBuf {
+    cache_dir(common_dir).join("report.html")
+}
+
 /// The key that seals the facts of this clone.
 pub fn facts_key(common_dir: &Path) -> PathBuf {
     agents_dir(common_dir).join("facts.key")

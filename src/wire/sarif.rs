@@ -106,7 +106,7 @@ fn fingerprint(rule: &str, about: &[u8]) -> String {
 
 /// A path as a relative URI reference (RFC 3986): everything but unreserved characters and `/` is
 /// percent-encoded, whatever its encoding was.
-fn uri(path: &[u8]) -> String {
+pub fn uri(path: &[u8]) -> String {
     let mut uri = String::with_capacity(path.len());
     for &byte in path {
         match byte {

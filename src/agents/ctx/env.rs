@@ -77,6 +77,8 @@ pub struct Env {
     pub host_variables: BTreeMap<&'static str, PathBuf>,
     /// `SHELL`: the user's own.
     pub shell: Option<PathBuf>,
+    /// `BROWSER`: the user's commands that open a page, separated by colons.
+    pub browser: Option<String>,
     /// SHA-256 over the kind of machine and the variables that a check command may depend on, in hex.
     pub digest: String,
 }
@@ -229,6 +231,7 @@ impl Env {
                 .filter_map(|name| Some((name, path(name).filter(|path| path.is_absolute())?)))
                 .collect(),
             shell: path("SHELL"),
+            browser: std::env::var("BROWSER").ok(),
             digest: digest(std::env::vars_os()),
         })
     }

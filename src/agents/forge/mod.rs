@@ -12,6 +12,7 @@ pub(crate) use request::RequestState;
 
 use crate::agents::ctx::Ctx;
 use crate::agents::scratch::Scratch;
+use crate::agents::trusted_program;
 use crate::domain::forge::Forge;
 use crate::domain::quoted::visible_line;
 use crate::domain::shell;
@@ -106,17 +107,7 @@ impl ForgeClient<'_> {
         let Some(name) = forge.program() else {
             return Ok(None);
         };
-        let mut inside = vec![ctx.repo.root()?];
-        inside.extend(ctx.repo.worktrees()?.into_iter().map(|one| one.path));
-        // A program that lies in the repository may be one that an agent wrote.
-        let is_outside = |place: &&PathBuf| {
-            let real = fs::canonicalize(place);
-            place.is_absolute()
-                && real.is_ok_and(|real| !inside.iter().any(|top| real.starts_with(top)))
-        };
-        let places = ctx.env.search.iter().filter(is_outside);
-        let found = { places.map(|place| place.join(name)) }.find(|file| file.is_file());
-        let Some(program) = found else {
+        let Some(program) = trusted_program::find(ctx, name)? else {
             return Ok(None);
         };
         Ok(Some(ForgeClient {

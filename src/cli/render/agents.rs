@@ -1,12 +1,21 @@
 //! How agents look: in a table, alone, as a tree.
 
 use crate::cli::style::{BAD, GOOD, WARN};
+use crate::domain::agent::State;
 use crate::domain::task::DESCRIPTION_CHARS;
 use crate::ops::agent_report::AgentReport;
 use crate::ops::status::WorkStatus;
 use anstyle::Style;
 
 pub(in crate::cli) const NO_AGENTS: &str = "(no agents)\n";
+
+/// The states of agents for which there is something to do, those that a person has to see to first.
+pub(in crate::cli) const BY_NEED: [State; 8] = {
+    use State::{Done, Failed, Idle, Ready, Rejected, Running, Spawning, Waiting};
+    [
+        Waiting, Failed, Done, Running, Idle, Ready, Spawning, Rejected,
+    ]
+};
 
 pub(in crate::cli) fn handle(agent: &AgentReport) -> String {
     handle_of(&agent.short_id, agent.name.as_deref())

@@ -5,6 +5,7 @@
 //! setting. Every state has one colour and is always also written as a word.
 
 use crate::cli::overlap::{Kind, meanings, most_telling_first, worth_a_line};
+use crate::cli::render::agents::BY_NEED;
 use crate::domain::agent::State;
 use crate::domain::named::turns_direction;
 use crate::ops::agent_report::AgentReport;
@@ -27,7 +28,7 @@ const TABLES: [(&str, &[&str]); 6] = [
     (
         "work",
         &[
-            "Agent", "State", "Scope", "Ahead", "Dirty", "Bundle", "Verdict", "Mail", "Task",
+            "Agent", "State", "For", "Changed", "Cost", "Ran", "Scope", "Ahead", "Verdict", "Task",
         ],
     ),
     ("overlap", &["Agent", "With", "Both"]),
@@ -39,7 +40,9 @@ const TABLES: [(&str, &[&str]); 6] = [
     ("runs", &["Agent", "Began", "Took", "Status", "Command"]),
 ];
 /// Those of them that hold numbers, which stand below each other.
-const NUMBERS: [&str; 6] = ["For", "Ahead", "Dirty", "Bundle", "Took", "Status"];
+const NUMBERS: [&str; 7] = ["For", "Changed", "Cost", "Ran", "Ahead", "Took", "Status"];
+/// What stands in a cell about which there is nothing to say. A phone leaves such cells out.
+const NOTHING: &str = "–";
 
 /// Units from the beginning of the axis to its end.
 const WIDTH: f64 = 1000.0;
@@ -54,8 +57,8 @@ const STEPS: &[i64] = &[
 ];
 const MOST_STEPS: i64 = 7;
 
-/// The whole page.
-pub(super) fn page(report: &FleetReport) -> String {
+/// The whole page, which a browser reads again after so many seconds.
+pub(super) fn page(report: &FleetReport, reload: Option<u32>) -> String {
     let agents =
         { report.agents.iter() }.map(|agent| (agent.agent.agent_id.as_str(), &agent.agent));
     let page = FleetPage {
@@ -64,6 +67,7 @@ pub(super) fn page(report: &FleetReport) -> String {
         axis: Axis::of(report),
         overlap: report.overlap.known().map(Overlap::of),
         agents: agents.collect(),
+        reload,
         report,
     };
     // Writing into a string cannot fail, and no filter of ours does.
@@ -80,6 +84,7 @@ struct FleetPage<'r> {
     axis: Axis,
     overlap: Option<Overlap<'r>>,
     agents: HashMap<&'r str, &'r AgentReport>,
+    reload: Option<u32>,
 }
 
 impl FleetPage<'_> {
@@ -89,14 +94,14 @@ impl FleetPage<'_> {
         let is_nested = report.tree.iter().any(|entry| entry.depth > 0);
         let sections = [
             (!FleetPage::needs(report).is_empty(), "needs", "Needs you"),
-            (true, "timeline", "Timeline"),
-            (is_nested, "tree", "Who asked for whom"),
             (
                 !FleetPage::open(report).is_empty(),
                 "work",
                 "Work in progress",
             ),
             (overlaps, "overlap", "In each other's way"),
+            (true, "timeline", "Timeline"),
+            (is_nested, "tree", "Who asked for whom"),
             (
                 any(|agent| !agent.verdicts.is_empty()),
                 "verdicts",
@@ -125,14 +130,43 @@ impl FleetPage<'_> {
         last.map_or_else(String::new, |span| duration(span.end - span.begin))
     }
 
-    /// Agents for which there is still something to do.
+    /// Agents for which there is still something to do, by their states.
     fn open(report: &FleetReport) -> Vec<&ReportedAgent> {
-        let is_over = |agent: &&ReportedAgent| matches!(agent.agent.state, "merged" | "discarded");
-        report
-            .agents
-            .iter()
-            .filter(|agent| !is_over(agent))
-            .collect()
+        let order = BY_NEED.map(State::as_str);
+        let place = |agent: &ReportedAgent| order.iter().position(|it| *it == agent.agent.state);
+        let mut open: Vec<_> = { report.agents.iter() }
+            .filter(|agent| place(agent).is_some())
+            .collect();
+        open.sort_by_key(|agent| place(agent));
+        open
+    }
+
+    /// `3f +10 −2`: files and lines that were changed.
+    fn changed(agent: &ReportedAgent) -> String {
+        let diff = agent.diff.filter(|diff| diff.files > 0);
+        diff.map_or(NOTHING.to_owned(), |diff| {
+            format!("{}f +{} −{}", diff.files, diff.insertions, diff.deletions)
+        })
+    }
+
+    /// What all of an agent's runs cost, as far as their hosts said.
+    fn cost(agent: &ReportedAgent) -> String {
+        let costs = { agent.runs.iter() }.filter_map(|run| run.session.cost_usd);
+        let cost = costs.reduce(|sum, cost| sum + cost);
+        cost.map_or(NOTHING.to_owned(), |cost| format!("${cost:.2}"))
+    }
+
+    /// How long all of an agent's runs took, of which the last may go on.
+    fn ran(&self, agent: &ReportedAgent) -> String {
+        let took = |run: &Run| match run.duration_ms {
+            Some(took) => TimeDelta::milliseconds(took),
+            None => { DateTime::parse_from_rfc3339(&run.started_at) }
+                .map_or(TimeDelta::zero(), |began| self.axis.end - began.to_utc()),
+        };
+        let ran = { agent.runs.iter() }
+            .map(took)
+            .reduce(|sum, took| sum + took);
+        ran.map_or(NOTHING.to_owned(), duration)
     }
 
     /// The states that any agent was in, in the order of a life.
@@ -194,7 +228,8 @@ impl FleetPage<'_> {
         counts.into_iter().filter(|(count, _)| *count > 0).collect()
     }
 
-    fn facts(agent: &AgentReport) -> Vec<(&'static str, String)> {
+    fn facts(reported: &ReportedAgent) -> Vec<(&'static str, String)> {
+        let (agent, standing) = (&reported.agent, &reported.standing);
         let base = agent.base.as_ref().map(|base| match &base.refname {
             Some(name) => format!("{name} {}", FleetPage::short(&base.oid)),
             None => base.oid.clone(),
@@ -208,6 +243,16 @@ impl FleetPage<'_> {
             ("Base", base),
             ("Summary", agent.summary.clone()),
             ("DNA", agent.dna.clone()),
+            (
+                "Not committed",
+                { standing.uncommitted.known().filter(|count| **count > 0) }
+                    .map(|count| format!("{count} paths")),
+            ),
+            (
+                "Bundle",
+                { standing.bundle.known() }
+                    .map(|bundle| format!("{} of {} files", bundle.good, bundle.of)),
+            ),
         ];
         let known = facts
             .into_iter()
@@ -218,7 +263,7 @@ impl FleetPage<'_> {
     /// A fact in a cell: a dash where it does not apply, a question mark where it is unknown.
     fn told<T: Display>(fact: &Fact<T>) -> String {
         match fact {
-            Fact::NotApplicable => "–".to_owned(),
+            Fact::NotApplicable => NOTHING.to_owned(),
             Fact::Unknown => "?".to_owned(),
             Fact::Known(value) => value.to_string(),
         }
@@ -230,14 +275,6 @@ impl FleetPage<'_> {
             (Fact::Known(ahead), Fact::Known(behind @ 1..)) => format!("+{ahead} −{behind}"),
             (Fact::Known(ahead), Fact::Known(_)) => format!("+{ahead}"),
             (ahead, _) => FleetPage::told(ahead),
-        }
-    }
-
-    fn bundle(standing: &WorkStatus) -> String {
-        match &standing.bundle {
-            Fact::Known(bundle) => format!("{}/{}", bundle.good, bundle.of),
-            Fact::Unknown => "?".to_owned(),
-            Fact::NotApplicable => "–".to_owned(),
         }
     }
 

@@ -243,15 +243,38 @@ struct Signals {
 
 impl Signals {
     fn register() -> std::io::Result<Signals> {
-        let (end, ended) = UnixStream::pair()?;
-        let (redraw, redrawn) = UnixStream::pair()?;
-        for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
-            pipe::register(signal, ended.try_clone()?)?;
-        }
-        for signal in [SIGWINCH, SIGCONT] {
-            pipe::register(signal, redrawn.try_clone()?)?;
-        }
+        let end = arriving(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT])?;
+        let redraw = arriving(&[SIGWINCH, SIGCONT])?;
         redraw.set_nonblocking(true)?;
         Ok(Signals { end, redraw })
+    }
+}
+
+/// A stream on which each of those signals arrives as a byte.
+fn arriving(signals: &[i32]) -> std::io::Result<UnixStream> {
+    let (stream, arrived) = UnixStream::pair()?;
+    for signal in signals {
+        pipe::register(*signal, arrived.try_clone()?)?;
+    }
+    Ok(stream)
+}
+
+/// An interrupt that ends a command in good order, such as Ctrl-C.
+pub(super) struct Interrupt(UnixStream);
+
+impl Interrupt {
+    /// From now on interrupts are waited for. A hangup is none: what `nohup` started goes on.
+    pub(super) fn register() -> Result<Interrupt> {
+        let stream = arriving(&[SIGINT, SIGTERM]);
+        let stream = stream.map_err(|error| Error::io("could not wait for an interrupt", error));
+        Ok(Interrupt(stream?))
+    }
+
+    /// Whether one came before so much time was over.
+    pub(super) fn comes_within(&self, longest: Duration) -> bool {
+        let timeout = Timespec::try_from(longest).ok();
+        let mut event = [PollFd::new(&self.0, PollFlags::IN)];
+        // A signal that is none of ours, such as SIGCONT, only makes a round short.
+        matches!(poll(&mut event, timeout.as_ref()), Ok(1..))
     }
 }

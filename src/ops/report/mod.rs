@@ -4,13 +4,16 @@
 //! rows of the ledger + where work stands + commits that landed -> FleetReport -> JSON | page
 //! ```
 //!
-//! The same repository gives the same report: nothing in it depends on when it is made, and time ends with
-//! the last event.
+//! Time ends with the moment in which the report is made; all else in it is what the repository says.
+
+pub mod open;
+pub mod watch;
 
 use super::agent_report::{AgentReport, Reporter, SessionReport, rfc3339};
 use super::event_report;
 use super::event_report::EventReport;
 use super::overlap::{OverlapOptions, OverlapReport, overlap};
+use super::show::{DiffCountsReport, diff_counts};
 use super::status::{Fact, OverlapSet, Places, WorkStatus, survey};
 use super::target_report::TargetReport;
 use super::tree::tree;
@@ -25,12 +28,12 @@ use crate::domain::oid::Oid;
 use crate::domain::run::Ending;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
-use crate::store::fsx;
 use crate::store::mailbox::{Mailbox, Reader, Tally};
+use crate::store::{fsx, layout};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The answer of `report`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -99,6 +102,9 @@ pub struct ReportedAgent {
     /// Where its work stands.
     #[serde(flatten)]
     pub standing: WorkStatus,
+    /// How much a live agent changed, committed or not; absent where there is nothing to compare.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diff: Option<DiffCountsReport>,
     /// The states it was in, one after the other.
     pub spans: Vec<Span>,
     /// Every verdict on its work, oldest first.
@@ -244,7 +250,11 @@ impl Gather<'_> {
         let events = self.events(agent);
         let lost = self.lost[index].as_ref();
         let report = self.reporter.agent(agent);
+        // Like overlaps, what could not be counted keeps nothing else back.
+        let diff = { Some(agent).filter(|agent| is_live(agent)) }
+            .and_then(|agent| diff_counts(self.ctx, agent, &standing).ok().flatten());
         ReportedAgent {
+            diff,
             agent: AgentReport {
                 state: standing.state_of(report.state),
                 ..report
@@ -307,6 +317,26 @@ pub struct SavedReport {
     pub path: String,
     /// How many agents it tells of.
     pub agents: usize,
+}
+
+/// The page that is kept current in a directory, which is made.
+///
+/// # Errors
+/// `disk-full`, `io`.
+pub fn page_in(ctx: &Ctx, directory: &Path) -> Result<PathBuf> {
+    let directory = ctx.absolute(directory);
+    fsx::create_dir(&directory)?;
+    Ok(directory.join("index.html"))
+}
+
+/// The page for which the user named no file.
+///
+/// # Errors
+/// As [`page_in`].
+pub fn default_page(ctx: &Ctx) -> Result<PathBuf> {
+    let common_dir = ctx.repo.common_dir();
+    fsx::create_dir(&layout::cache_dir(common_dir))?;
+    Ok(layout::report_page(common_dir))
 }
 
 /// Writes a page. A file that is there is replaced only when it begins as our pages do, with `mark` in its
