@@ -13,6 +13,7 @@ use crate::support::agent::describe;
 use crate::support::{TestRepo, git_in};
 use serde_json::Value;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 
@@ -650,6 +651,30 @@ fn an_agent_that_cannot_ride_is_an_item_with_an_error() {
     assert_eq!(items[1]["agent_id"], spawned["agent_id"]);
     assert_eq!(items[1]["error"]["code"], "agent-state");
     assert_eq!(items[2]["outcome"], "landed");
+}
+
+#[test]
+fn agents_that_a_hook_refuses_cost_the_others_no_attempt() {
+    let parts: Vec<&str> = [["unhooked"; 11].as_slice(), &["good"]].concat();
+    let fleet = Fleet::with_parts(&parts);
+    let settings = "[bundle]\nrequired = false\n[merge]\nhooks = [\"pre-commit\"]\n";
+    fleet.repo.write(".config/git-agent.toml", settings);
+    fleet.repo.commit_all("a hook");
+    let hook = fleet.repo.path().join(".git/hooks/pre-commit");
+    fs::create_dir_all(hook.parent().expect("a parent")).expect("made");
+    fs::write(&hook, "#!/bin/sh\n! grep -qsx unhooked parts/*\n").expect("written");
+    fs::set_permissions(&hook, PermissionsExt::from_mode(0o755)).expect("set");
+    let (answer, status) = fleet.train(&["--all"]);
+    assert_eq!(status, 1);
+    let outcomes = fleet.outcomes(&answer);
+    assert_eq!(outcomes[..11], ["refused"; 11], "{answer}");
+    assert_eq!(outcomes[11], "landed", "{answer}");
+    let items = answer["items"].as_array().expect("items");
+    let codes = items
+        .iter()
+        .filter_map(|item| item["error"]["code"].as_str());
+    assert_eq!(codes.collect::<Vec<_>>(), ["hook-refused"; 11]);
+    fleet.require_sound();
 }
 
 #[test]

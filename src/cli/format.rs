@@ -48,7 +48,11 @@ impl Copy {
         let Some((word, path)) = text.split_once('=') else {
             return Err("write it as FORMAT=FILE".to_owned());
         };
-        let format = Format::from_str(word, false).map_err(|_| {
+        // Refused here: what has no such form would be found once all of it is judged.
+        let format = Format::from_str(word, false)
+            .ok()
+            .filter(|format| !matches!(format, Format::AgentTrace | Format::Otlp));
+        let format = format.ok_or_else(|| {
             format!("there is no format `{word}`; write text, json, ndjson, sarif or markdown")
         })?;
         Ok(Copy {
@@ -117,6 +121,17 @@ fn with(more: &[Format], help: &'static str) -> Arg {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_copy_has_a_format_that_findings_have() {
+        for word in ["text", "json", "ndjson", "sarif", "markdown"] {
+            let copy = Copy::parse(&format!("{word}=file")).expect(word);
+            assert_eq!(copy.path, PathBuf::from("file"));
+        }
+        for word in ["agent-trace", "otlp", "xml", ""] {
+            Copy::parse(&format!("{word}=file")).expect_err(word);
+        }
+    }
 
     #[test]
     fn the_format_is_found_in_a_command_line_that_makes_no_sense() {

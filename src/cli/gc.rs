@@ -169,6 +169,9 @@ fn given(options: &GcOptions) -> String {
     ];
     let with = |(option, span)| Some(format!(" {option} {}", duration_text(span?)));
     let mut words: String = spans.into_iter().filter_map(with).collect();
+    // Exactly as many bytes: rounded it would be another limit.
+    let until = options.until.map(|bytes| format!(" --until {bytes}"));
+    words.extend(until);
     if options.with_ignored {
         words.push_str(" --with-ignored");
     }

@@ -91,7 +91,6 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: TrainArgs) -> Result<Exit> {
     if let Some(warning) = uncommitted_settings(ctx)? {
         ui.warn(&warning);
     }
-    ui.require_common_format()?;
     let pushed = args.push.after_landing(ctx, args.dry_run)?;
     let usual = usual();
     let mut agents = args.agents;

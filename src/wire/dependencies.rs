@@ -177,9 +177,12 @@ fn toml_lock(text: &str) -> Option<Dependencies> {
     let table: Table = text.parse().ok()?;
     let mut all = Dependencies::new();
     let packages = table.get("package").and_then(Toml::as_array);
+    // Up to its version 1.2 Poetry kept the hashes of all packages in one table.
+    let apart = { table.get("metadata") }.and_then(|all| all.get("files"));
     for package in packages.into_iter().flatten() {
         let text = |key| package.get(key).and_then(Toml::as_str);
         let (name, version) = (text("name")?, text("version").unwrap_or_default());
+        let files = { package.get("files") }.or_else(|| apart?.get(name));
         // The same version from another registry is another package.
         let source = match package.get("source") {
             Some(Toml::String(source)) => source.clone(),
@@ -192,13 +195,13 @@ fn toml_lock(text: &str) -> Option<Dependencies> {
             }
             Some(source) => source.to_string(),
             // Poetry names no source for what comes from the index; what is in cargo's workspace has none, and no files.
-            None if package.get("files").is_some() => String::new(),
+            None if files.is_some() => String::new(),
             None => continue,
         };
-        let hashes = ["checksum", "sdist", "wheels", "files"]
+        let hashes = ["checksum", "sdist", "wheels"]
             .iter()
             .filter_map(|key| package.get(*key));
-        let pinned: String = hashes.map(Toml::to_string).collect();
+        let pinned: String = hashes.chain(files).map(Toml::to_string).collect();
         add(&mut all, name, pin(version, &[&source, &pinned]));
     }
     Some(all)
@@ -259,7 +262,7 @@ fn package_lock(text: &str) -> Option<Dependencies> {
     };
     for (place, package) in packages {
         // The repository's own packages are where no `node_modules` is in the path, and are linked to from there.
-        let is_link = package.get("link").is_some();
+        let is_link = package.get("link").is_some_and(|link| *link == true);
         if let Some((_, name)) = place.rsplit_once("node_modules/").filter(|_| !is_link) {
             add(&mut all, name, npm_version(package));
         }
@@ -312,6 +315,8 @@ fn pnpm_lock(text: &str) -> Option<Dependencies> {
 /// The blocks of yarn's lock file, of the classic or the newer form.
 fn yarn_lock(text: &str) -> Option<Dependencies> {
     let mut all = Dependencies::new();
+    // A clone on Windows may have checked it out with carriage returns.
+    let text = text.replace("\r\n", "\n");
     for block in text.split("\n\n") {
         let mut lines = block
             .lines()
@@ -461,8 +466,9 @@ fn go_mod(text: &str) -> Option<Dependencies> {
     for line in text.lines() {
         let line = line.split("//").next().unwrap_or_default().trim();
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        if rest.trim() == "(" {
-            block = word.to_owned();
+        // No blank has to stand before the bracket.
+        if let Some(word) = line.strip_suffix('(') {
+            block = word.trim().to_owned();
         } else if line == ")" {
             block.clear();
         } else {

@@ -346,6 +346,13 @@ fn gc_removes_the_oldest_until_enough_is_free_and_no_more() {
     // More than any disk has, and what every disk has.
     assert_eq!(planned("8000T"), ["remove", "remove"]);
     assert_eq!(planned("1"), ["keep", "keep"]);
+    // What is proposed does no more than what was shown.
+    let shown = repo.agent(&["gc", "--until", "8000T"]);
+    let shown = String::from_utf8_lossy(&shown.stdout);
+    assert!(
+        shown.contains("git agent gc --until 8796093022208000 --yes"),
+        "{shown}"
+    );
     let refused = repo.agent(&["gc", "--until", "much"]);
     assert_eq!(refused.status.code(), Some(2), "{}", describe(&refused));
 }

@@ -320,7 +320,15 @@ fn run_target(
                 let is_race = matches!(error.code(), Code::LostRace | Code::AgentState);
                 let blamed = blamed.filter(|_| !is_race);
                 match blamed {
-                    Some(candidate) => items[members[candidate]].refuse(error),
+                    Some(candidate) => {
+                        items[members[candidate]].refuse(error);
+                        // One rider fewer each time, so this ends. The attempts are for what
+                        // other processes move.
+                        if !has_moved {
+                            gather::judge_again(ctx, options, items, target)?;
+                            continue;
+                        }
+                    }
                     None => last = Some(error),
                 }
             }

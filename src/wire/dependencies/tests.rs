@@ -25,6 +25,9 @@ fn each_format_tells_versions_and_nothing_else() {
     let python = "[project]\nname = \"a\"\nversion = \"1.0\"\ndependencies = [\"Requests>=2.0\"]\n[dependency-groups]\ndev = [\"pytest\"]\n[tool.poetry.dependencies]\npython = \"^3.9\"\n";
     let uv = "[[package]]\nname = \"a\"\nversion = \"1.0\"\nsource = { editable = \".\" }\n[[package]]\nname = \"requests\"\nversion = \"2.0\"\nsource = { registry = \"https://pypi.org/simple\" }\n";
     let poetry = "[[package]]\nname = \"requests\"\nversion = \"2.0\"\nfiles = [{file = \"r\", hash = \"sha256:aa\"}]\n";
+    let old_poetry = "[[package]]\nname = \"requests\"\nversion = \"2.0\"\n[metadata]\ncontent-hash = \"cc\"\n[metadata.files]\nrequests = [{file = \"r\", hash = \"sha256:aa\"}]\n";
+    let windows = format!("{yarn}\nd@^1.0.0:\n  version \"1.0.0\"\n").replace('\n', "\r\n");
+    let unspaced = "module m\n\nrequire(\n\texample.com/a v1.0.0\n)\n";
     let requirements = "# what it needs\nrequests==2.0 \\\n    --hash=sha256:aa\n-r more.txt\n";
     let go = "module m\n\ngo 1.22\n\nrequire (\n\texample.com/a v1.0.0 // indirect\n)\nrequire example.com/b v1.0.0\n";
     let sum = "example.com/a v1.0.0 h1:aa=\nexample.com/a v1.0.0/go.mod h1:bb=\n";
@@ -115,6 +118,31 @@ fn each_format_tells_versions_and_nothing_else() {
             poetry,
             ("sha256:aa", "sha256:bb"),
             "changes requests",
+        ),
+        (
+            "poetry.lock",
+            old_poetry,
+            ("2.0", "2.1"),
+            "changes requests",
+        ),
+        (
+            "poetry.lock",
+            old_poetry,
+            ("sha256:aa", "sha256:bb"),
+            "changes requests",
+        ),
+        ("yarn.lock", &windows, ("1.2.3", "1.2.4"), "changes @a/b"),
+        (
+            "package-lock.json",
+            npm_lock,
+            ("{\"link\":true}", "{\"link\":false,\"version\":\"1.0.0\"}"),
+            "adds own 1.0.0",
+        ),
+        (
+            "go.mod",
+            unspaced,
+            ("a v1.0.0", "a v1.1.0"),
+            "changes example.com/a from v1.0.0 to v1.1.0",
         ),
         (
             "requirements-dev.txt",
