@@ -315,6 +315,14 @@ fn a_row_from_elsewhere_amends_nothing() {
         codes.contains("scope.") && codes.contains("ledger.irregular"),
         "{verdict:#}"
     );
+    // A claim that this clone denies does not hide the amendment.
+    let landed =
+        json!({"commit": agent.repo.git(["rev-parse", "main"]), "into": "refs/heads/main"});
+    agent.append(&agent.line("merged", &landed));
+    let show = agent.repo.agent_json(&["show", &agent.id]);
+    assert_ne!(show["state"], "merged", "{show:#}");
+    let codes = agent.verdict()["findings"].to_string();
+    assert!(codes.contains("ledger.irregular"), "{codes}");
 }
 
 #[test]

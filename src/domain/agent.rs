@@ -88,8 +88,6 @@ pub struct Agent {
     pub policy: Option<Oid>,
     /// The blob of the policy that its owner has given it since; absent where that was never amended.
     pub amended: Option<Oid>,
-    /// Whether its row says that its policy was amended and this clone did not do that, so that what binds it is unknown here.
-    pub amended_elsewhere: bool,
     /// The lowest version of this program that understands its row, where that is above ours.
     pub needs: Option<ProgramVersion>,
     /// SHA-256 of its `spec.md`, in hex; absent while half made.
@@ -153,6 +151,8 @@ impl Agent {
         // Where the agent stood when an event was first followed by another.
         let mut forks: HashMap<&str, (State, bool)> = HashMap::new();
         for (event, time) in own {
+            // Facts such as a run or a salvage happened, whatever is taken back; only what was
+            // decided goes.
             let is_taken_back = |id| taken_back.contains(id) && event.what.is_decision();
             if event.operation.as_ref().is_some_and(is_taken_back) {
                 agent.updated = agent.updated.max(time);
@@ -269,7 +269,6 @@ impl Agent {
             pid: None,
             policy: None,
             amended: None,
-            amended_elsewhere: false,
             needs: None,
             spec_sha: None,
             baseline: None,
@@ -332,6 +331,7 @@ impl Agent {
             _ => {}
         }
         let Some(step) = self.step(&event.what) else {
+            // A later `spawning` cannot be how the agent began.
             if let (What::Spawning(facts), true) = (&event.what, self.role.is_none()) {
                 self.born(facts);
             }
@@ -343,6 +343,7 @@ impl Agent {
         let mut next = self.state.after(step, self.declared);
         if next.is_none() {
             next = fork.and_then(|fork| self.state.after_fork(fork, step));
+            // Two clones decided the same. The first one's words stay.
             if next == Some(self.state) {
                 return;
             }
@@ -350,6 +351,7 @@ impl Agent {
         if next.is_none() {
             let sentence = format!("`{}` came while it was {}", event.what.kind(), self.state);
             match &event.what {
+                // Saying again what is known changes nothing that binds the agent.
                 What::Spawned(facts) if !self.knows(facts) => self.doubt_origin(sentence),
                 _ => self.doubt(sentence),
             }
@@ -358,6 +360,7 @@ impl Agent {
             // A fact of the outside world stands even where the row's order denies it.
             next = Some(State::Merged);
         }
+        // Taken in even out of order: without a policy nothing could be judged at all.
         if next.is_some() || step == Move::Ready {
             self.learn(&event.what);
         }

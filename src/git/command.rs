@@ -258,25 +258,27 @@ pub(in crate::git) fn finish_by(command: Command, end: Instant) -> Result<Option
     }))
 }
 
-/// Runs a command that [`git`] made with this on its standard input, no more than a pipe holds, and gives
-/// its output whatever the status.
+/// Runs a command that [`git`] made with this on its standard input, and gives its output whatever the status.
 ///
 /// # Errors
 /// As [`output`].
 pub(in crate::git) fn feed(mut command: Command, input: &[u8]) -> Result<Output> {
     let piped = Stdio::piped;
     command.stdin(piped()).stdout(piped()).stderr(piped());
-    log(&command);
-    let mut child = command
-        .spawn()
-        .map_err(|error| not_started(&command, error))?;
-    if let Some(mut pipe) = child.stdin.take() {
-        // One that gave up says why.
-        let _ = pipe.write_all(input);
-    }
-    child
-        .wait_with_output()
-        .map_err(|error| not_started(&command, error))
+    fed(&mut command, input).map_err(|error| not_started(&command, error))
+}
+
+/// Starts a command that takes its standard input from a pipe, and serves both of its ends until it ends.
+fn fed(command: &mut Command, input: &[u8]) -> std::io::Result<Output> {
+    log(command);
+    let mut child = command.spawn()?;
+    let pipe = child.stdin.take();
+    // Git answers while it reads. With one end served after the other, two full pipes would wait for each other for ever.
+    thread::scope(|scope| {
+        // A git that gave up before it read everything says why.
+        scope.spawn(|| pipe.map(|mut pipe| pipe.write_all(input)));
+        child.wait_with_output()
+    })
 }
 
 /// What to say of a command that ended unsuccessfully.
@@ -375,15 +377,11 @@ pub(in crate::git) fn feed_paths_with(
         .stdout(shared)
         .stderr(Stdio::piped());
     let fail = |error| Error::io("could not run git", error);
-    let mut child = command.spawn().map_err(fail)?;
     let list: Vec<u8> = paths
         .iter()
         .flat_map(|path| [path, &b"\0"[..]].concat())
         .collect();
-    let input = child.stdin.take();
-    // One that gave up before it read everything says why.
-    let _ = input.map(|mut input| input.write_all(&list));
-    let output = child.wait_with_output().map_err(fail)?;
+    let output = fed(&mut command, &list).map_err(fail)?;
     if output.status.success() {
         Ok(())
     } else {
@@ -401,5 +399,20 @@ mod tests {
         let gone = dir.path().join("gone");
         let error = run(&gone, ["version"]).expect_err("nowhere to run");
         assert_eq!(error.code(), Code::LostRace);
+    }
+
+    #[test]
+    fn a_git_that_answers_while_it_reads_is_served_at_both_ends() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        run(dir.path(), ["init", "--quiet"]).expect("a repository");
+        let mut command = git(dir.path());
+        command.args(["cat-file", "--batch-check"]);
+        let asked = "no-such-object\n".repeat(100_000);
+        let answered = feed(command, asked.as_bytes()).expect("an answer");
+        let lines = answered.stdout.split(|&byte| byte == b'\n');
+        assert_eq!(
+            lines.filter(|line| line.ends_with(b" missing")).count(),
+            100_000
+        );
     }
 }

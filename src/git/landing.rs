@@ -323,7 +323,6 @@ impl Checkout {
     }
 }
 
-/// Lets git compare the content of files whose stat data differ from an index, and note what it finds.
 /// The full name of the branch that is being rebased in the worktree with this git directory.
 fn rebased(git_dir: &Path) -> Option<String> {
     // The two back ends of `git rebase` keep the name in different places.
@@ -332,6 +331,7 @@ fn rebased(git_dir: &Path) -> Option<String> {
     Some(name.trim_end().to_owned())
 }
 
+/// Lets git compare the content of files whose stat data differ from an index, and note what it finds.
 fn refresh_by(mut git: Command) -> Result<()> {
     git.args(["update-index", "-q", "--refresh"]);
     // It fails where files differ, too.

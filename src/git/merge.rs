@@ -15,13 +15,10 @@ use crate::error::{Code, Error, Result};
 use git2::build::TreeUpdateBuilder;
 use git2::{Delta, FileMode};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::io::Write;
-use std::process::{Output, Stdio};
+use std::process::Command;
 
 /// How many renamed paths are looked for: git's own limit for merges.
 const RENAME_LIMIT: u32 = 7000;
-/// How many merges one child is asked for: so few that the questions fit into a pipe.
-const BATCH: usize = 256;
 /// The status that git ends with when it does not know an option.
 const USAGE: i32 = 129;
 
@@ -70,12 +67,11 @@ impl Repo {
     /// `history-incomplete` when what a shallow clone lacks could change the answer; `git-missing`,
     /// `git-failed`, `repo-corrupt`.
     pub fn merge(&self, ours: Oid, theirs: Oid) -> Result<Merge> {
+        // In a shallow clone the merge base may lie beyond the end, and git would then merge from
+        // nothing.
         self.require_fork(ours, theirs)?;
-        let mut command = self.plumbing();
-        command
-            .env("GIT_ATTR_SOURCE", ours.to_hex())
-            .args(["merge-tree", "--write-tree", "-z"])
-            .args([ours.to_hex(), theirs.to_hex()]);
+        let mut command = self.merge_tree(ours)?;
+        command.args([ours.to_hex(), theirs.to_hex()]);
         let output = command::finish(&mut command)?;
         let result = match output.status.code() {
             Some(status @ (0 | 1)) => parse(status == 0, &output.stdout).ok_or_else(|| {
@@ -95,11 +91,12 @@ impl Repo {
     }
 
     /// The trees of merging many commits into one, `None` where that conflicts, and where a shallow clone
-    /// cannot know: one child for all of them.
+    /// cannot know.
     ///
     /// # Errors
     /// As [`Repo::merge`].
     pub fn clean_merges(&self, ours: Oid, theirs: &[Oid]) -> Result<Vec<Option<Oid>>> {
+        // Each pair is asked by itself, because each may be the one whose history is missing.
         if self.is_shallow() {
             let merged = theirs.iter().map(|one| match self.merge(ours, *one) {
                 Err(error) if error.code() == Code::HistoryIncomplete => Ok(None),
@@ -107,42 +104,24 @@ impl Repo {
             });
             return merged.collect();
         }
-        let mut trees = Vec::with_capacity(theirs.len());
-        for some in theirs.chunks(BATCH) {
-            trees.extend(match self.merge_batch(ours, some)? {
-                Some(answers) => answers,
-                // An older git, or two without a common ancestor, which ends the child.
-                None => some
-                    .iter()
-                    .map(|one| Ok(self.merge(ours, *one)?.result.clean()))
-                    .collect::<Result<_>>()?,
-            });
-        }
-        Ok(trees)
+        let pairs: Vec<_> = theirs.iter().map(|one| (ours, *one)).collect();
+        let merges = self.merge_many(&pairs, ours)?.into_iter();
+        Ok(merges.map(|merge| merge.result.clean()).collect())
     }
 
-    fn merge_batch(&self, ours: Oid, theirs: &[Oid]) -> Result<Option<Vec<Option<Oid>>>> {
+    /// A `git merge-tree` that starts merge drivers as the user's git would, whose attributes come from a commit.
+    fn merge_tree(&self, attributes: Oid) -> Result<Command> {
         let mut command = self.plumbing();
-        command.env("GIT_ATTR_SOURCE", ours.to_hex()).args([
+        // Git stands in the common directory here, and a driver may be named by a path into the tree.
+        for setting in self.program_settings()? {
+            command.args(["-c", &setting]);
+        }
+        command.env("GIT_ATTR_SOURCE", attributes.to_hex()).args([
             "merge-tree",
             "--write-tree",
-            "--stdin",
-            "--name-only",
-            "--no-messages",
+            "-z",
         ]);
-        let lines: String = theirs.iter().map(|one| format!("{ours} {one}\n")).collect();
-        let output = command::feed(command, lines.as_bytes())?;
-        let mut fields = output.stdout.split(|&byte| byte == 0);
-        let mut answers = Vec::with_capacity(theirs.len());
-        while let Some(status) = fields.next().filter(|status| !status.is_empty()) {
-            let tree = fields.next().and_then(|hex| std::str::from_utf8(hex).ok());
-            let tree = tree.and_then(Oid::from_hex);
-            // The paths in conflict, up to an empty field.
-            while fields.next().is_some_and(|path| !path.is_empty()) {}
-            answers.push(tree.filter(|_| status == b"1"));
-        }
-        let complete = output.status.success() && answers.len() == theirs.len();
-        Ok(complete.then_some(answers))
+        Ok(command)
     }
 
     /// The answer of libgit2, which knows no directory renames and runs no merge drivers.
@@ -174,6 +153,8 @@ impl Repo {
         for conflict in index.conflicts().map_err(fail)? {
             let conflict = conflict.map_err(fail)?;
             let sides = [conflict.our, conflict.their, conflict.ancestor];
+            // The side that the branch has names the path; where it deleted the file, the other
+            // sides do.
             paths.extend(sides.into_iter().flatten().next().map(|entry| entry.path));
         }
         let conflicts = paths.into_iter().map(|path| Conflict {
@@ -327,6 +308,8 @@ impl<'r> StackMerger<'r> {
                 related: Vec::new(),
             });
         }
+        // Work that has commits in common has a merge base above the target's as soon as one of it
+        // is in the stack.
         for shared in owners.values().filter(|owners| owners.len() > 1) {
             for one in shared {
                 let others = shared.iter().filter(|other| *other != one);
@@ -375,6 +358,7 @@ impl<'r> StackMerger<'r> {
         let Some(fork) = fork else {
             return Ok(None);
         };
+        // Taken out: after a failure below nothing is known of the stack any more.
         let last = self.last.take();
         let is_last =
             |last: &LastStack| last.tree == below.tree && last.base_tree == fork.base_tree;
@@ -413,6 +397,7 @@ impl Repo {
     /// Whether the objects here are all that git would see, as they are.
     fn shows_all_history(&self) -> bool {
         let replaced = self.inner.references_glob("refs/replace/*");
+        // What cannot be listed may be there.
         let is_replaced = replaced.map_or(true, |mut replaced| replaced.next().is_some());
         let has_grafts = self.common_dir().join("info/grafts").exists();
         !(self.is_shallow() || self.is_partial() || is_replaced || has_grafts)
@@ -425,6 +410,8 @@ impl Repo {
         let Ok(bases) = self.inner.merge_bases(ours, theirs) else {
             return Ok(None);
         };
+        // With several merge bases git merges these first, and the result of that is no commit's
+        // tree.
         let [base] = bases[..] else {
             return Ok(None);
         };
@@ -485,7 +472,10 @@ impl Repo {
         if pairs.is_empty() {
             return Ok(Vec::new());
         }
-        let output = self.merge_all_at_once(pairs, attributes)?;
+        let lines = pairs.iter().map(|(one, two)| format!("{one} {two}\n"));
+        let mut command = self.merge_tree(attributes)?;
+        command.arg("--stdin");
+        let output = command::feed(command, lines.collect::<String>().as_bytes())?;
         let answers = if output.status.success() {
             parse_answers(&output.stdout).filter(|answers| answers.len() == pairs.len())
         } else {
@@ -499,28 +489,6 @@ impl Repo {
                 .map(|(ours, theirs)| self.merge(*ours, *theirs))
                 .collect(),
         }
-    }
-
-    fn merge_all_at_once(&self, pairs: &[(Oid, Oid)], attributes: Oid) -> Result<Output> {
-        let mut command = self.plumbing();
-        command
-            .env("GIT_ATTR_SOURCE", attributes.to_hex())
-            .args(["merge-tree", "--write-tree", "-z", "--stdin"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let list: String = pairs
-            .iter()
-            .map(|(ours, theirs)| format!("{ours} {theirs}\n"))
-            .collect();
-        let mut child = command::launch(&mut command)?;
-        let input = child.stdin.take();
-        std::thread::scope(|scope| {
-            // git answers while it reads, so both ends are served at once. One that gave up says why.
-            scope.spawn(move || input.map(|mut input| input.write_all(list.as_bytes())));
-            let output = child.wait_with_output();
-            output.map_err(|error| Error::io("could not run git merge-tree", error))
-        })
     }
 }
 

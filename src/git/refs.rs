@@ -85,6 +85,7 @@ impl LockWait {
     /// # Errors
     /// `lock-timeout` when there was waiting enough.
     pub(crate) fn wait(&mut self, lock: &Path) -> Result<()> {
+        // Subtracted before sleeping, so that the last pause is no longer than what is left.
         let rest = self.rest.checked_sub(self.pause);
         self.rest = rest.ok_or_else(|| lock_timeout(lock))?;
         std::thread::sleep(self.pause);
@@ -99,6 +100,7 @@ impl Repo {
     /// # Errors
     /// `git-failed` when the ref storage itself cannot be read.
     pub fn tip(&self, refname: &str) -> Result<Tip> {
+        // An agent can put a FIFO in the place of its branch, and libgit2 would wait for it.
         if untrusted::require_ref(&self.common_dir().join(refname)).is_err() {
             return Ok(Tip::Broken);
         }
@@ -106,6 +108,7 @@ impl Repo {
             Ok(reference) => Ok(reference
                 .target()
                 .map(from_git2)
+                // A ref of zeros names nothing; git writes none.
                 .filter(|oid| !oid.is_zero())
                 .map_or(Tip::Broken, Tip::At)),
             Err(error) if error.code() == git2::ErrorCode::NotFound => Ok(Tip::Absent),
@@ -188,6 +191,8 @@ impl Repo {
 
     /// Takes the lock of a ref; `None` while another process has it.
     fn lock_ref(&self, refname: &str) -> Result<Option<LockFile>> {
+        // In `pre-receive` the objects of the push are in a quarantine that git may throw away, and
+        // a ref to one of them would then be broken. Git itself refuses this as well.
         if Environment::followed().is_quarantined {
             return Err(Error::new(
                 Code::RepoReadOnly,
@@ -195,6 +200,8 @@ impl Repo {
             )
             .hint("to change it when the push is over, use the hook post-receive"));
         }
+        // The name becomes a path below the common directory, so it is checked before any file is
+        // made.
         if !git2::Reference::is_valid_name(refname) {
             return Err(Error::new(
                 Code::GitFailed,
@@ -240,6 +247,8 @@ impl Repo {
         let Some(lock) = self.lock_ref(refname)? else {
             return Ok(Swap::Locked);
         };
+        // The tip is read under the lock: whoever wants to move the ref by git's protocol has to
+        // wait for it.
         if self.tip(refname)? != expected {
             return Ok(Swap::Moved);
         }
@@ -251,6 +260,9 @@ impl Repo {
             new: target,
         }])?;
         first()?;
+        // The value is written first, because that is what a full disk refuses; then the reflog,
+        // and the rename last. A kill between the two leaves a reflog entry of a move that never
+        // happened, which harms nothing; the reverse would lose what recovery reads.
         lock.publish_after(format!("{target}\n").as_bytes(), || {
             reflog::append(self, refname, old, target, who, message)
         })?;
@@ -337,12 +349,14 @@ pub fn full_name(branch: &str) -> Result<String> {
     let short = branch.strip_prefix("refs/heads/").unwrap_or(branch);
     let full = format!("refs/heads/{short}");
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'/' | b'-');
+    // A name that starts with `-` would be an option to git.
     let rule = if !short.bytes().all(allowed) {
         Some("it may hold only letters, digits, `_`, `.`, `/` and `-`")
     } else if short.starts_with(['-', '.', '/']) {
         Some("it must not begin with `-`, `.` or `/`")
     } else if full.len() > LONGEST_NAME {
         Some("it is too long")
+    // A branch called `HEAD` is valid to the ref format, and ambiguous to every command.
     } else if !git2::Reference::is_valid_name(&full) || matches!(short, "" | "HEAD") {
         Some("git check-ref-format refuses it")
     } else {
@@ -364,6 +378,8 @@ impl Repo {
     /// `branch-exists` when it is there, when a part of the name is itself a branch (`agent` blocks
     /// `agent/x`), or when it is itself a part of one.
     pub fn require_free_branch(&self, full_name: &str) -> Result<()> {
+        // A loose ref is a file, so no other ref can have its name for a directory. Git refuses
+        // both directions.
         self.require_free_directories(full_name)?;
         if self.tip(full_name)? != Tip::Absent {
             return Err(taken(format!("{full_name} exists already")));
@@ -474,6 +490,7 @@ impl Repo {
     fn require_free_directories(&self, full_name: &str) -> Result<()> {
         let directories = full_name
             .match_indices('/')
+            // `refs` and `heads` are directories in any case.
             .skip(2)
             .map(|(end, _)| &full_name[..end]);
         for directory in directories {

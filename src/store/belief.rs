@@ -66,9 +66,9 @@ impl<'r> Belief<'r> {
         let Some(mut agent) = fold_origins(self.repo, spawn_commit, row) else {
             return Ok(None);
         };
-        // 2. An amendment lets the agent do more than its spawn commit says, so only one of this clone's own binds. The flag
-        // stays on the agent: without it a landing would be judged by a policy that its author believes replaced.
+        // 2. An amendment lets the agent do more than its spawn commit says, so only one of this clone's own binds.
         let own;
+        let mut is_amended_elsewhere = false;
         if agent.amended.is_some() {
             let closed = self.closed()?;
             own = row.amended_by(|policy| closed.has_amended(agent.id, policy));
@@ -78,9 +78,7 @@ impl<'r> Belief<'r> {
                     Some(rest) => agent = rest,
                     None => return Ok(None),
                 }
-                agent.amended_elsewhere = true;
-                agent.origin_in_doubt = true;
-                agent.doubt(AMENDED_ELSEWHERE.to_owned());
+                is_amended_elsewhere = true;
             }
         }
         // 3. A row may claim `merged` and `discarded` both. Each turn strikes out the state that the fold ended in; with it gone
@@ -90,16 +88,16 @@ impl<'r> Belief<'r> {
             denied.push(agent.state);
             let rest = row.without(&denied);
             match fold_origins(self.repo, spawn_commit, &rest) {
-                Some(rest) => {
-                    agent = Agent {
-                        amended_elsewhere: agent.amended_elsewhere,
-                        ..rest
-                    }
-                }
+                Some(rest) => agent = rest,
                 None => break,
             }
         }
-        // Said last: each fold above begins with an agent that has no doubts.
+        // Said last: each fold above begins with an agent that has no doubts. An amendment puts in doubt what binds the agent,
+        // or a landing would be judged by a policy that its author believes replaced.
+        if is_amended_elsewhere {
+            agent.origin_in_doubt = true;
+            agent.doubt(AMENDED_ELSEWHERE.to_owned());
+        }
         if is_taken_back_elsewhere {
             agent.doubt(TAKEN_BACK_ELSEWHERE.to_owned());
         }
@@ -127,6 +125,7 @@ impl<'r> Belief<'r> {
     /// # Errors
     /// `io`, `git-failed`.
     pub(super) fn may_deny(&self, id: AgentId, branch: Option<&str>) -> Result<bool> {
+        // What this clone closed itself it does not deny.
         if self.closed()?.names(id) {
             return Ok(false);
         }
@@ -136,6 +135,7 @@ impl<'r> Belief<'r> {
 
     /// Whether what this clone has denies that an agent is over.
     fn is_denied(&self, agent: &Agent) -> Result<bool> {
+        // Where nothing of the agent is left in this clone, a claim can cost nothing, so it stands.
         if self.closed()?.names(agent.id) || !self.is_here(agent)? {
             return Ok(false);
         }
@@ -154,6 +154,8 @@ impl<'r> Belief<'r> {
             return Ok(true);
         }
         match &agent.branch {
+            // A branch of that name may be another one: it counts only if it holds this agent's
+            // work.
             Some(branch) if self.has_branch(branch)? => {
                 Ok(spawn_commit::branch_of(self.repo, agent)?.is_some())
             }
@@ -167,6 +169,8 @@ impl<'r> Belief<'r> {
 
     fn linked(&self) -> Result<&HashSet<String>> {
         load(&self.linked, || {
+            // The names alone are read: opening a thousand admin directories for a list would cost
+            // more than everything else.
             let entries = fs::read_dir(self.repo.common_dir().join("worktrees"));
             let entries = entries.into_iter().flatten().flatten();
             let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -217,6 +221,7 @@ fn load<T>(cell: &OnceCell<T>, read: impl FnOnce() -> Result<T>) -> Result<&T> {
 
 /// The agent that a row makes; `None` where no event is its own.
 pub(super) fn fold_origins(repo: &Repo, spawn_commit: Oid, row: &Row<'_>) -> Option<Agent> {
+    // Nearly every row is plain, and then its beginning needs no object to be read.
     if is_plain(&row.events) {
         return Agent::fold(spawn_commit, &row.events);
     }
@@ -316,6 +321,7 @@ fn spawning(repo: &Repo, commit: &Commit, row: &Row<'_>, spawned: Option<usize>)
 
 /// Whether the spawn commit was made for the policy that the event names.
 fn fits(repo: &Repo, commit: &Commit, facts: &Spawned) -> bool {
+    // A spawn commit of an old version names no policy, so nothing can be said to fit it.
     let Some(digest) = commit.trailer(TRAILER) else {
         return false;
     };
@@ -406,6 +412,8 @@ impl Closed {
             if let Some(blob) = rest.strip_prefix(AMENDED).and_then(Oid::from_hex) {
                 closed.policies.insert((id, blob));
             } else if let Some(operation) = rest.strip_prefix(UNDONE).and_then(OperationId::parse) {
+                // The order of the lines counts: what was said of the agent's state before is void,
+                // what follows is not.
                 closed.states.retain(|(other, _)| *other != id);
                 closed.taken_back.insert((id, operation));
             } else if let Some(line) = rest.strip_prefix(CLEARED).and_then(digest) {
@@ -481,6 +489,7 @@ pub(super) fn note_closed(common_dir: &Path, decisions: &[(AgentId, Decision)]) 
     }
     let path = layout::closed(common_dir);
     OpenOptions::new()
+        // Appended and never rewritten, so that a kill can cost the last line at most.
         .create(true)
         .append(true)
         .open(&path)

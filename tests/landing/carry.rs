@@ -359,3 +359,26 @@ fn a_file_as_old_as_the_index_is_overwritten_if_it_holds_what_the_index_says() {
     repo.git(["update-ref", "refs/heads/elsewhere", &after]);
     assert_eq!(repo.git(["status", "--porcelain"]), "");
 }
+
+#[test]
+fn what_stands_behind_the_longest_content_that_is_read_is_in_the_way() {
+    let repo = TestRepo::empty();
+    let (top, file) = (repo.path(), repo.path().join("long"));
+    let length = 64 << 20;
+    fs::write(&file, vec![0; length]).expect("written");
+    let before = repo.commit_all("a long file");
+    let empty = repo.git(["hash-object", "-w", "-t", "tree", "/dev/null"]);
+    let after = repo.git(["commit-tree", &empty, "-p", &before, "-m", "without it"]);
+    let mut open = fs::File::options().append(true).open(&file).expect("there");
+    std::io::Write::write_all(&mut open, b"a person's").expect("written");
+    let oid = |hex: &str| Oid::from_hex(hex).expect("an oid");
+    let opened = Repo::open(&top).expect("a repository");
+    let way = (oid(&before), oid(&after));
+    let carried = checkout(&top).carry(&opened, way, &top.join(".git/scratch"), &|_| {});
+    assert_eq!(
+        carried.expect_err("it was changed").code(),
+        Code::TargetDirty
+    );
+    let content = fs::read(&file).expect("still there");
+    assert!(content.ends_with(b"a person's"), "{} bytes", content.len());
+}

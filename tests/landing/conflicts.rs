@@ -353,3 +353,44 @@ fn a_train_tries_once_more_what_conflicts() {
     );
     assert_eq!(agent.repo.git(["merge-base", "main", &main]), main);
 }
+
+#[test]
+fn a_merge_driver_in_the_tree_is_the_one_of_the_main_worktree() {
+    let agent = Agent::new();
+    let log = agent.repo.path().with_file_name("drivers");
+    let driver = |whose: &str| {
+        let log = log.display();
+        format!("echo {whose} >> '{log}'\ngit merge-file --union \"$2\" \"$1\" \"$3\"\n")
+    };
+    let set = ["config", "merge.own.driver", "sh src/merge.sh %O %A %B"];
+    agent.repo.git(set);
+    agent.repo.write("src/merge.sh", driver("main"));
+    agent.repo.write(".gitattributes", "src/lib.rs merge=own\n");
+    agent.repo.commit_all("a merge driver");
+    answer(&agent, "update", &[]);
+    agent.write("src/merge.sh", driver("agent"));
+    agent.write("src/lib.rs", format!("{ONE}    11\n}}\n"));
+    answer(&agent, "commit", &["-m", "mine"]);
+    agent
+        .repo
+        .write("src/lib.rs", format!("{ONE}    111\n}}\n"));
+    agent.repo.commit_all("a hundred and eleven");
+
+    // The oracle: in the main worktree, git has the driver merge both.
+    let tip = agent.git(&["rev-parse", "HEAD"]);
+    agent.repo.git(["merge-tree", "--write-tree", "main", &tip]);
+    let codes = agent.codes();
+    assert!(
+        !codes.iter().any(|code| code.contains("conflict")),
+        "{codes:?}"
+    );
+
+    agent.repo.write("src/bin/tool.rs", "fn main() { one() }\n");
+    agent.repo.commit_all("a conflict beside it");
+    agent.write("src/bin/tool.rs", "fn main() { two() }\n");
+    answer(&agent, "commit", &["-m", "mine again"]);
+    let report = left(&agent);
+    assert_eq!(report["conflicts"], json!(["src/bin/tool.rs"]));
+    let drivers = fs::read_to_string(&log).expect("a driver ran");
+    assert!(drivers.lines().all(|whose| whose == "main"), "{drivers}");
+}

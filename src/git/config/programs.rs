@@ -16,12 +16,13 @@ use std::process::Command;
 const FILTER_COMMANDS: [&str; 3] = [".clean", ".smudge", ".process"];
 
 /// The programs that git starts in a worktree, by the beginning and the end of the key.
-const PROGRAMS: [(&str, &str); 8] = [
+const PROGRAMS: [(&str, &str); 9] = [
     ("core.askpass", ""),
     ("core.editor", ""),
     ("core.sshcommand", ""),
     ("diff.", ".command"),
     ("diff.", ".textconv"),
+    ("gpg.", "command"),
     ("gpg.", "program"),
     ("merge.", ".driver"),
     ("trailer.", ".cmd"),
@@ -108,11 +109,42 @@ fn replaced(settings: &[Setting], top: &Path) -> Vec<String> {
             // Git takes the content as it is when a filter fails that is not required, and what it stores would differ from what
             // the user's own git stores. So it says which program is missing.
             found.extend(is_missing.then(|| format!("{filter}.required=true")));
-        } else if PROGRAMS.iter().any(is_one_of) && in_tree.is_some() {
-            found.push(format!("{key}={}/{value}", quoted_unless_plain(top)));
+        } else if PROGRAMS.iter().any(is_one_of)
+            && let Some(line) = led_to(top, value)
+        {
+            found.push(format!("{key}={line}"));
         }
     }
     found
+}
+
+/// A command line whose program, and each argument that names a file of the tree, is the one below `top`; `None` where there is
+/// neither.
+fn led_to(top: &Path, command: &str) -> Option<String> {
+    let mut line = String::new();
+    let mut is_led = false;
+    for word in command.split_inclusive(char::is_whitespace) {
+        let path = word.trim_start_matches(['"', '\'']);
+        let (quotes, name) = (&word[..word.len() - path.len()], path.trim_end());
+        // An interpreter is found by PATH, and the program in the tree is its argument (`sh tools/merge.sh`). An argument
+        // that names no file may be anything, such as an expression with slashes.
+        let is_in_tree = if line.is_empty() {
+            path_in_tree(word).is_some()
+        } else {
+            let name = name.trim_end_matches(['"', '\'']);
+            !name.is_empty() && !name.starts_with('/') && top.join(name).is_file()
+        };
+        if is_in_tree && quotes.is_empty() {
+            line += &format!("{}/", quoted_unless_plain(top));
+        } else if is_in_tree {
+            line += &format!("{quotes}{}/", top.display());
+        } else {
+            line += quotes;
+        }
+        line += path;
+        is_led |= is_in_tree;
+    }
+    is_led.then_some(line)
 }
 
 /// The program of a command line, where it is named by a path that begins at the current directory.
@@ -140,7 +172,8 @@ fn quoted_unless_plain(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::path_in_tree;
+    use super::{led_to, path_in_tree};
+    use std::fs;
 
     #[test]
     fn a_program_in_the_tree_is_told_by_its_path() {
@@ -153,6 +186,35 @@ mod tests {
             ("~/bin/f", None),
         ] {
             assert_eq!(path_in_tree(command), expected, "{command}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_an_interpreter_reads_is_the_one_of_the_main_worktree() {
+        let place = tempfile::tempdir().expect("a directory");
+        let top = place.path();
+        fs::create_dir(top.join("tools")).expect("made");
+        for name in ["tools/m.py", "m.py", "sh"] {
+            fs::write(top.join(name), "").expect("written");
+        }
+        let shown = top.display();
+        for (command, expected) in [
+            ("tools/gone %O", Some(format!("{shown}/tools/gone %O"))),
+            (
+                "python3 -u tools/m.py  %O %A",
+                Some(format!("python3 -u {shown}/tools/m.py  %O %A")),
+            ),
+            ("python3 m.py", Some(format!("python3 {shown}/m.py"))),
+            (
+                "sh -c 'tools/m.py \"$@\"'",
+                Some(format!("sh -c '{shown}/tools/m.py \"$@\"'")),
+            ),
+            ("sh -c \"m.py\"", Some(format!("sh -c \"{shown}/m.py\""))),
+            ("sh %O %A", None),
+            ("sed -e s/a/b/ tools", None),
+            ("/bin/sh /etc/passwd", None),
+        ] {
+            assert_eq!(led_to(top, command), expected, "{command}");
         }
     }
 }

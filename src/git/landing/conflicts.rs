@@ -52,6 +52,8 @@ impl Checkout {
         view.write("HEAD", format!("{ours}\n").as_bytes())?;
         view.write("MERGE_HEAD", format!("{theirs}\n").as_bytes())?;
         let mut git = view.git();
+        // Git starts merge drivers where it stands, and no file there may be the agent's. It needs no worktree for this.
+        git.current_dir(repo.common_dir());
         // Merge drivers and line ends are chosen by attributes. They come from the commit, not from
         // files that the agent has in its worktree.
         git.env("GIT_ATTR_SOURCE", ours.to_hex())

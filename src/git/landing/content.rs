@@ -103,9 +103,13 @@ impl Checkout {
             return None;
         }
         let mut content = Vec::new();
-        (&file).take(LONGEST).read_to_end(&mut content).ok()?;
+        // One byte more than is taken tells a file that ends at the limit from one that goes on behind it.
+        (&file).take(LONGEST + 1).read_to_end(&mut content).ok()?;
         // No setting about line ends lets git see anything else in a file without one of these.
-        if content.contains(&b'\r') || blob_name(&content).ok()? != blob {
+        if content.len() as u64 > LONGEST
+            || content.contains(&b'\r')
+            || blob_name(&content).ok()? != blob
+        {
             return None;
         }
         // Read between two equal looks, the content belongs to these stat data. A writer in between

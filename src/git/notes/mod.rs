@@ -29,6 +29,7 @@ fn read_level(repo: &Repo, tree: Oid, prefix: &[u8]) -> Result<Level> {
     let mut level = Level::default();
     for entry in repo.read_tree(tree)? {
         match digits(&entry.name).as_deref() {
+            // A note needs at least one byte for its own name, so no directory is deeper.
             Some(&[byte]) if entry.is_directory() && prefix.len() < 19 => {
                 level.directories.push((byte, entry.oid));
             }
@@ -164,6 +165,7 @@ struct Directories(HashSet<Oid>);
 impl Directories {
     /// Reads the level of a directory.
     fn read_level(&mut self, repo: &Repo, tree: Oid, prefix: &[u8]) -> Result<Level> {
+        // The top is read for several keys in a row; only directories count.
         if !prefix.is_empty() && !self.0.insert(tree) {
             return Err(Error::new(
                 Code::RepoCorrupt,
@@ -259,6 +261,8 @@ fn put_level(repo: &Repo, tree: Oid, prefix: &mut Vec<u8>, batch: Batch) -> Resu
             join(repo, below, key, value)?;
         }
         for (byte, tree) in level.directories {
+            // What the batch does not concern keeps its tree, so the cost follows the batch and not
+            // the size.
             if !waiting.contains_key(&byte) {
                 entries.push(directory_entry(byte, tree));
             } else if let Some(below) = waiting.remove(&byte) {
@@ -272,6 +276,7 @@ fn put_level(repo: &Repo, tree: Oid, prefix: &mut Vec<u8>, batch: Batch) -> Resu
     }
     let mut notes = Batch::new();
     let mut entries = std::mem::take(&mut level.others);
+    // Deletions or a foreign writer may have left directories where git's rule wants none any more.
     flatten(
         repo,
         (&mut Directories::default(), level),
@@ -311,6 +316,7 @@ fn is_split(level: &Level, batch: &Batch, depth: usize) -> bool {
     let mut counts = [0usize; 16];
     let mut directories = [false; 256];
     for (byte, _) in &level.directories {
+        // A directory counts for two, as in git: it holds more than one note.
         counts[usize::from(byte >> 4)] += 2;
         directories[usize::from(*byte)] = true;
     }
@@ -425,6 +431,8 @@ impl Comparison {
             prefix.push(byte);
             match directory_of(&old, byte) {
                 Some(old) => self.go_on(repo, old, tree, prefix)?,
+                // The old side may hold the same notes one level higher, which the difference below
+                // takes out again.
                 None => self.new.collect(repo, tree, prefix, &[], &mut fresh)?,
             }
             prefix.pop();
@@ -486,6 +494,8 @@ pub fn union_commit(repo: &Repo, ours: Oid, theirs: Oid, subject: &str) -> Resul
     // A side that holds everything and descends from the other needs no merge.
     let base = repo.merge_base(one.oid, two.oid)?;
     for (older, newer) in [(&one, &two), (&two, &one)] {
+        // Only then is the merge already there: a newer commit of a foreign writer may have dropped
+        // lines.
         if base == Some(older.oid) && newer.tree == tree {
             return Ok(newer.oid);
         }

@@ -54,6 +54,7 @@ pub(in crate::git) fn append(
     let line = format!(
         "{old} {new} {}\t{}\n",
         who.stamp(),
+        // A line feed would begin an entry of its own.
         message.replace('\n', " ")
     );
     let length = file.metadata().at(what, &path)?.len();
@@ -92,6 +93,8 @@ impl Repo {
             let Some((old, new)) = names(line) else {
                 continue;
             };
+            // The old side counts too: the entry that moved the ref there may be one of the garbled
+            // ones.
             for oid in [new, old].into_iter().filter(|oid| !oid.is_zero()) {
                 if oids.last() != Some(&oid) {
                     oids.push(oid);
@@ -141,6 +144,8 @@ impl Repo {
         file.seek(SeekFrom::Start(end.saturating_sub(LONGEST_LINE)))
             .and_then(|_| file.read_to_end(&mut tail))
             .at("could not read", &path)?;
+        // Without a line feed at its end the last entry is cut off, and then it tells nothing
+        // certain.
         let lines = tail.strip_suffix(b"\n").unwrap_or_default();
         Ok(lines.rsplit(|&b| b == b'\n').next().and_then(names))
     }

@@ -205,6 +205,8 @@ impl Repo {
         let mut command = self.networked();
         // A ref that is damaged, of ours or not, is no reason to bring nothing.
         command.env("GIT_REF_PARANOIA", "0");
+        // The copies are moved by force and are no history of ours: a reflog of each would only
+        // grow.
         command.args(["-c", "core.logAllRefUpdates=false"]).args([
             "fetch",
             "--quiet",
@@ -281,6 +283,7 @@ impl Repo {
         let mut refspecs = Vec::new();
         for RefPush { refname, change } in pushes {
             let lease = |from: Option<Oid>| {
+                // An empty value says that the ref must not exist.
                 let from = from.map_or_else(String::new, |oid| oid.to_hex());
                 format!("--force-with-lease={refname}:{from}")
             };
@@ -329,6 +332,7 @@ fn outcome(remote: &str, pushes: &[RefPush], output: &Output) -> Result<PushOutc
             });
         }
     }
+    // A push in which one ref was refused ends with a failure as well; the lines say which.
     if output.status.success() || is_answered {
         return Ok(PushOutcome {
             refusals,
@@ -386,6 +390,7 @@ fn not_reached(remote: &str, output: &Output) -> Error {
         "could not read username",
         "not allowed",
     ];
+    // Servers and transports word this differently, and no status tells it apart.
     let lower = said.to_lowercase();
     let error = if RIGHTS.iter().any(|words| lower.contains(words)) {
         let what = format!("the remote `{remote}` refuses access: missing rights");
@@ -403,6 +408,8 @@ fn not_reached(remote: &str, output: &Output) -> Error {
 pub fn refusing_layer(reason: &str, remote_text: &str) -> &'static str {
     let said = format!("{reason}\n{remote_text}").to_lowercase();
     let has = |words: &[&str]| words.iter().any(|words| said.contains(words));
+    // The order goes from the more precise words to the more general ones, because a rule of a host
+    // also says that a hook declined.
     if has(&["hidden ref"]) {
         "the server hides such refs (receive.hideRefs)"
     } else if has(&[

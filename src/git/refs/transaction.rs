@@ -54,10 +54,13 @@ impl Repo {
         // In a worktree of an agent the same relative path would lead to a program of the agent's.
         let place = self.main_worktree()?;
         let place = place.unwrap_or_else(|| self.common_dir().to_owned());
+        // Most repositories have no such hook, and this saves starting git for each move of a
+        // branch.
         if !self.may_have_shared_hook(&place, HOOK)? {
             return Ok(RefTransaction { asked: None });
         }
         self.require_hooks_out_of_agents_reach(&place)?;
+        // The hook hears of HEAD as from git, which updates both in one transaction.
         let head = untrusted::text(self.common_dir(), "HEAD").unwrap_or_default();
         let mut input = String::new();
         for RefMove { refname, old, new } in moves {
@@ -84,6 +87,7 @@ impl Repo {
         let Some(directory) = self.shared_hooks_dir()? else {
             return Ok(());
         };
+        // A directory that does not exist holds no hook.
         let Ok(directory) = std::fs::canonicalize(place.join(directory)) else {
             return Ok(());
         };
@@ -112,6 +116,7 @@ impl RefTransaction<'_> {
     /// Tells the hook that all refs are where they should be. They are, so it has no say any more.
     pub(super) fn commit(mut self) {
         let _ = self.run("committed");
+        // Else dropping it would say `aborted`.
         self.asked = None;
     }
 
@@ -164,6 +169,7 @@ impl Repo {
             }])?;
             Ok(Some((lock, transaction)))
         };
+        // All refs are locked and allowed before the first is touched.
         let locks: Vec<Result<Option<Locked<'_>>>> = refs.iter().map(lock).collect();
         let locked = { refs.iter().zip(&locks) }.filter(|(_, lock)| matches!(lock, Ok(Some(_))));
         let doomed: HashSet<&str> = locked.map(|((refname, _), _)| *refname).collect();
@@ -173,6 +179,8 @@ impl Repo {
             let Some((_lock, transaction)) = lock? else {
                 return Ok(false);
             };
+            // One ref may have kept the list from being written for all; each is then tried alone,
+            // so that the others go.
             if together.is_err() {
                 self.unpack_refs(&HashSet::from([refname]))
                     .map_err(|error| lost_to(&what(refname), error))?;
@@ -194,6 +202,7 @@ impl Repo {
         if self.tip(refname)? != expected {
             return Ok(false);
         }
+        // The hook reads zeros for a value that cannot be read.
         let transaction = self.prepare_refs(&[RefMove {
             refname,
             old: Oid::ZERO,
@@ -206,6 +215,8 @@ impl Repo {
 
     /// Removes the file of a ref and its reflog, and directories that become empty by it.
     fn remove_loose(&self, refname: &str) -> Result<()> {
+        // The reflog goes first: one that outlived its ref would be continued by the next ref of
+        // that name.
         for file in [Path::new("logs").join(refname), PathBuf::from(refname)] {
             let file = self.common_dir().join(file);
             std::fs::remove_file(&file).at_if_there("could not remove", &file)?;
@@ -230,11 +241,14 @@ impl Repo {
             content.map(Option::unwrap_or_default)
         };
         untrusted::require_regular(&path, LONGEST_PACKED)?;
+        // Read without a lock first: most refs are not packed, and `packed-refs` of a large
+        // repository is long.
         if without_refs(&load()?, refnames).is_none() {
             return Ok(());
         }
         let lock_path = path.with_extension("lock");
         let lock = patiently(&lock_path, || LockFile::take(self.common_dir(), &lock_path))?;
+        // Read again under the lock, since git may have packed refs meanwhile.
         match without_refs(&load()?, refnames) {
             Some(rest) => lock.publish(&rest),
             None => Ok(()),
