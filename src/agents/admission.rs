@@ -66,6 +66,7 @@ pub(crate) fn turn(ctx: &Ctx, limits: &Limits, may_wait: bool) -> Result<Option<
 
 /// Whether this is no command of a run. The run around it holds a place until it is over: to wait for that would be to wait for ever.
 fn is_first(ctx: &Ctx) -> bool {
+    // A command inside of a run would wait for the room that its own run takes.
     ctx.env.depth == 0
 }
 
@@ -103,6 +104,7 @@ fn wait_for_turn(ctx: &Ctx, limits: &Limits, ticket: &mut Ticket, may_wait: bool
         shown
             .get_or_insert_with(|| ctx.activity(""))
             .now(&format!("waiting: {what}"));
+        // The further behind, the more seldom it looks: only the next ones have to be quick.
         let behind = before.saturating_sub(room).clamp(1, RAREST);
         std::thread::sleep(LOOK * u32::try_from(behind).unwrap_or(1));
     }

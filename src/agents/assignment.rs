@@ -126,6 +126,8 @@ impl Assignment {
         policy: &Policy,
         wish: &PromptWish,
     ) -> Result<Assignment> {
+        // The commit whose roles and settings held at the spawn: what others wrote is not obeyed on
+        // a resume either.
         let Some(base) = spawn_commit::settings_commit(&ctx.repo, agent)? else {
             return Err(unknown_task(agent, "the ledger does not say how it began"));
         };
@@ -215,6 +217,7 @@ fn with_wishes(task: Task, wish: &PromptWish) -> Task {
 /// The run's own wish for a persona replaces the task's.
 fn character(ctx: &Ctx, base: Oid, task: &Task, wish: &PromptWish) -> Result<Character> {
     let mut wanted = wish.character.clone();
+    // A caller who names another persona does not want the one of the task.
     if wanted.agent_type.is_none() && wanted.profile.is_none() {
         wanted.profile.clone_from(&task.profile);
     }
@@ -225,6 +228,7 @@ fn character(ctx: &Ctx, base: Oid, task: &Task, wish: &PromptWish) -> Result<Cha
 
 fn globs(texts: &[String]) -> Result<Vec<Glob>> {
     let globs = texts.iter().map(|text| Glob::parse(text));
+    // The policy was written by us, from globs that were read.
     globs.collect::<Result<_, String>>().map_err(Error::bug)
 }
 

@@ -30,6 +30,7 @@ pub(crate) fn swap(
         match repo.swap_ref_after(branch, expected, new, &who.committer, reason, &mut *first)? {
             Swap::Done => return Ok(()),
             Swap::Moved => return Err(moved(branch)),
+            // Another git holds the lock for moments, unless it was killed.
             Swap::Locked => repo.wait_for_ref_lock(branch, &mut waiting, PATIENCE)?,
         }
     }
@@ -77,6 +78,7 @@ pub(crate) fn move_with_worktrees(
     };
     let who = ctx.identities()?;
     let swapped = swap(&own, branch, (from, to), &who, reason, &mut carry);
+    // Only now: a kill before this is put right by what they say.
     drop(notes);
     // It did not move: the worktrees go back.
     if let Err(mut error) = swapped {

@@ -88,6 +88,7 @@ pub(crate) fn artefacts(
     match (worktree, &policy.bundle_dir) {
         (Some(top), Some(directory)) => {
             let layer = WorktreeLayer::of(&admin_dir(&ctx.repo, agent.id));
+            // Of a layered worktree nothing is at its place while no run is at work.
             let top = layer.as_ref().map_or(top, |layer| &layer.upper);
             Ok(from_directory(top, directory))
         }
@@ -95,6 +96,7 @@ pub(crate) fn artefacts(
             let own = layout::agent_dir(ctx.repo.common_dir(), agent.id);
             Ok(from_directory(&own, "bundle"))
         }
+        // Without the worktree there is what the last verdict kept.
         _ => from_kept(ctx, agent),
     }
 }
@@ -102,6 +104,7 @@ pub(crate) fn artefacts(
 /// Puts a bundle's tree under the keep chain, unless the last verdict did.
 pub(crate) fn keep(ctx: &Ctx, agent: &Agent, tree: Oid) -> Result<()> {
     let known = agent.verdict.as_ref();
+    // It hangs on the keep chain since then.
     if known.and_then(|verdict| verdict.bundle) == Some(tree) {
         return Ok(());
     }
@@ -112,6 +115,7 @@ pub(crate) fn keep(ctx: &Ctx, agent: &Agent, tree: Oid) -> Result<()> {
 
 /// Hands on the commit that keeps a bundle: the same one for the same tree.
 pub(crate) fn with_bundle_commit<T>(tree: Oid, take: impl Fn(&NewCommit<'_>) -> T) -> T {
+    // The same bundle gives the same commit in every clone and at every time, so it is kept once.
     let who = Identity::stand_in(0);
     take(&NewCommit::ours(
         &who,

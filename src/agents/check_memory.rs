@@ -57,9 +57,11 @@ impl CheckMemory {
     /// `usage` for a place in the settings that does not exist.
     pub(crate) fn open(ctx: &Ctx, enforcement: &Enforcement) -> Result<CheckMemory> {
         let is_fenced = matches!(enforcement, Enforcement::Fenced(_));
+        // A look leaves nothing behind.
         let facts = is_fenced && !ctx.repo.is_scratch();
         let mut circumstances = vec![ctx.env.digest.clone(), enforcement.as_str().to_owned()];
         let open = open_places(ctx, &[])?;
+        // What a check may write outside of its worktree may be what it read.
         circumstances.extend(open.iter().map(|place| place.display().to_string()));
         Ok(CheckMemory {
             facts: facts.then(|| Facts::open(ctx.repo.common_dir())).flatten(),
@@ -94,6 +96,7 @@ impl CheckMemory {
             let answer = self.facts.as_ref()?.load(KIND, question)?;
             Some(answer == GREEN)
         };
+        // This process's own answers hold without a fence as well, for as long as it lives.
         self.answers.get(question).copied().or_else(kept)
     }
 
@@ -133,6 +136,7 @@ impl CheckMemory {
 
     /// Remembers how the commands ended. What was green once stays so, even if the same check fails at the same time elsewhere.
     pub(crate) fn keep(&mut self, question: Question, is_green: bool) {
+        // A tree that was green once stays so: the failure may be an accident.
         if !is_green && self.recall(&question) == Some(true) {
             return;
         }

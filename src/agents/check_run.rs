@@ -91,6 +91,8 @@ impl<'a> CheckRoom<'a> {
             }
             None => {
                 let directory = scratch.path().join("merged");
+                // Without a place in the repository a kill leaves nothing to be removed but a
+                // directory.
                 ctx.repo.check_out_apart(&directory, commit)?;
                 (None, directory, false)
             }
@@ -175,7 +177,9 @@ impl<'a> CheckRoom<'a> {
         }
         let is_green = runs.iter().all(CommandRun::is_success);
         let wanted = checks.min_tests;
+        // Without any count there is none, which is not the same as no tests.
         let mut found = { runs.iter().filter_map(|run| run.tests) }.reduce(u64::saturating_add);
+        // What the commands said counts; reports are read only where they said nothing.
         if is_green && wanted > 0 && found.is_none() {
             found = tests_in_reports(&self.path, began);
         }
@@ -225,6 +229,7 @@ impl<'a> CheckRoom<'a> {
             .stage_apart(&directory, &self.path, &index, onto)?;
         if let Some(own) = &mut self.fence {
             let directory = fs::canonicalize(&directory).at("could not resolve", &directory)?;
+            // A hook may stage what it changes, which git writes there.
             own.fence.writable.push(directory);
         }
         // What the set-up changed is not the hook's.
@@ -275,6 +280,7 @@ fn tests_in_reports(top: &Path, since: SystemTime) -> Option<u64> {
             .ok()?
             .modified()
             .ok()?;
+        // A report that was there before tells of other work.
         let bytes = untrusted::read(top, &file, LARGEST_REPORT).filter(|_| written >= since)?;
         TestCount::of_junit(&String::from_utf8_lossy(&bytes))
     });

@@ -44,6 +44,8 @@ impl CheckSetup {
     /// As [`CheckSetup::at`].
     pub(crate) fn for_work(ctx: &Ctx, policy: &Policy, target: Oid) -> Result<CheckSetup> {
         let mut setup = CheckSetup::at(ctx, policy.settings().unwrap_or(target))?;
+        // Neither the files of the user nor a warm worktree with them is shown to what strangers
+        // wrote.
         if policy.is_of_fork() {
             setup.copy.clear();
             (setup.include, setup.pool) = (None, None);
@@ -109,6 +111,7 @@ impl CheckSetup {
         let Ok(changes) = ctx.repo.tree_changes(&[before], after) else {
             return false;
         };
+        // A set-up command that names a file most likely reads it.
         let is_named = |path: &str| self.run.iter().any(|command| command.contains(path));
         !changes.iter().any(|change| {
             let path = String::from_utf8_lossy(&change.path);

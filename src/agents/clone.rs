@@ -81,6 +81,7 @@ pub fn make(ctx: &Ctx, new: &NewClone<'_>) -> Result<()> {
     // 3. From here on the directory counts as the agent's.
     fsx::create_dir(&layout::clones_dir(repo.common_dir()))?;
     let record = layout::clone_record(repo.common_dir(), new.id);
+    // By these names, what the clone was made with is told from what the agent brought.
     fsx::write_private(&record, (packs.join("\n") + "\n").as_bytes())?;
     ctx.reached("clone-made");
     take_place_of_pointer(new.worktree, &made)?;
@@ -137,6 +138,7 @@ pub fn forget(common_dir: &Path, id: AgentId) {
 /// # Errors
 /// `git-failed` for commits that are not complete or not well formed, `lock-timeout`; those of git and the file system.
 pub fn bring_in(ctx: &Ctx, agent: &Agent) -> Result<Vec<String>> {
+    // A look writes no objects of a clone into the repository.
     if !is_one(ctx, agent.id) || ctx.repo.is_scratch() {
         return Ok(Vec::new());
     }
@@ -161,6 +163,7 @@ pub fn bring_in_from(ctx: &Ctx, agent: &Agent, place: &Path) -> Result<Vec<Strin
     }
     let common_dir = ctx.repo.common_dir();
     fsx::create_dir(&layout::agent_dir(common_dir, agent.id))?;
+    // Two commands at once would each move the branch, and one of them would fail.
     let _taking = lock::hold_for(common_dir, &layout::clone_lock(agent.id), PATIENCE)?;
     publish::publish(ctx, agent, &run_repo).map_err(|error| {
         let place = run_repo.path().display();
@@ -213,6 +216,7 @@ pub fn bring_in_all(ctx: &Ctx) -> Vec<String> {
             continue;
         };
         match bring_in(ctx, &agent) {
+            // One clone that cannot be read must not stop a command about another agent.
             Ok(said) => warnings.extend(said),
             Err(error) => warnings.push(error.to_string()),
         }

@@ -165,6 +165,7 @@ fn run(
             End::Status(code) => format!("ended with status {code}"),
             End::TimedOut => format!("took longer than {} s", LIMIT.as_secs()),
         };
+        // The commands that follow rely on the ones before them.
         return Err(failed(script, &how).because(finished.output.trim().to_owned()));
     }
     Ok(())

@@ -145,6 +145,7 @@ impl Ctx {
             return Ok((ctx, None));
         }
         let env = Env::of_process()?;
+        // git wants a repository even to check a signature, so an empty one is made.
         let place = env.directory.join(env.temporary_place());
         let directory = TemporaryDirectory::make(&place, "anywhere")?;
         let repo = Repo::empty_below(directory.path())?;
@@ -207,6 +208,7 @@ impl Ctx {
         Seed {
             git_dir: self.repo.git_dir().to_owned(),
             objects: self.repo.scratch_objects().map(Path::to_owned),
+            // What the threads of one command write is one operation, which is taken back as one.
             operation: Arc::clone(self.repo.shared_operation()),
             env: self.env.clone(),
             seams: self.seams.clone(),
@@ -263,6 +265,8 @@ impl Ctx {
     /// Those of [`Repo::root`].
     pub fn public_text(&self, text: &str, worktree: Option<&Path>) -> Result<String> {
         let root = self.repo.root()?;
+        // The longest of them that fits names the place: a worktree usually lies below the root,
+        // and that below the home.
         let places = [
             (worktree, "{worktree}"),
             (Some(root.as_path()), "{root}"),

@@ -23,6 +23,7 @@ pub(crate) fn install(
     worktree: &Path,
     git: Option<Version>,
 ) -> Result<()> {
+    // Hooks are written by spawns as well, and to the same files of git's configuration.
     let _spawns = lock::hold(ctx.repo.common_dir(), layout::SPAWN_LOCK)?;
     // Not found by its path, the program is looked for on PATH.
     let program = ctx.env.program.as_deref().unwrap_or(Path::new("git-agent"));
@@ -39,6 +40,7 @@ pub(crate) fn install(
 /// # Errors
 /// Those of [`inspect`] and [`install`].
 pub(crate) fn refresh(ctx: &Ctx, agent: &Agent) -> Result<()> {
+    // An agent's clone has hooks of its own.
     let Some(worktree) = linked_worktree(ctx, agent).filter(|_| !clone::is_one(ctx, agent.id))
     else {
         return Ok(());

@@ -73,6 +73,7 @@ pub(crate) fn bring(
     let count = AtomicUsize::new(0);
     let copied = parallel::map(&placed, |path| {
         let copied = copy(root, worktree, path);
+        // The number is for a person, and decides nothing.
         let count = 1 + count.fetch_add(1, Ordering::Relaxed);
         if count.is_multiple_of(TOLD) {
             let all = placed.len();
@@ -106,6 +107,7 @@ fn matching(ctx: &Ctx, root: &Path, patterns: &[u8]) -> Result<HashSet<Vec<u8>>>
     let directory = layout::tmp_dir(ctx.repo.common_dir());
     fsx::create_dir(&directory)?;
     let file = fsx::unique_name(&directory.join("include"));
+    // git takes patterns from a file alone.
     fsx::write_atomic(&file, patterns)?;
     let mut rule = OsString::from("--exclude-from=");
     rule.push(&file);
@@ -175,6 +177,7 @@ fn make_directory<'p>(
     if is_directory {
         let path = worktree.join(inside);
         is_directory = match fs::create_dir(&path) {
+            // It may be a directory of the commit, or a link, through which nothing is written.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 let found = fs::symlink_metadata(&path).at("could not look at", &path)?;
                 found.is_dir()

@@ -112,6 +112,7 @@ fn all_of(ctx: &Ctx, place: &AgentWorktree, base: Oid, made: Oid) -> Result<Vec<
     let tip = tip.or_else(|_| ctx.repo.read_commit(base))?;
     if place.path.is_dir() {
         commits = match work(ctx, place, &tip, made) {
+            // What cannot be kept at all must not go, and only a person can decide about it.
             Err(error) if error.code() == Code::DiscardRefused => return Err(error),
             Ok(Some(found)) => found,
             // Conflicts in the index, or an index or a setting that git cannot read: every file is kept as it is.
@@ -158,6 +159,8 @@ fn work(ctx: &Ctx, place: &AgentWorktree, tip: &Commit, made: Oid) -> Result<Opt
     if !found.unmerged.is_empty() {
         return Ok(None);
     }
+    // git sees no file in some places, such as below a repository inside; these are found on the
+    // disk.
     let missed = beside(&source, None, fingerprint.as_ref())?.missed;
     if !missed.is_empty() {
         return Err(unkeepable(&missed));
@@ -193,6 +196,7 @@ fn as_it_is(ctx: &Ctx, place: &AgentWorktree, tip: &Commit, made: Oid) -> Result
 fn holds_nothing_new(ctx: &Ctx, known: &[Oid], tree: Oid) -> Result<bool> {
     for known in known {
         let changes = ctx.repo.tree_changes(&[*known], tree)?;
+        // A worktree that lacks files holds nothing that is not there already.
         if { changes.iter() }.all(|change| change.kind == ChangeKind::Deleted) {
             return Ok(true);
         }

@@ -76,6 +76,7 @@ pub(crate) fn refused_by_kernel(ctx: &Ctx) -> Result<Option<String>> {
         work: below("work"),
         place: below("place"),
     };
+    // No version number tells it: only a mount that is tried in the namespaces of the fence does.
     let why = sandbox::layers_refused(ctx.env.require_program()?, &mount);
     fsx::remove_by_trash(ctx.repo.common_dir(), &trial)?;
     Ok(why)
@@ -107,6 +108,7 @@ pub(crate) fn adopt(ctx: &Ctx, id: AgentId, base: &FrozenBase, place: &Path) -> 
     untrusted::copy_as_old(&base.index(), &admin.join("index"), LONGEST)?;
     ctx.reached("layer-filled");
     // 3. From here on it is layered, and the base is taken.
+    // A base that no agent uses is removed under this lock.
     let _taking = lock::hold(common, layout::BASE_TAKING_LOCK)?;
     if !base.is_there() {
         let what = format!("the base {} was removed meanwhile", base.name);
@@ -151,6 +153,8 @@ pub(crate) fn prepare(ctx: &Ctx, agent: &Agent, place: &Path) -> Result<Option<L
     let name = &layer.record.base;
     let base = frozen::named(ctx, name)?;
     let base = match base {
+        // The base is shared: a change of it would show in every worktree over it, and in no
+        // agent's work.
         Some(base) if !base.is_damaged && base.check()? => base,
         _ => {
             let id = agent.id.short();
@@ -164,6 +168,7 @@ pub(crate) fn prepare(ctx: &Ctx, agent: &Agent, place: &Path) -> Result<Option<L
     };
     let real = |path: &Path| fs::canonicalize(path).at("could not resolve", path);
     let directory = real(&layout::layer_dir(ctx.repo.common_dir(), agent.id))?;
+    // A run that was killed has left the one of its own mount.
     forget_work(&directory)?;
     let work = fsx::unique_name(&directory.join(WORK));
     fs::create_dir(&work).at("could not make", &work)?;

@@ -42,9 +42,11 @@ pub(crate) fn of_run(common_dir: &Path, agent: &Agent, run: &Run) -> Result<Live
     if run.end.is_some() {
         return Ok(Liveness::Over);
     }
+    // A lock says nothing about a process of another machine.
     if !is_here(common_dir, agent, run) {
         return Ok(Liveness::Elsewhere);
     }
+    // The kernel frees it with the process, however that ended.
     if lock::is_held(common_dir, &layout::live_lock(agent.id))? {
         Ok(Liveness::Alive)
     } else {
@@ -60,6 +62,7 @@ pub(crate) fn unrecorded_end(common_dir: &Path, agent: &Agent) -> Option<(Exited
     if of_run(common_dir, agent, run).ok()? != Liveness::Dead {
         return None;
     }
+    // The supervisor notes in the lock file how the command ended, so that this outlives it.
     let lock = layout::agents_dir(common_dir).join(layout::live_lock(agent.id));
     let noted = fsx::open(&lock)
         .ok()
@@ -69,6 +72,7 @@ pub(crate) fn unrecorded_end(common_dir: &Path, agent: &Agent) -> Option<(Exited
         let modified = fs::metadata(path).ok()?.modified().ok()?;
         Some(DateTime::<Utc>::from(modified))
     });
+    // It worked until it last wrote something.
     let last = times.fold(run.began, DateTime::max);
     Some((
         end_of(run.number(), noted.unwrap_or(Outcome::LOST), None),
@@ -90,6 +94,8 @@ pub(crate) fn as_it_stands(common_dir: &Path, agent: Agent) -> Agent {
 /// # Errors
 /// `io`.
 pub(crate) fn is_at_work(common_dir: &Path, agent: &Agent, run: &Run) -> Result<bool> {
+    // A supervisor that goes on after the record of the end still holds the lock: the work is being
+    // judged.
     Ok(is_here(common_dir, agent, run) && lock::is_held(common_dir, &layout::live_lock(agent.id))?)
 }
 
@@ -175,6 +181,8 @@ pub(crate) fn lock_after_landing(ctx: &Ctx, agent: &Agent) -> Result<Guard> {
             // No landing has the lock, so there is no telling when it is free.
             return Err(error);
         }
+        // A landing takes the agent's lock only for as long as it lasts, so it is worth waiting
+        // for.
         lock::wait_until_free(common, layout::LANDING_LOCK)?;
         lock(ctx, agent)
     })

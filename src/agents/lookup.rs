@@ -21,6 +21,7 @@ pub(crate) fn agents(ctx: &Ctx) -> Result<Vec<Agent>> {
     let agents = ctx.ledger().agents()?.into_iter();
     let common_dir = ctx.repo.common_dir();
     Ok(agents
+        // A run that died without a record is over for everybody who asks.
         .map(|agent| liveness::as_it_stands(common_dir, agent))
         .collect())
 }
@@ -41,6 +42,7 @@ fn recorded(ctx: &Ctx, ledger: &Ledger<'_>, who: &str) -> Result<Agent> {
     // Only what looks like a path is taken for one: a directory of the caller's may have an agent's
     // name.
     if looks_like_path && path.is_dir() {
+        // git writes real paths into its records.
         let path = fs::canonicalize(&path).at("could not resolve", &path)?;
         // One that was moved goes by the place it is at now.
         let linked = ctx.repo.worktrees()?.into_iter().find(|w| w.path == path);
@@ -59,6 +61,7 @@ fn recorded(ctx: &Ctx, ledger: &Ledger<'_>, who: &str) -> Result<Agent> {
 
 /// As [`agent`], and for a revision that goes by no agent's name the agent whose work that commit brought.
 pub(crate) fn agent_or_landed(ctx: &Ctx, ledger: &Ledger<'_>, who: &str) -> Result<Agent> {
+    // An agent goes before a commit: its id may be the beginning of one.
     let unknown = match agent(ctx, ledger, who) {
         Err(error) if error.code() == Code::AgentUnknown => error,
         answer => return answer,

@@ -49,6 +49,8 @@ impl Whom {
 pub fn whom(ctx: &Ctx, name: &Name) -> Result<Whom> {
     match lookup::agent(ctx, &ctx.ledger(), name.as_str()) {
         Ok(agent) => Ok(Whom::Agent(Box::new(agent))),
+        // A name that several agents have is an error and no stranger: none of them would get the
+        // message.
         Err(error) if error.code() == Code::AgentUnknown => Ok(Whom::Stranger(name.clone())),
         Err(error) => Err(error),
     }

@@ -35,6 +35,7 @@ pub fn resolve(ctx: &Ctx, base: Oid, wish: &CharacterWish) -> Result<Character> 
     let built_in = wish.profile.as_deref().and_then(Profile::parse);
     let other = wish.profile.as_deref().filter(|_| built_in.is_none());
     let agent_type = match (wish.agent_type.as_deref(), other) {
+        // One of the two would have to win without a word.
         (Some(_), Some(profile)) => return Err(unknown_profile(profile)),
         (agent_type, other) => agent_type.or(other),
     };
@@ -79,6 +80,7 @@ fn from_manifest(
     agent_type: &str,
 ) -> Result<Persona> {
     let given = ctx.absolute(manifest);
+    // By a link it could lead into a worktree.
     let path = real_path(&given).unwrap_or(given);
     let shown = manifest.display().to_string();
     if CurrentAgent::around(&path)?.is_some() || path.starts_with(ctx.repo.common_dir()) {

@@ -152,6 +152,7 @@ impl<'r> ScopeGuard<'r> {
         directory: &Path,
         name: &[u8],
     ) -> Result<Option<Violation>> {
+        // Both count: the name that was asked for, and the file that a link makes of it.
         let (Some(spelled), Some(real)) = locate(tops, directory, name) else {
             return Ok(Some(Violation {
                 path: name.to_owned(),
@@ -209,6 +210,8 @@ pub(crate) fn tracked_near(
         .collect();
     let mut tracked = Vec::new();
     for change in changes {
+        // What is tracked already has the spelling that it has; only a new name can differ from
+        // another by case.
         let new = matches!(
             change.kind,
             ChangeKind::Added | ChangeKind::Untracked | ChangeKind::Named
@@ -233,6 +236,7 @@ pub struct Scopes(RefCell<HashMap<[Vec<String>; 2], Scope>>);
 impl Scopes {
     fn of(&self, policy: &Policy) -> Result<Scope, String> {
         let globs = [policy.whitelist.clone(), policy.denylist.clone()];
+        // Agents of one fleet mostly share few scopes, and making one takes longest.
         if let Some(scope) = self.0.borrow().get(&globs) {
             return Ok(scope.clone());
         }

@@ -46,6 +46,7 @@ impl AgentWorktree {
         let worktree = repo.worktree(&layout::worktree_name(id))?;
         worktree
             .path
+            // git lists a worktree as long as it has an admin directory, wherever its files went.
             .is_dir()
             .then(|| AgentWorktree::new(worktree.path, admin_dir(repo, id)))
     }
@@ -68,6 +69,7 @@ impl AgentWorktree {
         };
         let own = match &worktree {
             Some(worktree) => Some(resolved(&worktree.path)),
+            // git may have forgotten it; the row has not.
             None => RecordedPlaces::new(&ctx.repo)?.of(agent),
         };
         if own.as_ref() == Some(&named) {
@@ -140,6 +142,8 @@ pub(crate) fn unlinked(worktree: &Path, admin: &Path, code: Code) -> Error {
 /// Takes our lock off the worktree of an agent that is decided about, and gives back the values that it held. Where this
 /// fails it does no harm: a worktree stays locked, and `gc` gives the values back.
 pub(crate) fn release(ctx: &Ctx, agent: &Agent) {
+    // What is released twice, or not at all, is mended by `doctor` and `gc`, so no failure stops
+    // the caller.
     let _ = leases::free(ctx.repo.common_dir(), &agent.id.short());
     let admin = admin_dir(&ctx.repo, agent.id);
     let is_ours = |text: String| text.trim_end() == layout::lock_reason(agent.id);
@@ -155,14 +159,17 @@ pub(crate) fn release(ctx: &Ctx, agent: &Agent) {
 /// `lease-exhausted`; those of reading the settings and of writing.
 pub(crate) fn reopen(ctx: &Ctx, agent: &Agent) -> Result<()> {
     let admin = admin_dir(&ctx.repo, agent.id);
+    // Only these two lose their lock and leases while they keep a worktree.
     if !matches!(agent.state, State::Merged | State::Rejected) || !admin.exists() {
         return Ok(());
     }
+    // A user's own lock stays as it is.
     if fs::symlink_metadata(admin.join("locked")).is_err() {
         set_lock(&admin, &layout::lock_reason(agent.id))?;
     }
     let common = ctx.repo.common_dir();
     let settings = spawn_commit::settings_commit(&ctx.repo, agent)?;
+    // Without the settings there is nothing to say which leases it had.
     let Some(at) = settings.filter(|at| ctx.repo.has_object(*at)) else {
         return Ok(());
     };

@@ -115,6 +115,7 @@ impl Answer for AmendReport {
             .to_owned(),
         );
         if let Some(limit) = self.timeout_ms {
+            // Rounded up, so that a short limit does not look like none.
             line("time limit", format!("{}s", limit.div_ceil(1000)));
         }
         text

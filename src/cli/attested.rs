@@ -15,6 +15,7 @@ impl Answer for AttestedReport {
         };
         let mut text = word;
         if let Some(statement) = &self.statement {
+            // The file may be a stranger's: a cut at a byte could fall into a character.
             let short = |text: &str, length| text.chars().take(length).collect::<String>();
             let tip = short(statement.tip.as_deref().unwrap_or_default(), 7);
             let agent = plain(&statement.short_id);

@@ -46,6 +46,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &DiffArgs) -> Result<Exit> {
         (false, true) => Detail::Names,
         (false, false) => Detail::Patch,
     };
+    // A pager writes to a terminal, and what it shows is an agent's text.
     let filter: Filter = |to| Box::new(NeutralWriter::new(to));
     let mut kept = ui.keeps().cloned();
     let to = match &mut kept {

@@ -53,6 +53,8 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &DiscardArgs) -> Result<Exit> {
             on(done);
         });
     });
+    // The directories are out of the way already. Deleting their files is what takes long, and the
+    // user need not wait for that.
     discard::sweep_later(ctx, &trash);
     exit
 }

@@ -63,6 +63,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: EnterArgs) -> Result<Exit> {
         // There is more to come: a person who works by hand declares when it is done.
         no_verify: true,
         terminal: true,
+        // A shell ends as its last command did, which says nothing about the work.
         any_status: is_shell,
         host: args.host,
         ..RunOptions::default()

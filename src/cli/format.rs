@@ -73,6 +73,7 @@ pub(super) struct CopyArgs {
 impl Format {
     /// What a command line asks for that cannot be read as a whole; text where it does not say.
     pub(super) fn asked_for(arguments: &[OsString]) -> Format {
+        // What follows is the command of a run, with options of its own.
         let words = arguments.iter().take_while(|word| *word != "--");
         let mut words = words.filter_map(|word| word.to_str());
         let mut asked = Format::Text;
@@ -82,6 +83,7 @@ impl Format {
                 _ => word.strip_prefix("--format="),
             };
             let format = value.and_then(|value| Format::from_str(value, false).ok());
+            // The word that is no format may be what the error is about.
             asked = format.unwrap_or(asked);
         }
         asked

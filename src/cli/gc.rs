@@ -58,6 +58,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &GcArgs) -> Result<Exit> {
         remote: args.remote.clone(),
     };
     if !args.yes {
+        // Naming them works where the repository cannot be written, too.
         let report = scratch::looking(ctx, |ctx| Ok(gc::plan(ctx, options)?.report(ctx)))?;
         return ui.done(&report);
     }

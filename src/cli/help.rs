@@ -30,6 +30,7 @@ pub(super) fn run(ui: &mut Ui, args: &HelpArgs) -> Result<Exit> {
     let text = if args.all {
         groups(&command, true)
     } else {
+        // Before that clap knows neither how the commands above are called nor the options for all.
         command.build();
         let explained = below(&mut command, &args.command)?;
         explained.render_long_help().ansi().to_string()

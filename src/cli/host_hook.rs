@@ -51,6 +51,7 @@ pub(super) fn run(ui: &mut Ui, hook: HostHook) -> Result<Exit> {
     });
     match (answer, hook) {
         (Ok(answer), _) => speak(ui, &payload, &answer),
+        // Before a tool an error is a denial: what cannot be judged does not run.
         (Err(error), HostHook::PreTool) => speak(ui, &payload, &host_hook::refusal(call, &error)),
         // Never 2, which hosts take for a denial.
         (Err(error), _) => {

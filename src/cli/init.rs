@@ -65,12 +65,15 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: InitArgs) -> Result<Exit> {
     }
     // What is asked for by its name is done.
     let is_agreed = args.yes || is_kit;
+    // Only a person at a terminal is asked; a script gets the proposal and the command that writes
+    // it.
     let is_asked = !is_agreed && ui.format() == Format::Text && has_terminal();
     let is_agreed = match plan.proposal() {
         Some(proposal) if is_asked => {
             ui.print(&proposed(proposal))?;
             ui.print("Write this? [y/N] ")?;
             let mut answer = String::new();
+            // What cannot be read is no yes.
             let _ = std::io::stdin().read_line(&mut answer);
             matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")
         }

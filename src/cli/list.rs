@@ -81,6 +81,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: ListArgs) -> Result<Exit> {
         parent: args.parent,
         name: args.name,
         sort: args.sort,
+        // A prompt is drawn after every command, so no worktree is looked at for it.
         fast: args.fast || args.line,
         ci,
     };

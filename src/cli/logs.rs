@@ -59,6 +59,7 @@ pub(super) fn print(ctx: &Ctx, ui: &mut Ui, agent: String, which: &OutputArgs) -
     logs::logs(ctx, &options, &mut |bytes| match out.as_mut() {
         None => Ok(false),
         Some(out) => match out.write_all(bytes) {
+            // The reader is gone, so a log that is followed is left, too.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
             other => other
                 .map(|()| true)

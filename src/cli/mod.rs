@@ -116,6 +116,7 @@ fn parse(arguments: &[OsString]) -> std::result::Result<(Cli, Command), clap::Er
         None => Cli::command(),
     };
     let matches = match narrow.try_get_matches_from(arguments) {
+        // The version needs no list of verbs.
         Err(error) if error.kind() != ErrorKind::DisplayVersion => {
             help::command_line().try_get_matches_from(arguments)
         }

@@ -13,6 +13,7 @@ const OWN_STYLES: [&str; 9] = ["", "0", "1", "2", "4", "31", "32", "33", "36"];
 
 /// The text with everything spelled out that a terminal would obey.
 pub(super) fn neutral(text: &str) -> Cow<'_, str> {
+    // Nearly every text is harmless, and none of those is copied.
     if !text.chars().any(is_obeyed) {
         return Cow::Borrowed(text);
     }
@@ -21,6 +22,7 @@ pub(super) fn neutral(text: &str) -> Cow<'_, str> {
     while let Some(at) = rest.find(is_obeyed) {
         shown.push_str(&rest[..at]);
         rest = &rest[at..];
+        // An agent that uses our styles can paint with them and do no more.
         let length = own_style(rest);
         if let Some(length) = length {
             shown.push_str(&rest[..length]);
@@ -68,6 +70,7 @@ impl<W: Write> Write for NeutralWriter<W> {
 
 /// How many bytes at the end are the beginning of a character, or of one of our styles.
 fn unfinished(bytes: &[u8]) -> usize {
+    // Our longest style has two digits; what is longer and still open is none of ours.
     let tail = bytes.len().saturating_sub("\x1b[31".len())..bytes.len();
     let style = { tail.clone() }.find(|at| match bytes[*at..] {
         [0x1b] => true,
@@ -77,6 +80,7 @@ fn unfinished(bytes: &[u8]) -> usize {
     if let Some(at) = style {
         return bytes.len() - at;
     }
+    // A character has four bytes at most, of which three may be its beginning.
     let tail = bytes.len().saturating_sub(3)..bytes.len();
     let begins = |at: &usize| match std::str::from_utf8(&bytes[*at..]) {
         Err(error) => error.valid_up_to() == 0 && error.error_len().is_none(),

@@ -224,6 +224,7 @@ fn pair_line(pair: &PairReport, agents: &[&AgentRef], width: usize) -> String {
         handle_of(id.get(..8).unwrap_or_default(), name.as_deref())
     };
     let who = format!("{} {}", handle(&pair.one_id), handle(&pair.two_id));
+    // However narrow the terminal is, a line tells something.
     let room = width.saturating_sub(who.width() + 3).max(12);
     let line = cut(&in_common(pair), room);
     format!("{} {who} {line}\n", Kind::of(pair).letter())
@@ -305,6 +306,7 @@ fn matrix(agents: &[&AgentRef], pairs: &[PairReport], width: usize) -> String {
         .unwrap_or(0)
         .min(NAME_WIDTH);
     let label_width = digits + 1 + 8 + 1 + name_width + usize::from(name_width > 0);
+    // A cell is a sign with a blank before it.
     let per_band = (width.saturating_sub(label_width) / 2).max(1);
     let columns: Vec<usize> = (0..agents.len().saturating_sub(1)).collect();
     let mut text = String::new();

@@ -74,6 +74,7 @@ impl Progress {
         let mut line = self.0.line();
         if line.drawn.is_some() {
             line.erase();
+            // It comes back by itself, because what it tells of goes on.
             line.due = Some(Instant::now() + PAUSE);
         }
     }
@@ -96,6 +97,8 @@ impl Shared {
         match (what, known) {
             (Some(what), Some(at)) => line.under_way[at].1 = what.to_owned(),
             (Some(what), None) => {
+                // The delay counts from the first of them: several that are short are a long wait
+                // too.
                 if line.under_way.is_empty() {
                     line.due = Some(Instant::now() + shared.delay);
                     shared.begun.notify_one();
@@ -145,6 +148,8 @@ impl Line {
         // A line that wraps cannot be taken back.
         let columns = narration_width();
         let what = neutral(what).replace(['\n', '\t'], " ");
+        // Four for the dots, and one that stays free, because some terminals wrap as soon as the
+        // last one is full.
         let text = format!("{} ...", cut(&what, columns - 5));
         if self.drawn.as_ref() != Some(&text) {
             self.erase();

@@ -67,6 +67,8 @@ impl AgentsArg {
             None if self.agents.is_empty() => vec![current(ctx, ui)?],
             None => self.agents.clone(),
         };
+        // What `--state` finds is one agent today and three tomorrow, so a script gets the batch
+        // for one too.
         if let (None, [_]) = (self.state, named.as_slice()) {
             let mut only = None;
             act(&named, &mut |done| only = Some(done));
@@ -83,6 +85,7 @@ impl AgentsArg {
                 if exit == Exit::Yes {
                     exit = error.code().exit();
                 }
+                // In JSON the error is an item of the answer.
                 if ui.format() == Format::Text {
                     let _ = ui.fail(error);
                 }

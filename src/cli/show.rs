@@ -71,6 +71,7 @@ pub(super) struct PathArgs {
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &ShowArgs) -> Result<Exit> {
     let who = or_current(ctx, ui, args.who.as_deref())?;
+    // These formats are of what happened, whether or not the option says so.
     if args.log || matches!(ui.format(), Format::AgentTrace | Format::Otlp) {
         return log_of(ctx, ui, &who);
     }

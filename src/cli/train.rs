@@ -133,6 +133,8 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: TrainArgs) -> Result<Exit> {
             }
         }
         if !agents.is_empty() {
+            // Only those whose conflicts are resolved ride again; nothing has changed for the
+            // others.
             let again = TrainOptions { agents, ..options };
             report.take_over(train::train(ctx, &again, &mut hear)?);
         }

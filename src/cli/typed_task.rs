@@ -121,6 +121,7 @@ fn directory_in_repository(ctx: &Ctx) -> Result<PathBuf> {
     let Some(top) = ctx.repo.workdir() else {
         return Ok(PathBuf::new());
     };
+    // The directory may have been entered by a symbolic link, of which git knows nothing.
     let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let here = real(&ctx.env.directory);
     Ok(here
@@ -132,6 +133,8 @@ fn directory_in_repository(ctx: &Ctx) -> Result<PathBuf> {
 /// A glob that was typed in a directory, as a glob of the whole repository. What leads out of the repository stays as it is
 /// and is refused by the rules of globs.
 fn from_directory(here: &Path, glob: &str) -> String {
+    // These beginnings are none of a path below here; the rules of globs say what is wrong with
+    // them.
     let is_relative = !glob.starts_with(['/', '~', '!']) && !glob.is_empty();
     if !is_relative {
         return glob.to_owned();

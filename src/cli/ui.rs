@@ -147,6 +147,7 @@ impl Ui {
 
     /// Writes an answer.
     pub(super) fn answer(&mut self, answer: &dyn Answer) -> Result<()> {
+        // Whole before anything is printed: after a failure standard output is empty.
         let text = written(answer, self.format)?;
         self.print(&text).map_err(|error| match answer.to_see_it() {
             Some(command) => {
@@ -308,6 +309,8 @@ impl Ui {
 /// Rings the terminal, and tells those that show notifications (OSC 9) what it is about.
 pub(super) fn bell(text: &str) -> String {
     let text: String = { text.chars() }
+        // The text may be an agent's: another character could end the sequence and begin one of its
+        // own.
         .filter(|c| c.is_ascii_graphic() || *c == ' ')
         .collect();
     format!("\x1b]9;git agent: {text}\x1b\\\x07")

@@ -64,6 +64,7 @@ fn joined(paragraph: &str) -> String {
 fn command_of(arguments: &[OsString]) -> String {
     let mut command = &command_line();
     let mut path = String::from("git agent");
+    // What follows is the command of a run.
     for word in arguments.iter().take_while(|word| *word != "--") {
         if let Some(below) = command.find_subcommand(word) {
             command = below;

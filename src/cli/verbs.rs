@@ -178,6 +178,8 @@ pub(super) fn open(ui: &mut Ui) -> Result<Ctx> {
     if let Some(observer) = ui.observer() {
         ctx = ctx.narrated_by(observer);
     }
+    // Agents with a clone of their own commit there, so their work is fetched before any verb looks
+    // for it.
     let clones = clone::bring_in_all(&ctx);
     clones.iter().for_each(|warning| ui.warn(warning));
     if ui.format() == Format::Text

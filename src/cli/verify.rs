@@ -96,6 +96,7 @@ pub(super) fn run_attested(ui: &mut Ui, options: &AttestedOptions) -> Result<Exi
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: VerifyArgs) -> Result<Exit> {
     let agent = if args.ci {
+        // In CI there is no agent's worktree to stand in: the branch says whose it is.
         args.agent
     } else {
         Some(or_current(ctx, ui, args.agent.as_deref())?)

@@ -214,6 +214,7 @@ impl Reporter {
 
     pub(super) fn agent(&self, agent: &Agent) -> AgentReport {
         let local = is_of_this_clone(&self.common_dir, self.clone, agent);
+        // A path on another machine means nothing on this one.
         let worktree = self.places.of(agent).filter(|_| local);
         AgentReport {
             agent_id: agent.id.to_string(),

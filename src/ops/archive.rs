@@ -90,6 +90,8 @@ pub fn acknowledge(ctx: &Ctx, agent: Option<&str>, ids: &[String]) -> Result<Ack
     let fresh = match &ctx.env.spool {
         Some(spool) => {
             leave_receipt(ctx, spool, &wanted)?;
+            // Which of them are new is known to the process that collects the spool; here they are
+            // only noted.
             wanted.clone()
         }
         None => Mailbox::new(&ctx.repo).acknowledge(&reader, &wanted, ctx.now())?,

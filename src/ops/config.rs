@@ -52,6 +52,7 @@ pub struct SettingReport {
 pub fn config(ctx: &Ctx, base: &str) -> Result<ConfigReport> {
     let commit = match ctx.repo.resolve_commit(base) {
         Ok(resolved) => Some(resolved.commit),
+        // git's configuration has settings before there is a commit.
         Err(error) if error.code() == Code::HeadUnborn => None,
         Err(error) => return Err(error),
     };
@@ -164,6 +165,7 @@ fn of_git(ctx: &Ctx, setting: &KnownSetting) -> Result<Vec<SettingReport>> {
     let of_key = |key: &str| {
         let values = found.iter().filter(|one| one.key == key);
         let mut values: Vec<String> = values.map(|one| one.value.clone()).collect();
+        // git adds nothing up: where a key may repeat all its values hold, else the last one does.
         let value = if setting.about.ends_with("may repeat") || key.ends_with(".denylist") {
             Some(SettingValue::List(values))
         } else {

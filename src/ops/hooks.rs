@@ -105,6 +105,7 @@ fn chosen(ctx: &Ctx, who: Option<&str>) -> Result<Vec<Agent>> {
     let Some(who) = who else {
         let mut agents = ledger.agents()?;
         agents.retain(|agent| {
+            // Its hooks are installed by the spawn that is under way.
             agent.state != State::Spawning && linked_worktree(ctx, agent).is_some()
         });
         return Ok(agents);

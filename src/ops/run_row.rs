@@ -90,6 +90,7 @@ impl RunRow {
             ended: facts.and_then(|facts| facts.ended).map(Ending::as_str),
             started_at: rfc3339(run.began),
             ended_at: end.map(|(_, time)| rfc3339(*time)),
+            // Once the run is over its number may be that of another process.
             pid: works.then_some(run.started.pid),
             timeout_ms: run.started.limit_ms,
             left_ms: match end {

@@ -129,6 +129,7 @@ pub struct PathReport {
 pub fn show(ctx: &Ctx, who: &str) -> Result<ShowReport> {
     let ledger = ctx.ledger();
     let agent = lookup::agent_or_landed(ctx, &ledger, who)?;
+    // An agent of another clone may have come without its policy.
     let policy = spawn_commit::if_here(&ctx.repo, &agent)?;
     let told = |select: fn(&Policy) -> &Vec<String>| {
         agent.policy.map(|_| policy.as_ref().map(select).cloned())
@@ -174,6 +175,7 @@ pub(super) fn diff_counts(
             let tree = ctx.repo.read_commit(tip)?.tree;
             ctx.repo.diff_counts(before, tree)?
         }
+        // git writes the objects of what is not committed, and a look leaves none behind.
         Some(_) => {
             let scratch = Scratch::make(ctx, "show")?;
             let ctx = ctx.with_scratch_objects(scratch.path())?;
@@ -195,6 +197,7 @@ pub(super) fn last_output(ctx: &Ctx, agent: &Agent) -> Vec<String> {
     };
     let host = hosts::of_command(&run.started.command);
     let log = |stream| liveness::log(ctx.repo.common_dir(), agent, run.number(), stream);
+    // The answer is on standard output; where there is none, the other may tell why.
     let mut streams = ["out", "err"].into_iter().map(|stream| {
         // The first line of what is read may be the end of a longer one, which is as good as any.
         let text = fsx::end_of(&log(stream), LAST_BYTES).unwrap_or_default();
@@ -326,6 +329,7 @@ fn not_there(ctx: &Ctx, agent: &Agent, worktree: Option<&Path>) -> Error {
         .hint(format!(
             "to have its work in a directory, run git agent rescue {id} --to <directory>"
         )),
+        // Before the question whether it is gone, which cannot be answered here.
         _ if ctx.env.fenced => error(format!(
             "the worktree of agent {id} is not seen from inside the sandbox"
         ))

@@ -54,6 +54,7 @@ fn commits(ctx: &Ctx, agent: &Agent) -> Result<(Oid, Oid)> {
         return Err(half_made(agent));
     };
     let landed = agent.landed.as_ref().map(|(commit, _)| *commit);
+    // A row may tell of a landing in another clone, whose commit was not fetched.
     if let Some(landed) = landed.filter(|commit| ctx.repo.has_object(*commit)) {
         // A landing that only moved the branch brought all commits since the agent began.
         let parents = ctx.repo.read_commit(landed)?.parents;

@@ -55,6 +55,7 @@ pub fn tree(ctx: &Ctx, who: Option<&str>) -> Result<TreeReport> {
     let known: BTreeSet<AgentId> = agents.iter().map(|agent| agent.id).collect();
     let mut children = Children::new();
     for agent in &agents {
+        // A parent of which no row is here would hide all agents below it.
         let parent = agent.parent.filter(|parent| known.contains(parent));
         children.entry(parent).or_default().push(agent.id);
     }
@@ -66,6 +67,7 @@ pub fn tree(ctx: &Ctx, who: Option<&str>) -> Result<TreeReport> {
             (roots, agents.iter().map(|agent| agent.id).collect())
         }
     };
+    // One more than is drawn tells whether there are more.
     let near = nearest(&roots, &rest, &children, LIMIT + 1);
     let truncated = near.len() > LIMIT;
     let mut forest = Forest {

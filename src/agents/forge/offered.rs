@@ -107,6 +107,7 @@ impl ForgeClient<'_> {
     /// As [`ForgeClient::run`].
     pub(crate) fn open(&self, offer: &Offer<'_>) -> Result<String> {
         let (repository, labels) = (self.forge.repository(), offer.labels.join(","));
+        // A body may be longer than a command line takes.
         let body = self.file("body.md", offer.body)?;
         let begin = if self.forge.is_github() {
             ["pr", "create", "--head", offer.branch]
@@ -114,6 +115,7 @@ impl ForgeClient<'_> {
             ["mr", "create", "--source-branch", offer.branch]
         };
         let mut words = self.describing(&begin, &repository, offer, &body);
+        // Without it the program asks on a terminal.
         words.extend((!self.forge.is_github()).then_some("--yes"));
         if !offer.labels.is_empty() {
             words.extend(["--label", &labels]);
@@ -226,6 +228,7 @@ impl ForgeClient<'_> {
                 &repository,
                 "--auto",
                 "--merge",
+                // What is pushed after the verdict is not merged by it.
                 "--match-head-commit",
                 tip,
             ]
@@ -284,7 +287,9 @@ impl ForgeClient<'_> {
 /// One entry; `None` for what holds no words, as an approval does.
 fn comment(place: &str, one: &Value) -> Option<Comment> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
+    // A review that only approves has no text.
     let body = text(&one["body"]).filter(|body| !body.trim().is_empty())?;
+    // What GitLab writes by itself, such as that a label was added, is no comment.
     if one["system"] == true {
         return None;
     }

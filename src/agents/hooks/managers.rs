@@ -202,6 +202,7 @@ pub(crate) fn private_homes(
         let private = scratch.join(name);
         fsx::create_dir(&private)?;
         if let Some(own) = own {
+            // What is downloaded already is used, and what a hook writes stays within the run.
             mirror(&own, &private)?;
         }
         variables.push((variable, private.into_os_string()));

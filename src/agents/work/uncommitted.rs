@@ -109,6 +109,7 @@ pub(crate) fn work_to_commit(
     let found = uncommitted(ctx, agent, tip, &place, bundle)?;
     let tree = found.tree.unwrap_or(before);
     let mut changes = ctx.repo.tree_changes(&[before], tree)?;
+    // A tree holds neither of these, so a scope could not judge them otherwise.
     let nested = [found.nested, found.unreadable].concat().into_iter();
     changes.extend(nested.map(|path| Change {
         path,

@@ -34,12 +34,14 @@ pub(in crate::cli) fn block(message: &MessageReport, time: &str) -> String {
     }
     text.push_str(&format!("{}\n", plain(&message.summary)));
     let fields = message.payload.as_object().into_iter().flatten();
+    // The summary stands above already.
     for (key, value) in fields.filter(|(_, value)| value.as_str() != Some(&message.summary)) {
         let value = match value {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
         let value = plain(&value).replace('\n', &format!("\n{INDENT}{INDENT}"));
+        // A key is the sender's text, and must not look like a line of ours.
         let key = plain(key).replace('\n', "\\n");
         text.push_str(&format!("{INDENT}{key}: {value}\n"));
     }

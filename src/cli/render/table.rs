@@ -94,6 +94,7 @@ impl Table {
             .collect();
         let shown = match self.shrinking {
             None => self.shown(&widths),
+            // It gives way first, so that others can stay; what room is left then is its own again.
             Some((column, least)) => {
                 let whole = widths[column];
                 widths[column] = whole.min(least);
@@ -143,6 +144,7 @@ impl Table {
                 continue;
             };
             if Some(column) == last {
+                // However narrow the terminal is, something of it is told.
                 let text = cut_at_a_word(&cell.text, self.width.saturating_sub(used).max(12));
                 line.push_str(&paint(cell.style, &text));
                 continue;
@@ -191,9 +193,11 @@ fn cut_at_a_word(text: &str, width: usize) -> String {
     let Some(kept) = short.strip_suffix('…').filter(|_| short != text) else {
         return short;
     };
+    // The cut may fall between two words by itself.
     let is_between = text[kept.len()..].starts_with(' ');
     let end = kept.rfind(' ').filter(|_| !is_between);
     match end.map_or(kept, |end| &kept[..end]).trim_end() {
+        // One long word is cut within rather than left out.
         words if words.width() * 2 >= width => format!("{words}…"),
         _ => short,
     }

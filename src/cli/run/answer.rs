@@ -122,6 +122,8 @@ fn sandbox(report: &SandboxReport) -> String {
         (Some(word), why) => {
             let why = why.iter().map(|why| format!(": {why}")).collect::<String>();
             let open = report.missing.join(", ");
+            // What is open is named even where the sandbox was enforced, because that word alone
+            // promises more.
             let open = { Some(open) }.filter(|open| !open.is_empty());
             let open = open
                 .map(|open| format!("; open: {open}"))
@@ -137,8 +139,10 @@ fn sandbox(report: &SandboxReport) -> String {
 pub(in crate::cli) fn ending(ended: &str, code: u8, limit_ms: Option<u64>) -> String {
     match (ended, limit_ms) {
         ("exit", _) => format!("ended with status {code}"),
+        // The status is that of a shell: 128 and the number of the signal.
         ("signal", _) => format!("was ended by signal {}", code.saturating_sub(128)),
         ("timeout", Some(limit)) => format!("was stopped after {}", seconds(limit)),
+        // Rows of earlier versions do not say what the limit was.
         ("stopped" | "timeout", _) => "was stopped".to_owned(),
         ("limit-memory", _) => "was ended: it took more memory than a run may".to_owned(),
         ("limit-pids", _) => "was ended: it had more processes than a run may".to_owned(),

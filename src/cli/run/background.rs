@@ -21,10 +21,12 @@ pub(in crate::cli) struct SuperviseArgs {
 /// Starts the run that this process was asked for in a process of its own, and answers as that does.
 pub(super) fn start(ctx: &Ctx, ui: &Ui, quiet: bool) -> Result<Exit> {
     let mut words: Vec<OsString> = vec!["supervise".into(), "--".into()];
+    // The words go on as they were typed, so that both processes read the same.
     words.extend(ctx.env.words.iter().cloned());
     let over = hand_over(ctx.env.require_program()?, &words)?;
     let echo = ui.echo()?;
     for (stream, bytes) in [(echo.err, &over.err), (echo.out, &over.out)] {
+        // What kept the run from beginning is told to those as well who asked for silence.
         if let Some(mut stream) = stream.filter(|_| !quiet || over.failed.is_some()) {
             // The run goes on, whether or not its output is read.
             let _ = stream.write_all(bytes);
@@ -42,6 +44,7 @@ pub(in crate::cli) fn run(args: SuperviseArgs) -> Result<Exit> {
     let Command::Run(args) = command else {
         return Err(Error::bug("only runs go into the background"));
     };
+    // No person is at the terminal of this process who could pick an agent.
     let mut ui = Ui::of_process(cli.format);
     let ctx = Ctx::of_process()?;
     let sync = args.sync.clone();

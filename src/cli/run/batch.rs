@@ -37,6 +37,7 @@ pub(super) fn run(
     let names = asked.targets;
     let format = ui.format();
     let mut board = match format {
+        // Lines that are drawn anew would be noise in a log.
         Format::Text if !quiet && ui.is_watched() => Some(Board::new(ui.screen()?, &names)),
         _ => None,
     };
@@ -77,6 +78,7 @@ pub(super) fn run(
     // A batch that was asked to end has no winner.
     if best_of.is_some() && report.left == 0 {
         let decided = tournament::decide(ctx, &attempts)?;
+        // Competitors that failed do not count where one of them won.
         exit = if decided.winner.is_some() {
             Exit::Yes
         } else {
@@ -161,6 +163,8 @@ impl<'a> Board<'a> {
             self.ended
         ));
         let width = width();
+        // Some terminals begin another line once the last column is full, and the way back up
+        // counts lines.
         lines.iter().map(|line| cut(line, width - 1)).collect()
     }
 

@@ -30,6 +30,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs, key: &str) -> Result<Ex
     let (mut claim, earlier) = match taken {
         TaskState::Held(claim, earlier) => (*claim, *earlier),
         TaskState::Done(mut report) => {
+            // The row of the agent that did it is in another clone until then.
             synchronise()?;
             report.warnings.extend(no_work(ctx, &report)?);
             warn(ui, &report.warnings);
@@ -61,9 +62,11 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs, key: &str) -> Result<Ex
             return Err(error);
         }
     };
+    // A claim holds for less time than a command may take, so it is renewed from here on.
     let heartbeat = Heartbeat::start(ctx, claim)?;
     let echo = super::on_terminal(echo, plan.host());
     let ended = run::execute(ctx, plan, echo);
+    // First of all, so that nothing renews a claim that is about to be completed or given up.
     let claim = heartbeat.stop()?;
     if let Err(lost) = claim.require_held() {
         // What was done until then is told to the others, and changes nothing of whose task it is.
@@ -78,6 +81,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs, key: &str) -> Result<Ex
             return Err(error);
         }
     };
+    // Anything but work that was accepted leaves the task to the clone that tries next.
     let warnings = if report.exit_status() == 0 {
         sync::complete_task(ctx, remote, claim)?
     } else {

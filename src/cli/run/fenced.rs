@@ -105,6 +105,7 @@ pub(in crate::cli) fn run(args: FencedArgs) -> Result<Exit> {
             namespaces: args.namespaces,
             why: None,
         },
+        // Only a probe has none, and that has ended above.
         report: &args.report.unwrap_or_default(),
     };
     enter(&plan, args.first, &args.command).map(Exit::Child)

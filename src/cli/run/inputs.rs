@@ -101,6 +101,7 @@ fn briefing(ctx: &Ctx, from: &str) -> Result<String> {
         )
         .hint("write it into a file and pass --briefing @<file>"));
     };
+    // One byte more tells that the file is larger.
     let limit = MAX_BYTES as u64 + 1;
     let mut text = String::new();
     let read = match file {

@@ -99,6 +99,7 @@ impl RunArgs {
             allow_write: self.allow_write,
             allow_push: self.allow_push,
             no_verify: self.no_verify,
+            // What is not committed does not travel.
             commit: self.sync.remote().is_some(),
             background: self.mode.background,
             layered: self.layered.layered,
@@ -149,6 +150,7 @@ prompt is on standard input unless one of the first two names it.";
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
     let quiet = args.mode.quiet;
+    // Before anything runs: a slip in the name would be found when the work is done.
     args.sync.require_remote(ctx)?;
     if args.dry_run {
         return args.read(ctx)?.outline(ctx, ui);
@@ -177,6 +179,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
     let mut report = start(ctx, &asked, echo(ui, quiet)?)?;
     let mut exit = Exit::Child(report.exit_status());
     if is_pipeline {
+        // What is over stays told: the report of the runs until then follows the error.
         if let Err(error) = hand_on(ctx, ui, &asked, &mut report, quiet) {
             exit = ui.fail(&error);
         } else if let Some(last) = report.handoffs.last() {
@@ -266,6 +269,7 @@ fn one(ctx: &Ctx, args: RunArgs, echo: Echo<'_>) -> Result<RunReport> {
 
 fn start(ctx: &Ctx, asked: &Asked, echo: Echo<'_>) -> Result<RunReport> {
     let plan = asked.plan(ctx, &asked.targets[0])?;
+    // After the plan, so that a slip of the caller changes nothing.
     half_made::sweep(ctx)?;
     let echo = on_terminal(echo, plan.host());
     run::execute(ctx, plan, echo)

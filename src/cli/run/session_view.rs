@@ -56,6 +56,7 @@ impl SessionView {
 impl Write for SessionView {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            // It grows just beyond the limit, by which its end is known to be too long to be shown.
             if self.line.len() <= LONGEST_LINE {
                 self.line.extend_from_slice(piece);
             }

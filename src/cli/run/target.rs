@@ -87,6 +87,7 @@ impl Asked {
                 name.value = format!("{}-{}", name.value, round + 1);
             }
             batch.targets.push(Ok(Target::Task(Box::new(task))));
+            // Without hosts a command is run, and there is nothing to take turns.
             let host = (number / tasks.len()).checked_rem(self.hosts.len());
             batch.hosts.extend(host.map(|at| self.hosts[at]));
         }
@@ -115,6 +116,7 @@ impl Asked {
     }
 
     fn unnamed(&self, ctx: &Ctx, text: &str) -> Result<Target> {
+        // A message is the text of the task even if it is one word, or called like a file.
         if self.typed.message().is_some() || is_task_text(ctx, text) {
             return Ok(Target::Task(Box::new(self.typed.draft(ctx, text)?)));
         }

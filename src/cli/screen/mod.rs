@@ -60,6 +60,7 @@ pub(super) struct Screen {
 impl Screen {
     /// Takes the terminal.
     pub(super) fn take(ui: &Ui) -> Result<Screen> {
+        // Before the terminal is taken, so that no signal can leave it taken.
         let signals = Signals::register().map_err(failed)?;
         let out = ui.terminal()?;
         let backend = CrosstermBackend::new(BufWriter::new(out.try_clone().map_err(failed)?));
@@ -148,6 +149,7 @@ impl Screen {
         let fds = [&self.signals.end, &self.signals.redraw, wake];
         let mut events: Vec<_> = fds.map(|fd| PollFd::new(fd, PollFlags::IN)).into();
         let modes = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+        // Standard input that is no terminal has no keys.
         if modes.as_ref().is_some_and(|before| before.modes.is_some()) {
             events.push(PollFd::new(&input, PollFlags::IN));
         }
@@ -190,6 +192,7 @@ impl Screen {
     /// Stops the job as Ctrl-Z does elsewhere, and takes the terminal again when it goes on.
     pub(super) fn stop(&mut self) -> Result<()> {
         give_back();
+        // The whole group, as the terminal does it: our parent may be `git`, which waits for us.
         let _ = kill_current_process_group(Signal::TSTP);
         let timeout = Timespec::try_from(STOP).ok();
         // The stop may come after the call has returned; going on is told by SIGCONT.

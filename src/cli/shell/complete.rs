@@ -26,6 +26,7 @@ const AGENT: &str = "AGENT";
 pub(in crate::cli) fn run(ui: &mut Ui, args: CompleteArgs) -> Result<Exit> {
     let mut words = vec![OsString::from("git-agent")];
     words.extend(args.words);
+    // The shell may name no word where the line ends with a blank.
     if words.len() == 1 {
         words.push(OsString::new());
     }
@@ -41,6 +42,7 @@ pub(in crate::cli) fn run(ui: &mut Ui, args: CompleteArgs) -> Result<Exit> {
 
 fn line(candidate: &CompletionCandidate) -> Option<String> {
     let value = candidate.get_value().to_str()?;
+    // The shell reads one candidate a line.
     if value.contains(char::is_control) {
         return None;
     }

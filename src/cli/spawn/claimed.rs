@@ -51,6 +51,7 @@ pub(super) fn spawn(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs, key: &str) -> Resul
         claim.keep(ctx)?;
         make(ctx, ui, plans, form, &sync)
     });
+    // No other clone is to wait for an agent that was never made.
     if !matches!(begun, Ok(Exit::Yes)) {
         claim.release(ctx)?;
     }

@@ -35,6 +35,7 @@ impl RemovalGroup {
         options: DiscardOptions,
         around: &mut WorktreeSnapshot,
     ) -> Result<DiscardPlan> {
+        // What was read for one group is as old as its first agent, and no older.
         if self.plans.is_empty() {
             around.refresh(ctx)?;
         }
@@ -43,6 +44,8 @@ impl RemovalGroup {
 
     fn add(&mut self, plan: DiscardPlan) {
         let index = { plan.site.place.as_ref() }.map(|place| place.admin_dir.join("index"));
+        // The index grows with the files of the worktree, and so does what all of the group hold in
+        // memory.
         let index = index.and_then(|index| fs::metadata(index).ok());
         self.weight += index.map_or(0, |index| index.len());
         self.plans.push(plan);
@@ -180,6 +183,7 @@ impl<T> RemovalBatch<T> {
             Err(error) if all.len() < 2 || error.code() == Code::LockTimeout => {
                 self.fail_after(error, give_up)
             }
+            // Together it failed for one of them, and the error does not say for which.
             Err(_) => self.each(|one| match step(&[&one]) {
                 Ok(()) => Ok(one),
                 Err(error) => Err(give_up(&one, error).into()),

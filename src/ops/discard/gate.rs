@@ -46,6 +46,8 @@ pub(in crate::ops) struct Place {
 impl Place {
     /// Where what the agent wrote is, if it is anywhere: of a layered worktree, not where its files seem to be.
     pub(in crate::ops) fn contents(&self) -> Option<PathBuf> {
+        // The place of a layered worktree is a mount, below which nothing lies while no run is at
+        // work.
         let layer = WorktreeLayer::of(&self.admin_dir).map(|layer| layer.upper);
         layer.or_else(|| self.files.clone())
     }
@@ -118,6 +120,7 @@ impl Site {
             });
         }
         let branch = OwnBranch::of(&ctx.repo, agent)?;
+        // A branch of that name that is not the agent's own is told of and left.
         let named = { agent.branch.iter() }.filter(|_| branch.is_none());
         let mut named = named.filter(|name| ctx.repo.tip(name).is_ok_and(|tip| tip != Tip::Absent));
         let mut site = Site {
@@ -156,6 +159,7 @@ fn tip_of(ctx: &Ctx, branch: Option<&OwnBranch>) -> Result<Option<Oid>> {
     if ctx.repo.read_commit(oid).is_err() && (ctx.repo.is_shallow() || ctx.repo.is_partial()) {
         ctx.repo.require_commit(oid)?;
     }
+    // A tip that cannot be read cannot be kept, and must not be in the way of removing the rest.
     Ok(ctx.repo.read_commit(oid).is_ok().then_some(oid))
 }
 
@@ -208,6 +212,7 @@ fn is_unclaimed(files: &Path, place: &Place, linked: Option<&Path>) -> bool {
         fs::symlink_metadata(files.join(".git")).is_ok_and(|metadata| metadata.is_dir());
     let pointer = untrusted::text(files, ".git");
     let leads = pointer.is_some_and(|text| text.starts_with("gitdir: "));
+    // git says that the worktree is here, and what should lead back was overwritten.
     !is_directory && !leads && linked == Some(&place.path)
 }
 
@@ -217,6 +222,7 @@ fn is_unclaimed(files: &Path, place: &Place, linked: Option<&Path>) -> bool {
 /// `discard-refused`, `worktree-foreign`.
 fn files_of(place: &Place, linked: Option<&Path>) -> Result<Option<PathBuf>> {
     let mut found = None;
+    // A discard that was killed left it under the hidden name.
     for path in [place.aside(), place.path.clone()] {
         let Ok(metadata) = fs::symlink_metadata(&path) else {
             continue;

@@ -25,6 +25,7 @@ pub(super) fn require_unprotected(
         return Err(refused(format!("{shown} holds the main worktree"))
             .hint("to see the worktrees, run git worktree list"));
     }
+    // The caller's shell would stand in a directory that is gone.
     if ctx.env.directory.starts_with(path) {
         return Err(refused(format!("this command was started inside {shown}"))
             .hint(format!("to leave it, run cd {}", root.display())));
@@ -41,6 +42,7 @@ pub(super) fn require_unprotected(
                 )),
             );
         }
+        // What is inside would go with it without having been looked at.
         if !own && worktree.path.starts_with(path) {
             let inner = worktree.path.display();
             let remove = match layout::agent_of_worktree(&worktree.name) {
@@ -54,6 +56,7 @@ pub(super) fn require_unprotected(
         }
         let ours = layout::lock_reason(agent.id);
         if let (true, Some(reason)) = (own, &worktree.lock_reason)
+            // A person has locked it, and has a reason.
             && *reason != ours
         {
             return Err(
@@ -64,6 +67,7 @@ pub(super) fn require_unprotected(
         }
     }
     require_finished(place)?;
+    // A submodule's repository is in the admin directory, so its commits go with that.
     if has_entries(&place.admin_dir.join("modules")) {
         return Err(refused(format!(
             "{shown} has submodules, whose commits are nowhere else"

@@ -40,7 +40,9 @@ impl Reading {
         if options.with_ignored {
             rules = rules.with_ignored();
         }
+        // With the settings of that worktree, which say what git would have made of its files.
         let settings = Repo::open_git_dir(&place.admin_dir)?;
+        // Beside others of its kind: two discards may be at work.
         let scratch = Scratch(fsx::unique_name(&scratch::directory(ctx).join("salvage")));
         let empty = scratch.0.join("empty");
         fs::create_dir_all(&empty).at("could not make", &empty)?;
@@ -65,6 +67,7 @@ impl Reading {
             admin_dir: &place.admin_dir,
             view: &self.view,
             tip,
+            // What was only staged is nowhere on disk, and is kept as well.
             staged: true,
             sparse: self.sparse,
             rules: &self.rules,
@@ -91,6 +94,7 @@ pub(super) fn real_directory(top: &Path, inside: &str) -> Option<PathBuf> {
     let mut path = top.to_owned();
     for part in inside.split('/') {
         path.push(part);
+        // By a link on the way another directory would be taken for the bundle.
         if !fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir()) {
             return None;
         }

@@ -53,6 +53,7 @@ fn without_row(ctx: &Ctx) -> Result<Vec<Finding>> {
         "--format=%(objectname) %(refname)",
         "refs/heads/agent/",
     ];
+    // git follows a link among the refs, and waits for a pipe that stands there.
     ctx.repo.require_listable("refs/heads")?;
     let listed = command::run(ctx.repo.common_dir(), arguments)?;
     let listed = String::from_utf8_lossy(&listed);
@@ -81,6 +82,7 @@ fn without_row(ctx: &Ctx) -> Result<Vec<Finding>> {
 
 /// Whether a tip is an agent's commit, and not one that a spawn has just made.
 fn is_agents(ctx: &Ctx, tip: Oid) -> bool {
+    // A spawn makes the branch before the row, and its journal stands for it meanwhile.
     let journals = layout::journals_dir(ctx.repo.common_dir());
     let is_under_way = journals
         .join(AgentId::from_spawn_commit(tip).short())
@@ -96,5 +98,6 @@ fn last_head(ctx: &Ctx, agent: &Agent) -> Option<Oid> {
     let log = untrusted::log(&admin, Path::new("logs/HEAD"));
     let log = String::from_utf8_lossy(&log);
     let tip = log.lines().next_back()?.split(' ').nth(1)?;
+    // The worktree was the agent's to write, its logs too.
     Oid::from_hex(tip).filter(|oid| ctx.repo.has_object(*oid))
 }

@@ -100,6 +100,7 @@ fn shared_directories(ctx: &Ctx, survey: &Survey) -> BTreeSet<PathBuf> {
     all.extend([agents, common.join("info")]);
     // Also where no live agent is left.
     all.extend(ctx.repo.root().ok().map(|root| root.join(WORKTREE_DIR)));
+    // What is in these is looked at as a whole above.
     for whole in [layout::trash_dir(common), layout::tmp_dir(common)] {
         all.remove(&whole);
     }
@@ -137,6 +138,8 @@ fn old_entries(ctx: &Ctx, directory: &Path) -> impl Iterator<Item = PathBuf> + u
         .filter(move |entry| {
             entry
                 .metadata()
+                // Not when it was written: what is moved here keeps that time, and may have been
+                // old.
                 .is_ok_and(|metadata| now - metadata.ctime() >= OLD)
         })
         .map(|entry| entry.path())

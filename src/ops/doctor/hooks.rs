@@ -20,6 +20,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         let Some(seen) = inspection(ctx, agent, survey.git)? else {
             continue;
         };
+        // Asked last, because the agent may have been discarded between the survey and the look.
         if seen.problems.is_empty() || !survey.is_at_rest(ctx, agent) {
             continue;
         }

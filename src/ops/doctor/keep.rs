@@ -42,6 +42,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
             )]);
         }
     }
+    // Rows that cannot be read claim nothing, and their family says so.
     let rows = match survey.agents {
         Some(_) => kept::rows(ctx)?,
         None => Vec::new(),
@@ -62,6 +63,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         );
         Finding::curable(Sign::NotKept, what, move |ctx| {
             let why = format!("spawn {}", agent.id);
+            // A spawn keeps these with its commit; what is written again keeps as much.
             let blobs = bound_by(ctx, &agent);
             let link = keep::keep_with(&ctx.repo, &[agent.spawn_commit], &blobs, &why, ctx.now())?;
             Ok(format!("kept {} by {link}", agent.spawn_commit))
@@ -99,6 +101,7 @@ fn bound_by(ctx: &Ctx, agent: &Agent) -> Vec<(&'static str, Oid)> {
         ("policy.json", agent.policy),
         ("amended.json", agent.amended),
     ];
+    // One that is not here cannot be kept, and would fail the rest.
     let is_here = |oid: &Oid| ctx.repo.has_object(*oid);
     let here = |(name, oid): (&'static str, Option<Oid>)| Some((name, oid.filter(is_here)?));
     named.into_iter().filter_map(here).collect()

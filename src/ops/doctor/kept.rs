@@ -82,6 +82,7 @@ fn claims(events: &[Event], own: Option<u16>) -> Result<Vec<Claim>> {
             }
             _ => continue,
         };
+        // Work that was judged twice as it was is kept once.
         if !claims.iter().any(|claim| claim.commit == commit) {
             let own = own == Some(event.at.clone_number());
             claims.push(Claim { commit, kind, own });
@@ -130,6 +131,8 @@ impl Claim {
             Kind::Bundle(tree) => tree,
             Kind::Work | Kind::Landed(_) => self.commit,
         };
+        // Of another clone's objects it is enough to look at what is open: most were never fetched,
+        // and looking for each among new packs takes long.
         repo.is_at_hand(object) || self.own && repo.has_object(object)
     }
 
@@ -151,6 +154,7 @@ impl Claim {
         let what = match self.kind {
             Kind::Work => "work",
             Kind::Bundle(_) => "a bundle",
+            // The squash holds what it changed.
             Kind::Landed(_) => return None,
         };
         self.own.then(|| {

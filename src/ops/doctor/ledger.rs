@@ -125,6 +125,7 @@ fn unproven(ctx: &Ctx, agents: &[Agent]) -> Result<Option<Finding>> {
         let local = ctx.repo.tip(into)?.oid();
         let fetched = ctx.repo.fetched_branches(into)?;
         let fetched = fetched.into_iter().map(|(_, tip)| tip);
+        // A forge may have landed it where only the remote's branch shows it.
         let tips: Vec<Oid> = local.into_iter().chain(fetched).collect();
         let there: Vec<Oid> = { claims.iter().map(|(_, commit)| *commit) }
             .filter(|commit| ctx.repo.has_object(*commit))

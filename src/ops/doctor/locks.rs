@@ -142,6 +142,7 @@ fn lock_files(common: &Path) -> Vec<PathBuf> {
     let refs = refs.filter_map(std::result::Result::ok);
     let all = files.chain(refs.map(walkdir::DirEntry::into_path));
     let is_lock = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "lock");
+    // A directory of this name is a part of a branch's.
     let is_file = |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|it| it.is_file());
     let mut locks: Vec<PathBuf> = all.filter(is_lock).filter(is_file).collect();
     locks.sort();

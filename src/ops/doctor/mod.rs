@@ -163,6 +163,7 @@ const FAMILIES: &[Family] = &[
 /// Only what keeps the repository from being opened: what cannot be examined is itself a finding. In a sandbox
 /// and, with `fix`, inside an agent `orchestrator-only`.
 pub fn doctor(ctx: &Ctx, fix: bool, shell: &[ShellFile]) -> Result<DoctorReport> {
+    // From inside a sandbox other agents' worktrees look as if they were gone.
     require_whole_view(ctx)?;
     if fix {
         require_orchestrator(ctx)?;
@@ -184,6 +185,7 @@ pub fn doctor(ctx: &Ctx, fix: bool, shell: &[ShellFile]) -> Result<DoctorReport>
             }
         }
         findings = examine(&ctx.seed().open_to_examine()?, shell);
+        // Every cure of this round failed, and would fail again.
         if cured.len() == known {
             break;
         }
@@ -201,6 +203,7 @@ pub fn doctor(ctx: &Ctx, fix: bool, shell: &[ShellFile]) -> Result<DoctorReport>
 fn examine(ctx: &Ctx, shell: &[ShellFile]) -> Vec<(usize, Finding)> {
     let survey = Survey::take(ctx, shell);
     let look = |(index, family): (usize, &Family)| {
+        // One family that cannot be examined must not hide what the others find.
         let found = (family.look)(ctx, &survey).unwrap_or_else(|error| {
             let causes = error.causes().join(": ");
             let what = format!("{}: {error} {causes}", family.name);

@@ -56,6 +56,7 @@ pub(super) fn look(ctx: &Ctx, _: &Survey) -> Result<Vec<Finding>> {
             base.name,
             base.agents.len()
         );
+        // An agent that has its own files works on; a base under none is removed.
         let command = match base.agents.first() {
             Some(agent) => format!("git agent materialize {agent}"),
             None => "git agent gc --yes".to_owned(),

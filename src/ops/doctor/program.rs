@@ -63,6 +63,7 @@ fn page(ctx: &Ctx, survey: &Survey) -> Result<Option<Finding>> {
 
 /// What completes `git agent <TAB>` in the user's own shell.
 fn completion(ctx: &Ctx, survey: &Survey) -> Option<Finding> {
+    // Only of the shell that the user has: the completion of another one is not missed.
     let shell = ctx.env.shell.as_deref()?.file_name()?.to_str()?;
     let mut files = survey.shell.iter();
     let file = files.find(|file| file.part.as_str() == shell)?;

@@ -52,5 +52,6 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
 /// Whether there is a run repository that no process works in.
 fn is_unpublished(ctx: &Ctx, agent: &Agent) -> Result<bool> {
     let is_there = publish::run_repo(ctx, agent).is_some_and(|run_repo| run_repo.exists());
+    // While a process is at work, what it commits is still on its way.
     Ok(is_there && !lock::is_held(ctx.repo.common_dir(), &layout::live_lock(agent.id))?)
 }

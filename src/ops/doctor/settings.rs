@@ -33,8 +33,10 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         }
         if let Some(value) = in_file(WORKTREE)? {
             let place = repo.common_dir().join(&value);
+            // Either may be written by way of a link.
             let leads_to = |path: &Path| real(path) == real(&place);
             let leads_away = || survey.worktrees.iter().any(|one| leads_to(&one.path));
+            // git would take the worktree of an agent for the main one.
             if has_main_worktree(repo) && (!place.is_dir() || leads_away()) {
                 found.push(unset(Sign::MainLedAway, file, WORKTREE, &value));
             } else if !place.is_dir() {
@@ -82,6 +84,7 @@ fn pruning(repo: &Repo) -> Result<Option<Finding>> {
             "now",
         )));
     }
+    // What the user set for every repository is not ours to take away.
     Ok(at_once(repo.config_string(PRUNE)?).then(|| {
         Finding::report(
             Sign::PrunesAtOnce,
@@ -96,6 +99,7 @@ fn unset(sign: Sign, file: ConfigFile, key: &'static str, value: &str) -> Findin
     let before = value.to_owned();
     let what = format!("{} sets {key} to {value}", file.as_str());
     Finding::curable(sign, what, move |ctx| {
+        // The file may have been changed since it was read, by a spawn or by the user.
         let _spawns = lock::hold(ctx.repo.common_dir(), layout::SPAWN_LOCK)?;
         let same = |now: String| now == before || (is_true(&now) && is_true(&before));
         if ctx.repo.setting_in(file, key)?.is_some_and(same) {
@@ -131,6 +135,8 @@ fn has_main_worktree(repo: &Repo) -> bool {
     let beside = common.parent().map(fs::read_dir);
     let files = beside.and_then(Result::ok).into_iter().flatten().flatten();
     let mut names = files.map(|entry| entry.file_name());
+    // A bare repository has another name, no index, and no files beside it; one sign alone may
+    // deceive.
     common.ends_with(".git")
         && common.join("index").is_file()
         && names.any(|name| name != ".git" && !Path::new(WORKTREE_DIR).starts_with(&name))

@@ -84,6 +84,7 @@ fn unfinished(ctx: &Ctx, agent: &Agent) -> Finding {
                 return Ok("it is not half made any more".to_owned());
             }
         }
+        // The row is asked once more as it is written, so no lock is needed for that.
         let actor = ctx.actor()?;
         ctx.ledger()
             .append_if(agent.spawn_commit, &actor, ctx.now(), |row| {
@@ -107,6 +108,7 @@ fn locked(survey: &Survey, worktree: &Worktree, reason: &str) -> Option<Finding>
     let (name, old) = (worktree.name.clone(), reason.to_owned());
     if let Some(agent) = survey
         .owner(worktree)
+        // Its row says that the spawn was completed, so only the lock's reason is of before.
         .filter(|row| row.state != State::Spawning)
     {
         let reason = layout::lock_reason(agent.id);

@@ -156,8 +156,10 @@ fn tell(ctx: &Ctx, doomed: &Doomed) -> Result<()> {
     }
     let new = doomed.commits.iter().filter(|oid| !said.contains(*oid));
     let new: Vec<Oid> = new.copied().collect();
+    // A line of the ledger is short.
     for commits in new.chunks(NAMED) {
         let commits = commits.to_vec();
+        // The agent may have been brought back since the plan.
         ledger.append_if(doomed.spawn_commit, &ctx.actor()?, ctx.now(), |row| {
             if row.is_some_and(|row| is_over(row.state)) {
                 Ok(What::Expired {

@@ -51,6 +51,7 @@ pub(super) fn why(
             Err("it was rejected, which was not done in this clone".to_owned())
         }
         State::Rejected => {
+            // A row from a clock that is ahead counts as new.
             let age = (ctx.now() - agent.updated).to_std().unwrap_or_default();
             match options.older_than {
                 Some(limit) if age >= limit => Ok("it was rejected that long ago".to_owned()),

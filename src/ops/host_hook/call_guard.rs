@@ -35,6 +35,7 @@ impl CallGuard {
                 format!("the policy of agent {}: {rule}", home.agent.id.short()),
             )
         })?;
+        // Hosts name it by a link on some systems, and places are compared as they really are.
         let temporary = env.temporary.as_deref().and_then(real_path);
         // Its own name, so that a symlink that the agent puts there leads nowhere else.
         let answer = env.output_file.as_deref().and_then(|answer| {
@@ -70,6 +71,7 @@ impl CallGuard {
 
     fn objection_to(&mut self, place: &Path) -> Result<Option<String>> {
         let root = &self.home.root;
+        // The directory itself is not the agent's to replace.
         let below = |directory: &Path| place.starts_with(directory) && place != directory;
         // The bundle is the agent's in every role, and part of no commit.
         if below(&self.home.bundle()) {
@@ -117,6 +119,7 @@ impl CallGuard {
         let private = temporary.starts_with(self.home.state());
         let mut parts = vec![repo.common_dir().to_owned(), repo.root()?];
         parts.extend(repo.worktrees()?.into_iter().map(|worktree| worktree.path));
+        // A temporary directory may be set to a place inside of the repository.
         Ok(private || !parts.iter().any(|part| place.starts_with(part)))
     }
 

@@ -60,6 +60,7 @@ pub fn refusal(call: &ToolCall, error: &Error) -> HookAnswer {
 fn is_harmless(intent: &Intent) -> bool {
     match intent {
         Intent::Reads | Intent::NoTool | Intent::Unknown { .. } => true,
+        // What a shell does is judged by the sandbox and by git's hooks; its words cannot say it.
         Intent::Shell { patched, .. } => patched.is_empty(),
         Intent::Writes(_)
         | Intent::SpawnsAgent { .. }
@@ -112,6 +113,8 @@ fn inside(fence: &mut CallGuard, cwd: &Path, intent: &Intent) -> Result<HookAnsw
 fn outside(env: &Env, cwd: &Path, call: &ToolCall) -> Result<HookAnswer> {
     let mut fences: Vec<CallGuard> = Vec::new();
     for touched in touched(&call.intent) {
+        // A path that leads nowhere that can be told is refused inside of an agent alone: elsewhere
+        // it is no business of ours.
         for place in places(cwd, touched).unwrap_or_default() {
             // Several files of one agent are judged by one guard.
             if fences

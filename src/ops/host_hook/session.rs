@@ -61,6 +61,7 @@ pub fn session_start(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
 /// session may be gone before the result is read.
 fn mail(home: &CurrentAgent) -> Result<String> {
     let mailbox = Mailbox::new(&home.repo);
+    // Only looked at: what a hook says may never reach the model, so nothing is marked as read.
     let open = mailbox.open(&Reader::agent(&home.agent)?)?;
     let Some(first) = open.first() else {
         return Ok(String::new());
@@ -108,6 +109,7 @@ pub fn session_end(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
 /// Notes what a session of an agent does, for commands that ask whether something works in the agent. What cannot be noted
 /// keeps no call back.
 pub(super) fn note(env: &Env, call: &ToolCall, home: &CurrentAgent, phase: SessionPhase) {
+    // The row of a run says more than its host's hooks could.
     if is_in_a_run(env) {
         return;
     }
@@ -135,6 +137,7 @@ pub(super) fn note_stop(env: &Env, call: &ToolCall, home: &CurrentAgent) {
         ..call.clone()
     };
     let is_own = host_session::is_known(common_dir, id, &name_of(call));
+    // A host that tells of no subagent ends the session as a whole.
     let stopped = if is_own { call } else { &whole };
     note(env, stopped, home, SessionPhase::Resting);
 }

@@ -51,6 +51,7 @@ pub(super) fn proposal(top: &Path, file: Option<&Path>) -> Result<Proposal> {
         ))
     };
     let text =
+        // A file of the worktree may be a link to anywhere, which is not followed.
         untrusted::read(top, &path, MOST_BYTES).and_then(|bytes| String::from_utf8(bytes).ok());
     let text =
         text.ok_or_else(|| unusable("it is no text file of at most 64 KiB in this worktree"))?;

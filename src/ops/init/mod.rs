@@ -115,6 +115,7 @@ pub fn plan(ctx: &Ctx, options: &InitOptions) -> Result<InitPlan> {
             Ok(change)
         }
     };
+    // In the order of the table, in whatever order they were named.
     let wanted = hosts::registrations().filter(|known| asked.contains(known));
     let changes = wanted.map(|registration| change(&top, registration, options));
     Ok(InitPlan {
@@ -172,6 +173,8 @@ pub fn execute(ctx: &Ctx, plan: &InitPlan) -> Result<InitReport> {
                 added::changing(common_dir, path, || fsx::write_atomic(path, text))?;
             }
             Action::Updated => {
+                // A file that is replaced at once is a new one, and would have the mode of new
+                // ones.
                 let mode = fs::metadata(path).at("could not read", path)?.permissions();
                 let write = || {
                     fsx::write_atomic(path, text)?;
@@ -370,6 +373,7 @@ impl SettingChange {
         let common_dir = ctx.repo.common_dir();
         match self.action {
             Action::Created => {
+                // Spawns write git's configuration under this lock.
                 let _spawns = lock::hold(common_dir, layout::SPAWN_LOCK)?;
                 // First, so that no kill leaves a setting of ours that looks like the user's.
                 added::note(common_dir, added::BY_INIT, self.line().as_bytes())?;
@@ -436,6 +440,7 @@ fn log_alias(ctx: &Ctx, name: &str, remove: bool) -> Result<SettingChange> {
     let key = format!("alias.{name}");
     if remove {
         let own = ctx.repo.own_settings("alias.")?;
+        // By what it stands for: the user may have given it another name.
         let ours = own.into_iter().find(|alias| alias.value == LOG);
         let key = ours.as_ref().map_or(key.as_str(), |alias| &alias.key);
         return Ok(SettingChange::new(key, LOG, ours.is_some(), remove));

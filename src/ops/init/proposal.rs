@@ -78,6 +78,7 @@ impl Proposal {
     /// # Errors
     /// `git-failed` when the configuration cannot be read.
     pub(super) fn of(ctx: &Ctx, top: &Path) -> Result<Option<Proposal>> {
+        // A link was put there by a person as well, wherever it leads.
         if fs::symlink_metadata(top.join(PATH)).is_ok() {
             return Ok(None);
         }
@@ -172,6 +173,7 @@ fn propose(read: &dyn Fn(&str) -> Option<String>, has_place: bool) -> Proposal {
     let test = package
         .as_ref()
         .and_then(|package| package["scripts"]["test"].as_str());
+    // npm writes such a script into every new package, and it fails.
     if test.is_some_and(|script| !script.contains("no test specified")) {
         let run = node_lock.map_or("npm test", |(_, _, run)| run);
         add(

@@ -60,6 +60,7 @@ pub(in crate::ops) fn find_page(env: &Env, files: &[ShellFile]) -> Result<Page> 
 /// when there is none.
 pub(in crate::ops) fn installed(env: &Env, file: &ShellFile) -> Option<(bool, PathBuf)> {
     let mut shares = shares(env);
+    // A package has put the program beside these files.
     let beside = env.program.as_deref().and_then(Path::parent);
     shares.extend(
         beside

@@ -135,6 +135,7 @@ fn action(share: &Path, file: &ShellFile) -> Result<FileAction> {
 
 fn is_ours(content: &[u8]) -> bool {
     let text = String::from_utf8_lossy(content);
+    // A shell may want the first line of a completion for itself.
     text.lines().take(3).any(|line| line.ends_with(MARK))
 }
 

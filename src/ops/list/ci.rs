@@ -58,6 +58,7 @@ impl CiStates {
     /// is not known is part of the answer.
     pub fn ask(ctx: &Ctx, with_closed: bool) -> CiStates {
         let mut states = CiStates::default();
+        // The list is shown whatever the forge says.
         match pull_requests(ctx, with_closed) {
             Ok(Ok(listed)) => {
                 states.is_known = true;
@@ -179,6 +180,7 @@ impl ListedRequest {
                 _ if checks.is_empty() => "none",
                 (0, 0) => "passed",
                 (0, _) => "pending",
+                // One that failed decides, however many are still to come.
                 _ => "failed",
             },
             total: checks.len(),

@@ -155,6 +155,7 @@ pub fn each(
             Ok(())
         }
     };
+    // The rows alone say enough then, so no worktree is opened.
     if options.fast {
         return agents.iter().try_for_each(|agent| {
             let report = reporter.agent(agent);
@@ -212,11 +213,14 @@ pub(super) fn select(ctx: &Ctx, options: &ListOptions) -> Result<Vec<Agent>> {
     let mut agents = lookup::agents(ctx)?;
     agents.retain(|agent| {
         let state = match options.state {
+            // Whether it is idle is known only once its worktree was looked at, which `is_wanted`
+            // waits for.
             Some(state) => may_be(shown_state(common_dir, agent), state),
             None => options.all || shown_state(common_dir, agent).is_open(),
         };
         let role = options.role.is_none() || agent.role == options.role;
         let dna = options.dna.as_ref().is_none_or(|dna| {
+            // It may be given as `show` prints it, or as its digits.
             let hex = dna.trim_start_matches("sha256:");
             let own = agent.dna.as_deref().unwrap_or_default();
             own.trim_start_matches("sha256:").starts_with(hex)
@@ -233,9 +237,11 @@ pub(super) fn select(ctx: &Ctx, options: &ListOptions) -> Result<Vec<Agent>> {
         Sort::State => agents.sort_by_cached_key(|agent| agent.state),
         Sort::Name => agents.sort_by_cached_key(|agent| {
             let name = agent.name.as_ref().map(ToString::to_string);
+            // Those without a name come last.
             (name.is_none(), name)
         }),
         Sort::Activity => agents.sort_by_cached_key(|agent| Reverse(agent.updated)),
+        // A cost is no key that can be cached: floating numbers have no order of their own.
         Sort::Cost => agents.sort_by(|one, other| cost(other).total_cmp(&cost(one))),
     }
     Ok(agents)

@@ -37,6 +37,7 @@ impl Trailers {
     /// # Errors
     /// `usage` for a setting that is no trailer; `repo-corrupt`, `git-failed`.
     pub(super) fn gather(ctx: &Ctx, method: Method, (base, tip): (Oid, Oid)) -> Result<Trailers> {
+        // Not those of a worktree, which its agent could write.
         let settings = ctx.repo.shared_settings(SETTING)?;
         let wanted: Vec<String> = settings.into_iter().map(|setting| setting.value).collect();
         for line in &wanted {
@@ -206,6 +207,7 @@ fn conventional_type(summary: &str) -> &str {
 /// A summary as it stands behind the type of a conventional commit: without a type of its own, and not begun like a sentence.
 fn untyped(summary: &str) -> String {
     let rest = match summary.split_once(": ") {
+        // A colon alone does not make a type: the summary may be a sentence with one in it.
         Some((head, rest)) if TYPES.contains(&head.split(['(', '!']).next().unwrap_or(head)) => {
             rest
         }
@@ -253,6 +255,7 @@ fn broken(line: &str) -> Vec<String> {
 fn wrapped(text: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     for line in text.trim().lines().map(str::trim_end) {
+        // Code, quotations and tables mean something by where their lines end.
         let is_set = line.starts_with([' ', '\t', '>', '|']);
         if is_set || line.chars().count() <= WIDTH {
             lines.push(line.to_owned());

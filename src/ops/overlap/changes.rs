@@ -36,6 +36,7 @@ pub(super) fn gather(ctx: &Ctx, scene: &mut Scene) -> Result<()> {
     let scratch = ctx.temporary_place();
     // Looking at the files is nearly all of the work.
     let seed = ctx.seed();
+    // Without one of its own a thread opens every worktree as a repository, which is slower.
     let open = || seed.open().ok();
     let asked = |own: &Option<Ctx>, index: &usize| match &agents[*index].place {
         Some(place) => glance(&Glance {
@@ -96,6 +97,8 @@ impl Changes {
                 }
                 ChangeKind::Deleted => changes
                     .thinned
+                    // git takes a directory of which files were removed for renamed, and moves what
+                    // others add there.
                     .extend(directories(&change.path).map(<[u8]>::to_owned)),
                 _ => {}
             }

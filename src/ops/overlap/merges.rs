@@ -111,6 +111,7 @@ impl Merges {
                     pair: (one, two),
                     ours,
                     theirs,
+                    // What lands is merged by the attributes of the branch that it lands on.
                     attributes: scene.agents[one].target_tip.unwrap_or(ours),
                 })
             })
@@ -242,6 +243,7 @@ impl Cache {
                 oid(&entry.theirs)?,
                 oid(&entry.attributes)?,
             );
+            // Another version may ask git otherwise.
             (entry.version == env!("CARGO_PKG_VERSION")).then_some((key, entry.outcome))
         });
         Cache {
@@ -267,10 +269,12 @@ impl Cache {
 
     /// Writes the file when there is something new in it. Without a cache everything works, only slower.
     pub(super) fn store(mut self) {
+        // Nothing new was tried, so the file is left as it is, also for readers who may not write.
         if !self.grown {
             return;
         }
         self.known.retain(|key, _| !self.used.contains_key(key));
+        // What was asked for now is asked for again soonest; of the rest the file keeps what fits.
         let entries = self.used.iter().chain(&self.known).take(MOST);
         let mut content = Vec::new();
         for ((ours, theirs, attributes), outcome) in entries {
@@ -286,6 +290,7 @@ impl Cache {
             content.push(b'\n');
         }
         if let Some(directory) = self.path.parent() {
+            // Merges that are not remembered are tried again.
             let _ =
                 fsx::create_dir(directory).and_then(|()| fsx::write_atomic(&self.path, &content));
         }

@@ -83,6 +83,7 @@ pub fn overlap(ctx: &Ctx, options: &OverlapOptions) -> Result<OverlapReport> {
 
 /// Calls `work` where the objects that it writes are not kept.
 fn with_scratch<T>(ctx: &Ctx, work: impl FnOnce(&Ctx) -> Result<T>) -> Result<T> {
+    // A caller that looks has such a directory already.
     if ctx.repo.is_scratch() {
         return work(ctx);
     }
@@ -129,6 +130,7 @@ impl Scene {
         if chosen.len() > 1 || options.order && !chosen.is_empty() {
             agents.retain(|agent| chosen.contains(&agent.spawn_commit));
         }
+        // The older agent of a pair comes first, in every clone.
         agents.sort_by_key(|agent| (agent.started, agent.spawn_commit));
         let agents: Vec<Work> = agents
             .into_iter()
@@ -296,6 +298,8 @@ impl OverlapReport {
         {
             return true;
         }
+        // The most telling of what was asked decides: scopes that meet are no collision where
+        // merges were tried.
         self.pairs.iter().any(|pair| match self.compared.last() {
             Some(&"merge") => pair.conflicts(),
             Some(&"changes") => pair.changes.is_some(),

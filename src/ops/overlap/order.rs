@@ -53,6 +53,7 @@ pub(crate) fn order_of(ctx: &Ctx, works: Vec<Work>) -> Result<Vec<usize>> {
     with_scratch(ctx, |ctx| {
         let mut scene = Scene::of(ctx, works, |_| true);
         let Scene { pairs, agents, .. } = &mut scene;
+        // Work for different branches does not meet.
         pairs.retain(|(one, two)| agents[*one].target == agents[*two].target);
         changes::gather(ctx, &mut scene)?;
         let all: Vec<usize> = (0..scene.agents.len()).collect();
@@ -207,6 +208,7 @@ impl<'r> Trial<'r> {
     /// Merges one more; what conflicts is left out.
     fn land(&mut self, at: usize) -> Result<Outcome> {
         let merge = self.merger.merge(&self.stack, at)?;
+        // What conflicts is left out, and the next one is tried on what has landed without it.
         if let MergeResult::Clean { tree } = merge.result {
             let parents = [self.stack.commit, self.commits[at]];
             self.stack.commit = simulated(self.repo, tree, &parents)?;

@@ -43,6 +43,7 @@ impl Scopes {
     pub(super) fn compare(ctx: &Ctx, scene: &Scene) -> Result<Scopes> {
         let (distinct, of) = distinct(scene)?;
         let mut asked = BTreeSet::new();
+        // Agents of one fleet mostly share few scopes, and each pair of those is compared once.
         for (one, two) in &scene.pairs {
             if let (Some(one), Some(two)) = (of[*one], of[*two]) {
                 asked.insert((one.min(two), one.max(two)));
@@ -66,6 +67,7 @@ impl Scopes {
         wanted.sort_unstable();
         wanted.dedup();
         let scopes = wanted.iter().map(|index| &distinct[*index].scope);
+        // Only the scopes that meet are looked up: walking the trees is what takes time.
         let tracked = tracked_paths(ctx, scene, scopes.collect())?;
         let allowed = parallel::map(&wanted, |index| allowed(&distinct[*index].scope, &tracked));
         let allowed: HashMap<usize, Vec<usize>> = wanted.into_iter().zip(allowed).collect();
@@ -115,6 +117,7 @@ fn distinct(scene: &Scene) -> Result<(Vec<Distinct>, Vec<Option<usize>>)> {
     let mut known: BTreeMap<(&[String], &[String]), usize> = BTreeMap::new();
     let (mut distinct, mut of) = (Vec::new(), Vec::new());
     for live in &scene.agents {
+        // One that may change nothing meets no other.
         let Some(policy) = live.policy.as_ref().filter(|policy| policy.edits) else {
             of.push(None);
             continue;
@@ -143,6 +146,7 @@ fn distinct(scene: &Scene) -> Result<(Vec<Distinct>, Vec<Option<usize>>)> {
 fn tracked_paths(ctx: &Ctx, scene: &Scene, scopes: Vec<&Scope>) -> Result<Vec<RepoPath>> {
     let bases = scene.agents.iter().filter_map(|live| {
         let started = live.agent.base.as_ref().map(|base| base.oid);
+        // Paths are those of the branch that the work lands on, as far as it is here.
         live.target_tip.or(started)
     });
     // An agent of another clone may have started from what is not here.
@@ -160,6 +164,7 @@ fn tracked_paths(ctx: &Ctx, scene: &Scene, scopes: Vec<&Scope>) -> Result<Vec<Re
         ctx.repo.walk_tracked(tree, &mut gathered)?;
     }
     let mut paths = gathered.paths;
+    // In the order in which `allowed` searches.
     paths.sort_unstable_by(|one, two| one.comparison_form().cmp(two.comparison_form()));
     paths.dedup();
     Ok(paths)

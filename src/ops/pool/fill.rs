@@ -30,6 +30,8 @@ impl Wanted {
             let roles = roles::load(&ctx.repo, commit)?;
             repository_settings::load(&ctx.repo, commit, &roles)
         };
+        // As a spawn finds its base: HEAD says where settings are, and these may name another
+        // start.
         let mut commit = ctx.repo.resolve_commit("HEAD")?.commit;
         let mut settings = load(commit)?;
         if let Some(base) = &settings.base {
@@ -67,6 +69,7 @@ impl Wanted {
 
     /// Whether what is set up in a slot is what a spawn from HEAD wants.
     pub(super) fn is_set_up_in(&self, record: &SlotRecord) -> bool {
+        // Without a pool nothing is kept ready, whatever it was set up for.
         record.setup == self.setup && self.size > 0
     }
 
@@ -77,6 +80,7 @@ impl Wanted {
 
     /// Whether a slot is as a spawn from HEAD wants it.
     pub(super) fn is_met_by(&self, record: &SlotRecord) -> bool {
+        // Trees and not commits: a commit that changes no file needs no other slot.
         record.tree == self.tree.to_hex() && record.setup == self.setup
     }
 }
@@ -123,9 +127,11 @@ fn bring_up(ctx: &Ctx, wanted: &Wanted, filled: &mut Filled, waits: bool) -> Res
         };
         let record = slot.record.clone();
         let record = record.filter(|record| slot.is_untouched(ctx, record));
+        // A background process leaves what was edited to a person, who may be in it.
         if record.is_none() && !waits {
             continue;
         }
+        // What is beyond the size goes even where it is good.
         let record = record.filter(|record| record.setup == wanted.setup && ready < wanted.size);
         let fits = match record {
             Some(record) if wanted.is_met_by(&record) => true,

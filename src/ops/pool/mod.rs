@@ -110,6 +110,7 @@ pub fn status(ctx: &Ctx) -> Result<PoolReport> {
     for base in &mut report.bases {
         base.disk_bytes = disk_use(Path::new(&base.worktree_abspath));
     }
+    // What a slot would cost is of interest before there is one.
     if report.slots.is_empty() {
         report.files_bytes = Wanted::at_head(ctx)?.files_bytes(ctx)?;
     }
@@ -237,6 +238,7 @@ fn disk_use(directory: &Path) -> u64 {
     /// What `st_blocks` counts in, on every system.
     const BLOCK: u64 = 512;
     let entries = walkdir::WalkDir::new(directory).into_iter().flatten();
+    // A file may go while it is counted.
     let found = entries.filter_map(|entry| entry.metadata().ok());
     found.map(|file| file.blocks() * BLOCK).sum()
 }

@@ -28,6 +28,7 @@ pub(super) fn write(
     require_empty(directory)?;
     let above = directory.parent().unwrap_or(directory);
     fs::create_dir_all(above).at("could not make", above)?;
+    // Filled beside and renamed: a look finds all of it or nothing.
     let half_made = half_made(ctx, directory, above)?;
     let filled = fill(ctx, agent, kept, &half_made);
     ctx.reached("filled");
@@ -48,6 +49,7 @@ fn half_made(ctx: &Ctx, directory: &Path, above: &Path) -> Result<PathBuf> {
     let scratch = layout::tmp_dir(ctx.repo.common_dir());
     fs::create_dir_all(&scratch).at("could not make", &scratch)?;
     let device = |path: &Path| fs::metadata(path).map(|metadata| metadata.dev()).ok();
+    // Renaming does not cross file systems.
     Ok(fsx::unique_name(&if device(&scratch) == device(above) {
         scratch.join("rescued")
     } else {
@@ -115,6 +117,7 @@ fn checkout(ctx: &Ctx, commit: Oid, directory: &Path) -> Result<()> {
 
 /// Checks that it is empty, and no place that git keeps for itself.
 pub(super) fn require_place(ctx: &Ctx, path: &Path) -> Result<()> {
+    // By a link, too, it would be inside.
     let inside = |git_dir: &Path| real_path(path).is_some_and(|path| path.starts_with(git_dir));
     let git_dir = fs::canonicalize(ctx.repo.common_dir());
     if git_dir.is_ok_and(|git_dir| inside(&git_dir)) {

@@ -106,6 +106,7 @@ pub fn plan(ctx: &Ctx, who: &str, destination: Destination) -> Result<RescuePlan
         Destination::Directory(path) => files::require_place(ctx, &ctx.absolute(path))?,
         Destination::Branch(name) => {
             let full = full_name(name)?;
+            // An interrupted rescue has made it already, and goes on.
             if !plan.is_made(ctx, &full)? {
                 ctx.repo.require_free_branch(&full)?;
             }
@@ -187,6 +188,7 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
                 .extend(large_files::give_back(common, plan.agent.id, &path)?);
             let made = real_path(&path).unwrap_or(path);
             let text = made.to_string_lossy().into_owned();
+            // The row travels to other clones, and a path may hold the name of its user.
             let told = ctx.public_text(&text, None)?;
             report.rescued_directory = Some(text);
             told
@@ -358,6 +360,7 @@ fn expired(ctx: &Ctx, events: &[Event]) -> Result<HashMap<Oid, DateTime<Utc>>> {
             continue;
         };
         for commit in commits {
+            // What expired stays readable until git collects it; from then on it is gone.
             if !ctx.repo.is_complete(*commit)? {
                 gone.insert(*commit, event.at.time());
             }

@@ -48,6 +48,7 @@ pub(super) fn shows_prompt(command: &[OsString]) -> bool {
 /// `usage`.
 pub(super) fn require_filled(command: &[OsString], task: &Task) -> Result<()> {
     let model = Placeholder::Model;
+    // An empty word would be taken for the model's name, or for a missing one.
     if task.model.is_some() || !mention(command, model) {
         return Ok(());
     }
@@ -74,6 +75,8 @@ fn fill_word(word: &OsStr, value: impl Fn(Placeholder) -> OsString) -> Result<Os
     let mut filled = Vec::new();
     let mut rest = word.as_bytes();
     while let Some((&first, others)) = rest.split_first() {
+        // Only the caller's words are looked through: a value that holds such a word is not filled
+        // again.
         if let Some(placeholder) = Placeholder::at_start(rest) {
             filled.extend(value(placeholder).into_vec());
             rest = &rest[placeholder.as_str().len()..];
@@ -82,6 +85,7 @@ fn fill_word(word: &OsStr, value: impl Fn(Placeholder) -> OsString) -> Result<Os
             rest = others;
         }
     }
+    // The kernel would refuse it, and say only that the list of arguments is too long.
     if filled.len() >= LONGEST {
         return Err(Error::new(
             Code::Usage,

@@ -94,6 +94,7 @@ impl AgentInputs {
         let assignment = Assignment::recall(ctx, agent, &policy, &wishes.options.prompt)?;
         let place = Workplace::of(ctx, agent, &policy, directory);
         let mut inputs = AgentInputs::new(ctx, (agent.id, place, assignment), command, wishes)?;
+        // The next agent at work there has to know that the worktree is in the middle of a merge.
         if let Some(unfinished) = UnfinishedMerge::of(ctx, agent)? {
             inputs.conflicts = Some(unfinished.briefing(ctx)?);
         }
@@ -109,6 +110,7 @@ impl AgentInputs {
         let options = wishes.options;
         let task = &assignment.task;
         let file = options.output.file.as_ref().or(task.output_file.as_ref());
+        // A persona answers into a file of its own, whether or not one was named.
         let wanted = file.is_some() || assignment.character.agent_type.is_some();
         let wish = OutputWish {
             file: file.cloned(),
@@ -139,6 +141,7 @@ impl AgentInputs {
             conflicts: None,
         };
         // Last, when all that the prompt consists of is known.
+        // A command line is seen by every user of the machine.
         if super::command_line::shows_prompt(&inputs.command) {
             inputs.assignment.require_private(&inputs.prompt())?;
         }

@@ -240,6 +240,7 @@ pub fn plan(
     Ok(RunPlan {
         worker,
         limit: { options.limit.or(task.timeout) }.or_else(|| {
+            // A host decides itself when it is done, and a person at a terminal does, too.
             let is_open_ended = options.host.is_some() || options.terminal;
             (!is_open_ended).then_some(Duration::from_secs(DEFAULT_LIMIT))
         }),
@@ -289,6 +290,7 @@ fn last_session(
     agent: &Agent,
     asked: Option<&'static dyn Host>,
 ) -> Result<(&'static dyn Host, String)> {
+    // Before the row is read: whatever it says, this host cannot.
     if let Some(host) = asked.filter(|host| !host.resumes()) {
         let message = format!("{} does not go on with a session", host.name());
         return Err(Error::new(Code::Usage, message));
@@ -315,6 +317,8 @@ fn find_session(
         // The id of a session stands in the end of a run, and its host in the beginning.
         match event.what {
             What::Started(started) => at_work = hosts::of_command(&started.command),
+            // The newest one that told its session counts; a run that ended without one leaves the
+            // one before.
             What::Exited(exited) => last = at_work.zip(exited.session.id).or(last),
             _ => continue,
         }
@@ -337,6 +341,7 @@ fn require_words(command: &[OsString]) -> Result<()> {
 fn require_command(ctx: &Ctx, command: &[OsString]) -> Result<()> {
     require_words(command)?;
     let name = &command[0];
+    // A path is found or not by the command itself, in its own directory.
     let elsewhere = Path::new(name).components().count() != 1;
     let here = || {
         ctx.env

@@ -172,6 +172,7 @@ impl Output {
     /// # Errors
     /// Those of `Staged::make`.
     pub fn stage(&mut self, ctx: &Ctx) -> Result<()> {
+        // No sandbox lets the agent write there, so it writes elsewhere and the answer is fetched.
         if self.directory.path().starts_with(ctx.repo.common_dir()) {
             self.staged = Some(Staged::make(ctx)?);
         }
@@ -198,6 +199,7 @@ impl Output {
         let first = self.name.to_string_lossy().into_owned();
         let mut nth = 1;
         loop {
+            // As any file that the user makes; the umask says how much of it holds.
             match openat(parent, &self.name, flags, Mode::from_raw_mode(0o666)) {
                 Ok(file) => {
                     let stat = fstat(&file).map_err(|errno| unreachable(&self.path(), errno))?;
@@ -304,6 +306,7 @@ fn mark(stat: &Stat) -> Mark {
     (
         stat.st_ino as u64,
         stat.st_size as u64,
+        // The time of the change cannot be set by a program, as that of writing can.
         stat.st_ctime as i64,
         stat.st_ctime_nsec as i64,
     )

@@ -216,6 +216,7 @@ impl RunReport {
 
     /// Adds what the agent said of itself, which counts more than how its command ended and how its work was judged.
     pub(super) fn declared(&mut self, agent: &Agent) {
+        // What the agent says of itself counts for more than how its host ended.
         if agent.declared && agent.state == State::Failed {
             self.status = "failed";
             self.failure = Some(agent.summary.clone().unwrap_or_default());
@@ -249,6 +250,7 @@ impl RunReport {
 fn summary(words: Option<String>, host: Option<&dyn Host>, stage: &Stage) -> String {
     let out = || end_of(&stage.stdout, SUMMARY_BYTES);
     let mut text = last_words(&words.unwrap_or_else(out));
+    // A host that fails says why on standard error, and nothing else.
     if text.is_empty() && host.is_some() {
         text = last_words(&end_of(&stage.stderr, SUMMARY_BYTES));
     }

@@ -91,6 +91,7 @@ pub fn decide(ctx: &Ctx, entries: &[Entry]) -> Result<TournamentReport> {
     let winner = winner.map(|first| first.short_id.clone());
     if let Some(winner) = &winner {
         let reason = lost_to(winner, reports.len());
+        // What was not accepted cannot land anyway, so nothing is put off.
         for loser in reports.iter().skip(1).filter(|one| one.accepted) {
             match close::defer(ctx, &loser.agent_id, &reason) {
                 // Another command decided about it meanwhile.

@@ -69,6 +69,7 @@ pub fn logs(
     let mut file = open(&path, &last.agent, number)?;
     let mut bytes = 0;
     let mut wants_more = copy(&mut file, &path, &mut bytes, take)?;
+    // An earlier run writes no more.
     if options.follow && number == last.run.number() {
         let (send, over) = mpsc::channel();
         let name = layout::live_lock(last.agent.id);

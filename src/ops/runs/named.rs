@@ -21,6 +21,7 @@ pub(super) fn last_runs(ctx: &Ctx, who: &[String]) -> Result<Vec<Named>> {
     let runs = who.iter().map(|who| last_run(ctx, who));
     let mut runs = runs.collect::<Result<Vec<_>>>()?;
     let mut seen = BTreeSet::new();
+    // One that is named twice is told of once.
     runs.retain(|one| seen.insert(one.agent.id));
     Ok(runs)
 }

@@ -59,6 +59,7 @@ fn until_over(ctx: &Ctx, one: &Named, at_once: bool) -> Result<()> {
             // Another was started, which was not to be ended.
             return Ok(());
         }
+        // The supervisor may not have been there yet when it was asked.
         liveness::ask_to_end(ctx, one.agent.id, at_once)?;
     }
     Ok(())

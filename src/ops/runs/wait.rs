@@ -167,12 +167,14 @@ pub(super) fn waited(ctx: &Ctx, one: &Named, is_over: bool) -> Result<Waited> {
             report: None,
         });
     }
+    // A supervisor that was killed has recorded nothing, and this is who finds out.
     crash_recovery::record_crashed_run(ctx, &one.agent)?;
     let events = ctx.ledger().events(one.agent.spawn_commit)?;
     let run = Run::find(&events, one.run.number());
     let run = run.as_ref().unwrap_or(&one.run);
     let common_dir = ctx.repo.common_dir();
     let report = liveness::load_report(common_dir, &one.agent, one.run.number())?;
+    // It counts as told from here on, so that the next `wait` does not wait for it again.
     liveness::collect(common_dir, &one.agent, run);
     Ok(Waited {
         row: RunRow::of(ctx, &one.agent, run, false),

@@ -100,6 +100,7 @@ pub(super) fn write(ctx: &Ctx, plan: &SpawnPlan, texts: &Texts) -> Result<AgentF
         prompt: directory.join(briefing::PROMPT),
         task: directory.join(briefing::TASK),
     };
+    // Both may hold the briefing, which no other user of the machine is to read.
     fsx::write_private(&files.prompt, texts.prompt.as_bytes())?;
     fsx::write_private(&files.task, plan.task_source.as_bytes())?;
     // Nothing may be written to the worktree's own path of a layered agent; its upper directory is

@@ -59,6 +59,7 @@ fn obstacle(ctx: &Ctx, plan: &SpawnPlan) -> Result<Option<String>> {
         "after_spawn of [hooks] runs in the worktree"
     } else if plan.hooks && repo.may_have_hook("post-checkout")? {
         "the repository has a post-checkout hook, which runs in the worktree"
+    // An overlay tells names apart by their bytes, where the file system below does not.
     } else if names_may_differ(ctx)? {
         "names of files differ by more than their bytes here"
     } else {

@@ -39,6 +39,7 @@ pub(super) fn worktree(
             let template = template.filter(|template| !template.is_empty());
             is_default = template.is_none();
             let mut text = template.unwrap_or_else(|| WORKTREE_DIR.to_owned());
+            // Two agents would get one place.
             if !OWN.iter().any(|field| text.contains(field)) {
                 text.push_str("/agent-{id}");
             }
@@ -64,6 +65,7 @@ pub(super) fn worktree(
     if chosen.is_none() && is_default && !path.starts_with(resolve(&root)?) {
         return Err(led_out(&root, &path));
     }
+    // In a bare repository the git dir is all there is.
     if path.starts_with(ctx.repo.common_dir()) && !ctx.repo.is_bare()? {
         return Err(Error::new(
             Code::PathInvalid,
@@ -175,6 +177,7 @@ pub(super) fn require_free_for_bundle(ctx: &Ctx, mut tree: Oid, bundle: &str) ->
 pub(super) fn hidden<'p>(ctx: &Ctx, bundle: &'p str) -> Result<(Vec<&'p str>, Option<String>)> {
     let root = ctx.repo.main_worktree()?;
     let is_there = root.is_some_and(|root| fs::symlink_metadata(root.join(bundle)).is_ok());
+    // A rule would hide files of the user's own.
     if is_there && !ctx.repo.ignores_all_in(Path::new(bundle))? {
         let warning = format!(
             "{bundle} is in the main worktree, so no ignore rule is made for it, and git status shows an agent's bundle; \

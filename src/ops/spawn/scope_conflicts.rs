@@ -44,6 +44,7 @@ pub(super) fn scope_conflicts(
     plan: &SpawnPlan,
     under_way: &[SpawnJournal],
 ) -> Result<Contenders> {
+    // One that changes nothing is in the way of none.
     if !plan.role.edits {
         return Ok(Contenders::default());
     }
@@ -189,6 +190,7 @@ struct Neighbours {
 
 impl Neighbours {
     fn meets(&mut self, scope: ScopeText) -> Result<bool> {
+        // Agents of a fleet mostly have the same scope.
         if let Some(known) = self.known.get(&scope) {
             return Ok(*known);
         }

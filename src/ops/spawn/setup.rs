@@ -47,6 +47,7 @@ pub(super) fn set_up(
     };
     if matches!(preset, Preset::Nothing | Preset::Files) {
         let run = &plan.task.setup_run;
+        // Who wrote that base may not run anything as the user.
         let admin_dir = plan.is_of_others().then(|| admin_dir(&ctx.repo, plan.id));
         let done = match admin_dir.filter(|_| !run.is_empty()) {
             Some(admin_dir) => set_up_fenced(ctx, &subject, run, worktree, admin_dir),
@@ -85,6 +86,7 @@ fn line_of_setup(ctx: &Ctx, plan: &SpawnPlan) -> Option<usize> {
     let file = repository_settings::read(&ctx.repo, base).ok()??;
     let roles = roles::load(&ctx.repo, base).ok()?;
     let settings = repository_settings::load(&ctx.repo, base, &roles).ok()?;
+    // The task may have named commands of its own, which stand in no file.
     if settings.setup_run.as_ref() != Some(&plan.task.setup_run) {
         return None;
     }
@@ -149,6 +151,8 @@ pub(super) fn record(
     let tip = repo.tip(branch)?.oid().unwrap_or(plan.spawn_commit);
     let before = repo.read_commit(tip)?.tree;
     let checkout = linked_at(repo, &name, worktree, &ctx.temporary_place())?;
+    // Set-up may have run git and staged something; what is there is told apart from the commit,
+    // and not from that.
     if checkout.staged_tree(repo).ok() != Some(before) {
         checkout.stage(before)?;
     }

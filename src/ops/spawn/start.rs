@@ -124,6 +124,7 @@ pub fn of_pull_request(ctx: &Ctx, who: &str) -> Result<(Start, ForgeText)> {
         None => format!("refs/heads/{}", request.head),
     };
     let target = format!("refs/heads/{}", request.target);
+    // The branch that it is for may have moved since this clone fetched it.
     let target_copy = format!("refs/remotes/{remote}/{}", request.target);
     let pairs = [(there.as_str(), copy.as_str()), (&target, &target_copy)];
     fetch(ctx, &remote, &pairs, &called)?;
@@ -208,6 +209,7 @@ pub(super) fn again(ctx: &Ctx, agent: &Agent) -> Result<Option<Start>> {
     Ok(Some(Start {
         base: Base {
             refname: base.refname.clone(),
+            // What others have pushed since is what the work continues.
             oid: tip.unwrap_or(base.oid),
         },
         settings,
@@ -259,6 +261,7 @@ fn named(ctx: &Ctx, who: &str, words: &[&str]) -> Result<(String, u64)> {
 /// Fetches branches to where git keeps their copies; what is there is overwritten, as `git fetch` does.
 fn fetch(ctx: &Ctx, remote: &str, pairs: &[(&str, &str)], what: &str) -> Result<()> {
     let refspecs: Vec<String> = { pairs.iter() }
+        // A force push has rewritten the branch there, and the copy follows it.
         .map(|(there, copy)| format!("+{there}:{copy}"))
         .collect();
     let error = |why: &str| {

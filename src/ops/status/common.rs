@@ -26,6 +26,7 @@ impl<'a> Common<'a> {
         Common {
             ctx,
             histories,
+            // Each thread has one of these, so nothing in it is locked.
             targets: RefCell::default(),
             scopes: Scopes::default(),
             rules: RefCell::default(),

@@ -135,6 +135,7 @@ impl WorkStatus {
     /// The state of an agent of which nothing is recorded but its spawn: idle once something was done in it.
     pub(super) fn state_of(&self, recorded: &'static str) -> &'static str {
         let is_some = |count: &Fact<usize>| count.known().is_some_and(|count| *count > 0);
+        // Only runs and sessions are recorded; a person who works by hand in the worktree is not.
         if recorded == State::Ready.as_str() && (is_some(&self.ahead) || is_some(&self.uncommitted))
         {
             State::Idle.as_str()
@@ -192,6 +193,7 @@ pub(super) fn of(ctx: &Ctx, agent: &Agent) -> WorkStatus {
 /// forge merged its work, and a verdict on work that is merged looks out of date.
 pub(super) fn landings(ctx: &Ctx, agents: &[&Agent]) -> HashMap<AgentId, String> {
     let live = { agents.iter().copied() }.filter(|agent| agent.state.is_live());
+    // Nothing can have landed on a branch that stands still, and asking walks through its history.
     let live: Vec<_> = live.filter(|agent| has_moved(ctx, agent)).collect();
     if live.is_empty() {
         return HashMap::new();
@@ -234,6 +236,7 @@ fn standing(common: &Common<'_>, agent: &Agent, worktree: Option<&Path>) -> Work
         ..WorkStatus::default()
     };
     match agent.state {
+        // What is there is half of what spawn makes, and no work.
         State::Spawning => {}
         // What is left behind matters, how it got there is history.
         State::Merged | State::Discarded => {
@@ -346,6 +349,7 @@ impl<'a> Look<'a> {
         standing.target = Fact::of(self.target.map(target).ok_or(()));
         let apart = self.apart.as_ref();
         let own = |apart: &Apart| {
+            // The spawn commit is ours: it holds a policy and no work.
             spawn_commit::without(&self.ctx.repo, self.agent.spawn_commit, &apart.own)
         };
         standing.ahead = Fact::of(apart.map(own).ok_or(()));
@@ -355,6 +359,7 @@ impl<'a> Look<'a> {
             _ => Fact::Unknown,
         };
         standing.out_of_scope = match verdict {
+            // An accepting verdict that stands has looked at every path.
             Some(verdict::ACCEPTED) => Fact::Known(0),
             _ => Fact::of(paths_out(self).ok_or(())),
         };
@@ -374,6 +379,7 @@ impl<'a> Look<'a> {
         self.worktree.is_none()
             && !self.ctx.env.fenced
             && lookup::is_local(self.ctx, self.agent)
+            // A link that leads nowhere is something at its place, too.
             && place().is_some_and(|place| place.symlink_metadata().is_err())
     }
 
@@ -504,6 +510,7 @@ fn count(look: &Look<'_>, artefacts: Option<&[Artefact]>) -> Fact<BundleCount> {
         .as_ref()
         .and_then(|verdict| verdict.bundle);
     let is_here = |tree: Oid| look.ctx.repo.is_at_hand(tree);
+    // A verdict of another clone names a tree that need not have travelled with the row.
     let is_unseen = kept.is_none_or(|tree| look.is_elsewhere() && !is_here(tree));
     if policy.bundle_dir.is_some() && look.worktree.is_none() && is_unseen {
         return Fact::Unknown;

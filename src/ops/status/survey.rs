@@ -52,6 +52,7 @@ pub(in crate::ops) fn survey(
     let landings = landings(ctx, agents);
     let histories = Histories::of(agents.iter().copied());
     let work = |queue: &Queue<(usize, &Agent)>, found: Sender<Result<(usize, WorkStatus)>>| {
+        // A handle on a repository belongs to one thread.
         let own = match seed.open() {
             Ok(own) => own,
             Err(error) => {

@@ -32,6 +32,7 @@ pub(super) fn now(look: &Look<'_>, artefacts: Option<&[Artefact]>) -> Option<&'s
     let tip = look.tip?;
     let target = match look.target {
         Some(target) => target,
+        // Where the target is gone, it counts as it was when the agent began.
         None => look.agent.base.as_ref()?.oid,
     };
     let moved = verdict.tip != tip

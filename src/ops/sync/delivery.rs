@@ -79,6 +79,7 @@ fn deliver(ctx: &Ctx, options: &SyncOptions, claim: &mut TaskClaim) -> Result<bo
             .chain([completion.clone()])
             .collect();
         let manner = PushManner {
+            // A claim that says done before the rows are there would have the work taken for lost.
             atomic: true,
             ..PushManner::default()
         };
@@ -132,6 +133,7 @@ impl Exchange<'_> {
         let (shared, outbox) = (self.copy(chain, None), self.copy(chain, Some(&self.clone)));
         let seen = repo.tip(&shared)?;
         let is_sent = seen == Tip::At(to);
+        // What is in an outbox already goes on through it, so that nothing of it is sent twice.
         let is_outbox = !is_sent && (through_outbox || repo.tip(&outbox)? != Tip::Absent);
         let (refname, copy) = if is_outbox {
             (self.names.outbox(&self.clone, chain), outbox)
@@ -152,6 +154,7 @@ impl Exchange<'_> {
 
     /// Looks whether the remote has what was pushed, and notes it.
     fn settle(&self, rows: &[NewRows], pushes: &[RefPush], claim: &mut TaskClaim) -> Result<bool> {
+        // The word of the remote is not enough: another clone may have moved a ref since.
         let listed = self.list()?;
         self.ctx.reached("task-listed");
         let is_there = |push: &RefPush| match push.change {

@@ -99,6 +99,7 @@ impl<'scope, 'env> Checks<'scope, 'env> {
     /// `settings-invalid`.
     pub(super) fn want(&mut self, settings: &RepositorySettings) -> Result<()> {
         let setup = CheckSetup::of(settings)?;
+        // Each target has settings of its own, and the set-up of a check is that of its target.
         if self.options.leases != settings.leases || self.options.setup != setup {
             // Workers have what an earlier target asked for.
             self.workers.clear();
@@ -132,6 +133,7 @@ impl<'scope, 'env> Checks<'scope, 'env> {
             .max_runs
             .is_some_and(|most| self.done.run + wanted > most)
         {
+            // Half a round decides nothing, so it is not begun at all.
             return None;
         }
         // All at the same time; the answers come in any order.
@@ -180,6 +182,7 @@ impl<'scope, 'env> Checks<'scope, 'env> {
         } = round;
         let mut green: Vec<Option<bool>> = Vec::new();
         for (stack, reason) in stacks.iter().zip(&reasons) {
+            // In a rehearsal every check counts as green, to show how far the train could come.
             green.push((!reason.is_run()).then_some(true));
             if !reason.is_run() {
                 self.note_known(stack, *reason, tell);
@@ -232,6 +235,7 @@ impl<'scope, 'env> Checks<'scope, 'env> {
         let failed = { runs.iter() }.find(|run| !run.is_success());
         let is_green = failed.is_none();
         let question = self.memory.question(stack.tree, &stack.checks);
+        // The same commands on the same tree gave two answers.
         if is_green && why == RunReason::WasRed {
             let earlier = self.failures.get(&question);
             let flaky = FlakyReport {
@@ -286,6 +290,8 @@ impl<'scope, 'env> Checks<'scope, 'env> {
         while self.workers.len() <= number {
             let (sender, tasks) = mpsc::channel();
             let (seed, options) = (self.seed.clone(), self.options.clone());
+            // A worker keeps its repository open, so one is made for each check that runs at a time
+            // and no more.
             self.scope.spawn(move || work(&seed, &options, &tasks));
             self.workers.push(sender);
         }
@@ -299,6 +305,7 @@ fn report_of(failed: &CommandRun, runs: &[CommandRun], tree: Oid) -> FailedCheck
     let outputs: Vec<&str> = all.map(|run| run.output.as_str()).collect();
     FailedCheck {
         command: failed.command.clone(),
+        // As `timeout` ends, which every shell script knows.
         exit_code: failed.end.status().unwrap_or(124),
         timed_out: matches!(failed.end, CommandEnd::TimedOut(_)),
         how: failed.end.to_string(),

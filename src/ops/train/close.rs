@@ -51,6 +51,7 @@ pub struct Way {
 
 /// Whether an agent did its work and a verdict rejected that: nothing goes on in it, so that there is nothing to wait for.
 fn is_turned_back(one: &Decision) -> bool {
+    // A verdict that rejects makes an agent idle again, which is not the same as having no verdict.
     one.outcome == Fate::Left(State::Idle) && one.verdict == Some("reject")
 }
 
@@ -131,6 +132,7 @@ fn spawn_again(common_dir: &Path, short: &str) -> String {
     let task = layout::agents_dir(common_dir)
         .join(short)
         .join(briefing::TASK);
+    // Only the clone that spawned it has the task to begin anew with.
     if task.is_file() {
         format!("git agent retry {short}")
     } else {
@@ -268,6 +270,7 @@ pub fn merge_all(ctx: &Ctx, options: &TrainOptions) -> Result<AllReport> {
         let mut riders: Vec<Rider> = ready.cloned().map(Rider::of).collect();
         judge_those(ctx, options, &mut riders, |_| true)?;
         bring_into_order(ctx, options.order, &mut riders)?;
+        // Decisions are told in the order in which they were made.
         if options.order == Order::Best {
             let place = |agent: &Agent| riders.iter().position(|rider| rider.is(agent));
             agents.sort_by_key(|agent| place(agent).unwrap_or(usize::MAX));
@@ -281,6 +284,7 @@ pub fn merge_all(ctx: &Ctx, options: &TrainOptions) -> Result<AllReport> {
                 continue;
             }
             if !options.dry_run {
+                // Its run may be dead, and the row then says what is not so any more.
                 crash_recovery::run_at_rest(ctx, agent.clone())?;
             }
             let state = if at_work.contains(&agent.id) {

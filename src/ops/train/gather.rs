@@ -72,6 +72,7 @@ pub(super) fn items(ctx: &Ctx, options: &TrainOptions) -> Result<Vec<Rider>> {
 /// Those of reading the ledger.
 pub(super) fn open_agents(ctx: &Ctx) -> Result<Vec<Agent>> {
     let mut agents = lookup::agents(ctx)?;
+    // A spawn that is under way has no work yet.
     agents.retain(|agent| agent.state.is_open() && agent.state != State::Spawning);
     agents.sort_by_key(|agent| (agent.started, agent.spawn_commit));
     Ok(agents)
@@ -79,6 +80,7 @@ pub(super) fn open_agents(ctx: &Ctx) -> Result<Vec<Agent>> {
 
 /// Whether an agent lands without being named: it is done, not deferred, and has a branch.
 pub(super) fn is_ready(agent: &Agent) -> bool {
+    // A shared agent has no branch, so nothing of it can land.
     let is_shared = agent.isolation == Some(Isolation::Shared);
     agent.state == State::Done && !agent.deferred && !is_shared
 }
@@ -129,6 +131,7 @@ pub(super) fn judge_again(
 
 /// Brings the branch of a remote up to date, once for all agents.
 fn fetch_once(ctx: &Ctx, options: &TrainOptions, items: &[Rider]) -> Result<()> {
+    // What a fetch brings has to stay, and a rehearsal leaves nothing; it has fetched before.
     if options.push.is_some() && !ctx.repo.is_scratch() {
         let agents = items.iter().filter_map(|item| item.agent.as_ref());
         fetch_targets(ctx, &options.of_each(), agents)?;
@@ -203,6 +206,7 @@ fn judge_as(
 pub(super) fn close_conflict(ctx: &Ctx, options: &TrainOptions, item: &mut Rider) -> Result<()> {
     let conflicts = std::mem::take(&mut item.report.conflicts);
     if !options.dry_run {
+        // It may have landed by another way while the others were decided about.
         judge_those(ctx, options, std::slice::from_mut(item), |_| true)?;
     }
     if item.report.outcome == Outcome::AlreadyMerged {
@@ -227,6 +231,8 @@ impl Rider {
                 rider.report.target = target.to_owned();
                 Ok(rider)
             }
+            // A name that is wrong is one item of the answer; a repository that cannot be read ends
+            // the train.
             Err(error) if matches!(error.code().exit(), Exit::No | Exit::Usage | Exit::Refused) => {
                 Ok(Rider::unknown(target, Some(error)))
             }
@@ -323,6 +329,7 @@ impl Rider {
             Err(error) if concerns_all(error.code()) => return Err(error),
             Err(error) => {
                 self.refuse(error);
+                // What refuses it may be that another train has landed it already.
                 self.note_other_train(ctx)?;
             }
         }

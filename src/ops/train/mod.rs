@@ -101,7 +101,9 @@ impl TrainOptions {
             method: self.method,
             into: self.into.clone(),
             push: self.push.clone(),
+            // `fetch_once` has asked the remote for all of them.
             is_fetched: true,
+            // The train runs the checks on the stack.
             leave_checks: true,
             now: self.now,
             no_hooks: self.no_hooks,
@@ -359,6 +361,7 @@ fn wait_for_a_gap(ctx: &Ctx, watched: &str, pause: Duration) -> Result<()> {
     }
     let _activity = ctx.activity("waiting: other processes move the target");
     std::thread::sleep(pause);
+    // Right after a move is the best moment: the next one is as far away as it gets.
     let before = ctx.repo.tip(watched)?.oid();
     let clock = Instant::now();
     while clock.elapsed() < NEXT_MOVE && ctx.repo.tip(watched)?.oid() == before {

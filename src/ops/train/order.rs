@@ -57,10 +57,13 @@ fn lengths(ctx: &Ctx, items: &[Rider]) -> Result<Vec<u32>> {
         });
     }
     let all: Vec<&Vec<String>> = commands.iter().flatten().collect();
+    // What all of them have runs once for the stack, and says nothing about one of them.
     let is_own = |command: &&String| !all.iter().all(|others| others.contains(command));
     let length = |commands: &Option<Vec<String>>| match commands {
         Some(commands) => {
             let time = known_time(ctx, commands.iter().filter(is_own));
+            // Only how many binary digits the seconds have: times vary, and a small difference is
+            // not to break the order.
             u64::BITS - time.as_secs().leading_zeros()
         }
         // One that does not land comes last.

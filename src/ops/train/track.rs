@@ -94,6 +94,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
         let (mut works, mut checked, mut guards) = (Vec::new(), Vec::new(), Vec::new());
         for plan in &plans {
             let work = commit_of(repo, plan)?;
+            // An agent that began with changes of its owner lands without these.
             let alone = own_changes::merged(repo, &plan.agent, base, work)?;
             works.push(match (alone, plan.method) {
                 // It was judged to merge, so what conflicts by now is another target.
@@ -115,6 +116,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
         let roles = roles::load(repo, at)?;
         let mut settings = repository_settings::load(repo, at, &roles)?;
         if policies.any(Policy::is_of_fork) {
+            // Files of the user and warm worktrees are not for what strangers wrote.
             (settings.setup_copy, settings.include, settings.pool_size) = (None, None, 0);
         }
         checks.want(&settings)?;
@@ -162,6 +164,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
     /// What became of each plan, and where the target is.
     pub(super) fn finish(mut self) -> (Vec<CandidateFate>, TrainTarget) {
         for (candidate, conflicts) in self.conflicts {
+            // A conflict with a stack that was given up is none with what landed.
             if matches!(self.fates[candidate], CandidateFate::Open) {
                 self.fates[candidate] = CandidateFate::Conflicts(conflicts);
             }
@@ -188,6 +191,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
             Ok(violations.is_empty())
         };
         if plan.method == Method::FfOnly {
+            // A branch that is only moved has to hold all that is below it.
             let is_ahead = repo.merge_base(below.commit, work)? == Some(below.commit);
             let can_land = is_ahead && is_in_scope(plan.tree)?;
             return Ok(can_land.then_some((work, plan.tree)));
@@ -213,6 +217,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
         };
         let parents = [below.commit, work];
         let parents = match plan.method {
+            // With the parents of the landing commit, so that what is checked is what lands.
             Method::Squash => &parents[..1],
             Method::NoFf | Method::FfOnly => &parents[..],
         };
@@ -222,6 +227,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
     fn stacked(&self, stack: &Stack, purpose: Purpose) -> Stacked {
         let mut checks = self.shared.clone();
         for member in &stack.members {
+            // What any of them requires has to hold for the stack as a whole.
             checks.add(&self.checked[*member]);
         }
         let id = |member: &usize| self.plans[*member].agent.id.to_string();
@@ -312,6 +318,8 @@ impl Track for Stacking<'_, '_, '_> {
             at = next;
             layers.push((*candidate, at.tree));
         }
+        // The commits are made of the same parts each time, so another name would mean another
+        // tree.
         if at.commit != stack.commit {
             return Err(Error::bug("another stack lands than was checked"));
         }
@@ -321,6 +329,7 @@ impl Track for Stacking<'_, '_, '_> {
                 self.fates[candidate] = CandidateFate::Planned(tree);
             }
         } else {
+            // Carried out by `settle`, while the next checks run.
             self.pending.push(Settlement::Land(layers));
         }
         Ok(())
@@ -360,8 +369,11 @@ impl Stacking<'_, '_, '_> {
         let mut failure = None;
         for settlement in std::mem::take(&mut self.pending) {
             match settlement {
+                // What stands on a stack that did not land cannot land either.
                 Settlement::Land(_) if self.has_moved || failure.is_some() => {}
                 Settlement::Land(layers) => match self.land_now(&layers) {
+                    // Another process moved the target, and all that is stacked stands on where it
+                    // was.
                     Err(error) if error.code() == Code::LostRace => self.has_moved = true,
                     landed => failure = landed.err(),
                 },
@@ -436,6 +448,7 @@ impl Stacking<'_, '_, '_> {
         let plan = &self.plans[candidate];
         let verdict = Verified {
             accepted: false,
+            // The verdict is about the target as this train has left it.
             base: self.tip,
             merged_tree: Some(tree),
             findings: vec![check.finding().name().to_owned()],

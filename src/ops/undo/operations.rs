@@ -96,6 +96,7 @@ pub(super) fn all(ctx: &Ctx) -> Result<Vec<Operation>> {
             parts: Vec::new(),
             is_more: false,
         });
+        // It is as old as its last event, in whatever row that is.
         operation.at = operation.at.max(last.at.time());
         operation.is_more |= is_more;
         operation.parts.push(part);
@@ -139,6 +140,7 @@ fn parts(ctx: &Ctx, spawn_commit: Oid, events: &[Event]) -> Vec<(Event, bool, Ro
         let Some(last) = of_it.last().filter(|_| !effects.is_empty()) else {
             continue;
         };
+        // What also spawned or ran something did more than can be taken back.
         let is_more = { of_it.iter() }
             .any(|event| matches!(event.what, What::Spawning(_) | What::Started(_)));
         let is_undo = { of_it.iter() }.any(|event| matches!(event.what, What::Undone { .. }));
@@ -165,8 +167,10 @@ fn parts(ctx: &Ctx, spawn_commit: Oid, events: &[Event]) -> Vec<(Event, bool, Ro
 /// Whether an event is one of those for which there is an undo.
 fn is_reversible(what: &What) -> bool {
     match what {
+        // Rows of earlier versions do not say what landed.
         What::Merged { tip, .. } => tip.is_some(),
         What::Undone { .. } => true,
+        // A verdict is no act: the same work would be judged alike again.
         What::Verified(_) => false,
         what => what.is_decision(),
     }
@@ -204,6 +208,7 @@ impl RowEffects<'_> {
                     revert: Some(commit),
                     operation,
                 } => effects.extend(self.revert(operation, *commit)),
+                // A row from elsewhere may say that an undo took itself back.
                 What::Undone { operation, .. } if depth < 8 => {
                     let inverse = self.of(operation, depth + 1).into_iter().map(inverted);
                     effects.extend(inverse);
@@ -223,6 +228,8 @@ impl RowEffects<'_> {
     /// How a landing moved its branch. A merge commit and a squash stand on where it was; a fast-forward ends at the agent's own
     /// tip, and the verdict says where it began.
     fn landing(&self, commit: Oid, into: &str, tip: Oid) -> Option<BranchMove> {
+        // Of a branch that only moved, the commit does not say where it was before; the verdict
+        // does.
         let from = if commit == tip {
             let mut verdicts = self
                 .events
@@ -246,6 +253,7 @@ impl RowEffects<'_> {
     /// How an update moved the agent's branch: by a merge. What else is committed is work, which no undo takes back.
     fn update(&self, commit: Oid) -> Option<BranchMove> {
         let parents = self.ctx.repo.read_commit(commit).ok()?.parents;
+        // An update is a merge; any other commit of the agent is its own work.
         let [from, _] = parents[..] else {
             return None;
         };
@@ -293,6 +301,7 @@ pub(super) fn meant(ctx: &Ctx, what: Option<&str>) -> Result<Operation> {
     let ledger = ctx.ledger();
     let clone = ledger.clone_number()?;
     let is_own = |operation: &&Operation| {
+        // What another clone did is taken back there, where its branches and worktrees are.
         Some(operation.clone) == clone && operation.is_open() && !operation.is_undo()
     };
     let unknown = |message: String| {
@@ -378,6 +387,7 @@ pub fn list(ctx: &Ctx) -> Result<OperationsReport> {
 /// Moves of which one ends where the next begins are one.
 fn joined(mut moves: Vec<BranchMove>) -> Vec<BranchMove> {
     let mut joined: Vec<BranchMove> = Vec::new();
+    // Several agents of one train moved the branch step by step, and it moves back at once.
     while let Some(mut one) = moves.pop() {
         while let Some(place) =
             { moves.iter() }.position(|it| it.refname == one.refname && it.from == one.to)

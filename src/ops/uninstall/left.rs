@@ -95,6 +95,7 @@ pub(super) fn files(ctx: &Ctx) -> Result<Vec<String>> {
 /// What an agent has left in this clone; `None` where that is nothing.
 fn what_is_left(ctx: &Ctx, agent: &Agent) -> Result<Option<&'static str>> {
     let is_here = || lookup::is_local(ctx, agent);
+    // Either may be there without the other: git's record, and the directory.
     let has_worktree = worktree::admin_dir(&ctx.repo, agent.id).exists()
         || worktree::find(&ctx.repo, agent).is_some_and(|worktree| worktree.exists());
     Ok(if has_worktree {

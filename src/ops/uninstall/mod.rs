@@ -59,8 +59,10 @@ pub fn plan(ctx: &Ctx, options: UninstallOptions) -> Result<UninstallReport> {
 /// # Errors
 /// As [`plan`]; `lock-timeout`.
 pub fn execute(ctx: &Ctx, options: UninstallOptions) -> Result<UninstallReport> {
+    // What refuses it is told before any lock is waited for.
     plan(ctx, options)?;
     let common_dir = ctx.repo.common_dir();
+    // From here on nothing brings refs back, and nothing fills the pool.
     let _syncs = lock::hold(common_dir, layout::SYNC_LOCK)?;
     let _fillers = lock::hold(common_dir, layout::POOL_LOCK)?;
     let mut report = look(ctx, options)?;
@@ -95,6 +97,7 @@ pub fn execute(ctx: &Ctx, options: UninstallOptions) -> Result<UninstallReport> 
     ctx.reached(STEPS[2]);
     if options.ledger {
         for (name, oid) in refs(ctx)? {
+            // Each only where it is as it was listed, so that no row is lost that came since.
             ctx.repo.delete_ref(&name, oid)?;
         }
     }
@@ -176,6 +179,7 @@ fn registrations(ctx: &Ctx) -> Result<Option<InitPlan>> {
             hosts: hosts::registrations().collect(),
             worktrees: false,
             notes: true,
+            // The name is of no matter: the alias is found by what it stands for.
             log_alias: Some("lg".to_owned()),
             remove: true,
             only_ours: true,

@@ -71,6 +71,7 @@ pub struct StatementReport {
 /// `not-accepted` for a verdict that leaves something out; `usage` where git is not set up to sign with ssh keys;
 /// `git-failed`, `io`.
 pub fn attest(ctx: &Ctx, verdict: &Verdict, file: &Path) -> Result<()> {
+    // The answer says why; a file that is not written cannot be taken for an acceptance.
     if !verdict.is_accepted() {
         return Ok(());
     }
@@ -79,9 +80,11 @@ pub fn attest(ctx: &Ctx, verdict: &Verdict, file: &Path) -> Result<()> {
         let what = format!("the verdict on agent {short} is not attested: {why}");
         Error::new(Code::NotAccepted, what)
     };
+    // There is nothing that a reader of the statement could hold it against.
     let Some(tree) = verdict.merged_tree() else {
         return Err(refused("nothing would land"));
     };
+    // What a reader trusts is that everything was asked.
     if verdict.is_partial() {
         return Err(refused("it leaves out the check commands or the bundle")
             .hint(format!("to judge everything, run git agent verify {short}")));
@@ -135,6 +138,7 @@ pub fn attested(ctx: &Ctx, options: &AttestedOptions) -> Result<AttestedReport> 
         Error::new(Code::Usage, what)
             .hint("to write one, run git agent verify <agent> --attest <file>")
     })?;
+    // ssh-keygen reads what it checks from files.
     let scratch = Scratch::make(ctx, "verify")?;
     let signers = options.signers.as_ref().map(|file| ctx.absolute(file));
     let signer = ctx.repo.signer(
@@ -186,6 +190,7 @@ fn mismatch(ctx: &Ctx, statement: &Statement, revision: &str) -> Result<Option<F
     let (commit, is_about) = match ctx.repo.resolve_commit(revision) {
         Ok(resolved) => {
             let tree = ctx.repo.read_commit(resolved.commit)?.tree;
+            // A squash or a rebase makes another commit of the same tree.
             let has_tree = statement.subject("gitTree") == Some(tree);
             let is_about = subject == Some(resolved.commit) || has_tree;
             (resolved.commit, is_about)

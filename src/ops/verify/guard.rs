@@ -92,12 +92,14 @@ pub fn guard(ctx: &Ctx, options: &GuardOptions) -> Result<GuardReport> {
     // What git is asked about does not go into the repository.
     let scratch = Scratch::make(ctx, "verify")?;
     let apart = ctx.with_scratch_objects(scratch.path())?;
+    // Rules are those of the commit to land on: the branch could write its own.
     let base = landing_revision(&apart.repo, &options.base)?;
     let tip = apart
         .repo
         .resolve_commit(options.tip.as_deref().unwrap_or("HEAD"))?;
     let roles = roles::load(&apart.repo, base.commit)?;
     let settings = repository_settings::load(&apart.repo, base.commit, &roles)?;
+    // A branch of a remote goes by the name that it has there.
     let branch = options.branch.clone().or_else(|| short_name(&tip));
     let mut report = GuardReport {
         schema: "git-agent.guard/2",
@@ -190,6 +192,7 @@ fn rule_for<'s>(
     let rules = &settings.guards;
     match branch {
         Some(branch) => Ok(rules.iter().find(|rule| rule.is_for(branch))),
+        // Without a rule no name is needed to say that nothing is judged.
         None if rules.is_empty() => Ok(None),
         None => Err(Error::new(
             Code::Usage,

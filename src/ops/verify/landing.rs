@@ -50,6 +50,7 @@ pub(super) fn work_out(
     };
     let mut landing = Landing {
         refname: lands.base_ref.map(str::to_owned),
+        // What is not committed lands as one commit.
         ahead: work_commits + uncommitted,
         behind: divergence.behind.len(),
         outcome: Outcome::BaseGone,
@@ -148,6 +149,7 @@ pub(super) fn dependencies(
     }
     let mut found = Vec::new();
     for (path, [was, is]) in &changed {
+        // A manifest that moved with its content brings no other version.
         let has_moved = changed.iter().any(|(_, [gone, new])| match (was, is) {
             (None, Some(is)) => (gone.as_ref(), new) == (Some(is), &None),
             (Some(was), None) => (gone, new.as_ref()) == (&None, Some(was)),
@@ -192,6 +194,7 @@ fn was_squashed(repo: &Repo, base: Oid, tip: Oid, divergence: &Divergence) -> Re
     let Some(fork) = repo.merge_base(base, tip)? else {
         return Ok(false);
     };
+    // The newest first: a squash is rarely far below, and each commit is compared.
     let newest = divergence.behind.iter().rev().take(SEARCHED);
     let line = newest.filter_map(|commit| match commit.parents[..] {
         [parent] => Some(Line::of(repo, parent, commit.oid)),

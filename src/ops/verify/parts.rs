@@ -97,10 +97,13 @@ impl CommitPartReport {
 /// As [`verify`]; `agent-unknown` only where no base is named.
 pub fn verify_ci(ctx: &Ctx, options: &VerifyOptions, branch: Option<&str>) -> Result<CiAnswer> {
     let judged = match verify(ctx, options) {
+        // In a branch that is an agent's nothing has to be looked for that a forge made.
         Ok(verdict) if verdict.is_accepted() => return Ok(CiAnswer::Agent(Box::new(verdict))),
         Err(error) if error.code() != Code::AgentUnknown => return Err(error),
         judged => judged,
     };
+    // An agent that is named is judged by itself, and without a base nothing says where the line
+    // begins.
     let Some(base) = options.base.as_deref().filter(|_| options.agent.is_none()) else {
         return judged.map(|verdict| CiAnswer::Agent(Box::new(verdict)));
     };
@@ -215,6 +218,7 @@ impl<'c> CommitLine<'c> {
             next = parents.first().copied();
             line.push((oid, parents));
         }
+        // From the base upwards, because a branch that was rebased is found by its first commit.
         line.reverse();
         let mut at = 0;
         while let Some((oid, parents)) = line.get(at) {
@@ -232,6 +236,7 @@ impl<'c> CommitLine<'c> {
             at += match self.landed_as(&rest)? {
                 Some(count) => count,
                 None => {
+                    // One commit further, and the next one may begin an agent's work again.
                     self.unknown(rest[0])?;
                     1
                 }
@@ -253,6 +258,7 @@ impl<'c> CommitLine<'c> {
             }
             match self.judged(*side)? {
                 Some(verdict) => self.accept_as(merge, "merge", &verdict)?,
+                // Merges of merges are made by machines too, and each level walks again.
                 None if depth < DEPTH => self.walk(*side, depth + 1)?,
                 None => {
                     self.reject(
@@ -413,6 +419,7 @@ impl<'c> CommitLine<'c> {
             let Some(trees) = self.trees(*commit)? else {
                 return Ok(None);
             };
+            // A rebase may leave empty commits out, or keep them.
             if trees.0 == trees.1 {
                 continue;
             }
@@ -431,6 +438,7 @@ impl<'c> CommitLine<'c> {
     /// Whether two changes are the same, as git-patch-id sees it.
     fn is_same(&self, one: (Oid, Oid), other: (Oid, Oid)) -> Result<bool> {
         let repo = &self.ctx.repo;
+        // No change is like no change, and would make any empty commit an agent's.
         Ok(one.0 != one.1
             && self.paths(one)? == self.paths(other)?
             && repo.patch_id(one.0, one.1)? == repo.patch_id(other.0, other.1)?)
@@ -462,6 +470,7 @@ impl<'c> CommitLine<'c> {
         for (name, tip) in heads.chain(repo.refs_below("refs/remotes/")?) {
             let is_agents = short(&name).is_some_and(|name| self.is_agents(name));
             // What has landed already is no origin of a commit that the base lacks.
+            // A branch and its copy on a remote are one candidate.
             if !is_agents || !tips.insert(tip) || repo.is_ancestor(tip, self.base)? {
                 continue;
             }

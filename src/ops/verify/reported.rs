@@ -41,10 +41,12 @@ pub(super) fn read(ctx: &Ctx, case: &Case<'_>) -> Result<Reported> {
     let agent = &case.subject.agent;
     let place = layout::answer(ctx.repo.common_dir(), agent.id);
     let kept = fsx::end_of(&place, answer::MOST_BYTES).ok();
+    // A host that keeps no answer leaves the agent these files to report in.
     let written = { case.bundle.artefacts.iter() }
         .filter(|file| ["progress.json", "review.md"].contains(&file.name))
         .filter_map(|file| file.text.clone().ok());
     let texts: Vec<String> = kept.into_iter().chain(written).collect();
+    // What it said is in the clone where it ran, so its silence here is none.
     if texts.is_empty() && (case.subject.is_foreign || case.bundle.is_out_of_reach) {
         return Ok(Reported {
             answer: Answer::OutOfReach,
@@ -106,6 +108,7 @@ fn run_of(agent: &Agent) -> Option<u32> {
 /// Whether the agent was spawned, or last run, from inside of an agent.
 fn is_started_by_an_agent(ctx: &Ctx, agent: &Agent) -> Result<bool> {
     let events = ctx.ledger().events(agent.spawn_commit)?;
+    // Who spawned it, and who started the run that gave the answer: either could have chosen it.
     let run = { events.iter() }.rfind(|event| matches!(event.what, What::Started(_)));
     let mut began = events.first().into_iter().chain(run);
     Ok(began.any(|event| AgentId::parse(&event.by).is_some()))
@@ -136,6 +139,7 @@ impl References<'_> {
         let (field, value) = self.value(report, NamedThing::Agent)?;
         let why = match self.ledger.find(value) {
             Err(_) => "names no agent of this ledger".to_owned(),
+            // No agent passes its own work.
             Ok(named) if named.id == self.agent.id => "names the agent itself".to_owned(),
             Ok(named) if self.rules.audit.is_some() && !self.is_of_its_family(&named) => {
                 let parent = self.agent.parent.map(AgentId::short).unwrap_or_default();
@@ -152,6 +156,7 @@ impl References<'_> {
     /// Whether an agent is the parent of the one that reports, or below it. Without a parent nothing says whom it is about.
     fn is_of_its_family(&self, named: &Agent) -> bool {
         let Some(parent) = self.agent.parent else {
+            // A person spawned it, and may name whatever is to be audited.
             return true;
         };
         let mut at = Some((named.id, named.parent));
@@ -188,6 +193,8 @@ impl References<'_> {
                 return Ok(Some((tip, tree)));
             }
         }
+        // The audited agent may have gone on since; what this run has named before still stands for
+        // this run.
         let events = self.ledger.events(subject.spawn_commit)?;
         let recorded = events.iter().rev().find_map(|event| match &event.what {
             What::Audited(audit) if audit.auditor == Some(self.agent.id) => Some(audit),
@@ -215,6 +222,7 @@ impl References<'_> {
             return;
         };
         let repo = &self.ctx.repo;
+        // Fewer digits are a word of the text as likely as a name.
         let is_name = value.len() >= 7 && value.bytes().all(|byte| byte.is_ascii_hexdigit());
         let commit = is_name.then(|| repo.resolve_commit(value).ok()).flatten();
         let why = match (commit, subject) {
@@ -254,6 +262,7 @@ impl References<'_> {
         } else {
             simulated(repo, tree, &[tip])
         };
+        // A squash does not hold the commits, and merging them again would change nothing.
         work.is_ok_and(|work| has(work) || changes_nothing(repo, commit, work))
     }
 }
@@ -291,6 +300,7 @@ pub(super) fn record(ctx: &Ctx, subject: &Agent, audit: &Audited) -> Result<()> 
         (known.run, known.verdict, known.tip, known.tree)
             == (audit.run, audit.verdict, audit.tip, audit.tree)
     };
+    // Verifying once more says nothing new, and a row is read whole each time.
     if last.is_some_and(is_same) {
         return Ok(());
     }

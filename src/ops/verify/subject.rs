@@ -67,6 +67,7 @@ impl Subject {
             (None, Some(tip)) => question.of_commit(tip)?,
             (Some(who), None) => {
                 let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
+                // A run that ended without a record may have left work that is not published yet.
                 let agent = crash_recovery::at_rest(ctx, agent)?;
                 let tip = tip_of(ctx, &agent)?;
                 Origin::of_row(ctx, agent, tip)?
@@ -77,13 +78,18 @@ impl Subject {
             }
         };
         let agent = origin.agent;
+        // In the clone of a build the spawn commit may be there only within a commit that carries it.
         spawn_commit::restore(&ctx.repo, origin.tip, &agent)?;
         if given.is_some() && agent.isolation == Some(Isolation::Shared) {
             return Err(without_branch(&agent));
         }
         let (base_ref, base) = base_of(ctx, &agent, options.base.as_deref())?;
+        // A landing judges against the commit that it has locked, and not against where the branch
+        // is by now.
         let base = options.base_at.or(base);
         let worktree = match given {
+            // A revision that was named is judged by itself, and what lies in a worktree is no part
+            // of it.
             Some(_) => None,
             None => AgentWorktree::at(ctx, &agent, options.worktree.as_deref())?,
         };
@@ -126,6 +132,7 @@ impl Subject {
     pub(super) fn divergence(&self, repo: &Repo, started: Oid) -> Result<Cow<'_, Divergence>> {
         let hidden = self.agent.base.as_ref().map(|base| base.oid);
         if let Some(known) = &self.divergence
+            // What the walk found on its way is of use only if it began where this question does.
             && hidden == Some(started)
         {
             return Ok(Cow::Borrowed(known));
@@ -157,6 +164,7 @@ impl Subject {
 pub(super) fn is_foreign(ctx: &Ctx, ledger: &Ledger<'_>, agent: &Agent) -> Result<bool> {
     let common = ctx.repo.common_dir();
     let admin_dir = worktree::admin_dir(&ctx.repo, agent.id);
+    // A row may come from elsewhere while the worktree is here, as after a clone was copied.
     let is_here = is_of_this_clone(common, ledger.clone_number()?, agent) || admin_dir.exists();
     Ok(!is_here)
 }

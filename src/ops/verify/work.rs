@@ -126,9 +126,11 @@ fn facts(
         .filter(unfinished)
         .map(|(_, what)| *what)
         .collect();
+    // Several files may say the same of one operation.
     in_progress.dedup();
     let head = untrusted::text(&place.admin_dir, "HEAD").unwrap_or_default();
     let head = head.trim_end();
+    // A detached HEAD names a commit, which is no branch of its.
     let on = head.strip_prefix("ref: ").unwrap_or(head);
     // Which git runs here says nothing about what the agent did, so none is asked for its version.
     let hooks = inspection(ctx, &subject.agent, None)?;

@@ -45,6 +45,7 @@ impl Directory {
                 .hint("to use the default, run git config --unset agent.outputDir")
         };
         let path = Path::new(&setting);
+        // Only the user's own configuration can say this, so the whole way is trusted.
         if path.is_absolute() || path.starts_with("~") {
             return Ok(Directory {
                 anchor: real_path(&ctx.absolute(path)).ok_or_else(invalid)?,
@@ -85,6 +86,8 @@ impl Directory {
                     Err(errno) => return Err(unreachable(&path, errno)),
                 }
             }
+            // Each step begins where the last one ended, so no name on the way can be replaced by a
+            // link.
             open = match openat(&open, part, flags | OFlags::NOFOLLOW, Mode::empty()) {
                 Ok(next) => next,
                 Err(Errno::NOENT) if !make => return Ok(None),

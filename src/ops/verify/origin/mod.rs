@@ -99,6 +99,7 @@ impl<'c> Question<'c> {
                 no_agents_branch(tip, "git agent spawn made none of its commits")
             }
         };
+        // A forge may have named its merge commit instead of the branch.
         self.merged_side(tip)?.ok_or(refusal)
     }
 
@@ -122,6 +123,7 @@ impl<'c> Question<'c> {
         let agent = match lookup::agent(self.ctx, &self.ledger, who) {
             Err(error) if error.code() == Code::AgentUnknown => {
                 return match self.of_commit(tip) {
+                    // The branch may prove an agent of which this clone has no row.
                     Ok(origin) if goes_by(&origin.agent, who) => Ok(origin),
                     Err(lacking) if lacking.code() == Code::HistoryIncomplete => Err(lacking),
                     _ => Err(error),
@@ -256,6 +258,7 @@ impl<'c> Question<'c> {
         let Position::Ahead(divergence) = self.position(&candidate, second)? else {
             return Ok(None);
         };
+        // Its first side has to be the base's, or the merge brings what was not judged.
         if !repo.is_ancestor(first, base)? {
             return Ok(None);
         }
@@ -324,6 +327,7 @@ impl Origin {
 fn goes_by(agent: &Agent, who: &str) -> bool {
     let digits = who.replace('-', "").to_ascii_lowercase();
     let names = [agent.id.hex(), agent.spawn_commit.to_hex()];
+    // Fewer digits fit too many agents.
     digits.len() >= 4 && names.iter().any(|name| name.starts_with(&digits))
 }
 
@@ -416,6 +420,8 @@ impl Question<'_> {
                     "the commit that made the agent of this branch",
                 ));
             }
+            // What was merged into the branch came from elsewhere, so its spawn commits are not
+            // this branch's.
             next = commit.parents().first().copied();
         }
         Ok(Nearest::None)
