@@ -186,6 +186,7 @@ pub(crate) fn base_of(
     if let Some(oid) = ctx.repo.tip(&name)?.oid() {
         return Ok((Some(name), Some(oid)));
     }
+    // A clone has the branches of others only as copies.
     let copy = ctx.repo.fetched_branches(&name)?.into_iter().next();
     Ok(match copy {
         Some((copy, oid)) => (Some(copy), Some(oid)),
@@ -263,6 +264,7 @@ pub(crate) fn to_merge(repo: &Repo, agent: &Agent, target: Oid, work: Oid) -> Re
 pub(crate) fn simulated(repo: &Repo, tree: Oid, parents: &[Oid]) -> Result<Oid> {
     let mut seconds = 0;
     for parent in parents {
+        // A time of its own would give each call another id for the same merge.
         seconds = repo.read_commit(*parent)?.seconds.max(seconds);
     }
     let who = Identity::stand_in(seconds);

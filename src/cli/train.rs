@@ -319,6 +319,7 @@ impl Answer for TrainAnswer {
     fn rows(&self) -> Vec<Value> {
         let mut summary = json!(self.report);
         if let Some(summary) = summary.as_object_mut() {
+            // Each item has a line of its own.
             summary.remove("items");
         }
         let items = self.report.items.iter().map(item_json);

@@ -264,6 +264,7 @@ fn denylist(
     let at = old.settings().unwrap_or(base.oid);
     denylist.extend(repository_settings::load(&ctx.repo, at, roles)?.deny);
     denylist.extend(denied.into_iter().filter(is_unnamed));
+    // What decides how others run is denied unless it is named, however wide the new scope is.
     denylist.extend(unnamed_control_files(&task.whitelist, others));
     denylist.sort();
     denylist.dedup();

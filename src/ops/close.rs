@@ -107,6 +107,7 @@ pub fn accept(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
     let ledger = ctx.ledger();
     let agent = lookup::agent(ctx, &ledger, who)?;
     agent.require_understood()?;
+    // The tree that is accepted has to be the one that a landing then finds.
     let _landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
     let tip = tip_of(ctx, &agent)?;
     let tree = Work::look_up(ctx, agent.clone())?.tree(ctx)?;

@@ -185,6 +185,7 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
     let around = WorktreeSnapshot::read(ctx)?;
     let removal = DiscardOptions {
         with_ignored: options.with_ignored,
+        // Never by force: what lives in another clone is not for this one to end.
         ..DiscardOptions::default()
     };
     let expiry = match options.expire_salvage {
@@ -226,6 +227,7 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
     let (activity, count) = (ctx.activity("looking for finished agents"), agents.len());
     for (index, agent) in agents.into_iter().enumerate() {
         activity.now(&format!("judging agent {} of {count}", index + 1));
+        // An agent of which nothing is left is history, and is not listed.
         if !has_something(ctx, &places, &agent)? {
             continue;
         }
@@ -260,6 +262,7 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
                     if options.until.is_some() {
                         let name = layout::worktree_name(plan.agent().id);
                         let place = ctx.repo.worktree(&name).map(|worktree| worktree.path);
+                        // What goes is counted as free at once, though the trash is emptied later.
                         free += fsx::disk_use(&place.into_iter().collect::<Vec<_>>());
                     }
                     if let Some(target) = landed_on {
@@ -315,6 +318,7 @@ impl GcPlan {
     pub fn report(&self, ctx: &Ctx) -> GcReport {
         let mut report = self.outline();
         for (item, (_, removal)) in report.agents.iter_mut().zip(&self.items) {
+            // What would not be kept takes reading every worktree, which only a rehearsal does.
             match removal.as_ref().map(|removal| removal.not_kept(ctx)) {
                 Some(Ok(not_kept)) => item.not_kept = not_kept,
                 Some(Err(refusal)) => item.keep_for(&refusal),

@@ -105,6 +105,7 @@ fn exchange(
     place: &Path,
     note: &Path,
 ) -> Result<usize> {
+    // The exchange would take away what was put there while nothing was mounted over it.
     let others = untrusted::names(place).into_iter();
     if let Some(first) = others.filter(|name| name != ".git").min() {
         let path = place.join(first);
@@ -126,12 +127,14 @@ fn exchange(
     files += apply(&layer.upper, &aside, true)?;
     let pointer = place.join(".git");
     fs::copy(&pointer, aside.join(".git")).at("could not copy", &pointer)?;
+    // What the note says has to be true after a power failure, too.
     layered::sync(&aside)?;
     ctx.reached("gathered");
     // The inode tells the two directories apart after the exchange, when each has the other's name.
     let inode = fs::metadata(&aside).at("could not look at", &aside)?.ino();
     fsx::write_atomic(note, inode.to_string().as_bytes())?;
     ctx.reached("noted");
+    // At no moment is the place empty: a kill leaves the one directory there or the other.
     renameat_with(CWD, &aside, CWD, place, RenameFlags::EXCHANGE)
         .map_err(std::io::Error::from)
         .at("could not exchange", place)?;

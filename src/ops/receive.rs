@@ -115,6 +115,7 @@ fn hand_out(ctx: &Ctx, reader: &Reader, options: &ReceiveOptions) -> Result<Vec<
         // Inside a fence that keeps receipts from being written: the supervisor writes them.
         let waiting = mailbox.waiting(reader, wanted, ctx.now())?;
         let messages = look(&mailbox, &waiting)?;
+        // What awaits an acknowledgement gets its receipt with that.
         if handing == Handing::Archive && !waiting.is_empty() {
             let ids: Vec<_> = waiting.into_iter().map(|open| open.id).collect();
             leave_receipt(ctx, spool, &ids)?;

@@ -166,6 +166,7 @@ impl ForgeClient<'_> {
 
     /// As [`ForgeClient::run`], with another limit.
     pub(crate) fn run_within(&self, words: &[&str], limit: Duration) -> Result<String> {
+        // A limit then ends the program itself and not only a shell around it.
         let mut script = format!("exec {}", shell::quoted(&self.program.to_string_lossy()));
         for word in words {
             script.push(' ');

@@ -357,6 +357,7 @@ impl Axis {
     }
 
     fn position(&self, time: DateTime<Utc>) -> f64 {
+        // All of it may have happened at one moment.
         seconds(time - self.begin) / seconds(self.end - self.begin).max(1e-6) * WIDTH
     }
 

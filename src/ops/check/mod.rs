@@ -105,6 +105,7 @@ fn open_elsewhere(ctx: &Ctx, agent: &Agent, subject: &Subject) -> Result<Option<
         return Ok(None);
     }
     let path = worktree::find(&ctx.repo, agent);
+    // Names are judged where the caller stands.
     if here == Some(layout::worktree_name(agent.id)) || matches!(subject, Subject::Paths(_)) {
         return Ok(None);
     }
@@ -114,6 +115,7 @@ fn open_elsewhere(ctx: &Ctx, agent: &Agent, subject: &Subject) -> Result<Option<
         return Repo::open_git_dir(&admin_dir).map(Some);
     }
     match subject {
+        // Commits are in the repository that all worktrees share.
         Subject::Range(_) => Ok(None),
         _ => {
             let id = agent.id.short();
@@ -176,6 +178,7 @@ fn require_top(repo: &Repo) -> Result<&Path> {
 fn commits(repo: &Repo, range: &str) -> Result<Vec<Oid>> {
     let Some((from, to)) = range
         .split_once("..")
+        // A symmetric difference would hold commits of the other side.
         .filter(|(_, to)| !to.starts_with('.'))
     else {
         return Err(
@@ -224,6 +227,7 @@ impl<'a> Fixer<'a> {
             agent: agent.id.short(),
             elsewhere,
             prefix,
+            // There `git restore` has no commit to restore from.
             unborn: repo.resolve_commit("HEAD").is_err(),
             commit: None,
         }

@@ -176,6 +176,7 @@ pub(in crate::ops) fn plan_for(
         )
         .hint("to take spawns apart that were interrupted, run git agent doctor --fix"));
     }
+    // A discard that was killed after its row is completed by the next one.
     if agent.state != State::Discarded {
         agent.may(Move::Discard)?;
     }

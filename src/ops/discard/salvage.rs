@@ -181,6 +181,7 @@ impl Salvage {
     /// The link that keeps the tip and everything found; `None` where there is nothing but what the agent began with.
     pub(super) fn keeping(&self, agent: &Agent, site: &Site) -> Option<Keeping> {
         let mut commits: Vec<Oid> = site.tip.into_iter().chain(self.commits()).collect();
+        // The keep chain has held the spawn commit since the spawn.
         commits.retain(|commit| *commit != agent.spawn_commit);
         (!commits.is_empty()).then(|| (commits, format!("discard {}", agent.id)))
     }
@@ -191,6 +192,7 @@ impl Salvage {
         let mut untold: Vec<What> = found.map(|commit| What::Salvaged { commit }).collect();
         if !untold.is_empty() {
             let events = ctx.ledger().events(agent.spawn_commit)?;
+            // A discard that goes on after a kill finds what it said before.
             untold.retain(|what| !events.iter().any(|event| event.what == *what));
         }
         Ok(untold)
@@ -243,6 +245,7 @@ fn work(
 ) -> Result<Option<UncommittedWork>> {
     let source = reading.source(place, tip.oid);
     let (mut found, fingerprint) = uncommitted::write_trees(&source)?;
+    // An index with conflicts makes no tree, so the files are kept as they are.
     if !found.unmerged.is_empty() {
         return Ok(None);
     }
@@ -285,6 +288,7 @@ fn leave_out_setup(
     tip: &Commit,
     found: &mut Trees,
 ) -> Vec<Vec<u8>> {
+    // Who wants everything gets what set-up made, too.
     if options.with_ignored || agent.baseline.is_none() {
         return Vec::new();
     }
@@ -299,6 +303,7 @@ fn leave_out_setup(
             found.tree = rest.tree;
             rest.from_setup.unwrap_or_default()
         }
+        // What cannot be told apart is kept as work.
         Err(_) => Vec::new(),
     }
 }

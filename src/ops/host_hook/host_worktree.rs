@@ -55,6 +55,7 @@ pub(super) fn note_call(env: &Env, call: &ToolCall) {
     let Some(session) = call.session.as_ref().filter(|_| isolation == "worktree") else {
         return;
     };
+    // A prompt is free text, so the id is found by its form alone.
     let words = prompt.split(|c: char| !(c.is_ascii_hexdigit() || c == '-'));
     let Some(id) = words
         .filter(|word| word.len() == 36)
@@ -92,6 +93,7 @@ pub(super) fn hand_out(repo: &Repo, call: &ToolCall, name: &str) -> Result<Optio
     for agent in Ledger::new(repo).agents()? {
         let directory = layout::agent_dir(common, agent.id);
         let called = directory.join(CALLED);
+        // Another session's request must not get what was meant for this one.
         if !is_waiting(&agent) || fs::read(&called).ok().as_deref() != Some(session.as_bytes()) {
             continue;
         }
@@ -127,6 +129,7 @@ pub(super) fn spawn_for(ctx: &Ctx, name: &str, parent: Option<AgentId>) -> Resul
         bundle: settings.bundle_required.is_none().then_some(false),
         ..TaskWords::default()
     });
+    // A subagent's name is made by the host and says nothing to a reader.
     let alias = AgentName::parse(&name.replace('/', "-")).ok();
     let options = SpawnOptions {
         name: alias.filter(|_| !is_subagent).map(|name| name.to_string()),

@@ -144,8 +144,10 @@ fn committed(
 ) -> Result<()> {
     let agent = fence.agent();
     let head = ctx.repo.resolve_commit("HEAD")?.commit;
+    // What came with the base was judged where it was made.
     let mut hidden = own_commits::of_its_base(ctx, agent)?;
     hidden.push(agent.spawn_commit);
+    // A shallow clone may lack them.
     hidden.retain(|oid| ctx.repo.has_object(*oid));
     let commits = ctx.repo.commits_between(&hidden, head)?;
     let mut first = None;

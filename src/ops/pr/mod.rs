@@ -129,6 +129,7 @@ pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
     }
     // Pushing would give a branch of the user's to others on the word of a row.
     require_own_branch(ctx, &agent)?;
+    // What the owner had not committed when the agent began would be pushed along with its work.
     own_changes::require_none(&ctx.repo, &agent, "is not pushed")?;
     let remote = remote_name(ctx, options.remote.as_deref())?;
     let Some(mut target) = agent.base.as_ref().and_then(|base| base.refname.clone()) else {
@@ -137,6 +138,7 @@ pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
             "to land it here, run git agent merge {short} --into <branch>"
         )));
     };
+    // A second request for the same work would compete with the first.
     if spawn_commit::if_here(&ctx.repo, &agent)?.is_some_and(|policy| policy.is_of_fork()) {
         let what =
             format!("agent {short} works on a pull request of a fork, which is open already");
@@ -205,6 +207,7 @@ pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
         ctx,
         &VerifyOptions {
             agent: Some(agent.id.to_string()),
+            // Something may be writing while it is judged.
             twice: options.now,
             base,
             ..VerifyOptions::default()
@@ -339,6 +342,7 @@ fn text(ctx: &Ctx, plan: &PrPlan, verdict: &str) -> String {
     let Some(task) = task else {
         return verdict.to_owned();
     };
+    // A task may hold what looks like a credential, and a pull request is public.
     let task = code_block(&redact_secrets(&task));
     format!(
         "{}\n\n<details><summary>Task</summary>\n\n{task}\n</details>\n",
@@ -409,6 +413,8 @@ impl PrPlan {
     fn change(&self, ctx: &Ctx) -> Result<RefChange> {
         let to = self.replay.tip;
         Ok(match self.there {
+            // The branch there is an earlier state of the same work, rewritten by a replay, and is
+            // replaced only as it was seen.
             Some(from) if !ctx.repo.is_ancestor(from, to)? => RefChange::Swap {
                 from: Some(from),
                 to,

@@ -27,6 +27,7 @@ pub(super) fn find(
         .open_requests(Some(short(&plan.branch)))?
         .into_iter()
         .next();
+    // A request that is open already takes no further room.
     if open.is_none() {
         require_room(ctx, client)?;
     }
@@ -39,6 +40,7 @@ fn require_room(ctx: &Ctx, client: &ForgeClient<'_>) -> Result<()> {
         return Ok(());
     };
     let agents = lookup::agents(ctx)?.into_iter();
+    // Requests of people do not count.
     let own: HashSet<String> = agents
         .filter_map(|agent| agent.branch.as_deref().map(|name| short(name).to_owned()))
         .collect();
@@ -80,6 +82,7 @@ pub(super) fn offer(
         None => match client.open(&offer) {
             Ok(url) => {
                 let number = url
+                    // The forge's program answers with the page, and its number ends it.
                     .rsplit('/')
                     .next()
                     .and_then(|number| number.parse().ok());
@@ -144,6 +147,7 @@ fn ask_owners(
         return Ok(None);
     }
     let asked = client.ask_reviewers(number, &owners);
+    // An owner may have no account there, or be the author; the request is open all the same.
     Ok(asked.err().map(|error| {
         let why = error.causes().join(" ");
         format!(

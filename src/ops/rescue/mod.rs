@@ -171,6 +171,7 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
             report
                 .warnings
                 .extend(large_files::give_back(common, plan.agent.id, &path)?);
+            // The report was made before the row moved.
             report.agent.state = State::Idle.as_str();
             report.rescued_branch = plan.agent.branch.as_deref().map(short_name);
             report.rescued_directory = Some(path.to_string_lossy().into_owned());

@@ -56,6 +56,7 @@ pub(in crate::ops) fn hooks_in_tree(repo: &Repo) -> Result<Option<String>> {
     };
     let inside = inside.and_then(Path::to_str);
     let inside = inside.map(|inside| inside.trim_start_matches("./").trim_end_matches('/'));
+    // The top itself would deny everything.
     let inside = inside.filter(|name| !name.is_empty());
     Ok(inside.map(|directory| format!("{directory}/**")))
 }
@@ -71,6 +72,7 @@ pub(super) fn unmatched(
     let compile = |whitelist: &[Glob], denylist: &[Glob]| {
         Scope::new(whitelist, denylist).map_err(|rule| Error::new(Code::TaskInvalid, rule))
     };
+    // All of them together may break a rule that none breaks alone.
     compile(whitelist, denylist)?;
     let mut open = Unmatched::default();
     for glob in whitelist {

@@ -188,6 +188,7 @@ pub(crate) fn new_name(
 fn shared(ledger: &Ledger<'_>, name: &AgentName, but: Option<AgentId>) -> Result<Option<String>> {
     require_no_id(ledger, name)?;
     let mut others = ledger.live_with_alias(name)?;
+    // A successor may take over the name of the agent that it succeeds.
     others.retain(|other| Some(other.id) != but);
     Ok(others.last().map(|other| {
         format!(

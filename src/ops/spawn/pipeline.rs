@@ -69,6 +69,7 @@ pub fn handed_on(ctx: &Ctx, who: &str) -> Result<Option<TaskDraft>> {
         role: Some(next.clone()),
         text: text(ctx, &agent, worker, &next)? + &quoted(&left),
         parent: Some(agent.id.to_string()),
+        // The next agent lands where the worker would.
         base: worker.base.as_ref().and_then(|base| base.refname.clone()),
         // What the worker was to make may not be there yet.
         new: bound.whitelist.clone(),
@@ -173,6 +174,7 @@ fn quoted(left: &[(String, String)]) -> String {
         if text.is_empty() {
             text.push_str(WARNING);
         }
+        // The end counts: there a writer says what is left to be done.
         let from = content.ceil_char_boundary(content.len().saturating_sub(MOST));
         let content = redact_secrets(&content[from..]);
         text.push_str(&format!("\n{name}:\n\n"));

@@ -43,10 +43,12 @@ impl Exchange<'_> {
             };
             is_known = true;
             let outbox = self.copy(*chain, Some(&self.clone));
+            // An outbox of ours is there because another clone was faster the last time.
             self.is_crowded |= repo.tip(&outbox)? != Tip::Absent;
             let Some(tip) = chain::tip(repo, *chain)?.filter(|tip| tip.oid != seen) else {
                 continue;
             };
+            // What the copy names may have been replaced by something that is no chain.
             if chain::is_of_chain(repo, *chain, seen) && self.is_ancestor(seen, tip.oid) {
                 let change = RefChange::Swap {
                     from: Some(seen),
@@ -56,6 +58,7 @@ impl Exchange<'_> {
                 pushes.push(RefPush::new(refname, change));
             }
         }
+        // Without a copy of any chain it is not known how many clones there are.
         self.is_crowded |= !is_known;
         if pushes.is_empty() || self.is_crowded {
             return Ok(());
@@ -113,6 +116,7 @@ impl Exchange<'_> {
             return Ok(PushOutcome::default());
         }
         let mut pushes: Vec<RefPush> = pending.iter().map(Pending::push).collect();
+        // One more ref in the same push is cheaper than a second push after a race.
         if self.is_crowded {
             pushes.extend(pending.iter().map(|one| one.outbox.clone()));
         }
@@ -280,6 +284,7 @@ impl Exchange<'_> {
         sights: &BTreeMap<&'static str, Sight>,
     ) -> Result<bool> {
         let mut pushes = Vec::new();
+        // What is still in an outbox alone must not go.
         for synced in self.report.refs.iter().filter(|one| one.state != "outbox") {
             let chains = self.travelling.chains.iter();
             let chain = chains

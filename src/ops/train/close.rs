@@ -99,6 +99,7 @@ impl CloseReport {
             .map(|agent| spawn_again(common_dir, &agent.short_id))
             .collect();
         let verify = |agent: &AgentRef| format!("git agent verify {}", agent.short_id);
+        // The verdict of each says what is to be mended.
         retry.extend(self.not_landed.iter().map(verify));
         retry.push(again.clone());
         let way = |way, what, commands| Way {

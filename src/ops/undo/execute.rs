@@ -54,6 +54,7 @@ pub fn execute(ctx: &Ctx, plan: &UndoPlan) -> Result<UndoReport> {
         reverted.insert(one.to, made.to);
     }
     for agent in &plan.agents {
+        // The agents are at work again, and their worktrees have to be protected as before.
         worktree::reopen(ctx, agent)?;
     }
     // A discard, as below, takes this lock itself.
@@ -133,6 +134,7 @@ pub(super) fn revert(ctx: &Ctx, one: &BranchMove, operation: &OperationId) -> Re
             format!("{} is gone", one.refname),
         ));
     };
+    // A command that was killed after the commit goes on from there.
     if let Some(made) = made_before(ctx, one, tip, operation)? {
         return Ok(made);
     }
@@ -207,6 +209,7 @@ fn made_before(
     operation: &OperationId,
 ) -> Result<Option<BranchMove>> {
     let mut commit = ctx.repo.read_commit(tip)?;
+    // Several reverts of one operation stand on each other.
     while commit.trailer(TRAILER) == Some(operation.as_str())
         && let [from] = commit.parents[..]
     {

@@ -86,6 +86,7 @@ pub fn plan(ctx: &Ctx, options: &UndoOptions) -> Result<UndoPlan> {
         removed: Vec::new(),
     };
     let mut by_branch: BTreeMap<String, Vec<BranchMove>> = BTreeMap::new();
+    // An undo that was killed has taken back a part of them.
     for part in operation.parts.iter().filter(|part| !part.is_taken_back) {
         let agent = ctx.ledger().agent(part.spawn_commit)?;
         let agent = agent.ok_or_else(|| Error::bug("an operation must be in a row"))?;
@@ -108,6 +109,7 @@ pub fn plan(ctx: &Ctx, options: &UndoOptions) -> Result<UndoPlan> {
                 }
                 Effect::Removed => plan.restored.push(agent.clone()),
                 Effect::Restored => plan.removed.push(agent.clone()),
+                // A decision moves nothing; the event alone takes it back.
                 Effect::Decided => {}
             }
         }
@@ -165,6 +167,8 @@ fn back(ctx: &Ctx, agents: &[Agent], refname: &str, moves: &[BranchMove]) -> Res
             .collect();
         let lowest = moves.iter().find(|one| one.from == at);
         let lowest = lowest.map_or(tip, |one| one.to);
+        // A branch or a tag elsewhere keeps the landing alive, so work was built on it or it was
+        // published.
         let holders = repo.refs_holding(lowest)?.into_iter();
         let mut others = holders.filter(|name| name != refname && !own.contains(&name.as_str()));
         if let Some(other) = others.next() {

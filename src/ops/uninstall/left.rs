@@ -44,6 +44,7 @@ pub(super) fn require_nothing(ctx: &Ctx, options: UninstallOptions) -> Result<()
                 .hint(format!("to keep it, run mv {shown} <elsewhere>")),
         );
     }
+    // The journal of a spawn is the only list of what it has made so far.
     if Journal::any(common_dir) {
         return Err(refused("a spawn is under way or was interrupted")
             .hint("to take spawns apart that were interrupted, run git agent doctor --fix"));

@@ -129,6 +129,7 @@ fn is_committed(ctx: &Ctx, agent: &Agent, tip: Oid) -> Result<Option<Way>> {
 fn unresolved(ctx: &Ctx, unfinished: &UnfinishedMerge, tree: Oid) -> Result<Vec<Vec<u8>>> {
     let (repo, merge) = (&ctx.repo, &unfinished.merge);
     let theirs = repo.read_commit(unfinished.theirs)?.tree;
+    // A file of the target may hold such lines by right, for example one about git.
     let marked = repo.added_conflict_markers(theirs, tree, unfinished.theirs)?;
     let marked: HashSet<Vec<u8>> = marked.into_iter().map(|(path, _)| path).collect();
     let changed = repo.tree_changes(&[merge.tree], tree)?;

@@ -132,6 +132,8 @@ pub fn guard(ctx: &Ctx, options: &GuardOptions) -> Result<GuardReport> {
     let boundary = rule
         .boundary(&deny)
         .map_err(|why| Error::new(Code::Usage, why))?;
+    // No agent of ours made the branch, so there is neither a bundle nor a specification to hold it
+    // to.
     let contract = Contract {
         boundary,
         bundle_required: false,

@@ -201,6 +201,7 @@ impl TaskClaim {
             agent: self.agent,
         };
         let path = layout::claim_record(ctx.repo.common_dir(), &self.key);
+        // By this a later command of the clone knows that the claim is its own, also after a kill.
         fsx::write_atomic(&path, record.text().as_bytes())
     }
 
@@ -258,6 +259,7 @@ impl TaskClaim {
             seconds: ctx.now().timestamp(),
         };
         let oid = write(ctx, &self.key, &message, from)?;
+        // Each of them may have arrived, whatever the push said.
         self.made.push(oid);
         Ok(oid)
     }
