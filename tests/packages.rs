@@ -122,6 +122,48 @@ fn the_program_works_when_the_package_starts_it() {
     assert_eq!(said, format!("git-agent {}\n", env!("CARGO_PKG_VERSION")));
 }
 
+/// A program in the place of the server says what it was started with.
+#[test]
+fn the_server_of_mcp_is_found_beside_the_program_or_on_the_path() {
+    // A hard link needs the file system of the program; what an agent can write to is not searched, and these tests also run in an
+    // agent's worktree.
+    let built = Path::new(env!("CARGO_BIN_EXE_git-agent"));
+    let beside = tempfile::tempdir_in(built.parent().expect("a directory")).expect("a directory");
+    let on_path = tempfile::tempdir().expect("a directory");
+    let program = beside.path().join("git-agent");
+    fs::hard_link(built, &program).expect("linked");
+    let mcp = || {
+        let mut command = isolated(&program, on_path.path());
+        let path = std::env::var("PATH").expect("a path");
+        command.env("PATH", format!("{}:{path}", on_path.path().display()));
+        command.arg("mcp").output().expect("starts")
+    };
+    let missing = mcp();
+    assert_eq!(missing.status.code(), Some(127), "{}", describe(&missing));
+    let said = String::from_utf8_lossy(&missing.stderr);
+    let is_clear = said.contains("`git-agent-mcp` was not found") && said.contains("cargo install");
+    assert!(is_clear, "{said}");
+    // The one beside the program goes first.
+    for directory in [on_path.path(), beside.path()] {
+        let server = directory.join("git-agent-mcp");
+        executable(&server, "#!/bin/sh\necho \"$0\" \"$@\"\n");
+        let started = format!("{} --git-agent {}\n", server.display(), program.display());
+        assert_eq!(text(&mcp()), started);
+    }
+}
+
+/// Its server calls the program whose version it was made for.
+#[test]
+fn every_way_to_install_brings_the_server_of_mcp_in_the_same_version() {
+    let read = |name: &str| fs::read_to_string(top().join(name)).expect("a file");
+    let manifest: toml::Table = read("mcp/Cargo.toml").parse().expect("TOML");
+    let version = manifest["package"]["version"].as_str();
+    assert_eq!(version, Some(env!("CARGO_PKG_VERSION")));
+    for file in [".ci/release", ".ci/packages", "Cargo.toml"] {
+        assert!(read(file).contains("git-agent-mcp"), "{file}");
+    }
+}
+
 /// What cargo says is linked into the program is the oracle.
 #[test]
 fn the_notices_name_every_crate_with_a_text() {

@@ -1,7 +1,7 @@
 //! Every JSON answer against its schema, and nothing in an answer that its schema does not know.
 
 use crate::support::TestRepo;
-use crate::support::agent::{SHARED_TASK, TASK, agent_command, verbs};
+use crate::support::agent::{SHARED_TASK, TASK, agent_command, describe, verbs};
 use git_agent::wire::schema::{answers, schema};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -151,6 +151,9 @@ fn life(judged: &mut Judged) {
     judged.answer("check", &["check", &one, "--worktree"]);
     judged.answer("check", &["check", &one, "--path", "README.md"]);
     judged.answer("diff", &["diff", &one]);
+    let patched = judged.answer("diff", &["diff", &one, "--patch"]);
+    let text = judged.repo.agent(&["diff", &one]).stdout;
+    assert_eq!(patched["patch"], String::from_utf8_lossy(&text).as_ref());
     judged.answer("run-plan", &["run", &one, "--dry-run", "--", "true"]);
     judged.answer("run", &["run", &one, "--", "sh", "-c", "echo done"]);
     judged.answer("run", &["run", &task, "--", "false"]);
@@ -469,7 +472,7 @@ fn errors_tell_codes_and_values() {
 }
 
 /// Commands that answer nothing in JSON: a terminal, hosts and git read what they say.
-const SILENT: [&str; 3] = ["board", "hook", "help"];
+const SILENT: [&str; 4] = ["board", "hook", "help", "mcp"];
 
 #[test]
 fn every_command_has_a_schema() {
@@ -477,6 +480,58 @@ fn every_command_has_a_schema() {
         let is_silent = SILENT.contains(&verb.as_str());
         assert_eq!(schema(&verb).is_none(), is_silent, "{verb}");
     }
+}
+
+/// The help is the oracle, which clap writes of the same command line.
+#[test]
+fn the_schema_of_what_a_command_takes_has_each_option_of_its_help() {
+    let nowhere = tempfile::tempdir().expect("temporary directory");
+    let printed = |arguments: &[&str]| {
+        let output = agent_command(nowhere.path()).args(arguments).output();
+        let output = output.expect("git-agent starts");
+        assert!(output.status.success(), "{}", describe(&output));
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    for verb in verbs().iter().filter(|verb| !verb.contains(' ')) {
+        let schema: Value = serde_json::from_str(&printed(&["schema", verb, "--input"]))
+            .unwrap_or_else(|error| panic!("{verb}: {error}"));
+        validator(verb, &schema);
+        let properties = schema["properties"].as_object().expect("an object");
+        let help = printed(&[verb, "-h"]);
+        let mut options = BTreeSet::new();
+        for line in help
+            .lines()
+            .map(str::trim)
+            .filter(|line| line.starts_with('-'))
+        {
+            let long = line
+                .split([' ', '=', '['])
+                .find_map(|word| word.strip_prefix("--"));
+            options.extend(long.map(|long| long.replace('-', "_")));
+        }
+        // These say how the answer is written, and have none of their own.
+        for global in ["format", "help", "version"] {
+            options.remove(global);
+        }
+        for option in &options {
+            assert!(properties.contains_key(option), "{verb} --{option}");
+        }
+        for (name, property) in properties {
+            let text = property["description"].as_str().unwrap_or_default();
+            assert!(!text.is_empty(), "{verb} {name}");
+        }
+    }
+    let spawn: Value =
+        serde_json::from_str(&printed(&["schema", "spawn", "--input"])).expect("JSON");
+    let kinds =
+        ["exclusive", "name", "scope"].map(|name| spawn["properties"][name]["type"].clone());
+    assert_eq!(kinds, ["boolean", "string", "array"].map(Value::from));
+    let isolation = &spawn["properties"]["isolation"]["enum"];
+    assert_eq!(isolation, &json!(["worktree", "clone"]));
+    let unknown = agent_command(nowhere.path())
+        .args(["schema", "spwan", "--input"])
+        .output();
+    assert_eq!(unknown.expect("git-agent starts").status.code(), Some(2));
 }
 
 #[test]

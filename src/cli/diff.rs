@@ -3,7 +3,7 @@
 use super::args::OwnAgentArg;
 use super::neutral::NeutralWriter;
 use super::terminal::is_terminal;
-use super::ui::{Answer, Format, Ui};
+use super::ui::{Answer, Format, KeptText, Ui};
 use crate::agents::ctx::Ctx;
 use crate::domain::path::Quoted;
 use crate::error::{Exit, Result};
@@ -21,6 +21,9 @@ pub(super) struct DiffArgs {
     /// Show the paths alone
     #[arg(long)]
     name_only: bool,
+    /// Add the lines to the answer in JSON, as `patch`
+    #[arg(long)]
+    patch: bool,
     /// Show what changed since the last verdict
     #[arg(long)]
     since_verdict: bool,
@@ -37,8 +40,14 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &DiffArgs) -> Result<Exit> {
         (true, _) => Some(Since::Verdict),
         (false, operation) => operation.clone().map(Since::Operation),
     };
-    let report = diff::diff(ctx, &args.agent.or_current(ctx, ui)?, since.as_ref())?;
+    let mut report = diff::diff(ctx, &args.agent.or_current(ctx, ui)?, since.as_ref())?;
     if ui.format() != Format::Text {
+        if args.patch && !args.name_only {
+            let mut patch = KeptText::default();
+            let to = DiffSink::Text(&mut patch);
+            report.show(ctx, Detail::Patch, &args.paths, to)?;
+            report.patch = Some(patch.text());
+        }
         return ui.done(&report);
     }
     let detail = match (args.stat, args.name_only) {

@@ -30,6 +30,7 @@ mod log;
 mod logs;
 mod markdown;
 mod materialize;
+mod mcp;
 mod merge;
 mod neutral;
 mod one_of;

@@ -4,9 +4,11 @@ use super::render::table::{Cell, Table};
 use super::style::{BOLD, DIM};
 use super::terminal::width;
 use super::ui::{Answer, AsJson, Ui};
+use super::verbs::verb;
 use crate::error::{Code, Error, Exit, Result};
 use crate::wire::schema::{self, answers};
-use serde_json::{Value, json};
+use clap::{Arg, ArgAction};
+use serde_json::{Map, Value, json};
 
 /// Print the JSON Schema of a command's answer; without a name, list the answers
 #[derive(Debug, clap::Args)]
@@ -14,12 +16,16 @@ pub(super) struct SchemaArgs {
     /// Command, or an answer by its name or by what it has under `schema`
     #[arg(value_name = "COMMAND")]
     answer: Option<String>,
+    /// Print the schema of what the command takes instead: each option and argument, by its name with `_` for `-`
+    #[arg(long, requires = "answer")]
+    input: bool,
 }
 
 /// Needs no repository.
 pub(super) fn run(ui: &mut Ui, args: &SchemaArgs) -> Result<Exit> {
     match &args.answer {
         None => ui.answer(&AllAnswers)?,
+        Some(name) if args.input => ui.answer(&OneSchema(input(name)?))?,
         Some(name) => ui.answer(&OneSchema(require(name)?))?,
     }
     Ok(Exit::Yes)
@@ -36,6 +42,44 @@ fn require(name: &str) -> Result<serde_json::Value> {
         let what = format!("there is no JSON answer called `{}`", name.escape_debug());
         Error::new(Code::Usage, what).hint("to list the answers, run git agent schema")
     })
+}
+
+/// What a command takes, from the one definition of the command line. A value stands as it would be typed: a duration is a text, `90s`.
+fn input(name: &str) -> Result<Value> {
+    let command = verb(name).ok_or_else(|| {
+        let what = format!("there is no command `{}`", name.escape_debug());
+        Error::new(Code::Usage, what).hint("to list the commands, run git agent -h")
+    })?;
+    let shown = command.get_arguments().filter(|arg| !arg.is_hide_set());
+    let properties: Map<_, _> = shown.map(property).collect();
+    Ok(json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": format!("git agent {name}"),
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": false,
+    }))
+}
+
+fn property(arg: &Arg) -> (String, Value) {
+    let name = arg.get_long().unwrap_or(arg.get_id().as_str());
+    let values = arg.get_possible_values();
+    let is_several = matches!(arg.get_action(), ArgAction::Append);
+    let mut schema = if !arg.get_action().takes_values() {
+        json!({ "type": "boolean" })
+    } else if values.is_empty() {
+        json!({ "type": "string" })
+    } else {
+        let names: Vec<_> = values.iter().map(|value| value.get_name()).collect();
+        json!({ "type": "string", "enum": names })
+    };
+    if is_several {
+        schema = json!({ "type": "array", "items": schema });
+    }
+    if let Some(help) = arg.get_help() {
+        schema["description"] = json!(help.to_string());
+    }
+    (name.replace('-', "_"), schema)
 }
 
 impl AsJson for AllAnswers {

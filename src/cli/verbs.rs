@@ -4,9 +4,9 @@ use super::run::{background, fenced, supervisor};
 use super::ui::{Format, Ui};
 use super::{
     adopt, amend, archive, board, bundle, check, commit, config, diff, discard, doctor, enter, gc,
-    guard, help, hook, hooks, init, ledger, list, logs, materialize, merge, overlap, pool, pr, ps,
-    receive, rename, report, rescue, retry, roles, run, schema, send, settle, setup, shell, show,
-    spawn, stop, sync, train, tree, undo, uninstall, unite, update, verify, wait,
+    guard, help, hook, hooks, init, ledger, list, logs, materialize, mcp, merge, overlap, pool, pr,
+    ps, receive, rename, report, rescue, retry, roles, run, schema, send, settle, setup, shell,
+    show, spawn, stop, sync, train, tree, undo, uninstall, unite, update, verify, wait,
 };
 use crate::agents::ctx::Ctx;
 use crate::agents::{clone, scratch};
@@ -151,6 +151,7 @@ verbs! { ui;
         Uninstall(args: uninstall::UninstallArgs) => uninstall::run(&open(ui)?, ui, &args);
         Schema(args: schema::SchemaArgs) => schema::run(ui, &args);
         Help(args: help::HelpArgs) => help::run(ui, &args);
+        Mcp(_args: mcp::McpArgs) => mcp::run();
         Hook(args: hook::HookArgs) => hook::run(ui, args);
     }
     "internal" {

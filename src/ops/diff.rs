@@ -35,6 +35,9 @@ pub struct DiffReport {
     pub has_uncommitted: bool,
     /// What differs, ordered by path. A rename is a deletion and an addition.
     pub changes: Vec<ChangeReport>,
+    /// The lines, where they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patch: Option<String>,
 }
 
 /// One changed path.
@@ -96,6 +99,7 @@ pub fn diff(ctx: &Ctx, who: &str, since: Option<&Since>) -> Result<DiffReport> {
                 kind: change.kind.as_str(),
             })
             .collect(),
+        patch: None,
     })
 }
 

@@ -25,6 +25,7 @@ pub mod ledger;
 pub mod list;
 pub mod mail;
 pub mod materialize;
+pub mod mcp;
 pub mod merge;
 pub mod overlap;
 pub mod pool;

@@ -158,6 +158,8 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
     if quiet {
         ui.be_quiet();
     }
+    // A program that asks for JSON reads the answer, also where a person is to be shown nothing.
+    let quiet = quiet && ui.format() == Format::Text;
     match args.mode.way(&args.targets)? {
         Way::Together { jobs } => {
             // A board shows what becomes of each.

@@ -95,6 +95,7 @@ pub const VERBS: &[Verb] = &[
     looks("bundle", &["bundle", "bundle {id}"]),
     looks("help", &["help", "help commit"]),
     looks("schema", &["schema"]),
+    looks("mcp", &["mcp"]),
     looks("install-shell", &["install-shell --dry-run --dir {out}"]),
     looks("complete", &["complete -- git-agent show "]),
     looks("unite", &["unite origin"]),
