@@ -69,6 +69,8 @@ pub fn first_conflict(content: &[u8]) -> Option<usize> {
     let (mut begun, mut is_divided) = (None, false);
     for (index, line) in content.split_inclusive(|&byte| byte == b'\n').enumerate() {
         match marker(line) {
+            // A second beginning before an end takes the place of the first, as the first cannot be
+            // closed any more.
             Some(b'<') => (begun, is_divided) = (Some(index + 1), false),
             Some(b'=') => is_divided = begun.is_some(),
             Some(b'>') if is_divided => return begun,

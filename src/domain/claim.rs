@@ -64,6 +64,7 @@ pub fn bid(found: Option<&ClaimMessage>, own: Option<&str>, now: i64) -> Bid {
         // The process of this clone that took it has died: a live one would hold the claim's lock.
         ClaimState::Held if own == Some(found.nonce.as_str()) => Bid::Take,
         ClaimState::Held => {
+            // What another clone wrote bounds how long this one watches, so it is bounded itself.
             let ttl = found.ttl.clamp(TTLS[0], TTLS[1]);
             let age = now.saturating_sub(found.seconds);
             // One from the future says no more about its holder than an old one.

@@ -66,6 +66,8 @@ fn globs(pattern: &str) -> Option<Vec<globset::GlobMatcher>> {
     if !body.ends_with('/') {
         texts.push(format!("{start}{body}"));
     }
+    // A name may be a file or a directory; a trailing slash says that it is a directory, and a star
+    // in the last part that it is none.
     if body.ends_with('/') || !last.contains('*') {
         texts.push(format!("{start}{}/**", body.trim_end_matches('/')));
     }

@@ -237,6 +237,8 @@ impl Source {
     /// The number of the line that holds an offset, from 1, and its bytes without the line end. The end
     /// of the text counts to the last line that has anything on it.
     fn line_of(&self, offset: usize) -> (usize, Range<usize>) {
+        // A problem at the end of the file is shown on its last line with text, not on an empty one
+        // after it.
         let last = self.text.trim_end().len();
         let offset = if offset >= self.text.len() {
             last
@@ -291,6 +293,7 @@ fn excerpt(line: &str, span: Range<usize>) -> (String, String) {
         };
         caret.push_str(&mark.repeat(width(c)));
     }
+    // A span of nothing, or one behind what is shown, still has a place.
     if !caret.contains('^') {
         caret.push('^');
     }
@@ -333,6 +336,7 @@ fn shown(c: char) -> String {
 
 /// One line of text without credentials or control characters, of bearable length.
 fn printable(text: &str) -> String {
+    // Redacted before it is cut: a cut secret would not be recognised any more.
     let text = redaction::redact_secrets(text);
     let mut line: String = text.chars().take(MESSAGE_LENGTH).map(shown).collect();
     if text.chars().nth(MESSAGE_LENGTH).is_some() {

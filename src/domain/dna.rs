@@ -22,6 +22,8 @@ impl Dna {
     /// The fingerprint of a role's name, a task text and a scope. The text is taken trimmed and with
     /// LF line ends, the lists as sets.
     pub fn of(role: &str, text: &str, whitelist: &[Glob], effective_denylist: &[Glob]) -> Dna {
+        // Line ends differ between the systems on which a task file was written, and the task does
+        // not.
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
         let json = format!(
             r#"{{"denylist":{},"role":{},"task":{},"whitelist":{}}}"#,
@@ -47,6 +49,8 @@ impl fmt::Display for Dna {
 }
 
 fn json_array(globs: &[Glob]) -> String {
+    // The order in which globs are given does not matter to a scope, so it does not change the
+    // fingerprint.
     let sorted: BTreeSet<&Glob> = globs.iter().collect();
     let items: Vec<String> = sorted
         .iter()

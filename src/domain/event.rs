@@ -272,10 +272,13 @@ impl What {
             What::Verified(verdict) => return verdict.findings.pop().is_some(),
             _ => return false,
         };
+        // Shortened once already: the mark goes, and one is put at the new end.
         text.truncate(text.trim_end_matches(ELLIPSIS).len());
         if text.is_empty() {
             return false;
         }
+        // At most half goes at a time: the excess is counted in bytes of JSON, in which a character
+        // may take six.
         let keep = text.len() - excess.min(text.len().div_ceil(2));
         let boundary = (0..=keep).rev().find(|&at| text.is_char_boundary(at));
         text.truncate(boundary.unwrap_or(0));

@@ -49,6 +49,7 @@ impl Glob {
         if text.chars().any(char::is_control) {
             return Err(refuse("has a control character"));
         }
+        // Globs are normalised as paths are, so that an accent written in two ways is one name.
         let glob = Glob(normalise(&text.nfc().collect::<String>()));
         for alternative in expand_alternatives(&glob.0).map_err(|rule| refuse(&rule))? {
             check_alternative(&alternative).map_err(|rule| refuse(&rule))?;
@@ -289,6 +290,7 @@ fn expand_alternatives(text: &str) -> Result<Vec<String>, String> {
 
 /// Every start with every end.
 fn join(starts: &[String], ends: &[String]) -> Result<Vec<String>, String> {
+    // Checked before the product is made, since braces multiply.
     if starts.len() * ends.len() > MAX_ALTERNATIVES {
         return Err(format!("has more than {MAX_ALTERNATIVES} alternatives"));
     }

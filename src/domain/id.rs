@@ -85,6 +85,7 @@ impl AgentName {
     /// One sentence that names the rule that was broken.
     pub fn parse(text: &str) -> Result<AgentName, String> {
         let upper = text.to_ascii_uppercase();
+        // Windows reserves a device name with any ending: `nul.txt` is the device too.
         let stem = upper.split('.').next().unwrap_or_default();
         let numbered = ["COM", "LPT"].iter().any(|prefix| {
             stem.strip_prefix(prefix)

@@ -71,6 +71,8 @@ fn exactly(group: &[usize], neighbours: &[Vec<usize>]) -> Vec<usize> {
     // What is taken, what may still be, and where to go on.
     let mut open = vec![(0u32, u32::MAX >> (32 - group.len()), 0usize)];
     while let Some((taken, free, at)) = open.pop() {
+        // Even with all that is free it would not be larger than the best, so it is not searched.
+        // Equal ones come later and have higher numbers.
         if taken.count_ones() + free.count_ones() <= best.count_ones() {
             continue;
         }
@@ -83,6 +85,7 @@ fn exactly(group: &[usize], neighbours: &[Vec<usize>]) -> Vec<usize> {
             open.push((taken, free, at + 1));
             continue;
         }
+        // The last one pushed is tried first, which is the one that takes this number.
         open.push((taken, free & !bit, at + 1));
         open.push((taken | bit, free & !bit & !against[at], at + 1));
     }

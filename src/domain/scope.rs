@@ -102,6 +102,7 @@ impl Scope {
     /// Decides one path.
     pub fn decide(&self, path: &RepoPath) -> Decision {
         let candidate = Candidate::from_bytes(path.comparison_form());
+        // The denylist is asked first: deny wins, and the answer names the glob that denied.
         if let Some(glob) = self.denylist.first_match(&candidate) {
             return Decision::Denied(Denied::ByDenylist(glob.clone()));
         }
@@ -289,6 +290,8 @@ impl CaseIndex {
     pub fn case_variants(&self, path: &RepoPath) -> Vec<RepoPath> {
         let bytes = path.as_bytes();
         let tracked =
+            // The longest part that is tracked in any spelling decides; what is below it is new in
+            // each of them.
             prefixes(bytes).find_map(|prefix| Some((prefix, self.spellings.get(&fold(prefix))?)));
         let Some((prefix, spellings)) = tracked else {
             return Vec::new();
@@ -324,6 +327,8 @@ fn prefixes(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 pub fn fold(path: &[u8]) -> Vec<u8> {
     match std::str::from_utf8(path) {
         Ok(text) if !text.is_ascii() => {
+            // Lower case first: it can take a composed letter apart, and the two forms have to be
+            // equal afterwards.
             let lower = text.to_lowercase();
             nfc(lower.as_bytes()).into_owned()
         }

@@ -159,11 +159,14 @@ impl<T: Track> Train<'_, T> {
     fn stack_up(&mut self) -> Result<Vec<Layer<T::Stack>>, T::Error> {
         let mut layers: Vec<Layer<T::Stack>> = Vec::new();
         self.queue.append(&mut self.waiting);
+        // The order of the candidates is the one in which `overlap` finds fewest conflicts, so what
+        // waited goes back to its place.
         self.queue.sort_unstable();
         for candidate in std::mem::take(&mut self.queue) {
             let below = layers.last().map_or(&self.green, |layer| &layer.stack);
             match self.track.push(below, candidate)? {
                 Some(stack) => layers.push(Layer { candidate, stack }),
+                // In conflict with what has landed, which nothing takes back.
                 None if layers.is_empty() => self.decided.conflicting.push(candidate),
                 None => self.waiting.push(candidate),
             }
@@ -228,6 +231,7 @@ impl<T: Track> Train<'_, T> {
             match self.stays_red(&stack)? {
                 Some(is_red) => is_green = !is_red,
                 None => {
+                    // It was taken out above and is not decided.
                     self.suspects.push(candidate);
                     return Ok(Step::Stop);
                 }
@@ -389,6 +393,7 @@ impl<T: Track> Train<'_, T> {
         let Some(mut answers) = self.ask_once(&all)? else {
             return Ok(None);
         };
+        // The idle questions were noted in `ask_once`; the caller asked only the first ones.
         answers.truncate(wanted.len());
         loop {
             let is_doubtful = |at: &usize| {

@@ -121,6 +121,8 @@ pub(in crate::git) fn successful_within(
 ) -> Result<Vec<u8>> {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = launch(&mut command)?;
+    // On the running process: what it becomes keeps its limits, and std has no safe step between
+    // fork and exec.
     system::limit(child.id(), limits);
     let output = child.wait_with_output();
     let output = output.map_err(|error| not_started(&command, error))?;
@@ -129,6 +131,7 @@ pub(in crate::git) fn successful_within(
     }
     let refused = refused(&command, &output);
     let said = String::from_utf8_lossy(&output.stderr);
+    // A git that a limit ends is killed by a signal, or is refused memory and says so.
     let is_limit = output.status.code().is_none() || said.contains("ut of memory");
     Err(if is_limit {
         let what = "git took more memory or time than what an agent wrote is worth";
@@ -174,6 +177,8 @@ impl Running {
         let finished = thread::scope(|scope| {
             let (open, ended) = mpsc::channel::<()>();
             let readers = pipes.map(|pipe| {
+                // Each reader holds an end of a channel that never carries anything: it is closed
+                // when both are through.
                 let open = open.clone();
                 scope.spawn(move || -> std::io::Result<Vec<u8>> {
                     let _open = open;
@@ -193,6 +198,8 @@ impl Running {
                     is_killed = true;
                     break;
                 }
+                // What is_blocked asks costs a look at many files, so a git that is only slow is
+                // asked about less and less often.
                 patience *= 2;
             }
             let [stdout, stderr] = readers.map(|reader| match reader.join() {
@@ -295,6 +302,7 @@ pub(in crate::git) fn cause(said: &str) -> Code {
         "Disk quota exceeded",
         "Out of diskspace",
     ];
+    // Git has one status for every failure, and only its words tell a full disk.
     if FULL.iter().any(|words| said.contains(words)) {
         Code::DiskFull
     } else if said.contains("unable to write file") {

@@ -46,6 +46,7 @@ impl Checkout {
             "--pathspec-from-file=-",
             "--pathspec-file-nul",
         ]);
+        // A path may contain `*` or begin with a colon, and here it means itself.
         command.env("GIT_LITERAL_PATHSPECS", "1");
         command::feed_paths(command, paths)
     }
@@ -66,6 +67,7 @@ impl Checkout {
         let own = BranchCopy::make(repo, view, branch)?;
         // 1. The commit, on copies.
         let staged = match new.index {
+            // An index of the caller's is a scratch file already and needs no copy.
             Some(_) => None,
             None => Some(IndexCopy::make(self, view)?),
         };
@@ -79,8 +81,11 @@ impl Checkout {
         let log = untrusted::log(view.git_dir(), Path::new("logs/HEAD"));
         let log = String::from_utf8_lossy(&log);
         let reason = { log.lines().last() }.and_then(|line| line.split_once('\t'));
+        // A user may have switched reflogs off; the branch gets an entry all the same where it has
+        // a log.
         let reason = reason.map_or("commit", |(_, reason)| reason);
         own.publish(commit, &who.committer, reason)?;
+        // Last, because an entry for a commit that did not become the branch's would mislead.
         self.keep_reflog()?;
         Ok(commit)
     }
@@ -125,6 +130,8 @@ impl Checkout {
         command
             .args(["commit", "--quiet", "--file"])
             .arg(message)
+            // Settings such as `commit.verbose` or a hook can ask for an editor, which would wait
+            // for a person.
             .env("GIT_EDITOR", ":");
         if let Some(index) = index {
             command.env("GIT_INDEX_FILE", index);
@@ -138,6 +145,7 @@ impl Checkout {
         }
         let output = command::finish(&mut command)?;
         if !output.status.success() {
+            // Hooks print to either stream.
             let said = [output.stdout, output.stderr].concat();
             let said = String::from_utf8_lossy(&said).trim().to_owned();
             return Err(Error::new(
@@ -261,6 +269,8 @@ impl Checkout {
         let mut command = own.git()?;
         command.arg("write-tree");
         let tree = command::named(&command::successful(command)?)?;
+        // Kept, because git has noted the trees in it, and the next question is answered without
+        // git.
         own.publish()?;
         Ok(tree)
     }
@@ -276,6 +286,7 @@ impl Checkout {
             return Ok(());
         }
         let changes = repo.tree_changes(&[old], new)?;
+        // Above that number reading the whole tree costs no more than naming each path.
         if changes.len() > FEW {
             return self.stage(new);
         }
@@ -338,6 +349,7 @@ fn files(repo: &Repo, tree: Oid, directory: &[u8]) -> Result<Files> {
         let below = { entries }.find(|entry| entry.name == name && entry.is_directory());
         match below {
             Some(below) => tree = below.oid,
+            // A file may stand where the path has a directory; then nothing of it is in the tree.
             None => return Ok(Files::new()),
         }
     }

@@ -171,6 +171,7 @@ fn settings_of(
 pub(in crate::git) fn quoted(text: &str) -> String {
     format!(
         "\"{}\"",
+        // The backslash first, or those that the other two insert would be doubled.
         text.replace('\\', "\\\\")
             .replace('"', "\\\"")
             .replace('\n', "\\n")
@@ -283,6 +284,7 @@ impl Repo {
 
 /// Reads `<name> <<email>> <seconds> <zone>`.
 fn parse(line: &str) -> Option<Identity> {
+    // From the end, because the name comes from the user and may contain either bracket.
     let (who, when) = line.rsplit_once("> ")?;
     let (name, email) = who.split_once(" <")?;
     let (seconds, zone) = when.split_once(' ')?;

@@ -136,6 +136,7 @@ fn edited(repo: &Repo, tree: Oid, edits: &[Edit<'_>]) -> Result<Option<Oid>> {
         }
     }
     for (name, (file, below)) in names {
+        // What was a file here and gets files below it now becomes a directory.
         let old = entries.remove(name).filter(Entry::is_directory);
         let directory = match (old, below.is_empty()) {
             (Some(old), true) => old.oid,
@@ -151,6 +152,7 @@ fn edited(repo: &Repo, tree: Oid, edits: &[Edit<'_>]) -> Result<Option<Oid>> {
         let (mode, oid) = match file {
             Some(_) if !is_empty => return Ok(None),
             Some(content) => content,
+            // Git has no empty directories: the last file takes its directory along.
             None if is_empty => continue,
             None => (DIRECTORY, directory),
         };
@@ -236,6 +238,8 @@ impl Repo {
         diff.print(DiffFormat::Patch, |delta, _, line| {
             match line.origin_value() {
                 DiffLineType::FileHeader => {
+                    // Each field is ended or has its length before it, so that no two changes read
+                    // as the same bytes.
                     for file in [delta.old_file(), delta.new_file()] {
                         hash.update(file.path_bytes().unwrap_or_default());
                         hash.update(format!("\0{:?}\0", file.mode()));
@@ -295,6 +299,8 @@ impl Repo {
         longest: usize,
     ) -> Result<Vec<u8>> {
         let mut command = self.plumbing();
+        // Programs that a setting or an attribute names for showing differences are not for a text
+        // that is quoted.
         command.args(["diff-tree", "-p", "--no-ext-diff", "--no-textconv"]);
         command.args([base.to_hex(), tip.to_hex()]);
         let mut patch = command::successful(limited_to(command, paths))?;
@@ -323,6 +329,7 @@ impl Repo {
     }
 
     fn diff(&self, old: Oid, new: Oid, options: Option<&mut DiffOptions>) -> Result<Diff<'_>> {
+        // libgit2 would take a blob that a partial clone left out for a damaged repository.
         self.fetch_promised_between(old, new);
         let tree = |oid| self.inner.find_tree(to_git2(oid)?).map_err(not_compared);
         let (old, new) = (tree(old)?, tree(new)?);

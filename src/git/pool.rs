@@ -42,7 +42,10 @@ impl<'i, T> Chunks<'_, 'i, T> {
     /// Takes the next chunk: those of a part come in the order of the slice.
     pub(in crate::git) fn next(&self) -> Option<&'i mut [T]> {
         let (before, after) = self.parts.split_at(self.own);
+        // Beginning with the own part and then round, so that idle threads spread over the others'
+        // parts.
         let mut parts = after.iter().chain(before);
+        // A lock is poisoned by a panic, which the caller hears of anyway; its part counts as done.
         parts.find_map(|part| part.lock().ok()?.next())
     }
 }
@@ -61,6 +64,7 @@ pub(in crate::git) fn share<T: Send, R: Send>(
     let size = size.max(1);
     let chunks = items.len().div_ceil(size);
     let threads = threads.min(chunks).max(1);
+    // A whole number of chunks, or the last chunk of every part would be a short one.
     let part = chunks.div_ceil(threads).max(1) * size;
     let parts: Vec<_> = items
         .chunks_mut(part)
@@ -68,6 +72,7 @@ pub(in crate::git) fn share<T: Send, R: Send>(
         .collect();
     let run = |own: usize| {
         let chunks = Chunks { parts: &parts, own };
+        // Emptying all parts is what stops the other threads, each at its next chunk.
         work(&chunks).inspect_err(|_| while chunks.next().is_some() {})
     };
     thread::scope(|scope| {

@@ -247,7 +247,7 @@ impl Repo {
         let Some(lock) = self.lock_ref(refname)? else {
             return Ok(Swap::Locked);
         };
-        // The tip is read under the lock: whoever wants to move the ref by git's protocol has to
+        // The tip is read under the lock: a process that moves the ref by git's protocol has to
         // wait for it.
         if self.tip(refname)? != expected {
             return Ok(Swap::Moved);

@@ -120,6 +120,7 @@ impl Repo {
         if !self.inner.is_worktree() {
             return self.inner.workdir().map(canonical).transpose();
         }
+        // libgit2 tells a linked worktree nothing of the main one, so that is opened on its own.
         let main = open::exactly(&self.common_dir)?;
         main.workdir().map(canonical).transpose()
     }
@@ -206,6 +207,7 @@ impl Repo {
             Err(error) => return Err(not_commit(error)),
         };
         let commit = object.peel_to_commit().map_err(not_commit)?;
+        // A symbolic ref, as `HEAD` is, stands for the branch that it names.
         let refname = reference
             .as_ref()
             .and_then(|reference| match reference.symbolic_target() {
@@ -267,6 +269,7 @@ pub(in crate::git) fn to_git2(oid: Oid) -> Result<git2::Oid> {
 /// A libgit2 error under the name of what was tried, with the code that its class calls for.
 pub(in crate::git) fn failed(what: &str, error: git2::Error) -> Error {
     use git2::{ErrorClass, ErrorCode};
+    // libgit2 has no codes for these two, only the words of the system.
     let text = error.message().to_ascii_lowercase();
     let code = match (error.code(), error.class()) {
         (ErrorCode::Locked | ErrorCode::Modified, _) => Code::LostRace,

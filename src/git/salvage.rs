@@ -49,6 +49,7 @@ pub fn write_work(repo: &Repo, tip: &Commit, found: &Trees, whose: &str) -> Resu
         return Ok(None);
     }
     let mut parents = vec![tip.oid];
+    // A second parent only where it says something that neither the tip nor the worktree does.
     if staged != found.tree && staged != tip.tree {
         parents.push(write(repo, tip, staged, &[tip.oid], "index", whose)?);
     }
@@ -89,6 +90,8 @@ fn write(
     what: &str,
     whose: &str,
 ) -> Result<Oid> {
+    // At the time of the tip: the clock would give each salvage of the same state a name of its
+    // own.
     let who = Identity::stand_in(tip.seconds);
     repo.write_commit(&NewCommit::ours(
         &who,
@@ -113,6 +116,7 @@ impl Repo {
         let mut named = self.commits_named_in(admin_dir, branch);
         named.remove(&tip);
         // Nearly always the commits that the branch was at before, a few steps back.
+        // Its failing only means that git is asked about more commits.
         let _ = self.take_nearest(tip, NEAR, &mut named);
         if named.is_empty() {
             return Ok(Vec::new());
@@ -142,6 +146,8 @@ impl Repo {
         command.arg("rev-list");
         command.args(named.iter().map(|oid| oid.to_hex()));
         command.args(["--not", "--glob=refs/*"]);
+        // Where git cannot tell, all of them stay named, and too much is kept rather than too
+        // little.
         if let Ok(output) = command::successful(command) {
             let unheld: BTreeSet<Oid> = oids_in(&output).collect();
             named.retain(|oid| unheld.contains(oid));
@@ -150,6 +156,7 @@ impl Repo {
             return Ok(named.into_iter().collect());
         }
         let mut command = self.plumbing();
+        // Those that others lead to need no ref of their own.
         command.args(["merge-base", "--independent"]);
         command.args(named.iter().map(|oid| oid.to_hex()));
         Ok(match command::successful(command) {
@@ -182,6 +189,7 @@ impl Repo {
         let commit = |oid: Oid| match self.has_object(oid) {
             true if self.read_commit(oid).is_ok() => Some(oid),
             true => { self.resolve_commit(&oid.to_hex()).ok() }.map(|found| found.commit),
+            // A reflog outlives the objects that garbage collection took.
             false => None,
         };
         named.into_iter().filter_map(commit).collect()

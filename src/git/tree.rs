@@ -67,6 +67,7 @@ pub fn apart<'t>(one: &'t [u8], two: &'t [u8]) -> Option<[&'t [u8]; 2]> {
     let (left, right) = (split(one)?, split(two)?);
     let begin = common(left.iter(), right.iter());
     let (left, right) = (&left[begin..], &right[begin..]);
+    // Of what the first pass left, so that no entry is taken off at both ends.
     let end = common(left.iter().rev(), right.iter().rev());
     let part = |tree: &'t [u8], entries: &[&[u8]]| {
         let length = |entries: &[&[u8]]| entries.iter().map(|entry| entry.len()).sum::<usize>();

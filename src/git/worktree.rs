@@ -55,6 +55,8 @@ pub struct NewWorktree<'a> {
 impl Repo {
     /// The admin directory of a linked worktree.
     pub fn admin_dir(&self, name: &str) -> PathBuf {
+        // An agent's own clone is opened through its own git dir, which is at once its admin
+        // directory.
         if self.own_name().as_deref() == Some(name) {
             return self.common_dir().to_owned();
         }
@@ -212,6 +214,7 @@ impl Repo {
 /// # Errors
 /// `io`, `disk-full`.
 pub fn set_lock(admin_dir: &Path, reason: &str) -> Result<()> {
+    // By a rename: an empty `locked` that a kill leaves would say nothing of whose lock it is.
     let temporary = admin_dir.join("locked.new");
     fs::write(&temporary, format!("{reason}\n")).at("could not write", &temporary)?;
     fs::rename(&temporary, admin_dir.join("locked")).at("could not lock", admin_dir)
@@ -221,6 +224,7 @@ fn rename_without_replacing(from: &Path, to: &Path) -> Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     use rustix::io::Errno;
     let renamed = retry_if_pruned(|| {
+        // Git removes `worktrees` with its last entry, so it may have vanished since the last look.
         to.parent().map_or(Ok(()), fs::create_dir_all)?;
         match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
             // Some file systems do not know the flag. A directory never replaces one that has
@@ -230,6 +234,7 @@ fn rename_without_replacing(from: &Path, to: &Path) -> Result<()> {
         }
     });
     renamed.map_err(|error| match error.kind() {
+        // Which of the two a system reports depends on whether it knew the flag.
         std::io::ErrorKind::AlreadyExists | std::io::ErrorKind::DirectoryNotEmpty => Error::new(
             Code::LostRace,
             format!("a worktree named {} exists already", to.display()),
@@ -298,6 +303,7 @@ impl WorktreeCache {
                 worktree: read_admin_dir(&admin),
                 head: untrusted::text(&admin, "HEAD").unwrap_or_default(),
             });
+            // Whatever stays in `known` is gone from the disk, and dropped with it.
             self.0.insert(name, row);
         }
         Ok(())
@@ -341,6 +347,7 @@ impl Repo {
 fn make_directory(path: &Path) -> Result<()> {
     let made = retry_if_pruned(|| {
         path.parent().map_or(Ok(()), fs::create_dir_all)?;
+        // Not `create_dir_all`, which cannot tell a directory that it made from one that was there.
         fs::create_dir(path)
     });
     match made {
@@ -439,10 +446,14 @@ impl<'r> BranchCopy<'r> {
                 own.link(Path::new(&name))?;
             }
         }
+        // Git takes a directory for a repository only if it has a HEAD; which branch it names is of
+        // no account in a worktree.
         own.write("HEAD", b"ref: refs/heads/main\n")?;
         own.write("config", repo.including_config(&[])?.as_bytes())?;
         // 2. The branch, and the refs and logs around it.
         own.link_around(Path::new(branch))?;
+        // Around the log of the branch, but not that itself: git would write an entry into it that
+        // is written again when the branch itself moves.
         own.link_around(&Path::new("logs").join(branch))?;
         own.write(branch, format!("{old}\n").as_bytes())?;
         view.lead_to(&own.directory)?;
@@ -455,6 +466,7 @@ impl<'r> BranchCopy<'r> {
     /// # Errors
     /// `lost-race` when the branch has moved meanwhile; `lock-timeout`.
     pub(in crate::git) fn publish(&self, new: Oid, who: &Identity, message: &str) -> Result<()> {
+        // Links are not among the files, so this finds only what git or a hook has written here.
         for file in untrusted::files(&self.directory.join("refs")) {
             let file = Path::new("refs").join(file);
             let text = untrusted::read(&self.directory, &file, LONGEST_REF);
@@ -463,6 +475,8 @@ impl<'r> BranchCopy<'r> {
                 continue;
             };
             if name != self.branch && !name.ends_with(".lock") {
+                // What the ref was when the hook wrote is not known, so the newest state is the one
+                // that is replaced.
                 let now = self.repo.tip(name)?;
                 self.repo
                     .swap_ref_in_time(name, now, oid, who, "git-agent: by a hook")?;

@@ -64,12 +64,15 @@ pub fn hand_over(program: &Path, words: &[OsString]) -> Result<HandedOver> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let read = std::thread::scope(|scope| {
         let reader = scope.spawn(|| stderr.map(|mut pipe| pipe.read_to_end(&mut err)));
+        // Both pipes are read at once: one that is full would stop the process before it detaches.
         let read = stdout.map(|mut pipe| pipe.read_to_end(&mut out));
         // A thread that only reads does not panic.
         let _ = reader.join();
         read
     });
     read.transpose().map_err(fail)?;
+    // A process that went into the background has said where it can be found; one that failed has
+    // ended and can be waited for.
     let failed = if out.is_empty() {
         Some(status_of(child.wait().map_err(fail)?))
     } else {

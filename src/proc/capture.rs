@@ -40,6 +40,8 @@ pub(super) fn drain(
         .name("output".into())
         .spawn(move || {
             let mut buffer = vec![0; 64 * 1024];
+            // A terminal whose other side is closed ends in an error, which is an end like any
+            // other.
             while let Ok(count @ 1..) = reader.read(&mut buffer) {
                 take(&buffer[..count]);
             }
@@ -79,6 +81,7 @@ pub fn capture(
     let log = Arc::new(Mutex::new(Log::create(path, redactor)?));
     let shared = Arc::clone(&log);
     let drained = drain(reader, move |bytes| {
+        // The log before the echo, which may block for as long as its reader likes.
         locked(&shared).push(bytes);
         // A reader that went away misses the rest; the log has it.
         if let Some(writer) = &mut echo
@@ -131,10 +134,12 @@ impl Log {
     }
 
     fn push(&mut self, bytes: &[u8]) {
+        // What a process writes that outlived the wait would come behind the mark of the end.
         if self.finished {
             return;
         }
         self.logged.bytes += bytes.len() as u64;
+        // It may hold back the last bytes, in which a secret may have begun.
         let shown = self.redactor.push(bytes);
         self.keep(&shown);
     }

@@ -103,6 +103,7 @@ pub fn run(job: &Job<'_>) -> Result<Finished> {
         bounds: supervisor::TreeBounds::default(),
         ticket: None,
         slate: &slate,
+        // One pipe for both, so that errors stand where they belong in the output.
         stdout: writer.try_clone().map_err(fail)?.into(),
         stderr: writer.into(),
     };
@@ -116,8 +117,10 @@ pub fn run(job: &Job<'_>) -> Result<Finished> {
         tests.push(bytes);
     })
     .map_err(fail)?;
+    // Before the pipe: what the shell left running may keep that open for as long as it likes.
     let outcome = supervisor.wait()?;
     drained.wait();
+    // A command that never ran has a status, too, and must not be taken for a check that failed.
     if let Some(plan) = &job.fence
         && let Some(sandbox::Outcome::Refused(why)) = sandbox::read_report(plan.report)?
     {

@@ -17,12 +17,14 @@ pub fn launch(supervisor: u32, terminal: bool, program: &OsStr, arguments: &[OsS
     // Fails in a process that leads its session already, which is what is wanted.
     let _ = setsid();
     let fail = |error: std::io::Error| Error::io("could not prepare a command", error);
+    // Only the leader of a session can take a terminal, so this comes after `setsid`.
     if terminal && let Err(error) = ioctl_tiocsctty(stdout()).and_then(|()| dup2_stdin(stdout())) {
         return fail(error.into());
     }
     if let Err(error) = system::die_with_parent() {
         return fail(error);
     }
+    // The supervisor may have died before the line above, and then the signal never comes.
     if !is_below(supervisor) {
         return fail(std::io::Error::other("the process above it is gone"));
     }

@@ -25,6 +25,7 @@ pub fn run(program: &Path, words: &[OsString], limit: Duration) -> Result<Option
     let mut child = Command::new(program)
         .args(words)
         .stdin(Stdio::null())
+        // Git starts helpers such as ssh, and one signal to the group reaches all of them.
         .process_group(0)
         .spawn()
         .map_err(fail)?;
@@ -34,6 +35,7 @@ pub fn run(program: &Path, words: &[OsString], limit: Duration) -> Result<Option
         return Ok(status);
     };
     // The number of a group is not given anew while a process is in it, so this reaches what is left of ours, or nothing.
+    // Also after a normal end, because a helper may have stayed behind.
     let _ = kill_process_group(group, Signal::TERM);
     while Instant::now() < end && test_kill_process_group(group).is_ok() {
         // A child that was not waited for counts as a member.

@@ -150,6 +150,8 @@ fn hand_out() -> io::Result<()> {
                 for signal in signals {
                     let holders = locked(&HOLDERS);
                     if holders.is_empty() {
+                        // The handler is there for good, so what the signal would have done without
+                        // it is done here.
                         drop(emulate_default_handler(signal.as_raw()));
                     } else {
                         holders.iter().for_each(|one| locked(one).take(signal));

@@ -37,10 +37,13 @@ impl Terminal {
     pub fn new() -> Result<Terminal> {
         let make = || -> io::Result<Terminal> {
             let outside = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
+            // The call that opens it knows no such flag everywhere, and a command that had this end
+            // could type to itself.
             fcntl_setfd(&outside, FdFlags::CLOEXEC)?;
             grantpt(&outside)?;
             unlockpt(&outside)?;
             let name = ptsname(&outside, Vec::new())?;
+            // NOCTTY: this process must not get the new terminal for its own.
             let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
             let inside = open(name, flags, Mode::empty())?;
             tcsetattr(&inside, OptionalActions::Now, &tcgetattr(stdin())?)?;
@@ -90,6 +93,8 @@ impl Terminal {
                 sizes,
                 _stop: stop,
             };
+            // After `attached` exists, whose drop puts the old settings back whatever fails from
+            // here on.
             tcsetattr(stdin(), OptionalActions::Now, &raw)?;
             std::thread::Builder::new()
                 .name("keys".into())
@@ -143,6 +148,7 @@ fn copy_keys(mut outside: File, stopped: &PipeReader, mut resized: &PipeReader) 
         if poll(&mut ready, None).is_err() {
             continue;
         }
+        // Looked at first: keys that come after the command's end are for the shell that follows.
         if !ready[1].revents().is_empty() {
             return;
         }

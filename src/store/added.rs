@@ -50,6 +50,8 @@ pub fn load(common_dir: &Path, file: &str) -> Result<Vec<u8>> {
 /// Those of `change`; `io`, `disk-full`, `repo-read-only`.
 pub fn changing(common_dir: &Path, file: &Path, change: impl FnOnce() -> Result<()>) -> Result<()> {
     let before = fsx::load_if_there(file)?;
+    // The note comes after the change: a kill in between leaves bytes that were never noted, which
+    // `put_back` takes for another's work and does not touch.
     change()?;
     let after = fsx::load_if_there(file)?;
     if after == before {
@@ -83,10 +85,12 @@ pub fn put_back(common_dir: &Path, file: &Path) -> Result<bool> {
     };
     let now = fsx::load_if_there(file)?;
     if copy.before == copy.after || now != copy.after {
+        // An earlier call that was killed may have put it back already.
         return Ok(copy.before != copy.after && now == copy.before);
     }
     match &copy.before {
         Some(before) => {
+            // The replacement is a new file, which would have the mode that the umask gives.
             let mode = fs::metadata(file).at("could not read", file)?.permissions();
             fsx::write_atomic(file, before)?;
             fs::set_permissions(file, mode).at("could not set the mode of", file)?;
@@ -205,11 +209,14 @@ pub fn add_exclude(repo: &Repo, directories: &[&str]) -> Result<()> {
         return Ok(());
     }
     let _spawns = lock::hold(repo.common_dir(), layout::SPAWN_LOCK)?;
+    // Read again under the lock, because another spawn may have added the same lines.
     let mut text = load()?;
     let mut addition = missing(&text);
     if !text.is_empty() && !text.ends_with(b"\n") {
+        // A person's last line may lack its end, and ours would become part of it.
         addition.insert(0, b'\n');
     }
+    // Before the file changes, so that no line of ours is ever there that is not known for ours.
     note(repo.common_dir(), EXCLUDES, &addition)?;
     text.extend(addition);
     let directory = repo.common_dir().join("info");
@@ -241,6 +248,7 @@ pub fn remove_exclude(repo: &Repo, is_dry: bool) -> Result<Vec<String>> {
     let rest = match text.strip_suffix(&noted[..]) {
         Some(before) => before.to_vec(),
         None => {
+            // Lines of others came behind ours, so ours are taken out one by one.
             let kept = text.split_inclusive(|&b| b == b'\n');
             kept.filter(|line| !ours(line.strip_suffix(b"\n").unwrap_or(line)))
                 .flatten()

@@ -142,6 +142,7 @@ fn holds_id(name: &str, agent: &Agent) -> bool {
     let numbered = short
         .rsplit_once('-')
         .filter(|(_, number)| is_number(number));
+    // A user's branch may lie deeper below `agent/` and end in the same digits by chance.
     !short.contains('/')
         && (short.ends_with(&id) || numbered.is_some_and(|(it, _)| it.ends_with(&id)))
 }
@@ -201,6 +202,7 @@ pub fn local_or_fetched(repo: &Repo, agent: &Agent) -> Result<Option<(String, Oi
         return Ok(Some((branch.clone(), tip)));
     }
     if repo.admin_dir(&layout::worktree_name(agent.id)).exists() {
+        // A fetched copy may be older than the work in the worktree, and would pass for it.
         return Ok(None);
     }
     for (copy, tip) in repo.fetched_branches(branch)? {
@@ -238,6 +240,7 @@ fn is_readable(repo: &Repo, agent: &Agent, branch: &str, tip: Oid) -> Result<boo
     if own_name(repo, agent)?.is_none() {
         return Ok(false);
     }
+    // Asked last, because it takes the rows of other agents.
     let claimants = Ledger::new(repo).agents_with_branch(branch)?;
     let mut others = claimants.iter().filter(|other| other.id != agent.id);
     Ok(!others.any(|other| spawn_commit::is_held_by(repo, tip, other)))

@@ -42,7 +42,10 @@ impl Ledger<'_> {
         let mut links = BrokenLinks::default();
         for (index, event) in row.events.iter().enumerate() {
             match &event.previous {
+                // Merging two clones' rows orders lines by their stamps, so what a line follows is
+                // somewhere before it and not always right above.
                 Some(previous) if !seen.contains(previous) => missing.push(previous.clone()),
+                // Only the first line of a row follows nothing.
                 None if !seen.is_empty() => links.unknown += 1,
                 _ => {}
             }
@@ -76,6 +79,8 @@ impl Ledger<'_> {
             }
             waiting.extend(&commit.parents);
             let notes = notes::lookup(self.repo, commit.tree, key).unwrap_or_default();
+            // Most commits of the ledger leave a given row as it was, and its blob is then read
+            // once.
             for blob in notes.into_iter().filter(|blob| blobs.insert(*blob)) {
                 let body = self.repo.read_blob(blob).unwrap_or_default();
                 for digest in notes::lines_of(&body).map(event_line::digest) {
@@ -157,6 +162,7 @@ fn of_note(repo: &Repo, note: Oid, left: &HashSet<Vec<u8>>) -> Result<Vec<LostEv
             };
             let before = lines_of(&notes::body(repo, parent.tree, note).unwrap_or_default());
             let lost = before.into_iter().filter(|line| !now.contains(line));
+            // A line that a later commit brought back is not lost.
             gone.extend(lost.filter(|line| !left.contains(line)));
         }
         if !gone.is_empty() {

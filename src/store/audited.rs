@@ -31,6 +31,7 @@ impl Ledger<'_> {
             };
             let counts = match (audit.verdict, audit.auditor) {
                 (AuditVerdict::Pass, _) => closed.has_cleared(agent.id, &row.digest(index)),
+                // No agent judges its own work, whatever line says so.
                 (_, Some(auditor)) if auditor != agent.id => match auditors.get(&auditor) {
                     Some(known) => *known,
                     None => {
@@ -54,6 +55,7 @@ impl Ledger<'_> {
             return Ok(false);
         };
         let policy = spawn_commit::if_here(self.repo, &auditor)?;
+        // A policy that is not here says nothing, and then the stricter reading holds.
         Ok(policy.is_none_or(|policy| policy.report_rules().audit.is_some()))
     }
 }

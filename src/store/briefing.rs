@@ -58,6 +58,7 @@ pub fn forget(common_dir: &Path, id: AgentId) -> Result<()> {
         confidential.add(text);
     }
     confidential.add(&confidential_part(&load_text(&prompt)?));
+    // Before the task and the prompt go, which alone say what has to be taken out.
     strip_logs(&layout::runs_dir(common_dir, id), &confidential)?;
     if !told.confidential.is_empty() {
         fsx::write_private(&task, &told.rest)?;
@@ -93,6 +94,7 @@ pub fn write_prompt(common_dir: &Path, id: AgentId, prompt: &str) -> Result<Path
     let directory = layout::agent_dir(common_dir, id);
     fsx::create_dir(&directory)?;
     let path = directory.join(PROMPT);
+    // Before the new prompt takes the place of the only text that says what is to be taken out.
     strip_lost(common_dir, id, &load_text(&path)?, prompt)?;
     fsx::write_private(&path, prompt.as_bytes())?;
     Ok(path)
@@ -141,6 +143,8 @@ fn strip_lost(common_dir: &Path, id: AgentId, before: &str, now: &str) -> Result
 /// What a prompt says between the public rules and the public task.
 fn confidential_part(prompt: &str) -> String {
     let start = CONFIDENTIAL.iter().filter_map(|it| prompt.find(it)).min();
+    // The last one: a briefing may quote such a heading, and a cut too late takes out more, never
+    // less.
     let end = prompt.rfind(PUBLIC).unwrap_or(prompt.len());
     let part = start.and_then(|start| prompt.get(start..end));
     let is_heading = |line: &&str| CONFIDENTIAL.iter().any(|it| it.trim() == *line);
@@ -189,6 +193,7 @@ impl Needles {
     /// Adds the lines of a text, and what in it looks like a credential.
     fn add(&mut self, text: &str) {
         let lines = text.lines().map(str::trim);
+        // A log rarely repeats a whole line; it repeats what is in it.
         let words = redaction::credentials(text).into_iter();
         let compounds = text.split_whitespace().filter(|word| is_compound(word));
         for needle in lines.chain(words).chain(compounds) {

@@ -55,6 +55,7 @@ impl Ledger<'_> {
     /// The agents in whose rows a text occurs, oldest first. Searching bytes is a tenth of the work of
     /// folding every row.
     pub(in crate::store) fn agents_mentioning(&self, text: &str) -> Result<Vec<Agent>> {
+        // As a row spells it, for rows are JSON.
         let escaped = serde_json::to_string(text).unwrap_or_default();
         let needle = escaped.trim_matches('"');
         let belief = Belief::new(self.repo);
@@ -142,6 +143,7 @@ impl Ledger<'_> {
             found.entry(key).and_modify(|blobs| blobs.push(blob));
         }
         let blobs: Vec<Oid> = found.values().flatten().copied().collect();
+        // All at once: one by one each would be a connection to the remote.
         self.repo.fetch_promised(&blobs);
         let bodies = found.into_iter();
         bodies
@@ -167,6 +169,8 @@ struct Cached {
 impl Cached {
     fn open(path: &Path, kind: &str) -> Option<Cached> {
         let mut file = fsx::open(path).ok()?;
+        // Read to its end once before anything of it is believed: that it is whole stands in its
+        // last line.
         let (tree, count) = read_cache_file(&mut file, kind, |_, _| {})?;
         Some(Cached { file, tree, count })
     }
@@ -246,6 +250,7 @@ pub(super) fn read_cache_file(
         }
         let key = Oid::from_hex(word)?;
         body.clear();
+        // Bounded by the reader and not reserved at once: a damaged number may be of any size.
         let limit = u64::try_from(number).ok()?;
         reader.by_ref().take(limit).read_to_end(&mut body).ok()?;
         if body.len() < number {

@@ -62,6 +62,7 @@ impl Facts {
     pub fn store(&self, kind: &str, question: &[String], answer: &[u8]) {
         let mut content = format!("{}\n", self.seal(kind, question, answer)).into_bytes();
         content.extend_from_slice(answer);
+        // A fact that is not kept is only worked out again.
         let _ = fsx::create_dir(&self.directory)
             .and_then(|()| fsx::write_atomic(&self.place(kind, question), &content));
     }
@@ -100,6 +101,7 @@ fn make_key(path: &Path) -> Option<[u8; LENGTH]> {
     getrandom::fill(&mut key).ok()?;
     fsx::create_dir(path.parent()?).ok()?;
     fsx::write_private(path, &key).ok()?;
+    // Read back, so that a process which lost this race uses the key that is there.
     read_key(path)
 }
 
@@ -128,6 +130,7 @@ pub fn keep_baseline(
     baseline: &Baseline,
     now: DateTime<Utc>,
 ) -> Result<Oid> {
+    // Named by a kept commit besides, or `git gc` would remove a blob that no ref reaches.
     let blob = repo.write_blob(&baseline::to_bytes(baseline))?;
     let what = [("baseline.json", blob)];
     keep::keep_with(repo, &[], &what, &format!("setup {agent}"), now)?;

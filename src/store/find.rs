@@ -35,6 +35,7 @@ impl Ledger<'_> {
         // reads, and spawn gives none that one begins with already.
         if found.is_empty() || who.len() < SHORT_ID {
             let mut named = meant(self.agents_named(who)?);
+            // An agent whose alias begins as its own id must not be ambiguous with itself.
             named.retain(|agent| found.iter().all(|other| other.id != agent.id));
             found.extend(named);
         }
@@ -62,6 +63,8 @@ impl Ledger<'_> {
     /// `repo-corrupt`.
     pub fn live_with_alias(&self, alias: &AgentName) -> Result<Vec<Agent>> {
         let mut agents = self.agents_that(|entry| entry.name.as_deref() == Some(alias.as_str()))?;
+        // agent| agent.name.as_ref() | The index names rows that may have this alias, and only the
+        // folded agent says whether it has.
         agents.retain(|agent| agent.name.as_ref() == Some(alias) && agent.state.is_live());
         Ok(agents)
     }
@@ -87,6 +90,7 @@ impl Ledger<'_> {
         let Some(nibbles) = nibbles.filter(|nibbles| nibbles.len() >= SHORTEST_PREFIX) else {
             return Ok(Vec::new());
         };
+        // The rows are filed by spawn commit, with which an id shares no more than these digits.
         let shared = &nibbles[..nibbles.len().min(SHARED_DIGITS)];
         let belief = Belief::new(self.repo);
         let agents = self.read(|tree| {
@@ -140,6 +144,7 @@ impl Ledger<'_> {
             agents.len() > 1 && !agents.iter().any(other)
         };
         match branch.filter(is_shared) {
+            // Only then is git asked: what a branch holds takes a walk over history.
             Some(branch) => holders(self.repo, &branch, agents),
             None => Ok(agents),
         }

@@ -51,6 +51,7 @@ pub fn write_atomic_by(
 /// As [`write_atomic`].
 pub fn create_atomic(path: &Path, content: &[u8]) -> Result<bool> {
     let temporary = write_beside(path, |file| file.write_all(content))?;
+    // A link and not a rename, which would replace what another writer has just made.
     let linked = fs::hard_link(&temporary, path);
     let _ = fs::remove_file(&temporary);
     match linked {
@@ -109,6 +110,7 @@ pub fn end_of(path: &Path, most: u64) -> std::io::Result<String> {
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
     let mut bytes = Vec::new();
+    // It may grow meanwhile.
     file.take(most).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -166,6 +168,7 @@ pub fn is_unique_name(name: &OsStr) -> bool {
 pub fn is_left_over(name: &OsStr) -> bool {
     let maker = maker_of(name).and_then(|number| number.parse().ok());
     maker
+        // A number that was given anew only keeps the file a while longer.
         .and_then(Pid::from_raw)
         .is_some_and(|maker| !system::is_alive(maker))
 }
@@ -281,6 +284,8 @@ pub fn empty_trash(common_dir: &Path, names: &[String]) {
 pub fn left_behind(common_dir: &Path, before: i64) -> Vec<String> {
     use std::os::unix::fs::MetadataExt;
     let entries = fs::read_dir(layout::trash_dir(common_dir));
+    // By ctime, which the rename into the trash sets; the time of the last change may be years
+    // back.
     let old = |entry: &fs::DirEntry| entry.metadata().is_ok_and(|file| file.ctime() < before);
     let entries = entries.into_iter().flatten().flatten().filter(old);
     entries

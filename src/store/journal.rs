@@ -42,6 +42,7 @@ impl Journal {
         }
         let written = file.write_all(&record.to_bytes());
         if written.is_err() {
+            // Nothing was made yet, and half a journal would be in the way of the next spawn.
             let _ = fs::remove_file(&path);
         }
         written.at("could not write", &path)?;
@@ -111,6 +112,7 @@ impl Journal {
             }
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes).at("could not read", &path)?;
+            // Its owner may have ended it between the opening and the lock.
             if path.exists() {
                 let record = SpawnJournal::from_bytes(&bytes);
                 found.push((Journal { path, _lock: file }, record));

@@ -113,6 +113,8 @@ pub fn join(repo: &Repo, ours: Oid, theirs: Oid) -> Result<Oid> {
             return Ok(tip.oid);
         }
     }
+    // Sorted by name, and dated by the later of the two, so that each clone makes the same object
+    // whichever side it calls its own.
     tips.sort_unstable_by_key(|tip| tip.oid);
     let who = Identity::stand_in(tips[0].seconds.max(tips[1].seconds));
     let tree = repo.write_tree(Vec::new())?;
@@ -137,6 +139,7 @@ pub fn kept(repo: &Repo) -> Result<HashSet<Oid>> {
     let tip = chain::tip(repo, Chain::Keep)?;
     let mut waiting: Vec<_> = tip.into_iter().collect();
     while let Some(commit) = waiting.pop() {
+        // What a link keeps is named in the answer, but its own history is not the chain's.
         let is_link = commit.trailer(chain::TRAILER).is_some();
         for parent in commit.parents.into_iter().filter(|_| is_link) {
             if kept.insert(parent) {
@@ -246,6 +249,8 @@ fn looks_like_one(commit: &Commit) -> bool {
     let may_hold_blobs = kind.flatten().is_some_and(|kind| HOLDING.contains(&kind));
     let ours = commit.trailer(chain::TRAILER).is_some();
     let is_one = kind.is_some() || MENDED.contains(&subject);
+    // An agent can write such a subject and trailer. A tree with files in it shows that the commit
+    // is work, unless the kind of link has a tree.
     ours && is_one && (may_hold_blobs || commit.tree == Oid::EMPTY_TREE)
 }
 
@@ -297,6 +302,8 @@ impl Links {
                     if !doomed {
                         parents.extend(kept);
                     }
+                    // A link whose parents are all where they were keeps its name, and with it
+                    // everything above that is not touched.
                     if parents == commit.parents {
                         Some(commit.oid)
                     } else {
@@ -339,6 +346,8 @@ pub(super) fn after_append(repo: &Repo, commit: Oid) {
     }
     let limit = match repo.config_string("gc.auto") {
         Ok(None) => DEFAULT_LIMIT,
+        // A value that is no number switches maintenance off here: git itself would refuse to
+        // start.
         Ok(Some(value)) => value.trim().parse().unwrap_or(0),
         Err(_) => return,
     };
@@ -349,6 +358,8 @@ pub(super) fn after_append(repo: &Repo, commit: Oid) {
     }
     let mut git_dir = std::ffi::OsString::from("--git-dir=");
     git_dir.push(common_dir);
+    // It starts in a directory that always exists and that no agent can remove: `git gc` outlives
+    // this process.
     let _ = command::git(&layout::agents_dir(common_dir))
         .arg(git_dir)
         .args(NO_LOCKS.iter().flat_map(|setting| ["-c", setting]))

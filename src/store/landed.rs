@@ -74,6 +74,7 @@ pub fn as_claimed(
         return Ok(false);
     };
     let base = agent.base.as_ref().and_then(|base| base.refname.as_ref());
+    // The agent's own branch always holds the work, which proves no landing.
     if agent.branch.as_ref() == Some(into) || from_elsewhere && base != Some(into) {
         return Ok(false);
     }
@@ -97,6 +98,7 @@ pub fn found(repo: &Repo, works: &[(&Agent, Oid)]) -> HashMap<AgentId, Result<Op
     let mut copies: HashMap<&str, Vec<String>> = HashMap::new();
     for name in works.iter().filter_map(|(agent, _)| started_from(agent)) {
         copies.entry(name).or_insert_with(|| {
+            // oid | A copy that is where the branch is would only ask the same question again.
             let is_own = |oid: &Oid| repo.tip(name).ok() == Some(Tip::At(*oid));
             let fetched = repo.fetched_branches(name).unwrap_or_default().into_iter();
             let elsewhere = fetched.filter(|(_, oid)| !is_own(oid));
@@ -104,6 +106,8 @@ pub fn found(repo: &Repo, works: &[(&Agent, Oid)]) -> HashMap<AgentId, Result<Op
             own.chain(elsewhere.map(|(copy, _)| copy)).collect()
         });
     }
+    // One target of each agent at a time, so that agents of one branch share one pass over its
+    // history.
     for round in 0..copies.values().map(Vec::len).max().unwrap_or(0) {
         let questions = works.iter().filter_map(|(agent, tip)| {
             let target = copies.get(started_from(agent)?)?.get(round)?;
@@ -274,6 +278,7 @@ fn is_brought(repo: &Repo, agent: &Agent, tip: Oid, base: Oid) -> Result<bool> {
     let Some(parent) = landing.parents.first().filter(|oid| repo.has_object(**oid)) else {
         return Ok(false);
     };
+    // An empty commit equals the merge of any work that is there already.
     if repo.read_commit(*parent)?.tree == landing.tree || !repo.is_ancestor(*commit, base)? {
         return Ok(false);
     }
@@ -344,6 +349,7 @@ pub fn makes_the_same(repo: &Repo, line: &[Line], started: Oid, tip: Oid) -> Res
             continue;
         }
         count += 1;
+        // A rebase makes one commit for each, so a shorter line cannot hold them all.
         if count > line.len() || !is_among(repo, line, &change)? {
             return Ok(false);
         }
@@ -353,6 +359,7 @@ pub fn makes_the_same(repo: &Repo, line: &[Line], started: Oid, tip: Oid) -> Res
 
 /// Whether a branch has a commit that makes that change.
 fn is_among(repo: &Repo, line: &[Line], change: &Line) -> Result<bool> {
+    // Paths first, because a patch id takes reading every file that differs.
     let mut alike = line
         .iter()
         .filter(|one| one.paths == change.paths)

@@ -93,10 +93,13 @@ impl Line {
             };
             // The newest tells at once of work that was squashed, which none of them holds. Each look walks history.
             let holding = if self.0.first().is_some_and(holds) {
+                // Once a commit of a line holds the tip, all newer ones do, so halving finds the
+                // oldest of them.
                 self.0.partition_point(holds)
             } else {
                 0
             };
+            // The oldest commit that was read may hold it because the ones before it do.
             if holding > 0 && (holding < self.0.len() || !is_in(repo, tip, &self.0[holding - 1])) {
                 return Ok(Some(self.0[holding - 1].commit.oid));
             }
@@ -169,6 +172,7 @@ impl Step {
             return Ok(false);
         };
         let (old, new) = (repo.read_commit(fork)?.tree, repo.read_commit(tip)?.tree);
+        // The cheaper question first: the other one takes a merge.
         if repo.patch_id(old, new)? == repo.patch_id(self.before.tree, self.commit.tree)? {
             return Ok(true);
         }
@@ -240,6 +244,7 @@ impl Ledger<'_> {
     fn brought_by(&self, commit: Commit) -> Result<Vec<Agent>> {
         let repo = self.repo();
         let mut found = Vec::new();
+        // A merge names the agent by the commits that it brings, and nothing has to be compared.
         if let [first, second] = commit.parents[..] {
             for oid in repo.commits_between(&[first], second)? {
                 let commit = repo.read_raw_commit(oid)?;
@@ -259,6 +264,7 @@ impl Ledger<'_> {
             let tip = events.iter().rev().find_map(|event| last_tip(&event.what));
             agent.landed.is_none().then_some((agent, tip))
         })?;
+        // What a commit brought is the work of an agent that was at it lately, as a rule.
         open.sort_by_key(|(agent, _)| Reverse(agent.updated));
         for (agent, tip) in open.into_iter().take(ASKED) {
             let branch = agent_branch::local_or_fetched(repo, &agent)?;

@@ -74,6 +74,8 @@ pub fn set_aside(
     let own = layout::large_dir(common_dir, id);
     fsx::create_dir(&own)?;
     let mut moved = Ok(());
+    // A rename does not reach another file system, and to copy a file of this size is what is to be
+    // avoided.
     for directory in [own.as_path(), beside] {
         fsx::create_dir(directory)?;
         let place = free_place(directory);
@@ -88,6 +90,8 @@ pub fn set_aside(
         moved = renameat(&parent, name, CWD, &line.place).map_err(std::io::Error::from);
         match &moved {
             Ok(()) => return Ok(told(&line)),
+            // The line that was written for this place names a file that never comes, and so says
+            // nothing.
             Err(error) if error.kind() == ErrorKind::CrossesDevices => {}
             Err(_) => break,
         }
@@ -122,6 +126,7 @@ pub fn give_back(common_dir: &Path, id: AgentId, top: &Path) -> Result<Vec<Strin
             ));
         }
     }
+    // The list goes last: after a kill it still names what was not moved back.
     if stay.is_empty() {
         forget(common_dir, id)?;
     }
@@ -152,6 +157,7 @@ fn go_back(line: &MovedFile, top: &Path, to: &Path) -> std::io::Result<()> {
         fs::create_dir_all(directory)?;
     }
     let (parent, name) = parent_of(top, &line.path)?;
+    // A rename would replace what is there, which may be newer work.
     if statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
         return Err(std::io::Error::other("something is at its place"));
     }

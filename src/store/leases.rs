@@ -90,6 +90,7 @@ fn candidates(
             Box::new(addresses.map(|address| Ipv4Addr::from_bits(address).to_string()))
         }
         LeaseKind::Slug => {
+            // Databases take no hyphen in a name without quotes, so it is an underline.
             let name = format!("{}_{short}", slug.as_str().replace('-', "_"));
             let variable = variable.to_lowercase();
             // A second variable of the same agent.
@@ -101,6 +102,7 @@ fn candidates(
 
 /// Whether nothing listens on a port of this machine.
 fn is_free(port: u16) -> bool {
+    // A program that no agent started may have it, which no lease says.
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 

@@ -127,6 +127,8 @@ impl<'r> Ledger<'r> {
             let agent = AgentId::from_spawn_commit(landing.spawn_commit);
             // The row of the agent is the note on its spawn commit, which is no pointer.
             let pointer = Some(landing.commit).filter(|commit| *commit != landing.spawn_commit);
+            // The pointer first and the row last, because the subject of the commit names the last
+            // event.
             for key in pointer.into_iter().chain([landing.spawn_commit]) {
                 notes.push((key, agent));
                 told.push(landing);
@@ -135,6 +137,8 @@ impl<'r> Ledger<'r> {
         let belief = Belief::new(self.repo);
         let decide = |at: usize, row: &Row<'_>| {
             let landing = told[at];
+            // Only the row itself is asked whether the agent may land; the pointer is a copy of
+            // that answer.
             if notes[at].0 == landing.spawn_commit {
                 let agent = belief.fold(landing.spawn_commit, row)?;
                 may_land(agent.as_ref())?;
@@ -228,6 +232,7 @@ impl<'r> Ledger<'r> {
             return Ok(Vec::new());
         };
         let repo = self.repo;
+        // All that may fail or take long comes before the lock.
         let who = chain::identity(repo, now);
         let is_signed = spawn_commit::are_wanted(repo)?;
         let clone = remote_names::load_or_make_clone_id(repo.common_dir())?;
@@ -243,10 +248,14 @@ impl<'r> Ledger<'r> {
             &message,
             |tip: Option<&Commit>| {
                 let tree = tip.map_or(Oid::EMPTY_TREE, |tip| tip.tree);
+                // The closure runs again after a lost race, and what it decided then does not
+                // count.
                 written.clear();
                 closed.clear();
                 let mut bodies: BTreeMap<Oid, Vec<u8>> = BTreeMap::new();
                 for (at, &(key, agent)) in notes.iter().enumerate() {
+                    // A row that is named twice: the second event follows the first one, which is
+                    // in no tree yet.
                     let old = match bodies.remove(&key) {
                         Some(body) => body,
                         None => notes::body(repo, tree, key)?,
@@ -267,6 +276,8 @@ impl<'r> Ledger<'r> {
                 }
                 let mut batch = Batch::new();
                 for (key, body) in bodies {
+                    // The body was read from this tree and holds all of its lines, so it replaces
+                    // the note, duplicates at other depths included.
                     batch.insert(key, Put::Replace(repo.write_blob(&body)?));
                 }
                 let tree = notes::with_notes(repo, tree, batch)?;

@@ -67,6 +67,7 @@ pub fn is_held(common_dir: &Path, name: &str) -> Result<bool> {
     let Some(file) = fsx::open(&path).at_if_there("could not open", &path)? else {
         return Ok(false);
     };
+    // Shared, so that two processes that only ask do not take each other for a holder.
     Ok(!try_lock(&file, &path, false)?)
 }
 
@@ -89,6 +90,7 @@ pub fn holding(path: &Path) -> Result<Holding> {
     let Some(file) = fsx::open(path).at_if_there("could not open", path)? else {
         return Ok(Holding::Gone);
     };
+    // A shared lock would be granted beside the shared ones that are asked about.
     Ok(if try_lock(&file, path, true)? {
         Holding::Free
     } else {
@@ -233,6 +235,7 @@ fn wait(
     take: fn(&File) -> std::io::Result<()>,
 ) -> Result<File> {
     let (sender, receiver) = mpsc::sync_channel(1);
+    // To look who holds it while the thread has the file.
     let seen = file.try_clone().at("could not wait for", path)?;
     std::thread::Builder::new()
         .name("lock".into())

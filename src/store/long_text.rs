@@ -27,6 +27,8 @@ pub fn keep_whole(
     what: What,
     now: DateTime<Utc>,
 ) -> Result<What> {
+    // Whether the text fits depends on the whole line, whose stamp and digest are known only under
+    // the ledger's lock. So one is made up that is as long.
     let specimen = Event {
         at: Stamp::next(now, 0, None),
         agent: agent.id,
@@ -45,6 +47,7 @@ pub fn keep_whole(
     }
     let blob = repo.write_blob(text.as_bytes())?;
     let why = format!("text {}", agent.id);
+    // Before the event, so that no row names a text that `git gc` may take.
     keep::keep_with(repo, &[], &[("text", blob)], &why, now)?;
     Ok(what.with_whole(blob))
 }

@@ -104,6 +104,7 @@ impl RecordedPlaces {
         };
         let mut parts = recorded.components();
         let first = parts.clone().next()?;
+        // On file systems that ignore case `.GIT` is git's directory, too.
         let is_git = first.as_os_str().eq_ignore_ascii_case(".git");
         let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));
         (!is_git && parts.all(is_plain)).then(|| self.root.join(recorded))

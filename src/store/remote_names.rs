@@ -36,11 +36,15 @@ impl RemoteNames {
             return Ok(RemoteNames { prefix: None });
         };
         let short = value.trim_matches('/');
+        // Hosts that take branches only are what this setting is for, so a short name means a
+        // branch.
         let full = match short.strip_prefix("refs/") {
             Some(_) => short.to_owned(),
             None => format!("refs/heads/{short}"),
         };
         let is_below = full.split('/').count() > 2;
+        // | !is_below | A prefix such as `refs/heads` would make every branch of the remote one of
+        // ours.
         if short.is_empty() || !is_below || !Repo::is_valid_ref(&full) {
             return Err(Error::new(
                 Code::Usage,
@@ -155,6 +159,8 @@ impl Travelling {
     /// `usage` for another word.
     pub fn configured(repo: &Repo) -> Result<Travelling> {
         let value = repo.config_string("agent.sync")?;
+        // Messages and kept work stay here unless asked for: they may hold what was said in
+        // confidence.
         let value = value.as_deref().unwrap_or("ledger branches");
         let separators = |c: char| c == ',' || c.is_whitespace();
         let words: Vec<&str> = value
@@ -200,6 +206,8 @@ pub(super) fn load_or_make_clone_id(common_dir: &Path) -> Result<u16> {
     let drawn = getrandom::u32()
         .map_err(|error| Error::bug("the system must have random numbers").because(error))?;
     let text = format!("{:04x}\n", drawn & 0xffff);
+    // Created and not replaced: a number that another process has put into stamps already must
+    // stay.
     if !fsx::create_atomic(&path, text.as_bytes())? && read(&path)?.is_none() {
         // A power loss emptied it. Any number will do again.
         fsx::write_atomic(&path, text.as_bytes())?;
@@ -217,12 +225,14 @@ pub fn long_name(common_dir: &Path) -> Result<String> {
         return Ok(name);
     }
     let _guard = lock::hold(common_dir, layout::LEDGER_LOCK)?;
+    // Asked again under the lock, because the process that held it may have made the name.
     if let Some(name) = read_long_name(common_dir)? {
         return Ok(name);
     }
     let number = load_or_make_clone_id(common_dir)?;
     let drawn = getrandom::u64()
         .map_err(|error| Error::bug("the system must have random numbers").because(error))?;
+    // The number stays in it, so that stamps of before still count as this clone's.
     let name = format!("{:016x}", drawn & !0xffff | u64::from(number));
     fsx::write_atomic(
         &layout::clone_id(common_dir),

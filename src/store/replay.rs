@@ -36,6 +36,8 @@ impl Replay {
     /// # Errors
     /// As [`Replay::of`].
     pub fn to_land(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<Replay> {
+        // Then the rest of the branch has to follow upon the very commit that is in history
+        // already.
         if repo.has_object(agent.spawn_commit) && repo.is_ancestor(agent.spawn_commit, target)? {
             return Ok(Replay {
                 tip,
@@ -66,6 +68,7 @@ impl Replay {
                 spawns.insert(oid, text);
                 continue;
             }
+            // Nothing below it changed, so it keeps its name and its signature.
             if parents == before {
                 continue;
             }
@@ -128,6 +131,8 @@ impl Replay {
 fn lacking(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<Vec<Oid>> {
     let base = agent.base.as_ref();
     let is_agents = |name: &String| name.starts_with(AGENTS_BRANCHES);
+    // A branch built on another agent's holds that agent's spawn commit, which lies below this
+    // one's start.
     let on_another = base.is_some_and(|base| base.refname.as_ref().is_some_and(is_agents));
     let started = base.map(|base| base.oid).filter(|_| !on_another);
     if let Some(line) = started.and_then(|started| repo.line(started, tip)) {
@@ -155,6 +160,7 @@ fn spawn_text(repo: &Repo, agent: &Agent, oid: Oid, commit: &RawCommit) -> Resul
     let [parent] = commit.parents()[..] else {
         return Ok(None);
     };
+    // Asked last, because it reads two more objects.
     let is_empty =
         || -> Result<bool> { Ok(repo.read_commit(oid)?.tree == repo.read_commit(parent)?.tree) };
     if !commit.subject().starts_with(SPAWN_SUBJECT) || !is_empty()? {
@@ -168,6 +174,7 @@ fn spawn_text(repo: &Repo, agent: &Agent, oid: Oid, commit: &RawCommit) -> Resul
     } else {
         return Ok(None);
     };
+    // The nonce tells that a rebase made this commit of that one: it is drawn once for each spawn.
     let is_it = SpawnCommit::of(spawn, &text).is_some() && text.trailer(NONCE) == Some(nonce);
     Ok(String::from_utf8(text.bytes().to_vec())
         .ok()

@@ -94,6 +94,8 @@ pub fn load(repo: &Repo, base: Oid, roles: &RoleSet) -> Result<RepositorySetting
 /// # Errors
 /// As [`load`].
 pub fn of_main_worktree(repo: &Repo) -> Result<RepositorySettings> {
+    // From the file itself: the repository may have been opened in an agent's worktree, whose HEAD
+    // is another.
     let head = fsx::load_if_there(&repo.common_dir().join("HEAD"))?.unwrap_or_default();
     let head = String::from_utf8_lossy(&head);
     let commit = match head.trim().strip_prefix("ref: ") {
@@ -111,6 +113,7 @@ pub fn of_main_worktree(repo: &Repo) -> Result<RepositorySettings> {
 }
 
 fn file(repo: &Repo, entry: &tree::Entry, path: &str) -> Result<Vec<u8>> {
+    // A symbolic link could lead to a file of the worktree.
     if !matches!(entry.mode, tree::FILE | tree::EXECUTABLE) {
         return Err(unusable(path, "it is not a regular file"));
     }

@@ -65,6 +65,7 @@ impl<'r> Project<'r> {
         if let Some(persona) = central.find(agent_type)? {
             return self.with_skill(persona.clone());
         }
+        // For the error, which says what there is in either.
         all.personas.extend(central.personas);
         all.files.extend(central.files);
         Err(all.unknown(agent_type))

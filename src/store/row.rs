@@ -45,6 +45,7 @@ impl<'b> Row<'b> {
             order.sort_by_key(|&index| row.events[index].at);
             row.rearrange(&order);
         }
+        // event | Most rows name nothing ahead, and are in order as they are.
         if row.events.iter().any(|event| !event.ahead.is_empty()) {
             let order = row.order();
             row.rearrange(&order);
@@ -194,6 +195,8 @@ fn sorted<K: Ord>(
             }
         }
     }
+    // What is left names each other in a circle, which no writer of ours makes. No line is dropped
+    // for it.
     order.extend((0..is_in.len()).filter(|&index| !is_in[index]));
     order
 }

@@ -145,6 +145,8 @@ impl<'e> RowEntry<'e> {
         let state = agent.state.as_str();
         let policy = agent.policy.map(Oid::to_hex);
         let entry = RowEntry {
+            // Only for such a row is the fold the same in every clone; of all others this clone's
+            // own decisions are asked.
             state: (belief::is_plain(&row.events)
                 && agent.amended.is_none()
                 && operation::taken_back(&row.events).is_empty())
@@ -278,6 +280,7 @@ impl<'r> ScopeCache<'r> {
                 }
             })
         });
+        // A file that was cut short may lack an entry in its middle, so none of it counts.
         if whole.is_none() {
             kept.clear();
         }

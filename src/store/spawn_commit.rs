@@ -92,6 +92,7 @@ impl SpawnCommit {
 /// The spawn commit whose text a commit carries in its header; its name is computed from that text.
 pub fn carried(commit: &RawCommit) -> Option<(Oid, RawCommit)> {
     let spawn = RawCommit::from_bytes(commit.header(CARRIED)?);
+    // The name is computed from the text, so a header cannot claim to be another agent's.
     let oid = spawn.name().ok()?;
     SpawnCommit::of(oid, &spawn).map(|made| (made.oid, spawn))
 }
@@ -224,6 +225,7 @@ pub fn is_held_by(repo: &Repo, tip: Oid, agent: &Agent) -> bool {
         }
         next = commit.parents().first().copied();
     }
+    // The long way, for spawn commits that a merge brought in from the side and for long histories.
     let contains = |spawn| {
         repo.merge_base(spawn, tip)
             .is_ok_and(|base| base == Some(spawn))
@@ -337,6 +339,7 @@ fn find_origins(repo: &Repo, tip: &Commit, origins: &mut Origins) -> Result<()> 
 
 /// The lines of a notes tree that no parent has.
 fn brought(repo: &Repo, tree: Oid, parents: &[Commit]) -> Result<Vec<(Oid, Vec<u8>)>> {
+    // A note that is as the first parent has it brings no line, so only the others are read.
     let before = parents
         .first()
         .map_or(Oid::EMPTY_TREE, |parent| parent.tree);

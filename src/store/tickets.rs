@@ -67,6 +67,7 @@ impl Ticket {
             .create_new(true)
             .open(&path);
         let mut file = made.map_err(|error| fsx::not_writable(&path, error))?;
+        // Shared, because the supervisor takes the same lock on a descriptor of its own.
         file.lock_shared().at("could not lock", &path)?;
         let written = writeln!(file, "{memory}");
         let ticket = Ticket { path, file, ahead };
@@ -98,6 +99,8 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
+        // By name and not by closing: a child that is being started may have the file open for a
+        // moment.
         let _ = self.file.unlock();
         // Where a supervisor is left that still ends its command, the next one to ask removes it.
         let _ = is_held(&self.path);

@@ -60,6 +60,7 @@ impl Holders {
     /// The process that may hold this file. A file belongs to the user whose process made it.
     pub(crate) fn of(&self, file: &Metadata) -> Option<i32> {
         let open = self.open.get(&(file.dev(), file.ino())).copied();
+        // What is seen to have the file open comes before what may have it.
         open.or(self.at_work)
             .or_else(|| self.hidden.get(&file.uid()).copied())
     }

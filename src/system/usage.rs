@@ -31,6 +31,7 @@ fn threads_and_children(pid: i32) -> io::Result<(u64, Vec<i32>)> {
     let (mut threads, mut children) = (0, Vec::new());
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
         threads += 1;
+        // The kernel lists children by the thread that started them.
         let told = fs::read_to_string(thread?.path().join("children"))?;
         let told = told.split_ascii_whitespace();
         children.extend(told.filter_map(|pid| pid.parse::<i32>().ok()));

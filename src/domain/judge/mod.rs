@@ -412,6 +412,8 @@ fn judge_bundle(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
 
 fn problem(contract: &Contract, artefact: &Artefact) -> Option<Finding> {
     let name = artefact.name;
+    // The order is from what cannot be read to what is read and wrong, so that each file has one
+    // finding.
     let (code, what, fix) = match (&artefact.text, &artefact.says) {
         (Err(problem), _) => unreadable(*problem),
         (Ok(text), _) if text.trim().is_empty() => (

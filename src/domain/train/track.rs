@@ -132,6 +132,7 @@ impl<S: Clone + PartialEq> Answers<S> {
         let known = self.reds.iter().position(|(one, _)| one == stack);
         match (known, is_green) {
             (Some(at), true) => {
+                // All red answers on it were accidents, now that it is known to be green.
                 self.accidents += self.reds.swap_remove(at).1;
                 self.greens += 1;
             }
@@ -198,6 +199,7 @@ impl<S: Clone + PartialEq> Answers<S> {
     /// How likely so many red answers beside the green ones are by accident, at the rate up to [`WORST`] that makes them most likely.
     fn likelihood(&self, reds: usize) -> f64 {
         let (reds, greens) = (reds as f64, self.greens as f64);
+        // The rate that makes the answers most likely is their own share of red ones.
         let rate = (reds / (reds + greens)).min(WORST);
         rate.powf(reds) * (1.0 - rate).powf(greens)
     }

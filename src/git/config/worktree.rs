@@ -74,9 +74,13 @@ impl Repo {
             return Ok(!is_needed);
         }
         let path = self.common_dir().join("config");
+        // Where the extension is off already, a kill came between the two steps, and only the file
+        // is left to remove.
         if self.reads_worktree_config()? {
             self.set_and_unset(&path, &in_main, EXTENSION)?;
         }
+        // After the shared file has the values again: for a moment both have them, and neither
+        // never.
         std::fs::remove_file(&main).at_if_there("could not remove", &main)?;
         Ok(true)
     }
@@ -183,6 +187,7 @@ impl Repo {
         const KEY: &str = "core.hookspath";
         let main = self.common_dir().join("config.worktree");
         let own = string(&open(&main)?, KEY).map_err(|error| unreadable(&main, error))?;
+        // Without the extension git does not look at this file, whatever it says.
         if own.is_some() && self.reads_worktree_config()? {
             return Ok(own);
         }
@@ -193,6 +198,7 @@ impl Repo {
             .entries(Some("^core\\.hookspath$"))
             .map_err(fail)?
             .for_each(|entry| {
+                // An agent can write the settings of its worktree, and this one names programs.
                 if entry.level() != git2::ConfigLevel::Worktree {
                     last = entry.value().ok().map(str::to_owned);
                 }
@@ -279,6 +285,7 @@ fn loosened(word: &str, umask: RawMode) -> Option<RawMode> {
             Ok(0) => None,
             Ok(1) => group,
             Ok(2) => all,
+            // Git refuses a mode that takes reading or writing from the owner.
             Ok(mode) if mode & 0o600 == 0o600 => {
                 let files = mode & 0o666;
                 // Who may read a directory may search it.

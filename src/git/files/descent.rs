@@ -66,6 +66,8 @@ impl Descent {
                 .try_fold(self.top.try_clone()?, |at, (name, _)| open(&at, name))?,
             opened => opened?,
         };
+        // `..` of a directory that was moved leads to its new place, and what is done there next
+        // would hit other files.
         if identity(&self.here)? == above {
             Ok(Some(name))
         } else {
@@ -81,6 +83,7 @@ impl Descent {
             let name = entry.file_name();
             let kind = match entry.file_type() {
                 _ if matches!(name.to_bytes(), b"." | b"..") => continue,
+                // Some file systems do not tell the kind with the name.
                 FileType::Unknown => {
                     let stat = statat(&self.here, name, AtFlags::SYMLINK_NOFOLLOW)?;
                     FileType::from_raw_mode(stat.st_mode)
@@ -94,6 +97,7 @@ impl Descent {
 
     /// Opens a regular file.
     pub(in crate::git) fn file(&self, name: &OsStr) -> io::Result<File> {
+        // NONBLOCK, because to open a FIFO waits for a writer otherwise.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = File::from(openat(&self.here, name, flags, Mode::empty())?);
         if file.metadata()?.is_file() {
@@ -159,6 +163,7 @@ pub fn remove(doomed: &Path) -> io::Result<()> {
                 }
                 below => below,
             };
+            // Another process may clear the same directory.
             if !matches!(below, Err(Errno::NOENT)) {
                 descent.stand_in(name, below?)?;
                 waiting.push(descent.clear()?);

@@ -117,6 +117,7 @@ impl Repo {
             let [parent] = parents[..] else {
                 return None;
             };
+            // Further down git is quicker, which has the commit-graph.
             if line.len() == LINE {
                 return None;
             }
@@ -194,6 +195,7 @@ impl Repo {
         let hidden = tips.iter().map(|tip| format!("^{tip}\n"));
         let lines: String = wanted.chain(hidden).collect();
         let mut command = self.plumbing();
+        // By standard input: the commits may be more than a command line takes.
         command.args(["rev-list", "--stdin"]);
         let output = command::feed(command, lines.as_bytes())?;
         if !output.status.success() {
@@ -217,6 +219,7 @@ impl Repo {
         if ancestor == tip {
             return Ok(true);
         }
+        // Git itself says only that a name is bad, whether or not more history could be fetched.
         self.require_commit(ancestor)?;
         self.require_commit(tip)?;
         let mut command = self.plumbing();
@@ -229,6 +232,7 @@ impl Repo {
         let output = command::finish(&mut command)?;
         match output.status.code() {
             Some(0) => Ok(true),
+            // Only a `no` can be wrong for want of history; a `yes` was found in what is here.
             Some(1) => match self.shallow_below(&[ancestor, tip])? {
                 Some(shallow) if !shallow.disproves_ancestor(ancestor, tip) => {
                     Err(incomplete_history(&format!("{ancestor}, if {tip} has it")))

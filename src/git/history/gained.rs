@@ -71,6 +71,8 @@ impl Gained {
         }
         // Every commit where the two meet was visited; of those below it, perhaps not all.
         common.retain(|oid| !below.contains(oid));
+        // Where they meet at several commits, git's own answer depends on more than this pass
+        // knows.
         let fork = { common.first().copied() }.filter(|_| common.len() == 1);
         // All of them can be reached through each other.
         let (mut ordered, mut seen) = (Vec::new(), HashSet::new());
@@ -183,6 +185,7 @@ impl<'r> Pass<'r> {
                 // As its own bytes name them: grafts hide nothing here.
                 let commit = self.repo.read_raw_commit(oid)?;
                 let seconds = commit.committer().map_or(0, |(_, seconds)| seconds);
+                // Newer than the file, so above everything that is in it.
                 ((u32::MAX, seconds), commit.parents())
             }
         };
@@ -234,6 +237,7 @@ impl<'r> Pass<'r> {
                 break;
             }
             let node = &mut self.nodes[number];
+            // It may be queued again, where dates are wrong and bits come after it was walked.
             node.is_queued = false;
             let bits = node.bits.clone();
             let parents = node.parents.clone();
@@ -300,6 +304,7 @@ impl Repo {
     pub(in crate::git) fn commit_graph(&self) -> Option<CommitGraph> {
         let is_off = self.config_bool("core.commitGraph").ok()? == Some(false);
         let info = self.common_dir().join("objects/info");
+        // A graph that cannot be read is as good as none: it only saves time.
         let graph = Graph::at(&info, gix::hash::Kind::Sha1, None).ok();
         graph.filter(|_| !is_off).map(CommitGraph)
     }
@@ -399,6 +404,8 @@ impl Repo {
         }
         let refused = command::refused(&command, &output);
         let said = String::from_utf8_lossy(&output.stderr);
+        // Git has one status for all of its failures, so its words tell them apart; `plumbing` asks
+        // for English.
         let is_missing = ["Could not read ", "bad object ", "Failed to traverse "]
             .iter()
             .any(|words| said.contains(words));

@@ -89,6 +89,8 @@ impl Load {
 
     fn scan(&mut self, pack: &mut Stream) -> std::result::Result<bool, Stop> {
         let head = pack.take(12)?;
+        // The count stands in the header before any object, so a pack of too many is refused
+        // unread.
         let count = usize::try_from(number(&head[8..])).unwrap_or(usize::MAX);
         if !head.starts_with(b"PACK") {
             return Err(Stop::Malformed);
@@ -105,16 +107,22 @@ impl Load {
                 Kind::DeltaAt => {
                     let back = pack.distance()?;
                     let base = at.checked_sub(back).ok_or(Stop::Malformed)?;
+                    // Git accepts as a base only an object that begins at exactly this byte, and so
+                    // does this.
                     Some(depths.get(&base).copied().ok_or(Stop::Malformed)?)
                 }
                 Kind::DeltaOf => {
                     pack.take(20)?;
+                    // The base may stand behind the delta or outside the pack, so its depth cannot
+                    // be known in one pass. Each such delta lengthens a chain by at most one, so
+                    // their number bounds every chain.
                     by_name += 1;
                     Some((0, 0))
                 }
                 _ => None,
             };
             let Some((depth, base)) = base else {
+                // Before it is inflated: git reserves memory by the size that is claimed here.
                 self.add_plain(&name, kind, size)?;
                 pack.pass(size)?;
                 depths.insert(at, (0, size));
@@ -126,12 +134,16 @@ impl Load {
             let head = pack.pass(size)?;
             let (source, rest) = varint(&head).ok_or(Stop::Malformed)?;
             let (result, _) = varint(rest).ok_or(Stop::Malformed)?;
+            // The delta claims the size of its base itself. The larger of what it claims and what
+            // is known counts, so a lie is no way around the limit.
             require(&name, source.max(base).max(result), LARGEST_DELTA)?;
             self.resolved = self.resolved.saturating_add(result);
             if depth >= DEEPEST {
                 let what = format!("{name} ends a chain of more than {DEEPEST} deltas");
                 return Err(Stop::Error(Error::new(Code::ObjectTooLarge, what)));
             }
+            // After each object and not at the end: the pass itself inflates, and must end soon for
+            // a pack that is only made to cost time.
             self.require_bearable()?;
             depths.insert(at, (depth + 1, result));
         }
@@ -211,6 +223,8 @@ impl From<Error> for Stop {
 impl From<io::Error> for Stop {
     fn from(error: io::Error) -> Stop {
         match error.kind() {
+            // A file that ends too early is the writer's fault and a matter of form; any other
+            // failure to read is ours to report.
             ErrorKind::UnexpectedEof | ErrorKind::InvalidData => Stop::Malformed,
             _ => Stop::Error(unreadable(error)),
         }
@@ -265,6 +279,7 @@ impl Stream {
         let mut shift = 4;
         while byte & 0x80 != 0 {
             byte = self.byte()?;
+            // Seven more bits would leave the 64 of a size, and git refuses such a header as well.
             if shift > 56 {
                 return Err(Stop::Malformed);
             }
@@ -280,6 +295,8 @@ impl Stream {
         let mut distance = u64::from(byte & 0x7f);
         while byte & 0x80 != 0 {
             byte = self.byte()?;
+            // In git's form each further byte adds one besides, so that no distance can be written
+            // in two ways.
             let next = distance.checked_add(1).filter(|next| *next < 1 << 56);
             distance = next.ok_or(Stop::Malformed)? << 7 | u64::from(byte & 0x7f);
         }
@@ -345,6 +362,7 @@ fn header(head: &[u8]) -> Option<(Kind, u64)> {
         "blob" => Kind::Blob,
         _ => return None,
     };
+    // A number too long for 64 bits is a size that nothing may have.
     Some((kind, size.parse().unwrap_or(u64::MAX)))
 }
 

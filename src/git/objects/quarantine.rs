@@ -73,6 +73,7 @@ impl Repo {
         tips: &[Oid],
     ) -> Result<Taken> {
         let is_new = |name: &str| match Oid::from_hex(name) {
+            // Without a look for new packs: a wrong `no` only takes an object in twice.
             Some(oid) => !self.is_at_hand(oid),
             None => !known.iter().any(|known| known == name),
         };
@@ -92,6 +93,8 @@ impl Repo {
                 Taken::Reachable
             }
         };
+        // After either way: objects that are each well formed may still lead to some that are
+        // nowhere.
         self.require_complete(tips)?;
         Ok(taken)
     }
@@ -110,6 +113,7 @@ impl Repo {
             "--not",
             "--all",
         ]);
+        // A partial clone lacks objects by agreement with its remote; they are not missing.
         if self.config_string("extensions.partialClone")?.is_some() {
             git.arg("--exclude-promisor-objects");
         }
@@ -125,6 +129,8 @@ impl Repo {
     /// A git that works in the common directory and nowhere else.
     fn git_here(&self) -> Command {
         let mut git = command::git(self.common_dir());
+        // By name, so that git looks for no repository upwards, where a configuration of the
+        // program's might lie.
         git.arg("--git-dir").arg(self.common_dir());
         git
     }
@@ -145,6 +151,7 @@ struct Stage<'r> {
 
 impl Drop for Stage<'_> {
     fn drop(&mut self) {
+        // What cannot be removed is links to objects that git has by now; `gc` removes the rest.
         let _ = fs::remove_dir_all(&self.directory);
     }
 }
@@ -167,6 +174,8 @@ impl<'r> Stage<'r> {
             load: Load::default(),
         };
         for name in directories_in(quarantine)? {
+            // The names are looked at before anything is opened: whatever else lies there is none
+            // of git's.
             if name.len() == 2 && is_lower_hex(&name) {
                 stage.link_loose(quarantine, &name, is_wanted)?;
             }
@@ -195,6 +204,8 @@ impl<'r> Stage<'r> {
                 continue;
             }
             if let Some(linked) = self.link(&from.join(&rest), &to.join(&rest))? {
+                // Through our link, whose name the program cannot exchange for another file any
+                // more.
                 let file = File::open(&linked).at("could not read", &linked)?;
                 self.load.add_loose(&name, file)?;
                 self.loose.push(name);
@@ -211,6 +222,7 @@ impl<'r> Stage<'r> {
             let Some(path) = entry.ok().map(|entry| entry.path()) else {
                 continue;
             };
+            // A name of our own: git tells packs by it, and the program's might contain anything.
             let name = format!("pack/pack-{}.pack", self.packs.len());
             let wanted =
                 { path.file_name() }.is_some_and(|name| is_wanted(&name.to_string_lossy()));
@@ -231,6 +243,8 @@ impl<'r> Stage<'r> {
 
     /// Links a file, if it is a regular one. A link is to the file itself, whose kind cannot change.
     fn link(&self, from: &Path, to: &Path) -> Result<Option<PathBuf>> {
+        // Without following a symbolic link. Linking comes before looking, as what is looked at by
+        // its old name may be exchanged meanwhile.
         if linkat(CWD, from, CWD, to, AtFlags::empty()).is_err() && !copied(from, to)? {
             return Ok(None);
         }
@@ -243,6 +257,8 @@ impl<'r> Stage<'r> {
 
     /// Takes the loose objects, and of the packs what the repository has not.
     fn take_new(&mut self) -> Result<()> {
+        // Every pack counts as tangled here, as most of its objects may be known: `index-pack`
+        // would store them all a second time.
         let packs = std::mem::take(&mut self.packs);
         self.tangled.extend(packs);
         self.take_all()
@@ -258,6 +274,7 @@ impl<'r> Stage<'r> {
             let index = pack.with_extension("idx");
             let mut git = self.repo.git_here();
             git.arg("show-index");
+            // The index is git's own of a moment ago, not the one that the program wrote.
             git.stdin(File::open(&index).at("could not read", &index)?);
             let listed = command::successful(git)?;
             let listed = String::from_utf8_lossy(&listed);
@@ -280,6 +297,8 @@ impl<'r> Stage<'r> {
         }
         let mut names = self.loose.join("\n");
         names.push('\n');
+        // No new deltas are looked for: this is about taking objects in, and `git gc` packs well
+        // later.
         self.pack(&["--window=0"], names)
     }
 
@@ -327,8 +346,10 @@ impl<'r> Stage<'r> {
         let written = names.write_all(input.as_bytes());
         drop(names);
         let indexed = command::successful_within(self.index_pack(packed.into()), &LIMITS);
+        // Waited for even where the index failed, so that no process is left behind.
         let packed = packing.wait_with_output();
         let packed = packed.map_err(|error| Error::io("could not wait for git", error))?;
+        // The packer is named first: where it dies, the other git complains only of an early end.
         if !packed.status.success() || written.is_err() {
             return Err(command::refused(&packer, &packed));
         }
@@ -352,6 +373,7 @@ fn copied(from: &Path, to: &Path) -> Result<bool> {
         return Ok(false);
     };
     let metadata = file.metadata().at("could not read", from)?;
+    // A sparse file costs its writer nothing and the copy its whole length.
     if metadata.blocks() * 512 < metadata.len() / 2 {
         return Ok(false);
     }

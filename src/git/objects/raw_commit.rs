@@ -38,6 +38,7 @@ impl RawCommit {
     /// The committer as `name <address>`, and the moment in seconds since the epoch.
     pub fn committer(&self) -> Option<(String, i64)> {
         let line = String::from_utf8_lossy(&self.header("committer")?).into_owned();
+        // From the end: a name may contain `>` in commits that other programs wrote.
         let end = line.rfind('>')?;
         let seconds = line[end + 1..].split_whitespace().next()?.parse().ok()?;
         Some((line[..=end].to_owned(), seconds))
@@ -92,10 +93,12 @@ impl RawCommit {
         while rest.starts_with(b"parent ") {
             rest = &rest[line_end(rest)..];
         }
+        // A malformed commit may lack the empty line; then all of it is headers.
         let end = rest.windows(2).position(|pair| pair == b"\n\n");
         let (headers, message) = rest.split_at(end.map_or(rest.len(), |end| end + 1));
         let parents = parents.iter().map(|oid| format!("parent {oid}\n"));
         let parents: String = parents.collect();
+        // Behind all other headers, where git itself puts those that it does not know.
         let header = header.map(|(name, value)| fold_header(name, value));
         let header = header.unwrap_or_default();
         RawCommit {
@@ -153,6 +156,8 @@ fn find(commit: &[u8], name: &str) -> Option<Vec<u8>> {
                 value.extend_from_slice(folded);
             }
         } else if value.is_some() {
+            // The first of several counts, as for git, so a second one that someone appended
+            // changes nothing.
             break;
         } else if let Some(rest) = line.strip_prefix(name.as_bytes()) {
             value = rest.strip_prefix(b" ").map(<[u8]>::to_owned);

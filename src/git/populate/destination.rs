@@ -43,6 +43,7 @@ impl Destination {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
         let root = rustix::fs::open(path, flags, rustix::fs::Mode::empty())
             .map_err(|errno| failed("could not open the worktree", path, errno))?;
+        // Of the file system and not of this machine's clock, which may differ from a server's.
         let now = now.metadata().at("could not read the clock of", path)?;
         let seconds = now.mtime() - STEP_BACK_SECONDS;
         let time = |seconds, nanoseconds| Timespec {

@@ -408,8 +408,8 @@ fn not_reached(remote: &str, output: &Output) -> Error {
 pub fn refusing_layer(reason: &str, remote_text: &str) -> &'static str {
     let said = format!("{reason}\n{remote_text}").to_lowercase();
     let has = |words: &[&str]| words.iter().any(|words| said.contains(words));
-    // The order goes from the more precise words to the more general ones, because a rule of a host
-    // also says that a hook declined.
+    // The order goes from the more precise words to the more general ones: a rule of a host is
+    // refused by a hook as well.
     if has(&["hidden ref"]) {
         "the server hides such refs (receive.hideRefs)"
     } else if has(&[

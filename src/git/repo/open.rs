@@ -49,6 +49,8 @@ impl Repo {
     /// `repo-not-found`, `repo-unsafe-owner`, `repo-unsupported-format`, `main-worktree-gone`.
     pub fn from_env() -> Result<Repo> {
         untrusted::require_openable_above(Path::new("."))?;
+        // Before libgit2 reads anything: what a `.git` file leads to is a configuration that would
+        // be obeyed.
         untrusted::require_linked_as_known(Path::new("."))?;
         let inner = git2::Repository::open_from_env()
             .map_err(|error| refusal(error, "the current directory", git_dir_of_env()))?;
@@ -62,6 +64,8 @@ impl Repo {
     /// As [`Repo::from_env`].
     pub fn open(path: &Path) -> Result<Repo> {
         untrusted::require_openable_above(path)?;
+        // A clone's own settings are the agent's to write, so the repository it came from is opened
+        // instead.
         if let Some(shared) =
             { fs::canonicalize(path).ok() }.and_then(|path| admin_dir_of_clone(&path))
         {
@@ -144,6 +148,8 @@ pub(in crate::git) fn exactly(git_dir: &Path) -> Result<git2::Repository> {
 
 /// Lets libgit2 read the configuration files that the environment names, and nothing else from there.
 fn by_environment() -> RepositoryOpenFlags {
+    // FROM_ENV would obey `GIT_DIR` as well, so it is passed only where no variable names a
+    // repository.
     if Environment::followed().names_configuration {
         RepositoryOpenFlags::FROM_ENV
     } else {
@@ -165,6 +171,8 @@ fn git_dir_of_env() -> Option<PathBuf> {
     let named = git2::Repository::open_ext(".", flags, NOWHERE);
     match named {
         Ok(repo) => Some(repo.path().to_owned()),
+        // Found upwards even where it cannot be opened: the refusal is to say which repository it
+        // is.
         Err(_) => git_dir_above(Path::new(".")),
     }
 }

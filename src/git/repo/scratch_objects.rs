@@ -103,6 +103,7 @@ impl Repo {
     /// # Errors
     /// `git-missing`, `git-failed`, `io`, `disk-full`.
     pub fn check_out_apart(&self, directory: &Path, commit: Oid) -> Result<()> {
+        // No hooks: nothing of the repository's is to run in a place that only checks see.
         self.make_apart(directory, directory, commit, "/dev/null")?;
         let mut fill = self.git_among_files(directory)?;
         fill.args(["read-tree", "--reset", "-u", "HEAD"]);
@@ -137,6 +138,7 @@ impl Repo {
 
     fn make_apart(&self, directory: &Path, top: &Path, head: Oid, hooks: &str) -> Result<PathBuf> {
         fs::create_dir(directory).at("could not make", directory)?;
+        // No template, which could contain hooks and settings of its own.
         command::run(directory, ["init", "--quiet", "--template="])?;
         let git_dir = directory.join(".git");
         let own = self.common_dir().join("objects");
@@ -144,6 +146,7 @@ impl Repo {
         let lenders: Vec<PathBuf> = scratch.chain([own]).collect();
         borrow(&git_dir.join("objects"), &lenders)?;
         let shallow = self.common_dir().join("shallow");
+        // Without this file git would look for the parents that a shallow clone lacks.
         if self.is_shallow() {
             fs::copy(&shallow, git_dir.join("shallow")).at("could not copy", &shallow)?;
         }
@@ -157,13 +160,15 @@ impl Repo {
             command.args(["config", "--local", key]).arg(value);
             command::successful(command)
         };
-        // What comes later in the file wins.
+        // Included and not copied, so that relative paths in it and files that it includes keep
+        // their meaning. What comes later in the file wins.
         set("include.path", &settings)?;
         for (key, value) in PLAIN {
             set(key, value.as_ref())?;
         }
         set("core.hooksPath", hooks.as_ref())?;
         set("core.worktree", top.as_os_str())?;
+        // Detached, so that a commit that a check makes moves no branch.
         write(&git_dir.join("HEAD"), format!("{head}\n").as_bytes())?;
         Ok(git_dir)
     }

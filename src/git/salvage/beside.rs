@@ -92,12 +92,17 @@ impl BesideTour<'_> {
     /// Walks over what is at a place, which itself counts at depth 0.
     fn walk(&mut self, place: &Path, min_depth: usize) -> Result<()> {
         let source = self.source;
+        // A link at the place itself is something that a salvage may hold, and what it leads to is
+        // not.
         let walk = WalkDir::new(place).follow_root_links(false);
         let mut walk = walk.min_depth(min_depth).into_iter();
         while let Some(entry) = walk.next() {
             let entry = match entry {
                 Ok(entry) => entry,
+                // The list of unknown names is older than this walk, and what is gone needs no
+                // keeping.
                 Err(error) if min_depth == 0 && error.depth() == 0 && is_absence(&error) => break,
+                // A directory that cannot be listed may hold work, so the removal must not go on.
                 Err(error) => {
                     let what = "could not list the worktree";
                     return Err(Error::new(Code::Io, what).because(error));

@@ -100,6 +100,8 @@ impl<'a> Tour<'a> {
             if let Some(name) = directory.waiting.pop() {
                 let origin = directory.origin;
                 self.put(&name);
+                // By descriptors, a directory at a time: the path as a whole may be longer than the
+                // system takes.
                 let entered = self.descent.enter(name);
                 entered.at("could not list", self.shown())?;
                 let is_long = self.path.len() - origin > LONGEST_PATH;
@@ -130,6 +132,7 @@ impl<'a> Tour<'a> {
                     name: name.clone(),
                     oid,
                 }),
+                // Git has no empty directories, and so nothing stands for one here.
                 None => {}
             }
             self.cut(&name);
@@ -148,6 +151,8 @@ impl<'a> Tour<'a> {
         for (name, kind) in entries.at("could not list", self.shown())? {
             let is_directory = kind == FileType::Directory;
             self.put(&name);
+            // Git refuses a tree with such an entry in any spelling, because some file systems take
+            // it for `.git`.
             if name.eq_ignore_ascii_case(".git") {
                 if !is_top_of_worktree || is_directory {
                     return Err(unkeepable(&[self.shown()]));
@@ -200,6 +205,7 @@ impl<'a> Tour<'a> {
             self.found.too_deep.push(path);
         }
         let mut name = TOO_DEEP.as_bytes().to_vec();
+        // The work may have a file of this very name.
         while beside
             .iter()
             .any(|entry| entry.name.eq_ignore_ascii_case(&name))
@@ -258,6 +264,7 @@ impl<'a> Tour<'a> {
             let mut content = Vec::new();
             let read = file.take(LONGEST_AT_ONCE + 1).read_to_end(&mut content);
             if read.at("could not read", &path)? as u64 > LONGEST_AT_ONCE {
+                // Half of a file must not pass for the whole.
                 let grown = Err(std::io::Error::other("it grows while it is read"));
                 return grown.at("could not read", &path);
             }
@@ -299,6 +306,7 @@ pub fn write_files(
     rules: &Rules,
     index: &Path,
 ) -> Result<FilesAsTheyAre> {
+    // Where git cannot tell, everything is kept: here more is safe and less is not.
     let ignored = ignored(repo, tip, top, rules, index).unwrap_or_default();
     let ignored = ignored.iter().map(Vec::as_slice).collect();
     let bundle = rules.never().map(str::as_bytes);
@@ -356,6 +364,7 @@ fn staged(repo: &Repo, tip: &Commit, admin_dir: &Path, index: &Path) -> HashSet<
     let mut known = repo.plumbing();
     known.args(["ls-tree", "-r", "-z", &tip.oid.to_hex()]);
     let oids = |command: Command, field: usize| -> HashSet<Oid> {
+        // This is a rescue: an index that git refuses must not keep the files from being saved.
         let output = command::successful(command).unwrap_or_default();
         let oid = |line: &[u8]| {
             let words = line.split(|&byte| byte == b' ' || byte == b'\t');
@@ -366,6 +375,7 @@ fn staged(repo: &Repo, tip: &Commit, admin_dir: &Path, index: &Path) -> HashSet<
     };
     let mut staged = oids(list, 1);
     let known = oids(known, 2);
+    // An index can name objects that were never written, or that a program of the agent's made up.
     staged.retain(|oid| !known.contains(oid) && repo.read_blob(*oid).is_ok());
     let _ = fs::remove_file(index);
     staged
@@ -398,6 +408,7 @@ fn ignored(
     let mut list = prepared();
     list.args(["ls-files", "-z", "--others", "--ignored", "--directory"]);
     rules.apply(&mut list);
+    // | | A FIFO by the name of an ignore file would make git wait for a writer for ever.
     let waits = || blocking_file(top, IGNORE_FILES).is_some();
     let output = command::start(list).and_then(|list| list.successful_unless(waits));
     let _ = fs::remove_file(index);

@@ -163,6 +163,7 @@ impl WorktreeFingerprint {
         };
         *budget = budget.saturating_sub(metadata.len());
         let oid = |content: &[u8]| blob_name(content).ok();
+        // When it is used up the answer is no, which only costs another full look.
         *budget > 0
             && untrusted::content(top, path, *budget).is_some_and(|(mode, content)| {
                 written.is_some_and(|(kept, name)| kept == mode && oid(&content) == Some(name))

@@ -19,6 +19,8 @@ const LONGEST_FILE: u64 = 2 << 30;
 /// # Errors
 /// `git-failed` when git cannot read a file.
 pub(super) fn bring_up_to_date(source: &Source<'_>, listed: &Listed) -> Result<bool> {
+    // In the copy alone: these marks keep git from looking at the files, and the worktree's own
+    // index keeps them.
     update(source, &["--no-assume-unchanged"], &listed.hidden)?;
     update(source, &["--no-skip-worktree"], &listed.hidden)?;
     let mut changed: Vec<Vec<u8>> = [
@@ -42,8 +44,10 @@ pub(super) fn update_files(source: &Source<'_>, paths: &[Vec<u8>]) -> Result<()>
     let mut known = HashMap::new();
     let (beyond, paths): (Vec<_>, Vec<_>) =
         { paths.iter() }.partition(|path| is_beyond_symlink(source.worktree, path, &mut known));
+    // Before git is started, which would read a file of any length, and wait at a FIFO for ever.
     require_readable(source.worktree, &paths)?;
     let owned = |paths: Vec<&Vec<u8>>| paths.into_iter().cloned().collect::<Vec<_>>();
+    // Apart from the others: git refuses a whole list where one path is beyond a link.
     update(source, &["--force-remove"], &owned(beyond))?;
     update(source, &["--add", "--remove", "--replace"], &owned(paths))
 }
@@ -59,6 +63,7 @@ fn require_readable(top: &Path, paths: &[&Vec<u8>]) -> Result<()> {
             untrusted::require_file(&place, LONGEST_FILE)?;
         }
         for directory in path.ancestors().skip(1) {
+            // Then all directories above it were looked at as well.
             if !directories.insert(directory) {
                 break;
             }

@@ -105,6 +105,8 @@ impl Repo {
         write(&directory.join("HEAD"), &format!("ref: {}\n", new.branch))?;
         // 3. What is as in the worktree: the index, which knows these very files, and the rules of what counts.
         let index = new.admin_dir.join("index");
+        // Dated as the original: an index that looks younger than it is hides changes of that
+        // moment.
         untrusted::copy_as_old(&index, &directory.join("index"), LONGEST_INDEX)?;
         for file in ["info/exclude", "info/attributes", "shallow"] {
             let from = self.common_dir().join(file);
@@ -175,6 +177,8 @@ impl Repo {
 pub fn take_place_of_pointer(worktree: &Path, made: &Path) -> Result<()> {
     let file = worktree.join(".git");
     if renameat_with(CWD, made, CWD, &file, RenameFlags::EXCHANGE).is_err() {
+        // Without an exchange there is a moment in which the worktree has no `.git`, which nothing
+        // can avoid.
         let aside: PathBuf = made.with_extension("pointer");
         fs::rename(&file, &aside).at("could not move", &file)?;
         fs::rename(made, &file).at("could not move", made)?;
@@ -235,6 +239,8 @@ fn note_in(scratch: &Path, notes: &str, (noted, body): (Oid, &[u8])) -> Result<(
 
 /// Puts a file into a repository, with the directories above it. No link is followed, and a file that is there is replaced.
 fn create(top: &Path, relative: &Path, content: &[u8]) -> std::io::Result<()> {
+    // Each directory is opened by its name in the one above, because the agent can put a link in
+    // the place of any of them.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::DIRECTORY;
     let mut directory = openat(CWD, top, flags, Mode::empty())?;
     for part in relative.parent().into_iter().flat_map(Path::iter) {
@@ -245,10 +251,13 @@ fn create(top: &Path, relative: &Path, content: &[u8]) -> std::io::Result<()> {
     }
     let name = relative.file_name().unwrap_or_default();
     let new = Path::new("git-agent.new");
+    // A kill has left this, or the agent has put it there.
     let _ = unlinkat(&directory, new, AtFlags::empty());
+    // A file of that name which appears in between makes this fail, and is not written through.
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let file = openat(&directory, new, flags, Mode::from_raw_mode(0o644))?;
     fs::File::from(file).write_all(content)?;
+    // Into place by a rename, because a reader in the clone must never see half an object.
     Ok(renameat(&directory, new, &directory, name)?)
 }
 

@@ -67,6 +67,8 @@ impl WorktreeView {
     /// `git-failed` for a `HEAD` that is none; `io`, `disk-full`.
     pub fn make(repo: &Repo, admin_dir: &Path, top: &Path, scratch: &Path) -> Result<WorktreeView> {
         let common_dir = repo.common_dir();
+        // Copied, not linked: git would follow a `HEAD` that the agent exchanges after it was
+        // proved.
         let head = untrusted::read(admin_dir, Path::new("HEAD"), LONGEST_HEAD)
             .filter(|head| is_head(head))
             .ok_or_else(|| unreadable_head(admin_dir))?;
@@ -86,6 +88,7 @@ impl WorktreeView {
         view.lead_to(common_dir)?;
         view.write("gitdir", &line(&top.join(".git")))?;
         view.take_settings(common_dir, admin_dir)?;
+        // Git looks for the shared part of a split index beside `HEAD`, and not beside the index.
         for file in untrusted::names(admin_dir) {
             if file.as_bytes().starts_with(b"sharedindex.")
                 && let Some(content) = untrusted::read(admin_dir, Path::new(&file), LONGEST_INDEX)
@@ -104,6 +107,7 @@ impl WorktreeView {
             .env("GIT_DIR", &self.git_dir)
             .env("GIT_WORK_TREE", &self.top)
             .env("GIT_INDEX_FILE", &self.index)
+            // What git says is read for words in some places, so it has to be in one language.
             .env("LC_ALL", "C");
         let programs = self.programs.iter().map(String::as_str);
         for setting in SETTINGS.into_iter().chain(programs) {
@@ -151,6 +155,7 @@ impl WorktreeView {
             while let Some(entry) = entries.next() {
                 let entry = entry.map_err(failed)?;
                 let value = entry.has_value().then(|| entry.value_bytes());
+                // These would lead git back to the main worktree, or to hooks.
                 if !PLACE.iter().any(|key| key.as_bytes() == entry.name_bytes()) {
                     text.extend(setting(entry.name_bytes(), value).unwrap_or_default());
                 }
@@ -158,6 +163,7 @@ impl WorktreeView {
         }
         let own = untrusted::read(admin_dir, Path::new("config.worktree"), LONGEST_SETTINGS);
         let sparse = sparse_settings(&own.unwrap_or_default());
+        // Without it git would take every file that a sparse checkout leaves out for deleted.
         if !sparse.is_empty() {
             text.extend(sparse);
             let patterns = Path::new("info/sparse-checkout");
@@ -239,6 +245,7 @@ pub(in crate::git) fn is_sparse(text: &[u8]) -> bool {
 fn sparse_settings(text: &[u8]) -> Vec<u8> {
     let mut section = String::new();
     let mut found = Vec::new();
+    // Read here and not by libgit2, which would follow an `include.path` of the agent's.
     for line in String::from_utf8_lossy(text).lines() {
         let line = line.trim();
         if let Some(header) = line.strip_prefix('[') {
@@ -248,6 +255,7 @@ fn sparse_settings(text: &[u8]) -> Vec<u8> {
         let (key, value) = line.split_once('=').unwrap_or((line, "true"));
         let name = format!("{section}.{}", key.trim().to_ascii_lowercase());
         if SPARSE.contains(&name.as_str()) {
+            // What is written is only ever one of two words, whatever the agent's file holds.
             let is_on = git2::Config::parse_bool(value.trim()).unwrap_or(false);
             let value: &[u8] = if is_on { b"true" } else { b"false" };
             found.extend(setting(name.as_bytes(), Some(value)).unwrap_or_default());

@@ -62,6 +62,8 @@ pub(super) fn enter(plan: &Plan<'_>, is_first: bool, command: &[OsString]) -> Re
     if is_first {
         return lead(plan, command);
     }
+    // Opened before any namespace is made: it lies outside of the fence and cannot be opened by
+    // path afterwards.
     let mut report = Report::create(plan.report)?;
     // Held until the last process of the namespace is gone: of two mounts of one upper directory the kernel says no more than that
     // the behaviour is undefined.
@@ -77,6 +79,8 @@ pub(super) fn enter(plan: &Plan<'_>, is_first: bool, command: &[OsString]) -> Re
         let made = namespaces::enter(plan.level.namespaces, plan.fence.layer.as_ref());
         report.or_say(made)?;
     }
+    // Without a namespace of processes this process restricts itself and becomes the command; with
+    // one it cannot, as only its children are in there.
     if plan.level.namespaces == Namespaces::Processes {
         return stand_by(plan, &report, command);
     }
@@ -153,11 +157,14 @@ fn lead(plan: &Plan<'_>, command: &[OsString]) -> Result<u8> {
         // Nothing in here may have a terminal, and the groups of processes have numbers that can be named.
         let _ = setsid();
     }
+    // Restricted before the command is started: it inherits all of it, and no moment is left in
+    // which it has more.
     restrict(plan, &mut report)?;
     // The command belongs to the same user and must not reach into what this process has open.
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|error| fail(error.into()))?;
     let mut started = built(command)?;
     let ended = supervisor::lead(&mut started).map_err(|error| launch::failed(&started, error))?;
+    // The report was opened before the fence stood, so it can still be written.
     report.say(&Outcome::Ended(ended))?;
     Ok(ended.code)
 }

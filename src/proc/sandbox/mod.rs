@@ -126,6 +126,7 @@ pub fn wrap(program: &Path, plan: &Plan<'_>, command: &[OsString]) -> Vec<OsStri
         words.push("--replace".into());
         words.extend([original, kept, by].map(OsString::from));
     }
+    // What follows is the command's own, whatever it begins with.
     words.push("--".into());
     words.extend_from_slice(command);
     words

@@ -57,6 +57,7 @@ pub(super) fn arrange(fence: &Fence, has_processes: bool) -> Result<(), String> 
     let directory = getcwd(Vec::new()).map_err(|error| fail("find", "working directory", error))?;
     let input = input();
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    // Whatever is mounted from here on must not reach the namespace that this one was made from.
     mount_change("/", private).map_err(|error| fail("detach", "/", error))?;
     let hidden: Vec<&Path> = { fence.hidden.iter() }
         .map(PathBuf::as_path)
@@ -123,6 +124,7 @@ fn places<'a>(fence: &'a Fence, hidden: &[&Path]) -> Result<Vec<OpenedPlace<'a>>
 fn hide(hidden: &[&Path]) -> Result<(), String> {
     for path in hidden {
         let is_below = |other: &&&Path| **other != *path && path.starts_with(other);
+        // An empty file system can cover a directory alone, and what does not exist needs no cover.
         if hidden.iter().find(is_below).is_some() || !path.is_dir() {
             continue;
         }
@@ -139,6 +141,8 @@ fn bind(place: &OpenedPlace<'_>, hidden: &[&Path]) -> Result<(), Errno> {
         return Ok(());
     }
     let io = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+    // What is shown of a hidden directory needs something to be mounted on, and the file system
+    // over it is empty.
     if hidden.iter().any(|hidden| place.path.starts_with(hidden)) && !place.path.exists() {
         let above = place.path.parent().unwrap_or(place.path);
         if place.is_directory {
@@ -148,6 +152,7 @@ fn bind(place: &OpenedPlace<'_>, hidden: &[&Path]) -> Result<(), Errno> {
             fs::write(place.path, b"").map_err(io)?;
         }
     }
+    // Mounted by the descriptor, because the path may lead elsewhere by now.
     let source = format!("/proc/self/fd/{}", place.file.as_raw_fd());
     mount_bind_recursive(source, place.path)
 }
@@ -191,6 +196,8 @@ fn close(own: &[&Path]) -> Result<(), String> {
 fn renew(has_processes: bool) -> Result<(), String> {
     let flags = PLAIN | MountFlags::RDONLY;
     if has_processes {
+        // The old `/proc` would show the processes of everyone, and their descriptors lead to files
+        // outside.
         mount("proc", "/proc", "proc", flags, None)
             .map_err(|error| fail("renew", "/proc", error))?;
     }
@@ -248,6 +255,8 @@ impl Mount {
                 _ => MountFlags::empty(),
             };
         }
+        // The kernel takes a mount that says nothing of access times for `relatime`, and changing
+        // that is refused to a user namespace.
         if !flags.intersects(MountFlags::NOATIME | MountFlags::RELATIME) {
             flags |= MountFlags::STRICTATIME;
         }

@@ -37,6 +37,7 @@ pub(super) fn lock(layer: &LayerMount) -> Result<File, String> {
         format!("could not lock {}: {error}", layer.upper.display())
     };
     let file = File::open(&layer.upper).map_err(|error| fail(&error))?;
+    // Never waited for: a process that holds it runs in this very worktree.
     file.try_lock().map_err(|error| fail(&error))?;
     Ok(file)
 }
@@ -61,6 +62,7 @@ pub(super) fn mount_layer(layer: &LayerMount) -> Result<(), String> {
     };
     let (base, upper) = (opened(&layer.base)?, opened(&layer.upper)?);
     let (work, place) = (opened(&layer.work)?, opened(&layer.place)?);
+    // Tried before the mount, which comes up without what it needs and says nothing of it.
     require_attributes(&layer.upper)
         .map_err(|error| fail("give attributes to", &layer.upper, error))?;
     let options = format!(

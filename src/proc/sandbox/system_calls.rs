@@ -127,6 +127,7 @@ fn filter(
     use SeccompCmpOp::{Eq, Ne};
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
     for call in REFUSED {
+        // A call without a rule of its own is refused with any arguments.
         rules.insert(call, Vec::new());
     }
     for command in TERMINAL_COMMANDS {
@@ -147,6 +148,8 @@ fn filter(
         add(&mut rules, libc::SYS_ioprio_set, 1, Ne, 0)?;
     }
     if !unix_sockets {
+        // Only the making of such a socket can be refused by its number; what `connect` is given
+        // lies in memory, where no filter looks.
         add(&mut rules, libc::SYS_socket, 0, Eq, libc::AF_UNIX as u64)?;
         if namespaces < Namespaces::Mounts {
             rules.extend(IPC.map(|call| (call, Vec::new())));
@@ -154,6 +157,7 @@ fn filter(
     }
     #[cfg(target_arch = "x86_64")]
     {
+        // Else each refused call could be made under its other number.
         let doubled: Vec<_> = rules
             .iter()
             .map(|(call, rule)| (call | X32, rule.clone()))

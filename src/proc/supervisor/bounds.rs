@@ -82,6 +82,8 @@ impl BoundsWatch {
     }
 
     fn exceeded(&self) -> Option<Outcome> {
+        // The rough sum is cheap and never too low, so the exact one is asked for only where that
+        // is above the limit.
         let rough = system::usage_below(getpid(), false).ok()?;
         if self.bounds.pids.is_some_and(|most| rough.tasks > most) {
             return Some(Outcome::LIMIT_PIDS);

@@ -22,6 +22,8 @@ fn below(root: Pid) -> io::Result<Vec<Process>> {
     let mut found = Vec::new();
     let mut open = vec![root.as_raw_nonzero().get()];
     while let Some(pid) = open.pop() {
+        // Removed, so that a list that was read while numbers were given anew cannot lead in a
+        // circle.
         let own = children.remove(&pid).unwrap_or_default();
         open.extend(own.iter().map(|child| child.pid.as_raw_nonzero().get()));
         found.extend(own);

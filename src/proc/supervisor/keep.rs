@@ -75,6 +75,8 @@ pub fn keep(order: &Order) -> Result<u8> {
     let (mut watch, signals) = Watch::begin(order)
         .map_err(|error| Error::io("could not start watching over a command", error))?;
     let outcome = watch.until_nothing_is_left(&signals);
+    // Noted as soon as nothing is left, and before the cleaning up: who finds no outcome takes the
+    // command for lost.
     note(outcome).map_err(|error| Error::io("could not note how a command ended", error))?;
     if let Some(scratch) = &order.scratch {
         // What it left there is no work.
@@ -129,8 +131,11 @@ enum Phase {
 
 impl Watch {
     fn begin(order: &Order) -> std::io::Result<(Watch, Receiver<Signal>)> {
+        // Before anything is started: an orphan of the first moment would else go to the process
+        // above us.
         system::adopt_orphans()?;
         let signals = signals::listen([ORPHANED, AT_ONCE, system::LOCK_HELD])?;
+        // After the listening: the signal would else end this process.
         system::announce_orphaning(ORPHANED)?;
         let stdin = match &order.input {
             Some(path) => File::open(path)?.into(),
@@ -167,6 +172,7 @@ impl Watch {
 
     fn until_nothing_is_left(&mut self, signals: &Receiver<Signal>) -> Outcome {
         while self.reap() && self.phase != Phase::Killing(VOLLEYS) {
+            // The command has ended and left something: what it started is asked to end as well.
             if self.ended.is_some() && self.phase == Phase::Working {
                 self.end(Signal::TERM);
             }
@@ -183,6 +189,7 @@ impl Watch {
                 _ => left,
             };
             match signals.recv_timeout(patience) {
+                // It was only time to look at the bounds.
                 Err(RecvTimeoutError::Timeout) if patience < left => {}
                 Ok(Signal::CHILD) => {}
                 Ok(signal) => self.asked(signal),
@@ -201,6 +208,8 @@ impl Watch {
                 Ok(Some((pid, status))) if pid == self.main => self.ended = Some(outcome(status)),
                 Ok(Some(_)) | Err(Errno::INTR) => {}
                 Ok(None) => return true,
+                // The kernel says that there is no child: with orphans adopted, that is nothing at
+                // all.
                 Err(_) => return false,
             }
         }
@@ -223,10 +232,12 @@ impl Watch {
         if self.phase != Phase::Working {
             return;
         }
+        // An orphan was not stopped by anyone; its work is lost with the run that wanted it.
         self.reason = stopped_by(signal).or(Some(Outcome {
             ending: Ending::Lost,
             code: status_of(Signal::TERM),
         }));
+        // The command knows nothing of this signal of ours.
         self.end(if signal == ORPHANED {
             Signal::TERM
         } else {

@@ -148,6 +148,7 @@ impl Supervisor<'_> {
         let fail = |error| Error::io("could not wait for a command", error);
         let status = self.child.wait().map_err(fail)?;
         Ok(noted(self.slate).unwrap_or_else(|| {
+            // Nothing was noted: the supervisor was killed, and its processes live on.
             self.scratch.inspect(|scratch| end(scratch));
             // One that listens does not die of what asks it to end: it was asked in its first moments, with nothing started yet.
             let asked = status.signal().and_then(Signal::from_named_raw);

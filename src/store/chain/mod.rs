@@ -44,6 +44,8 @@ pub fn append(
     let refname = chain.refname();
     let mut waiting = None;
     loop {
+        // What the ref names is read anew in each round and compared at the end, also where the
+        // commit below was repaired in memory: the swap replaces exactly what was looked at.
         let expected = repo.tip(refname)?;
         let tip = recovery::readable_tip(repo, chain, expected)?;
         let tip = recovery::finished(repo, chain, tip)?;
@@ -56,6 +58,8 @@ pub fn append(
         };
         match repo.swap_ref(refname, expected, commit, who, message)? {
             Swap::Done => return Ok(commit),
+            // A foreign writer does not take our OS lock. It was faster, so the commit is built
+            // again on what it wrote.
             Swap::Moved => {}
             Swap::Locked => repo.wait_for_ref_lock(refname, &mut waiting, PATIENCE)?,
         }
@@ -262,6 +266,8 @@ fn dropped(repo: &Repo, now: Oid, once: Oid) -> Result<BTreeSet<Oid>> {
 /// # Errors
 /// `repo-corrupt`, `git-failed`, `io`.
 pub fn is_overwritten(repo: &Repo) -> Result<bool> {
+    // A writer of ours is waited for a few times and then believed to be done: with many writers
+    // one is always at work.
     for _ in 0..3 {
         if !seems_overwritten(repo)? {
             return Ok(false);
@@ -288,9 +294,11 @@ fn seems_overwritten(repo: &Repo) -> Result<bool> {
         return Ok(false);
     }
     let now = repo.read_commit(tip)?;
+    // The nearest parents are asked first, which is enough for nearly every move and spares a walk.
     if now.parents.contains(&once) || repo.merge_base(once, tip)? == Some(once) {
         return Ok(false);
     }
+    // Not each move to an unrelated commit loses something: `git notes merge` and a repair do not.
     Ok(!dropped(repo, now.tree, repo.read_commit(once)?.tree)?.is_empty())
 }
 
@@ -309,11 +317,14 @@ pub fn restore_foreign(repo: &Repo, now: DateTime<Utc>) -> Result<Restored> {
     };
     let history = History::of_ledger(repo, &tip)?;
     let foreign = history.foreign();
+    // Asked before the commit, so that a ledger which lacks nothing does not move.
     if history.unite(repo, tip.tree)? == tip.tree {
         return Ok(Restored { foreign, ..none });
     }
     let who = identity(repo, now);
     append(repo, &guard, Chain::Ledger, &who, "agent: restore", |tip| {
+        // Again on the tip of now: a foreign writer may have moved it between the look and the
+        // swap.
         let tree = history.unite(repo, tip.map_or(Oid::EMPTY_TREE, |tip| tip.tree))?;
         let parents: Vec<_> = tip.map(|tip| tip.oid).into_iter().collect();
         commit(repo, tree, &parents, &who, "agent: restore")

@@ -31,12 +31,14 @@ pub(super) fn readable_tip(repo: &Repo, chain: Chain, tip: Tip) -> Result<Option
     }
 }
 
-/// The commit that a writer of ours was about to publish when it was killed: libgit2 notes a move in the reflog
-/// before it makes it. Who cannot tell that from a move that a power loss took back must not drop it, so the
+/// The commit that a writer of ours was about to publish when it was killed: a move is noted in the reflog
+/// before it is made. Who cannot tell that from a move that a power loss took back must not drop it, so the
 /// ledger goes on from there, and what was half done is done. Receipts are different: to a process that was killed
 /// while a message was handed out, it has to be handed out again.
 pub(super) fn finished(repo: &Repo, chain: Chain, tip: Option<Commit>) -> Result<Option<Commit>> {
     let from = tip.as_ref().map_or(Oid::ZERO, |tip| tip.oid);
+    // The keep chain and the mailbox lose nothing that was acknowledged: the caller has not heard
+    // of a commit whose ref did not move.
     if chain != Chain::Ledger {
         return Ok(tip);
     }
@@ -46,6 +48,8 @@ pub(super) fn finished(repo: &Repo, chain: Chain, tip: Option<Commit>) -> Result
     };
     let follows = |next: &Commit| {
         let parents = next.parents.first().copied().unwrap_or(Oid::ZERO);
+        // Each of the three makes it this very commit: ours, directly on the tip, and with all of
+        // its objects.
         is_ours(next) && parents == from && is_whole(repo, chain, next)
     };
     Ok(repo.read_commit(to).ok().filter(follows).or(tip))
@@ -56,6 +60,7 @@ pub(super) fn finished(repo: &Repo, chain: Chain, tip: Option<Commit>) -> Result
 pub(super) fn recover(repo: &Repo, chain: Chain) -> Result<Option<Commit>> {
     let mut history = History::load(repo, chain, repo.reflog_oids(chain.refname())?);
     history.forget_damaged(repo, chain);
+    // A reflog can be gone with the ref. What was synchronised is at least not lost.
     if history.commits.is_empty() {
         history = History::load(repo, chain, seen(repo, chain)?);
         history.forget_damaged(repo, chain);
@@ -156,12 +161,15 @@ impl History {
             order: Vec::new(),
             commits: HashMap::new(),
         };
+        // Reversed, because the last one in is the first one out: the newest start stays first in
+        // `order`.
         let mut waiting: Vec<_> = starts.into_iter().rev().collect();
         let mut seen = HashSet::new();
         while let Some(oid) = waiting.pop() {
             if !seen.insert(oid) {
                 continue;
             }
+            // What cannot be read is passed over here: other starts may lead around it.
             if let Ok(commit) = repo.read_commit(oid) {
                 // What the keep chain keeps is not its own history.
                 if is_ours(&commit) || chain.holds_notes() {
@@ -177,6 +185,8 @@ impl History {
     /// Takes out commits whose objects are missing until what nothing builds on is whole.
     fn forget_damaged(&mut self, repo: &Repo, chain: Chain) {
         let mut whole = HashSet::new();
+        // What is damaged is taken out, and what it covered comes to light and is looked at in
+        // turn.
         for _ in 0..DAMAGED_LIMIT {
             let (sound, damaged): (Vec<_>, Vec<_>) = self
                 .uncovered()
@@ -191,12 +201,14 @@ impl History {
                 self.commits.remove(&oid);
             }
         }
+        // After so many rounds the rest counts as damaged, except for what was found whole.
         self.commits.retain(|oid, _| whole.contains(oid));
     }
 
     /// The commits that no commit of ours builds on: since ours never drop a line, these together
     /// hold every line of the history.
     fn uncovered(&self) -> Vec<&Commit> {
+        // A foreign commit may have dropped lines of its parents, so it covers none of them.
         let ours = self.commits.values().filter(|commit| is_ours(commit));
         let covered: HashSet<_> = ours.flat_map(|commit| &commit.parents).collect();
         let uncovered = self.order.iter().filter(|oid| !covered.contains(oid));

@@ -48,6 +48,8 @@ pub fn hidden_hook(site: &Site<'_>, name: &str) -> Result<Option<PathBuf>> {
     }
     let directory = repository_directory(site)?;
     let hook = directory.join(name);
+    // A user may have made our directory the repository's own; the shim would then run itself
+    // without end.
     Ok((!site.is_our_directory(&directory) && is_executable(&hook)).then_some(hook))
 }
 
@@ -102,6 +104,7 @@ pub(super) fn out_of_reach(site: &Site<'_>) -> Result<Option<PathBuf>> {
         site.directory(),
     ];
     let is_writable = |directory: &Path| {
+        // A link to a place that the agent can write is such a place.
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let directory = real(directory);
         writable

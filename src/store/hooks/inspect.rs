@@ -134,6 +134,8 @@ pub fn inspect(site: &Site<'_>, git: Option<Version>) -> Result<Inspection> {
     if route == Some(Route::Directory) {
         for name in repository.into_iter().filter(|name| !EVENTS.contains(name)) {
             problems.extend(match shim_problem(&directory, name, true) {
+                // The shims were complete when they were written, so a missing one means that the
+                // repository's hook came later.
                 Some(Problem::Missing(name)) => Some(Problem::Hidden(name)),
                 other => other,
             });
@@ -199,6 +201,7 @@ fn shim_problem(directory: &Path, name: &str, is_general: bool) -> Option<Proble
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             return Some(Problem::Missing(name));
         }
+        // A file that cannot be read has no text of ours, so it counts as altered.
         other => other.unwrap_or_default(),
     };
     let mode_is_right = chain::is_executable(&directory.join(&name));
@@ -212,6 +215,7 @@ fn shim_problem(directory: &Path, name: &str, is_general: bool) -> Option<Proble
         } if is_general => Some(Problem::Hidden(name)),
         Found::Ours { program, .. } => {
             let program = PathBuf::from(program);
+            // A program that is named without a path is found by PATH when the hook runs.
             (program.is_absolute() && !chain::is_executable(&program))
                 .then_some(Problem::ProgramGone(program))
         }
@@ -277,6 +281,8 @@ pub(super) fn recognise_shim(text: &str) -> Found {
         .find_map(|line| line.strip_prefix(PROGRAM))
         .unwrap_or_default();
     for transaction in [false, true] {
+        // Compared as a whole, and not by a mark in the text: a shim that keeps the mark and does
+        // nothing would else pass.
         if !program.is_empty() && template(transaction).replace(PLACE, program) == text {
             return Found::Ours {
                 transaction,

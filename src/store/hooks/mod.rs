@@ -131,6 +131,7 @@ pub fn install(site: &Site<'_>, program: &Path, route: Route) -> Result<()> {
     write_shims(&site.directory(), mode, &names, |name| {
         inspect::shim_text(name == TRANSACTION && !general, program)
     })?;
+    // The shims stand before anything leads git to them.
     added::enable_worktree_config(site.repo)?;
     let admin = site.admin_name();
     if site.flaw().is_some() {
@@ -142,6 +143,8 @@ pub fn install(site: &Site<'_>, program: &Path, route: Route) -> Result<()> {
         }
     }
     site.repo
+        // What an older version or another route wrote goes first: hooks of both routes would run
+        // twice.
         .remove_worktree_settings(&admin, inspect::SECTION)?;
     let mut settings: Vec<(String, String)> =
         QUIET.map(|(key, value)| (key.into(), value.into())).into();
@@ -151,6 +154,8 @@ pub fn install(site: &Site<'_>, program: &Path, route: Route) -> Result<()> {
                 .setting(HOOKS_PATH)?
                 .is_some_and(|path| Path::new(&path) == site.directory())
             {
+                // Only a path that is ours goes. Another one is the agent's or a hook manager's,
+                // and the inspection names it.
                 site.repo.remove_worktree_settings(&admin, HOOKS_PATH)?;
             }
             for event in EVENTS {
@@ -207,6 +212,8 @@ pub fn for_commit(site: &Site<'_>, program: &Path, directory: &Path) -> Result<C
     let names = { EVENTS.iter() }.chain(own.iter().filter(|name| !EVENTS.contains(name)));
     for name in names {
         let path = directory.join(name);
+        // The short shim asks only about the state that can still be refused; a hook of the
+        // repository's own wants to hear of all of them.
         let is_short = *name == TRANSACTION && !own.contains(name);
         fs::write(&path, inspect::shim_text(is_short, program)).at("could not write", &path)?;
         set_mode(&path, 0o555)?;
@@ -225,6 +232,7 @@ pub fn for_commit(site: &Site<'_>, program: &Path, directory: &Path) -> Result<C
 pub fn write_for_clone(directory: &Path, program: &Path) -> Result<()> {
     let text = |name: &str| {
         let text = inspect::shim_text(name == TRANSACTION, program);
+        // The line goes after the first one, which names the interpreter.
         text.replacen('\n', "\nGIT_DIR=${GIT_DIR:-.git} && export GIT_DIR\n", 1)
     };
     fsx::create_dir(directory.parent().unwrap_or(directory))?;
@@ -252,11 +260,14 @@ fn write_shims(
         set_mode(&path, 0o555)?;
         written.push((text, path));
     }
+    // A rename cannot replace a directory that is not empty, so for a moment there are no hooks.
+    // They are feedback; the verdict does not depend on them.
     if directory.exists() {
         set_mode(directory, 0o755)?;
         fs::remove_dir_all(directory).at("could not remove", directory)?;
     }
     fs::rename(&new, directory).at("could not write", directory)?;
+    // The mode comes last: a directory that is not writable cannot be renamed by everybody.
     set_mode(directory, mode)
 }
 

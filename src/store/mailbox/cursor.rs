@@ -98,6 +98,7 @@ pub(super) fn open(mailbox: &Mailbox<'_>, reader: &Reader) -> Result<Vec<Open>> 
         _ => None,
     };
     let warm = match (cached, note) {
+        // Nothing was sent and nothing was read since: this is what most calls find.
         (Some(cursor), Some(note)) if cursor.tip == tip.oid && cursor.note == note => {
             return Ok(sorted(cursor.open));
         }
@@ -129,6 +130,8 @@ fn advance(
     let mut next = tip.clone();
     while next.oid != cursor.tip {
         let stamp = next.trailer(STAMP_TRAILER).and_then(Stamp::parse);
+        // A merge may bring messages of any age, and a stamp that is not later means that the chain
+        // was rewritten: in both cases the order says nothing about what is new.
         if next.parents.len() != 1 || stamp.is_some_and(|stamp| Some(stamp) <= cursor.stamp) {
             return None;
         }
@@ -144,6 +147,8 @@ fn advance(
     if cursor.note != note && !holds_all(mailbox, cursor.note, &body, tree, &fresh, &known) {
         return None;
     }
+    // Only the pages that the note itself names are remembered, as the pages behind them never
+    // change.
     cursor.pages = fresh.pages.clone();
     fresh.add_pages(mailbox.repo, tree, &known).ok()?;
     apply(&mut cursor.open, &fresh);
@@ -235,6 +240,8 @@ fn file_name(reader: &Reader) -> String {
 }
 
 fn names_hash(reader: &Reader) -> String {
+    // A reader that gets another name has other messages, so the names are part of what the file
+    // was made of.
     let hash = Sha256::digest(format!("{:?} {:?}", reader.names, reader.since));
     hex(&hash[..8])
 }
@@ -381,6 +388,7 @@ impl Receipts {
                 .find(|page| !seen.contains(*page))
                 .copied();
             let Some(page) = next else { return Ok(()) };
+            // Remembered before it is read, so that pages which name each other end the loop.
             seen.insert(page);
             self.add(&notes::body(repo, tree, page)?);
         }
@@ -450,10 +458,13 @@ pub(super) fn record_receipts(
     let commit = chain::append(repo, guard, Chain::Receipts, &who, &subject, |tip| {
         let tree = tip.map_or(Oid::EMPTY_TREE, |tip| tip.tree);
         let old = notes::body(repo, tree, reader.key)?;
+        // The stand-in has to be kept before a note on it exists: `git notes prune` removes notes
+        // on commits that are gone.
         if old.is_empty() {
             keep_stand_in(repo, reader, now)?;
             (mailbox.reached)("reader-kept");
         }
+        // Lines are sorted and begin with their stamps, so the last one is the latest.
         let last = notes::lines_of(&old).filter_map(Receipt::decode).last();
         let last = last.map(|receipt| receipt.at);
         let receipt = Receipt {
@@ -464,8 +475,11 @@ pub(super) fn record_receipts(
         let line = receipt.encode()?;
         let mut batch = Batch::new();
         let mut rest = old;
+        // Without a stamp there is no line yet, and nothing to move.
         if let Some(last) = last.filter(|_| rest.len() + line.len() > PAGE) {
             let page = turn_page(repo, reader, last, now)?;
+            // A page of the same name may be there already, from an attempt that lost the race for
+            // the ref.
             batch.insert(page, Put::Union(repo.write_blob(&rest)?));
             rest = Receipt {
                 at: last,

@@ -120,6 +120,8 @@ pub fn plan(
 /// `repo-read-only`, `repo-corrupt`.
 pub fn execute(mailbox: &Mailbox<'_>, expiry: &Expiry, now: DateTime<Utc>) -> Result<()> {
     let repo = mailbox.repo;
+    // Archived before anything is deleted, and each under a lock of its own, so that others can
+    // send in between.
     for (reader, ids) in &expiry.archive {
         let guard = lock::hold(repo.common_dir(), layout::MAIL_LOCK)?;
         cursor::record_receipts(mailbox, &guard, reader, ReceiptKind::Archived, ids, now)?;
@@ -130,6 +132,8 @@ pub fn execute(mailbox: &Mailbox<'_>, expiry: &Expiry, now: DateTime<Utc>) -> Re
     let mut rewritten = None;
     for (commit, parents) in &expiry.keep {
         let wanted: Vec<_> = rewritten.into_iter().collect();
+        // Below the oldest message that goes, each commit has the parent that it had and stays the
+        // same object.
         rewritten = Some(if wanted == *parents {
             *commit
         } else {
@@ -198,6 +202,7 @@ fn unacknowledged(
         .into_iter()
         .filter_map(|open| Some((open.read?, open.id)))
         .collect();
+    // The longest ago first, so that it is the oldest ones that are too much.
     handed.sort();
     handed.retain(|(read, _)| {
         let is_old = read.time() + retention.archive_after <= now;
@@ -267,6 +272,7 @@ impl Readers {
                     known.filter_map(archived).min()
                 };
                 let times: Option<Vec<_>> = names.iter().map(by_anyone).collect();
+                // With a `None` among them one receiver has not archived it yet.
                 times?.into_iter().max()
             }
             Receivers::Everybody => {

@@ -139,6 +139,7 @@ impl<'r> Mailbox<'r> {
         drop(guard);
         keep::after_append(repo, commit);
         let posted = posted.ok_or_else(|| Error::bug("a post must write a message"))?;
+        // After the lock, because the message is sent already and the note is only shown.
         questions::note(self, &posted);
         Ok(posted)
     }
@@ -175,6 +176,7 @@ impl<'r> Mailbox<'r> {
         now: DateTime<Utc>,
     ) -> Result<Vec<Open>> {
         let is_wanted = |open: &Open| {
+            // What was handed out less than the lease ago is in another process's hands.
             let rests = open.read.is_none_or(|read| read.time() + LEASE <= now);
             rests && wanted.kind.is_none_or(|kind| kind == open.kind)
         };
@@ -201,6 +203,7 @@ impl<'r> Mailbox<'r> {
         }
         let guard = lock::hold(self.repo.common_dir(), layout::MAIL_LOCK)?;
         (self.reached)("mail-locked");
+        // Asked again under the lock: of two receivers that both saw it, one takes it.
         let taken = self.waiting(reader, wanted, now)?;
         let ids: Vec<_> = taken.iter().map(|open| open.id.clone()).collect();
         // Before the receipt: what cannot be read must not count as read.
@@ -233,6 +236,7 @@ impl<'r> Mailbox<'r> {
         let open = self.open(reader)?;
         let is_open = |id: &MessageId| open.iter().any(|open| open.id == *id);
         let (fresh, rest): (Vec<_>, Vec<_>) = ids.iter().cloned().partition(is_open);
+        // Most messages are open still, so what was archived is read only where one is not.
         let archived = if rest.is_empty() {
             cursor::Receipts::default()
         } else {
@@ -253,6 +257,7 @@ impl<'r> Mailbox<'r> {
                 Remedy::Messages(Some(reader.name.to_string())),
             ));
         }
+        // What was archived before is no error: an acknowledgement may be repeated after a kill.
         cursor::record_receipts(self, &guard, reader, ReceiptKind::Archived, &fresh, now)?;
         Ok(fresh)
     }

@@ -33,6 +33,7 @@ pub(super) fn note(mailbox: &Mailbox<'_>, message: &Message) {
             Receivers::Named(names) => names.iter().any(|name| name.as_str() == asker),
             Receivers::Everybody => false,
         };
+        // The name is compared first: reading the question walks the mailbox.
         if letter.re.as_ref() == Some(&id) || is_to_asker && was_asked(mailbox, &id, message) {
             let _ = fs::remove_file(path);
         }

@@ -95,6 +95,7 @@ pub(super) fn stand_in_message(name: &Name, page: Option<&str>) -> String {
 
 /// Writes the commit that stands for a reader or a page: the same in every clone.
 pub(super) fn write_stand_in(repo: &Repo, message: &str) -> Result<Oid> {
+    // git knows the empty tree without an object, libgit2 does not.
     repo.write_tree(Vec::new())?;
     with_stand_in(message, |commit| repo.write_commit(commit))
 }
@@ -134,6 +135,7 @@ impl Watch {
                 .open(&path)
                 .is_ok();
         Watch {
+            // Where the lock file could not be made there is nothing to watch.
             kernel: ClosingWatch::begin(&path).filter(|_| made),
         }
     }

@@ -123,12 +123,14 @@ pub fn begin(common_dir: &Path, id: AgentId) -> Result<Option<Guard>> {
 /// `disk-full`, `repo-read-only`, `io`.
 pub fn take(common_dir: &Path, id: AgentId, spool: &Path, _guard: &Guard) -> Result<Vec<Taken>> {
     let posting = layout::posting_dir(common_dir, id);
+    // What a dead poster left comes first, so that the order of sending stays.
     let mut taken: Vec<_> = { files(&posting).into_iter().take(AT_ONCE) }
         .map(|path| open(path, true))
         .collect();
     for path in files(spool).into_iter().take(AT_ONCE - taken.len()) {
         fsx::create_dir(&posting)?;
         let target = posting.join(path.file_name().unwrap_or_default());
+        // The agent may have taken it back meanwhile.
         let moved = fs::rename(&path, &target).at_if_there("could not take", &path)?;
         taken.extend(moved.map(|()| open(target, false)));
     }
@@ -284,6 +286,8 @@ impl Mailbox<'_> {
                 }
                 match self.repo.read_commit(parent) {
                     Ok(commit) => queue.push(queued(commit)),
+                    // Only where the chain was recovered is a gap expected. Elsewhere the error
+                    // makes the caller recover it first.
                     Err(error) if error.code() == Code::RepoCorrupt && over_gaps => {}
                     Err(error) => return Err(error),
                 }
@@ -311,6 +315,7 @@ impl Mailbox<'_> {
                     found.extend(message.map(|message| (message.id.clone(), message)));
                 }
                 let all_found = found.len() == wanted.len();
+                // An id holds the time of its message, and the walk goes back in time.
                 let too_old = || wanted.iter().all(|id| id.is_after(envelope.at));
                 if all_found || too_old() {
                     Step::Stop
