@@ -36,6 +36,7 @@ impl Occupant {
 /// What a program of the system writes.
 fn ask(program: &str, arguments: &[&[u8]]) -> io::Result<Vec<u8>> {
     let mut command = Command::new(program);
+    // The start of a process is compared as text, which must not depend on who asks.
     command.env("LC_ALL", "C").env("TZ", "UTC");
     for argument in arguments {
         command.arg(std::ffi::OsStr::from_bytes(argument));
@@ -110,7 +111,8 @@ impl Process {
 
     /// Sends it a signal, if it is still there.
     pub(crate) fn signal(&self, signal: Signal) {
-        if Process::all().is_ok_and(|all| all.contains(self)) {
+        // By its number and its start alone: its parent may have obeyed the same signal a moment ago.
+        if self.is_there() {
             // One that has ended meanwhile needs no signal.
             let _ = kill_process(self.pid, signal);
         }
@@ -198,6 +200,7 @@ pub(crate) fn blank_file() -> io::Result<File> {
         .write(true)
         .create_new(true)
         .open(&path)?;
+    // At once, so that no kill leaves it behind.
     std::fs::remove_file(&path)?;
     Ok(file)
 }

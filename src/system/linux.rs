@@ -78,7 +78,9 @@ impl Process {
     /// signalled is what was meant.
     pub(crate) fn signal(&self, signal: Signal) {
         let handle = pidfd_open(self.pid, PidfdFlags::empty());
-        if Process::read(self.pid).as_ref() != Some(self) {
+        // By its number and its start alone: its parent may have obeyed the same signal a moment ago, and
+        // it has another one since.
+        if !self.is_there() {
             return;
         }
         // One that has ended meanwhile needs no signal, and before Linux 5.3 there are no handles.
@@ -319,6 +321,7 @@ impl ClosingWatch {
         let _ = poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&timeout));
         let mut buffer = [MaybeUninit::uninit(); 1024];
         let mut events = Reader::new(&self.0, &mut buffer);
+        // Read empty, or the next wait would end at once because of what has been told already.
         while events.next().is_ok() {}
     }
 }
@@ -452,6 +455,7 @@ impl FencedHolder {
         } else {
             Process::all().unwrap_or_default()
         };
+        // Compared with our own: this process may itself run in a container with a filter.
         let own = Restrictions::of(getpid());
         let mut fenced = { candidates.into_iter() }
             .filter(|one| Restrictions::of(one.pid).filters > own.filters)
@@ -474,6 +478,7 @@ fn taker(line: &str, number: u64) -> Option<Pid> {
         // Those that wait have an arrow before the word.
         return None;
     };
+    // By the file's number alone, as the device is written in another form on some file systems.
     let is_meant = place.rsplit(':').next() == Some(&number.to_string());
     is_meant.then(|| Pid::from_raw(pid.parse().ok()?)).flatten()
 }
@@ -575,6 +580,30 @@ mod tests {
         assert!(!passes(&["node", "claude"]));
         assert!(!passes(&["bash", "host.sh"]));
         assert!(!passes(&[""]));
+    }
+
+    #[test]
+    fn a_process_that_lost_its_parent_is_signalled_all_the_same() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("1000")
+            .spawn()
+            .expect("started");
+        let pid = i32::try_from(child.id()).expect("a number");
+        let seen = Pid::from_raw(pid).and_then(Process::read).expect("there");
+        let before = Process { parent: 1, ..seen };
+        before.signal(Signal::TERM);
+        let until = std::time::Instant::now() + Duration::from_secs(10);
+        while child.try_wait().expect("asked").is_none() && std::time::Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(child.try_wait().expect("asked").is_some(), "it was ended");
+        // Another process of that number is not meant.
+        let other = Process {
+            start: "0".to_owned(),
+            ..before
+        };
+        assert!(!other.is_there());
+        let _ = child.kill();
     }
 
     #[test]
