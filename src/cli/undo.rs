@@ -69,8 +69,9 @@ impl Answer for UndoReport {
         }
         for agent in &self.agents {
             let is = paint(state_style(agent.state), &state(agent));
-            let verb = if is_done { "is" } else { "is now" };
-            text.push_str(&format!("  {} {verb} {is}\n", paint(BOLD, &handle(agent))));
+            // Before it is done, the state is the one that the operation has led to.
+            let verb = if is_done { " is" } else { ", which is" };
+            text.push_str(&format!("  {}{verb} {is}\n", paint(BOLD, &handle(agent))));
         }
         if let Some(operation) = &self.undone_by {
             text.push_str(&format!("to do it again: git agent undo {operation}\n"));

@@ -18,6 +18,7 @@ use crate::error::Result;
 use crate::git::Repo;
 use crate::wire::baseline;
 use chrono::{DateTime, Utc};
+use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -87,6 +88,16 @@ fn message(kind: &str, question: &[String], answer: &[u8]) -> Vec<u8> {
         .collect()
 }
 
+fn hmac(key: &[u8; LENGTH], message: &[u8]) -> [u8; LENGTH] {
+    // A key that is shorter than a block counts as one that ends in zeros (RFC 2104), and this one cannot be refused.
+    let mut block = [0; BLOCK];
+    for (place, byte) in block.iter_mut().zip(key) {
+        *place = *byte;
+    }
+    let mac = Hmac::<Sha256>::new(&block.into()).chain_update(message);
+    mac.finalize().into_bytes().into()
+}
+
 /// The key, unless others may read it too.
 fn read_key(path: &Path) -> Option<[u8; LENGTH]> {
     let mode = fs::symlink_metadata(path).ok()?.permissions().mode();
@@ -103,19 +114,6 @@ fn make_key(path: &Path) -> Option<[u8; LENGTH]> {
     fsx::write_private(path, &key).ok()?;
     // Read back, so that a process which lost this race uses the key that is there.
     read_key(path)
-}
-
-fn hmac(key: &[u8; LENGTH], message: &[u8]) -> [u8; LENGTH] {
-    let padded = |byte: u8| {
-        let mut block = [byte; BLOCK];
-        for (place, key) in block.iter_mut().zip(key) {
-            *place ^= key;
-        }
-        block
-    };
-    let inner = Sha256::new_with_prefix(padded(0x36)).chain_update(message);
-    let outer = Sha256::new_with_prefix(padded(0x5c)).chain_update(inner.finalize());
-    outer.finalize().into()
 }
 
 // What a worktree held before its agent began, as objects.

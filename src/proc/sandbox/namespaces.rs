@@ -13,18 +13,19 @@
 
 use super::overlay;
 use crate::domain::sandbox::{LayerMount, Namespaces};
-use caps::errors::CapsError;
-use caps::{CapSet, Capability};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind_recursive, mount_change};
 use rustix::process::{getegid, geteuid};
-use rustix::thread::UnshareFlags;
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, UnshareFlags, capabilities, configure_capability_in_ambient_set,
+    set_capabilities,
+};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// What a process of these namespaces needs to arrange its mounts and to give up the bounding set afterwards.
-const NEEDED: [Capability; 2] = [Capability::CAP_SYS_ADMIN, Capability::CAP_SETPCAP];
+const NEEDED: [CapabilitySet; 2] = [CapabilitySet::SYS_ADMIN, CapabilitySet::SETPCAP];
 
 /// What lies below `/proc` on every system, on directories that hold nothing else. Any other mount there hides a part of
 /// it, and then the kernel lets no user namespace have a `/proc` of its own.
@@ -118,7 +119,7 @@ pub(super) fn enter(wanted: Namespaces, layer: Option<&LayerMount>) -> Result<()
     // only two are kept.
     layer.map_or(Ok(()), overlay::mount_layer)?;
     if wanted == Namespaces::Processes {
-        keep_capabilities().map_err(|_| fail(Errno::PERM))?;
+        keep_capabilities().map_err(fail)?;
     }
     Ok(())
 }
@@ -129,8 +130,9 @@ fn make(wanted: Namespaces) -> Result<(), Errno> {
         flags |= UnshareFlags::NEWPID;
     }
     // A container's root can lack this capability, and a sandbox may forbid what the capability allows.
-    let is_able = caps::has_cap(None, CapSet::Effective, Capability::CAP_SYS_ADMIN);
-    if !is_able.unwrap_or(false) || unshare(flags).is_err() {
+    let is_able =
+        capabilities(None).is_ok_and(|own| own.effective.contains(CapabilitySet::SYS_ADMIN));
+    if !is_able || unshare(flags).is_err() {
         let (user, group) = (geteuid().as_raw(), getegid().as_raw());
         unshare(flags | UnshareFlags::NEWUSER)?;
         // In this order: the kernel lets a process map its group only after it gave up changing its groups.
@@ -143,17 +145,21 @@ fn make(wanted: Namespaces) -> Result<(), Errno> {
 
 /// Else a user other than root loses its capabilities with the next program it starts, and that is the process which
 /// arranges the mounts.
-fn keep_capabilities() -> Result<(), CapsError> {
+fn keep_capabilities() -> Result<(), Errno> {
     // All else is given up: a process can be looked into only by one that has at least its capabilities, and ours hands on a
     // descriptor that way.
     let needed = NEEDED.into_iter().collect();
-    caps::set(None, CapSet::Effective, &needed)?;
-    caps::set(None, CapSet::Permitted, &needed)?;
-    for capability in NEEDED {
-        caps::raise(None, CapSet::Inheritable, capability)?;
-        caps::raise(None, CapSet::Ambient, capability)?;
-    }
-    Ok(())
+    let inheritable = capabilities(None)?.inheritable | needed;
+    let sets = CapabilitySets {
+        effective: needed,
+        permitted: needed,
+        inheritable,
+    };
+    set_capabilities(None, sets)?;
+    // The kernel takes into the ambient set only what is permitted and inheritable.
+    NEEDED
+        .into_iter()
+        .try_for_each(|capability| configure_capability_in_ambient_set(capability, true))
 }
 
 #[expect(
