@@ -89,6 +89,8 @@ mod populate;
 mod programs;
 /// What a person sees who waits.
 mod progress;
+/// Repositories that hold several projects.
+mod projects;
 /// The README is true.
 mod readme;
 /// Removal: nothing that an agent wrote is lost.

@@ -12,7 +12,7 @@ use crate::agents::ctx::Ctx;
 use crate::agents::persona::CharacterWish;
 use crate::agents::real_path::for_display;
 use crate::agents::worktree;
-use crate::agents::{instructions, persona, task_copy};
+use crate::agents::{instructions, persona, projects, task_copy};
 use crate::domain::agent::Agent;
 use crate::domain::glob::Glob;
 use crate::domain::id::AgentId;
@@ -141,6 +141,11 @@ impl Assignment {
         // The whitelist that binds: at the spawn the names of directories became globs of what is below them.
         task.whitelist = globs(&policy.whitelist)?;
         let denylist = globs(&policy.denylist)?;
+        // As at the spawn, the agent is told of the checks of projects as well.
+        let projects = projects::bound(&ctx.repo, policy)?;
+        let reach = policy.scope().map_err(Error::bug)?;
+        let reach = projects.within(&reach);
+        task.checks.extend(projects.checks_in(&reach).cloned());
         // What the role allowed at the spawn holds, as the policy has it; texts and models come
         // from the role file.
         let mut role = roles.require(&policy.role)?.clone();

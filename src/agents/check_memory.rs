@@ -11,6 +11,7 @@ use crate::agents::check_setup::CheckSetup;
 use crate::agents::ctx::Ctx;
 use crate::agents::open_places::open_places;
 use crate::domain::evidence::{CommandRun, RequiredChecks};
+use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::domain::sandbox::Enforcement;
 use crate::error::Result;
@@ -23,6 +24,8 @@ use std::time::Duration;
 const KIND: &str = "checked";
 /// How long a command took when it last succeeded, in milliseconds.
 const TIME: &str = "check-time";
+/// The tree of an agent's work, merged, in which the commands last succeeded.
+const GREEN_TREE: &str = "checked-tree";
 /// How many tests passed in each of the commands, as far as they said so.
 const COUNTS: &str = "check-tests";
 const GREEN: &[u8] = b"green\n";
@@ -83,11 +86,34 @@ impl CheckMemory {
         // The number keeps the circumstances apart from the commands.
         question.push(self.circumstances.len().to_string());
         question.extend(self.circumstances.iter().cloned());
+        question.extend(checks.setup.iter().cloned());
         question.extend(checks.commands.iter().cloned());
         if checks.min_tests > 0 {
             question.push(format!("{} tests", checks.min_tests));
         }
         question
+    }
+
+    /// The question about the work of an agent, whatever it is merged with.
+    fn about_work(&self, agent: AgentId, checks: &RequiredChecks) -> Question {
+        let mut question = self.question(Oid::ZERO, checks);
+        question[0] = agent.to_string();
+        question
+    }
+
+    /// The tree of an agent's work, merged, in which the commands last succeeded.
+    pub(crate) fn green_tree(&self, agent: AgentId, checks: &RequiredChecks) -> Option<Oid> {
+        let facts = self.facts.as_ref()?;
+        let tree = facts.load(GREEN_TREE, &self.about_work(agent, checks))?;
+        Oid::from_hex(std::str::from_utf8(&tree).ok()?)
+    }
+
+    /// Remembers such a tree.
+    pub(crate) fn keep_green_tree(&self, agent: AgentId, checks: &RequiredChecks, tree: Oid) {
+        if let Some(facts) = &self.facts {
+            let question = self.about_work(agent, checks);
+            facts.store(GREEN_TREE, &question, tree.to_hex().as_bytes());
+        }
     }
 
     /// Whether the commands succeeded when they last ran; `None` where that is not known.

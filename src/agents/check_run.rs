@@ -136,14 +136,23 @@ impl<'a> CheckRoom<'a> {
     /// # Errors
     /// `io` when one cannot be started; `sandbox-unavailable` when the kernel refused the fence.
     pub(crate) fn set_up(&mut self) -> Result<Option<CommandRun>> {
-        if self.is_set_up {
-            return Ok(None);
-        }
+        let scripts = &self.setup.run;
+        let scripts = if self.is_set_up {
+            &[]
+        } else {
+            scripts.as_slice()
+        };
+        let failed = self.run_setup(scripts)?;
+        self.is_set_up = failed.is_none();
+        Ok(failed)
+    }
+
+    /// Runs set-up commands until one fails; gives that one.
+    fn run_setup(&self, scripts: &[String]) -> Result<Option<CommandRun>> {
         let mut variables = commands::setup_variables(self.ctx, &self.path)?;
         variables.extend(self.variables.iter().cloned());
-        let limit = commands::LIMIT;
-        for script in &self.setup.run {
-            let run = self.run_one(script, &variables, limit)?;
+        for script in scripts {
+            let run = self.run_one(script, &variables, commands::LIMIT)?;
             if !run.is_success() {
                 return Ok(Some(CommandRun {
                     is_setup: true,
@@ -151,7 +160,6 @@ impl<'a> CheckRoom<'a> {
                 }));
             }
         }
-        self.is_set_up = true;
         Ok(None)
     }
 
@@ -202,10 +210,19 @@ impl<'a> CheckRoom<'a> {
         limit: Duration,
         keep_going: bool,
     ) -> Result<Vec<CommandRun>> {
-        match self.set_up()? {
-            Some(failed) => Ok(vec![failed]),
-            None => self.run(checks, limit, keep_going),
+        // What a warm worktree was set up with is the repository's; projects are set up where they are checked.
+        let failed = match self.set_up()? {
+            None => self.run_setup(&checks.setup)?,
+            failed => failed,
+        };
+        let mut runs = match failed {
+            Some(failed) => vec![failed],
+            None => self.run(checks, limit, keep_going)?,
+        };
+        for run in &mut runs {
+            run.project = checks.projects.get(&run.command).cloned();
         }
+        Ok(runs)
     }
 
     /// Runs a git hook of the repository on what is staged: all in which the commit differs from `onto`. Gives how it ended, and whether it
@@ -263,6 +280,8 @@ impl<'a> CheckRoom<'a> {
             is_setup: false,
             took: clock.elapsed(),
             tests: finished.tests,
+            project: None,
+            taken_over_from: None,
         })
     }
 }

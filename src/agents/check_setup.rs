@@ -25,6 +25,8 @@ pub(crate) struct CheckSetup {
     pub(crate) run: Vec<String>,
     /// What a warm worktree has to be set up with to serve; `None` where the settings ask for no pool.
     pool: Option<String>,
+    /// Whether results are taken over where the target moved in other projects alone.
+    pub(crate) reuses_checks: bool,
 }
 
 impl CheckSetup {
@@ -65,6 +67,7 @@ impl CheckSetup {
             include: settings.include.clone(),
             run: settings.setup_run.clone().unwrap_or_default(),
             pool: pool::wanted_setup(settings),
+            reuses_checks: settings.reuses_checks,
         })
     }
 

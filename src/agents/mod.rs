@@ -47,6 +47,7 @@ pub mod parallel;
 pub mod persona;
 pub mod pool;
 pub(crate) mod private_caches;
+pub(crate) mod projects;
 pub mod publish;
 pub mod real_path;
 pub mod remote_name;

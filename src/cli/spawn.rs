@@ -64,9 +64,9 @@ pub(super) struct SpawnArgs {
     /// What the agent gets: a worktree of this repository, or a clone, a repository of its own
     #[arg(long, value_enum, value_name = "KIND", default_value_t = IsolationArg::Worktree)]
     isolation: IsolationArg,
-    /// Check out only the directories that the scope begins with, and the files at the top
-    #[arg(long)]
-    sparse: bool,
+    /// Check out only the directories that the scope begins with, or these projects with what they need, and the files at the top
+    #[arg(long, value_name = "PROJECT", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    sparse: Vec<String>,
     #[command(flatten)]
     layered: LayeredArg,
     /// How many agents to make at the same time
@@ -201,7 +201,10 @@ fn plan(ctx: &Ctx, mut args: SpawnArgs) -> Result<Vec<SpawnPlan>> {
         no_hooks: args.no_hooks,
         exclusive: args.exclusive,
         clone: args.isolation == IsolationArg::Clone,
-        sparse: args.sparse,
+        sparse: !args.sparse.is_empty(),
+        sparse_projects: { args.sparse.into_iter() }
+            .filter(|name| !name.is_empty())
+            .collect(),
         layered: args.layered.layered,
     };
     let several = args.tasks.len() > 1;

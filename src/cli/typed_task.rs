@@ -4,10 +4,11 @@
 //! are relative to the directory that the person stands in, and `.` is all of it.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::projects;
 use crate::domain::task::TaskDraft;
 use crate::error::{Code, Error, Result};
 use crate::wire::task_file::{self, TaskWords};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 
 /// A task on the command line, in the place of a task file.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -62,7 +63,7 @@ impl TypedTaskArgs {
 
     /// The task with this text and these options.
     pub(super) fn draft(&self, ctx: &Ctx, text: &str) -> Result<TaskDraft> {
-        let here = directory_in_repository(ctx)?;
+        let here = projects::directory_in_repository(ctx);
         let from_here = |globs: &[String]| -> Vec<String> {
             { globs.iter() }
                 .map(|glob| from_directory(&here, glob))
@@ -114,20 +115,6 @@ impl TypedTaskArgs {
 /// Whether an argument is the text of a task: it holds white space, and there is no file of that name.
 pub(super) fn is_task_text(ctx: &Ctx, argument: &str) -> bool {
     argument.trim().contains(char::is_whitespace) && !ctx.absolute(Path::new(argument)).exists()
-}
-
-/// The directory that the person stands in, relative to the top of the worktree; empty at the top and outside of it.
-fn directory_in_repository(ctx: &Ctx) -> Result<PathBuf> {
-    let Some(top) = ctx.repo.workdir() else {
-        return Ok(PathBuf::new());
-    };
-    // The directory may have been entered by a symbolic link, of which git knows nothing.
-    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let here = real(&ctx.env.directory);
-    Ok(here
-        .strip_prefix(real(top))
-        .map(Path::to_owned)
-        .unwrap_or_default())
 }
 
 /// A glob that was typed in a directory, as a glob of the whole repository. What leads out of the repository stays as it is

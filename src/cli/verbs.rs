@@ -62,7 +62,7 @@ pub(super) struct Group {
 
 verbs! { ui;
     "start" {
-        [*] Spawn(args: spawn::SpawnArgs) => spawn::run(&open(ui)?, ui, args);
+        [*] Spawn(args: Box<spawn::SpawnArgs>) => spawn::run(&open(ui)?, ui, *args);
         #[command(alias = "add")]
         Adopt(args: adopt::AdoptArgs) => adopt::run(&open(ui)?, ui, args);
         [*] Run(args: Box<run::RunArgs>) => run::run(&open(ui)?, ui, *args);

@@ -108,6 +108,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: VerifyArgs) -> Result<Exit> {
         tip: args.tip,
         ci: args.ci,
         no_commands: args.no_commands,
+        fresh: args.attest.is_some(),
         limit: args.timeout,
         recording: if args.record {
             Recording::Requested
@@ -178,6 +179,7 @@ impl Answer for VerifyReport {
         text.push_str(&format!("{word}: {} {facts}\n", verdict.agent.short()));
         text.push_str(&bundle_text(verdict));
         text.push_str(&findings_text(&verdict.findings));
+        text.push_str(&projects_text(&verdict.commands));
         failed(&verdict.commands).for_each(|command| text.push_str(&command_text(command)));
         text
     }
@@ -263,13 +265,36 @@ impl Answer for PartsReport {
     }
 }
 
+fn ran(commands: &Commands) -> &[CommandRun] {
+    match commands {
+        Commands::Ran(ran) => ran,
+        Commands::None | Commands::Skipped => &[],
+    }
+}
+
 /// The commands that did not succeed.
 fn failed(commands: &Commands) -> impl Iterator<Item = &CommandRun> {
-    let ran = match commands {
-        Commands::Ran(ran) => ran.as_slice(),
-        Commands::None | Commands::Skipped => &[],
+    let ran = ran(commands).iter();
+    ran.filter(|run| run.end != CommandEnd::Status(0))
+}
+
+/// A line for each check of a project: whether it succeeded, and whether it ran for this verdict.
+fn projects_text(commands: &Commands) -> String {
+    let of_projects = ran(commands).iter().filter(|run| !run.is_setup);
+    let line = |run: &CommandRun| {
+        let word = if run.is_success() {
+            paint(GOOD, "passed")
+        } else {
+            paint(BAD, "failed")
+        };
+        let from = run.taken_over_from.map_or_else(String::new, |tree| {
+            let short = &tree.to_hex()[..7];
+            format!(", taken over from tree {short}: the target moved in other projects alone")
+        });
+        let project = run.project.as_deref()?;
+        Some(format!("  {project}: `{}` {word}{from}\n", run.command))
     };
-    ran.iter().filter(|run| run.end != CommandEnd::Status(0))
+    of_projects.filter_map(line).collect()
 }
 
 /// Whether the six files had to be there and no finding is about them.

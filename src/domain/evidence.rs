@@ -7,6 +7,7 @@ use super::report::{Audited, ReportRules, RoleReport};
 use super::scope::CaseIndex;
 use super::violation::Boundary;
 use crate::domain::named::named;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -334,20 +335,30 @@ pub enum Commands {
 /// What has to hold in a merged tree before it lands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequiredChecks {
+    /// Commands that set up the projects that are checked, after the set-up of the worktree.
+    pub setup: Vec<String>,
     /// The commands, in order.
     pub commands: Vec<String>,
     /// How many tests have to pass in them together; none where it is 0.
     pub min_tests: u32,
+    /// The directory of the project that a command belongs to, for those of projects.
+    pub projects: BTreeMap<String, String>,
 }
 
 impl RequiredChecks {
     /// Adds what is not there yet.
     pub fn add(&mut self, more: &RequiredChecks) {
-        for command in &more.commands {
-            if !self.commands.contains(command) {
-                self.commands.push(command.clone());
+        for (own, more) in [
+            (&mut self.setup, &more.setup),
+            (&mut self.commands, &more.commands),
+        ] {
+            for command in more {
+                if !own.contains(command) {
+                    own.push(command.clone());
+                }
             }
         }
+        self.projects.extend(more.projects.clone());
         self.min_tests = self.min_tests.max(more.min_tests);
     }
 }
@@ -367,6 +378,10 @@ pub struct CommandRun {
     pub took: Duration,
     /// How many tests passed, where it said so.
     pub tests: Option<u64>,
+    /// The directory of the project that it belongs to; absent for one of the whole repository.
+    pub project: Option<String>,
+    /// The tree that it succeeded in, where it did not run in this one because nothing that matters to it differs.
+    pub taken_over_from: Option<Oid>,
 }
 
 impl CommandRun {

@@ -33,6 +33,7 @@ pub mod operation;
 pub mod output_file;
 pub mod path;
 pub mod persona;
+pub mod project;
 pub mod prompt;
 pub mod quoted;
 pub mod redaction;

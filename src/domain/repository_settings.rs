@@ -13,6 +13,7 @@ use super::lease::{LeaseKind, WantedLease, variable_problem};
 use super::limits::{Limit, Limits};
 use super::message::{Kind, Priority};
 use super::message_rules::MessageRules;
+use super::project::{ProjectDraft, Projects};
 use super::role::RoleSet;
 use super::task::{TaskDraft, TaskOptions, TaskProblems, parse_duration};
 use crate::domain::named::named;
@@ -90,6 +91,10 @@ pub struct SettingsDraft {
     pub limits: Vec<(Limit, Field<String>)>,
     /// Rules for branches that `git agent` did not make.
     pub guards: Vec<GuardDraft>,
+    /// The projects that the repository holds.
+    pub projects: Vec<ProjectDraft>,
+    /// Whether the results of checks are taken over where the target moved elsewhere.
+    pub reuse: Field<String>,
     /// The most messages that are not archived.
     pub active: Field<i64>,
     /// When a message that was handed out is archived.
@@ -149,6 +154,10 @@ pub struct RepositorySettings {
     pub merge_hooks: Vec<String>,
     /// Rules for branches that `git agent` did not make, in order; the first that names a branch counts.
     pub guards: Vec<GuardRule>,
+    /// The projects that the repository holds, each with its own set-up and checks.
+    pub projects: Projects,
+    /// Whether the results of checks are taken over where the target moved in other projects alone.
+    pub reuses_checks: bool,
     /// What messages need, how urgent they are and how long they are kept.
     pub messages: MessageRules,
 }
@@ -172,7 +181,13 @@ impl SettingsDraft {
         let guards = guards
             .filter_map(|rule| rule.check(&mut problems))
             .collect();
+        let projects = Projects::of(&self.projects, &mut problems);
+        let reuses_checks = reuse(&self.reuse, &mut problems);
+        // What projects copy belongs to every worktree, so that one that waits for an agent has it too.
+        let mut copy = values_of(&self.task.setup_copy);
+        copy.extend({ self.projects.iter() }.flat_map(ProjectDraft::copies));
         let mut probe = self.task.clone();
+        probe.setup_copy = Field::Given(Located::unplaced(copy.clone()));
         probe.problems.extend(problems);
         let placeholder = |text: &str| Located::unplaced(text.to_owned());
         probe.text = Field::Given(placeholder(STAND_IN.text));
@@ -186,6 +201,7 @@ impl SettingsDraft {
         let mut commands = values_of(&self.task.setup_run);
         commands.extend(self.hooks.values().flat_map(values_of));
         commands.extend(values_of(&self.train_checks));
+        commands.extend({ self.projects.iter() }.flat_map(|one| one.commands().cloned()));
         probe.setup_run = Field::Given(Located::unplaced(commands));
         let (task, _) = probe.check(roles, TaskOptions::default())?;
         let hooks = self.hooks.iter();
@@ -200,7 +216,8 @@ impl SettingsDraft {
             checks: task.checks,
             min_tests: task.min_tests,
             no_dep_bump: task.no_dep_bump,
-            setup_copy: values(&self.task.setup_copy),
+            setup_copy: (!copy.is_empty() || self.task.setup_copy.given().is_some())
+                .then(|| copy.into_iter().map(|glob| glob.value).collect()),
             setup_run: values(&self.task.setup_run),
             include: None,
             train_checks: values(&self.train_checks).unwrap_or_default(),
@@ -213,6 +230,8 @@ impl SettingsDraft {
             merge_subject: subject,
             merge_hooks,
             guards,
+            projects,
+            reuses_checks,
             messages,
         })
     }
@@ -388,6 +407,20 @@ fn layered(field: &Field<String>, problems: &mut Vec<Problem>) -> Layering {
         problems.push(problem.help("write \"off\", \"auto\" or \"on\""));
         Layering::default()
     })
+}
+
+fn reuse(field: &Field<String>, problems: &mut Vec<Problem>) -> bool {
+    let Some(Located { value, span }) = field.given() else {
+        return false;
+    };
+    if !matches!(value.as_str(), "off" | "projects") {
+        let problem = Problem::at(
+            span.clone(),
+            format!("no results are taken over by `{value}`"),
+        );
+        problems.push(problem.help("write \"off\" or \"projects\""));
+    }
+    value == "projects"
 }
 
 /// The most warm worktrees that a repository can ask for.

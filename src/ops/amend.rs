@@ -218,6 +218,7 @@ fn amended(ctx: &Ctx, agent: &Agent, old: &Policy, options: &AmendOptions) -> Re
         let roles = roles::load(&ctx.repo, tip)?;
         let settings = repository_settings::load(&ctx.repo, tip, &roles)?;
         (new.checks, new.min_tests) = (settings.checks, settings.min_tests);
+        new.projects_oid = Some(tip.to_hex());
     } else if !options.checks.is_empty() {
         new.checks = task.checks;
     }

@@ -136,6 +136,10 @@ fn shown(found: &RepositorySettings, set: &SetKey) -> Option<SettingValue> {
         let value = found.limits.get(limit)?;
         return Some(SettingValue::Text(limit.show(value)));
     }
+    if let Some(path) = set.key.strip_prefix("project.") {
+        let commands = found.projects.find(path)?.commands();
+        return Some(SettingValue::List(commands.cloned().collect()));
+    }
     let Some(branch) = set.key.strip_prefix("guard.") else {
         return set.value.clone();
     };

@@ -78,6 +78,9 @@ pub struct Policy {
     /// The commit whose settings and roles hold, where others wrote the base.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings_oid: Option<String>,
+    /// The commit whose `[[project]]`s hold, where an amendment took those of the target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub projects_oid: Option<String>,
     /// The branch of others that the work lands back onto.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lands_on: Option<LandsOn>,
@@ -125,6 +128,7 @@ impl Policy {
             report_fields: Vec::new(),
             report: None,
             settings_oid: None,
+            projects_oid: None,
             lands_on: None,
             ..self.terms()
         };
@@ -141,6 +145,7 @@ impl Policy {
             min_tests: amended.min_tests,
             bundle_required: amended.bundle_required,
             timeout_ms: amended.timeout_ms,
+            projects_oid: amended.projects_oid,
             task_sha: amended.task_sha,
             ..self.clone()
         }
@@ -176,6 +181,13 @@ impl Policy {
         self.settings_oid.as_deref().and_then(Oid::from_hex)
     }
 
+    /// The commit whose `[[project]]`s hold.
+    pub fn projects(&self) -> Option<Oid> {
+        let amended = self.projects_oid.as_deref().and_then(Oid::from_hex);
+        let base = || Oid::from_hex(&self.base_oid);
+        amended.or_else(|| self.settings()).or_else(base)
+    }
+
     /// Whether someone wrote the base who could not have pushed it.
     pub fn is_of_fork(&self) -> bool {
         self.lands_on.as_ref().is_some_and(LandsOn::is_fork)
@@ -208,6 +220,7 @@ impl Policy {
         RequiredChecks {
             commands: self.checks.clone(),
             min_tests: self.min_tests.unwrap_or(0),
+            ..RequiredChecks::default()
         }
     }
 

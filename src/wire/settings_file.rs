@@ -9,6 +9,7 @@ use crate::domain::diagnostic::{Problem, Source};
 use crate::domain::guard::GuardDraft;
 use crate::domain::limits::Limit;
 use crate::domain::message::Kind;
+use crate::domain::project::ProjectDraft;
 use crate::domain::repository_settings::{HookMoment, SettingsDraft};
 use crate::domain::task::TaskDraft;
 use serde::Serialize;
@@ -56,6 +57,7 @@ fn file_keys() -> Vec<Key> {
     let keys = keys.filter_map(|setting| setting.key.split_once('.'));
     keys.map(|(section, key)| match section {
         GUARD => ("", GUARD),
+        PROJECT => ("", PROJECT),
         _ => (section, key),
     })
     .collect()
@@ -66,6 +68,18 @@ const GUARD: &str = "guard";
 
 /// The keys of one rule.
 const GUARD_KEYS: &[Key] = &[("", "branch"), ("", "scope"), ("", "deny")];
+
+/// The list of the projects of a repository.
+const PROJECT: &str = "project";
+
+/// The keys of one project.
+const PROJECT_KEYS: &[Key] = &[
+    ("", "path"),
+    ("", "depends"),
+    ("setup", "copy"),
+    ("setup", "run"),
+    ("checks", "commands"),
+];
 
 /// Reads a settings file. `name` is what its messages call it. Never fails: what is wrong with the bytes is
 /// among the problems of the draft.
@@ -134,6 +148,15 @@ pub fn parse(name: &str, bytes: &[u8]) -> SettingsDraft {
             deny: rule.strings(("", "deny")),
             span,
         }),
+        projects: reader.tables(PROJECT, PROJECT_KEYS, |project, span| ProjectDraft {
+            path: project.string(("", "path")),
+            depends: project.strings(("", "depends")),
+            setup_copy: project.strings(("setup", "copy")),
+            setup_run: project.strings(("setup", "run")),
+            checks: project.strings(("checks", "commands")),
+            span,
+        }),
+        reuse: reader.string(("checks", "reuse")),
     };
     // There is no other form of this file whose keys could be meant.
     draft.task.problems = reader.finish(("", &[]));
@@ -205,14 +228,17 @@ pub fn set_keys(bytes: &[u8]) -> Vec<SetKey> {
             set_key(key, value)
         }));
     }
-    let rules = document.root().get(GUARD).map(|rules| rules.get_ref());
-    if let Some(DeValue::Array(rules)) = rules {
-        for rule in rules.iter() {
-            if let DeValue::Table(rule) = rule.get_ref()
-                && let Some(branch) = rule.get("branch")
-                && let DeValue::String(glob) = branch.get_ref()
+    for (list, named_by) in [(GUARD, "branch"), (PROJECT, "path")] {
+        let tables = document.root().get(list).map(|tables| tables.get_ref());
+        let Some(DeValue::Array(tables)) = tables else {
+            continue;
+        };
+        for table in tables.iter() {
+            if let DeValue::Table(table) = table.get_ref()
+                && let Some(key) = table.get(named_by)
+                && let DeValue::String(name) = key.get_ref()
             {
-                set.push(set_key(format!("{GUARD}.{glob}"), branch));
+                set.push(set_key(format!("{list}.{name}"), key));
             }
         }
     }

@@ -268,11 +268,13 @@ fn commands(commands: &Commands) -> Vec<Finding> {
 }
 
 fn command(run: &CommandRun) -> Option<Finding> {
-    let CommandRun { command, end, .. } = run;
+    let CommandRun { end, project, .. } = run;
+    let of_project = { project.iter() }.map(|path| format!(" of project {path}"));
+    let command = format!("`{}`{}", run.command, of_project.collect::<String>());
     let code = match end {
         CommandEnd::Status(0) => return None,
         CommandEnd::TooFewTests { .. } => {
-            return Some(test_count(format!("`{command}` {end} in the merged tree")));
+            return Some(test_count(format!("{command} {end} in the merged tree")));
         }
         CommandEnd::Status(_) => Code::CommandFailed,
         CommandEnd::TimedOut(_) => Code::CommandTimedOut,
@@ -280,13 +282,13 @@ fn command(run: &CommandRun) -> Option<Finding> {
     if run.is_setup {
         return Some(Finding::new(
             Code::CommandSetupFailed,
-            format!("the set-up command `{command}` {end} in the merged tree, so no check ran"),
+            format!("the set-up command {command} {end} in the merged tree, so no check ran"),
             "mend what the command reports, or [setup] in the settings of the target; where the sandbox refused a write, git config --add agent.run.allowWrite <directory> opens a cache",
         ));
     }
     Some(Finding::new(
         code,
-        format!("`{command}` {end} in the merged tree"),
+        format!("{command} {end} in the merged tree"),
         "run it in a merge of the two branches and mend what it reports; where the sandbox refused a write, git config --add agent.run.allowWrite <directory> opens a cache",
     ))
 }

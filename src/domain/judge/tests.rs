@@ -267,6 +267,8 @@ fn commands_must_end_well_and_in_time() {
             end,
             output: String::new(),
             is_setup,
+            project: None,
+            taken_over_from: None,
             took: Duration::ZERO,
             tests: None,
         }])

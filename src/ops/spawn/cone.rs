@@ -3,6 +3,7 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::worktree;
 use crate::domain::id::AgentId;
+use crate::domain::project::Projects;
 use crate::domain::repository_settings::PATH;
 use crate::domain::scope;
 use crate::domain::task::Task;
@@ -21,6 +22,7 @@ use std::path::{Component, Path};
 pub(super) fn of(
     ctx: &Ctx,
     task: &Task,
+    projects: &Projects,
     bundle_dir: &str,
     options: &SpawnOptions,
     warnings: &mut Vec<String>,
@@ -34,7 +36,13 @@ pub(super) fn of(
                 .hint("to go on, leave out --sparse or --isolation=clone"),
         );
     }
-    let mut directories = match scope::cone_directories(&task.whitelist) {
+    let chosen = { options.sparse_projects.iter() }.map(|name| named(projects, name));
+    let chosen: BTreeSet<&str> = chosen.collect::<Result<_>>()?;
+    let of_scope = match scope::cone_directories(&task.whitelist) {
+        _ if !chosen.is_empty() => Ok(BTreeSet::new()),
+        directories => directories,
+    };
+    let mut directories = match of_scope {
         Ok(directories) => directories,
         Err(glob) => {
             warnings.push(format!(
@@ -43,11 +51,35 @@ pub(super) fn of(
             return Ok(None);
         }
     };
+    // A project is of use as a whole, and with all that it needs.
+    let holding = { directories.iter() }.flat_map(|path| {
+        projects
+            .all()
+            .iter()
+            .filter(|one| Path::new(path).starts_with(&one.path))
+    });
+    let holding = holding.map(|one| one.path.as_str()).chain(chosen);
+    let needed = projects.needed(&holding.collect());
+    let needed: Vec<String> = needed.into_iter().map(|one| one.path.clone()).collect();
+    directories.extend(needed);
     let settings = PATH.rsplit_once('/').map(|(directory, _)| directory);
     let hooks = ctx.repo.repository_hooks_path()?;
     let needed = [Some(bundle_dir), settings, hooks.as_deref()];
     directories.extend(needed.into_iter().flatten().filter_map(inside));
     Ok(Some(directories))
+}
+
+/// The directory of the project that `--sparse` names.
+fn named<'p>(projects: &'p Projects, name: &str) -> Result<&'p str> {
+    if let Some(project) = projects.find(name) {
+        return Ok(&project.path);
+    }
+    let known: Vec<&str> = projects.all().iter().map(|one| one.path.as_str()).collect();
+    let error = Error::new(Code::Usage, format!("`{name}` names no project"));
+    Err(match known.as_slice() {
+        [] => error.hint(format!("projects are listed as [[project]] in {PATH}")),
+        known => error.hint(format!("the projects are {}", known.join(", "))),
+    })
 }
 
 /// A path as one from the top of the worktree; `None` for one that leads elsewhere.

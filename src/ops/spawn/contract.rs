@@ -56,6 +56,8 @@ pub struct SpawnOptions {
     pub clone: bool,
     /// Leaves out of the worktree what is in none of the scope's directories.
     pub sparse: bool,
+    /// The projects that a sparse worktree holds, in the place of the scope's directories.
+    pub sparse_projects: Vec<String>,
     /// Whether the worktree is layered over a base that agents share; the repository's settings say so where this does not.
     pub layered: Option<Layering>,
 }
@@ -127,6 +129,8 @@ pub struct SpawnPlan {
     pub slug: Slug,
     /// The values that the agent gets of its own.
     pub leases: Vec<WantedLease>,
+    /// Commands that set up the projects that the agent may touch, after those of the task.
+    pub project_setup: Vec<String>,
     /// Commands that are run once the agent is ready.
     pub after_spawn: Vec<String>,
     /// Whether no other agent may be allowed to touch the same.
@@ -165,6 +169,11 @@ impl SpawnPlan {
     /// Whether others wrote what the agent starts from, so that nothing of it is obeyed, and nothing is made of it for other agents.
     pub(super) fn is_of_others(&self) -> bool {
         self.settings_at != self.base.oid
+    }
+
+    /// All commands that set its worktree up.
+    pub(super) fn setup_commands(&self) -> Vec<String> {
+        [self.task.setup_run.as_slice(), &self.project_setup].concat()
     }
 
     /// The ignored files that the worktree gets.

@@ -177,9 +177,9 @@ fn build(
     // The worktree: its admin directory, then its files.
     let preset = match &base {
         // Set-up ran in the base.
-        Some(_) => Preset::All,
+        Some(_) => Preset::Everything,
         // What a worktree holds that was there before is work.
-        None if plan.adopted.is_some() => Preset::All,
+        None if plan.adopted.is_some() => Preset::Everything,
         None => claimed.as_ref().map(Claimed::preset).unwrap_or_default(),
     };
     built.claimed = claimed.is_some();
@@ -238,7 +238,11 @@ fn build(
             // What the slot's record says of leftovers holds as long as nothing has run since it
             // was written.
             let made = match preset {
-                Preset::AllWithLeftovers(made) if hook.is_none() => Some(made),
+                Preset::AllWithLeftovers(made)
+                    if hook.is_none() && plan.project_setup.is_empty() =>
+                {
+                    Some(made)
+                }
                 _ => None,
             };
             baseline = setup::record(ctx, plan, worktree, branch, made)?;

@@ -81,6 +81,7 @@ pub(super) fn terms(
         report_fields: task.report_fields.clone(),
         report: (!role.report.is_empty()).then(|| ReportTable::of(&role.report)),
         settings_oid: None,
+        projects_oid: None,
         lands_on: None,
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn obtain(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<Option<FrozenBas
                 commit: plan.base.oid,
                 tree: plan.tree,
                 files: plan.wanted_files(),
-                run: &plan.task.setup_run,
+                run: &plan.setup_commands(),
             };
             match frozen::obtain(ctx, &wanted)? {
                 Ok(base) => return Ok(Some(base)),
@@ -53,7 +53,7 @@ fn obstacle(ctx: &Ctx, plan: &SpawnPlan) -> Result<Option<String>> {
         "a sparse worktree has its own files"
     } else if repo.entry_at(plan.tree, ".gitmodules")?.is_some() {
         "the base has submodules"
-    } else if !plan.leases.is_empty() && !plan.task.setup_run.is_empty() {
+    } else if !plan.leases.is_empty() && !plan.setup_commands().is_empty() {
         "set-up commands may use the values that each agent has of its own"
     } else if plan.hooks && !plan.after_spawn.is_empty() {
         "after_spawn of [hooks] runs in the worktree"

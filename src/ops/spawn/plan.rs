@@ -1,16 +1,18 @@
 //! Everything a spawn decides, decided before anything is made.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::{authority, crawlers, instructions, real_path};
+use crate::agents::{authority, crawlers, instructions, projects, real_path};
 use crate::domain::dna::Dna;
 use crate::domain::event::{Base, Isolation};
+use crate::domain::glob::Glob;
 use crate::domain::id::{AgentId, Slug};
 use crate::domain::named::hex;
 use crate::domain::oid::Oid;
+use crate::domain::project::{ProjectSettings, Projects};
 use crate::domain::repository_settings::HookMoment;
 use crate::domain::role::Role;
 use crate::domain::sandbox::Layering;
-use crate::domain::scope::{self, unnamed_control_files};
+use crate::domain::scope::{self, Scope, unnamed_control_files};
 use crate::domain::task::{DESCRIPTION_CHARS, Task, TaskDraft, TaskOptions};
 use crate::error::{Code, Error, Result};
 use crate::git::objects::NewCommit;
@@ -105,6 +107,12 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
     let mut denylist =
         scope::effective_denylist(task.denylist.as_deref(), &role, options.no_default_deny);
     denylist.extend(settings.deny);
+    // What the agent may touch of the repository's projects decides which of them are set up, and which checks it is told of.
+    let projects = settings.projects;
+    let reach = Scope::new(&task.whitelist, &denylist);
+    let reach = reach.map_err(|rule| Error::new(Code::TaskInvalid, rule))?;
+    let reach = projects.within(&reach);
+    warnings.extend(scope_here(ctx, &task, &projects).filter(|_| is_typed));
     let mut hooks = settings.hooks;
     if is_typed && role.edits {
         // A typed task that may touch everything hardly means the files that decide what other people's programs run.
@@ -147,7 +155,21 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
             warnings.push(warning);
         }
     }
-    let cone = cone::of(ctx, &task, &bundle_dir, options, &mut warnings)?;
+    let cone = cone::of(ctx, &task, &projects, &bundle_dir, options, &mut warnings)?;
+    let mut project_setup = Vec::new();
+    if isolated && !own_setup {
+        // Those that the base does not have yet are made by the agent, and what a sparse worktree leaves out cannot be set up.
+        let is_there = |one: &&ProjectSettings| {
+            let is_left_out = cone.as_ref().is_some_and(|cone| !cone.contains(&one.path));
+            !is_left_out
+                && ctx
+                    .repo
+                    .entry_at(tree, &one.path)
+                    .is_ok_and(|found| found.is_some())
+        };
+        let needed = projects.needed(&reach).into_iter().filter(is_there);
+        project_setup.extend(needed.flat_map(|one| one.setup.clone()));
+    }
     // What binds it; all of it goes into the spawn commit.
     let planned = ctx.now();
     let chosen = chosen_branch(ctx, &ledger, options)?;
@@ -170,6 +192,8 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         terms.settings_oid = Some(start.settings.to_hex());
         terms.lands_on.clone_from(&start.lands_on);
     }
+    // The policy holds the commands of all work; those of a project depend on what will be touched. The agent is told of both.
+    task.checks.extend(projects.checks_in(&reach).cloned());
     let policy_header = terms.header();
     let is_of_fork = terms.is_of_fork();
     if is_of_fork && !std::mem::take(&mut task.setup_copy).is_empty() {
@@ -235,6 +259,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         pool_size: settings.pool_size,
         leases: settings.leases,
         slug,
+        project_setup,
         after_spawn: hooks.remove(&HookMoment::AfterSpawn).unwrap_or_default(),
         exclusive: options.exclusive,
         clone: options.clone,
@@ -283,6 +308,17 @@ fn without_branch(ctx: &Ctx, base: &Base, options: &SpawnOptions) -> Option<Stri
     Some(format!(
         "{why}, so the work has no branch to land on; to land it, run git agent merge --into <branch>, or spawn with \
          --base <branch>"
+    ))
+}
+
+/// What to know where the caller stands in a project and the scope reaches beyond it, as nothing said otherwise.
+fn scope_here(ctx: &Ctx, task: &Task, projects: &Projects) -> Option<String> {
+    let is_wide = task.whitelist.iter().any(Glob::is_bare);
+    let here = Some(projects::directory_in_repository(ctx)).filter(|_| is_wide)?;
+    let project = { projects.all().iter() }.find(|one| here.starts_with(&one.path))?;
+    Some(format!(
+        "the scope is the whole repository; to keep the agent in project {}, pass --scope .",
+        project.path
     ))
 }
 

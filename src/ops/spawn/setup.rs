@@ -45,11 +45,17 @@ pub(super) fn set_up(
         branch: Some(branch),
         worktree: Some(worktree),
     };
-    if matches!(preset, Preset::Nothing | Preset::Files) {
-        let run = &plan.task.setup_run;
+    // A warm worktree is for every task, so no project is set up in it yet.
+    let run = match preset {
+        Preset::Nothing | Preset::Files => plan.setup_commands(),
+        Preset::AllWithLeftovers(_) | Preset::All => plan.project_setup.clone(),
+        Preset::Everything => Vec::new(),
+    };
+    if !run.is_empty() {
+        let run = &run;
         // Who wrote that base may not run anything as the user.
         let admin_dir = plan.is_of_others().then(|| admin_dir(&ctx.repo, plan.id));
-        let done = match admin_dir.filter(|_| !run.is_empty()) {
+        let done = match admin_dir {
             Some(admin_dir) => set_up_fenced(ctx, &subject, run, worktree, admin_dir),
             None => commands::set_up(ctx, &subject, run, worktree, None),
         };
@@ -63,7 +69,7 @@ fn located(ctx: &Ctx, plan: &SpawnPlan, error: Error) -> Error {
     if error.code() != Code::SetupFailed {
         return error;
     }
-    let Some(line) = line_of_setup(ctx, plan) else {
+    let Some(line) = line_of_setup(ctx, plan, error.message()) else {
         let file = &plan.task_file;
         return error.hint(format!(
             "it is in [setup] of the task; to try it again, correct it and run git agent spawn {file}"
@@ -80,19 +86,24 @@ fn located(ctx: &Ctx, plan: &SpawnPlan, error: Error) -> Error {
         )
 }
 
-/// The line of the repository's settings that the set-up commands come from; `None` where the task has its own.
-fn line_of_setup(ctx: &Ctx, plan: &SpawnPlan) -> Option<usize> {
+/// The line of the repository's settings that the command comes from that an error names; `None` where the task has its own.
+fn line_of_setup(ctx: &Ctx, plan: &SpawnPlan, error: &str) -> Option<usize> {
     let base = plan.settings_at;
     let file = repository_settings::read(&ctx.repo, base).ok()??;
     let roles = roles::load(&ctx.repo, base).ok()?;
     let settings = repository_settings::load(&ctx.repo, base, &roles).ok()?;
+    let of_project = { settings.projects.all().iter() }
+        .find(|one| one.setup.iter().any(|command| error.contains(command)));
     // The task may have named commands of its own, which stand in no file.
-    if settings.setup_run.as_ref() != Some(&plan.task.setup_run) {
+    if of_project.is_none() && settings.setup_run.as_ref() != Some(&plan.task.setup_run) {
         return None;
     }
+    let key = of_project.map_or_else(
+        || "setup.run".to_owned(),
+        |project| format!("project.{}", project.path),
+    );
     let keys = settings_file::set_keys(&file);
-    let run = keys.iter().find(|set| set.key == "setup.run");
-    run.map(|set| set.line)
+    keys.iter().find(|set| set.key == key).map(|set| set.line)
 }
 
 /// Runs the commands of `after_spawn`; gives what should be known of one that failed: the agent is ready all the same.
@@ -118,19 +129,24 @@ pub(super) enum Preset {
     Nothing,
     /// Files were copied; the commands have to run, again or for the first time.
     Files,
-    /// Everything, and it left something that git does not ignore: the tree of all files.
+    /// Everything that is not a project's, and it left something that git does not ignore: the tree of all files.
     AllWithLeftovers(Oid),
-    /// Everything, and it left nothing but ignored files.
+    /// Everything that is not a project's, and it left nothing but ignored files.
     All,
+    /// Everything, that of projects too.
+    Everything,
 }
 
 /// Whether set-up may have left something that counts as a change.
 pub(super) fn leaves_something(plan: &SpawnPlan, preset: Preset) -> bool {
-    if preset == Preset::All {
-        return false;
+    match preset {
+        Preset::Everything => false,
+        Preset::All => !plan.project_setup.is_empty(),
+        _ => {
+            let copies = !plan.task.setup_copy.is_empty() || plan.include.is_some();
+            copies || !plan.setup_commands().is_empty()
+        }
     }
-    let task = &plan.task;
-    !task.setup_copy.is_empty() || !task.setup_run.is_empty() || plan.include.is_some()
 }
 
 /// Records what the worktree of a new agent holds that its branch does not, so that it is no work of the agent's; gives

@@ -7,7 +7,7 @@ use crate::agents::branch_swap::moved;
 use crate::agents::ctx::Ctx;
 use crate::agents::scope_guard::{ScopeGuard, Scopes};
 use crate::agents::work::{simulated, to_merge};
-use crate::agents::{moves, own_changes};
+use crate::agents::{moves, own_changes, projects};
 use crate::domain::agent::Move;
 use crate::domain::event::{Verified, What};
 use crate::domain::evidence::{Conflict, RequiredChecks};
@@ -107,7 +107,15 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
                 (None, Method::NoFf | Method::Squash) => to_merge(repo, &plan.agent, base, work)?,
             });
             let guard = ScopeGuard::among(repo, plan.agent.clone(), &scopes)?;
-            checked.push(guard.policy().required_checks());
+            let mut checks = guard.policy().required_checks();
+            let projects = projects::bound(repo, guard.policy())?;
+            checks.add(&projects::checks_of(
+                repo,
+                &projects,
+                ground.tree,
+                plan.tree,
+            )?);
+            checked.push(checks);
             guards.push(guard);
         }
         // Where one of them works on a pull request, the target is its branch, and decides nothing.
@@ -120,13 +128,24 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
             (settings.setup_copy, settings.include, settings.pool_size) = (None, None, 0);
         }
         checks.want(&settings)?;
+        // Projects that the target has by now are checked as well as those that an agent started with.
+        for (checks, plan) in checked.iter_mut().zip(&plans) {
+            let projects = &settings.projects;
+            checks.add(&projects::checks_of(
+                repo,
+                projects,
+                ground.tree,
+                plan.tree,
+            )?);
+        }
         let mut shared = RequiredChecks {
             commands: settings.train_checks,
-            min_tests: 0,
+            ..RequiredChecks::default()
         };
         shared.add(&RequiredChecks {
             commands: settings.checks,
             min_tests: settings.min_tests.unwrap_or(0),
+            ..RequiredChecks::default()
         });
         Ok(Stacking {
             ctx,

@@ -36,7 +36,7 @@ use crate::agents::current::CurrentAgent;
 use crate::agents::scope_guard::ScopeGuard;
 use crate::agents::scratch::Scratch;
 use crate::agents::work::{base_of, to_merge};
-use crate::agents::{at_work, bundle, lookup, own_changes};
+use crate::agents::{at_work, bundle, lookup, own_changes, projects};
 use crate::domain::agent::Move;
 use crate::domain::change::Change;
 use crate::domain::event::What;
@@ -82,6 +82,8 @@ pub struct VerifyOptions {
     pub ci: bool,
     /// Leave the check commands out.
     pub no_commands: bool,
+    /// Run the check commands on exactly what would land, whatever the settings say of results from elsewhere.
+    pub fresh: bool,
     /// How long one command may take; [`COMMAND_LIMIT`] when absent.
     pub limit: Option<Duration>,
     /// Which verdicts are recorded.
@@ -243,18 +245,21 @@ impl Case<'_> {
         Facts::open(ctx.repo.common_dir())
     }
 
-    fn contract(&self) -> Contract {
+    fn contract(&self, repo: &Repo) -> Result<Contract> {
         let policy = self.fence.policy();
-        Contract {
+        // Where projects are checked, work that touches none of them has nothing to count.
+        let min_tests = policy.min_tests.filter(|_| policy.checks.is_empty());
+        let uncounted_tests = match min_tests {
+            Some(_) if projects::bound(repo, policy)?.have_checks() => 0,
+            wanted => wanted.unwrap_or(0),
+        };
+        Ok(Contract {
             boundary: self.fence.boundary().clone(),
             bundle_required: policy.bundle_required,
             spec_sha: policy.spec_sha.clone(),
             report: policy.report_rules(),
-            uncounted_tests: policy
-                .min_tests
-                .filter(|_| policy.checks.is_empty())
-                .unwrap_or(0),
-        }
+            uncounted_tests,
+        })
     }
 }
 
@@ -321,7 +326,7 @@ fn decide(
         ctx.logged("history and landing");
     }
     // The judgement, and with it whether check commands are worth running.
-    let contract = case.contract();
+    let contract = case.contract(&ctx.repo)?;
     let mut findings = judge(&contract, &evidence);
     // No commands are run on work that must not land anyway.
     if !findings.iter().any(Finding::rejects) {

@@ -147,6 +147,10 @@ struct CommandReport {
     command: String,
     /// Its status as the shell gives it; absent when it was stopped.
     exit_code: Option<u8>,
+    /// The directory of the project that it belongs to; absent for one of the whole repository.
+    project: Option<String>,
+    /// The tree that it succeeded in, where its result was taken over from there; absent where it ran for this verdict.
+    taken_over_from: Option<String>,
     /// How many tests passed, where it said so.
     tests: Option<u64>,
     /// The end of its output, when it failed.
@@ -223,6 +227,8 @@ fn commands(commands: &Commands) -> Vec<CommandReport> {
         .map(|run| CommandReport {
             command: run.command.clone(),
             exit_code: run.end.status(),
+            project: run.project.clone(),
+            taken_over_from: run.taken_over_from.map(Oid::to_hex),
             tests: run.tests,
             // The output of one that succeeds differs from run to run and tells nothing.
             output: (!run.is_success()).then(|| run.output.clone()),
