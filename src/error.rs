@@ -177,6 +177,7 @@ struct Inner {
     hints: Vec<Hint>,
     facts: ErrorFacts,
     is_absence: bool,
+    layered: Option<String>,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
@@ -191,6 +192,7 @@ impl Error {
                 hints: Vec::new(),
                 facts: ErrorFacts::default(),
                 is_absence: false,
+                layered: None,
                 source: None,
             }),
         }
@@ -270,6 +272,18 @@ impl Error {
     pub fn absence(mut self) -> Error {
         self.inner.is_absence = true;
         self
+    }
+
+    /// Says that it would go well where the layered worktree of this agent is mounted, and that nothing was changed yet.
+    #[must_use]
+    pub fn unless_mounted(mut self, agent: impl Into<String>) -> Error {
+        self.inner.layered = Some(agent.into());
+        self
+    }
+
+    /// The agent whose layered worktree has to be mounted for it.
+    pub fn needs_mount_of(&self) -> Option<&str> {
+        self.inner.layered.as_deref()
     }
 
     /// Whether an object is missing, not broken.

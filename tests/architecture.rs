@@ -318,7 +318,7 @@ const FLOORS: usize = 6;
 /// Which verb may name another verb.
 const VERBS_OF_VERBS: &[(&str, &[&str])] = &[
     // A tournament defers those that did not win.
-    ("run", &["spawn", "commit", "verify", "close"]),
+    ("run", &["spawn", "commit", "mounted", "verify", "close"]),
     ("merge", &["verify"]),
     // What an agent may touch is read as it was at the spawn.
     ("amend", &["spawn"]),
@@ -359,6 +359,7 @@ const SHARED_ANSWERS: &[&str] = &[
     "run_row",
     "target_report",
     "status",
+    "usage",
 ];
 
 #[test]
@@ -675,6 +676,7 @@ const OPENS_FILES: &[(&str, &str)] = &[
         "store/mailbox/spool.rs",
         "an agent's: names in its spool, no content",
     ),
+    ("agents/disk.rs", "names in our own directory, no content"),
     ("store/", "state of ours"),
     ("system/", "proc(5), and a file in /tmp"),
 ];

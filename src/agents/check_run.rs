@@ -17,6 +17,7 @@ use crate::agents::check_worktree::{CheckStage, CheckWorktree};
 use crate::agents::commands;
 use crate::agents::ctx::Ctx;
 use crate::agents::hidden_places;
+use crate::agents::limits;
 use crate::agents::open_places::open_places;
 use crate::agents::private_caches::{Variable, private_caches};
 use crate::agents::scratch::Scratch;
@@ -30,6 +31,7 @@ use crate::domain::shell;
 use crate::domain::test_count::TestCount;
 use crate::error::{Error, IoContext, Result};
 use crate::proc::sandbox::{Plan, enforcement};
+use crate::proc::supervisor::TreeBounds;
 use crate::proc::{self, End, Job};
 use crate::store::fsx;
 use std::fs;
@@ -267,6 +269,7 @@ impl<'a> CheckRoom<'a> {
             directory: &self.path,
             variables,
             limit,
+            bounds: TreeBounds::of(&limits::load(self.ctx)?),
             fence: self.fence.as_ref().map(CheckFence::plan),
         })?;
         let end = match finished.end {

@@ -6,6 +6,7 @@
 //! agent's decides what they do; a variable names the agent's worktree.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::limits;
 use crate::agents::private_caches::Variable;
 use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
@@ -14,6 +15,7 @@ use crate::domain::repository_settings::HookMoment;
 use crate::error::{Code, Error, Result};
 use crate::git::files::separate::separate;
 use crate::proc::sandbox::Plan;
+use crate::proc::supervisor::TreeBounds;
 use crate::proc::{self, End, Job};
 use crate::store::place::RecordedPlaces;
 use crate::store::{leases, repository_settings, roles, spawn_commit};
@@ -158,6 +160,7 @@ fn run(
             directory,
             variables: &variables,
             limit: LIMIT,
+            bounds: TreeBounds::of(&limits::load(ctx)?),
             fence: fence.map(|fence| fence.plan),
         })?;
         let how = match finished.end {

@@ -26,10 +26,21 @@ use std::fs::{self, Permissions};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use walkdir::WalkDir;
 
 const RECORD: &str = "record";
 const INDEX: &str = "index";
+
+/// A file that is written whenever the base was found unchanged.
+const CHECKED: &str = "checked";
+
+/// A check of fewer names than this takes about as long as starting a process, and is made each time.
+const FEW: usize = 20_000;
+
+/// How many names a check may read in a second: a hundredth of what it can, so that checks cost a hundredth of the time, however many
+/// agents begin. Only a process outside of all fences can change a base in between, and the next check finds that.
+const NAMES_A_SECOND: usize = 4_000;
 
 /// The record of a base that has changed.
 const DAMAGED: &str = "damaged";
@@ -49,6 +60,11 @@ pub(crate) struct BaseRecord {
     pub(crate) rules: Vec<PathBuf>,
     /// A hash over the names, modes, sizes and times of its files.
     sums: String,
+    /// How many names there are in it, and what they take of the disk, in bytes.
+    #[serde(default)]
+    names: usize,
+    #[serde(default)]
+    pub(crate) bytes: u64,
 }
 
 /// A frozen base.
@@ -97,7 +113,7 @@ pub(crate) fn obtain(ctx: &Ctx, wanted: &WantedContent<'_>) -> Result<Result<Fro
 }
 
 /// How long a process waits for another one that makes a base, which may install all that a project needs.
-const MAKING: std::time::Duration = std::time::Duration::from_secs(60 * 60);
+const MAKING: Duration = Duration::from_secs(60 * 60);
 
 /// The whole base that holds what is wanted.
 fn find(ctx: &Ctx, wanted: &WantedContent<'_>) -> Result<Option<FrozenBase>> {
@@ -121,12 +137,15 @@ fn freeze(ctx: &Ctx, mut slot: Slot) -> Result<FrozenBase> {
     fsx::create_dir(&directory)?;
     let index = slot.admin_dir.join("index");
     fs::copy(&index, directory.join(INDEX)).at("could not copy", &index)?;
+    let Sums { hash, names, bytes } = sums(&slot.path)?;
     let record = BaseRecord {
         commit: warm.commit,
         tree: warm.tree,
         setup: warm.setup,
         rules: rules_files(&slot.path)?,
-        sums: sums(&slot.path)?,
+        sums: hash,
+        names,
+        bytes,
         path: slot.path.clone(),
     };
     // No slot from here on, so no spawn gets it as a worktree of its own.
@@ -154,10 +173,19 @@ fn set_mode(path: &Path, mode: u32) -> Result<()> {
     fs::set_permissions(path, Permissions::from_mode(mode)).at("could not change", path)
 }
 
-/// What tells whether anything below a directory has changed: 100,000 files take a quarter of a second.
-fn sums(top: &Path) -> Result<String> {
+/// What a walk over a base gives.
+struct Sums {
+    /// Tells whether anything has changed.
+    hash: String,
+    names: usize,
+    bytes: u64,
+}
+
+/// Looks at all names below a directory: 100,000 files take a quarter of a second.
+fn sums(top: &Path) -> Result<Sums> {
     let fail = |error: walkdir::Error| Error::new(Code::Io, "could not list a base").because(error);
     let mut digest = Sha256::new();
+    let (mut names, mut bytes) = (0, 0);
     for entry in WalkDir::new(top).min_depth(1).sort_by_file_name() {
         let entry = entry.map_err(fail)?;
         let path = entry.path().strip_prefix(top).unwrap_or(entry.path());
@@ -166,6 +194,8 @@ fn sums(top: &Path) -> Result<String> {
             continue;
         }
         let found = entry.metadata().map_err(fail)?;
+        names += 1;
+        bytes += found.blocks() * 512;
         // What a directory takes of the disk is the file system's affair.
         let size = if found.is_dir() { 0 } else { found.size() };
         digest.update(path.as_os_str().as_bytes());
@@ -175,7 +205,11 @@ fn sums(top: &Path) -> Result<String> {
         digest.update(size.to_le_bytes());
         digest.update([0]);
     }
-    Ok(crate::domain::named::hex(&digest.finalize()[..]))
+    Ok(Sums {
+        hash: crate::domain::named::hex(&digest.finalize()[..]),
+        names,
+        bytes,
+    })
 }
 
 /// Every base, damaged ones too.
@@ -301,14 +335,29 @@ impl FrozenBase {
             // It is being frozen, or that was killed.
             return Ok(false);
         }
+        if path.is_dir() && self.was_just_checked() {
+            return Ok(true);
+        }
         // What cannot be listed is not whole.
-        if path.is_dir() && sums(path).is_ok_and(|sums| sums == self.record.sums) {
+        if path.is_dir() && sums(path).is_ok_and(|sums| sums.hash == self.record.sums) {
+            // Where this cannot be written, the next one checks again.
+            let _ = fs::write(self.directory.join(CHECKED), b"");
             return Ok(true);
         }
         let record = self.directory.join(RECORD);
         fs::rename(&record, self.directory.join(DAMAGED))
             .at_if_there("could not rename", &record)?;
         Ok(false)
+    }
+
+    /// Whether it was found unchanged so short a time ago that looking at all its names again is not worth that.
+    fn was_just_checked(&self) -> bool {
+        let names = self.record.names;
+        let found = fs::metadata(self.directory.join(CHECKED)).and_then(|file| file.modified());
+        // A time that lies ahead is that of a clock that was set back.
+        let age = found.ok().and_then(|time| time.elapsed().ok());
+        let lasts = u64::try_from(names / NAMES_A_SECOND).unwrap_or(0);
+        names >= FEW && age.is_some_and(|age| age < Duration::from_secs(lasts))
     }
 
     /// Whether it is still there to be taken, by a process that holds the lock for that.

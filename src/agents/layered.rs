@@ -12,7 +12,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::frozen::{self, FrozenBase};
-use crate::agents::{untrusted, worktree};
+use crate::agents::{liveness, untrusted, worktree};
 use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
 use crate::domain::sandbox::LayerMount;
@@ -21,9 +21,18 @@ use crate::git::Repo;
 use crate::git::files::layer::{LayerRecord, WorktreeLayer};
 use crate::proc::sandbox;
 use crate::store::{fsx, layout, lock};
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use rustix::io::{FdFlags, fcntl_setfd};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT};
+use signal_hook::flag;
+use std::ffi::OsStr;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::process::{Child, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant, SystemTime};
+use walkdir::WalkDir;
 
 /// What the command is for that gives every file its place.
 pub(crate) const ORDINARY: &str = "to make an ordinary worktree of it";
@@ -39,20 +48,73 @@ pub(crate) fn of(repo: &Repo, id: AgentId) -> Option<WorktreeLayer> {
     WorktreeLayer::of(&worktree::admin_dir(repo, id))
 }
 
-/// Refuses what needs the files of a worktree in their place, for a layered one; `what` completes "cannot".
+/// Refuses what needs the files of a worktree in their place, where they are not: [`run_mounted`] does it all the same.
 ///
 /// # Errors
 /// `agent-state`.
-pub(crate) fn require_ordinary(ctx: &Ctx, agent: &Agent, what: &str) -> Result<()> {
+pub(crate) fn require_files(ctx: &Ctx, agent: &Agent) -> Result<()> {
     if of(&ctx.repo, agent.id).is_none() {
         return Ok(());
     }
     let id = agent.id.short();
-    Err(Error::new(
-        Code::AgentState,
-        format!("the worktree of agent {id} is layered, and git-agent cannot {what} one"),
-    )
-    .remedy(ORDINARY, Remedy::Materialize(id)))
+    let what = format!("the layered worktree of agent {id} is not mounted");
+    Err(Error::new(Code::AgentState, what)
+        .remedy(ORDINARY, Remedy::Materialize(id.clone()))
+        .unless_mounted(id))
+}
+
+/// For whom this program runs in a mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mounted {
+    /// For the caller of this program, who sees what it says.
+    ForCaller,
+    /// For a run, which holds the agent's lock and reads what it says.
+    ForRun,
+}
+
+/// Runs this program again where the layered worktree of an agent is mounted and looks like an ordinary one. So what writes files, or has
+/// a hook look at them, does that in one way for both kinds.
+///
+/// # Errors
+/// `run-active` while a command works there; those of [`prepare`].
+pub(crate) fn run_mounted<W: AsRef<OsStr>>(
+    ctx: &Ctx,
+    agent: &Agent,
+    words: &[W],
+    mounted: Mounted,
+) -> Result<Output> {
+    let place = worktree::find(&ctx.repo, agent).unwrap_or_default();
+    // Until the upper directory is locked: a run that began now would remove our work directory, and we its own.
+    let held = match mounted {
+        Mounted::ForRun => None,
+        Mounted::ForCaller => Some(liveness::lock(ctx, agent)?),
+    };
+    let Some(Prepared { mount, lock }) = prepare(ctx, agent, &place)? else {
+        let what = "the worktree has become an ordinary one meanwhile";
+        return Err(Error::new(Code::LostRace, what));
+    };
+    drop(held);
+    // The lock is handed on, so that it lasts as long as a process in there, whatever becomes of this one.
+    fcntl_setfd(&lock, FdFlags::empty())
+        .map_err(|error| Error::io("could not lend a lock", error.into()))?;
+    // A request from the terminal is for the process in there as well, which ends by it, and then we.
+    for signal in [SIGINT, SIGQUIT, SIGHUP] {
+        let ignored = Arc::new(AtomicBool::new(false));
+        flag::register(signal, ignored)
+            .map_err(|error| Error::io("could not wait for a command", error))?;
+    }
+    let mut command = sandbox::mounted(ctx.env.require_program()?, &mount);
+    command.args(words);
+    if mounted == Mounted::ForRun {
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+    }
+    let child = command.spawn().and_then(Child::wait_with_output);
+    let output = child.map_err(|error| Error::io("could not start git-agent again", error))?;
+    finish(&mount)?;
+    Ok(output)
 }
 
 /// Why the kernel lets no layered worktree be mounted here; tried with empty directories on the same file systems.
@@ -142,11 +204,76 @@ fn make_directories(base: &Path, upper: &Path, inside: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Prepares the mount for a run of an agent, whose lock the caller holds; `None` where its worktree is an ordinary one.
+/// The note of a `materialize` that was begun: empty, and then which directory takes the worktree's place.
+pub(crate) fn note(ctx: &Ctx, agent: &Agent) -> PathBuf {
+    layout::layer_dir(ctx.repo.common_dir(), agent.id).join("exchanged")
+}
+
+/// Whether a `materialize` has put the ordinary worktree in its place.
 ///
 /// # Errors
-/// `layer-invalid` where the base has changed; `io`.
-pub(crate) fn prepare(ctx: &Ctx, agent: &Agent, place: &Path) -> Result<Option<LayerMount>> {
+/// `io`.
+pub(crate) fn is_exchanged(ctx: &Ctx, agent: &Agent, place: &Path) -> Result<bool> {
+    let noted = fsx::load_if_there(&note(ctx, agent))?;
+    let inode = fs::metadata(place).at("could not look at", place)?.ino();
+    Ok(noted.is_some_and(|noted| noted == inode.to_string().into_bytes()))
+}
+
+/// Ends what a `materialize` began, whose caller holds the agent's lock or was killed: what it gathered goes, and after the exchange the
+/// layer does.
+///
+/// # Errors
+/// `io`.
+pub(crate) fn settle(ctx: &Ctx, agent: &Agent) -> Result<()> {
+    let (common, note) = (ctx.repo.common_dir(), note(ctx, agent));
+    let place = worktree::find(&ctx.repo, agent).filter(|place| place.is_dir());
+    let (Some(place), true) = (place, note.exists()) else {
+        return Ok(());
+    };
+    let is_exchanged = is_exchanged(ctx, agent, &place)?;
+    let aside = layout::aside(&place, &layout::worktree_name(agent.id));
+    if aside.exists() {
+        fsx::remove_by_trash(common, &aside)?;
+    }
+    if !is_exchanged {
+        return fs::remove_file(&note).at("could not remove", &note);
+    }
+    // The record first: without it the worktree is an ordinary one, and what is left of the layer goes with the agent.
+    let directory = layout::layer_dir(common, agent.id);
+    let [_, record] = WorktreeLayer::parts(&directory);
+    fs::remove_file(&record).at_if_there("could not remove", &record)?;
+    ctx.reached("ordinary");
+    fsx::remove_by_trash(common, &directory)
+}
+
+/// As [`settle`], of a `materialize` that was killed.
+///
+/// # Errors
+/// `io`.
+pub(crate) fn settle_killed(ctx: &Ctx, agent: &Agent) -> Result<()> {
+    if !note(ctx, agent).exists() {
+        return Ok(());
+    }
+    // One that is alive holds the lock, and ends by itself.
+    match lock::try_hold(ctx.repo.common_dir(), &layout::live_lock(agent.id))? {
+        Some(_lock) => settle(ctx, agent),
+        None => Ok(()),
+    }
+}
+
+/// A mount that can be made.
+pub(crate) struct Prepared {
+    pub(crate) mount: LayerMount,
+    /// Keeps others from its upper directory. The process that mounts takes it by itself, unless it is handed this one.
+    lock: File,
+}
+
+/// Prepares the mount for a command of an agent, whose lock the caller holds; `None` where its worktree is an ordinary one.
+///
+/// # Errors
+/// `layer-invalid` where the base has changed; `lock-timeout` where a command that this program ran there has left a process; `io`.
+pub(crate) fn prepare(ctx: &Ctx, agent: &Agent, place: &Path) -> Result<Option<Prepared>> {
+    settle(ctx, agent)?;
     let Some(layer) = of(&ctx.repo, agent.id) else {
         return Ok(None);
     };
@@ -168,16 +295,42 @@ pub(crate) fn prepare(ctx: &Ctx, agent: &Agent, place: &Path) -> Result<Option<L
     };
     let real = |path: &Path| fs::canonicalize(path).at("could not resolve", path);
     let directory = real(&layout::layer_dir(ctx.repo.common_dir(), agent.id))?;
+    // A work directory that is in use must stay.
+    let lock = lock_upper(&layer.upper)?;
     // A run that was killed has left the one of its own mount.
     forget_work(&directory)?;
     let work = fsx::unique_name(&directory.join(WORK));
     fs::create_dir(&work).at("could not make", &work)?;
-    Ok(Some(LayerMount {
+    let mount = LayerMount {
         base: real(&base.record.path)?,
         upper: real(&layer.upper)?,
         work,
         place: real(place)?,
-    }))
+    };
+    Ok(Some(Prepared { mount, lock }))
+}
+
+/// Takes the lock of an upper directory, of which the kernel bears one mount at a time; what holds it is over soon.
+///
+/// # Errors
+/// `lock-timeout` where a process that a command left keeps it; `io`.
+pub(crate) fn lock_upper(upper: &Path) -> Result<File> {
+    let file = File::open(upper).at("could not open", upper)?;
+    let until = Instant::now() + lock::PATIENCE;
+    while file.try_lock().is_err() {
+        if Instant::now() >= until {
+            let what = format!(
+                "a process that a command left still uses {}",
+                upper.display()
+            );
+            return Err(Error::new(Code::LockTimeout, what).hint(format!(
+                "to see which one, run fuser -v {}",
+                upper.display()
+            )));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(file)
 }
 
 /// Ends what [`prepare`] began: what was written is on the disk before anything is said of it, since the mount itself syncs nothing.
@@ -185,16 +338,50 @@ pub(crate) fn prepare(ctx: &Ctx, agent: &Agent, place: &Path) -> Result<Option<L
 /// # Errors
 /// `io`.
 pub(crate) fn finish(mount: &LayerMount) -> Result<()> {
-    sync(&mount.upper)?;
+    // A sync waits for what all others have written to that file system, too.
+    if may_have_changed(mount) {
+        sync(&mount.upper)?;
+    }
     forget_work(mount.work.parent().unwrap_or(&mount.work))
 }
+
+/// Whether a command wrote anything: what the upper directory holds has times, and the work directory was made before them. Where
+/// that takes long to find out, a sync takes no longer.
+fn may_have_changed(mount: &LayerMount) -> bool {
+    let Ok(begun) = fs::metadata(&mount.work).and_then(|work| work.created()) else {
+        return true;
+    };
+    // The mount itself leaves the top's time of modification as it was, and no other of its times.
+    let is_later = |time: std::io::Result<SystemTime>| time.is_ok_and(|time| time >= begun);
+    if is_later(fs::metadata(&mount.upper).and_then(|top| top.modified())) {
+        return true;
+    }
+    let entries = WalkDir::new(&mount.upper).min_depth(1).into_iter();
+    let mut entries = entries.map(|entry| {
+        let metadata = entry.ok()?.metadata().ok()?;
+        let [seconds, nanoseconds] = [metadata.ctime(), metadata.ctime_nsec()].map(u64::try_from);
+        Some(
+            SystemTime::UNIX_EPOCH
+                + Duration::from_secs(seconds.ok()?)
+                + Duration::from_nanos(nanoseconds.ok()?),
+        )
+    });
+    let few: Vec<_> = entries.by_ref().take(MANY).collect();
+    few.len() == MANY
+        || few
+            .iter()
+            .any(|changed| changed.is_none_or(|changed| changed >= begun))
+}
+
+/// So many names are looked at in a few milliseconds.
+const MANY: usize = 1_000;
 
 /// Has everything written that was written to the file system of a directory.
 ///
 /// # Errors
 /// `io`.
 pub(crate) fn sync(directory: &Path) -> Result<()> {
-    let file = fs::File::open(directory).at("could not open", directory)?;
+    let file = File::open(directory).at("could not open", directory)?;
     crate::system::sync_file_system(&file).at("could not sync", directory)
 }
 

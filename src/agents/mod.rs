@@ -19,6 +19,7 @@ pub mod crash_recovery;
 pub(crate) mod crawlers;
 pub mod ctx;
 pub mod current;
+pub(crate) mod disk;
 pub(crate) mod forge;
 pub(crate) mod frozen;
 pub mod furnish;

@@ -14,6 +14,7 @@ use crate::error::{Exit, Result};
 use crate::ops::list::{self, CiReport, CiStates, ListOptions, ListReport, ListedAgent, Sort};
 use crate::ops::pool;
 use crate::ops::status::{BundleCount, Fact, OverlapCount, WorkStatus};
+use crate::ops::usage;
 use globset::{Glob, GlobMatcher};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -105,7 +106,14 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: ListArgs) -> Result<Exit> {
             let overlaps = list::all(ctx, &options, |agent| listing.push(&agent))?;
             listing.add(&overlaps);
             let warm = warm_worktrees(pool::count(ctx)?);
-            ui.print(&format!("{}{warm}", listing.text()))?;
+            let usage = if args.fast {
+                None
+            } else {
+                usage::notable(ctx)?
+            };
+            let usage = usage.map(|usage| format!("{}\n", usage.sentence()));
+            let usage = usage.unwrap_or_default();
+            ui.print(&format!("{}{warm}{usage}", listing.text()))?;
         }
         _ => ui.answer(&list::list(ctx, &options)?)?,
     }

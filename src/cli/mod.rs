@@ -75,6 +75,7 @@ mod wait;
 
 use crate::agents::ctx::Env;
 use crate::error::{Error, Exit, Result};
+use crate::ops;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
@@ -162,7 +163,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let exit = match parse(&arguments) {
         Ok((cli, command)) => {
             let mut ui = Ui::of_process(cli.format).picking(!cli.no_pick);
-            run(command, &mut ui).unwrap_or_else(|error| ui.fail(&error))
+            let done = run(command, &mut ui).or_else(|error| mounted(error, &arguments, &mut ui));
+            done.unwrap_or_else(|error| ui.fail(&error))
         }
         Err(error) => usage_error::show(error, &arguments),
     };
@@ -186,6 +188,15 @@ fn run(command: Command, ui: &mut Ui) -> Result<Exit> {
         ui.require_common_format()?;
     }
     dispatch(command, ui)
+}
+
+/// Does a command again where a layered worktree is mounted, if that is all that it lacked: it has changed nothing then.
+fn mounted(error: Error, arguments: &[OsString], ui: &mut Ui) -> Result<Exit> {
+    let Some(agent) = error.needs_mount_of() else {
+        return Err(error);
+    };
+    let status = ops::mounted::again(&verbs::open(ui)?, agent, &arguments[1..])?;
+    Ok(Exit::Child(status))
 }
 
 /// What a command said to a screen.

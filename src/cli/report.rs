@@ -127,7 +127,10 @@ impl Answer for FleetReport {
         }
         let (count, states) = (agents(self.agents.len()), states.join(", "));
         let won: String = self.tournaments.iter().map(tournament).collect();
-        format!("{count} as of {}: {states}\n{won}", self.made_at)
+        let usage = self.usage.as_ref();
+        let usage = usage.map(|usage| format!("{}\n", usage.sentence()));
+        let usage = usage.unwrap_or_default();
+        format!("{count} as of {}: {states}\n{won}{usage}", self.made_at)
     }
 
     fn rows(&self) -> Vec<Value> {

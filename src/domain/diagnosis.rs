@@ -37,6 +37,7 @@ codes! {
     WorktreeConfigOff, "settings.worktree-config-off", Problem, "Git passes over config.worktree, and with it over the hooks of agents' worktrees.";
     HooksLedAway, "settings.hooks-led-away", Problem, "The repository's own hooks do not run, because every worktree uses the hooks of one agent.";
     PrunesAtOnce, "settings.prunes-at-once", Problem, "git gc deletes unreachable objects at once, also those that a command is about to use.";
+    LimitsHold, "settings.limits", Information, "What agents take of the disk and cost is bounded by what is free and by the limits that are set; spawns and runs beyond are refused or wait.";
     SpawnAbandoned, "spawns.abandoned", Problem, "A spawn was interrupted; a branch, a worktree and a row may be half made.";
     SpawnUnfinished, "spawns.unfinished", Problem, "The ledger says that an agent is being made, and no process is making it.";
     LockUnfinished, "spawns.lock-unfinished", Problem, "A worktree is locked as being made by a process that is gone.";

@@ -15,6 +15,7 @@ impl Error {
                 hints: inner.hints.clone(),
                 facts: inner.facts.clone(),
                 is_absence: inner.is_absence,
+                layered: inner.layered.clone(),
                 source: None,
             }),
         };

@@ -160,22 +160,24 @@ impl Checkout {
         rebased(&self.git_dir).is_some_and(|name| name == branch)
     }
 
-    /// Refuses a worktree whose files are not in their place: what is written there would be seen by none.
+    /// Refuses a layered worktree that is not mounted: what is written to its place would be seen by none.
     fn require_files(&self) -> Result<()> {
         if WorktreeLayer::of(&self.git_dir).is_none() {
             return Ok(());
         }
-        let top = self.top.display();
-        Err(Error::new(
-            Code::WorktreeBusy,
-            format!(
-                "{top} is layered, and its files can be moved along by no command from outside"
-            ),
-        )
-        .remedy(
-            "to make an ordinary worktree of it",
-            Remedy::Materialize(top.to_string()),
-        ))
+        let what = format!("the layered worktree {} is not mounted", self.top.display());
+        let name = self
+            .git_dir
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy();
+        let id = name.trim_start_matches("agent-").to_owned();
+        Err(Error::new(Code::WorktreeBusy, what)
+            .remedy(
+                "to make an ordinary worktree of it",
+                Remedy::Materialize(id.clone()),
+            )
+            .unless_mounted(id))
     }
 
     /// Refuses if going from one commit to the other would touch a changed file, or one

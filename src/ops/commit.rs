@@ -213,7 +213,7 @@ fn by_git(
     program::set_trailer(ctx.repo.common_dir(), &scratch.message, trailer)?;
     // The hooks.
     if hooks::has_own(ctx, agent.id, &place.top)? {
-        layered::require_ordinary(ctx, agent, "run the repository's hooks in")?;
+        layered::require_files(ctx, agent)?;
     }
     // Hooks for this one commit, in a directory that the agent cannot write, in place of those of
     // its worktree.

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! The upper directory stays what counts until the last step, and nothing else writes there meanwhile. A command that was killed is
-//! run again: before the exchange it begins anew, and after it, which the note tells, it only ends.
+//! run again: before the exchange it begins anew, and after it, which the note tells, it only ends. What else needs the worktree, as a
+//! run or a discard, ends it in the same way first ([`layered::settle`]): a run over a layer that is about to go would lose its work.
 
 use crate::agents::authority::require_orchestrator;
 use crate::agents::ctx::Ctx;
@@ -38,9 +39,6 @@ pub struct MaterializeReport {
     pub files: usize,
 }
 
-/// The note of the directory that takes the worktree's place.
-const NOTE: &str = "exchanged";
-
 /// Gives an agent an ordinary worktree in the place of its layered one.
 ///
 /// # Errors
@@ -68,22 +66,14 @@ pub fn materialize(ctx: &Ctx, who: &str) -> Result<MaterializeReport> {
             .hint(format!("to wait until it is over, run git agent wait {id}")),
         _ => error,
     })?;
-    let note = layout::layer_dir(common, agent.id).join(NOTE);
-    let files = if is_exchanged(&note, &place)? {
+    // So does a commit or an update that this program makes in a mount of its own.
+    let _unmounted = layered::lock_upper(&layer.upper)?;
+    let files = if layered::is_exchanged(ctx, &agent, &place)? {
         0
     } else {
-        exchange(ctx, &agent, &layer, &place, &note)?
+        exchange(ctx, &agent, &layer, &place)?
     };
-    // After the exchange this is the old place, which held nothing but a pointer.
-    let aside = layout::aside(&place, &layout::worktree_name(agent.id));
-    if aside.exists() {
-        fsx::remove_by_trash(common, &aside)?;
-    }
-    // The record first: without it the worktree is an ordinary one, and what is left of the layer goes with the agent.
-    let [_, record] = WorktreeLayer::parts(&layout::layer_dir(common, agent.id));
-    fs::remove_file(&record).at("could not remove", &record)?;
-    ctx.reached("ordinary");
-    fsx::remove_by_trash(common, &layout::layer_dir(common, agent.id))?;
+    layered::settle(ctx, &agent)?;
     Ok(MaterializeReport {
         schema: "git-agent.materialize/1",
         agent: Reporter::new(ctx)?.agent(&agent),
@@ -91,20 +81,7 @@ pub fn materialize(ctx: &Ctx, who: &str) -> Result<MaterializeReport> {
     })
 }
 
-/// Whether an earlier call has come as far as the exchange.
-fn is_exchanged(note: &Path, place: &Path) -> Result<bool> {
-    let noted = fsx::load_if_there(note)?;
-    let inode = fs::metadata(place).at("could not look at", place)?.ino();
-    Ok(noted.is_some_and(|noted| noted == inode.to_string().into_bytes()))
-}
-
-fn exchange(
-    ctx: &Ctx,
-    agent: &Agent,
-    layer: &WorktreeLayer,
-    place: &Path,
-    note: &Path,
-) -> Result<usize> {
+fn exchange(ctx: &Ctx, agent: &Agent, layer: &WorktreeLayer, place: &Path) -> Result<usize> {
     // The exchange would take away what was put there while nothing was mounted over it.
     let others = untrusted::names(place).into_iter();
     if let Some(first) = others.filter(|name| name != ".git").min() {
@@ -115,11 +92,11 @@ fn exchange(
                 .hint(format!("to keep it, run mv {path} <elsewhere>")),
         );
     }
-    let common = ctx.repo.common_dir();
+    // What a killed call has left goes, and from here on what bears the hidden name is known to be this one's.
+    layered::settle(ctx, agent)?;
+    let note = layered::note(ctx, agent);
+    fsx::write_atomic(&note, b"")?;
     let aside = layout::aside(place, &layout::worktree_name(agent.id));
-    if aside.exists() {
-        fsx::remove_by_trash(common, &aside)?;
-    }
     let _activity = ctx.activity("writing the files of a worktree");
     fs::create_dir(&aside).at("could not make", &aside)?;
     let mut files = copy(&layer.record.path, &aside)?;
@@ -132,7 +109,7 @@ fn exchange(
     ctx.reached("gathered");
     // The inode tells the two directories apart after the exchange, when each has the other's name.
     let inode = fs::metadata(&aside).at("could not look at", &aside)?.ino();
-    fsx::write_atomic(note, inode.to_string().as_bytes())?;
+    fsx::write_atomic(&note, inode.to_string().as_bytes())?;
     ctx.reached("noted");
     // At no moment is the place empty: a kill leaves the one directory there or the other.
     renameat_with(CWD, &aside, CWD, place, RenameFlags::EXCHANGE)

@@ -179,7 +179,7 @@ pub fn execute(ctx: &Ctx, plan: &UpdatePlan) -> Result<UpdateReport> {
     if matches!(plan.way, Way::UpToDate) {
         return Ok(plan.report());
     }
-    layered::require_ordinary(ctx, &plan.agent, "update")?;
+    layered::require_files(ctx, &plan.agent)?;
     // No run of ours begins meanwhile.
     // With `--now` a session may go on, but no run of ours: that one has a repository of its own.
     let _lock = if plan.now {

@@ -2,7 +2,7 @@
 //! whose end is kept.
 
 use super::capture::Tail;
-use super::supervisor::{self, SupervisedCommand};
+use super::supervisor::{self, SupervisedCommand, TreeBounds};
 use super::{capture, sandbox};
 use crate::domain::run::{Ending, Outcome};
 use crate::domain::test_count::TestCount;
@@ -43,6 +43,8 @@ pub struct Job<'a> {
     pub variables: &'a [(Cow<'static, str>, OsString)],
     /// How long it may take.
     pub limit: Duration,
+    /// How much memory and how many processes it may have.
+    pub bounds: TreeBounds,
     /// The fence around it, if it has one.
     pub fence: Option<sandbox::Plan<'a>>,
 }
@@ -100,7 +102,7 @@ pub fn run(job: &Job<'_>) -> Result<Finished> {
         terminal: false,
         limit: job.limit,
         scratch: None,
-        bounds: supervisor::TreeBounds::default(),
+        bounds: job.bounds,
         ticket: None,
         slate: &slate,
         // One pipe for both, so that errors stand where they belong in the output.
@@ -127,9 +129,17 @@ pub fn run(job: &Job<'_>) -> Result<Finished> {
         return Err(Error::new(Code::SandboxUnavailable, why));
     }
     let (tail, tests) = &mut *kept.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut output = tail.text();
+    // Its status alone would not tell this from a failure of its own.
+    if matches!(outcome.ending, Ending::LimitMemory | Ending::LimitPids) {
+        output.push_str(&format!(
+            "git-agent ended it: {}\n",
+            outcome.ending.as_str()
+        ));
+    }
     Ok(Finished {
         end: outcome.into(),
-        output: tail.text(),
+        output,
         tests: tests.passed(),
     })
 }

@@ -295,14 +295,23 @@ pub fn left_behind(common_dir: &Path, before: i64) -> Vec<String> {
 
 /// How much of the disk these take, in bytes, as far as their first 100,000 files tell.
 pub fn disk_use(places: &[PathBuf]) -> u64 {
-    use std::os::unix::fs::MetadataExt;
     let files = places
         .iter()
         .flat_map(|place| WalkDir::new(place).into_iter().flatten());
-    let files = files
-        .take(LOOKED_AT)
-        .filter_map(|file| file.metadata().ok());
-    files.map(|file| file.blocks() * BLOCK).sum()
+    files.take(LOOKED_AT).map(|file| disk_use_of(&file)).sum()
+}
+
+/// How much of the disk the first names below a place take, in bytes, and how many were looked at: `most` where there are more.
+pub fn disk_use_of_first(place: &Path, most: usize) -> (u64, usize) {
+    let files = WalkDir::new(place).into_iter().flatten().take(most);
+    files.fold((0, 0), |(bytes, count), file| {
+        (bytes + disk_use_of(&file), count + 1)
+    })
+}
+
+fn disk_use_of(file: &walkdir::DirEntry) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    file.metadata().map_or(0, |file| file.blocks() * BLOCK)
 }
 
 /// Deletes a directory where it is, whatever the modes below it say.

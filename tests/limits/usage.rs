@@ -3,6 +3,7 @@
 use super::admission::cost;
 use super::{beside, ended, run, spawned, wait_for, with_settings};
 use crate::support::TestRepo;
+use crate::support::agent::{TASK, agent_command};
 use serde_json::Value;
 
 /// Two processes that take 90 MB each, and a third that only waits.
@@ -106,4 +107,26 @@ fn a_run_ends_when_the_day_has_cost_what_it_may_only_where_that_is_wanted() {
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(report["ended"], "limit-cost", "{report}");
     assert_eq!(output.status.code(), Some(125), "{report}");
+}
+
+#[test]
+fn a_check_with_too_many_processes_ends_with_all_of_them_and_says_why() {
+    let repo = with_settings("[bundle]\nrequired = false\n[limits]\npids = 40\n");
+    let task = format!("{TASK}[checks]\ncommands = ['''{FORKS}''']\n");
+    let agent = repo.spawn_task(&task, &[]);
+    let agent = agent["short_id"].as_str().expect("an id");
+    run(&repo, agent, &[], "echo '// new' >> src/lib.rs")
+        .output()
+        .expect("starts");
+    let words = ["verify", agent, "--format", "json"];
+    let mut verify = agent_command(&repo.path());
+    verify.args(words).env("BESIDE", beside(&repo, ""));
+    let output = verify.output().expect("starts");
+    let verdict: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let commands = verdict["commands"].to_string();
+    assert!(
+        commands.contains("git-agent ended it: limit-pids"),
+        "{verdict:#}"
+    );
+    assert_eq!(left(&repo), 0);
 }

@@ -17,6 +17,7 @@ use crate::domain::forge::Forge;
 use crate::domain::quoted::visible_line;
 use crate::domain::shell;
 use crate::error::{Code, Error, IoContext, Result};
+use crate::proc::supervisor::TreeBounds;
 use crate::proc::{self, End, Job};
 use crate::wire::policy::LandsOn;
 use serde::de::DeserializeOwned;
@@ -181,6 +182,7 @@ impl ForgeClient<'_> {
             directory: self.scratch.path(),
             variables: &PLAIN.map(|(name, value)| (Cow::Borrowed(name), value.into())),
             limit,
+            bounds: TreeBounds::default(),
             fence: None,
         })?;
         let name = self.name;

@@ -3,7 +3,7 @@
 
 use crate::domain::sandbox::{Fence, Landlock, LayerMount, Level, Namespaces, Replaced};
 use crate::error::{Exit, Result};
-use crate::ops::run::fence::{Plan, enter, probe, probe_layer};
+use crate::ops::run::fence::{Plan, become_mounted, enter, probe, probe_layer};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -13,6 +13,9 @@ pub(in crate::cli) struct FencedArgs {
     /// End with a status that says which namespaces can be had
     #[arg(long)]
     probe: bool,
+    /// Mount a layered worktree and become the command, without any restriction
+    #[arg(long, requires = "layer", conflicts_with = "probe")]
+    mounted: bool,
     /// A base, an upper directory, a work directory and a place: the overlay mount of a layered worktree
     #[arg(long, value_name = "DIR", num_args = 4)]
     layer: Vec<PathBuf>,
@@ -26,7 +29,7 @@ pub(in crate::cli) struct FencedArgs {
     #[arg(long)]
     first: bool,
     /// Where to say what came of it
-    #[arg(long, value_name = "FILE", required_unless_present = "probe")]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["probe", "mounted"])]
     report: Option<PathBuf>,
     /// A file that the command may write, or a directory with everything below it
     #[arg(long, value_name = "PATH")]
@@ -73,6 +76,11 @@ pub(in crate::cli) fn run(args: FencedArgs) -> Result<Exit> {
         }),
         _ => None,
     };
+    if args.mounted
+        && let Some(layer) = &layer
+    {
+        return Err(become_mounted(layer, &args.command));
+    }
     if args.probe {
         return match layer {
             Some(layer) => probe_layer(&layer).map(|()| Exit::Yes),

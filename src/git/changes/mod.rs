@@ -36,7 +36,7 @@ pub(in crate::git) use index::{Edits, Index, Rewritten, StatData, Written, stat_
 pub use plain_index::PlainIndex;
 pub use staged::Staging;
 pub use staged::worktree_changes;
-pub(in crate::git) use staged::{Asked, status};
+pub(in crate::git) use staged::{Asked, own_in_merge, status};
 pub(in crate::git) use walk::{Listed, TouchedEntries, Walk, names_may_differ};
 
 use super::tree;

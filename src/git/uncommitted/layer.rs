@@ -39,6 +39,8 @@ pub(super) struct Layered {
     pub(super) staged: Option<Oid>,
     /// The tree of everything.
     pub(super) tree: Oid,
+    /// The paths that are otherwise there than in the index.
+    unstaged: BTreeSet<Vec<u8>>,
 }
 
 /// Walks over the upper directory, but not into directories that the index does not know: git looks into those that it does not
@@ -233,7 +235,14 @@ pub(super) fn look(source: &Source<'_>, layer: &WorktreeLayer) -> Result<Layered
         }
     };
     let is_merged = listed.unmerged.is_empty();
+    let is_staged = |path: &[u8], content| index.find(path).map(|entry| entry.content) == content;
+    let unstaged = edits
+        .into_iter()
+        .filter(|(path, content)| !is_staged(path, *content))
+        .map(|(path, _)| path)
+        .collect();
     Ok(Layered {
+        unstaged,
         listed,
         staged: is_merged.then_some(staged),
         tree,
@@ -279,6 +288,10 @@ pub fn glance(at: &Glance<'_>) -> Result<Vec<Change>> {
             change.kind = ChangeKind::Untracked;
         }
         all.insert(change.path.clone(), change);
+    }
+    // While a merge is under way, what comes from the other side and stands as it is staged is no change of the agent's.
+    if let Some(ours) = changes::own_in_merge(&own)? {
+        all.retain(|path, _| ours.contains(path) || found.unstaged.contains(path));
     }
     for path in found.listed.nested {
         let change = Change {

@@ -56,6 +56,7 @@ use crate::agents::authority::require_orchestrator;
 use crate::agents::clone;
 use crate::agents::crash_recovery;
 use crate::agents::ctx::Ctx;
+use crate::agents::layered;
 use crate::agents::lookup;
 use crate::agents::lookup::clone_id;
 use crate::agents::scratch::Scratch;
@@ -180,6 +181,8 @@ pub(in crate::ops) fn plan_for(
     if agent.state != State::Discarded {
         agent.may(Move::Discard)?;
     }
+    // Else there would be two worktrees, one of which no look sees.
+    layered::settle_killed(ctx, &agent)?;
     let site = Site::look(ctx, &agent, around)?;
     Ok(DiscardPlan {
         agent,

@@ -10,6 +10,7 @@ use crate::git::config::ConfigFile;
 use crate::hosts::WORKTREE_DIR;
 use crate::ops::doctor::Finding;
 use crate::ops::doctor::survey::Survey;
+use crate::ops::usage;
 use crate::store::{added, layout, lock};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -59,6 +60,14 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
             found.push(unset(Sign::HooksLedAway, file, HOOKS_PATH, &value));
         }
     }
+    found.extend(usage::notable(ctx)?.map(|usage| {
+        let limits = match usage.limits.as_slice() {
+            [] => "no limit is set".to_owned(),
+            limits => format!("the limits are: {}", limits.join(", ")),
+        };
+        let what = format!("{}; {limits}", usage.sentence());
+        Finding::report(Sign::LimitsHold, what, "git agent setup config")
+    }));
     let passed_over = survey.live().any(|agent| {
         let admin = worktree::admin_dir(repo, agent.id);
         admin.join("config.worktree").exists()

@@ -95,6 +95,10 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
 /// What lies in the place of a layered worktree beside its `.git` file.
 fn outside_mount(ctx: &Ctx, agent: &Agent, path: &Path) -> Option<Finding> {
     layered::of(&ctx.repo, agent.id)?;
+    // The next command that needs it ends what a killed `materialize` began.
+    if layered::is_exchanged(ctx, agent, path).is_ok_and(|is_exchanged| is_exchanged) {
+        return None;
+    }
     let names = untrusted::names(path).into_iter();
     let first = path.join(names.filter(|name| name != ".git").min()?);
     let what = format!(

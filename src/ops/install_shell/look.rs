@@ -3,6 +3,7 @@
 use crate::agents::ctx::Env;
 use crate::error::Result;
 use crate::ops::install_shell::{Part, ShellFile, place};
+use crate::proc::supervisor::TreeBounds;
 use crate::proc::{self, End, Job};
 use crate::store::fsx;
 use std::path::{Path, PathBuf};
@@ -36,6 +37,7 @@ pub(in crate::ops) fn find_page(env: &Env, files: &[ShellFile]) -> Result<Page> 
         directory: &env.directory,
         variables: &[],
         limit: LIMIT,
+        bounds: TreeBounds::default(),
         fence: None,
     })?;
     if asked.end != End::Status(0) {

@@ -107,7 +107,8 @@ pub fn status(ctx: &Ctx) -> Result<PoolReport> {
     for slot in &mut report.slots {
         slot.disk_bytes = disk_use(Path::new(&slot.worktree_abspath));
     }
-    for base in &mut report.bases {
+    // A base never changes, so its size was written down when it was made; one of an earlier version lacks that.
+    for base in report.bases.iter_mut().filter(|base| base.disk_bytes == 0) {
         base.disk_bytes = disk_use(Path::new(&base.worktree_abspath));
     }
     // What a slot would cost is of interest before there is one.
@@ -140,7 +141,7 @@ pub fn look(ctx: &Ctx) -> Result<PoolReport> {
             worktree_abspath: base.record.path.to_string_lossy().into_owned(),
             commit: base.record.commit,
             state: if base.is_damaged { "damaged" } else { "ready" },
-            disk_bytes: 0,
+            disk_bytes: base.record.bytes,
         });
     }
     Ok(PoolReport {

@@ -17,6 +17,7 @@ use super::show::{DiffCountsReport, diff_counts};
 use super::status::{Fact, OverlapSet, Places, WorkStatus, survey};
 use super::target_report::TargetReport;
 use super::tree::tree;
+use super::usage::{self, UsageReport};
 use crate::agents::ctx::Ctx;
 use crate::agents::real_path::real_path;
 use crate::agents::work::is_live;
@@ -60,6 +61,9 @@ pub struct FleetReport {
     /// Who won where several agents did one task; absent where none did.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tournaments: Vec<TournamentOutcome>,
+    /// What agents take; absent below a gibibyte of the disk, unless a limit of disk or cost is set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<UsageReport>,
 }
 
 /// How many messages an agent has, of those that the mailbox still holds.
@@ -197,6 +201,7 @@ pub fn report(ctx: &Ctx) -> Result<FleetReport> {
         tree: tree.collect(),
         overlap: overlaps(ctx, &agents),
         tournaments: gather.tournaments(&agents),
+        usage: usage::notable(ctx)?,
     })
 }
 

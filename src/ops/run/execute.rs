@@ -19,7 +19,7 @@ use crate::ops::run::stage::Stage;
 use crate::ops::run::{RunPlan, Worker, report, require_command};
 use crate::ops::spawn::SpawnReport;
 use crate::ops::verify::{Recording, VerifyOptions};
-use crate::ops::{commit, spawn, verify};
+use crate::ops::{commit, mounted, spawn, verify};
 use crate::proc::capture::capture;
 use crate::proc::signals::Interrupts;
 use crate::proc::supervisor::{self, SupervisedCommand};
@@ -337,7 +337,10 @@ fn commit_work(ctx: &Ctx, agent: &Agent) -> Result<()> {
         return Ok(());
     }
     let summary = agent.description.as_deref().unwrap_or("what it changed");
-    match commit::commit(ctx, &agent.id.to_string(), summary, false) {
+    let id = agent.id.to_string();
+    match commit::commit(ctx, &id, summary, false) {
+        // With hooks, which look at files. The run is still ours, and nothing can begin in between.
+        Err(error) if error.needs_mount_of().is_some() => mounted::commit(ctx, agent, summary),
         Err(error) if !matches!(error.code(), Code::NothingToLand | Code::OutOfScope) => Err(error),
         _ => Ok(()),
     }

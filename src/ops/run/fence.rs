@@ -17,7 +17,7 @@
 
 mod strict;
 
-pub use crate::proc::sandbox::{Plan, enter, probe, probe_layer};
+pub use crate::proc::sandbox::{Plan, become_mounted, enter, probe, probe_layer};
 
 use crate::agents::clone;
 use crate::agents::ctx::Ctx;
@@ -80,6 +80,7 @@ pub fn bounds(ctx: &Ctx, request: &Request<'_>) -> Result<Bounds> {
         Some(worktree) => layered::prepare(ctx, request.agent, worktree)?,
         None => None,
     };
+    let layer = layer.map(|prepared| prepared.mount);
     // The same files at another path.
     writable.extend(layer.as_ref().map(|layer| layer.base.clone()));
     for directory in [request.temporary, request.spool] {

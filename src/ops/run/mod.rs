@@ -185,10 +185,7 @@ pub fn plan(
 ) -> Result<RunPlan> {
     let limits = limits::load(ctx)?;
     options.prompt.most_cost = { limits.get(Limit::Cost) }.map(|micro_usd| micro_usd as f64 / 1e6);
-    let bounds = TreeBounds {
-        memory: limits.memory_of_run(),
-        pids: limits.get(Limit::Pids),
-    };
+    let bounds = TreeBounds::of(&limits);
     // Who insists on the sandbox insists on its limits as well; others get a warning when the
     // command starts.
     if let Some(why) = bounds.obstacle().filter(|_| options.sandbox.insists()) {

@@ -1,7 +1,7 @@
 //! Whether there is room for new agents.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::limits;
+use crate::agents::{disk, limits};
 use crate::domain::limits::{Limit, Limits};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::ops::spawn::SpawnPlan;
@@ -53,24 +53,11 @@ fn require_space(ctx: &Ctx, limits: &Limits, plans: &[&SpawnPlan], wanted: usize
         require(limit, least, there.saturating_sub(least), now)?;
     }
     if let Some(most) = most {
-        let (taken, limit) = (disk_use(ctx)?, Limit::Disk);
+        let (taken, limit) = (disk::measured(ctx)?, Limit::Disk);
         let now = format!("agents take {}", limit.show(taken));
         require(limit, most, most.saturating_sub(taken), now)?;
     }
     Ok(())
-}
-
-/// What agents take on disk: their worktrees, those of the pool and of checks, and all that is kept beside the repository's objects.
-fn disk_use(ctx: &Ctx) -> Result<u64> {
-    let worktrees = ctx.repo.worktrees()?.into_iter();
-    let ours = worktrees.filter(|one| layout::is_made_by_us(&one.name));
-    let places = ours.map(|one| one.path);
-    let own = layout::agents_dir(ctx.repo.common_dir());
-    // Each by itself: only the first files of a place are looked at, and one large worktree must not hide the others.
-    Ok(places
-        .chain([own])
-        .map(|place| fsx::disk_use(&[place]))
-        .sum())
 }
 
 fn require_agents(

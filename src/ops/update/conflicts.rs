@@ -13,6 +13,7 @@
 use super::{UpdateOptions, UpdatePlan, UpdateReport, Way, require_in_scope, texts};
 use crate::agents::branch_swap::index_scratch;
 use crate::agents::ctx::Ctx;
+use crate::agents::layered;
 use crate::agents::merge_conflict::UnfinishedMerge;
 use crate::agents::own_checkout::checkout_on_branch;
 use crate::agents::scope_guard::ScopeGuard;
@@ -66,6 +67,11 @@ pub(super) fn pending(
     let work =
         own.undisturbed(|| uncommitted::work_to_commit(ctx, &fence, &place.top, &place.git_dir))?;
     let unresolved = unresolved(ctx, &unfinished, work.1)?;
+    // Where no file is in its place, git can be used in the mount alone.
+    let git = match layered::of(&ctx.repo, agent.id) {
+        Some(_) => format!("git agent enter {short} -- git"),
+        None => format!("git -C {}", place.top.display()),
+    };
     if !unresolved.is_empty() {
         if options.conflicts {
             return Ok(Some(Way::Wait(Box::new(unfinished), unresolved)));
@@ -76,13 +82,9 @@ pub(super) fn pending(
                 "to let the agent do it, run git agent run {short} --resume"
             ))
             .hint(format!(
-                "to keep a file without markers as it is, run git -C {} add <path>",
-                place.top.display()
+                "to keep a file without markers as it is, run {git} add <path>"
             ))
-            .hint(format!(
-                "to take the merge back, run git -C {} merge --abort",
-                place.top.display()
-            )));
+            .hint(format!("to take the merge back, run {git} merge --abort")));
     }
     // What conflicts may be changed for this; all else is as the target has it, or in scope.
     let conflicting: HashSet<Vec<u8>> = unfinished.paths().into_iter().collect();
@@ -95,8 +97,7 @@ pub(super) fn pending(
         return Err(Error::new(Code::OutOfScope, what)
             .detail(listed(&paths))
             .hint(format!(
-                "to have a path as it was merged, run git -C {} checkout AUTO_MERGE -- {}",
-                place.top.display(),
+                "to have a path as it was merged, run {git} checkout AUTO_MERGE -- {}",
                 crate::domain::shell::quoted(&String::from_utf8_lossy(&first.path))
             ))
             .facts(ErrorFacts {

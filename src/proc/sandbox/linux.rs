@@ -8,8 +8,8 @@ use crate::error::{Code, Error, Result};
 use crate::proc::{launch, supervisor};
 use crate::system;
 use rustix::process::{
-    DumpableBehavior, Pid, Resource, Rlimit, Signal, getpgrp, set_dumpable_behavior, setrlimit,
-    setsid,
+    DumpableBehavior, Pid, Resource, Rlimit, Signal, chdir, getcwd, getpgrp, set_dumpable_behavior,
+    setrlimit, setsid,
 };
 use rustix::stdio::stdin;
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
@@ -51,7 +51,32 @@ pub(super) fn offer(program: &Path) -> Result<Level, String> {
 pub(super) use namespaces::{layers_refused, probe};
 
 pub(super) fn probe_layer(layer: &LayerMount) -> Result<(), String> {
+    if namespaces::hides_proc() {
+        return Err("a part of /proc is hidden here".to_owned());
+    }
     namespaces::enter(Namespaces::Processes, Some(layer))
+}
+
+/// As [`super::become_mounted`]. Comes back only with the reason why it could not.
+pub(super) fn become_mounted(layer: &LayerMount, command: &[OsString]) -> Error {
+    let refused = |why: String| Error::new(Code::SandboxUnavailable, why);
+    // A command that nothing waits for any more must not keep the mount.
+    if let Err(error) = system::die_with_parent() {
+        return refused(format!("could not follow the process above: {error}"));
+    }
+    let directory = getcwd(Vec::new());
+    let made = namespaces::enter(Namespaces::Mounts, Some(layer));
+    if let Err(why) = made.and_then(|()| overlay::cover(layer)) {
+        return refused(why);
+    }
+    // What was the current directory may be covered now.
+    let followed = directory.and_then(chdir);
+    if let Err(error) = followed {
+        return refused(format!("could not go to the current directory: {error}"));
+    }
+    let (program, arguments) = command.split_first().unzip();
+    let arguments = arguments.unwrap_or_default();
+    launch::replace(Command::new(program.unwrap_or(&OsString::new())).args(arguments))
 }
 
 /// As [`super::enter`].

@@ -52,6 +52,7 @@ use crate::domain::sandbox::{Enforcement, Fence, LayerMount, Level, Mode, Replac
 use crate::error::{Code, Error, Result};
 use std::ffi::OsString;
 use std::path::Path;
+use std::process::Command;
 
 /// Set for a command behind a fence, so that our hooks in there know of it.
 const FENCED: &str = "GIT_AGENT_FENCED";
@@ -130,6 +131,24 @@ pub fn wrap(program: &Path, plan: &Plan<'_>, command: &[OsString]) -> Vec<OsStri
     words.push("--".into());
     words.extend_from_slice(command);
     words
+}
+
+/// The command, without its own words, that starts this program again where a layered worktree is mounted; `program` is its own file.
+pub fn mounted(program: &Path, layer: &LayerMount) -> Command {
+    let mut command = Command::new(program);
+    command.args([VERB, "--mounted", "--layer"]);
+    command.args([&layer.base, &layer.upper, &layer.work, &layer.place]);
+    command.arg("--").arg(program);
+    command
+}
+
+/// Mounts a layered worktree in a namespace of this process and becomes `command`, which is restricted in nothing: it is ours, and finds
+/// an ordinary worktree there. The caller holds the lock of the upper directory.
+///
+/// # Errors
+/// `sandbox-unavailable`, `command-not-runnable`.
+pub fn become_mounted(layer: &LayerMount, command: &[OsString]) -> Error {
+    kernel::become_mounted(layer, command)
 }
 
 /// Restricts this process and becomes `command`, or starts it in a namespace of processes and gives the status that it ended

@@ -79,10 +79,6 @@ pub(super) fn probe() -> u8 {
 
 /// As [`super::layers_refused`].
 pub(super) fn layers_refused(program: &Path, layer: &LayerMount) -> Option<String> {
-    let (namespaces, why) = offer(program);
-    if namespaces != Namespaces::Processes {
-        return Some(why.unwrap_or("no namespaces can be had here").to_owned());
-    }
     let mut probe = Command::new(program);
     probe.args([super::VERB, "--probe", "--layer"]);
     probe.args([&layer.base, &layer.upper, &layer.work, &layer.place]);
@@ -90,6 +86,10 @@ pub(super) fn layers_refused(program: &Path, layer: &LayerMount) -> Option<Strin
     match probe.output() {
         Ok(output) if output.status.success() => None,
         Ok(output) => {
+            // Where there are no namespaces at all, that is the reason; where there are, one process was enough to find out.
+            if let (Namespaces::None | Namespaces::Mounts, why) = offer(program) {
+                return Some(why.unwrap_or("no namespaces can be had here").to_owned());
+            }
             let said = String::from_utf8_lossy(&output.stderr);
             let line = said.lines().next().unwrap_or_default();
             Some(line.rsplit("error: ").next().unwrap_or_default().to_owned())
@@ -175,7 +175,7 @@ fn write(path: &str, text: &str) -> Result<(), Errno> {
 }
 
 /// Whether a part of `/proc` is hidden behind a mount, as container engines do.
-fn hides_proc() -> bool {
+pub(super) fn hides_proc() -> bool {
     let mounts = super::mounts::all().unwrap_or_default();
     { mounts.iter() }
         .filter(|mount| mount.path.starts_with("/proc") && mount.path != Path::new("/proc"))

@@ -17,7 +17,9 @@
 use super::landlock::open;
 use crate::domain::sandbox::LayerMount;
 use rustix::fd::{AsRawFd, OwnedFd};
-use rustix::fs::{AtFlags, Mode, XattrFlags, mkdirat, renameat, unlinkat};
+use rustix::fs::{
+    AtFlags, Mode, Timespec, Timestamps, XattrFlags, futimens, mkdirat, renameat, unlinkat,
+};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
 use std::ffi::CString;
@@ -82,6 +84,17 @@ pub(super) fn mount_layer(layer: &LayerMount) -> Result<(), String> {
         .map_err(|error| fail("show the files at", &layer.place, error))
 }
 
+/// Covers what the mount is made of, so that the worktree is taken for an ordinary one.
+///
+/// # Errors
+/// One sentence.
+pub(super) fn cover(layer: &LayerMount) -> Result<(), String> {
+    let place = layer.upper.parent().unwrap_or(&layer.upper);
+    let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
+    mount("tmpfs", place, "tmpfs", flags, None)
+        .map_err(|error| format!("could not cover {}: {error}", place.display()))
+}
+
 fn link(file: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
@@ -95,6 +108,7 @@ fn require_attributes(upper: &Path) -> Result<(), Errno> {
 /// Does in the mount what an overlay without its work directory cannot do.
 fn probe(top: &Path) -> Result<(), Errno> {
     let top = File::open(top).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    let before = rustix::fs::fstat(&top)?;
     let [first, second] = PROBES;
     // A killed probe may have left either.
     for name in PROBES {
@@ -104,5 +118,15 @@ fn probe(top: &Path) -> Result<(), Errno> {
     unlinkat(&top, first, AtFlags::REMOVEDIR)?;
     mkdirat(&top, first, Mode::RWXU)?;
     renameat(&top, first, &top, second)?;
-    unlinkat(&top, second, AtFlags::REMOVEDIR)
+    unlinkat(&top, second, AtFlags::REMOVEDIR)?;
+    // By its time it is told afterwards whether a command made or removed something here.
+    let time = |tv_sec, nanoseconds| Timespec {
+        tv_sec,
+        tv_nsec: i64::try_from(nanoseconds).unwrap_or(0),
+    };
+    let times = Timestamps {
+        last_access: time(before.st_atime, before.st_atime_nsec),
+        last_modification: time(before.st_mtime, before.st_mtime_nsec),
+    };
+    futimens(&top, &times)
 }

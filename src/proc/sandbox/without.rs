@@ -27,6 +27,11 @@ pub(super) fn probe_layer(layer: &LayerMount) -> Result<(), String> {
     offer(&layer.base).map(drop)
 }
 
+pub(super) fn become_mounted(layer: &LayerMount, _: &[OsString]) -> Error {
+    let why = offer(&layer.base).err().unwrap_or_default();
+    Error::new(Code::SandboxUnavailable, why)
+}
+
 /// # Errors
 /// Always, as [`offer`].
 pub(super) fn enter(plan: &Plan<'_>, _: bool, _: &[OsString]) -> Result<u8> {

@@ -4,6 +4,7 @@
 //! command can pass the limit by what it takes in that time.
 
 use super::descendants;
+use crate::domain::limits::{Limit, Limits};
 use crate::domain::run::Outcome;
 use crate::system;
 use rustix::process::{Pid, Signal, getpid};
@@ -27,6 +28,14 @@ pub struct TreeBounds {
 }
 
 impl TreeBounds {
+    /// What limits leave to one command.
+    pub fn of(limits: &Limits) -> TreeBounds {
+        TreeBounds {
+            memory: limits.memory_of_run(),
+            pids: limits.get(Limit::Pids),
+        }
+    }
+
     /// Whether nothing is bounded.
     pub fn is_none(self) -> bool {
         self == TreeBounds::default()

@@ -1,0 +1,43 @@
+//! Commands that write files of a layered worktree, or have a hook look at them: this program runs again where it is mounted.
+//!
+//! They are refused at first, before they have changed anything, with an error that names the agent. In the mount the worktree is an
+//! ordinary one, so what an update, a landing or a commit takes there is written once, for both kinds.
+
+use crate::agents::ctx::Ctx;
+use crate::agents::layered::{Mounted, run_mounted};
+use crate::agents::lookup;
+use crate::domain::agent::Agent;
+use crate::error::{Code, Error, Result};
+use serde_json::Value;
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+
+/// Runs the words after `git agent` where the layered worktree of an agent is mounted; gives the status to end with.
+///
+/// # Errors
+/// `run-active` while a command works there, `layer-invalid`, `lock-timeout`, `io`.
+pub fn again(ctx: &Ctx, who: &str, words: &[OsString]) -> Result<u8> {
+    let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
+    let status = run_mounted(ctx, &agent, words, Mounted::ForCaller)?.status;
+    let code = { status.code() }.or_else(|| status.signal().map(|signal| 128 + signal));
+    Ok(code
+        .and_then(|code| u8::try_from(code).ok())
+        .unwrap_or(u8::MAX))
+}
+
+/// Commits an agent's work in the mount, for a run that is over. That there is nothing in scope to commit is no error there.
+pub(super) fn commit(ctx: &Ctx, agent: &Agent, summary: &str) -> Result<()> {
+    let id = agent.id.to_string();
+    let words = ["commit", &id, "-m", summary, "--format", "json"];
+    let output = run_mounted(ctx, agent, &words, Mounted::ForRun)?;
+    let answer: Value = serde_json::from_slice(&output.stderr).unwrap_or_default();
+    let error = &answer["error"];
+    let is_no_error = [Code::NothingToLand, Code::OutOfScope].map(Code::name);
+    if output.status.success() || is_no_error.iter().any(|code| error["code"] == *code) {
+        return Ok(());
+    }
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let causes = error["causes"].as_array().into_iter().flatten();
+    let causes: Vec<String> = causes.map(text).collect();
+    Err(Error::new(Code::CommitRefused, text(&error["message"])).because(causes.join("\n")))
+}

@@ -1,0 +1,497 @@
+//! One life twice, in a copied worktree and in a layered one: the same commands give the same answers and the same trees.
+
+use super::{ORACLE, id, layer, oracle, repo, run, spawn};
+use crate::support::TestRepo;
+use crate::support::agent::{agent_command, describe};
+use serde_json::{Value, json};
+use std::cell::RefCell;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::sync::Barrier;
+
+/// Numbers that are the same in each run (Marsaglia's xorshift).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % u64::try_from(end).expect("small")).expect("small")
+    }
+}
+
+/// A line of shell that changes something, whatever is there.
+fn edit(random: &mut Random, number: usize) -> String {
+    const PATHS: [&str; 12] = [
+        "lib/a.txt",
+        "lib/b.txt",
+        "lib/deep/a.txt",
+        "lib/deep/c.txt",
+        "docs/a.md",
+        "docs/new/x.md",
+        "new.txt",
+        "lib",
+        "lib/deep",
+        "docs",
+        "link",
+        "src/lib.rs",
+    ];
+    let one = PATHS[random.below(PATHS.len())];
+    let other = PATHS[random.below(PATHS.len())];
+    match random.below(20) {
+        0..3 => format!("mkdir -p \"$(dirname {one})\"; echo {number} >> {one}"),
+        3 => format!("rm -rf {one}"),
+        4 => format!("rm -rf {one}; mkdir -p {one}; echo {number} > {one}/again.txt"),
+        5 => format!("rm -rf {one}; mkdir -p \"$(dirname {one})\"; echo {number} > {one}"),
+        6 => format!("rm -rf {one}; mkdir -p \"$(dirname {one})\"; ln -s to-{number} {one}"),
+        7 => format!("chmod u+x {one}"),
+        8 => format!("touch {one}"),
+        9 => format!("mv {one} {other}"),
+        10 => format!("cp -r {one} copy-{number}"),
+        11 => {
+            format!("echo {number} > {number}.out; mkdir -p lib; echo {number} > lib/{number}.tmp")
+        }
+        12 => "rm -f lib/.gitignore".to_owned(),
+        13 => "echo 'new.txt' >> .gitignore".to_owned(),
+        14 => "git add -A".to_owned(),
+        15 => format!("git rm -r -q --cached {one}"),
+        16 => format!("git commit -q -m {number}"),
+        17 => format!("git mv {one} moved-{number}"),
+        18 => "git reset -q".to_owned(),
+        _ => format!("git checkout -q -- {one}"),
+    }
+}
+
+/// Two agents of two repositories that hold the same.
+struct Twins {
+    repos: [TestRepo; 2],
+    agents: [Value; 2],
+    /// What was done so far, for the one who looks into a failure.
+    done: RefCell<String>,
+}
+
+impl Twins {
+    /// `None` where the kernel has no layered worktrees.
+    fn new(settings: &str) -> Option<Twins> {
+        let repos = [repo(settings), repo(settings)];
+        let layered = spawn(&repos[1], true)?;
+        let copied = spawn(&repos[0], false).expect("an agent");
+        Some(Twins {
+            repos,
+            agents: [copied, layered],
+            done: RefCell::default(),
+        })
+    }
+
+    /// Does the same in both.
+    fn each<T>(&self, mut step: impl FnMut(&TestRepo, &Value) -> T) -> [T; 2] {
+        [0, 1].map(|at| step(&self.repos[at], &self.agents[at]))
+    }
+
+    /// Runs a command in both, in which `@` stands for the agent, and wants the same status and the same answer. Gives that of the
+    /// layered one.
+    fn same(&self, words: &[&str]) -> Value {
+        self.done.borrow_mut().push_str(&format!("{words:?}\n"));
+        let [copied, layered] = self.each(|repo, agent| {
+            let words: Vec<&str> = { words.iter() }
+                .map(|word| if *word == "@" { id(agent) } else { word })
+                .chain(["--format", "json"])
+                .collect();
+            let output = repo.agent(&words);
+            let mut streams = [&output.stdout, &output.stderr].map(|bytes| {
+                let value: Value = serde_json::from_slice(bytes).unwrap_or_default();
+                // What several agents share a document with.
+                neutral(&value, repo, agent)
+            });
+            // Only one of them has bases and layers.
+            if let Some(answer) = streams[0].as_object_mut() {
+                answer.remove("layered");
+            }
+            json!([output.status.code(), streams])
+        });
+        let differing = differing_lines(&layered, &copied);
+        assert!(
+            layered == copied,
+            "{words:?} differs, layered and copied:\n{differing}after\n{}",
+            self.done.borrow()
+        );
+        layered[1][0].clone()
+    }
+
+    /// Runs a shell script as the command of both, and wants git to see the same in both worktrees.
+    fn edit(&self, script: &str) {
+        self.done.borrow_mut().push_str(&format!("{script}\n"));
+        let script = format!("{script}\n{ORACLE}");
+        let [copied, layered] =
+            self.each(|repo, agent| oracle(&run(repo, agent, &script)).to_owned());
+        assert_eq!(layered, copied, "{script}");
+    }
+
+    /// What all commands that look say.
+    fn looks(&self) {
+        for words in [
+            &["diff", "@"][..],
+            &["show", "@"],
+            &["list"],
+            &["check", "@", "--worktree"],
+            &["verify", "@"],
+            &["overlap"],
+            &["doctor"],
+        ] {
+            self.same(words);
+        }
+    }
+
+    /// The trees of the agent's branch and of the target are the same in both.
+    fn same_trees(&self) {
+        let [copied, layered] = self.each(|repo, agent| {
+            let branch = agent["branch"].as_str().expect("a branch");
+            let tree = |name: &str| {
+                let name = format!("{name}^{{tree}}");
+                String::from_utf8(
+                    crate::support::git_output(
+                        &repo.path(),
+                        ["rev-parse", "-q", "--verify", &name],
+                    )
+                    .stdout,
+                )
+                .expect("UTF-8")
+            };
+            [tree(branch), tree("main")]
+        });
+        assert_eq!(layered, copied);
+    }
+
+    /// The same commit on the branch that the work lands on.
+    fn target_moves(&self, path: &str, content: &str) {
+        self.each(|repo, _| {
+            repo.write(path, content);
+            repo.commit_all("the target moves");
+        });
+    }
+}
+
+/// The lines that only one of two answers has: whole ones would hide where they differ.
+fn differing_lines(one: &Value, other: &Value) -> String {
+    let [one, other] = [one, other].map(|answer| format!("{answer:#}"));
+    let only = |some: &str, others: &str, mark: &str| -> String {
+        let lines = some
+            .lines()
+            .filter(|line| !others.lines().any(|other| other == *line));
+        lines.map(|line| format!("{mark}{line}\n")).collect()
+    };
+    only(&one, &other, "+") + &only(&other, &one, "-")
+}
+
+/// An answer without what differs between any two agents: ids, names of commits, times and paths of the machine.
+fn neutral(value: &Value, repo: &TestRepo, agent: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let is_own = |key: &str| {
+                matches!(key, "layered" | "clone_id" | "hints")
+                    || key == "age"
+                    || key.ends_with("_at")
+                    || key.ends_with("_ms")
+                    || key.ends_with("_seconds")
+            };
+            let kept = fields.iter().filter(|(key, _)| !is_own(key));
+            kept.map(|(key, value)| (key.clone(), neutral(value, repo, agent)))
+                .collect()
+        }
+        Value::Array(items) => items
+            .iter()
+            .map(|item| neutral(item, repo, agent))
+            .collect(),
+        Value::String(text) => {
+            let path = repo.path().display().to_string();
+            let text = text.replace(agent["agent_id"].as_str().expect("an id"), "@");
+            let text = text.replace(&path, "/repo");
+            // Words with many digits, and those that may be the beginning of a commit's name.
+            let words = text.split_inclusive(|letter: char| !letter.is_ascii_alphanumeric());
+            let words = words.map(|word| {
+                let letters = word.trim_end_matches(|letter: char| !letter.is_ascii_alphanumeric());
+                let is_hex =
+                    letters.len() >= 7 && letters.bytes().all(|byte| byte.is_ascii_hexdigit());
+                let digits = letters.bytes().filter(u8::is_ascii_digit).count();
+                if is_hex || digits >= 6 {
+                    format!("#{}", &word[letters.len()..])
+                } else {
+                    word.to_owned()
+                }
+            });
+            words.collect::<String>().into()
+        }
+        other => other.clone(),
+    }
+}
+
+#[test]
+fn random_lives_are_the_same_in_a_copy_and_in_a_layer() {
+    let lives: usize =
+        std::env::var("GIT_AGENT_LIVES").map_or(2, |lives| lives.parse().expect("a number"));
+    let first: usize =
+        std::env::var("GIT_AGENT_SEED").map_or(0, |seed| seed.parse().expect("a number"));
+    for seed in first..first + lives {
+        let mut random = Random(0x9e37_79b9 + u64::try_from(seed).expect("small") * 7919);
+        for _ in 0..5 {
+            random.below(2);
+        }
+        let Some(twins) = Twins::new("") else {
+            return;
+        };
+        // Two runs: the second one mounts what the first has left.
+        for part in 0..2 {
+            let edits: Vec<String> = (0..6)
+                .map(|number| edit(&mut random, seed * 100 + part * 10 + number))
+                // A directory of the base cannot be renamed in a layer.
+                .filter(|edit| !edit.starts_with("git mv "))
+                // What one edit cannot do in either is passed over.
+                .map(|edit| format!("({edit}) >/dev/null 2>&1 || true"))
+                .collect();
+            twins.edit(&edits.join("\n"));
+            twins.looks();
+        }
+        // What was staged alone is committed alone, so that the rest takes a second commit.
+        for _ in 0..2 {
+            twins.same(&["commit", "@", "-m", "work"]);
+            twins.same_trees();
+        }
+        let path = ["lib/a.txt", "docs/c.md", "other.txt"][random.below(3)];
+        twins.target_moves(path, "of the target\n");
+        twins.same(&["update", "@", "--conflicts"]);
+        twins.same_trees();
+        twins.looks();
+        twins.edit("for one in $(git diff --name-only --diff-filter=U); do echo solved > \"$one\"; done; echo more > more.txt");
+        twins.same(&["update", "@"]);
+        twins.same(&["merge", "@"]);
+        twins.same_trees();
+        twins.same(&["undo"]);
+        twins.same_trees();
+        twins.edit("echo left > left.txt");
+        twins.same(&["discard", "@"]);
+        twins.same(&["rescue", "@", "--branch", "rescued"]);
+        let [copied, layered] = twins.each(|repo, _| repo.git(["rev-parse", "rescued^{tree}"]));
+        assert_eq!(layered, copied, "{seed}");
+        twins.each(|repo, _| repo.git(["fsck", "--strict", "--no-dangling"]));
+    }
+}
+
+#[test]
+fn an_update_moves_the_files_of_a_layer() {
+    let Some(twins) = Twins::new("") else {
+        return;
+    };
+    twins.edit("echo mine > lib/a.txt; rm lib/deep/b.txt");
+    twins.same(&["commit", "@", "-m", "work"]);
+    twins.target_moves("lib/b.txt", "theirs\n");
+    twins.target_moves("added/one.txt", "theirs\n");
+    let updated = twins.same(&["update", "@"]);
+    assert_eq!(updated["outcome"], "updated");
+    twins.same_trees();
+    twins.looks();
+    // In the next run they are there, and git has nothing to say of them.
+    let script = "test -z \"$(git status --porcelain)\" && cat lib/a.txt lib/b.txt added/one.txt && test ! -e lib/deep/b.txt";
+    let [copied, layered] = twins.each(|repo, agent| run(repo, agent, script));
+    assert_eq!(
+        (layered.as_str(), copied.as_str()),
+        ("mine\ntheirs\ntheirs\n", "mine\ntheirs\ntheirs\n")
+    );
+    // Uncommitted work is not written over, in either.
+    twins.edit("echo not committed > lib/b.txt");
+    twins.target_moves("lib/b.txt", "theirs again\n");
+    twins.same(&["update", "@"]);
+    twins.edit("grep -q 'not committed' lib/b.txt");
+    // Taking it back moves the files back.
+    twins.edit("git checkout -q -- lib/b.txt");
+    twins.same(&["undo"]);
+    twins.same_trees();
+    twins.edit("grep -q '^b$' lib/b.txt && test ! -e added");
+    assert_eq!(work_directories(&twins), 0);
+}
+
+/// What mounts have left beside the upper directory.
+fn work_directories(twins: &Twins) -> usize {
+    let entries = fs::read_dir(layer(&twins.repos[1], &twins.agents[1])).expect("listed");
+    let names = entries.map(|entry| entry.expect("read").file_name());
+    names
+        .filter(|name| name.to_string_lossy().starts_with("work"))
+        .count()
+}
+
+#[test]
+fn hooks_of_the_repository_see_the_files_of_a_layer() {
+    let Some(twins) = Twins::new("") else {
+        return;
+    };
+    twins.each(|repo, _| {
+        // It looks at a file of the base, and at one of the agent's.
+        let hook = "#!/bin/sh\ntest -f lib/c.txt || { echo no base >&2; exit 1; }\nif grep -q bad lib/a.txt; then echo a.txt is bad >&2; exit 1; fi\n";
+        repo.write(".git/hooks/pre-commit", hook);
+        let path = repo.path().join(".git/hooks/pre-commit");
+        fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("changed");
+    });
+    twins.edit("echo bad > lib/a.txt");
+    twins.same(&["commit", "@", "-m", "work"]);
+    twins.edit("echo good > lib/a.txt; rm lib/b.txt");
+    twins.same(&["commit", "@", "-m", "work"]);
+    twins.same_trees();
+    twins.looks();
+    // A run commits by itself what it changed, and its verdict says so.
+    let [copied, layered] = twins.each(|repo, agent| {
+        let output = repo.agent(&[
+            "run",
+            id(agent),
+            "--",
+            "sh",
+            "-c",
+            "echo more > lib/more.txt",
+        ]);
+        assert!(output.status.success(), "{}", describe(&output));
+        repo.agent_json(&["show", id(agent)])["state"].clone()
+    });
+    assert_eq!(layered, copied);
+    twins.same_trees();
+    twins.same(&["merge", "@"]);
+    twins.same_trees();
+}
+
+#[test]
+fn a_landing_moves_a_layered_worktree_that_has_the_target_checked_out() {
+    let Some(twins) = Twins::new("") else {
+        return;
+    };
+    let above = twins.each(|repo, agent| {
+        let branch = agent["branch"].as_str().expect("a branch");
+        let how = if agent["layered"] == true {
+            "--layered"
+        } else {
+            "--layered=off"
+        };
+        let above = repo.agent_json(&[
+            "spawn",
+            how,
+            "--base",
+            branch,
+            "Build on it",
+            "--scope",
+            "**",
+        ]);
+        run(repo, &above, "echo above > lib/above.txt; rm lib/d.txt");
+        above
+    });
+    for (at, repo) in twins.repos.iter().enumerate() {
+        repo.agent_json(&["merge", id(&above[at])]);
+    }
+    twins.same_trees();
+    twins.edit("grep -q above lib/above.txt && test ! -e lib/d.txt && test -z \"$(git status --porcelain)\"");
+    twins.looks();
+}
+
+/// How many agents begin at the same moment.
+const CROWD: usize = 16;
+
+#[test]
+fn many_begin_at_once_over_one_base() {
+    let repo = repo("[setup]\nrun = [\"mkdir built; echo made > built/tool\"]\n");
+    if spawn(&repo, true).is_none() {
+        return;
+    }
+    let barrier = Barrier::new(CROWD);
+    let outputs = std::thread::scope(|scope| {
+        let start = |number: usize| {
+            let (repo, barrier) = (&repo, &barrier);
+            scope.spawn(move || {
+                let script = format!("cat built/tool && echo {number} > lib/a.txt && rm lib/b.txt");
+                let name = format!("agent-{number}");
+                let words = [
+                    "run",
+                    "change a file",
+                    "--layered",
+                    "--name",
+                    &name,
+                    "--scope",
+                    "**",
+                    "--",
+                    "sh",
+                    "-c",
+                    &script,
+                ];
+                barrier.wait();
+                repo.agent(&words)
+            })
+        };
+        let started: Vec<_> = (0..CROWD).map(start).collect();
+        let ended = started.into_iter().map(|one| one.join().expect("joined"));
+        ended.collect::<Vec<_>>()
+    });
+    for (number, output) in outputs.iter().enumerate() {
+        assert!(output.status.success(), "{}", describe(output));
+        let name = format!("agent-{number}");
+        repo.agent_json(&["commit", &name, "-m", "work"]);
+        let branch = repo.agent_json(&["show", &name])["branch"].clone();
+        let branch = branch.as_str().expect("a branch");
+        assert_eq!(
+            repo.git(["show", &format!("{branch}:lib/a.txt")]),
+            number.to_string()
+        );
+        assert_eq!(
+            repo.git(["diff", "--name-status", "main", branch]),
+            "M\tlib/a.txt\nD\tlib/b.txt"
+        );
+    }
+    let bases = repo.agent_json(&["pool", "status"])["bases"].clone();
+    assert_eq!(bases.as_array().expect("bases").len(), 1, "{bases}");
+    nothing_is_left(&repo);
+}
+
+/// Nothing of a mount is seen outside, no process of an agent lives, and `doctor` knows of no damage.
+fn nothing_is_left(repo: &TestRepo) {
+    let path = repo.path().display().to_string();
+    let mounts = fs::read_to_string("/proc/self/mounts").expect("read");
+    assert!(!mounts.contains(&path), "{mounts}");
+    let doctor = repo.agent_json(&["doctor"]);
+    let families = doctor["families"].as_array().expect("families").iter();
+    let problems: Vec<_> = families.filter(|family| family["problems"] != 0).collect();
+    assert!(problems.is_empty(), "{doctor:#}");
+}
+
+#[test]
+fn a_killed_run_leaves_what_was_acknowledged_and_no_mount() {
+    let repo = repo("");
+    let Some(spawned) = spawn(&repo, true) else {
+        return;
+    };
+    run(&repo, &spawned, "echo first > first.txt; rm lib/a.txt");
+    let script = "echo second > second.txt; echo begun; exec sleep 1000";
+    let mut killed = agent_command(&repo.path())
+        .args(["run", id(&spawned), "--no-verify", "--", "sh", "-c", script])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("git-agent starts");
+    let mut line = String::new();
+    let said = killed.stdout.take().expect("piped");
+    BufReader::new(said).read_line(&mut line).expect("read");
+    assert_eq!(line, "begun\n");
+    killed.kill().expect("killed");
+    killed.wait().expect("waited for");
+    // Its processes go with it, which takes a moment; until then the next one is refused.
+    let begins = (0..200).any(|_| {
+        let output = repo.agent(&["run", id(&spawned), "--no-verify", "--", "true"]);
+        assert!(
+            output.status.success() || describe(&output).contains("[run-active]"),
+            "{}",
+            describe(&output)
+        );
+        output.status.success()
+    });
+    assert!(begins);
+    let seen = run(
+        &repo,
+        &spawned,
+        "cat first.txt second.txt; test ! -e lib/a.txt && cat lib/b.txt",
+    );
+    assert_eq!(seen, "first\nsecond\nb\n");
+    nothing_is_left(&repo);
+}
