@@ -359,6 +359,7 @@ impl RequiredChecks {
             }
         }
         self.projects.extend(more.projects.clone());
+        // A bound from below: the higher one holds both.
         self.min_tests = self.min_tests.max(more.min_tests);
     }
 }
@@ -412,6 +413,7 @@ impl CommandEnd {
     pub fn status(self) -> Option<u8> {
         match self {
             CommandEnd::Status(status) => Some(status),
+            // The command itself has succeeded; what is missing is tests.
             CommandEnd::TooFewTests { .. } => Some(0),
             CommandEnd::TimedOut(_) => None,
         }

@@ -43,6 +43,7 @@ impl Forge {
         let host = host.to_ascii_lowercase();
         let path = path.trim_matches('/');
         let path = path.strip_suffix(".git").unwrap_or(path);
+        // The name becomes part of an address and of a command line.
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
         if !path.contains('/') || !format!("{host}{path}").chars().all(is_plain) {
             return None;

@@ -78,6 +78,8 @@ impl GuardDraft {
             let help = "say what the branches may touch (scope), or may not (deny)";
             wrong(&self.span, "the rule allows everything".to_owned(), help);
         }
+        // A rule with one mistake is refused as a whole: half of it could allow what the rest
+        // forbids.
         (problems.len() == before).then_some(())?;
         Some(GuardRule::new(branch?, scope, deny.unwrap_or_default()))
     }

@@ -201,6 +201,7 @@ impl Limits {
         let jobs =
             { self.get(Limit::Jobs) }.map(|jobs| usize::try_from(jobs).unwrap_or(usize::MAX));
         if let Some(jobs) = jobs.filter(|jobs| ahead.len() >= *jobs) {
+            // No limit is read that is less than 1.
             return Some((Limit::Jobs, jobs - 1));
         }
         let total = self.get(Limit::MemoryTotal)?;

@@ -51,6 +51,7 @@ pub fn plain(text: &str) -> String {
     for c in text.chars() {
         match c {
             '\n' | '\t' => shown.push(c),
+            // A terminal obeys such characters, and the message may come from anyone.
             c if c.is_control() => shown.extend(c.escape_default()),
             c => shown.push(c),
         }
@@ -104,6 +105,7 @@ pub struct MessageId(String);
 impl MessageId {
     /// The id of the message with that stamp.
     pub fn new(at: Stamp, random: u16) -> MessageId {
+        // Microseconds in the name, so that names sort in the order of writing.
         let time = at.time().format("%Y%m%dT%H%M%S%6fZ");
         MessageId(format!("{ID_PREFIX}{time}-{random:04x}"))
     }

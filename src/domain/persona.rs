@@ -114,6 +114,8 @@ impl Roster {
                 module => format!("{module}:{}", persona.name),
             })
             .collect();
+        // Two entries of one module may have one name, and then the hint would lead to the same
+        // error again.
         let is_one = |name: &&String| {
             name.contains(':') && modules.iter().filter(|other| other == name).count() == 1
         };

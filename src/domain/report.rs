@@ -86,6 +86,7 @@ impl ReportRules {
                 .find(|known| key(known) == key(name))
                 .cloned();
             let theirs = known.as_ref().and_then(|known| rules.values.get(known));
+            // A role that extends another may narrow it only; see `domain::role`.
             if theirs.is_some_and(|theirs| !is_some_of(own, theirs)) {
                 problems.push(format!(
                     "`report.values.{name}` allows a value that the inherited role does not"
@@ -249,6 +250,7 @@ impl RoleReport {
             .iter()
             .map(|value| plain(value));
         let first = values.next()?;
+        // A field that is given twice with different values says nothing that could be relied upon.
         values.all(|other| other == first).then_some(first)
     }
 
@@ -278,9 +280,11 @@ pub struct Audited {
 /// The audit that forbids this tree to land. A failed one stands against all work of the agent until a person accepts it or a
 /// later audit passes exactly what would land. The tree that failed is not made good by another opinion of it.
 pub fn standing(audits: &[Audited], tree: Oid) -> Option<&Audited> {
+    // The word of a person settles what came before it, and nothing that comes after.
     let accepted = audits.iter().rposition(|audit| audit.auditor.is_none());
     let open = &audits[accepted.map_or(0, |at| at + 1)..];
     let is_failed = |audit: &Audited| audit.verdict == AuditVerdict::Fail;
+    // Only an audit after the last failure can clear it: an earlier one did not know of it.
     let last = open.iter().rposition(is_failed)?;
     let is_passed = { open[last + 1..].iter() }
         .any(|audit| audit.verdict == AuditVerdict::Pass && audit.tree == tree);

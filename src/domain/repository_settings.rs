@@ -186,6 +186,8 @@ impl SettingsDraft {
         // What projects copy belongs to every worktree, so that one that waits for an agent has it too.
         let mut copy = values_of(&self.task.setup_copy);
         copy.extend({ self.projects.iter() }.flat_map(ProjectDraft::copies));
+        // A task of these values is checked, so that no rule exists twice; what a task needs
+        // besides is made up.
         let mut probe = self.task.clone();
         probe.setup_copy = Field::Given(Located::unplaced(copy.clone()));
         probe.problems.extend(problems);
@@ -207,6 +209,8 @@ impl SettingsDraft {
         let hooks = self.hooks.iter();
         let hooks = hooks.filter_map(|(moment, field)| Some((*moment, values(field)?)));
         Ok(RepositorySettings {
+            // As given and not as checked: what a task leaves open is what these fill in, not what
+            // the made-up task says.
             role: value(&self.task.role),
             scope: values(&self.task.whitelist),
             deny: task.denylist.unwrap_or_default(),
@@ -219,6 +223,7 @@ impl SettingsDraft {
             setup_copy: (!copy.is_empty() || self.task.setup_copy.given().is_some())
                 .then(|| copy.into_iter().map(|glob| glob.value).collect()),
             setup_run: values(&self.task.setup_run),
+            // It is another file, which the reader of the repository adds.
             include: None,
             train_checks: values(&self.train_checks).unwrap_or_default(),
             hooks: hooks.collect(),
@@ -513,6 +518,7 @@ pub fn filled_subject(template: &str, value: impl Fn(&str) -> String) -> String 
         subject.push_str(before);
         match after.split_once('}') {
             Some((name, tail)) => {
+                // What is put in is not looked at again: a summary may hold braces of its own.
                 subject.push_str(&value(name));
                 rest = tail;
             }

@@ -181,6 +181,8 @@ impl RoleSet {
         self.roles
             .extend(resolved.into_iter().map(|role| (role.name.clone(), role)));
         for invalid in unreadable.into_iter().chain(broken) {
+            // A built-in role of that name must not take its place: the repository meant another
+            // one.
             self.roles.remove(&invalid.name);
             self.invalid.insert(invalid.name.clone(), invalid);
         }
@@ -227,6 +229,7 @@ impl RoleSet {
             .keys()
             .map(|known| (strsim::damerau_levenshtein(known, name), known))
             .min()
+            // Names further apart than this are different words and no slips.
             .filter(|(distance, _)| *distance <= 3);
         let error = match near {
             Some((_, known)) => error.hint(format!("did you mean `{known}`?")),

@@ -50,6 +50,7 @@ impl Run {
     pub fn is_ended_by(&self, exited: &Exited) -> bool {
         let is_same = match (self.started.run, exited.run) {
             (Some(own), Some(named)) => own == named,
+            // Rows of earlier versions do not number runs.
             _ => true,
         };
         self.end.is_none() && is_same

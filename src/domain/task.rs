@@ -193,6 +193,8 @@ const UNITS: [(char, u64); 5] = [
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{text}` is no span of time; write it like `90s`, `5m` or `1h30m`");
     let mut seconds: u64 = 0;
+    // One pass over the units for all parts: a larger unit after a smaller one, or one twice, is a
+    // slip.
     let mut units = UNITS.iter();
     let mut rest = text.trim();
     if rest.is_empty() {
@@ -330,6 +332,7 @@ impl TaskDraft {
     /// Says that the repository does not have the base. Which roles there are is not known then.
     pub fn refuse_base(&mut self, error: &Error) {
         self.unfound.extend(unfound(&self.base, error));
+        // Roles are read from the base, so without one nothing can be said of the role.
         if self.role.given().is_some() {
             self.role = Field::Unreadable;
         }

@@ -41,6 +41,8 @@ impl TestCount {
     pub fn push(&mut self, bytes: &[u8]) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             if self.line.len() + piece.len() > LONGEST_LINE {
+                // No line of a runner is as long, and a program may print without a line end for
+                // ever.
                 self.is_too_long = true;
                 self.line.clear();
             }
@@ -67,6 +69,7 @@ impl TestCount {
         let line = without_colours(&String::from_utf8_lossy(&line));
         let line = line.trim();
         if let Some(ran) = unittest_ran(line) {
+            // unittest says in a later line how many of these did not pass.
             self.ran = Some(ran);
             return;
         }
@@ -88,6 +91,7 @@ fn without_colours(line: &str) -> String {
     let mut parts = line.split('\u{1b}');
     let mut plain = parts.next().unwrap_or_default().to_owned();
     for part in parts {
+        // An escape sequence of a terminal ends in a letter.
         let end = part.find(|c: char| c.is_ascii_alphabetic());
         plain.push_str(end.map_or("", |end| &part[end + 1..]));
     }

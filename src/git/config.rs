@@ -417,6 +417,7 @@ impl Repo {
         let mut lock_path = path.clone().into_os_string();
         lock_path.push(".lock");
         let lock_path = PathBuf::from(lock_path);
+        // Another process has the file for milliseconds, so a short wait is better than an error.
         let lock = patiently(&lock_path, || LockFile::take(self.common_dir(), &lock_path));
         let lock = lock.map_err(|error| lost_to(&what, error))?;
         let copy = lock.beside();
@@ -425,6 +426,7 @@ impl Repo {
             let content = untrusted::read_at(&path, LONGEST_CONFIG);
             let content = content.ok_or_else(|| unusable(&path))?;
             fs::write(&copy, content).at("could not write", &copy)?;
+            // A file that takes its place would have the mode that the umask gives.
             mode = Some(
                 fs::metadata(&path)
                     .at("could not read", &path)?

@@ -344,6 +344,8 @@ impl Repo {
         let odb = self.inner.odb().map_err(|error| failed(what, error))?;
         let written = retry_if_pruned(|| odb.write(kind, data));
         let oid = from_git2(written.map_err(|error| failed(what, error))?);
+        // Scratch objects are written to a place that no power loss can have touched: it is made
+        // for this command.
         if !self.is_scratch() {
             self.fill_if_empty(oid, kind, data)?;
         }

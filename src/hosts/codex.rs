@@ -55,9 +55,11 @@ impl Host for Codex {
         line.lacks("max_iterations", needs.max_iterations);
         line.lacks("max_cost", needs.max_cost);
         line.add(needs.extra);
+        // Behind all options, which belong to the command above this one.
         if let Some(session) = needs.resume {
             line.add(["resume", session]);
         }
+        // The prompt comes by standard input.
         line.add(["-"]);
         Ok(())
     }

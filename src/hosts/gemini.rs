@@ -53,6 +53,7 @@ impl Host for Gemini {
     }
 
     fn arguments(&self, needs: &Needs<'_>, line: &mut Line) -> Result<(), String> {
+        // An empty prompt has it work without a terminal, and take the prompt from standard input.
         line.add(["-p", "", "--output-format", "stream-json", "--skip-trust"]);
         line.add(["--approval-mode"]);
         line.add([match (needs.edits, needs.fenced) {
@@ -87,6 +88,8 @@ impl Host for Gemini {
             told.session = text(&event, "/session_id").or(told.session);
             let piece = said(&event);
             if let Some(piece) = piece {
+                // Pieces that follow one another are one answer; anything in between begins a new
+                // one.
                 let before = told.words.take().filter(|_| is_going_on);
                 told.words = Some(before.unwrap_or_default() + piece);
             }
@@ -101,6 +104,7 @@ impl Host for Gemini {
         if is_stream {
             return told;
         }
+        // The error is an object at the end, behind whatever else was said there.
         let failed = || first_object(err.get(err.rfind("\n{")?..)?);
         let result = first_object(out).or_else(failed).unwrap_or_default();
         let models = result.pointer("/stats/models").and_then(Value::as_object);

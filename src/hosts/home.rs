@@ -128,6 +128,7 @@ fn name_program(value: &mut Value, program: &str) {
     match value {
         Value::String(text) => {
             if let Some(hook) = text.strip_prefix(CALL) {
+                // The path of this program may hold what a shell has a meaning for.
                 *text = format!("{} hook {hook}", shell::word(program.as_bytes()));
             }
         }
@@ -138,6 +139,7 @@ fn name_program(value: &mut Value, program: &str) {
         }
         Value::Object(members) => {
             if let Some(Value::String(exec)) = members.get_mut("exec") {
+                // Started without a shell, and so without quotes.
                 *exec = program.to_owned();
             }
             members

@@ -61,6 +61,7 @@ pub(super) fn told_of_messages(out: &str, input: &[&str]) -> Told {
             told = told_of_result(&event, input, told);
         }
     }
+    // A session that was killed has no result, and what its messages took is added up.
     if !told.is_whole {
         let mut tokens = Tokens::default();
         for usage in of_messages.values() {

@@ -63,8 +63,8 @@ impl Ledger<'_> {
     /// `repo-corrupt`.
     pub fn live_with_alias(&self, alias: &AgentName) -> Result<Vec<Agent>> {
         let mut agents = self.agents_that(|entry| entry.name.as_deref() == Some(alias.as_str()))?;
-        // agent| agent.name.as_ref() | The index names rows that may have this alias, and only the
-        // folded agent says whether it has.
+        // The index names rows that may have this alias, and only the folded agent says whether it
+        // has.
         agents.retain(|agent| agent.name.as_ref() == Some(alias) && agent.state.is_live());
         Ok(agents)
     }

@@ -98,7 +98,7 @@ pub fn found(repo: &Repo, works: &[(&Agent, Oid)]) -> HashMap<AgentId, Result<Op
     let mut copies: HashMap<&str, Vec<String>> = HashMap::new();
     for name in works.iter().filter_map(|(agent, _)| started_from(agent)) {
         copies.entry(name).or_insert_with(|| {
-            // oid | A copy that is where the branch is would only ask the same question again.
+            // A copy that is where the branch is would only ask the same question again.
             let is_own = |oid: &Oid| repo.tip(name).ok() == Some(Tip::At(*oid));
             let fetched = repo.fetched_branches(name).unwrap_or_default().into_iter();
             let elsewhere = fetched.filter(|(_, oid)| !is_own(oid));

@@ -43,8 +43,7 @@ impl RemoteNames {
             None => format!("refs/heads/{short}"),
         };
         let is_below = full.split('/').count() > 2;
-        // | !is_below | A prefix such as `refs/heads` would make every branch of the remote one of
-        // ours.
+        // A prefix such as `refs/heads` would make every branch of the remote one of ours.
         if short.is_empty() || !is_below || !Repo::is_valid_ref(&full) {
             return Err(Error::new(
                 Code::Usage,
@@ -159,8 +158,6 @@ impl Travelling {
     /// `usage` for another word.
     pub fn configured(repo: &Repo) -> Result<Travelling> {
         let value = repo.config_string("agent.sync")?;
-        // Messages and kept work stay here unless asked for: they may hold what was said in
-        // confidence.
         let value = value.as_deref().unwrap_or("ledger branches");
         let separators = |c: char| c == ',' || c.is_whitespace();
         let words: Vec<&str> = value

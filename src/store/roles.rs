@@ -111,8 +111,8 @@ fn apply_settings(roles: RoleSet, settings: &[Setting]) -> RoleSet {
             section.problems.push(format!("{}: {problem}", setting.key));
         }
     }
-    // A section with one wrong line is wrong as a whole: half of it could allow what the rest
-    // forbids.
+    // A section with one wrong line is refused as a whole: what is left of it would be looser than
+    // what was meant.
     let (sound, broken): (Vec<Section>, Vec<Section>) = sections
         .into_values()
         .partition(|section| section.problems.is_empty());

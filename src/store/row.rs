@@ -45,7 +45,7 @@ impl<'b> Row<'b> {
             order.sort_by_key(|&index| row.events[index].at);
             row.rearrange(&order);
         }
-        // event | Most rows name nothing ahead, and are in order as they are.
+        // Most rows name nothing ahead, and are in order as they are.
         if row.events.iter().any(|event| !event.ahead.is_empty()) {
             let order = row.order();
             row.rearrange(&order);

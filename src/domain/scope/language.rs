@@ -43,6 +43,7 @@ impl ScopeLanguage {
             language.whitelist.add(&pattern);
         }
         for pattern in denylist.iter().flat_map(Glob::alternatives) {
+            // A denied directory is denied itself, too, where a link or a file takes its place.
             if let Some(directory) = directory_itself(&pattern) {
                 language.denylist.add(directory);
             }
@@ -234,6 +235,8 @@ impl<'p> Search<'p> {
             [0, 1].map(|side| programs[side].after(&standing[side], byte))
         };
         let allowed = step(self.whitelists, &state.allowed);
+        // One whitelist that leads nowhere any more ends the search here, however much the other
+        // still matches.
         if allowed.iter().any(Vec::is_empty) {
             return None;
         }

@@ -143,6 +143,7 @@ impl Program {
     /// Adds a step and those that are reached from it without a byte.
     fn enter(&self, at: usize, standing: &mut Standing) {
         standing.push(at);
+        // These match nothing as well, so where one may stand, the step behind it may, too.
         match self.steps[at] {
             Step::Star | Step::Rest => self.enter(at + 1, standing),
             Step::Directories => self.enter(at + 2, standing),
@@ -226,6 +227,7 @@ impl ByteSet {
 
     /// The byte that stands for all of them: a letter where there is one, so that people can read it.
     pub(super) fn representative(self) -> Option<u8> {
+        // A letter first, because the path is shown to people; NUL never, as no path holds it.
         let readable = std::iter::once(b'x').chain(b'a'..=b'z');
         readable.chain(1..=255).find(|byte| self.contains(*byte))
     }

@@ -93,6 +93,8 @@ impl TaskDraft {
             .iter()
             .map(|problem| problem.span.clone())
             .collect();
+        // What is wrong by its form is not looked up in the repository as well: one mistake is told
+        // once.
         let new = |problem: &Problem| !told.contains(&problem.span);
         problems.extend(self.unfound.into_iter().filter(new));
         if !problems.is_empty() {
@@ -234,6 +236,7 @@ impl Rules<'_> {
 
 /// Chinese and Japanese put no spaces between words; there, two wide characters are two words.
 fn is_one_word(text: &str) -> bool {
+    // Languages that write without spaces have wide characters, of which two are more than a word.
     let wide = text.chars().filter(|c| c.width() == Some(2)).count();
     text.split_whitespace().nth(1).is_none() && wide < 2
 }
@@ -303,6 +306,7 @@ impl Rules<'_> {
     /// A revision must not be taken for an option of git.
     fn base(&mut self, field: &Field<String>) -> Option<String> {
         let base = self.line("the base", field)?;
+        // Git would take it for an option.
         if base.starts_with('-') {
             let span = &field.given()?.span;
             let message = format!("the base `{base}` is no revision");
@@ -505,6 +509,7 @@ fn not_several(text: &str) -> Result<(), String> {
             "glob `{shown}` starts with `!`; put `{rest}` into the denylist"
         ));
     }
+    // Commas in braces and brackets belong to one glob.
     let mut depth = 0_usize;
     for c in text.chars() {
         match c {

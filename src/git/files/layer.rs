@@ -153,7 +153,7 @@ pub fn is_whiteout(place: &Path, found: &Metadata) -> Result<bool> {
     if kind.is_char_device() || kind.is_block_device() {
         return Err(refused(place, "is a device"));
     }
-    // | kind.is_dir() | Symlinks can have no attributes of users.
+    // Symlinks can have no attributes of users.
     if kind.is_file() || kind.is_dir() {
         require_plain(place)?;
     }

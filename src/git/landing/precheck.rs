@@ -142,8 +142,8 @@ impl Checkout {
         };
         let is_known =
             !look.places.contains(&PathState::Unknown) && self.has_attributes_of(&look, steps);
-        // | | Reading a few files here is cheaper than letting git refresh the whole index, so that
-        // is tried first.
+        // Reading a few files here is cheaper than letting git refresh the whole index, so that is
+        // tried first.
         if is_known || self.compare_contents(repo, steps, &mut look, copy)? {
             return Ok(Some(look));
         }

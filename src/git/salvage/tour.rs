@@ -408,7 +408,7 @@ fn ignored(
     let mut list = prepared();
     list.args(["ls-files", "-z", "--others", "--ignored", "--directory"]);
     rules.apply(&mut list);
-    // | | A FIFO by the name of an ignore file would make git wait for a writer for ever.
+    // A FIFO by the name of an ignore file would make git wait for a writer for ever.
     let waits = || blocking_file(top, IGNORE_FILES).is_some();
     let output = command::start(list).and_then(|list| list.successful_unless(waits));
     let _ = fs::remove_file(index);

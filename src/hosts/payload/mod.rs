@@ -119,6 +119,7 @@ pub fn read(bytes: &[u8]) -> Payload {
 fn call(payload: Json) -> ToolCall {
     let event_name = payload.single(EVENT).ok().flatten();
     let event_name = event_name.unwrap_or_default().to_owned();
+    // Some hosts name no event, and tell the end of a session by its reason alone.
     let stopped = || payload.all(STOPPED).next().map(|_| Moment::Stop);
     let moment = moment(&event_name).or_else(|| stopped().filter(|_| event_name.is_empty()));
     let event = event(moment, &event_name, &payload);
@@ -137,6 +138,8 @@ fn call(payload: Json) -> ToolCall {
         (Ok(None), Ok(cwd)) => (cwd, intent_without_tool(moment, &event, payload)),
     };
     let event = match (event, &intent) {
+        // A call without an event is judged as one that is still to come, which is the stricter
+        // reading.
         (HookEvent::Unstated, Intent::Unreadable { tool: None, .. }) => HookEvent::Unstated,
         (HookEvent::Unstated, _) => HookEvent::PreTool,
         (event, _) => event,
@@ -244,10 +247,13 @@ fn intent_of_tool(tool: &str, inputs: &[Json]) -> Intent {
         Some(ToolKind::Spawner) => spawn(inputs),
         Some(ToolKind::Worktree) => Intent::EntersWorktree,
         Some(ToolKind::Shell) => shell(tool, inputs),
+        // A tool that reads by its name, or that is not known, is judged by what it was given: a
+        // path and a content mean writing.
         Some(ToolKind::Reader) | None if inputs.iter().any(paths::look_written) => {
             writes(tool, inputs, Touch::Write)
         }
         Some(ToolKind::Reader) => Intent::Reads,
+        // An unknown tool may run a command, and there may be a patch in it.
         None => shell(tool, inputs),
     }
 }
@@ -285,6 +291,7 @@ fn writes(tool: &str, inputs: &[Json], touch: Touch) -> Intent {
 /// A command and the patches in it; a tool that is given no command is an unknown one.
 fn shell(tool: &str, inputs: &[Json]) -> Intent {
     let of_keys = inputs.iter().flat_map(|input| input.all(COMMAND));
+    // The input as a whole may be the command.
     let commands: Vec<String> = of_keys.chain(inputs).filter_map(Json::joined).collect();
     if commands.is_empty() {
         return Intent::Unknown {

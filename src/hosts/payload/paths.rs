@@ -73,6 +73,7 @@ pub(super) fn written(inputs: &[Json], touch: Touch) -> Result<Vec<TouchedPath>,
                 found.value(value, touch)?;
             }
         }
+        // Some tools take the patch as their whole input.
         let texts = input.all(PATCHES).filter_map(Json::joined);
         for text in texts.chain(input.joined()) {
             for patched in patch::touched(&text)? {

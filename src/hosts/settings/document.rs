@@ -34,6 +34,7 @@ pub(super) fn merge(
     let present = document.events();
     let wanted = template.events();
     for (name, list) in &present {
+        // An earlier version registered events that this one does not.
         if !wanted.iter().any(|(event, _)| event == name) {
             document.take_out(name, list);
         }
@@ -41,6 +42,7 @@ pub(super) fn merge(
     for (name, entries) in wanted {
         let list = present.iter().find(|(event, _)| *event == name);
         let list = list.map(|(_, list)| list.clone());
+        // What was asked for once stays, and is brought up to date.
         let in_use = list.as_ref().is_some_and(|list| !ours(list).is_empty());
         if in_use || !on_request(&name) {
             let list = list.unwrap_or_else(|| document.add_event(&name));
@@ -204,6 +206,7 @@ impl Document {
             let known = name.and_then(|name| template.top.get(&name));
             known.is_some_and(|known| known.to_serde_value() == left.to_serde_value())
         });
+        // A comment is a person's, and a file that has one is not deleted.
         let without_comments = serde_json::from_str::<Value>(&self.root.to_string()).is_ok();
         known && without_comments
     }
@@ -284,9 +287,11 @@ pub(super) fn ours(list: &CstArray) -> Vec<Value> {
 pub(super) fn update(list: &CstArray, template: &CstArray) {
     let wanted = ours(template);
     let present = ours(list);
+    // Without regard to the order, so that one which a person has chosen stays.
     if wanted.len() == present.len() && wanted.iter().all(|entry| present.contains(entry)) {
         return;
     }
+    // Into the place of the old ones, between what others have before and behind them.
     let place = take_out(list).unwrap_or(list.elements().len());
     for (offset, entry) in template.elements().iter().enumerate() {
         list.insert(place + offset, input(entry));
@@ -363,6 +368,7 @@ fn is_ours(handler: &CstNode) -> bool {
         let name = word.rsplit(['/', '\\']).next().unwrap_or_default();
         name.strip_suffix(".exe").unwrap_or(name).to_owned()
     };
+    // A command with more around our call, such as a pipe, is a person's own and stays.
     let is_plain = |words: &[&str]| {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,/:".contains(c);
         !words.is_empty() && words.iter().all(|word| word.chars().all(plain))
