@@ -60,25 +60,29 @@ impl Checkout {
     /// `io`, `disk-full`.
     pub(super) fn note_landing(&self, (old, new): (Oid, Oid)) -> Result<LandingNote> {
         let path = self.note_path();
-        let made = retry_if_pruned(|| {
-            path.parent().map_or(Ok(()), fs::create_dir_all)?;
-            let mut options = OpenOptions::new();
-            // The note is not truncated before the lock is held: until then it may be the note of a
-            // landing that lives.
-            options.read(true).write(true).create(true).open(&path)
-        });
-        let mut file = made.at("could not write", &path)?;
-        // One that clears up looks at a note for a moment. Who can read it can hold it for longer, and is not waited for.
         let mut tries = 0..TRIES;
-        while file.try_lock().is_err() {
-            if tries.next().is_some() {
-                std::thread::sleep(PAUSE);
-                continue;
+        let mut file = loop {
+            let made = retry_if_pruned(|| {
+                path.parent().map_or(Ok(()), fs::create_dir_all)?;
+                let mut options = OpenOptions::new();
+                // The note is not truncated before the lock is held: until then it may be the note
+                // of a landing that lives.
+                options.read(true).write(true).create(true).open(&path)
+            });
+            let file = made.at("could not write", &path)?;
+            // One that clears up removes the note before it lets go of it. What is written to a file without a name would be found by
+            // no next landing.
+            if file.try_lock().is_ok() && is_same_file(&file, &path) {
+                break file;
             }
-            let what = format!("another process holds {}", path.display());
-            return Err(Error::new(Code::LockTimeout, what)
-                .hint(format!("to see which one, run fuser -v {}", path.display())));
-        }
+            // One that clears up looks at a note for a moment. Who can read it can hold it for longer, and is not waited for.
+            if tries.next().is_none() {
+                let what = format!("another process holds {}", path.display());
+                return Err(Error::new(Code::LockTimeout, what)
+                    .hint(format!("to see which one, run fuser -v {}", path.display())));
+            }
+            std::thread::sleep(PAUSE);
+        };
         let written = file
             .set_len(0)
             .and_then(|()| file.rewind())
@@ -162,5 +166,39 @@ impl Checkout {
         // A file that the landing had only removed yet is not told from one that a person removed, and stays away; it is in the
         // way of nothing.
         self.write_missing(&emptied)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::git::command;
+
+    #[test]
+    fn a_note_that_was_cleared_up_while_it_was_waited_for_is_made_anew() {
+        let top = tempfile::tempdir().expect("a directory");
+        command::run(top.path(), ["init", "--quiet", "--initial-branch=main"]).expect("git");
+        let repo = Repo::open(top.path()).expect("a repository");
+        let checkouts = repo.checkouts("refs/heads/main").expect("its worktrees");
+        let checkout = checkouts.first().expect("the main one");
+        let path = checkout.note_path();
+        fs::create_dir_all(path.parent().expect("above it")).expect("made");
+        let held = File::create(&path).expect("a note of the dead");
+        held.lock().expect("held by one that clears up");
+        let clearing = std::thread::spawn({
+            let path = path.clone();
+            move || {
+                std::thread::sleep(PAUSE * 3);
+                fs::remove_file(path).expect("removed");
+                drop(held);
+            }
+        });
+        let trees = (Oid::EMPTY_TREE, Oid::EMPTY_TREE);
+        let note = checkout.note_landing(trees).expect("the note");
+        clearing.join().expect("cleared up");
+        let text = fs::read_to_string(&path).expect("the next landing finds it");
+        assert!(text.starts_with(&Oid::EMPTY_TREE.to_hex()), "{text}");
+        drop(note);
+        assert!(!path.exists());
     }
 }
