@@ -6,6 +6,8 @@ pub mod generated;
 pub mod json;
 /// What is written by hand, and whether its commands run.
 mod pages;
+/// The plugin's command lines, and the same for Gemini CLI.
+mod plugin;
 /// Attacks, and the tests that try them.
 mod safety;
 
