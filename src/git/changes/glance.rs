@@ -94,6 +94,7 @@ pub fn glance(glance: &Glance<'_>) -> Result<Vec<Change>> {
     };
     let mut changes = status(glance.top, view.index(), &prepared, asked, glance.scratch)?;
     if let Some(never) = glance.rules.never() {
+        // `git status` takes no rule on its command line, so the bundle is left out here.
         changes.retain(|change| {
             change.kind != ChangeKind::Untracked || !is_below(&change.path, never.as_bytes())
         });
@@ -104,6 +105,7 @@ pub fn glance(glance: &Glance<'_>) -> Result<Vec<Change>> {
 /// What git has to tell where something could not be read. A tree or a file that has no end is none for git either.
 fn left_to_git(suspects: Result<Option<Suspects>>) -> Result<Option<Suspects>> {
     match suspects {
+        // Git would read that file to its end as well, so it is no case for git.
         Err(error) if error.code() == Code::FileTooLong => Err(error),
         suspects => Ok(suspects.unwrap_or_default()),
     }
@@ -182,6 +184,8 @@ fn suspects(glance: &Glance<'_>, repo: &Repo, trees: &[Oid]) -> Result<Option<Su
     let Some(mut touched) = walk.suspects()? else {
         return Ok(None);
     };
+    // A file that was only touched is compared here: to start git takes longer than to read a few
+    // files.
     touched.take_unchanged(repo, glance.top, &written.index);
     let TouchedEntries {
         tracked,

@@ -78,6 +78,7 @@ impl Repo {
         let Directory::Index { entries, cached } = directory else {
             return Ok(None);
         };
+        // An index that an agent wrote may nest deeper than this stack.
         if levels == 0 {
             return Ok(None);
         }
@@ -103,11 +104,13 @@ impl Repo {
             let is_directory = matches!(items.get(name), Some(Item::Directory { .. }));
             match (end, new) {
                 (Some(_), _) => below.entry(name).or_default().push((*path, *new)),
+                // A file in the place of a directory is out of the ordinary, and left to git.
                 (None, _) if is_directory => return Ok(None),
                 (None, Some(content)) => drop(items.insert(name, Item::File(*content))),
                 (None, None) => drop(items.remove(name)),
             }
         }
+        // A directory that the edits bring has no item of the index yet.
         for name in below.keys() {
             let empty = || Item::Directory {
                 oid: None,
@@ -198,6 +201,7 @@ pub(super) fn cached_tree_ids(bytes: &[u8], body: Range<usize>) -> Option<Vec<Ca
         let entries = number(until(&mut at, b' ')?)?;
         let children = usize::try_from(number(until(&mut at, b'\n')?)?).ok()?;
         let mut valid = None;
+        // A count of -1 says that the tree is not valid any more, and then no name follows.
         if let Ok(entries) = usize::try_from(entries) {
             valid = Some((entries, Oid::from_slice(bytes.get(at..at + 20)?)?));
             at += 20;

@@ -39,6 +39,8 @@ impl Repo {
     pub fn staged_changes(&self, staging: &Staging) -> Result<Vec<Change>> {
         let path = self.index_path(staging.index.as_deref());
         let trees = self.parent_trees(&staging.merged)?;
+        // The trees that the index remembers tell at once of the commonest case, in which nothing
+        // is staged.
         if *staging == Staging::default() {
             let known = tree_at(&path);
             if known.is_some_and(|tree| trees.contains(&tree)) {
@@ -81,6 +83,8 @@ impl Repo {
             Err(error) if error.code() == Code::HeadUnborn => return Ok(vec![Oid::EMPTY_TREE]),
             Err(error) => return Err(error),
         };
+        // A merge under way has several parents, and what equals one of them is not this commit's
+        // doing.
         std::iter::once(head)
             .chain(merge_heads(self.git_dir()))
             .chain(merged.iter().copied())

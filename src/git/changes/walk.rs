@@ -29,6 +29,8 @@ const OTHER_NAMES: [&str; 2] = ["core.ignoreCase", "core.precomposeUnicode"];
 /// # Errors
 /// Those of [`Repo::config_bool`].
 pub(in crate::git) fn names_may_differ(repo: &Repo) -> Result<bool> {
+    // Where a name on the disk may be spelled in another way than in the index, comparing bytes
+    // would find every file unknown.
     for setting in OTHER_NAMES {
         if repo.config_bool(setting)? == Some(true) {
             return Ok(true);
@@ -176,6 +178,7 @@ impl Walk<'_> {
         for paths in [&mut all.tracked, &mut all.unknown, &mut all.swapped] {
             paths.sort_unstable();
         }
+        // Each thread has counted its own alone.
         Ok((all.len() <= MOST_SUSPECTS).then_some(all))
     }
 
@@ -206,6 +209,7 @@ impl Walk<'_> {
                 let is_old = is_all && self.written.is_after(seconds, nanoseconds);
                 **seen = Some(now).filter(|_| is_old);
             }
+            // All of its files are gone then, and are named below.
             (Err(Errno::NOENT), _) => {}
             (Err(_), _) => return None,
         }
@@ -239,6 +243,8 @@ impl Walk<'_> {
                 // A repository inside, or one that is tracked: git has rules of its own for both.
                 (b".git", _) => return None,
                 (_, Some(Tracked::Directory)) if is_directory => {}
+                // A file or a link in the place of a directory: what became of everything below it,
+                // git tells.
                 (_, Some(Tracked::Directory)) => return None,
                 (_, Some(Tracked::File(_))) if is_directory => {
                     found.swapped.push([path, bytes].concat());
@@ -318,6 +324,8 @@ fn directories(index: &Index) -> Option<Vec<(&[u8], Range<usize>)>> {
         let mut rest = open.last().map_or(0, |one| found[*one].0.len());
         for name in path.get(rest..)?.split(|&byte| byte == b'/') {
             if matches!(name, b"" | b"." | b".." | b".git") {
+                // No index of git's has such names, and one that has would lead the walk out of the
+                // worktree.
                 return None;
             }
             rest += name.len() + 1;

@@ -115,6 +115,7 @@ fn left(place: &Path) -> impl Iterator<Item = (PathBuf, File)> {
     });
     named.filter_map(move |entry| {
         let found = entry.metadata().ok()?;
+        // The metadata are the entry's own, so a link is no directory here.
         if !found.is_dir() || found.uid() != own {
             return None;
         }
@@ -122,6 +123,7 @@ fn left(place: &Path) -> impl Iterator<Item = (PathBuf, File)> {
         // One whose permissions a command took away is ours all the same.
         let directory = open_by_force(CWD, path.as_os_str()).ok()?;
         directory.try_lock().ok()?;
+        // The place may have got another directory of that name since it was listed.
         is_at(&directory, &path).then_some((path, directory))
     })
 }

@@ -187,6 +187,7 @@ pub(super) fn canonical_mode(mode: u32) -> Option<Mode> {
     match mode & TYPE {
         tree::DIRECTORY => None,
         tree::SYMLINK => Some(Mode::SYMLINK),
+        // Old histories hold modes such as 100664, which git reads as one of its two.
         0o100_000 if mode & 0o100 != 0 => Some(Mode::FILE_EXECUTABLE),
         0o100_000 => Some(Mode::FILE),
         _ => Some(Mode::COMMIT),
@@ -232,6 +233,8 @@ impl IndexLock {
     /// `io` when it is held, `disk-full`, `repo-read-only`.
     pub(super) fn take(admin_dir: &Path) -> Result<IndexLock> {
         let path = admin_dir.join("index.lock");
+        // By git's own protocol, so that no git in the new worktree writes an index of its own
+        // meanwhile.
         let file = File::create_new(&path).at("could not create", &path)?;
         Ok(IndexLock { file, path })
     }

@@ -72,6 +72,8 @@ impl Proof<'_> {
         let path = entries
             .first()
             .map_or(&[][..], |first| first.path(self.index));
+        // Entered before its subdirectories, as the TREE extension lists parents first; its name is
+        // known at the end.
         let directory = self
             .listing
             .enter(Oid::ZERO, &path[..prefix.saturating_sub(1)]);

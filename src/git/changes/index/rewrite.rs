@@ -115,6 +115,8 @@ impl Index {
                 kept.start = extent.start;
             }
             kept.end = extent.end;
+            // The new index is younger, and git would believe the old stat data of this entry. A
+            // size of zero makes it look into the file, as git itself does here.
             if self.is_racy(entry, written) {
                 let size = extent.start + SIZE;
                 new.keep(kept.start..size);
@@ -184,6 +186,7 @@ impl Index {
             None => HEADER,
         };
         while at < self.bytes.len() - CHECKSUM {
+            // Extensions say something about entries, and would be wrong beside edited ones.
             if self.bytes.get(at..at + 4)? != b"TREE" {
                 return Some(false);
             }
