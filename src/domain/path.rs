@@ -114,6 +114,8 @@ impl fmt::Display for Quoted<'_> {
         if let Some(text) = text.filter(|text| text.chars().all(readable)) {
             return f.write_str(text);
         }
+        // Git quotes bytes and not characters, so one control character has all of them spelled
+        // out.
         let keep_high_bytes = text.is_some_and(|text| !text.chars().any(is_high_control));
         write_quoted(f, self.0, keep_high_bytes)
     }
@@ -157,6 +159,7 @@ pub(super) fn nfc(bytes: &[u8]) -> Cow<'_, [u8]> {
 pub(super) fn is_git_dir(name: &[u8]) -> bool {
     // Nearly every name begins as no spelling does, the characters that HFS+ ignores among them.
     let may_be = |name: &[u8]| matches!(name, [b'.' | b'g' | b'G' | 0xe2 | 0xef, ..]);
+    // On Windows a backslash separates names, and git refuses them there for the same reason.
     let mut parts = name.split(|&byte| byte == b'\\');
     parts.any(|part| may_be(part) && is_ntfs_git_dir(part)) || may_be(name) && is_hfs_git_dir(name)
 }
@@ -215,6 +218,8 @@ impl PlaceNames {
             .into_iter()
             .filter(|(path, _)| path.len() > 1)
             .collect();
+        // The worktree may lie below the root, and that below the home directory: the nearest one
+        // names a path.
         places.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
         PlaceNames(places)
     }

@@ -54,6 +54,7 @@ impl SecretRedactor {
             .into_iter()
             .map(|word| word.as_bytes().to_vec())
             .collect();
+        // The longest first, so that of two words of which one begins the other nothing is left.
         words.sort_by_key(|word| std::cmp::Reverse(word.len()));
         SecretRedactor {
             words,
@@ -89,6 +90,7 @@ impl SecretRedactor {
         let mut rest = self.held.as_slice();
         while let Some((&first, after)) = rest.split_first() {
             let may_go_on = |word: &Vec<u8>| word.len() > rest.len() && word.starts_with(rest);
+            // What could still become a word waits for the bytes that follow.
             if !at_end && self.words.iter().any(may_go_on) {
                 break;
             } else if let Some(word) = self.words.iter().find(|word| rest.starts_with(word)) {
@@ -118,6 +120,7 @@ pub fn credentials(briefing: &str) -> BTreeSet<&str> {
     let mut announced = 0u8;
     for token in briefing.split_whitespace() {
         let (label, value) = match token.split_once(['=', ':']) {
+            // The colon of a URL announces nothing.
             Some((label, value)) if !value.starts_with("//") => (label, value),
             _ => ("", token),
         };
@@ -132,6 +135,7 @@ pub fn credentials(briefing: &str) -> BTreeSet<&str> {
             found.extend(user.split(':').filter(|part| part.len() >= FEWEST));
         }
         announced = if is_label(trim(token)) || is_label(label) && value.is_empty() {
+            // "The token is …": a word may stand between the announcement and the credential.
             2
         } else {
             announced.saturating_sub(1)
@@ -279,6 +283,7 @@ fn token_length(after: &str) -> usize {
 /// A key block reaches to the end of its `-----END …-----` line, or as far as the text does.
 fn key_block_length(after: &str) -> usize {
     const END: &str = "-----END";
+    // A block without an end is hidden to the end of the text: half a key is a key.
     after.find(END).map_or(after.len(), |end| {
         let tail = after.get(end + END.len()..).unwrap_or_default();
         end + END.len() + tail.find(['\n', '"', '\'']).unwrap_or(tail.len())

@@ -107,6 +107,8 @@ impl Repo {
                 copied.map_err(|error| Error::io("could not run git diff", error))?
             }
             DiffSink::Pager(filter) => {
+                // Git sees a pipe and not the terminal, so it cannot tell by itself whether to
+                // colour.
                 let is_coloured = ["config", "--get-colorbool", "color.diff", "true"];
                 let is_coloured = command::output(place, is_coloured)?.status.success();
                 let colour = if is_coloured { "always" } else { "never" };
@@ -154,6 +156,7 @@ fn show_through(
         // A reader that went away has seen enough.
         let _ = io::copy(&mut from, &mut to);
     }
+    // The pager first: the terminal is its own until it ends.
     pager.wait()?;
     child.wait()
 }
@@ -182,6 +185,7 @@ fn interpret(directory: &Path, message: &Path, if_exists: &str, trailer: &str) -
     let arguments = [
         "interpret-trailers",
         "--in-place",
+        // A message may hold a line of three hyphens, which would else end it.
         "--no-divider",
         if_exists,
         "--trailer",
@@ -207,6 +211,8 @@ pub fn appended_trailer(message: &str, trailer: &str) -> String {
     if known.iter().any(|known| known == trailer) {
         return format!("{message}\n");
     }
+    // A further trailer joins the paragraph of the others, or git would take none of them for
+    // trailers.
     let separator = if known.is_empty() { "\n\n" } else { "\n" };
     format!("{message}{separator}{trailer}\n")
 }
@@ -349,6 +355,7 @@ impl Repo {
     /// As there.
     pub(in crate::git) fn may_have_shared_hook(&self, top: &Path, name: &str) -> Result<bool> {
         let directory = match self.shared_hooks_dir()? {
+            // Only git knows where that leads, and a hook that may be there is asked.
             Some(directory) if directory.starts_with("~") => return Ok(true),
             Some(directory) => top.join(directory),
             None => self.common_dir().join("hooks"),
@@ -437,6 +444,7 @@ impl Repo {
         match literal.or_else(|| key.starts_with("ssh-").then_some(key.as_str())) {
             // The private half is with the ssh agent.
             Some(literal) => {
+                // ssh-keygen takes a key from a file alone.
                 let file = scratch.join("key.pub");
                 fs::write(&file, format!("{literal}\n")).at("could not write", &file)?;
                 command.arg("-U").arg("-f").arg(file);
@@ -489,6 +497,7 @@ impl Repo {
         let Some(principal) = principals.lines().next().filter(|_| found.status.success()) else {
             return Ok(Signer::Unknown(said(&found)));
         };
+        // To be named in the list proves nothing yet: this checks the signature over the text.
         let mut verify = self.ssh_keygen()?;
         verify
             .args(["-Y", "verify", "-n", NAMESPACE, "-f"])

@@ -40,6 +40,7 @@ pub(super) fn touched(text: &str) -> Result<Vec<TouchedPath>, String> {
         };
         let moves = line.starts_with("*** Move");
         if let (true, Some(source)) = (moves, touched.last_mut()) {
+            // A moved file is gone from where it was.
             source.touch = Touch::Delete;
         }
         in_update = moves || line.starts_with("*** Update");
@@ -71,6 +72,7 @@ pub(super) fn in_shell(command: &str) -> Result<Vec<TouchedPath>, String> {
         return Ok(Vec::new());
     }
     let mut touched = touched(text)?;
+    // Only a relative path depends on where the command stands by then.
     if touched.iter().any(|touched| !touched.path.starts_with('/')) {
         let directory = directory(&command[..at], text)?;
         for touched in &mut touched {
