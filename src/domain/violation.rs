@@ -218,16 +218,52 @@ fn stays_inside(path: &RepoPath, target: &[u8]) -> bool {
 
 /// The command that takes paths out of a commit and of all that came after it, as far as they are what that changed; what else the
 /// commits did becomes one commit. Undoing a change in a later commit would leave it in the history.
+///
+/// Each path comes with what the first of these commits that touched it did to it. One that was added then is not in the commit before:
+/// `git restore` fails on it where a later commit, or the agent, removed it again, and would stop the command half-way.
 pub fn out_of_commit<'a>(
     elsewhere: &str,
     commit: &str,
-    paths: impl IntoIterator<Item = &'a [u8]>,
+    paths: impl IntoIterator<Item = (&'a [u8], ChangeKind)>,
 ) -> String {
-    let paths: Vec<_> = paths.into_iter().map(pathspec).collect();
-    format!(
-        "git{elsewhere} reset --soft {commit}^ && git{elsewhere} restore --source={commit}^ --staged --worktree -- {} && git{elsewhere} commit -C {commit}",
-        paths.join(" ")
-    )
+    let (mut new, mut old) = (String::new(), String::new());
+    for (path, kind) in paths {
+        let list = if kind == ChangeKind::Added {
+            &mut new
+        } else {
+            &mut old
+        };
+        list.push(' ');
+        list.push_str(&pathspec(path));
+    }
+    let mut steps = vec![format!("reset --soft {commit}^")];
+    if !new.is_empty() {
+        steps.push(format!("rm -rfq --ignore-unmatch --{new}"));
+    }
+    if !old.is_empty() {
+        let restore = format!("restore --source={commit}^ --staged --worktree --{old}");
+        steps.push(restore);
+    }
+    let git = format!("git{elsewhere}");
+    let steps: Vec<_> = { steps.iter() }
+        .map(|step| format!("{git} {step}"))
+        .collect();
+    // Where nothing else was committed, git refuses a commit, and none is needed.
+    let commit = format!("({git} diff --cached --quiet || {git} commit -C {commit})");
+    format!("{} && {commit}", steps.join(" && "))
+}
+
+/// The command that takes back a change that is not committed: of a file that git does not track, of one that was added to the index, or of
+/// one that HEAD has. `prefix` is the top of the worktree with a final slash, for a caller who stands elsewhere.
+pub fn out_of_worktree(elsewhere: &str, prefix: &[u8], kind: ChangeKind, path: &[u8]) -> String {
+    match kind {
+        ChangeKind::Untracked => format!("rm -r -- {}", shell::word(&[prefix, path].concat())),
+        ChangeKind::Added => format!("git{elsewhere} rm --force -- {}", pathspec(path)),
+        _ => format!(
+            "git{elsewhere} restore --source=HEAD --staged --worktree -- {}",
+            pathspec(path)
+        ),
+    }
 }
 
 /// A path as an argument that git takes for exactly this path.

@@ -213,8 +213,12 @@ fn the_command_named_for_commits_out_of_scope_is_the_same_everywhere_and_works()
     write(&agent, "src/two.rs");
     commit("both");
     write(&agent, "docs/evil.md");
+    write(&agent, "docs/gone.md");
     write(&agent, "src/three.rs");
     commit("and more");
+    // What was added and removed again is in neither end of the commits.
+    git_in(top, ["rm", "-q", "docs/gone.md"]);
+    commit("one gone");
     let said = denied(&hook(top, "post-tool", &ran(top)), "committed");
     let command = said.lines().find(|line| line.contains("git reset --soft"));
     let command = command.expect("a command").trim();
@@ -228,7 +232,7 @@ fn the_command_named_for_commits_out_of_scope_is_the_same_everywhere_and_works()
     let fixes = verdict["findings"].as_array().expect("findings").iter();
     let fixes = fixes.filter(|finding| finding["commit"].is_string());
     let fixes: Vec<_> = fixes.map(|finding| finding["fix"].to_string()).collect();
-    assert_eq!(fixes.len(), 2, "{verdict}");
+    assert_eq!(fixes.len(), 3, "{verdict}");
     assert!(fixes.iter().all(|fix| fix.contains(command)), "{fixes:?}");
     let done = isolated("sh", top).args(["-c", command]).output();
     let done = done.expect("sh starts");
@@ -241,6 +245,67 @@ fn the_command_named_for_commits_out_of_scope_is_the_same_everywhere_and_works()
     });
     changed.sort_unstable();
     assert_eq!(changed, ["README.md", "src/three.rs", "src/two.rs"]);
+}
+
+#[test]
+fn commits_of_nothing_but_what_is_out_of_scope_are_taken_back_whole() {
+    let agent = agent();
+    let top = &agent.worktree;
+    let before = git_in(top, ["rev-parse", "HEAD"]);
+    write(&agent, "docs/evil.md");
+    git_in(top, ["add", "-A"]);
+    git_in(
+        top,
+        ["-c", "core.hooksPath=/nonexistent", "commit", "-qm", "evil"],
+    );
+    let said = denied(&hook(top, "post-tool", &ran(top)), "committed");
+    let command = said.lines().find(|line| line.contains("git reset --soft"));
+    let done = isolated("sh", top)
+        .args(["-c", command.expect("a command").trim()])
+        .output();
+    let done = done.expect("sh starts");
+    assert!(done.status.success(), "{}", describe(&done));
+    assert_eq!(git_in(top, ["rev-parse", "HEAD"]), before);
+    assert_allowed(&hook(top, "post-tool", &ran(top)), "mended");
+}
+
+#[test]
+fn the_command_named_for_uncommitted_work_is_the_same_everywhere_and_works() {
+    fn staged(agent: &Agent, path: &str) {
+        write(agent, path);
+        git_in(&agent.worktree, ["add", path]);
+    }
+    let cases: [(&str, fn(&Agent)); 5] = [
+        ("untracked", |agent| write(agent, "docs/a b.md")),
+        ("staged", |agent| staged(agent, "docs/new.md")),
+        ("staged and removed", |agent| {
+            staged(agent, "docs/gone.md");
+            fs::remove_file(agent.worktree.join("docs/gone.md")).expect("removed");
+        }),
+        ("changed", |agent| write(agent, "README.md")),
+        ("deleted", |agent| {
+            git_in(&agent.worktree, ["rm", "-q", "README.md"]);
+        }),
+    ];
+    for (name, change) in cases {
+        let agent = agent();
+        let top = &agent.worktree;
+        write(&agent, "src/mine.rs");
+        change(&agent);
+        let said = denied(&hook(top, "post-tool", &ran(top)), name);
+        let is_command = |line: &&str| line.starts_with("git ") || line.starts_with("rm ");
+        let command = said.lines().map(str::trim).find(is_command);
+        let command = command.unwrap_or_else(|| panic!("{name}: {said}"));
+        let stop = json!({"hook_event_name": "Stop", "cwd": top, "stop_hook_active": false});
+        let at_stop = denied(&hook(top, "stop", &stop), "stop");
+        assert!(at_stop.contains(command), "{name}: {command}: {at_stop}");
+        let done = isolated("sh", top).args(["-c", command]).output();
+        let done = done.expect("sh starts");
+        assert!(done.status.success(), "{name}: {}", describe(&done));
+        assert_allowed(&hook(top, "post-tool", &ran(top)), name);
+        let left = git_in(top, ["status", "--porcelain", "-uall"]);
+        assert_eq!(left.trim_end(), "?? src/mine.rs", "{name}");
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod report;
 mod tests;
 
 use super::bundle;
+use super::change::ChangeKind;
 use super::evidence::{
     Answer, Artefact, ArtefactProblem, CommandEnd, CommandRun, Commands, Contract,
     DependencyChange, Evidence, History, Landing, LedgerFacts, NoWorktree, Outcome, Place, Row,
@@ -17,9 +18,9 @@ use super::oid::Oid;
 use super::path::Quoted;
 use super::report::Audited;
 use super::scope::Denied;
-use super::violation::{BundleRule, Reason, Violation, out_of_commit};
+use super::violation::{BundleRule, Reason, Violation, out_of_commit, out_of_worktree, pathspec};
 use crate::error::Remedy;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 /// Everything that is wrong with the work, check by check; notes included.
 pub fn judge(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
@@ -503,12 +504,16 @@ fn judge_scope(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
         .collect();
     // One command for all: after the first of several, the others would name commits that are gone. Commits come parents first.
     let of_commits = { found.iter() }.filter_map(|(violation, place)| match place {
-        Place::Commit(commit) => Some((commit, violation.path.as_slice())),
+        Place::Commit(commit) => Some((commit, violation)),
         _ => None,
     });
     let first = of_commits.clone().next().map(|(commit, _)| commit.short());
     let mend = first.map(|commit| {
-        let paths: BTreeSet<_> = of_commits.map(|(_, path)| path).collect();
+        let mut paths = BTreeMap::new();
+        for (_, violation) in of_commits {
+            let path = violation.path.as_slice();
+            paths.entry(path).or_insert(violation.kind);
+        }
         let command = out_of_commit("", &commit, paths);
         format!("run {command}")
     });
@@ -539,6 +544,8 @@ fn finding(violation: &Violation, place: Place, mend: Option<&str>) -> Finding {
         Place::Landing => Code::ScopeLanding,
         _ => code(&violation.reason),
     };
+    // The command that the hook after a tool names.
+    let take_back = |kind| out_of_worktree("", b"", kind, &violation.path);
     let (place, fix, commit) = match place {
         Place::Commit(commit) => (
             format!("in commit {}", commit.short()),
@@ -547,12 +554,26 @@ fn finding(violation: &Violation, place: Place, mend: Option<&str>) -> Finding {
         ),
         Place::Index => (
             "in the index".to_owned(),
-            format!("run git restore --staged -- {path}"),
+            match violation.reason {
+                // It has to stay where it is.
+                Reason::Bundle => {
+                    let path = pathspec(&violation.path);
+                    format!("run git restore --staged -- {path}")
+                }
+                _ => format!("run {}", take_back(violation.kind)),
+            },
             None,
         ),
         Place::Worktree => (
             "in the worktree".to_owned(),
-            format!("undo the change of {path}, or remove it if it is new"),
+            // What is new and staged was found in the index before.
+            format!(
+                "run {}",
+                take_back(match violation.kind {
+                    ChangeKind::Added => ChangeKind::Untracked,
+                    kind => kind,
+                })
+            ),
             None,
         ),
         Place::Landing => (

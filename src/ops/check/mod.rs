@@ -20,7 +20,7 @@ use crate::domain::change::{Change, ChangeKind};
 use crate::domain::event::Isolation;
 use crate::domain::oid::Oid;
 use crate::domain::shell;
-use crate::domain::violation::{BundleRule, Violation, out_of_commit, pathspec};
+use crate::domain::violation::{BundleRule, Violation, out_of_commit, out_of_worktree, pathspec};
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::changes::{Staging, worktree_changes};
@@ -242,19 +242,16 @@ impl<'a> Fixer<'a> {
                 format!("git{elsewhere} rm --cached -- {path}")
             }
             (Subject::Staged, _) => format!("git{elsewhere} restore --staged -- {path}"),
-            (Subject::Worktree, ChangeKind::Untracked) => {
-                let file = [self.prefix.as_slice(), &violation.path].concat();
-                format!("rm -r -- {}", shell::word(&file))
-            }
-            (Subject::Worktree, ChangeKind::Added) => {
-                format!("git{elsewhere} rm --force -- {path}")
-            }
-            (Subject::Worktree, _) => {
-                format!("git{elsewhere} restore --source=HEAD --staged --worktree -- {path}")
+            (Subject::Worktree, kind) => {
+                out_of_worktree(elsewhere, &self.prefix, kind, &violation.path)
             }
             (Subject::Range(_), _) => {
                 let commit = self.commit.map(Oid::short).unwrap_or_default();
-                out_of_commit(elsewhere, &commit, [violation.path.as_slice()])
+                out_of_commit(
+                    elsewhere,
+                    &commit,
+                    [(violation.path.as_slice(), violation.kind)],
+                )
             }
             (Subject::Paths(_), _) => format!("git agent show {}", self.agent),
         }

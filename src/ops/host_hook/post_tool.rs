@@ -20,6 +20,7 @@ use crate::git::changes::touched;
 use crate::ops::check::{self, Subject};
 use crate::ops::host_hook::session::note;
 use crate::ops::host_hook::{directory_of, mail, whereabouts};
+use std::collections::BTreeMap;
 
 /// How many offending paths a reason lists.
 const LISTED: usize = 20;
@@ -151,7 +152,7 @@ fn committed(
     hidden.retain(|oid| ctx.repo.has_object(*oid));
     let commits = ctx.repo.commits_between(&hidden, head)?;
     let mut first = None;
-    let mut paths = Vec::new();
+    let mut paths = BTreeMap::new();
     for commit in commits {
         let changes = ctx.repo.commit_changes(commit)?;
         let violations = fence.judge(&changes, BundleRule::NeverCommitted)?;
@@ -166,13 +167,13 @@ fn committed(
         if !violations.is_empty() {
             // Parents come first.
             first.get_or_insert(commit);
-            paths.extend(violations.into_iter().map(|found| found.path));
+            for found in violations {
+                paths.entry(found.path).or_insert(found.kind);
+            }
         }
     }
     // The command that `verify` names.
-    paths.sort();
-    paths.dedup();
-    let paths = paths.iter().map(Vec::as_slice);
+    let paths = paths.iter().map(|(path, kind)| (path.as_slice(), *kind));
     mends.extend(first.map(|first| out_of_commit("", &first.short(), paths)));
     Ok(())
 }
