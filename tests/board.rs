@@ -1,9 +1,14 @@
 //! The board on a terminal of the test's own: drawn, used key by key, and gone without a trace.
 
-use crate::support::TestRepo;
-use crate::support::agent::{TASK, describe};
+use crate::support::agent::{TASK, agent_command, describe};
 use crate::support::terminal::OnTerminal;
+use crate::support::{TestRepo, death, signing};
+use git_agent::agents::ctx::Seams;
+use git_agent::ops::board::{BoardRow, Watch};
+use git_agent::ops::list::ListOptions;
 use rustix::process::{Signal, WaitOptions, waitpid};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 
 const BOARD: &[&str] = &["board", "--interval=1s"];
 
@@ -188,6 +193,109 @@ fn agents_are_looked_at_entered_answered_stopped_and_discarded() {
     assert_eq!(repo.git(["branch", "--list", "agent/*"]), "");
     board.press("qq");
     assert_eq!(board.child.wait().expect("ends").code(), Some(0));
+}
+
+#[test]
+fn work_that_conflicts_with_what_landed_needs_a_person() {
+    let repo = TestRepo::with_commit();
+    for name in ["first", "second", "third"] {
+        let answer = repo.agent_json(&["spawn", "Change it", "--no-bundle", "--name", name]);
+        let worktree = answer["worktree_abspath"].as_str().expect("a path");
+        // The third one changes what the others leave alone. None of it is committed.
+        let file = if name == "third" { "new.rs" } else { "lib.rs" };
+        std::fs::write(format!("{worktree}/src/{file}"), format!("// {name}\n")).expect("written");
+        repo.agent_json(&["done", name]);
+    }
+    let ctx = death::ctx_with(&repo.path(), Seams::real());
+    let mut watch = Watch::new(&ctx, ListOptions::default());
+    let mut needs = || -> Vec<(String, &str)> {
+        let rows = watch.look().expect("a look").rows.into_iter();
+        let need = |row: BoardRow| Some((row.listed.agent.name?, row.need?));
+        rows.filter_map(need).collect()
+    };
+    let objects = || repo.git(["count-objects"]);
+    let finished = "its work is finished and not judged";
+    let named = |name: &str, why| (name.to_owned(), why);
+    assert_eq!(
+        needs(),
+        ["first", "second", "third"].map(|name| named(name, finished))
+    );
+    repo.agent_json(&["merge", "first"]);
+    let before = objects();
+    let conflict = "its work conflicts with what has landed";
+    assert_eq!(
+        needs(),
+        [named("second", conflict), named("third", finished)]
+    );
+    assert_eq!(
+        needs(),
+        [named("second", conflict), named("third", finished)]
+    );
+    assert_eq!(objects(), before, "looking adds nothing to the repository");
+    let page = repo.agent(&["report", "--html=-"]);
+    let page = String::from_utf8(page.stdout).expect("UTF-8");
+    assert_eq!(page.matches(conflict).count(), 1);
+    // As git merges them.
+    let merged = repo.agent(&["merge", "second", "--now"]);
+    assert_eq!(merged.status.code(), Some(3), "{}", describe(&merged));
+    repo.agent_json(&["merge", "third"]);
+    assert_eq!(needs(), [named("second", conflict)]);
+}
+
+#[test]
+fn a_program_that_asks_on_the_terminal_has_it_for_itself() {
+    let repo = with_accepted("fixer");
+    let keys = signing::set_up(&repo);
+    repo.git(["config", "commit.gpgSign", "true"]);
+    let mut board = OnTerminal::start(&repo, BOARD, 100, 30);
+    board.until(|screen| screen.contains("NEEDS YOU"));
+    let terminal = format!("/proc/{}/fd/0", board.child.id());
+    let terminal = std::fs::read_link(terminal).expect("a terminal");
+    // As ssh-keygen asks for the passphrase of a key.
+    let asks = keys.join("asks");
+    let (heard, terminal) = (keys.join("heard"), terminal.display());
+    let script = format!(
+        "#!/bin/sh\nheard={}\n[ -e $heard ] || {{ printf 'Passphrase: ' > {terminal}; read word < {terminal}; echo \"$word\" > $heard; }}\n\
+         exec ssh-keygen \"$@\"\n",
+        heard.display()
+    );
+    std::fs::write(&asks, script).expect("written");
+    std::fs::set_permissions(&asks, Permissions::from_mode(0o755)).expect("set");
+    repo.git(["config", "gpg.ssh.program", asks.to_str().expect("UTF-8")]);
+    board.press("m");
+    board.until(|screen| screen.contains("y: git agent merge"));
+    board.press("y");
+    board.until_sent("\x1b[?1049l");
+    board.until_sent("Passphrase: ");
+    // The letters are keys of the board, too.
+    board.press("quddy\r");
+    board.until_sent("\x1b[?1049h");
+    board.until(|screen| screen.contains("merged ") && screen.contains("q: back"));
+    let heard = std::fs::read_to_string(heard).expect("asked");
+    assert_eq!(heard, "quddy\n");
+    board.press("qq");
+    assert_eq!(board.child.wait().expect("ends").code(), Some(0));
+}
+
+#[test]
+fn without_colours_it_shows_the_same() {
+    let repo = with_accepted("fixer");
+    for no_color in ["", "1"] {
+        let mut command = agent_command(&repo.path());
+        command
+            .args(BOARD)
+            .env("NO_COLOR", no_color)
+            .env("TERM", "xterm-256color");
+        let mut board = OnTerminal::of(command, 80, 24);
+        board.until(|screen| screen.contains("NEEDS YOU") && screen.contains("q: quit"));
+        board.press("q");
+        assert_eq!(board.child.wait().expect("ends").code(), Some(0));
+        board.until_sent("\x1b[?1049l");
+        let sent = board.sent();
+        // The heading of those who need a person is yellow.
+        let is_coloured = sent.contains("[38;5;3;49m");
+        assert_eq!(is_coloured, no_color.is_empty(), "{sent:?}");
+    }
 }
 
 #[test]

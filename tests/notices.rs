@@ -3,8 +3,9 @@
 use crate::support::TestRepo;
 use crate::support::agent::{TASK, agent_command, describe};
 use serde_json::json;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -90,6 +91,65 @@ fn the_users_commands_are_told_of_ends_waits_and_landings() {
 }
 
 #[test]
+fn a_question_from_inside_of_the_fence_is_told_of_once_until_it_is_answered() {
+    let repo = TestRepo::with_commit();
+    let notices = Notices::of(&repo);
+    let task = "Ask $(touch /tmp/owned) first";
+    repo.agent_json(&["spawn", task, "--name=fixer", "--no-bundle"]);
+    let program = env!("CARGO_BIN_EXE_git-agent");
+    let ask = format!(
+        "{program} send --type=clarify --to=user --payload question='which?' --payload context=x >&2"
+    );
+    let script = format!("{ask}; {ask}; until [ -e src/go ]; do sleep 0.01; done");
+    let run = [
+        "run",
+        "fixer",
+        "--no-verify",
+        "--sandbox=auto",
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ];
+    let mut command = agent_command(&repo.path());
+    let child = command
+        .args(run)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let child = child.expect("starts");
+    let state = || {
+        let agent = repo.agent_json(&["show", "fixer"]);
+        agent["state"].as_str().expect("a state").to_owned()
+    };
+    assert_eq!(notices.next(), format!("waiting|fixer|waiting|{task}"));
+    assert_eq!(state(), "waiting");
+    // The second question is no news: what is told of next is the end.
+    let worktree = repo.agent_json(&["show", "fixer"])["worktree_abspath"].clone();
+    let worktree = worktree.as_str().expect("a path");
+    fs::write(format!("{worktree}/src/go"), "").expect("written");
+    let ended = child.wait_with_output().expect("over");
+    assert!(ended.status.success(), "{}", describe(&ended));
+    assert_eq!(notices.next(), format!("end|fixer|done|{task}"));
+    // The run ended well, and it still waits for the answer, of which the sender is told how it is read.
+    assert_eq!(state(), "waiting");
+    let answer = [
+        "send",
+        "--type=notify",
+        "--from=user",
+        "--to=fixer",
+        "--payload=message=this",
+    ];
+    let sent = repo.agent_json(&answer);
+    assert!(
+        sent["warnings"].to_string().contains("--resume"),
+        "{sent:#}"
+    );
+    assert_eq!(state(), "done");
+    assert_eq!(repo.agent_json(&answer)["warnings"], json!([]));
+}
+
+#[test]
 fn what_an_agent_can_write_sets_no_command() {
     let repo = TestRepo::with_commit();
     let notices = Notices::of(&repo);
@@ -113,4 +173,61 @@ fn what_an_agent_can_write_sets_no_command() {
     let refused = repo.agent(&["spawn", "Try it"]);
     assert_eq!(refused.status.code(), Some(2), "{}", describe(&refused));
     assert!(!mark.exists());
+}
+
+#[test]
+fn the_recipes_of_the_documentation_run_nothing_that_an_agent_wrote() {
+    let page = include_str!("../docs/look.md");
+    let section = page
+        .split("\n## Notifications\n")
+        .nth(1)
+        .expect("the section");
+    let block = section
+        .split("```sh\n")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next());
+    let recipes: Vec<_> = { block.expect("a block").lines() }
+        .filter(|line| line.starts_with("git config "))
+        .collect();
+    assert_eq!(recipes.len(), 4, "{recipes:#?}");
+    let repo = TestRepo::with_commit();
+    let programs = repo.path().with_file_name("programs");
+    fs::create_dir(&programs).expect("made");
+    // Stand-ins that show their words and what they read.
+    for name in ["notify-send", "osascript", "curl"] {
+        let script = "#!/bin/sh\nprintf '<%s>' \"${0##*/}\" \"$@\"\ncase $* in *@-*) cat ;; esac\n";
+        fs::write(programs.join(name), script).expect("written");
+        fs::set_permissions(programs.join(name), Permissions::from_mode(0o755)).expect("set");
+    }
+    let path = format!(
+        "{}:{}",
+        programs.display(),
+        std::env::var("PATH").expect("PATH")
+    );
+    let task = "--help $(touch owned) `touch owned` \"; touch owned; '\\";
+    for recipe in recipes {
+        if recipe.contains("jq ") && crate::shell::find("jq").is_none() {
+            continue;
+        }
+        let mut set = Command::new("sh");
+        set.args(["-c", recipe]).current_dir(repo.path());
+        assert!(set.status().expect("starts").success(), "{recipe}");
+        let key = recipe.split(' ').nth(2).expect("a key");
+        let command = repo.git(["config", key]);
+        let output = Command::new("sh")
+            .args(["-c", command.trim_end()])
+            .current_dir(repo.path())
+            .env("PATH", &path)
+            .envs(["NAME", "STATE", "TASK"].map(|of| (format!("GIT_AGENT_NOTICE_{of}"), task)))
+            .output()
+            .expect("starts");
+        assert!(output.status.success(), "{recipe}: {}", describe(&output));
+        let said = String::from_utf8_lossy(&output.stdout);
+        let json = json!(task).to_string();
+        assert!(
+            said.contains(task) || said.contains(json.trim_matches('"')),
+            "{recipe}: {said}"
+        );
+        assert!(!repo.path().join("owned").exists(), "{recipe}");
+    }
 }

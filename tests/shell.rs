@@ -2,11 +2,13 @@
 //! read them.
 
 use crate::support::agent::{TASK, agent_command, describe, verbs};
+use crate::support::terminal::OnTerminal;
 use crate::support::{TestRepo, isolated};
 use serde_json::Value;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 /// A user with a home of their own.
 struct User {
@@ -491,4 +493,125 @@ fn doctor_finds_a_page_of_another_version() {
         .replace("spawn", "conjure");
     fs::write(user.share().join("man/man1/git-agent.1"), page).expect("write");
     assert_eq!(found(), ["\"git.man-page-outdated\""]);
+}
+
+/// What the documentation tells people to put into a file of theirs for a program.
+fn snippet(program: &str) -> String {
+    let page = include_str!("../docs/look.md");
+    let section = page
+        .split("\n## In a prompt\n")
+        .nth(1)
+        .expect("the section");
+    let block = section
+        .split("```sh\n")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next());
+    let mut parts = block.expect("a block").split("# ").skip(1);
+    let part = parts.find(|part| part.starts_with(&format!("{program}: ")));
+    let (_, text) = part.expect("a part").split_once('\n').expect("lines");
+    text.to_owned()
+}
+
+#[test]
+fn every_prompt_of_the_documentation_shows_the_agents() {
+    let repo = TestRepo::with_commit();
+    repo.spawn_task(TASK, &[]);
+    let home = tempfile::tempdir().expect("temporary directory");
+    let file = home.path().join("snippet");
+    let name = file.display();
+    for (program, arguments) in [
+        (
+            "bash",
+            vec![
+                "--norc".to_owned(),
+                "-c".to_owned(),
+                format!(". {name}; echo \"${{PS1@P}}\""),
+            ],
+        ),
+        (
+            "zsh",
+            vec![
+                "-f".to_owned(),
+                "-c".to_owned(),
+                format!(". {name}; print -P \"$RPROMPT\""),
+            ],
+        ),
+        (
+            "fish",
+            vec![
+                "--no-config".to_owned(),
+                "-c".to_owned(),
+                format!(". {name}; fish_right_prompt"),
+            ],
+        ),
+        (
+            "starship",
+            vec!["module".to_owned(), "custom.agents".to_owned()],
+        ),
+    ] {
+        fs::write(&file, snippet(program)).expect("written");
+        let Some(path) = find(program) else { continue };
+        let output = with_program(&path, &repo.path())
+            .args(arguments)
+            .env("HOME", home.path())
+            .env("STARSHIP_CONFIG", &file)
+            .output()
+            .expect("starts");
+        let shown = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            shown.contains("1 ready"),
+            "{program}: {}",
+            describe(&output)
+        );
+    }
+}
+
+#[test]
+fn the_status_line_of_claude_code_shows_the_agents() {
+    let settings: Value = serde_json::from_str(&snippet("Claude Code")).expect("JSON");
+    let line = &settings["statusLine"];
+    assert_eq!(line["type"], "command");
+    let repo = TestRepo::with_commit();
+    repo.spawn_task(TASK, &[]);
+    let shell = find("sh").expect("a shell");
+    // Claude Code tells of the session on standard input.
+    let mut child = with_program(&shell, &repo.path())
+        .args(["-c", line["command"].as_str().expect("a command")])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let input = child.stdin.take().expect("a pipe");
+    // The command may be over before it has read any of it.
+    let _ = (&input).write_all(br#"{"session_id": "s", "workspace": {"current_dir": "/"}}"#);
+    drop(input);
+    let output = child.wait_with_output().expect("over");
+    assert_eq!(output.stdout, b"1 ready\n", "{}", describe(&output));
+}
+
+#[test]
+fn the_status_line_of_tmux_shows_the_agents_and_runs_no_name_of_a_directory() {
+    let Some(tmux) = find("tmux") else { return };
+    let repo = TestRepo::with_commit();
+    repo.spawn_task(TASK, &[]);
+    let home = tempfile::tempdir().expect("temporary directory");
+    let file = home.path().join("tmux.conf");
+    fs::write(&file, snippet("tmux")).expect("written");
+    let hostile = repo.path().join("a $(touch owned); touch 'owned");
+    fs::create_dir(&hostile).expect("made");
+    let tmux = || {
+        let mut command = with_program(&tmux, &hostile);
+        command.env("TMUX_TMPDIR", home.path()).env_remove("TMUX");
+        command.env("TERM", "xterm").arg("-f").arg(&file);
+        command
+    };
+    let mut session = tmux();
+    session.args(["new-session", "sleep 600"]);
+    let mut session = OnTerminal::of(session, 100, 10);
+    // tmux runs the command beside, and shows what it said when it is over.
+    session.until(|screen| screen.contains("1 ready"));
+    let ended = tmux().arg("kill-server").status().expect("starts");
+    assert!(ended.success());
+    session.child.wait().expect("over");
+    assert!(!hostile.join("owned").exists() && !repo.path().join("owned").exists());
 }

@@ -20,7 +20,7 @@ const SHARED: &str = "role = \"read-only\"\ntask = \"Read the library and say wh
 pub(crate) fn measure(options: &Options, dir: &Path) {
     let origin = dir.join("small");
     generate(&origin, 100);
-    for agents in [1, 20, 200, 1000] {
+    for agents in [1, 20, 50, 200, 1000] {
         fleet(options, dir, &origin, options.size(agents));
     }
     let mut appends = Vec::new();
@@ -83,6 +83,20 @@ fn fleet(options: &Options, dir: &Path, origin: &Path, agents: usize) {
     for theirs in &costs {
         row("`list`", &where_, Some(theirs), &ours, bar());
     }
+    // What a prompt waits for each time that it is drawn.
+    let line = Side::new("", main, &[AGENT, "list", "--line"]);
+    let bar = if agents == 50 {
+        Bar::Within(20.0)
+    } else {
+        Bar::None
+    };
+    row(
+        "`list --line`",
+        &where_,
+        None,
+        &readers(options.rounds(), &[line])[0],
+        bar,
+    );
     let worker = workers.last().expect("one");
     let sides = [
         Side::new(

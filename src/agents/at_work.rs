@@ -51,8 +51,10 @@ pub(crate) fn shown_state(common_dir: &Path, agent: &Agent) -> State {
         Some(AtWork::Session { waits: true }) => State::Waiting,
         Some(_) if questions::is_open(common_dir, agent) => State::Waiting,
         Some(_) => State::Running,
-        // It asked, and nothing of it goes on before there is an answer. What it declared stands.
-        None if matches!(agent.state, State::Ready | State::Idle)
+        // It asked, and nothing of it goes on before there is an answer, also where its run ended well after that: a host that
+        // is not talked to ends its turn to wait. What the agent declared stands.
+        None if matches!(agent.state, State::Ready | State::Idle | State::Done)
+            && !agent.declared
             && questions::is_open(common_dir, agent) =>
         {
             State::Waiting

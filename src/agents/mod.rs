@@ -50,6 +50,7 @@ pub mod pool;
 pub(crate) mod private_caches;
 pub(crate) mod projects;
 pub mod publish;
+pub(crate) mod questions;
 pub mod real_path;
 pub mod remote_name;
 pub mod run_repo;

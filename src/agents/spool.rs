@@ -3,6 +3,7 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::moves;
 use crate::agents::names::{Whom, own, resolve};
+use crate::agents::questions;
 use crate::domain::agent::Agent;
 use crate::domain::event::What;
 use crate::domain::message::{Kind, Letter, MessageId};
@@ -167,7 +168,7 @@ fn post(ctx: &Ctx, agent: &Agent, taken: &Taken, nonce: Nonce) -> Result<bool> {
         // The agent hears of what was not sent, as it would have from `send`.
         Err(reason) => note(agent, &taken.name, &reason)?,
     };
-    mailbox.post(letter, nonce, ctx.now())?;
+    questions::post(ctx, &mailbox, letter, nonce)?;
     Ok(true)
 }
 

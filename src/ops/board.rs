@@ -8,7 +8,7 @@
 use super::agent_report::Reporter;
 use super::list::{ListOptions, ListedAgent, Sort, by_activity, select};
 use super::show::{DiffCountsReport, diff_counts, last_output};
-use super::status::{OverlapSet, Places, WorkStatus, survey};
+use super::status::{MergeKey, OverlapSet, Places, WorkStatus, conflicts, merge_key, survey};
 use crate::agents::ctx::Ctx;
 use crate::agents::{admission, limits, liveness, work, worktree};
 use crate::domain::agent::Agent;
@@ -27,6 +27,10 @@ use std::time::{Duration, Instant};
 
 /// A full look at everything takes at most one part in this many of the time.
 const SHARE: u32 = 50;
+
+/// So many merges are tried in one look: a landing moves the target of all agents at once, and each merge takes some
+/// milliseconds.
+const MERGES: usize = 4;
 
 /// Where the bundle is unless a setting says otherwise; a wrong guess only delays what is seen.
 const BUNDLE: &str = ".agent";
@@ -86,6 +90,8 @@ struct Known {
     fingerprint: Fingerprint,
     status: WorkStatus,
     diff: Option<DiffCountsReport>,
+    /// Whether the work conflicts with what has landed, and what that was found out for; it may be about what was before.
+    merge: Option<(MergeKey, bool)>,
 }
 
 /// The number of a run, and its logs of both streams.
@@ -252,13 +258,41 @@ impl<'c> Watch<'c> {
                 fingerprint,
                 status,
                 diff,
+                merge: before.and_then(|known| known.merge.clone()),
             };
             self.known.insert(agent.id, known);
         }
+        self.try_merges();
         if due {
             self.thorough = Some((begin, begin.elapsed()));
         }
         Ok(())
+    }
+}
+
+impl Watch<'_> {
+    /// Finds out which finished work conflicts with what has landed since, for a few agents in each look.
+    fn try_merges(&mut self) {
+        let mut left = MERGES;
+        for agent in &self.agents {
+            let Some(known) = self.known.get_mut(&agent.id) else {
+                continue;
+            };
+            let wanted = merge_key(agent, &known.status);
+            let is_known = match (&wanted, &known.merge) {
+                (Some(wanted), Some((of, _))) => wanted == of,
+                (None, _) => true,
+                _ => false,
+            };
+            if let Some(wanted) = wanted.clone().filter(|_| !is_known && left > 0) {
+                left -= 1;
+                // What cannot be merged now, because a file is changed meanwhile, is tried again when the work has moved.
+                let found = conflicts(self.ctx, agent, &known.status).unwrap_or(false);
+                known.merge = Some((wanted, found));
+            }
+            known.status.conflicts =
+                wanted.is_some() && known.merge.as_ref().is_some_and(|(_, found)| *found);
+        }
     }
 }
 

@@ -293,6 +293,33 @@ fn what_a_host_tells_of_its_session_is_kept_in_the_row() {
 }
 
 #[test]
+fn a_session_that_goes_on_with_a_text_has_its_answer() {
+    let answer = r#"{"type":"result","result":"Done.","session_id":"5e55"}"#;
+    let stage = Stage::with("claude", answer);
+    let first = stage.run(&["--host=claude"]);
+    let id = first["agent_id"].as_str().expect("an id");
+    let question = ["--payload=question=which?", "--payload=context=x"];
+    let ask = ["send", "--type=clarify", "--to=user", "--from", id];
+    stage.repo.agent_json(&[&ask[..], &question].concat());
+    let state = || stage.repo.agent_json(&["show", id])["state"].clone();
+    assert_eq!(state(), "waiting");
+    let path = std::env::var("PATH").expect("a path");
+    let mut again = agent_command(&stage.repo.path());
+    again.env("PATH", format!("{}:{path}", stage.programs.display()));
+    again.args([
+        "run",
+        "--resume",
+        id,
+        "-m",
+        "this one",
+        "--no-verify",
+        "--format=json",
+    ]);
+    json(&again.output().expect("starts"));
+    assert_eq!(state(), "done");
+}
+
+#[test]
 fn a_later_run_goes_on_with_the_session_of_the_last() {
     let answer = r#"{"type":"result","result":"Done.","session_id":"5e55","total_cost_usd":0.25}"#;
     let stage = Stage::with("claude", answer);

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::num::NonZero;
 use std::os::unix::process::CommandExt;
-use std::process::Child;
+use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -68,11 +68,16 @@ pub struct OnTerminal {
 
 impl OnTerminal {
     pub fn start(repo: &TestRepo, arguments: &[&str], columns: u16, rows: u16) -> OnTerminal {
+        let mut command = agent_command(&repo.path());
+        command.args(arguments);
+        OnTerminal::of(command, columns, rows)
+    }
+
+    pub fn of(mut command: Command, columns: u16, rows: u16) -> OnTerminal {
         let (mut master, terminal) = terminal(rows, columns);
         let keyboard = master.try_clone().expect("cloned");
         let side = || terminal.try_clone().expect("cloned");
-        let child = agent_command(&repo.path())
-            .args(arguments)
+        let child = command
             .env("SHELL", "/bin/sh")
             .stdin(side())
             .stdout(side())

@@ -23,7 +23,7 @@ use crate::error::{Code, Error, Exit, Result};
 use crate::ops::board::{BoardReport, Watch};
 use crate::ops::list::ListOptions;
 use rustix::stdio::stdin;
-use state::{BoardView, KeyEffect, Words};
+use state::{BoardView, KeyEffect, Words, shown};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -291,6 +291,14 @@ impl Desk {
             KeyEffect::Stop => screen.stop()?,
             KeyEffect::Read(number, words) => {
                 self.start(words, move |spoken| BoardNews::Answered(number, spoken));
+            }
+            // These sign and push: what asks for a passphrase does so on the terminal, which it must have for itself.
+            KeyEffect::Do(words) if matches!(words[0].as_str(), "merge" | "train") => {
+                screen.leave();
+                ui.say(&format!("git agent {} …\n", shown(&words)));
+                let spoken = spoken(&words);
+                screen.enter()?;
+                self.hear(BoardNews::Done(spoken), screen, view)?;
             }
             KeyEffect::Do(words) => self.start(words, BoardNews::Done),
             KeyEffect::Lend(words) => {

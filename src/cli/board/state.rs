@@ -400,7 +400,8 @@ impl BoardView {
             'r' => {
                 self.mode = BoardMode::Compose {
                     agent: id,
-                    resumes: has_session && !is_running && agent.state != "waiting",
+                    // A message alone starts no run: a session that is over is told in a run that goes on with it.
+                    resumes: has_session && !is_running,
                     text: String::new(),
                 };
                 None

@@ -64,12 +64,7 @@ impl Screen {
         let signals = Signals::register().map_err(failed)?;
         let out = ui.terminal()?;
         let backend = CrosstermBackend::new(BufWriter::new(out.try_clone().map_err(failed)?));
-        // A panic ends the program without unwinding, and its message belongs on the usual screen.
-        let hook = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            give_back();
-            hook(panic);
-        }));
+        give_back_on_panic();
         let mut screen = Screen {
             out,
             backend,
@@ -208,6 +203,15 @@ impl Drop for Screen {
     }
 }
 
+/// A panic ends the program without unwinding, and its message belongs on the usual screen.
+fn give_back_on_panic() {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        give_back();
+        hook(panic);
+    }));
+}
+
 /// Gives the terminal back, once; nothing where it is not taken.
 fn give_back() {
     let before = TAKEN.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -279,5 +283,25 @@ impl Interrupt {
         let mut event = [PollFd::new(&self.0, PollFlags::IN)];
         // A signal that is none of ours, such as SIGCONT, only makes a round short.
         matches!(poll(&mut event, timeout.as_ref()), Ok(1..))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_gives_the_terminal_back_before_it_speaks() {
+        let (mut screen, out) = UnixStream::pair().expect("a pair");
+        let out = File::from(std::os::fd::OwnedFd::from(out));
+        *TAKEN.lock().expect("the lock") = Some(Before { modes: None, out });
+        give_back_on_panic();
+        let panicked = std::thread::spawn(|| panic!("drawn wrongly")).join();
+        assert!(panicked.is_err());
+        // The other end is closed with what was taken, so that this ends.
+        let mut said = String::new();
+        screen.read_to_string(&mut said).expect("read");
+        assert_eq!(said, LEAVE);
+        assert!(TAKEN.lock().expect("the lock").is_none());
     }
 }

@@ -14,7 +14,7 @@ use super::event_report;
 use super::event_report::EventReport;
 use super::overlap::{OverlapOptions, OverlapReport, overlap};
 use super::show::{DiffCountsReport, diff_counts};
-use super::status::{Fact, OverlapSet, Places, WorkStatus, survey};
+use super::status::{Fact, OverlapSet, Places, WorkStatus, conflicts, merge_key, survey};
 use super::target_report::TargetReport;
 use super::tree::tree;
 use super::usage::{self, UsageReport};
@@ -251,10 +251,12 @@ impl Gather<'_> {
         places.into_values().map(outcome).collect()
     }
 
-    fn agent(&self, agent: &Agent, index: usize, standing: WorkStatus) -> ReportedAgent {
+    fn agent(&self, agent: &Agent, index: usize, mut standing: WorkStatus) -> ReportedAgent {
         let events = self.events(agent);
         let lost = self.lost[index].as_ref();
         let report = self.reporter.agent(agent);
+        standing.conflicts = merge_key(agent, &standing).is_some()
+            && conflicts(self.ctx, agent, &standing).unwrap_or(false);
         // Like overlaps, what could not be counted keeps nothing else back.
         let diff = { Some(agent).filter(|agent| is_live(agent)) }
             .and_then(|agent| diff_counts(self.ctx, agent, &standing).ok().flatten());

@@ -25,6 +25,7 @@ use crate::proc::signals::Interrupts;
 use crate::proc::supervisor::{self, SupervisedCommand};
 use crate::proc::terminal::{self, Terminal};
 use crate::store::lock::Guard;
+use crate::store::mailbox::questions;
 use crate::store::spawn_commit;
 use crate::wire::policy::Policy;
 use serde_json::json;
@@ -235,6 +236,10 @@ fn watch(
     }
     // The event comes first, so that a killed supervisor leaves a run to complete.
     let run = started(ctx, plan, agent, stage)?;
+    // What a session that goes on is told answers what it asked.
+    if plan.options.message.is_some() {
+        questions::close(ctx.repo.common_dir(), agent);
+    }
     ctx.reached("started");
     let (started, clock) = (ctx.now(), Instant::now());
     let outcome = supervisor::start(supervised, Some(&interrupts)).and_then(|supervisor| {

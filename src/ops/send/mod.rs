@@ -12,9 +12,11 @@ use super::mail::ReceiversReport;
 use crate::agents::ctx::Ctx;
 use crate::agents::current::CurrentAgent;
 use crate::agents::names::{own, resolve};
+use crate::agents::questions;
 use crate::agents::spool;
 use crate::agents::spool::own_spool;
-use crate::domain::message::{EVERYBODY, Letter, MessageId};
+use crate::domain::agent::Agent;
+use crate::domain::message::{EVERYBODY, Letter, MessageId, Receivers};
 use crate::domain::message_rules::{Draft, KEPT};
 use crate::domain::named::hex;
 use crate::domain::stamp::Stamp;
@@ -103,7 +105,8 @@ pub fn plan(ctx: &Ctx, options: &SendOptions) -> Result<SendPlan> {
     .check();
     match checked {
         Ok(letter) if problems.is_empty() => {
-            let (letter, warnings) = resolve(ctx, letter)?;
+            let (letter, mut warnings) = resolve(ctx, letter)?;
+            warnings.extend(asleep(ctx, &letter));
             Ok(SendPlan { letter, warnings })
         }
         checked => {
@@ -111,6 +114,23 @@ pub fn plan(ctx: &Ctx, options: &SendOptions) -> Result<SendPlan> {
             Err(invalid(options, &problems))
         }
     }
+}
+
+/// The receivers that wait for an answer while nothing of them runs that could read it.
+fn asleep(ctx: &Ctx, letter: &Letter) -> Vec<String> {
+    let Receivers::Named(names) = &letter.to else {
+        return Vec::new();
+    };
+    let asleep = names
+        .iter()
+        .filter_map(|name| questions::sleeps(ctx, name.as_str()));
+    let warning = |agent: Agent| {
+        let id = agent.id.short();
+        format!(
+            "nothing runs for agent {id}, which asked; to let it go on with the answer, run git agent run {id} --resume"
+        )
+    };
+    asleep.map(warning).collect()
 }
 
 /// What a message is asked for with and its payload say differently.
@@ -144,7 +164,7 @@ pub fn execute(ctx: &Ctx, plan: SendPlan) -> Result<SendReport> {
     }
     let reached = |step: &str| ctx.reached(step);
     let mailbox = Mailbox::telling(&ctx.repo, &reached);
-    match mailbox.post(plan.letter.clone(), nonce, ctx.now()) {
+    match questions::post(ctx, &mailbox, plan.letter.clone(), nonce) {
         Ok(message) => Ok(SendReport::new(&plan, Some((message.id, message.at)))),
         // The variable that names the spool may have been lost on the way; the agent's own spool
         // does as well.

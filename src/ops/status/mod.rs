@@ -12,10 +12,12 @@
 //! Deliberately absent: merges that could conflict, and whatever else costs more than looking.
 
 mod common;
+mod conflict;
 mod overlap;
 mod survey;
 mod verdict;
 
+pub(super) use conflict::{MergeKey, conflicts, merge_key};
 pub use overlap::OverlapCount;
 pub(super) use overlap::OverlapSet;
 pub(super) use survey::{Places, survey};
@@ -106,6 +108,9 @@ pub struct WorkStatus {
     /// When it last did something that shows: an event, a commit, a file; RFC 3339.
     #[serde(skip_serializing_if = "Fact::is_absent")]
     pub active_at: Fact<String>,
+    /// Whether finished work conflicts with what it would land on; only where the board or a report asked.
+    #[serde(skip)]
+    pub conflicts: bool,
     /// What `overlap` is counted from.
     #[serde(skip)]
     touched: overlap::Touched,
@@ -123,6 +128,7 @@ impl WorkStatus {
             "done" if agent.deferred => None,
             "done" => match self.verdict_word.known() {
                 Some(&"landed") => None,
+                _ if self.conflicts => Some("its work conflicts with what has landed"),
                 Some(&"accepted") => Some("its work is accepted and has not landed"),
                 Some(&"rejected") => Some("its work is finished and rejected"),
                 Some(&"stale") => Some("its work has changed since it was judged"),

@@ -18,10 +18,7 @@ const MOST: usize = 1024;
 
 /// Whether a question of the agent has no answer.
 pub fn is_open(common_dir: &Path, agent: &Agent) -> bool {
-    let id = agent.id.to_string();
-    let name = agent.name.as_ref().map(|name| name.as_str());
-    let mut open = all(common_dir);
-    open.any(|(asker, ..)| asker == id || Some(asker.as_str()) == name)
+    all(common_dir).any(|(asker, ..)| is_of(agent, &asker))
 }
 
 /// Notes a question that was sent, and that a message answers others. The message is sent already, so nothing here makes it fail.
@@ -43,6 +40,20 @@ pub(super) fn note(mailbox: &Mailbox<'_>, message: &Message) {
         let file = format!("{}.{}", letter.from.as_str(), message.id.as_str());
         let _ = fsx::create_dir(&directory).map(|()| File::create(directory.join(file)));
     }
+}
+
+/// Forgets the questions of an agent, which were answered in another way than by a message.
+pub fn close(common_dir: &Path, agent: &Agent) {
+    for (asker, _, path) in all(common_dir) {
+        if is_of(agent, &asker) {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+fn is_of(agent: &Agent, asker: &str) -> bool {
+    let name = agent.name.as_ref().map(|name| name.as_str());
+    asker == agent.id.to_string() || Some(asker) == name
 }
 
 /// Whether the sender of a message is one of those whom a question was for.
