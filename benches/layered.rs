@@ -1,8 +1,8 @@
 //! Layered worktrees against copied ones, as whole processes, in a clone of any repository:
 //! `cargo bench --bench layered -- <repository> [agents]`.
 //!
-//! Prints for each kind the median time of a spawn, of a run of `true` without a verdict and of a discard, in milliseconds, what an
-//! agent takes of the disk, and the ratios. The base is made beforehand, as the pool's worktrees are. The clone is made beside the
+//! Prints for each kind the median time of a spawn, of a run of `true` without a verdict, of a `verify` of ten changed files, of a `list`
+//! of all and of a discard, in milliseconds, what an agent takes of the disk, and the ratios. The base is made beforehand, as the pool's worktrees are. The clone is made beside the
 //! system's temporary files (`TMPDIR`).
 
 #![allow(
@@ -23,7 +23,7 @@ use support::{AGENT, arguments};
 
 /// The medians of one kind, and the bytes of one agent.
 struct Measured {
-    times: [Duration; 3],
+    times: [Duration; 5],
     bytes: u64,
 }
 
@@ -49,7 +49,13 @@ fn main() {
     );
     let [copied, layered] =
         ["--layered=off", "--layered=on"].map(|how| measure(&clone, how, count));
-    for (name, at) in [("spawn", 0), ("run of true", 1), ("discard", 2)] {
+    for (name, at) in [
+        ("spawn", 0),
+        ("run of true", 1),
+        ("verify", 2),
+        ("list", 3),
+        ("discard", 4),
+    ] {
         let (theirs, ours) = (copied.times[at], layered.times[at]);
         println!(
             "{name:12} copied {:8.2} ms, layered {:8.2} ms, ratio {:.2}",
@@ -66,7 +72,7 @@ fn main() {
 }
 
 fn measure(clone: &Path, how: &str, count: usize) -> Measured {
-    let mut times: [Vec<Duration>; 3] = Default::default();
+    let mut times: [Vec<Duration>; 5] = Default::default();
     let mut spawned = Vec::new();
     for _ in 0..count {
         let clock = Instant::now();
@@ -91,9 +97,32 @@ fn measure(clone: &Path, how: &str, count: usize) -> Measured {
     }
     for one in &spawned {
         let id = one["short_id"].as_str().expect("an id");
+        let script = "for one in $(git ls-files | head -n 10); do echo changed >> \"$one\"; done";
+        let words = [
+            "run",
+            id,
+            "--no-verify",
+            "--format=json",
+            "--",
+            "sh",
+            "-c",
+            script,
+        ];
+        agent(clone, &words);
+        let clock = Instant::now();
+        agent(clone, &["verify", id, "--format=json"]);
+        times[2].push(clock.elapsed());
+    }
+    for _ in &spawned {
+        let clock = Instant::now();
+        agent(clone, &["list", "--format=json"]);
+        times[3].push(clock.elapsed());
+    }
+    for one in &spawned {
+        let id = one["short_id"].as_str().expect("an id");
         let clock = Instant::now();
         agent(clone, &["discard", id, "--format=json"]);
-        times[2].push(clock.elapsed());
+        times[4].push(clock.elapsed());
     }
     let median = |mut times: Vec<Duration>| {
         times.sort_unstable();

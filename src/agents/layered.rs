@@ -345,10 +345,12 @@ pub(crate) fn finish(mount: &LayerMount) -> Result<()> {
     forget_work(mount.work.parent().unwrap_or(&mount.work))
 }
 
-/// Whether a command wrote anything: what the upper directory holds has times, and the work directory was made before them. Where
+/// Whether a command wrote anything: what the upper directory holds has times, and so has what the kernel makes for a mount. Where
 /// that takes long to find out, a sync takes no longer.
 fn may_have_changed(mount: &LayerMount) -> bool {
-    let Ok(begun) = fs::metadata(&mount.work).and_then(|work| work.created()) else {
+    // The kernel makes this directory when it mounts, after all that we wrote ourselves for the command.
+    let made = fs::metadata(mount.work.join("work"));
+    let Ok(begun) = made.and_then(|made| made.created()) else {
         return true;
     };
     // The mount itself leaves the top's time of modification as it was, and no other of its times.
