@@ -39,6 +39,7 @@ impl Forge {
                 .split_once(':')
                 .filter(|(place, _)| !place.contains('/'))?,
         };
+        // Behind the last `@`, before which a URL may hold a password, and without a port.
         let host = place.rsplit('@').next()?.split(':').next()?;
         let host = host.to_ascii_lowercase();
         let path = path.trim_matches('/');

@@ -114,6 +114,7 @@ impl GuardRule {
 
     /// Whether the rule is for a branch, given by its short name.
     pub fn is_for(&self, branch: &str) -> bool {
+        // A branch is matched as a path, so that globs mean the same for both.
         let branches = Scope::new(std::slice::from_ref(&self.branch), &[]);
         branches.is_ok_and(|branches| branches.decide_bytes(branch.as_bytes()).is_allowed())
     }

@@ -205,6 +205,7 @@ impl Limits {
             return Some((Limit::Jobs, jobs - 1));
         }
         let total = self.get(Limit::MemoryTotal)?;
+        // The run that waits has to fit as well, at the most that it may take.
         let room = total.saturating_sub(self.memory_of_run().unwrap_or(0));
         let mut taken = 0_u64;
         let fitting = ahead.iter().take_while(|memory| {

@@ -133,6 +133,7 @@ pub fn locate(cwd: &[u8], path: &[u8]) -> Option<Vec<u8>> {
         match part {
             b"" | b"." => {}
             b".." => {
+                // At the top `..` leads to the top again, as it does for the kernel.
                 parts.pop();
             }
             named => parts.push(named),

@@ -319,6 +319,8 @@ impl Repo {
             .odb()
             .map_err(|error| failed("could not open the object database", error))?;
         let object = match odb.read(to_git2(oid)?) {
+            // In a partial clone only: elsewhere nothing is fetched, and the second look fails as
+            // the first.
             Err(error) if error.code() == git2::ErrorCode::NotFound => {
                 self.fetch_promised(&[oid]);
                 odb.read(to_git2(oid)?)

@@ -77,6 +77,7 @@ impl Host for Claude {
         line.option("--max-turns", needs.max_iterations);
         line.option("--max-budget-usd", needs.max_cost);
         line.option("--resume", needs.resume);
+        // It takes the last of several in silence, and the agent would run without our hooks.
         if needs.extra.iter().any(|word| is_settings(word)) {
             line.warn("claude takes one --settings: this one replaces the one with our hooks");
         }
@@ -136,6 +137,7 @@ impl Host for Claude {
             allowed.push(format!("Edit(/{answer})"));
         }
         settings["permissions"] = json!({ "allow": allowed });
+        // Its own sandbox cannot be started inside of ours.
         if ground.fenced {
             settings["sandbox"] = json!({ "enabled": false });
         }

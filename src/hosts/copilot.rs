@@ -55,6 +55,7 @@ impl Host for Copilot {
         } else if needs.edits {
             line.add(["--allow-tool=write"]);
         }
+        // Denied by name as well: what all tools are allowed would include writing.
         if !needs.edits {
             line.add(["--deny-tool=write"]);
         }
@@ -90,6 +91,7 @@ impl Host for Copilot {
             let cache = ground.scratch.join("cache");
             let own = ground.own(CACHE, ".cache").map(|own| own.join("copilot"));
             made.directories.push(cache.clone());
+            // The program unpacks itself there, and would do so again in each run.
             made.link_in(&cache.join("copilot"), own.as_deref(), &["pkg"]);
             made.variables.push((CACHE, cache.into()));
         }

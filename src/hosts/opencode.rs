@@ -68,6 +68,7 @@ impl Host for Opencode {
 
     fn arguments(&self, needs: &Needs<'_>, line: &mut Line) -> Result<(), String> {
         line.add(["run", "--format", "json"]);
+        // This agent of its own has no tools that change files.
         if !needs.edits {
             line.add(["--agent", "plan"]);
         }
@@ -82,6 +83,7 @@ impl Host for Opencode {
     fn prepare(&self, ground: &Ground<'_>) -> Preparation {
         let mut made = Preparation::default();
         let template = self.registration().map_or("", |known| known.template);
+        // As JSON, because the path of this program becomes a text in a script.
         let program = format!("spawnSync({}", json!(ground.program));
         let plugin = made.keep(ground, "git-agent.ts", template.replace(PROGRAM, &program));
         let plugin = json!({ "plugin": [format!("file://{}", plugin.display())] });
@@ -141,6 +143,7 @@ impl Host for Opencode {
             let failed = || text(&event, "/error/data/message");
             told.words = text(&event, "/part/text").or_else(failed).or(told.words);
             if let Some(cost) = event.pointer("/part/cost").and_then(Value::as_f64) {
+                // Each step tells what it cost alone.
                 told.cost_usd = Some(told.cost_usd.unwrap_or_default() + cost);
             }
             let input = ["/input", "/cache/read", "/cache/write"];

@@ -331,6 +331,8 @@ pub fn train_place(number: usize) -> String {
 
 /// Whether these eight digits stand for a check worktree of a train.
 pub fn is_train_place(digits: &str) -> bool {
+    // A train has few places, so their numbers begin with zeros; an agent's id does so by a chance
+    // of one in sixteen million.
     digits.starts_with("000000")
 }
 

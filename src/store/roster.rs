@@ -165,6 +165,7 @@ impl<'r> Project<'r> {
                 open.push(path);
             }
         }
+        // The walk finds them in no order that could be relied upon.
         if let Some(first) = found.into_iter().min() {
             return Ok(Some(first));
         }
