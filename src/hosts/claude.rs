@@ -151,6 +151,7 @@ impl Host for Claude {
             let beside = ground.own(HOME, "").map(|own| own.join(".claude.json"));
             made.copies
                 .extend(beside.map(|from| (from, home.join(".claude.json"))));
+            made.projects = Some(home.join(".claude.json"));
             made.record(ground, &home.join("projects"), "claude");
             made.variables.push((HOME, home.into()));
         }

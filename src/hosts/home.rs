@@ -7,7 +7,7 @@
 
 use super::settings::Registration;
 use crate::domain::shell;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -63,6 +63,9 @@ pub struct Preparation {
     /// Files to copy, from the first place to the second, where the first is there: what a host replaces
     /// as a whole, so that a link would be lost.
     pub copies: Vec<(PathBuf, PathBuf)>,
+    /// The one of these that lists settings by project (an object `projects`): what it has for the main worktree counts for the
+    /// agent's as well.
+    pub projects: Option<PathBuf>,
     /// Symbolic links to directories that stay after the run and are made where they are missing.
     pub records: Vec<(PathBuf, PathBuf)>,
     /// Files to write, readable by their owner alone.
@@ -95,6 +98,26 @@ impl Preparation {
             .filter_map(|name| Some((directory.join(name), user?.join(name))));
         self.links.extend(links);
     }
+}
+
+/// Gives each of these directories what a file lists for the main worktree below `projects`: servers, permissions, trust. What is listed
+/// for them already stays. `None` where the file is not as it is expected to be, or has nothing for the main worktree.
+pub fn with_project(content: &[u8], main: &Path, others: &[&Path]) -> Option<String> {
+    let mut file: Value = serde_json::from_slice(content).ok()?;
+    let projects = file.get_mut("projects")?.as_object_mut()?;
+    let of_main = projects.get(main.to_str()?)?.as_object()?.clone();
+    for other in others {
+        let own = projects.entry(other.to_str()?);
+        let own = own.or_insert_with(|| json!({})).as_object_mut()?;
+        for (name, value) in &of_main {
+            // The host writes empty lists and objects of its own accord.
+            let is_empty = |value: &Value| [json!([]), json!({}), Value::Null].contains(value);
+            if own.get(name).is_none_or(is_empty) {
+                own.insert(name.clone(), value.clone());
+            }
+        }
+    }
+    Some(file.to_string())
 }
 
 /// The hooks of a registration's template, calling this program by its path. What is registered on request
@@ -191,6 +214,31 @@ pub(super) mod tests {
                     "{host:?} {one:?}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn the_agents_worktree_has_what_the_project_has() {
+        let merged = |text: &str| {
+            let merged = with_project(text.as_bytes(), Path::new("/r"), &[Path::new("/r/w")]);
+            merged.map(|text| serde_json::from_str::<Value>(&text).expect("JSON"))
+        };
+        let file = r#"{"a":1,"projects":{"/r":{"mcpServers":{"x":{}},"trusted":true,"tools":["a"]},
+            "/r/w":{"mcpServers":{},"trusted":false,"own":7}}}"#;
+        let projects = &merged(file).expect("a project")["projects"];
+        let expected = json!({"mcpServers":{"x":{}},"trusted":false,"tools":["a"],"own":7});
+        assert_eq!(projects["/r/w"], expected);
+        assert_eq!(projects["/r"]["trusted"], true);
+        let fresh = merged(r#"{"projects":{"/r":{"trusted":true}}}"#).expect("a project");
+        assert_eq!(fresh["projects"]["/r/w"], json!({"trusted":true}));
+        for other in [
+            "",
+            "[]",
+            "{}",
+            r#"{"projects":7}"#,
+            r#"{"projects":{"/other":{}}}"#,
+        ] {
+            assert_eq!(merged(other), None, "{other}");
         }
     }
 

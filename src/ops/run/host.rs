@@ -6,7 +6,7 @@ use crate::domain::agent::Agent;
 use crate::domain::sandbox::Enforcement;
 use crate::error::{IoContext, Result};
 use crate::hosts::Host;
-use crate::hosts::home::Ground;
+use crate::hosts::home::{Ground, with_project};
 use crate::ops::run::RunPlan;
 use crate::ops::run::output::Output;
 use crate::ops::run::stage::Stage;
@@ -36,6 +36,7 @@ pub(super) fn lay_out(
     let scratch = stage.scratch.path();
     let fenced = matches!(plan.enforcement, Enforcement::Fenced(_));
     let records = layout::records_dir(ctx.repo.common_dir(), agent.id);
+    let run_repo = layout::run_repo(ctx.repo.common_dir(), agent.id);
     let answer = plan.inputs.output.as_ref().map(Output::path_for_agent);
     let is_private = plan.inputs.task().briefing.is_some();
     let made = host.prepare(&Ground {
@@ -65,9 +66,17 @@ pub(super) fn lay_out(
         symlink(record, link).at("could not make", link)?;
     }
     for (from, to) in &made.copies {
-        if let Some(content) = fsx::load_if_there(from)? {
-            fsx::write_private(to, &content)?;
-        }
+        let Some(content) = fsx::load_if_there(from)? else {
+            continue;
+        };
+        let main = match &made.projects {
+            Some(file) if file == to => ctx.repo.main_worktree()?,
+            _ => None,
+        };
+        // A host may list a linked worktree under the repository that it belongs to, which is the agent's own behind the fence.
+        let own = [stage.directory.as_path(), run_repo.as_path()];
+        let of_agent = main.and_then(|main| with_project(&content, &main, &own));
+        fsx::write_private(to, of_agent.map_or(content, String::into_bytes).as_slice())?;
     }
     for (path, text) in &made.files {
         fsx::write_private(path, text.as_bytes())?;
