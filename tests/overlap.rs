@@ -376,3 +376,28 @@ fn looking_moves_no_ref_and_no_file() {
         "from a linked worktree too"
     );
 }
+
+#[test]
+fn who_owns_what_two_agents_touched_is_told() {
+    let repo = repo();
+    repo.write(".github/CODEOWNERS", "* @all\n/a/ @org/a @b\n/c/ @c\n");
+    repo.commit_all("owners");
+    let agents = ["x", "y"].map(|name| spawn(&repo, name, ANYWHERE));
+    for (number, agent) in agents.iter().enumerate() {
+        // The work has no say in who owns it.
+        let text = lines(&[(number * 10 + 3, "changed")]);
+        std::fs::write(agent.worktree.join("a/one"), text).expect("written");
+        std::fs::create_dir_all(agent.worktree.join(".github")).expect("made");
+        std::fs::write(agent.worktree.join(".github/CODEOWNERS"), "* @x\n").expect("written");
+        std::fs::write(agent.worktree.join(format!("c/{number}")), "own\n").expect("written");
+    }
+    let report = repo.agent_json(&["overlap"]);
+    assert_eq!(
+        report["pairs"][0]["owners"],
+        serde_json::json!(["all", "org/a", "b"]),
+        "{report:#}"
+    );
+    let text = repo.agent(&["overlap"]);
+    let text = String::from_utf8(text.stdout).expect("text");
+    assert!(text.contains("(owned by @all, @org/a, @b)"), "{text}");
+}

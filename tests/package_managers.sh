@@ -38,7 +38,7 @@ pip) has python3
 uv) python3 -m venv "$cache/uv" && { [ -x "$cache/uv/bin/uv" ] || "$cache/uv/bin/pip" install --quiet --disable-pip-version-check uv==0.9.8 >/dev/null 2>&1; } \
         || skip "PyPI is out of reach"
     PATH=$cache/uv/bin:$PATH
-    command='uv venv --quiet .venv && uv pip install --quiet iniconfig==2.1.0' made=.venv/lib ;;
+    command='uv sync --quiet && uv pip install --quiet iniconfig==2.1.0' made=.venv/lib ;;
 cargo) has cargo
     command='cargo build --quiet' made=target/debug ;;
 go) has go
@@ -56,11 +56,12 @@ cd "$repo"
 mkdir src
 echo '{ "name": "it", "version": "1.0.0", "private": true, "dependencies": { "is-odd": "3.0.1" } }' >package.json
 [ "$manager" != npm ] || echo "$lock" >package-lock.json
+[ "$manager" != uv ] || printf '[project]\nname = "it"\nversion = "1.0.0"\nrequires-python = ">=3.8"\ndependencies = ["packaging==24.2"]\n' >pyproject.toml
 printf '[package]\nname = "it"\nversion = "1.0.0"\nedition = "2021"\n[dependencies]\n' >Cargo.toml
 echo 'fn main() {}' >src/main.rs
 printf 'module it\n\ngo 1.20\n' >go.mod
 printf 'package main\n\nfunc main() {}\n' >main.go
-printf '/node_modules/\n/.venv/\n/target/\n/made\n/.pnpm-store/\n/Cargo.lock\n/yarn.lock\n/pnpm-lock.yaml\n' >.gitignore
+printf '/node_modules/\n/.venv/\n/target/\n/made\n/.pnpm-store/\n/Cargo.lock\n/yarn.lock\n/pnpm-lock.yaml\n/uv.lock\n' >.gitignore
 git add --all
 yes git commit --quiet --message first
 yes "$agent" spawn 'Install what is needed' --name it

@@ -69,6 +69,8 @@ mod list;
 mod log;
 /// The messenger: nothing lost, nothing twice.
 mod mail;
+/// A day with a repository that has hooks, a linter and tests.
+mod maintainer;
 /// Random lives, held against a simple map.
 mod model;
 /// Commands of the user that are told what happened.

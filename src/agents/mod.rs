@@ -44,6 +44,7 @@ pub(crate) mod notify;
 pub mod open_places;
 pub(crate) mod own_changes;
 pub mod own_checkout;
+pub(crate) mod owners;
 pub mod parallel;
 pub mod persona;
 pub mod pool;

@@ -365,6 +365,7 @@ mod tests {
             agents: agents.collect(),
             pairs: pairs
                 .map(|(one, two)| PairReport {
+                    owners: None,
                     one_id: id(one),
                     two_id: id(two),
                     scopes: Some(ScopesReport {

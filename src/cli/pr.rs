@@ -109,6 +109,10 @@ impl Answer for PrReport {
             let below = format!("stacked on agent {}", below.short_id);
             text.push_str(&format!("  {}\n", paint(DIM, &below)));
         }
+        if !self.owners.is_empty() {
+            let owners = format!("owned by @{}", self.owners.join(", @"));
+            text.push_str(&format!("  {}\n", paint(DIM, &owners)));
+        }
         match (&self.url, self.outcome) {
             (Some(url), "created" | "updated" | "queued" | "comments") => {
                 text.push_str(&format!("  {url}\n"))

@@ -1,4 +1,4 @@
-//! `CODEOWNERS`: who is asked to review what a pull request changes, as the branch says that it is for.
+//! `CODEOWNERS`: who owns what work changes, as the branch says that it is for.
 
 use globset::GlobBuilder;
 
@@ -13,39 +13,48 @@ pub const PLACES: [&str; 4] = [
 /// More reviewers than this are not asked: a rule for everything names whole departments.
 const MOST: usize = 15;
 
-/// The people and teams who own any of the paths, in the order of the file. Of the rules that match a path the last one holds, and one
-/// without owners takes them away. What is no name of a forge, such as an address, is left out.
-pub fn owners(text: &str, paths: &[String]) -> Vec<String> {
-    let mut rules = Vec::new();
-    for line in text.lines() {
-        let mut words = line
-            .split_whitespace()
-            .take_while(|word| !word.starts_with('#'));
-        // Sections of GitLab stand in brackets.
-        let Some(pattern) = words.next().filter(|word| !word.starts_with(['[', '^'])) else {
-            continue;
-        };
-        if let Some(globs) = globs(pattern) {
-            rules.push((globs, words.filter_map(name).collect::<Vec<_>>()));
-        }
-    }
-    let mut owners: Vec<String> = Vec::new();
-    for path in paths {
-        let of_path = |(globs, _): &&(Vec<globset::GlobMatcher>, _)| {
-            globs.iter().any(|glob| glob.is_match(path))
-        };
-        for owner in { rules.iter().rev() }
-            .find(of_path)
-            .into_iter()
-            .flat_map(|(_, names)| names)
-        {
-            if !owners.contains(owner) {
-                owners.push(owner.clone());
+/// The rules of a `CODEOWNERS` file, in its order: patterns, and who owns what they match.
+#[derive(Clone, Debug)]
+pub struct CodeOwners(Vec<(Vec<globset::GlobMatcher>, Vec<String>)>);
+
+impl CodeOwners {
+    /// Reads the file. What is no name of a forge, such as an address, is left out.
+    pub fn parse(text: &str) -> CodeOwners {
+        let mut rules = Vec::new();
+        for line in text.lines() {
+            let mut words = line
+                .split_whitespace()
+                .take_while(|word| !word.starts_with('#'));
+            // Sections of GitLab stand in brackets.
+            let Some(pattern) = words.next().filter(|word| !word.starts_with(['[', '^'])) else {
+                continue;
+            };
+            if let Some(globs) = globs(pattern) {
+                rules.push((globs, words.filter_map(name).collect::<Vec<_>>()));
             }
         }
+        CodeOwners(rules)
     }
-    owners.truncate(MOST);
-    owners
+
+    /// The people and teams who own any of the paths, in the order of the paths. Of the rules that match a path the last one holds, and
+    /// one without owners takes them away.
+    pub fn of(&self, paths: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Vec<String> {
+        let mut owners: Vec<String> = Vec::new();
+        for path in paths {
+            let path = String::from_utf8_lossy(path.as_ref());
+            let is_for = |(globs, _): &&(Vec<globset::GlobMatcher>, Vec<String>)| {
+                globs.iter().any(|glob| glob.is_match(path.as_ref()))
+            };
+            let names = { self.0.iter().rev() }.find(is_for).map(|(_, names)| names);
+            for owner in names.into_iter().flatten() {
+                if !owners.contains(owner) {
+                    owners.push(owner.clone());
+                }
+            }
+        }
+        owners.truncate(MOST);
+        owners
+    }
 }
 
 /// A pattern as the forges read it: as in `.gitignore`, but that a last part with a star means no deeper files.
@@ -90,7 +99,7 @@ fn name(word: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::owners;
+    use super::CodeOwners;
 
     #[test]
     fn the_last_rule_that_matches_a_path_names_its_owners() {
@@ -118,10 +127,10 @@ lib @lib
             ("src/a/x.rs", &[]),
             ("lib/a", &["lib"]),
         ] {
-            assert_eq!(owners(text, &[path.to_owned()]), wanted, "{path}");
+            assert_eq!(CodeOwners::parse(text).of([path]), wanted, "{path}");
         }
-        let both = ["a.js", "lib/b", "c.js"].map(str::to_owned);
-        assert_eq!(owners(text, &both), ["js", "lib"]);
-        assert!(owners("", &both).is_empty());
+        let both = ["a.js", "lib/b", "c.js"];
+        assert_eq!(CodeOwners::parse(text).of(both), ["js", "lib"]);
+        assert!(CodeOwners::parse("").of(both).is_empty());
     }
 }

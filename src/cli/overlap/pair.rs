@@ -46,7 +46,10 @@ impl Kind {
 
 /// What two agents did or may do to the same paths.
 pub(in crate::cli) fn in_common(pair: &PairReport) -> String {
-    match (&pair.merge, &pair.changes, &pair.scopes) {
+    let owners =
+        { pair.owners.iter() }.map(|owners| format!(" (owned by @{})", owners.join(", @")));
+    let owners: String = owners.collect();
+    let what = match (&pair.merge, &pair.changes, &pair.scopes) {
         (Some(merge), _, _) if pair.conflicts() => {
             if merge.conflicts.is_empty() {
                 "have no common history".to_owned()
@@ -71,7 +74,8 @@ pub(in crate::cli) fn in_common(pair: &PairReport) -> String {
             None => "may write the same new files".to_owned(),
         },
         (_, None, None) => String::new(),
-    }
+    };
+    what + &owners
 }
 
 /// The first of some paths, and how many there are besides.

@@ -17,7 +17,9 @@ use super::id::AgentId;
 use super::oid::Oid;
 use super::path::Quoted;
 use super::report::Audited;
+use super::sandbox::refused_write;
 use super::scope::Denied;
+use super::shell::word;
 use super::violation::{BundleRule, Reason, Violation, out_of_commit, out_of_worktree, pathspec};
 use crate::error::Remedy;
 use std::collections::{BTreeMap, HashSet};
@@ -280,17 +282,24 @@ fn command(run: &CommandRun) -> Option<Finding> {
         CommandEnd::Status(_) => Code::CommandFailed,
         CommandEnd::TimedOut(_) => Code::CommandTimedOut,
     };
+    let place = refused_write(&run.output)
+        .map_or_else(|| "<directory>".to_owned(), |path| word(path.as_bytes()));
+    let opened = format!(
+        "where the sandbox refused a write, git config --add agent.run.allowWrite {place} opens a cache"
+    );
     if run.is_setup {
         return Some(Finding::new(
             Code::CommandSetupFailed,
             format!("the set-up command {command} {end} in the merged tree, so no check ran"),
-            "mend what the command reports, or [setup] in the settings of the target; where the sandbox refused a write, git config --add agent.run.allowWrite <directory> opens a cache",
+            format!(
+                "mend what the command reports, or [setup] in the settings of the target; {opened}"
+            ),
         ));
     }
     Some(Finding::new(
         code,
         format!("{command} {end} in the merged tree"),
-        "run it in a merge of the two branches and mend what it reports; where the sandbox refused a write, git config --add agent.run.allowWrite <directory> opens a cache",
+        format!("run it in a merge of the two branches and mend what it reports; {opened}"),
     ))
 }
 

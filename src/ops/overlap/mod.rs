@@ -27,9 +27,12 @@ use super::agent_report::AgentRef;
 use super::target_report::TargetReport;
 use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
+use crate::agents::owners::owners_in;
 use crate::agents::scratch::Scratch;
 use crate::agents::work::{Work, is_live};
 use crate::domain::agent::Agent;
+use crate::domain::code_owners::CodeOwners;
+use crate::domain::oid::Oid;
 use crate::domain::path::RepoPath;
 use crate::error::{Code, Error, Result};
 use crate::wire::path_text::PathText;
@@ -38,7 +41,9 @@ use merges::Merges;
 use scopes::Scopes;
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
-use std::collections::BTreeSet;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
 
 /// What the caller asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -112,7 +117,29 @@ fn compare(ctx: &Ctx, options: &OverlapOptions) -> Result<OverlapReport> {
     } else {
         None
     };
-    Ok(report(&scene, options, steps))
+    let owners = owners(ctx, &scene)?;
+    Ok(report(&scene, options, (steps, &owners)))
+}
+
+/// The owners that the branch of each agent names that has changes; each commit is read once.
+fn owners(ctx: &Ctx, scene: &Scene) -> Result<Vec<Option<Rc<CodeOwners>>>> {
+    let mut known: HashMap<Oid, Option<Rc<CodeOwners>>> = HashMap::new();
+    let mut owners = Vec::new();
+    for (live, changes) in scene.agents.iter().zip(&scene.changes) {
+        let Some(tip) = live.target_tip.filter(|_| changes.is_some()) else {
+            owners.push(None);
+            continue;
+        };
+        let found = match known.entry(tip) {
+            Entry::Occupied(found) => found.get().clone(),
+            Entry::Vacant(place) => {
+                let found = owners_in(&ctx.repo, ctx.repo.read_commit(tip)?.tree)?;
+                place.insert(found.map(Rc::new)).clone()
+            }
+        };
+        owners.push(found);
+    }
+    Ok(owners)
 }
 
 impl Scene {
@@ -243,6 +270,8 @@ pub struct PairReport {
     pub changes: Option<ChangesReport>,
     /// How their work merges.
     pub merge: Option<MergeReport>,
+    /// Who owns what both have touched, by the `CODEOWNERS` of the branch that the older one lands on.
+    pub owners: Option<Vec<String>>,
 }
 
 /// What two agents may both touch.
@@ -317,7 +346,11 @@ impl PairReport {
     }
 }
 
-fn report(scene: &Scene, options: &OverlapOptions, order: Option<Vec<Step>>) -> OverlapReport {
+fn report(
+    scene: &Scene,
+    options: &OverlapOptions,
+    (order, owners): (Option<Vec<Step>>, &[Option<Rc<CodeOwners>>]),
+) -> OverlapReport {
     let compared = [
         ("scopes", options.scopes),
         ("changes", options.changes),
@@ -338,7 +371,7 @@ fn report(scene: &Scene, options: &OverlapOptions, order: Option<Vec<Step>>) -> 
         pairs: scene
             .pairs
             .iter()
-            .filter_map(|(one, two)| pair(scene, options, *one, *two))
+            .filter_map(|(one, two)| pair(scene, options, (*one, *two), owners[*one].as_deref()))
             .collect(),
         order,
         problems: problems.collect(),
@@ -361,7 +394,12 @@ fn agents(scene: &Scene, changes: bool) -> Vec<LiveAgent> {
 }
 
 /// What two agents have in common; `None` for nothing.
-fn pair(scene: &Scene, options: &OverlapOptions, one: usize, two: usize) -> Option<PairReport> {
+fn pair(
+    scene: &Scene,
+    options: &OverlapOptions,
+    (one, two): (usize, usize),
+    owners: Option<&CodeOwners>,
+) -> Option<PairReport> {
     let text = |path: &RepoPath| PathText::from(path.as_bytes());
     let scopes = scene
         .scopes
@@ -379,7 +417,9 @@ fn pair(scene: &Scene, options: &OverlapOptions, one: usize, two: usize) -> Opti
         return None;
     }
     let id = |index: usize| scene.agents[index].agent.id.to_string();
+    let owners = owners.map(|owners| owners.of(&changes));
     Some(PairReport {
+        owners: owners.filter(|owners| !owners.is_empty()),
         one_id: id(one),
         two_id: id(two),
         scopes: scopes.map(|common| ScopesReport {

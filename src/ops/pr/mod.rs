@@ -17,6 +17,7 @@ use crate::agents::ctx::Ctx;
 use crate::agents::forge::{self, ForgeClient};
 use crate::agents::landed_there::landed_there;
 use crate::agents::own_checkout::require_own_branch;
+use crate::agents::owners::owners_in;
 use crate::agents::remote_name::remote_name;
 use crate::agents::work::tip_of;
 use crate::agents::{at_work, crash_recovery, lookup, own_changes, task_copy};
@@ -75,6 +76,8 @@ pub struct PrPlan {
     there: Option<Oid>,
     /// What is pushed: the branch without its spawn commit.
     replay: Replay,
+    /// Who owns what it changes.
+    owners: Vec<String>,
     options: PrOptions,
 }
 
@@ -102,6 +105,9 @@ pub struct PrReport {
     pub stacked_on: Option<AgentRef>,
     /// The pull request, or the page on which it is opened; absent where the remote's URL names no forge.
     pub url: Option<String>,
+    /// Who owns what it changes, by the target's `CODEOWNERS`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub owners: Vec<String>,
     /// How many comments were sent to the agent; absent where they were not asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comments: Option<usize>,
@@ -239,7 +245,9 @@ pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
             "to see them, run git fetch {remote} {branch} && git log HEAD..FETCH_HEAD"
         )));
     }
+    let owners = owners_of(ctx, &verdict)?;
     Ok(PrPlan {
+        owners,
         forge: forge::of_remote(ctx, &remote)?,
         agent,
         verdict,
@@ -251,6 +259,17 @@ pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
         replay,
         options,
     })
+}
+
+/// Who owns what the work changes, as the branch says that it lands on: the work has no say in who reviews it.
+fn owners_of(ctx: &Ctx, verdict: &Verdict) -> Result<Vec<String>> {
+    let before = ctx.repo.read_commit(verdict.base)?.tree;
+    let (Some(owners), Some(merged)) = (owners_in(&ctx.repo, before)?, verdict.merged_tree())
+    else {
+        return Ok(Vec::new());
+    };
+    let changes = ctx.repo.tree_changes(&[before], merged)?;
+    Ok(owners.of(changes.iter().map(|change| &change.path)))
 }
 
 fn has_landed(short: &str, target: &str) -> Error {
@@ -321,7 +340,7 @@ pub fn execute(ctx: &Ctx, plan: &PrPlan, body: &str) -> Result<PrReport> {
         return Ok(report);
     };
     let body = text(ctx, plan, body);
-    let offered = offer::offer(ctx, &client, plan, open, &body).map_err(|error| {
+    let offered = offer::offer(&client, plan, open, &body).map_err(|error| {
         error.hint("the branch is pushed; to go on from there, run the same command again")
     })?;
     (report.outcome, report.url) = (offered.outcome, Some(offered.url));
@@ -383,6 +402,7 @@ pub fn read_comments(ctx: &Ctx, who: &str, remote: Option<&str>) -> Result<PrRep
         ),
         stacked_on: None,
         url: Some(open.url),
+        owners: Vec::new(),
         comments: Some(sent),
         warnings: Vec::new(),
     })
@@ -437,6 +457,7 @@ impl PrPlan {
             target: TargetReport::new(Some(&self.target), Some(self.verdict.base)),
             stacked_on: self.stacked_on.as_ref().map(AgentRef::of),
             url: self.forge.as_ref().map(page),
+            owners: self.owners.clone(),
             comments: None,
             warnings: { self.replay.is_signed.then_some(SIGNED) }
                 .map(str::to_owned)

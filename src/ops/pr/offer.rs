@@ -4,7 +4,6 @@ use super::{PrPlan, short};
 use crate::agents::ctx::Ctx;
 use crate::agents::forge::{ForgeClient, Offer, OpenRequest};
 use crate::agents::{limits, lookup};
-use crate::domain::code_owners::{self, PLACES};
 use crate::domain::limits::Limit;
 use crate::error::{Code, Error, Remedy, Result};
 use std::collections::HashSet;
@@ -58,7 +57,6 @@ fn require_room(ctx: &Ctx, client: &ForgeClient<'_>) -> Result<()> {
 
 /// Opens the pull request of a branch that is pushed, or brings the open one up to date.
 pub(super) fn offer(
-    ctx: &Ctx,
     client: &ForgeClient<'_>,
     plan: &PrPlan,
     open: Option<OpenRequest>,
@@ -93,7 +91,7 @@ pub(super) fn offer(
                 };
                 // A draft is not to be reviewed yet.
                 if request.number > 0 && !plan.options.draft {
-                    warnings.extend(ask_owners(ctx, client, plan, request.number)?);
+                    warnings.extend(ask_owners(client, plan, request.number));
                 }
                 ("created", request)
             }
@@ -120,39 +118,18 @@ pub(super) fn offer(
 
 /// Asks those to review it whom the target's `CODEOWNERS` names for what it changes. A forge refuses the author, and names that it does
 /// not know: that is a warning, because the pull request is open.
-fn ask_owners(
-    ctx: &Ctx,
-    client: &ForgeClient<'_>,
-    plan: &PrPlan,
-    number: u64,
-) -> Result<Option<String>> {
-    let repo = &ctx.repo;
-    let tree = repo.read_commit(plan.verdict.base)?.tree;
-    let mut text = None;
-    for place in PLACES {
-        // As forges do it, the first place with such a file counts.
-        if let Some(entry) = repo.entry_at(tree, place)?.filter(|_| text.is_none()) {
-            text = repo.read_blob(entry.oid).ok();
-        }
-    }
-    let (Some(text), Some(merged)) = (text, plan.verdict.merged_tree()) else {
-        return Ok(None);
-    };
-    let changes = repo.tree_changes(&[tree], merged)?.into_iter();
-    let paths: Vec<String> = changes
-        .map(|change| String::from_utf8_lossy(&change.path).into_owned())
-        .collect();
-    let owners = code_owners::owners(&String::from_utf8_lossy(&text), &paths);
+fn ask_owners(client: &ForgeClient<'_>, plan: &PrPlan, number: u64) -> Option<String> {
+    let owners = &plan.owners;
     if owners.is_empty() {
-        return Ok(None);
+        return None;
     }
-    let asked = client.ask_reviewers(number, &owners);
+    let asked = client.ask_reviewers(number, owners);
     // An owner may have no account there, or be the author; the request is open all the same.
-    Ok(asked.err().map(|error| {
+    asked.err().map(|error| {
         let why = error.causes().join(" ");
         format!(
             "{} could not be asked to review it: {why}",
             owners.join(", ")
         )
-    }))
+    })
 }

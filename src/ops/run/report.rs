@@ -9,6 +9,8 @@ use crate::domain::agent::{Agent, State};
 use crate::domain::event::HostSession;
 use crate::domain::finding::Verdict;
 use crate::domain::run::{Ending, Outcome, Run};
+use crate::domain::sandbox::refused_write;
+use crate::domain::shell::word;
 use crate::error::Result;
 use crate::hosts::Host;
 use crate::hosts::output::Told;
@@ -143,6 +145,8 @@ impl RunReport {
         warnings.extend(new);
         warnings.extend(stage.enclosure.warnings.iter().cloned());
         warnings.extend(ended.sandbox.warnings());
+        let is_fenced = !matches!(ended.sandbox.enforced, None | Some("off" | "none"));
+        warnings.extend(refused(stage).filter(|_| is_fenced && !ended.is_success()));
         for (path, logged) in [(&stage.stdout, &ended.out), (&stage.stderr, &ended.err)] {
             if let Some(trouble) = &logged.trouble {
                 let path = path.display();
@@ -255,6 +259,18 @@ fn summary(words: Option<String>, host: Option<&dyn Host>, stage: &Stage) -> Str
         text = last_words(&end_of(&stage.stderr, SUMMARY_BYTES));
     }
     text
+}
+
+/// What to try where a command failed and says that it could not write something: a program that keeps a cache of its own outside of
+/// those that the sandbox moves.
+fn refused(stage: &Stage) -> Option<String> {
+    let ends = [&stage.stderr, &stage.stdout].map(|log| end_of(log, SUMMARY_BYTES));
+    let path = ends.iter().find_map(|text| refused_write(text))?;
+    let place = word(path.as_bytes());
+    Some(format!(
+        "the command could not write {path}; where the sandbox refused that, --allow-write {place} opens it for one run, and \
+         git config --add agent.run.allowWrite {place} for all"
+    ))
 }
 
 /// Keeps the agent's final answer, of which `verify` reads fields: what the host says that it was, else the end of standard output; and the file
