@@ -1,5 +1,8 @@
 //! The board on a terminal of the test's own: drawn, used key by key, and gone without a trace.
 
+/// The picture of it in the documentation.
+mod picture;
+
 use crate::support::agent::{TASK, agent_command, describe};
 use crate::support::terminal::OnTerminal;
 use crate::support::{TestRepo, death, signing};

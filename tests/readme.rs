@@ -2,7 +2,7 @@
 //! by their shape.
 
 /// The tour as a picture.
-mod recording;
+pub mod recording;
 
 use crate::docs::generated::up_to_date;
 use crate::support::{TestRepo, isolated};

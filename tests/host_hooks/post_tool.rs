@@ -275,7 +275,9 @@ fn the_command_named_for_uncommitted_work_is_the_same_everywhere_and_works() {
         write(agent, path);
         git_in(&agent.worktree, ["add", path]);
     }
-    let cases: [(&str, fn(&Agent)); 5] = [
+    /// What is done to the worktree, and how.
+    type Case = (&'static str, fn(&Agent));
+    let cases: [Case; 5] = [
         ("untracked", |agent| write(agent, "docs/a b.md")),
         ("staged", |agent| staged(agent, "docs/new.md")),
         ("staged and removed", |agent| {

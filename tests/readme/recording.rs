@@ -41,10 +41,43 @@ pub fn svg(steps: &[Step]) -> String {
         }
         body.push_str("</g>\n");
     }
-    let (width, height) = (columns * COLUMN + 2 * MARGIN, line * LINE + 2 * MARGIN);
+    page(
+        "A task becomes an agent, its work is verified and merged, and its worktree is removed",
+        (columns, line),
+        &body,
+    )
+}
+
+/// A picture of a screen, below the command that shows it.
+pub fn of_screen(title: &str, command: &str, screen: &[String]) -> String {
+    let mut body = String::new();
+    let prompt = ("$ ".to_owned(), "p".to_owned());
+    draw(
+        &mut body,
+        1,
+        &[prompt, (command.to_owned(), "b".to_owned())],
+    );
+    let mut columns = 0;
+    for (index, line) in screen.iter().enumerate() {
+        let (plain, classes) = coloured(line);
+        let mut spans: Vec<Span> = Vec::new();
+        for (at, c) in plain.char_indices() {
+            match spans.last_mut() {
+                Some((text, last)) if *last == classes[at] => text.push(c),
+                _ => spans.push((c.to_string(), classes[at].clone())),
+            }
+        }
+        columns = columns.max(plain.chars().count());
+        draw(&mut body, index + 2, &spans);
+    }
+    page(title, (columns, screen.len() + 1), &body)
+}
+
+fn page(title: &str, (columns, lines): (usize, usize), body: &str) -> String {
+    let (width, height) = (columns * COLUMN + 2 * MARGIN, lines * LINE + 2 * MARGIN);
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" xml:space=\"preserve\" role=\"img\">\n\
-         <title>A task becomes an agent, its work is verified and merged, and its worktree is removed</title>\n\
+         <title>{title}</title>\n\
          <style>{STYLE}</style>\n\
          <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"#161b22\"/>\n{body}</svg>\n"
     )
