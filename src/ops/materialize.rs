@@ -9,7 +9,7 @@
 //!
 //! The upper directory stays what counts until the last step, and nothing else writes there meanwhile. A command that was killed is
 //! run again: before the exchange it begins anew, and after it, which the note tells, it only ends. What else needs the worktree, as a
-//! run or a discard, ends it in the same way first ([`layered::settle`]): a run over a layer that is about to go would lose its work.
+//! run or a discard, ends it in the same way first (`layered::settle`): a run over a layer that is about to go would lose its work.
 
 use crate::agents::authority::require_orchestrator;
 use crate::agents::ctx::Ctx;
