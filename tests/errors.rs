@@ -4,7 +4,7 @@ use crate::docs::generated::table_up_to_date;
 use crate::support::TestRepo;
 use crate::support::agent::{agent_command, describe};
 use git_agent::error::{Code, Error};
-use git_agent::ops::remedy;
+use git_agent::ops::error_report;
 use serde_json::Value;
 
 #[test]
@@ -26,7 +26,7 @@ fn an_error_knows_what_is_below_it() {
     assert_eq!(error.code(), Code::Io);
     assert_eq!(error.causes(), ["broken"]);
     assert_eq!(
-        (error.hints(remedy::command), error.details()),
+        (error.hints(error_report::remedy_command), error.details()),
         (vec!["run git fsck".to_owned()], &["a block".to_owned()][..])
     );
 }

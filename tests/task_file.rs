@@ -8,7 +8,7 @@ use git_agent::domain::id::AgentName;
 use git_agent::domain::role::{InvalidRole, RoleSet};
 use git_agent::domain::task::{Task, TaskOptions, Warning};
 use git_agent::error::{Code, Error};
-use git_agent::ops::remedy;
+use git_agent::ops::error_report;
 use git_agent::wire::task_file::{self, MAX_BYTES};
 use proptest::prelude::*;
 use std::fmt::Write as _;
@@ -56,7 +56,7 @@ fn report(error: &Error) -> String {
     for cause in error.causes() {
         let _ = write!(text, "\ncaused by: {cause}\n");
     }
-    for hint in error.hints(remedy::command) {
+    for hint in error.hints(error_report::remedy_command) {
         let _ = write!(text, "\nhint: {hint}\n");
     }
     text
@@ -288,7 +288,7 @@ fn a_missing_tasks_directory_is_named_with_the_command_that_makes_it() {
         let error = task_file::unreadable(path, &cause);
         assert_eq!(error.code(), Code::TaskUnreadable);
         assert_eq!(error.causes(), [cause.to_string()]);
-        error.hints(remedy::command)[0].clone()
+        error.hints(error_report::remedy_command)[0].clone()
     };
     let task = directory.path().join("tasks/6a48ca7b.toml");
     assert!(hint(&task).ends_with("mkdir tasks && git add tasks/.gitkeep"));

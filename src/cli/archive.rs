@@ -8,8 +8,7 @@ use crate::agents::ctx::Ctx;
 use crate::domain::message::Retention;
 use crate::domain::task::parse_duration;
 use crate::error::{Code, Error, Exit, Result};
-use crate::ops::archive::{self, AckReport, ArchiveReport};
-use crate::ops::retention::{self, ExpireReport};
+use crate::ops::archive::{self, AckReport, ArchiveReport, ExpireReport};
 use chrono::TimeDelta;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -68,11 +67,11 @@ pub(super) fn run_done_with(
     done: &DoneWithArgs,
 ) -> Result<Exit> {
     if done.expire {
-        let plan = retention::plan(ctx, retention(ctx, done)?)?;
+        let plan = archive::plan_expiry(ctx, retention(ctx, done)?)?;
         let report = if done.dry_run {
             plan.report()
         } else {
-            retention::execute(ctx, plan)?
+            archive::expire(ctx, plan)?
         };
         return ui.done(&report);
     }
@@ -99,7 +98,7 @@ pub(super) fn acknowledge(
 
 /// What is asked for, else what the repository says, else the usual.
 fn retention(ctx: &Ctx, args: &DoneWithArgs) -> Result<Retention> {
-    let usual = retention::of_repository(ctx)?;
+    let usual = archive::of_repository(ctx)?;
     let span = |given: Option<Duration>, usual: TimeDelta| match given {
         None => Ok(usual),
         Some(span) => TimeDelta::from_std(span).map_err(|error| {

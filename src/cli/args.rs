@@ -9,7 +9,7 @@ use crate::agents::remote_name::remote_name;
 use crate::domain::agent::State;
 use crate::domain::sandbox::Layering;
 use crate::error::{Code, Error, Exit, Result};
-use crate::ops::remedy::command;
+use crate::ops::error_report::remedy_command;
 use crate::ops::sync::{self, SyncOptions};
 use std::num::ParseIntError;
 use std::path::Path;
@@ -135,7 +135,7 @@ fn not_exchanged(error: &Error) -> String {
     for cause in error.causes() {
         text.push_str(&format!("\n  {}", cause.replace('\n', "\n  ")));
     }
-    for hint in error.hints(command) {
+    for hint in error.hints(remedy_command) {
         text.push_str(&format!("\n  {hint}"));
     }
     text.push_str("\n  what is new goes with the next git agent sync");

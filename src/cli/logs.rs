@@ -4,7 +4,7 @@ use super::args::OwnAgentArg;
 use super::ui::{Answer, Format, Ui};
 use crate::agents::ctx::Ctx;
 use crate::error::{Error, Exit, Result};
-use crate::ops::runs::logs::{self, LogOptions, LogsReport};
+use crate::ops::runs::{self, LogOptions, LogsReport};
 use std::io::ErrorKind;
 
 /// Print what a run wrote to its standard output
@@ -52,11 +52,11 @@ pub(super) fn print(ctx: &Ctx, ui: &mut Ui, agent: String, which: &OutputArgs) -
     };
     if ui.format() != Format::Text {
         // The log may be anything, so by machine it is read where the answer says it is.
-        let report = logs::logs(ctx, &options, &mut |_| Ok(true))?;
+        let report = runs::logs(ctx, &options, &mut |_| Ok(true))?;
         return ui.done(&report);
     }
     let mut out = ui.echo()?.out;
-    logs::logs(ctx, &options, &mut |bytes| match out.as_mut() {
+    runs::logs(ctx, &options, &mut |bytes| match out.as_mut() {
         None => Ok(false),
         Some(out) => match out.write_all(bytes) {
             // The reader is gone, so a log that is followed is left, too.

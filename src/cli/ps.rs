@@ -7,7 +7,7 @@ use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
 use crate::ops::run_row::RunRow;
-use crate::ops::runs::ps::{self, PsReport};
+use crate::ops::runs::{self, PsReport};
 use serde_json::{Value, json};
 
 /// List the runs that go on
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 pub(super) struct PsArgs {}
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, PsArgs {}: &PsArgs) -> Result<Exit> {
-    ui.done(&ps::ps(ctx)?)
+    ui.done(&runs::ps(ctx)?)
 }
 
 impl Answer for PsReport {

@@ -13,12 +13,10 @@ use super::ui::{Answer, AsJson, Format, Ui};
 use crate::agents::ctx::Ctx;
 use crate::domain::message::plain;
 use crate::error::{Exit, Result};
-use crate::ops::agent_report::LeaseReport;
-use crate::ops::event_report::EventReport;
-use crate::ops::mail::conversation::{self, ConversationReport};
+use crate::ops::agent_report::{EventReport, LeaseReport};
+use crate::ops::mail::{self, ConversationReport};
 use crate::ops::show::{self, DiffCountsReport, Invocation, LogReport, PathReport, ShowReport};
 use crate::ops::status::{Fact, WorkStatus};
-use crate::ops::traces;
 use serde_json::{Value, json};
 
 /// What stands in the place of a policy that is not here.
@@ -80,8 +78,8 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &ShowArgs) -> Result<Exit> {
     }
     if args.invocation {
         ui.answer(&show::invocation(ctx, &who)?)?;
-    } else if conversation::is_id(&who) {
-        ui.answer(&conversation::show(ctx, &who)?)?;
+    } else if mail::is_id(&who) {
+        ui.answer(&mail::show_message(ctx, &who)?)?;
     } else {
         ui.answer(&show::show(ctx, &who)?)?;
     }
@@ -95,8 +93,8 @@ pub(super) fn run_log(ctx: &Ctx, ui: &mut Ui, args: &LogArgs) -> Result<Exit> {
 
 fn log_of(ctx: &Ctx, ui: &mut Ui, who: &str) -> Result<Exit> {
     match ui.format() {
-        Format::AgentTrace => ui.row(&traces::agent_trace(ctx, who)?)?,
-        Format::Otlp => ui.row(&traces::otlp(ctx, who)?)?,
+        Format::AgentTrace => ui.row(&show::agent_trace(ctx, who)?)?,
+        Format::Otlp => ui.row(&show::otlp(ctx, who)?)?,
         _ => ui.answer(&show::log(ctx, who)?)?,
     }
     Ok(Exit::Yes)

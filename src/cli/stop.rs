@@ -5,7 +5,7 @@ use super::ui::{Answer, Ui};
 use super::wait::line;
 use crate::agents::ctx::Ctx;
 use crate::error::{Exit, Result};
-use crate::ops::runs::stop::{self, StopReport};
+use crate::ops::runs::{self, StopReport};
 use serde_json::{Value, json};
 
 /// End runs with everything that their commands started, and wait until that is recorded
@@ -24,7 +24,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &StopArgs) -> Result<Exit> {
     if agents.is_empty() {
         agents.push(current(ctx, ui)?);
     }
-    ui.done(&stop::stop(ctx, &agents, args.kill)?)
+    ui.done(&runs::stop(ctx, &agents, args.kill)?)
 }
 
 impl Answer for StopReport {

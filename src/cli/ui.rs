@@ -11,8 +11,7 @@ use super::style::{BAD, HINT, WARN, paint};
 use crate::agents::activity::{Activity, ActivityObserver};
 use crate::agents::ctx::Ctx;
 use crate::error::{Code, Error, Exit, Result};
-use crate::ops::error_report::ErrorReport;
-use crate::ops::remedy;
+use crate::ops::error_report::{self, ErrorReport};
 use crate::ops::run::Echo;
 use crate::ops::verify::save;
 use anstream::adapter::strip_str;
@@ -378,7 +377,7 @@ fn error_text(error: &Error) -> String {
     for cause in error.causes() {
         text.push_str(&format!("caused by: {cause}\n"));
     }
-    for hint in error.hints(remedy::command) {
+    for hint in error.hints(error_report::remedy_command) {
         text.push_str(&format!("{} {hint}\n", paint(HINT, "hint:")));
     }
     text

@@ -6,7 +6,7 @@ use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
 use crate::domain::task::parse_duration;
 use crate::error::{Exit, Result};
-use crate::ops::runs::wait::{self, WaitOptions, WaitReport, Waited};
+use crate::ops::runs::{self, WaitOptions, WaitReport, Waited};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub(super) struct WaitArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: WaitArgs) -> Result<Exit> {
-    let report = wait::wait(
+    let report = runs::wait(
         ctx,
         &WaitOptions {
             agents: args.agents,

@@ -1,18 +1,21 @@
-//! One agent as `list`, `show` and `tree` answer it.
+//! One agent, one event and one branch to land on, as every answer has them.
 
 use crate::agents::at_work::shown_state;
 use crate::agents::ctx::Ctx;
 use crate::agents::liveness::{self, Liveness};
 use crate::agents::lookup::clone_id;
 use crate::domain::agent::{Agent, State};
-use crate::domain::event::{Base, HostSession, Isolation};
+use crate::domain::event::{Base, Event, HostSession, Isolation, What};
+use crate::domain::id::AgentId;
 use crate::domain::lease::Lease;
+use crate::domain::oid::Oid;
 use crate::domain::run::{Ending, Run};
 use crate::domain::stamp::is_ahead;
 use crate::error::Result;
-use crate::store::layout;
+use crate::git::Repo;
 use crate::store::leases::{self, HeldLeases};
 use crate::store::place::{RecordedPlaces, is_of_this_clone};
+use crate::store::{layout, long_text};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
@@ -315,4 +318,152 @@ pub(super) fn short_branch(full: &str) -> String {
 
 pub(super) fn rfc3339(time: DateTime<Utc>) -> String {
     time.to_rfc3339_opts(SecondsFormat::Micros, true)
+}
+
+// One event as `show` and `log` answer it.
+
+/// One event in JSON.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EventReport {
+    /// The time, RFC 3339.
+    pub recorded_at: String,
+    /// What happened.
+    pub event: String,
+    /// Who says so.
+    pub by: String,
+    /// What the events of one command have in common; absent in rows of old.
+    pub operation: Option<String>,
+    /// What else is known, in words.
+    pub detail: Option<String>,
+    /// The blob of what was said, where a line of the ledger cannot hold it.
+    pub text_blob: Option<String>,
+}
+
+pub(super) fn event_report(repo: &Repo, event: &Event) -> EventReport {
+    let blob = event.what.said().and_then(|(_, blob)| blob);
+    EventReport {
+        recorded_at: rfc3339(event.at.time()),
+        event: event.what.kind().to_owned(),
+        by: event.by.clone(),
+        operation: event.operation.as_ref().map(ToString::to_string),
+        detail: long_text::whole(repo, &event.what).or_else(|| detail(&event.what)),
+        text_blob: blob.map(Oid::to_hex),
+    }
+}
+
+/// What an event says beyond its name, in words.
+fn detail(what: &What) -> Option<String> {
+    let text = match what {
+        What::Spawning(facts) => match &facts.branch {
+            Some(branch) => short_branch(branch),
+            None => facts.isolation.as_str().to_owned(),
+        },
+        What::Spawned(facts) => format!("policy {}", facts.policy.short()),
+        What::Started(facts) => facts.command.clone(),
+        What::Exited(facts) => {
+            let status = match facts.ended {
+                Some(Ending::Exit) | None => format!("status {}", facts.code),
+                Some(ended) => format!("status {} ({})", facts.code, ended.as_str()),
+            };
+            match facts.session.cost_usd() {
+                Some(cost) => format!("{status}, cost {cost:.2} USD"),
+                None => status,
+            }
+        }
+        What::Committed { commit, .. } => commit.short(),
+        What::Verified(verdict) if verdict.accepted => {
+            format!("accepted {}", verdict.tip.short())
+        }
+        What::Verified(verdict) => {
+            let partner = verdict.fails_with.map(AgentId::short);
+            let partner = partner.map(|short| format!(", together with agent {short}"));
+            format!(
+                "rejected {}: {}{}",
+                verdict.tip.short(),
+                verdict.findings.join(", "),
+                partner.unwrap_or_default()
+            )
+        }
+        What::Merged { commit, into, .. } => {
+            format!("{} into {}", commit.short(), short_branch(into))
+        }
+        What::Done { summary: text, .. }
+        | What::Failed { reason: text, .. }
+        | What::Rejected { reason: text, .. }
+        | What::Deferred { reason: text, .. }
+        | What::Noted { text } => text.clone(),
+        What::Renamed { name: Some(name) } => format!("is called {name}"),
+        What::Undone {
+            operation,
+            revert: Some(commit),
+        } => format!("{operation} by {}", commit.short()),
+        What::Undone { operation, .. } => operation.to_string(),
+        What::Renamed { name: None } => "another agent has its name".to_owned(),
+        What::Amended { policy, reason, .. } => match reason.as_str() {
+            "" => format!("policy {}", policy.short()),
+            reason => format!("policy {}: {reason}", policy.short()),
+        },
+        What::Competed(facts) => {
+            let (place, of, best) = (facts.place, facts.of, &facts.best);
+            format!("place {place} of {of} on one task, the best is {best}")
+        }
+        What::Audited(facts) => {
+            let who = facts.auditor.map_or_else(
+                || "a person".to_owned(),
+                |id| format!("agent {}", id.short()),
+            );
+            let verdict = if facts.auditor.is_some() {
+                facts.verdict.as_str()
+            } else {
+                "accepted all the same"
+            };
+            let reason = if facts.reason.is_empty() { "" } else { ": " };
+            format!(
+                "{who}: {verdict}, at {}{reason}{}",
+                facts.tip.short(),
+                facts.reason
+            )
+        }
+        What::Discarded { tip } => tip.map(|tip| format!("was at {}", tip.short()))?,
+        What::Salvaged { commit } => commit.short(),
+        What::Rescued { to } => to.clone(),
+        What::Expired { commits } => {
+            let short: Vec<_> = commits.iter().map(|oid| oid.short()).collect();
+            short.join(", ")
+        }
+        What::Unknown { needs, .. } => {
+            needs.map(|needs| format!("git-agent {needs} or newer understands it"))?
+        }
+    };
+    Some(text).filter(|text| !text.is_empty())
+}
+
+// A branch to land on, as every answer has it.
+
+/// A branch to land on, in JSON.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TargetReport {
+    /// The branch, full name; absent where it is a mere commit.
+    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+    pub refname: Option<String>,
+    /// The commit it is at; absent where that was not asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oid: Option<String>,
+}
+
+impl TargetReport {
+    /// A branch, and where it is.
+    pub fn new(refname: Option<&str>, oid: Option<Oid>) -> TargetReport {
+        TargetReport {
+            refname: refname.map(str::to_owned),
+            oid: oid.map(Oid::to_hex),
+        }
+    }
+
+    /// The branch's short name; empty where it has none.
+    pub fn short(&self) -> &str {
+        let full = self.refname.as_deref().unwrap_or_default();
+        full.strip_prefix("refs/heads/").unwrap_or(full)
+    }
 }

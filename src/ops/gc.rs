@@ -8,12 +8,8 @@
 //! said. Each removal is a whole [`discard`] with its own second look, so nothing that it removes is lost.
 
 pub mod expire;
-mod finished;
-pub mod remote;
 
-use super::discard;
-use super::discard::{DiscardOptions, DiscardPlan, NotKept, WorktreeSnapshot};
-use super::target_report::TargetReport;
+use super::discard::{self, DiscardOptions, DiscardPlan, NotKept, WorktreeSnapshot};
 use crate::agents::at_work::{forget_prompt, shown_state};
 use crate::agents::authority::{require_orchestrator, require_whole_view};
 use crate::agents::ctx::Ctx;
@@ -24,15 +20,16 @@ use crate::domain::oid::Oid;
 use crate::error::{Error, Result};
 use crate::git::files::temporary;
 use crate::git::refs::Tip;
-use crate::store::agent_branch::OwnBranch;
+use crate::ops::agent_report::TargetReport;
+use crate::ops::gc::expire::RemoteSweep;
+use crate::store::agent_branch::{self, OwnBranch};
 use crate::store::journal::Journal;
 use crate::store::landing_commit::{Line, Work};
-use crate::store::large_files::LargeFile;
+use crate::store::large_files::{self, LargeFile};
 use crate::store::ledger::RecordedLanding;
 use crate::store::place::RecordedPlaces;
-use crate::store::{agent_branch, briefing, fsx, large_files, layout, leases};
+use crate::store::{briefing, fsx, layout, leases};
 use expire::{ExpiryPlan, SalvageItem};
-use remote::RemoteSweep;
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -192,7 +189,7 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
         Some(age) => Some(expire::plan(ctx, &agents, age)?),
         None => None,
     };
-    let remote = { options.remote.as_deref() }.map(|name| remote::plan(ctx, &agents, name));
+    let remote = { options.remote.as_deref() }.map(|name| expire::plan_remote(ctx, &agents, name));
     let remote = remote.transpose()?;
     let common = ctx.repo.common_dir();
     // Of a row with an event that is not understood here, nothing is known to be over. What works in an agent that was merged may
@@ -235,7 +232,7 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
         let landed = landed.remove(&agent.id).unwrap_or(Ok(None));
         let landed_on = landed.as_ref().ok().cloned().flatten();
         let judged = landed
-            .and_then(|landed| finished::why(ctx, &agent, landed.as_deref(), &closed, &options))
+            .and_then(|landed| expire::why(ctx, &agent, landed.as_deref(), &closed, &options))
             .unwrap_or_else(|error| Err(format!("it cannot be judged: {error}")));
         let mut item = GcItem {
             agent_id: agent.id.to_string(),
@@ -420,7 +417,7 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
         forget_prompt(ctx, &agent, None)?;
     }
     if let Some(sweep) = &mut report.remote {
-        remote::execute(ctx, sweep)?;
+        expire::sweep_remote(ctx, sweep)?;
     }
     if let Some(expiry) = plan.expiry {
         report.salvage = Some(expire::execute(ctx, expiry)?);

@@ -1,4 +1,5 @@
-//! Commands that write files of a layered worktree, or have a hook look at them: this program runs again where it is mounted.
+//! Commands that write files of a layered worktree, or have a hook look at them: this program runs again where it
+//! is mounted.
 //!
 //! They are refused at first, before they have changed anything, with an error that names the agent. In the mount the worktree is an
 //! ordinary one, so what an update, a landing or a commit takes there is written once, for both kinds.

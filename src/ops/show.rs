@@ -3,10 +3,10 @@
 use crate::agents::assignment::{Assignment, PromptWish};
 use crate::agents::ctx::Ctx;
 use crate::agents::scratch::Scratch;
-use crate::agents::work::Work;
+use crate::agents::work::{Work, base_of, tip_of};
 use crate::agents::{layered, liveness, lookup, task_copy, worktree};
 use crate::domain::agent::{Agent, State};
-use crate::domain::event::{Isolation, What};
+use crate::domain::event::{Event, Isolation, What};
 use crate::domain::glob::Glob;
 use crate::domain::oid::Oid;
 use crate::domain::role::DEFAULT_DENYLIST;
@@ -15,14 +15,14 @@ use crate::error::{Code, Error, IoContext, Result};
 use crate::git::populate;
 use crate::hosts;
 use crate::hosts::output::{Pieces, Shown};
-use crate::ops::agent_report::{AgentReport, Reporter};
-use crate::ops::event_report::EventReport;
-use crate::ops::status::WorkStatus;
-use crate::ops::{event_report, status};
+use crate::ops::agent_report::{self, AgentReport, EventReport, Reporter, rfc3339};
+use crate::ops::status::{self, WorkStatus};
 use crate::store::ledger::Ledger;
 use crate::store::{briefing, fsx, layout, long_text, spawn_commit};
 use crate::wire::policy::Policy;
+use crate::wire::{agent_trace, otlp};
 use serde::Serialize;
+use serde_json::Value;
 use serde_with_macros::skip_serializing_none;
 use std::collections::BTreeSet;
 use std::fs;
@@ -377,6 +377,77 @@ fn summary(ledger: &Ledger<'_>, agent: &Agent) -> Result<Option<String>> {
 
 fn events(ledger: &Ledger<'_>, agent: &Agent) -> Result<Vec<EventReport>> {
     let events = ledger.events(agent.spawn_commit)?;
-    let report = |event| event_report::event(ledger.repo(), event);
+    let report = |event| agent_report::event_report(ledger.repo(), event);
     Ok(events.iter().map(report).collect())
+}
+
+// What `log` tells other programs, in their formats: which lines an agent wrote, and how its life went.
+
+/// The lines that an agent wrote, as a trace record: those that its landing brought, or those of its branch.
+///
+/// # Errors
+/// `agent-unknown`, `agent-state` for an agent without a branch; `branch-gone`, `repo-corrupt`.
+pub fn agent_trace(ctx: &Ctx, who: &str) -> Result<Value> {
+    let ledger = ctx.ledger();
+    let agent = lookup::agent_or_landed(ctx, &ledger, who)?;
+    let (before, revision) = commits(ctx, &agent)?;
+    let tree = |commit| Ok::<_, Error>(ctx.repo.read_commit(commit)?.tree);
+    let lines = ctx.repo.added_lines(tree(before)?, tree(revision)?)?;
+    let time = rfc3339(agent.updated);
+    let events = ledger.events(agent.spawn_commit)?;
+    let model = model(&events);
+    Ok(agent_trace::record(&agent, revision, model, &time, &lines))
+}
+
+/// The model of all runs of an agent; `None` where they differ, because no row says which run wrote which line.
+fn model(events: &[Event]) -> Option<&str> {
+    let mut models = events.iter().filter_map(|event| match &event.what {
+        What::Started(started) => Some(started.model.as_deref()),
+        _ => None,
+    });
+    let first = models.next()??;
+    models.all(|model| model == Some(first)).then_some(first)
+}
+
+/// An agent's life as OpenTelemetry spans.
+///
+/// # Errors
+/// `agent-unknown`, and those of the ledger.
+pub fn otlp(ctx: &Ctx, who: &str) -> Result<Value> {
+    let ledger = ctx.ledger();
+    let agent = lookup::agent_or_landed(ctx, &ledger, who)?;
+    let events = ledger.events(agent.spawn_commit)?;
+    Ok(otlp::spans(&agent, &events))
+}
+
+/// The commit that holds the agent's work, and the one that it is compared with.
+fn commits(ctx: &Ctx, agent: &Agent) -> Result<(Oid, Oid)> {
+    let Some(base) = &agent.base else {
+        return Err(half_made(agent));
+    };
+    let landed = agent.landed.as_ref().map(|(commit, _)| *commit);
+    // A row may tell of a landing in another clone, whose commit was not fetched.
+    if let Some(landed) = landed.filter(|commit| ctx.repo.has_object(*commit)) {
+        // A landing that only moved the branch brought all commits since the agent began.
+        let parents = ctx.repo.read_commit(landed)?.parents;
+        let moved = parents.len() == 1 && ctx.repo.is_ancestor(agent.spawn_commit, landed)?;
+        let first = parents.first().copied().filter(|_| !moved);
+        return Ok((first.unwrap_or(base.oid), landed));
+    }
+    let tip = tip_of(ctx, agent)?;
+    // What the branch has merged of the target is not the agent's.
+    let (_, target) = base_of(ctx, agent, None)?;
+    let fork = match target {
+        Some(target) => ctx.repo.merge_base(target, tip)?,
+        None => None,
+    };
+    Ok((fork.unwrap_or(base.oid), tip))
+}
+
+fn half_made(agent: &Agent) -> Error {
+    let what = format!(
+        "agent {} is half made and has no work yet",
+        agent.id.short()
+    );
+    Error::new(Code::AgentState, what)
 }

@@ -1,5 +1,5 @@
-//! Letting an agent resolve the conflicts of its work with what it lands on: `update --conflicts --host`, and a train's second
-//! try for those that it left behind.
+//! Letting an agent resolve the conflicts of its work with what it lands on: `update --conflicts --host`, and a
+//! train's second try for those that it left behind.
 //!
 //! ```text
 //! update --conflicts ─> a run of the host, which is told what conflicts and why ─> update ─> verify

@@ -17,8 +17,6 @@
 
 mod conflicts;
 
-pub use conflicts::{CONFLICT_STEPS, RESOLVED_STEPS};
-
 use crate::agents::authority::require_orchestrator;
 use crate::agents::branch_swap::{index_scratch, swap};
 use crate::agents::ctx::Ctx;
@@ -37,8 +35,9 @@ use crate::git::Repo;
 use crate::git::changes::Staging;
 use crate::git::landing::{Checkout, ConflictedMerge};
 use crate::git::merge::MergeResult;
-use crate::ops::target_report::TargetReport;
+use crate::ops::agent_report::TargetReport;
 use crate::wire::path_text::PathText;
+pub use conflicts::{CONFLICT_STEPS, RESOLVED_STEPS};
 use serde::Serialize;
 use std::collections::HashSet;
 

@@ -2,16 +2,16 @@ use super::{ctx_at, fsck, hand_out, open, post, receive};
 use crate::support::TestRepo;
 use crate::support::agent::TASK;
 use git_agent::domain::message::{Handing, Retention};
-use git_agent::ops::retention;
-use git_agent::ops::retention::ExpireReport;
+use git_agent::ops::archive;
+use git_agent::ops::archive::ExpireReport;
 
 const DAY: i64 = 86_400;
 
 fn expire(test: &TestRepo, seconds: i64, retention: Retention) -> ExpireReport {
     let ctx = ctx_at(test, seconds);
-    let plan = retention::plan(&ctx, retention).expect("a plan");
+    let plan = archive::plan_expiry(&ctx, retention).expect("a plan");
     let planned = plan.report();
-    let done = retention::execute(&ctx, plan).expect("done");
+    let done = archive::expire(&ctx, plan).expect("done");
     assert_eq!(
         (&planned.deleted, &planned.archived),
         (&done.deleted, &done.archived)
@@ -123,17 +123,17 @@ fn what_is_sent_while_the_chain_is_rewritten_stays() {
     assert_eq!(receive(&repo, "c", 1).len(), 1);
     post(&repo, &["b"], "kept", 2);
     let ctx = ctx_at(&test, 40 * DAY);
-    let plan = retention::plan(&ctx, Retention::default()).expect("a plan");
+    let plan = archive::plan_expiry(&ctx, Retention::default()).expect("a plan");
     post(&repo, &["b"], "meanwhile", 3);
-    retention::execute(&ctx, plan).expect("done");
+    archive::expire(&ctx, plan).expect("done");
     assert_eq!(receive(&repo, "b", 41 * DAY), ["kept", "meanwhile"]);
     // The second plan of two that raced finds another chain than it looked at.
     post(&repo, &["c"], "gone too", 41 * DAY);
     assert_eq!(receive(&repo, "c", 41 * DAY).len(), 1);
     let (one, two) = (ctx_at(&test, 99 * DAY), ctx_at(&test, 99 * DAY));
-    let first = retention::plan(&one, Retention::default()).expect("a plan");
-    let second = retention::plan(&two, Retention::default()).expect("a plan");
-    retention::execute(&one, first).expect("done");
-    let error = retention::execute(&two, second).expect_err("late");
+    let first = archive::plan_expiry(&one, Retention::default()).expect("a plan");
+    let second = archive::plan_expiry(&two, Retention::default()).expect("a plan");
+    archive::expire(&one, first).expect("done");
+    let error = archive::expire(&two, second).expect_err("late");
     assert_eq!(error.code().name(), "lost-race");
 }

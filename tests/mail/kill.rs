@@ -8,10 +8,10 @@ use git_agent::agents::ctx::Ctx;
 use git_agent::agents::spool;
 use git_agent::agents::spool::SPOOL_STEPS;
 use git_agent::domain::message::{Handing, Retention};
+use git_agent::ops::archive;
 use git_agent::ops::receive as receiving;
 use git_agent::ops::receive::Patience;
 use git_agent::ops::receive::ReceiveOptions;
-use git_agent::ops::retention;
 use git_agent::ops::send;
 use git_agent::ops::send::SendOptions;
 use git_agent::store::ledger::Ledger;
@@ -61,8 +61,8 @@ fn receive_all(ctx: &Ctx) -> usize {
 }
 
 fn expire_all(ctx: &Ctx) {
-    let plan = retention::plan(ctx, Retention::default()).expect("a plan");
-    retention::execute(ctx, plan).expect("done");
+    let plan = archive::plan_expiry(ctx, Retention::default()).expect("a plan");
+    archive::expire(ctx, plan).expect("done");
 }
 
 fn die_at(test: &TestRepo, order: &str, step: &str) {

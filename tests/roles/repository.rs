@@ -5,7 +5,7 @@ use crate::support::TestRepo;
 use git_agent::domain::oid::Oid;
 use git_agent::error::{Code, Error};
 use git_agent::git::Repo;
-use git_agent::ops::remedy;
+use git_agent::ops::error_report;
 use git_agent::ops::roles::roles;
 use git_agent::store;
 
@@ -76,7 +76,7 @@ fn roles_come_from_the_base_commit_and_not_from_the_worktree() {
     assert_eq!(code(set.require_spawnable("late")), Err(Code::RoleUnknown));
     let unknown = set.require("reviwer").expect_err("a slip");
     assert_eq!(
-        unknown.hints(remedy::command)[0],
+        unknown.hints(error_report::remedy_command)[0],
         "did you mean `reviewer`?"
     );
 }

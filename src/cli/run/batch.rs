@@ -10,9 +10,8 @@ use crate::cli::terminal::width;
 use crate::cli::ui::{Answer, AsJson, Format, Ui, error_json};
 use crate::error::{Error, Exit, Result};
 use crate::hosts::Host;
-use crate::ops::run::batch::{BatchReport, News};
-use crate::ops::run::tournament::{Entry, TournamentReport};
-use crate::ops::run::{RunReport, batch, tournament};
+use crate::ops::run::RunReport;
+use crate::ops::run::batch::{self, BatchReport, Entry, News, TournamentReport};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -77,7 +76,7 @@ pub(super) fn run(
     let mut tournament = None;
     // A batch that was asked to end has no winner.
     if best_of.is_some() && report.left == 0 {
-        let decided = tournament::decide(ctx, &attempts)?;
+        let decided = batch::decide(ctx, &attempts)?;
         // Competitors that failed do not count where one of them won.
         exit = if decided.winner.is_some() {
             Exit::Yes

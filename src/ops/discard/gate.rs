@@ -1,20 +1,24 @@
-//! What there is of an agent in this clone, and the proof that it is the agent's.
+//! What there is of an agent in this clone, the proof that it is the agent's, and what keeps it from going.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::untrusted;
+use crate::agents::scratch;
+use crate::agents::untrusted::{self, WorktreeView};
+use crate::agents::worktree::UNFINISHED;
 use crate::domain::agent::Agent;
 use crate::domain::event::Isolation;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
+use crate::git::Repo;
+use crate::git::changes::ignore::Rules;
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::files::layer::WorktreeLayer;
 use crate::git::refs::Tip;
+use crate::git::uncommitted::Source;
 use crate::git::worktree::WorktreeCache;
-use crate::ops::discard::protection::refused;
-use crate::ops::discard::protection::require_unprotected;
+use crate::ops::discard::DiscardOptions;
 use crate::store::agent_branch::OwnBranch;
-use crate::store::layout;
 use crate::store::place::RecordedPlaces;
+use crate::store::{fsx, layout, spawn_commit};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -252,4 +256,199 @@ fn files_of(place: &Place, linked: Option<&Path>) -> Result<Option<PathBuf>> {
         }
     }
     Ok(found)
+}
+
+// Every reason not to remove a worktree that is the agent's.
+
+/// Checks that the worktree is not locked, in use or protected.
+fn require_unprotected(
+    ctx: &Ctx,
+    agent: &Agent,
+    place: &Place,
+    worktrees: &WorktreeCache,
+) -> Result<()> {
+    let path = &place.path;
+    let shown = path.display();
+    let root = ctx.repo.root()?;
+    if root.starts_with(path) || ctx.repo.common_dir().starts_with(path) {
+        return Err(refused(format!("{shown} holds the main worktree"))
+            .hint("to see the worktrees, run git worktree list"));
+    }
+    // The caller's shell would stand in a directory that is gone.
+    if ctx.env.directory.starts_with(path) {
+        return Err(refused(format!("this command was started inside {shown}"))
+            .hint(format!("to leave it, run cd {}", root.display())));
+    }
+    let own_name = layout::worktree_name(agent.id);
+    for worktree in worktrees.worktrees() {
+        let own = worktree.name == own_name;
+        // An admin directory that names a place where no worktree of its own is says nothing.
+        if own && worktree.path != *path && belongs_to(&worktree.path, &place.admin_dir) {
+            let now = worktree.path.display();
+            return Err(
+                refused(format!("the worktree was moved from {shown} to {now}")).hint(format!(
+                    "to move it back, run git worktree move -f -f {now} {shown}"
+                )),
+            );
+        }
+        // What is inside would go with it without having been looked at.
+        if !own && worktree.path.starts_with(path) {
+            let inner = worktree.path.display();
+            let remove = match layout::agent_of_worktree(&worktree.name) {
+                Some(other) => format!("git agent discard {other}"),
+                None => format!("git worktree remove {inner}"),
+            };
+            return Err(
+                refused(format!("{shown} has another worktree in it, {inner}"))
+                    .hint(format!("to remove that one, run {remove}")),
+            );
+        }
+        let ours = layout::lock_reason(agent.id);
+        if let (true, Some(reason)) = (own, &worktree.lock_reason)
+            // A person has locked it, and has a reason.
+            && *reason != ours
+        {
+            return Err(
+                refused(format!("{shown} is locked: {reason}")).hint(format!(
+                    "to take the lock away, run git worktree unlock {shown}"
+                )),
+            );
+        }
+    }
+    require_finished(place)?;
+    // A submodule's repository is in the admin directory, so its commits go with that.
+    if has_entries(&place.admin_dir.join("modules")) {
+        return Err(refused(format!(
+            "{shown} has submodules, whose commits are nowhere else"
+        ))
+        .hint("to give up its submodules, run git submodule deinit --all in it"));
+    }
+    Ok(())
+}
+
+fn require_finished(place: &Place) -> Result<()> {
+    let unfinished = UNFINISHED
+        .iter()
+        .find(|(file, _)| is_file_or_directory(&place.admin_dir.join(file)));
+    match unfinished {
+        None => Ok(()),
+        Some((_, what)) => {
+            let shown = place.path.display();
+            Err(
+                refused(format!("{shown} is in the middle of a {what}")).hint(format!(
+                    "to finish it, run git -C {shown} {what} --continue"
+                )),
+            )
+        }
+    }
+}
+
+fn is_file_or_directory(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file() || metadata.is_dir())
+}
+
+fn has_entries(directory: &Path) -> bool {
+    fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some())
+}
+
+pub(super) fn refused(message: String) -> Error {
+    Error::new(Code::DiscardRefused, message)
+}
+
+// What it takes to read the worktree of an agent that is to go.
+
+/// What it takes to read a worktree: the rules that bind, and room for a copy of its index.
+pub(super) struct Reading {
+    settings: Repo,
+    view: WorktreeView,
+    rules: Rules,
+    bundle_dir: Option<String>,
+    sparse: bool,
+    index: PathBuf,
+    /// Where the files are; an empty directory stands in for those that are gone.
+    contents: PathBuf,
+    _scratch: Scratch,
+}
+
+impl Reading {
+    pub(super) fn begin(
+        ctx: &Ctx,
+        agent: &Agent,
+        place: &Place,
+        options: DiscardOptions,
+    ) -> Result<Reading> {
+        let bundle_dir = bundle_dir(ctx, agent)?;
+        let mut rules = ctx.ignore_rules()?.without(bundle_dir.as_deref());
+        if options.with_ignored {
+            rules = rules.with_ignored();
+        }
+        // With the settings of that worktree, which say what git would have made of its files.
+        let settings = Repo::open_git_dir(&place.admin_dir)?;
+        // Beside others of its kind: two discards may be at work.
+        let scratch = Scratch(fsx::unique_name(&scratch::directory(ctx).join("salvage")));
+        let empty = scratch.0.join("empty");
+        fs::create_dir_all(&empty).at("could not make", &empty)?;
+        let contents = place.contents().unwrap_or_else(|| empty.clone());
+        let view = WorktreeView::make(&settings, &place.admin_dir, &contents, &scratch.0)?;
+        Ok(Reading {
+            view,
+            sparse: settings.config_bool("core.sparseCheckout")? == Some(true),
+            index: scratch.0.join("index"),
+            settings,
+            rules,
+            bundle_dir,
+            contents,
+            _scratch: scratch,
+        })
+    }
+
+    pub(super) fn source<'a>(&'a self, place: &'a Place, tip: Oid) -> Source<'a> {
+        Source {
+            repo: &self.settings,
+            worktree: &self.contents,
+            admin_dir: &place.admin_dir,
+            view: &self.view,
+            tip,
+            // What was only staged is nowhere on disk, and is kept as well.
+            staged: true,
+            sparse: self.sparse,
+            rules: &self.rules,
+            names_ignored: false,
+            index: &self.index,
+        }
+    }
+
+    /// The bundle's directory in the worktree, where it is one.
+    pub(super) fn bundle(&self, source: &Source<'_>) -> Option<&Path> {
+        let inside = self.bundle_dir.as_deref()?;
+        real_directory(source.worktree, inside).map(|_| Path::new(inside))
+    }
+}
+
+/// Where the agent's bundle is in its worktree, if anywhere.
+pub(super) fn bundle_dir(ctx: &Ctx, agent: &Agent) -> Result<Option<String>> {
+    // No amendment moves it, and one that is not here must not be in the way.
+    Ok(spawn_commit::at_spawn(&ctx.repo, agent)?.and_then(|policy| policy.bundle_dir))
+}
+
+/// The bundle's directory, unless a symlink stands in for a part of the way.
+pub(super) fn real_directory(top: &Path, inside: &str) -> Option<PathBuf> {
+    let mut path = top.to_owned();
+    for part in inside.split('/') {
+        path.push(part);
+        // By a link on the way another directory would be taken for the bundle.
+        if !fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir()) {
+            return None;
+        }
+    }
+    Some(path)
+}
+
+/// A directory of files that go when it does.
+pub(super) struct Scratch(pub(super) PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }

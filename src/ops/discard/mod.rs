@@ -36,38 +36,31 @@
 //! 5 to 6 under `spawn.lock`, because a spawn makes the directories that become empty there.
 
 mod batch;
-mod broken;
-mod files;
 mod gate;
-mod large;
-mod protection;
-mod reading;
 mod remove;
-mod report;
 mod salvage;
 
-pub use batch::discard_each;
-pub(in crate::ops) use batch::execute_each;
-pub(in crate::ops) use gate::WorktreeSnapshot;
-pub use remove::execute;
-pub use report::{DiscardReport, NotKept};
-
 use crate::agents::authority::require_orchestrator;
-use crate::agents::clone;
-use crate::agents::crash_recovery;
 use crate::agents::ctx::Ctx;
-use crate::agents::layered;
-use crate::agents::lookup;
-use crate::agents::lookup::clone_id;
+use crate::agents::lookup::{self, clone_id};
 use crate::agents::scratch::Scratch;
-use crate::agents::worktree;
+use crate::agents::{clone, crash_recovery, layered, worktree};
 use crate::domain::agent::{Agent, Move, State};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
-use crate::ops::agent_report::rfc3339;
+use crate::ops::agent_report::{AgentReport, Reporter, rfc3339};
+use crate::ops::discard::salvage::Salvage;
 use crate::proc::background;
 use crate::store::fsx;
+use crate::store::large_files::LargeFile;
+use crate::wire::path_text::PathText;
+pub use batch::discard_each;
+pub(in crate::ops) use batch::execute_each;
 use gate::Site;
+pub(in crate::ops) use gate::WorktreeSnapshot;
+pub use remove::execute;
+use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 
 /// The steps, in order, under the names given to [`crate::agents::ctx::Seams::reached`].
 pub const STEPS: [&str; 8] = [
@@ -201,7 +194,7 @@ fn require_not_alive_elsewhere(ctx: &Ctx, agent: &Agent) -> Result<()> {
         return Ok(());
     }
     let id = agent.id.short();
-    Err(protection::refused(format!(
+    Err(gate::refused(format!(
         "agent {id} is {} in another clone, {}, whose last event here is of {}",
         agent.state,
         clone_id(agent),
@@ -231,4 +224,114 @@ pub fn sweep(ctx: &Ctx, trash: &[String]) {
 /// The commit that salvages stand on: the branch's tip; without a branch, what the agent began with.
 fn tip_of(agent: &Agent, site: &Site) -> Oid {
     site.tip.unwrap_or(agent.spawn_commit)
+}
+
+// What a discard answers.
+
+/// The answer of `discard`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DiscardReport {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// The agent after it.
+    #[serde(flatten)]
+    pub agent: AgentReport,
+    /// Whether nothing was done yet.
+    pub dry_run: bool,
+    /// Whether there was a worktree, or its admin directory, to remove.
+    pub removes_worktree: bool,
+    /// Whether there was a branch to delete.
+    pub deletes_branch: bool,
+    /// The branch's last commit.
+    pub tip: Option<String>,
+    /// The commit that holds what was not committed.
+    pub salvage_commit: Option<String>,
+    /// The commit that holds the bundle.
+    pub bundle_commit: Option<String>,
+    /// The files that are not kept.
+    #[serde(flatten)]
+    pub not_kept: NotKept,
+    /// Files that are too long to be read, which were moved away as they are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub set_aside: Vec<LargeFile>,
+    /// What the caller should know though it is discarded.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// Names in the trash that are still to be deleted.
+    #[serde(skip)]
+    pub trash: Vec<String>,
+}
+
+/// The files of a worktree that go with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct NotKept {
+    /// Ignored files and directories, as `git status --ignored` names them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ignored: Vec<PathText>,
+    /// FIFOs, sockets and devices, which hold nothing that could be kept.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub special: Vec<PathText>,
+    /// Files that are as `[setup]` left them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub setup: Vec<PathText>,
+}
+
+impl NotKept {
+    fn new<'p>(
+        ignored: impl IntoIterator<Item = &'p Vec<u8>>,
+        setup: &[Vec<u8>],
+        special: &[Vec<u8>],
+    ) -> NotKept {
+        let text = |path: &Vec<u8>| PathText::from(path.as_slice());
+        let texts = |paths: &[Vec<u8>]| paths.iter().map(text).collect();
+        NotKept {
+            ignored: ignored.into_iter().map(text).collect(),
+            setup: texts(setup),
+            special: texts(special),
+        }
+    }
+}
+
+impl DiscardReport {
+    /// What a plan would do.
+    ///
+    /// # Errors
+    /// Those of reading the repository.
+    pub fn planned(ctx: &Ctx, plan: &DiscardPlan) -> Result<DiscardReport> {
+        let mut report = DiscardReport::new(&Reporter::new(ctx)?, &plan.agent, &plan.site);
+        report.dry_run = true;
+        report.not_kept = plan.not_kept(ctx)?;
+        Ok(report)
+    }
+
+    fn new(reporter: &Reporter, agent: &Agent, site: &Site) -> DiscardReport {
+        DiscardReport {
+            schema: "git-agent.discard/3",
+            agent: reporter.agent(agent),
+            dry_run: false,
+            removes_worktree: site.place.is_some(),
+            deletes_branch: site.branch.is_some(),
+            tip: site.tip.map(|tip| tip.to_hex()),
+            salvage_commit: None,
+            bundle_commit: None,
+            not_kept: NotKept::default(),
+            set_aside: Vec::new(),
+            warnings: { site.foreign_branch.iter() }
+                .map(|name| {
+                    format!(
+                        "{name} stays: nothing in this clone proves that it is this agent's branch"
+                    )
+                })
+                .collect(),
+            trash: Vec::new(),
+        }
+    }
+
+    fn found(&mut self, salvage: &Salvage) {
+        self.salvage_commit = salvage.work.map(|oid| oid.to_hex());
+        self.bundle_commit = salvage.bundle.map(|oid| oid.to_hex());
+        self.not_kept = salvage.not_kept.clone();
+        self.warnings.extend(salvage.warning.clone());
+    }
 }

@@ -3,32 +3,35 @@
 use crate::agents::clone;
 use crate::agents::commands::{in_one_line, run_hook_of};
 use crate::agents::ctx::Ctx;
+use crate::agents::scratch::Scratch;
 use crate::domain::agent::{Agent, Move, State};
+use crate::domain::change::ChangeKind;
 use crate::domain::event::What;
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::domain::repository_settings::HookMoment;
 use crate::error::{Code, Error, IoContext, Result};
+use crate::git::changes::Glance;
+use crate::git::uncommitted::glance;
 use crate::ops::agent_report::Reporter;
-use crate::ops::discard::DiscardOptions;
-use crate::ops::discard::DiscardPlan;
-use crate::ops::discard::DiscardReport;
-use crate::ops::discard::WorktreeSnapshot;
 use crate::ops::discard::batch::{RemovalBatch, RemovalEnd};
-use crate::ops::discard::files::{put_aside, put_back, remove_hooks, remove_place};
-use crate::ops::discard::gate::{Place, Site};
-use crate::ops::discard::large;
-use crate::ops::discard::plan_for;
-use crate::ops::discard::protection::refused;
+use crate::ops::discard::gate::{Place, Site, bundle_dir, refused};
 use crate::ops::discard::salvage::Salvage;
-use crate::ops::discard::tip_of;
+use crate::ops::discard::{
+    DiscardOptions, DiscardPlan, DiscardReport, WorktreeSnapshot, plan_for, tip_of,
+};
 use crate::store::agent_branch::OwnBranch;
+use crate::store::large_files::{self, LargeFile};
 use crate::store::ledger::Ledger;
-use crate::store::lock::Guard;
-use crate::store::{briefing, fsx, keep, large_files, layout, leases, lock};
+use crate::store::lock::{self, Guard};
+use crate::store::{briefing, fsx, keep, layout, leases};
 use std::convert::Infallible;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::time::Duration;
+use walkdir::WalkDir;
 
 /// Carries out a plan. What the report names as `trash` is still to be deleted, by
 /// [`super::sweep`].
@@ -183,7 +186,7 @@ fn look_again(
         put_aside(place)?;
         ctx.reached("aside");
         // Before anything reads the files.
-        match large::set_aside(ctx, &removal.agent, place, options) {
+        match set_large_aside(ctx, &removal.agent, place, options) {
             Ok(moved) => removal.report.set_aside = moved,
             Err(refusal) => {
                 return Err(give_back(ctx, &removal.agent, &removal.site, refusal).into());
@@ -407,4 +410,166 @@ fn forget_settings(ctx: &Ctx, branch: &str) -> Result<()> {
         let _ = ctx.repo.remove_config_section(&section);
     }
     Ok(())
+}
+
+// What becomes of the files of an agent that goes.
+
+/// Takes the files out of reach of everybody who knows their path.
+fn put_aside(place: &mut Place) -> Result<()> {
+    let aside = place.aside();
+    if place.files.as_ref() == Some(&place.path) {
+        fs::rename(&place.path, &aside).at("could not move away", &place.path)?;
+        place.files = Some(aside);
+    }
+    Ok(())
+}
+
+/// Gives a worktree that cannot go its name back, so that processes in it find it, and gives the reason.
+fn put_back(ctx: &Ctx, site: &Site, refusal: Error) -> Error {
+    let Some(place) = &site.place else {
+        return refusal;
+    };
+    // Overwriting other files would be a loss; a rename replaces nothing but an empty directory.
+    let moved = match &place.files {
+        Some(files) if *files != place.path => fs::rename(files, &place.path),
+        _ => Ok(()),
+    };
+    ctx.reached("back");
+    match moved {
+        Ok(()) => refusal,
+        Err(_) => refusal.hint("to put the worktree back, run git agent doctor --fix"),
+    }
+}
+
+/// Moves the worktree and its admin directory into the trash; gives their names there.
+fn remove_place(ctx: &Ctx, site: &Site) -> Result<Vec<String>> {
+    let common = ctx.repo.common_dir();
+    let mut names = Vec::new();
+    let Some(place) = &site.place else {
+        return Ok(names);
+    };
+    // A spawn makes the directories that are removed here, and reads the list of worktrees.
+    let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
+    if let Some(files) = &place.files {
+        names.extend(fsx::move_to_trash(common, files)?);
+    }
+    // Directories that were made for this worktree alone go too; others are not empty.
+    let root = ctx.repo.root()?;
+    let parents = place.path.ancestors().skip(1);
+    for parent in parents.take_while(|parent| parent.starts_with(&root) && *parent != root) {
+        if fs::remove_dir(parent).is_err() {
+            break;
+        }
+    }
+    ctx.reached("trashed");
+    // While the admin directory is there, a discard that was killed here goes on with what it has kept.
+    if let Some(layer) = place.layer_dir() {
+        names.extend(fsx::move_to_trash(common, &layer)?);
+    }
+    if fs::symlink_metadata(&place.admin_dir).is_ok() {
+        names.extend(fsx::move_to_trash(common, &place.admin_dir)?);
+    }
+    ctx.reached("unlinked");
+    Ok(names)
+}
+
+/// Moves the agent's git hooks, which bind a worktree that is gone, into the trash; gives their name there.
+fn remove_hooks(ctx: &Ctx, agent: &Agent) -> Result<Option<String>> {
+    let common = ctx.repo.common_dir();
+    let hooks = layout::hooks_dir(common, &agent.id.short());
+    if !hooks.is_dir() {
+        return Ok(None);
+    }
+    // Installed without write permission, and moving a directory takes it.
+    fs::set_permissions(&hooks, fs::Permissions::from_mode(0o755))
+        .at("could not move away", &hooks)?;
+    fsx::move_to_trash(common, &hooks)
+}
+
+// The files of a worktree that are too long to be read: which there are, and moving them out of the way before anything reads
+// the rest.
+
+/// Sets the large files aside that are in no commit; gives them. What is tracked and unchanged is not among them, and what git
+/// ignores only where ignored files are kept.
+fn set_large_aside(
+    ctx: &Ctx,
+    agent: &Agent,
+    place: &Place,
+    options: DiscardOptions,
+) -> Result<Vec<LargeFile>> {
+    let Some(top) = &place.contents() else {
+        return Ok(Vec::new());
+    };
+    let beside = layout::large_beside(&place.path, agent.id);
+    let common = ctx.repo.common_dir();
+    let mut moved = Vec::new();
+    for path in candidates(ctx, agent, place, top, options)? {
+        moved.push(large_files::set_aside(
+            common, agent.id, top, &path, &beside,
+        )?);
+    }
+    // Made for a file that went elsewhere.
+    let _ = std::fs::remove_dir(&beside);
+    Ok(moved)
+}
+
+/// The paths of large files that are in no commit.
+fn candidates(
+    ctx: &Ctx,
+    agent: &Agent,
+    place: &Place,
+    top: &Path,
+    options: DiscardOptions,
+) -> Result<Vec<Vec<u8>>> {
+    let rules = ctx
+        .ignore_rules()?
+        .without(bundle_dir(ctx, agent)?.as_deref());
+    let scratch = Scratch::make(ctx, "large")?;
+    let changes = glance(&Glance {
+        repo: Some(&ctx.repo),
+        top,
+        admin_dir: &place.admin_dir,
+        rules: &rules,
+        scratch: scratch.path(),
+    });
+    let mut large = Vec::new();
+    match changes {
+        Ok(changes) if !options.with_ignored => {
+            for change in changes {
+                if change.kind == ChangeKind::Deleted {
+                    continue;
+                }
+                match change.path.strip_suffix(b"/") {
+                    Some(directory) => below(
+                        top,
+                        &top.join(std::ffi::OsStr::from_bytes(directory)),
+                        &mut large,
+                    ),
+                    None if large_files::is_large(top, &change.path) => large.push(change.path),
+                    None => {}
+                }
+            }
+        }
+        // Where git cannot tell, a large file that is tracked and unchanged is moved as well: it costs nothing.
+        // So it is where ignored files are kept too, which git's answer does not name.
+        _ => below(top, top, &mut large),
+    }
+    Ok(large)
+}
+
+/// Adds the large files of a directory.
+fn below(top: &Path, directory: &Path, large: &mut Vec<Vec<u8>>) {
+    for entry in WalkDir::new(directory).into_iter().flatten() {
+        let is_long = |entry: &walkdir::DirEntry| {
+            entry
+                .metadata()
+                .is_ok_and(|found| found.len() > large_files::LARGE)
+        };
+        if entry.file_type().is_file()
+            && is_long(&entry)
+            && let Ok(inside) = entry.path().strip_prefix(top)
+        {
+            large.push(inside.as_os_str().as_bytes().to_owned());
+        }
+    }
 }

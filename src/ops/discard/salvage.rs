@@ -1,28 +1,24 @@
 //! Takes everything of a site that no ref will name any more, and keeps it.
 
-use crate::agents::baseline;
 use crate::agents::ctx::Ctx;
-use crate::agents::lookup;
+use crate::agents::{baseline, lookup, scratch};
 use crate::domain::agent::Agent;
 use crate::domain::event::What;
 use crate::domain::oid::Oid;
-use crate::error::Result;
+use crate::error::{Code, Error, IoContext, Result};
 use crate::git::objects::Commit;
-use crate::git::salvage::{beside, unkeepable, write_bundle, write_work};
+use crate::git::salvage::{
+    FilesAsTheyAre, TOO_DEEP, beside, unkeepable, write_admin, write_bundle,
+    write_files_as_they_are, write_work,
+};
 use crate::git::uncommitted::{self, Trees, WorktreeFingerprint};
-use crate::ops::discard::DiscardOptions;
-use crate::ops::discard::broken;
-use crate::ops::discard::gate::Place;
-use crate::ops::discard::gate::Site;
-use crate::ops::discard::reading::Reading;
-use crate::ops::discard::reading::bundle_dir;
-use crate::ops::discard::reading::real_directory;
-use crate::ops::discard::report::NotKept;
-use crate::ops::discard::tip_of;
+use crate::ops::discard::gate::{Place, Reading, Scratch, Site, bundle_dir, real_directory};
+use crate::ops::discard::{DiscardOptions, NotKept, tip_of};
 use crate::store::agent_branch::OwnBranch;
 use crate::store::keep::Keeping;
-use crate::store::layout;
+use crate::store::{fsx, layout};
 use std::collections::BTreeSet;
+use std::fs;
 
 /// What was found, as commits.
 #[derive(Debug, Default)]
@@ -75,9 +71,9 @@ pub(super) fn not_kept(
     };
     let tip = tip_of(agent, site);
     match not_kept_by_git(ctx, agent, place, tip, options) {
-        Err(error) if broken::is_cause(&error) => {
+        Err(error) if is_cause(&error) => {
             let tip = ctx.repo.read_commit(tip)?;
-            broken::keep(ctx, agent, place, options, &tip).map(|kept| kept.not_kept)
+            keep_broken(ctx, agent, place, options, &tip).map(|kept| kept.not_kept)
         }
         answer => answer,
     }
@@ -144,7 +140,7 @@ impl Salvage {
                     .and_then(|reading| work(ctx, agent, place, options, &tip, &reading)),
             };
             let found = match found {
-                Err(error) if broken::is_cause(&error) => None,
+                Err(error) if is_cause(&error) => None,
                 found => found?,
             };
             if let Some(found) = found {
@@ -152,7 +148,7 @@ impl Salvage {
                 salvage.not_kept = found.not_kept;
                 salvage.seen = found.seen;
             } else {
-                let kept = broken::keep(ctx, agent, place, options, &tip)?;
+                let kept = keep_broken(ctx, agent, place, options, &tip)?;
                 salvage.leftovers.extend(kept.admin);
                 (salvage.work, salvage.not_kept) = (kept.work, kept.not_kept);
                 salvage.warning = kept.warning;
@@ -328,4 +324,83 @@ fn salvaged_as(ctx: &Ctx, agent: &Agent, tree: Oid) -> Result<Option<Oid>> {
         }
     }
     Ok(None)
+}
+
+// What is kept of an agent whose worktree, admin directory or branch cannot be read: every file as it is, and what
+// its admin directory holds.
+
+/// What was kept of a worktree that git cannot read.
+#[derive(Debug, Default)]
+struct KeptAsItIs {
+    /// Its files, where they differ from the tip.
+    pub work: Option<Oid>,
+    /// Its admin directory.
+    pub admin: Option<Oid>,
+    /// What is not kept.
+    pub not_kept: NotKept,
+    /// What is kept at another place than its own.
+    pub warning: Option<String>,
+}
+
+/// Whether an error says that an agent's state cannot be read, and not that nothing can be written or that another
+/// process is at work.
+fn is_cause(error: &Error) -> bool {
+    let codes = [
+        Code::BaseNotCommit,
+        Code::FileTooLong,
+        Code::GitFailed,
+        Code::HistoryIncomplete,
+        Code::Io,
+        Code::LayerInvalid,
+        Code::RepoCorrupt,
+        Code::RepoNotFound,
+        Code::RepoUnsupportedFormat,
+    ];
+    codes.contains(&error.code())
+}
+
+/// Writes all of it as objects; no ref moves.
+///
+/// # Errors
+/// `discard-refused` for files that no tree can hold; `io`, `disk-full`.
+fn keep_broken(
+    ctx: &Ctx,
+    agent: &Agent,
+    place: &Place,
+    options: DiscardOptions,
+    tip: &Commit,
+) -> Result<KeptAsItIs> {
+    let mut rules = { ctx.ignore_rules()? }.without(bundle_dir(ctx, agent)?.as_deref());
+    if options.with_ignored {
+        rules = rules.with_ignored();
+    }
+    let scratch = Scratch(fsx::unique_name(&scratch::directory(ctx).join("broken")));
+    fs::create_dir_all(&scratch.0).at("could not make", &scratch.0)?;
+    let index = scratch.0.join("index");
+    let whose = format!("Agent-Id: {}", agent.id);
+    let mut kept = KeptAsItIs {
+        admin: write_admin(&ctx.repo, tip, &place.admin_dir, &index, &whose)?,
+        ..KeptAsItIs::default()
+    };
+    if let Some(files) = &place.contents() {
+        let raw = write_files_as_they_are(&ctx.repo, tip, files, &rules, &index)?;
+        let FilesAsTheyAre {
+            tree,
+            ignored,
+            special,
+            too_deep,
+        } = raw;
+        let found = Trees {
+            staged: None,
+            tree: tree.unwrap_or(Oid::EMPTY_TREE),
+            unmerged: Vec::new(),
+        };
+        kept.work = write_work(&ctx.repo, tip, &found, &whose)?;
+        kept.not_kept = NotKept::new(&ignored, &[], &special);
+        kept.warning = (!too_deep.is_empty()).then(|| {
+            let directories = too_deep.len();
+            format!("paths are longer than git can write: what they lead to is kept in {TOO_DEEP} ({directories} of them), each beside a file with its path")
+        });
+    }
+    Ok(kept)
 }

@@ -1,20 +1,26 @@
-//! The ledger as a whole: its ref, what foreign writers dropped, the commits that its rows are on.
+//! The shared refs (ledger, keep chain, mailbox), each as a whole: its ref, what foreign writers dropped, the
+//! commits that its rows are on.
 
+use crate::agents::bundle::with_bundle_commit;
 use crate::agents::ctx::Ctx;
+use crate::agents::spool::{sweep_spools, uncollected};
 use crate::domain::agent::{Agent, State};
 use crate::domain::diagnosis::Sign;
-use crate::domain::event::What;
+use crate::domain::event::{Event, What};
+use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::domain::stamp::is_ahead;
 use crate::error::{Remedy, Result};
+use crate::git::Repo;
 use crate::ops::doctor::survey::Survey;
 use crate::ops::doctor::{DOCTOR, Finding};
-use crate::ops::remedy::command;
+use crate::ops::error_report::remedy_command;
 use crate::store::chain::recovery::{self, Condition};
 use crate::store::chain::{self, Chain};
-use std::collections::BTreeMap;
+use crate::store::keep;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
+pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     let mut found = Vec::new();
     match recovery::condition(&ctx.repo, Chain::Ledger)? {
         Condition::Sound => {}
@@ -77,7 +83,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
                 agent.id.short(),
                 agent.spawn_commit
             ),
-            command(&Remedy::SynchroniseAll),
+            remedy_command(&Remedy::SynchroniseAll),
         )
     }));
     Ok(found)
@@ -160,4 +166,319 @@ fn unproven(ctx: &Ctx, agents: &[Agent]) -> Result<Option<Finding>> {
     );
     let command = format!("git agent show --log {}", first.id.short());
     Ok(Some(Finding::report(Sign::LandingUnproven, what, command)))
+}
+
+// What rows say is kept: whether the keep chain holds it, and whether it is there at all.
+//
+// The chain makes it so, and the rows remember what was on it: salvages and tips, bundles that were judged,
+// the history that a squash left behind. Commits that only a reflog named when their agent was discarded stand
+// in no row.
+
+/// What one row says is kept.
+struct Row {
+    agent: AgentId,
+    claims: Vec<Claim>,
+}
+
+/// One commit that a row says is kept.
+#[derive(Clone, Copy)]
+struct Claim {
+    commit: Oid,
+    kind: Kind,
+    /// Whether it was kept in this clone. What another one kept may never have come here.
+    own: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    /// A salvage or a tip.
+    Work,
+    /// The judged bundle of that tree.
+    Bundle(Oid),
+    /// The tip of work that landed as that commit, which kept nothing if it was no squash of ours.
+    Landed(Oid),
+}
+
+/// What all rows say. It is kept before a row says so, so rows are read before the chain.
+fn rows_with_claims(ctx: &Ctx) -> Result<Vec<Row>> {
+    let ledger = ctx.ledger();
+    let own = ledger.clone_number()?;
+    let rows = ledger.select(|spawn_commit, events| {
+        let agent = AgentId::from_spawn_commit(spawn_commit);
+        Some(claims(events, own).map(|claims| Row { agent, claims }))
+    })?;
+    rows.into_iter().collect()
+}
+
+fn claims(events: &[Event], own: Option<u16>) -> Result<Vec<Claim>> {
+    let mut claims: Vec<Claim> = Vec::new();
+    let mut tip = None;
+    for event in events {
+        let (commit, kind) = match &event.what {
+            What::Discarded { tip: Some(commit) } | What::Salvaged { commit } => {
+                (*commit, Kind::Work)
+            }
+            What::Verified(verdict) => {
+                tip = Some(verdict.tip);
+                let Some(tree) = verdict.bundle else { continue };
+                let commit = with_bundle_commit(tree, |commit| commit.oid())?;
+                (commit, Kind::Bundle(tree))
+            }
+            What::Committed { commit, .. } => {
+                tip = Some(*commit);
+                continue;
+            }
+            What::Merged { commit, .. } => match tip {
+                Some(tip) => (tip, Kind::Landed(*commit)),
+                None => continue,
+            },
+            What::Expired { commits } => {
+                // What expired was let go of on purpose.
+                claims.retain(|claim| !commits.contains(&claim.commit));
+                continue;
+            }
+            _ => continue,
+        };
+        // Work that was judged twice as it was is kept once.
+        if !claims.iter().any(|claim| claim.commit == commit) {
+            let own = own == Some(event.at.clone_number());
+            claims.push(Claim { commit, kind, own });
+        }
+    }
+    Ok(claims)
+}
+
+/// Compares what the rows say with what the chain holds. `elsewhere` gets the agents of which other clones kept something.
+fn examine_kept(
+    ctx: &Ctx,
+    rows: Vec<Row>,
+    kept: &HashSet<Oid>,
+    elsewhere: &mut BTreeSet<AgentId>,
+) -> Result<Vec<Finding>> {
+    let mut found = Vec::new();
+    for Row { agent, mut claims } in rows {
+        claims.retain(|claim| {
+            let is_spawn = AgentId::from_spawn_commit(claim.commit) == agent;
+            !is_spawn && !kept.contains(&claim.commit)
+        });
+        let mut loose = Vec::new();
+        for claim in claims {
+            if !claim.is_here(&ctx.repo) {
+                found.extend(claim.gone(agent));
+            } else if claim.was_kept(&ctx.repo, agent)? {
+                if claim.own {
+                    loose.push(claim);
+                } else {
+                    elsewhere.insert(agent);
+                }
+            }
+        }
+        if !loose.is_empty() {
+            found.push(keep_again(agent, loose));
+        }
+    }
+    Ok(found)
+}
+
+impl Claim {
+    /// Whether it can be kept again. Packs that have come since the repository was opened are asked only about
+    /// what has to be here: in a clone that fetched many rows, looking for the rest is most of the work.
+    fn is_here(&self, repo: &Repo) -> bool {
+        let object = match self.kind {
+            Kind::Bundle(tree) => tree,
+            Kind::Work | Kind::Landed(_) => self.commit,
+        };
+        // Of another clone's objects it is enough to look at what is open: most were never fetched,
+        // and looking for each among new packs takes long.
+        repo.is_at_hand(object) || self.own && repo.has_object(object)
+    }
+
+    /// Whether the chain ever held it: of work that landed, only what a squash of ours left behind.
+    fn was_kept(&self, repo: &Repo, agent: AgentId) -> Result<bool> {
+        let Kind::Landed(landed) = self.kind else {
+            return Ok(true);
+        };
+        let Ok(commit) = repo.read_commit(landed) else {
+            return Ok(false);
+        };
+        let ours = commit.trailer("Agent-Id") == Some(agent.to_string().as_str());
+        // A merge commit holds the tip as its parent, so nothing had to be kept of it.
+        Ok(ours && commit.parents.len() == 1 && !repo.is_ancestor(self.commit, landed)?)
+    }
+
+    /// What to say about something that was kept here and is not in the repository any more.
+    fn gone(&self, agent: AgentId) -> Option<Finding> {
+        let what = match self.kind {
+            Kind::Work => "work",
+            Kind::Bundle(_) => "a bundle",
+            // The squash holds what it changed.
+            Kind::Landed(_) => return None,
+        };
+        self.own.then(|| {
+            Finding::report(
+                Sign::KeptGone,
+                format!(
+                    "{what} of agent {} that was kept as {} is gone",
+                    agent.short(),
+                    self.commit
+                ),
+                remedy_command(&Remedy::SynchroniseAll),
+            )
+        })
+    }
+}
+
+fn keep_again(agent: AgentId, claims: Vec<Claim>) -> Finding {
+    let count = match claims.len() {
+        1 => "a commit".to_owned(),
+        count => format!("{count} commits"),
+    };
+    let what = format!(
+        "nothing keeps {count} that the row of agent {} says is kept",
+        agent.short()
+    );
+    Finding::curable(Sign::WorkNotKept, what, move |ctx| {
+        let mut commits = Vec::new();
+        for claim in &claims {
+            if let Kind::Bundle(tree) = claim.kind {
+                with_bundle_commit(tree, |commit| ctx.repo.write_commit(commit))?;
+            }
+            commits.push(claim.commit);
+        }
+        let only_bundles = claims
+            .iter()
+            .all(|claim| matches!(claim.kind, Kind::Bundle(_)));
+        let kind = if only_bundles { "bundle" } else { "discard" };
+        let link = keep::keep(&ctx.repo, &commits, &format!("{kind} {agent}"), ctx.now())?;
+        Ok(format!("kept {count} by {link}"))
+    })
+}
+
+// The keep chain: its ref, and the spawn commits and the work that it must hold.
+
+/// How many agents a finding names.
+const NAMED_AGENTS: usize = 4;
+
+pub(super) fn examine_keep(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
+    match recovery::condition(&ctx.repo, Chain::Keep)? {
+        Condition::Sound => {}
+        Condition::Damaged => {
+            let what = format!(
+                "{} leads to nothing readable; its reflog does",
+                Chain::Keep.refname()
+            );
+            let cure = |ctx: &Ctx| {
+                recovery::repair(&ctx.repo, Chain::Keep, ctx.now())?;
+                Ok("wrote down what the reflog gave back".to_owned())
+            };
+            return Ok(vec![Finding::curable(Sign::KeepDamaged, what, cure)]);
+        }
+        Condition::Lost => {
+            return Ok(vec![Finding::report(
+                Sign::KeepDamaged,
+                format!(
+                    "{} and its reflog lead to nothing readable",
+                    Chain::Keep.refname()
+                ),
+                crate::ops::doctor::TAKE_OVER.to_owned(),
+            )]);
+        }
+    }
+    // Rows that cannot be read claim nothing, and their family says so.
+    let rows = match survey.agents {
+        Some(_) => rows_with_claims(ctx)?,
+        None => Vec::new(),
+    };
+    // After the rows, which speak of what was kept before.
+    let held = keep::kept(&ctx.repo)?;
+    // What another clone keeps, this one need not: without `agent.sync all` the branches of its agents come alone.
+    let (here, elsewhere): (Vec<_>, Vec<_>) = { survey.rows().iter() }
+        .filter(|agent| !held.contains(&agent.spawn_commit))
+        .filter(|agent| ctx.repo.has_object(agent.spawn_commit))
+        .partition(|agent| survey.is_local(agent) || survey.worktree(agent).is_some());
+    let mut elsewhere: BTreeSet<_> = elsewhere.into_iter().map(|agent| agent.id).collect();
+    let findings = here.into_iter().map(|agent| {
+        let agent = agent.clone();
+        let what = format!(
+            "nothing keeps the spawn commit of agent {}",
+            agent.id.short()
+        );
+        Finding::curable(Sign::NotKept, what, move |ctx| {
+            let why = format!("spawn {}", agent.id);
+            // A spawn keeps these with its commit; what is written again keeps as much.
+            let blobs = bound_by(ctx, &agent);
+            let link = keep::keep_with(&ctx.repo, &[agent.spawn_commit], &blobs, &why, ctx.now())?;
+            Ok(format!("kept {} by {link}", agent.spawn_commit))
+        })
+    });
+    let mut findings: Vec<_> = findings.collect();
+    findings.extend(examine_kept(ctx, rows, &held, &mut elsewhere)?);
+    findings.extend(kept_elsewhere(&elsewhere));
+    Ok(findings)
+}
+
+/// One line for all agents: a clone of a busy remote has rows of thousands.
+fn kept_elsewhere(agents: &BTreeSet<AgentId>) -> Option<Finding> {
+    let named: Vec<_> = agents
+        .iter()
+        .take(NAMED_AGENTS)
+        .map(|agent| agent.short())
+        .collect();
+    let more = match agents.len().saturating_sub(NAMED_AGENTS) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let what = format!(
+        "what is kept of agents of other clones is not kept here: {}{more}",
+        named.join(", ")
+    );
+    let command = remedy_command(&Remedy::SynchroniseAll);
+    (!agents.is_empty()).then(|| Finding::report(Sign::KeptElsewhere, what, command))
+}
+
+/// What bound the agent, as far as it is still there.
+fn bound_by(ctx: &Ctx, agent: &Agent) -> Vec<(&'static str, Oid)> {
+    let named = [
+        ("baseline.json", agent.baseline),
+        ("policy.json", agent.policy),
+        ("amended.json", agent.amended),
+    ];
+    // One that is not here cannot be kept, and would fail the rest.
+    let is_here = |oid: &Oid| ctx.repo.has_object(*oid);
+    let here = |(name, oid): (&'static str, Option<Oid>)| Some((name, oid.filter(is_here)?));
+    named.into_iter().filter_map(here).collect()
+}
+
+// The mailbox: its refs, and what waits in spools without a process to collect it.
+
+pub(super) fn examine_mail(ctx: &Ctx, _survey: &Survey) -> Result<Vec<Finding>> {
+    let mut found = Vec::new();
+    for chain in [Chain::Mail, Chain::Receipts] {
+        let refname = chain.refname();
+        match recovery::condition(&ctx.repo, chain)? {
+            Condition::Sound => {}
+            Condition::Damaged => found.push(Finding::curable(
+                Sign::MailDamaged,
+                format!("{refname} leads to nothing whole; its reflog does"),
+                move |ctx| {
+                    recovery::repair(&ctx.repo, chain, ctx.now())?;
+                    Ok("wrote down what the reflog gave back".to_owned())
+                },
+            )),
+            Condition::Lost => found.push(Finding::report(
+                Sign::MailLost,
+                format!("{refname} and its reflog lead to nothing readable"),
+                crate::ops::doctor::TAKE_OVER.to_owned(),
+            )),
+        }
+    }
+    let agents = uncollected(ctx)?;
+    if !agents.is_empty() {
+        let ids: Vec<_> = agents.iter().map(|agent| agent.id.short()).collect();
+        let what = format!("messages wait in the spools of agents {}", ids.join(", "));
+        found.push(Finding::curable(Sign::SpoolWaiting, what, |ctx| {
+            Ok(format!("posted {} messages", sweep_spools(ctx)?))
+        }));
+    }
+    Ok(found)
 }

@@ -12,31 +12,19 @@
 //! run. What is deliberately absent: expiring salvages and removing worktrees, which are `gc`'s and
 //! `discard`'s.
 
-mod branches;
 mod debris;
-mod hooks;
-mod keep;
-mod kept;
 mod ledger;
-mod locks;
-mod mail;
-mod pool;
-mod program;
-mod runs;
 mod settings;
 mod spawns;
 mod survey;
-mod unlinked;
-mod verify;
 mod worktrees;
-
-pub use ledger::overwritten as overwritten_ledger;
 
 use super::install_shell::ShellFile;
 use crate::agents::authority::{require_orchestrator, require_whole_view};
 use crate::agents::ctx::Ctx;
 use crate::domain::diagnosis::{Diagnosis, Sign};
 use crate::error::Result;
+pub use ledger::overwritten as overwritten_ledger;
 use serde::Serialize;
 use std::collections::HashMap;
 use survey::Survey;
@@ -103,57 +91,69 @@ const FAMILIES: &[Family] = &[
     family(
         "git",
         "git's version, the man page, the completion of the user's shell",
-        program::look,
+        settings::examine_program,
     ),
     family(
         "settings",
         "core.bare, core.worktree, core.hooksPath, extensions.worktreeConfig, gc.pruneExpire",
-        settings::look,
+        settings::examine,
     ),
     family(
         "locks",
         "lock files that killed processes left on refs",
-        locks::look,
+        debris::examine_locks,
     ),
     family(
         "ledger",
         "the ledger's ref, dropped lines, rows on commits that are gone",
-        ledger::look,
+        ledger::examine,
     ),
     family(
         "keep",
         "the keep chain's ref, what it does not hold though it should",
-        keep::look,
+        ledger::examine_keep,
     ),
     family(
         "mail",
         "the refs of mailbox and receipts, uncollected spools",
-        mail::look,
+        ledger::examine_mail,
     ),
-    family("spawns", "interrupted spawns", spawns::look),
-    family("runs", "runs that ended without a record", runs::look),
+    family("spawns", "interrupted spawns", spawns::examine),
+    family(
+        "runs",
+        "runs that ended without a record",
+        spawns::examine_runs,
+    ),
     family(
         "verify",
         "worktrees that killed verifies left",
-        verify::look,
+        spawns::examine_verify,
     ),
     family(
         "worktrees",
         "worktrees without a directory, without an admin directory or without a row",
-        worktrees::look,
+        worktrees::examine,
     ),
     family(
         "branches",
         "branches without a row, rows without a branch",
-        branches::look,
+        worktrees::examine_branches,
     ),
-    family("hooks", "the git hooks of agents' worktrees", hooks::look),
+    family(
+        "hooks",
+        "the git hooks of agents' worktrees",
+        settings::examine_hooks,
+    ),
     family(
         "pool",
         "warm worktrees that no spawn gets, a pool that could not be filled",
-        pool::look,
+        debris::examine_pool,
     ),
-    family("debris", "old trash and half-written files", debris::look),
+    family(
+        "debris",
+        "old trash and half-written files",
+        debris::examine,
+    ),
 ];
 
 /// Examines the repository; with `fix`, puts right what safely can be and examines it again. A cure that

@@ -1,16 +1,20 @@
-//! Settings that other programs leave behind and that turn a repository with worktrees against its
-//! user. A setting is taken away only where it cannot be meant, and never one of the user's own file.
+//! The program as it is installed, the hooks of agents' worktrees, and settings that other programs leave behind
+//! and that turn a repository with worktrees against its user. A setting is taken away only where it cannot be
+//! meant, and never one of the user's own file.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::hooks::inspection;
 use crate::agents::worktree;
 use crate::domain::diagnosis::Sign;
 use crate::error::Result;
 use crate::git::Repo;
 use crate::git::config::ConfigFile;
+use crate::git::program::Version;
 use crate::hosts::WORKTREE_DIR;
 use crate::ops::doctor::Finding;
 use crate::ops::doctor::survey::Survey;
-use crate::ops::usage;
+use crate::ops::install_shell::{self, Page};
+use crate::ops::{hooks, usage};
 use crate::store::{added, layout, lock};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +24,7 @@ const WORKTREE: &str = "core.worktree";
 const HOOKS_PATH: &str = "core.hooksPath";
 const PRUNE: &str = "gc.pruneExpire";
 
-pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
+pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     let repo = &ctx.repo;
     let mut found = Vec::new();
     let extension = repo.reads_worktree_config()?;
@@ -160,4 +164,131 @@ fn is_true(value: &str) -> bool {
 
 fn real(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+// The programs around us: git itself, man, and the user's shell.
+
+/// The first git with `merge-tree --write-tree`, which decides whether work merges.
+const OLDEST: Version = Version {
+    major: 2,
+    minor: 38,
+};
+
+/// The first git that reads attributes from a commit, and so knows merge drivers without a worktree. 2.41 and 2.42
+/// know the setting too, but their `git merge-tree` crashes with it.
+const ATTRIBUTE_SOURCE: Version = Version {
+    major: 2,
+    minor: 43,
+};
+
+/// The command that brings pages and completions up to date.
+const INSTALL: &str = "git agent setup shell";
+
+pub(super) fn examine_program(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
+    let mut found = Vec::new();
+    match survey.git {
+        None => found.push(Finding::report(
+            Sign::GitMissing,
+            "git does not start",
+            "git version",
+        )),
+        Some(version) if version < OLDEST => found.push(Finding::report(
+            Sign::GitTooOld,
+            format!("git is of version {}.{}", version.major, version.minor),
+            "git version",
+        )),
+        Some(version) => found.extend(fallback(version)),
+    }
+    found.extend(page(ctx, survey)?);
+    found.extend(completion(ctx, survey));
+    Ok(found)
+}
+
+/// What `git agent --help` would show.
+fn page(ctx: &Ctx, survey: &Survey) -> Result<Option<Finding>> {
+    let (sign, what) = match install_shell::find_page(&ctx.env, &survey.shell)? {
+        Page::There => return Ok(None),
+        Page::Missing => (
+            Sign::ManPageMissing,
+            "man finds no page git-agent(1)".to_owned(),
+        ),
+        Page::Outdated(path) => (
+            Sign::ManPageOutdated,
+            format!("{} is of another version", path.display()),
+        ),
+    };
+    Ok(Some(Finding::report(sign, what, INSTALL)))
+}
+
+/// What completes `git agent <TAB>` in the user's own shell.
+fn completion(ctx: &Ctx, survey: &Survey) -> Option<Finding> {
+    // Only of the shell that the user has: the completion of another one is not missed.
+    let shell = ctx.env.shell.as_deref()?.file_name()?.to_str()?;
+    let mut files = survey.shell.iter();
+    let file = files.find(|file| file.part.as_str() == shell)?;
+    let (sign, what) = match install_shell::installed(&ctx.env, file) {
+        Some((true, _)) => return None,
+        Some((false, path)) => (
+            Sign::CompletionOutdated,
+            format!("{} is of another version", path.display()),
+        ),
+        None => (
+            Sign::CompletionMissing,
+            format!("{shell} has no completion of git agent"),
+        ),
+    };
+    Some(Finding::report(sign, what, format!("{INSTALL} --{shell}")))
+}
+
+/// What is done otherwise with a git that is not too old, only older.
+fn fallback(version: Version) -> Option<Finding> {
+    let cases = [
+        (
+            Version::CONFIG_HOOKS,
+            "agents' worktrees have a hooks directory of their own instead of hooks in the configuration",
+        ),
+        (
+            ATTRIBUTE_SOURCE,
+            "merges are judged without .gitattributes, so without merge drivers",
+        ),
+    ];
+    let falls: Vec<_> = cases
+        .iter()
+        .filter(|(since, _)| version < *since)
+        .map(|(since, what)| format!("before {}.{} {what}", since.major, since.minor))
+        .collect();
+    let git = format!("git is of version {}.{}", version.major, version.minor);
+    (!falls.is_empty()).then(|| {
+        let what = format!("{git}: {}", falls.join("; "));
+        Finding::report(Sign::GitFallsBack, what, "git version")
+    })
+}
+
+// The git hooks of the worktrees that agents may be at work in.
+
+pub(super) fn examine_hooks(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
+    let mut found = Vec::new();
+    for agent in survey.live() {
+        let is_there = survey
+            .worktree(agent)
+            .is_some_and(|worktree| worktree.path.is_dir());
+        if !is_there {
+            continue;
+        }
+        let Some(seen) = inspection(ctx, agent, survey.git)? else {
+            continue;
+        };
+        // Asked last, because the agent may have been discarded between the survey and the look.
+        if seen.problems.is_empty() || !survey.is_at_rest(ctx, agent) {
+            continue;
+        }
+        let problems: Vec<_> = seen.problems.iter().map(ToString::to_string).collect();
+        let what = format!("agent {}: {}", agent.id.short(), problems.join("; "));
+        let id = agent.id.to_string();
+        found.push(Finding::curable(Sign::HooksInert, what, move |ctx| {
+            hooks::repair(ctx, Some(&id))?;
+            Ok("wrote the hooks anew".to_owned())
+        }));
+    }
+    Ok(found)
 }

@@ -1,12 +1,14 @@
-//! Spawns that stopped half way: with their journal, which says everything that is to be undone, and
-//! without it, where only what is provably empty is taken away.
+//! What was killed half way: runs, verifies, and spawns, with their journal, which says everything that is to be
+//! undone, and without it, where only what is provably empty is taken away.
 
 use crate::agents::ctx::Ctx;
 use crate::agents::half_made::sweep;
-use crate::agents::{untrusted, worktree};
+use crate::agents::liveness::{self, Liveness};
+use crate::agents::{check_worktree, crash_recovery, publish, untrusted, worktree};
 use crate::domain::agent::{Agent, Move, State};
 use crate::domain::diagnosis::Sign;
 use crate::domain::event::What;
+use crate::domain::shell;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::worktree::{Worktree, set_lock};
@@ -23,7 +25,7 @@ use std::path::{Path, PathBuf};
 /// How the lock of a worktree that is being made begins.
 const INITIALIZING: &str = "initializing (git-agent ";
 
-pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
+pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     let mut found = abandoned(ctx)?;
     for agent in survey.rows() {
         if agent.state == State::Spawning && made_here(ctx, agent)? && is_left(ctx, agent)? {
@@ -207,4 +209,88 @@ fn is_empty(path: &Path) -> bool {
         Ok(mut entries) => entries.all(|entry| entry.is_ok_and(|one| one.file_name() == ".git")),
         Err(error) => error.kind() == std::io::ErrorKind::NotFound,
     }
+}
+
+// Runs whose end was not recorded, because their supervisor was killed.
+
+pub(super) fn examine_runs(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
+    let mut found = Vec::new();
+    for agent in survey.rows() {
+        let common = ctx.repo.common_dir();
+        let dead = match &agent.run {
+            Some(run) if liveness::of_run(common, agent, run)? == Liveness::Dead => {
+                Some(run.number())
+            }
+            _ => None,
+        };
+        let short = agent.id.short();
+        let what = match dead {
+            Some(number) => format!("run {number} of agent {short} ended without a record"),
+            None if is_unpublished(ctx, agent)? => {
+                format!("what a run of agent {short} committed is not published")
+            }
+            None => continue,
+        };
+        let agent = agent.clone();
+        found.push(Finding::curable(Sign::RunDead, what, move |ctx| {
+            Ok(match crash_recovery::record_crashed_run(ctx, &agent)? {
+                Some(buried) => {
+                    let aside = buried.restored.iter().map(|path| {
+                        format!(", and put back {}, which it had changed", path.display())
+                    });
+                    let code = buried.outcome.code;
+                    format!(
+                        "recorded that it ended with status {code}{}",
+                        String::from_iter(aside)
+                    )
+                }
+                None if is_unpublished(ctx, &agent)? => "could not be published".to_owned(),
+                None => "published what was left, unless a process is at work for it".to_owned(),
+            })
+        }));
+    }
+    Ok(found)
+}
+
+/// Whether there is a run repository that no process works in.
+fn is_unpublished(ctx: &Ctx, agent: &Agent) -> Result<bool> {
+    let is_there = publish::run_repo(ctx, agent).is_some_and(|run_repo| run_repo.exists());
+    // While a process is at work, what it commits is still on its way.
+    Ok(is_there && !lock::is_held(ctx.repo.common_dir(), &layout::live_lock(agent.id))?)
+}
+
+// Worktrees in which check commands ran, left by a `verify` that was killed. None is worked in: it is
+// ours by its name, its lock and its `.git` file, and goes unless its HEAD has moved since.
+
+pub(super) fn examine_verify(ctx: &Ctx, _: &Survey) -> Result<Vec<Finding>> {
+    let mut found = Vec::new();
+    for short in check_worktree::candidates(ctx)? {
+        let Some(place) = check_worktree::left_behind(ctx, &short)? else {
+            continue;
+        };
+        let path = place.path.display();
+        let who = if layout::is_train_place(&short) {
+            "train".to_owned()
+        } else {
+            format!("verify of agent {short}")
+        };
+        let what = format!("{path} is what a killed {who} left");
+        found.push(if !place.has_moved() {
+            Finding::curable(Sign::VerifyLeft, what, move |ctx| {
+                let is_removed = check_worktree::clear(ctx, &short)?;
+                let done = ["another process has removed it", "removed it"];
+                Ok(done[usize::from(is_removed)].to_owned())
+            })
+        } else {
+            Finding::report(
+                Sign::VerifyLeft,
+                format!("{what}, and its HEAD has moved since"),
+                format!(
+                    "git -C {} log --oneline -5",
+                    shell::quoted(&path.to_string())
+                ),
+            )
+        });
+    }
+    Ok(found)
 }

@@ -9,25 +9,30 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::untrusted::{self, WorktreeView};
 use crate::agents::{layered, worktree};
-use crate::domain::agent::Agent;
+use crate::domain::agent::{Agent, State};
 use crate::domain::diagnosis::Sign;
 use crate::domain::id::AgentId;
+use crate::domain::oid::Oid;
 use crate::domain::shell;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::command;
 use crate::git::files::admin_dir::belongs_to;
+use crate::git::objects::Commit;
 use crate::git::refs::Tip;
+use crate::git::worktree::NewWorktree;
 use crate::ops::discard::{self, DiscardOptions};
+use crate::ops::doctor::Finding;
 use crate::ops::doctor::survey::Survey;
-use crate::ops::doctor::{Finding, unlinked};
-use crate::store::{agent_branch, fsx, large_files, layout, lock};
+use crate::store::agent_branch::{self, OwnBranch};
+use crate::store::{fsx, large_files, layout, lock};
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(super) const TAKEN_CARE_OF: &str = "another process has removed it";
 
-pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
+pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     let mut found = Vec::new();
     let root = ctx.repo.root()?;
     let unfinished = |agent: &&Agent| {
@@ -85,7 +90,7 @@ pub(super) fn look(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
             )
         });
     }
-    found.extend(unlinked::look(ctx, survey));
+    found.extend(unlinked_agents(ctx, survey));
     if survey.agents.is_some() {
         found.extend(unknown(survey));
     }
@@ -253,4 +258,179 @@ fn fill(ctx: &Ctx, directory: &Path, admin: &Path) -> Result<()> {
     })?;
     let file = directory.join(".git");
     fs::write(&file, format!("gitdir: {pointer}\n")).at("could not write", &file)
+}
+
+// Worktrees of agents whose admin directory is gone, as after `rm -r .git/worktrees/agent-…`: git knows
+// nothing of them any more, and the files in them belong to no agent.
+//
+// The cure makes the admin directory anew, with an index that says what the branch's tip says; no file of the
+// worktree is touched, so whatever was written is modified or untracked again. What was only staged went with the
+// old index. The git hooks that were set there are put back by their own family.
+
+fn unlinked_agents<'a>(ctx: &'a Ctx, survey: &'a Survey) -> impl Iterator<Item = Finding> + 'a {
+    // Discarding what has landed needs the admin directory too.
+    let made = |agent: &&Agent| agent.state != State::Spawning;
+    survey.rows().iter().filter(made).filter_map(|agent| {
+        let path = survey.places.as_ref()?.of(agent)?;
+        let admin = worktree::admin_dir(&ctx.repo, agent.id);
+        let is_unlinked = is_unlinked(&path, &admin) && survey.is_at_rest(ctx, agent);
+        is_unlinked.then(|| finding(ctx, agent, path, admin))
+    })
+}
+
+fn is_unlinked(path: &Path, admin: &Path) -> bool {
+    admin.symlink_metadata().is_err() && belongs_to(path, admin)
+}
+
+fn finding(ctx: &Ctx, agent: &Agent, path: PathBuf, admin: PathBuf) -> Finding {
+    let what = format!(
+        "the admin directory of {}, where agent {} works, is gone: {}",
+        path.display(),
+        agent.id.short(),
+        admin.display()
+    );
+    match free_tip(ctx, agent) {
+        Some(_) => {
+            let agent = agent.clone();
+            Finding::curable(Sign::AdminGone, what, move |ctx| {
+                make_again(ctx, &agent, &path, &admin)
+            })
+        }
+        None => Finding::report(
+            Sign::AdminGone,
+            what,
+            format!("mv '{}' <elsewhere>", path.display()),
+        ),
+    }
+}
+
+/// Where the agent's branch is, unless it is gone or checked out in another worktree.
+fn free_tip(ctx: &Ctx, agent: &Agent) -> Option<Oid> {
+    let own = OwnBranch::of(&ctx.repo, agent).ok()??;
+    let is_free = ctx
+        .repo
+        .checkouts(own.name())
+        .is_ok_and(|all| all.is_empty());
+    own.tip().oid().filter(|_| is_free)
+}
+
+fn make_again(ctx: &Ctx, agent: &Agent, path: &Path, admin: &Path) -> Result<String> {
+    let common = ctx.repo.common_dir();
+    let _alone = alone(ctx, agent.id)?;
+    let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
+    let branch = agent.branch.as_deref().unwrap_or_default();
+    let (Some(tip), true) = (free_tip(ctx, agent), is_unlinked(path, admin)) else {
+        return Ok(TAKEN_CARE_OF.to_owned());
+    };
+    let scratch = layout::tmp_dir(common);
+    let new = NewWorktree {
+        name: &layout::worktree_name(agent.id),
+        path,
+        branch: Some(branch),
+        commit: tip,
+        scratch: &fsx::unique_name(&scratch.join("admin")),
+        lock_reason: &layout::lock_reason(agent.id),
+        identity: &ctx.identities()?.committer,
+    };
+    ctx.repo.add_admin_dir(&new, |half_made| {
+        let mut git = command::git(common);
+        git.env("GIT_DIR", common)
+            .env("GIT_INDEX_FILE", half_made.join("index"))
+            .args(["read-tree", &tip.to_hex()]);
+        command::successful(git).map(|_| ())
+    })?;
+    // Nothing is in it any more.
+    let _ = std::fs::remove_dir(new.scratch);
+    Ok(format!(
+        "made {} again; what was only staged is not in its index",
+        admin.display()
+    ))
+}
+
+// Branches of agents without a row, and rows without their branch. Which of the two is wrong only a
+// person knows, so both are reported and neither is changed.
+
+/// Trailers of commits that are an agent's.
+const TRAILERS: [&str; 2] = ["Agent-Nonce", "Agent-Id"];
+
+pub(super) fn examine_branches(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
+    if survey.agents.is_none() {
+        return Ok(Vec::new());
+    }
+    let mut found = without_row(ctx)?;
+    // The branches of other clones' agents need not be here.
+    for agent in survey.live().filter(|agent| survey.is_local(agent)) {
+        if let Some(branch) = &agent.branch
+            && agent_branch::local(&ctx.repo, agent)? == Tip::Absent
+            && survey.is_at_rest(ctx, agent)
+        {
+            let short = branch.trim_start_matches("refs/heads/");
+            // The reflog of the worktree survives the loss of a branch; without one the work begins
+            // anew.
+            let tip = last_head(ctx, agent).unwrap_or(agent.spawn_commit);
+            found.push(Finding::report(
+                Sign::BranchGone,
+                format!("agent {} has lost its branch {short}", agent.id.short()),
+                format!("git branch {short} {tip}"),
+            ));
+        }
+    }
+    Ok(found)
+}
+
+/// The branches are listed first, then the journals asked, then the rows read: a spawn under way is in
+/// one of the two.
+fn without_row(ctx: &Ctx) -> Result<Vec<Finding>> {
+    let arguments = [
+        "for-each-ref",
+        "--format=%(objectname) %(refname)",
+        "refs/heads/agent/",
+    ];
+    // git follows a link among the refs, and waits for a pipe that stands there.
+    ctx.repo.require_listable("refs/heads")?;
+    let listed = command::run(ctx.repo.common_dir(), arguments)?;
+    let listed = String::from_utf8_lossy(&listed);
+    let branches = listed.lines().filter_map(|line| line.split_once(' '));
+    let candidates: Vec<_> = branches
+        .filter(|(tip, _)| Oid::from_hex(tip).is_some_and(|tip| is_agents(ctx, tip)))
+        .collect();
+    let agents = ctx.ledger().agents()?;
+    let known: HashSet<_> = agents
+        .iter()
+        .filter_map(|row| row.branch.as_deref())
+        .collect();
+    let unknown = candidates
+        .into_iter()
+        .filter(|(_, branch)| !known.contains(branch));
+    let findings = unknown.map(|(_, branch)| {
+        let short = branch.trim_start_matches("refs/heads/");
+        Finding::report(
+            Sign::BranchUnknown,
+            format!("the branch {short} is an agent's and has no row"),
+            "git agent sync <remote>",
+        )
+    });
+    Ok(findings.collect())
+}
+
+/// Whether a tip is an agent's commit, and not one that a spawn has just made.
+fn is_agents(ctx: &Ctx, tip: Oid) -> bool {
+    // A spawn makes the branch before the row, and its journal stands for it meanwhile.
+    let journals = layout::journals_dir(ctx.repo.common_dir());
+    let is_under_way = journals
+        .join(AgentId::from_spawn_commit(tip).short())
+        .exists();
+    let commit = ctx.repo.read_commit(tip).ok();
+    let has_trailer = |commit: &Commit| TRAILERS.iter().any(|name| commit.trailer(name).is_some());
+    !is_under_way && commit.as_ref().is_some_and(has_trailer)
+}
+
+/// Where HEAD of an agent's worktree last was, by its reflog.
+fn last_head(ctx: &Ctx, agent: &Agent) -> Option<Oid> {
+    let admin = worktree::admin_dir(&ctx.repo, agent.id);
+    let log = untrusted::log(&admin, Path::new("logs/HEAD"));
+    let log = String::from_utf8_lossy(&log);
+    let tip = log.lines().next_back()?.split(' ').nth(1)?;
+    // The worktree was the agent's to write, its logs too.
+    Oid::from_hex(tip).filter(|oid| ctx.repo.has_object(*oid))
 }

@@ -9,18 +9,27 @@
 //! rest is git's to collect, once the chain's own reflog has expired.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::landed_there::landed_there;
+use crate::agents::remote_name::remote_name;
+use crate::agents::work::uncommitted::without_baseline;
+use crate::agents::worktree::{self, AgentWorktree};
+use crate::agents::{at_work, liveness};
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::What;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
+use crate::git::changes::Glance;
+use crate::git::refs::remote::{self, PushManner, RefChange, RefPush};
+use crate::git::uncommitted::glance;
+use crate::ops::gc::GcOptions;
 use crate::store::belief::Closed;
 use crate::store::keep::{self, Passing};
-use crate::store::{layout, lock, place};
+use crate::store::{agent_branch, landed, layout, lock, place, spawn_commit};
 use chrono::{DateTime, SecondsFormat};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The steps, in order, under the names given to [`crate::agents::ctx::Seams::reached`].
 pub const STEPS: [&str; 2] = ["told", "expired"];
@@ -215,4 +224,239 @@ fn item(agent: &Agent, links: &[Passing], commits: &[Oid], is_doomed: bool) -> S
         kept_at: kept.to_rfc3339_opts(SecondsFormat::Secs, true),
         commits: commits.iter().map(|oid| oid.to_hex()).collect(),
     }
+}
+
+// Which agents are provably finished.
+
+/// Why an agent is finished, or else why it is kept. `landed` is the branch that has its work, `closed` is what this clone has merged or discarded itself.
+pub(super) fn why(
+    ctx: &Ctx,
+    agent: &Agent,
+    landed: Option<&str>,
+    closed: &Closed,
+    options: &GcOptions,
+) -> Result<Result<String, String>> {
+    // A row that came from elsewhere can claim an end that no object here proves.
+    if let Some(claimed) = agent.claimed {
+        return Ok(Err(format!(
+            "it is {}; its row says {claimed}, which nothing here proves",
+            agent.state
+        )));
+    }
+    if liveness::unrecorded_end(ctx.repo.common_dir(), agent).is_some() {
+        // Its command may have led git to settings of its own, which are put back when the end is recorded.
+        return Ok(Err(format!(
+            "its last run died; to record that, run git agent wait {}",
+            agent.id.short()
+        )));
+    }
+    if at_work::at_work(ctx, agent).is_some() {
+        return Ok(Err("something is at work in it".to_owned()));
+    }
+    Ok(match agent.state {
+        State::Merged | State::Discarded if closed.says(agent.id, State::Discarded) => {
+            Ok("it was discarded and left something behind".to_owned())
+        }
+        State::Merged => is_run_over(ctx, agent, closed)?,
+        State::Discarded => {
+            Err("its row says discarded, which was not done in this clone".to_owned())
+        }
+        State::Spawning => Err("it is being made".to_owned()),
+        State::Running | State::Waiting => Err(format!("it is {}", agent.state)),
+        State::Rejected if !closed.says(agent.id, State::Rejected) => {
+            Err("it was rejected, which was not done in this clone".to_owned())
+        }
+        State::Rejected => {
+            // A row from a clock that is ahead counts as new.
+            let age = (ctx.now() - agent.updated).to_std().unwrap_or_default();
+            match options.older_than {
+                Some(limit) if age >= limit => Ok("it was rejected that long ago".to_owned()),
+                Some(_) => Err("it was rejected not long enough ago".to_owned()),
+                None => Err("it was rejected; --older-than says when that is over".to_owned()),
+            }
+        }
+        State::Ready | State::Idle | State::Done | State::Failed if agent.deferred => {
+            Err("the decision about it was put off".to_owned())
+        }
+        State::Ready | State::Idle | State::Done | State::Failed => match landed {
+            None if agent.state == State::Ready => Err("it is ready".to_owned()),
+            None => Err(format!("it is {} and has not landed", agent.state)),
+            Some(target) if is_clean(ctx, agent)? => Ok(format!(
+                "{} has all of its work",
+                target
+                    .trim_start_matches("refs/heads/")
+                    .trim_start_matches("refs/remotes/")
+            )),
+            Some(_) => Err(format!(
+                "it is {}, its commits have landed, and its worktree holds uncommitted work",
+                agent.state
+            )),
+        },
+    })
+}
+
+/// What objects say about an agent whose row says that it was merged.
+fn is_run_over(ctx: &Ctx, agent: &Agent, closed: &Closed) -> Result<Result<String, String>> {
+    let is_ours = closed.says(agent.id, State::Merged);
+    let tip = agent_branch::local(&ctx.repo, agent)?.oid();
+    Ok(if !landed::as_claimed(&ctx.repo, agent, tip, !is_ours)? {
+        let into = agent.landed.as_ref().map_or("the target", |(_, into)| into);
+        Err(format!(
+            "it was merged, and {into} does not hold what its branch holds now"
+        ))
+    } else if is_clean(ctx, agent)? {
+        Ok("it was merged".to_owned())
+    } else {
+        Err("it was merged, and its worktree holds uncommitted work".to_owned())
+    })
+}
+
+/// Whether nothing in the worktree is uncommitted.
+fn is_clean(ctx: &Ctx, agent: &Agent) -> Result<bool> {
+    let worktree = worktree::find(&ctx.repo, agent);
+    let Some(top) = worktree.filter(|worktree| worktree.exists()) else {
+        return Ok(true);
+    };
+    let policy = spawn_commit::if_here(&ctx.repo, agent)?;
+    let bundle_dir = policy.and_then(|policy| policy.bundle_dir);
+    let place = AgentWorktree::new(top, worktree::admin_dir(&ctx.repo, agent.id));
+    let changes = glance(&Glance {
+        repo: Some(&ctx.repo),
+        top: &place.path,
+        admin_dir: &place.admin_dir,
+        rules: &ctx.ignore_rules()?.without(bundle_dir.as_deref()),
+        scratch: &ctx.temporary_place(),
+    })?;
+    let changes = without_baseline(ctx, agent, &place, bundle_dir.as_deref(), changes)?;
+    Ok(changes.is_empty())
+}
+
+// The branches of agents on a remote, of which those go whose work the remote's target branch has.
+//
+// What is deleted is decided from objects alone: the branch holds an agent's spawn commit, and the branch that the agent
+// started from, as the remote has it now, has all of its work. Each deletion has a lease: a branch that moved stays.
+
+/// How long the remote is waited for, each time that it is asked.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// What becomes of agents' branches on a remote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RemoteSweep {
+    /// The remote.
+    pub remote: String,
+    /// The branches of agents that it has, by name.
+    pub branches: Vec<RemoteBranch>,
+}
+
+/// One branch of a remote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RemoteBranch {
+    /// The full name there.
+    #[serde(rename = "ref")]
+    pub refname: String,
+    /// The commit it is at.
+    pub oid: String,
+    /// The agent's id.
+    pub agent_id: String,
+    /// The first eight hex digits of the id.
+    pub short_id: String,
+    /// `remove`, `removed` or `keep`.
+    pub action: &'static str,
+    /// Why, in words.
+    pub why: String,
+}
+
+/// Looks at the branches of agents on a remote, the usual one where no name is given.
+///
+/// # Errors
+/// `usage` for an unknown remote; those of the network.
+pub(super) fn plan_remote(ctx: &Ctx, agents: &[Agent], wanted: &str) -> Result<RemoteSweep> {
+    let end = Instant::now() + LIMIT;
+    let remote = remote_name(ctx, Some(wanted).filter(|name| !name.is_empty()))?;
+    let listed = ctx.repo.list_remote(&remote, end)?;
+    let there: Vec<(&Agent, &str, Oid)> = { agents.iter() }
+        .filter_map(|agent| {
+            let branch = agent.branch.as_deref()?;
+            Some((agent, branch, *listed.get(branch)?))
+        })
+        .collect();
+    let lacking = { there.iter() }.filter(|(.., is)| !ctx.repo.has_object(*is));
+    let lacking: Vec<_> = lacking.map(|(_, name, _)| (*name).to_owned()).collect();
+    if !lacking.is_empty() {
+        // What is not here then was deleted meanwhile, and is kept by what follows.
+        ctx.repo.fetch_refs(&remote, &lacking, end)?;
+    }
+    let own = { there.iter() }.filter(|(agent, _, tip)| {
+        // A row may name any branch of the remote; the spawn commit in its history proves whose it
+        // is.
+        ctx.repo.has_object(*tip) && spawn_commit::is_held_by(&ctx.repo, *tip, agent)
+    });
+    let own: Vec<_> = own.map(|(agent, _, tip)| (*agent, *tip)).collect();
+    let landed = landed_there(ctx, &remote, &listed, &own, end)?;
+    let is_own = |agent: &Agent| own.iter().any(|(one, _)| one.id == agent.id);
+    let branches = there.into_iter().map(|(agent, name, tip)| {
+        let doubt = if !is_own(agent) {
+            Some("nothing proves that it is the agent's".to_owned())
+        } else if matches!(agent.state, State::Running | State::Waiting) {
+            Some(format!("the agent is {}", agent.state))
+        } else if !landed.contains(&agent.id) {
+            Some("its work has not landed there".to_owned())
+        } else {
+            None
+        };
+        RemoteBranch {
+            refname: name.to_owned(),
+            oid: tip.to_hex(),
+            agent_id: agent.id.to_string(),
+            short_id: agent.id.short(),
+            action: if doubt.is_some() { "keep" } else { "remove" },
+            why: doubt.unwrap_or_else(|| "its work has landed there".to_owned()),
+        }
+    });
+    let mut branches: Vec<_> = branches.collect();
+    branches.sort_by(|one, other| one.refname.cmp(&other.refname));
+    Ok(RemoteSweep { remote, branches })
+}
+
+/// Deletes what is to go, each branch only if it is where it was seen. What is gone is read from the remote's list.
+///
+/// # Errors
+/// Those of the network.
+pub(super) fn sweep_remote(ctx: &Ctx, sweep: &mut RemoteSweep) -> Result<()> {
+    let doomed = |one: &&mut RemoteBranch| one.action == "remove";
+    let pushes = sweep.branches.iter_mut().filter(doomed).filter_map(|one| {
+        Some(RefPush::new(
+            one.refname.clone(),
+            RefChange::Delete(Oid::from_hex(&one.oid)?),
+        ))
+    });
+    let pushes: Vec<_> = pushes.collect();
+    if pushes.is_empty() {
+        return Ok(());
+    }
+    let end = Instant::now() + LIMIT;
+    let manner = PushManner::default();
+    let outcome = ctx.repo.push_refs(&sweep.remote, &pushes, manner, end)?;
+    let left = ctx.repo.list_remote(&sweep.remote, end)?;
+    for one in sweep.branches.iter_mut().filter(doomed) {
+        let refusal = { outcome.refusals.iter() }.find(|refusal| refusal.refname == one.refname);
+        // What the remote still lists is there, whatever was said of the push.
+        one.action = match left.get(&one.refname) {
+            None => "removed",
+            Some(_) => "keep",
+        };
+        if one.action == "keep" {
+            one.why = match refusal.filter(|refusal| !remote::is_passing(&refusal.reason)) {
+                Some(refusal) => {
+                    let layer = remote::refusing_layer(&refusal.reason, &outcome.remote_text);
+                    format!(
+                        "the remote does not delete it: {layer} ({})",
+                        refusal.reason
+                    )
+                }
+                None => "it moved meanwhile".to_owned(),
+            };
+        }
+    }
+    Ok(())
 }

@@ -9,29 +9,22 @@
 //! This is fast feedback in the place where the agent acts. A shell can do what it likes; the commit hooks
 //! and `verify` see that.
 
-mod bundle;
-mod call_guard;
-mod case_variants;
-mod host_worktree;
-mod mail;
 mod post_tool;
 mod pre_tool;
 mod session;
-mod stop;
 mod worktree;
-
-pub use host_worktree::subagent_start;
-pub use post_tool::post_tool;
-pub use pre_tool::{pre_tool, refusal};
-pub use session::{phase, session_end, session_start};
-pub use stop::stop;
-pub use worktree::{worktree_create, worktree_remove};
 
 use crate::agents::ctx::Env;
 use crate::agents::current::CurrentAgent;
 use crate::domain::tool_call::ToolCall;
+pub use crate::ops::host_hook::session::stop;
+pub use crate::ops::host_hook::worktree::subagent_start;
 use crate::store::layout;
+pub use post_tool::post_tool;
+pub use pre_tool::{pre_tool, refusal};
+pub use session::{phase, session_end, session_start};
 use std::path::{Path, PathBuf};
+pub use worktree::{worktree_create, worktree_remove};
 
 /// Where a hook keeps what it has to know of its earlier calls: in the private directory of a fenced run, else among what we keep for the agent.
 fn own_place(env: &Env, home: &CurrentAgent) -> PathBuf {

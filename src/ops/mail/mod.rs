@@ -1,13 +1,14 @@
 //! What the verbs of the messenger share: who a name stands for, and how a message is answered.
 
 use super::agent_report::rfc3339;
+use crate::agents::ctx::Ctx;
 use crate::agents::names::handle;
-use crate::domain::message::{Message, MessageId, Name, Receivers};
+use crate::domain::message::{ID_PREFIX, Message, MessageId, Name, Receivers};
+use crate::error::{Code, Error, Result};
+use crate::store::mailbox::Mailbox;
 use serde::Serialize;
 use serde_json::Value;
 use serde_with_macros::skip_serializing_none;
-
-pub mod conversation;
 
 // A message as it is answered.
 
@@ -119,4 +120,76 @@ impl MessageReport {
     pub fn sender(&self) -> String {
         handle(&self.from)
     }
+}
+
+// `show MSG-…`: one message and the conversation that it belongs to.
+
+/// The answer of `show MSG-…`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ConversationReport {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// The message.
+    pub message: MessageReport,
+    /// Every message of the conversation, this one among them, oldest first.
+    pub thread: Vec<MessageReport>,
+}
+
+/// Whether a word is meant as the id of a message.
+pub fn is_id(word: &str) -> bool {
+    word.starts_with(ID_PREFIX)
+}
+
+/// A message with its conversation.
+///
+/// # Errors
+/// `message-unknown`, and those of [`find_message`].
+pub fn show_message(ctx: &Ctx, who: &str) -> Result<ConversationReport> {
+    let id = find_message(ctx, who)?;
+    let conversation = Mailbox::new(&ctx.repo).conversation(&id)?;
+    let thread: Vec<_> = conversation
+        .iter()
+        .map(|message| MessageReport::new(message, None))
+        .collect();
+    let message = thread
+        .iter()
+        .find(|message| message.message_id == id.as_str())
+        .cloned()
+        .ok_or_else(|| unknown(who))?;
+    Ok(ConversationReport {
+        schema: "git-agent.message/1",
+        message,
+        thread,
+    })
+}
+
+/// The message whose id is this, or begins like this.
+///
+/// # Errors
+/// `message-unknown` for none and for several; `repo-corrupt`.
+pub fn find_message(ctx: &Ctx, who: &str) -> Result<MessageId> {
+    if let Some(id) = MessageId::parse(who) {
+        return Ok(id);
+    }
+    if !is_id(who) {
+        return Err(unknown(who));
+    }
+    let mut found = Mailbox::new(&ctx.repo).ids_like(who)?;
+    match (found.pop(), found.pop()) {
+        (Some(id), None) => Ok(id),
+        (Some(_), Some(_)) => Err(Error::new(
+            Code::MessageUnknown,
+            format!("more than one message id begins with `{who}`"),
+        )
+        .hint("to name one of them, give all of its id")),
+        (None, _) => Err(unknown(who)),
+    }
+}
+
+fn unknown(who: &str) -> Error {
+    Error::new(
+        Code::MessageUnknown,
+        format!("there is no message `{}`", who.escape_debug()),
+    )
+    .hint("to see what there is, run git agent inbox")
 }

@@ -1,17 +1,16 @@
 //! The steps of a landing, in the order that makes every stop harmless.
 
-use super::report::{LandingReport, LandingState};
-use super::{MergePlan, Method, remote, unrecorded};
+use super::{MergePlan, Method};
 use crate::agents::branch_swap::{index_scratch, move_with_worktrees, moved, swap};
 use crate::agents::check_run::{CheckRequest, CheckRoom};
 use crate::agents::check_setup::CheckSetup;
 use crate::agents::check_worktree::CheckWorktree;
-use crate::agents::commands::{in_one_line, run_hook_of};
+use crate::agents::commands::{self, in_one_line, run_hook_of};
 use crate::agents::ctx::Ctx;
 use crate::agents::notify::{Notice, notify};
 use crate::agents::own_checkout::require_own_branch;
 use crate::agents::work::simulated;
-use crate::agents::{at_work, commands, publish, worktree};
+use crate::agents::{at_work, publish, worktree};
 use crate::domain::agent::{Move, State};
 use crate::domain::event::What;
 use crate::domain::evidence::CommandRun;
@@ -19,16 +18,17 @@ use crate::domain::oid::Oid;
 use crate::domain::repository_settings::HookMoment;
 use crate::domain::sandbox::Mode;
 use crate::error::{Code, Error, Result};
+use crate::git::Repo;
 use crate::git::config::Identities;
 use crate::git::files::admin_dir::belongs_to;
-use crate::git::landing::Checkout;
+use crate::git::landing::{self, Checkout};
 use crate::git::refs::Tip;
-use crate::git::{Repo, landing};
+use crate::ops::merge::{LandingReport, LandingState, remote};
 use crate::proc::sandbox;
 use crate::store::ledger::{Ledger, RecordedLanding};
-use crate::store::lock::Guard;
+use crate::store::lock::{self, Guard};
 use crate::store::replay::Replay;
-use crate::store::{fsx, keep, layout, lock, spawn_commit};
+use crate::store::{fsx, keep, layout, spawn_commit};
 
 /// The steps of a landing of uncommitted work on a branch that is checked out.
 pub const STEPS: [&str; 11] = [
@@ -200,7 +200,7 @@ fn record(
     ledger.append_landings(brought, &ctx.actor()?, ctx.now(), |_| Ok(()))?;
     ctx.reached("merged");
     for (plan, guard) in plans.iter().zip(guards) {
-        unrecorded::forget(ctx, plan);
+        remote::forget_landing(ctx, plan);
         // What goes on in it needs its values, and its worktree.
         if guard.is_some() || at_work::look(ctx, &plan.agent).is_none() {
             worktree::release(ctx, &plan.agent);
@@ -330,7 +330,7 @@ fn land_stack(ctx: &Ctx, plans: &[MergePlan], at: &mut Option<usize>) -> Result<
         let (tip, branch) = commit_the_rest(ctx, plan, &who)?;
         let below = stack.last().map_or(first.base, |one| one.commit);
         let landing = landing_commit(ctx, plan, below, tip, &who)?;
-        unrecorded::note(ctx, plan, (tip, landing.commit))?;
+        remote::note_landing(ctx, plan, (tip, landing.commit))?;
         stack.push(landing);
         branches.push(branch);
     }

@@ -7,12 +7,15 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::task_copy;
 use crate::domain::agent::Agent;
+use crate::domain::event::What;
 use crate::domain::oid::Oid;
 use crate::domain::repository_settings::filled_subject;
 use crate::error::{Code, Error, Result};
 use crate::git::program;
 use crate::ops::merge::Method;
 use crate::ops::merge::plan::MergePlan;
+use crate::store::ledger::Ledger;
+use crate::store::long_text;
 use crate::store::spawn_commit::NONCE;
 use std::collections::BTreeSet;
 
@@ -293,4 +296,32 @@ pub(super) fn squashed(ctx: &Ctx, agent: &Agent, (base, tip): (Oid, Oid)) -> Res
 /// The trailer that names the agent.
 fn named(agent: &Agent) -> String {
     format!("Agent-Id: {}", agent.id)
+}
+
+// What a landing's message says about the work.
+
+/// The summary it was declared done with, else its task, in one line; and the rest of the summary.
+pub(super) fn summary_of(ledger: &Ledger<'_>, agent: &Agent) -> Result<(String, String)> {
+    let events = ledger.events(agent.spawn_commit)?;
+    let last = events.iter().rev().find_map(|event| match &event.what {
+        What::Done { summary, .. } => Some((first_line(summary)?, &event.what)),
+        _ => None,
+    });
+    let Some((line, what)) = last else {
+        return Ok((agent.description.clone().unwrap_or_default(), String::new()));
+    };
+    let text = long_text::whole(ledger.repo(), what);
+    let text = text.as_deref().or(what.said().map(|(text, _)| text));
+    let text = text.unwrap_or_default().trim();
+    // A first line that was cut stands whole in the body.
+    let body = if first_line(text) == Some(line) {
+        text[line.len()..].trim()
+    } else {
+        text
+    };
+    Ok((line.to_owned(), body.to_owned()))
+}
+
+fn first_line(text: &str) -> Option<&str> {
+    text.lines().map(str::trim).find(|line| !line.is_empty())
 }

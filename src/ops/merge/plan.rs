@@ -1,12 +1,11 @@
 //! What landing would do, as data; every refusal that can be known beforehand.
 
-use crate::agents::at_work;
 use crate::agents::authority::require_orchestrator;
 use crate::agents::branch_swap::index_scratch;
 use crate::agents::ctx::Ctx;
 use crate::agents::scratch::Scratch;
 use crate::agents::work::simulated;
-use crate::agents::{lookup, own_changes, untrusted};
+use crate::agents::{at_work, lookup, own_changes, untrusted};
 use crate::domain::agent::{Agent, Move, State};
 use crate::domain::event::{Isolation, Verified};
 use crate::domain::evidence::Outcome;
@@ -18,10 +17,10 @@ use crate::git::Repo;
 use crate::git::landing::Checkout;
 use crate::git::refs::Tip;
 use crate::ops::merge::message::{self, Trailers};
-use crate::ops::merge::report::{LandingReport, LandingState};
-use crate::ops::merge::{MergeOptions, Method, NotAccepted, RemoteTarget, summary, unrecorded};
-use crate::ops::verify;
-use crate::ops::verify::{Recording, VerifyOptions};
+use crate::ops::merge::{
+    LandingReport, LandingState, MergeOptions, Method, NotAccepted, RemoteTarget, remote,
+};
+use crate::ops::verify::{self, Recording, VerifyOptions};
 use crate::store::landing_commit::{Line, Work};
 use crate::store::{agent_branch, landed, layout, lock, repository_settings, roles, spawn_commit};
 use std::collections::BTreeSet;
@@ -138,7 +137,7 @@ pub fn judged_plan(
     let agent = if is_rehearsal {
         agent
     } else {
-        unrecorded::complete(ctx, &ledger, agent)?
+        remote::complete_unrecorded(ctx, &ledger, agent)?
     };
     // For a landing on a remote the copy of its branch in this clone is what counts; the push then
     // requires that the remote is still there.
@@ -205,7 +204,7 @@ pub fn judged_plan(
     let Some(merged_tree) = verdict.merged_tree() else {
         return Err(Error::bug("an accepting verdict names the merged tree"));
     };
-    let (summary, body) = summary::of(&ledger, &agent)?;
+    let (summary, body) = message::summary_of(&ledger, &agent)?;
     let settings = repository_settings(ctx, &agent)?;
     // What is committed on the way, by name.
     let tip_tree = ctx.repo.read_commit(verdict.tip)?.tree;

@@ -14,17 +14,11 @@
 //! Deliberately absent: agents that may change nothing have no scope here, and what one agent did to the
 //! branch it lands on is `verify`'s business unless an order is asked for.
 
-mod changes;
 mod merges;
 mod order;
 mod scopes;
 
-pub use merges::MergeState;
-pub use order::Step;
-pub(crate) use order::order_of;
-
 use super::agent_report::AgentRef;
-use super::target_report::TargetReport;
 use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
 use crate::agents::owners::owners_in;
@@ -35,9 +29,13 @@ use crate::domain::code_owners::CodeOwners;
 use crate::domain::oid::Oid;
 use crate::domain::path::RepoPath;
 use crate::error::{Code, Error, Result};
+use crate::ops::agent_report::TargetReport;
+use crate::ops::overlap::scopes::Changes;
 use crate::wire::path_text::PathText;
-use changes::Changes;
+pub use merges::MergeState;
 use merges::Merges;
+pub use order::Step;
+pub(crate) use order::order_of;
 use scopes::Scopes;
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
@@ -102,7 +100,7 @@ fn compare(ctx: &Ctx, options: &OverlapOptions) -> Result<OverlapReport> {
         scene.scopes = Some(Scopes::compare(ctx, &scene)?);
     }
     if options.changes || options.merge || options.order {
-        changes::gather(ctx, &mut scene)?;
+        scopes::gather(ctx, &mut scene)?;
     }
     if options.merge || options.order {
         let landing = if options.order {

@@ -8,10 +8,9 @@ use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
 use crate::git::merge::{MergeResult, Stack, StackMerger};
-use crate::ops::agent_report::AgentRef;
+use crate::ops::agent_report::{AgentRef, TargetReport};
 use crate::ops::overlap::merges::{MergeState, Merges, Outcome};
-use crate::ops::overlap::{Scene, changes, with_scratch};
-use crate::ops::target_report::TargetReport;
+use crate::ops::overlap::{Scene, scopes, with_scratch};
 use crate::wire::path_text::PathText;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -55,7 +54,7 @@ pub(crate) fn order_of(ctx: &Ctx, works: Vec<Work>) -> Result<Vec<usize>> {
         let Scene { pairs, agents, .. } = &mut scene;
         // Work for different branches does not meet.
         pairs.retain(|(one, two)| agents[*one].target == agents[*two].target);
-        changes::gather(ctx, &mut scene)?;
+        scopes::gather(ctx, &mut scene)?;
         let all: Vec<usize> = (0..scene.agents.len()).collect();
         let merges = Merges::try_out(ctx, &mut scene, Vec::new())?;
         let (first, later) = split(&merges, &all);

@@ -9,7 +9,6 @@
 //! request is stacked on that agent's. Without `gh`, and for other forges than GitHub, the answer has the page on which it is
 //! opened.
 
-mod comments;
 mod offer;
 
 use crate::agents::authority::require_orchestrator;
@@ -29,9 +28,8 @@ use crate::domain::quoted::code_block;
 use crate::domain::redaction::redact_secrets;
 use crate::error::{Code, Error, ErrorFacts, Result};
 use crate::git::refs::remote::{PushManner, RefChange, RefPush};
-use crate::ops::agent_report::AgentRef;
+use crate::ops::agent_report::{AgentRef, TargetReport};
 use crate::ops::sync;
-use crate::ops::target_report::TargetReport;
 use crate::ops::verify::{self, VerifyOptions};
 use crate::store::replay::Replay;
 use crate::store::spawn_commit;
@@ -386,7 +384,7 @@ pub fn read_comments(ctx: &Ctx, who: &str, remote: Option<&str>) -> Result<PrRep
             Error::new(Code::Usage, what).hint(format!("to open one, run git agent pr {id}"))
         );
     };
-    let sent = comments::send(ctx, &client, &agent, open.number)?;
+    let sent = offer::send(ctx, &client, &agent, open.number)?;
     let base = agent.base.as_ref();
     Ok(PrReport {
         schema: "git-agent.pr/1",

@@ -6,16 +6,12 @@
 //!
 //! Time ends with the moment in which the report is made; all else in it is what the repository says.
 
-pub mod open;
 pub mod watch;
 
 use super::agent_report::{AgentReport, Reporter, SessionReport, rfc3339};
-use super::event_report;
-use super::event_report::EventReport;
 use super::overlap::{OverlapOptions, OverlapReport, overlap};
 use super::show::{DiffCountsReport, diff_counts};
 use super::status::{Fact, OverlapSet, Places, WorkStatus, conflicts, merge_key, survey};
-use super::target_report::TargetReport;
 use super::tree::tree;
 use super::usage::{self, UsageReport};
 use crate::agents::ctx::Ctx;
@@ -29,6 +25,7 @@ use crate::domain::oid::Oid;
 use crate::domain::run::Ending;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
+use crate::ops::agent_report::{self, EventReport, TargetReport};
 use crate::store::mailbox::{Mailbox, Reader, Tally};
 use crate::store::{fsx, layout};
 use chrono::{DateTime, Utc};
@@ -273,7 +270,7 @@ impl Gather<'_> {
             runs: runs(events, lost),
             mail: self.mail[index],
             events: { events.iter() }
-                .map(|event| event_report::event(&self.ctx.repo, event))
+                .map(|event| agent_report::event_report(&self.ctx.repo, event))
                 .collect(),
         }
     }

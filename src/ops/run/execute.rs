@@ -5,33 +5,39 @@ use crate::agents::admission::{self, Admission};
 use crate::agents::ctx::Ctx;
 use crate::agents::current::CurrentAgent;
 use crate::agents::notify::{Notice, notify};
-use crate::agents::{crash_recovery, host_output, liveness, publish, worktree};
+use crate::agents::publish;
+use crate::agents::run_repo::RunRepo;
+use crate::agents::spool::post_spool;
+use crate::agents::{crash_recovery, host_output, limits, liveness, worktree};
 use crate::domain::agent::{Agent, Move};
 use crate::domain::event::{HostSession, Isolation, Started, What};
 use crate::domain::finding::Verdict;
+use crate::domain::limits::{Limit, Limits};
 use crate::domain::run::{Ending, Outcome, Run};
-use crate::error::{Code, Error, Result};
-use crate::ops::run::cost_watch::CostWatch;
+use crate::error::{Code, Error, IoContext, Result};
 use crate::ops::run::enclosure::warning;
-use crate::ops::run::post::Postman;
-use crate::ops::run::report::{Ended, RunReport};
+use crate::ops::run::report::{self, Ended, RunReport};
 use crate::ops::run::stage::Stage;
-use crate::ops::run::{RunPlan, Worker, report, require_command};
-use crate::ops::spawn::SpawnReport;
-use crate::ops::verify::{Recording, VerifyOptions};
-use crate::ops::{commit, mounted, spawn, verify};
+use crate::ops::run::{RunPlan, Worker, require_command};
+use crate::ops::spawn::{self, SpawnReport};
+use crate::ops::verify::{self, Recording, VerifyOptions};
+use crate::ops::{commit, mounted};
 use crate::proc::capture::capture;
 use crate::proc::signals::Interrupts;
 use crate::proc::supervisor::{self, SupervisedCommand};
 use crate::proc::terminal::{self, Terminal};
 use crate::store::lock::Guard;
-use crate::store::mailbox::questions;
-use crate::store::spawn_commit;
+use crate::store::mailbox::{questions, spool};
+use crate::store::{layout, spawn_commit};
 use crate::wire::policy::Policy;
 use serde_json::json;
 use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// What the supervisor counts down from where there is no time limit: ten years.
@@ -359,4 +365,128 @@ fn judge(ctx: &Ctx, agent: &Agent) -> Result<Verdict> {
         ..VerifyOptions::default()
     };
     verify::verify(ctx, &options)
+}
+
+// Ends a run when the day has cost what it may, where `agent.limits.costHard` says so.
+
+/// How often the cost of the day is added up: what a session cost is known when it ends, so it grows in steps.
+const ROUND: Duration = Duration::from_secs(5);
+
+/// A thread that looks; it ends when this is dropped.
+struct CostWatch {
+    has_ended_it: Arc<AtomicBool>,
+    _stop: Sender<()>,
+}
+
+impl CostWatch {
+    /// Begins to look, if that is wanted.
+    ///
+    /// # Errors
+    /// `usage` for a `costHard` that is neither true nor false; `io` when there can be no more threads.
+    pub(super) fn start(ctx: &Ctx, agent: &Agent, limits: &Limits) -> Result<Option<CostWatch>> {
+        if limits.get(Limit::CostDay).is_none() || !limits::is_cost_hard(ctx)? {
+            return Ok(None);
+        }
+        let limits = limits.clone();
+        let (stop, stopped) = mpsc::channel();
+        let has_ended_it = Arc::new(AtomicBool::new(false));
+        let (seed, id, told) = (ctx.seed(), agent.id, Arc::clone(&has_ended_it));
+        let rounds = move || {
+            while stopped.recv_timeout(ROUND) == Err(RecvTimeoutError::Timeout) {
+                let Ok(ctx) = seed.open() else { continue };
+                // What cannot be read now is read in the next round.
+                if let Ok(Some(_)) = admission::exhausted(&ctx, &limits) {
+                    // Noted before the request, so that the end of the command finds the reason.
+                    told.store(true, Ordering::Relaxed);
+                    drop(liveness::ask_to_end(&ctx, id, false));
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("cost".into());
+        thread
+            .spawn(rounds)
+            .at("could not watch", "the cost of the day")?;
+        Ok(Some(CostWatch {
+            has_ended_it,
+            _stop: stop,
+        }))
+    }
+
+    /// Whether the command was asked to end.
+    pub(super) fn has_ended_it(&self) -> bool {
+        self.has_ended_it.load(Ordering::Relaxed)
+    }
+}
+
+// Sending what an agent leaves in its spool, and publishing what it commits, while it works.
+
+/// How long a message lies in the spool at most. Looking into an empty directory costs microseconds.
+const POST_ROUND: Duration = Duration::from_millis(100);
+
+/// A thread that looks into the spool again and again.
+struct Postman {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Postman {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        // A thread that panicked has posted nothing that it did not also remove.
+        drop(self.thread.take().map(JoinHandle::join));
+    }
+}
+
+impl Postman {
+    /// Begins to look.
+    ///
+    /// # Errors
+    /// `io` when there can be no more threads.
+    pub(super) fn start(ctx: &Ctx, agent: &Agent, run_repo: Option<&RunRepo>) -> Result<Postman> {
+        let (stop, stopped) = mpsc::channel();
+        let common = ctx.repo.common_dir().to_owned();
+        let (seed, agent) = (ctx.seed(), agent.clone());
+        let directory = layout::spool_dir(&common, agent.id);
+        let run_repo = run_repo.cloned();
+        let mut published = run_repo.as_ref().and_then(RunRepo::known_tip);
+        let rounds = move || {
+            // The channel is closed to end the thread, which is noticed without waiting for the
+            // round to end.
+            while stopped.recv_timeout(POST_ROUND) == Err(RecvTimeoutError::Timeout) {
+                if spool::is_waiting(&common, agent.id) {
+                    // What cannot be posted now is tried again, in the end by `doctor`.
+                    drop(seed.open().and_then(|ctx| post_spool(&ctx, &agent)));
+                }
+                let tip = run_repo.as_ref().and_then(RunRepo::tip);
+                if let (Some(run_repo), true) = (&run_repo, tip.is_some() && tip != published) {
+                    // What cannot be published now is published at the end, or said to be in the way then.
+                    drop(
+                        seed.open()
+                            .and_then(|ctx| publish::publish(&ctx, &agent, run_repo)),
+                    );
+                    published = tip;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("postman".into());
+        let thread = thread.spawn(rounds).at("could not watch", directory)?;
+        Ok(Postman {
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+
+    /// Ends, and posts what is left, with a sentence where that is too much. The agent has ended too, so nothing is added.
+    pub(super) fn finish(self, ctx: &Ctx, agent: &Agent) -> Option<String> {
+        drop(self);
+        // Asked again after the last posting, which has a time limit of its own.
+        let is_waiting = || spool::is_waiting(ctx.repo.common_dir(), agent.id);
+        if is_waiting() {
+            drop(post_spool(ctx, agent));
+        }
+        is_waiting().then(|| {
+            let what = "the command left more messages than could be sent, and the rest is kept";
+            format!("{what}; to send more of them, run git agent doctor --fix")
+        })
+    }
 }

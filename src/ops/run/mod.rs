@@ -27,30 +27,14 @@
 
 pub mod batch;
 mod command_line;
-mod cost_watch;
 mod enclosure;
 mod execute;
 pub mod fence;
-mod host;
 mod inputs;
-mod outline;
 pub mod output;
-mod post;
 mod push_guard;
 mod report;
 mod stage;
-pub mod tournament;
-
-pub use enclosure::SandboxReport;
-pub use execute::{Begun, Echo, execute};
-pub use outline::RunOutline;
-pub use report::RunReport;
-pub use report::StartReport;
-
-pub use crate::proc::background::{HandedOver, detach, hand_over};
-pub use crate::proc::launch::launch;
-pub use crate::proc::supervisor::{Order, TreeBounds, keep};
-pub use crate::proc::terminal::is_here as has_terminal;
 
 use crate::agents::assignment::PromptWish;
 use crate::agents::ctx::Ctx;
@@ -59,18 +43,26 @@ use crate::domain::agent::{Agent, Move, State};
 use crate::domain::event::{Isolation, What};
 use crate::domain::id::AgentId;
 use crate::domain::limits::{Limit, Limits};
-use crate::domain::run::DEFAULT_LIMIT;
+use crate::domain::run::{DEFAULT_LIMIT, shell_line};
 use crate::domain::sandbox::{Enforcement, Layering, Mode};
 use crate::domain::task::TaskDraft;
 use crate::error::{Code, Error, Remedy, Result};
 use crate::hosts::{self, Host};
-use crate::ops::spawn;
-use crate::ops::spawn::{SpawnOptions, SpawnPlan};
+use crate::ops::spawn::{self, SpawnOptions, SpawnPlan};
+pub use crate::proc::background::{HandedOver, detach, hand_over};
+pub use crate::proc::launch::launch;
 use crate::proc::launch::not_found;
 use crate::proc::sandbox;
+pub use crate::proc::supervisor::{Order, TreeBounds, keep};
+pub use crate::proc::terminal::is_here as has_terminal;
 use crate::store::layout;
+pub use enclosure::SandboxReport;
+pub use execute::{Begun, Echo, execute};
 use inputs::{AgentInputs, RunRequest};
 use output::OutputWish;
+pub use report::{RunReport, StartReport};
+use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -391,4 +383,69 @@ fn directory_of(ctx: &Ctx, agent: &Agent) -> Result<PathBuf> {
                     .remedy("to see what there is of it", Remedy::Agent(id))
             }
         })
+}
+
+// What a run would do: `git-agent.run-plan/2`.
+
+/// The answer of `run --dry-run`. Absent means not applicable.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RunOutline {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// The agent's id; absent for one that the run would make.
+    pub agent_id: Option<String>,
+    /// The first eight hex digits of the id.
+    pub short_id: Option<String>,
+    /// Where the command would run, absolute; absent for an agent that the run would make.
+    pub worktree_abspath: Option<String>,
+    /// The program and its arguments, with their placeholders.
+    pub command: Vec<String>,
+    /// The same as one line for a shell.
+    pub command_line: String,
+    /// How the command would get its prompt: `stdin`, or `words` when the command names it.
+    pub prompt_on: &'static str,
+    /// How long it might take, in milliseconds; absent without a time limit.
+    pub timeout_ms: Option<u64>,
+    /// The file for the answer, absolute; for an agent that the run would make, as it would be now.
+    pub output_file: Option<String>,
+    /// What the caller should know.
+    pub warnings: Vec<String>,
+}
+
+impl RunPlan {
+    /// What the plan would do.
+    pub fn outline(&self) -> RunOutline {
+        let inputs = &self.inputs;
+        let known = match &self.worker {
+            Worker::Known(agent) => Some(agent.id),
+            Worker::New(_) => None,
+        };
+        let directory = inputs.place.directory.to_string_lossy();
+        let words = inputs.command.iter().map(|word| word.to_string_lossy());
+        let mut warnings = match &self.worker {
+            Worker::New(spawn) => spawn.warnings.clone(),
+            Worker::Known(_) => Vec::new(),
+        };
+        warnings.extend(inputs.warnings.iter().cloned());
+        RunOutline {
+            schema: "git-agent.run-plan/2",
+            worktree_abspath: known.is_some().then(|| directory.into_owned()),
+            agent_id: known.map(|id| id.to_string()),
+            short_id: known.map(|id| id.short()),
+            command_line: shell_line(words.clone()),
+            command: words.map(|word| word.into_owned()).collect(),
+            prompt_on: if command_line::name_prompt(&inputs.command) {
+                "words"
+            } else {
+                "stdin"
+            },
+            timeout_ms: { self.limit }.and_then(|limit| u64::try_from(limit.as_millis()).ok()),
+            output_file: inputs
+                .output
+                .as_ref()
+                .map(|output| output.path().to_string_lossy().into_owned()),
+            warnings,
+        }
+    }
 }

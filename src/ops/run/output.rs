@@ -9,23 +9,29 @@
 //! Agents at work at the same time may want the same name. The one that makes the file has it: an empty one is made
 //! just before the agent starts, which fails where there is one, and goes again where nothing was written.
 
-mod directory;
-mod staged;
+#[cfg(test)]
+mod tests;
 
 use crate::agents::assignment::Workplace;
 use crate::agents::ctx::Ctx;
-use crate::domain::output_file::{self, EXISTS, OutputProblem};
+use crate::agents::real_path::real_path;
+use crate::agents::scratch::Scratch;
+use crate::agents::untrusted;
+use crate::domain::output_file::{self, EXISTS, OUTSIDE, OutputProblem};
 use crate::domain::shell;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::separate::wait_for_another_time;
-use directory::{Directory, is_link, unreachable};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, statat, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, renameat, statat, unlinkat,
+};
 use rustix::io::Errno;
-use staged::Staged;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 
 /// What was asked for.
 #[derive(Clone, Debug, Default)]
@@ -312,5 +318,202 @@ fn mark(stat: &Stat) -> Mark {
     )
 }
 
-#[cfg(test)]
-mod tests;
+// Which directory answers go to, and how much of the way to it is trusted.
+
+/// The directory of answers in an agent's bundle.
+const DIRECTORY: &str = "output";
+
+/// An output directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Directory {
+    /// The part that is trusted, symbolic links followed.
+    pub anchor: PathBuf,
+    /// The names below it.
+    pub inside: Vec<OsString>,
+}
+
+impl Directory {
+    /// The directory that the setting names, else the one in the agent's bundle.
+    fn of(ctx: &Ctx, place: &Workplace) -> Result<Directory> {
+        let setting = ctx.repo.config_string("agent.outputDir")?;
+        let Some(setting) = setting.filter(|setting| !setting.is_empty()) else {
+            // A shared agent's bundle is among our own files, whose directory the agent cannot replace.
+            let anchor = match place.bundle.strip_prefix(&place.directory) {
+                Ok(_) => place.directory.as_path(),
+                Err(_) => place.bundle.parent().unwrap_or(&place.bundle),
+            };
+            let bundle = place.bundle.strip_prefix(anchor).unwrap_or(&place.bundle);
+            return Ok(Directory {
+                anchor: anchor.to_owned(),
+                inside: names(&bundle.join(DIRECTORY)).unwrap_or_default(),
+            });
+        };
+        let invalid = || {
+            let message = format!("the setting agent.outputDir, `{setting}`, names no directory");
+            Error::new(Code::PathInvalid, message)
+                .hint("to use the default, run git config --unset agent.outputDir")
+        };
+        let path = Path::new(&setting);
+        // Only the user's own configuration can say this, so the whole way is trusted.
+        if path.is_absolute() || path.starts_with("~") {
+            return Ok(Directory {
+                anchor: real_path(&ctx.absolute(path)).ok_or_else(invalid)?,
+                inside: Vec::new(),
+            });
+        }
+        Ok(Directory {
+            anchor: place.directory.clone(),
+            inside: names(path).ok_or_else(invalid)?,
+        })
+    }
+
+    /// The directory, absolute.
+    fn path(&self) -> PathBuf {
+        let mut path = self.anchor.clone();
+        path.extend(&self.inside);
+        path
+    }
+
+    /// The directory that `parents` lead to from this one, reached without a symbolic link; `None` where it
+    /// does not exist and is not to be made.
+    ///
+    /// # Errors
+    /// `output-outside` for a symbolic link on the way, `io`.
+    fn open(&self, parents: &[OsString], make: bool) -> Result<Option<OwnedFd>> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let mut path = self.anchor.clone();
+        let mut open = match openat(CWD, &path, flags, Mode::empty()) {
+            Ok(anchor) => anchor,
+            Err(Errno::NOENT) if !make => return Ok(None),
+            Err(errno) => return Err(unreachable(&path, errno)),
+        };
+        for part in self.inside.iter().chain(parents) {
+            path.push(part);
+            if make {
+                match mkdirat(&open, part, Mode::from_raw_mode(0o777)) {
+                    Ok(()) | Err(Errno::EXIST) => {}
+                    Err(errno) => return Err(unreachable(&path, errno)),
+                }
+            }
+            // Each step begins where the last one ended, so no name on the way can be replaced by a
+            // link.
+            open = match openat(&open, part, flags | OFlags::NOFOLLOW, Mode::empty()) {
+                Ok(next) => next,
+                Err(Errno::NOENT) if !make => return Ok(None),
+                Err(errno @ (Errno::LOOP | Errno::NOTDIR)) => {
+                    let stat = statat(&open, part, AtFlags::SYMLINK_NOFOLLOW);
+                    return Err(if stat.is_ok_and(|stat| is_link(&stat)) {
+                        self.leads_out(&path)
+                    } else {
+                        unreachable(&path, errno)
+                    });
+                }
+                Err(errno) => return Err(unreachable(&path, errno)),
+            };
+        }
+        Ok(Some(open))
+    }
+
+    /// The refusal of a symbolic link on the way, or at its end.
+    fn leads_out(&self, link: &Path) -> Error {
+        Error::new(Code::OutputOutside, OUTSIDE)
+            .detail(format!("{} is a symbolic link", link.display()))
+            .hint(self.hint())
+    }
+
+    /// What to say of a name that is not below it.
+    fn hint(&self) -> String {
+        format!(
+            "the output directory is {}; to choose another one, run git config agent.outputDir <directory>",
+            self.path().display()
+        )
+    }
+}
+
+/// What is said of a path that cannot be used.
+fn unreachable(path: &Path, errno: Errno) -> Error {
+    Error::io(
+        format!("could not use {} for output", path.display()),
+        errno.into(),
+    )
+}
+
+/// Whether this is a symbolic link.
+fn is_link(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Symlink
+}
+
+/// The names that a relative path consists of; `None` when it climbs.
+fn names(path: &Path) -> Option<Vec<OsString>> {
+    path.components()
+        .filter(|part| !matches!(part, Component::CurDir))
+        .map(|part| match part {
+            Component::Normal(name) => Some(name.to_owned()),
+            _ => None,
+        })
+        .collect()
+}
+
+// An answer on its way: written where the agent's host writes, taken to its place when the command is over.
+
+/// The longest answer that is taken, in bytes.
+const LONGEST: u64 = 256 << 20;
+
+/// A directory for one answer, outside of every repository. Hosts refuse to write below a git directory, where the
+/// bundle of an agent without a worktree is, and the agent can write nothing but this.
+struct Staged(Scratch);
+
+impl Staged {
+    /// Makes the directory. No file is in it: some hosts write over none that they have not read.
+    ///
+    /// # Errors
+    /// Those of [`Scratch::make`].
+    fn make(ctx: &Ctx) -> Result<Staged> {
+        Scratch::make(ctx, "answer").map(Staged)
+    }
+
+    fn directory(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn file(&self, name: &OsStr) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Takes the answer to the file of that name in a directory, all of it by one rename; `false` where there is
+    /// none: nothing, a symbolic link, or anything else that is no regular file.
+    ///
+    /// # Errors
+    /// `io`, `disk-full`; `output-outside` for an answer without measure.
+    fn take_to(&self, parent: &OwnedFd, name: &OsStr) -> Result<bool> {
+        let Some(answer) = untrusted::open(self.0.path(), Path::new(name)) else {
+            return Ok(false);
+        };
+        let mut next = OsString::from(".");
+        next.push(name);
+        next.push(".new");
+        let fail = |error: io::Error| Error::io("could not take the answer to its place", error);
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW;
+        let mode = Mode::from_raw_mode(0o666);
+        let file = openat(parent, &next, flags | OFlags::CLOEXEC, mode);
+        let file = file.map_err(|errno| unreachable(Path::new(&next), errno))?;
+        let copied = io::copy(&mut answer.take(LONGEST + 1), &mut File::from(file));
+        let taken = copied.map_err(fail).and_then(|length| {
+            if length > LONGEST {
+                let message = format!("the answer is longer than {} MiB", LONGEST >> 20);
+                return Err(Error::new(Code::OutputOutside, message));
+            }
+            renameat(parent, &next, parent, name).map_err(|errno| fail(errno.into()))
+        });
+        if taken.is_err() {
+            let _ = unlinkat(parent, &next, AtFlags::empty());
+        }
+        taken.map(|()| true)
+    }
+}
+
+impl fmt::Debug for Staged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.path().fmt(f)
+    }
+}

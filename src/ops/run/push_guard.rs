@@ -74,7 +74,7 @@ const CREDENTIALS: [&str; 14] = [
 ];
 
 /// Set where the command may push, so that our `pre-push` hook lets it.
-pub(super) const ALLOWED: &str = "GIT_AGENT_ALLOW_PUSH";
+const ALLOWED: &str = "GIT_AGENT_ALLOW_PUSH";
 
 /// The longest list of tries that is read, in bytes, and the most of them that are told.
 const LONGEST: u64 = 64 * 1024;

@@ -4,8 +4,471 @@
 //! of ours works for it, its supervisor is the process that has that file as standard input, and the ledger and its logs
 //! tell the rest.
 
-pub mod logs;
-mod named;
-pub mod ps;
-pub mod stop;
-pub mod wait;
+use crate::agents::ctx::Ctx;
+use crate::agents::{crash_recovery, liveness, lookup};
+use crate::domain::agent::Agent;
+use crate::domain::run::{Outcome, Run};
+use crate::error::{Code, Error, IoContext, Result};
+use crate::ops::run_row::{RunRow, SUCCESS};
+use crate::store::{layout, lock};
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+// Runs by the agents that people name.
+
+/// A run of this clone.
+struct Named {
+    pub agent: Agent,
+    pub run: Run,
+}
+
+/// The last runs of these agents, in their order and each once.
+///
+/// # Errors
+/// `agent-unknown`, `agent-ambiguous`; `agent-state` for an agent without a run in this clone.
+fn last_runs(ctx: &Ctx, who: &[String]) -> Result<Vec<Named>> {
+    let runs = who.iter().map(|who| last_run(ctx, who));
+    let mut runs = runs.collect::<Result<Vec<_>>>()?;
+    let mut seen = BTreeSet::new();
+    // One that is named twice is told of once.
+    runs.retain(|one| seen.insert(one.agent.id));
+    Ok(runs)
+}
+
+/// Every run that a process of ours is at work for, and every last run of an agent in the background whose end
+/// nothing has told of yet; oldest first.
+///
+/// # Errors
+/// Those of the ledger; `io`.
+fn uncollected(ctx: &Ctx) -> Result<Vec<Named>> {
+    let common_dir = ctx.repo.common_dir();
+    all(ctx, |agent, run| {
+        let is_live = agent.state.is_open() && liveness::is_at_work(common_dir, agent, run)?;
+        Ok(is_live || liveness::is_uncollected(common_dir, agent, run))
+    })
+}
+
+/// The last run of an agent.
+///
+/// # Errors
+/// As [`last_runs`].
+fn last_run(ctx: &Ctx, who: &str) -> Result<Named> {
+    let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
+    match agent.run.clone() {
+        Some(run) if liveness::is_here(ctx.repo.common_dir(), &agent, &run) => {
+            Ok(Named { agent, run })
+        }
+        run => {
+            let id = agent.id.short();
+            let what = match run {
+                Some(run) => format!("run {} of agent {id} is not in this clone", run.number()),
+                None => format!("agent {id} has not been run"),
+            };
+            Err(Error::new(Code::AgentState, what).hint(format!(
+                "to run a command for it, run git agent run {id} -- …"
+            )))
+        }
+    }
+}
+
+/// Every run that a process of ours is at work for, oldest first.
+///
+/// # Errors
+/// Those of the ledger; `io`.
+fn at_work(ctx: &Ctx) -> Result<Vec<Named>> {
+    all(ctx, |agent, run| {
+        let is_open = agent.state.is_open();
+        Ok(is_open && liveness::is_at_work(ctx.repo.common_dir(), agent, run)?)
+    })
+}
+
+/// The last runs that `is_wanted`, oldest first.
+fn all(ctx: &Ctx, is_wanted: impl Fn(&Agent, &Run) -> Result<bool>) -> Result<Vec<Named>> {
+    let mut found = Vec::new();
+    for agent in ctx.ledger().agents()? {
+        if let Some(run) = agent.run.clone()
+            && is_wanted(&agent, &run)?
+        {
+            found.push(Named { agent, run });
+        }
+    }
+    found.sort_by_key(|named| named.run.began);
+    Ok(found)
+}
+
+// `ps`: the runs that go on in this clone.
+
+/// The answer of `ps`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PsReport {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// The runs, oldest first.
+    pub runs: Vec<RunRow>,
+}
+
+/// Looks for runs that are at work.
+///
+/// # Errors
+/// Those of the ledger; `io`.
+pub fn ps(ctx: &Ctx) -> Result<PsReport> {
+    let runs = at_work(ctx)?;
+    let rows = runs
+        .iter()
+        .map(|one| RunRow::of(ctx, &one.agent, &one.run, true));
+    Ok(PsReport {
+        schema: "git-agent.ps/1",
+        runs: rows.collect(),
+    })
+}
+
+// `stop`: ends runs as their own time limit would.
+
+/// How long after being asked a supervisor is looked for again: there is none yet in the first moments of a run,
+/// and none any more while the work is being judged.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// The answer of `stop`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StopReport {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// The runs, in the order in which their agents were named.
+    pub runs: Vec<Waited>,
+}
+
+/// Ends the runs of these agents, with everything that their commands started, and waits until they are
+/// recorded. A run that is over already is told of as it ended.
+///
+/// # Errors
+/// `agent-unknown`, `agent-ambiguous`; `agent-state` for an agent without a run in this clone; those of the
+/// ledger; `io`.
+pub fn stop(ctx: &Ctx, agents: &[String], at_once: bool) -> Result<StopReport> {
+    let runs = last_runs(ctx, agents)?;
+    for one in &runs {
+        // All are asked before one is waited for.
+        liveness::ask_to_end(ctx, one.agent.id, at_once)?;
+    }
+    for one in &runs {
+        until_over(ctx, one, at_once)?;
+    }
+    let told = runs.iter().map(|one| waited(ctx, one, true));
+    Ok(StopReport {
+        schema: "git-agent.stop/1",
+        runs: told.collect::<Result<_>>()?,
+    })
+}
+
+fn until_over(ctx: &Ctx, one: &Named, at_once: bool) -> Result<()> {
+    let (send, over) = mpsc::channel();
+    let name = layout::live_lock(one.agent.id);
+    lock::when_free(ctx.repo.common_dir(), &name, move || {
+        let _ = send.send(());
+    })?;
+    while over.recv_timeout(AGAIN) == Err(RecvTimeoutError::Timeout) {
+        let row = ctx.ledger().agent(one.agent.spawn_commit)?;
+        let last = row.and_then(|row| row.run).map(|run| run.number());
+        if last != Some(one.run.number()) {
+            // Another was started, which was not to be ended.
+            return Ok(());
+        }
+        // The supervisor may not have been there yet when it was asked.
+        liveness::ask_to_end(ctx, one.agent.id, at_once)?;
+    }
+    Ok(())
+}
+
+// `wait`: until runs are over.
+
+/// What is waited for.
+#[derive(Clone, Debug, Default)]
+pub struct WaitOptions {
+    /// The agents; when none is named, every run that goes on, and every one in the background whose end no `wait`
+    /// or `stop` has told of.
+    pub agents: Vec<String>,
+    /// Only for the first that is over.
+    pub any: bool,
+    /// For how long.
+    pub limit: Option<Duration>,
+}
+
+/// The answer of `wait`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WaitReport {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// Whether the time was up first.
+    pub timed_out: bool,
+    /// The runs, in the order in which they were named; with `any` the one that ended first.
+    pub runs: Vec<Waited>,
+}
+
+/// A run that was waited for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Waited {
+    /// What the ledger knows.
+    pub row: RunRow,
+    /// What `run` answered, when it came to that.
+    pub report: Option<Value>,
+}
+
+impl Waited {
+    /// The status that `run` ended with, or would have in the foreground: the command's, and 1 where that is 0 and
+    /// the run was no success.
+    pub fn exit_status(&self) -> u8 {
+        let told = self
+            .report
+            .as_ref()
+            .and_then(|report| report["status"].as_str());
+        match (self.row.exit_code, told) {
+            (Some(0), Some(status)) => u8::from(status != SUCCESS),
+            (code, _) => code.unwrap_or(0),
+        }
+    }
+}
+
+impl Serialize for Waited {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.report {
+            Some(report) => report.serialize(serializer),
+            None => self.row.serialize(serializer),
+        }
+    }
+}
+
+impl WaitReport {
+    /// The status to end with: that of the first run that failed, and 124 when the time was up.
+    pub fn exit_code(&self) -> u8 {
+        if self.timed_out {
+            return Outcome::TIMEOUT.code;
+        }
+        let codes = self.runs.iter().map(Waited::exit_status);
+        codes.into_iter().find(|code| *code != 0).unwrap_or(0)
+    }
+}
+
+/// Waits until no process is at work for the runs any more, and records the end of those that were killed.
+///
+/// # Errors
+/// `agent-unknown`, `agent-ambiguous`; `agent-state` for an agent without a run in this clone; those of the
+/// ledger; `io`.
+pub fn wait(ctx: &Ctx, options: &WaitOptions) -> Result<WaitReport> {
+    let runs = if options.agents.is_empty() {
+        uncollected(ctx)?
+    } else {
+        last_runs(ctx, &options.agents)?
+    };
+    let enough = if options.any {
+        runs.len().min(1)
+    } else {
+        runs.len()
+    };
+    let is_glance = options.limit == Some(Duration::ZERO);
+    // What is over already must not depend on how soon a thread tells.
+    let mut done = over_already(ctx, &runs)?;
+    if options.any {
+        done.truncate(1);
+    }
+    let over = watch(ctx, &runs, &done)?;
+    let begin = Instant::now();
+    while done.len() < enough && !is_glance {
+        let index = match options.limit {
+            None => over.recv().ok(),
+            Some(limit) => over
+                .recv_timeout(limit.saturating_sub(begin.elapsed()))
+                .ok(),
+        };
+        match index {
+            Some(index) => done.push(index),
+            None => break,
+        }
+    }
+    let timed_out = done.len() < enough;
+    let told = runs.iter().enumerate().filter(|(index, _)| {
+        let is_done = done.contains(index);
+        is_done || !options.any || timed_out
+    });
+    let told = told.map(|(index, one)| waited(ctx, one, done.contains(&index)));
+    Ok(WaitReport {
+        schema: "git-agent.wait/1",
+        timed_out,
+        runs: told.collect::<Result<_>>()?,
+    })
+}
+
+/// The indices of the runs that no process is at work for, in the order in which they ended.
+fn over_already(ctx: &Ctx, runs: &[Named]) -> Result<Vec<usize>> {
+    let mut over = Vec::new();
+    for (index, one) in runs.iter().enumerate() {
+        if !liveness::is_at_work(ctx.repo.common_dir(), &one.agent, &one.run)? {
+            over.push(index);
+        }
+    }
+    // The end of a dead run is recorded last, when it is told of.
+    over.sort_by_key(|index| {
+        let end = runs[*index].run.end.as_ref();
+        (end.is_none(), end.map(|(_, time)| *time))
+    });
+    Ok(over)
+}
+
+/// Tells the index of every run that is not `done` as soon as no process is at work for it.
+fn watch(ctx: &Ctx, runs: &[Named], done: &[usize]) -> Result<Receiver<usize>> {
+    let (send, over) = mpsc::channel();
+    let left = runs.iter().enumerate();
+    for (index, one) in left.filter(|(index, _)| !done.contains(index)) {
+        let send = send.clone();
+        let name = layout::live_lock(one.agent.id);
+        lock::when_free(ctx.repo.common_dir(), &name, move || {
+            // The receiver is gone when the time is up.
+            let _ = send.send(index);
+        })?;
+    }
+    Ok(over)
+}
+
+fn waited(ctx: &Ctx, one: &Named, is_over: bool) -> Result<Waited> {
+    if !is_over {
+        return Ok(Waited {
+            row: RunRow::of(ctx, &one.agent, &one.run, true),
+            report: None,
+        });
+    }
+    // A supervisor that was killed has recorded nothing, and this is who finds out.
+    crash_recovery::record_crashed_run(ctx, &one.agent)?;
+    let events = ctx.ledger().events(one.agent.spawn_commit)?;
+    let run = Run::find(&events, one.run.number());
+    let run = run.as_ref().unwrap_or(&one.run);
+    let common_dir = ctx.repo.common_dir();
+    let report = liveness::load_report(common_dir, &one.agent, one.run.number())?;
+    // It counts as told from here on, so that the next `wait` does not wait for it again.
+    liveness::collect(common_dir, &one.agent, run);
+    Ok(Waited {
+        row: RunRow::of(ctx, &one.agent, run, false),
+        report,
+    })
+}
+
+// `logs`: what a run wrote to its streams.
+
+/// How often a log that is followed is looked at.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Which log is wanted.
+#[derive(Clone, Debug)]
+pub struct LogOptions {
+    /// Whose.
+    pub agent: String,
+    /// Of which run; the last one when none is named.
+    pub run: Option<u32>,
+    /// Standard error in place of standard output.
+    pub stderr: bool,
+    /// Goes on until the run is over.
+    pub follow: bool,
+}
+
+/// The answer of `logs`, beside the log itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LogsReport {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// The agent's id.
+    pub agent_id: String,
+    /// The first eight hex digits of the id.
+    pub short_id: String,
+    /// The number of the run.
+    pub run: u32,
+    /// `stdout` or `stderr`.
+    pub stream: &'static str,
+    /// The log, absolute.
+    pub path: String,
+    /// Its length so far, in bytes.
+    pub bytes: u64,
+}
+
+/// Hands a log to `take`, piece by piece, until `take` has enough of it.
+///
+/// # Errors
+/// `agent-unknown`, `agent-ambiguous`, `agent-state` when there is no such run here, `io`.
+pub fn logs(
+    ctx: &Ctx,
+    options: &LogOptions,
+    take: &mut dyn FnMut(&[u8]) -> Result<bool>,
+) -> Result<LogsReport> {
+    let common = ctx.repo.common_dir();
+    let last = last_run(ctx, &options.agent)?;
+    let number = options.run.unwrap_or(last.run.number());
+    let (stream, ending) = if options.stderr {
+        ("stderr", "err")
+    } else {
+        ("stdout", "out")
+    };
+    let path = liveness::log(common, &last.agent, number, ending);
+    let mut file = open(&path, &last.agent, number)?;
+    let mut bytes = 0;
+    let mut wants_more = copy(&mut file, &path, &mut bytes, take)?;
+    // An earlier run writes no more.
+    if options.follow && number == last.run.number() {
+        let (send, over) = mpsc::channel();
+        let name = layout::live_lock(last.agent.id);
+        lock::when_free(common, &name, move || {
+            // The receiver is gone when the reader has enough.
+            let _ = send.send(());
+        })?;
+        let mut goes_on = true;
+        while wants_more && goes_on {
+            // What was written last was written before the lock was given back.
+            goes_on = over.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout);
+            wants_more = copy(&mut file, &path, &mut bytes, take)?;
+        }
+    }
+    Ok(LogsReport {
+        schema: "git-agent.logs/1",
+        agent_id: last.agent.id.to_string(),
+        short_id: last.agent.id.short(),
+        run: number,
+        stream,
+        path: path.to_string_lossy().into_owned(),
+        bytes,
+    })
+}
+
+fn open(path: &Path, agent: &Agent, number: u32) -> Result<File> {
+    match File::open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let id = agent.id.short();
+            Err(Error::new(
+                Code::AgentState,
+                format!("agent {id} has no run {number} here"),
+            )
+            .hint(format!("to see its runs, run git agent show --log {id}")))
+        }
+        other => other.at("could not open", path),
+    }
+}
+
+/// Copies what is there now; `false` when `take` has enough.
+fn copy(
+    file: &mut File,
+    path: &Path,
+    bytes: &mut u64,
+    take: &mut dyn FnMut(&[u8]) -> Result<bool>,
+) -> Result<bool> {
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        let count = file.read(&mut buffer).at("could not read", path)?;
+        if count == 0 {
+            return Ok(true);
+        }
+        *bytes += count as u64;
+        if !take(&buffer[..count])? {
+            return Ok(false);
+        }
+    }
+}

@@ -5,33 +5,30 @@
 //!                                                        └─> file in the spool ─> post_spool
 //! ```
 
-mod payload_parts;
-
 use super::agent_report::rfc3339;
 use super::mail::ReceiversReport;
 use crate::agents::ctx::Ctx;
 use crate::agents::current::CurrentAgent;
 use crate::agents::names::{own, resolve};
 use crate::agents::questions;
-use crate::agents::spool;
-use crate::agents::spool::own_spool;
+use crate::agents::spool::{self, own_spool};
 use crate::domain::agent::Agent;
-use crate::domain::message::{EVERYBODY, Letter, MessageId, Receivers};
+use crate::domain::message::{EVERYBODY, Letter, MessageId, PAYLOAD_LIMIT, Receivers};
 use crate::domain::message_rules::{Draft, KEPT};
 use crate::domain::named::hex;
 use crate::domain::stamp::Stamp;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, IoContext, Result};
 use crate::store::mailbox::{Mailbox, Nonce, spool as mailbox_spool};
 use crate::store::repository_settings;
-use crate::wire::message::payload;
-use crate::wire::message::payload::Addressed;
+use crate::wire::message::payload::{self, Addressed, Part};
 use crate::wire::message::spooled::Spooled;
 use chrono::{DateTime, TimeDelta, Utc};
-use payload_parts::assemble;
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How long a message left in a spool is waited for. A supervisor looks into it ten times a second.
@@ -72,7 +69,7 @@ pub struct SendPlan {
 /// `message-invalid` with everything that is wrong; `message-unknown` for an answer to nothing;
 /// `agent-ambiguous`, and those of reading payload files and the ledger.
 pub fn plan(ctx: &Ctx, options: &SendOptions) -> Result<SendPlan> {
-    let (said, mut problems) = match assemble(ctx, &options.payload)? {
+    let (said, mut problems) = match assemble_payload(ctx, &options.payload)? {
         Ok(said) => (Some(said), Vec::new()),
         Err(problems) => (None, problems),
     };
@@ -272,4 +269,59 @@ impl SendReport {
             warnings: plan.warnings.clone(),
         }
     }
+}
+
+// The payload of a message, put together from the parts that were given.
+
+/// The file that is standard input.
+const INPUT: &str = "-";
+
+/// Puts the payload together; the inner result tells what is wrong with it.
+fn assemble_payload(
+    ctx: &Ctx,
+    parts: &[String],
+) -> Result<std::result::Result<payload::Addressed, Vec<String>>> {
+    let mut texts = Vec::new();
+    let input = |part: &&String| Part::of(part) == Part::File(INPUT);
+    if parts.iter().filter(input).count() > 1 {
+        let problem = format!("`@{INPUT}` stands twice, and standard input can be read once");
+        return Ok(Err(vec![problem]));
+    }
+    for part in parts {
+        match Part::of(part) {
+            Part::Field(key, value) => texts.push((Some(key), value.to_owned())),
+            Part::Json(text) => texts.push((None, text.to_owned())),
+            Part::File(path) => match read_payload(ctx, path)? {
+                Ok(text) => texts.push((None, text)),
+                Err(problem) => return Ok(Err(vec![problem])),
+            },
+        }
+    }
+    let parts: Vec<_> = texts
+        .iter()
+        .map(|(key, text)| (*key, text.as_str()))
+        .collect();
+    Ok(payload::assemble(&parts))
+}
+
+fn read_payload(ctx: &Ctx, path: &str) -> Result<std::result::Result<String, String>> {
+    let what = "could not read the payload";
+    let (source, path): (Box<dyn Read>, _) = match path {
+        INPUT => (Box::new(std::io::stdin()), PathBuf::from("<stdin>")),
+        _ => {
+            let path = ctx.absolute(Path::new(path));
+            (Box::new(File::open(&path).at(what, &path)?), path)
+        }
+    };
+    let mut bytes = Vec::new();
+    // One byte more than is allowed tells that it is too long.
+    let read = source
+        .take(PAYLOAD_LIMIT as u64 + 1)
+        .read_to_end(&mut bytes);
+    read.at(what, &path)?;
+    if bytes.len() > PAYLOAD_LIMIT {
+        let path = path.display();
+        return Ok(Err(format!("{path} holds more than {PAYLOAD_LIMIT} bytes")));
+    }
+    Ok(String::from_utf8(bytes).map_err(|_| format!("{} is not UTF-8", path.display())))
 }

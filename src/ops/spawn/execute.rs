@@ -2,18 +2,19 @@
 
 use crate::agents::clone::{self, NewClone};
 use crate::agents::ctx::Ctx;
-use crate::agents::frozen::FrozenBase;
+use crate::agents::frozen::{self, FrozenBase};
+use crate::agents::furnish::WantedContent;
 use crate::agents::hooks::{install, managers};
 use crate::agents::{half_made, layered, worktree};
 use crate::domain::event::{Spawned, Spawning, What};
+use crate::domain::sandbox::Layering;
 use crate::error::{Code, Error, Result};
 use crate::git::program;
 use crate::git::worktree::{NewWorktree, set_lock};
-use crate::ops::spawn::contract::SpawnPlan;
+use crate::ops::spawn::contract::{self, SpawnPlan};
 use crate::ops::spawn::report::{Built, SpawnReport};
-use crate::ops::spawn::setup::Preset;
-use crate::ops::spawn::slot::{self, Claimed};
-use crate::ops::spawn::{admission, cone, files, layer, place, scope_conflicts, setup};
+use crate::ops::spawn::setup::{self, Claimed, Preset};
+use crate::ops::spawn::{globs, place, scope_conflicts};
 use crate::store::agent_branch::{self, MADE_BY_SPAWN};
 use crate::store::journal::Journal;
 use crate::store::ledger::Ledger;
@@ -32,9 +33,9 @@ pub fn execute(ctx: &Ctx, mut plan: SpawnPlan) -> Result<SpawnReport> {
     let started = Instant::now();
     // A base that agents share, or a worktree that was made before: that is as good as a new one, and where it has to stay, the
     // agent works there.
-    let base = layer::obtain(ctx, &mut plan)?;
+    let base = obtain(ctx, &mut plan)?;
     let claimed = match (&base, &plan.adopted) {
-        (None, None) => slot::claim(ctx, &mut plan),
+        (None, None) => setup::claim(ctx, &mut plan),
         _ => None,
     };
     let record = SpawnJournal {
@@ -58,7 +59,7 @@ pub fn execute(ctx: &Ctx, mut plan: SpawnPlan) -> Result<SpawnReport> {
     match built {
         Ok(built) => {
             journal.end()?;
-            slot::refill_later(ctx, &plan);
+            setup::refill_later(ctx, &plan);
             SpawnReport::new(ctx, plan, built, started.elapsed())
         }
         // What failed first is the error; what failed while it was undone is a hint. The journal
@@ -90,7 +91,7 @@ fn begin(
         scope_conflicts::scope_conflicts(ctx, plan, &under_way)?.require_none()?;
     }
     // Under the same lock: two spawns must not both take the last place.
-    admission::require_room(ctx, &[plan], &under_way)?;
+    contract::require_room(ctx, &[plan], &under_way)?;
     let journal = Journal::begin(common, &plan.id.short(), record)?;
     Ok((journal, under_way))
 }
@@ -104,7 +105,7 @@ fn build(
     let repo = &ctx.repo;
     let ledger = Ledger::new(repo);
     // The texts that the policy and the commit depend on.
-    let texts = files::compose(ctx, plan)?;
+    let texts = setup::compose(ctx, plan)?;
     let mut built = Built {
         spec_sha: texts.spec_sha.clone(),
         ..Built::default()
@@ -129,7 +130,7 @@ fn build(
         .warnings
         .extend(shown.filter(|_| plan.worktree.is_some()));
     added::add_exclude(repo, &hidden)?;
-    let policy = spawn_commit::write_policy(repo, &files::policy(plan, &texts))?;
+    let policy = spawn_commit::write_policy(repo, &setup::policy(plan, &texts))?;
     ctx.reached("objects");
 
     // From here on no garbage collection removes them. Commits of a detached HEAD had nothing but its reflog to hold them.
@@ -190,7 +191,7 @@ fn build(
     if let (Some(worktree), Some(branch)) = (&plan.worktree, &built.branch) {
         let begun = Instant::now();
         if let Some(claimed) = claimed {
-            slot::take_over(ctx, plan, claimed, worktree, branch)?;
+            setup::take_over(ctx, plan, claimed, worktree, branch)?;
         } else if let Some(adopted) = &plan.adopted {
             index_lock = Some(adopted.publish(ctx, plan, branch)?);
         } else {
@@ -203,7 +204,7 @@ fn build(
         ctx.reached("metadata");
         // Before the checkout, so that files outside of the cone are never written.
         if let Some(cone) = &plan.cone {
-            cone::narrow(ctx, plan.id, worktree, cone)?;
+            globs::narrow(ctx, plan.id, worktree, cone)?;
             ctx.reached("narrowed");
         }
         if let Some(base) = &base {
@@ -219,7 +220,7 @@ fn build(
         ctx.reached("populated");
     }
     // What the agent reads: specification, prompt, templates.
-    built.files = files::write(ctx, plan, &texts)?;
+    built.files = setup::write(ctx, plan, &texts)?;
     ctx.reached("files");
 
     // Set-up and hooks; what they change is no work of the agent.
@@ -375,4 +376,72 @@ pub(super) fn publish(
         ),
         identity: &plan.identities.committer,
     })
+}
+
+// Whether a new agent's worktree is layered, and over which base.
+
+/// The base of the plan's worktree; `None` for an ordinary one. Where `auto` cannot have one, a warning says why.
+///
+/// # Errors
+/// `sandbox-unavailable` where nothing else will do; those of making a base.
+fn obtain(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<Option<FrozenBase>> {
+    if plan.layered == Layering::Off || plan.worktree.is_none() {
+        return Ok(None);
+    }
+    let why = match obstacle(ctx, plan)? {
+        Some(why) => why,
+        None => {
+            let wanted = WantedContent {
+                commit: plan.base.oid,
+                tree: plan.tree,
+                files: plan.wanted_files(),
+                run: &plan.setup_commands(),
+            };
+            match frozen::obtain(ctx, &wanted)? {
+                Ok(base) => return Ok(Some(base)),
+                Err(why) => why,
+            }
+        }
+    };
+    if plan.layered == Layering::On {
+        let what = format!("no layered worktree can be had here: {why}");
+        return Err(Error::new(Code::SandboxUnavailable, what)
+            .hint("to copy the files where none can be had, pass --layered=auto"));
+    }
+    plan.warnings
+        .push(format!("the worktree is not layered: {why}"));
+    Ok(None)
+}
+
+/// What stands against it, in one sentence. What the agent's files are must be told by its upper directory alone, and all that
+/// happens to a new worktree outside of a fence would need the files in their place.
+fn obstacle(ctx: &Ctx, plan: &SpawnPlan) -> Result<Option<String>> {
+    let repo = &ctx.repo;
+    let reason = if plan.is_of_others() {
+        "others wrote what the agent starts from, and a base is for every agent"
+    } else if plan.clone {
+        "a repository of its own needs files of its own"
+    } else if plan.cone.is_some() || repo.config_bool("core.sparseCheckout")? == Some(true) {
+        "a sparse worktree has its own files"
+    } else if repo.entry_at(plan.tree, ".gitmodules")?.is_some() {
+        "the base has submodules"
+    } else if !plan.leases.is_empty() && !plan.setup_commands().is_empty() {
+        "set-up commands may use the values that each agent has of its own"
+    } else if plan.hooks && !plan.after_spawn.is_empty() {
+        "after_spawn of [hooks] runs in the worktree"
+    } else if plan.hooks && repo.may_have_hook("post-checkout")? {
+        "the repository has a post-checkout hook, which runs in the worktree"
+    // An overlay tells names apart by their bytes, where the file system below does not.
+    } else if names_may_differ(ctx)? {
+        "names of files differ by more than their bytes here"
+    } else {
+        return layered::refused_by_kernel(ctx);
+    };
+    Ok(Some(reason.to_owned()))
+}
+
+/// Settings under which a name on the disk may be another one in the index.
+fn names_may_differ(ctx: &Ctx) -> Result<bool> {
+    let is_set = |key| Ok::<_, Error>(ctx.repo.config_bool(key)? == Some(true));
+    Ok(is_set("core.ignoreCase")? || is_set("core.precomposeUnicode")?)
 }

@@ -21,16 +21,10 @@
 //! directory locked as `initializing`, and a partly filled worktree. None of it blocks another spawn. The
 //! objects of steps 2 and 3 stay: they are a few hundred bytes, and the keep chain never forgets.
 
-mod admission;
 mod adopt;
-mod again;
-mod batch;
-mod cone;
 mod contract;
 mod execute;
-mod files;
 mod globs;
-mod layer;
 pub(super) mod named;
 mod pipeline;
 mod place;
@@ -38,11 +32,15 @@ mod plan;
 mod report;
 mod scope_conflicts;
 mod setup;
-mod slot;
 mod start;
 
-pub use again::{EarlierTask, earlier_task};
-pub use batch::execute_all;
+use crate::agents::ctx::Ctx;
+use crate::agents::parallel::{self, Queue};
+use crate::agents::{lookup, task_copy};
+use crate::domain::agent::{Agent, State};
+use crate::domain::id::AgentId;
+use crate::domain::task::TaskDraft;
+use crate::error::{Code, Error, Result};
 pub use contract::{SpawnOptions, SpawnPlan};
 pub use execute::execute;
 pub(in crate::ops) use globs::{hooks_in_tree, spell_out_directories};
@@ -51,6 +49,7 @@ pub use plan::plan;
 pub use report::SpawnReport;
 pub use scope_conflicts::preview_conflicts;
 pub use start::{ForgeText, Start, of_branch, of_issue, of_pull_request};
+use std::sync::mpsc::Sender;
 
 /// The steps, in order, under the names given to [`crate::agents::ctx::Seams::reached`].
 pub const STEPS: [&str; 10] = [
@@ -65,3 +64,118 @@ pub const STEPS: [&str; 10] = [
     "locked",
     "spawned",
 ];
+
+// Several spawns at once, each in a thread with a repository of its own.
+
+/// Carries out plans, at most `jobs` at a time, and gives each result as it comes, with the number of its plan. One that
+/// fails does not stop the others.
+///
+/// # Errors
+/// The first error of `done`; the spawns under way are finished all the same.
+pub fn execute_all(
+    ctx: &Ctx,
+    plans: Vec<SpawnPlan>,
+    jobs: usize,
+    done: &mut dyn FnMut(usize, Result<SpawnReport>) -> Result<()>,
+) -> Result<()> {
+    let several = plans.len() > 1;
+    if several {
+        // All or none; each asks again under the lock that keeps others from beginning.
+        contract::require_room(ctx, &plans.iter().collect::<Vec<_>>(), &[])?;
+    }
+    let seed = ctx.seed();
+    let work = |queue: &Queue<(usize, SpawnPlan)>,
+                reports: Sender<(usize, Result<SpawnReport>)>| {
+        while let Some((index, plan)) = queue.next() {
+            let file = plan.task_file.clone();
+            let result = seed.open().and_then(|ctx| execute(&ctx, plan));
+            let result = result.map_err(|error| {
+                if several {
+                    error.detail(format!("the agent of {file} was not made"))
+                } else {
+                    error
+                }
+            });
+            if reports.send((index, result)).is_err() {
+                return;
+            }
+        }
+    };
+    parallel::share(
+        plans.into_iter().enumerate().collect(),
+        jobs,
+        work,
+        |reports| {
+            let mut outcome = Ok(());
+            for (index, report) in reports {
+                let told = done(index, report);
+                outcome = outcome.and(told);
+            }
+            outcome
+        },
+    )
+}
+
+// The task of an agent that was spawned before, for another try.
+
+/// The warning for an agent that is over.
+const FORGOTTEN: &str = "a briefing or a system prompt of the first try was deleted when that agent was merged or discarded; \
+                         to give them again, run git agent run with --briefing or --system-prompt";
+
+/// What another try starts from.
+#[derive(Debug)]
+pub struct EarlierTask {
+    /// The task as it was given.
+    pub draft: TaskDraft,
+    /// The agent.
+    pub id: AgentId,
+    /// Where it starts once more, if others wrote that.
+    pub start: Option<Start>,
+    /// The agent's name, which the next one gets in its place.
+    pub name: Option<String>,
+    /// The agent that asked for it.
+    pub parent: Option<String>,
+    /// What the caller should know.
+    pub warning: Option<String>,
+}
+
+/// Recalls the task of an agent.
+///
+/// # Errors
+/// `agent-unknown`, `agent-ambiguous`; `agent-state` for one that is still at work, and where the task is not in this clone or was changed; those of the ledger.
+pub fn earlier_task(ctx: &Ctx, who: &str) -> Result<EarlierTask> {
+    let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
+    agent.require_understood()?;
+    if matches!(agent.state, State::Spawning | State::Ready | State::Running) {
+        let id = agent.id.short();
+        return Err(Error::new(
+            Code::AgentState,
+            format!("agent {id} is {} and cannot be tried again", agent.state),
+        )
+        .hint(format!(
+            "to end it first, run git agent mark fail {id} -m <reason>"
+        )));
+    }
+    let is_forgotten = matches!(agent.state, State::Merged | State::Discarded);
+    let draft = task_copy::load(ctx, &agent).map_err(|error| match error.code() {
+        Code::AgentState => unknown_task(&agent, error.message()),
+        _ => error,
+    })?;
+    Ok(EarlierTask {
+        start: start::again(ctx, &agent)?,
+        draft,
+        id: agent.id,
+        name: agent.name.as_ref().map(ToString::to_string),
+        parent: agent.parent.map(|parent| parent.to_string()),
+        warning: is_forgotten.then(|| FORGOTTEN.to_owned()),
+    })
+}
+
+fn unknown_task(agent: &Agent, why: &str) -> Error {
+    let id = agent.id.short();
+    Error::new(
+        Code::AgentState,
+        format!("agent {id} cannot be tried again: {why}"),
+    )
+    .hint("to start with a task file, run git agent spawn <task.toml>")
+}

@@ -1,4 +1,5 @@
-//! The task of the agent that takes over from another one: the next role of `[pipeline] handoff`, with what was left for it.
+//! The task of the agent that takes over from another one: the next role of `[pipeline] handoff`, with what was
+//! left for it.
 
 use crate::agents::ctx::Ctx;
 use crate::agents::work::Work;

@@ -20,8 +20,8 @@ use crate::git::refs;
 use crate::hosts;
 use crate::ops::spawn::adopt::AdoptedWorktree;
 use crate::ops::spawn::contract::{SpawnOptions, SpawnPlan};
-use crate::ops::spawn::named::Found;
-use crate::ops::spawn::{cone, files, globs, named, place};
+use crate::ops::spawn::named::{self, Found};
+use crate::ops::spawn::{globs, place, setup};
 use crate::store::ledger::Ledger;
 use crate::store::repository_settings;
 use crate::store::spawn_commit::SPAWN_SUBJECT;
@@ -155,7 +155,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
             warnings.push(warning);
         }
     }
-    let cone = cone::of(ctx, &task, &projects, &bundle_dir, options, &mut warnings)?;
+    let cone = globs::of(ctx, &task, &projects, &bundle_dir, options, &mut warnings)?;
     let mut project_setup = Vec::new();
     if isolated && !own_setup {
         // Those that the base does not have yet are made by the agent, and what a sparse worktree leaves out cannot be set up.
@@ -179,7 +179,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         warnings.push(STAND_IN.to_owned());
     }
     let bundle_required = task.bundle_required.unwrap_or(isolated);
-    let mut terms = files::terms(
+    let mut terms = setup::terms(
         &task,
         &role,
         &denylist,

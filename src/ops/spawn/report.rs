@@ -7,7 +7,7 @@ use crate::domain::shell;
 use crate::error::Result;
 use crate::ops::agent_report::{BaseReport, LeaseReport};
 use crate::ops::spawn::contract::SpawnPlan;
-use crate::ops::spawn::files::AgentFiles;
+use crate::ops::spawn::setup::AgentFiles;
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
 use std::collections::BTreeSet;

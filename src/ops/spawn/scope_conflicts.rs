@@ -5,7 +5,7 @@ use crate::domain::glob::Glob;
 use crate::domain::id::{AgentId, AgentName};
 use crate::domain::scope::{Intersection, ScopeLanguage};
 use crate::error::{Code, Error, Result};
-use crate::ops::remedy::to_have_what_others_keep;
+use crate::ops::error_report::to_have_what_others_keep;
 use crate::ops::spawn::SpawnPlan;
 use crate::store::row_index::{BoundScope, ScopeCache, ScopeText};
 use crate::wire::journal::{JournalScope, SpawnJournal};

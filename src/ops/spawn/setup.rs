@@ -1,21 +1,35 @@
-//! `[setup]`: ignored files brought into the new worktree, and commands run in it, before the agent is
-//! declared ready.
+//! What a worktree has besides its commit: the files that we write, a warm worktree's place, and `[setup]`: ignored
+//! files brought into the new worktree, and commands run in it, before the agent is declared ready.
 
 use crate::agents::check_run::set_up_fenced;
 use crate::agents::commands::{self, CommandSubject};
 use crate::agents::ctx::Ctx;
-use crate::agents::ignored_files;
+use crate::agents::pool::{self, Slot};
+use crate::agents::real_path::{self, for_display};
 use crate::agents::work::uncommitted::whole_tree;
-use crate::agents::worktree::{AgentWorktree, admin_dir};
+use crate::agents::worktree::{self, AgentWorktree, admin_dir};
+use crate::agents::{ignored_files, layered};
 use crate::domain::baseline::Baseline;
+use crate::domain::bundle as artefacts;
+use crate::domain::event::{Base, Isolation};
+use crate::domain::glob::Glob;
+use crate::domain::named::hex;
 use crate::domain::oid::Oid;
 use crate::domain::repository_settings::{HookMoment, PATH};
-use crate::error::{Code, Error, Remedy, Result};
+use crate::domain::role::Role;
+use crate::domain::task::Task;
+use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::landing::linked_at;
+use crate::git::populate;
 use crate::ops::spawn::contract::SpawnPlan;
-use crate::store::{facts, layout, repository_settings, roles};
-use crate::wire::settings_file;
-use std::path::Path;
+use crate::ops::spawn::execute::publish;
+use crate::store::{briefing, facts, fsx, layout, repository_settings, roles};
+use crate::wire::answer::ReportTable;
+use crate::wire::policy::{self, Policy};
+use crate::wire::{settings_file, task_file};
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// Copies and runs what the task asks for; gives what its author should know.
 ///
@@ -182,4 +196,260 @@ pub(super) fn record(
     };
     let found = Baseline::of(repo.differences(before, tree)?);
     facts::keep_baseline(repo, plan.id, &found, ctx.now()).map(Some)
+}
+
+// A worktree that was made before it was asked for: claimed from the pool, brought to the wanted commit, and given to a new
+// agent.
+//
+// What differs from making a worktree is three steps in the place of two, and each leaves either a whole slot or what the
+// journal of the spawn names:
+//
+// 1. `adopted`: the agent's admin directory is published, with the slot's index. The slot is still whole.
+// 2. `renamed`: the directory is where the agent is to work; its `.git` file still names the slot. One that has to stay is
+//    there already.
+// 3. `pointed`: the `.git` file names the agent's admin directory. What is left of the slot is its name.
+
+/// A slot that an agent gets.
+pub(super) struct Claimed {
+    pub(super) slot: Slot,
+    /// Whether set-up commands have to run in it.
+    reruns: bool,
+}
+
+impl Claimed {
+    /// What of the set-up was done.
+    pub(super) fn preset(&self) -> Preset {
+        let record = self.slot.record.as_ref();
+        let made = record.and_then(|record| Oid::from_hex(record.made.as_ref()?));
+        match made {
+            _ if self.reruns => Preset::Files,
+            Some(made) => Preset::AllWithLeftovers(made),
+            None => Preset::All,
+        }
+    }
+}
+
+/// Claims a slot that will do for the plan, and brings it to the plan's base. A slot that has to stay where it is becomes the
+/// plan's place. `None` where there is none; a pool that fails is one without slots, and a warning.
+pub(super) fn claim(ctx: &Ctx, plan: &mut SpawnPlan) -> Option<Claimed> {
+    let claimed = try_claim(ctx, plan).unwrap_or_else(|error| {
+        let warning = format!("no warm worktree could be claimed: {error}");
+        plan.warnings.push(warning);
+        None
+    });
+    if let Some(claimed) = &claimed
+        && claimed
+            .slot
+            .record
+            .as_ref()
+            .is_some_and(|record| record.pinned)
+    {
+        let path = &claimed.slot.path;
+        let root = ctx.repo.root().unwrap_or_default();
+        plan.worktree_path = Some(real_path::for_display(&root, path));
+        plan.worktree = Some(path.clone());
+    }
+    claimed
+}
+
+fn try_claim(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<Option<Claimed>> {
+    // A slot holds every file, and one that has run set-up commands must not run what others wrote.
+    let takes_slot = plan.cone.is_none() && !plan.is_of_others();
+    let Some(worktree) = plan.worktree.as_ref().filter(|_| takes_slot) else {
+        return Ok(None);
+    };
+    let wanted = plan.wanted_files();
+    let hash = pool::setup_hash(wanted.copy, &plan.task.setup_run, wanted.include);
+    let tree = plan.tree.to_hex();
+    let slot = pool::claim(ctx, |slot, record| {
+        let is_placeable = if record.pinned {
+            !plan.is_placed
+        } else {
+            pool::can_be_moved(&slot.path, worktree)
+        };
+        if record.setup != hash || !is_placeable {
+            None
+        } else {
+            // 0 is a slot at the wanted tree, which ends the search; 1 is one that has to be moved
+            // there.
+            Some(u32::from(record.tree != tree))
+        }
+    })?;
+    let Some(mut slot) = slot else {
+        return Ok(None);
+    };
+    ctx.logged("claimed");
+    let Some(record) = slot.record.clone() else {
+        return Ok(None);
+    };
+    let moved = record.tree != tree;
+    // After a failed move it is at neither commit, so no agent can get it any more.
+    if moved && let Err(error) = slot.bring_to(ctx, &record, plan.base.oid, plan.tree) {
+        let kept = slot.remove(ctx)?;
+        plan.warnings.extend(kept.map(|kept| kept.sentence()));
+        return Err(error);
+    }
+    let commands = &plan.task.setup_run;
+    Ok(Some(Claimed {
+        slot,
+        // They may depend on what has changed, and on values that only an agent has.
+        reruns: !commands.is_empty() && (moved || !plan.leases.is_empty()),
+    }))
+}
+
+/// Gives a claimed slot to the agent, at `path`.
+///
+/// # Errors
+/// `io`, `disk-full`, `lost-race`; the journal names what there is then.
+pub(super) fn take_over(
+    ctx: &Ctx,
+    plan: &SpawnPlan,
+    claimed: Claimed,
+    path: &Path,
+    branch: &str,
+) -> Result<()> {
+    let slot = claimed.slot;
+    let repo = &ctx.repo;
+    publish(ctx, plan, path, branch, |new| {
+        repo.add_admin_dir(new, |half_made| link_indexes(&slot.admin_dir, half_made))
+    })?;
+    ctx.reached("adopted");
+    if path != slot.path {
+        if let Some(parent) = path.parent() {
+            fsx::create_dir(parent)?;
+        }
+        fs::rename(&slot.path, path).at("could not move", &slot.path)?;
+    }
+    ctx.reached("renamed");
+    let admin_dir = worktree::admin_dir(repo, plan.id);
+    repo.point_worktree(path, &admin_dir)?;
+    ctx.reached("pointed");
+    populate::inherit_worktree_config(repo, &admin_dir)?;
+    slot.hand_over(ctx)
+}
+
+/// Lets the index of one admin directory, and the part of it that git may keep beside it, be that of another one too. Git
+/// replaces these files and never writes into them.
+fn link_indexes(from: &Path, to: &Path) -> Result<()> {
+    for entry in fs::read_dir(from).at("could not list", from)? {
+        let entry = entry.at("could not list", from)?;
+        let name = entry.file_name();
+        let is_index = name == "index" || name.to_string_lossy().starts_with("sharedindex.");
+        if is_index {
+            fs::hard_link(entry.path(), to.join(&name)).at("could not link", entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Fills the pool again, in a process of its own, so that the caller does not wait for it.
+pub(super) fn refill_later(ctx: &Ctx, plan: &SpawnPlan) {
+    if plan.pool_size > 0 && plan.worktree.is_some() {
+        pool::refill_later(ctx);
+    }
+}
+
+// The files an agent starts with: its specification, its prompt, a private copy of its task.
+
+/// The texts, composed before anything is made so that the policy can name the specification.
+pub(super) struct Texts {
+    pub prompt: String,
+    pub spec: String,
+    pub spec_sha: String,
+}
+
+/// Where the private files went.
+#[derive(Debug, Default)]
+pub(super) struct AgentFiles {
+    pub prompt: PathBuf,
+    pub task: PathBuf,
+}
+
+pub(super) fn compose(ctx: &Ctx, plan: &SpawnPlan) -> Result<Texts> {
+    let directory = plan.directory(ctx)?;
+    let bundle = plan.bundle_path(ctx);
+    let bundle = for_display(&directory, &bundle);
+    let directory = directory.to_string_lossy();
+    let brief = plan.brief(&directory, &bundle);
+    let spec = brief.spec();
+    let digest = Sha256::digest(spec.as_bytes());
+    Ok(Texts {
+        prompt: brief.prompt(),
+        spec_sha: hex(&digest),
+        spec,
+    })
+}
+
+/// What binds the agent, as far as it does not depend on its id.
+pub(super) fn terms(
+    task: &Task,
+    role: &Role,
+    denylist: &[Glob],
+    base: &Base,
+    bundle_required: bool,
+    bundle_dir: &str,
+    task_source: &str,
+) -> Policy {
+    let text = |globs: &[Glob]| globs.iter().map(|glob| glob.as_str().to_owned()).collect();
+    Policy {
+        schema: policy::SCHEMA.to_owned(),
+        role: role.name.clone(),
+        subagent_type: role.subagent_type.clone(),
+        isolation: role.isolation.as_str().to_owned(),
+        edits: role.edits,
+        may_spawn: role.may_spawn,
+        whitelist: text(&task.whitelist),
+        denylist: text(denylist),
+        checks: task.checks.clone(),
+        base_oid: base.oid.to_hex(),
+        base_ref: base.refname.clone(),
+        bundle_required,
+        bundle_dir: (role.isolation == Isolation::Worktree).then(|| bundle_dir.to_owned()),
+        spec_sha: String::new(),
+        task_sha: Some(task_file::digest(task_source.as_bytes())),
+        timeout_ms: None,
+        min_tests: task.min_tests,
+        no_dep_bump: task.no_dep_bump,
+        report_fields: task.report_fields.clone(),
+        report: (!role.report.is_empty()).then(|| ReportTable::of(&role.report)),
+        settings_oid: None,
+        projects_oid: None,
+        lands_on: None,
+    }
+}
+
+pub(super) fn policy(plan: &SpawnPlan, texts: &Texts) -> Policy {
+    Policy {
+        spec_sha: texts.spec_sha.clone(),
+        ..plan.terms.clone()
+    }
+}
+
+/// Writes the three files. Prompt and task may hold credentials, so only their owner may read them.
+pub(super) fn write(ctx: &Ctx, plan: &SpawnPlan, texts: &Texts) -> Result<AgentFiles> {
+    let directory = layout::agent_dir(ctx.repo.common_dir(), plan.id);
+    fs::create_dir_all(&directory).at("could not make", &directory)?;
+    let files = AgentFiles {
+        prompt: directory.join(briefing::PROMPT),
+        task: directory.join(briefing::TASK),
+    };
+    // Both may hold the briefing, which no other user of the machine is to read.
+    fsx::write_private(&files.prompt, texts.prompt.as_bytes())?;
+    fsx::write_private(&files.task, plan.task_source.as_bytes())?;
+    // Nothing may be written to the worktree's own path of a layered agent; its upper directory is
+    // what it will see.
+    let bundle = match layered::of(&ctx.repo, plan.id) {
+        Some(layer) => layer.upper.join(&plan.bundle_dir),
+        None => plan.bundle_path(ctx),
+    };
+    fs::create_dir_all(&bundle).at("could not make", &bundle)?;
+    fsx::write_atomic(&bundle.join(artefacts::SPEC), texts.spec.as_bytes())?;
+    if plan.terms.bundle_required {
+        for (name, _) in artefacts::FILES {
+            if let Some(template) = artefacts::template(name) {
+                fsx::write_atomic(&bundle.join(name), template.as_bytes())?;
+            }
+        }
+    }
+    Ok(files)
 }

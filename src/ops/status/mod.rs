@@ -11,25 +11,15 @@
 //!
 //! Deliberately absent: merges that could conflict, and whatever else costs more than looking.
 
-mod common;
-mod conflict;
-mod overlap;
 mod survey;
-mod verdict;
-
-pub(super) use conflict::{MergeKey, conflicts, merge_key};
-pub use overlap::OverlapCount;
-pub(super) use overlap::OverlapSet;
-pub(super) use survey::{Places, survey};
 
 use super::agent_report::{AgentReport, rfc3339};
-use super::target_report::TargetReport;
 use crate::agents::ctx::Ctx;
 use crate::agents::histories::{Apart, Ends, Histories};
 use crate::agents::scope_guard::ScopeGuard;
 use crate::agents::scratch::Scratch;
-use crate::agents::worktree::AgentWorktree;
-use crate::agents::{bundle, lookup, work, worktree};
+use crate::agents::worktree::{self, AgentWorktree};
+use crate::agents::{bundle, lookup, work};
 use crate::domain::agent::{Agent, State};
 use crate::domain::bundle::FILES;
 use crate::domain::change::Change;
@@ -44,16 +34,20 @@ use crate::error::Result;
 use crate::git::changes::Glance;
 use crate::git::refs::Tip;
 use crate::git::uncommitted::glance;
+use crate::ops::agent_report::TargetReport;
+use crate::ops::status::survey::Common;
+pub use crate::ops::status::survey::OverlapCount;
+pub(super) use crate::ops::status::survey::{MergeKey, OverlapSet, conflicts, merge_key};
 use crate::store::place::RecordedPlaces;
 use crate::store::{agent_branch, layout, spawn_commit};
 use chrono::{DateTime, Utc};
-use common::Common;
 use serde::{Serialize, Serializer};
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+pub(super) use survey::{Places, survey};
 
 /// So many changed files are asked when they were last written; more say little more.
 const ASKED_FOR_TIME: usize = 256;
@@ -113,7 +107,7 @@ pub struct WorkStatus {
     pub conflicts: bool,
     /// What `overlap` is counted from.
     #[serde(skip)]
-    touched: overlap::Touched,
+    touched: survey::Touched,
 }
 
 impl WorkStatus {
@@ -178,7 +172,7 @@ impl WorkStatus {
             Some(_) => Fact::Known("reject"),
             None => Fact::Unknown,
         };
-        if word == Some(verdict::STALE) {
+        if word == Some(survey::STALE) {
             self.verdict_stale = Fact::Known(true);
         }
     }
@@ -246,7 +240,7 @@ fn standing(common: &Common<'_>, agent: &Agent, worktree: Option<&Path>) -> Work
         State::Spawning => {}
         // What is left behind matters, how it got there is history.
         State::Merged | State::Discarded => {
-            standing.judged(agent, Some(verdict::recorded(agent)));
+            standing.judged(agent, Some(survey::recorded_verdict(agent)));
             if let Some(top) = worktree {
                 let changes = changes(common, agent, top, common.fence(agent, true).as_ref());
                 standing.uncommitted = Fact::of(changes.map(|changes| changes.len()));
@@ -341,7 +335,7 @@ impl<'a> Look<'a> {
         let hex = |oid: Option<Oid>| oid.map_or(Fact::Unknown, |oid| Fact::Known(oid.to_hex()));
         let artefacts = artefacts(self);
         standing.bundle = count(self, artefacts.as_deref());
-        let verdict = verdict::now(self, artefacts.as_deref());
+        let verdict = survey::verdict_now(self, artefacts.as_deref());
         standing.judged(self.agent, verdict);
         if self.agent.isolation == Some(Isolation::Shared) {
             return;
@@ -366,11 +360,11 @@ impl<'a> Look<'a> {
         };
         standing.out_of_scope = match verdict {
             // An accepting verdict that stands has looked at every path.
-            Some(verdict::ACCEPTED) => Fact::Known(0),
+            Some(survey::ACCEPTED) => Fact::Known(0),
             _ => Fact::of(paths_out(self).ok_or(())),
         };
         standing.active_at = Fact::Known(rfc3339(self.last_seen()));
-        standing.touched = overlap::touched(self);
+        standing.touched = survey::touched(self);
     }
 
     /// Whether its worktree is in another clone.

@@ -1,14 +1,26 @@
-//! Looking at many agents at once, in order, on a few threads.
+//! Looking at many agents at once, in order, on a few threads; what is asked once for all of them, and the
+//! questions that are asked about each.
 
 use crate::agents::ctx::Ctx;
 use crate::agents::histories::Histories;
 use crate::agents::parallel::{self, Queue};
-use crate::domain::agent::Agent;
+use crate::agents::scope_guard::{ScopeGuard, Scopes};
+use crate::agents::scratch::Scratch;
+use crate::agents::work::{self, Work, is_live, simulated, to_merge};
+use crate::domain::agent::{Agent, State};
+use crate::domain::change::Change;
+use crate::domain::event::{Isolation, Verified};
+use crate::domain::evidence::Artefact;
+use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
-use crate::ops::status::{Common, WorkStatus, landings, standing};
+use crate::git::changes::ignore::Rules;
+use crate::git::merge::MergeResult;
+use crate::ops::status::{Fact, Look, WorkStatus, landings, standing};
 use crate::store::layout;
-use std::collections::{BTreeMap, HashMap};
+use serde::Serialize;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender};
 
@@ -91,4 +103,338 @@ fn in_order(
         }
     }
     Ok(())
+}
+
+// What the agents of one repository have in common, so that looking at many of them asks for it once.
+
+/// The surroundings of a look, and what was found out in them before.
+pub(super) struct Common<'a> {
+    pub(super) ctx: &'a Ctx,
+    pub(super) histories: &'a Histories,
+    /// Where the branches are that work lands on, by name.
+    targets: RefCell<HashMap<String, Option<Oid>>>,
+    scopes: Scopes,
+    rules: RefCell<Option<Rules>>,
+}
+
+impl<'a> Common<'a> {
+    pub(super) fn new(ctx: &'a Ctx, histories: &'a Histories) -> Common<'a> {
+        Common {
+            ctx,
+            histories,
+            // Each thread has one of these, so nothing in it is locked.
+            targets: RefCell::default(),
+            scopes: Scopes::default(),
+            rules: RefCell::default(),
+        }
+    }
+
+    /// What decides which untracked files of an agent's worktree count.
+    ///
+    /// # Errors
+    /// Those of [`Ctx::ignore_rules`].
+    pub(super) fn rules(&self, bundle_dir: Option<&str>) -> Result<Rules> {
+        let mut known = self.rules.borrow_mut();
+        let rules = match &*known {
+            Some(rules) => rules,
+            None => &*known.insert(self.ctx.ignore_rules()?),
+        };
+        Ok(rules.without(bundle_dir))
+    }
+
+    /// The commit that an agent's work would land on.
+    pub(super) fn target(&self, agent: &Agent) -> Option<Oid> {
+        let find = || work::base_of(self.ctx, agent, None).ok()?.1;
+        let name = agent.base.as_ref().and_then(|base| base.refname.as_ref());
+        match name {
+            None => find(),
+            Some(name) => {
+                let mut targets = self.targets.borrow_mut();
+                *targets.entry(name.clone()).or_insert_with(find)
+            }
+        }
+    }
+
+    /// What binds an agent; `None` where that cannot be read. For one that has nothing `here`, neither
+    /// branch nor worktree, a missing policy is not looked for again among packs that have come since
+    /// the repository was opened: in a clone that fetched many rows, that is most of the work.
+    pub(super) fn fence(&self, agent: &Agent, here: bool) -> Option<ScopeGuard<'a>> {
+        let is_known = |oid| self.ctx.repo.is_at_hand(oid);
+        if !here && !is_known(agent.policy?) && !is_known(agent.spawn_commit) {
+            return None;
+        }
+        ScopeGuard::among(&self.ctx.repo, agent.clone(), &self.scopes).ok()
+    }
+}
+
+// Whether finished work still merges with what it would land on.
+//
+// Everyone who lands something may take that away from others, who learn of it when they land. It costs a merge in the
+// object database, so no listing asks: the board and the report do, for finished work whose target has moved on.
+
+/// What the answer depends on besides the agent's row; `None` where the work cannot conflict with what has landed.
+pub(in crate::ops) type MergeKey = (Fact<String>, Option<String>, Fact<usize>, Fact<String>);
+
+pub(in crate::ops) fn merge_key(agent: &Agent, status: &WorkStatus) -> Option<MergeKey> {
+    let is_asked = agent.state == State::Done
+        && !agent.deferred
+        && status.verdict_word.known() != Some(&"landed")
+        && status.behind.known().is_some_and(|behind| *behind > 0);
+    let target = status.target.known().and_then(|target| target.oid.clone());
+    let (tip, active_at) = (status.tip.clone(), status.active_at.clone());
+    is_asked.then_some((tip, target, status.uncommitted, active_at))
+}
+
+/// Merges the work, committed or not, with its target. Everything that this writes goes away with a directory of its own.
+///
+/// # Errors
+/// Those of reading the worktree and of git.
+pub(in crate::ops) fn conflicts(ctx: &Ctx, agent: &Agent, status: &WorkStatus) -> Result<bool> {
+    let work = Work::look_up(ctx, agent.clone())?;
+    let (Some(tip), Some(target)) = (work.tip, work.target_tip) else {
+        return Ok(false);
+    };
+    let scratch = Scratch::make(ctx, "conflict")?;
+    let ctx = ctx.with_scratch_objects(scratch.path())?;
+    let commit = match status.uncommitted.known() {
+        None | Some(0) => tip,
+        Some(_) => simulated(&ctx.repo, work.tree(&ctx)?, &[tip])?,
+    };
+    let ours = to_merge(&ctx.repo, agent, target, commit)?;
+    let merge = ctx.repo.merge(ours, target)?;
+    Ok(matches!(merge.result, MergeResult::Conflicts { .. }))
+}
+
+// Whether the last verdict is still about what there is.
+
+pub(super) const ACCEPTED: &str = "accepted";
+const REJECTED: &str = "rejected";
+pub(super) const STALE: &str = "stale";
+const NONE: &str = "none";
+
+/// How the last verdict came out, whatever happened since.
+pub(super) fn recorded_verdict(agent: &Agent) -> &'static str {
+    match &agent.verdict {
+        None => NONE,
+        Some(verdict) if verdict.accepted => ACCEPTED,
+        Some(_) => REJECTED,
+    }
+}
+
+/// The verdict, `stale` when anything that it names has changed; `None` when that cannot be told. What is in the
+/// worktree of another clone is left to that clone.
+pub(super) fn verdict_now(look: &Look<'_>, artefacts: Option<&[Artefact]>) -> Option<&'static str> {
+    let Some(verdict) = &look.agent.verdict else {
+        return Some(NONE);
+    };
+    let tip = look.tip?;
+    let target = match look.target {
+        Some(target) => target,
+        // Where the target is gone, it counts as it was when the agent began.
+        None => look.agent.base.as_ref()?.oid,
+    };
+    let moved = verdict.tip != tip
+        || verdict.base != target && is_about_target(verdict)
+        || look.agent.binding_policy() != Some(verdict.policy)
+        || !(look.is_elsewhere() || is_bundle(&look.ctx.repo, verdict, artefacts?));
+    if moved || !is_tree(look, verdict, tip)? {
+        return Some(STALE);
+    }
+    Some(recorded_verdict(look.agent))
+}
+
+/// Whether nothing of a verdict is left once the target has moved: it rejects for how the work would land on it, and for
+/// nothing else. What an accepting one says of the work itself stands.
+fn is_about_target(verdict: &Verified) -> bool {
+    let is_of_target = |code: &String| code.starts_with("merge.") || code.starts_with("commands.");
+    !verdict.accepted && verdict.findings.iter().all(is_of_target)
+}
+
+/// Whether committing everything would still make the tree that was judged.
+fn is_tree(look: &Look<'_>, verdict: &Verified, tip: Oid) -> Option<bool> {
+    let of_tip = look.ctx.repo.read_commit(tip).ok()?.tree == verdict.tree;
+    if look.agent.isolation == Some(Isolation::Shared) {
+        return Some(of_tip);
+    }
+    match &look.changes {
+        Fact::Known(changes) if changes.is_empty() || of_tip => Some(changes.is_empty() && of_tip),
+        // The usual case: the agent committed nothing, and what it wrote was judged.
+        Fact::Known(_) => {
+            let fence = look.fence.as_ref()?;
+            let tree = work::tree_to_judge(look.ctx, look.agent, look.worktree?, fence.policy());
+            Some(tree.ok()? == verdict.tree)
+        }
+        _ if of_tip => Some(true),
+        _ => None,
+    }
+}
+
+/// Whether the bundle is the one that the verdict kept.
+fn is_bundle(repo: &Repo, verdict: &Verified, artefacts: &[Artefact]) -> bool {
+    let texts: BTreeMap<&[u8], &str> = artefacts
+        .iter()
+        .filter_map(|artefact| Some((artefact.name.as_bytes(), artefact.text.as_deref().ok()?)))
+        .collect();
+    let Some(tree) = verdict.bundle else {
+        return texts.is_empty();
+    };
+    let Ok(kept) = repo.read_tree(tree) else {
+        return false;
+    };
+    kept.len() == texts.len()
+        && kept.iter().all(|entry| {
+            let blob = repo.read_blob(entry.oid).ok();
+            blob.as_deref() == texts.get(entry.name.as_slice()).map(|text| text.as_bytes())
+        })
+}
+
+// With how many others of those that are looked at an agent shares touched paths: the `changes` question of
+// `overlap`, from what looking has read anyway. No merge is tried.
+
+/// The paths that an agent has touched since its base, committed or not; unknown where they cannot be read.
+pub(super) type Touched = Fact<BTreeSet<Vec<u8>>>;
+
+/// Others that touch what this agent touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct OverlapCount {
+    /// How many live agents.
+    pub agents: usize,
+    /// How many of this agent's paths any of them has touched too.
+    pub paths: usize,
+}
+
+/// What an agent whose work may still land has touched.
+pub(super) fn touched(look: &Look<'_>) -> Touched {
+    if is_live(look.agent) {
+        Fact::of(paths(look).ok_or(()))
+    } else {
+        Fact::NotApplicable
+    }
+}
+
+fn paths(look: &Look<'_>) -> Option<BTreeSet<Vec<u8>>> {
+    let uncommitted = match (look.changes.known(), look.worktree) {
+        (Some(changes), _) => changes.as_slice(),
+        // It is somewhere else, and what it has committed is here.
+        (None, None) => &[],
+        (None, Some(_)) => return None,
+    };
+    let (repo, tip) = (&look.ctx.repo, look.tip?);
+    let known = look.apart.as_ref().and_then(|apart| apart.fork);
+    let known = known.filter(|fork| *fork != tip);
+    let fork = match known {
+        Some(fork) => fork,
+        None => work::fork(repo, look.agent, look.target, Some(tip)).ok()?,
+    };
+    let trees = (
+        repo.read_commit(fork).ok()?.tree,
+        repo.read_commit(tip).ok()?.tree,
+    );
+    let committed = repo.tree_changes(&[trees.0], trees.1).ok()?;
+    let policy = look.fence.as_ref().map(|fence| fence.policy());
+    let bundle = policy.and_then(|policy| policy.bundle_dir.as_deref());
+    let all = committed.iter().chain(uncommitted);
+    let own = all.filter(|change| !is_in(change, bundle));
+    Some(own.map(|change| change.path.clone()).collect())
+}
+
+fn is_in(change: &Change, bundle: Option<&str>) -> bool {
+    let rest = bundle.and_then(|bundle| change.path.strip_prefix(bundle.as_bytes()));
+    rest.is_some_and(|rest| rest.starts_with(b"/"))
+}
+
+/// What many agents have touched, one after the other.
+#[derive(Default)]
+pub(in crate::ops) struct OverlapSet(Vec<Touched>);
+
+impl OverlapSet {
+    /// Takes what the next one has touched.
+    pub(in crate::ops) fn add(&mut self, standing: &mut WorkStatus) {
+        self.0.push(std::mem::take(&mut standing.touched));
+    }
+
+    /// Counts for all of these among each other.
+    pub(in crate::ops) fn fill<T>(rows: &mut [T], standing: impl Fn(&mut T) -> &mut WorkStatus) {
+        let mut crowd = OverlapSet::default();
+        rows.iter_mut().for_each(|row| crowd.add(standing(row)));
+        for (row, count) in rows.iter_mut().zip(crowd.count()) {
+            standing(row).overlap = count;
+        }
+    }
+
+    /// Counts for each, in the order in which they were added: not applicable for an agent without overlap.
+    pub(in crate::ops) fn count(&self) -> Vec<Fact<OverlapCount>> {
+        let mut owners: HashMap<&[u8], Vec<usize>> = HashMap::new();
+        for (index, touched) in self.0.iter().enumerate() {
+            for path in touched.known().into_iter().flatten() {
+                owners.entry(path).or_default().push(index);
+            }
+        }
+        // For each agent the last one that was found to meet it, so that none is counted twice.
+        let mut met_by = vec![usize::MAX; self.0.len()];
+        let count = |(index, touched): (usize, &Touched)| {
+            let Fact::Known(touched) = touched else {
+                return if touched.is_absent() {
+                    Fact::NotApplicable
+                } else {
+                    Fact::Unknown
+                };
+            };
+            let (mut agents, mut paths) = (0, 0);
+            for path in touched {
+                let others = owners[path.as_slice()]
+                    .iter()
+                    .filter(|other| **other != index);
+                let before = paths;
+                for other in others {
+                    paths = before + 1;
+                    agents += usize::from(std::mem::replace(&mut met_by[*other], index) != index);
+                }
+            }
+            match agents {
+                0 => Fact::NotApplicable,
+                _ => Fact::Known(OverlapCount { agents, paths }),
+            }
+        };
+        self.0.iter().enumerate().map(count).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn others_are_counted_once_and_paths_by_whom_they_belong_to() {
+        let mut crowd = OverlapSet::default();
+        let known = |paths: &[&str]| {
+            Fact::Known(paths.iter().map(|path| path.as_bytes().to_vec()).collect())
+        };
+        for touched in [
+            known(&["a", "b", "c"]),
+            known(&["a", "b", "d"]),
+            known(&["c", "e"]),
+            known(&["f"]),
+            known(&[]),
+            Fact::Unknown,
+            Fact::NotApplicable,
+        ] {
+            crowd.add(&mut WorkStatus {
+                touched,
+                ..WorkStatus::default()
+            });
+        }
+        let count = |agents, paths| Fact::Known(OverlapCount { agents, paths });
+        let no_one = Fact::NotApplicable;
+        let expected = [
+            count(2, 3),
+            count(1, 2),
+            count(1, 1),
+            no_one,
+            no_one,
+            Fact::Unknown,
+            no_one,
+        ];
+        assert_eq!(crowd.count(), expected);
+    }
 }

@@ -1,7 +1,6 @@
 //! What is left to decide once every agent has its verdict.
 
 use super::gather::{Rider, is_ready, judge_those, open_agents};
-use super::order::bring_into_order;
 use super::report::Outcome;
 use super::{Order, TrainOptions, decide_all, rehearsed};
 use crate::agents::ctx::Ctx;
@@ -12,6 +11,7 @@ use crate::error::Result;
 use crate::ops::agent_report::AgentRef;
 use crate::ops::error_report::ErrorReport;
 use crate::ops::merge::LandingState;
+use crate::ops::train::gather::bring_into_order;
 use crate::store::{briefing, layout};
 use crate::wire::path_text::PathText;
 use serde::{Serialize, Serializer};

@@ -1,4 +1,5 @@
-//! `train`: many agents land with few check runs, and the target only ever moves to a tree on which the checks were green.
+//! `train`: many agents land with few check runs, and the target only ever moves to a tree on which the checks were
+//! green.
 //!
 //! ```text
 //! gather   agents ─> judged without their check commands ─> MergePlans ─> order, from the judged objects
@@ -16,10 +17,8 @@
 mod checks;
 mod close;
 mod gather;
-mod order;
 mod report;
 mod track;
-mod worker;
 
 pub use close::{AllReport, Decision, Fate, merge_all};
 pub use close::{CloseReport, Way};

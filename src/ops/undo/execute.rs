@@ -1,7 +1,6 @@
 //! The steps of an undo, in the order that makes every stop harmless.
 
 use super::operations::BranchMove;
-use super::report::{BranchMoveReport, UndoReport};
 use super::{STEPS, UndoPlan};
 use crate::agents::branch_swap::move_with_worktrees;
 use crate::agents::ctx::Ctx;
@@ -14,8 +13,9 @@ use crate::error::{Code, Error, ErrorFacts, Result};
 use crate::git::merge::MergeResult;
 use crate::git::refs::Tip;
 use crate::ops::agent_report::Reporter;
-use crate::ops::discard::DiscardOptions;
-use crate::ops::{amend, discard, rescue};
+use crate::ops::discard::{self, DiscardOptions};
+use crate::ops::undo::{BranchMoveReport, UndoReport};
+use crate::ops::{amend, rescue};
 use crate::store::ledger::Ledger;
 use crate::store::{keep, layout, lock};
 use std::collections::HashMap;

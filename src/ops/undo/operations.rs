@@ -1,16 +1,15 @@
 //! The operations that rows tell of: which there are, what each moved, and which is meant.
 
-use super::report::{BranchMoveReport, ListedOperation, OperationsReport};
 use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
 use crate::domain::agent::Agent;
 use crate::domain::event::{Event, What};
-use crate::domain::id::AgentId;
-use crate::domain::id::OperationId;
+use crate::domain::id::{AgentId, OperationId};
 use crate::domain::oid::Oid;
 use crate::domain::operation::taken_back;
 use crate::error::{Code, Error, Result};
 use crate::ops::agent_report::{AgentRef, rfc3339};
+use crate::ops::undo::{BranchMoveReport, ListedOperation, OperationsReport};
 use chrono::{DateTime, Utc};
 use std::collections::{BTreeMap, HashMap};
 

@@ -5,7 +5,6 @@
 //! `verify` does it, and so is how the branch would merge. Nothing is written and nothing of the branch is run.
 
 use super::report::{FindingReport, MergeReport, findings, merge};
-use super::work::Trees;
 use super::{history, landing};
 use crate::agents::ctx::Ctx;
 use crate::agents::scope_guard::tracked_near;
@@ -23,7 +22,8 @@ use crate::domain::repository_settings::{PATH, RepositorySettings};
 use crate::domain::role::RoleSet;
 use crate::error::{Code, Error, Result};
 use crate::git::repo::Resolved;
-use crate::ops::target_report::TargetReport;
+use crate::ops::agent_report::TargetReport;
+use crate::ops::verify::history::Trees;
 use crate::store::{repository_settings, roles};
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;

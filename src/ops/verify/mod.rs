@@ -14,7 +14,6 @@
 //! Deliberately absent: landing, which is `merge`'s, and the state of the agent's hooks.
 
 mod attest;
-mod commands;
 mod guard;
 mod history;
 mod landing;
@@ -22,21 +21,14 @@ mod origin;
 mod parts;
 mod report;
 mod reported;
-mod subject;
-mod work;
 
-pub use attest::{AttestedOptions, AttestedReport, StatementReport, attest, attested};
-pub use guard::{GuardOptions, GuardReport, RuleReport, guard};
-pub use parts::{CiAnswer, CommitPartReport, PartsReport, verify_ci};
-pub use report::{FindingReport, MergeReport, VerifyReport, save};
-
-use crate::agents::bundle::Bundle;
+use crate::agents::bundle::{self, Bundle};
 use crate::agents::ctx::Ctx;
 use crate::agents::current::CurrentAgent;
 use crate::agents::scope_guard::ScopeGuard;
 use crate::agents::scratch::Scratch;
 use crate::agents::work::{base_of, to_merge};
-use crate::agents::{at_work, bundle, lookup, own_changes, projects};
+use crate::agents::{at_work, lookup, own_changes, projects};
 use crate::domain::agent::Move;
 use crate::domain::change::Change;
 use crate::domain::event::What;
@@ -52,15 +44,19 @@ use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::history::gained::shallow_parents_absent;
 use crate::git::merge::{Merge, MergeResult};
+use crate::ops::verify::history::Trees;
+use crate::ops::verify::landing::{Subject, is_foreign};
 use crate::store::facts::Facts;
 use crate::store::{agent_branch, spawn_commit};
 use crate::wire::conflict_report::ConflictReport;
+pub use attest::{AttestedOptions, AttestedReport, StatementReport, attest, attested};
+pub use guard::{GuardOptions, GuardReport, RuleReport, guard};
+pub use parts::{CiAnswer, CommitPartReport, PartsReport, verify_ci};
+pub use report::{FindingReport, MergeReport, VerifyReport, save};
 use reported::Reported;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
-use subject::{Subject, is_foreign};
-use work::Trees;
 
 /// How long one check command may take unless the caller says otherwise.
 pub const COMMAND_LIMIT: Duration = Duration::from_secs(600);
@@ -330,7 +326,7 @@ fn decide(
     let mut findings = judge(&contract, &evidence);
     // No commands are run on work that must not land anyway.
     if !findings.iter().any(Finding::rejects) {
-        evidence.commands = commands::run(ctx, options, case, &evidence)?;
+        evidence.commands = report::run(ctx, options, case, &evidence)?;
         ctx.logged("check commands");
         if evidence.commands != Commands::None {
             findings = judge(&contract, &evidence);

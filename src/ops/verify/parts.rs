@@ -19,7 +19,7 @@ use crate::agents::work::landing_revision;
 use crate::domain::finding::{Finding, FindingCode, Verdict};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Result};
-use crate::ops::target_report::TargetReport;
+use crate::ops::agent_report::TargetReport;
 use crate::store::ledger::Ledger;
 use crate::store::remote_names::RemoteNames;
 use crate::store::spawn_commit::NONCE;

@@ -1,5 +1,5 @@
-//! What an agent reported, held against what it says of other agents and of commits; and audits, which stand in the row of
-//! the agent that they are about.
+//! What an agent reported, held against what it says of other agents and of commits; and audits, which stand in the
+//! row of the agent that they are about.
 //!
 //! Who audited is the agent whose run gave the answer, never a text. An audit that an agent started, by spawning or by
 //! running the auditor, is judged by its form and recorded nowhere: an agent could let itself be passed, or others be failed.

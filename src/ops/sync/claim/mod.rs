@@ -18,20 +18,7 @@
 //! A takeover goes on from the newest commit. A claim that is deleted, moved back or replaced by something else was not taken
 //! over: its holder puts it back, and says so.
 
-mod damage;
-mod heartbeat;
-mod landing;
-mod message;
-mod report;
 mod taking;
-mod terms;
-
-pub use heartbeat::Heartbeat;
-use landing::before;
-pub(crate) use landing::{LandingClaim, of_agents};
-use message::ClaimRecord;
-pub use report::ClaimReport;
-pub use taking::{Acquired, acquire};
 
 use crate::agents::ctx::Ctx;
 use crate::domain::claim::{ClaimMessage, ClaimState, TTLS};
@@ -39,10 +26,18 @@ use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::objects::Commit;
-use crate::git::refs::remote::{PushManner, RefChange, RefPush};
+use crate::git::refs::remote::{Fetched, PushManner, RefChange, RefPush};
+pub use crate::ops::sync::claim::taking::Heartbeat;
+use crate::ops::sync::claim::taking::before;
+pub(crate) use crate::ops::sync::claim::taking::{LandingClaim, of_agents};
+use crate::store::chain::{self, TRAILER};
 use crate::store::lock::Guard;
-use crate::store::{chain, fsx, layout};
+use crate::store::{fsx, layout};
+use serde::Serialize;
+use serde_with_macros::skip_serializing_none;
+use std::path::Path;
 use std::time::{Duration, Instant};
+pub use taking::{Acquired, acquire};
 
 /// The steps of taking a claim.
 pub const STEPS: &[&str] = &["claim-recorded", "claim-pushed", "claim-taken"];
@@ -284,4 +279,162 @@ fn forget(ctx: &Ctx, key: &str) -> Result<()> {
 fn lost(key: &str) -> Error {
     let what = format!("another clone took over the task `{key}`");
     Error::new(Code::ClaimLost, what).hint("the work is kept; to see it, run git agent list --all")
+}
+
+// What the commit of a claim says, and what the clone that holds it remembers.
+
+impl ClaimMessage {
+    /// Reads the commit of a claim; `None` for any other commit.
+    fn read(commit: &Commit) -> Option<ClaimMessage> {
+        commit.trailer(TRAILER)?;
+        let state = commit.trailer("Claim-State")?;
+        Some(ClaimMessage {
+            state: { ClaimState::ALL.into_iter() }.find(|one| one.as_str() == state)?,
+            clone: commit.trailer("Claim-Clone")?.to_owned(),
+            nonce: commit.trailer("Claim-Nonce")?.to_owned(),
+            ttl: Duration::from_secs(commit.trailer("Claim-Ttl")?.parse().ok()?),
+            agent: commit.trailer("Agent-Id").and_then(AgentId::parse),
+            seconds: commit.seconds,
+        })
+    }
+
+    fn text(&self, key: &str) -> String {
+        let agent = self.agent.map(|agent| format!("Agent-Id: {agent}\n"));
+        format!(
+            "agent: claim {key}\n\nClaim-State: {}\nClaim-Clone: {}\nClaim-Nonce: {}\nClaim-Ttl: {}\n{}{TRAILER}: 1\n",
+            self.state.as_str(),
+            self.clone,
+            self.nonce,
+            self.ttl.as_secs(),
+            agent.unwrap_or_default(),
+        )
+    }
+}
+
+/// What a clone remembers of a claim that it took.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ClaimRecord {
+    pub nonce: String,
+    pub agent: Option<AgentId>,
+}
+
+impl ClaimRecord {
+    /// Reads it; `None` where this clone holds no such claim.
+    fn load(common_dir: &Path, key: &str) -> Result<Option<ClaimRecord>> {
+        let content = fsx::load_if_there(&layout::claim_record(common_dir, key))?;
+        let Some(content) = content else {
+            return Ok(None);
+        };
+        let text = String::from_utf8_lossy(&content).into_owned();
+        let mut lines = text.lines();
+        let nonce = lines.next().filter(|nonce| !nonce.is_empty());
+        Ok(nonce.map(|nonce| ClaimRecord {
+            nonce: nonce.to_owned(),
+            agent: lines.next().and_then(AgentId::parse),
+        }))
+    }
+
+    fn text(&self) -> String {
+        let agent = self.agent.map(|agent| agent.to_string());
+        format!("{}\n{}\n", self.nonce, agent.unwrap_or_default())
+    }
+}
+
+// The answer of a verb that finds a claim it need not work under.
+
+/// The answer for a task that is done already, or that this clone has already.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ClaimReport {
+    /// The format's name and version.
+    pub schema: &'static str,
+    /// The key.
+    pub key: String,
+    /// The remote.
+    pub remote: String,
+    /// The full name of the claim on the remote.
+    pub remote_ref: String,
+    /// `done`, or `held` by this clone.
+    pub state: &'static str,
+    /// The agent that did it or works on it.
+    pub agent_id: Option<String>,
+    /// The first eight hex digits of its id.
+    pub short_id: Option<String>,
+    /// What needs attention, such as a claim that no row bears out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+impl TaskClaim {
+    /// The answer for a task that is done, by that agent.
+    pub fn report(&self, agent: Option<AgentId>) -> ClaimReport {
+        ClaimReport {
+            schema: "git-agent.run-claim/1",
+            key: self.key.clone(),
+            remote: self.remote.clone(),
+            remote_ref: self.refname.clone(),
+            state: "done",
+            agent_id: agent.map(|agent| agent.to_string()),
+            short_id: agent.map(|agent| agent.short()),
+            warnings: Vec::new(),
+        }
+    }
+}
+
+// What another clone does to a claim on the remote other than taking it over.
+
+impl TaskClaim {
+    /// What was done to the claim, of which the holder's newest commit is not what the remote has; `None` where another
+    /// clone took it over, or may have.
+    fn damage(&self, ctx: &Ctx, is: Option<Oid>, end: Instant) -> Result<Option<String>> {
+        let Some(is) = is else {
+            return Ok(Some("was deleted".to_owned()));
+        };
+        let Some((is, commit)) = self.fetch(ctx, is, end)? else {
+            return Ok(Some("was deleted".to_owned()));
+        };
+        let short = is.short();
+        Ok(if self.is_before(ctx, is) {
+            Some(format!("was moved back to {short}"))
+        } else if commit.as_ref().and_then(ClaimMessage::read).is_none() {
+            Some(format!("was replaced by {short}, which is no claim"))
+        } else {
+            None
+        })
+    }
+
+    /// Whether the holder's newest commit goes on from that one.
+    fn is_before(&self, ctx: &Ctx, is: Oid) -> bool {
+        let base = ctx.repo.merge_base(is, self.token);
+        is != self.token && base.is_ok_and(|base| base == Some(is))
+    }
+
+    /// Notes what was done to the claim.
+    fn warn(&mut self, what: String) {
+        let text = format!(
+            "{} of `{}` {what} by a clone that may push there; this clone has put it back",
+            self.refname, self.remote
+        );
+        if !self.warnings.contains(&text) {
+            self.warnings.push(text);
+        }
+    }
+
+    /// The object that the ref of the claim was listed at, or is at by now, and the commit that it is, if it is one; `None`
+    /// where the ref has gone.
+    fn fetch(&self, ctx: &Ctx, listed: Oid, end: Instant) -> Result<Option<(Oid, Option<Commit>)>> {
+        let repo = &ctx.repo;
+        let copy = format!("{}claim/{}", layout::copies(&self.remote), self.key);
+        if !repo.has_object(listed) {
+            let refspec = format!("+{}:{copy}", self.refname);
+            if repo.fetch_refs(&self.remote, &[refspec], end)? != Fetched::All {
+                return Ok(None);
+            }
+        }
+        // What was fetched may be newer than what was listed.
+        let is = repo.tip(&copy)?.oid().unwrap_or(listed);
+        let commit = repo.read_commit(is).ok();
+        repo.delete_ref(&copy, is)?;
+        Ok(Some((is, commit)))
+    }
 }

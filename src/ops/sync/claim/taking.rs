@@ -1,20 +1,26 @@
-//! How a claim is taken.
+//! How a claim is taken, kept alive, and given back with the work that landed.
 
-use super::message::ClaimRecord;
-use super::terms::{configured_ttl, require_key};
 use super::{ClaimReport, LIMIT, TaskClaim, forget, held};
 use crate::agents::authority::require_orchestrator;
-use crate::agents::ctx::Ctx;
+use crate::agents::ctx::{Ctx, Seed};
+use crate::agents::liveness;
 use crate::agents::remote_name::remote_name;
 use crate::domain::claim::{Bid, ClaimMessage, ClaimState, TTLS, bid};
 use crate::domain::id::AgentId;
 use crate::domain::named::hex;
 use crate::domain::oid::Oid;
+use crate::domain::task::parse_duration;
 use crate::error::{Code, Error, Result};
-use crate::git::refs::remote::{self, PushManner, RefChange, RemoteRefs};
+use crate::git::Repo;
+use crate::git::refs::remote::{self, Fetched, PushManner, RefChange, RefPush, RemoteRefs};
+use crate::ops::sync::claim::{ClaimRecord, lost, write};
 use crate::ops::sync::{PREFIX_HINT, refused, wait};
+use crate::store::layout;
+use crate::store::lock::{self, Guard};
 use crate::store::remote_names::{self, RemoteNames};
-use crate::store::{layout, lock};
+use std::collections::HashSet;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// What became of the wish for a claim.
@@ -205,5 +211,307 @@ impl TaskClaim {
             }
             _ => Ok(Some(listed)),
         }
+    }
+}
+
+// What keys and times of claims can be.
+
+/// How long a claim holds without a sign of life, unless configured.
+const TTL: Duration = Duration::from_secs(60);
+
+/// The longest key.
+const LONGEST_KEY: usize = 100;
+
+/// Checks that a key can be part of a ref's name, and of a file's.
+fn require_key(key: &str, refname: &str) -> Result<()> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let is_good = !key.is_empty() && key.len() <= LONGEST_KEY && key.bytes().all(is_plain);
+    if is_good && Repo::is_valid_ref(refname) && !key.ends_with(".lock") {
+        return Ok(());
+    }
+    let what = format!(
+        "`{key}` cannot be the key of a claim: it has 1 to {LONGEST_KEY} letters, digits, `-`, `_` and `.`"
+    );
+    Err(Error::new(Code::Usage, what).hint("to see an example, run git agent run --help"))
+}
+
+/// How long claims of this clone hold without a sign of life.
+fn configured_ttl(repo: &Repo) -> Result<Duration> {
+    let Some(value) = repo.config_string("agent.claimTtl")? else {
+        return Ok(TTL);
+    };
+    let wrong = |why: String| {
+        Error::new(Code::Usage, format!("agent.claimTtl: {why}"))
+            .hint("to have the usual time, run git config --unset agent.claimTtl")
+    };
+    let ttl = parse_duration(&value).map_err(wrong)?;
+    if ttl < TTLS[0] || ttl > TTLS[1] {
+        return Err(wrong(format!("`{value}` is not between 1s and 1h")));
+    }
+    Ok(ttl)
+}
+
+// The signs of life of a claim while the work goes on.
+
+/// How often the supervisor of a command whose claim is lost is looked for: there is none yet in the first moments of a
+/// run.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// A thread that renews a claim three times in the time that it holds, and at once where the claim does not name its agent
+/// yet. When the claim is lost, it ends the command that works under it. Dropped, it ends; the claim then expires.
+pub struct Heartbeat {
+    /// Dropped to end the thread.
+    end: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<TaskClaim>>,
+}
+
+impl Heartbeat {
+    /// Begins to renew a claim.
+    ///
+    /// # Errors
+    /// `io` when there can be no thread.
+    pub fn start(ctx: &Ctx, mut claim: TaskClaim) -> Result<Heartbeat> {
+        let (end, ended) = mpsc::channel();
+        let seed = ctx.seed();
+        let thread = thread::Builder::new().name("heartbeat".into());
+        let thread = thread.spawn(move || {
+            let mut pause = if claim.names_agent() {
+                claim.ttl() / 3
+            } else {
+                Duration::ZERO
+            };
+            while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+                // A remote that cannot be reached now may be there for the next one.
+                let _ = beat(&seed, &mut claim);
+                pause = if claim.is_lost {
+                    AGAIN
+                } else {
+                    claim.ttl() / 3
+                };
+            }
+            claim
+        });
+        Ok(Heartbeat {
+            end: Some(end),
+            thread: Some(thread.map_err(|error| Error::io("could not start a thread", error))?),
+        })
+    }
+
+    /// Ends the renewals and gives the claim back.
+    ///
+    /// # Errors
+    /// `bug` when the thread has panicked.
+    pub fn stop(mut self) -> Result<TaskClaim> {
+        // The thread ends when its channel is closed.
+        drop(self.end.take());
+        let thread = self.thread.take();
+        let claim = thread.and_then(|thread| thread.join().ok());
+        claim.ok_or_else(|| Error::bug("a claim must come back from its heartbeat"))
+    }
+}
+
+fn beat(seed: &Seed, claim: &mut TaskClaim) -> Result<()> {
+    let ctx = seed.open()?;
+    if !claim.is_lost {
+        let end = Instant::now() + claim.ttl();
+        claim.renew(&ctx, ClaimState::Held, end)?;
+    }
+    match claim.agent {
+        Some(agent) if claim.is_lost => liveness::ask_to_end(&ctx, agent, false),
+        _ => Ok(()),
+    }
+}
+
+// The claim under which work was done, when that work lands on the remote.
+
+/// A claim that names an agent whose work is about to land.
+#[derive(Debug)]
+pub(crate) struct LandingClaim {
+    key: String,
+    refname: String,
+    /// The commit that the ref was seen at.
+    token: Oid,
+    message: ClaimMessage,
+    /// Keeps other processes of this clone away from a claim that a dead process of it holds.
+    lock: Option<Guard>,
+}
+
+/// The claims of a remote that name these agents. `blamed` gets the agent whose claim keeps it from landing.
+///
+/// # Errors
+/// `claim-lost` when another agent has an agent's task by now; `claim-held` while a process works under the claim;
+/// `lost-race` when a claim goes away meanwhile; those of the network and of the file system.
+pub(crate) fn of_agents(
+    ctx: &Ctx,
+    remote: &str,
+    listed: &RemoteRefs,
+    agents: &[AgentId],
+    end: Instant,
+    blamed: &mut Option<AgentId>,
+) -> Result<Vec<LandingClaim>> {
+    let names = RemoteNames::configured(&ctx.repo)?;
+    names.require_distinct(&ctx.repo, remote, listed, end)?;
+    let prefix = names.claim("");
+    let claims: Vec<(&str, Oid)> = { listed.iter() }
+        .filter_map(|(refname, oid)| Some((refname.strip_prefix(&prefix)?, *oid)))
+        .collect();
+    fetch(ctx, remote, &names, &claims, end)?;
+    let mut found = Vec::new();
+    for (key, token) in claims {
+        // What another clone has put in its place says nothing of whose task it is.
+        let commit = ctx.repo.read_commit(token).ok();
+        let Some(message) = commit.as_ref().and_then(ClaimMessage::read) else {
+            continue;
+        };
+        // Until its first sign of life a claim names no agent on the remote.
+        let own = own_record(ctx, key, &message)?;
+        let agent = message.agent.or(own.as_ref().and_then(|own| own.agent));
+        if let Some(agent) = agent.filter(|agent| agents.contains(agent)) {
+            // Set before what may fail, and cleared once nothing has.
+            *blamed = Some(agent);
+            let agent = Some(agent);
+            let message = ClaimMessage { agent, ..message };
+            let lock = require_at_rest(ctx, key, &message, own.is_some())?;
+            let refname = names.claim(key);
+            found.push(LandingClaim {
+                key: key.to_owned(),
+                refname,
+                token,
+                message,
+                lock,
+            });
+            continue;
+        }
+        // The claim was this agent's and is another's by now: another clone took the task over.
+        let named = before(&ctx.repo, token).filter_map(|one| one.agent);
+        if let Some(agent) = { named }.find(|agent| agents.contains(agent)) {
+            *blamed = Some(agent);
+            return Err(lost(key));
+        }
+    }
+    *blamed = None;
+    Ok(found)
+}
+
+/// Fetches the commits of claims that are not here.
+fn fetch(
+    ctx: &Ctx,
+    remote: &str,
+    names: &RemoteNames,
+    claims: &[(&str, Oid)],
+    end: Instant,
+) -> Result<()> {
+    let repo = &ctx.repo;
+    let missing = claims.iter().filter(|(_, oid)| !repo.has_object(*oid));
+    let copies: Vec<(String, String)> = missing
+        .map(|(key, _)| {
+            let copy = format!("{}claim/{key}", layout::copies(remote));
+            (format!("+{}:{copy}", names.claim(key)), copy)
+        })
+        .collect();
+    if copies.is_empty() {
+        return Ok(());
+    }
+    let refspecs: Vec<String> = copies.iter().map(|(refspec, _)| refspec.clone()).collect();
+    let fetched = repo.fetch_refs(remote, &refspecs, end)?;
+    // The commits are needed for a moment, and no ref has to say so.
+    for (_, copy) in copies {
+        if let Some(oid) = repo.tip(&copy)?.oid() {
+            repo.delete_ref(&copy, oid)?;
+        }
+    }
+    if fetched == Fetched::All {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::LostRace,
+        format!("claims of `{remote}` were given back while they were read"),
+    ))
+}
+
+/// What this clone remembers of a claim, if it is this clone's.
+fn own_record(ctx: &Ctx, key: &str, message: &ClaimMessage) -> Result<Option<ClaimRecord>> {
+    let record = ClaimRecord::load(ctx.repo.common_dir(), key)?;
+    Ok(record.filter(|record| record.nonce == message.nonce))
+}
+
+/// Checks that no process works under a claim any more. Gives the lock of one that a dead process of this clone holds.
+fn require_at_rest(
+    ctx: &Ctx,
+    key: &str,
+    message: &ClaimMessage,
+    is_own: bool,
+) -> Result<Option<Guard>> {
+    if message.state != ClaimState::Held {
+        return Ok(None);
+    }
+    if !is_own {
+        return Err(held(key, &format!("clone {}", message.clone)));
+    }
+    match lock::try_hold(ctx.repo.common_dir(), &layout::claim_lock(key))? {
+        Some(guard) => Ok(Some(guard)),
+        None => Err(held(key, "another process of this clone")),
+    }
+}
+
+/// What a commit of a claim and the commits before it say, the newest first.
+pub(super) fn before(repo: &Repo, token: Oid) -> impl Iterator<Item = ClaimMessage> {
+    let mut seen = HashSet::from([token]);
+    let mut next = vec![token];
+    std::iter::from_fn(move || {
+        loop {
+            // What another clone put on top, or below, and is no claim says nothing.
+            let Ok(commit) = repo.read_commit(next.pop()?) else {
+                continue;
+            };
+            let Some(message) = ClaimMessage::read(&commit) else {
+                continue;
+            };
+            next.extend(commit.parents.into_iter().filter(|oid| seen.insert(*oid)));
+            return Some(message);
+        }
+    })
+}
+
+impl LandingClaim {
+    /// The change by which the claim says that the task is done, if it is where it was seen.
+    ///
+    /// # Errors
+    /// Those of the object store.
+    pub(crate) fn finish(&self, ctx: &Ctx) -> Result<RefPush> {
+        let message = ClaimMessage {
+            state: ClaimState::Done,
+            seconds: ctx.now().timestamp(),
+            ..self.message.clone()
+        };
+        let to = write(ctx, &self.key, &message, Some(self.token))?;
+        Ok(RefPush::new(
+            self.refname.clone(),
+            RefChange::Swap {
+                from: Some(self.token),
+                to,
+            },
+        ))
+    }
+
+    /// Notes that the work has landed.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub(crate) fn landed(&self, ctx: &Ctx) -> Result<()> {
+        // There is a lock only where a dead process of this clone held the claim, and only then a
+        // record.
+        self.lock.iter().try_for_each(|_| forget(ctx, &self.key))
+    }
+
+    /// Checks that the claim is where it was seen.
+    ///
+    /// # Errors
+    /// `claim-lost`.
+    pub(crate) fn require_unmoved(&self, listed: &RemoteRefs) -> Result<()> {
+        if listed.get(&self.refname) == Some(&self.token) {
+            return Ok(());
+        }
+        Err(lost(&self.key))
     }
 }
