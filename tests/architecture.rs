@@ -343,8 +343,8 @@ const VERBS_OF_VERBS: &[(&str, &[&str])] = &[
     ("board", &["list", "show"]),
     // What `init` put in is taken out with the rest.
     ("uninstall", &["init"]),
-    // What is offered was judged, and is pushed as `sync` pushes.
-    ("pr", &["verify", "sync"]),
+    // What is offered was judged, and is pushed as `sync` pushes; what has landed already is recorded as `merge` does.
+    ("pr", &["verify", "sync", "merge"]),
     // What those wrote is looked at and repaired.
     ("doctor", &["discard", "hooks", "install_shell", "pool"]),
 ];

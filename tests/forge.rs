@@ -1,6 +1,7 @@
 //! From a forge: pull requests, branches of a remote and issues as where an agent starts, and what their words cannot do.
 
 mod hostile;
+mod lives;
 mod offered;
 
 use crate::support::agent::describe;

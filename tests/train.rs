@@ -493,6 +493,39 @@ fn a_dry_run_shows_the_stack_and_changes_nothing() {
 }
 
 #[test]
+fn work_that_lands_elsewhere_is_accepted_and_moves_no_branch() {
+    let fleet = Fleet::with_parts(&["one", "bad", "two"]);
+    let before = fleet.repo.git(["rev-parse", "main"]);
+    let (answer, status) = fleet.train(&["--all", "--no-land"]);
+    assert_eq!(status, 1, "one of them is bad");
+    let expected = ["accepted", "rejected", "accepted"];
+    assert_eq!(fleet.outcomes(&answer), expected, "{answer:#}");
+    assert_eq!(fleet.repo.git(["rev-parse", "main"]), before);
+    assert_eq!(answer["targets"][0]["oid"], before.as_str());
+    for (agent, state) in [(0, "done"), (1, "idle"), (2, "done")] {
+        assert_eq!(fleet.state(agent), state);
+        let shown = fleet.repo.agent_json(&["show", &fleet.agents[agent]]);
+        assert_eq!(
+            shown["verdict"],
+            if state == "done" { "accept" } else { "reject" },
+            "{shown:#}"
+        );
+    }
+    fleet.require_sound();
+    // What is green is known: landing it takes no further check.
+    let checked = fleet.checked().len();
+    let (answer, _) = fleet.train(&["--all"]);
+    assert_eq!(fleet.outcomes(&answer), ["landed", "absent", "landed"]);
+    assert_eq!(fleet.checked().len(), checked);
+    let text = describe(
+        &fleet
+            .repo
+            .agent(&["train", "--all", "--no-land", "--dry-run"]),
+    );
+    assert!(text.contains("cannot be used with"), "{text}");
+}
+
+#[test]
 fn checks_stay_inside_the_fence_with_values_of_their_own() {
     let fleet = Fleet::with_parts(&["one", "two"]);
     let escaped = fleet.repo.path().join("escaped");

@@ -28,11 +28,21 @@ const TIME: &str = "check-time";
 const GREEN_TREE: &str = "checked-tree";
 /// How many tests passed in each of the commands, as far as they said so.
 const COUNTS: &str = "check-tests";
+/// The tree of a train in which the checks of an agent's work succeeded, together with the work below it.
+const TRAIN_TREE: &str = "train-tree";
 const GREEN: &[u8] = b"green\n";
 const RED: &[u8] = b"red\n";
 
 /// An object, commands, and the circumstances.
 pub(crate) type Question = Vec<String>;
+
+/// The tree of an agent's work, the commit that it is to land on, and the blob of its policy.
+pub(crate) type Judged = [Oid; 3];
+
+fn in_train(agent: AgentId, judged: &Judged) -> Question {
+    let oids = judged.iter().map(|oid| oid.to_hex());
+    [agent.to_string()].into_iter().chain(oids).collect()
+}
 
 /// How long commands took when each last succeeded; those of which that is not known count nothing.
 pub(crate) fn known_time<'c>(ctx: &Ctx, commands: impl Iterator<Item = &'c String>) -> Duration {
@@ -113,6 +123,26 @@ impl CheckMemory {
         if let Some(facts) = &self.facts {
             let question = self.about_work(agent, checks);
             facts.store(GREEN_TREE, &question, tree.to_hex().as_bytes());
+        }
+    }
+
+    /// The tree of a train in which the checks succeeded with the work of this verdict, as long as nothing of it differs.
+    pub(crate) fn train_tree(&self, agent: AgentId, judged: &Judged) -> Option<Oid> {
+        let tree = self
+            .facts
+            .as_ref()?
+            .load(TRAIN_TREE, &in_train(agent, judged))?;
+        Oid::from_hex(std::str::from_utf8(&tree).ok()?)
+    }
+
+    /// Remembers such a tree.
+    pub(crate) fn keep_train_tree(&self, agent: AgentId, judged: &Judged, tree: Oid) {
+        if let Some(facts) = &self.facts {
+            facts.store(
+                TRAIN_TREE,
+                &in_train(agent, judged),
+                tree.to_hex().as_bytes(),
+            );
         }
     }
 

@@ -85,7 +85,7 @@ impl Answer for GuardReport {
             target: self.target.short(),
             merge: self.merge.as_ref(),
             findings: &self.findings,
-            failed: Vec::new(),
+            commands: &[],
         };
         Some(summary.text())
     }

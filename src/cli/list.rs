@@ -294,9 +294,12 @@ fn checks(ci: &CiReport, standing: &WorkStatus) -> Cell {
     if standing.tip.known().is_some_and(|tip| *tip != ci.commit) {
         text.push_str(" (old)");
     }
-    let said = [ci.review, ci.queued.then_some("queued")]
-        .into_iter()
-        .flatten();
+    let queued = match &ci.queue {
+        Some(place) if place.state == "queued" => Some(format!("queued as {}", place.position)),
+        Some(place) => Some(format!("queued as {} ({})", place.position, place.state)),
+        None => ci.queued.then(|| "queued".to_owned()),
+    };
+    let said = [ci.review.map(str::to_owned), queued].into_iter().flatten();
     said.for_each(|word| text.push_str(&format!(", {word}")));
     if ci.state != "open" {
         text.push_str(&format!(" ({})", ci.state));

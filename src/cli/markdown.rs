@@ -4,6 +4,7 @@
 //! heading, a link, an image or HTML.
 
 use super::render::findings::counted;
+use crate::domain::evidence::CommandRun;
 use crate::ops::verify::{CommitPartReport, FindingReport, MergeReport};
 
 /// How long the table of findings becomes, in bytes. A forge takes 1 MiB for a step of a build, in which two verdicts stand
@@ -24,8 +25,8 @@ pub(super) struct Summary<'a> {
     pub merge: Option<&'a MergeReport>,
     /// What was found.
     pub findings: &'a [FindingReport],
-    /// Commands that failed, and the end of their output.
-    pub failed: Vec<(&'a str, &'a str)>,
+    /// The commands that ran.
+    pub commands: &'a [CommandRun],
 }
 
 impl Summary<'_> {
@@ -48,6 +49,24 @@ impl Summary<'_> {
         }
         facts.retain(|fact| !fact.is_empty());
         text.push_str(&format!("{}\n", facts.join(" · ")));
+        if !self.commands.is_empty() {
+            text.push('\n');
+        }
+        for run in self.commands {
+            if text.len() > LIMIT {
+                text.push_str("- more checks are left out here\n");
+                break;
+            }
+            let word = if run.is_success() {
+                "passed"
+            } else {
+                "**failed**"
+            };
+            let from = run.taken_over_from.map_or_else(String::new, |tree| {
+                format!(", taken over from tree {}", &tree.to_hex()[..7])
+            });
+            text.push_str(&format!("- {word} {}{from}\n", inline(&run.command)));
+        }
         if !self.findings.is_empty() {
             text.push_str("\n| | finding | what is wrong | what to do |\n|---|---|---|---|\n");
         }
@@ -71,15 +90,15 @@ impl Summary<'_> {
             let (message, fix) = (inline(&finding.message), inline(&finding.fix));
             text.push_str(&format!("| {weight} | `{code}` | {message} | {fix} |\n"));
         }
-        for (command, output) in &self.failed {
+        for run in self.commands.iter().filter(|run| !run.is_success()) {
             if text.len() > 2 * LIMIT {
                 text.push_str("\nThe output of more commands is left out.\n");
                 break;
             }
             text.push_str(&format!(
                 "\n<details><summary>Output of {}</summary>\n\n{}\n</details>\n",
-                inline(command),
-                fenced(output)
+                inline(&run.command),
+                fenced(&run.output)
             ));
         }
         text.push('\n');
@@ -146,6 +165,7 @@ fn fenced(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::evidence::CommandEnd;
 
     #[test]
     fn nothing_in_a_name_is_markup() {
@@ -168,7 +188,11 @@ mod tests {
         };
         let mut findings: Vec<_> = (0..30_000).map(|_| finding("note")).collect();
         findings.push(finding("error"));
-        let output = "o".repeat(100_000);
+        let failed = CommandRun {
+            end: CommandEnd::Status(1),
+            output: "o".repeat(100_000),
+            ..CommandRun::passed("make", None)
+        };
         let summary = Summary {
             verdict: Some("reject"),
             what: String::new(),
@@ -176,7 +200,7 @@ mod tests {
             target: "",
             merge: None,
             findings: &findings,
-            failed: vec![("make", &output); 20],
+            commands: &vec![failed; 20],
         };
         let text = summary.text();
         assert!(text.len() < 512 * 1024, "{}", text.len());

@@ -46,12 +46,11 @@ pub(super) struct PrArgs {
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: PrArgs) -> Result<Exit> {
     if args.all {
-        let done = several::in_state(ctx, State::Done)?;
-        if done.is_empty() {
+        if several::in_state(ctx, State::Done)?.is_empty() {
             return Err(Error::new(Code::NothingToLand, "no agent is done")
                 .hint("to see all of them, run git agent list"));
         }
-        return several::AgentsArg::of(done).each(ctx, ui, |who| offer(ctx, &args, who));
+        return several::AgentsArg::of(State::Done).each(ctx, ui, |who| offer(ctx, &args, who));
     }
     let report = {
         let _activity = ui.activity("waiting for the remote");
@@ -74,9 +73,15 @@ fn offer(ctx: &Ctx, args: &PrArgs, who: &str) -> Result<PrReport> {
         draft: args.draft,
         labels: args.label.clone(),
         queue: args.queue,
+        is_one_of_all: args.all,
         now: args.now,
     };
-    let plan = pr::plan(ctx, who, options)?;
+    let plan = match pr::plan(ctx, who, options)? {
+        Ok(plan) => plan,
+        // One of all may have landed meanwhile, which is no failure of it.
+        Err(landed) if args.all && !args.dry_run => return landed.record(ctx),
+        Err(landed) => return Err(landed.error()),
+    };
     if args.dry_run {
         return Ok(plan.report());
     }
@@ -95,6 +100,8 @@ impl Answer for PrReport {
                 self.remote
             ),
             "pushed" => format!("pushed {branch} to {}\n", self.remote),
+            "landed" => format!("{branch} is on {target} of {} already\n", self.remote),
+            "closed" => format!("left {branch} alone: its pull request was closed\n"),
             "comments" => {
                 let count = self.comments.unwrap_or_default();
                 format!(
@@ -114,13 +121,14 @@ impl Answer for PrReport {
             text.push_str(&format!("  {}\n", paint(DIM, &owners)));
         }
         match (&self.url, self.outcome) {
-            (Some(url), "created" | "updated" | "queued" | "comments") => {
+            (Some(url), "created" | "updated" | "queued" | "comments" | "closed") => {
                 text.push_str(&format!("  {url}\n"))
             }
             (Some(url), _) => {
                 let hint = paint(HINT, "to open the pull request, go to:");
                 text.push_str(&format!("{hint} {url}\n"));
             }
+            (None, "landed") => {}
             (None, _) => text.push_str(&format!(
                 "{} the URL of {} names no forge; open the pull request there\n",
                 paint(HINT, "hint:"),

@@ -21,11 +21,11 @@ pub(super) struct AgentsArg {
 }
 
 impl AgentsArg {
-    /// As if these agents had been named.
-    pub(super) fn of(agents: Vec<String>) -> AgentsArg {
+    /// As if `--state` had named them.
+    pub(super) fn of(state: State) -> AgentsArg {
         AgentsArg {
-            agents,
-            state: None,
+            agents: Vec::new(),
+            state: Some(state),
         }
     }
 

@@ -7,14 +7,14 @@ use super::render::findings::counted;
 use super::several::{self, SeveralAnswer};
 use super::style::{BOLD, DIM, HINT, paint};
 use super::terminal::is_terminal;
-use super::typed_task::{TypedTaskArgs, is_task_text};
+use super::typed_task::{StartArgs, TypedTaskArgs, is_task_text};
 use super::ui::{Answer, AsJson, Format, Ui};
 use crate::agents::ctx::Ctx;
 use crate::agents::half_made;
 use crate::domain::task::TaskDraft;
 use crate::error::{Code, Error, Exit, Result};
 use crate::hosts::{self, Host};
-use crate::ops::spawn::{self, ForgeText, SpawnOptions, SpawnPlan, SpawnReport, Start};
+use crate::ops::spawn::{self, SpawnOptions, SpawnPlan, SpawnReport};
 use crate::ops::verify::{self, Recording, VerifyOptions};
 use crate::wire::task_file;
 use serde_json::{Value, json};
@@ -29,26 +29,10 @@ pub(super) struct SpawnArgs {
     #[arg(required_unless_present_any = ["message", "pr", "issue"], value_name = "TASK")]
     tasks: Vec<PathBuf>,
     /// Start from this revision instead of HEAD or the task's own
-    #[arg(long, value_name = "REV")]
+    #[arg(long, conflicts_with = "start", value_name = "REV")]
     base: Option<String>,
-    /// Start from HEAD and what is uncommitted here, which stays here too and does not land with the work
-    #[arg(long, group = "start", conflicts_with = "base")]
-    with_changes: bool,
-    /// Start from this branch, which may be on the remote alone, and land on it
-    #[arg(long, group = "start", conflicts_with = "base", value_name = "BRANCH")]
-    from: Option<String>,
-    /// Start from a pull request and land back onto its branch; its title and text are quoted in a typed task
-    #[arg(
-        long,
-        alias = "mr",
-        group = "start",
-        conflicts_with = "base",
-        value_name = "N|URL"
-    )]
-    pr: Option<String>,
-    /// Quote the title and the text of an issue in the typed task, or make them one
-    #[arg(long, value_name = "N|URL")]
-    issue: Option<String>,
+    #[command(flatten)]
+    start: StartArgs,
     /// Alias to show beside the id
     #[arg(long)]
     name: Option<String>,
@@ -158,45 +142,15 @@ fn spawn(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
     }
 }
 
-/// What the forge or the remote has of a task: where it starts, and what others wrote about it.
-fn of_others(ctx: &Ctx, args: &mut SpawnArgs) -> Result<(Option<Start>, Vec<ForgeText>)> {
-    let mut start = None;
-    let mut texts = Vec::new();
-    if let Some(branch) = args.from.take() {
-        start = spawn::of_branch(ctx, &branch)?;
-        // One that is here is a base as any other.
-        args.base = Some(branch).filter(|_| start.is_none());
-    }
-    if let Some(request) = &args.pr {
-        let (begin, text) = spawn::of_pull_request(ctx, request)?;
-        start = Some(begin);
-        texts.push(text);
-    }
-    if let Some(issue) = &args.issue {
-        texts.push(spawn::of_issue(ctx, issue)?);
-    }
-    Ok((start, texts))
-}
-
 /// Plans an agent for each task.
-fn plan(ctx: &Ctx, mut args: SpawnArgs) -> Result<Vec<SpawnPlan>> {
-    let (start, texts) = of_others(ctx, &mut args)?;
-    let with_texts = |own: Option<&str>| {
-        let mut all = texts.iter();
-        let first = all.next().map(|text| text.task(own));
-        let whole = first.or(own.map(str::to_owned)).unwrap_or_default();
-        all.fold(whole, |whole, text| text.task(Some(&whole)))
-    };
+fn plan(ctx: &Ctx, args: SpawnArgs) -> Result<Vec<SpawnPlan>> {
+    let (begun, texts) = args.start.read(ctx)?;
     let options = SpawnOptions {
-        start,
-        base: args.base,
-        with_changes: args.with_changes,
+        base: args.base.or(begun.base),
         name: args.name,
-        succeeds: None,
         parent: args.parent,
         branch: args.branch,
         path: args.path,
-        adopt: None,
         no_default_deny: args.no_default_deny,
         no_hooks: args.no_hooks,
         exclusive: args.exclusive,
@@ -206,6 +160,7 @@ fn plan(ctx: &Ctx, mut args: SpawnArgs) -> Result<Vec<SpawnPlan>> {
             .filter(|name| !name.is_empty())
             .collect(),
         layered: args.layered.layered,
+        ..begun
     };
     let several = args.tasks.len() > 1;
     if several && (options.name.is_some() || options.branch.is_some() || options.path.is_some()) {
@@ -222,23 +177,20 @@ fn plan(ctx: &Ctx, mut args: SpawnArgs) -> Result<Vec<SpawnPlan>> {
         .require_no_message_beside(&tasks.collect::<Vec<_>>())?;
     let message = args.typed.message();
     if message.is_some() || args.tasks.is_empty() {
-        let text = with_texts(message.as_deref());
+        let text = texts.task(message.as_deref());
         plans.push(spawn::plan(ctx, args.typed.draft(ctx, &text)?, &options)?);
     }
     for path in &args.tasks {
         let draft = match path.to_str() {
             Some(text) if is_task_text(ctx, text) => {
-                args.typed.draft(ctx, &with_texts(Some(text)))?
-            }
-            _ if args.issue.is_some() => {
-                let what = "--issue is for a task that is typed, which can quote it";
-                return Err(Error::new(Code::Usage, what));
+                args.typed.draft(ctx, &texts.task(Some(text)))?
             }
             Some(who) if args.pipeline && !is_task_file(ctx, path) => {
                 args.typed.require_unused(who)?;
                 successor(ctx, who, args.dry_run)?
             }
             _ => {
+                args.start.require_no_issue()?;
                 args.typed.require_unused(&path.to_string_lossy())?;
                 read_task(ctx, path)?
             }

@@ -4,7 +4,7 @@ use super::args::{PushArg, current};
 use super::one_of::one_of;
 use super::render::agents::handle_of;
 use super::run::inputs::host;
-use super::style::{BAD, BOLD, DIM, GOOD, WARN, paint};
+use super::style::{BAD, BOLD, DIM, GOOD, HINT, WARN, paint};
 use super::ui::{Answer, AsJson, Format, Ui, error_json};
 use crate::agents::ctx::Ctx;
 use crate::domain::sandbox::Mode;
@@ -82,6 +82,9 @@ pub(super) struct TrainArgs {
     /// Leave the commands of [hooks] and the git hooks of [merge] out
     #[arg(long)]
     no_hooks: bool,
+    /// Run the checks and say which work is good, and land none of it: a forge does, which pr --all --queue hands it to
+    #[arg(long, conflicts_with_all = ["push", "dry_run"])]
+    no_land: bool,
     /// Show the order and what would be checked, and stop
     #[arg(long, short = 'n')]
     dry_run: bool,
@@ -108,6 +111,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: TrainArgs) -> Result<Exit> {
         keep_going: args.keep_going,
         sandbox: args.sandbox,
         dry_run: args.dry_run,
+        no_land: args.no_land,
         now: args.now,
         no_hooks: args.no_hooks,
         ..usual
@@ -169,6 +173,7 @@ pub(super) fn usual() -> TrainOptions {
         keep_going: false,
         sandbox: Mode::Auto,
         dry_run: false,
+        no_land: false,
         now: false,
         no_hooks: false,
     }
@@ -344,7 +349,7 @@ fn item_json(item: &ItemReport) -> Value {
 
 fn item_text(item: &ItemReport) -> String {
     let style = match item.outcome {
-        Outcome::Landed | Outcome::AlreadyMerged => GOOD,
+        Outcome::Landed | Outcome::AlreadyMerged | Outcome::Accepted => GOOD,
         Outcome::Rejected | Outcome::Conflicts | Outcome::Refused => BAD,
         Outcome::Planned | Outcome::Undecided => WARN,
     };
@@ -379,7 +384,8 @@ fn summary(report: &TrainReport) -> String {
     };
     let landed = count(|one| matches!(one, Outcome::Landed | Outcome::AlreadyMerged));
     let planned = count(|one| one == Outcome::Planned);
-    let left = report.items.len() - landed - planned;
+    let accepted = count(|one| one == Outcome::Accepted);
+    let left = report.items.len() - landed - planned - accepted;
     let (checks, again) = (report.checks_run, report.checks_again);
     let known = report.checks_known;
     if report.dry_run {
@@ -389,5 +395,10 @@ fn summary(report: &TrainReport) -> String {
         0 => String::new(),
         again => format!(" ({again} of them to make sure)"),
     };
-    format!("{landed} landed, {left} not; {checks} check runs{sure}, {known} known before\n")
+    let runs = format!("{checks} check runs{sure}, {known} known before");
+    if accepted == 0 {
+        return format!("{landed} landed, {left} not; {runs}\n");
+    }
+    let next = paint(HINT, "to hand them to the queue of the forge:");
+    format!("{accepted} accepted, {left} not; {runs}\n{next} git agent pr --all --queue\n")
 }

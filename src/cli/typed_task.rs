@@ -7,8 +7,93 @@ use crate::agents::ctx::Ctx;
 use crate::agents::projects;
 use crate::domain::task::TaskDraft;
 use crate::error::{Code, Error, Result};
+use crate::ops::spawn::{self, ForgeText, SpawnOptions};
 use crate::wire::task_file::{self, TaskWords};
 use std::path::{Component, Path};
+
+/// Where an agent starts that is made here, and what others wrote about its task.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(super) struct StartArgs {
+    /// Start from HEAD and what is uncommitted here, which stays here too and does not land with the work
+    #[arg(long, group = "start")]
+    with_changes: bool,
+    /// Start from this branch, which may be on the remote alone, and land on it
+    #[arg(long, group = "start", value_name = "BRANCH")]
+    from: Option<String>,
+    /// Start from a pull request and land back onto its branch; its title and text are quoted in a typed task
+    #[arg(long, alias = "mr", group = "start", value_name = "N|URL")]
+    pr: Option<String>,
+    /// Quote the title and the text of an issue in the typed task, or make them one
+    #[arg(long, value_name = "N|URL")]
+    issue: Option<String>,
+}
+
+/// What others wrote about a task.
+pub(super) struct ForgeTexts(Vec<ForgeText>);
+
+impl StartArgs {
+    /// Where the agent starts, as far as that was said, and the texts. The forge and the remote are asked.
+    ///
+    /// # Errors
+    /// Those of [`spawn::of_branch`], [`spawn::of_pull_request`] and [`spawn::of_issue`].
+    pub(super) fn read(&self, ctx: &Ctx) -> Result<(SpawnOptions, ForgeTexts)> {
+        let mut options = SpawnOptions {
+            with_changes: self.with_changes,
+            ..SpawnOptions::default()
+        };
+        let mut texts = Vec::new();
+        if let Some(branch) = &self.from {
+            options.start = spawn::of_branch(ctx, branch)?;
+            // One that is here is a base as any other.
+            options.base = Some(branch.clone()).filter(|_| options.start.is_none());
+        }
+        if let Some(request) = &self.pr {
+            let (begin, text) = spawn::of_pull_request(ctx, request)?;
+            options.start = Some(begin);
+            texts.push(text);
+        }
+        if let Some(issue) = &self.issue {
+            texts.push(spawn::of_issue(ctx, issue)?);
+        }
+        Ok((options, ForgeTexts(texts)))
+    }
+
+    /// The option that an agent which is there already cannot have.
+    pub(super) fn given(&self) -> Option<&'static str> {
+        let given = [
+            ("--with-changes", self.with_changes),
+            ("--from", self.from.is_some()),
+            ("--pr", self.pr.is_some()),
+            ("--issue", self.issue.is_some()),
+        ];
+        given
+            .iter()
+            .find(|(_, is_given)| *is_given)
+            .map(|(option, _)| *option)
+    }
+
+    /// Refuses an issue beside a task file.
+    ///
+    /// # Errors
+    /// `usage`.
+    pub(super) fn require_no_issue(&self) -> Result<()> {
+        if self.issue.is_none() {
+            return Ok(());
+        }
+        let what = "--issue is for a task that is typed, which can quote it";
+        Err(Error::new(Code::Usage, what))
+    }
+}
+
+impl ForgeTexts {
+    /// A task that quotes them: the caller's own, or one that says what they are about.
+    pub(super) fn task(&self, own: Option<&str>) -> String {
+        let mut all = self.0.iter();
+        let first = all.next().map(|text| text.task(own));
+        let whole = first.or(own.map(str::to_owned)).unwrap_or_default();
+        all.fold(whole, |whole, text| text.task(Some(&whole)))
+    }
+}
 
 /// A task on the command line, in the place of a task file.
 #[derive(Clone, Debug, Default, clap::Args)]

@@ -201,7 +201,6 @@ impl Answer for VerifyReport {
         let findings: Vec<_> = verdict.findings.iter().map(FindingReport::from).collect();
         let merge = self.merge();
         let base = verdict.base_ref.as_deref().unwrap_or_default();
-        let failed = failed(&verdict.commands);
         let summary = Summary {
             verdict: Some(self.word()),
             what: format!("agent {}", verdict.agent.short()),
@@ -209,9 +208,7 @@ impl Answer for VerifyReport {
             target: base.trim_start_matches("refs/heads/"),
             merge: merge.as_ref(),
             findings: &findings,
-            failed: failed
-                .map(|run| (run.command.as_str(), run.output.as_str()))
-                .collect(),
+            commands: ran(&verdict.commands),
         };
         Some(summary.text())
     }
@@ -255,7 +252,7 @@ impl Answer for PartsReport {
             target: self.target.short(),
             merge: None,
             findings: &self.findings,
-            failed: Vec::new(),
+            commands: &[],
         }
         .text();
         for part in &self.parts {
@@ -289,7 +286,7 @@ fn projects_text(commands: &Commands) -> String {
         };
         let from = run.taken_over_from.map_or_else(String::new, |tree| {
             let short = &tree.to_hex()[..7];
-            format!(", taken over from tree {short}: the target moved in other projects alone")
+            format!(", taken over from tree {short}: only other projects differ there")
         });
         let project = run.project.as_deref()?;
         Some(format!("  {project}: `{}` {word}{from}\n", run.command))

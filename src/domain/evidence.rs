@@ -386,6 +386,20 @@ pub struct CommandRun {
 }
 
 impl CommandRun {
+    /// One that ended well, in which so many tests passed.
+    pub fn passed(command: &str, tests: Option<u64>) -> CommandRun {
+        CommandRun {
+            command: command.to_owned(),
+            end: CommandEnd::Status(0),
+            output: String::new(),
+            is_setup: false,
+            took: Duration::ZERO,
+            tests,
+            project: None,
+            taken_over_from: None,
+        }
+    }
+
     /// Whether it ended well.
     pub fn is_success(&self) -> bool {
         self.end == CommandEnd::Status(0)

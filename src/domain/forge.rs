@@ -119,6 +119,15 @@ impl Forge {
         }
     }
 
+    /// The page of the request with this number.
+    pub fn request_page(&self, number: u64) -> String {
+        let place = match self.kind {
+            Kind::GitLab => "-/merge_requests",
+            _ => "pull",
+        };
+        format!("https://{}/{place}/{number}", self.name())
+    }
+
     /// The page on which a pull request from a branch onto another one is opened.
     pub fn page(&self, branch: &str, target: &str) -> String {
         let Forge { host, path, kind } = self;

@@ -11,7 +11,7 @@
 //! commit compute its name, and so the agent's id, anew. A signature stands for bytes that would change, so where a commit is
 //! signed nothing is replayed, and the spawn commit stays.
 
-use super::spawn_commit::{AGENTS_BRANCHES, CARRIED, NONCE, SPAWN_SUBJECT, SpawnCommit};
+use super::spawn_commit::{AGENTS_BRANCHES, CARRIED, NONCE, SPAWN_SUBJECT, SpawnCommit, carried};
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::error::Result;
@@ -73,11 +73,7 @@ impl Replay {
                 continue;
             }
             if commit.is_signed() {
-                return Ok(Replay {
-                    tip,
-                    is_signed: true,
-                    commits: Vec::new(),
-                });
+                return Ok(Replay::signed(tip));
             }
             let spawn = before.iter().find_map(|parent| spawns.get(parent));
             let header = spawn.map(|text| (CARRIED, text.as_str()));
@@ -91,6 +87,15 @@ impl Replay {
             is_signed: false,
             commits,
         })
+    }
+
+    /// That of a branch whose commits are signed.
+    pub fn signed(tip: Oid) -> Replay {
+        Replay {
+            tip,
+            is_signed: true,
+            commits: Vec::new(),
+        }
     }
 
     /// Whether some of it is in the repository, as after a landing of the beginning.
@@ -124,6 +129,100 @@ impl Replay {
         }
         Ok(())
     }
+}
+
+/// What an agent has on top of the work that its branch was built upon.
+pub struct OwnCommits {
+    /// The text of its spawn commit.
+    spawn: Option<String>,
+    /// The commits without that one, parents first.
+    pub commits: Vec<(Oid, RawCommit)>,
+}
+
+/// The commits of a branch that none of the others holds.
+///
+/// # Errors
+/// As [`Replay::of`].
+pub fn own_commits(repo: &Repo, agent: &Agent, others: &[Oid], tip: Oid) -> Result<OwnCommits> {
+    let (mut spawn, mut commits) = (None, Vec::new());
+    for oid in repo.commits_between(others, tip)? {
+        let commit = repo.read_raw_commit(oid)?;
+        match spawn_text(repo, agent, oid, &commit)? {
+            Some(text) => spawn = Some(text),
+            None => commits.push((oid, commit)),
+        }
+    }
+    Ok(OwnCommits { spawn, commits })
+}
+
+/// A line of commits that is being made on top of another commit.
+pub struct ReplayLine<'o> {
+    /// The tree of the last one.
+    pub tree: Oid,
+    spawn: Option<&'o str>,
+    tip: Oid,
+    commits: Vec<(Oid, Oid, RawCommit)>,
+}
+
+impl<'o> ReplayLine<'o> {
+    /// An empty one.
+    ///
+    /// # Errors
+    /// `repo-corrupt`.
+    pub fn on(repo: &Repo, target: Oid, own: &'o OwnCommits) -> Result<ReplayLine<'o>> {
+        Ok(ReplayLine {
+            tree: repo.read_commit(target)?.tree,
+            spawn: own.spawn.as_deref(),
+            tip: target,
+            commits: Vec::new(),
+        })
+    }
+
+    /// Adds what stands for a commit, with this tree; the first one carries the spawn commit. One that changes nothing is left out.
+    ///
+    /// # Errors
+    /// `git-failed`.
+    pub fn push(&mut self, oid: Oid, commit: &RawCommit, tree: Oid) -> Result<()> {
+        if tree == self.tree {
+            return Ok(());
+        }
+        let header = self.spawn.take().map(|text| (CARRIED, text));
+        let made = commit.with_parents(&[self.tip], header).with_tree(tree);
+        (self.tip, self.tree) = (made.name()?, tree);
+        self.commits.push((oid, self.tip, made));
+        Ok(())
+    }
+
+    /// All of it.
+    pub fn replay(self) -> Replay {
+        Replay {
+            tip: self.tip,
+            is_signed: false,
+            commits: self.commits,
+        }
+    }
+}
+
+/// How far a branch is followed to where it begins.
+const LONGEST: usize = 10_000;
+
+/// The commit that a replay of the agent's branch stands on, given the tip of the replay.
+///
+/// # Errors
+/// `repo-corrupt`.
+pub fn ground(repo: &Repo, agent: &Agent, tip: Oid) -> Result<Option<Oid>> {
+    let mut next = tip;
+    for _ in 0..LONGEST {
+        let commit = repo.read_raw_commit(next)?;
+        let Some(parent) = commit.parents().first().copied() else {
+            break;
+        };
+        if carried(&commit).is_some_and(|(spawn, _)| spawn == agent.spawn_commit) {
+            return Ok(Some(parent));
+        }
+        next = parent;
+    }
+    Ok(None)
 }
 
 /// The commits of a branch that `target` lacks, parents first. Of a short line from where the agent started no other history is

@@ -6,7 +6,7 @@ use crate::support::forge::FakeForge;
 use std::fs;
 
 /// What others may call a pull request, write into it, and call its branch.
-const HOSTILE: [(&str, &str, &str); 20] = [
+pub(super) const HOSTILE: [(&str, &str, &str); 20] = [
     ("$(touch pwned)", "`touch pwned`", "topic"),
     ("; touch pwned #", "&& touch pwned", "x;touch${IFS}pwned"),
     (

@@ -97,11 +97,268 @@ fn a_pull_request_is_opened_labelled_and_its_owners_are_asked() {
     forge.answers("gh pr merge 7 ", "");
     let queued = forge.json(&["pr", &agent, "--queue"]);
     assert_eq!(queued["outcome"], "queued");
-    let words = format!(
-        "--auto --merge --match-head-commit {}",
-        queued["tip"].as_str().expect("an oid")
+    let tip = queued["tip"].as_str().expect("an oid").to_owned();
+    let words = format!("--auto --match-head-commit {tip} --merge");
+    assert!(
+        forge.told().contains(&words),
+        "a server that knows no queue"
     );
-    assert!(forge.told().contains(&words));
+    // A branch with a queue has its own method; a repository that takes no merge commits is not asked for one.
+    let rules = |auto: bool, has_queue: bool, is_in: bool| {
+        let queue = if has_queue {
+            json!({"id": "Q"})
+        } else {
+            Value::Null
+        };
+        let pull = json!({"id": "P_7", "isInMergeQueue": is_in});
+        let rules = json!({"autoMergeAllowed": auto, "mergeCommitAllowed": false, "squashMergeAllowed": true, "mergeQueue": queue, "pullRequest": pull});
+        json!({"data": {"repository": rules}}).to_string()
+    };
+    let ask =
+        "gh api graphql --hostname github.com -f query=query($owner:String!,$name:String!,$branch";
+    for (rules, expected, refused) in [
+        (
+            rules(true, false, false),
+            format!("--auto --match-head-commit {tip} --squash\n"),
+            "enqueue",
+        ),
+        (
+            rules(true, true, false),
+            format!("--auto --match-head-commit {tip}\n"),
+            "enqueue",
+        ),
+        (
+            rules(false, true, false),
+            format!(
+                "{{enqueuePullRequest(input:{{pullRequestId:$pull,expectedHeadOid:$tip}}){{clientMutationId}}}} -f pull=P_7 -f tip={tip}\n"
+            ),
+            "pr merge",
+        ),
+        (
+            rules(false, true, true),
+            "-f branch=main\n".to_owned(),
+            "enqueue",
+        ),
+    ] {
+        let entry = forge.answers(ask, &rules);
+        let mutation = forge.answers(
+            "gh api graphql --hostname github.com -f query=mutation",
+            "{\"data\":{}}",
+        );
+        assert_eq!(forge.json(&["pr", &agent, "--queue"])["outcome"], "queued");
+        let told = forge.told();
+        assert!(
+            told.contains(&expected) && !told.contains(refused),
+            "{told}"
+        );
+        fs::remove_dir_all(entry).expect("removed");
+        fs::remove_dir_all(mutation).expect("removed");
+    }
+    // What was pushed since it was judged is refused by the forge, and a forge that is busy may be asked again.
+    for (answer, code, exit) in [
+        (
+            "GraphQL: Head branch was modified. Review and try the merge again.",
+            "remote-refused",
+            4,
+        ),
+        ("API rate limit exceeded", "remote-busy", 5),
+    ] {
+        let entry = forge.fails("gh pr merge 7 ", answer, 1);
+        refused_json(
+            &forge.run(&["pr", &agent, "--queue", "--format=json"]),
+            code,
+            exit,
+        );
+        fs::remove_dir_all(entry).expect("removed");
+    }
+    forge.fails(ask, "API rate limit exceeded", 1);
+    refused_json(
+        &forge.run(&["pr", &agent, "--queue", "--format=json"]),
+        "remote-busy",
+        5,
+    );
+}
+
+#[test]
+fn what_a_person_closed_stays_closed_and_the_list_shows_queues_and_pipelines() {
+    let forge = FakeForge::new("github.com");
+    let (agent, branch) = ready(&forge, &[], "src/two.rs");
+    forge.json(&["mark", "done", &agent, "--summary", "so"]);
+    let tip = git_in(&forge.clone, ["rev-parse", &branch]);
+    forge.answers(LIST, "[]");
+    let mut closed = listed(7, &branch);
+    closed["state"] = json!("CLOSED");
+    let mut merged = listed(6, &branch);
+    merged["state"] = json!("MERGED");
+    let closed = json!([merged, closed]).to_string();
+    forge.answers("gh pr list --repo github.com/a/b --state closed", &closed);
+    let all = forge.json(&["pr", "--all"]);
+    assert_eq!(all["items"][0]["outcome"], "closed", "{all:#}");
+    assert_eq!(all["items"][0]["url"], "https://github.com/a/b/pull/7");
+    assert!(!FakeForge::has(&forge.hub.bare, &branch));
+    // By name it is offered anew: a person says so.
+    forge.answers("gh pr create ", "https://github.com/a/b/pull/8\n");
+    assert_eq!(forge.json(&["pr", &agent])["outcome"], "created");
+
+    let state = json!([{"headRefName": branch, "headRefOid": tip, "isCrossRepository": false, "number": 8, "state": "OPEN", "statusCheckRollup": [], "url": "u"}]);
+    forge.answers(
+        &format!("{LIST} --limit 200 --json auto"),
+        &state.to_string(),
+    );
+    let place = json!({"data": {"repository": {"pullRequests": {"nodes": [
+        {"number": 3, "mergeQueueEntry": null},
+        {"number": 8, "mergeQueueEntry": {"position": 2, "state": "UNMERGEABLE"}},
+    ]}}}});
+    let entry = forge.answers("gh api graphql ", &place.to_string());
+    let row = &forge.json(&["list", "--ci"])["agents"][0]["ci"];
+    assert_eq!(
+        row["queue"],
+        json!({"position": 2, "state": "unmergeable"}),
+        "{row:#}"
+    );
+    assert_eq!(row["queued"], true);
+    let text = describe(&forge.run(&["list", "--ci"]));
+    assert!(
+        text.contains("no checks, queued as 2 (unmergeable)"),
+        "{text}"
+    );
+    // A server without queues answers the rest all the same.
+    fs::write(entry.join("status"), "1").expect("written");
+    let row = &forge.json(&["list", "--ci"])["agents"][0]["ci"];
+    assert_eq!((&row["number"], row.get("queue")), (&json!(8), None));
+
+    let forge = FakeForge::new("gitlab.com");
+    let (_, branch) = ready(&forge, &[], "src/two.rs");
+    let tip = git_in(&forge.clone, ["rev-parse", &branch]);
+    let node = |iid: &str, source: u64, status: Value, review: &str| {
+        json!({"iid": iid, "webUrl": "u", "state": "opened", "sourceBranch": branch, "sourceProjectId": source, "targetProjectId": 1,
+            "diffHeadSha": tip, "approved": true, "autoMergeEnabled": true, "detailedMergeStatus": review, "headPipeline": status})
+    };
+    let ask = "glab api graphql --hostname gitlab.com -f query=query($path:ID!){project";
+    for (status, review, checks, word) in [
+        (
+            json!({"status": "FAILED"}),
+            "NOT_APPROVED",
+            "failed",
+            "required",
+        ),
+        (
+            json!({"status": "RUNNING"}),
+            "REQUESTED_CHANGES",
+            "pending",
+            "changes-requested",
+        ),
+        (
+            json!({"status": "SUCCESS"}),
+            "MERGEABLE",
+            "passed",
+            "approved",
+        ),
+        (Value::Null, "CI_STILL_RUNNING", "none", "approved"),
+    ] {
+        // The branch of a fork may be called as ours.
+        let nodes = json!([
+            node("9", 2, json!({"status": "FAILED"}), "MERGEABLE"),
+            node("5", 1, status, review)
+        ]);
+        let answer = json!({"data": {"project": {"mergeRequests": {"nodes": nodes}}}});
+        let entry = forge.answers(ask, &answer.to_string());
+        let row = &forge.json(&["list", "--ci"])["agents"][0]["ci"];
+        let found = [
+            &row["number"],
+            &row["checks"],
+            &row["review"],
+            &row["queued"],
+            &row["commit"],
+        ];
+        assert_eq!(json!(found), json!([5, checks, word, true, tip]), "{row:#}");
+        fs::remove_dir_all(entry).expect("removed");
+    }
+    assert!(forge.told().contains("mergeRequests(state:opened,"));
+    for (answer, why) in [
+        (
+            json!({"data": {"project": null}}),
+            "glab shows no merge requests of a/b",
+        ),
+        (
+            json!({"errors": [{"message": "Query has complexity\u{1b}[2J of 300"}]}),
+            "glab api graphql gave no answer",
+        ),
+    ] {
+        let entry = forge.answers(ask, &answer.to_string());
+        let row = forge.json(&["list", "--ci"]);
+        assert_eq!(row["agents"][0]["ci"], Value::Null);
+        assert!(row["warnings"].to_string().contains(why), "{row:#}");
+        assert!(!row.to_string().contains("\\u001b"), "{row:#}");
+        fs::remove_dir_all(entry).expect("removed");
+    }
+}
+
+#[test]
+fn a_stack_is_offered_from_below_and_its_words_are_no_orders() {
+    for (host, create, said) in [
+        (
+            "github.com",
+            "gh pr create ",
+            "https://github.com/a/b/pull/7\n",
+        ),
+        (
+            "gitlab.com",
+            "glab mr create ",
+            "https://gitlab.com/a/b/-/merge_requests/7\n",
+        ),
+    ] {
+        let forge = FakeForge::new(host);
+        forge.answers("gh pr list ", "[]");
+        forge.answers("glab mr list ", "[]");
+        forge.answers(create, said);
+        let mut below = "main".to_owned();
+        let (mut agents, mut refused) = (Vec::new(), 0);
+        for (number, (title, body, _)) in super::hostile::HOSTILE.iter().enumerate() {
+            // No command line and no branch holds such a byte.
+            let words = format!("{title}\n\n{body} .").replace('\0', " ");
+            let message = format!("--message={words}");
+            let output = forge.run(&[
+                "spawn",
+                "--base",
+                &below,
+                "--no-bundle",
+                &message,
+                "--format=json",
+            ]);
+            // A task that is typed here holds no escape sequence in the first place.
+            if output.status.code() == Some(2) {
+                refused += 1;
+                continue;
+            }
+            let spawned: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+            fs::write(place(&spawned).join(format!("src/{number}.rs")), "work\n").expect("written");
+            forge.json(&["commit", &id(&spawned), "-m", "work"]);
+            forge.json(&["mark", "done", &id(&spawned), "--summary", "so"]);
+            below = spawned["branch"].as_str().expect("a branch").to_owned();
+            agents.push(id(&spawned));
+            if agents.len() == 4 {
+                let all = forge.json(&["pr", "--all"]);
+                let found = all["items"].as_array().expect("items").iter();
+                let found: Vec<_> = found
+                    .map(|item| item["outcome"].as_str().expect("a word"))
+                    .collect();
+                assert_eq!(found, ["created"; 4], "{all:#}");
+                let stacked = &all["items"][3]["stacked_on"]["agent_id"];
+                assert_eq!(stacked, agents[2].as_str());
+                let told = forge.told();
+                assert!(!told.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{told:?}");
+                for agent in agents.drain(..) {
+                    forge.json(&["discard", &agent, "--force"]);
+                }
+                below = "main".to_owned();
+            }
+        }
+        assert!(refused <= 3, "{refused}");
+        for place in [&forge.clone, &forge.hub.bare, &forge.programs] {
+            assert!(!place.join("pwned").exists(), "{}", place.display());
+        }
+    }
 }
 
 #[test]
@@ -146,6 +403,7 @@ fn no_more_are_open_than_the_limit_says() {
         forge.json(&["mark", "done", agent, "--summary", "so"]);
     }
     // Two are open already, one of them of no agent; so one more has room.
+    forge.answers("gh pr list --repo github.com/a/b --state closed", "[]");
     let open = json!([listed(1, "somebody"), listed(2, &agents[0].1)]);
     forge.answers(LIST, &open.to_string());
     let create = forge.answers("gh pr create ", "https://github.com/a/b/pull/3\n");

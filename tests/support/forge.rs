@@ -85,11 +85,12 @@ impl FakeForge {
 
     fn answer(&self, when: &str, out: &str, error: &str, status: i32) -> PathBuf {
         let answers = self.programs.join("answers");
-        let count = fs::read_dir(&answers).expect("readable").count();
-        let entry = (0..).map(|more| answers.join(format!("{:04}", 9999 - count - more)));
-        let entry = { entry }
-            .find(|entry| !entry.exists())
-            .expect("a free name");
+        let taken = fs::read_dir(&answers).expect("readable").map(|entry| {
+            let name = entry.expect("an entry").file_name();
+            name.to_string_lossy().parse::<usize>().expect("a number")
+        });
+        let next = taken.min().unwrap_or(10_000) - 1;
+        let entry = answers.join(format!("{next:04}"));
         fs::create_dir(&entry).expect("made");
         let status = status.to_string();
         for (name, text) in [

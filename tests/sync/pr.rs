@@ -358,7 +358,12 @@ fn the_list_shows_what_the_checks_of_the_forge_say() {
         ["remote", "set-url", "origin", "https://gitlab.com/a/b"],
     );
     offer.told();
-    silent(&list(&[]), "names no repository on GitHub");
+    silent(&list(&[]), "there is no glab on the path");
+    git_in(
+        &offer.clone,
+        ["remote", "set-url", "origin", "https://codeberg.org/a/b"],
+    );
+    silent(&list(&[]), "names no repository on GitHub or GitLab");
     assert_eq!(offer.told(), "");
 }
 

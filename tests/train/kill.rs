@@ -47,6 +47,7 @@ pub fn options(push: Option<String>) -> TrainOptions {
         dry_run: false,
         now: false,
         no_hooks: false,
+        no_land: false,
     }
 }
 

@@ -20,7 +20,9 @@ use crate::error::{Code, Error, IoContext, Result};
 use crate::proc::supervisor::TreeBounds;
 use crate::proc::{self, End, Job};
 use crate::wire::policy::LandsOn;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,6 +47,14 @@ const RATE_LIMITS: [&str; 4] = [
     "Too Many Requests",
     "abuse detection",
 ];
+
+/// The answer to a query in GraphQL.
+#[derive(Deserialize)]
+struct QueryAnswer<T> {
+    data: Option<T>,
+    #[serde(default)]
+    errors: Vec<Value>,
+}
 
 /// A forge and the program that speaks to it, with an empty directory to start it in.
 pub(crate) struct ForgeClient<'c> {
@@ -223,6 +233,42 @@ impl ForgeClient<'_> {
                 self.name
             );
             Error::new(Code::RemoteRefused, what).because(error.to_string())
+        })
+    }
+
+    /// What the forge answers to a query in GraphQL with these variables, which are texts.
+    ///
+    /// # Errors
+    /// As [`ForgeClient::ask`]; `remote-refused` with its reasons where it answers with nothing else.
+    pub(crate) fn query<T: DeserializeOwned>(
+        &self,
+        query: &str,
+        variables: &[(&str, &str)],
+        limit: Duration,
+    ) -> Result<T> {
+        let query = format!("query={query}");
+        let mut words = vec![
+            "api",
+            "graphql",
+            "--hostname",
+            &self.forge.host,
+            "-f",
+            &query,
+        ];
+        let pairs = variables
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"));
+        let pairs: Vec<String> = pairs.collect();
+        words.extend({ pairs.iter() }.flat_map(|pair| ["-f", pair]));
+        let answer: QueryAnswer<T> = self.ask(&words, limit)?;
+        answer.data.ok_or_else(|| {
+            let reasons = answer
+                .errors
+                .iter()
+                .filter_map(|one| one["message"].as_str());
+            let what = format!("{} api graphql gave no answer", self.name);
+            Error::new(Code::RemoteRefused, what)
+                .because(visible_line(&reasons.collect::<Vec<_>>().join("; ")))
         })
     }
 }

@@ -50,6 +50,46 @@ struct ListedBranch {
     is_cross: bool,
     source_project_id: Option<u64>,
     target_project_id: Option<u64>,
+    #[serde(default)]
+    state: String,
+}
+
+/// Puts a pull request into the queue of its target.
+const ENQUEUE: &str = "mutation($pull:ID!,$tip:GitObjectID!){enqueuePullRequest(input:{pullRequestId:$pull,expectedHeadOid:$tip}){clientMutationId}}";
+
+#[derive(Deserialize)]
+struct AskedRules {
+    repository: LandingRules,
+}
+
+/// How the forge lands a pull request.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LandingRules {
+    auto_merge_allowed: bool,
+    merge_commit_allowed: bool,
+    squash_merge_allowed: bool,
+    merge_queue: Option<Value>,
+    pull_request: Option<QueuedRequest>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct QueuedRequest {
+    id: String,
+    is_in_merge_queue: bool,
+}
+
+impl Default for LandingRules {
+    fn default() -> LandingRules {
+        LandingRules {
+            auto_merge_allowed: true,
+            merge_commit_allowed: true,
+            squash_merge_allowed: true,
+            merge_queue: None,
+            pull_request: None,
+        }
+    }
 }
 
 impl ForgeClient<'_> {
@@ -59,7 +99,20 @@ impl ForgeClient<'_> {
     /// # Errors
     /// As [`ForgeClient::run`].
     pub(crate) fn open_requests(&self, branch: Option<&str>) -> Result<Vec<OpenRequest>> {
+        self.requests(branch, false)
+    }
+
+    /// The newest pull request of a branch that a person closed without merging it.
+    ///
+    /// # Errors
+    /// As [`ForgeClient::run`].
+    pub(crate) fn closed_request(&self, branch: &str) -> Result<Option<OpenRequest>> {
+        Ok(self.requests(Some(branch), true)?.into_iter().next())
+    }
+
+    fn requests(&self, branch: Option<&str>, is_closed: bool) -> Result<Vec<OpenRequest>> {
         let repository = self.forge.repository();
+        let state = if is_closed { "closed" } else { "open" };
         let mut words = if self.forge.is_github() {
             vec![
                 "pr",
@@ -67,12 +120,13 @@ impl ForgeClient<'_> {
                 "--repo",
                 &repository,
                 "--state",
-                "open",
+                state,
                 "--limit",
                 MOST,
             ]
         } else {
-            vec!["mr", "list", "--repo", &repository, "--per-page", "100"]
+            let words = ["mr", "list", "--repo", &repository, "--per-page", "100"];
+            [&words[..], if is_closed { &["--closed"] } else { &[] }].concat()
         };
         let by_branch = if self.forge.is_github() {
             "--head"
@@ -81,7 +135,7 @@ impl ForgeClient<'_> {
         };
         words.extend({ branch.iter() }.flat_map(|branch| [by_branch, branch]));
         words.extend(if self.forge.is_github() {
-            ["--json", "number,url,headRefName,isCrossRepository"]
+            ["--json", "number,url,headRefName,isCrossRepository,state"]
         } else {
             ["--output", "json"]
         });
@@ -90,6 +144,8 @@ impl ForgeClient<'_> {
             .into_iter()
             // GitHub says outright whether it comes from a fork; GitLab gives both projects.
             .filter(|one| !one.is_cross && one.source_project_id == one.target_project_id);
+        // What was merged counts as closed to gh.
+        let own = own.filter(|one| !is_closed || one.state.eq_ignore_ascii_case("closed"));
         // The program's own filter may match more than the very name.
         let own = own.filter(|one| branch.is_none_or(|branch| one.branch == branch));
         Ok(own
@@ -217,35 +273,56 @@ impl ForgeClient<'_> {
     ///
     /// # Errors
     /// As [`ForgeClient::run`].
-    pub(crate) fn queue(&self, number: u64, tip: &str) -> Result<()> {
-        let (number, repository) = (number.to_string(), self.forge.repository());
-        let words = if self.forge.is_github() {
-            vec![
-                "pr",
-                "merge",
-                &number,
-                "--repo",
-                &repository,
-                "--auto",
-                "--merge",
-                // What is pushed after the verdict is not merged by it.
-                "--match-head-commit",
-                tip,
-            ]
+    pub(crate) fn queue(&self, number: u64, target: &str, tip: &str) -> Result<()> {
+        let (text, repository) = (number.to_string(), self.forge.repository());
+        if !self.forge.is_github() {
+            let words = ["mr", "merge", &text, "--repo", &repository, "--auto-merge"];
+            return self
+                .run(&[&words[..], &["--sha", tip, "--yes"]].concat())
+                .map(drop);
+        }
+        let rules = self.landing_rules(number, target)?;
+        let (has_queue, pull) = (rules.merge_queue.is_some(), rules.pull_request);
+        if pull.as_ref().is_some_and(|pull| pull.is_in_merge_queue) {
+            return Ok(());
+        }
+        // `gh pr merge` reaches a queue through auto-merge, which the repository may not allow.
+        if let Some(pull) = pull.filter(|_| has_queue && !rules.auto_merge_allowed) {
+            let variables = [("pull", pull.id.as_str()), ("tip", tip)];
+            return self.query::<Value>(ENQUEUE, &variables, LIMIT).map(drop);
+        }
+        let words = ["pr", "merge", &text, "--repo", &repository, "--auto"];
+        // What is pushed after the verdict is not merged by it.
+        let mut words = [&words[..], &["--match-head-commit", tip]].concat();
+        // The queue has a method of its own and refuses another; without one, gh asks which on a terminal.
+        let method = if rules.merge_commit_allowed {
+            "--merge"
+        } else if rules.squash_merge_allowed {
+            "--squash"
         } else {
-            vec![
-                "mr",
-                "merge",
-                &number,
-                "--repo",
-                &repository,
-                "--auto-merge",
-                "--sha",
-                tip,
-                "--yes",
-            ]
+            "--rebase"
         };
+        words.extend((!has_queue).then_some(method));
         self.run(&words).map(drop)
+    }
+
+    /// How a pull request may land on its target.
+    fn landing_rules(&self, number: u64, target: &str) -> Result<LandingRules> {
+        let Some((owner, name)) = self.forge.path.split_once('/') else {
+            return Err(Error::bug("a repository of GitHub has an owner"));
+        };
+        let query = format!(
+            "query($owner:String!,$name:String!,$branch:String!){{repository(owner:$owner,name:$name){{autoMergeAllowed \
+             mergeCommitAllowed squashMergeAllowed mergeQueue(branch:$branch){{id}} \
+             pullRequest(number:{number}){{id isInMergeQueue}}}}}}"
+        );
+        let variables = [("owner", owner), ("name", name), ("branch", target)];
+        match self.query::<AskedRules>(&query, &variables, LIMIT) {
+            Ok(answer) => Ok(answer.repository),
+            Err(error) if error.code() == Code::RemoteBusy => Err(error),
+            // A server from before there were queues knows no such field.
+            Err(_) => Ok(LandingRules::default()),
+        }
     }
 
     /// What was written under a pull request, oldest first.

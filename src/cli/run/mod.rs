@@ -15,7 +15,7 @@ mod target;
 use super::args::{LayeredArg, SyncArg, require_one_input};
 use super::one_of::one_of;
 use super::terminal::{is_terminal, width};
-use super::typed_task::TypedTaskArgs;
+use super::typed_task::{StartArgs, TypedTaskArgs, is_task_text};
 use super::ui::{Format, Ui};
 use crate::agents::assignment::PromptWish;
 use crate::agents::ctx::Ctx;
@@ -26,7 +26,7 @@ use crate::hosts::Host;
 use crate::ops::run;
 use crate::ops::run::output::OutputWish;
 use crate::ops::run::{Echo, RunOptions, RunReport, Target};
-use crate::ops::spawn;
+use crate::ops::spawn::{self, SpawnOptions};
 use execution_mode::{ExecutionMode, Way};
 use inputs::CommissionArgs;
 use session_view::SessionView;
@@ -43,13 +43,15 @@ pub(super) struct RunArgs {
     /// Texts of tasks, in quotes; task files, `-` for standard input; or agents: id, name, branch or worktree
     #[arg(
         id = "tasks",
-        required_unless_present = "message",
+        required_unless_present_any = ["message", "pr", "issue"],
         value_name = "TASK|AGENT"
     )]
     targets: Vec<String>,
     /// Name that the agent gets, shown beside its id
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    #[command(flatten)]
+    start: StartArgs,
     #[command(flatten)]
     mode: ExecutionMode,
     /// How long the command may take; without it the task's own limit, else 5m for a command and none for a host
@@ -93,6 +95,7 @@ pub(super) struct RunArgs {
 
 impl RunArgs {
     fn read(self, ctx: &Ctx) -> Result<Asked> {
+        let (made, texts) = self.start.read(ctx)?;
         let options = RunOptions {
             limit: self.timeout,
             sandbox: self.sandbox,
@@ -102,7 +105,10 @@ impl RunArgs {
             // What is not committed does not travel.
             commit: self.sync.remote().is_some(),
             background: self.mode.background,
-            layered: self.layered.layered,
+            made: SpawnOptions {
+                layered: self.layered.layered,
+                ..made
+            },
             no_wait: self.mode.no_wait,
             ..RunOptions::default()
         };
@@ -124,6 +130,14 @@ impl RunArgs {
         } else {
             typed.require_no_message_beside(&targets)?;
             targets.extend(typed.message());
+            let is_message = typed.message().is_some();
+            let typed_ones = targets
+                .iter_mut()
+                .filter(|text| is_message || is_task_text(ctx, text));
+            typed_ones.for_each(|text| *text = texts.task(Some(text)));
+            if targets.is_empty() {
+                targets.push(texts.task(None));
+            }
         }
         if targets.len() > 1 && self.name.is_some() {
             let what = "--name names one agent, but several tasks are given";
@@ -133,6 +147,7 @@ impl RunArgs {
         Ok(Asked {
             targets,
             name: self.name,
+            start: self.start,
             typed,
             options: RunOptions {
                 message,
@@ -218,6 +233,10 @@ fn hand_on(
         }
         // What was asked of the first agent alone does not go with it.
         let options = RunOptions {
+            made: SpawnOptions {
+                layered: asked.options.made.layered,
+                ..SpawnOptions::default()
+            },
             resume: false,
             prompt: PromptWish::default(),
             output: OutputWish::default(),

@@ -2,7 +2,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::cli::spawn::read_task;
-use crate::cli::typed_task::{TypedTaskArgs, is_task_text};
+use crate::cli::typed_task::{StartArgs, TypedTaskArgs, is_task_text};
 use crate::cli::ui::Ui;
 use crate::domain::diagnostic::{Field, Located};
 use crate::domain::id::AgentName;
@@ -21,6 +21,8 @@ pub(super) struct Asked {
     pub targets: Vec<String>,
     /// The name of the agent that is made.
     pub name: Option<String>,
+    /// Where that agent starts.
+    pub start: StartArgs,
     /// What was said of a task that is typed.
     pub typed: TypedTaskArgs,
     pub command: Vec<OsString>,
@@ -99,11 +101,17 @@ impl Asked {
     /// A task file is a file, or is called like one; what holds white space and is no file is the text of a task.
     fn target(&self, ctx: &Ctx, text: &str) -> Result<Target> {
         let mut target = self.unnamed(ctx, text)?;
-        if let Some(name) = &self.name {
-            let Target::Task(draft) = &mut target else {
-                let what = format!("--name is for an agent that is made, and {text} is one");
-                return Err(Error::new(Code::Usage, what));
+        let Target::Task(draft) = &mut target else {
+            let name = self.name.as_ref().map(|_| "--name");
+            return match name.or(self.start.given()) {
+                None => Ok(target),
+                Some(option) => {
+                    let what = format!("{option} is for an agent that is made, and {text} is one");
+                    Err(Error::new(Code::Usage, what))
+                }
             };
+        };
+        if let Some(name) = &self.name {
             // Said of the option, not of a line of the task.
             AgentName::parse(name).map_err(|rule| {
                 let what = format!("`{name}` cannot be an agent's name: {rule}");
@@ -123,11 +131,11 @@ impl Asked {
         self.typed.require_unused(text)?;
         let path = Path::new(text);
         let is_task = text == "-" || text.ends_with(".toml") || ctx.absolute(path).is_file();
-        Ok(if is_task {
-            Target::Task(Box::new(read_task(ctx, path)?))
-        } else {
-            Target::Agent(text.to_owned())
-        })
+        if !is_task {
+            return Ok(Target::Agent(text.to_owned()));
+        }
+        self.start.require_no_issue()?;
+        Ok(Target::Task(Box::new(read_task(ctx, path)?)))
     }
 }
 

@@ -113,6 +113,16 @@ impl RawCommit {
         }
     }
 
+    /// The commit with another tree.
+    #[must_use]
+    pub fn with_tree(&self, tree: Oid) -> RawCommit {
+        let end = self.bytes.iter().position(|&byte| byte == b'\n');
+        let rest = &self.bytes[end.unwrap_or(self.bytes.len())..];
+        RawCommit {
+            bytes: [format!("tree {tree}").as_bytes(), rest].concat(),
+        }
+    }
+
     fn message(&self) -> Cow<'_, str> {
         let end = self.bytes.windows(2).position(|pair| pair == b"\n\n");
         String::from_utf8_lossy(end.map_or(&[], |end| &self.bytes[end + 2..]))

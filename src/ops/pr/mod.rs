@@ -19,20 +19,22 @@ use crate::agents::own_checkout::require_own_branch;
 use crate::agents::owners::owners_in;
 use crate::agents::remote_name::remote_name;
 use crate::agents::work::tip_of;
-use crate::agents::{at_work, crash_recovery, lookup, own_changes, task_copy};
+use crate::agents::{at_work, crash_recovery, lookup, own_changes, stacked, task_copy};
 use crate::domain::agent::{Agent, State};
 use crate::domain::finding::Verdict;
 use crate::domain::forge::Forge;
 use crate::domain::oid::Oid;
-use crate::domain::quoted::code_block;
+use crate::domain::quoted::{code_block, visible_line};
 use crate::domain::redaction::redact_secrets;
 use crate::error::{Code, Error, ErrorFacts, Result};
 use crate::git::refs::remote::{PushManner, RefChange, RefPush};
 use crate::ops::agent_report::{AgentRef, TargetReport};
+use crate::ops::merge::{self, MergeOptions};
 use crate::ops::sync;
 use crate::ops::verify::{self, VerifyOptions};
 use crate::store::replay::Replay;
 use crate::store::spawn_commit;
+use crate::wire::policy::LandsOn;
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
 use std::time::{Duration, Instant};
@@ -55,6 +57,8 @@ pub struct PrOptions {
     pub labels: Vec<String>,
     /// Whether the forge is to merge it by its own rules.
     pub queue: bool,
+    /// Whether it is one of all that are done: one that a person closed on the forge stays closed then.
+    pub is_one_of_all: bool,
     /// Takes what is there although something works in the agent.
     pub now: bool,
 }
@@ -89,7 +93,7 @@ pub struct PrReport {
     pub agent_id: String,
     /// The first eight hex digits of the id.
     pub short_id: String,
-    /// `planned`, `created`, `updated`, `queued`, `comments`, or `pushed` where the rest is up to the user.
+    /// `planned`, `created`, `updated`, `queued`, `closed`, `landed`, `comments`, or `pushed` where the rest is up to the user.
     pub outcome: &'static str,
     /// The remote.
     pub remote: String,
@@ -119,7 +123,11 @@ pub struct PrReport {
 /// # Errors
 /// `orchestrator-only`, `agent-unknown`; `agent-state` for an agent without a branch; `agent-busy`; `not-accepted`; `worktree-dirty`; `usage`
 /// where there is no such remote, or where the branch to land on is not there; `not-fast-forward`; those of the network.
-pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
+pub fn plan(
+    ctx: &Ctx,
+    who: &str,
+    options: PrOptions,
+) -> Result<std::result::Result<PrPlan, Box<HasLanded>>> {
     require_orchestrator(ctx)?;
     let agent = crash_recovery::at_rest(ctx, lookup::agent(ctx, &ctx.ledger(), who)?)?;
     agent.require_understood()?;
@@ -154,20 +162,17 @@ pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
     // soon as that is so.
     let end = Instant::now() + LIMIT;
     let listed = ctx.repo.list_remote(&remote, end)?;
-    if !landed_there(
-        ctx,
-        &remote,
-        &listed,
-        &[(&agent, tip_of(ctx, &agent)?)],
-        end,
-    )?
-    .is_empty()
-    {
-        return Err(has_landed(&short, &target));
-    }
     let agents = lookup::agents(ctx)?;
     let below_of =
         |target: &String| { agents.iter() }.find(|other| other.branch.as_ref() == Some(target));
+    let is_on = |agent: &Agent, branch: &str| -> Result<bool> {
+        let mut aimed = agent.clone();
+        if let Some(base) = &mut aimed.base {
+            base.refname = Some(branch.to_owned());
+        }
+        let work = [(&aimed, tip_of(ctx, agent)?)];
+        Ok(!landed_there(ctx, &remote, &listed, &work, end)?.is_empty())
+    };
     let mut stacked_on = below_of(&target);
     let mut is_aimed_anew = false;
     // A stack may have landed in part; each agent below that has landed is passed over.
@@ -175,16 +180,20 @@ pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
         let Some(next) = below.base.as_ref().and_then(|base| base.refname.clone()) else {
             break;
         };
-        let is_over = below.state == State::Merged || {
-            let tip = tip_of(ctx, below)?;
-            !landed_there(ctx, &remote, &listed, &[(below, tip)], end)?.is_empty()
-        };
+        let is_over = below.state == State::Merged || is_on(below, &next)?;
         // A row that names its own branch as its base would never end this.
         if !is_over || next == target {
             break;
         }
         (stacked_on, is_aimed_anew) = (below_of(&next), true);
         target = next;
+    }
+    if is_on(&agent, &target)? {
+        return Ok(Err(Box::new(HasLanded {
+            agent,
+            remote,
+            target,
+        })));
     }
     if !listed.contains_key(&target) {
         let error = Error::new(
@@ -213,6 +222,8 @@ pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
             agent: Some(agent.id.to_string()),
             // Something may be writing while it is judged.
             twice: options.now,
+            // The queue checks what it lands once more; nothing is paid for a third time.
+            by_train: options.queue,
             base,
             ..VerifyOptions::default()
         },
@@ -226,15 +237,16 @@ pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
     }
     // What the remote has beyond the agent's work would be lost by a push.
     let there = listed.get(&branch).copied();
-    let replay = replayed(
-        ctx,
-        &agent,
-        &remote,
-        (&target, listed[&target]),
-        verdict.tip,
-    )?;
+    let onto = listed[&target];
+    let mut replay = replayed(ctx, &agent, &remote, (&target, onto), verdict.tip)?;
+    let mut is_ours = there.is_some_and(|oid| replay.holds(oid));
+    // Where the work below has landed as a squash, its commits are no part of what is offered.
+    if is_aimed_anew && let Some(below) = stacked::landed_below(ctx, &agent, onto)? {
+        replay = stacked::offered(ctx, &agent, below, (there, onto), verdict.tip)?;
+        is_ours |= there.is_some_and(|oid| replay.holds(oid));
+    }
     if let Some(oid) = there
-        && !replay.holds(oid)
+        && !is_ours
         && !(ctx.repo.has_object(oid) && ctx.repo.is_ancestor(oid, verdict.tip)?)
     {
         let what =
@@ -244,7 +256,7 @@ pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
         )));
     }
     let owners = owners_of(ctx, &verdict)?;
-    Ok(PrPlan {
+    Ok(Ok(PrPlan {
         owners,
         forge: forge::of_remote(ctx, &remote)?,
         agent,
@@ -256,7 +268,7 @@ pub fn plan(ctx: &Ctx, who: &str, options: PrOptions) -> Result<PrPlan> {
         there,
         replay,
         options,
-    })
+    }))
 }
 
 /// Who owns what the work changes, as the branch says that it lands on: the work has no say in who reviews it.
@@ -270,11 +282,48 @@ fn owners_of(ctx: &Ctx, verdict: &Verdict) -> Result<Vec<String>> {
     Ok(owners.of(changes.iter().map(|change| &change.path)))
 }
 
-fn has_landed(short: &str, target: &str) -> Error {
-    let what = format!("the work of agent {short} is on {target} already");
-    Error::new(Code::NothingToLand, what).hint(format!(
-        "to have its row say so, run git fetch && git agent merge {short}"
-    ))
+/// Work that the branch of the remote has already.
+#[derive(Debug)]
+pub struct HasLanded {
+    agent: Agent,
+    remote: String,
+    target: String,
+}
+
+impl HasLanded {
+    /// What is said of it where it was to be offered.
+    pub fn error(&self) -> Error {
+        let (short, target) = (self.agent.id.short(), &self.target);
+        let what = format!("the work of agent {short} is on {target} already");
+        Error::new(Code::NothingToLand, what).hint(format!(
+            "to have its row say so, run git fetch && git agent merge {short}"
+        ))
+    }
+
+    /// Has the agent's row say so.
+    ///
+    /// # Errors
+    /// Those of `merge`; `nothing-to-land` where that does not find the work there.
+    pub fn record(self, ctx: &Ctx) -> Result<PrReport> {
+        let options = MergeOptions {
+            push: Some(self.remote.clone()),
+            into: Some(self.target.clone()),
+            leave_checks: true,
+            ..MergeOptions::default()
+        };
+        let plan = merge::judged_plan(ctx, &self.agent.id.to_string(), &options)?;
+        let plan = plan.map_err(|refused| refused.error())?;
+        // What is not there is offered, and never landed from here.
+        if plan.landed.is_none() {
+            return Err(self.error());
+        }
+        let warnings = merge::execute(ctx, &plan)?.warnings;
+        Ok(PrReport {
+            target: TargetReport::new(Some(&self.target), Some(plan.base)),
+            warnings,
+            ..report_of(ctx, &self.agent, self.remote, "landed")?
+        })
+    }
 }
 
 /// What is pushed of a branch: its commits without the empty one by which the agent was spawned.
@@ -324,9 +373,18 @@ pub fn execute(ctx: &Ctx, plan: &PrPlan, body: &str) -> Result<PrReport> {
     let mut report = plan.report();
     let client = { plan.forge.as_ref() }.map(|forge| ForgeClient::find(ctx, forge));
     let client = client.transpose()?.flatten();
-    // What has no room is not pushed either.
-    let open = { client.as_ref() }.map(|client| offer::find(ctx, client, plan));
-    let open = open.transpose()?.flatten();
+    // What has no room is not pushed either, and neither is what a person closed.
+    let open = { client.as_ref() }.map(|client| client.open_requests(Some(short(&plan.branch))));
+    let open = open.transpose()?.and_then(|open| open.into_iter().next());
+    if let Some(client) = client.as_ref().filter(|_| open.is_none()) {
+        if plan.options.is_one_of_all
+            && let Some(closed) = client.closed_request(short(&plan.branch))?
+        {
+            (report.outcome, report.url) = ("closed", Some(closed.url));
+            return Ok(report);
+        }
+        offer::require_room(ctx, client)?;
+    }
     if plan.there != Some(plan.replay.tip) {
         push(ctx, plan)?;
     }
@@ -377,31 +435,52 @@ pub fn read_comments(ctx: &Ctx, who: &str, remote: Option<&str>) -> Result<PrRep
     let (id, name) = (agent.id.short(), agent.branch.clone().unwrap_or_default());
     let remote = remote_name(ctx, remote)?;
     let client = ForgeClient::require(ctx, &remote)?;
-    let open = client.open_requests(Some(short(&name)))?.into_iter().next();
-    let Some(open) = open.filter(|_| !name.is_empty()) else {
-        let what = format!("agent {id} has no open pull request");
-        return Err(
-            Error::new(Code::Usage, what).hint(format!("to open one, run git agent pr {id}"))
-        );
+    // An agent that works on a pull request hears what is written under that one.
+    let onto = spawn_commit::if_here(&ctx.repo, &agent)?.and_then(|policy| policy.lands_on);
+    let base = agent.base.as_ref().and_then(|base| base.refname.as_deref());
+    let of_fork = base.filter(|_| onto.as_ref().is_some_and(LandsOn::is_fork));
+    let number = of_fork.and_then(|base| {
+        let named = short(base).strip_prefix(client.forge.request_word())?;
+        named.strip_prefix('/')?.parse().ok()
+    });
+    let name = onto
+        .as_ref()
+        .map_or(name.as_str(), |onto| onto.branch.as_str());
+    let (number, url) = match number {
+        Some(number) => (number, client.forge.request_page(number)),
+        None => match client.open_requests(Some(short(name)))?.into_iter().next() {
+            Some(open) if !name.is_empty() => (open.number, open.url),
+            _ => {
+                let what = format!("agent {id} has no open pull request");
+                return Err(Error::new(Code::Usage, what)
+                    .hint(format!("to open one, run git agent pr {id}")));
+            }
+        },
     };
-    let sent = offer::send(ctx, &client, &agent, open.number)?;
+    let sent = offer::send(ctx, &client, &agent, number)?;
+    Ok(PrReport {
+        url: Some(url),
+        comments: Some(sent),
+        ..report_of(ctx, &agent, remote, "comments")?
+    })
+}
+
+fn report_of(ctx: &Ctx, agent: &Agent, remote: String, outcome: &'static str) -> Result<PrReport> {
     let base = agent.base.as_ref();
+    let onto = base.and_then(|base| base.refname.as_deref());
     Ok(PrReport {
         schema: "git-agent.pr/1",
         agent_id: agent.id.to_string(),
-        short_id: id,
-        outcome: "comments",
+        short_id: agent.id.short(),
+        outcome,
         remote,
-        branch: short(&name).to_owned(),
-        tip: tip_of(ctx, &agent)?.to_hex(),
-        target: TargetReport::new(
-            base.and_then(|base| base.refname.as_deref()),
-            base.map(|base| base.oid),
-        ),
+        branch: short(agent.branch.as_deref().unwrap_or_default()).to_owned(),
+        tip: tip_of(ctx, agent)?.to_hex(),
+        target: TargetReport::new(onto, base.map(|base| base.oid)),
         stacked_on: None,
-        url: Some(open.url),
+        url: None,
         owners: Vec::new(),
-        comments: Some(sent),
+        comments: None,
         warnings: Vec::new(),
     })
 }
@@ -466,8 +545,9 @@ impl PrPlan {
 
     fn title(&self) -> String {
         let given = self.options.title.clone();
+        // What a task hides from a reader is not hidden in a title either.
         given
-            .or_else(|| self.agent.description.clone())
+            .or_else(|| self.agent.description.as_deref().map(visible_line))
             .unwrap_or_else(|| format!("Work of agent {}", self.agent.id.short()))
     }
 }

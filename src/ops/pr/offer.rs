@@ -21,31 +21,14 @@ use std::collections::HashSet;
 
 /// What was done with it.
 pub(super) struct Offered {
-    /// `created`, `updated` or `queued`.
+    /// `created`, `updated`, `queued` or `closed`.
     pub(super) outcome: &'static str,
     pub(super) url: String,
     pub(super) warnings: Vec<String>,
 }
 
-/// The open pull request of the plan's branch. Where there is none, there has to be room for another.
-pub(super) fn find(
-    ctx: &Ctx,
-    client: &ForgeClient<'_>,
-    plan: &PrPlan,
-) -> Result<Option<OpenRequest>> {
-    let open = client
-        .open_requests(Some(short(&plan.branch)))?
-        .into_iter()
-        .next();
-    // A request that is open already takes no further room.
-    if open.is_none() {
-        require_room(ctx, client)?;
-    }
-    Ok(open)
-}
-
 /// Refuses one more pull request than `open_prs` allows: reviewers, and the machines of the forge, take so many at a time.
-fn require_room(ctx: &Ctx, client: &ForgeClient<'_>) -> Result<()> {
+pub(super) fn require_room(ctx: &Ctx, client: &ForgeClient<'_>) -> Result<()> {
     let Some(most) = limits::load(ctx)?.get(Limit::OpenPrs) else {
         return Ok(());
     };
@@ -117,7 +100,8 @@ pub(super) fn offer(
         },
     };
     if plan.options.queue {
-        client.queue(request.number, &plan.replay.tip.to_hex())?;
+        let tip = plan.replay.tip.to_hex();
+        client.queue(request.number, short(&plan.target), &tip)?;
         outcome = "queued";
     }
     Ok(Offered {

@@ -44,7 +44,7 @@ use crate::domain::event::{Isolation, What};
 use crate::domain::id::AgentId;
 use crate::domain::limits::{Limit, Limits};
 use crate::domain::run::{DEFAULT_LIMIT, shell_line};
-use crate::domain::sandbox::{Enforcement, Layering, Mode};
+use crate::domain::sandbox::{Enforcement, Mode};
 use crate::domain::task::TaskDraft;
 use crate::error::{Code, Error, Remedy, Result};
 use crate::hosts::{self, Host};
@@ -121,8 +121,8 @@ pub struct RunOptions {
     pub resume: bool,
     /// What the agent is told in that session.
     pub message: Option<String>,
-    /// Whether the worktree of an agent that is made is layered; the repository's settings say so where this does not.
-    pub layered: Option<Layering>,
+    /// How an agent is made that is made for it.
+    pub made: SpawnOptions,
     /// Ends where a limit of the clone would have it wait.
     pub no_wait: bool,
     /// Where its answer goes.
@@ -198,11 +198,7 @@ pub fn plan(
             ));
         }
         Target::Task(draft) => {
-            let made = SpawnOptions {
-                layered: options.layered,
-                ..SpawnOptions::default()
-            };
-            let plan = spawn::plan(ctx, *draft, &made)?;
+            let plan = spawn::plan(ctx, *draft, &options.made)?;
             let inputs = AgentInputs::of_spawn(ctx, &plan, command, wishes(&options, None))?;
             (Worker::New(Box::new(plan)), inputs)
         }

@@ -15,7 +15,7 @@ use crate::git::refs::remote::{self, PushManner, PushOutcome, RefChange, RefPush
 use crate::ops::sync::BranchReport;
 use crate::store::agent_branch::{AGENTS_BRANCHES, OwnBranch};
 use crate::store::chain::{self, Chain};
-use crate::store::replay::Replay;
+use crate::store::replay::{self, Replay};
 use crate::store::spawn_commit::NONCE;
 use std::collections::{BTreeMap, HashSet};
 
@@ -509,6 +509,10 @@ fn as_offered(repo: &Repo, agent: &Agent, there: Option<Oid>, tip: Oid) -> Resul
     if is_behind || replay.holds(there) {
         replay.write(repo)?;
         return Ok(replay.tip);
+    }
+    // Work that `pr` has put on top of what landed below it goes on with `pr` alone.
+    if replay::ground(repo, agent, there)?.is_some() {
+        return Ok(there);
     }
     Ok(tip)
 }

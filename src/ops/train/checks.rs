@@ -6,8 +6,9 @@ use crate::agents::check_setup::CheckSetup;
 use crate::agents::check_worktree::CheckWorktree;
 use crate::agents::ctx::{Ctx, Seed};
 use crate::agents::{admission, commands, limits};
+use crate::domain::event::Verified;
 use crate::domain::evidence::{CommandEnd, CommandRun, RequiredChecks};
-use crate::domain::id::Slug;
+use crate::domain::id::{AgentId, Slug};
 use crate::domain::lease::WantedLease;
 use crate::domain::oid::Oid;
 use crate::domain::repository_settings::RepositorySettings;
@@ -117,6 +118,12 @@ impl<'scope, 'env> Checks<'scope, 'env> {
         self.memory.set_up_with(&setup);
         self.options.setup = setup;
         Ok(())
+    }
+
+    /// Remembers that the checks succeeded in a stack with this work.
+    pub(super) fn keep_train_tree(&self, agent: AgentId, verdict: &Verified, tree: Oid) {
+        let judged = [verdict.tree, verdict.base, verdict.policy];
+        self.memory.keep_train_tree(agent, &judged, tree);
     }
 
     pub(super) fn finish(self) -> Done {

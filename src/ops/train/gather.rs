@@ -382,8 +382,12 @@ impl Rider {
                 report.warnings = landing.warnings;
                 report.conflicts.clear();
             }
-            CandidateFate::Planned(tree) => {
-                report.outcome = Outcome::Planned;
+            CandidateFate::Planned(tree) | CandidateFate::Accepted(tree) => {
+                report.outcome = if matches!(fate, CandidateFate::Planned(_)) {
+                    Outcome::Planned
+                } else {
+                    Outcome::Accepted
+                };
                 report.tree = Some(tree.to_hex());
                 report.conflicts.clear();
             }

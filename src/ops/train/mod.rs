@@ -87,6 +87,8 @@ pub struct TrainOptions {
     pub sandbox: Mode,
     /// Only says what would be stacked and checked.
     pub dry_run: bool,
+    /// Records what the checks say, and moves no branch.
+    pub no_land: bool,
     /// Takes what is there although something works in an agent.
     pub now: bool,
     /// Leaves the commands of `[hooks]` out.

@@ -96,6 +96,8 @@ named! {
         AlreadyMerged = "already-merged",
         /// It would be stacked at its place.
         Planned = "planned",
+        /// It is green on top of the others, and landing was not asked for.
+        Accepted = "accepted",
         /// The checks are red with it and green without it.
         Rejected = "rejected",
         /// It conflicts with what landed.
@@ -108,10 +110,11 @@ named! {
 }
 
 impl Outcome {
+    /// Whether it landed, or may.
     fn has_landed(self) -> bool {
         matches!(
             self,
-            Outcome::Landed | Outcome::AlreadyMerged | Outcome::Planned
+            Outcome::Landed | Outcome::AlreadyMerged | Outcome::Planned | Outcome::Accepted
         )
     }
 }

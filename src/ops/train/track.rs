@@ -32,6 +32,8 @@ pub(super) enum CandidateFate {
     Landed(Box<LandingReport>),
     /// It would land, with this tree.
     Planned(Oid),
+    /// It is green, with this tree, and lands elsewhere.
+    Accepted(Oid),
     /// It is red, on its own or only together with this agent.
     Red(FailedCheck, Option<AgentRef>),
     /// It conflicts.
@@ -64,6 +66,7 @@ pub(super) struct Stacking<'a, 'scope, 'env> {
     /// Whether another process moved the target, so that nothing lands on it any more.
     has_moved: bool,
     is_rehearsal: bool,
+    no_land: bool,
     checks: &'a mut Checks<'scope, 'env>,
     tell: &'a mut dyn FnMut(&TrainNews<'_>),
 }
@@ -165,6 +168,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
             blamed: None,
             has_moved: false,
             is_rehearsal: options.dry_run,
+            no_land: options.no_land,
             checks,
             tell,
         })
@@ -390,6 +394,7 @@ impl Stacking<'_, '_, '_> {
             match settlement {
                 // What stands on a stack that did not land cannot land either.
                 Settlement::Land(_) if self.has_moved || failure.is_some() => {}
+                Settlement::Land(layers) if self.no_land => self.accept_now(layers)?,
                 Settlement::Land(layers) => match self.land_now(&layers) {
                     // Another process moved the target, and all that is stacked stands on where it
                     // was.
@@ -402,6 +407,24 @@ impl Stacking<'_, '_, '_> {
             }
         }
         failure.map_or(Ok(()), Err)
+    }
+
+    /// Records that work is green without landing it: each verdict is about the target as it is, and names the tree with what is below.
+    fn accept_now(&mut self, layers: Vec<(usize, Oid)>) -> Result<()> {
+        let Some((_, top)) = layers.last().copied() else {
+            return Ok(());
+        };
+        for (candidate, tree) in layers {
+            let plan = &self.plans[candidate];
+            let verdict = Verified {
+                merged_tree: Some(tree),
+                ..plan.verdict.clone()
+            };
+            self.checks.keep_train_tree(plan.agent.id, &verdict, top);
+            self.record(candidate, Move::Accept, verdict)?;
+            self.fates[candidate] = CandidateFate::Accepted(tree);
+        }
+        Ok(())
     }
 
     fn land_now(&mut self, layers: &[(usize, Oid)]) -> Result<()> {
@@ -464,7 +487,6 @@ impl Stacking<'_, '_, '_> {
         check: &FailedCheck,
         fails_with: Option<AgentId>,
     ) -> Result<()> {
-        let plan = &self.plans[candidate];
         let verdict = Verified {
             accepted: false,
             // The verdict is about the target as this train has left it.
@@ -472,17 +494,14 @@ impl Stacking<'_, '_, '_> {
             merged_tree: Some(tree),
             findings: vec![check.finding().name().to_owned()],
             fails_with,
-            ..plan.verdict.clone()
+            ..self.plans[candidate].verdict.clone()
         };
-        let by = self.ctx.actor()?;
-        let appended = moves::append(
-            self.ctx,
-            &plan.agent,
-            &by,
-            Move::Reject,
-            What::Verified(verdict),
-        );
-        match appended {
+        self.record(candidate, Move::Reject, verdict)
+    }
+
+    fn record(&self, candidate: usize, step: Move, verdict: Verified) -> Result<()> {
+        let (by, agent) = (self.ctx.actor()?, &self.plans[candidate].agent);
+        match moves::append(self.ctx, agent, &by, step, What::Verified(verdict)) {
             // It was decided about meanwhile; the answer stands, the row needs none.
             Err(error) if error.code() == Code::AgentState => Ok(()),
             other => other,

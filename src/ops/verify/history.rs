@@ -25,12 +25,14 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::Path;
 
-/// Which commits are the agent's and which are not. `started` is the commit it was spawned from.
+/// Which commits are the agent's and which are not. `started` is the commit it was spawned from; `is_above_landed` says that what
+/// it was built upon has landed, and that `divergence` leaves that out.
 pub(super) fn provenance(
     ctx: &Ctx,
     subject: &Subject,
     started: Oid,
     divergence: &Divergence,
+    is_above_landed: bool,
 ) -> Result<History> {
     let repo = &ctx.repo;
     let commits: HashMap<Oid, Commit> = divergence
@@ -81,8 +83,10 @@ pub(super) fn provenance(
         parents.into_iter().any(|parent| *parent == origin)
     };
     let lost_base = match (subject.base, origin) {
+        // What it was built upon is there in another form.
         (Some(base), Some(origin))
-            if !grew_from(origin)
+            if !is_above_landed
+                && !grew_from(origin)
                 && !repo.is_ancestor(origin, base)?
                 && !replay::is_held(repo, &subject.agent, base, origin)? =>
         {

@@ -27,8 +27,8 @@ use crate::agents::ctx::Ctx;
 use crate::agents::current::CurrentAgent;
 use crate::agents::scope_guard::ScopeGuard;
 use crate::agents::scratch::Scratch;
-use crate::agents::work::{base_of, to_merge};
-use crate::agents::{at_work, lookup, own_changes, projects};
+use crate::agents::work::{base_of, simulated, to_merge};
+use crate::agents::{at_work, lookup, own_changes, projects, stacked};
 use crate::domain::agent::Move;
 use crate::domain::change::Change;
 use crate::domain::event::What;
@@ -55,6 +55,7 @@ pub use parts::{CiAnswer, CommitPartReport, PartsReport, verify_ci};
 pub use report::{FindingReport, MergeReport, VerifyReport, save};
 use reported::Reported;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -80,6 +81,8 @@ pub struct VerifyOptions {
     pub no_commands: bool,
     /// Run the check commands on exactly what would land, whatever the settings say of results from elsewhere.
     pub fresh: bool,
+    /// Takes over the results of a train that landed nothing, in which the same work was green on the same commit.
+    pub by_train: bool,
     /// How long one command may take; [`COMMAND_LIMIT`] when absent.
     pub limit: Option<Duration>,
     /// Which verdicts are recorded.
@@ -283,18 +286,34 @@ fn decide(
     }
     // History, every touched path, and how git would merge the work.
     if subject.has_branch() {
-        let divergence = subject.divergence(&ctx.repo, case.started)?;
+        let below = match subject.base {
+            Some(base) if subject.row == Row::Present => {
+                stacked::landed_below(ctx, &subject.agent, base)?
+            }
+            _ => None,
+        };
+        let divergence = match (below, subject.base) {
+            (Some(_), Some(base)) => Cow::Owned(ctx.repo.divergence(base, subject.tip, below)?),
+            _ => subject.divergence(&ctx.repo, case.started)?,
+        };
         evidence.history = Some(history::provenance(
             ctx,
             subject,
             case.started,
             &divergence,
+            below.is_some(),
         )?);
         evidence.touches = history::touches(&ctx.repo, &divergence, work)?;
         let touched = !evidence.touches.is_empty();
         let merge = |ours, theirs| {
             if let Some(merge) = own_changes::merged(&ctx.repo, &subject.agent, ours, theirs)? {
                 return Ok(merge);
+            }
+            if let Some(below) = below
+                && let Some(tree) = stacked::merged_onto(&ctx.repo, below, ours, theirs)?
+            {
+                let theirs = simulated(&ctx.repo, tree, &[ours])?;
+                return ctx.repo.merge(ours, theirs);
             }
             let known = case.facts(ctx);
             let theirs = to_merge(&ctx.repo, &subject.agent, ours, theirs)?;

@@ -8,9 +8,7 @@ use crate::agents::commands::leased;
 use crate::agents::ctx::Ctx;
 use crate::agents::projects;
 use crate::agents::work::simulated;
-use crate::domain::evidence::{
-    CommandEnd, CommandRun, Commands, Conflict, Evidence, Landing, Outcome,
-};
+use crate::domain::evidence::{CommandRun, Commands, Conflict, Evidence, Landing, Outcome};
 use crate::domain::finding::{Finding, FindingCode, Verdict};
 use crate::domain::oid::Oid;
 use crate::domain::sandbox::Mode;
@@ -24,7 +22,6 @@ use crate::wire::path_text::PathText;
 use serde::{Serialize, Serializer};
 use serde_with_macros::skip_serializing_none;
 use std::path::Path;
-use std::time::Duration;
 
 const SCHEMA: &str = "git-agent.verify/2";
 
@@ -313,7 +310,7 @@ pub(super) fn run(
         let runs = commands.map(|command| CommandRun {
             project: checks.projects.get(command).cloned(),
             taken_over_from: from,
-            ..success(command, tests.next().flatten())
+            ..CommandRun::passed(command, tests.next().flatten())
         });
         Commands::Ran(runs.collect())
     };
@@ -321,6 +318,12 @@ pub(super) fn run(
         return Ok(known(&question, None));
     }
     let agent = case.subject.agent.id;
+    if remembers
+        && options.by_train
+        && let Some(checked) = memory.train_tree(agent, &[case.work.tree, base, case.policy])
+    {
+        return Ok(known(&question, Some(checked)));
+    }
     // A command of the whole repository reads all of it, and who reads a signature takes the checks for run on what is signed.
     let reuses = setup.reuses_checks && remembers && is_by_project && !options.fresh;
     if reuses
@@ -358,17 +361,4 @@ pub(super) fn run(
         memory.keep(question, true);
     }
     Ok(Commands::Ran(runs))
-}
-
-fn success(command: &str, tests: Option<u64>) -> CommandRun {
-    CommandRun {
-        command: command.to_owned(),
-        end: CommandEnd::Status(0),
-        output: String::new(),
-        is_setup: false,
-        took: Duration::ZERO,
-        tests,
-        project: None,
-        taken_over_from: None,
-    }
 }
