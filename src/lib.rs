@@ -100,7 +100,8 @@
 //! | `agents/<id8>/task.toml` | the task as it was given, readable by its owner alone; without briefing and system prompt once the agent is merged or discarded |
 //! | `agents/<id8>/called` | the session of a host that called its agent tool for the agent; until the host asks for a worktree |
 //! | `agents/<id8>/handed-out` | what a host called itself when it was given the agent's worktree |
-//! | `agents/<id8>/host-made` | empty; there if the agent was made because a host asked for a worktree |
+//! | `agents/<id8>/host-made` | there if the agent was made because a host asked for a worktree; empty until it is known what for |
+//! | `agents/<id8>/answers/<file>` | what came of a request of an agent that leads others, until its next run |
 //! | `agents/<id8>/sessions/<file>` | what hosts recorded of the agent's sessions behind our sandbox, by which a later run goes on with one |
 //! | `agents/<id8>/at-work/<file>` | what a session of an agent host last told of itself: whether it works, and its process |
 //! | `agents/<id8>/worktree` | the absolute path of a worktree outside the root, which no row holds |

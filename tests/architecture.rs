@@ -482,6 +482,10 @@ fn the_domain_is_pure() {
 /// `agents::untrusted::WorktreeView`: git started there would obey what the agent wrote.
 const STARTS_GIT: &[(&str, &str)] = &[
     (
+        "ops/ask.rs",
+        "the agent's own git, in a command of its own run",
+    ),
+    (
         "git/history/ancestry.rs",
         "in the common dir, without a worktree",
     ),

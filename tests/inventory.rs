@@ -46,6 +46,7 @@ const NOT_ALWAYS: &[&str] = &[
     "agents/<id8>/sessions/<file>",
     "agents/<id8>/handed-out",
     "agents/<id8>/host-made",
+    "agents/<id8>/answers/<file>",
     "agents/spool/<id8>/<file>",
     "<tmp>/git-agent-tmp-<purpose>-<random>/<file>",
     "agents/<id8>/run-repo/<file>",

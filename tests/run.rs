@@ -11,6 +11,8 @@ mod enter;
 mod hosts;
 /// Death at every step.
 mod kill;
+/// An agent that spawns, runs and lands others, and one that tries for more.
+mod lead;
 mod output;
 /// Roles that take over from each other.
 mod pipeline;

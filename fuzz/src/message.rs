@@ -24,6 +24,7 @@ pub fn run(data: &[u8]) {
             let read = spooled::read(&declared.to_bytes());
             assert_eq!(read, Ok(Content::Declaration(what)));
         }
+        Ok(Content::Request(asked)) => assert!(asked.request.agents().len() <= data.len()),
         Err(why) => assert!(!why.is_empty()),
     }
     draft(&text);

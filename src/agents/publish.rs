@@ -7,8 +7,10 @@
 //! Each step may be repeated, so a publication that was killed is done again from the start by the next command that
 //! looks. Where a step is refused, the run repository stays and nothing of it is lost.
 
+use crate::agents::branch_swap;
 use crate::agents::ctx::Ctx;
 use crate::agents::run_repo::{Heads, RunRepo};
+use crate::agents::untrusted;
 use crate::domain::agent::Agent;
 use crate::domain::event::Isolation;
 use crate::domain::oid::Oid;
@@ -125,8 +127,15 @@ pub fn finish(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Published>
     let restored = run_repo.lead_back()?.into_iter().collect();
     ctx.reached("led-back");
     let warnings = match published {
-        Ok(warnings) => {
+        Ok(mut warnings) => {
+            let seen = run_repo.tip();
             run_repo.remove()?;
+            warnings.extend(
+                seen.and_then(|seen| catch_up(ctx, agent, seen).err())
+                    .map(|error| {
+                        format!("what landed on the agent's branch is not in its worktree: {error}")
+                    }),
+            );
             warnings
         }
         Err(error) => vec![format!(
@@ -135,6 +144,24 @@ pub fn finish(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Published>
         )],
     };
     Ok(Published { restored, warnings })
+}
+
+/// Brings what landed on the branch while the command worked to the worktree, if the command has not taken it over itself.
+fn catch_up(ctx: &Ctx, agent: &Agent, seen: Oid) -> Result<()> {
+    let Some(branch) = agent.branch.as_deref() else {
+        return Ok(());
+    };
+    let Tip::At(now) = ctx.repo.tip(branch)? else {
+        return Ok(());
+    };
+    if now == seen || !ctx.repo.is_ancestor(seen, now)? {
+        return Ok(());
+    }
+    for checkout in untrusted::checkouts(&ctx.repo, branch, &ctx.temporary_place())? {
+        let scratch = branch_swap::index_scratch(&ctx.repo)?;
+        drop(checkout.carry(&ctx.repo, (seen, now), &scratch, &|_| {})?);
+    }
+    Ok(())
 }
 
 fn others(heads: &Heads) -> impl Iterator<Item = Oid> {
@@ -153,6 +180,11 @@ fn move_branch(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo, tip: Oid) -> Result
         run_repo.set_known_tip(tip)?;
         return Ok(None);
     }
+    // Where the command has taken over what landed on its branch meanwhile, nothing is lost by going on from there.
+    let known = match now {
+        Tip::At(now) if ctx.repo.is_ancestor(now, tip)? => Some(now),
+        _ => known,
+    };
     let who = ctx.identities()?.committer;
     let message = format!("agent: run {}", agent.id.short());
     if agent_branch::advance(&ctx.repo, agent, known, tip, (&who, &message))? {

@@ -39,6 +39,7 @@ pub(crate) fn sleeps(ctx: &Ctx, name: &str) -> Option<Agent> {
     is_asleep.then_some(agent)
 }
 
-fn is_waiting(ctx: &Ctx, agent: &Agent) -> bool {
+/// Whether a question of the agent is open.
+pub(crate) fn is_waiting(ctx: &Ctx, agent: &Agent) -> bool {
     shown_state(ctx.repo.common_dir(), agent) == State::Waiting
 }

@@ -15,16 +15,18 @@ use crate::store::mailbox::{Mailbox, Nonce, Reader};
 use crate::store::{layout, lock};
 use crate::wire::message::payload;
 use crate::wire::message::spooled::{self, Content, Declared, Received, Spooled};
+use crate::wire::request::SpooledRequest;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// What a note about a message that could not be posted comes from.
 const POSTER: &str = "git-agent";
 
-/// Leaves something in a spool, whole or not at all. The names sort in the order of leaving.
-pub(crate) fn leave(ctx: &Ctx, spool: &Path, nonce: &str, content: &[u8]) -> Result<()> {
+/// Leaves something in a spool, whole or not at all, and gives its place. The names sort in the order of leaving.
+pub(crate) fn leave(ctx: &Ctx, spool: &Path, nonce: &str, content: &[u8]) -> Result<PathBuf> {
     let name = format!("{:020}-{nonce}.json", ctx.now().timestamp_micros());
-    mailbox_spool::leave(spool, &name, content)
+    mailbox_spool::leave(spool, &name, content)?;
+    Ok(spool.join(name))
 }
 
 /// Leaves word in a spool that the agent is done with messages, where it may not write that down itself.
@@ -33,7 +35,7 @@ pub(crate) fn leave(ctx: &Ctx, spool: &Path, nonce: &str, content: &[u8]) -> Res
 /// `disk-full`, `repo-read-only`, `io`.
 pub(crate) fn leave_receipt(ctx: &Ctx, spool: &Path, ids: &[MessageId]) -> Result<()> {
     let nonce = hex(&ctx.nonce()?);
-    leave(ctx, spool, &nonce, &Received::new(ids).to_bytes())
+    leave(ctx, spool, &nonce, &Received::new(ids).to_bytes()).map(drop)
 }
 
 /// Leaves word in the spool of the agent that this process works for how its work ended, where it may not write that
@@ -65,6 +67,17 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// # Errors
 /// `lock-timeout`, `disk-full`, `repo-read-only`, `repo-corrupt`; what was not posted stays.
 pub fn post_spool(ctx: &Ctx, agent: &Agent) -> Result<usize> {
+    post_spool_serving(ctx, agent, None)
+}
+
+/// Carries a request of the agent out; the text is the name of its answer.
+pub type Serve<'a> = Option<&'a dyn Fn(SpooledRequest, String)>;
+
+/// As [`post_spool`], where requests are carried out if the agent may make any.
+///
+/// # Errors
+/// As [`post_spool`].
+pub fn post_spool_serving(ctx: &Ctx, agent: &Agent, serve: Serve<'_>) -> Result<usize> {
     let common = ctx.repo.common_dir();
     let directory = layout::spool_dir(common, agent.id);
     let Some(guard) = mailbox_spool::begin(common, agent.id)? else {
@@ -80,7 +93,7 @@ pub fn post_spool(ctx: &Ctx, agent: &Agent) -> Result<usize> {
             break;
         }
         let nonce = taken.nonce(agent.id);
-        posted += usize::from(post(ctx, agent, &taken, nonce)?);
+        posted += usize::from(post(ctx, agent, &taken, nonce, serve)?);
         ctx.reached("spooled-posted");
         taken.clear(common)?;
         ctx.reached("spool-cleared");
@@ -127,7 +140,7 @@ pub fn sweep_spools(ctx: &Ctx) -> Result<usize> {
 
 /// Posts one file; `false` when that was done before. A repository that cannot be read or written is no
 /// fault of the file's.
-fn post(ctx: &Ctx, agent: &Agent, taken: &Taken, nonce: Nonce) -> Result<bool> {
+fn post(ctx: &Ctx, agent: &Agent, taken: &Taken, nonce: Nonce, serve: Serve<'_>) -> Result<bool> {
     let mailbox = Mailbox::new(&ctx.repo);
     let content = taken.content.as_ref().map_err(String::clone);
     let letter = match content.and_then(|content| spooled::read(content)) {
@@ -146,6 +159,15 @@ fn post(ctx: &Ctx, agent: &Agent, taken: &Taken, nonce: Nonce) -> Result<bool> {
             }
             Err(error) if error.code() == Code::AgentState => Err(error.to_string()),
             Err(error) => return Err(error),
+        },
+        // Its asker is gone with the process that took it out.
+        Ok(Content::Request(_)) if taken.is_doubtful => return Ok(false),
+        Ok(Content::Request(asked)) => match serve {
+            Some(serve) => {
+                serve(*asked, hex(&nonce.0));
+                return Ok(true);
+            }
+            None => Err("this agent asks for nothing to be done".to_owned()),
         },
         Ok(Content::Message(message)) => match checked(agent, &message) {
             Ok(letter) => match resolve(ctx, letter) {

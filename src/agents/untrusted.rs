@@ -19,17 +19,26 @@ pub use crate::git::files::untrusted::{
 pub use crate::git::worktree::view::WorktreeView;
 
 /// The worktrees that have a branch checked out, those of agents through a view. `scratch` is a directory that agents
-/// cannot write.
+/// cannot write. One in which a fenced command works is left out: it has a repository of its own there, and takes over what comes to the
+/// branch meanwhile, or its publication does.
 ///
 /// # Errors
 /// As [`Repo::checkouts`] and [`WorktreeView::make`].
 pub fn checkouts(repo: &Repo, branch: &str, scratch: &Path) -> Result<Vec<Checkout>> {
-    let safe = |checkout: Checkout| {
+    let mut found = Vec::new();
+    for checkout in repo.checkouts(branch)? {
         let name = checkout.git_dir.file_name().and_then(|name| name.to_str());
-        match name.and_then(layout::agent_of_worktree) {
-            Some(_) => checkout.through_view(repo, scratch),
-            None => Ok(checkout),
+        let id8 = name.and_then(layout::agent_of_worktree).map(str::to_owned);
+        let Some(id8) = id8 else {
+            found.push(checkout);
+            continue;
+        };
+        let run_repo = layout::agents_dir(repo.common_dir())
+            .join(id8)
+            .join("run-repo/worktrees");
+        if !run_repo.exists() {
+            found.push(checkout.through_view(repo, scratch)?);
         }
-    };
-    repo.checkouts(branch)?.into_iter().map(safe).collect()
+    }
+    Ok(found)
 }

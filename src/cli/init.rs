@@ -23,6 +23,9 @@ pub(super) struct InitArgs {
     /// Agent hosts; without it those that have a directory here
     #[arg(long = "host", value_parser = one_of(hosts::registrations().map(|known| known.host), parse_host), value_delimiter = ',', value_name = "HOST")]
     hosts: Vec<Registration>,
+    /// Register in your own settings, below your home: they count in every repository, from whatever directory a host is started
+    #[arg(long = "user")]
+    of_user: bool,
     /// Also make the worktrees that a host wants for its subagents
     #[arg(long)]
     worktrees: bool,
@@ -33,7 +36,7 @@ pub(super) struct InitArgs {
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "lg", require_equals = true)]
     log_alias: Option<String>,
     /// Take over the messenger-config.yaml of the older kit, once, as [messages] of the settings, and do nothing else
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with_all = ["hosts", "worktrees", "notes", "log_alias", "remove"])]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with_all = ["hosts", "of_user", "worktrees", "notes", "log_alias", "remove"])]
     from_kit: Option<Option<PathBuf>>,
     /// Take it out again; git agent uninstall takes out everything
     #[arg(long)]
@@ -52,6 +55,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: InitArgs) -> Result<Exit> {
         ctx,
         &InitOptions {
             hosts: args.hosts,
+            of_user: args.of_user,
             worktrees: args.worktrees,
             notes: args.notes,
             log_alias: args.log_alias,
@@ -188,7 +192,7 @@ fn registered(report: &InitReport) -> String {
         text.push_str(&format!(
             "{:9} {} {}\n",
             host.action.as_str(),
-            paint(BOLD, host.path),
+            paint(BOLD, &host.path),
             paint(DIM, &format!("({})", host.host))
         ));
         if let Some(note) = host.note {

@@ -24,6 +24,7 @@ mod hook;
 mod hooks;
 mod host_hook;
 mod init;
+mod lead;
 mod ledger;
 mod list;
 mod log;
@@ -163,7 +164,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let exit = match parse(&arguments) {
         Ok((cli, command)) => {
             let mut ui = Ui::of_process(cli.format).picking(!cli.no_pick);
-            let done = run(command, &mut ui).or_else(|error| mounted(error, &arguments, &mut ui));
+            let asked = lead::asked(&arguments, &mut ui).transpose();
+            let done = asked.unwrap_or_else(|| {
+                run(command, &mut ui).or_else(|error| mounted(error, &arguments, &mut ui))
+            });
             done.unwrap_or_else(|error| ui.fail(&error))
         }
         Err(error) => usage_error::show(error, &arguments),

@@ -37,6 +37,9 @@ pub(super) struct SendArgs {
     /// Message that this one answers
     #[arg(long, value_name = "MSG")]
     reply_to: Option<String>,
+    /// Do not let an agent go on whose question this answers
+    #[arg(long)]
+    no_wake: bool,
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SendArgs) -> Result<Exit> {
@@ -49,6 +52,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SendArgs) -> Result<Exit> {
             to: args.to,
             payload: args.payload,
             reply_to: args.reply_to,
+            no_wake: args.no_wake,
         },
     )?;
     for warning in &plan.warnings {
@@ -72,6 +76,12 @@ impl Answer for SendReport {
         ];
         for (key, value) in lines {
             text.extend(value.map(|value| format!("{key}: {}\n", plain(&value))));
+        }
+        for agent in &self.waking {
+            let agent = crate::agents::names::handle(agent);
+            text.push_str(&format!(
+                "agent {agent} goes on with the answer in the background\n"
+            ));
         }
         text
     }

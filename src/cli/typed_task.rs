@@ -204,7 +204,7 @@ pub(super) fn is_task_text(ctx: &Ctx, argument: &str) -> bool {
 
 /// A glob that was typed in a directory, as a glob of the whole repository. What leads out of the repository stays as it is
 /// and is refused by the rules of globs.
-fn from_directory(here: &Path, glob: &str) -> String {
+pub(super) fn from_directory(here: &Path, glob: &str) -> String {
     // These beginnings are none of a path below here; the rules of globs say what is wrong with
     // them.
     let is_relative = !glob.starts_with(['/', '~', '!']) && !glob.is_empty();

@@ -317,7 +317,8 @@ impl Agent {
                 self.verdict = None;
                 self.objections += 1;
             }
-            What::Renamed { name } => self.name = name.clone(),
+            What::Renamed { name, task: None } => self.name.clone_from(name),
+            What::Renamed { task, .. } => self.description.clone_from(task),
             What::Undone { revert, .. } => self.reverted = *revert,
             What::Unknown {
                 needs: Some(needs), ..

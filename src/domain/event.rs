@@ -124,10 +124,12 @@ pub enum What {
         /// As many as fit into a line.
         commits: Vec<Oid>,
     },
-    /// It goes by another name from now on.
+    /// It goes by another name, or its task by other words, from now on.
     Renamed {
         /// The name; absent where another agent took over the one that it had.
         name: Option<AgentName>,
+        /// The task in a line, where it was not known before.
+        task: Option<String>,
     },
     /// What an operation decided about the agent was taken back.
     Undone {
@@ -571,10 +573,8 @@ impl Outcome {
     /// Reads that line back; `None` for anything else.
     pub fn parse(line: &str) -> Option<Outcome> {
         let (ending, code) = line.strip_suffix('\n')?.split_once(' ')?;
-        Some(Outcome {
-            ending: Ending::parse(ending)?,
-            code: code.parse().ok()?,
-        })
+        let (ending, code) = (Ending::parse(ending)?, code.parse().ok()?);
+        Some(Outcome { ending, code })
     }
 }
 

@@ -59,7 +59,10 @@ impl Role {
             "Read only: create, change and delete no file of the repository."
         };
         let spawns = if self.may_spawn {
-            "You may spawn further agents for parts of the task."
+            "You may let other agents do parts of the task, and you land their work on your branch: \
+             `git-agent spawn -m <task> --scope <glob>`, `git-agent run <agent> --host <host> --background`, \
+             `git-agent wait`, `git-agent diff <agent>`, `git-agent verify <agent>`, `git-agent train <agent>…`. They may do no \
+             more than you, and start from what you have committed."
         } else {
             "Spawn no further agents."
         };

@@ -20,6 +20,10 @@ pub struct ToolCall {
     pub session: Option<String>,
     /// The host's subagent that this is about, by the name that the host gives it.
     pub subagent: Option<String>,
+    /// The prompt that a person gave, at the event that tells of one.
+    pub prompt: Option<String>,
+    /// The file in which the host records that subagent, else the session.
+    pub transcript: Option<String>,
     /// What the tool would do.
     pub intent: Intent,
 }

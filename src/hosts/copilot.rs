@@ -137,6 +137,7 @@ impl Host for Copilot {
     fn registration(&self) -> Option<Registration> {
         Some(Registration {
             note: Some("Copilot runs a project's hooks in trusted folders only"),
+            of_user: ".copilot/hooks/git-agent.json",
             ..Registration::json(
                 self.name(),
                 ".github/hooks",

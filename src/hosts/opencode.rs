@@ -74,7 +74,6 @@ impl Host for Opencode {
         }
         line.option("--model", needs.model);
         line.lacks("max_iterations", needs.max_iterations);
-        line.lacks("max_cost", needs.max_cost);
         line.option("--session", needs.resume);
         line.add(needs.extra);
         Ok(())
@@ -176,6 +175,7 @@ impl Host for Opencode {
     fn registration(&self) -> Option<Registration> {
         Some(Registration {
             whole_file: Some("// git-agent opencode plugin, version "),
+            of_user: ".config/opencode/plugins/git-agent.ts",
             ..Registration::json(
                 self.name(),
                 ".opencode",

@@ -393,13 +393,18 @@ fn detail(what: &What) -> Option<String> {
         | What::Rejected { reason: text, .. }
         | What::Deferred { reason: text, .. }
         | What::Noted { text } => text.clone(),
-        What::Renamed { name: Some(name) } => format!("is called {name}"),
+        What::Renamed {
+            task: Some(text), ..
+        } => format!("is for: {text}"),
+        What::Renamed {
+            name: Some(name), ..
+        } => format!("is called {name}"),
         What::Undone {
             operation,
             revert: Some(commit),
         } => format!("{operation} by {}", commit.short()),
         What::Undone { operation, .. } => operation.to_string(),
-        What::Renamed { name: None } => "another agent has its name".to_owned(),
+        What::Renamed { name: None, .. } => "another agent has its name".to_owned(),
         What::Amended { policy, reason, .. } => match reason.as_str() {
             "" => format!("policy {}", policy.short()),
             reason => format!("policy {}: {reason}", policy.short()),

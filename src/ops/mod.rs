@@ -4,6 +4,7 @@
 pub mod agent_report;
 pub mod amend;
 pub mod archive;
+pub mod ask;
 pub mod board;
 pub mod bundle;
 pub mod check;

@@ -43,7 +43,10 @@ pub fn rename(ctx: &Ctx, who: &str, name: &str) -> Result<RenameReport> {
         );
     }
     let previous_name = agent.name.as_ref().map(ToString::to_string);
-    let what = What::Renamed { name: Some(name) };
+    let what = What::Renamed {
+        name: Some(name),
+        task: None,
+    };
     ledger.append(agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
     let agent = ledger.agent(agent.spawn_commit)?.unwrap_or(agent);
     Ok(RenameReport {

@@ -1,8 +1,10 @@
-//! Processes that outlive this one.
+//! This program again, in processes of their own: some outlive this one, others end with it.
 
+use super::AGENT_VARIABLES;
 use crate::error::{Error, Result};
 use crate::git::command::LOCAL_VARIABLES;
-use rustix::process::setsid;
+use crate::system::Handle;
+use rustix::process::{Pid, Signal, setsid};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -79,6 +81,74 @@ pub fn hand_over(program: &Path, words: &[OsString]) -> Result<HandedOver> {
         None
     };
     Ok(HandedOver { out, err, failed })
+}
+
+/// A command of this program that ends with the thread that started it.
+#[derive(Debug)]
+pub struct Ender(Handle);
+
+impl Ender {
+    /// Asks the command to end, as a person does who closes the terminal.
+    pub fn end(&self) {
+        self.0.signal(Signal::TERM);
+    }
+}
+
+/// What a command of this program said, and how it ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandSaid {
+    /// Its standard output, as much as was asked for.
+    pub out: Vec<u8>,
+    /// Its standard error.
+    pub err: Vec<u8>,
+    /// Its status, 128 and the signal's number for one that was killed.
+    pub status: u8,
+}
+
+/// Runs this program with other words to its end, and gives `most` bytes of what each of its streams said. It does not outlive the
+/// calling thread, and `begun` is given what can end it before.
+///
+/// # Errors
+/// `io` when it cannot be started.
+pub fn run_to_end(
+    program: &Path,
+    words: &[OsString],
+    directory: &Path,
+    variables: &[(&str, String)],
+    most: u64,
+    begun: impl FnOnce(Ender),
+) -> Result<CommandSaid> {
+    let fail = |error| Error::io("could not start a command of this program", error);
+    let mut command = Command::new(program);
+    for variable in LOCAL_VARIABLES.iter().chain(AGENT_VARIABLES) {
+        command.env_remove(variable);
+    }
+    // By way of the process that binds itself to its parent and then becomes the command.
+    let mut child = command
+        .arg("launch")
+        .arg(format!("--supervisor={}", std::process::id()))
+        .arg("--")
+        .arg(program)
+        .args(words)
+        .envs(variables.iter().map(|(name, value)| (name, value)))
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(fail)?;
+    if let Some(pid) = { i32::try_from(child.id()).ok() }.and_then(Pid::from_raw) {
+        begun(Ender(Handle::of(pid).map_err(fail)?));
+    }
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    std::thread::scope(|scope| {
+        // What is beyond `most` is not read, and a command that goes on writing finds its pipe closed.
+        scope.spawn(|| stderr.map(|pipe| pipe.take(most).read_to_end(&mut err)));
+        stdout.map(|pipe| pipe.take(most).read_to_end(&mut out))
+    });
+    let status = status_of(child.wait().map_err(fail)?);
+    Ok(CommandSaid { out, err, status })
 }
 
 /// Leaves the terminal and the streams of the process that started this one, which goes on alone.

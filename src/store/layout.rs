@@ -81,6 +81,11 @@ pub fn hooks_dir(common_dir: &Path, short_id: &str) -> PathBuf {
     agents_dir(common_dir).join(short_id).join("hooks")
 }
 
+/// Answers to what an agent asks of its supervisor, where it can read and not write.
+pub fn answers_dir(common_dir: &Path, id: AgentId) -> PathBuf {
+    agent_dir(common_dir, id).join("answers")
+}
+
 /// A file for each warm worktree.
 pub fn pool_dir(common_dir: &Path) -> PathBuf {
     agents_dir(common_dir).join("pool")

@@ -322,6 +322,7 @@ fn parse_facts(kind: &str, d: &Fact<'_>) -> Option<What> {
                 Some(name) => Some(AgentName::parse(&name).ok()?),
                 None => None,
             },
+            task: text("task"),
         },
         "undone" => What::Undone {
             operation: text("operation").and_then(|id| OperationId::parse(&id))?,

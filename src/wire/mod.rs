@@ -19,6 +19,7 @@ pub mod path_text;
 pub mod policy;
 mod position;
 pub mod receipt_line;
+pub mod request;
 pub mod role_file;
 pub mod roster;
 pub mod sarif;

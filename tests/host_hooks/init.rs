@@ -66,6 +66,39 @@ fn hosts_are_registered_once_and_taken_out_whole() {
 }
 
 #[test]
+fn in_the_users_own_settings_the_fence_is_in_every_directory() {
+    let repo = TestRepo::with_commit();
+    let home = repo.path().with_file_name("home");
+    fs::create_dir_all(home.join(".claude")).expect("made");
+    fs::write(home.join(".claude/settings.json"), "{\"model\": \"x\"}").expect("written");
+    let init = |arguments: &[&str]| {
+        let mut command = agent_command(&repo.path());
+        command
+            .args(["init", "--user", "--format=json"])
+            .args(arguments);
+        crate::support::agent::json_of({
+            command.env("HOME", &home);
+            command
+        })
+    };
+    let used = init(&[]);
+    assert_eq!(actions(&used), [("claude", "updated")], "{used}");
+    assert_eq!(used["hosts"][0]["path"], "~/.claude/settings.json");
+    let all = init(&["--host", ALL]);
+    assert_eq!(actions(&all).len(), 7);
+    let plugin = home.join(".config/opencode/plugins/git-agent.ts");
+    assert!(plugin.exists() && home.join(".copilot/hooks/git-agent.json").exists());
+    assert_eq!(repo.git(["status", "--porcelain", "--ignored"]), "");
+    init(&["--host", ALL, "--remove"]);
+    assert!(!plugin.exists());
+    let left = fs::read_to_string(home.join(".claude/settings.json")).expect("readable");
+    assert!(
+        left.contains("model") && !left.contains("git-agent"),
+        "{left}"
+    );
+}
+
+#[test]
 fn what_others_wrote_stays() {
     let repo = TestRepo::with_commit();
     repo.write(

@@ -197,6 +197,85 @@ fn a_worktree_for_a_host_is_an_agent_where_the_repository_has_defaults() {
 }
 
 #[test]
+fn each_worktree_of_a_host_has_the_task_that_it_was_made_for() {
+    let Agent { repo, .. } = agent();
+    let main = repo.path();
+    repo.write(
+        ".config/git-agent.toml",
+        "[defaults]\nscope = [\"src/**\"]\n",
+    );
+    repo.commit_all("settings");
+    let session = main.with_file_name("session.jsonl");
+    let of_subagents = main.with_file_name("session").join("subagents");
+    fs::create_dir_all(&of_subagents).expect("made");
+    let tasks = ["Write the parser", "Write the lexer", "Write the printer"];
+    let mut places = Vec::new();
+    for (n, task) in tasks.iter().enumerate() {
+        let name = format!("a012345678{n}");
+        let place = made(&create(&main, &format!("agent-{name}")));
+        let begun = json!({"hook_event_name": "SubagentStart", "session_id": "s", "transcript_path": session,
+            "cwd": place, "agent_id": name});
+        hook(&place, "subagent-start", &begun);
+        // The host writes it after the subagent has begun.
+        let line = json!({"type": "user", "message": {"role": "user", "content": format!("{task}\n\nThe rest.")}});
+        let file = of_subagents.join(format!("agent-{name}.jsonl"));
+        fs::write(file, format!("{line}\n{{}}\n")).expect("written");
+        places.push((name, place));
+    }
+    for (name, place) in &places {
+        let mut call = write_call(place, "src/new.rs");
+        call["session_id"] = "s".into();
+        call["agent_id"] = name.as_str().into();
+        call["transcript_path"] = session.to_str().expect("UTF-8").into();
+        assert_allowed(&hook(place, "pre-tool", &call), "in scope");
+        fs::write(place.join("src/new.rs"), "").expect("written");
+    }
+    let listed = |key: &str| -> Vec<String> {
+        let listed = repo.agent_json(&["list"])["agents"].clone();
+        let agents = listed.as_array().expect("a list").iter();
+        let made = agents.filter(|agent| {
+            agent["description"] != "Add a second function to the library and test it."
+        });
+        made.map(|agent| agent[key].as_str().unwrap_or_default().to_owned())
+            .collect()
+    };
+    assert_eq!(listed("description"), tasks);
+    assert_eq!(listed("state"), ["running"; 3]);
+    for (name, place) in &places {
+        let stop = json!({"hook_event_name": "SubagentStop", "session_id": "s", "cwd": place, "agent_id": name,
+            "transcript_path": session});
+        hook(place, "stop", &stop);
+    }
+    assert_eq!(listed("state"), ["idle"; 3]);
+    let log = repo.agent(&["log", &listed("agent_id")[0]]);
+    let log = String::from_utf8_lossy(&log.stdout).into_owned();
+    assert!(
+        log.contains("is for: Write the parser") && log.contains("The rest."),
+        "{log}"
+    );
+}
+
+#[test]
+fn a_session_in_a_worktree_of_a_host_has_its_first_prompt_for_a_task() {
+    let Agent { repo, .. } = agent();
+    let main = repo.path();
+    repo.write(
+        ".config/git-agent.toml",
+        "[defaults]\nscope = [\"src/**\"]\n",
+    );
+    repo.commit_all("settings");
+    let place = made(&create(&main, "bold-otter"));
+    for prompt in ["Mend the build", "And the tests"] {
+        let call = json!({"hook_event_name": "UserPromptSubmit", "session_id": "s", "cwd": place, "prompt": prompt});
+        assert_allowed(&hook(&place, "prompt", &call), "a prompt");
+    }
+    assert_eq!(
+        repo.agent_json(&["show", "bold-otter"])["description"],
+        "Mend the build"
+    );
+}
+
+#[test]
 fn impossible_worktrees_are_refused_and_leave_nothing() {
     let agent = agent();
     let main = agent.repo.path();

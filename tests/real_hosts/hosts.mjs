@@ -10,7 +10,7 @@ const shell = (name) => (command) => ({ name, input: { command, description: "ru
 export const HOSTS = {
   claude: {
     package: "@anthropic-ai/claude-code",
-    version: "2.1.330",
+    version: "2.1.332",
     // Its installer would link this file; install scripts are not run.
     program: /^node_modules\/@anthropic-ai\/claude-code-[^/]+\/claude$/,
     write: named("Write", ["file_path", "content"]),
@@ -20,6 +20,8 @@ export const HOSTS = {
     session: (prompt) => ["-p", prompt, "--permission-mode", "acceptEdits", "--allowedTools", "Bash"],
     // It can write the answer of an agent that may change no files.
     answers: true,
+    leads: true,
+    alone: (prompt) => ["-p", prompt, "--permission-mode", "acceptEdits", "--add-dir", ".."],
     agent: (invocation) => ({ name: "Agent", input: { ...invocation, run_in_background: false } }),
     hears: ["own tool", "shell", "end"],
     point: (url) => ({
@@ -53,6 +55,7 @@ export const HOSTS = {
     write: named("write_file", ["file_path", "content"]),
     shell: shell("run_shell_command"),
     unfenced: ["--allowed-tools", "run_shell_command"],
+    alone: (prompt) => ["-p", prompt, "--skip-trust", "--approval-mode", "auto_edit", "--include-directories", ".."],
     hears: ["own tool", "shell", "end"],
     point: (url, home) => {
       // Without a model of its own it asks a small one first which model to take.
@@ -69,10 +72,11 @@ export const HOSTS = {
   },
   qwen: {
     package: "@qwen-code/qwen-code",
-    version: "0.15.10",
+    version: "0.24.4",
     write: named("write_file", ["file_path", "content"]),
     shell: shell("run_shell_command"),
     unfenced: ["--allowed-tools", "run_shell_command"],
+    alone: (prompt) => ["-p", prompt, "--approval-mode", "auto-edit", "--include-directories", ".."],
     hears: ["own tool", "shell", "end"],
     point: (url, home) => {
       const settings = {
@@ -91,6 +95,7 @@ export const HOSTS = {
     program: /^node_modules\/opencode-[^/]+\/bin\/opencode$/,
     write: named("write", ["filePath", "content"]),
     shell: shell("bash"),
+    alone: (prompt) => ["run", prompt],
     hears: ["own tool", "shell"],
     point: (url, home) => {
       const model = { name: "scripted", tool_call: true, limit: { context: 100000, output: 4000 } };
@@ -111,6 +116,7 @@ export const HOSTS = {
     write: named("create", ["path", "file_text"]),
     shell: shell("bash"),
     unfenced: ["--allow-all-tools"],
+    alone: (prompt) => ["-p", prompt, "--allow-all-tools", "--allow-all-paths"],
     hears: ["own tool", "shell", "end"],
     point: (url) => ({
       COPILOT_PROVIDER_BASE_URL: `${url}/v1`,

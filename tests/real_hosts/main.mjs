@@ -1,6 +1,6 @@
 // Starts real agent hosts with `git agent run --host` against a scripted model, and checks what they do.
 //
-//   node main.mjs [--git-agent FILE] [--cached] [--table FILE] [--keep] [--sandbox auto|off|answer|session|worktrees] [HOST...]
+//   node main.mjs [--git-agent FILE] [--cached] [--table FILE] [--keep] [--sandbox auto|off|answer|session|worktrees|lead|user] [HOST...]
 //
 // Hosts are installed from their registries at the versions of hosts.mjs, without their install scripts, into
 // $GIT_AGENT_HOSTS_CACHE, else ~/.cache/git-agent-hosts. `--cached` skips a host that is not there already. `--table` writes
@@ -12,10 +12,12 @@ import path from "node:path";
 import { parseArgs } from "node:util";
 import { calls, isolatedCalls, PROMPT } from "./called.mjs";
 import { FOREIGN, HOSTS } from "./hosts.mjs";
+import { LEAD, leads, strays } from "./lead.mjs";
 import { startModel } from "./model.mjs";
 import { ANSWER, answers, READING, TASK, tour } from "./tour.mjs";
 
 const LIMIT_SECONDS = 60;
+const HEAD = "| host | package and version | our sandbox | checks | tried |\n|---|---|---|---|---|\n";
 const MARKS = ["<!-- tried: written by .ci/hosts -->\n", "<!-- end of tried -->\n"];
 
 const { values: options, positionals } = parseArgs({
@@ -36,12 +38,19 @@ for (const name of names) {
   if (!host) throw new Error(`no host ${name}; there are ${Object.keys(HOSTS).join(", ")}`);
   const program = install(name, host);
   if (!program) continue;
-  for (const sandbox of options.sandbox ? [options.sandbox] : ["auto", "off", "answer", "session", "worktrees"]) {
+  for (const sandbox of options.sandbox ? [options.sandbox] : ["auto", "off", "answer", "session", "worktrees", "lead", "user"]) {
     if (["auto", "off"].includes(sandbox)) rows.push(await attempt(name, host, program, sandbox));
     else if (sandbox === "answer" && host.answers) rows.push(await answer(name, host, program));
-    else if (sandbox !== "answer" && host.session) rows.push(await session(name, host, program, sandbox === "worktrees"));
+    else if (sandbox === "lead" && host.leads) rows.push(await leading(name, host, program));
+    else if (sandbox === "user" && host.alone) rows.push(await below(name, host, program));
+    else if (["session", "worktrees"].includes(sandbox) && host.session) {
+      rows.push(await session(name, host, program, sandbox === "worktrees"));
+    }
   }
 }
+const today = new Date().toISOString().slice(0, 10);
+const table = rows.map((row) => [row.name, line(row)]);
+console.log(HEAD + table.map(([, text]) => text).join(""));
 if (options.table) writeTable(options.table);
 const failed = rows.flatMap((row) => row.findings).filter((finding) => !finding.holds).length;
 const passed = rows.flatMap((row) => row.findings).length - failed;
@@ -142,6 +151,59 @@ async function session(name, host, programs, isolated) {
   tell(name, host, how, seconds, findings);
   strike(set, ran.out);
   return { name, host, sandbox: `off, ${how}`, seconds, findings };
+}
+
+/// Runs a host for an agent that leads three others of the same host to one train on its own branch.
+async function leading(name, host, programs) {
+  const set = await stage(host, programs, true, (...all) => { all[1].name = name; return leads(...all); });
+  const { root, git, check, findings } = set;
+  fs.mkdirSync(path.join(root, "roles"));
+  fs.writeFileSync(path.join(root, "roles/lead.toml"), 'extends = "edit-local"\nmay_spawn = true\nrelaxes = ["may_spawn"]\n');
+  fs.mkdirSync(path.join(root, ".config"));
+  fs.writeFileSync(path.join(root, ".config/git-agent.toml"), '[checks]\ncommands = ["test -f src/main.rs"]\n');
+  git("add", "-A");
+  git("commit", "-qm", "a role that leads");
+  const main = git("rev-parse", "main");
+  const started = Date.now();
+  const words = ["run", LEAD, "--name", "lead", "--role", "lead", "--scope", "src/**", "--host", name, "--timeout", `${2 * LIMIT_SECONDS}s`, "--format", "json"];
+  const ran = await start(options["git-agent"], words, { cwd: root, env: set.environment });
+  const seconds = (Date.now() - started) / 1000;
+  await set.model.close();
+  const report = parsed(ran.out);
+  check("the host ends by itself with status 0", report.exit_code === 0, `status ${report.exit_code}, ${ran.err.slice(-800)}`);
+  check("the work of all four is accepted", report.verdict === "accept", JSON.stringify(report.verify?.findings ?? report.error));
+  const log = report.spawn ? git("log", "--format=%s", `main..${report.spawn.branch}`) : "";
+  check("three agents landed on its branch", log.match(/^Write part (one|two|three)$/gm)?.length === 3, log);
+  check("nothing landed elsewhere", git("rev-parse", "main") === main && git("status", "--porcelain") === "", git("status", "--porcelain"));
+  const landing = await start(options["git-agent"], ["merge", "lead", "--squash", "-m", "Add three parts"], { cwd: root, env: set.environment });
+  const landed = landing.status === 0 ? git("show", "--name-only", "--format=", "HEAD") : "";
+  check("its branch lands", landed === "src/one.txt\nsrc/three.txt\nsrc/two.txt\n", landed + landing.err);
+  const how = "on, an agent that leads three others";
+  tell(name, host, how, seconds, findings);
+  strike(set, ran.out);
+  return { name, host, sandbox: how, seconds, findings };
+}
+
+/// Starts a host by hand in a directory below the top of an agent's worktree, with our hooks in the user's own settings.
+async function below(name, host, programs) {
+  const set = await stage(host, programs, false, strays);
+  const { root, place, check, findings } = set;
+  const environment = { ...set.environment, PATH: `${path.dirname(place.program)}:${set.environment.PATH}` };
+  const ours = (...words) => execFileSync(place.program, words, { cwd: root, env: environment, encoding: "utf8" });
+  ours("init", "--user", "--host", name);
+  const agent = JSON.parse(ours("spawn", "-m", "Add a greeting module.", "--scope", "src/**", "--no-bundle", "--format", "json"));
+  place.worktree = agent.worktree_abspath;
+  const started = Date.now();
+  const cwd = path.join(place.worktree, "src");
+  // opencode believes it before it asks the system where it is.
+  const ran = await start(name, host.alone("Do the task."), { cwd, env: { ...environment, PWD: cwd } });
+  const seconds = (Date.now() - started) / 1000;
+  await set.model.close();
+  check("the session ends by itself with status 0", ran.status === 0, ran.out.slice(-400) + ran.err.slice(-400));
+  const how = "off, a session below the top, `init --user`";
+  tell(name, host, how, seconds, findings);
+  strike(set, ran.out);
+  return { name, host, sandbox: how, seconds, findings };
 }
 
 /// Runs a host for an agent that may change no files, which writes its answer where it is told.
@@ -276,17 +338,19 @@ function writeTable(page) {
   const text = fs.readFileSync(page, "utf8");
   const [start, end] = [text.indexOf(MARKS[0]), text.indexOf(MARKS[1])];
   if (start < 0 || end < start) throw new Error(`${page} has no place for the table`);
-  const lines = rows.map(({ name, host, sandbox, findings }) => {
-    const bad = findings.filter((finding) => !finding.holds).map((finding) => finding.check);
-    const result = bad.length === 0 ? `all ${findings.length} hold` : `not: ${bad.join("; ")}`;
-    return `| \`${name}\` | ${host.package} ${host.version} | ${{ auto: "on" }[sandbox] ?? sandbox} | ${result} |\n`;
-  });
+  const lines = table.map(([, text]) => text);
   const tried = new Set(rows.map((row) => row.name));
   const known = text.slice(start, end).split("\n").filter((line) => line.startsWith("| `"));
   const kept = known.filter((line) => !tried.has(line.split("`")[1])).map((line) => `${line}\n`);
   const order = (line) => Object.keys(HOSTS).indexOf(line.split("`")[1]);
   lines.push(...kept);
   lines.sort((one, other) => order(one) - order(other));
-  const table = ["| host | package and version | our sandbox | checks |\n", "|---|---|---|---|\n", ...lines].join("");
-  fs.writeFileSync(page, `${text.slice(0, start)}${MARKS[0]}\n${table}\n${text.slice(end)}`);
+  fs.writeFileSync(page, `${text.slice(0, start)}${MARKS[0]}\n${HEAD}${lines.join("")}\n${text.slice(end)}`);
+}
+
+/// A try as a row of the table.
+function line({ name, host, sandbox, findings }) {
+  const bad = findings.filter((finding) => !finding.holds).map((finding) => finding.check);
+  const result = bad.length === 0 ? `all ${findings.length} hold` : `not: ${bad.join("; ")}`;
+  return `| \`${name}\` | ${host.package} ${host.version} | ${{ auto: "on" }[sandbox] ?? sandbox} | ${result} | ${today} |\n`;
 }

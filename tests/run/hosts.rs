@@ -320,6 +320,80 @@ fn a_session_that_goes_on_with_a_text_has_its_answer() {
 }
 
 #[test]
+fn an_answer_wakes_the_agent_that_asked() {
+    let stage = Stage::with("claude", "");
+    let answer = r#"{"type":"result","result":"Done.","session_id":"5e55"}"#;
+    let script = format!(
+        "#!/bin/sh\nfor word in \"$@\"; do echo \"<$word>\" >&2; done\ncat >&2\necho '{answer}'\n"
+    );
+    fs::write(stage.programs.join("claude"), script).expect("written");
+    let first = stage.run(&["--host=claude"]);
+    let id = first["agent_id"].as_str().expect("an id");
+    let ask = || {
+        let question = ["--payload=question=which?", "--payload=context=x"];
+        let ask = ["send", "--type=clarify", "--to=user", "--from", id];
+        stage.repo.agent_json(&[&ask[..], &question].concat())
+    };
+    let answer = |question: &Value, more: &[&str]| {
+        let path = std::env::var("PATH").expect("a path");
+        let mut command = agent_command(&stage.repo.path());
+        command.env("PATH", format!("{}:{path}", stage.programs.display()));
+        let question = question["message_id"].as_str().expect("an id");
+        command.args([
+            "send",
+            "--type=notify",
+            "--format=json",
+            "--to",
+            id,
+            "--reply-to",
+            question,
+        ]);
+        command
+            .args(["--payload", "message=take the second"])
+            .args(more);
+        json(&command.output().expect("starts"))
+    };
+    let shown = || stage.repo.agent_json(&["show", id]);
+    let question = ask();
+    assert_eq!(shown()["state"], "waiting");
+    assert_eq!(answer(&question, &["--no-wake"])["waking"], Value::Null);
+    let question = ask();
+    assert_eq!(answer(&question, &[])["waking"], serde_json::json!([id]));
+    while shown()["run"]["run"] != 2 {
+        std::thread::yield_now();
+    }
+    // The work of the stand-in is rejected, and its status is that of the run.
+    let ended = stage.repo.agent(&["wait", id, "--format=json"]);
+    let ended: Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+    let log = ended["runs"][0]["stderr_path"].as_str().expect("a log");
+    let heard = fs::read_to_string(log).expect("readable");
+    assert!(heard.contains("<--resume>\n<5e55>\n"), "{heard}");
+    assert!(
+        heard.contains("Your question is answered: take the second"),
+        "{heard}"
+    );
+    assert_ne!(shown()["state"], "waiting");
+}
+
+#[test]
+fn a_host_that_tells_what_it_costs_is_ended_in_time() {
+    let stage = Stage::with("opencode", "");
+    let step = r#"{"type":"step_finish","sessionID":"5e55","part":{"cost":0.6,"tokens":{"input":10,"output":5}}}"#;
+    let script = format!(
+        "#!/bin/sh\ncat > /dev/null\necho '{step}'; echo '{step}'; while :; do sleep 0.01; done\n"
+    );
+    fs::write(stage.programs.join("opencode"), script).expect("written");
+    let output = stage
+        .command(&["--host=opencode", "--max-cost=1", "--format=json"])
+        .output();
+    let output = output.expect("starts");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(output.status.code(), Some(125), "{report}");
+    assert_eq!(report["ended"], "limit-cost");
+    assert_eq!(report["cost_usd"], 1.2);
+}
+
+#[test]
 fn a_later_run_goes_on_with_the_session_of_the_last() {
     let answer = r#"{"type":"result","result":"Done.","session_id":"5e55","total_cost_usd":0.25}"#;
     let stage = Stage::with("claude", answer);

@@ -131,6 +131,15 @@ impl Env {
         std::env::var("GIT_AGENT_LOG").ok()
     }
 
+    /// Whether this is the command of a run, or was started by it: then `GIT_AGENT_SPOOL` is set.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one door to the environment"
+    )]
+    pub fn is_in_run() -> bool {
+        std::env::var_os("GIT_AGENT_SPOOL").is_some_and(|path| !path.is_empty())
+    }
+
     /// `GIT_PROGRESS_DELAY`: how many seconds git waits before it shows progress.
     #[expect(
         clippy::disallowed_methods,

@@ -110,6 +110,8 @@ pub fn read(bytes: &[u8]) -> Payload {
                 cwd: None,
                 session: None,
                 subagent: None,
+                prompt: None,
+                transcript: None,
                 intent: Intent::Unreadable { tool: None, why },
             },
         },
@@ -125,6 +127,14 @@ fn call(payload: Json) -> ToolCall {
     let event = event(moment, &event_name, &payload);
     let text = |keys: Keys| payload.single(keys).ok().flatten().map(str::to_owned);
     let (session, subagent) = (text(&["sessionid"]), text(&["agentid"]));
+    let prompt = text(&["prompt"]);
+    // Beside the session's own file, in a directory of that name.
+    let of_session = text(&["transcriptpath"]);
+    let transcript = match (&subagent, of_session) {
+        (Some(id), Some(path)) => { path.strip_suffix(".jsonl") }
+            .map(|directory| format!("{directory}/subagents/agent-{id}.jsonl")),
+        (_, path) => path,
+    };
     let (cwd, intent) = match (payload.single(TOOL), cwd(&payload)) {
         (Err(why), _) => (None, Intent::Unreadable { tool: None, why }),
         (Ok(tool), Err(why)) => {
@@ -149,6 +159,8 @@ fn call(payload: Json) -> ToolCall {
         cwd,
         session,
         subagent,
+        prompt,
+        transcript,
         intent,
     }
 }

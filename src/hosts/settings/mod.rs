@@ -21,6 +21,8 @@ pub struct Registration {
     pub host: &'static str,
     /// The file, below the top of the repository.
     pub path: &'static str,
+    /// The file that counts in every directory, below the user's home.
+    pub of_user: &'static str,
     /// The directory that is there where the host is used.
     pub directory: &'static str,
     /// Our whole text, events on request included.
@@ -44,6 +46,8 @@ impl Registration {
         Registration {
             host,
             path,
+            // Most hosts have the same names there.
+            of_user: path,
             directory,
             template,
             whole_file: None,

@@ -37,6 +37,7 @@ pub fn pre_tool(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
     match CurrentAgent::find(env, &whereabouts(env, &cwd))? {
         Some(home) => {
             note(env, call, &home, SessionPhase::Working);
+            worktree::learn_task(env, call, &home);
             inside(&mut CallGuard::new(home, env)?, &cwd, &call.intent)
         }
         None => {

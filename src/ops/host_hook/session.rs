@@ -101,6 +101,7 @@ fn mail(home: &CurrentAgent) -> Result<String> {
 pub fn phase(env: &Env, call: &ToolCall, phase: SessionPhase) -> Result<HookAnswer> {
     if let Some(home) = home_of(env, call)? {
         note(env, call, &home, phase);
+        worktree::learn_task(env, call, &home);
     }
     Ok(HookAnswer::Allow)
 }
@@ -200,6 +201,7 @@ pub fn stop(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
     let Some(home) = home_of(env, call)? else {
         return Ok(HookAnswer::Allow);
     };
+    worktree::learn_task(env, call, &home);
     let answer = answer(env, call, &home, again)?;
     // One that is sent back to work goes on.
     if matches!(answer, HookAnswer::Allow) {

@@ -15,11 +15,13 @@ use crate::agents::ctx::{Ctx, Env, Seams};
 use crate::agents::current::CurrentAgent;
 use crate::agents::{authority, kept_worktree, lookup, untrusted, worktree};
 use crate::domain::agent::{Agent, State};
-use crate::domain::event::Isolation;
+use crate::domain::event::{Isolation, What};
 use crate::domain::id::{AgentId, AgentName};
 use crate::domain::oid::Oid;
 use crate::domain::path::Quoted;
+use crate::domain::redaction::redact_secrets;
 use crate::domain::sandbox::Layering;
+use crate::domain::task::DESCRIPTION_CHARS;
 use crate::domain::tool_call::{HookAnswer, HookEvent, Intent, ToolCall};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::worktree_changes;
@@ -36,8 +38,10 @@ use crate::ops::status;
 use crate::store::ledger::Ledger;
 use crate::store::{added, briefing, fsx, layout, lock, repository_settings, roles};
 use crate::wire::task_file::{self, TaskWords};
+use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 /// The longest `HEAD`, in bytes.
@@ -303,11 +307,14 @@ fn fill(ctx: &Ctx, path: &Path, admin: &Path, commit: Oid) -> Result<()> {
 const CALLED: &str = "called";
 /// Names the host's subagent or session that the agent was made for, or that it was given to.
 const HANDED_OUT: &str = "handed-out";
-/// There where the agent was made because a host asked for a worktree.
+/// There where the agent was made because a host asked for a worktree; empty until it is known what for.
 const HOST_MADE: &str = "host-made";
 
 /// What a host puts before the name of a subagent that it asks a worktree for.
 const SUBAGENT: &str = "agent-";
+
+/// The longest first line that is read of what a host records, in bytes.
+const LONGEST_LINE: u64 = 1 << 20;
 
 /// The longest prompt that a subagent is told, in bytes; hosts cut off what is longer.
 const LONGEST_TOLD: usize = 9_000;
@@ -416,6 +423,54 @@ fn spawn_for(ctx: &Ctx, name: &str, parent: Option<AgentId>) -> Result<Option<Pa
     fsx::write_private(&directory.join(HANDED_OUT), name.as_bytes())?;
     fsx::write_private(&directory.join(HOST_MADE), b"")?;
     Ok(Some(place))
+}
+
+/// Records what the agent is for that was made because a host asked for a worktree: when it asks, the host does not say, and requests of
+/// several subagents cannot be told apart. A session's prompt comes with its event, a subagent's stands at the top of what the host
+/// records of it. What is not known now may be at the next call.
+pub(super) fn learn_task(env: &Env, call: &ToolCall, home: &CurrentAgent) {
+    let directory = layout::agent_dir(home.repo.common_dir(), home.agent.id);
+    let mark = directory.join(HOST_MADE);
+    // Empty until the task is known. Most agents have no such file, and most calls end here.
+    if !fs::metadata(&mark).is_ok_and(|mark| mark.len() == 0) {
+        return;
+    }
+    let prompt = match (&call.subagent, &call.transcript) {
+        (Some(_), Some(transcript)) => first_words(Path::new(transcript)),
+        _ => call.prompt.clone(),
+    };
+    let Some(prompt) = prompt.filter(|prompt| !prompt.trim().is_empty()) else {
+        return;
+    };
+    let prompt = redact_secrets(prompt.trim()).into_owned();
+    let line = prompt.lines().next().unwrap_or_default();
+    let described = What::Renamed {
+        name: None,
+        task: Some(line.chars().take(DESCRIPTION_CHARS).collect()),
+    };
+    let recorded = Repo::open(&home.root).and_then(|repo| {
+        let ctx = Ctx::new(repo, env.clone(), Seams::real());
+        let by = ctx.actor()?;
+        for what in [described, What::Noted { text: prompt }] {
+            ctx.ledger()
+                .append(home.agent.spawn_commit, &by, what, ctx.now())?;
+        }
+        fsx::write_private(&mark, b"task known\n")
+    });
+    if let Err(error) = recorded {
+        tracing::debug!(%error, "what the agent is for is not recorded");
+    }
+}
+
+/// What a person or an agent says first in what a host records of a session: a JSON object a line.
+fn first_words(transcript: &Path) -> Option<String> {
+    let mut line = Vec::new();
+    let file = untrusted::open_at(transcript)?.take(LONGEST_LINE);
+    BufReader::new(file).read_until(b'\n', &mut line).ok()?;
+    let line: Value = serde_json::from_slice(&line).ok()?;
+    let content = &line["message"]["content"];
+    let text = content.as_str().or_else(|| content[0]["text"].as_str());
+    text.map(str::to_owned)
 }
 
 /// Tells a subagent in an agent's worktree what the agent is to do.

@@ -26,6 +26,8 @@ use std::path::{Path, PathBuf};
 pub struct InitOptions {
     /// The hosts; none for those that have a directory here.
     pub hosts: Vec<Registration>,
+    /// Registers in the user's own settings, which count in every directory of every repository.
+    pub of_user: bool,
     /// Also takes over the worktrees that a host makes for its subagents.
     pub worktrees: bool,
     /// Also lets `git log` show the ledger.
@@ -47,6 +49,7 @@ pub struct InitPlan {
     notes: Option<SettingChange>,
     log_alias: Option<SettingChange>,
     remove: bool,
+    of_user: bool,
     top: PathBuf,
     proposal: Option<Proposal>,
 }
@@ -66,7 +69,12 @@ struct Change {
 /// `usage` when no host is named and none can be seen, `host-settings-invalid` and `path-exists` for
 /// a file that is not ours to edit, `repo-not-found` in a bare repository.
 pub fn plan(ctx: &Ctx, options: &InitOptions) -> Result<InitPlan> {
-    let top = ctx.repo.workdir().ok_or_else(|| {
+    let own = if options.of_user {
+        ctx.env.home.as_deref()
+    } else {
+        ctx.repo.workdir()
+    };
+    let top = own.ok_or_else(|| {
         Error::new(
             Code::RepoNotFound,
             "a bare repository has no directory that an agent host would read",
@@ -80,6 +88,7 @@ pub fn plan(ctx: &Ctx, options: &InitOptions) -> Result<InitPlan> {
             notes: None,
             log_alias: None,
             remove: false,
+            of_user: false,
             proposal: Some(proposal(&top, file.as_deref())?),
             top,
         });
@@ -87,14 +96,14 @@ pub fn plan(ctx: &Ctx, options: &InitOptions) -> Result<InitPlan> {
     let mut asked = options.hosts.clone();
     let is_whole = asked.is_empty() && !options.notes && options.log_alias.is_none();
     // Who names nothing in particular is new here: the repository is looked at as a whole.
-    let proposal = if is_whole && !options.remove {
+    let proposal = if is_whole && !options.remove && !options.of_user {
         Proposal::of(ctx, &top)?
     } else {
         None
     };
     if is_whole {
         asked = hosts::registrations()
-            .filter(|known| is_used(&top, known))
+            .filter(|known| is_used(&top, known, options.of_user))
             .collect();
         if asked.is_empty() && proposal.is_none() {
             let names: Vec<_> = hosts::registrations().map(|known| known.host).collect();
@@ -130,6 +139,7 @@ pub fn plan(ctx: &Ctx, options: &InitOptions) -> Result<InitPlan> {
             None => None,
         },
         remove: options.remove,
+        of_user: options.of_user,
         proposal,
         top,
     })
@@ -152,6 +162,14 @@ pub fn accept_proposal(ctx: &Ctx, plan: &mut InitPlan) -> Result<()> {
 /// `io`, `disk-full`, `repo-read-only`, `git-failed`.
 pub fn execute(ctx: &Ctx, plan: &InitPlan) -> Result<InitReport> {
     let common_dir = ctx.repo.common_dir();
+    // What was the user's before is kept for `uninstall`, which leaves files of the user alone.
+    let changing = |path: &Path, write: &mut dyn FnMut() -> Result<()>| {
+        if plan.of_user {
+            write()
+        } else {
+            added::changing(common_dir, path, write)
+        }
+    };
     for change in &plan.changes {
         let (path, text) = (&change.path, change.text.as_bytes());
         match change.action {
@@ -159,7 +177,8 @@ pub fn execute(ctx: &Ctx, plan: &InitPlan) -> Result<InitReport> {
             Action::Deleted => {
                 fs::remove_file(path).at("could not remove", path)?;
                 // The directories that were made for it; one with anything else in it stays.
-                let depth = Path::new(change.registration.path).components().count();
+                let file = path.strip_prefix(&plan.top).unwrap_or(path);
+                let depth = file.components().count();
                 for above in path.ancestors().take(depth).skip(1) {
                     if fs::remove_dir(above).is_err() {
                         break;
@@ -167,23 +186,24 @@ pub fn execute(ctx: &Ctx, plan: &InitPlan) -> Result<InitReport> {
                 }
             }
             // The user's own file, to the byte, where nothing was changed in it since.
-            Action::Updated if plan.remove && added::put_back(common_dir, path)? => {}
+            Action::Updated
+                if plan.remove && !plan.of_user && added::put_back(common_dir, path)? => {}
             Action::Created => {
                 fsx::create_dir(path.parent().unwrap_or(path))?;
-                added::changing(common_dir, path, || fsx::write_atomic(path, text))?;
+                changing(path, &mut || fsx::write_atomic(path, text))?;
             }
             Action::Updated => {
                 // A file that is replaced at once is a new one, and would have the mode of new
                 // ones.
                 let mode = fs::metadata(path).at("could not read", path)?.permissions();
-                let write = || {
+                let mut write = || {
                     fsx::write_atomic(path, text)?;
-                    fs::set_permissions(path, mode).at("could not set the mode of", path)
+                    fs::set_permissions(path, mode.clone()).at("could not set the mode of", path)
                 };
                 if plan.remove {
                     write()?
                 } else {
-                    added::changing(common_dir, path, write)?
+                    changing(path, &mut write)?
                 }
             }
         }
@@ -221,13 +241,25 @@ impl InitPlan {
     pub fn report(&self) -> InitReport {
         let hosts = self.changes.iter().map(|change| {
             let Registration {
-                host, path, note, ..
+                host,
+                path,
+                of_user,
+                note,
+                ..
             } = change.registration;
             HostReport {
                 host,
-                path,
+                path: if self.of_user {
+                    format!("~/{of_user}")
+                } else {
+                    path.to_owned()
+                },
                 action: change.action,
-                note: note.filter(|_| !self.remove),
+                // Trust is asked for what comes with a project.
+                note: note.filter(|note| {
+                    let is_moot = self.of_user && note.contains("a project's hooks");
+                    !self.remove && !is_moot
+                }),
             }
         });
         InitReport {
@@ -241,14 +273,27 @@ impl InitPlan {
 }
 
 /// Whether the host's directory is here with anything in it but our own worktrees.
-fn is_used(top: &Path, registration: &Registration) -> bool {
-    let entries = fs::read_dir(top.join(registration.directory));
+fn is_used(top: &Path, registration: &Registration, of_user: bool) -> bool {
+    let above = Path::new(registration.of_user).parent();
+    let directory = match above.filter(|_| of_user) {
+        // A plugin or a list of hooks lies deeper than the directory of the host.
+        Some(above) => above
+            .iter()
+            .take(if above.starts_with(".config") { 2 } else { 1 })
+            .collect(),
+        None => PathBuf::from(registration.directory),
+    };
+    let entries = fs::read_dir(top.join(directory));
     let mut names = entries.into_iter().flatten().flatten();
     names.any(|entry| entry.file_name() != "worktrees")
 }
 
 fn change(top: &Path, registration: Registration, options: &InitOptions) -> Result<Change> {
-    let shown = registration.path;
+    let shown = if options.of_user {
+        registration.of_user
+    } else {
+        registration.path
+    };
     let refuse = |why: &str| {
         Error::new(
             Code::HostSettingsInvalid,
@@ -314,8 +359,8 @@ pub struct InitReport {
 pub struct HostReport {
     /// The name used with `--host`.
     pub host: &'static str,
-    /// Its settings file, relative to the top of the worktree.
-    pub path: &'static str,
+    /// Its settings file, relative to the top of the worktree; `~/` and the path below the home for the user's own.
+    pub path: String,
     /// What becomes of the file.
     pub action: Action,
     /// What a person still has to do or know.

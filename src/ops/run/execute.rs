@@ -7,7 +7,7 @@ use crate::agents::current::CurrentAgent;
 use crate::agents::notify::{Notice, notify};
 use crate::agents::publish;
 use crate::agents::run_repo::RunRepo;
-use crate::agents::spool::post_spool;
+use crate::agents::spool::post_spool_serving;
 use crate::agents::{crash_recovery, host_output, limits, liveness, worktree};
 use crate::domain::agent::{Agent, Move};
 use crate::domain::event::{HostSession, Isolation, Started, What};
@@ -15,7 +15,9 @@ use crate::domain::finding::Verdict;
 use crate::domain::limits::{Limit, Limits};
 use crate::domain::run::{Ending, Outcome, Run};
 use crate::error::{Code, Error, IoContext, Result};
+use crate::hosts::Host;
 use crate::ops::run::enclosure::warning;
+use crate::ops::run::lead::Lead;
 use crate::ops::run::report::{self, Ended, RunReport};
 use crate::ops::run::stage::Stage;
 use crate::ops::run::{RunPlan, Worker, require_command};
@@ -30,6 +32,7 @@ use crate::store::lock::Guard;
 use crate::store::mailbox::{questions, spool};
 use crate::store::{layout, spawn_commit};
 use crate::wire::policy::Policy;
+use crate::wire::request::SpooledRequest;
 use serde_json::json;
 use std::io::Write;
 use std::path::Path;
@@ -118,7 +121,9 @@ fn work(
     }
     // Everything that the command needs.
     let stage = Stage::prepare(ctx, agent, plan)?;
-    let postman = Postman::start(ctx, agent, stage.enclosure.run_repo())?;
+    let run_repo = stage.enclosure.run_repo();
+    let lead = Lead::of(ctx, agent, plan, run_repo)?;
+    let postman = Postman::start(ctx, agent, run_repo, lead)?;
     // The command, from its start to its end.
     let ended = watch(
         ctx,
@@ -231,7 +236,13 @@ fn watch(
         stdout,
         stderr,
     };
-    let cost = CostWatch::start(ctx, agent, &plan.limits)?;
+    let most = plan.inputs.host.zip(plan.inputs.task().max_cost);
+    let session = most.map(|(host, most)| SessionBudget {
+        host,
+        run: (stage.number, stage.description.clone()),
+        most,
+    });
+    let cost = CostWatch::start(ctx, agent, &plan.limits, session)?;
     ctx.reached("prepared");
     // What an earlier run noted in the file of the lock must not be taken for the end of this one.
     supervisor::blank(lock.file())?;
@@ -367,10 +378,36 @@ fn judge(ctx: &Ctx, agent: &Agent) -> Result<Verdict> {
     verify::verify(ctx, &options)
 }
 
-// Ends a run when the day has cost what it may, where `agent.limits.costHard` says so.
+// Ends a run when its session has cost what it may, as far as its host tells while it works, and when the day has, where
+// `agent.limits.costHard` says so.
 
-/// How often the cost of the day is added up: what a session cost is known when it ends, so it grows in steps.
-const ROUND: Duration = Duration::from_secs(5);
+/// How often the host's output is read for what the session has cost.
+const ROUND: Duration = Duration::from_secs(1);
+
+/// After so many rounds the cost of the day is added up: what a session cost is known when it ends, so it grows in steps.
+const ROUNDS_OF_DAY: u32 = 5;
+
+/// The session of a run that may cost so much.
+#[derive(Clone)]
+struct SessionBudget {
+    /// The host.
+    pub host: &'static dyn Host,
+    /// The number of the run, and its command as the row has it.
+    pub run: (u32, String),
+    /// What it may cost, in US dollars.
+    pub most: f64,
+}
+
+impl SessionBudget {
+    /// Whether more was spent; what cannot be read now is read in the next round.
+    fn is_spent(&self, ctx: &Ctx, agent: &Agent) -> bool {
+        let run = (self.run.0, self.run.1.as_str());
+        let told = host_output::told(ctx.repo.common_dir(), agent, run, self.host);
+        let cost = host_output::session(ctx, agent, &told).ok();
+        let cost = cost.and_then(|session| session.cost_micro_usd);
+        cost.is_some_and(|cost| cost as f64 / 1e6 > self.most)
+    }
+}
 
 /// A thread that looks; it ends when this is dropped.
 struct CostWatch {
@@ -383,29 +420,44 @@ impl CostWatch {
     ///
     /// # Errors
     /// `usage` for a `costHard` that is neither true nor false; `io` when there can be no more threads.
-    pub(super) fn start(ctx: &Ctx, agent: &Agent, limits: &Limits) -> Result<Option<CostWatch>> {
-        if limits.get(Limit::CostDay).is_none() || !limits::is_cost_hard(ctx)? {
+    pub(super) fn start(
+        ctx: &Ctx,
+        agent: &Agent,
+        limits: &Limits,
+        session: Option<SessionBudget>,
+    ) -> Result<Option<CostWatch>> {
+        let is_day_hard = limits.get(Limit::CostDay).is_some() && limits::is_cost_hard(ctx)?;
+        if !is_day_hard && session.is_none() {
             return Ok(None);
         }
-        let limits = limits.clone();
+        let (limits, agent) = (limits.clone(), agent.clone());
         let (stop, stopped) = mpsc::channel();
         let has_ended_it = Arc::new(AtomicBool::new(false));
-        let (seed, id, told) = (ctx.seed(), agent.id, Arc::clone(&has_ended_it));
+        let (seed, told) = (ctx.seed(), Arc::clone(&has_ended_it));
         let rounds = move || {
+            let mut round = 0;
             while stopped.recv_timeout(ROUND) == Err(RecvTimeoutError::Timeout) {
+                round += 1;
                 let Ok(ctx) = seed.open() else { continue };
-                // What cannot be read now is read in the next round.
-                if let Ok(Some(_)) = admission::exhausted(&ctx, &limits) {
+                let is_over = || {
+                    is_day_hard
+                        && round % ROUNDS_OF_DAY == 0
+                        && matches!(admission::exhausted(&ctx, &limits), Ok(Some(_)))
+                };
+                let is_spent = session
+                    .as_ref()
+                    .is_some_and(|session| session.is_spent(&ctx, &agent));
+                if is_spent || is_over() {
                     // Noted before the request, so that the end of the command finds the reason.
                     told.store(true, Ordering::Relaxed);
-                    drop(liveness::ask_to_end(&ctx, id, false));
+                    drop(liveness::ask_to_end(&ctx, agent.id, false));
                 }
             }
         };
         let thread = std::thread::Builder::new().name("cost".into());
         thread
             .spawn(rounds)
-            .at("could not watch", "the cost of the day")?;
+            .at("could not watch", "the cost of the run")?;
         Ok(Some(CostWatch {
             has_ended_it,
             _stop: stop,
@@ -427,6 +479,8 @@ const POST_ROUND: Duration = Duration::from_millis(100);
 struct Postman {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
+    /// Carries out what the agent asks for, where it may ask.
+    lead: Option<Arc<Lead>>,
 }
 
 impl Drop for Postman {
@@ -434,6 +488,8 @@ impl Drop for Postman {
         drop(self.stop.take());
         // A thread that panicked has posted nothing that it did not also remove.
         drop(self.thread.take().map(JoinHandle::join));
+        // Only now does nothing come after what is ended here.
+        self.lead.take().inspect(|lead| lead.finish());
     }
 }
 
@@ -442,20 +498,35 @@ impl Postman {
     ///
     /// # Errors
     /// `io` when there can be no more threads.
-    pub(super) fn start(ctx: &Ctx, agent: &Agent, run_repo: Option<&RunRepo>) -> Result<Postman> {
+    pub(super) fn start(
+        ctx: &Ctx,
+        agent: &Agent,
+        run_repo: Option<&RunRepo>,
+        lead: Option<Arc<Lead>>,
+    ) -> Result<Postman> {
         let (stop, stopped) = mpsc::channel();
         let common = ctx.repo.common_dir().to_owned();
         let (seed, agent) = (ctx.seed(), agent.clone());
         let directory = layout::spool_dir(&common, agent.id);
         let run_repo = run_repo.cloned();
         let mut published = run_repo.as_ref().and_then(RunRepo::known_tip);
+        let serving = lead.clone();
         let rounds = move || {
             // The channel is closed to end the thread, which is noticed without waiting for the
             // round to end.
             while stopped.recv_timeout(POST_ROUND) == Err(RecvTimeoutError::Timeout) {
                 if spool::is_waiting(&common, agent.id) {
                     // What cannot be posted now is tried again, in the end by `doctor`.
-                    drop(seed.open().and_then(|ctx| post_spool(&ctx, &agent)));
+                    let take = serving
+                        .as_ref()
+                        .map(|lead| move |asked, name| lead.take(asked, name));
+                    let serve = take
+                        .as_ref()
+                        .map(|take| take as &dyn Fn(SpooledRequest, String));
+                    drop(
+                        seed.open()
+                            .and_then(|ctx| post_spool_serving(&ctx, &agent, serve)),
+                    );
                 }
                 let tip = run_repo.as_ref().and_then(RunRepo::tip);
                 if let (Some(run_repo), true) = (&run_repo, tip.is_some() && tip != published) {
@@ -473,6 +544,7 @@ impl Postman {
         Ok(Postman {
             stop: Some(stop),
             thread: Some(thread),
+            lead,
         })
     }
 
@@ -482,7 +554,7 @@ impl Postman {
         // Asked again after the last posting, which has a time limit of its own.
         let is_waiting = || spool::is_waiting(ctx.repo.common_dir(), agent.id);
         if is_waiting() {
-            drop(post_spool(ctx, agent));
+            drop(post_spool_serving(ctx, agent, None));
         }
         is_waiting().then(|| {
             let what = "the command left more messages than could be sent, and the rest is kept";

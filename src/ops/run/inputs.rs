@@ -158,6 +158,11 @@ impl AgentInputs {
         self.assignment.role.edits
     }
 
+    /// Whether the role may spawn agents.
+    pub(super) fn may_spawn(&self) -> bool {
+        self.assignment.role.may_spawn
+    }
+
     /// The prompt.
     pub(super) fn prompt(&self) -> String {
         let text = if self.is_told {

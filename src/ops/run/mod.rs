@@ -31,6 +31,7 @@ mod enclosure;
 mod execute;
 pub mod fence;
 mod inputs;
+mod lead;
 pub mod output;
 mod push_guard;
 mod report;

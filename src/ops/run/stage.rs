@@ -117,6 +117,14 @@ impl Stage {
         let spool = layout::spool_dir(common, agent.id);
         fsx::create_dir(&spool)?;
         fsx::create_dir(&layout::runs_dir(common, agent.id))?;
+        if plan.inputs.may_spawn() {
+            // Before the fence, which shows the command what is there. What was answered in an earlier run is of no use.
+            let answers = layout::answers_dir(common, agent.id);
+            if answers.exists() {
+                fsx::remove_by_trash(common, &answers)?;
+            }
+            fsx::create_dir(&answers)?;
+        }
         let scratch = Scratch::make(ctx, &format!("run-{}", agent.id.short()))?;
         let mut stage = Stage {
             number,

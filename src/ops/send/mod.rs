@@ -9,6 +9,7 @@ use super::agent_report::rfc3339;
 use super::mail::ReceiversReport;
 use crate::agents::ctx::Ctx;
 use crate::agents::current::CurrentAgent;
+use crate::agents::liveness;
 use crate::agents::names::{own, resolve};
 use crate::agents::questions;
 use crate::agents::spool::{self, own_spool};
@@ -16,14 +17,19 @@ use crate::domain::agent::Agent;
 use crate::domain::message::{EVERYBODY, Letter, MessageId, PAYLOAD_LIMIT, Receivers};
 use crate::domain::message_rules::{Draft, KEPT};
 use crate::domain::named::hex;
+use crate::domain::run::Run;
+use crate::domain::sandbox::Mode;
 use crate::domain::stamp::Stamp;
 use crate::error::{Code, Error, IoContext, Result};
+use crate::hosts::{self, Host};
+use crate::proc::background;
 use crate::store::mailbox::{Mailbox, Nonce, spool as mailbox_spool};
 use crate::store::repository_settings;
 use crate::wire::message::payload::{self, Addressed, Part};
 use crate::wire::message::spooled::Spooled;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Serialize;
+use serde_json::Value;
 use serde_with_macros::skip_serializing_none;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -53,12 +59,16 @@ pub struct SendOptions {
     pub payload: Vec<String>,
     /// The id of the message that it answers.
     pub reply_to: Option<String>,
+    /// Lets no agent go on that waited for it.
+    pub no_wake: bool,
 }
 
 /// A message that will be sent.
 #[derive(Clone, Debug)]
 pub struct SendPlan {
     letter: Letter,
+    /// The agents that go on where this answers what they asked.
+    wake: Vec<Agent>,
     /// What needs attention though it can be sent.
     pub warnings: Vec<String>,
 }
@@ -103,8 +113,19 @@ pub fn plan(ctx: &Ctx, options: &SendOptions) -> Result<SendPlan> {
     match checked {
         Ok(letter) if problems.is_empty() => {
             let (letter, mut warnings) = resolve(ctx, letter)?;
-            warnings.extend(asleep(ctx, &letter));
-            Ok(SendPlan { letter, warnings })
+            let (wake, others): (Vec<_>, Vec<_>) =
+                asleep(ctx, &letter).into_iter().partition(|agent| {
+                    !options.no_wake
+                        && !ctx.env.fenced
+                        && ctx.env.agent.is_none()
+                        && has_session(agent)
+                });
+            warnings.extend(others.iter().map(stays_asleep));
+            Ok(SendPlan {
+                letter,
+                wake,
+                warnings,
+            })
         }
         checked => {
             problems.extend(checked.err().unwrap_or_default());
@@ -114,20 +135,66 @@ pub fn plan(ctx: &Ctx, options: &SendOptions) -> Result<SendPlan> {
 }
 
 /// The receivers that wait for an answer while nothing of them runs that could read it.
-fn asleep(ctx: &Ctx, letter: &Letter) -> Vec<String> {
+fn asleep(ctx: &Ctx, letter: &Letter) -> Vec<Agent> {
     let Receivers::Named(names) = &letter.to else {
         return Vec::new();
     };
-    let asleep = names
-        .iter()
-        .filter_map(|name| questions::sleeps(ctx, name.as_str()));
-    let warning = |agent: Agent| {
-        let id = agent.id.short();
-        format!(
-            "nothing runs for agent {id}, which asked; to let it go on with the answer, run git agent run {id} --resume"
-        )
+    { names.iter() }
+        .filter_map(|name| questions::sleeps(ctx, name.as_str()))
+        .collect()
+}
+
+fn stays_asleep(agent: &Agent) -> String {
+    let id = agent.id.short();
+    format!(
+        "nothing runs for agent {id}, which asked; to let it go on with the answer, run git agent run {id} --resume"
+    )
+}
+
+/// Whether the agent's last run was by a host that goes on with its session.
+fn has_session(agent: &Agent) -> bool {
+    let Some(run) = &agent.run else {
+        return false;
     };
-    asleep.map(warning).collect()
+    let host = hosts::of_command(&run.started.command);
+    let ended = run
+        .end
+        .as_ref()
+        .and_then(|(exited, _)| exited.session.id.as_ref());
+    host.is_some_and(Host::resumes) && ended.is_some()
+}
+
+/// Lets an agent go on that waited, in the background: its host is told the answer in the session that asked.
+fn wake(ctx: &Ctx, agent: &Agent, letter: &Letter) -> Result<()> {
+    let payload: Value = serde_json::from_str(&letter.payload.json).unwrap_or_default();
+    let texts: Vec<_> = { payload.as_object().into_iter().flatten() }
+        .filter_map(|(_, value)| value.as_str())
+        .collect();
+    let text = format!("Your question is answered: {}", texts.join("\n\n"));
+    // As strictly as the run that asked was fenced in.
+    let run = agent.run.as_ref().map_or(0, Run::number);
+    let report = liveness::load_report(ctx.repo.common_dir(), agent, run)?;
+    let mode = report.and_then(|report| Mode::parse(report["sandbox"]["mode"].as_str()?));
+    let mode = mode.unwrap_or_default().as_str();
+    let id = agent.id.to_string();
+    let words = [
+        "run",
+        &id,
+        "--resume",
+        "--background",
+        "--quiet",
+        "--sandbox",
+        mode,
+        "-m",
+        &text,
+    ];
+    background::start(
+        ctx.env.require_program()?,
+        words.into_iter(),
+        &ctx.repo.root()?,
+        &[],
+    );
+    Ok(())
 }
 
 /// What a message is asked for with and its payload say differently.
@@ -162,7 +229,18 @@ pub fn execute(ctx: &Ctx, plan: SendPlan) -> Result<SendReport> {
     let reached = |step: &str| ctx.reached(step);
     let mailbox = Mailbox::telling(&ctx.repo, &reached);
     match questions::post(ctx, &mailbox, plan.letter.clone(), nonce) {
-        Ok(message) => Ok(SendReport::new(&plan, Some((message.id, message.at)))),
+        Ok(message) => {
+            let mut report = SendReport::new(&plan, Some((message.id, message.at)));
+            for agent in plan
+                .wake
+                .iter()
+                .filter(|agent| !questions::is_waiting(ctx, agent))
+            {
+                wake(ctx, agent, &plan.letter)?;
+                report.waking.push(agent.id.to_string());
+            }
+            Ok(report)
+        }
         // The variable that names the spool may have been lost on the way; the agent's own spool
         // does as well.
         Err(error) if error.code() == Code::RepoReadOnly => match own_spool(ctx) {
@@ -248,6 +326,9 @@ pub struct SendReport {
     pub created: Option<String>,
     /// The message that it answers.
     pub reply_to: Option<String>,
+    /// The agents that go on now, in the background, because it answers what they asked; absent where there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waking: Vec<String>,
     /// What needs attention though it was sent.
     pub warnings: Vec<String>,
 }
@@ -266,6 +347,7 @@ impl SendReport {
             priority: letter.priority.as_str(),
             created: message.map(|(_, at)| rfc3339(at.time())),
             reply_to: letter.re.as_ref().map(MessageId::to_string),
+            waking: Vec::new(),
             warnings: plan.warnings.clone(),
         }
     }

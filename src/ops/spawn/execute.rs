@@ -297,7 +297,15 @@ fn build(
     // Last, so that the name means an agent that is there at every moment.
     if let Some(before) = plan.succeeds {
         let before = ledger.find(&before.to_string())?.spawn_commit;
-        ledger.append(before, &plan.actor, What::Renamed { name: None }, ctx.now())?;
+        ledger.append(
+            before,
+            &plan.actor,
+            What::Renamed {
+                name: None,
+                task: None,
+            },
+            ctx.now(),
+        )?;
     }
     // The clone gets a copy of the row, so the row has to be complete.
     clone::give_row(ctx, plan.id, spawn_commit)?;

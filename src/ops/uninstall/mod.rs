@@ -118,7 +118,7 @@ fn look(ctx: &Ctx, options: UninstallOptions) -> Result<UninstallReport> {
         let report = plan.report();
         for host in report.hosts {
             if host.action != init::Action::Unchanged {
-                items.remove("host", host.path);
+                items.remove("host", &host.path);
             }
         }
         if report.notes == Some(init::Action::Deleted) {
@@ -180,6 +180,7 @@ fn registrations(ctx: &Ctx) -> Result<Option<InitPlan>> {
         ctx,
         &InitOptions {
             hosts: hosts::registrations().collect(),
+            of_user: false,
             worktrees: false,
             notes: true,
             // The name is of no matter: the alias is found by what it stands for.

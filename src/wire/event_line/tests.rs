@@ -98,7 +98,12 @@ fn any_what() -> impl Strategy<Value = What> {
             .prop_map(|(reason, whole)| What::Deferred { reason, whole }),
         ".{0,3000}".prop_map(|text| What::Noted { text }),
         prop::option::of("[a-z][a-z0-9-]{0,20}").prop_map(|name| What::Renamed {
-            name: name.map(|name| AgentName::parse(&name).expect("a name"))
+            name: name.map(|name| AgentName::parse(&name).expect("a name")),
+            task: None,
+        }),
+        text().prop_map(|text| What::Renamed {
+            name: None,
+            task: Some(text),
         }),
         (text(), any::<u32>(), any::<Option<u64>>()).prop_map(|(command, pid, limit_ms)| {
             What::Started(Started {

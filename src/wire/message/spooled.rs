@@ -1,5 +1,5 @@
-//! What waits in a spool until a process that may write refs posts it: a message (`git-agent.spooled/1`), a receipt, or
-//! how the agent says that its work ended.
+//! What waits in a spool until a process that may write refs posts it: a message (`git-agent.spooled/1`), a receipt, how the agent
+//! says that its work ended, or a request.
 //!
 //! Its writer is not trusted: the sender is decided by whose spool it lies in, and everything
 //! else is checked again when it is posted.
@@ -8,6 +8,7 @@ use super::lossless::losses;
 use super::payload;
 use crate::domain::event::What;
 use crate::domain::message::{Letter, MessageId, Name, Receivers};
+use crate::wire::request::{self, SpooledRequest};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -158,6 +159,8 @@ pub enum Content {
     Receipt(Vec<MessageId>),
     /// The event by which the agent declares how its work ended.
     Declaration(What),
+    /// What it asks of its supervisor.
+    Request(Box<SpooledRequest>),
 }
 
 /// Reads a file of a spool.
@@ -196,6 +199,11 @@ pub fn read(bytes: &[u8]) -> Result<Content, String> {
         DECLARATION_SCHEMA => {
             let declared: Declared = serde_json::from_slice(bytes).map_err(wrong)?;
             declared.event().map(Content::Declaration)
+        }
+        request::SCHEMA => {
+            let asked = serde_json::from_slice(bytes);
+            let asked = asked.map_err(|error| format!("it is no request: {error}"))?;
+            Ok(Content::Request(asked))
         }
         _ => Err("it is of another version".to_owned()),
     }
