@@ -247,6 +247,39 @@ fn what_only_a_person_can_decide_is_reported() {
 }
 
 #[test]
+fn a_branch_that_a_power_loss_emptied_is_at_its_last_commit_again() {
+    let empty = |patient: &Patient, branch: &str| {
+        let file = patient.git_dir().join("refs/heads").join(branch);
+        std::fs::write(file, "").expect("written");
+    };
+    let mend = |patient: &Patient| {
+        let (status, report) = patient.doctor(&[]);
+        let expected = strings(&["branches.emptied"]);
+        assert_eq!((status, problems(&report)), (1, expected), "{report:#}");
+        let (status, report) = patient.doctor(&["--fix"]);
+        assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
+        patient.repo.git(["log", "--all", "--oneline"]);
+    };
+    let patient = Patient::new();
+    let before = tip(&patient);
+    empty(&patient, &patient.branch);
+    mend(&patient);
+    assert_eq!(tip(&patient), before);
+    // Where its reflog is gone too, it begins anew with its spawn commit.
+    empty(&patient, &patient.branch);
+    let log = patient.git_dir().join("logs/refs/heads");
+    std::fs::remove_file(log.join(&patient.branch)).expect("removed");
+    mend(&patient);
+    let row = patient.repo.agent_json(&["show", &patient.id]);
+    assert_eq!(row["spawn_commit"], tip(&patient).as_str());
+    // Of one that a spawn had not noted yet nothing is known, and nothing is lost.
+    let unknown = "agent/third-20260101T000000Z-0123abcd";
+    empty(&patient, unknown);
+    mend(&patient);
+    assert!(!patient.git_dir().join("refs/heads").join(unknown).exists());
+}
+
+#[test]
 fn the_branch_that_is_gone_is_named_with_its_last_commit() {
     let patient = Patient::new();
     let tip = tip(&patient);

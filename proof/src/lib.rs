@@ -14,6 +14,8 @@
 //! | [`train`] | `domain/train`, `ops/train/track` |
 //! | [`removal`] | `agents/publish`, `ops/discard/remove`, `git gc` beside them |
 //! | [`undo`] | `ops/undo`, `domain/operation` |
+//! | [`limits`] | `agents/admission`, `store/tickets`, `domain/limits` |
+//! | [`layers`] | `agents/{layered,frozen}`, `ops/materialize` |
 //!
 //! A property that cannot fail proves nothing. So each model has faults: a step that leaves out what protects the property. For each of
 //! them the checker must find a way in which the property breaks (`tests/faults.rs`).
@@ -21,7 +23,9 @@
 pub mod claim;
 pub mod exchange;
 pub mod landing;
+pub mod layers;
 pub mod ledger;
+pub mod limits;
 pub mod removal;
 pub mod rows;
 pub mod train;
@@ -107,5 +111,7 @@ pub fn all() -> Vec<(&'static str, fn() -> Outcome)> {
         ("train-flaky", || train::explore_flaky(None)),
         ("removal", || removal::explore(None)),
         ("undo", || undo::explore(None)),
+        ("limits", || limits::explore(None)),
+        ("layers", || layers::explore(None)),
     ]
 }

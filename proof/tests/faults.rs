@@ -1,6 +1,7 @@
 //! Every property can fail: where a step leaves out what protects it, the checker finds a way in which it breaks.
 
-use git_agent_proof::{Outcome, all, claim, exchange, landing, ledger, removal, train, undo};
+use git_agent_proof::{Outcome, all, claim, exchange, landing, layers, ledger, limits, removal};
+use git_agent_proof::{train, undo};
 
 fn breaks(outcome: Outcome, property: &str) {
     let model = outcome.model;
@@ -130,6 +131,40 @@ fn undo_faults_are_found() {
         of(Fault::RecordsFirst),
         "rows say what was so when they were written",
     );
+}
+
+#[test]
+fn limits_faults_are_found() {
+    use limits::Fault;
+    let of = |fault| limits::explore(Some(fault));
+    breaks(of(Fault::ForgetsTheWaiting), "the limits hold");
+    breaks(of(Fault::HoldsAlone), "the limits hold");
+    breaks(of(Fault::TakesWithoutLock), "no two have one number");
+    breaks(
+        of(Fault::CountsLater),
+        "where none works the first that waits may begin",
+    );
+}
+
+#[test]
+fn layers_faults_are_found() {
+    use layers::Fault;
+    let of = |fault| layers::explore(Some(fault));
+    let (base, seen) = (
+        "an agent's base is there",
+        "what was told to be kept is seen",
+    );
+    breaks(of(Fault::TakesBlindly), base);
+    breaks(of(Fault::AsksForTheRecord), base);
+    breaks(of(Fault::SweepsByTheList), base);
+    breaks(
+        of(Fault::RemovesTheRecordFirst),
+        "files of a base are named",
+    );
+    breaks(of(Fault::ForgetsTheUpper), "an upper has one mount");
+    breaks(of(Fault::AcknowledgesUnsynced), seen);
+    breaks(of(Fault::RemovesTheLayerFirst), seen);
+    breaks(of(Fault::TrustsTheNote), seen);
 }
 
 #[test]

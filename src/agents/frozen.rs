@@ -362,6 +362,7 @@ impl FrozenBase {
 
     /// Whether it is still there to be taken, by a process that holds the lock for that.
     pub(crate) fn is_there(&self) -> bool {
-        self.directory.join(RECORD).is_file()
+        // A sweep that was killed has removed the files and not yet the record.
+        self.directory.join(RECORD).is_file() && self.record.path.is_dir()
     }
 }

@@ -51,6 +51,7 @@ codes! {
     WorktreeUnknown, "worktrees.no-row", Problem, "The worktree is ours and no row says whose; no command of ours can name it.";
     BranchUnknown, "branches.no-row", Problem, "The branch starts from a spawn commit that has no row here; no command of ours can name it.";
     BranchGone, "branches.gone", Problem, "An agent that is neither landed nor discarded has lost its branch; git gc may delete its commits.";
+    BranchEmptied, "branches.emptied", Problem, "A power loss can leave the file of a branch empty, and git refuses to list or collect anything then.";
     RefLocked, "locks.stale", Problem, "While the lock file of a killed process is there, git cannot move the ref or write the index.";
     LedgerDamaged, "ledger.damaged", Problem, "The ledger's ref leads to nothing whole; its rows are read from the reflog, which expires.";
     LedgerLost, "ledger.lost", Problem, "Neither the ledger's ref nor its reflog leads to anything readable: no agent can be named.";

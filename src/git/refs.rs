@@ -12,7 +12,8 @@ use super::objects::Identity;
 use super::repo::open::Environment;
 use super::repo::{failed, from_git2};
 use crate::domain::oid::Oid;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, IoContext, Result};
+use crate::system::sync_file_system;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -263,11 +264,21 @@ impl Repo {
         // The value is written first, because that is what a full disk refuses; then the reflog,
         // and the rename last. A kill between the two leaves a reflog entry of a move that never
         // happened, which harms nothing; the reverse would lose what recovery reads.
-        lock.publish_after(format!("{target}\n").as_bytes(), || {
-            reflog::append(self, refname, old, target, who, message)
+        lock.publish_after(format!("{target}\n").as_bytes(), |body| {
+            reflog::append(self, refname, old, target, who, message)?;
+            self.flush(body)
         })?;
         transaction.commit();
         Ok(Swap::Done)
+    }
+
+    /// Has everything written that a ref is about to name, and the ref, where the user wants that of either (`core.fsync` of
+    /// git-config(1)): by one call for the whole file system, which is less than one for each object.
+    fn flush(&self, body: &std::fs::File) -> Result<()> {
+        if is_flushed(&self.config_string("core.fsync")?.unwrap_or_default()) {
+            sync_file_system(body).at("could not flush", self.common_dir())?;
+        }
+        Ok(())
     }
 
     /// Waits for a moment until another process lets go of a ref's lock: in all as long as `core.filesRefLockTimeout`
@@ -297,6 +308,21 @@ impl Repo {
     pub fn ref_lock_path(&self, refname: &str) -> PathBuf {
         self.common_dir().join(format!("{refname}.lock"))
     }
+}
+
+/// Whether `core.fsync` names loose objects or refs. Neither is flushed by default.
+fn is_flushed(components: &str) -> bool {
+    let aggregates = ["all", "added", "committed", "objects"];
+    let is = |wanted: &str, of: &[&str]| {
+        let parts = components.split(',').map(str::trim);
+        parts.fold(false, |is_on, part| match part.strip_prefix('-') {
+            Some(part) if part == wanted || of.contains(&part) => false,
+            None if part == wanted || of.contains(&part) => true,
+            None if matches!(part, "none" | "default") => false,
+            _ => is_on,
+        })
+    };
+    is("loose-object", &aggregates) || is("reference", &aggregates[..1])
 }
 
 /// Takes a lock file, waiting while another process has it.
@@ -522,6 +548,22 @@ mod tests {
             "", "-x", ".x", "/x", "a..b", "a b", "a~1", "x.lock", "a//b", "a/", "ä", &long,
         ] {
             assert!(full_name(bad).is_err(), "{bad}");
+        }
+    }
+    #[test]
+    fn what_is_flushed_is_read_as_git_reads_it() {
+        for (components, flushed) in [
+            ("", false),
+            ("default", false),
+            ("pack,commit-graph", false),
+            ("reference", true),
+            ("committed", true),
+            ("all,-reference", true),
+            ("all, -reference, -loose-object", false),
+            ("all,none", false),
+            ("none,loose-object", true),
+        ] {
+            assert_eq!(is_flushed(components), flushed, "{components}");
         }
     }
 }

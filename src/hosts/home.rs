@@ -120,6 +120,9 @@ pub fn with_project(content: &[u8], main: &Path, others: &[&Path]) -> Option<Str
     Some(file.to_string())
 }
 
+/// How the calls end that only tell what a session does: `git-agent hook prompt` and its like, as a line or as words.
+const PHASE_HOOKS: [&str; 3] = ["prompt\"", "notification\"", "session-end\""];
+
 /// The hooks of a registration's template, calling this program by its path. What is registered on request
 /// only is left out.
 pub(super) fn hooks(registration: Option<Registration>, program: &str) -> Value {
@@ -128,7 +131,14 @@ pub(super) fn hooks(registration: Option<Registration>, program: &str) -> Value 
     };
     let mut settings: Value = serde_json::from_str(registration.template).unwrap_or_default();
     if let Some(events) = settings.get_mut("hooks").and_then(Value::as_object_mut) {
-        events.retain(|name, _| !registration.on_request.contains(&name.as_str()));
+        // A run of ours knows by itself whether it works, so what tells of a session's phases would be processes for nothing.
+        let tells_phase = |entries: &Value| {
+            let text = entries.to_string();
+            PHASE_HOOKS.iter().any(|hook| text.contains(hook))
+        };
+        events.retain(|name, entries| {
+            !registration.on_request.contains(&name.as_str()) && !tells_phase(entries)
+        });
         // In a run of ours a message may come at any time, and the agent is told of it after any tool.
         let after = { events.iter_mut() }.filter(|(name, _)| {
             let name = name.to_ascii_lowercase();
@@ -192,6 +202,34 @@ pub(super) mod tests {
             home: Some(Path::new("/home/u")),
             variables: &BTreeMap::new(),
         })
+    }
+
+    #[test]
+    fn a_run_has_the_hooks_that_judge_and_none_that_tells_of_phases() {
+        for host in HOSTS {
+            let Some(registration) = host.registration() else {
+                continue;
+            };
+            let calls = |text: &str, hook: &str| {
+                let forms = [format!("hook {hook}\""), format!("\"hook\",\"{hook}\"")];
+                let text = text.replace("\", \"", "\",\"");
+                forms.iter().any(|form| text.contains(form))
+            };
+            let template = registration.template;
+            let is_json = registration.whole_file.is_none();
+            if is_json {
+                assert!(calls(template, "prompt"), "{host:?}");
+                assert!(
+                    calls(template, "stop") || calls(template, "session-end"),
+                    "{host:?}"
+                );
+                let run = hooks(Some(registration), "git-agent").to_string();
+                assert!(calls(&run, "pre-tool"), "{host:?}: {run}");
+                for hook in ["prompt", "notification", "session-end"] {
+                    assert!(!calls(&run, hook), "{host:?}: {run}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -23,6 +23,7 @@ use crate::git::refs::{Swap, Tip};
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::Write;
+use walkdir::WalkDir;
 
 /// How the reflog of a branch begins that a spawn of this clone made.
 pub const MADE_BY_SPAWN: &str = "agent: spawn ";
@@ -115,6 +116,38 @@ pub fn advance(
         },
     };
     Ok(repo.swap_ref(name, expected, new, who, message)? == Swap::Done)
+}
+
+/// The full names of the files below `refs/heads/agent/` that name nothing, as a power loss leaves them.
+pub fn emptied(repo: &Repo) -> Vec<String> {
+    let top = repo.common_dir().join(AGENTS_BRANCHES);
+    let files = WalkDir::new(&top).into_iter().flatten();
+    let names = { files.filter(|file| file.file_type().is_file()) }.filter_map(|file| {
+        let name = file.path().strip_prefix(&top).ok()?.to_str()?;
+        Some(format!("{AGENTS_BRANCHES}{name}"))
+    });
+    let is_emptied =
+        |name: &String| !name.ends_with(".lock") && matches!(repo.tip(name), Ok(Tip::Broken));
+    names.filter(is_emptied).collect()
+}
+
+/// Has such a file name what its reflog says that it did, or else another commit, and gives that; removes it where neither is there.
+///
+/// # Errors
+/// `hook-refused`, `git-failed`, `io`.
+pub fn mend(
+    repo: &Repo,
+    name: &str,
+    otherwise: Option<Oid>,
+    who: &Identity,
+) -> Result<Option<Oid>> {
+    let mut known = repo.reflog_oids(name)?.into_iter().chain(otherwise);
+    let tip = known.find(|oid| repo.read_commit(*oid).is_ok());
+    match tip {
+        Some(tip) => drop(repo.swap_ref(name, Tip::Broken, tip, who, "agent: repair")?),
+        None => drop(repo.delete_broken_ref(name, Tip::Broken)?),
+    }
+    Ok(tip)
 }
 
 /// The name under which this clone may make the agent's branch; `None` for a name that only a row vouches for.

@@ -10,7 +10,7 @@
 
 use super::fsx;
 use crate::error::{Code, Error, IoContext, Result};
-use crate::system::FencedHolder;
+use crate::system::{FencedHolder, HolderSearch};
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -219,7 +219,12 @@ fn try_lock(file: &File, path: &Path, is_to_hold: bool) -> Result<bool> {
             Err(TryLockError::Error(error)) => return Err(error).at("could not lock", path),
         }
         // Many locks of runs are looked at in a row, and few are taken.
-        if !watch.look(file, path, is_to_hold)? {
+        let search = if is_to_hold {
+            HolderSearch::Seen
+        } else {
+            HolderSearch::Taker
+        };
+        if !watch.look(file, path, search)? {
             return Ok(false);
         }
         std::thread::sleep(LOOK);
@@ -252,7 +257,7 @@ fn wait(
             Ok(locked) => return locked.at("could not lock", path),
             Err(_) if left <= pause => break,
             Err(_) => {
-                pause = if watch.look(&seen, path, true)? {
+                pause = if watch.look(&seen, path, HolderSearch::Hidden)? {
                     LOOK
                 } else {
                     SUSPICION
@@ -293,8 +298,8 @@ struct FenceWatch {
 
 impl FenceWatch {
     /// Looks who holds the lock; `false` where that is no process behind a fence. Ends the run of one that holds on to it.
-    fn look(&mut self, file: &File, path: &Path, is_thorough: bool) -> Result<bool> {
-        let found = FencedHolder::of(file, is_thorough);
+    fn look(&mut self, file: &File, path: &Path, search: HolderSearch) -> Result<bool> {
+        let found = FencedHolder::of(file, search);
         let is_same = found.is_some() && found == self.last;
         self.last = found;
         let Some(holder) = &self.last else {

@@ -5,7 +5,8 @@
 //! still tells whose it was.
 
 use super::{
-    FencedHolder, Holders, Occupant, Process, ResourceLimits, open_directory_by_steps, ps,
+    FencedHolder, HolderSearch, Holders, Occupant, Process, ResourceLimits,
+    open_directory_by_steps, ps,
 };
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{Dir, FileType};
@@ -255,7 +256,7 @@ impl Holders {
 
 impl FencedHolder {
     /// There is no fence here.
-    pub(crate) fn of(_file: &File, _is_thorough: bool) -> Option<FencedHolder> {
+    pub(crate) fn of(_file: &File, _search: HolderSearch) -> Option<FencedHolder> {
         None
     }
 }

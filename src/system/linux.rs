@@ -1,7 +1,8 @@
 //! Linux: proc(5), pidfd_open(2), prctl(2), inotify(7), openat2(2).
 
 use super::{
-    DIRECTORY, FencedHolder, Holders, Occupant, Process, ResourceLimits, open_directory_by_steps,
+    DIRECTORY, FencedHolder, HolderSearch, Holders, Occupant, Process, ResourceLimits,
+    open_directory_by_steps,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -9,8 +10,8 @@ use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
 use rustix::fs::{FileType, MemfdFlags, Mode, RawDir, ResolveFlags, memfd_create};
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, Resource, Rlimit, Signal, getpid, kill_process, pidfd_open, pidfd_send_signal,
-    prlimit, set_child_subreaper, set_parent_process_death_signal,
+    Pid, PidfdFlags, Resource, Rlimit, Signal, getpid, getuid, kill_process, pidfd_open,
+    pidfd_send_signal, prlimit, set_child_subreaper, set_parent_process_death_signal,
 };
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -441,26 +442,32 @@ impl FencedHolder {
     /// The one that holds a lock on a file; `None` where no process does, or one that is behind no fence. In a fence of mounts our files are
     /// not seen, so this is for those without.
     ///
-    /// proc_locks(5) names the process that took the lock, which may have handed it to a child and be gone; then every process is asked, if
-    /// the search is to be thorough.
-    pub(crate) fn of(file: &File, is_thorough: bool) -> Option<FencedHolder> {
+    /// proc_locks(5) names the process that took the lock, which may have handed it to a child and be gone; then every process is asked. One
+    /// that hides itself (prctl(2): PR_SET_DUMPABLE) in a run without namespaces is suspected then, where it is looked for.
+    pub(crate) fn of(file: &File, search: HolderSearch) -> Option<FencedHolder> {
         let metadata = file.metadata().ok()?;
         let file = (metadata.dev(), metadata.ino());
         let locks = fs::read_to_string("/proc/locks").ok()?;
         let takers = locks.lines().filter_map(|line| taker(line, file.1));
         let takers: Vec<Process> = takers.filter_map(Process::read).collect();
         let is_taker = !takers.is_empty();
-        let candidates = if is_taker || !is_thorough {
+        let mut fenced = if is_taker || search == HolderSearch::Taker {
             takers
         } else {
             Process::all().unwrap_or_default()
         };
         // Compared with our own: this process may itself run in a container with a filter.
         let own = Restrictions::of(getpid());
-        let mut fenced = { candidates.into_iter() }
-            .filter(|one| Restrictions::of(one.pid).filters > own.filters)
-            .filter(|one| one.holds_by_reading(file).unwrap_or(is_taker));
-        let holder = fenced.next()?;
+        fenced.retain(|one| Restrictions::of(one.pid).filters > own.filters);
+        let seen = |one: &&Process| one.holds_by_reading(file).unwrap_or(is_taker);
+        let hidden = |one: &&Process| {
+            search == HolderSearch::Hidden
+                && one.holds_by_reading(file).is_none()
+                && Restrictions::of(one.pid).namespaces == own.namespaces
+                && one.users().contains(&getuid().as_raw())
+                && line_of(one.pid).iter().any(Process::is_supervisor)
+        };
+        let holder = fenced.iter().find(seen).or(fenced.iter().find(hidden))?;
         let name = fs::read(holder.file("comm")).unwrap_or_default();
         let line = line_of(holder.pid).into_iter();
         Some(FencedHolder {
@@ -487,21 +494,21 @@ fn taker(line: &str, number: u64) -> Option<Pid> {
 struct Restrictions {
     /// How many filters of system calls it has: a fence adds one.
     filters: u32,
+    /// In how many namespaces of processes it has a number.
+    namespaces: usize,
 }
 
 impl Restrictions {
     fn of(pid: Pid) -> Restrictions {
         let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero()));
         let status = status.unwrap_or_default();
-        let value = |name: &str| {
-            let mut lines = status.lines();
-            let value = lines.find_map(|line| line.strip_prefix(name))?;
-            value.trim().parse().ok()
-        };
+        let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+        let value = |name: &str| line(name)?.trim().parse().ok();
         // Before Linux 5.9 it is only known whether there is one.
         let filters = value("Seccomp_filters:").or_else(|| Some(value("Seccomp:")? / 2));
         Restrictions {
             filters: filters.unwrap_or(0),
+            namespaces: line("NSpid:").map_or(1, |numbers| numbers.split_whitespace().count()),
         }
     }
 }

@@ -66,6 +66,17 @@ impl Holders {
     }
 }
 
+/// Among which processes the one behind a fence that holds a lock is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HolderSearch {
+    /// The one that took it.
+    Taker,
+    /// Those that can be seen to have it, where the one that took it is gone.
+    Seen,
+    /// Those that let nothing be seen of themselves, too: no process of ours is gone while a lock that is worth waiting for is held.
+    Hidden,
+}
+
 /// A process behind a fence that holds an OS lock on a file. It can only read the file, and that is enough for a lock (flock(2)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FencedHolder {

@@ -274,6 +274,33 @@ fn f13_the_lock_of_another_program_is_never_taken() {
     assert!(output.status.success(), "{}", describe(&output));
 }
 
+/// What a power loss leaves of a lock file of ours: the names, and nothing in the note.
+#[test]
+fn f13_a_lock_whose_note_a_power_loss_emptied_is_cleared() {
+    let agent = Agent::new();
+    let git_dir = agent.repo.path().join(".git");
+    let notes = git_dir.join("agents/locks");
+    fs::create_dir_all(&notes).expect("made");
+    let lost = [
+        ("1-0", "refs/agents/keep.lock"),
+        ("1-1", "index.lock"),
+        ("1-2", "refs/heads/main.lock"),
+    ];
+    for (note, lock) in lost {
+        fs::write(notes.join(note), "").expect("written");
+        let body = notes.join(format!("{note}.body"));
+        fs::write(&body, "").expect("written");
+        fs::hard_link(&body, git_dir.join(lock)).expect("linked");
+    }
+    // One that no note of ours is a name of is another program's.
+    fs::write(git_dir.join("refs/notes/mine.lock"), "").expect("written");
+    agent
+        .repo
+        .agent_json(&["spawn", "-m", "a task of another agent"]);
+    assert_eq!(locks(&agent), [PathBuf::from("refs/notes/mine.lock")]);
+    assert_eq!(fs::read_dir(&notes).expect("there").count(), 0);
+}
+
 fn full(agent: &Agent) -> String {
     agent.git(&["symbolic-ref", "HEAD"])
 }

@@ -134,6 +134,28 @@ fn comments_and_formatting_stay() {
     →→→→]
     →→→}
     →→],
+    →→"UserPromptSubmit": [
+    →→→{
+    →→→→"hooks": [
+    →→→→→{
+    →→→→→→"type": "command",
+    →→→→→→"command": "git-agent hook prompt",
+    →→→→→→"timeout": 10
+    →→→→→}
+    →→→→]
+    →→→}
+    →→],
+    →→"PermissionRequest": [
+    →→→{
+    →→→→"hooks": [
+    →→→→→{
+    →→→→→→"type": "command",
+    →→→→→→"command": "git-agent hook notification",
+    →→→→→→"timeout": 10
+    →→→→→}
+    →→→→]
+    →→→}
+    →→],
     →→"Stop": [
     →→→{
     →→→→"hooks": [

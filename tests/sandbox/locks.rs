@@ -170,3 +170,77 @@ fn a_lock_that_a_hidden_process_took_behind_a_fence_is_told_of_in_time() {
     holder.kill().expect("killed");
     holder.wait().expect("ended");
 }
+
+/// Runs a program as a user without capabilities, where no mount namespaces can be had.
+const AS_ANOTHER_USER: &str = "
+import ctypes, os, sys
+(told, tell), (mapped, map) = os.pipe(), os.pipe()
+child = os.fork()
+if child:
+    os.read(told, 1)
+    for name in ('uid_map', 'gid_map'):
+        open(f'/proc/{child}/{name}', 'w').write('0 0 65536')
+    os.write(map, b'x')
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+assert ctypes.CDLL(None).unshare(0x10000000) == 0
+os.write(tell, b'x')
+os.read(mapped, 1)
+open('/proc/sys/user/max_mnt_namespaces', 'w').write('0')
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+os.execvp(sys.argv[1], sys.argv[1:])
+";
+
+/// Neither who took the lock nor who has it can be seen then, if one is gone and the other hides itself.
+#[test]
+fn a_run_that_hides_itself_with_a_lock_that_it_was_handed_is_ended() {
+    let is_root = rustix::process::geteuid().is_root();
+    let python = Command::new("python3").arg("--version").output();
+    if !is_root || python.is_err() || without_mounts().is_none() {
+        return;
+    }
+    let holder = Agent::new();
+    let lock = holder.repo.path().join(".git/agents/spawn.lock");
+    let held = holder.worktree.join("src/held");
+    let all = holder.repo.path();
+    let all = all.parent().expect("a directory of its own");
+    let give = |user: &str| {
+        let mut given = Command::new("chown");
+        let given = given.args(["-R", user]).arg(all).status();
+        assert!(given.expect("chown starts").success());
+    };
+    give("65534");
+    let hold = format!(
+        "import ctypes, subprocess, time\n\
+         lock = open('{}')\n\
+         taken = ['flock', '-x', str(lock.fileno())]\n\
+         subprocess.run(taken, pass_fds=[lock.fileno()], check=True)\n\
+         assert ctypes.CDLL(None).prctl(4, 0) == 0\n\
+         open('src/held', 'w').close()\n\
+         time.sleep(1000)\n",
+        text(&lock)
+    );
+    // The run ends before the spawn does, so that the script ends too.
+    let script = "\"$1\" run --no-verify --sandbox=require \"$2\" -- python3 -c \"$3\" > \"$4.run\" &\n\
+                  until [ -e \"$4\" ]; do kill -0 $! || exit 9; done\n\
+                  \"$1\" spawn -m 'a task of another agent'\n\
+                  wait\n";
+    let program = env!("CARGO_BIN_EXE_git-agent");
+    let before = ["python3", "-c", AS_ANOTHER_USER, "sh", "-ec", script, "sh"];
+    let before = { before.iter() }.map(|word| (*word).to_owned());
+    let words = before.chain([program, &holder.id, &hold, text(&held)].map(str::to_owned));
+    let words: Vec<String> = words.collect();
+    let mut command = crate::support::isolated(&words[0], &holder.repo.path());
+    for (name, value) in agent_command(&holder.repo.path()).get_envs() {
+        command.env(name, value.unwrap_or_default());
+    }
+    let output = command.args(&words[1..]).output().expect("starts");
+    assert!(output.status.success(), "{}", describe(&output));
+    give("0");
+    let shown = holder.repo.agent_json(&["show", &holder.id]);
+    assert!(
+        shown["summary"].to_string().contains("lock-held"),
+        "{shown}"
+    );
+}

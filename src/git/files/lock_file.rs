@@ -113,19 +113,27 @@ impl Note {
             let locks = locks.lines().map(|lock| common_dir.join(lock)).collect();
             return self.left_by_child(locks);
         }
+        let Ok(body) = fs::symlink_metadata(self.body()) else {
+            return Vec::new();
+        };
+        let is_body = |path: &PathBuf| {
+            let found = fs::symlink_metadata(path);
+            found.is_ok_and(|found| (found.dev(), found.ino()) == (body.dev(), body.ino()))
+        };
+        if text.is_empty() && body.nlink() > 1 {
+            // A power loss can take what a note says, and its body still leads to the lock file.
+            let is_looked_into = |entry: &walkdir::DirEntry| entry.file_name() != "objects";
+            let all = walkdir::WalkDir::new(common_dir).into_iter();
+            let all = all.filter_entry(is_looked_into).flatten();
+            let locks = all.map(walkdir::DirEntry::into_path);
+            return { locks }
+                .filter(|path| path.extension().is_some_and(|end| end == "lock") && is_body(path))
+                .collect();
+        }
         // A note whose owner was killed before it wrote anything names the common directory itself,
         // which is no body.
         let lock = common_dir.join(text);
-        let is_body = || {
-            let body = fs::symlink_metadata(self.body()).ok()?;
-            let found = fs::symlink_metadata(&lock).ok()?;
-            Some((found.dev(), found.ino()) == (body.dev(), body.ino()))
-        };
-        is_body()
-            .unwrap_or(false)
-            .then_some(lock)
-            .into_iter()
-            .collect()
+        is_body(&lock).then_some(lock).into_iter().collect()
     }
 
     /// Of the lock files that a child may have left, those that it did leave.
@@ -289,12 +297,12 @@ impl LockFile {
     pub(in crate::git) fn publish_after(
         self,
         content: &[u8],
-        before: impl FnOnce() -> Result<()>,
+        before: impl FnOnce(&File) -> Result<()>,
     ) -> Result<()> {
         (&self.body)
             .write_all(content)
             .at("could not write", &self.path)?;
-        before()?;
+        before(&self.body)?;
         self.rename()
     }
 

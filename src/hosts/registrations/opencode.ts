@@ -2,7 +2,8 @@
 //
 // Written by `git agent init --host opencode`, which replaces this file as a whole. It asks
 // `git-agent hook pre-tool` before every tool call; anything but a plain yes stops the call. After a call it
-// adds to the tool's output what `git-agent hook post-tool` says of the work.
+// adds to the tool's output what `git-agent hook post-tool` says of the work. Other hooks hear when a session
+// is given a prompt, waits for a permission, and is idle.
 import { spawnSync } from "node:child_process";
 
 export const GitAgent = async ({ directory }) => {
@@ -13,9 +14,19 @@ export const GitAgent = async ({ directory }) => {
       encoding: "utf8",
       timeout: 60_000,
     });
+  const phases = { "permission.asked": "notification", "permission.updated": "notification", "session.idle": "session-end" };
   return {
+    event: async ({ event }) => {
+      const hook = phases[event.type];
+      if (hook) {
+        ask(hook, { session_id: event.properties.sessionID });
+      }
+    },
+    "chat.message": async (input) => {
+      ask("prompt", { session_id: input.sessionID });
+    },
     "tool.execute.before": async (input, output) => {
-      const answer = ask("pre-tool", { tool_name: input.tool, tool_input: output.args });
+      const answer = ask("pre-tool", { session_id: input.sessionID, tool_name: input.tool, tool_input: output.args });
       if (answer.error) {
         throw new Error(`git-agent could not be asked, so the call is refused: ${answer.error.message}`);
       }
@@ -24,7 +35,12 @@ export const GitAgent = async ({ directory }) => {
       }
     },
     "tool.execute.after": async (input, output) => {
-      const call = { hook_event_name: "tool.execute.after", tool_name: input.tool, tool_input: input.args ?? {} };
+      const call = {
+        hook_event_name: "tool.execute.after",
+        session_id: input.sessionID,
+        tool_name: input.tool,
+        tool_input: input.args ?? {},
+      };
       const answer = ask("post-tool", call);
       if (answer.status === 2) {
         output.output = `${output.output ?? ""}\n${answer.stderr.trim()}\n`;

@@ -24,7 +24,7 @@ use crate::ops::discard::{self, DiscardOptions};
 use crate::ops::doctor::Finding;
 use crate::ops::doctor::survey::Survey;
 use crate::store::agent_branch::{self, OwnBranch};
-use crate::store::{fsx, large_files, layout, lock};
+use crate::store::{chain, fsx, large_files, layout, lock};
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -348,7 +348,7 @@ fn make_again(ctx: &Ctx, agent: &Agent, path: &Path, admin: &Path) -> Result<Str
 }
 
 // Branches of agents without a row, and rows without their branch. Which of the two is wrong only a
-// person knows, so both are reported and neither is changed.
+// person knows, so both are reported and neither is changed. A branch that a power loss has emptied gets back what it named.
 
 /// Trailers of commits that are an agent's.
 const TRAILERS: [&str; 2] = ["Agent-Nonce", "Agent-Id"];
@@ -358,6 +358,8 @@ pub(super) fn examine_branches(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding
         return Ok(Vec::new());
     }
     let mut found = without_row(ctx)?;
+    let emptied = agent_branch::emptied(&ctx.repo).into_iter();
+    found.extend(emptied.map(|name| emptied_branch(survey, name)));
     // The branches of other clones' agents need not be here.
     for agent in survey.live().filter(|agent| survey.is_local(agent)) {
         if let Some(branch) = &agent.branch
@@ -376,6 +378,21 @@ pub(super) fn examine_branches(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding
         }
     }
     Ok(found)
+}
+
+fn emptied_branch(survey: &Survey, name: String) -> Finding {
+    let mut rows = survey.rows().iter();
+    let owner = rows.find(|agent| agent.branch.as_ref() == Some(&name));
+    let otherwise = owner.map(|agent| agent.spawn_commit);
+    let short = name.trim_start_matches("refs/heads/");
+    let what = format!("the file of the branch {short} names nothing");
+    Finding::curable(Sign::BranchEmptied, what, move |ctx| {
+        let who = chain::identity(&ctx.repo, ctx.now());
+        let tip = agent_branch::mend(&ctx.repo, &name, otherwise, &who)?;
+        Ok(tip.map_or("removed it".to_owned(), |tip| {
+            format!("it is at {tip} again")
+        }))
+    })
 }
 
 /// The branches are listed first, then the journals asked, then the rows read: a spawn under way is in
