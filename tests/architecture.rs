@@ -49,7 +49,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("println!", &[]),
     ("eprintln!", &[]),
     ("io::stdout", &["cli/ui.rs"]),
-    ("io::stderr", &["cli/log.rs"]),
+    ("io::stderr", &["cli/mod.rs"]),
     ("process::exit", &[]),
     ("anstream::", &["cli/ui.rs"]),
     ("unsafe ", &[]),
@@ -606,7 +606,6 @@ const OPENS_FILES: &[(&str, &str)] = &[
         "git/worktree/own_repository.rs",
         "the shared repository, for one that no agent has yet",
     ),
-    ("git/refs/reflog.rs", "reflogs of the shared repository"),
     (
         "git/refs/transaction.rs",
         "packed-refs of the shared repository",

@@ -9,12 +9,11 @@
 //! into a command line, which every process of the machine can read.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::persona::CharacterWish;
+use crate::agents::persona::{self, CharacterWish};
 use crate::agents::real_path::for_display;
-use crate::agents::worktree;
-use crate::agents::{instructions, persona, projects, task_copy};
+use crate::agents::{projects, task_copy, worktree};
 use crate::domain::agent::Agent;
-use crate::domain::glob::Glob;
+use crate::domain::glob::{Glob, Reach};
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::domain::persona::Character;
@@ -23,7 +22,8 @@ use crate::domain::redaction;
 use crate::domain::role::Role;
 use crate::domain::task::{Task, TaskOptions};
 use crate::error::{Code, Error, Remedy, Result};
-use crate::git::populate;
+use crate::git::{Repo, populate};
+use crate::hosts;
 use crate::store::{layout, repository_settings, roles, spawn_commit};
 use crate::wire::policy::Policy;
 use std::collections::BTreeSet;
@@ -227,7 +227,7 @@ fn character(ctx: &Ctx, base: Oid, task: &Task, wish: &PromptWish) -> Result<Cha
         wanted.profile.clone_from(&task.profile);
     }
     let mut character = persona::resolve(ctx, base, &wanted)?;
-    character.instructions = instructions::nearest(&ctx.repo, base, &task.whitelist)?;
+    character.instructions = nearest(&ctx.repo, base, &task.whitelist)?;
     Ok(character)
 }
 
@@ -244,4 +244,46 @@ fn unknown_task(agent: &Agent, why: &str) -> Error {
         format!("agent {id} cannot be told its task: {why}"),
     )
     .remedy("to start again", Remedy::SpawnFrom("<task.toml>".into()))
+}
+
+// The project's own instructions for agents, such as `AGENTS.md`: the nearest file above what an agent may touch.
+
+/// The nearest file of instructions for each glob, at the commit, from the top of its tree; each once.
+///
+/// # Errors
+/// Those of reading the trees.
+pub fn nearest(repo: &Repo, commit: Oid, globs: &[Glob]) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for reach in globs.iter().flat_map(Glob::reach) {
+        let (Reach::Below(place) | Reach::Path(place)) = reach;
+        let file = above(repo, commit, &place)?;
+        found.extend(file.filter(|file| !found.contains(file)));
+    }
+    Ok(found)
+}
+
+/// The instructions in the deepest directory of this path that has some.
+fn above(repo: &Repo, commit: Oid, place: &str) -> Result<Option<String>> {
+    let mut entries = repo.read_tree(repo.read_commit(commit)?.tree)?;
+    let mut directory = String::new();
+    let mut nearest = None;
+    let mut parts = place.split('/');
+    loop {
+        let is_here = |name: &&&str| {
+            let named = entries.iter().find(|entry| entry.name == name.as_bytes());
+            named.is_some_and(|entry| entry.is_file())
+        };
+        if let Some(name) = hosts::INSTRUCTIONS.iter().find(is_here) {
+            nearest = Some(format!("{directory}{name}"));
+        }
+        let Some(part) = parts.next() else {
+            return Ok(nearest);
+        };
+        let below = entries.iter().find(|entry| entry.name == part.as_bytes());
+        let Some(below) = below.filter(|entry| entry.is_directory()) else {
+            return Ok(nearest);
+        };
+        directory.push_str(&format!("{part}/"));
+        entries = repo.read_tree(below.oid)?;
+    }
 }

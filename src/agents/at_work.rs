@@ -15,7 +15,7 @@ use crate::agents::{liveness, worktree};
 use crate::domain::agent::{Agent, State};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::store::lock::{self, Guard};
-use crate::store::mailbox::questions;
+use crate::store::mailbox::reader;
 use crate::store::{briefing, layout};
 use crate::system::Occupant;
 use std::path::Path;
@@ -49,13 +49,13 @@ pub(crate) fn shown_state(common_dir: &Path, agent: &Agent) -> State {
     let sessions = host_session::all(common_dir, agent.id);
     match seen(common_dir, agent, &sessions) {
         Some(AtWork::Session { waits: true }) => State::Waiting,
-        Some(_) if questions::is_open(common_dir, agent) => State::Waiting,
+        Some(_) if reader::is_open(common_dir, agent) => State::Waiting,
         Some(_) => State::Running,
         // It asked, and nothing of it goes on before there is an answer, also where its run ended well after that: a host that
         // is not talked to ends its turn to wait. What the agent declared stands.
         None if matches!(agent.state, State::Ready | State::Idle | State::Done)
             && !agent.declared
-            && questions::is_open(common_dir, agent) =>
+            && reader::is_open(common_dir, agent) =>
         {
             State::Waiting
         }

@@ -1,12 +1,13 @@
 //! Agents that would start agents.
 
-use crate::agents::ctx::Ctx;
-use crate::agents::ctx::Env;
+use crate::agents::ctx::{Ctx, Env};
 use crate::agents::current::CurrentAgent;
 use crate::agents::lookup;
-use crate::domain::agent::Agent;
+use crate::domain::agent::{Agent, Move};
+use crate::domain::event::What;
 use crate::domain::id::AgentId;
 use crate::error::{Code, Error, Remedy, Result};
+use crate::store::ledger;
 use crate::system::Process;
 
 /// Refuses a spawn from inside an agent whose policy does not allow it, whether the environment or the
@@ -150,4 +151,35 @@ pub(crate) fn require_whole_view(ctx: &Ctx) -> Result<()> {
     let what = "inside the sandbox only the agent's own branch and worktree are seen";
     Err(Error::new(Code::OrchestratorOnly, what)
         .remedy("to see what is known of all agents", Remedy::Agents))
+}
+
+// Moves of an agent from one state to another, as rows of the ledger.
+
+/// Records what a fenced agent left in its spool about the end of its work.
+///
+/// # Errors
+/// `agent-state` when that was declared already, or the decision about it has been taken; those of the ledger.
+pub(crate) fn post_declaration(ctx: &Ctx, agent: &Agent, what: What) -> Result<()> {
+    let step = match &what {
+        What::Failed { .. } => Move::Fail,
+        _ => Move::Done,
+    };
+    append(ctx, agent, &agent.id.to_string(), step, what)
+}
+
+/// Records what moves an agent.
+///
+/// # Errors
+/// `agent-state` when another move came first; those of the ledger.
+pub(crate) fn append(ctx: &Ctx, agent: &Agent, by: &str, step: Move, what: What) -> Result<()> {
+    // A text that is too long for a line is kept as an object, which the event then names.
+    let what = ledger::keep_whole(&ctx.repo, agent, by, what, ctx.now())?;
+    // The move is judged against the row as it is when it is written, so that of two that race one is
+    // told that it came too late.
+    ctx.ledger()
+        .append_if(agent.spawn_commit, by, ctx.now(), |row| {
+            row.unwrap_or(agent).may(step)?;
+            Ok(what.clone())
+        })?;
+    Ok(())
 }

@@ -7,9 +7,9 @@
 //! places that are open in it. Only answers of fenced checks outlive the process: without a fence an earlier check may have written
 //! what this one read, a cache in the home directory for example.
 
-use crate::agents::check_setup::CheckSetup;
+use crate::agents::check_worktree::CheckSetup;
 use crate::agents::ctx::Ctx;
-use crate::agents::open_places::open_places;
+use crate::agents::hidden_places::open_places;
 use crate::domain::evidence::{CommandRun, RequiredChecks};
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;

@@ -12,18 +12,13 @@
 //! would not do: an ignored file, or a `.gitignore` that hides itself, survives such a cleaning, and with it, for example, bytecode that
 //! Python takes for that of another source file.
 
-use crate::agents::check_setup::CheckSetup;
-use crate::agents::check_worktree::{CheckStage, CheckWorktree};
-use crate::agents::commands;
+use crate::agents::check_worktree::{CheckSetup, CheckStage, CheckWorktree};
 use crate::agents::ctx::Ctx;
-use crate::agents::hidden_places;
-use crate::agents::limits;
-use crate::agents::open_places::open_places;
-use crate::agents::private_caches::{Variable, private_caches};
+use crate::agents::hidden_places::{self, Variable, open_places, private_caches};
 use crate::agents::scratch::Scratch;
-use crate::agents::untrusted;
 use crate::agents::work::uncommitted::whole_tree;
 use crate::agents::worktree::AgentWorktree;
+use crate::agents::{admission, commands, untrusted};
 use crate::domain::evidence::{CommandEnd, CommandRun, RequiredChecks};
 use crate::domain::oid::Oid;
 use crate::domain::sandbox::{Enforcement, Fence, Level, Mode};
@@ -269,7 +264,7 @@ impl<'a> CheckRoom<'a> {
             directory: &self.path,
             variables,
             limit,
-            bounds: TreeBounds::of(&limits::load(self.ctx)?),
+            bounds: TreeBounds::of(&admission::load(self.ctx)?),
             fence: self.fence.as_ref().map(CheckFence::plan),
         })?;
         let end = match finished.end {

@@ -5,12 +5,12 @@
 //! commands run in the new worktree, which no agent has had yet. Hooks run in the main worktree, so that no file of the
 //! agent's decides what they do; a variable names the agent's worktree.
 
+use crate::agents::admission;
 use crate::agents::ctx::Ctx;
-use crate::agents::limits;
-use crate::agents::private_caches::Variable;
+use crate::agents::hidden_places::Variable;
 use crate::domain::agent::Agent;
+use crate::domain::claim::Lease;
 use crate::domain::id::AgentId;
-use crate::domain::lease::Lease;
 use crate::domain::repository_settings::HookMoment;
 use crate::error::{Code, Error, Result};
 use crate::git::files::separate::separate;
@@ -160,7 +160,7 @@ fn run(
             directory,
             variables: &variables,
             limit: LIMIT,
-            bounds: TreeBounds::of(&limits::load(ctx)?),
+            bounds: TreeBounds::of(&admission::load(ctx)?),
             fence: fence.map(|fence| fence.plan),
         })?;
         let how = match finished.end {

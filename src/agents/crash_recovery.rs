@@ -4,7 +4,7 @@ use crate::agents::ctx::Ctx;
 use crate::agents::liveness::{self, Liveness};
 use crate::agents::run_repo::RunRepo;
 use crate::agents::spool::post_spool;
-use crate::agents::{clone, host_output, publish};
+use crate::agents::{clone, host_session, publish};
 use crate::domain::agent::Agent;
 use crate::domain::event::{Exited, HostSession, What};
 use crate::domain::run::Outcome;
@@ -99,7 +99,7 @@ pub(crate) fn record_crashed_run_locked(
     // What the command declared came before its end. What cannot be posted now stays in the spool.
     let _ = post_spool(ctx, agent);
     let outcome = supervisor::noted(guard.file()).unwrap_or(Outcome::LOST);
-    let session = host_output::session_of_lost(ctx, agent, run)?;
+    let session = host_session::session_of_lost(ctx, agent, run)?;
     exited(ctx, agent, run.number(), outcome, None, session)?;
     Ok(Some(CrashRecovery { outcome, restored }))
 }

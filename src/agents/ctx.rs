@@ -3,10 +3,7 @@
 
 mod env;
 
-pub use env::{Env, HOOK_HOMES, OUTPUT_FILE, REPOSITORY_HOOKS};
-
-use super::activity::{Activity, ActivityObserver};
-use super::run_repo;
+use crate::agents::run_repo;
 use crate::domain::id::OperationId;
 use crate::domain::path::PlaceNames;
 use crate::error::{Code, Error, Result};
@@ -18,8 +15,10 @@ use crate::git::files::temporary::TemporaryDirectory;
 use crate::proc;
 use crate::store::ledger::Ledger;
 use chrono::{DateTime, Utc};
+pub use env::{Env, HOOK_HOMES, OUTPUT_FILE, REPOSITORY_HOOKS};
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use tracing::debug_span;
 use tracing::field::Empty;
@@ -344,4 +343,38 @@ impl Drop for StepLog {
 
 fn open() -> EnteredSpan {
     debug_span!("step", step = Empty).entered()
+}
+
+// What a command does at the moment, for a person who waits for it.
+
+/// Told under a number what is done from now on; without a text, that it is over.
+pub type ActivityObserver = Arc<dyn Fn(u64, Option<&str>) + Send + Sync>;
+
+/// Something that takes long, until this is dropped.
+pub(crate) struct Activity {
+    number: u64,
+    observer: ActivityObserver,
+}
+
+impl Activity {
+    pub(crate) fn begin(observer: &ActivityObserver, what: &str) -> Activity {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let activity = Activity {
+            number: COUNT.fetch_add(1, Ordering::Relaxed),
+            observer: Arc::clone(observer),
+        };
+        activity.now(what);
+        activity
+    }
+
+    /// Replaces what was said before.
+    pub(crate) fn now(&self, what: &str) {
+        (self.observer)(self.number, Some(what));
+    }
+}
+
+impl Drop for Activity {
+    fn drop(&mut self) {
+        (self.observer)(self.number, None);
+    }
 }

@@ -102,7 +102,7 @@ pub(crate) fn obtain(ctx: &Ctx, wanted: &WantedContent<'_>) -> Result<Result<Fro
         None => furnish::make(ctx, wanted)?,
     };
     let leaves =
-        |record: &crate::wire::slot::SlotRecord| record.leftovers || !record.apart.is_empty();
+        |record: &crate::wire::journal::SlotRecord| record.leftovers || !record.apart.is_empty();
     if slot.record.as_ref().is_none_or(leaves) {
         slot.remove(ctx)?;
         let why =

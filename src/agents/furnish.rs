@@ -13,7 +13,7 @@ use crate::git::command;
 use crate::git::worktree::NewWorktree;
 use crate::hosts::WORKTREE_DIR;
 use crate::store::{added, layout, lock};
-use crate::wire::slot::SlotRecord;
+use crate::wire::journal::SlotRecord;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;

@@ -12,7 +12,7 @@ use crate::git::files::admin_dir::{belongs_to, leads_to};
 use crate::git::refs::Tip;
 use crate::git::worktree::set_lock;
 use crate::hosts::WORKTREE_DIR;
-use crate::store::journal::Journal;
+use crate::store::place::Journal;
 use crate::store::{briefing, fsx, layout, leases, lock};
 use crate::wire::journal::{AdoptedJournal, SpawnJournal};
 use std::ffi::OsStr;

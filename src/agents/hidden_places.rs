@@ -1,4 +1,5 @@
-//! What a command behind a fence does not see: the directories of other agents, and the locks that our commands wait for.
+//! Places of a command behind a fence: what it may write beyond its own worktree, and what it does not see, the
+//! directories of other agents, and the locks that our commands wait for.
 //!
 //! Landlock refuses to write there, but a lock on a file can be taken by a process that only reads it, and
 //! others then wait for an agent. Where the command has a mount namespace, these directories appear empty to it.
@@ -6,10 +7,12 @@
 use crate::agents::ctx::Ctx;
 use crate::domain::id::AgentId;
 use crate::domain::sandbox::Fence;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::hosts::WORKTREE_DIR;
 use crate::store::layout;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -69,4 +72,81 @@ pub(crate) fn hide(
 
 fn real(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+// Places that commands behind a fence may write though they are not the agent's own.
+
+/// What the key of the setting that opens further places starts with; git writes keys in lower case.
+const ALLOW_WRITE: &str = "agent.run.allowwrite";
+
+/// What the caller and the settings open besides. The settings of the agent's own worktree do not count.
+///
+/// # Errors
+/// `usage` for a place that does not exist, and for one in the settings that is relative.
+pub(crate) fn open_places(ctx: &Ctx, typed: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut places: Vec<PathBuf> = typed.iter().map(|path| ctx.absolute(path)).collect();
+    for setting in ctx.repo.shared_settings(ALLOW_WRITE)? {
+        let path = Path::new(&setting.value);
+        if !path.is_absolute() && !path.starts_with("~") {
+            let message = format!(
+                "agent.run.allowWrite is `{}`, which is neither absolute nor starts with ~/",
+                setting.value
+            );
+            return Err(Error::new(Code::Usage, message).hint(
+                "to see where it is set, run git config --show-origin --get-all agent.run.allowWrite",
+            ));
+        }
+        places.push(ctx.absolute(path));
+    }
+    let resolve = |path: PathBuf| {
+        fs::canonicalize(&path).map_err(|error| {
+            let message = format!("{} cannot be opened for writing", path.display());
+            Error::new(Code::Usage, message).because(error)
+        })
+    };
+    places.into_iter().map(resolve).collect()
+}
+
+// Caches of package managers for what runs behind a sandbox, so that they work there and cannot change the user's own.
+
+/// Variables that move the cache of a package manager, and where that cache is in the home directory unless they do. Behind the fence the
+/// user's own caches cannot be written, and these programs fail without one that can.
+const CACHES: [(&str, &str); 10] = [
+    ("npm_config_cache", ".npm"),
+    ("npm_config_store_dir", ".local/share/pnpm/store"),
+    ("YARN_CACHE_FOLDER", ".cache/yarn"),
+    ("YARN_GLOBAL_FOLDER", ".yarn/berry"),
+    ("PIP_CACHE_DIR", ".cache/pip"),
+    ("UV_CACHE_DIR", ".cache/uv"),
+    ("POETRY_CACHE_DIR", ".cache/pypoetry"),
+    ("GOCACHE", ".cache/go-build"),
+    ("COMPOSER_CACHE_DIR", ".cache/composer"),
+    ("GRADLE_USER_HOME", ".gradle"),
+];
+
+/// As [`CACHES`], of programs that can read a cache that they cannot write. The user's own serves where there is one: it holds what was
+/// downloaded before.
+const READABLE_CACHES: [(&str, &str, &str); 2] = [
+    ("CARGO_HOME", ".cargo", ".cargo/registry"),
+    ("GOMODCACHE", "go/pkg/mod", "go/pkg/mod"),
+];
+
+/// A variable and its value.
+pub(crate) type Variable = (Cow<'static, str>, OsString);
+
+/// Variables that lead package managers to caches below `place`, but for those whose usual cache is open.
+pub(crate) fn private_caches(ctx: &Ctx, open: &[PathBuf], place: &Path) -> Vec<Variable> {
+    let home = ctx.env.home.as_deref().unwrap_or(Path::new("/"));
+    let readable = READABLE_CACHES.iter();
+    // Without a filled cache of the user's a private one loses nothing.
+    let absent = readable.filter(|(_, _, holds)| !home.join(holds).exists());
+    let absent = absent.map(|(name, usual, _)| (*name, *usual));
+    let is_closed = |usual: &str| {
+        let usual = home.join(usual);
+        !open.iter().any(|open| usual.starts_with(open))
+    };
+    let closed = CACHES.into_iter().chain(absent);
+    let closed = closed.filter(|(_, usual)| is_closed(usual));
+    let moved = closed.map(|(name, _)| (name.into(), place.join(name).into()));
+    moved.collect()
 }

@@ -10,7 +10,7 @@ use crate::domain::oid::Oid;
 use crate::domain::persona::{Character, Persona, Profile};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::hosts;
-use crate::store::roster::{self, Project};
+use crate::store::roles::{self, Project};
 use crate::wire::roster::MAX_BYTES;
 use std::fs::File;
 use std::io::Read;
@@ -105,7 +105,7 @@ fn from_manifest(
     File::open(&path)
         .and_then(|file| file.take(MAX_BYTES as u64 + 1).read_to_end(&mut data))
         .at("could not read the roster", manifest)?;
-    roster::persona_of(&shown, &data, agent_type)
+    roles::persona_of(&shown, &data, agent_type)
 }
 
 fn unknown_profile(profile: &str) -> Error {

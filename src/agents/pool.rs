@@ -34,9 +34,9 @@ use crate::git::files::admin_dir::leads_to;
 use crate::git::landing::{Checkout, linked_at};
 use crate::git::uncommitted::Uncommitted;
 use crate::hosts::WORKTREE_DIR;
-use crate::proc::background;
+use crate::proc::launch;
 use crate::store::{fsx, layout, lock};
-use crate::wire::slot::SlotRecord;
+use crate::wire::journal::SlotRecord;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::io::{Read, Seek, Write};
@@ -90,7 +90,7 @@ pub(crate) fn wanted_setup(settings: &RepositorySettings) -> Option<String> {
 pub(crate) fn refill_later(ctx: &Ctx) {
     if let (Some(program), Ok(root)) = (&ctx.env.program, ctx.repo.root()) {
         let words = ["pool", "fill", "--unless-busy"];
-        background::start(program, words.into_iter(), &root, &[]);
+        launch::start(program, words.into_iter(), &root, &[]);
     }
 }
 

@@ -1,8 +1,9 @@
-//! Which projects of a repository some work touches, and what has to hold in them before it lands.
+//! Which projects of a repository some work touches, who owns its files, and what has to hold in them before it lands.
 //!
 //! The projects are those of the commit that the agent's policy names, so no work decides how it is checked.
 
 use crate::agents::ctx::Ctx;
+use crate::domain::code_owners::{CodeOwners, PLACES};
 use crate::domain::evidence::RequiredChecks;
 use crate::domain::oid::Oid;
 use crate::domain::project::Projects;
@@ -89,4 +90,22 @@ pub(crate) fn directory_in_repository(ctx: &Ctx) -> PathBuf {
         .workdir()
         .and_then(|top| below(top).ok())
         .unwrap_or_default()
+}
+
+// Who owns the files of a repository, as the `CODEOWNERS` of a tree says.
+
+/// The owners that a tree names; `None` where it has no such file.
+///
+/// # Errors
+/// Those of reading objects.
+pub(crate) fn owners_in(repo: &Repo, tree: Oid) -> Result<Option<CodeOwners>> {
+    for place in PLACES {
+        // The first that is there holds, as on the forges; a directory of that name holds nothing.
+        if let Some(entry) = repo.entry_at(tree, place)?
+            && let Ok(text) = repo.read_blob(entry.oid)
+        {
+            return Ok(Some(CodeOwners::parse(&String::from_utf8_lossy(&text))));
+        }
+    }
+    Ok(None)
 }

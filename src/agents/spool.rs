@@ -1,17 +1,19 @@
-//! Posting what agents left in their spools.
+//! Posting messages: those that agents left in their spools, and what a question does to the agent that asks it.
 
+use crate::agents::at_work::{look, shown_state};
+use crate::agents::authority;
 use crate::agents::ctx::Ctx;
-use crate::agents::moves;
 use crate::agents::names::{Whom, own, resolve};
-use crate::agents::questions;
-use crate::domain::agent::Agent;
+use crate::domain::agent::{Agent, State};
 use crate::domain::event::What;
-use crate::domain::message::{Kind, Letter, MessageId};
+use crate::domain::message::{Kind, Letter, Message, MessageId};
 use crate::domain::message_rules::Draft;
 use crate::domain::named::hex;
 use crate::error::{Code, Result};
-use crate::store::mailbox::spool::{self as mailbox_spool, Taken};
-use crate::store::mailbox::{Mailbox, Nonce, Reader};
+use crate::git::Repo;
+use crate::proc::launch;
+use crate::store::mailbox::spool::Taken;
+use crate::store::mailbox::{Mailbox, Nonce, Reader, spool as mailbox_spool};
 use crate::store::{layout, lock};
 use crate::wire::message::payload;
 use crate::wire::message::spooled::{self, Content, Declared, Received, Spooled};
@@ -151,7 +153,7 @@ fn post(ctx: &Ctx, agent: &Agent, taken: &Taken, nonce: Nonce, serve: Serve<'_>)
                 Err(error) => return Err(error),
             }
         }
-        Ok(Content::Declaration(what)) => match moves::post_declaration(ctx, agent, what) {
+        Ok(Content::Declaration(what)) => match authority::post_declaration(ctx, agent, what) {
             Ok(()) => return Ok(true),
             // It was recorded before its poster died.
             Err(error) if error.code() == Code::AgentState && taken.is_doubtful => {
@@ -190,7 +192,7 @@ fn post(ctx: &Ctx, agent: &Agent, taken: &Taken, nonce: Nonce, serve: Serve<'_>)
         // The agent hears of what was not sent, as it would have from `send`.
         Err(reason) => note(agent, &taken.name, &reason)?,
     };
-    questions::post(ctx, &mailbox, letter, nonce)?;
+    post_message(ctx, &mailbox, letter, nonce)?;
     Ok(true)
 }
 
@@ -235,4 +237,90 @@ pub(crate) fn own_spool(ctx: &Ctx) -> Option<PathBuf> {
     };
     let spool = layout::spool_dir(ctx.repo.common_dir(), agent.id);
     spool.is_dir().then_some(spool)
+}
+
+// Sending messages, and what a question (`clarify`) does to the agent that asks: it waits, and the user is told.
+
+/// Posts a letter. The user's command for agents that wait is run where this one begins to: another question while one is
+/// open is no news.
+///
+/// # Errors
+/// Those of [`Mailbox::post`].
+pub(crate) fn post_message(
+    ctx: &Ctx,
+    mailbox: &Mailbox<'_>,
+    letter: Letter,
+    nonce: Nonce,
+) -> Result<Message> {
+    // A sender that is no agent, such as `user`, has no state that could change.
+    let asker = (letter.kind == Kind::Clarify)
+        .then(|| ctx.ledger().find(letter.from.as_str()).ok())
+        .flatten()
+        .filter(|agent| !is_waiting(ctx, agent));
+    let message = mailbox.post(letter, nonce, ctx.now())?;
+    if let Some(agent) = asker.filter(|agent| is_waiting(ctx, agent)) {
+        notify(&ctx.repo, Notice::Waiting, &agent, State::Waiting.as_str());
+    }
+    Ok(message)
+}
+
+/// What the sender should know of an agent that gets a letter: one that waits and in which nothing works reads it only in
+/// another run.
+pub(crate) fn sleeps(ctx: &Ctx, name: &str) -> Option<Agent> {
+    let agent = ctx.ledger().find(name).ok()?;
+    let is_asleep = is_waiting(ctx, &agent) && look(ctx, &agent).is_none();
+    is_asleep.then_some(agent)
+}
+
+/// Whether a question of the agent is open.
+pub(crate) fn is_waiting(ctx: &Ctx, agent: &Agent) -> bool {
+    shown_state(ctx.repo.common_dir(), agent) == State::Waiting
+}
+
+// Commands of the user that run when something happened to an agent: `agent.onEnd`, `agent.onWaiting`, `agent.onLanded`.
+//
+// Only git's own configuration names them: no file of the repository does, and no configuration of a worktree, because an
+// agent can write those. What comes from an agent goes into variables of the command's environment and is never a part of
+// its command line, so that no name and no task is run.
+
+/// What happened to an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Notice {
+    /// A run has ended, and its work was judged where that was wanted.
+    End,
+    /// A session waits for an answer or a permission.
+    Waiting,
+    /// Its work has landed.
+    Landed,
+}
+
+/// Runs the command that is set for this, and does not wait for it. Where none is set, or it cannot be started, nothing
+/// happens: what it tells of is done all the same.
+pub(crate) fn notify(repo: &Repo, notice: Notice, agent: &Agent, state: &str) {
+    let (key, word) = match notice {
+        Notice::End => ("agent.onend", "end"),
+        Notice::Waiting => ("agent.onwaiting", "waiting"),
+        Notice::Landed => ("agent.onlanded", "landed"),
+    };
+    let settings = repo.shared_settings(key).unwrap_or_default();
+    // The last setting of a key counts, as in git.
+    let Some(command) = settings.iter().rfind(|setting| setting.key == key) else {
+        return;
+    };
+    // A notification has one line, and what it shows obeys no control character.
+    let plain = |text: &str| text.replace(char::is_control, " ");
+    let name = agent.name.as_ref().map(ToString::to_string);
+    let task = agent.description.as_deref().unwrap_or_default();
+    let variables = [
+        ("GIT_AGENT_NOTICE", word.to_owned()),
+        ("GIT_AGENT_NOTICE_ID", agent.id.to_string()),
+        (
+            "GIT_AGENT_NOTICE_NAME",
+            plain(&name.unwrap_or_else(|| agent.id.short())),
+        ),
+        ("GIT_AGENT_NOTICE_STATE", plain(state)),
+        ("GIT_AGENT_NOTICE_TASK", plain(task)),
+    ];
+    let words = ["-c", command.value.as_str()].into_iter();
+    launch::start(Path::new("/bin/sh"), words, repo.common_dir(), &variables);
 }

@@ -1,25 +1,26 @@
 //! Agents as their work stands now: where it is, what it is compared with and where it would land.
 
+pub(crate) mod uncommitted;
+
 use crate::agents::ctx::Ctx;
 use crate::agents::histories::Histories;
+use crate::agents::lookup;
 use crate::agents::work::uncommitted::uncommitted_tree;
-use crate::agents::worktree::AgentWorktree;
-use crate::agents::{lookup, worktree};
+use crate::agents::worktree::{self, AgentWorktree};
 use crate::domain::agent::Agent;
-use crate::domain::change::Change;
+use crate::domain::change::{Change, Difference};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::merge::MergeResult;
 use crate::git::objects::{Identity, NewCommit};
+use crate::git::refs::Tip;
 use crate::git::repo::Resolved;
 use crate::store::replay::Replay;
-use crate::store::{agent_branch, spawn_commit};
+use crate::store::{agent_branch, facts, spawn_commit};
 use crate::wire::policy::Policy;
+use std::collections::HashSet;
 use std::path::Path;
-
-pub(crate) mod own_commits;
-pub(crate) mod uncommitted;
 
 /// One agent and where its work is.
 pub(crate) struct Work {
@@ -269,4 +270,96 @@ pub(crate) fn simulated(repo: &Repo, tree: Oid, parents: &[Oid]) -> Result<Oid> 
     }
     let who = Identity::stand_in(seconds);
     repo.write_commit(&NewCommit::ours(&who, tree, parents, "agent: simulated\n"))
+}
+
+// What `[setup]` and the repository's `post-checkout` hook did to a worktree is no work of its agent.
+//
+// Once both have run, `spawn` records every change that git would commit: each path with what it held before and
+// after. A change in the worktree that is exactly such a change is left out of the work, so it is neither judged nor
+// landed. Whatever else happens to that path is work: the agent edits the file, stages it, or commits it.
+//
+// What editors and file managers leave beside the files that they show is no work either, unless someone stages it.
+
+/// A tree without what was there before the agent.
+pub(crate) struct WithoutBaseline {
+    /// The tree.
+    pub tree: Oid,
+    /// The paths of the baseline that were put back to what the tip holds there; `None` where there is no baseline.
+    pub from_setup: Option<Vec<Vec<u8>>>,
+    /// New files that editors and file managers left.
+    pub droppings: Vec<Vec<u8>>,
+}
+
+/// Whether a new file is one that an editor or a file manager leaves: a backup, a swap file, a directory's view.
+fn is_dropping(path: &[u8]) -> bool {
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    let is_swap = |end: &[u8]| name.starts_with(b".") && name.ends_with(end);
+    name.ends_with(b"~") || name == b".DS_Store" || is_swap(b".swp") || is_swap(b".swo")
+}
+
+/// Takes the changes of the baseline out of `tree`, which holds everything in a worktree whose branch is at a commit
+/// with the tree `tip`, and what editors left unless that is kept. What is `staged` stays.
+///
+/// # Errors
+/// `history-incomplete` when the baseline is not here; `repo-corrupt`, `disk-full`, `repo-read-only`.
+pub(crate) fn without(
+    repo: &Repo,
+    agent: &Agent,
+    tip: Oid,
+    tree: Oid,
+    staged: &[Change],
+    keeps_droppings: bool,
+) -> Result<WithoutBaseline> {
+    let baseline = facts::of_agent(repo, agent)?;
+    let staged: HashSet<&[u8]> = staged.iter().map(|change| change.path.as_slice()).collect();
+    let is_of_setup = |difference: &Difference| {
+        (baseline.as_ref()).is_some_and(|baseline| baseline.holds(difference))
+    };
+    let is_left_out = |difference: &Difference| {
+        let is_new_dropping =
+            !keeps_droppings && difference.old.is_none() && is_dropping(&difference.path);
+        (is_of_setup(difference) || is_new_dropping) && !staged.contains(difference.path.as_slice())
+    };
+    let differences = repo.differences(tip, tree)?.into_iter();
+    let (left_out, work): (Vec<_>, Vec<_>) = differences.partition(is_left_out);
+    let rest = if left_out.is_empty() {
+        None
+    } else {
+        // None where the agent put a file where setup removed a directory: only both together make a tree.
+        repo.tree_after(tip, &work)?
+    };
+    let (of_setup, droppings): (Vec<_>, Vec<_>) = match rest {
+        Some(_) => left_out.into_iter().partition(is_of_setup),
+        None => (Vec::new(), Vec::new()),
+    };
+    let paths =
+        |differences: Vec<Difference>| differences.into_iter().map(|one| one.path).collect();
+    Ok(WithoutBaseline {
+        tree: rest.unwrap_or(tree),
+        from_setup: baseline.as_ref().map(|_| paths(of_setup)),
+        droppings: paths(droppings),
+    })
+}
+
+// Which commits are an agent's own doing.
+
+/// The commits that an agent's base and its branch have, here or as the branch was last fetched. What can be
+/// reached from them is not the agent's doing: a rebase or a merge brings it along.
+///
+/// # Errors
+/// Those of [`crate::git::Repo::tip`].
+pub(crate) fn of_its_base(ctx: &Ctx, agent: &Agent) -> Result<Vec<Oid>> {
+    let Some(base) = &agent.base else {
+        return Ok(Vec::new());
+    };
+    let mut commits = vec![base.oid];
+    if let Some(name) = &base.refname {
+        let upstream = ctx.repo.upstream_name(name);
+        for name in upstream.iter().chain([name]) {
+            if let Tip::At(oid) = ctx.repo.tip(name)? {
+                commits.push(oid);
+            }
+        }
+    }
+    Ok(commits)
 }

@@ -1,10 +1,10 @@
 //! `git agent amend`
 
-use super::args::OwnAgentArg;
-use super::render::agents::handle;
-use super::style::{BOLD, DIM, paint};
-use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
+use crate::cli::args::OwnAgentArg;
+use crate::cli::render::handle;
+use crate::cli::terminal::{BOLD, DIM, paint};
+use crate::cli::ui::{Answer, Ui};
 use crate::domain::task::parse_duration;
 use crate::error::{Exit, Result};
 use crate::ops::amend::{self, AmendOptions, AmendReport};

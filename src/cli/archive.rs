@@ -1,10 +1,10 @@
-//! Messages that their reader is done with: `git agent inbox --ack`, `--archived` and `--expire`. The verbs `ack` and `archive`
-//! say the same and are hidden.
+//! Messages that their reader is done with: `git agent inbox --ack`, `--archived` and `--expire`. The verbs `ack`
+//! and `archive` say the same and are hidden.
 
-use super::args::{ReaderArg, at_least_one};
-use super::render::mail::block;
-use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
+use crate::cli::args::{ReaderArg, at_least_one};
+use crate::cli::render::block;
+use crate::cli::ui::{Answer, Ui};
 use crate::domain::message::Retention;
 use crate::domain::task::parse_duration;
 use crate::error::{Code, Error, Exit, Result};

@@ -1,9 +1,9 @@
 //! `git agent bundle`
 
-use super::args::OwnAgentArg;
-use super::style::{BAD, DIM, GOOD, paint};
-use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
+use crate::cli::args::OwnAgentArg;
+use crate::cli::terminal::{BAD, DIM, GOOD, paint};
+use crate::cli::ui::{Answer, Ui};
 use crate::error::{Exit, Result};
 use crate::ops::bundle::{self, BundleFile, BundleReport};
 use serde_json::{Value, json};

@@ -1,13 +1,13 @@
 //! `git agent check`
 
-use super::style::{BAD, BOLD, HINT, paint};
-use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
+use crate::cli::terminal::{BAD, BOLD, HINT, paint};
+use crate::cli::ui::{Answer, Ui};
 use crate::domain::folded_paths::{MOST, folded};
 use crate::domain::path::Quoted;
 use crate::error::{Code, Error, Exit, Result};
 use crate::ops::check::{self, CheckReport, Subject};
-use crate::wire::path_list;
+use crate::wire::path_text;
 use std::ffi::OsString;
 use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
@@ -65,9 +65,9 @@ fn read_paths(nul: bool) -> Result<Vec<Vec<u8>>> {
         .read_to_end(&mut input)
         .map_err(|error| Error::io("could not read standard input", error))?;
     if nul {
-        return Ok(path_list::ended_by_nul(&input));
+        return Ok(path_text::ended_by_nul(&input));
     }
-    path_list::lines(&input).map_err(|line| {
+    path_text::lines(&input).map_err(|line| {
         Error::new(
             Code::Usage,
             format!("line {line} of standard input begins with a quote and is not quoted as git does it"),

@@ -1,9 +1,9 @@
 //! `git agent commit`
 
-use super::args::OwnAgentArg;
-use super::style::{BOLD, WARN, paint};
-use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
+use crate::cli::args::OwnAgentArg;
+use crate::cli::terminal::{BOLD, WARN, paint};
+use crate::cli::ui::{Answer, Ui};
 use crate::domain::path::Quoted;
 use crate::error::{Code, Exit, Result};
 use crate::ops::commit::{self, CommitReport};

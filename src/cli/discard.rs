@@ -1,9 +1,9 @@
 //! `git agent discard`
 
-use super::several::AgentsArg;
-use super::style::{BOLD, HINT, paint};
-use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
+use crate::cli::several::AgentsArg;
+use crate::cli::terminal::{BOLD, HINT, paint};
+use crate::cli::ui::{Answer, Ui};
 use crate::domain::path::Quoted;
 use crate::error::{Exit, Result};
 use crate::ops::discard::{self, DiscardOptions, DiscardReport, NotKept};

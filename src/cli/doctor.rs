@@ -1,10 +1,10 @@
 //! `git agent doctor`
 
-use super::style::{BAD, DIM, GOOD, HINT, WARN, paint};
-use super::ui::{Answer, Ui};
-use super::verbs::open;
-use super::{hooks, ledger, shell};
 use crate::agents::ctx::Ctx;
+use crate::cli::terminal::{BAD, DIM, GOOD, HINT, WARN, paint};
+use crate::cli::ui::{Answer, Ui};
+use crate::cli::verbs::open;
+use crate::cli::{ledger, setup, shell};
 use crate::error::{Exit, Result};
 use crate::ops::doctor::{self, DoctorReport};
 use clap::Subcommand;
@@ -25,13 +25,13 @@ pub(super) struct DoctorArgs {
 #[derive(Debug, Subcommand)]
 enum Part {
     Ledger(ledger::LedgerArgs),
-    Hooks(hooks::HooksArgs),
+    Hooks(setup::HooksArgs),
 }
 
 pub(super) fn run(ui: &mut Ui, args: &DoctorArgs) -> Result<Exit> {
     match &args.part {
         Some(Part::Ledger(args)) => return ledger::run(&open(ui)?, ui, args),
-        Some(Part::Hooks(args)) => return hooks::run(&open(ui)?, ui, args),
+        Some(Part::Hooks(args)) => return setup::run_hooks(&open(ui)?, ui, args),
         None => {}
     }
     let report = doctor::doctor(&Ctx::to_examine()?, args.fix, &shell::compared()?)?;

@@ -1,12 +1,11 @@
 //! `git agent enter`
 
-use super::args::OwnAgentArg;
-use super::one_of::one_of;
-use super::run::inputs::host;
-use super::run::show;
-use super::ui::Ui;
 use crate::agents::ctx::Ctx;
 use crate::agents::half_made;
+use crate::cli::args::{OwnAgentArg, one_of};
+use crate::cli::run::inputs::host;
+use crate::cli::run::show;
+use crate::cli::ui::Ui;
 use crate::domain::sandbox::Mode;
 use crate::error::{Code, Error, Exit, Result};
 use crate::hosts::{self, Host};

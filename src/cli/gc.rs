@@ -1,12 +1,11 @@
 //! `git agent gc`
 
-use super::discard::not_kept;
-use super::render::table::{Cell, Table};
-use super::style::{BOLD, HINT, paint};
-use super::terminal::width;
-use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
 use crate::agents::scratch;
+use crate::cli::discard::not_kept;
+use crate::cli::render::table::{Cell, Table};
+use crate::cli::terminal::{BOLD, HINT, paint, width};
+use crate::cli::ui::{Answer, Ui};
 use crate::domain::limits::size;
 use crate::domain::named::size_text;
 use crate::domain::task::{duration_text, parse_duration};

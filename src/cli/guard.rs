@@ -1,11 +1,11 @@
 //! `git agent guard`
 
-use super::format::{CopyArgs, with_findings};
-use super::markdown::Summary;
-use super::render::findings::{counted, finding_text, sarif_of, verdict_word};
-use super::style::{DIM, paint};
-use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
+use crate::cli::format::{CopyArgs, with_findings};
+use crate::cli::markdown::Summary;
+use crate::cli::render::{counted, finding_text, sarif_of, verdict_word};
+use crate::cli::terminal::{DIM, paint};
+use crate::cli::ui::{Answer, Ui};
 use crate::error::{Exit, Result};
 use crate::ops::verify::{self, GuardOptions, GuardReport};
 use serde_json::{Value, json};

@@ -2,12 +2,11 @@
 //!
 //! The verbs stand in groups, each for a moment of the work. `-h` shows those that a newcomer needs, `help --all` every one.
 
-use super::command_line as without_help;
-use super::render::table::wrapped;
-use super::style::{BOLD, paint};
-use super::terminal::width;
-use super::ui::Ui;
-use super::verbs::{GROUPS, kebab};
+use crate::cli::command_line as without_help;
+use crate::cli::render::table::wrapped;
+use crate::cli::terminal::{BOLD, paint, width};
+use crate::cli::ui::Ui;
+use crate::cli::verbs::{GROUPS, kebab};
 use crate::error::{Code, Error, Exit, Result};
 use clap::Command;
 

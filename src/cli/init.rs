@@ -1,9 +1,9 @@
 //! `git agent init`
 
-use super::one_of::one_of;
-use super::style::{BOLD, DIM, paint};
-use super::ui::{Answer, AsJson, Format, Ui};
 use crate::agents::ctx::Ctx;
+use crate::cli::args::one_of;
+use crate::cli::terminal::{BOLD, DIM, paint};
+use crate::cli::ui::{Answer, AsJson, Format, Ui};
 use crate::domain::repository_settings::PATH;
 use crate::error::{Exit, Result};
 use crate::hosts;

@@ -1,9 +1,9 @@
 //! `git agent ledger`
 
-use super::render::findings::counted;
-use super::style::{BAD, GOOD, HINT, paint};
-use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
+use crate::cli::render::counted;
+use crate::cli::terminal::{BAD, GOOD, HINT, paint};
+use crate::cli::ui::{Answer, Ui};
 use crate::domain::message::plain;
 use crate::error::{Exit, Result};
 use crate::ops::ledger::{self, LedgerReport, RemovalReport, SignaturesReport};

@@ -1,20 +1,18 @@
-//! `git agent list`
+//! `git agent list` and `git agent tree`
 
-use super::args::states;
-use super::one_of::{choices, one_of};
-use super::render::agents::{BY_NEED, NO_AGENTS, handle, state_of_work, state_style, task};
-use super::render::table::{Cell, Table, age};
-use super::style::{BAD, BOLD, DIM, GOOD, WARN};
-use super::terminal::width;
-use super::ui::{Answer, Format, Ui};
-use super::{board, ps};
 use crate::agents::ctx::Ctx;
+use crate::cli::args::{choices, one_of, states};
+use crate::cli::render::table::{Cell, Table, age};
+use crate::cli::render::{BY_NEED, NO_AGENTS, handle, state, state_of_work, state_style, task};
+use crate::cli::terminal::{BAD, BOLD, DIM, GOOD, WARN, paint, width};
+use crate::cli::ui::{Answer, Format, Ui};
+use crate::cli::{board, runs};
 use crate::domain::agent::State;
 use crate::error::{Exit, Result};
 use crate::ops::list::{self, CiReport, CiStates, ListOptions, ListReport, ListedAgent, Sort};
-use crate::ops::pool;
 use crate::ops::status::{BundleCount, Fact, OverlapCount, WorkStatus};
-use crate::ops::usage;
+use crate::ops::tree::{self, Node, TreeReport};
+use crate::ops::{pool, usage};
 use globset::{Glob, GlobMatcher};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -65,7 +63,7 @@ pub(super) struct ListArgs {
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: ListArgs) -> Result<Exit> {
     if args.runs {
-        return ps::run(ctx, ui, &ps::PsArgs {});
+        return runs::run_ps(ctx, ui, &runs::PsArgs {});
     }
     let ci = args.ci.then(|| {
         let _activity = ui.activity("waiting for the forge");
@@ -348,4 +346,61 @@ impl Look {
     fn unknown(&self) -> Cell {
         Cell::painted(DIM, if self.local { "?" } else { "" })
     }
+}
+
+// `git agent tree`
+
+/// Show which agent asked for which
+#[derive(Debug, clap::Args)]
+pub(super) struct TreeArgs {
+    /// Show only the tree below this agent
+    #[arg(value_name = "AGENT")]
+    agent: Option<String>,
+}
+
+pub(super) fn run_tree(ctx: &Ctx, ui: &mut Ui, args: &TreeArgs) -> Result<Exit> {
+    ui.done(&tree::tree(ctx, args.agent.as_deref())?)
+}
+
+impl Answer for TreeReport {
+    fn text(&self) -> String {
+        if self.agents.is_empty() {
+            return NO_AGENTS.to_owned();
+        }
+        // Whether the ancestor at each depth has a sibling below, so that its line goes on.
+        let mut open: Vec<bool> = Vec::new();
+        let mut text = String::new();
+        for node in &self.agents {
+            open.truncate(node.depth);
+            text.push_str(&branch_lines(node, &open));
+            open.push(!node.last);
+            let agent = &node.agent;
+            text.push_str(&format!(
+                "{} {} {}\n",
+                paint(BOLD, &handle(agent)),
+                paint(state_style(agent.state), &state(agent)),
+                agent.description.as_deref().unwrap_or_default()
+            ));
+        }
+        if self.truncated {
+            text.push_str("… and more\n");
+        }
+        text
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        self.agents.iter().map(|node| json!(node)).collect()
+    }
+}
+
+fn branch_lines(node: &Node, open: &[bool]) -> String {
+    if node.depth == 0 {
+        return String::new();
+    }
+    let ancestors = open.iter().skip(1);
+    let mut text: String = ancestors
+        .map(|goes_on| if *goes_on { "│  " } else { "   " })
+        .collect();
+    text.push_str(if node.last { "└─ " } else { "├─ " });
+    text
 }

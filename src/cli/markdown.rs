@@ -3,7 +3,7 @@
 //! Paths, messages and output come from the branch that is judged. They are written so that nothing in them becomes a
 //! heading, a link, an image or HTML.
 
-use super::render::findings::counted;
+use crate::cli::render::counted;
 use crate::domain::evidence::CommandRun;
 use crate::ops::verify::{CommitPartReport, FindingReport, MergeReport};
 

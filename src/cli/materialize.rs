@@ -1,9 +1,9 @@
 //! `git agent materialize`
 
-use super::args::OwnAgentArg;
-use super::render::agents::handle;
-use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
+use crate::cli::args::OwnAgentArg;
+use crate::cli::render::handle;
+use crate::cli::ui::{Answer, Ui};
 use crate::error::{Exit, Result};
 use crate::ops::materialize::{self, MaterializeReport};
 

@@ -1,10 +1,10 @@
 //! `git agent merge`
 
-use super::args::{OwnAgentArg, PushArg, SyncArg};
-use super::render::agents::handle_of;
-use super::style::{BAD, BOLD, DIM, GOOD, WARN, paint};
-use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
+use crate::cli::args::{OwnAgentArg, PushArg, SyncArg};
+use crate::cli::render::handle_of;
+use crate::cli::terminal::{BAD, BOLD, DIM, GOOD, WARN, paint};
+use crate::cli::ui::{Answer, Ui};
 use crate::domain::agent::State;
 use crate::domain::folded_paths::folded;
 use crate::error::{Exit, Result};

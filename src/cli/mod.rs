@@ -1,17 +1,14 @@
 //! The command line: clap in, an operation, its answer out. One verb, one file; nothing is decided
 //! here but which operation runs and how its report looks.
 
-mod adopt;
 mod amend;
 mod archive;
 mod args;
-mod attested;
 mod board;
 mod bundle;
 mod check;
 mod claimed;
 mod commit;
-mod config;
 mod diff;
 mod discard;
 mod doctor;
@@ -21,25 +18,17 @@ mod gc;
 mod guard;
 mod help;
 mod hook;
-mod hooks;
-mod host_hook;
 mod init;
 mod lead;
 mod ledger;
 mod list;
-mod log;
-mod logs;
 mod markdown;
 mod materialize;
-mod mcp;
 mod merge;
 mod neutral;
-mod one_of;
 mod overlap;
-mod pool;
 mod pr;
 mod progress;
-mod ps;
 mod receive;
 mod rename;
 mod render;
@@ -48,6 +37,7 @@ mod rescue;
 mod retry;
 mod roles;
 mod run;
+mod runs;
 mod schema;
 mod screen;
 mod send;
@@ -57,22 +47,17 @@ mod several;
 mod shell;
 mod show;
 mod spawn;
-mod stop;
-mod style;
 mod sync;
 mod terminal;
 mod train;
-mod tree;
 mod typed_task;
 mod ui;
 mod undo;
 mod uninstall;
-mod unite;
 mod update;
 mod usage_error;
 mod verbs;
 mod verify;
-mod wait;
 
 use crate::agents::ctx::Env;
 use crate::error::{Error, Exit, Result};
@@ -81,6 +66,9 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::str::FromStr;
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::format::FmtSpan;
 use ui::{Format, KeptText, Ui};
 use verbs::{Command, dispatch};
 
@@ -159,7 +147,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(error) = Env::mend(&arguments) {
         return ExitCode::from(Ui::of_process(Format::Text).fail(&error).code());
     }
-    log::start();
+    start();
     let arguments = usage_error::translated(arguments);
     let exit = match parse(&arguments) {
         Ok((cli, command)) => {
@@ -226,4 +214,21 @@ fn perform(words: &[String], ui: &mut Ui) -> Exit {
     let parsed = parse(&arguments).map_err(|error| Error::bug(error.to_string()));
     let done = parsed.and_then(|(_, command)| run(command, ui));
     done.unwrap_or_else(|error| ui.fail(&error))
+}
+
+// The debug log on standard error that `GIT_AGENT_LOG` asks for.
+
+/// Starts the log where the environment names a level: `error`, `warn`, `info`, `debug` or `trace`. At `debug` it has
+/// a line for each step of an operation, with the time that it took, and for each git that is started.
+fn start() {
+    let level = Env::log_level().and_then(|level| LevelFilter::from_str(&level).ok());
+    if let Some(level) = level {
+        let log = tracing_subscriber::fmt()
+            .with_max_level(level)
+            .with_target(false)
+            .with_span_events(FmtSpan::CLOSE)
+            .with_writer(std::io::stderr);
+        // It fails only where a log was started before.
+        let _ = log.try_init();
+    }
 }

@@ -1,20 +1,16 @@
 //! `git agent overlap`
 
-mod pair;
-
-pub(super) use pair::{Kind, in_common};
-
-use super::render::agents::handle_of;
-use super::render::table::cut;
-use super::style::{BAD, BOLD, DIM, GOOD, WARN, paint};
-use super::terminal::width;
-use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
+use crate::cli::render::handle_of;
+use crate::cli::render::table::cut;
+use crate::cli::terminal::{BAD, BOLD, DIM, GOOD, WARN, paint, width};
+use crate::cli::ui::{Answer, Ui};
+use crate::domain::path::Quoted;
 use crate::error::{Exit, Result};
 use crate::ops::agent_report::AgentRef;
-use crate::ops::overlap;
-use crate::ops::overlap::{MergeState, OverlapOptions, OverlapReport, PairReport, Step};
-use pair::conflict_list;
+use crate::ops::overlap::{self, MergeState, OverlapOptions, OverlapReport, PairReport, Step};
+use crate::wire::path_text::PathText;
+use anstyle::Style;
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashMap};
 use unicode_width::UnicodeWidthStr;
@@ -336,6 +332,93 @@ fn matrix(agents: &[&AgentRef], pairs: &[PairReport], width: usize) -> String {
         }
     }
     text
+}
+
+// Two agents that overlap: how bad it is, and in what.
+
+/// What two agents have in common, the worst first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Conflict,
+    Changes,
+    Scopes,
+}
+
+impl Kind {
+    pub(in crate::cli) fn of(pair: &PairReport) -> Kind {
+        if pair.conflicts() {
+            Kind::Conflict
+        } else if pair.changes.is_some() {
+            Kind::Changes
+        } else {
+            Kind::Scopes
+        }
+    }
+
+    /// As it stands in a matrix.
+    pub(in crate::cli) fn sign(self) -> &'static str {
+        match self {
+            Kind::Conflict => "x",
+            Kind::Changes => "c",
+            Kind::Scopes => "s",
+        }
+    }
+
+    fn letter(self) -> String {
+        let style = match self {
+            Kind::Conflict => BAD,
+            Kind::Changes => WARN,
+            Kind::Scopes => Style::new(),
+        };
+        paint(style, self.sign())
+    }
+}
+
+/// What two agents did or may do to the same paths.
+pub(super) fn in_common(pair: &PairReport) -> String {
+    let owners =
+        { pair.owners.iter() }.map(|owners| format!(" (owned by @{})", owners.join(", @")));
+    let owners: String = owners.collect();
+    let what = match (&pair.merge, &pair.changes, &pair.scopes) {
+        (Some(merge), _, _) if pair.conflicts() => {
+            if merge.conflicts.is_empty() {
+                "have no common history".to_owned()
+            } else {
+                format!("conflict in {}", conflict_list(&merge.conflicts))
+            }
+        }
+        (merge, Some(changes), _) => {
+            let count = changes.paths.len();
+            let clean = if merge.is_some() {
+                ", merge cleanly"
+            } else {
+                ""
+            };
+            format!("touched {}{clean}", path_list(&changes.paths, count))
+        }
+        (_, None, Some(scopes)) if scopes.tracked > 0 => {
+            format!("may touch {}", path_list(&scopes.examples, scopes.tracked))
+        }
+        (_, None, Some(scopes)) => match &scopes.example {
+            Some(path) => format!("may write new files such as {}", Quoted(&path.to_bytes())),
+            None => "may write the same new files".to_owned(),
+        },
+        (_, None, None) => String::new(),
+    };
+    what + &owners
+}
+
+/// The first of some paths, and how many there are besides.
+fn path_list(paths: &[PathText], count: usize) -> String {
+    let first = paths.first().map(PathText::to_bytes).unwrap_or_default();
+    match count {
+        0 | 1 => Quoted(&first).to_string(),
+        _ => format!("{} and {} more", Quoted(&first), count - 1),
+    }
+}
+
+fn conflict_list(conflicts: &[PathText]) -> String {
+    path_list(conflicts, conflicts.len())
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! `git agent pr`
 
-use super::args::OwnAgentArg;
-use super::several;
-use super::style::{BOLD, DIM, HINT, paint};
-use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
+use crate::cli::args::OwnAgentArg;
+use crate::cli::several;
+use crate::cli::terminal::{BOLD, DIM, HINT, paint};
+use crate::cli::ui::{Answer, Ui};
 use crate::domain::agent::State;
 use crate::error::{Code, Error, Exit, Result};
 use crate::ops::pr::{self, PrOptions, PrReport};

@@ -3,11 +3,10 @@
 //! A person at a terminal sees it once it takes a while (`GIT_PROGRESS_DELAY`, in seconds), and nothing is left of it. A pipe
 //! gets none.
 
-use super::neutral::neutral;
-use super::render::table::cut;
-use super::terminal::narration_width;
-use crate::agents::activity::{Activity, ActivityObserver};
-use crate::agents::ctx::Env;
+use crate::agents::ctx::{Activity, ActivityObserver, Env};
+use crate::cli::neutral::neutral;
+use crate::cli::render::table::cut;
+use crate::cli::terminal::narration_width;
 use std::io::Write;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;

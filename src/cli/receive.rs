@@ -1,15 +1,13 @@
 //! `git agent receive` and `git agent inbox`
 
-use super::archive::{self, DoneWithArgs};
-use super::args::{ReaderArg, at_least_one};
-use super::board;
-use super::one_of::{choices, one_of};
-use super::render::mail::{block, seconds, style, title};
-use super::render::table::{Cell, Table};
-use super::style::{BOLD, DIM};
-use super::terminal::width;
-use super::ui::{Answer, AsJson, Ui};
 use crate::agents::ctx::Ctx;
+use crate::cli::archive::{self, DoneWithArgs};
+use crate::cli::args::{ReaderArg, at_least_one, choices, one_of};
+use crate::cli::board;
+use crate::cli::render::table::{Cell, Table};
+use crate::cli::render::{block, seconds, style, title};
+use crate::cli::terminal::{BOLD, DIM, width};
+use crate::cli::ui::{Answer, AsJson, Ui};
 use crate::domain::message::{Handing, Kind, plain};
 use crate::domain::task::parse_duration;
 use crate::error::{Exit, Result};

@@ -1,8 +1,8 @@
 //! `git agent rename`
 
-use super::render::agents::handle;
-use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
+use crate::cli::render::handle;
+use crate::cli::ui::{Answer, Ui};
 use crate::error::{Exit, Result};
 use crate::ops::rename::{self, RenameReport};
 

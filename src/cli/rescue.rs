@@ -1,9 +1,9 @@
 //! `git agent rescue`
 
-use super::args::OwnAgentArg;
-use super::style::{BOLD, HINT, paint};
-use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
+use crate::cli::args::OwnAgentArg;
+use crate::cli::terminal::{BOLD, HINT, paint};
+use crate::cli::ui::{Answer, Ui};
 use crate::error::{Exit, Result};
 use crate::ops::rescue::{self, Destination, RescueReport};
 use std::path::PathBuf;

@@ -1,10 +1,13 @@
-//! `git agent retry`
+//! `git agent retry` and `git agent adopt`: an agent from a task, or a worktree, that was there before
 
-use super::args::OwnAgentArg;
-use super::ui::Ui;
 use crate::agents::ctx::Ctx;
+use crate::cli::args::{OwnAgentArg, SyncArg};
+use crate::cli::spawn::{SpawnForm, make};
+use crate::cli::typed_task::TypedTaskArgs;
+use crate::cli::ui::Ui;
 use crate::error::{Exit, Result};
 use crate::ops::spawn::{self, SpawnOptions};
+use std::path::PathBuf;
 
 /// Spawn the task of an earlier agent once more, from the base as it is now
 #[derive(Debug, clap::Args)]
@@ -43,4 +46,53 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &RetryArgs) -> Result<Exit> {
         super::spawn::SpawnForm::Short,
         &nowhere,
     )
+}
+
+// `git agent adopt`
+
+/// Make an agent of a linked worktree that exists already; what it has that the branch to land on lacks is the agent's work
+#[derive(Debug, clap::Args)]
+pub(super) struct AdoptArgs {
+    /// The worktree
+    #[arg(value_name = "PATH")]
+    worktree: PathBuf,
+    /// Branch to land on, instead of the main worktree's; the worktree's own to leave the commits it has out of the work
+    #[arg(long, value_name = "REV")]
+    base: Option<String>,
+    /// Alias to show beside the id
+    #[arg(long)]
+    name: Option<String>,
+    /// Agent that asked for this one
+    #[arg(long, value_name = "ID")]
+    parent: Option<String>,
+    /// Fail if the scope of a live agent overlaps this one's
+    #[arg(long)]
+    exclusive: bool,
+    /// Show what would be made and stop
+    #[arg(long, short = 'n')]
+    dry_run: bool,
+    #[command(flatten)]
+    typed: TypedTaskArgs,
+}
+
+pub(super) fn run_adopt(ctx: &Ctx, ui: &mut Ui, args: AdoptArgs) -> Result<Exit> {
+    let text = args.typed.message().unwrap_or_else(|| {
+        let name = args.worktree.file_name().unwrap_or_default();
+        format!("Go on with the work that {} holds.", name.to_string_lossy())
+    });
+    let options = SpawnOptions {
+        adopt: Some(args.worktree),
+        base: args.base,
+        name: args.name,
+        parent: args.parent,
+        exclusive: args.exclusive,
+        ..SpawnOptions::default()
+    };
+    let mut plan = spawn::plan(ctx, args.typed.draft(ctx, &text)?, &options)?;
+    if args.dry_run {
+        spawn::preview_conflicts(ctx, &mut plan)?;
+        ui.answer(&plan)?;
+        return Ok(Exit::Yes);
+    }
+    make(ctx, ui, vec![plan], SpawnForm::Short, &SyncArg::default())
 }

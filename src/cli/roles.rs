@@ -1,10 +1,9 @@
 //! `git agent roles`
 
-use super::render::table::{Cell, Table};
-use super::style::{BAD, BOLD, DIM, paint};
-use super::terminal::width;
-use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
+use crate::cli::render::table::{Cell, Table};
+use crate::cli::terminal::{BAD, BOLD, DIM, paint, width};
+use crate::cli::ui::{Answer, Ui};
 use crate::error::{Code, Exit, Result};
 use crate::ops::roles::{self, RolesReport};
 use serde_json::{Value, json};

@@ -1,10 +1,9 @@
 //! `git agent schema`
 
-use super::render::table::{Cell, Table};
-use super::style::{BOLD, DIM};
-use super::terminal::width;
-use super::ui::{Answer, AsJson, Ui};
-use super::verbs::verb;
+use crate::cli::render::table::{Cell, Table};
+use crate::cli::terminal::{BOLD, DIM, width};
+use crate::cli::ui::{Answer, AsJson, Ui};
+use crate::cli::verbs::verb;
 use crate::error::{Code, Error, Exit, Result};
 use crate::wire::schema::{self, answers};
 use clap::{Arg, ArgAction};

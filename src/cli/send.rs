@@ -1,8 +1,8 @@
 //! `git agent send`
 
-use super::one_of::{any, one_of};
-use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
+use crate::cli::args::{any, one_of};
+use crate::cli::ui::{Answer, Ui};
 use crate::domain::message::{Kind, Priority, plain};
 use crate::error::{Exit, Result};
 use crate::ops::send::{self, SendOptions, SendReport};

@@ -1,12 +1,11 @@
 //! `git agent mark`: `done`, `fail`, `reject` and `defer`, which are also verbs of their own, and `accept`.
 
-use super::args::OwnAgentArg;
-use super::one_of::some_words;
-use super::render::agents::{handle, state, state_style};
-use super::several::AgentsArg;
-use super::style::paint;
-use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
+use crate::cli::args::{OwnAgentArg, some_words};
+use crate::cli::render::{handle, state, state_style};
+use crate::cli::several::AgentsArg;
+use crate::cli::terminal::paint;
+use crate::cli::ui::{Answer, Ui};
 use crate::error::{Exit, Result};
 use crate::ops::close::{self, MoveReport};
 use clap::Subcommand;

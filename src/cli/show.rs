@@ -1,16 +1,14 @@
 //! `git agent show`, `log` and `path`
 
-use super::args::{OwnAgentArg, or_current};
-use super::format::with_traces;
-use super::logs;
-use super::render::agents::{state_of_work, state_style, task};
-use super::render::mail::{block, seconds, title};
-use super::render::table::{Cell, Table, cut, wrapped};
-use super::spawn::sparse;
-use super::style::{BOLD, DIM, HINT, WARN, paint};
-use super::terminal::width;
-use super::ui::{Answer, AsJson, Format, Ui};
 use crate::agents::ctx::Ctx;
+use crate::cli::args::{OwnAgentArg, or_current};
+use crate::cli::format::with_traces;
+use crate::cli::render::table::{Cell, Table, cut, wrapped};
+use crate::cli::render::{block, seconds, state_of_work, state_style, task, title};
+use crate::cli::runs;
+use crate::cli::spawn::sparse;
+use crate::cli::terminal::{BOLD, DIM, HINT, WARN, paint, width};
+use crate::cli::ui::{Answer, AsJson, Format, Ui};
 use crate::domain::message::plain;
 use crate::error::{Exit, Result};
 use crate::ops::agent_report::{EventReport, LeaseReport};
@@ -49,7 +47,7 @@ pub(super) struct ShowArgs {
     #[arg(long, conflicts_with_all = ["invocation", "log"])]
     output: bool,
     #[command(flatten)]
-    which: logs::OutputArgs,
+    which: runs::OutputArgs,
 }
 
 /// Show what happened to an agent, oldest first
@@ -74,7 +72,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &ShowArgs) -> Result<Exit> {
         return log_of(ctx, ui, &who);
     }
     if args.output || args.which.is_given() {
-        return logs::print(ctx, ui, who, &args.which);
+        return runs::print(ctx, ui, who, &args.which);
     }
     if args.invocation {
         ui.answer(&show::invocation(ctx, &who)?)?;

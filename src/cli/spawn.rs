@@ -2,15 +2,14 @@
 
 mod claimed;
 
-use super::args::{LayeredArg, SyncArg, at_least_one, require_one_input};
-use super::render::findings::counted;
-use super::several::{self, SeveralAnswer};
-use super::style::{BOLD, DIM, HINT, paint};
-use super::terminal::is_terminal;
-use super::typed_task::{StartArgs, TypedTaskArgs, is_task_text};
-use super::ui::{Answer, AsJson, Format, Ui};
 use crate::agents::ctx::Ctx;
 use crate::agents::half_made;
+use crate::cli::args::{LayeredArg, SyncArg, at_least_one, require_one_input};
+use crate::cli::render::counted;
+use crate::cli::several::{self, SeveralAnswer};
+use crate::cli::terminal::{BOLD, DIM, HINT, is_terminal, paint};
+use crate::cli::typed_task::{StartArgs, TypedTaskArgs, is_task_text};
+use crate::cli::ui::{Answer, AsJson, Format, Ui};
 use crate::domain::task::TaskDraft;
 use crate::error::{Code, Error, Exit, Result};
 use crate::hosts::{self, Host};

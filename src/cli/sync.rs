@@ -1,11 +1,13 @@
-//! `git agent sync`
+//! `git agent sync`, and `unite`, which does the part of it that needs no remote
 
-use super::style::{GOOD, WARN, paint};
-use super::ui::{Answer, Format, Ui};
 use crate::agents::ctx::{Ctx, Env};
+use crate::cli::args::some_words;
+use crate::cli::terminal::{GOOD, WARN, paint};
+use crate::cli::ui::{Answer, Format, Ui};
 use crate::domain::task::parse_duration;
 use crate::error::{Code, Exit, Result};
 use crate::ops::sync::{self, BranchReport, SyncOptions, SyncReport, SyncedRef};
+use crate::ops::unite::{self, UniteReport};
 use std::time::Duration;
 
 /// Exchange ledger, branches of live agents and what else agent.sync names with a remote
@@ -148,4 +150,34 @@ fn branch_line(one: &BranchReport) -> String {
         paint(style, one.state),
         why.unwrap_or_default()
     )
+}
+
+// `git agent unite`
+
+/// Unite ledger, mailbox and what is kept with the copies fetched from a remote; no network is used
+#[derive(Debug, clap::Args)]
+pub(super) struct UniteArgs {
+    /// Remote, as in `refs/notes/<remote>/agents`
+    #[arg(default_value = "origin", value_parser = some_words)]
+    remote: String,
+}
+
+pub(super) fn run_unite(ctx: &Ctx, ui: &mut Ui, args: &UniteArgs) -> Result<Exit> {
+    ui.done(&unite::unite(ctx, &args.remote)?)
+}
+
+impl Answer for UniteReport {
+    fn text(&self) -> String {
+        let line = |united: &crate::ops::unite::UnitedReport| {
+            let to = &united.to[..7];
+            match &united.from {
+                Some(from) if *from == united.to => {
+                    format!("{} has it all at {to}\n", united.refname)
+                }
+                Some(from) => format!("{} {} -> {to}\n", united.refname, &from[..7]),
+                None => format!("{} begins at {to}\n", united.refname),
+            }
+        };
+        self.refs.iter().map(line).collect()
+    }
 }

@@ -1,5 +1,6 @@
-//! What there is to know about the terminal that we write to.
+//! What there is to know about the terminal that we write to, and the few styles of our texts.
 
+use anstyle::{AnsiColor, Style};
 use rustix::stdio::{stderr, stdout};
 use rustix::termios::{isatty, tcgetwinsize};
 use std::os::fd::BorrowedFd;
@@ -24,4 +25,18 @@ pub(super) fn size(stream: BorrowedFd<'_>) -> Option<(usize, usize)> {
 /// Whether the answer is read by a person as it is written.
 pub(super) fn is_terminal() -> bool {
     isatty(stdout())
+}
+
+// The few styles of our texts. The stream decides whether they are shown.
+
+pub(super) const BOLD: Style = Style::new().bold();
+pub(super) const DIM: Style = Style::new().dimmed();
+pub(super) const GOOD: Style = AnsiColor::Green.on_default();
+pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
+pub(super) const WARN: Style = AnsiColor::Yellow.on_default();
+pub(super) const HINT: Style = AnsiColor::Cyan.on_default();
+
+/// The text in a style.
+pub(super) fn paint(style: Style, text: &str) -> String {
+    format!("{style}{text}{style:#}")
 }

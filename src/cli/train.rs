@@ -1,12 +1,11 @@
 //! `git agent train`
 
-use super::args::{PushArg, current};
-use super::one_of::one_of;
-use super::render::agents::handle_of;
-use super::run::inputs::host;
-use super::style::{BAD, BOLD, DIM, GOOD, HINT, WARN, paint};
-use super::ui::{Answer, AsJson, Format, Ui, error_json};
 use crate::agents::ctx::Ctx;
+use crate::cli::args::{PushArg, current, one_of};
+use crate::cli::render::handle_of;
+use crate::cli::run::inputs::host;
+use crate::cli::terminal::{BAD, BOLD, DIM, GOOD, HINT, WARN, paint};
+use crate::cli::ui::{Answer, AsJson, Format, Ui, error_json};
 use crate::domain::sandbox::Mode;
 use crate::domain::task::parse_duration;
 use crate::domain::train::Purpose;

@@ -3,13 +3,12 @@
 //! Standard output carries the answer, standard error the narration, in every format; after a failure
 //! standard output is empty. A reader that goes away ends the program quietly.
 
-use super::format::Copy;
-pub(super) use super::format::Format;
-use super::neutral::{NeutralWriter, neutral};
-use super::progress::Progress;
-use super::style::{BAD, HINT, WARN, paint};
-use crate::agents::activity::{Activity, ActivityObserver};
-use crate::agents::ctx::Ctx;
+use crate::agents::ctx::{Activity, ActivityObserver, Ctx};
+use crate::cli::format::Copy;
+pub(super) use crate::cli::format::Format;
+use crate::cli::neutral::{NeutralWriter, neutral};
+use crate::cli::progress::Progress;
+use crate::cli::terminal::{BAD, HINT, WARN, paint};
 use crate::error::{Code, Error, Exit, Result};
 use crate::ops::error_report::{self, ErrorReport};
 use crate::ops::run::Echo;

@@ -1,11 +1,10 @@
 //! `git agent undo`
 
-use super::render::agents::{handle, state, state_style};
-use super::render::table::{Cell, Table};
-use super::style::{BOLD, GOOD, paint};
-use super::terminal::width;
-use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
+use crate::cli::render::table::{Cell, Table};
+use crate::cli::render::{handle, state, state_style};
+use crate::cli::terminal::{BOLD, GOOD, paint, width};
+use crate::cli::ui::{Answer, Ui};
 use crate::error::{Exit, Result};
 use crate::ops::undo::{self, BranchMoveReport, OperationsReport, UndoOptions, UndoReport};
 use serde_json::{Value, json};

@@ -1,9 +1,9 @@
 //! `git agent uninstall`
 
-use super::render::findings::counted;
-use super::style::{BOLD, DIM, HINT, WARN, paint};
-use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
+use crate::cli::render::counted;
+use crate::cli::terminal::{BOLD, DIM, HINT, WARN, paint};
+use crate::cli::ui::{Answer, Ui};
 use crate::error::{Exit, Result};
 use crate::ops::uninstall::{self, Lost, UninstallOptions, UninstallReport};
 use serde_json::{Value, json};

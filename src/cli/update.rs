@@ -1,12 +1,11 @@
 //! `git agent update`
 
-use super::args::OwnAgentArg;
-use super::one_of::one_of;
-use super::run::inputs::host;
-use super::run::{echo, on_terminal};
-use super::style::{BAD, BOLD, GOOD, paint};
-use super::ui::{Answer, Ui};
 use crate::agents::ctx::Ctx;
+use crate::cli::args::{OwnAgentArg, one_of};
+use crate::cli::run::inputs::host;
+use crate::cli::run::{echo, on_terminal};
+use crate::cli::terminal::{BAD, BOLD, GOOD, paint};
+use crate::cli::ui::{Answer, Ui};
 use crate::domain::folded_paths::folded;
 use crate::error::{Exit, Result};
 use crate::hosts::{self, Host};

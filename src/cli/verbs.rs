@@ -1,15 +1,15 @@
 //! Every verb, listed once: the group of help that it belongs to, its arguments, and what it calls.
 
-use super::run::{background, fenced, supervisor};
-use super::ui::{Format, Ui};
-use super::{
-    adopt, amend, archive, board, bundle, check, commit, config, diff, discard, doctor, enter, gc,
-    guard, help, hook, hooks, init, ledger, list, logs, materialize, mcp, merge, overlap, pool, pr,
-    ps, receive, rename, report, rescue, retry, roles, run, schema, send, settle, setup, shell,
-    show, spawn, stop, sync, train, tree, undo, uninstall, unite, update, verify, wait,
-};
 use crate::agents::ctx::Ctx;
 use crate::agents::{clone, scratch};
+use crate::cli::run::{self, supervisor};
+use crate::cli::ui::{Format, Ui};
+use crate::cli::{
+    amend, archive, board, bundle, check, commit, diff, discard, doctor, enter, gc, guard, help,
+    hook, init, ledger, list, materialize, merge, overlap, pr, receive, rename, report, rescue,
+    retry, roles, runs, schema, send, settle, setup, shell, show, spawn, sync, train, undo,
+    uninstall, update, verify,
+};
 use crate::error::{Exit, Result};
 use crate::ops;
 use clap::{Args, Subcommand};
@@ -64,16 +64,16 @@ verbs! { ui;
     "start" {
         [*] Spawn(args: Box<spawn::SpawnArgs>) => spawn::run(&open(ui)?, ui, *args);
         #[command(alias = "add")]
-        Adopt(args: adopt::AdoptArgs) => adopt::run(&open(ui)?, ui, args);
+        Adopt(args: retry::AdoptArgs) => retry::run_adopt(&open(ui)?, ui, args);
         [*] Run(args: Box<run::RunArgs>) => run::run(&open(ui)?, ui, *args);
         Enter(args: enter::EnterArgs) => enter::run(&open(ui)?, ui, args);
         Retry(args: retry::RetryArgs) => retry::run(&open(ui)?, ui, &args);
         #[command(hide = true)]
-        Ps(args: ps::PsArgs) => ps::run(&open(ui)?, ui, &args);
-        Wait(args: wait::WaitArgs) => wait::run(&open(ui)?, ui, args);
-        Stop(args: stop::StopArgs) => stop::run(&open(ui)?, ui, &args);
+        Ps(args: runs::PsArgs) => runs::run_ps(&open(ui)?, ui, &args);
+        Wait(args: runs::WaitArgs) => runs::run_wait(&open(ui)?, ui, args);
+        Stop(args: runs::StopArgs) => runs::run_stop(&open(ui)?, ui, &args);
         #[command(hide = true)]
-        Logs(args: logs::LogsArgs) => logs::run(&open(ui)?, ui, &args);
+        Logs(args: runs::LogsArgs) => runs::run_logs(&open(ui)?, ui, &args);
     }
     "look" {
         [*] Board(args: board::BoardArgs) => look(ui, |ctx, ui| board::run(ctx, ui, &args));
@@ -82,7 +82,7 @@ verbs! { ui;
         [*] Diff(args: diff::DiffArgs) => look(ui, |ctx, ui| diff::run(ctx, ui, &args));
         #[command(hide = true)]
         Log(args: show::LogArgs) => show::run_log(&open(ui)?, ui, &args);
-        Tree(args: tree::TreeArgs) => tree::run(&open(ui)?, ui, &args);
+        Tree(args: list::TreeArgs) => list::run_tree(&open(ui)?, ui, &args);
         Report(args: report::ReportArgs) => look(ui, |ctx, ui| report::run(ctx, ui, &args));
         Path(args: show::PathArgs) => show::run_path(&open(ui)?, ui, &args);
         Overlap(args: overlap::OverlapArgs) => look(ui, |ctx, ui| overlap::run(ctx, ui, args));
@@ -140,35 +140,35 @@ verbs! { ui;
         [*] Init(args: init::InitArgs) => init::run(&open(ui)?, ui, args);
         Setup(args: setup::SetupArgs) => setup::run(ui, args);
         #[command(hide = true)]
-        Config(args: config::ConfigArgs) => config::run(&open(ui)?, ui, &args);
+        Config(args: setup::ConfigArgs) => setup::run_config(&open(ui)?, ui, &args);
         #[command(hide = true)]
-        Pool(args: pool::PoolArgs) => pool::run(&open(ui)?, ui, &args);
+        Pool(args: setup::PoolArgs) => setup::run_pool(&open(ui)?, ui, &args);
         Roles(args: roles::RolesArgs) => roles::run(&open(ui)?, ui, &args);
         #[command(hide = true)]
-        Hooks(args: hooks::HooksArgs) => hooks::run(&open(ui)?, ui, &args);
+        Hooks(args: setup::HooksArgs) => setup::run_hooks(&open(ui)?, ui, &args);
         #[command(hide = true)]
-        InstallShell(args: shell::install::InstallShellArgs) => shell::install::run(ui, args);
+        InstallShell(args: shell::InstallShellArgs) => shell::run_install(ui, args);
         Uninstall(args: uninstall::UninstallArgs) => uninstall::run(&open(ui)?, ui, &args);
         Schema(args: schema::SchemaArgs) => schema::run(ui, &args);
         Help(args: help::HelpArgs) => help::run(ui, &args);
-        Mcp(_args: mcp::McpArgs) => mcp::run();
+        Mcp(_args: hook::McpArgs) => hook::run_mcp();
         Hook(args: hook::HookArgs) => hook::run(ui, args);
     }
     "internal" {
         #[command(hide = true)]
-        Unite(args: unite::UniteArgs) => unite::run(&open(ui)?, ui, &args);
+        Unite(args: sync::UniteArgs) => sync::run_unite(&open(ui)?, ui, &args);
         #[command(hide = true)]
         Sweep(args: discard::SweepArgs) => Ok(discard::run_sweep(&Ctx::of_process()?, &args));
         #[command(hide = true)]
-        Supervise(args: background::SuperviseArgs) => background::run(args);
+        Supervise(args: supervisor::SuperviseArgs) => supervisor::run_supervise(args);
         #[command(hide = true)]
         Supervisor(args: supervisor::WardenArgs) => supervisor::run(args);
         #[command(hide = true)]
         Launch(args: supervisor::LaunchArgs) => supervisor::run_launch(&args);
         #[command(hide = true)]
-        Fenced(args: fenced::FencedArgs) => fenced::run(args);
+        Fenced(args: supervisor::FencedArgs) => supervisor::run_fenced(args);
         #[command(hide = true)]
-        Complete(args: shell::complete::CompleteArgs) => shell::complete::run(ui, args);
+        Complete(args: shell::CompleteArgs) => shell::run_complete(ui, args);
     }
 }
 

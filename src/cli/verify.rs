@@ -1,22 +1,23 @@
 //! `git agent verify`
 
-use super::args::or_current;
-use super::format::{CopyArgs, with_findings};
-use super::markdown::{Summary, part_line};
-use super::render::findings::{counted, finding_text, sarif_of, verdict_word};
-use super::style::{BAD, BOLD, DIM, GOOD, HINT, paint};
-use super::ui::{Answer, Format, Ui};
 use crate::agents::ctx::Ctx;
+use crate::cli::args::or_current;
+use crate::cli::format::{CopyArgs, with_findings};
+use crate::cli::markdown::{Summary, part_line};
+use crate::cli::render::{counted, finding_text, sarif_of, verdict_word};
+use crate::cli::terminal::{BAD, BOLD, DIM, GOOD, HINT, paint};
+use crate::cli::ui::{Answer, Format, Ui};
 use crate::domain::bundle;
 use crate::domain::evidence::{CommandEnd, CommandRun, Commands, Landing, Outcome};
 use crate::domain::finding::{Finding, Verdict};
 use crate::domain::folded_paths::by_code;
+use crate::domain::message::plain;
 use crate::domain::path::Quoted;
 use crate::domain::task::parse_duration;
 use crate::error::{Exit, Result};
 use crate::ops::verify::{
-    self, AttestedOptions, CiAnswer, FindingReport, PartsReport, Recording, VerifyOptions,
-    VerifyReport,
+    self, AttestedOptions, AttestedReport, CiAnswer, FindingReport, PartsReport, Recording,
+    VerifyOptions, VerifyReport,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -409,4 +410,37 @@ fn findings_text(findings: &[Finding]) -> String {
 fn command_text(command: &CommandRun) -> String {
     let title = paint(BOLD, &format!("output of `{}`:", command.command));
     format!("{title}\n{}\n", command.output.trim_end())
+}
+
+// `git agent verify --attested`
+
+impl Answer for AttestedReport {
+    fn text(&self) -> String {
+        let word = match self.verdict {
+            "accept" => paint(GOOD, "accepted"),
+            _ => paint(BAD, "rejected"),
+        };
+        let mut text = word;
+        if let Some(statement) = &self.statement {
+            // The file may be a stranger's: a cut at a byte could fall into a character.
+            let short = |text: &str, length| text.chars().take(length).collect::<String>();
+            let tip = short(statement.tip.as_deref().unwrap_or_default(), 7);
+            let agent = plain(&statement.short_id);
+            text.push_str(&format!(": {agent} at {tip}"));
+            let time = plain(&statement.verified_at);
+            text.push_str(&paint(DIM, &format!(" (judged {time})")));
+        }
+        if let Some(signer) = &self.signer {
+            text.push_str(&format!(", signed by {}", plain(signer)));
+        }
+        text.push('\n');
+        for finding in &self.findings {
+            text.push_str(&finding_text(finding));
+        }
+        text
+    }
+
+    fn sarif(&self) -> Option<Value> {
+        Some(sarif_of("attested", &self.findings))
+    }
 }

@@ -1,9 +1,8 @@
-//! Pure values and rules. No file system, environment, clock, process or libgit2 in here: what this layer decides is decided from
-//! its arguments alone, so every rule has a table of cases. Values may derive `Serialize`, so that an answer holds one instead of
-//! a copy of it.
+//! Pure values and rules. No file system, environment, clock, process or libgit2 in here: what this layer decides
+//! is decided from its arguments alone, so every rule has a table of cases. Values may derive `Serialize`, so that
+//! an answer holds one instead of a copy of it.
 
 pub mod agent;
-pub mod baseline;
 pub mod bundle;
 pub mod change;
 pub mod claim;
@@ -13,7 +12,6 @@ pub mod diagnostic;
 pub mod dna;
 pub mod event;
 pub mod evidence;
-pub mod exchange;
 pub mod finding;
 pub mod folded_paths;
 pub mod forge;
@@ -23,7 +21,6 @@ pub mod id;
 pub mod install_inputs;
 pub mod judge;
 pub mod landing_order;
-pub mod lease;
 pub mod limits;
 pub mod message;
 pub mod message_rules;

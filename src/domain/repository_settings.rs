@@ -6,18 +6,18 @@
 //!
 //! A task's own value wins. Lists unite where they restrict (`deny`, `checks`) and are replaced elsewhere.
 
-use super::diagnostic::{Field, Located, Problem};
-use super::glob::Glob;
-use super::guard::{GuardDraft, GuardRule};
-use super::lease::{LeaseKind, WantedLease, variable_problem};
-use super::limits::{Limit, Limits};
-use super::message::{Kind, Priority};
-use super::message_rules::MessageRules;
-use super::project::{ProjectDraft, Projects};
-use super::role::RoleSet;
-use super::task::{TaskDraft, TaskOptions, TaskProblems, parse_duration};
+use crate::domain::claim::{LeaseKind, WantedLease, variable_problem};
+use crate::domain::diagnostic::{Field, Located, Problem};
+use crate::domain::glob::Glob;
+use crate::domain::guard::{GuardDraft, GuardRule};
+use crate::domain::limits::{Limit, Limits};
+use crate::domain::message::{Kind, Priority};
+use crate::domain::message_rules::MessageRules;
 use crate::domain::named::named;
+use crate::domain::project::{ProjectDraft, Projects};
+use crate::domain::role::RoleSet;
 use crate::domain::sandbox::Layering;
+use crate::domain::task::{TaskDraft, TaskOptions, TaskProblems, parse_duration};
 use chrono::TimeDelta;
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -11,7 +11,6 @@
 //! a commit; the code that gathers the paths leaves it out.
 
 mod language;
-mod program;
 
 pub use language::{Intersection, ScopeLanguage};
 

@@ -1,18 +1,18 @@
 //! Committing as the user would: in a worktree by the user's own `git commit`, with every hook; in the object
 //! database alone with the user's signature.
 
-use super::config::Identities;
-use super::files::lock_file::is_same_file;
-use super::files::untrusted;
-use super::landing::{Checkout, FEW, FastCheckout, copy_with_time, index_line};
-use super::objects::NewCommit;
-use super::refs::Tip;
-use super::worktree::view::WorktreeView;
-use super::worktree::{BranchCopy, moved_meanwhile};
-use super::{Repo, command};
-use crate::domain::baseline::Content;
+use crate::domain::change::Content;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
+use crate::git::config::Identities;
+use crate::git::files::lock_file::is_same_file;
+use crate::git::files::untrusted;
+use crate::git::landing::{Checkout, FEW, FastCheckout, copy_with_time, index_line};
+use crate::git::objects::NewCommit;
+use crate::git::refs::Tip;
+use crate::git::worktree::view::WorktreeView;
+use crate::git::worktree::{BranchCopy, moved_meanwhile};
+use crate::git::{Repo, command};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ffi::OsString;

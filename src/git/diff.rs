@@ -1,13 +1,12 @@
 //! What two trees do not share.
 
-use super::changes::canonical_mode;
-use super::repo::{failed, to_git2};
-use super::tree::{DIRECTORY, EXECUTABLE, Entry, FILE};
-use super::{Repo, command, commit};
-use crate::domain::baseline::{Content, Difference};
-use crate::domain::change::first_conflict;
+use crate::domain::change::{Content, Difference, first_conflict};
 use crate::domain::oid::Oid;
 use crate::error::{Error, Result};
+use crate::git::changes::canonical_mode;
+use crate::git::repo::{failed, to_git2};
+use crate::git::tree::{DIRECTORY, EXECUTABLE, Entry, FILE};
+use crate::git::{Repo, command, commit};
 use git2::{Delta, Diff, DiffFormat, DiffLineType, DiffOptions};
 use sha1::{Digest, Sha1};
 use std::collections::BTreeMap;

@@ -4,24 +4,22 @@
 //! ([`super::files::lock_file`]), and what a killed process of ours left is cleared by the next that wants the ref. The lock of
 //! another program is reported ([`Swap::Locked`]); the caller decides to wait.
 
-use super::Repo;
-use super::command;
-use super::files::lock_file::LockFile;
-use super::files::untrusted;
-use super::objects::Identity;
-use super::repo::open::Environment;
-use super::repo::{failed, from_git2};
+pub mod remote;
+mod transaction;
+
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
+use crate::git::files::lock_file::LockFile;
+use crate::git::files::untrusted;
+use crate::git::objects::Identity;
+use crate::git::repo::open::Environment;
+use crate::git::repo::{failed, from_git2};
+use crate::git::{Repo, command};
 use crate::system::sync_file_system;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use transaction::RefMove;
-
-pub mod reflog;
-pub mod remote;
-mod transaction;
 
 /// What a ref file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -265,7 +263,7 @@ impl Repo {
         // and the rename last. A kill between the two leaves a reflog entry of a move that never
         // happened, which harms nothing; the reverse would lose what recovery reads.
         lock.publish_after(format!("{target}\n").as_bytes(), |body| {
-            reflog::append(self, refname, old, target, who, message)?;
+            transaction::append(self, refname, old, target, who, message)?;
             self.flush(body)
         })?;
         transaction.commit();

@@ -5,9 +5,9 @@ use crate::agents::ctx::Ctx;
 use crate::agents::liveness::{self, Liveness};
 use crate::agents::lookup::clone_id;
 use crate::domain::agent::{Agent, State};
+use crate::domain::claim::Lease;
 use crate::domain::event::{Base, Event, HostSession, Isolation, What};
 use crate::domain::id::AgentId;
-use crate::domain::lease::Lease;
 use crate::domain::oid::Oid;
 use crate::domain::run::{Ending, Run};
 use crate::domain::stamp::is_ahead;
@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::git::Repo;
 use crate::store::leases::{self, HeldLeases};
 use crate::store::place::{RecordedPlaces, is_of_this_clone};
-use crate::store::{layout, long_text};
+use crate::store::{layout, ledger};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
@@ -347,7 +347,7 @@ pub(super) fn event_report(repo: &Repo, event: &Event) -> EventReport {
         event: event.what.kind().to_owned(),
         by: event.by.clone(),
         operation: event.operation.as_ref().map(ToString::to_string),
-        detail: long_text::whole(repo, &event.what).or_else(|| detail(&event.what)),
+        detail: ledger::whole(repo, &event.what).or_else(|| detail(&event.what)),
         text_blob: blob.map(Oid::to_hex),
     }
 }

@@ -27,7 +27,7 @@ use crate::hosts;
 use crate::ops::agent_report::{AgentReport, Reporter};
 use crate::ops::spawn::{hooks_in_tree, spell_out_directories};
 use crate::store::{
-    briefing, fsx, keep, layout, lock, long_text, repository_settings, roles, spawn_commit,
+    briefing, fsx, keep, layout, ledger, lock, repository_settings, roles, spawn_commit,
 };
 use crate::wire::policy::Policy;
 use crate::wire::task_file::{self, TaskWords};
@@ -293,7 +293,7 @@ fn record(ctx: &Ctx, agent: &Agent, blob: Oid, reason: &str) -> Result<()> {
     // A link of this kind may hold blobs in every version that reads the chain.
     let why = format!("text {}", agent.id);
     keep::keep_with(&ctx.repo, &[], &[("amended.json", blob)], &why, ctx.now())?;
-    let what = long_text::keep_whole(&ctx.repo, agent, &by, what, ctx.now())?;
+    let what = ledger::keep_whole(&ctx.repo, agent, &by, what, ctx.now())?;
     ctx.reached(STEPS[0]);
     ctx.ledger()
         .append_if(agent.spawn_commit, &by, ctx.now(), |row| {

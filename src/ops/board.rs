@@ -5,12 +5,8 @@
 //! these moved is looked at in full. Edits deep inside a worktree move none of them, so all agents are
 //! looked at in full as often as keeps that below a small share of the time.
 
-use super::agent_report::Reporter;
-use super::list::{ListOptions, ListedAgent, Sort, by_activity, select};
-use super::show::{DiffCountsReport, diff_counts, last_output};
-use super::status::{MergeKey, OverlapSet, Places, WorkStatus, conflicts, merge_key, survey};
 use crate::agents::ctx::Ctx;
-use crate::agents::{admission, limits, liveness, work, worktree};
+use crate::agents::{admission, liveness, work, worktree};
 use crate::domain::agent::Agent;
 use crate::domain::bundle::FILES;
 use crate::domain::id::AgentId;
@@ -19,6 +15,10 @@ use crate::domain::named::size_text;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::files::separate::FileStamp;
+use crate::ops::agent_report::Reporter;
+use crate::ops::list::{ListOptions, ListedAgent, Sort, by_activity, select};
+use crate::ops::show::{DiffCountsReport, diff_counts, last_output};
+use crate::ops::status::{MergeKey, OverlapSet, Places, WorkStatus, conflicts, merge_key, survey};
 use crate::store::{fsx, layout};
 use chrono::{DateTime, Utc};
 use std::collections::HashMap;
@@ -322,7 +322,7 @@ fn fingerprint(ctx: &Ctx, agent: &Agent, worktree: Option<&Path>) -> Fingerprint
 
 /// What is used of the limits that are set. A setting that cannot be read limits nothing here: `run` says what is wrong.
 fn margins(ctx: &Ctx, agents: &[Agent]) -> Vec<String> {
-    let Ok(limits) = limits::load(ctx) else {
+    let Ok(limits) = admission::load(ctx) else {
         return Vec::new();
     };
     let common = ctx.repo.common_dir();

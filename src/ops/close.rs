@@ -3,10 +3,9 @@
 //! A rejected agent keeps its branch and its worktree; only the lock that shields the worktree from being
 //! swept is taken away.
 
-use crate::agents::authority::{require_no_agent_above, require_orchestrator, require_own};
+use crate::agents::authority::{append, require_no_agent_above, require_orchestrator, require_own};
 use crate::agents::ctx::Ctx;
 use crate::agents::current::CurrentAgent;
-use crate::agents::moves::append;
 use crate::agents::work::{Work, tip_of};
 use crate::agents::worktree::release;
 use crate::agents::{crash_recovery, lookup, spool};

@@ -3,8 +3,8 @@
 //! Two places have settings: `.config/git-agent.toml` in the base commit says what holds for everyone who works on the
 //! repository, git's configuration what holds for a person or a clone.
 
+use crate::agents::admission;
 use crate::agents::ctx::Ctx;
-use crate::agents::limits;
 use crate::domain::limits::{Limit, Limits};
 use crate::domain::repository_settings::{PATH, RepositorySettings};
 use crate::error::{Code, Result};
@@ -80,7 +80,7 @@ pub fn config(ctx: &Ctx, base: &str) -> Result<ConfigReport> {
     for setting in &settings_file::git_settings() {
         settings.extend(of_git(ctx, setting)?);
     }
-    overrule(&mut settings, &found.limits, &limits::of_git(ctx)?);
+    overrule(&mut settings, &found.limits, &admission::of_git(ctx)?);
     Ok(ConfigReport {
         schema: "git-agent.config/2",
         commit: commit.map(|commit| commit.to_hex()),
@@ -110,7 +110,7 @@ fn overrule(settings: &mut [SettingReport], file: &Limits, git: &Limits) {
     for (limit, value) in git.each() {
         let keys = [
             format!("limits.{limit}"),
-            format!("{}{}", limits::PREFIX, limit.git_key()),
+            format!("{}{}", admission::PREFIX, limit.git_key()),
         ];
         let Some(other) = file.get(limit).filter(|other| *other != value) else {
             continue;
@@ -175,9 +175,9 @@ fn of_git(ctx: &Ctx, setting: &KnownSetting) -> Result<Vec<SettingReport>> {
         } else {
             values.pop().map(SettingValue::Text)
         };
-        let shown = match key.strip_prefix(limits::PREFIX).map(Limit::of_git_key) {
+        let shown = match key.strip_prefix(admission::PREFIX).map(Limit::of_git_key) {
             // As it is documented: git gives keys in small letters.
-            Some(Ok(limit)) => format!("{}{}", limits::PREFIX, limit.git_key()),
+            Some(Ok(limit)) => format!("{}{}", admission::PREFIX, limit.git_key()),
             _ if many => key.to_owned(),
             _ => setting.key.to_owned(),
         };

@@ -9,7 +9,6 @@
 
 pub mod expire;
 
-use super::discard::{self, DiscardOptions, DiscardPlan, NotKept, WorktreeSnapshot};
 use crate::agents::at_work::{forget_prompt, shown_state};
 use crate::agents::authority::{require_orchestrator, require_whole_view};
 use crate::agents::ctx::Ctx;
@@ -21,13 +20,13 @@ use crate::error::{Error, Result};
 use crate::git::files::temporary;
 use crate::git::refs::Tip;
 use crate::ops::agent_report::TargetReport;
+use crate::ops::discard::{self, DiscardOptions, DiscardPlan, NotKept, WorktreeSnapshot};
 use crate::ops::gc::expire::RemoteSweep;
 use crate::store::agent_branch::{self, OwnBranch};
-use crate::store::journal::Journal;
 use crate::store::landing_commit::{Line, Work};
 use crate::store::large_files::{self, LargeFile};
 use crate::store::ledger::RecordedLanding;
-use crate::store::place::RecordedPlaces;
+use crate::store::place::{Journal, RecordedPlaces};
 use crate::store::{briefing, fsx, layout, leases};
 use expire::{ExpiryPlan, SalvageItem};
 use serde::Serialize;

@@ -17,10 +17,10 @@ use crate::hosts;
 use crate::hosts::output::{Pieces, Shown};
 use crate::ops::agent_report::{self, AgentReport, EventReport, Reporter, rfc3339};
 use crate::ops::status::{self, WorkStatus};
-use crate::store::ledger::Ledger;
-use crate::store::{briefing, fsx, layout, long_text, spawn_commit};
+use crate::store::ledger::{self, Ledger};
+use crate::store::{briefing, fsx, layout, spawn_commit};
+use crate::wire::otlp;
 use crate::wire::policy::Policy;
-use crate::wire::{agent_trace, otlp};
 use serde::Serialize;
 use serde_json::Value;
 use serde_with_macros::skip_serializing_none;
@@ -371,7 +371,7 @@ fn summary(ledger: &Ledger<'_>, agent: &Agent) -> Result<Option<String>> {
         .iter()
         .map(|event| &event.what)
         .rfind(|what| is_it(what));
-    let whole = said.and_then(|what| long_text::whole(ledger.repo(), what));
+    let whole = said.and_then(|what| ledger::whole(ledger.repo(), what));
     Ok(whole.or_else(|| agent.summary.clone()))
 }
 
@@ -396,7 +396,7 @@ pub fn agent_trace(ctx: &Ctx, who: &str) -> Result<Value> {
     let time = rfc3339(agent.updated);
     let events = ledger.events(agent.spawn_commit)?;
     let model = model(&events);
-    Ok(agent_trace::record(&agent, revision, model, &time, &lines))
+    Ok(otlp::record(&agent, revision, model, &time, &lines))
 }
 
 /// The model of all runs of an agent; `None` where they differ, because no row says which run wrote which line.

@@ -1,7 +1,7 @@
 //! What the agents of a clone take: disk, and money today. `list` ends with it, `report` and `doctor` have it as well.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::{admission, disk, limits};
+use crate::agents::{admission, disk};
 use crate::domain::limits::{Limit, usd};
 use crate::domain::named::size_text;
 use crate::error::Result;
@@ -31,7 +31,7 @@ impl Eq for UsageReport {}
 /// # Errors
 /// Those of the limits; `repo-corrupt`, `io`.
 pub fn notable(ctx: &Ctx) -> Result<Option<UsageReport>> {
-    let limits = limits::load(ctx)?;
+    let limits = admission::load(ctx)?;
     let is_limited = [Limit::Disk, Limit::DiskFree, Limit::CostDay];
     let is_limited = is_limited.iter().any(|limit| limits.get(*limit).is_some());
     let disk = disk::sampled(ctx)?;

@@ -11,13 +11,9 @@
 //! is this program a third time: it makes the last arrangements that only a process can make for
 //! itself, and becomes the command.
 
-pub mod background;
 pub mod capture;
 mod job;
 pub mod launch;
-pub mod limited;
-pub mod opener;
-pub mod relay;
 pub mod sandbox;
 pub mod signals;
 pub mod supervisor;

@@ -1,12 +1,12 @@
 //! What was added to the repository's own files, so that it can be taken out again and nothing else is.
 
-use super::{fsx, layout, lock};
 use crate::domain::named::hex;
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
 use crate::git::changes::ignore::pattern;
 use crate::git::files::descent;
-use crate::wire::kept_file::FileCopy;
+use crate::store::{fsx, layout, lock};
+use crate::wire::journal::FileCopy;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::io::Write;

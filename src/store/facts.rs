@@ -8,15 +8,15 @@
 //! a program that may write below `agents/cache` puts there. It does not keep out a program that runs as the
 //! same user and outside every fence, which can read the key as this program does.
 
-use super::{fsx, keep, layout};
 use crate::domain::agent::Agent;
-use crate::domain::baseline::Baseline;
+use crate::domain::change::Baseline;
 use crate::domain::id::AgentId;
 use crate::domain::named::hex;
 use crate::domain::oid::Oid;
 use crate::error::Result;
 use crate::git::Repo;
-use crate::wire::baseline;
+use crate::store::{fsx, keep, layout};
+use crate::wire::journal;
 use chrono::{DateTime, Utc};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
@@ -129,7 +129,7 @@ pub fn keep_baseline(
     now: DateTime<Utc>,
 ) -> Result<Oid> {
     // Named by a kept commit besides, or `git gc` would remove a blob that no ref reaches.
-    let blob = repo.write_blob(&baseline::to_bytes(baseline))?;
+    let blob = repo.write_blob(&journal::to_bytes(baseline))?;
     let what = [("baseline.json", blob)];
     keep::keep_with(repo, &[], &what, &format!("setup {agent}"), now)?;
     Ok(blob)
@@ -145,7 +145,7 @@ pub fn of_agent(repo: &Repo, agent: &Agent) -> Result<Option<Baseline>> {
         return Ok(None);
     };
     match repo.read_blob(blob) {
-        Ok(bytes) => Ok(baseline::from_bytes(&bytes)),
+        Ok(bytes) => Ok(journal::from_bytes(&bytes)),
         Err(_) if !repo.is_at_hand(blob) => Err(keep::absent(&format!(
             "{blob}, which says what [setup] made for the agent,"
         ))),

@@ -5,12 +5,12 @@
 //! them, `agents/<id8>/large/list`, has a line for each with its path, size and mode. A line is written before its file is moved:
 //! one whose file is not there says nothing, so no kill leaves a file that no line names. None of it travels to other clones.
 
-use super::{fsx, layout};
 use crate::domain::id::AgentId;
 use crate::domain::path::Quoted;
 use crate::error::{Error, IoContext, Result};
+use crate::store::{fsx, layout};
 use crate::system;
-use crate::wire::kept_file::MovedFile;
+use crate::wire::journal::MovedFile;
 use crate::wire::path_text::PathText;
 use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, CWD, FileType, renameat, statat};

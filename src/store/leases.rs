@@ -1,14 +1,13 @@
-//! The values that agents of this clone hold: one symlink each, `<common dir>/agents/leases/<kind>-<value>`, which leads to
-//! `<id8>:<VARIABLE>`.
+//! The values that agents of this clone hold: one symlink each, `<common dir>/agents/leases/<kind>-<value>`, which
+//! leads to `<id8>:<VARIABLE>`.
 //!
 //! To make a symlink is one step that fails where the name exists, so of any number of processes that want the same value
 //! one gets it, and no lock is needed. What is taken is seen with its owner from the first moment on.
 
-use super::layout;
+use crate::domain::claim::{LOOPBACK, Lease, LeaseKind, PORTS, WantedLease};
 use crate::domain::id::{AgentId, Slug};
-use crate::domain::lease::{LOOPBACK, Lease, LeaseKind, PORTS, WantedLease};
 use crate::error::{Code, Error, IoContext, Result};
-use crate::store::fsx;
+use crate::store::{fsx, layout};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;

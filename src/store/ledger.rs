@@ -5,23 +5,24 @@
 //! row of an agent is the note on its own spawn commit; a copy that a rebase made, or the pointer on
 //! a landed commit, is not a second row.
 
-use super::belief::{self, Belief, Closed, Decision};
-use super::chain::{self, Chain};
-use super::mailbox::{Mailbox, questions};
-use super::row::Row;
-use super::{keep, layout, lock, remote_names, spawn_commit};
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::{Event, What};
-use crate::domain::id::AgentId;
+use crate::domain::id::{AgentId, OperationId};
 use crate::domain::oid::Oid;
 use crate::domain::report::AuditVerdict;
+use crate::domain::stamp::Stamp;
 use crate::error::{Error, Result};
 use crate::git::Repo;
 use crate::git::notes::{self, Batch, Put};
 use crate::git::objects::Commit;
 use crate::git::refs::Tip;
+use crate::store::belief::{self, Belief, Closed, Decision};
+use crate::store::chain::{self, Chain};
+use crate::store::mailbox::{Mailbox, reader};
+use crate::store::row::Row;
+use crate::store::{keep, layout, lock, remote_names, spawn_commit};
 use crate::wire::event_line;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, NaiveDate, Utc};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The longest name of an event's author, in bytes.
@@ -413,7 +414,88 @@ pub fn unite_with(
     };
     drop(guard);
     if chain == Chain::Mail {
-        questions::settle(repo)?;
+        reader::settle(repo)?;
     }
     Ok(United { refname, from, to })
+}
+
+// A text that is longer than a line of the ledger holds: all of it is a blob, which the
+// event names and the keep chain holds.
+
+/// As long as the digest of a line.
+const DIGEST: &str = "0123456789abcdef";
+
+/// Keeps the text of an event that a line would have to cut, and gives the event that names it; any other
+/// event as it is.
+///
+/// # Errors
+/// As [`keep::keep`].
+pub fn keep_whole(
+    repo: &Repo,
+    agent: &Agent,
+    by: &str,
+    what: What,
+    now: DateTime<Utc>,
+) -> Result<What> {
+    // Whether the text fits depends on the whole line, whose stamp and digest are known only under
+    // the ledger's lock. So one is made up that is as long.
+    let specimen = Event {
+        at: Stamp::next(now, 0, None),
+        agent: agent.id,
+        by: actor(by).to_owned(),
+        // As long as every other.
+        operation: Some(OperationId::of(0)),
+        previous: Some(DIGEST.to_owned()),
+        ahead: Vec::new(),
+        what: what.clone(),
+    };
+    let Some((text, None)) = what.said() else {
+        return Ok(what);
+    };
+    if event_line::fits(&specimen)? {
+        return Ok(what);
+    }
+    let blob = repo.write_blob(text.as_bytes())?;
+    let why = format!("text {}", agent.id);
+    // Before the event, so that no row names a text that `git gc` may take.
+    keep::keep_with(repo, &[], &[("text", blob)], &why, now)?;
+    Ok(what.with_whole(blob))
+}
+
+/// All of what was said with an event, where its line cut that and the blob is here; a clone that did not
+/// fetch the keep chain has the line alone.
+pub fn whole(repo: &Repo, what: &What) -> Option<String> {
+    let (_, blob) = what.said()?;
+    let bytes = repo.read_blob(blob?).ok()?;
+    String::from_utf8(bytes).ok()
+}
+
+// What runs cost, as rows have it.
+
+impl Ledger<'_> {
+    /// What the runs of this clone cost that ended on a day (UTC), in millionths of a US dollar. What other clones wrote is theirs to pay,
+    /// and no claim of theirs stops a run here.
+    ///
+    /// # Errors
+    /// `repo-corrupt` when the ledger is damaged beyond its reflog, `io`.
+    pub fn cost_of_day(&self, day: NaiveDate) -> Result<u64> {
+        let Some(clone) = self.clone_number()? else {
+            return Ok(0);
+        };
+        let mut cost = 0_u64;
+        // Stamps begin with the day, so that rows of other days are not folded.
+        for agent in self.agents_mentioning(&day.format("%Y%m%dT").to_string())? {
+            for event in self.events(agent.spawn_commit)? {
+                let is_ours = event.at.clone_number() == clone;
+                if let What::Exited(exited) = &event.what
+                    && is_ours
+                    && event.at.time().date_naive() == day
+                {
+                    let own = exited.session.cost_micro_usd.unwrap_or(0);
+                    cost = cost.saturating_add(own);
+                }
+            }
+        }
+        Ok(cost)
+    }
 }

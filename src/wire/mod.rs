@@ -2,22 +2,16 @@
 //! else. No file is opened here. Values go to and come from `domain`, which knows the rules, so that a
 //! change of one cannot silently change the other.
 
-pub mod agent_trace;
 pub mod answer;
 pub mod attestation;
-pub mod baseline;
-pub mod conflict_report;
 pub mod dependencies;
 pub mod event_line;
 pub mod journal;
-pub mod kept_file;
 pub mod message;
 pub mod messenger_config;
 pub mod otlp;
-pub mod path_list;
 pub mod path_text;
 pub mod policy;
-mod position;
 pub mod receipt_line;
 pub mod request;
 pub mod role_file;
@@ -25,6 +19,5 @@ pub mod roster;
 pub mod sarif;
 pub mod schema;
 pub mod settings_file;
-pub mod slot;
 pub mod task_file;
 mod toml_reader;

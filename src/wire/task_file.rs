@@ -20,17 +20,15 @@
 //! Credentials are refused in every text but `briefing`, which is handed to the agent and never recorded.
 //! Lines of the briefing are therefore never shown either.
 
-mod kit;
-mod plain;
-
-use super::toml_reader::Document;
-use crate::domain::diagnostic::{Problem, Source};
+use crate::domain::diagnostic::{Field, Located, Problem, Source};
 use crate::domain::named::hex;
 use crate::domain::shell;
 use crate::domain::task::{COMMAND_LINE, TaskDraft};
 use crate::error::{Code, Error, Remedy};
+use crate::wire::toml_reader::{Document, Key, Reader};
 use sha2::{Digest, Sha256};
 use std::io;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use toml::de::DeValue;
@@ -75,9 +73,9 @@ pub fn parse(name: &str, bytes: &[u8]) -> TaskDraft {
         hide_lost_briefing(&mut source);
     }
     if is_kit(&document) {
-        kit::read(&document, source)
+        read(&document, source)
     } else {
-        plain::read(&document, source)
+        read_plain(&document, source)
     }
 }
 
@@ -240,6 +238,153 @@ fn is_kit(document: &Document<'_>) -> bool {
         Some(DeValue::Table(_)) => true,
         Some(_) => false,
         None => !root.contains_key("role") && root.contains_key("body"),
+    }
+}
+
+// The form of the older kit.
+
+/// Every key of this form.
+const KEYS: &[Key] = &[
+    ("task", "role"),
+    ("task", "agent-id"),
+    ("task", "parent-agent"),
+    ("scope", "files-whitelist"),
+    ("scope", "files-denylist"),
+    ("verification", "cargo-check-crates"),
+    ("verification", "cargo-test-crates"),
+    ("verification", "test-count-min"),
+    ("verification", "no-dep-bump"),
+    ("output", "report-fields-required"),
+    ("body", "text"),
+];
+
+fn read(document: &Document<'_>, source: Source) -> TaskDraft {
+    let mut reader = Reader::new(document, KEYS);
+    let mut problems = Vec::new();
+    let checked = reader.strings(("verification", "cargo-check-crates"));
+    let tested = reader.strings(("verification", "cargo-test-crates"));
+    let mut checks = commands("cargo check -p", &checked, &mut problems);
+    checks.extend(commands("cargo test -p", &tested, &mut problems));
+    // Both lists become one, and a problem with it can point to one place only.
+    let span = span_of(&checked).or(span_of(&tested)).unwrap_or_default();
+    let mut draft = TaskDraft {
+        source,
+        report_fields: reader.strings(("output", "report-fields-required")),
+        min_tests: reader.integer(("verification", "test-count-min")),
+        no_dep_bump: reader.boolean(("verification", "no-dep-bump")),
+        role: reader.string(("task", "role")),
+        name: reader.string(("task", "agent-id")),
+        parent: reader.string(("task", "parent-agent")),
+        whitelist: reader.strings(("scope", "files-whitelist")),
+        denylist: reader.strings(("scope", "files-denylist")),
+        checks: Field::Given(Located {
+            value: checks,
+            span,
+        }),
+        text: reader.string(("body", "text")),
+        ..TaskDraft::default()
+    };
+    draft.problems = reader.finish(("plain", PLAIN_KEYS));
+    draft.problems.append(&mut problems);
+    draft
+}
+
+fn span_of<T>(field: &Field<T>) -> Option<Range<usize>> {
+    field.given().map(|located| located.span.clone())
+}
+
+/// One command for each crate. The name goes into a shell command, so it is held to cargo's rule.
+fn commands(
+    command: &str,
+    crates: &Field<Vec<Located<String>>>,
+    problems: &mut Vec<Problem>,
+) -> Vec<Located<String>> {
+    let mut commands = Vec::new();
+    for name in crates
+        .given()
+        .map(|list| list.value.as_slice())
+        .unwrap_or_default()
+    {
+        let span = name.span.clone();
+        if is_crate_name(&name.value) {
+            let value = format!("{command} {}", name.value);
+            commands.push(Located { value, span });
+        } else {
+            let message = format!("`{}` is no crate name", name.value);
+            problems.push(Problem::at(span, message));
+        }
+    }
+    commands
+}
+
+fn is_crate_name(name: &str) -> bool {
+    // Cargo could take a name that begins with a dash for an option.
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
+}
+
+// The plain form of a task file.
+
+/// Every key of this form.
+const PLAIN_KEYS: &[Key] = &[
+    ("", "role"),
+    ("", "task"),
+    ("", "name"),
+    ("", "parent"),
+    ("", "base"),
+    ("", "description"),
+    ("", "model"),
+    ("", "briefing"),
+    ("", "system_prompt"),
+    ("", "profile"),
+    ("", "max_iterations"),
+    ("scope", "whitelist"),
+    ("scope", "denylist"),
+    ("scope", "no_dep_bump"),
+    ("checks", "commands"),
+    ("checks", "min_tests"),
+    ("bundle", "required"),
+    ("output", "file"),
+    ("output", "allow_overwrite"),
+    ("output", "fields"),
+    ("setup", "copy"),
+    ("setup", "run"),
+    ("run", "timeout"),
+    ("limits", "cost"),
+];
+
+fn read_plain(document: &Document<'_>, source: Source) -> TaskDraft {
+    let mut reader = Reader::new(document, PLAIN_KEYS);
+    TaskDraft {
+        source,
+        role: reader.string(("", "role")),
+        text: reader.string(("", "task")),
+        name: reader.string(("", "name")),
+        parent: reader.string(("", "parent")),
+        base: reader.string(("", "base")),
+        description: reader.string(("", "description")),
+        model: reader.string(("", "model")),
+        briefing: reader.string(("", "briefing")),
+        system_prompt: reader.string(("", "system_prompt")),
+        profile: reader.string(("", "profile")),
+        max_iterations: reader.integer(("", "max_iterations")),
+        whitelist: reader.strings(("scope", "whitelist")),
+        denylist: reader.strings(("scope", "denylist")),
+        no_dep_bump: reader.boolean(("scope", "no_dep_bump")),
+        checks: reader.strings(("checks", "commands")),
+        min_tests: reader.integer(("checks", "min_tests")),
+        bundle_required: reader.boolean(("bundle", "required")),
+        output_file: reader.string(("output", "file")),
+        output_overwrite: reader.boolean(("output", "allow_overwrite")),
+        report_fields: reader.strings(("output", "fields")),
+        setup_copy: reader.strings(("setup", "copy")),
+        setup_run: reader.strings(("setup", "run")),
+        timeout: reader.string(("run", "timeout")),
+        max_cost: reader.number(("limits", "cost")),
+        problems: reader.finish(("kit", KEYS)),
+        ..TaskDraft::default()
     }
 }
 

@@ -2,10 +2,10 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::scope_guard::ScopeGuard;
+use crate::agents::scratch;
 use crate::agents::untrusted::WorktreeView;
-use crate::agents::work::tip_of;
+use crate::agents::work::{self, tip_of};
 use crate::agents::worktree::AgentWorktree;
-use crate::agents::{baseline, scratch};
 use crate::domain::agent::Agent;
 use crate::domain::change::{Change, ChangeKind};
 use crate::domain::oid::Oid;
@@ -74,9 +74,8 @@ pub(crate) fn without_baseline(
     bundle_dir: Option<&str>,
     mut changes: Vec<Change>,
 ) -> Result<Vec<Change>> {
-    let is_dropping = |change: &Change| {
-        change.kind == ChangeKind::Untracked && baseline::is_dropping(&change.path)
-    };
+    let is_dropping =
+        |change: &Change| change.kind == ChangeKind::Untracked && work::is_dropping(&change.path);
     changes.retain(|change| !is_dropping(change));
     let Some(known) = store::facts::of_agent(&ctx.repo, agent)? else {
         return Ok(changes);
@@ -163,7 +162,7 @@ pub(crate) fn snapshot(
     if agent.baseline.is_some() || found.tree.is_some() {
         let before = ctx.repo.read_commit(tip)?.tree;
         let tree = found.tree.unwrap_or(before);
-        let rest = baseline::without(&ctx.repo, agent, before, tree, &staged, false)?;
+        let rest = work::without(&ctx.repo, agent, before, tree, &staged, false)?;
         // What is staged counts as work even where the files are as they were.
         let is_work = |tree: &Oid| *tree != before || !staged.is_empty();
         found.tree = Some(rest.tree).filter(is_work);

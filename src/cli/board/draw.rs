@@ -1,9 +1,9 @@
 //! How the board looks: a picture of its state, in cells.
 
-use super::super::neutral::neutral;
-use super::super::render::agents::{state_of_work, task};
-use super::super::render::table::{age, cut};
-use super::state::{BoardMode, BoardView, Page, PageKind, shown, tabs};
+use crate::cli::board::state::{BoardMode, BoardView, Page, PageKind, shown, tabs};
+use crate::cli::neutral::neutral;
+use crate::cli::render::table::{age, cut};
+use crate::cli::render::{state_of_work, task};
 use crate::ops::board::{BoardGroup, BoardRow};
 use ratatui_core::buffer::Buffer;
 use ratatui_core::style::{Color, Modifier, Style};

@@ -1,10 +1,11 @@
-//! What the board shows and what a key does to it, without a terminal: an event changes the state and may ask for an effect.
+//! What the board shows and what a key does to it, without a terminal: an event changes the state and may ask for
+//! an effect.
 //!
 //! Whatever changes something goes the same way: its dry run, or a sentence where it has none, fills a page; `y` alone then
 //! does it. All of it is the command that a person would type, so that the board can do nothing that a verb does not.
 
-use super::super::render::agents::handle;
-use super::super::screen::Key;
+use crate::cli::render::handle;
+use crate::cli::screen::Key;
 use crate::ops::board::{BoardGroup, BoardReport, BoardRow};
 use serde_json::json;
 use std::collections::BTreeSet;

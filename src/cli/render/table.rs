@@ -2,7 +2,7 @@
 //! is narrow a column that may shrink is cut too, and then columns that may yield are left out, one after the
 //! other; those are left out as well when they are empty.
 
-use crate::cli::style::{BOLD, paint};
+use crate::cli::terminal::{BOLD, paint};
 use unicode_width::UnicodeWidthStr;
 
 /// The last column is not made narrower than this while another can yield.

@@ -5,7 +5,7 @@
 //! setting. Every state has one colour and is always also written as a word.
 
 use crate::cli::overlap::{Kind, meanings, most_telling_first, worth_a_line};
-use crate::cli::render::agents::BY_NEED;
+use crate::cli::render::BY_NEED;
 use crate::domain::agent::State;
 use crate::domain::named::turns_direction;
 use crate::ops::agent_report::AgentReport;

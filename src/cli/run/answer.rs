@@ -1,8 +1,7 @@
 //! What a run answers, for people and for machines.
 
 use crate::cli::render::table::wrapped;
-use crate::cli::style::{BAD, BOLD, DIM, GOOD, HINT, paint};
-use crate::cli::terminal::width;
+use crate::cli::terminal::{BAD, BOLD, DIM, GOOD, HINT, paint, width};
 use crate::cli::ui::Answer;
 use crate::domain::message::plain;
 use crate::ops::agent_report::SessionReport;

@@ -1,12 +1,11 @@
 //! `git agent run` for more than one agent
 
-use super::answer::{ending, seconds};
-use super::target::Asked;
 use crate::agents::ctx::Ctx;
 use crate::agents::half_made;
 use crate::cli::render::table::{age, cut};
-use crate::cli::style::{BAD, BOLD, GOOD, paint};
-use crate::cli::terminal::width;
+use crate::cli::run::answer::{ending, seconds};
+use crate::cli::run::inputs::Asked;
+use crate::cli::terminal::{BAD, BOLD, GOOD, paint, width};
 use crate::cli::ui::{Answer, AsJson, Format, Ui, error_json};
 use crate::error::{Error, Exit, Result};
 use crate::hosts::Host;

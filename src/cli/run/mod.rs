@@ -2,39 +2,32 @@
 //! without the caller, `supervisor` watches over the command, `launch` and `fenced` become it.
 
 pub(super) mod answer;
-pub(super) mod background;
 mod batch;
 mod claimed;
-mod execution_mode;
-pub(super) mod fenced;
 pub(super) mod inputs;
-mod session_view;
 pub(super) mod supervisor;
-mod target;
 
-use super::args::{LayeredArg, SyncArg, require_one_input};
-use super::one_of::one_of;
-use super::terminal::{is_terminal, width};
-use super::typed_task::{StartArgs, TypedTaskArgs, is_task_text};
-use super::ui::{Format, Ui};
 use crate::agents::assignment::PromptWish;
 use crate::agents::ctx::Ctx;
 use crate::agents::half_made;
+use crate::cli::args::{LayeredArg, SyncArg, at_least_one, one_of, require_one_input};
+use crate::cli::render::table::{cut, wrapped};
+use crate::cli::run::inputs::{Asked, some_time};
+use crate::cli::terminal::{is_terminal, width};
+use crate::cli::typed_task::{StartArgs, TypedTaskArgs, is_task_text};
+use crate::cli::ui::{Format, Ui};
 use crate::domain::sandbox::Mode;
 use crate::error::{Code, Error, Exit, Result};
 use crate::hosts::Host;
-use crate::ops::run;
+use crate::hosts::output::{Pieces, Shown};
 use crate::ops::run::output::OutputWish;
-use crate::ops::run::{Echo, RunOptions, RunReport, Target};
+use crate::ops::run::{self, Echo, RunOptions, RunReport, Target};
 use crate::ops::spawn::{self, SpawnOptions};
-use execution_mode::{ExecutionMode, Way};
 use inputs::CommissionArgs;
-use session_view::SessionView;
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
-use target::{Asked, some_time};
 
 /// Run a command for an agent in its worktree, wait for it, record it and judge the work
 #[derive(Debug, clap::Args)]
@@ -184,7 +177,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
             let exit = batch::run(ctx, ui, args.read(ctx)?, (jobs, best_of), quiet)?;
             return Ok(sync.after_run(ctx, ui, exit));
         }
-        Way::Background => return background::start(ctx, ui, quiet),
+        Way::Background => return supervisor::start(ctx, ui, quiet),
         Way::Plain => {}
     }
     if let Some(key) = args.claim.clone() {
@@ -294,4 +287,179 @@ fn start(ctx: &Ctx, asked: &Asked, echo: Echo<'_>) -> Result<RunReport> {
     half_made::sweep(ctx)?;
     let echo = on_terminal(echo, plan.host());
     run::execute(ctx, plan, echo)
+}
+
+// The options of `git agent run` that say how the caller takes part.
+
+/// How many run at the same time by default.
+const JOBS: usize = 4;
+
+/// How the caller takes part in a run.
+#[derive(Debug, clap::Args)]
+struct ExecutionMode {
+    /// Return once the command has started; follow it with wait, logs and stop
+    #[arg(long, short, conflicts_with = "jobs")]
+    background: bool,
+    /// Fail with status 3 instead of waiting where a limit of the clone leaves no room
+    #[arg(long)]
+    no_wait: bool,
+    /// How many to run at the same time when there are several
+    #[arg(long, short, value_name = "N", value_parser = at_least_one)]
+    jobs: Option<usize>,
+    /// Let N agents do the task and name the best one, ready to land; several tasks and hosts take turns
+    #[arg(long, value_name = "N", conflicts_with_all = ["background", "no_verify"], value_parser = clap::value_parser!(u16).range(2..=64))]
+    best_of: Option<u16>,
+    /// Show neither the command's output nor the report
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// What that comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// One run, which the caller watches.
+    Plain,
+    /// One run, which goes on without the caller.
+    Background,
+    /// Several.
+    Together {
+        /// So many at the same time.
+        jobs: usize,
+    },
+}
+
+impl ExecutionMode {
+    /// How many agents compete.
+    fn best_of(&self) -> Option<usize> {
+        self.best_of.map(usize::from)
+    }
+
+    /// For these targets.
+    fn way(&self, targets: &[String]) -> Result<Way> {
+        let several = targets.len() > 1 || self.best_of.is_some();
+        match (self.background, self.jobs) {
+            (true, _) if several => Err(Error::new(
+                Code::Usage,
+                "--background is for one run, and several are asked for",
+            )
+            .hint("to start several, run git agent run --background for each")),
+            (true, _) => Ok(Way::Background),
+            (false, Some(jobs)) => Ok(Way::Together { jobs }),
+            (false, None) if several => Ok(Way::Together { jobs: JOBS }),
+            (false, None) => Ok(Way::Plain),
+        }
+    }
+}
+
+// A host's session on a terminal: what the agent says and does, line by line, in the place of the JSON that the host writes.
+
+/// A longer line is nothing that a person would read, and is not kept until it ends.
+const LONGEST_LINE: usize = 4 << 20;
+
+/// Takes what a host writes and shows it on a terminal of this width.
+struct SessionView {
+    to: Box<dyn Write + Send>,
+    host: &'static dyn Host,
+    width: usize,
+    /// The beginning of a line whose end is still to come.
+    line: Vec<u8>,
+    pieces: Pieces,
+}
+
+impl SessionView {
+    fn new(host: &'static dyn Host, to: Box<dyn Write + Send>, width: usize) -> Self {
+        let line = Vec::new();
+        SessionView {
+            to,
+            host,
+            width,
+            line,
+            pieces: Pieces::default(),
+        }
+    }
+
+    fn show(&mut self) -> io::Result<()> {
+        let line = std::mem::take(&mut self.line);
+        if line.len() > LONGEST_LINE {
+            return Ok(());
+        }
+        let line = String::from_utf8_lossy(&line);
+        for shown in self.host.shown(line.trim_end()) {
+            for whole in self.pieces.push(shown) {
+                self.draw(whole)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn draw(&mut self, shown: Shown) -> io::Result<()> {
+        let text = match shown {
+            Shown::Said(words) | Shown::Piece(words) => wrapped(&words, 0, self.width),
+            Shown::Did(what) => cut(&format!("  > {what}"), self.width),
+        };
+        self.to.write_all(format!("{text}\n").as_bytes())
+    }
+}
+
+impl Write for SessionView {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            // It grows just beyond the limit, by which its end is known to be too long to be shown.
+            if self.line.len() <= LONGEST_LINE {
+                self.line.extend_from_slice(piece);
+            }
+            if piece.ends_with(b"\n") {
+                self.show()?;
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+impl Drop for SessionView {
+    fn drop(&mut self) {
+        // What a host wrote last need not end its line.
+        let _ = self.show();
+        if let Some(rest) = self.pieces.rest() {
+            let _ = self.draw(rest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Clone, Default)]
+    struct Screen(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Screen {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("alive").extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn lines_that_come_in_pieces_are_shown_whole() {
+        let host = crate::hosts::startable().next().expect("a host");
+        let screen = Screen::default();
+        let mut view = SessionView::new(host, Box::new(screen.clone()), 20);
+        for piece in ["a te", "xt of several words\n\nlast ", "one"] {
+            view.write_all(piece.as_bytes()).expect("written");
+        }
+        // Nothing of a line without measure is kept.
+        drop(view);
+        let text = String::from_utf8(screen.0.lock().expect("alive").clone()).expect("UTF-8");
+        assert_eq!(text, "a text of several\nwords\n\nlast one\n");
+    }
 }

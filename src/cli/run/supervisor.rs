@@ -1,9 +1,16 @@
-//! `git agent supervisor` and `git agent launch`: this program between `run` and a command. Not for people.
+//! `supervise`, `supervisor`, `launch` and `fenced`: this program between `run` and a command. Not for people.
 
-use crate::agents::ctx::Env;
+use crate::agents::ctx::{Ctx, Env};
+use crate::cli::parse;
+use crate::cli::run::RunArgs;
+use crate::cli::ui::Ui;
+use crate::cli::verbs::Command;
+use crate::domain::sandbox::{Fence, Landlock, LayerMount, Level, Namespaces, Replaced};
 use crate::error::{Error, Exit, Result};
-use crate::ops::run::{Order, TreeBounds, keep, launch};
+use crate::ops::run::fence::{Plan, become_mounted, enter, probe, probe_layer};
+use crate::ops::run::{Echo, Order, StartReport, TreeBounds, detach, hand_over, keep, launch};
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -78,4 +85,181 @@ pub(in crate::cli) fn run_launch(args: &LaunchArgs) -> Result<Exit> {
         }
         None => Err(Error::bug("a command has a first word")),
     }
+}
+
+// `git agent fenced`: `run` starts this program again by this name, to restrict itself and then become
+// the agent's command.
+
+/// Become a command that can write nowhere but in the places named; `run` calls this
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct FencedArgs {
+    /// End with a status that says which namespaces can be had
+    #[arg(long)]
+    probe: bool,
+    /// Mount a layered worktree and become the command, without any restriction
+    #[arg(long, requires = "layer", conflicts_with = "probe")]
+    mounted: bool,
+    /// A base, an upper directory, a work directory and a place: the overlay mount of a layered worktree
+    #[arg(long, value_name = "DIR", num_args = 4)]
+    layer: Vec<PathBuf>,
+    /// What Landlock has to enforce
+    #[arg(long, value_name = "LEVEL", value_parser = landlock, default_value = "files")]
+    landlock: Landlock,
+    /// Which namespaces there have to be
+    #[arg(long, value_name = "WHICH", value_parser = namespaces, default_value = "none")]
+    namespaces: Namespaces,
+    /// Be the first process of a namespace
+    #[arg(long)]
+    first: bool,
+    /// Where to say what came of it
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["probe", "mounted"])]
+    report: Option<PathBuf>,
+    /// A file that the command may write, or a directory with everything below it
+    #[arg(long, value_name = "PATH")]
+    write: Vec<PathBuf>,
+    /// A program, an empty file for it, and the program that takes its place
+    #[arg(long, value_name = "PATH", num_args = 3)]
+    replace: Vec<PathBuf>,
+    /// A directory of which that is a part
+    #[arg(long, value_name = "PATH")]
+    own: Vec<PathBuf>,
+    /// A directory that appears empty
+    #[arg(long, value_name = "PATH")]
+    hide: Vec<PathBuf>,
+    /// What is seen below such a directory
+    #[arg(long, value_name = "PATH")]
+    show: Vec<PathBuf>,
+    /// Refuse to make unix sockets
+    #[arg(long)]
+    no_unix_sockets: bool,
+    /// Allow commands to the terminal
+    #[arg(long)]
+    terminal: bool,
+    /// Program and arguments
+    #[arg(value_name = "COMMAND", required_unless_present = "probe", last = true)]
+    command: Vec<OsString>,
+}
+
+fn landlock(word: &str) -> Result<Landlock, String> {
+    Landlock::parse(word).ok_or_else(|| "no such level".to_owned())
+}
+
+fn namespaces(word: &str) -> Result<Namespaces, String> {
+    Namespaces::parse(word).ok_or_else(|| "no such namespaces".to_owned())
+}
+
+/// Opens no repository: a fence has nothing to do with where the command runs.
+pub(in crate::cli) fn run_fenced(args: FencedArgs) -> Result<Exit> {
+    let layer = match args.layer.as_slice() {
+        [base, upper, work, place] => Some(LayerMount {
+            base: base.clone(),
+            upper: upper.clone(),
+            work: work.clone(),
+            place: place.clone(),
+        }),
+        _ => None,
+    };
+    if args.mounted
+        && let Some(layer) = &layer
+    {
+        return Err(become_mounted(layer, &args.command));
+    }
+    if args.probe {
+        return match layer {
+            Some(layer) => probe_layer(&layer).map(|()| Exit::Yes),
+            None => Ok(Exit::Child(probe())),
+        };
+    }
+    // They come in threes.
+    let replaced = args.replace.chunks(3).filter_map(|three| match three {
+        [original, kept, by] => Some(Replaced {
+            original: original.clone(),
+            kept: kept.clone(),
+            by: by.clone(),
+        }),
+        _ => None,
+    });
+    let fence = Fence {
+        layer,
+        replaced: replaced.collect(),
+        writable: args.write,
+        own: args.own,
+        hidden: args.hide,
+        shown: args.show,
+        unix_sockets: !args.no_unix_sockets,
+        terminal: args.terminal,
+    };
+    let plan = Plan {
+        fence: &fence,
+        level: Level {
+            landlock: args.landlock,
+            namespaces: args.namespaces,
+            why: None,
+        },
+        // Only a probe has none, and that has ended above.
+        report: &args.report.unwrap_or_default(),
+    };
+    enter(&plan, args.first, &args.command).map(Exit::Child)
+}
+
+// `git agent run --background`, and `git agent supervise`, which is that run. Not for people.
+
+/// Do what these words say, and let go of the caller when the command works
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct SuperviseArgs {
+    /// Words of a `run`
+    #[arg(last = true, required = true)]
+    words: Vec<OsString>,
+}
+
+/// Starts the run that this process was asked for in a process of its own, and answers as that does.
+pub(super) fn start(ctx: &Ctx, ui: &Ui, quiet: bool) -> Result<Exit> {
+    let mut words: Vec<OsString> = vec!["supervise".into(), "--".into()];
+    // The words go on as they were typed, so that both processes read the same.
+    words.extend(ctx.env.words.iter().cloned());
+    let over = hand_over(ctx.env.require_program()?, &words)?;
+    let echo = ui.echo()?;
+    for (stream, bytes) in [(echo.err, &over.err), (echo.out, &over.out)] {
+        // What kept the run from beginning is told to those as well who asked for silence.
+        if let Some(mut stream) = stream.filter(|_| !quiet || over.failed.is_some()) {
+            // The run goes on, whether or not its output is read.
+            let _ = stream.write_all(bytes);
+        }
+    }
+    Ok(over.failed.map_or(Exit::Yes, Exit::Child))
+}
+
+pub(in crate::cli) fn run_supervise(args: SuperviseArgs) -> Result<Exit> {
+    let words: Vec<_> = std::iter::once("git-agent".into())
+        .chain(args.words)
+        .collect();
+    let (cli, command) = parse(&words)
+        .map_err(|error| Error::bug(format!("a run that was asked for is none: {error}")))?;
+    let Command::Run(args) = command else {
+        return Err(Error::bug("only runs go into the background"));
+    };
+    // No person is at the terminal of this process who could pick an agent.
+    let mut ui = Ui::of_process(cli.format);
+    let ctx = Ctx::of_process()?;
+    let sync = args.sync.clone();
+    let told = supervised(&ctx, *args, &mut |report| begun(&mut ui, report));
+    let exit = told.map_or_else(|error| ui.fail(&error), Exit::Child);
+    Ok(sync.after_run(&ctx, &mut ui, exit))
+}
+
+/// Gives the status to end with.
+fn supervised(ctx: &Ctx, args: RunArgs, begun: &mut dyn FnMut(&StartReport)) -> Result<u8> {
+    let echo = Echo {
+        begun: Some(Box::new(begun)),
+        ..Echo::default()
+    };
+    Ok(crate::cli::run::one(ctx, args, echo)?.exit_status())
+}
+
+/// From here on there is no reader: the caller has read the answer to its end.
+fn begun(ui: &mut Ui, report: &StartReport) {
+    report.warnings.iter().for_each(|text| ui.warn(text));
+    // A run that cannot be told of is in the ledger, and its command works already.
+    let _ = ui.answer(report);
+    let _ = detach();
 }

@@ -3,14 +3,20 @@
 //! The completions are a few lines of each shell's own language, which ask [`complete`] what could stand
 //! at the end of the line. So they never lag behind the program, and they know the agents.
 
-pub(super) mod complete;
-pub(super) mod install;
-
+use crate::agents::ctx::{Ctx, Env};
 use crate::cli::command_line;
-use crate::error::{Error, Result};
-use crate::ops::install_shell::{Part, ShellFile};
-use clap::Command;
+use crate::cli::terminal::{BOLD, HINT, WARN, paint};
+use crate::cli::ui::{Answer, Ui};
+use crate::error::{Error, Exit, Result};
+use crate::ops::install_shell::{
+    self, FileAction, Part, PartReport, ShellFile, ShellOptions, ShellReport,
+};
+use crate::ops::list::{self, ListOptions};
+use clap::{Arg, Command};
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate, complete};
 use clap_mangen::Man;
+use std::ffi::OsString;
+use std::path::PathBuf;
 
 /// What stands in every page, so that ours are known from others.
 const MARK: &str = r#".\" Written by git agent install-shell."#;
@@ -90,6 +96,182 @@ fn ascii(page: &str) -> String {
         } else {
             text.push_str(&format!("\\[u{:04X}]", u32::from(c)))
         }
+    }
+    text
+}
+
+// `git agent complete`: what the completions of all shells ask.
+
+/// Print what could stand at the end of a command line; the completions of shells ask this
+#[derive(Debug, clap::Args)]
+pub(super) struct CompleteArgs {
+    /// Words after `git agent`, the last of them the one to complete
+    #[arg(last = true, value_name = "WORD")]
+    words: Vec<OsString>,
+}
+
+/// What an argument that names an agent is called in every command.
+const AGENT: &str = "AGENT";
+
+/// Prints a candidate a line, with a tab and its meaning where there is one. What goes wrong is nothing to
+/// say while the user types.
+pub(super) fn run_complete(ui: &mut Ui, args: CompleteArgs) -> Result<Exit> {
+    let mut words = vec![OsString::from("git-agent")];
+    words.extend(args.words);
+    // The shell may name no word where the line ends with a blank.
+    if words.len() == 1 {
+        words.push(OsString::new());
+    }
+    let mut command = with_agents(command_line());
+    let last = words.len() - 1;
+    let candidates = complete(&mut command, words, last, None).unwrap_or_default();
+    // Hidden ones are offered when nothing else begins like this.
+    let is_shown = |candidate: &&CompletionCandidate| !candidate.is_hide_set();
+    let lines = candidates.iter().filter(is_shown).filter_map(line);
+    ui.print(&lines.collect::<String>())?;
+    Ok(Exit::Yes)
+}
+
+fn line(candidate: &CompletionCandidate) -> Option<String> {
+    let value = candidate.get_value().to_str()?;
+    // The shell reads one candidate a line.
+    if value.contains(char::is_control) {
+        return None;
+    }
+    let help = candidate.get_help().map(ToString::to_string);
+    let help = help.as_deref().and_then(|help| help.lines().next());
+    Some(match help {
+        Some(help) => format!("{value}\t{}\n", help.replace(char::is_control, " ")),
+        None => format!("{value}\n"),
+    })
+}
+
+/// The command line with live agents wherever one may be named.
+fn with_agents(command: Command) -> Command {
+    let names_agent = |arg: &Arg| {
+        let mut names = arg.get_value_names().unwrap_or_default().iter();
+        names.any(|name| name.split('|').any(|word| word == AGENT))
+    };
+    command
+        .mut_args(|arg| {
+            if names_agent(&arg) {
+                arg.add(ArgValueCandidates::new(agents))
+            } else {
+                arg
+            }
+        })
+        .mut_subcommands(with_agents)
+}
+
+/// Every agent that is not landed or discarded: by its name, else by the beginning of its id.
+fn agents() -> Vec<CompletionCandidate> {
+    let options = ListOptions {
+        fast: true,
+        ..ListOptions::default()
+    };
+    let listed = Ctx::of_process().and_then(|ctx| list::list(&ctx, &options));
+    let agents = listed.map_or(Vec::new(), |report| report.agents);
+    agents
+        .into_iter()
+        .map(|row| {
+            let agent = row.agent;
+            let handle = agent.name.unwrap_or(agent.short_id);
+            CompletionCandidate::new(handle).help(agent.description.map(Into::into))
+        })
+        .collect()
+}
+
+// `git agent install-shell`
+
+/// Install man pages and completions for this user: git agent --help, git agent <TAB>
+#[derive(Debug, clap::Args)]
+pub(super) struct InstallShellArgs {
+    /// Directory with share/man and the like, instead of the user's own
+    #[arg(long, value_name = "PREFIX")]
+    dir: Option<PathBuf>,
+    /// Completion for bash; with any of these four only what is named
+    #[arg(long)]
+    bash: bool,
+    /// Completion for zsh
+    #[arg(long)]
+    zsh: bool,
+    /// Completion for fish
+    #[arg(long)]
+    fish: bool,
+    /// Man pages
+    #[arg(long)]
+    man: bool,
+    /// Show what would be done and stop
+    #[arg(long, short = 'n')]
+    dry_run: bool,
+}
+
+/// Needs no repository.
+pub(super) fn run_install(ui: &mut Ui, args: InstallShellArgs) -> Result<Exit> {
+    let wanted = [
+        (args.bash, Part::Bash),
+        (args.zsh, Part::Zsh),
+        (args.fish, Part::Fish),
+        (args.man, Part::Man),
+    ];
+    let env = Env::of_process()?;
+    let options = ShellOptions {
+        prefix: args.dir,
+        parts: wanted
+            .into_iter()
+            .filter_map(|(wanted, part)| wanted.then_some(part))
+            .collect(),
+    };
+    let plan = install_shell::plan(&env, files()?, &options)?;
+    let report = if args.dry_run {
+        plan.report(&env)
+    } else {
+        install_shell::execute(&env, plan)?
+    };
+    ui.done(&report)
+}
+
+impl Answer for ShellReport {
+    fn text(&self) -> String {
+        let mut text: String = self.parts.iter().map(part).collect();
+        for advice in &self.advice {
+            text.push_str(&format!("{} {advice}\n", paint(HINT, "hint:")));
+        }
+        text
+    }
+}
+
+/// `man: … (31 created)`, and those that are not ours.
+fn part(part: &PartReport) -> String {
+    let label = paint(BOLD, &format!("{}:", part.part));
+    let count = |action| {
+        part.files
+            .iter()
+            .filter(|file| file.action == action)
+            .count()
+    };
+    let counts: Vec<_> = [
+        FileAction::Created,
+        FileAction::Updated,
+        FileAction::Unchanged,
+    ]
+    .into_iter()
+    .map(|action| (count(action), action.as_str()))
+    .filter(|(count, _)| *count > 0)
+    .map(|(count, word)| format!("{count} {word}"))
+    .collect();
+    let mut text = if counts.is_empty() {
+        String::new()
+    } else {
+        format!("{label} {} ({})\n", part.directory, counts.join(", "))
+    };
+    let foreign = part.files.iter();
+    for file in foreign.filter(|file| file.action == FileAction::Foreign) {
+        let warning = paint(WARN, "warning:");
+        let (directory, name) = (&part.directory, &file.name);
+        text.push_str(&format!(
+            "{warning} {directory}/{name} is not ours and stays\n"
+        ));
     }
     text
 }

@@ -6,20 +6,22 @@
 //!
 //! The cached trees are believed: `git commit` believes them too, and writes the tree they name.
 
-mod known_tree;
 mod rewrite;
-mod written;
 
-pub(super) use known_tree::known_tree;
-pub(in crate::git) use rewrite::{Edits, Rewritten};
-pub(in crate::git) use written::{StatData, Written, stat_data};
-
-use super::compare::{Directory, Item};
-use super::index_tree::{self, CachedTree};
-use super::{Content, canonical_mode, tree};
 use crate::domain::oid::Oid;
+use crate::git::changes::compare::{Directory, Item};
+use crate::git::changes::index_tree::{self, CachedTree};
+use crate::git::changes::{Content, canonical_mode};
+use crate::git::files::separate::is_past;
+use crate::git::files::untrusted;
+use crate::git::tree::{self, EXECUTABLE, FILE, SYMLINK};
+pub(in crate::git) use rewrite::{Edits, Rewritten};
+use rustix::fs::{FileType, Stat};
 use std::cmp::Ordering;
+use std::io::Read;
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 const HEADER: usize = 12;
 /// Stat data, oid and flags; the path follows.
@@ -301,4 +303,259 @@ fn varint(data: &[u8], mut at: usize) -> Option<(usize, usize)> {
         value = value.checked_add(1)?.checked_mul(128)? + usize::from(byte & 0x7f);
     }
     Some((value, at + 1))
+}
+
+// What an index remembers of files, and what that proves.
+
+/// The ten numbers that an entry keeps of `lstat`, in the order of the format.
+pub(in crate::git) type StatData = [u32; 10];
+
+/// What an entry is to keep of a file.
+pub(in crate::git) fn stat_data(stat: &Stat) -> StatData {
+    [
+        low(stat.st_ctime),
+        low(stat.st_ctime_nsec),
+        low(stat.st_mtime),
+        low(stat.st_mtime_nsec),
+        low(stat.st_dev),
+        low(stat.st_ino),
+        low(stat.st_mode),
+        stat.st_uid,
+        stat.st_gid,
+        low(stat.st_size),
+    ]
+}
+
+/// An index, and when it was written.
+#[derive(Debug)]
+pub(in crate::git) struct Written {
+    /// What it holds.
+    pub(in crate::git) index: Index,
+    /// The modification time of its file: seconds, and nanoseconds.
+    pub(in crate::git) time: (i64, i64),
+}
+
+impl Written {
+    /// Reads an index file; `None` when it is not there, malformed, or for git alone to read.
+    pub(in crate::git) fn load(path: &Path) -> Option<Written> {
+        let file = untrusted::open(path.parent()?, Path::new(path.file_name()?))?;
+        let metadata = file.metadata().ok()?;
+        if metadata.len() > untrusted::LONGEST_INDEX {
+            return None;
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).ok()? + 1);
+        { file.take(untrusted::LONGEST_INDEX) }
+            .read_to_end(&mut bytes)
+            .ok()?;
+        Some(Written {
+            index: Index::parse(bytes)?,
+            // The time is that of the file which was read, not of whatever has its name by now.
+            time: (metadata.mtime(), metadata.mtime_nsec()),
+        })
+    }
+
+    /// Whether a file is what the index remembers, for git too: as most build it, and on some file systems, it knows
+    /// no less than a second, so what was written in the second of the index, or later, proves nothing.
+    pub(in crate::git) fn proves_to_git(&self, entry: &Entry, stat: &Stat) -> bool {
+        i64::from(self.index.modified(entry)) < self.time.0 && self.index.matches(entry, stat)
+    }
+
+    /// Whether a file is what the index remembers, beyond doubt. Git goes by the modification time alone here, which a program
+    /// that replaced the file in the same tick may have set.
+    pub(in crate::git) fn proves(&self, entry: &Entry, stat: &Stat) -> bool {
+        let [changed, changed_nano, modified, modified_nano, ..] = self.index.stat(entry);
+        self.is_after(changed.into(), changed_nano.into())
+            && self.is_after(modified.into(), modified_nano.into())
+            && self.index.matches(entry, stat)
+    }
+
+    /// Whether the index was written so long after a moment, given in seconds and nanoseconds, that whatever happened after
+    /// it was written bears another time.
+    pub(in crate::git) fn is_after(&self, seconds: i128, nanoseconds: i128) -> bool {
+        is_past(self.time, seconds, nanoseconds)
+    }
+}
+
+impl Index {
+    fn stat(&self, entry: &Entry) -> StatData {
+        let at = usize::try_from(entry.at).unwrap_or(usize::MAX);
+        let bytes = self.bytes.get(at..at + 40).unwrap_or(&[0; 40]);
+        std::array::from_fn(|field| be32(bytes, field * 4).unwrap_or(0))
+    }
+
+    /// When the file of an entry was changed, in seconds.
+    fn modified(&self, entry: &Entry) -> u32 {
+        let at = usize::try_from(entry.at).unwrap_or(usize::MAX);
+        be32(&self.bytes, at + 8).unwrap_or(0)
+    }
+
+    /// Whether a file of this length may have the content of an entry.
+    pub(in crate::git) fn may_have_length(&self, entry: &Entry, length: u64) -> bool {
+        let [.., size] = self.stat(entry);
+        // Git marks an entry to be looked into with a zero.
+        size == 0 || u64::from(size) == length
+    }
+
+    /// Whether these are the stat data that an entry keeps, all of them.
+    fn matches(&self, entry: &Entry, stat: &Stat) -> bool {
+        let mode = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile if stat.st_mode & 0o100 != 0 => EXECUTABLE,
+            FileType::RegularFile => FILE,
+            FileType::Symlink => SYMLINK,
+            _ => return false,
+        };
+        let [
+            // The device is left out: git compares it only where it was built for that, because its
+            // number changes between mounts.
+            ctime,
+            ctime_nano,
+            mtime,
+            mtime_nano,
+            _,
+            inode,
+            _,
+            user,
+            group,
+            size,
+        ] = self.stat(entry);
+        // So git marks what has to be looked into.
+        let is_marked = size == 0 && entry.content.1 != Oid::EMPTY_BLOB;
+        !is_marked
+            && mode == entry.content.0
+            && low(stat.st_ctime) == ctime
+            && low(stat.st_ctime_nsec) == ctime_nano
+            && low(stat.st_mtime) == mtime
+            && low(stat.st_mtime_nsec) == mtime_nano
+            && low(stat.st_ino) == inode
+            && stat.st_uid == user
+            && stat.st_gid == group
+            // All of it: git does not take 4 GiB for nothing, either.
+            && i128::from(stat.st_size) == i128::from(size)
+    }
+}
+
+/// The low 32 bits, which is all that an index keeps.
+fn low(number: impl TryInto<i128>) -> u32 {
+    let number = number.try_into().unwrap_or_default();
+    u32::try_from(number & 0xffff_ffff).unwrap_or_default()
+}
+
+// The tree of an index in which every directory's tree is known, without keeping its entries.
+//
+// The TREE extension stands behind the entries, whose lengths tell where they end, so the file is read once, through a
+// buffer. Reading it as a whole would touch fresh memory for all of it, which takes longer than everything else.
+
+/// How much is read at a time; an entry is shorter.
+const BUFFER: usize = 1 << 16;
+
+/// The tree that the index file of this length holds, as [`Index::top`] tells it. `None` where that is not known, or
+/// where there is anything else about the index.
+pub(super) fn known_tree(file: impl Read, length: u64) -> Option<Oid> {
+    let mut input = IndexReader {
+        file,
+        bytes: vec![0; BUFFER],
+        read: 0,
+        has_ended: false,
+    };
+    let header = input.get(0..HEADER)?;
+    let is_plain = &header[..4] == b"DIRC" && matches!(be32(header, 4)?, 2 | 3);
+    let count = be32(header, 8).filter(|_| is_plain)?;
+    // Where the entry and the path before it stand in the buffer.
+    let (mut at, mut previous) = (HEADER, 0..0);
+    let mut passed = HEADER as u64;
+    for _ in 0..count {
+        // Refilled early enough that the whole of the next entry is there.
+        if at + FIXED + LONGEST_PATH + 8 > input.read && !input.has_ended {
+            // The path before this entry stays in the buffer as well: it proves the order of the
+            // two.
+            let kept = previous.start.min(at);
+            input.advance(kept)?;
+            at -= kept;
+            previous = previous.start - kept..previous.end - kept;
+        }
+        let fixed = input
+            .bytes
+            .get(at..at + FIXED)
+            .filter(|_| at + FIXED <= input.read)?;
+        let (mode, flags) = (be32(fixed, 24)?, u16::from_be_bytes([fixed[60], fixed[61]]));
+        let path = at + FIXED..at + FIXED + usize::from(flags & 0xfff);
+        // Of the flags, and of paths that are longer than they can say, the reader of the whole knows what to make.
+        let is_plain = flags & 0xf000 == 0 && path.len() < LONGEST_PATH - 1;
+        if mode == tree::DIRECTORY || !is_plain {
+            return None;
+        }
+        let end = path.end + 8 - (path.end - at) % 8;
+        let bytes = input
+            .bytes
+            .get(path.clone())
+            .filter(|_| end <= input.read)?;
+        let before = input.bytes.get(previous)?;
+        if memchr::memchr(0, bytes).is_some() || (passed > HEADER as u64 && before >= bytes) {
+            return None;
+        }
+        passed += (end - at) as u64;
+        (at, previous) = (end, path);
+    }
+    let left = length.checked_sub(passed)?.checked_sub(CHECKSUM as u64)?;
+    let mut rest = input.bytes.get(at..input.read)?.to_vec();
+    { input.file }
+        .take(left + CHECKSUM as u64)
+        .read_to_end(&mut rest)
+        .ok()?;
+    // It grew, or it became shorter.
+    let left = usize::try_from(left).ok()?;
+    (rest.len() == left + CHECKSUM).then(|| tree_of(&rest, left))?
+}
+
+/// The tree of the top, by the extensions in `0..end`.
+fn tree_of(bytes: &[u8], end: usize) -> Option<Oid> {
+    let mut found = None;
+    let mut at = 0;
+    while at < end {
+        let signature = bytes.get(at..at + 4)?;
+        let length = usize::try_from(be32(bytes, at + 4)?).ok()?;
+        let body: Range<usize> = at + 8..(at + 8).checked_add(length).filter(|&to| to <= end)?;
+        at = body.end;
+        if signature == b"TREE" {
+            found = index_tree::cached_tree_ids(bytes, body)?.first()?.valid;
+        } else if !signature[0].is_ascii_uppercase() {
+            return None;
+        }
+    }
+    found.map(|(_, oid)| oid)
+}
+
+/// A file through a buffer.
+struct IndexReader<R> {
+    file: R,
+    bytes: Vec<u8>,
+    /// How much of the buffer is filled.
+    read: usize,
+    has_ended: bool,
+}
+
+impl<R: Read> IndexReader<R> {
+    /// The first bytes of the file.
+    fn get(&mut self, range: Range<usize>) -> Option<&[u8]> {
+        self.advance(0)?;
+        self.bytes[..self.read].get(range)
+    }
+
+    /// Drops what is before `kept`, and fills the buffer as far as the file goes.
+    fn advance(&mut self, kept: usize) -> Option<()> {
+        self.bytes.copy_within(kept..self.read, 0);
+        self.read -= kept;
+        while self.read < self.bytes.len() {
+            match self.file.read(&mut self.bytes[self.read..]) {
+                Ok(0) => {
+                    self.has_ended = true;
+                    break;
+                }
+                Ok(length) => self.read += length,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(_) => return None,
+            }
+        }
+        Some(())
+    }
 }

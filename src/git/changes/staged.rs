@@ -1,11 +1,11 @@
 //! What the next commit would change: the index against HEAD.
 
-use super::ignore::{RULES_FILES, blocking_file};
-use super::index::{Index, known_tree};
-use super::{gitlinks, kind_of};
 use crate::domain::change::{Change, ChangeKind};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
+use crate::git::changes::ignore::{RULES_FILES, blocking_file};
+use crate::git::changes::index::{Index, known_tree};
+use crate::git::changes::{gitlinks, kind_of};
 use crate::git::files::untrusted;
 use crate::git::worktree::view::WorktreeView;
 use crate::git::{Repo, command, tree};

@@ -7,14 +7,13 @@
 //!   again. That needs no more room than there was before.
 //! - After a kill, the next landing stages the files that hold all of it, and git does the rest.
 
-use super::{Checkout, refresh_by};
-use crate::domain::baseline::{Content, Difference};
-use crate::domain::change::{Change, ChangeKind};
+use crate::domain::change::{Change, ChangeKind, Content, Difference};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Result};
 use crate::git::changes::{StatData, stat_data};
 use crate::git::files::separate::wait_for_another_time;
 use crate::git::files::untrusted;
+use crate::git::landing::{Checkout, refresh_by};
 use crate::git::tree::GITLINK;
 use crate::git::{Repo, command};
 use rustix::fs::{AtFlags, FileType, Stat};

@@ -13,14 +13,14 @@
 //! before, because it is written last. Where it says what comes after, and the branch has not moved, index and files go back; where it
 //! says anything else, the landing was completed by other means, and nothing is touched.
 
-use super::by_git::Way;
-use super::{Checkout, PAUSE};
-use crate::domain::baseline::Difference;
+use crate::domain::change::Difference;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Repo;
 use crate::git::files::admin_dir::retry_if_pruned;
 use crate::git::files::lock_file::{NOTES, is_same_file};
+use crate::git::landing::by_git::Way;
+use crate::git::landing::{Checkout, PAUSE};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::path::PathBuf;

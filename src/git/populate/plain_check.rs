@@ -1,10 +1,10 @@
 //! Whether a few files of a worktree that is checked out already are their blobs' bytes.
 
-use super::attributes::{self, Form, forms, has_converting_word};
-use super::listing::{Listing, canonical_mode, require_safe_name};
-use super::open;
-use crate::domain::baseline::Content;
+use crate::domain::change::Content;
 use crate::git::Repo;
+use crate::git::populate::attributes::{self, Form, forms, has_converting_word};
+use crate::git::populate::listing::{Listing, canonical_mode, require_safe_name};
+use crate::git::populate::open;
 use crate::git::tree::{FILE, GITLINK, SYMLINK};
 use gix::bstr::{BStr, ByteSlice};
 use gix::index::entry::Mode;

@@ -1,8 +1,5 @@
 //! What git would make of a layered worktree, from its upper directory alone.
 
-use super::listed::Listed;
-use super::update::update_files;
-use super::{Source, copy_index, git};
 use crate::domain::change::{Change, ChangeKind};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
@@ -10,6 +7,8 @@ use crate::git::changes::ignore::RULES_FILES;
 use crate::git::changes::{self, Content, Glance, Index};
 use crate::git::files::layer::{Shown, WorktreeLayer, is_opaque, is_whiteout, refused};
 use crate::git::files::untrusted;
+use crate::git::uncommitted::listed::{Listed, update_files};
+use crate::git::uncommitted::{Source, copy_index, git};
 use crate::git::worktree::view::WorktreeView;
 use crate::git::{Repo, command};
 use std::collections::{BTreeMap, BTreeSet, HashSet};

@@ -12,17 +12,17 @@
 mod fingerprint;
 mod layer;
 mod listed;
-mod update;
 
-use super::changes::ignore::Rules;
-use super::changes::{Index, TouchedEntries, Walk, Written, gitlinks, names_may_differ};
-use super::files::layer::WorktreeLayer;
-use super::files::untrusted;
-use super::pool::threads;
-use super::worktree::view::WorktreeView;
-use super::{Repo, command};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
+use crate::git::changes::ignore::Rules;
+use crate::git::changes::{Index, TouchedEntries, Walk, Written, gitlinks, names_may_differ};
+use crate::git::files::layer::WorktreeLayer;
+use crate::git::files::untrusted;
+use crate::git::pool::threads;
+use crate::git::uncommitted::listed::{bring_up_to_date, update_files};
+use crate::git::worktree::view::WorktreeView;
+use crate::git::{Repo, command};
 pub use fingerprint::WorktreeFingerprint;
 pub use layer::{glance, rules_files};
 use listed::Listed;
@@ -31,7 +31,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use update::{bring_up_to_date, update_files};
 
 /// Settings that could make git overlook a change. The view keeps git from running something.
 const SETTINGS: &[&str] = &[

@@ -50,7 +50,7 @@ use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::ops::agent_report::{AgentReport, Reporter, rfc3339};
 use crate::ops::discard::salvage::Salvage;
-use crate::proc::background;
+use crate::proc::launch;
 use crate::store::fsx;
 use crate::store::large_files::LargeFile;
 use crate::wire::path_text::PathText;
@@ -212,7 +212,7 @@ pub fn sweep_later(ctx: &Ctx, trash: &[String]) {
     if let (Some(program), false) = (&ctx.env.program, trash.is_empty()) {
         let words = ["sweep", "--"].into_iter();
         let words = words.chain(trash.iter().map(String::as_str));
-        background::start(program, words, ctx.repo.common_dir(), &[]);
+        launch::start(program, words, ctx.repo.common_dir(), &[]);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Takes everything of a site that no ref will name any more, and keeps it.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::{baseline, lookup, scratch};
+use crate::agents::{lookup, scratch, work};
 use crate::domain::agent::Agent;
 use crate::domain::event::What;
 use crate::domain::oid::Oid;
@@ -291,9 +291,8 @@ fn leave_out_setup(
     let staged = found.staged.unwrap_or(tip.tree);
     let staged = ctx.repo.tree_changes(&[tip.tree], staged);
     // What an editor left is no work, and is kept all the same: it may hold what a person wrote last.
-    let rest = staged.and_then(|staged| {
-        baseline::without(&ctx.repo, agent, tip.tree, found.tree, &staged, true)
-    });
+    let rest = staged
+        .and_then(|staged| work::without(&ctx.repo, agent, tip.tree, found.tree, &staged, true));
     match rest {
         Ok(rest) => {
             found.tree = rest.tree;

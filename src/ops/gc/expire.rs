@@ -9,8 +9,8 @@
 //! rest is git's to collect, once the chain's own reflog has expired.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::landed_there::landed_there;
-use crate::agents::remote_name::remote_name;
+use crate::agents::histories::landed_there;
+use crate::agents::lookup::remote_name;
 use crate::agents::work::uncommitted::without_baseline;
 use crate::agents::worktree::{self, AgentWorktree};
 use crate::agents::{at_work, liveness};

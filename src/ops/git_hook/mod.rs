@@ -11,7 +11,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::scope_guard::{self, ScopeGuard};
-use crate::agents::work::own_commits;
+use crate::agents::work;
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::domain::path::Quoted;
@@ -20,8 +20,8 @@ use crate::domain::violation::{BundleRule, Violation};
 use crate::error::{Code, Error, ErrorFacts, Exit, IoContext, Result};
 use crate::git::program;
 use crate::git::refs::Tip;
-use crate::proc::relay;
-use crate::store::hooks::{Site, chain};
+use crate::proc::launch;
+use crate::store::hooks::{self, Site};
 use crate::store::layout;
 use std::ffi::OsString;
 use std::fs;
@@ -74,11 +74,11 @@ pub fn run(ctx: &Ctx, call: Call<'_>) -> Result<Exit> {
     };
     let hook = match &ctx.env.repository_hooks {
         // The orchestrator commits, and says which hooks the agent cannot have written.
-        Some(directory) => chain::hook_in(directory, call.name),
-        None => chain::hidden_hook(&site, call.name)?,
+        Some(directory) => hooks::hook_in(directory, call.name),
+        None => hooks::hidden_hook(&site, call.name)?,
     };
     match hook {
-        Some(hook) => relay::run(&hook, call.arguments, input.as_deref()),
+        Some(hook) => launch::run(&hook, call.arguments, input.as_deref()),
         None => Ok(Exit::Yes),
     }
 }
@@ -245,7 +245,7 @@ fn judge_transaction(ctx: &Ctx, input: &[u8]) -> Result<()> {
 /// Judges what is new on the agent's branch. What the base's branch has, here or as it was last fetched,
 /// is not the agent's doing: a rebase or a merge brings it along.
 fn require_in_scope(ctx: &Ctx, agent: &Agent, branch: &str, tip: Oid) -> Result<()> {
-    let mut hidden = own_commits::of_its_base(ctx, agent)?;
+    let mut hidden = work::of_its_base(ctx, agent)?;
     // What the branch has already was judged when it came there.
     if let Tip::At(oid) = ctx.repo.tip(branch)? {
         hidden.push(oid);

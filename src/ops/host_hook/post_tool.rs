@@ -8,8 +8,7 @@ use crate::agents::ctx::{Ctx, Env, Seams};
 use crate::agents::current::CurrentAgent;
 use crate::agents::host_session::SessionPhase;
 use crate::agents::scope_guard::ScopeGuard;
-use crate::agents::untrusted;
-use crate::agents::work::own_commits;
+use crate::agents::{untrusted, work};
 use crate::domain::agent::Agent;
 use crate::domain::change::Change;
 use crate::domain::event::Isolation;
@@ -152,7 +151,7 @@ fn committed(
     let agent = fence.agent();
     let head = ctx.repo.resolve_commit("HEAD")?.commit;
     // What came with the base was judged where it was made.
-    let mut hidden = own_commits::of_its_base(ctx, agent)?;
+    let mut hidden = work::of_its_base(ctx, agent)?;
     hidden.push(agent.spawn_commit);
     // A shallow clone may lack them.
     hidden.retain(|oid| ctx.repo.has_object(*oid));

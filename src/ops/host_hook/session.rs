@@ -3,7 +3,7 @@
 use crate::agents::ctx::{Ctx, Env, Seams};
 use crate::agents::current::CurrentAgent;
 use crate::agents::host_session::{self, SessionPhase};
-use crate::agents::notify::{Notice, notify};
+use crate::agents::spool::{Notice, notify};
 use crate::agents::untrusted;
 use crate::domain::agent::State;
 use crate::domain::event::Isolation;

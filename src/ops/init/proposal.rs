@@ -3,8 +3,8 @@
 //! The files at the top of the worktree are read and nothing is run. Each part of the proposal says why it is there, so that
 //! a person can take it out again. Where the repository has settings already, nothing is proposed.
 
-use crate::agents::crawlers::{self, BESIDE};
 use crate::agents::ctx::Ctx;
+use crate::agents::real_path::{self, BESIDE};
 use crate::domain::repository_settings::PATH;
 use crate::error::Result;
 use crate::git::files::untrusted;
@@ -208,7 +208,7 @@ fn propose(read: &dyn Fn(&str) -> Option<String>, has_place: bool) -> Proposal {
             "go.mod is here".to_owned(),
         );
     }
-    let crawler = package.as_ref().and_then(crawlers::named_by);
+    let crawler = package.as_ref().and_then(real_path::named_by);
     let crawler = crawler
         .or(python.contains("pytest").then_some("pytest"))
         .filter(|_| !has_place);

@@ -1,14 +1,12 @@
 //! The steps of a landing, in the order that makes every stop harmless.
 
-use super::{MergePlan, Method};
 use crate::agents::branch_swap::{index_scratch, move_with_worktrees, moved, swap};
 use crate::agents::check_run::{CheckRequest, CheckRoom};
-use crate::agents::check_setup::CheckSetup;
-use crate::agents::check_worktree::CheckWorktree;
+use crate::agents::check_worktree::{CheckSetup, CheckWorktree};
 use crate::agents::commands::{self, in_one_line, run_hook_of};
 use crate::agents::ctx::Ctx;
-use crate::agents::notify::{Notice, notify};
 use crate::agents::own_checkout::require_own_branch;
+use crate::agents::spool::{Notice, notify};
 use crate::agents::work::simulated;
 use crate::agents::{at_work, publish, worktree};
 use crate::domain::agent::{Move, State};
@@ -23,7 +21,7 @@ use crate::git::config::Identities;
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::landing::{self, Checkout};
 use crate::git::refs::Tip;
-use crate::ops::merge::{LandingReport, LandingState, remote};
+use crate::ops::merge::{LandingReport, LandingState, MergePlan, Method, remote};
 use crate::proc::sandbox;
 use crate::store::ledger::{Ledger, RecordedLanding};
 use crate::store::lock::{self, Guard};

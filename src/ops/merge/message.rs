@@ -14,8 +14,7 @@ use crate::error::{Code, Error, Result};
 use crate::git::program;
 use crate::ops::merge::Method;
 use crate::ops::merge::plan::MergePlan;
-use crate::store::ledger::Ledger;
-use crate::store::long_text;
+use crate::store::ledger::{self, Ledger};
 use crate::store::spawn_commit::NONCE;
 use std::collections::BTreeSet;
 
@@ -310,7 +309,7 @@ pub(super) fn summary_of(ledger: &Ledger<'_>, agent: &Agent) -> Result<(String, 
     let Some((line, what)) = last else {
         return Ok((agent.description.clone().unwrap_or_default(), String::new()));
     };
-    let text = long_text::whole(ledger.repo(), what);
+    let text = ledger::whole(ledger.repo(), what);
     let text = text.as_deref().or(what.said().map(|(text, _)| text));
     let text = text.unwrap_or_default().trim();
     // A first line that was cut stands whole in the body.

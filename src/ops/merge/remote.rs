@@ -12,7 +12,7 @@
 use crate::agents::branch_swap::moved;
 use crate::agents::ctx::Ctx;
 use crate::agents::forge;
-use crate::agents::remote_name::remote_name;
+use crate::agents::lookup::remote_name;
 use crate::domain::agent::Agent;
 use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;

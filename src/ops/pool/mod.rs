@@ -22,7 +22,7 @@ use crate::domain::glob::Glob;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::store::{fsx, layout, repository_settings, roles};
-use crate::wire::slot::SlotRecord;
+use crate::wire::journal::SlotRecord;
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
 use std::os::unix::fs::MetadataExt;

@@ -1,16 +1,16 @@
 //! One pull request an agent: opened, or brought up to date; and the comments on it.
 
-use super::{PrPlan, short};
 use crate::agents::ctx::Ctx;
 use crate::agents::forge::{Comment, ForgeClient, Offer, OpenRequest};
 use crate::agents::names::resolve;
-use crate::agents::{limits, lookup};
+use crate::agents::{admission, lookup};
 use crate::domain::agent::Agent;
 use crate::domain::limits::Limit;
 use crate::domain::message::Kind;
 use crate::domain::message_rules::Draft;
 use crate::domain::quoted::{beginning, quoted, visible_line};
 use crate::error::{Code, Error, Remedy, Result};
+use crate::ops::pr::{PrPlan, short};
 use crate::store::mailbox::{Mailbox, Nonce, spool};
 use crate::store::repository_settings;
 use crate::wire::message::payload;
@@ -29,7 +29,7 @@ pub(super) struct Offered {
 
 /// Refuses one more pull request than `open_prs` allows: reviewers, and the machines of the forge, take so many at a time.
 pub(super) fn require_room(ctx: &Ctx, client: &ForgeClient<'_>) -> Result<()> {
-    let Some(most) = limits::load(ctx)?.get(Limit::OpenPrs) else {
+    let Some(most) = admission::load(ctx)?.get(Limit::OpenPrs) else {
         return Ok(());
     };
     let agents = lookup::agents(ctx)?.into_iter();

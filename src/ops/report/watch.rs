@@ -1,12 +1,12 @@
 //! When the page of a report would say something else than it did, and opening it.
 
-use super::{FleetReport, report};
 use crate::agents::ctx::Ctx;
 use crate::agents::trusted_program;
 use crate::error::{Code, Error, Result};
 use crate::ops::board::{BoardRow, Watch};
 use crate::ops::list::ListOptions;
-use crate::proc::opener;
+use crate::ops::report::{FleetReport, report};
+use crate::proc::launch;
 use crate::wire::sarif::uri;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -138,9 +138,9 @@ impl Opener {
             words.push(url);
         }
         if beside {
-            return opener::open_beside(&self.program, &words);
+            return launch::open_beside(&self.program, &words);
         }
-        let status = opener::open(&self.program, &words, ctx.env.at_terminal)?;
+        let status = launch::open(&self.program, &words, ctx.env.at_terminal)?;
         if status.success() {
             return Ok(());
         }

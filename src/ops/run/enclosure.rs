@@ -1,21 +1,20 @@
 //! The sandbox of one run: put up before the command starts, taken down when nothing of it is left.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::hooks::managers;
-use crate::agents::private_caches::private_caches;
-use crate::agents::publish::Published;
+use crate::agents::hidden_places::private_caches;
+use crate::agents::publish::{self, Published};
 use crate::agents::run_repo::RunRepo;
-use crate::agents::{layered, liveness, publish};
+use crate::agents::{hooks, layered, liveness};
 use crate::domain::agent::Agent;
 use crate::domain::oid::Oid;
 use crate::domain::sandbox::{Enforcement, LayerMount, Level, Namespaces};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::files::separate::separate;
-use crate::ops::run::fence::Request;
+use crate::ops::run::RunPlan;
+use crate::ops::run::fence::{self, Request};
 use crate::ops::run::output::Output;
 use crate::ops::run::push_guard::{GitRights, PushGuard};
 use crate::ops::run::stage::Stage;
-use crate::ops::run::{RunPlan, fence};
 use crate::proc::sandbox::{self, Outcome, Plan, read_report};
 use crate::store::{fsx, spawn_commit};
 use crate::wire::path_text::PathText;
@@ -135,7 +134,7 @@ impl Enclosure {
             settings.extend(remotes.map(|name| (format!("remote.{name}"), "tagOpt", "--no-tags")));
             run_repo.set_up(&ctx.repo, tip, &settings)?;
             unsigned_from = ctx.repo.shared_bool("commit.gpgsign")?.then_some(tip);
-            let homes = managers::private_homes(ctx, &stage.directory, stage.scratch.path())?;
+            let homes = hooks::private_homes(ctx, &stage.directory, stage.scratch.path())?;
             let homes = homes.into_iter().map(|(name, value)| (name.into(), value));
             stage.variables.extend(homes);
             ctx.reached("run-repo");

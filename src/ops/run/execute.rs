@@ -1,14 +1,11 @@
 //! The steps of a run.
 
-use super::report::StartReport;
 use crate::agents::admission::{self, Admission};
 use crate::agents::ctx::Ctx;
 use crate::agents::current::CurrentAgent;
-use crate::agents::notify::{Notice, notify};
-use crate::agents::publish;
 use crate::agents::run_repo::RunRepo;
-use crate::agents::spool::post_spool_serving;
-use crate::agents::{crash_recovery, host_output, limits, liveness, worktree};
+use crate::agents::spool::{Notice, notify, post_spool_serving};
+use crate::agents::{crash_recovery, host_session, liveness, publish, worktree};
 use crate::domain::agent::{Agent, Move};
 use crate::domain::event::{HostSession, Isolation, Started, What};
 use crate::domain::finding::Verdict;
@@ -18,7 +15,7 @@ use crate::error::{Code, Error, IoContext, Result};
 use crate::hosts::Host;
 use crate::ops::run::enclosure::warning;
 use crate::ops::run::lead::Lead;
-use crate::ops::run::report::{self, Ended, RunReport};
+use crate::ops::run::report::{self, Ended, RunReport, StartReport};
 use crate::ops::run::stage::Stage;
 use crate::ops::run::{RunPlan, Worker, require_command};
 use crate::ops::spawn::{self, SpawnReport};
@@ -29,7 +26,7 @@ use crate::proc::signals::Interrupts;
 use crate::proc::supervisor::{self, SupervisedCommand};
 use crate::proc::terminal::{self, Terminal};
 use crate::store::lock::Guard;
-use crate::store::mailbox::{questions, spool};
+use crate::store::mailbox::{reader, spool};
 use crate::store::{layout, spawn_commit};
 use crate::wire::policy::Policy;
 use crate::wire::request::SpooledRequest;
@@ -255,7 +252,7 @@ fn watch(
     let run = started(ctx, plan, agent, stage)?;
     // What a session that goes on is told answers what it asked.
     if plan.options.message.is_some() {
-        questions::close(ctx.repo.common_dir(), agent);
+        reader::close(ctx.repo.common_dir(), agent);
     }
     ctx.reached("started");
     let (started, clock) = (ctx.now(), Instant::now());
@@ -291,9 +288,9 @@ fn watch(
     let common = ctx.repo.common_dir();
     let run = (stage.number, stage.description.as_str());
     let told = plan.inputs.host;
-    let told = told.map(|host| host_output::told(common, agent, run, host));
+    let told = told.map(|host| host_session::told(common, agent, run, host));
     let told = told.unwrap_or_default();
-    let session = host_output::session(ctx, agent, &told)?;
+    let session = host_session::session(ctx, agent, &told)?;
     let of_row = session.clone();
     crash_recovery::exited(ctx, agent, stage.number, over, Some(bytes), of_row)?;
     ctx.reached("exited");
@@ -402,8 +399,8 @@ impl SessionBudget {
     /// Whether more was spent; what cannot be read now is read in the next round.
     fn is_spent(&self, ctx: &Ctx, agent: &Agent) -> bool {
         let run = (self.run.0, self.run.1.as_str());
-        let told = host_output::told(ctx.repo.common_dir(), agent, run, self.host);
-        let cost = host_output::session(ctx, agent, &told).ok();
+        let told = host_session::told(ctx.repo.common_dir(), agent, run, self.host);
+        let cost = host_session::session(ctx, agent, &told).ok();
         let cost = cost.and_then(|session| session.cost_micro_usd);
         cost.is_some_and(|cost| cost as f64 / 1e6 > self.most)
     }
@@ -426,7 +423,7 @@ impl CostWatch {
         limits: &Limits,
         session: Option<SessionBudget>,
     ) -> Result<Option<CostWatch>> {
-        let is_day_hard = limits.get(Limit::CostDay).is_some() && limits::is_cost_hard(ctx)?;
+        let is_day_hard = limits.get(Limit::CostDay).is_some() && admission::is_cost_hard(ctx)?;
         if !is_day_hard && session.is_none() {
             return Ok(None);
         }

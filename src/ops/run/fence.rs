@@ -16,8 +16,8 @@
 //! place that lies in the worktree is an error.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::open_places::open_places;
-use crate::agents::{clone, hidden_places, layered};
+use crate::agents::hidden_places::{self, open_places};
+use crate::agents::{clone, layered};
 use crate::domain::agent::Agent;
 use crate::domain::event::Isolation;
 use crate::domain::glob::{Glob, Reach};

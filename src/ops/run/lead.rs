@@ -25,7 +25,7 @@ use crate::hosts;
 use crate::ops::error_report::ErrorReport;
 use crate::ops::run::RunPlan;
 use crate::ops::spawn::{self, SpawnOptions, Start};
-use crate::proc::background::{Ender, run_to_end};
+use crate::proc::launch::{Ender, run_to_end};
 use crate::store::{fsx, layout, spawn_commit};
 use crate::wire::policy::Policy;
 use crate::wire::request::{LeadAnswer, LeadRequest, RefusedRequest, SpooledRequest};

@@ -39,7 +39,7 @@ mod stage;
 
 use crate::agents::assignment::PromptWish;
 use crate::agents::ctx::Ctx;
-use crate::agents::{authority, crash_recovery, limits, lookup};
+use crate::agents::{admission, authority, crash_recovery, lookup};
 use crate::domain::agent::{Agent, Move, State};
 use crate::domain::event::{Isolation, What};
 use crate::domain::id::AgentId;
@@ -50,9 +50,8 @@ use crate::domain::task::TaskDraft;
 use crate::error::{Code, Error, Remedy, Result};
 use crate::hosts::{self, Host};
 use crate::ops::spawn::{self, SpawnOptions, SpawnPlan};
-pub use crate::proc::background::{HandedOver, detach, hand_over};
-pub use crate::proc::launch::launch;
 use crate::proc::launch::not_found;
+pub use crate::proc::launch::{HandedOver, detach, hand_over, launch};
 use crate::proc::sandbox;
 pub use crate::proc::supervisor::{Order, TreeBounds, keep};
 pub use crate::proc::terminal::is_here as has_terminal;
@@ -176,7 +175,7 @@ pub fn plan(
     command: Vec<OsString>,
     mut options: RunOptions,
 ) -> Result<RunPlan> {
-    let limits = limits::load(ctx)?;
+    let limits = admission::load(ctx)?;
     options.prompt.most_cost = { limits.get(Limit::Cost) }.map(|micro_usd| micro_usd as f64 / 1e6);
     let bounds = TreeBounds::of(&limits);
     // Who insists on the sandbox insists on its limits as well; others get a warning when the

@@ -1,9 +1,8 @@
 //! Everything that a command finds when it starts.
 
 use crate::agents::ctx::{Ctx, Env, OUTPUT_FILE};
-use crate::agents::hooks::{self, managers};
 use crate::agents::scratch::Scratch;
-use crate::agents::{commands, host_output, liveness};
+use crate::agents::{commands, hooks, host_session, liveness};
 use crate::domain::agent::Agent;
 use crate::domain::event::Isolation;
 use crate::domain::id::AgentId;
@@ -83,7 +82,7 @@ impl Stage {
             .into_iter()
             .collect();
         warnings.extend(match agent.isolation {
-            Some(Isolation::Worktree) => managers::obstacles(ctx, agent.id, &directory)?,
+            Some(Isolation::Worktree) => hooks::obstacles(ctx, agent.id, &directory)?,
             _ => Vec::new(),
         });
         let number = agent.run.as_ref().map_or(1, |run| run.number() + 1);
@@ -108,7 +107,7 @@ impl Stage {
             Placeholder::MaxIterations => max_iterations(plan),
             Placeholder::Worktree => directory.clone().into(),
             Placeholder::Id => agent.id.to_string().into(),
-            Placeholder::Session => host_output::session_name(agent.id, number).into(),
+            Placeholder::Session => host_session::session_name(agent.id, number).into(),
         })?;
         let redactor = plan.inputs.redactor();
         let shown = command

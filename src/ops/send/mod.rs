@@ -5,13 +5,10 @@
 //!                                                        └─> file in the spool ─> post_spool
 //! ```
 
-use super::agent_report::rfc3339;
-use super::mail::ReceiversReport;
 use crate::agents::ctx::Ctx;
 use crate::agents::current::CurrentAgent;
 use crate::agents::liveness;
 use crate::agents::names::{own, resolve};
-use crate::agents::questions;
 use crate::agents::spool::{self, own_spool};
 use crate::domain::agent::Agent;
 use crate::domain::message::{EVERYBODY, Letter, MessageId, PAYLOAD_LIMIT, Receivers};
@@ -22,7 +19,9 @@ use crate::domain::sandbox::Mode;
 use crate::domain::stamp::Stamp;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::hosts::{self, Host};
-use crate::proc::background;
+use crate::ops::agent_report::rfc3339;
+use crate::ops::mail::ReceiversReport;
+use crate::proc::launch;
 use crate::store::mailbox::{Mailbox, Nonce, spool as mailbox_spool};
 use crate::store::repository_settings;
 use crate::wire::message::payload::{self, Addressed, Part};
@@ -140,7 +139,7 @@ fn asleep(ctx: &Ctx, letter: &Letter) -> Vec<Agent> {
         return Vec::new();
     };
     { names.iter() }
-        .filter_map(|name| questions::sleeps(ctx, name.as_str()))
+        .filter_map(|name| spool::sleeps(ctx, name.as_str()))
         .collect()
 }
 
@@ -188,7 +187,7 @@ fn wake(ctx: &Ctx, agent: &Agent, letter: &Letter) -> Result<()> {
         "-m",
         &text,
     ];
-    background::start(
+    launch::start(
         ctx.env.require_program()?,
         words.into_iter(),
         &ctx.repo.root()?,
@@ -228,13 +227,13 @@ pub fn execute(ctx: &Ctx, plan: SendPlan) -> Result<SendReport> {
     }
     let reached = |step: &str| ctx.reached(step);
     let mailbox = Mailbox::telling(&ctx.repo, &reached);
-    match questions::post(ctx, &mailbox, plan.letter.clone(), nonce) {
+    match spool::post_message(ctx, &mailbox, plan.letter.clone(), nonce) {
         Ok(message) => {
             let mut report = SendReport::new(&plan, Some((message.id, message.at)));
             for agent in plan
                 .wake
                 .iter()
-                .filter(|agent| !questions::is_waiting(ctx, agent))
+                .filter(|agent| !spool::is_waiting(ctx, agent))
             {
                 wake(ctx, agent, &plan.letter)?;
                 report.waking.push(agent.id.to_string());

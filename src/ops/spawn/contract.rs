@@ -2,12 +2,12 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::ignored_files::WantedFiles;
-use crate::agents::{disk, limits};
+use crate::agents::{admission, disk};
+use crate::domain::claim::WantedLease;
 use crate::domain::dna::Dna;
 use crate::domain::event::Base;
 use crate::domain::glob::Glob;
 use crate::domain::id::{AgentId, AgentName, Slug};
-use crate::domain::lease::WantedLease;
 use crate::domain::limits::{Limit, Limits};
 use crate::domain::oid::Oid;
 use crate::domain::persona::Character;
@@ -242,7 +242,7 @@ pub(super) fn require_room(
     if wanted == 0 {
         return Ok(());
     }
-    let limits = limits::load(ctx)?;
+    let limits = admission::load(ctx)?;
     require_agents(ctx, &limits, wanted, under_way)?;
     require_space(ctx, &limits, plans, wanted)
 }

@@ -4,7 +4,7 @@ use crate::agents::clone::{self, NewClone};
 use crate::agents::ctx::Ctx;
 use crate::agents::frozen::{self, FrozenBase};
 use crate::agents::furnish::WantedContent;
-use crate::agents::hooks::{install, managers};
+use crate::agents::hooks::{self, install};
 use crate::agents::{half_made, layered, worktree};
 use crate::domain::event::{Spawned, Spawning, What};
 use crate::domain::sandbox::Layering;
@@ -16,8 +16,8 @@ use crate::ops::spawn::report::{Built, SpawnReport};
 use crate::ops::spawn::setup::{self, Claimed, Preset};
 use crate::ops::spawn::{globs, place, scope_conflicts};
 use crate::store::agent_branch::{self, MADE_BY_SPAWN};
-use crate::store::journal::Journal;
 use crate::store::ledger::Ledger;
+use crate::store::place::Journal;
 use crate::store::{added, keep, layout, leases, lock, place as recorded, spawn_commit};
 use crate::system;
 use crate::wire::journal::SpawnJournal;
@@ -256,7 +256,7 @@ fn build(
         // After the repository's hook, which may install a hook manager: that belongs where it always goes.
         let git = git.and_then(program::Question::answer);
         install(ctx, plan.id, worktree, git)?;
-        let obstacles = managers::obstacles(ctx, plan.id, worktree)?;
+        let obstacles = hooks::obstacles(ctx, plan.id, worktree)?;
         built.warnings.extend(obstacles);
         if plan.clone {
             let who = Some(&plan.identities.committer).filter(|_| !plan.identities.stand_in);

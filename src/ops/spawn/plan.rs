@@ -1,7 +1,7 @@
 //! Everything a spawn decides, decided before anything is made.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::{authority, crawlers, instructions, projects, real_path};
+use crate::agents::{assignment, authority, projects, real_path};
 use crate::domain::dna::Dna;
 use crate::domain::event::{Base, Isolation};
 use crate::domain::glob::Glob;
@@ -103,7 +103,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         trees.push(ctx.repo.read_commit(adopted.head)?.tree);
     }
     globs::spell_out_directories(&ctx.repo, &trees, &mut task)?;
-    character.instructions = instructions::nearest(&ctx.repo, settings_at, &task.whitelist)?;
+    character.instructions = assignment::nearest(&ctx.repo, settings_at, &task.whitelist)?;
     let mut denylist =
         scope::effective_denylist(task.denylist.as_deref(), &role, options.no_default_deny);
     denylist.extend(settings.deny);
@@ -432,11 +432,11 @@ fn in_the_way(
     // What cannot be read, as a directory of that name, names no tool.
     let package = ctx.repo.read_blob(entry.oid).unwrap_or_default();
     let package = serde_json::from_slice(&package).unwrap_or_default();
-    Ok(crawlers::named_by(&package).map(|tool| {
+    Ok(real_path::named_by(&package).map(|tool| {
         format!(
             "{tool} looks through the whole root, agents' worktrees in it included; to have them beside it, run \
              git config agent.worktreeDir '{}', or see docs/trouble.md for the line that keeps {tool} out",
-            crawlers::BESIDE
+            real_path::BESIDE
         )
     }))
 }

@@ -2,7 +2,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::State;
-use crate::domain::lease::Lease;
+use crate::domain::claim::Lease;
 use crate::domain::shell;
 use crate::error::Result;
 use crate::ops::agent_report::{BaseReport, LeaseReport};

@@ -12,7 +12,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::forge::{self, ForgeClient, RequestState};
-use crate::agents::remote_name::remote_name;
+use crate::agents::lookup::remote_name;
 use crate::agents::work::base_of;
 use crate::domain::agent::Agent;
 use crate::domain::event::Base;

@@ -1,12 +1,12 @@
 //! One attempt at an exchange: what the remote has is brought here and united with what is here.
 
-use super::{SyncOptions, SyncReport};
 use crate::agents::ctx::Ctx;
-use crate::agents::remote_name::remote_name;
+use crate::agents::lookup::remote_name;
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::refs::remote::{Fetched, RemoteRefs};
 use crate::git::refs::{Swap, Tip};
+use crate::ops::sync::{SyncOptions, SyncReport};
 use crate::store::chain::{self, Chain, recovery};
 use crate::store::remote_names::{self, RemoteNames, Travelling};
 use crate::store::{layout, ledger};

@@ -30,7 +30,7 @@ use crate::error::{Code, Error, Result};
 use crate::git::refs::Tip;
 use crate::git::refs::remote::{PushManner, RefChange, RefPush};
 use crate::ops::sync::claim::TaskClaim;
-use crate::proc::limited;
+use crate::proc::launch;
 use crate::store::chain::{self, Chain};
 use crate::store::{layout, lock};
 use exchange::Exchange;
@@ -133,7 +133,7 @@ pub fn attempt(env: Env, limit: Duration) -> Result<bool> {
     // Behind `--` it would be taken for an operand.
     let operands = words.iter().position(|word| word == "--");
     words.insert(operands.unwrap_or(words.len()), "--attempt".into());
-    Ok(limited::run(&program, &words, limit)?.is_some())
+    Ok(launch::run_limited(&program, &words, limit)?.is_some())
 }
 
 /// Waits for about so long, so that clones that met once do not meet again.

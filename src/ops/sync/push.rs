@@ -1,18 +1,17 @@
 //! The way out: the shared refs once, this clone's outbox where another clone was faster, the proof of both,
 //! and the branches of live agents.
 
-use super::PREFIX_HINT;
-use super::exchange::{Exchange, Sight};
-use crate::agents::landed_there::landed_there;
+use crate::agents::histories::landed_there;
 use crate::agents::own_changes;
 use crate::domain::agent::Agent;
-use crate::domain::exchange::{Arrival, arrival, contained};
 use crate::domain::oid::Oid;
+use crate::domain::ref_update::{Arrival, arrival, contained};
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::refs::Tip;
 use crate::git::refs::remote::{self, PushManner, PushOutcome, RefChange, RefPush, RemoteRefs};
-use crate::ops::sync::BranchReport;
+use crate::ops::sync::exchange::{Exchange, Sight};
+use crate::ops::sync::{BranchReport, PREFIX_HINT};
 use crate::store::agent_branch::{AGENTS_BRANCHES, OwnBranch};
 use crate::store::chain::{self, Chain};
 use crate::store::replay::{self, Replay};

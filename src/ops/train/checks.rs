@@ -2,14 +2,13 @@
 
 use crate::agents::check_memory::{CheckMemory, Question};
 use crate::agents::check_run::{CheckRequest, CheckRoom};
-use crate::agents::check_setup::CheckSetup;
-use crate::agents::check_worktree::CheckWorktree;
+use crate::agents::check_worktree::{CheckSetup, CheckWorktree};
 use crate::agents::ctx::{Ctx, Seed};
-use crate::agents::{admission, commands, limits};
+use crate::agents::{admission, commands};
+use crate::domain::claim::WantedLease;
 use crate::domain::event::Verified;
 use crate::domain::evidence::{CommandEnd, CommandRun, RequiredChecks};
 use crate::domain::id::{AgentId, Slug};
-use crate::domain::lease::WantedLease;
 use crate::domain::oid::Oid;
 use crate::domain::repository_settings::RepositorySettings;
 use crate::domain::sandbox::{Enforcement, Mode};
@@ -417,7 +416,7 @@ fn work(seed: &Seed, options: &CheckOptions, tasks: &Receiver<CheckTask>) {
     while let Some(task) = next {
         let clock = Instant::now();
         // In the same order as runs, before a worktree is made for it.
-        let turn = limits::load(&ctx).and_then(|limits| admission::turn(&ctx, &limits, true));
+        let turn = admission::load(&ctx).and_then(|limits| admission::turn(&ctx, &limits, true));
         let place = turn.and_then(|turn| Ok((turn, CheckWorktree::of(&ctx, &station.name)?)));
         let opened = place.and_then(|(turn, place)| {
             let request = CheckRequest {

@@ -1,13 +1,10 @@
 //! Stacks of agents' work on a target, as commits that no ref names, and landing them.
 
-use super::checks::{Checks, Stacked};
-use super::report::{FailedCheck, TrainTarget};
-use super::{TrainNews, TrainOptions};
 use crate::agents::branch_swap::moved;
 use crate::agents::ctx::Ctx;
 use crate::agents::scope_guard::{ScopeGuard, Scopes};
 use crate::agents::work::{simulated, to_merge};
-use crate::agents::{moves, own_changes, projects};
+use crate::agents::{authority, own_changes, projects};
 use crate::domain::agent::Move;
 use crate::domain::event::{Verified, What};
 use crate::domain::evidence::{Conflict, RequiredChecks};
@@ -19,6 +16,9 @@ use crate::git::Repo;
 use crate::git::merge::{MergeResult, Stack, StackMerger};
 use crate::ops::agent_report::AgentRef;
 use crate::ops::merge::{LandingReport, MergePlan, Method, execute_stack};
+use crate::ops::train::checks::{Checks, Stacked};
+use crate::ops::train::report::{FailedCheck, TrainTarget};
+use crate::ops::train::{TrainNews, TrainOptions};
 use crate::store::{repository_settings, roles};
 use crate::wire::path_text::PathText;
 use crate::wire::policy::Policy;
@@ -501,7 +501,7 @@ impl Stacking<'_, '_, '_> {
 
     fn record(&self, candidate: usize, step: Move, verdict: Verified) -> Result<()> {
         let (by, agent) = (self.ctx.actor()?, &self.plans[candidate].agent);
-        match moves::append(self.ctx, agent, &by, step, What::Verified(verdict)) {
+        match authority::append(self.ctx, agent, &by, step, What::Verified(verdict)) {
             // It was decided about meanwhile; the answer stands, the row needs none.
             Err(error) if error.code() == Code::AgentState => Ok(()),
             other => other,

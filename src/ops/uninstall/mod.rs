@@ -11,7 +11,6 @@
 //! 4. `refs`: the ledger, the mailbox and the keep chain are gone, if asked for.
 //! 5. `files`: `<common dir>/agents` is gone, and so are directories of git that are empty without ours.
 
-use super::init::{self, InitOptions, InitPlan};
 use crate::agents::authority::require_orchestrator;
 use crate::agents::ctx::Ctx;
 use crate::agents::kept_worktree::KeptWorktree;
@@ -21,9 +20,10 @@ use crate::domain::agent::{Agent, State};
 use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::hosts::{self, WORKTREE_DIR};
+use crate::ops::init::{self, InitOptions, InitPlan};
 use crate::store::agent_branch::OwnBranch;
-use crate::store::journal::Journal;
 use crate::store::mailbox::{Mailbox, spool};
+use crate::store::place::Journal;
 use crate::store::{added, briefing, keep, layout, lock};
 use serde::Serialize;
 use std::fs;

@@ -48,7 +48,7 @@ use crate::ops::verify::history::Trees;
 use crate::ops::verify::landing::{Subject, is_foreign};
 use crate::store::facts::Facts;
 use crate::store::{agent_branch, spawn_commit};
-use crate::wire::conflict_report::ConflictReport;
+use crate::wire::path_text::ConflictReport;
 pub use attest::{AttestedOptions, AttestedReport, StatementReport, attest, attested};
 pub use guard::{GuardOptions, GuardReport, RuleReport, guard};
 pub use parts::{CiAnswer, CommitPartReport, PartsReport, verify_ci};

@@ -2,8 +2,7 @@
 
 use crate::agents::check_memory::{CheckMemory, Question};
 use crate::agents::check_run::{CheckRequest, CheckRoom};
-use crate::agents::check_setup::CheckSetup;
-use crate::agents::check_worktree::CheckWorktree;
+use crate::agents::check_worktree::{CheckSetup, CheckWorktree};
 use crate::agents::commands::leased;
 use crate::agents::ctx::Ctx;
 use crate::agents::projects;

@@ -5,8 +5,8 @@
 //! looked at it. Below version 3 a process could truncate every file it can open, so that counts as
 //! nothing. TCP (version 4) and pathname sockets (version 9) are left alone.
 
-use super::{privileges, system_calls};
 use crate::domain::sandbox::{Fence, Landlock, Level};
+use crate::proc::sandbox::system_calls;
 use ::landlock::{
     ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
     RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
@@ -84,7 +84,7 @@ pub(super) fn restrict(fence: &Fence, level: Level) -> Result<(), String> {
         rules = add(rules, place, all)?;
     }
     // 3. No return from here. The places above were opened with the rights that root gives up now.
-    privileges::give_up()?;
+    system_calls::give_up()?;
     let status = rules.restrict_self().map_err(no_rules)?;
     match status.ruleset {
         RulesetStatus::FullyEnforced => {

@@ -36,8 +36,6 @@ mod mounts;
 mod namespaces;
 #[cfg(target_os = "linux")]
 mod overlay;
-#[cfg(target_os = "linux")]
-mod privileges;
 mod report;
 #[cfg(target_os = "linux")]
 mod system_calls;

@@ -8,18 +8,19 @@
 //!
 //! Orphans below it become its children, so "nothing is left" is the kernel's answer that it has none.
 
-use super::bounds::{BoundsWatch, TreeBounds};
-use super::descendants;
+use crate::domain::limits::{Limit, Limits};
 use crate::domain::run::{Ending, Outcome};
 use crate::error::{Error, Result};
 use crate::git::files::{descent, temporary};
 use crate::proc::launch::is_below;
 use crate::proc::signals;
-use crate::system;
+use crate::system::{self, Process};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, wait};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process_group, wait};
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -271,7 +272,7 @@ impl Watch {
     }
 
     fn signal(&self, signal: Signal) {
-        descendants::signal(getpid(), self.main, signal);
+        signal_all(getpid(), self.main, signal);
     }
 }
 
@@ -303,5 +304,145 @@ fn outcome(status: WaitStatus) -> Outcome {
             ending: Ending::Exit,
             code: status.map_or(u8::MAX, code),
         },
+    }
+}
+
+// What a command may take, watched by its supervisor.
+//
+// A limit of the kernel for each process bounds no tree, so the supervisor adds the tree up, several times a second. Between two looks a
+// command can pass the limit by what it takes in that time.
+
+/// How often the tree is looked at. A fork bomb of a shell makes some fifty processes in that time, and no program fills a tenth of a
+/// gigabyte.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How often those that are there are stopped before they are killed. Each time fewer are left that can start others, so that the killing
+/// comes to an end.
+const STOPS: usize = 5;
+
+/// The most that all processes below a supervisor may take together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TreeBounds {
+    /// Bytes of memory.
+    pub memory: Option<u64>,
+    /// Processes and threads.
+    pub pids: Option<u64>,
+}
+
+impl TreeBounds {
+    /// What limits leave to one command.
+    pub fn of(limits: &Limits) -> TreeBounds {
+        TreeBounds {
+            memory: limits.memory_of_run(),
+            pids: limits.get(Limit::Pids),
+        }
+    }
+
+    /// Whether nothing is bounded.
+    pub fn is_none(self) -> bool {
+        self == TreeBounds::default()
+    }
+
+    /// Why they cannot be kept here; `None` where they can.
+    pub fn obstacle(self) -> Option<&'static str> {
+        if self.is_none() || system::usage_below(getpid(), false).is_ok() {
+            return None;
+        }
+        Some(
+            "this system does not tell what the processes of a run take, so `memory` and `pids` are not enforced",
+        )
+    }
+}
+
+/// A supervisor's looks at what its command takes.
+pub(super) struct BoundsWatch {
+    bounds: TreeBounds,
+    due: Instant,
+}
+
+impl BoundsWatch {
+    pub(super) fn new(bounds: TreeBounds) -> BoundsWatch {
+        BoundsWatch {
+            bounds,
+            due: Instant::now() + LOOK,
+        }
+    }
+
+    /// How long the supervisor may wait for something else.
+    pub(super) fn patience(&self, left: Duration) -> Duration {
+        if self.bounds.is_none() {
+            return left;
+        }
+        left.min(self.due.saturating_duration_since(Instant::now()))
+    }
+
+    /// Looks if it is time to; what the command is to end with, where it takes too much.
+    pub(super) fn look(&mut self, main: Pid) -> Option<Outcome> {
+        if self.bounds.is_none() || Instant::now() < self.due {
+            return None;
+        }
+        let outcome = self.exceeded();
+        if outcome == Some(Outcome::LIMIT_PIDS) {
+            for _ in 0..STOPS {
+                signal_all(getpid(), main, Signal::STOP);
+            }
+        }
+        // After the look, so that on a busy machine the looks do not follow each other without a pause.
+        self.due = Instant::now() + LOOK;
+        outcome
+    }
+
+    fn exceeded(&self) -> Option<Outcome> {
+        // The rough sum is cheap and never too low, so the exact one is asked for only where that
+        // is above the limit.
+        let rough = system::usage_below(getpid(), false).ok()?;
+        if self.bounds.pids.is_some_and(|most| rough.tasks > most) {
+            return Some(Outcome::LIMIT_PIDS);
+        }
+        let most = self.bounds.memory.filter(|most| rough.memory > *most)?;
+        // What processes share was counted for each of them.
+        let exact = system::usage_below(getpid(), true).ok()?;
+        (exact.memory > most).then_some(Outcome::LIMIT_MEMORY)
+    }
+}
+
+// Every process below one, however far it moved away from its parent.
+
+/// Signals every descendant of `root` that is there now. Where the kernel does not list processes, it is the
+/// group of `main`.
+fn signal_all(root: Pid, main: Pid, signal: Signal) {
+    match below(root) {
+        Ok(descendants) => descendants.iter().for_each(|one| one.signal(signal)),
+        Err(_) => drop(kill_process_group(main, signal)),
+    }
+}
+
+fn below(root: Pid) -> io::Result<Vec<Process>> {
+    let mut children: HashMap<i32, Vec<Process>> = HashMap::new();
+    for process in Process::all()? {
+        children.entry(process.parent).or_default().push(process);
+    }
+    let mut found = Vec::new();
+    let mut open = vec![root.as_raw_nonzero().get()];
+    while let Some(pid) = open.pop() {
+        // Removed, so that a list that was read while numbers were given anew cannot lead in a
+        // circle.
+        let own = children.remove(&pid).unwrap_or_default();
+        open.extend(own.iter().map(|child| child.pid.as_raw_nonzero().get()));
+        found.extend(own);
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_below_its_parent() {
+        let parent = rustix::process::getppid().expect("a parent");
+        let own = rustix::process::getpid();
+        let found = below(parent).expect("/proc");
+        assert!(found.iter().any(|process| process.pid == own));
     }
 }

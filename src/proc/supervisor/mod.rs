@@ -1,17 +1,14 @@
 //! The process between us and a command: what starts it and waits for it.
 
-mod bounds;
-mod descendants;
 mod keep;
 
-pub use bounds::TreeBounds;
-pub use keep::{Order, keep, lead};
-
-use super::signals::Interrupts;
 use crate::domain::run::Outcome;
 use crate::error::{Error, Result};
 use crate::git::command::LOCAL_VARIABLES;
+use crate::proc::signals::Interrupts;
+pub use crate::proc::supervisor::keep::TreeBounds;
 use crate::system::{Handle, Process};
+pub use keep::{Order, keep, lead};
 use rustix::process::{Pid, Signal};
 use std::borrow::Cow;
 use std::ffi::OsString;

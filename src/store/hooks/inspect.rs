@@ -1,9 +1,9 @@
 //! Whether the hooks of an agent's worktree are as we put them there.
 
-use super::{EVENTS, HOOKS_PATH, Route, Site, TRANSACTION, chain};
 use crate::domain::shell;
 use crate::error::Result;
 use crate::git::program::Version;
+use crate::store::hooks::{self, EVENTS, HOOKS_PATH, Route, Site, TRANSACTION};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -124,7 +124,7 @@ pub fn inspect(site: &Site<'_>, git: Option<Version>) -> Result<Inspection> {
     if route == Some(Route::Config) && git.is_some_and(|git| git < Version::CONFIG_HOOKS) {
         problems.push(Problem::TooOld);
     }
-    let repository = chain::names(site)?;
+    let repository = hooks::names(site)?;
     let directory = site.directory();
     for name in EVENTS {
         let is_general =
@@ -204,7 +204,7 @@ fn shim_problem(directory: &Path, name: &str, is_general: bool) -> Option<Proble
         // A file that cannot be read has no text of ours, so it counts as altered.
         other => other.unwrap_or_default(),
     };
-    let mode_is_right = chain::is_executable(&directory.join(&name));
+    let mode_is_right = hooks::is_executable(&directory.join(&name));
     match recognise_shim(&String::from_utf8_lossy(&text)) {
         Found::Version(version) => Some(Problem::Outdated { name, version }),
         Found::Foreign => Some(Problem::Altered(name)),
@@ -216,7 +216,7 @@ fn shim_problem(directory: &Path, name: &str, is_general: bool) -> Option<Proble
         Found::Ours { program, .. } => {
             let program = PathBuf::from(program);
             // A program that is named without a path is found by PATH when the hook runs.
-            (program.is_absolute() && !chain::is_executable(&program))
+            (program.is_absolute() && !hooks::is_executable(&program))
                 .then_some(Problem::ProgramGone(program))
         }
     }

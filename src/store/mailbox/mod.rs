@@ -16,16 +16,9 @@
 
 mod cursor;
 pub mod expire;
-pub mod questions;
 pub mod reader;
 pub mod spool;
 
-pub use cursor::Open;
-pub use reader::Reader;
-
-use super::chain::{self, Chain, TRAILER};
-use super::lock::{self, Guard};
-use super::{keep, layout, remote_names};
 use crate::domain::message::{Handing, Kind, Letter, Message, MessageId};
 use crate::domain::named::hex;
 use crate::domain::oid::Oid;
@@ -33,10 +26,15 @@ use crate::domain::stamp::Stamp;
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
 use crate::git::objects::{Commit, Identity};
+use crate::store::chain::{self, Chain, TRAILER};
+use crate::store::lock::{self, Guard};
+use crate::store::{keep, layout, remote_names};
 use crate::wire::message::{self, STAMP_TRAILER};
 use crate::wire::receipt_line::ReceiptKind;
 use chrono::{DateTime, TimeDelta, Utc};
+pub use cursor::Open;
 use cursor::Receipts;
+pub use reader::Reader;
 use spool::Step;
 use std::collections::{HashMap, HashSet};
 
@@ -140,7 +138,7 @@ impl<'r> Mailbox<'r> {
         keep::after_append(repo, commit);
         let posted = posted.ok_or_else(|| Error::bug("a post must write a message"))?;
         // After the lock, because the message is sent already and the note is only shown.
-        questions::note(self, &posted);
+        reader::note(self, &posted);
         Ok(posted)
     }
 

@@ -1,10 +1,9 @@
 //! How a claim is taken, kept alive, and given back with the work that landed.
 
-use super::{ClaimReport, LIMIT, TaskClaim, forget, held};
 use crate::agents::authority::require_orchestrator;
 use crate::agents::ctx::{Ctx, Seed};
 use crate::agents::liveness;
-use crate::agents::remote_name::remote_name;
+use crate::agents::lookup::remote_name;
 use crate::domain::claim::{Bid, ClaimMessage, ClaimState, TTLS, bid};
 use crate::domain::id::AgentId;
 use crate::domain::named::hex;
@@ -13,7 +12,9 @@ use crate::domain::task::parse_duration;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::refs::remote::{self, Fetched, PushManner, RefChange, RefPush, RemoteRefs};
-use crate::ops::sync::claim::{ClaimRecord, lost, write};
+use crate::ops::sync::claim::{
+    ClaimRecord, ClaimReport, LIMIT, TaskClaim, forget, held, lost, write,
+};
 use crate::ops::sync::{PREFIX_HINT, refused, wait};
 use crate::store::layout;
 use crate::store::lock::{self, Guard};

@@ -1,0 +1,235 @@
+//! `wait`, `stop`, `ps` and `logs`: runs that were started here or in another terminal.
+
+use crate::agents::ctx::Ctx;
+use crate::cli::args::{OwnAgentArg, current};
+use crate::cli::render::table::{Cell, Table, age};
+use crate::cli::run::answer::ending;
+use crate::cli::terminal::{BAD, BOLD, DIM, GOOD, paint, width};
+use crate::cli::ui::{Answer, Format, Ui};
+use crate::domain::task::parse_duration;
+use crate::error::{Error, Exit, Result};
+use crate::ops::run_row::RunRow;
+use crate::ops::runs::{
+    self, LogOptions, LogsReport, PsReport, StopReport, WaitOptions, WaitReport, Waited,
+};
+use serde_json::{Value, json};
+use std::io::ErrorKind;
+use std::time::Duration;
+
+// `git agent wait`
+
+/// Wait until runs are over, and end as they did
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Ends with the status of the run, which is 1 where its work was rejected; of several, with that of the first that failed; with \
+124 when the time was up first.")]
+pub(super) struct WaitArgs {
+    /// Agents to wait for; when none is named, every run that goes on, and every one in the background that has ended and that
+    /// no `wait` or `stop` has reported
+    #[arg(value_name = "AGENT")]
+    agents: Vec<String>,
+    /// Wait for the first that is over, and no longer
+    #[arg(long)]
+    any: bool,
+    /// How long to wait, 0s only to look; without it, for ever
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    timeout: Option<Duration>,
+}
+
+pub(super) fn run_wait(ctx: &Ctx, ui: &mut Ui, args: WaitArgs) -> Result<Exit> {
+    let report = runs::wait(
+        ctx,
+        &WaitOptions {
+            agents: args.agents,
+            any: args.any,
+            limit: args.timeout,
+        },
+    )?;
+    ui.answer(&report)?;
+    let ended = report.runs.len();
+    ui.ring(&format!("{ended} of the runs that were waited for ended"))?;
+    Ok(Exit::Child(report.exit_code()))
+}
+
+impl Answer for WaitReport {
+    fn text(&self) -> String {
+        if self.runs.is_empty() {
+            "(no runs)\n".to_owned()
+        } else {
+            self.runs.iter().map(line).collect()
+        }
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        self.runs.iter().map(|run| json!(run)).collect()
+    }
+}
+
+pub(super) fn line(waited: &Waited) -> String {
+    let row = &waited.row;
+    let end = match (row.status, row.ended) {
+        ("running", _) => "is at work".to_owned(),
+        (_, ended) => ending(
+            ended.unwrap_or_default(),
+            row.exit_code.unwrap_or_default(),
+            row.timeout_ms,
+        ),
+    };
+    let end = match row.status {
+        "running" => end,
+        _ if waited.exit_status() == 0 => paint(GOOD, &end),
+        _ => paint(BAD, &end),
+    };
+    let report = waited.report.as_ref();
+    let verdict = report.and_then(|report| report["verdict"].as_str());
+    let verdict = verdict.map_or(String::new(), |verdict| format!(", verdict {verdict}"));
+    let id = paint(BOLD, &row.agent_id[..8]);
+    format!("run {} of {id} {end}{verdict}\n", row.run)
+}
+
+// `git agent stop`
+
+/// End runs with everything that their commands started, and wait until that is recorded
+#[derive(Debug, clap::Args)]
+pub(super) struct StopArgs {
+    /// Agents whose runs are to end; without one, the agent whose worktree this is
+    #[arg(value_name = "AGENT")]
+    agents: Vec<String>,
+    /// Kill the commands at once, without time to end by themselves
+    #[arg(long)]
+    kill: bool,
+}
+
+pub(super) fn run_stop(ctx: &Ctx, ui: &mut Ui, args: &StopArgs) -> Result<Exit> {
+    let mut agents = args.agents.clone();
+    if agents.is_empty() {
+        agents.push(current(ctx, ui)?);
+    }
+    ui.done(&runs::stop(ctx, &agents, args.kill)?)
+}
+
+impl Answer for StopReport {
+    fn text(&self) -> String {
+        self.runs.iter().map(line).collect()
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        self.runs.iter().map(|run| json!(run)).collect()
+    }
+}
+
+// `git agent ps`
+
+/// List the runs that go on
+#[derive(Debug, clap::Args)]
+pub(super) struct PsArgs {}
+
+pub(super) fn run_ps(ctx: &Ctx, ui: &mut Ui, PsArgs {}: &PsArgs) -> Result<Exit> {
+    ui.done(&runs::ps(ctx)?)
+}
+
+impl Answer for PsReport {
+    fn text(&self) -> String {
+        if self.runs.is_empty() {
+            return "(no runs)\n".to_owned();
+        }
+        let header = vec!["AGENT", "RUN", "PID", "AGE", "LEFT", "COMMAND"];
+        let mut table = Table::new(header, width());
+        for row in &self.runs {
+            let number = |number: Option<u32>| number.map_or(String::new(), |n| n.to_string());
+            table.push(vec![
+                Cell::painted(BOLD, &row.agent_id[..8]),
+                Cell::plain(row.run.to_string()),
+                Cell::painted(DIM, number(row.pid)),
+                Cell::plain(age(row.age_seconds)),
+                Cell::plain(left(row)),
+                Cell::plain(row.command.clone()),
+            ]);
+        }
+        table.render()
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        self.runs.iter().map(|row| json!(row)).collect()
+    }
+}
+
+/// How much time the command has; nothing when it has no limit, and what is done after it.
+fn left(row: &RunRow) -> String {
+    match (row.left_ms, row.exit_code) {
+        (Some(millis), _) => age(i64::try_from(millis / 1000).unwrap_or(i64::MAX)),
+        (None, Some(_)) => "judged".to_owned(),
+        (None, None) => String::new(),
+    }
+}
+
+// `git agent logs`
+
+/// Print what a run wrote to its standard output
+#[derive(Debug, clap::Args)]
+pub(super) struct LogsArgs {
+    #[command(flatten)]
+    agent: OwnAgentArg,
+    #[command(flatten)]
+    which: OutputArgs,
+}
+
+/// Which output of which run.
+#[derive(Debug, clap::Args)]
+pub(super) struct OutputArgs {
+    /// Go on until the run is over
+    #[arg(long, short)]
+    follow: bool,
+    /// Print what it wrote to its standard error
+    #[arg(long)]
+    stderr: bool,
+    /// Number of the run; without it, the last one
+    #[arg(long, value_name = "N")]
+    run: Option<u32>,
+}
+
+impl OutputArgs {
+    /// Whether any of it is asked for: `show` prints output then.
+    pub(super) fn is_given(&self) -> bool {
+        self.follow || self.stderr || self.run.is_some()
+    }
+}
+
+pub(super) fn run_logs(ctx: &Ctx, ui: &mut Ui, args: &LogsArgs) -> Result<Exit> {
+    let who = args.agent.or_current(ctx, ui)?;
+    print(ctx, ui, who, &args.which)
+}
+
+/// Prints the output of an agent's run.
+pub(super) fn print(ctx: &Ctx, ui: &mut Ui, agent: String, which: &OutputArgs) -> Result<Exit> {
+    let options = LogOptions {
+        agent,
+        run: which.run,
+        stderr: which.stderr,
+        follow: which.follow,
+    };
+    if ui.format() != Format::Text {
+        // The log may be anything, so by machine it is read where the answer says it is.
+        let report = runs::logs(ctx, &options, &mut |_| Ok(true))?;
+        return ui.done(&report);
+    }
+    let mut out = ui.echo()?.out;
+    runs::logs(ctx, &options, &mut |bytes| match out.as_mut() {
+        None => Ok(false),
+        Some(out) => match out.write_all(bytes) {
+            // The reader is gone, so a log that is followed is left, too.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+            other => other
+                .map(|()| true)
+                .map_err(|source| Error::io("could not write the log", source)),
+        },
+    })?;
+    Ok(Exit::Yes)
+}
+
+impl Answer for LogsReport {
+    /// The log itself was written as it came.
+    fn text(&self) -> String {
+        String::new()
+    }
+}
