@@ -13,7 +13,7 @@ use crate::git::program::Version;
 use crate::hosts::WORKTREE_DIR;
 use crate::ops::doctor::Finding;
 use crate::ops::doctor::survey::Survey;
-use crate::ops::install_shell::{self, Page};
+use crate::ops::install_shell::{self, PageState};
 use crate::ops::{hooks, usage};
 use crate::store::{added, layout, lock};
 use std::fs;
@@ -207,12 +207,12 @@ pub(super) fn examine_program(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>
 /// What `git agent --help` would show.
 fn page(ctx: &Ctx, survey: &Survey) -> Result<Option<Finding>> {
     let (sign, what) = match install_shell::find_page(&ctx.env, &survey.shell)? {
-        Page::There => return Ok(None),
-        Page::Missing => (
+        PageState::There => return Ok(None),
+        PageState::Missing => (
             Sign::ManPageMissing,
             "man finds no page git-agent(1)".to_owned(),
         ),
-        Page::Outdated(path) => (
+        PageState::Outdated(path) => (
             Sign::ManPageOutdated,
             format!("{} is of another version", path.display()),
         ),

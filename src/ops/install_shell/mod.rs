@@ -236,7 +236,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 
 /// What man finds.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Page {
+pub(super) enum PageState {
     /// No page.
     Missing,
     /// The page of another version.
@@ -249,7 +249,7 @@ pub(super) enum Page {
 ///
 /// # Errors
 /// `io` when no shell can be started.
-pub(super) fn find_page(env: &Env, files: &[ShellFile]) -> Result<Page> {
+pub(super) fn find_page(env: &Env, files: &[ShellFile]) -> Result<PageState> {
     let asked = proc::run(&Job {
         program: env.require_program()?,
         script: FIND_PAGE,
@@ -260,7 +260,7 @@ pub(super) fn find_page(env: &Env, files: &[ShellFile]) -> Result<Page> {
         fence: None,
     })?;
     if asked.end != End::Status(0) {
-        return Ok(Page::Missing);
+        return Ok(PageState::Missing);
     }
     let path = PathBuf::from(asked.output.lines().next().unwrap_or_default());
     let ours = files.iter().find(|file| file.name == "git-agent.1");
@@ -271,9 +271,9 @@ pub(super) fn find_page(env: &Env, files: &[ShellFile]) -> Result<Page> {
             there.is_some_and(|there| there != ours.content)
         });
     Ok(if outdated {
-        Page::Outdated(path)
+        PageState::Outdated(path)
     } else {
-        Page::There
+        PageState::There
     })
 }
 
