@@ -82,6 +82,7 @@
 //! | `agents/base.lock` | an OS lock, never removed; held while a frozen base is made |
 //! | `agents/base-taking.lock` | an OS lock, never removed; held while a frozen base is taken for an agent or removed |
 //! | `agents/bases/warm-<random>/<file>` | a frozen base of layered worktrees: `record` (`damaged` once it was changed) and `index` |
+//! | `agents/<id8>/caches/<variable>/<file>` | what the commands of an agent wrote to their view of a cache of the user's: `upper/`; `work/`, the kernel's own while a command works there |
 //! | `agents/<id8>/layer/<file>` | a layered worktree: `record`, over which base; `upper/`, what the agent changed; `work-<random>/`, the kernel's own while a command works there |
 //! | `agents/landing.lock` | an OS lock, never removed |
 //! | `agents/landing-turn.lock` | an OS lock, never removed; those that another landing was quicker than take turns by it |

@@ -246,6 +246,33 @@ fn work_that_conflicts_with_what_landed_needs_a_person() {
 }
 
 #[test]
+fn what_an_agent_changed_is_counted_again_when_it_says_something() {
+    let repo = TestRepo::with_commit();
+    repo.agent_json(&["spawn", "Change it", "--name=talker"]);
+    let script = "for n in 1 2; do echo // $n >> src/lib.rs; echo said $n; until [ -e src/go-$n ]; do sleep 0.05; done; done";
+    let run = repo.agent(&["run", "talker", "--background", "--", "sh", "-c", script]);
+    assert!(run.status.success(), "{}", describe(&run));
+    let path = repo.agent_json(&["path", "talker"])["worktree_abspath"].clone();
+    let worktree = std::path::PathBuf::from(path.as_str().expect("a path"));
+    let ctx = death::ctx_with(&repo.path(), Seams::real());
+    let mut watch = Watch::new(&ctx, ListOptions::default());
+    let mut until = |said: &str, insertions: usize| loop {
+        let row = watch.look().expect("a look").rows.remove(0);
+        let counted = row.diff.is_some_and(|diff| diff.insertions == insertions);
+        if counted && row.last_line.as_deref() == Some(said) {
+            break;
+        }
+        std::thread::yield_now();
+    };
+    until("said 1", 1);
+    // The file lies deep enough that neither the index nor the top of the worktree tells.
+    std::fs::write(worktree.join("src/go-1"), "").expect("written");
+    until("said 2", 2);
+    std::fs::write(worktree.join("src/go-2"), "").expect("written");
+    repo.agent_json(&["wait", "talker"]);
+}
+
+#[test]
 fn a_program_that_asks_on_the_terminal_has_it_for_itself() {
     let repo = with_accepted("fixer");
     let keys = signing::set_up(&repo);

@@ -82,7 +82,23 @@ fn misuse_is_an_error_like_any_other() {
     insta::assert_snapshot!(text(&["list", "--state=runing"]), @r"
     ------- stderr -------
     error[usage]: invalid value 'runing' for '--state <STATE>': the states are spawning, ready, running, waiting, idle, done, failed, merged, rejected, discarded
+    hint: a similar value exists: 'running'
     hint: to see what it takes, run git agent list -h
+    [exit status: 2]
+    ");
+    insta::assert_snapshot!(text(&["list", "--json"]), @r"
+    ------- stderr -------
+    error[usage]: unexpected argument '--json' found
+    hint: usage: git agent list [OPTIONS]
+    hint: for JSON, run git agent list --format json
+    hint: to see what it takes, run git agent list -h
+    [exit status: 2]
+    ");
+    insta::assert_snapshot!(text(&["discard", "--all"]), @r"
+    ------- stderr -------
+    error[usage]: unexpected argument '--all' found
+    hint: usage: git agent discard [OPTIONS] [AGENT]...
+    hint: to see what it takes, run git agent discard -h
     [exit status: 2]
     ");
     for arguments in [

@@ -2,7 +2,7 @@
 
 use crate::support::TestRepo;
 use crate::support::agent::{agent_command, describe};
-use crate::support::terminal::{read, terminal};
+use crate::support::terminal::{OnTerminal, read, terminal};
 use serde_json::Value;
 use std::process::{Output, Stdio};
 
@@ -391,6 +391,8 @@ fn what_is_said_of_the_commonest_slips_fits_80_columns() {
         &["create", "fix the typo"],
         &["merge"],
         &["run", "fix the typo"],
+        &["run", "fix", "--host=claude"],
+        &["spawn", "  "],
     ] {
         let output = repo.agent(arguments);
         assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
@@ -399,4 +401,141 @@ fn what_is_said_of_the_commonest_slips_fits_80_columns() {
         assert_eq!(wide, None, "{arguments:?}");
         assert!(said.contains("hint: "), "{arguments:?}: {said}");
     }
+}
+
+/// What a refusal prints on a terminal of 80 columns.
+fn refused_on_a_terminal(repo: &TestRepo, arguments: &[&str]) -> String {
+    let mut command = agent_command(&repo.path());
+    command.args(arguments).env("NO_COLOR", "1");
+    let (mut outside, inside) = terminal(24, 80);
+    let errors = inside.try_clone().expect("a terminal");
+    command.stdin(Stdio::null()).stdout(inside).stderr(errors);
+    let mut child = command.spawn().expect("starts");
+    drop(command);
+    let seen = read(&mut outside, None).replace('\r', "");
+    assert!(!child.wait().expect("ended").success(), "{seen}");
+    seen
+}
+
+#[test]
+fn a_refusal_is_broken_at_words_where_the_terminal_ends_and_its_command_is_not() {
+    let repo = TestRepo::with_commit();
+    let long = "a-name-of-an-agent-that-is-longer-than-half-a-line-of-a-terminal-of-80-columns";
+    let seen = refused_on_a_terminal(&repo, &["discard", long]);
+    insta::assert_snapshot!(seen, @r"
+    error[agent-unknown]: there is no agent
+      `a-name-of-an-agent-that-is-longer-than-half-a-line-of-a-terminal-of-80-columns`
+    hint: to see the agents there are, run git agent list --all
+    ");
+    let seen = refused_on_a_terminal(&repo, &["run", "do it", "--host=clade"]);
+    insta::assert_snapshot!(seen, @r"
+    error[usage]: invalid value 'clade' for '--host <HOST>': `clade` is none of
+      claude, codex, gemini, qwen, copilot, opencode, aider, shell
+    hint: a similar value exists: 'claude'
+    hint: to see what it takes, run git agent run -h
+    ");
+    let name = "a name that no agent can have, of more words than a line of a terminal can hold";
+    let seen = refused_on_a_terminal(&repo, &["spawn", "do it", "--name", name]);
+    insta::assert_snapshot!(seen, @r"
+    error[usage]: `a name that no agent can have, of more words than a line of a
+      terminal can hold` cannot be an agent's name: a name has at most 64 characters
+    ");
+    repo.agent_json(&["spawn", "do it", "--name=worker", "--scope=src"]);
+    let worktree = repo.agent_json(&["path", "worker"])["worktree_abspath"].clone();
+    let worktree = std::path::PathBuf::from(worktree.as_str().expect("a path"));
+    std::fs::write(worktree.join("a file [of] ours.md"), "text\n").expect("write");
+    let seen = refused_on_a_terminal(&repo, &["verify", "worker"]);
+    let wide = { seen.lines() }.find(|line| line.chars().count() > 80 && line.contains(" is "));
+    assert_eq!(wide, None, "{seen}");
+    // The command is for the agent's worktree: here it would remove a file of the same name.
+    assert!(
+        seen.contains("fix: in the agent's worktree, run rm -r -- 'a file [of] ours.md'"),
+        "{seen}"
+    );
+    // The other way is a command that works as it stands.
+    let amend = { seen.lines() }
+        .find_map(|line| line.split_once("to let the agent change it: git agent "))
+        .expect("a way");
+    let arguments = amend.1.replace('\'', "");
+    let words: Vec<_> = arguments.splitn(4, ' ').collect();
+    repo.agent_json(&words);
+    assert!(repo.agent(&["verify", "worker"]).status.success());
+}
+
+#[test]
+fn a_run_names_its_agent_and_says_why_the_work_is_rejected() {
+    let repo = TestRepo::with_commit();
+    let run = [
+        "run",
+        "do it",
+        "--name=worker",
+        "--scope=src",
+        "--",
+        "sh",
+        "-c",
+    ];
+    let output = repo.agent(&[&run[..], &["touch a b c d"]].concat());
+    assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
+    let said = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(
+        said.starts_with("run 1 of worker ended with status 0"),
+        "{said}"
+    );
+    for line in [
+        "  verdict reject\n    scope.not-in-whitelist a (added in the worktree): ",
+        "    and 1 more\n",
+        "hint: to see how to mend it, run git agent verify worker\n",
+    ] {
+        assert!(said.contains(line), "{line}\n{said}");
+    }
+}
+
+#[test]
+fn the_host_that_comes_next_is_one_that_is_installed() {
+    let repo = TestRepo::with_commit();
+    let programs = repo.path().join("../programs");
+    std::fs::create_dir_all(&programs).expect("made");
+    std::fs::write(programs.join("qwen"), "").expect("write");
+    let said = |host: &str, words: &[&str]| {
+        let mut command = agent_command(&repo.path());
+        let path = std::env::join_paths([programs.clone()].into_iter().chain(
+            std::env::split_paths(&std::env::var_os("PATH").expect("a path")),
+        ));
+        command.env("PATH", path.expect("joined"));
+        let output = command.args(words).output().expect("starts");
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).expect("UTF-8");
+        assert!(said.contains(host), "{said}");
+    };
+    said("--host qwen, or git agent enter", &["spawn", "do it"]);
+    said(
+        "hint: hosts that are installed: qwen",
+        &["run", "do it", "--host=copilot"],
+    );
+}
+
+#[test]
+fn a_spawn_shows_the_task_and_asks_where_a_person_can_answer() {
+    let repo = TestRepo::with_commit();
+    let refused = refused(&repo.agent(&["spawn", "-i", "do it"]), 2);
+    assert!(
+        refused.contains("--interactive requires a terminal"),
+        "{refused}"
+    );
+    for (answer, made) in [("n\r", 0), ("\r", 0), ("y\r", 1)] {
+        let mut spawn = OnTerminal::start(&repo, &["spawn", "-i", "do it at once"], 100, 40);
+        spawn.until(|screen| {
+            screen.contains("do it at once") && screen.contains("Spawn this? [y/N]")
+        });
+        assert_eq!(agents(&repo), 0, "nothing is made before the answer");
+        spawn.press(answer);
+        let status = spawn.child.wait().expect("ends");
+        assert_eq!(status.code(), Some(1 - made), "{answer:?}");
+        assert_eq!(agents(&repo), made, "{answer:?}");
+    }
+}
+
+/// How many agents there are.
+fn agents(repo: &TestRepo) -> i32 {
+    let list = repo.agent_json(&["list"]);
+    i32::try_from(list["agents"].as_array().expect("agents").len()).expect("few")
 }

@@ -22,6 +22,7 @@ const NOT_ALWAYS: &[&str] = &[
     "agents/base-taking.lock",
     "agents/bases/warm-<random>/<file>",
     "agents/<id8>/layer/<file>",
+    "agents/<id8>/caches/<variable>/<file>",
     "agents/closed",
     "agents/branches",
     "agents/clones/<file>",

@@ -212,8 +212,8 @@ fn what_others_wrote_stays_text() {
     let allowed: BTreeSet<&str> = [
         "html", "head", "meta", "title", "style", "body", "header", "main", "footer", "nav",
         "section", "h1", "h2", "p", "ul", "li", "a", "b", "span", "code", "table", "thead",
-        "tbody", "tr", "th", "td", "div", "svg", "rect", "line", "details", "summary", "dl", "dt",
-        "dd",
+        "tbody", "tr", "th", "td", "div", "svg", "rect", "line", "circle", "text", "details",
+        "summary", "dl", "dt", "dd",
     ]
     .into();
     let used: BTreeSet<&str> = page.elements.iter().map(String::as_str).collect();
@@ -545,6 +545,19 @@ fn overlaps_and_mail_are_told() {
     ] {
         assert!(text.contains(part), "{part}");
     }
-    // Once in the legend, and once for each pair.
+    // Once in the legend, and once for each pair, which is a line of the picture too.
     assert_eq!(page.matches("<b class=\"failed\">x</b>").count(), 4);
+    assert_eq!(page.matches("<line class=\"failed\"").count(), 3);
+    assert_eq!(page.matches("<circle").count(), 3);
+    let asks = ["--type=clarify", "--from=one", "--to=user"];
+    let payload = ["--payload", "question=which?", "--payload", "context=c"];
+    repo.agent_json(&[&["send"], &asks[..], &payload].concat());
+    // What an agent waits for is counted as its row says, not as its history does.
+    let run = repo.agent(&["run", "one", "--no-verify", "--", "true"]);
+    assert!(run.status.success(), "{}", describe(&run));
+    let report = repo.agent_json(&["report"]);
+    assert_eq!(report["agents"][0]["state"], "waiting");
+    let states = report["states"].as_array().expect("states");
+    let waiting = states.iter().find(|count| count["state"] == "waiting");
+    assert_eq!(waiting, Some(&json!({ "state": "waiting", "count": 1 })));
 }

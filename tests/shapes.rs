@@ -117,3 +117,26 @@ fn in_sparse_and_partial_clones() {
         assert_eq!(place.join("docs").exists(), name == "partial");
     }
 }
+
+#[test]
+fn every_shape_on_the_page_names_tests_that_there_are() {
+    let page = include_str!("../docs/trouble.md");
+    let (_, section) = page
+        .split_once("## Repositories of unusual shape")
+        .expect("the section");
+    let rows: Vec<_> = { section.lines() }
+        .filter(|line| line.starts_with("| ") && !line.contains("| shown by |"))
+        .collect();
+    assert!(rows.len() > 8, "{rows:#?}");
+    let sources: String = walkdir::WalkDir::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests"))
+        .into_iter()
+        .filter_map(|entry| std::fs::read_to_string(entry.expect("an entry").path()).ok())
+        .collect();
+    for row in rows {
+        let shown = row.split('|').nth(2).expect("a second cell");
+        for test in shown.split('`').skip(1).step_by(2) {
+            assert!(sources.contains(&format!("fn {test}() {{")), "{test}");
+        }
+        assert!(shown.contains('`') || shown.contains("not tried"), "{row}");
+    }
+}

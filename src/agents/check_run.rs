@@ -107,12 +107,16 @@ impl<'a> CheckRoom<'a> {
         variables.push(("TMPDIR".into(), temporary.clone().into()));
         let mut fence = None;
         if let (mode, Enforcement::Fenced(level)) = request.fence {
-            variables.extend(private_caches(ctx, &open, &caches));
+            let kept = scratch.path().join("views");
+            let caches_of = private_caches(ctx, &open, &caches, &kept)?;
+            variables.extend(caches_of.variables);
             let own = [path.as_path(), &temporary, &caches];
             let report = scratch.path().join("fence");
             let admin_dir = stage.as_ref().map(CheckStage::admin_dir).transpose()?;
             let around = CheckFence::around(ctx, open, &own, mode, *level, report, admin_dir);
-            fence = Some(around?);
+            let mut around = around?;
+            around.fence.caches = caches_of.mounts;
+            fence = Some(around);
         }
         ctx.reached("check-ready");
         Ok(CheckRoom {
@@ -326,11 +330,14 @@ pub(crate) fn set_up_fenced(
         fsx::create_dir(directory)?;
     }
     let open = open_places(ctx, &[])?;
-    let mut variables = private_caches(ctx, &open, &caches);
+    let kept = scratch.path().join("views");
+    let caches_of = private_caches(ctx, &open, &caches, &kept)?;
+    let mut variables = caches_of.variables;
     variables.push(("TMPDIR".into(), temporary.clone().into()));
     let own = [worktree, &temporary, &caches];
     let report = scratch.path().join("fence");
-    let fence = CheckFence::around(ctx, open, &own, mode, level, report, Some(admin_dir))?;
+    let mut fence = CheckFence::around(ctx, open, &own, mode, level, report, Some(admin_dir))?;
+    fence.fence.caches = caches_of.mounts;
     let place = commands::FencedPlace {
         plan: fence.plan(),
         variables: &variables,

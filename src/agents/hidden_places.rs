@@ -6,10 +6,10 @@
 
 use crate::agents::ctx::Ctx;
 use crate::domain::id::AgentId;
-use crate::domain::sandbox::Fence;
-use crate::error::{Code, Error, Result};
+use crate::domain::sandbox::{Fence, LayerMount};
+use crate::error::{Code, Error, IoContext, Result};
 use crate::hosts::WORKTREE_DIR;
-use crate::store::layout;
+use crate::store::{fsx, layout};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -124,8 +124,8 @@ const CACHES: [(&str, &str); 10] = [
     ("GRADLE_USER_HOME", ".gradle"),
 ];
 
-/// As [`CACHES`], of programs that can read a cache that they cannot write. The user's own serves where there is one: it holds what was
-/// downloaded before.
+/// As [`CACHES`], of programs that can read a cache that they cannot write. The user's own serves where there is one, at its own place: it
+/// holds what was downloaded before, and settings.
 const READABLE_CACHES: [(&str, &str, &str); 2] = [
     ("CARGO_HOME", ".cargo", ".cargo/registry"),
     ("GOMODCACHE", "go/pkg/mod", "go/pkg/mod"),
@@ -134,19 +134,91 @@ const READABLE_CACHES: [(&str, &str, &str); 2] = [
 /// A variable and its value.
 pub(crate) type Variable = (Cow<'static, str>, OsString);
 
-/// Variables that lead package managers to caches below `place`, but for those whose usual cache is open.
-pub(crate) fn private_caches(ctx: &Ctx, open: &[PathBuf], place: &Path) -> Vec<Variable> {
+/// What gives package managers caches of their own.
+pub(crate) struct PrivateCaches {
+    /// Variables that lead them there, but for those whose usual cache is open.
+    pub(crate) variables: Vec<Variable>,
+    /// Views of the user's caches, for a kernel that can mount them: the private ones then begin with what the user has.
+    pub(crate) mounts: Vec<LayerMount>,
+}
+
+/// Caches below `place`, which the fence opens; what is written to the views of the user's goes to `kept`, which it hides.
+///
+/// # Errors
+/// `io`, `disk-full`.
+pub(crate) fn private_caches(
+    ctx: &Ctx,
+    open: &[PathBuf],
+    place: &Path,
+    kept: &Path,
+) -> Result<PrivateCaches> {
     let home = ctx.env.home.as_deref().unwrap_or(Path::new("/"));
-    let readable = READABLE_CACHES.iter();
-    // Without a filled cache of the user's a private one loses nothing.
-    let absent = readable.filter(|(_, _, holds)| !home.join(holds).exists());
-    let absent = absent.map(|(name, usual, _)| (*name, *usual));
-    let is_closed = |usual: &str| {
-        let usual = home.join(usual);
-        !open.iter().any(|open| usual.starts_with(open))
+    let is_closed = |usual: &Path| !open.iter().any(|open| usual.starts_with(open));
+    let mut caches = PrivateCaches {
+        variables: Vec::new(),
+        mounts: Vec::new(),
     };
-    let closed = CACHES.into_iter().chain(absent);
-    let closed = closed.filter(|(_, usual)| is_closed(usual));
-    let moved = closed.map(|(name, _)| (name.into(), place.join(name).into()));
-    moved.collect()
+    let mut view = |name: &str, usual: &Path, place: &Path| -> Result<()> {
+        // Without symlinks, for it is mounted by its path.
+        if let Ok(base) = fs::canonicalize(usual)
+            && base.is_dir()
+        {
+            let upper = kept.join(name).join("upper");
+            fsx::create_dir(&upper)?;
+            // A work directory serves for one mount; a killed run has left its own.
+            let above = kept.join(name).join("work");
+            if above.exists() {
+                fsx::remove_tree(&above)?;
+            }
+            let work = fsx::unique_name(&above.join("of"));
+            fsx::create_dir(&work)?;
+            let real = |path: &Path| fs::canonicalize(path).at("could not resolve", path);
+            let place = if place == usual {
+                base.clone()
+            } else {
+                real(place)?
+            };
+            caches.mounts.push(LayerMount {
+                base,
+                upper: real(&upper)?,
+                work: real(&work)?,
+                place,
+            });
+        }
+        Ok(())
+    };
+    for (name, usual) in CACHES {
+        let usual = home.join(usual);
+        if is_closed(&usual) {
+            let private = place.join(name);
+            fsx::create_dir(&private)?;
+            view(name, &usual, &private)?;
+            caches.variables.push((name.into(), private.into()));
+        }
+    }
+    for (name, usual, holds) in READABLE_CACHES {
+        let is_filled = home.join(holds).exists();
+        let usual = home.join(usual);
+        if is_closed(&usual) && is_filled {
+            view(name, &usual, &usual)?;
+        } else if is_closed(&usual) {
+            // Without a filled cache of the user's a private one loses nothing.
+            caches
+                .variables
+                .push((name.into(), place.join(name).into()));
+        }
+    }
+    Ok(caches)
+}
+
+/// Removes what an agent has written to views of the user's caches.
+///
+/// # Errors
+/// `io`.
+pub(crate) fn forget_caches(common_dir: &Path, id: AgentId) -> Result<()> {
+    let directory = layout::caches_dir(common_dir, id);
+    if directory.exists() {
+        fsx::remove_by_trash(common_dir, &directory)?;
+    }
+    Ok(())
 }

@@ -3,6 +3,7 @@
 use crate::agents::ctx::Ctx;
 use crate::cli::args::OwnAgentArg;
 use crate::cli::render::handle;
+use crate::cli::show::never;
 use crate::cli::terminal::{BOLD, DIM, paint};
 use crate::cli::ui::{Answer, Ui};
 use crate::domain::task::parse_duration;
@@ -97,7 +98,7 @@ impl Answer for AmendReport {
             text.push_str(&format!("{} {value}\n", paint(DIM, &format!("{name}:"))));
         };
         line("may touch", self.whitelist.join(", "));
-        line("must not touch", self.denylist.join(", "));
+        line("must not touch", never(&self.denylist));
         line(
             "checks",
             match self.checks.as_slice() {

@@ -6,11 +6,13 @@ use crate::agents::lookup::remote_name;
 use crate::cli::board;
 use crate::cli::ui::{Format, Ui};
 use crate::domain::agent::State;
+use crate::domain::diagnostic::nearest;
 use crate::domain::sandbox::Layering;
 use crate::error::{Code, Error, Exit, Result};
 use crate::ops::error_report::remedy_command;
 use crate::ops::sync::{self, SyncOptions};
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use clap::error::{ContextKind, ContextValue};
 use std::ffi::OsStr;
 use std::num::ParseIntError;
 use std::path::Path;
@@ -256,7 +258,15 @@ impl<T: Clone + Send + Sync + 'static> TypedValueParser for OneOf<T> {
     ) -> Result<T, clap::Error> {
         let read = self.read;
         let parser = StringValueParser::new().try_map(move |word| read(&word));
-        parser.parse_ref(command, argument, value)
+        let parsed = parser.parse_ref(command, argument, value);
+        parsed.map_err(|mut error| {
+            let meant = nearest(&value.to_string_lossy(), self.words.iter().copied());
+            if let Some(meant) = meant {
+                let meant = ContextValue::String(meant.to_owned());
+                error.insert(ContextKind::SuggestedValue, meant);
+            }
+            error
+        })
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {

@@ -9,7 +9,6 @@ use crate::error::{Exit, Result};
 use crate::hosts;
 use crate::hosts::settings::Registration;
 use crate::ops::init::{self, InitOptions, InitReport, Proposal};
-use crate::ops::run::has_terminal;
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -71,15 +70,11 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: InitArgs) -> Result<Exit> {
     let is_agreed = args.yes || is_kit;
     // Only a person at a terminal is asked; a script gets the proposal and the command that writes
     // it.
-    let is_asked = !is_agreed && ui.format() == Format::Text && has_terminal();
+    let is_asked = !is_agreed && ui.may_ask();
     let is_agreed = match plan.proposal() {
         Some(proposal) if is_asked => {
             ui.print(&proposed(proposal))?;
-            ui.print("Write this? [y/N] ")?;
-            let mut answer = String::new();
-            // What cannot be read is no yes.
-            let _ = std::io::stdin().read_line(&mut answer);
-            matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")
+            ui.ask("Write this?")?
         }
         Some(_) => is_agreed,
         None => false,

@@ -120,7 +120,10 @@ impl Answer for ReceiveReport {
     fn text(&self) -> String {
         let mut text = format!("{}\n", self.status_message);
         for message in &self.messages {
-            text.push_str(&format!("\n{}", block(message, "Received")));
+            text.push_str(&format!("---\n{}", block(message, "Received")));
+        }
+        if !self.messages.is_empty() {
+            text.push_str("---\n");
         }
         text
     }

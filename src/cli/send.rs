@@ -4,7 +4,7 @@ use crate::agents::ctx::Ctx;
 use crate::cli::args::{any, one_of};
 use crate::cli::ui::{Answer, Ui};
 use crate::domain::message::{Kind, Priority, plain};
-use crate::error::{Exit, Result};
+use crate::error::{Code, Error, Exit, Result};
 use crate::ops::send::{self, SendOptions, SendReport};
 
 /// Send a message to agents or people
@@ -19,8 +19,11 @@ use crate::ops::send::{self, SendOptions, SendReport};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(super) struct SendArgs {
+    /// What it says: the message of a notify, the question of a clarify, the issue of an escalate; as --payload has it
+    #[arg(value_name = "TEXT")]
+    text: Option<String>,
     /// What kind of message it is
-    #[arg(long = "type", short = 't', value_name = "TYPE", value_parser = one_of(Kind::ALL.map(Kind::as_str), any))]
+    #[arg(long = "type", short = 't', value_name = "TYPE", default_value = Kind::Notify.as_str(), value_parser = one_of(Kind::ALL.map(Kind::as_str), any))]
     kind: String,
     /// Sender; by default the agent whose worktree this is, else `user`
     #[arg(long, value_name = "NAME")]
@@ -42,7 +45,29 @@ pub(super) struct SendArgs {
     no_wake: bool,
 }
 
+impl SendArgs {
+    /// The payload with the text that was typed as the field that says what a message of this type is about.
+    fn payload(&self) -> Result<Vec<String>> {
+        let mut payload = self.payload.clone();
+        if let Some(text) = &self.text {
+            let field = match Kind::parse(&self.kind) {
+                Some(Kind::Notify) => "message",
+                Some(Kind::Clarify) => "question",
+                Some(Kind::Escalate) => "issue",
+                _ => {
+                    let what = format!("a {} has no text of its own", self.kind);
+                    return Err(Error::new(Code::Usage, what)
+                        .hint("to say it, give its fields, as git agent send -h lists them, with --payload"));
+                }
+            };
+            payload.push(format!("{field}={text}"));
+        }
+        Ok(payload)
+    }
+}
+
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SendArgs) -> Result<Exit> {
+    let payload = args.payload()?;
     let plan = send::plan(
         ctx,
         &SendOptions {
@@ -50,7 +75,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SendArgs) -> Result<Exit> {
             priority: args.priority,
             from: args.from,
             to: args.to,
-            payload: args.payload,
+            payload,
             reply_to: args.reply_to,
             no_wake: args.no_wake,
         },

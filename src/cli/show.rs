@@ -172,7 +172,13 @@ impl Answer for ShowReport {
             ("Sparse", self.sparse.as_ref().map(sparse)),
             ("Base", base),
             ("May touch", list(&self.whitelist)),
-            ("Never", self.denylist.as_ref().map(never)),
+            (
+                "Never",
+                self.denylist.as_ref().map(|globs| match globs {
+                    Some(globs) => never(globs),
+                    None => NOT_KNOWN.to_owned(),
+                }),
+            ),
             ("Checks", list(&self.checks)),
             ("Ahead", ahead(&self.standing)),
             ("Dirty", dirty(&self.standing)),
@@ -261,10 +267,7 @@ fn changed(counts: DiffCountsReport) -> Option<String> {
 }
 
 /// The globs that an agent must not touch. The defaults, which every agent has, are named as such.
-fn never(denylist: &Option<Vec<String>>) -> String {
-    let Some(globs) = denylist else {
-        return NOT_KNOWN.to_owned();
-    };
+pub(super) fn never(globs: &[String]) -> String {
     let defaults = show::default_denylist();
     let (usual, own): (Vec<_>, Vec<_>) = globs.iter().partition(|glob| defaults.contains(*glob));
     let mut parts: Vec<String> = own.into_iter().cloned().collect();

@@ -74,6 +74,9 @@ pub(super) struct SpawnArgs {
     /// Show what would be made and stop
     #[arg(long, short = 'n')]
     dry_run: bool,
+    /// Show the task and what would be made, and ask before it is made; needs a terminal
+    #[arg(long, short = 'i', conflicts_with_all = ["dry_run", "claim"])]
+    interactive: bool,
     /// Make the agent only if no other clone works on the task or has done it: KEY names it on the remote of --sync
     #[arg(long, value_name = "KEY", requires = "sync", conflicts_with_all = ["jobs", "dry_run"])]
     claim: Option<String>,
@@ -124,6 +127,11 @@ impl SpawnArgs {
 
 fn spawn(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
     let (jobs, dry_run, tasks) = (args.jobs, args.dry_run, args.tasks.clone());
+    let is_asked = args.interactive;
+    if is_asked && !ui.may_ask() {
+        return Err(Error::new(Code::Usage, "--interactive requires a terminal")
+            .hint("to see what would be made without one, run git agent spawn --dry-run <task>"));
+    }
     let (form, sync) = (args.form(ctx), args.sync.clone());
     let mut plans = plan(ctx, args)?;
     if dry_run {
@@ -133,6 +141,16 @@ fn spawn(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
         let exit = preview(ui, plans, &tasks)?;
         sync.after(ctx, ui);
         return Ok(exit);
+    }
+    if is_asked {
+        for plan in &mut plans {
+            spawn::preview_conflicts(ctx, plan)?;
+            ui.print(&format!("{}\n{}", plan.task_source.trim_end(), plan.text()))?;
+        }
+        if !ui.ask("Spawn this?")? {
+            ui.say("nothing was made\n");
+            return Ok(Exit::No);
+        }
     }
     if tasks.len() > 1 {
         make_several(ctx, ui, plans, (jobs, form, sync), &tasks)
@@ -263,7 +281,8 @@ pub(super) fn make(
         Ok(mut report) => {
             report.warnings.extend(sync.warnings(ctx, ui));
             warn(ui, &report);
-            ui.answer(&SpawnAnswer { report, form })
+            let host = proposed_host(ctx);
+            ui.answer(&SpawnAnswer { report, form, host })
         }
         Err(error) => {
             exit = ui.fail(&error);
@@ -290,7 +309,8 @@ fn make_several(
         if let Err(error) = &result {
             exit = error.code().exit();
         }
-        let result = result.map(|report| SpawnAnswer { report, form });
+        let host = proposed_host(ctx);
+        let result = result.map(|report| SpawnAnswer { report, form, host });
         match (ui.format(), result) {
             (Format::Text, Ok(answer)) => {
                 warn(ui, &answer.report);
@@ -333,6 +353,10 @@ fn warn(ui: &mut Ui, report: &SpawnReport) {
 
 pub(super) fn read_task(ctx: &Ctx, path: &std::path::Path) -> Result<TaskDraft> {
     // One byte beyond the limit tells that there is more, also on a device that never ends.
+    if path.to_string_lossy().trim().is_empty() {
+        return Err(Error::new(Code::Usage, "the text of the task is empty")
+            .hint("to type a task, run git agent spawn \"fix the typo\""));
+    }
     let limit = task_file::MAX_BYTES as u64 + 1;
     let mut bytes = Vec::new();
     let (name, read) = if path.as_os_str() == "-" {
@@ -351,6 +375,14 @@ pub(super) fn read_task(ctx: &Ctx, path: &std::path::Path) -> Result<TaskDraft> 
 struct SpawnAnswer {
     report: SpawnReport,
     form: SpawnForm,
+    /// The host that is proposed.
+    host: &'static str,
+}
+
+/// The first host that is installed here, else the first that can be started.
+pub(super) fn proposed_host(ctx: &Ctx) -> &'static str {
+    let mut known = hosts::installed(&ctx.env.search).chain(hosts::startable());
+    known.next().map_or("<host>", Host::name)
 }
 
 impl AsJson for SpawnAnswer {
@@ -362,7 +394,7 @@ impl AsJson for SpawnAnswer {
 impl Answer for SpawnAnswer {
     fn text(&self) -> String {
         match self.form {
-            SpawnForm::Short => short(&self.report),
+            SpawnForm::Short => short(&self.report, self.host),
             SpawnForm::Block => block(&self.report),
         }
     }
@@ -373,7 +405,7 @@ impl Answer for SpawnAnswer {
 }
 
 /// What was made, and what to do next.
-fn short(report: &SpawnReport) -> String {
+fn short(report: &SpawnReport, host: &str) -> String {
     let id = &report.short_id;
     let handle = report.name.as_ref().unwrap_or(id);
     let named = match &report.name {
@@ -392,7 +424,6 @@ fn short(report: &SpawnReport) -> String {
         }
         None => String::new(),
     };
-    let host = hosts::startable().next().map_or("<host>", Host::name);
     let own = match report.worktree_path {
         Some(_) => format!(", or git agent enter {handle}"),
         None => String::new(),

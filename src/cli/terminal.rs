@@ -29,6 +29,7 @@ pub(super) fn is_terminal() -> bool {
 
 // The few styles of our texts. The stream decides whether they are shown.
 
+pub(super) const PLAIN: Style = Style::new();
 pub(super) const BOLD: Style = Style::new().bold();
 pub(super) const DIM: Style = Style::new().dimmed();
 pub(super) const GOOD: Style = AnsiColor::Green.on_default();

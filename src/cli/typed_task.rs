@@ -233,7 +233,7 @@ pub(super) fn from_directory(here: &Path, glob: &str) -> String {
 }
 
 /// A name as a glob that matches it and nothing else.
-fn escaped(name: &str) -> String {
+pub(super) fn escaped(name: &str) -> String {
     let mut glob = String::with_capacity(name.len());
     for c in name.chars() {
         match c {

@@ -8,7 +8,8 @@ use crate::cli::format::Copy;
 pub(super) use crate::cli::format::Format;
 use crate::cli::neutral::{NeutralWriter, neutral};
 use crate::cli::progress::Progress;
-use crate::cli::terminal::{BAD, HINT, WARN, paint};
+use crate::cli::render::table::{labelled, wrapped};
+use crate::cli::terminal::{BAD, HINT, PLAIN, WARN, narration_width};
 use crate::error::{Code, Error, Exit, Result};
 use crate::ops::error_report::{self, ErrorReport};
 use crate::ops::run::Echo;
@@ -116,6 +117,21 @@ impl Ui {
     /// Whether a person is there who can pick an agent: a script has no terminal, and a program reads JSON.
     pub(super) fn may_pick(&self) -> bool {
         self.picks && self.format == Format::Text && self.is_watched() && isatty(stdin())
+    }
+
+    /// Whether a person is there who can answer a question.
+    pub(super) fn may_ask(&self) -> bool {
+        self.format == Format::Text && isatty(stdin()) && isatty(stdout())
+    }
+
+    /// Asks a person for a yes.
+    pub(super) fn ask(&mut self, question: &str) -> Result<bool> {
+        self.print(&format!("{question} [y/N] "))?;
+        let mut answer = String::new();
+        // What cannot be read is no yes.
+        let _ = std::io::stdin().read_line(&mut answer);
+        let answer = answer.trim().to_ascii_lowercase();
+        Ok(matches!(answer.as_str(), "y" | "yes"))
     }
 
     /// What is said, where it is kept.
@@ -257,11 +273,16 @@ impl Ui {
             return;
         }
         // As an error stands: what is wrong on one line, what helps on the next, each as short as can be.
+        let width = self.narrow();
         let (what, remedy) = match text.split_once("; to ") {
-            Some((what, remedy)) => (what, format!("{} to {remedy}\n", paint(HINT, "hint:"))),
-            None => (text, String::new()),
+            Some((what, remedy)) => (what, Some(format!("to {remedy}"))),
+            None => (text, None),
         };
-        self.narrate(&format!("{} {what}\n{remedy}", paint(WARN, "warning:")));
+        let mut text = format!("{}\n", labelled(WARN, "warning:", what, 2, width));
+        if let Some(remedy) = remedy {
+            text.push_str(&format!("{}\n", labelled(HINT, "hint:", &remedy, 2, width)));
+        }
+        self.narrate(&text);
     }
 
     /// Writes a text that another program will read to standard error; nothing for none.
@@ -289,11 +310,17 @@ impl Ui {
     /// Shows an error and gives the status to end with.
     pub(super) fn fail(&mut self, error: &Error) -> Exit {
         let text = match self.format {
-            Format::Text => error_text(error),
+            Format::Text => error_text(error, self.narrow()),
             _ => line(&error_json(error)),
         };
         self.narrate(&text);
         error.code().exit()
+    }
+
+    /// How many characters fit into a line of what is said besides the answer; programs and screens break lines themselves.
+    fn narrow(&self) -> usize {
+        let on_terminal = self.progress.as_ref().map(|_| narration_width());
+        on_terminal.unwrap_or(usize::MAX)
     }
 
     /// There is no place left to report that standard error is gone.
@@ -363,21 +390,38 @@ fn line(value: &Value) -> String {
     format!("{value}\n")
 }
 
-fn error_text(error: &Error) -> String {
+fn error_text(error: &Error, width: usize) -> String {
     let label = format!("error[{}]:", error.code());
-    let mut text = format!("{} {error}\n", paint(BAD, &label));
+    let mut text = format!("{}\n", labelled(BAD, &label, error.message(), 2, width));
     let details: Vec<_> = error.details().iter().map(|text| text.trim_end()).collect();
     if !details.is_empty() {
         // Sentences stand below each other; what has several lines stands apart.
         let apart = details.iter().any(|detail| detail.contains('\n'));
+        // A block, such as an excerpt of a file, is not broken.
+        let details: Vec<_> = { details.iter() }
+            .map(|detail| {
+                if detail.contains('\n') {
+                    (*detail).to_owned()
+                } else {
+                    wrapped(detail, 4, width)
+                }
+            })
+            .collect();
         let details = details.join(if apart { "\n\n" } else { "\n" });
         text.push_str(&format!("\n{details}\n\n"));
     }
     for cause in error.causes() {
-        text.push_str(&format!("caused by: {cause}\n"));
+        text.push_str(&format!(
+            "{}\n",
+            labelled(PLAIN, "caused by:", &cause, 2, width)
+        ));
     }
     for hint in error.hints(error_report::remedy_command) {
-        text.push_str(&format!("{} {hint}\n", paint(HINT, "hint:")));
+        text.push_str(&format!(
+            "{}
+",
+            labelled(HINT, "hint:", &hint, 2, width)
+        ));
     }
     text
 }

@@ -29,7 +29,12 @@ pub(super) fn show(error: clap::Error, arguments: &[OsString]) -> Exit {
         Some((word, hint)) => {
             Error::new(Code::Usage, format!("there is no command `{word}`")).hint(hint)
         }
-        None => error.hint(format!("to see what it takes, run {command} -h")),
+        None => {
+            let is_json = error.message().contains("'--json'");
+            let json = is_json.then(|| format!("for JSON, run {command} --format json"));
+            let error = json.into_iter().fold(error, Error::hint);
+            error.hint(format!("to see what it takes, run {command} -h"))
+        }
     };
     Ui::of_process(format).fail(&error)
 }
@@ -44,7 +49,9 @@ fn in_our_terms(error: &clap::Error) -> Error {
     let mut refusal = Error::new(Code::Usage, message);
     for paragraph in paragraphs.map(str::trim) {
         if paragraph.starts_with("tip: ") {
-            for tip in paragraph.lines().map(str::trim) {
+            let tips = paragraph.lines().map(str::trim);
+            // A word that looks like an option is one that was mistyped, and hardly ever the name of something.
+            for tip in tips.filter(|tip| !tip.contains("as a value, use '-- ")) {
                 refusal = refusal.hint(tip.strip_prefix("tip: ").unwrap_or(tip));
             }
         } else if let Some(usage) = paragraph.strip_prefix("Usage: ") {

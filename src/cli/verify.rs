@@ -4,16 +4,21 @@ use crate::agents::ctx::Ctx;
 use crate::cli::args::or_current;
 use crate::cli::format::{CopyArgs, with_findings};
 use crate::cli::markdown::{Summary, part_line};
+use crate::cli::render::table::wrapped;
 use crate::cli::render::{counted, finding_text, sarif_of, verdict_word};
-use crate::cli::terminal::{BAD, BOLD, DIM, GOOD, HINT, paint};
+use crate::cli::terminal::{BAD, BOLD, DIM, GOOD, HINT, paint, width};
+use crate::cli::typed_task::escaped;
 use crate::cli::ui::{Answer, Format, Ui};
 use crate::domain::bundle;
 use crate::domain::evidence::{CommandEnd, CommandRun, Commands, Landing, Outcome};
-use crate::domain::finding::{Finding, Verdict};
+use crate::domain::finding::{Finding, FindingCode, Verdict};
 use crate::domain::folded_paths::by_code;
 use crate::domain::message::plain;
 use crate::domain::path::Quoted;
+use crate::domain::scope::is_control_file;
+use crate::domain::shell;
 use crate::domain::task::parse_duration;
+use crate::domain::violation::IN_WORKTREE;
 use crate::error::{Exit, Result};
 use crate::ops::verify::{
     self, AttestedOptions, AttestedReport, CiAnswer, FindingReport, PartsReport, Recording,
@@ -176,10 +181,13 @@ impl Answer for VerifyReport {
         } else {
             paint(BAD, "rejected")
         };
-        let facts = paint(DIM, &facts(verdict));
-        text.push_str(&format!("{word}: {} {facts}\n", verdict.agent.short()));
+        let facts = format!("{} {}", verdict.agent.short(), facts(verdict));
+        // The word and the colon stand on the first line.
+        let facts = wrapped(&facts, "accepted: ".len(), width());
+        text.push_str(&format!("{word}: {facts}\n"));
         text.push_str(&bundle_text(verdict));
         text.push_str(&findings_text(&verdict.findings));
+        text.push_str(&ways_text(verdict));
         text.push_str(&projects_text(&verdict.commands));
         failed(&verdict.commands).for_each(|command| text.push_str(&command_text(command)));
         text
@@ -403,6 +411,31 @@ fn findings_text(findings: &[Finding]) -> String {
         for place in folded.places {
             text.push_str(&format!("    {place}\n"));
         }
+    }
+    text
+}
+
+/// Where the commands above work, and what the owner of an agent can do instead.
+fn ways_text(verdict: &Verdict) -> String {
+    let id = verdict.agent.short();
+    let takes_back = |one: &&Finding| one.fix.starts_with(IN_WORKTREE);
+    let mut text = String::new();
+    if verdict.findings.iter().any(|one| takes_back(&one)) {
+        text.push_str(&format!("to go there: cd \"$(git agent path {id})\"\n"));
+    }
+    // What the default denylist has, such as secrets, no scope opens.
+    let mut opened = { verdict.findings.iter() }
+        .filter(|one| match one.code {
+            FindingCode::ScopeNotInWhitelist => true,
+            FindingCode::ScopeDenylist => one.path.as_deref().is_some_and(is_control_file),
+            _ => false,
+        })
+        .filter_map(|one| std::str::from_utf8(one.path.as_deref()?).ok());
+    if let Some(path) = opened.next() {
+        let glob = shell::word(escaped(path).as_bytes());
+        text.push_str(&format!(
+            "to let the agent change it: git agent amend {id} --add-scope {glob}\n"
+        ));
     }
     text
 }

@@ -69,6 +69,9 @@ pub struct Fence {
     pub writable: Vec<PathBuf>,
     /// What its worktree is made of, where that is layered. Only a mount namespace can do that.
     pub layer: Option<LayerMount>,
+    /// Caches of the user's that it finds as they are and changes for itself alone. Where a kernel cannot mount one, the place of the
+    /// mount is what it was: nothing depends on it.
+    pub caches: Vec<LayerMount>,
     /// Programs in whose place it finds others. Only a mount namespace can do that.
     pub replaced: Vec<Replaced>,
     /// Places of its own of which it may write a part only; where the fence has a mount namespace, modes and times may

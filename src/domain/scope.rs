@@ -400,6 +400,16 @@ pub fn unnamed_control_files(
     globs.filter(is_unnamed).collect()
 }
 
+/// Whether a path is a control file of a fixed name: a scope that names it opens it.
+pub fn is_control_file(path: &[u8]) -> bool {
+    let globs = CONTROL_FILES
+        .iter()
+        .filter_map(|glob| Glob::parse(glob).ok());
+    let scope = Scope::new(&globs.collect::<Vec<_>>(), &[]);
+    let path = RepoPath::parse(path);
+    matches!((scope, path), (Ok(scope), Ok(path)) if matches!(scope.decide(&path), Decision::Allowed { .. }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -266,6 +266,14 @@ pub fn out_of_worktree(elsewhere: &str, prefix: &[u8], kind: ChangeKind, path: &
     }
 }
 
+/// How the advice begins whose command takes something back: typed in another worktree, it would take back what is there.
+pub const IN_WORKTREE: &str = "in the agent's worktree, run ";
+
+/// Such an advice.
+pub fn in_worktree(command: &str) -> String {
+    format!("{IN_WORKTREE}{command}")
+}
+
 /// A path as an argument that git takes for exactly this path.
 pub fn pathspec(path: &[u8]) -> String {
     let magic = path.first() == Some(&b':') || path.iter().any(|byte| b"*?[\\".contains(byte));

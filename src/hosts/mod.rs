@@ -58,6 +58,7 @@ use payload::{EventNames, Json, ToolNames};
 use serde_json::json;
 use settings::Registration;
 use std::fmt;
+use std::path::PathBuf;
 
 /// What one agent host needs, sends and prints.
 pub trait Host: Sync {
@@ -172,6 +173,14 @@ impl fmt::Debug for dyn Host {
 /// The hosts that `run --host` can start.
 pub fn startable() -> impl Iterator<Item = &'static dyn Host> {
     HOSTS.into_iter().filter(|host| host.program().is_some())
+}
+
+/// Those of them whose program is in one of these directories; a shell, which is everywhere, is no agent.
+pub fn installed(search: &[PathBuf]) -> impl Iterator<Item = &'static dyn Host> {
+    startable().filter(move |host| {
+        let program = host.program().filter(|program| *program != "sh");
+        program.is_some_and(|program| search.iter().any(|place| place.join(program).is_file()))
+    })
 }
 
 /// The host that this command line, as a row of the ledger has it, started.

@@ -2,8 +2,8 @@
 //!
 //! Every look reads what costs next to nothing: the ledger's tip, and per agent the tips of its branch and
 //! its target, the times of its index, its worktree's top, its bundle and its logs. Only an agent for which one of
-//! these moved is looked at in full. Edits deep inside a worktree move none of them, so all agents are
-//! looked at in full as often as keeps that below a small share of the time.
+//! these moved is looked at in full. Edits deep inside a worktree move none of them, so an agent whose log moves is looked
+//! at in full as well, and all are now and then, both as often as keeps that below a small share of the time.
 
 use crate::agents::ctx::Ctx;
 use crate::agents::{admission, liveness, work, worktree};
@@ -27,6 +27,9 @@ use std::time::{Duration, Instant};
 
 /// A full look at everything takes at most one part in this many of the time.
 const SHARE: u32 = 50;
+
+/// So much of the time that was not spent yet is kept for agents that write to their logs.
+const MOST_CREDIT: Duration = Duration::from_millis(200);
 
 /// So many merges are tried in one look: a landing moves the target of all agents at once, and each merge takes some
 /// milliseconds.
@@ -83,11 +86,16 @@ pub struct Watch<'c> {
     logs: HashMap<AgentId, (LogStamps, Option<String>)>,
     margins: Vec<String>,
     thorough: Option<(Instant, Duration)>,
+    /// What looks at agents that write to their logs may take, when that was reckoned, and what one of them takes.
+    credit: (Duration, Instant, Duration),
 }
 
 /// What the last full look at an agent found.
 struct Known {
     fingerprint: Fingerprint,
+    looked: Instant,
+    /// Its logs at that moment.
+    logs: Option<LogStamps>,
     status: WorkStatus,
     diff: Option<DiffCountsReport>,
     /// Whether the work conflicts with what has landed, and what that was found out for; it may be about what was before.
@@ -132,6 +140,7 @@ impl<'c> Watch<'c> {
             logs: HashMap::new(),
             margins: Vec::new(),
             thorough: None,
+            credit: (MOST_CREDIT, Instant::now(), Duration::from_millis(10)),
         }
     }
 
@@ -236,13 +245,20 @@ impl<'c> Watch<'c> {
         let fingerprints: Vec<Fingerprint> = { self.agents.iter() }
             .map(|agent| fingerprint(self.ctx, agent, places.of(agent)))
             .collect();
+        let (spare, since, cost) = self.credit;
+        // At least for one of them, however long that takes here.
+        let spare = (spare + since.elapsed() / SHARE).min(MOST_CREDIT.max(cost));
+        let most = usize::try_from(spare.as_micros() / cost.as_micros().max(1)).unwrap_or(0);
+        let talking = self.talking(most);
         let moved = |(agent, fingerprint): &(&Agent, &Fingerprint)| {
             let known = self.known.get(&agent.id);
-            due || known.is_none_or(|known| !known.fingerprint.is_still(fingerprint))
+            due || talking.contains(&agent.id)
+                || known.is_none_or(|known| !known.fingerprint.is_still(fingerprint))
         };
         let (wanted, fingerprints): (Vec<&Agent>, Vec<&Fingerprint>) =
             self.agents.iter().zip(&fingerprints).filter(moved).unzip();
-        let mut found = Vec::with_capacity(wanted.len());
+        let wanted_count = wanted.len();
+        let mut found = Vec::with_capacity(wanted_count);
         survey(self.ctx, &wanted, &places, |index, status| {
             found.push((wanted[index], fingerprints[index].clone(), status));
             Ok(())
@@ -256,12 +272,18 @@ impl<'c> Watch<'c> {
             };
             let known = Known {
                 fingerprint,
+                looked: begin,
+                logs: self.logs.get(&agent.id).map(|(stamps, _)| *stamps),
                 status,
                 diff,
                 merge: before.and_then(|known| known.merge.clone()),
             };
             self.known.insert(agent.id, known);
         }
+        let looks = u32::try_from(self.agents.len().min(wanted_count)).unwrap_or(u32::MAX);
+        let cost = begin.elapsed().checked_div(looks).unwrap_or(cost);
+        let used = cost.saturating_mul(u32::try_from(talking.len()).unwrap_or(u32::MAX));
+        self.credit = (spare.saturating_sub(used), begin, cost);
         self.try_merges();
         if due {
             self.thorough = Some((begin, begin.elapsed()));
@@ -271,6 +293,22 @@ impl<'c> Watch<'c> {
 }
 
 impl Watch<'_> {
+    /// The agents whose logs have moved since they were looked at in full, the longest ago first.
+    fn talking(&self, most: usize) -> Vec<AgentId> {
+        let mut talking: Vec<(Instant, AgentId)> = { self.known.iter() }
+            .filter(|(id, known)| match (self.logs.get(*id), &known.logs) {
+                (Some(((run, now), _)), Some((last, before))) => {
+                    run != last || !are_unchanged(before, now)
+                }
+                (now, before) => now.is_some() != before.is_some(),
+            })
+            .map(|(id, known)| (known.looked, *id))
+            .collect();
+        talking.sort_unstable();
+        talking.truncate(most);
+        talking.into_iter().map(|(_, id)| id).collect()
+    }
+
     /// Finds out which finished work conflicts with what has landed since, for a few agents in each look.
     fn try_merges(&mut self) {
         let mut left = MERGES;

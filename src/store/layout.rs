@@ -104,6 +104,11 @@ pub fn layer_dir(common_dir: &Path, id: AgentId) -> PathBuf {
     agent_dir(common_dir, id).join(LAYER)
 }
 
+/// What an agent's commands wrote to their views of the user's caches.
+pub fn caches_dir(common_dir: &Path, id: AgentId) -> PathBuf {
+    agent_dir(common_dir, id).join("caches")
+}
+
 /// A file for each command that works for an agent or waits for its turn.
 pub fn tickets_dir(common_dir: &Path) -> PathBuf {
     agents_dir(common_dir).join("tickets")

@@ -112,9 +112,24 @@ fn a_message_is_sent_and_received() {
     warning: no agent goes by `pm`; a reader that receives by that name will find the message
     [exit status: 0]
     ");
+    // What a person types has no type and no keys.
+    repo.agent_json(&["send", "--to=ux", "the brief = done"]);
+    repo.agent_json(&[
+        "send",
+        "--to=ux",
+        "--type=clarify",
+        "which?",
+        "--payload=context=c",
+    ]);
+    let read = repo.agent_json(&["receive", "--agent=ux"]);
+    let payload = |at: usize| read["messages"][at]["payload"].clone();
+    assert_eq!(payload(0)["question"], "which?", "{read:#}");
+    assert_eq!(payload(1)["message"], "the brief = done", "{read:#}");
+    let refused = repo.agent(&["send", "--to=ux", "--type=review", "look"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", describe(&refused));
     insta::assert_snapshot!(said(&repo, &["receive", "--agent=pm"]), @r#"
     Messages for pm: 1
-
+    ---
     [high] handoff from analyst
     ID: MSG-<id>
     Received: <time>
@@ -122,6 +137,7 @@ fn a_message_is_sent_and_received() {
     Read it.
       artifact_path: brief.md
       next_actions: ["plan"]
+    ---
     ------- stderr -------
     [exit status: 0]
     "#);

@@ -1,6 +1,6 @@
 use super::{Fenced, beside, bounds, bounds_from, level, shared_agent};
 use crate::support::TestRepo;
-use crate::support::agent::{TASK, describe};
+use crate::support::agent::{TASK, agent_command, describe};
 use crate::verify::Agent;
 use git_agent::domain::sandbox::Mode;
 use git_agent::error::Code;
@@ -173,4 +173,56 @@ fn a_branch_beside_all_others_can_be_committed_on_and_no_other() {
             .git(["log", "-1", "--format=%s", "lonely"]),
         "one"
     );
+}
+
+#[test]
+fn a_command_finds_the_users_caches_and_changes_only_its_own() {
+    let repo = TestRepo::with_commit();
+    let probe = repo.agent(&["spawn", "probe it", "--layered=on", "--dry-run"]);
+    if !probe.status.success() {
+        // Nothing can be mounted over a cache here.
+        return;
+    }
+    let home = repo.path().with_file_name("home");
+    for name in [".npm/seed", ".cargo/registry/seed"] {
+        let path = home.join(name);
+        fs::create_dir_all(path.parent().expect("a directory")).expect("made");
+        fs::write(path, "seed\n").expect("written");
+    }
+    let run = |name: &str| {
+        let script = "cd src; cat \"$npm_config_cache/seed\" ~/.cargo/registry/seed; \
+             echo own | tee \"$npm_config_cache/seed\" ~/.cargo/registry/seed >~/.cargo/registry/new";
+        let output = agent_command(&repo.path())
+            .env("HOME", &home)
+            .args([
+                "run",
+                name,
+                "--sandbox=require",
+                "--no-verify",
+                "--",
+                "sh",
+                "-c",
+                script,
+            ])
+            .output()
+            .expect("starts");
+        assert!(output.status.success(), "{}", describe(&output));
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    for name in ["first", "second"] {
+        repo.agent_json(&["spawn", "install it", "--name", name]);
+        assert_eq!(run(name), "seed\nseed\n", "{name} begins with the user's");
+        assert_eq!(run(name), "own\nown\n", "{name} goes on with its own");
+    }
+    for name in [".npm/seed", ".cargo/registry/seed"] {
+        let text = fs::read_to_string(home.join(name)).expect("read");
+        assert_eq!(text, "seed\n", "{name} of the user");
+    }
+    assert!(!home.join(".cargo/registry/new").exists());
+    let first = repo.agent_json(&["show", "first"])["short_id"].clone();
+    let first = first.as_str().expect("an id");
+    let kept = repo.path().join(format!(".git/agents/{first}/caches"));
+    assert!(kept.exists());
+    repo.agent_json(&["discard", "first"]);
+    assert!(!kept.exists());
 }

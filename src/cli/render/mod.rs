@@ -2,8 +2,8 @@
 
 pub(super) mod table;
 
-use crate::cli::render::table::cut;
-use crate::cli::terminal::{BAD, GOOD, HINT, WARN, paint};
+use crate::cli::render::table::{cut, labelled};
+use crate::cli::terminal::{BAD, GOOD, HINT, WARN, paint, width};
 use crate::domain::agent::State;
 use crate::domain::message::plain;
 use crate::domain::task::DESCRIPTION_CHARS;
@@ -42,11 +42,9 @@ pub(in crate::cli) fn finding_text(finding: &FindingReport) -> String {
         _ => WARN,
     };
     format!(
-        "  {} {}\n    {} {}\n",
-        paint(style, finding.code),
-        finding.message,
-        paint(HINT, "fix:"),
-        finding.fix
+        "  {}\n    {}\n",
+        labelled(style, finding.code, &finding.message, 4, width()),
+        labelled(HINT, "fix:", &finding.fix, 6, width()),
     )
 }
 

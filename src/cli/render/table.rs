@@ -3,6 +3,7 @@
 //! other; those are left out as well when they are empty.
 
 use crate::cli::terminal::{BOLD, paint};
+use anstyle::Style;
 use unicode_width::UnicodeWidthStr;
 
 /// The last column is not made narrower than this while another can yield.
@@ -227,6 +228,33 @@ pub(in crate::cli) fn wrapped(text: &str, indent: usize, width: usize) -> String
         }
     }
     wrapped
+}
+
+/// A text after its label, as [`wrapped`]. A command at its end, after `, run `, is not broken, so that it can be copied: it has a line
+/// of its own where it does not fit.
+pub(in crate::cli) fn labelled(
+    style: Style,
+    label: &str,
+    text: &str,
+    indent: usize,
+    width: usize,
+) -> String {
+    let painted = paint(style, label);
+    let fits = indent + label.width() + text.width() < width;
+    if fits || text.contains('\n') {
+        return format!("{painted} {text}");
+    }
+    let (words, command) = match text.split_once(", run ") {
+        Some((words, command)) => (format!("{words}, run"), Some(command)),
+        None => (text.to_owned(), None),
+    };
+    // The first line begins left of the others and is broken where they are.
+    let lines = wrapped(&format!("{label} {words}"), indent, width);
+    let mut lines = format!("{painted}{}", &lines[label.len()..]);
+    if let Some(command) = command {
+        lines.push_str(&format!("\n{}{command}", " ".repeat(indent)));
+    }
+    lines
 }
 
 /// How long ago, in one unit: `5s`, `12m`, `3h`, `9d`.

@@ -5,7 +5,8 @@
 //! setting. Every state has one colour and is always also written as a word.
 
 use crate::cli::overlap::{Kind, meanings, most_telling_first, worth_a_line};
-use crate::cli::render::BY_NEED;
+use crate::cli::render::table::cut;
+use crate::cli::render::{BY_NEED, task};
 use crate::domain::agent::State;
 use crate::domain::named::turns_direction;
 use crate::ops::agent_report::AgentReport;
@@ -17,6 +18,7 @@ use crate::ops::status::{Fact, WorkStatus};
 use askama::Template;
 use chrono::{DateTime, TimeDelta, Utc};
 use std::collections::HashMap;
+use std::f64::consts::{FRAC_PI_2, TAU};
 use std::fmt::{Display, Result, Write};
 
 /// What the first lines of every page hold.
@@ -122,6 +124,10 @@ impl FleetPage<'_> {
             .collect();
         needs.sort_by_key(|(agent, _)| agent.spans.last().map(|span| span.begin));
         needs
+    }
+
+    fn task(agent: &AgentReport) -> String {
+        task(agent).unwrap_or_default()
     }
 
     /// How long an agent has been in its state.
@@ -324,6 +330,95 @@ impl<'r> Overlap<'r> {
             more_pairs: pairs.len() - listed.len(),
             listed,
         }
+    }
+}
+
+/// Who meets whom, in one look: the agents on a ring, a line for each pair.
+struct RingPicture {
+    width: f64,
+    height: f64,
+    lines: Vec<GraphLine>,
+    dots: Vec<GraphDot>,
+}
+
+struct GraphLine {
+    class: &'static str,
+    from: Point,
+    to: Point,
+}
+
+struct GraphDot {
+    at: Point,
+    label: Point,
+    anchor: &'static str,
+    text: String,
+}
+
+/// Where something is drawn, to a tenth of a unit.
+type Point = (String, String);
+
+/// The names of more agents would cover each other.
+const MOST_DOTS: usize = 16;
+
+impl Overlap<'_> {
+    /// The agents of the listed pairs on a ring; `None` for one pair, which a line of text says, and for too many agents.
+    fn graph(&self, agents: &HashMap<&str, &AgentReport>) -> Option<RingPicture> {
+        let ids = self
+            .listed
+            .iter()
+            .flat_map(|pair| [&pair.one_id, &pair.two_id]);
+        let mut ring: Vec<&str> = Vec::new();
+        for id in ids {
+            if !ring.contains(&id.as_str()) {
+                ring.push(id);
+            }
+        }
+        if !(3..=MOST_DOTS).contains(&ring.len()) {
+            return None;
+        }
+        let (width, height) = (540.0, 240.0);
+        let turn = TAU / f64::from(u32::try_from(ring.len()).ok()?);
+        let angle = |place: u32| f64::from(place) * turn - FRAC_PI_2;
+        let point = |angle: f64, (x, y): (f64, f64)| -> Point {
+            let at = |middle: f64, radius: f64| format!("{:.1}", middle / 2.0 + radius);
+            (at(width, x * angle.cos()), at(height, y * angle.sin()))
+        };
+        let dots: Vec<GraphDot> = { ring.iter().zip(0..) }
+            .map(|(id, place)| {
+                let angle = angle(place);
+                GraphDot {
+                    at: point(angle, (150.0, 100.0)),
+                    label: point(angle, (160.0, 114.0)),
+                    anchor: match angle.cos() {
+                        right if right > 0.1 => "start",
+                        left if left < -0.1 => "end",
+                        _ => "middle",
+                    },
+                    text: { agents.get(id) }.map_or_else(String::new, |agent| {
+                        cut(agent.name.as_deref().unwrap_or(&agent.short_id), 14)
+                    }),
+                }
+            })
+            .collect();
+        let of = |id: &str| {
+            let place = ring.iter().position(|one| *one == id)?;
+            Some(dots.get(place)?.at.clone())
+        };
+        let line = |pair: &&PairReport| {
+            Some(GraphLine {
+                class: Kind::of(pair).class(),
+                from: of(&pair.one_id)?,
+                to: of(&pair.two_id)?,
+            })
+        };
+        // What is worst is drawn last, above the others.
+        let lines = self.listed.iter().rev().filter_map(line).collect();
+        Some(RingPicture {
+            width,
+            height,
+            lines,
+            dots,
+        })
     }
 }
 

@@ -1,15 +1,20 @@
 //! What a run answers, for people and for machines.
 
-use crate::cli::render::table::wrapped;
+use crate::cli::render::table::{labelled, wrapped};
 use crate::cli::terminal::{BAD, BOLD, DIM, GOOD, HINT, paint, width};
 use crate::cli::ui::Answer;
+use crate::domain::finding::Finding;
 use crate::domain::message::plain;
 use crate::ops::agent_report::SessionReport;
 use crate::ops::run::{RunOutline, RunReport, SandboxReport, StartReport};
+use crate::ops::verify::VerifyReport;
 use std::time::Duration;
 
 /// Where a line ends on wide terminals and where there is none.
 const WIDEST: usize = 80;
+
+/// So many reasons of a rejection are told.
+const FEW: usize = 3;
 
 impl Answer for StartReport {
     fn text(&self) -> String {
@@ -37,10 +42,15 @@ impl Answer for RunOutline {
 
 impl Answer for RunReport {
     fn text(&self) -> String {
-        let id = paint(BOLD, &self.agent_id[..8]);
+        let who = self.name.as_deref().unwrap_or(&self.short_id);
         let style = if self.status == "success" { GOOD } else { BAD };
         let end = ending(self.ended, self.exit_code, self.timeout_ms);
-        let mut text = format!("run {} of {id} {}", self.run, paint(style, &end));
+        let mut text = format!(
+            "run {} of {} {}",
+            self.run,
+            paint(BOLD, who),
+            paint(style, &end)
+        );
         // A time limit says by itself how long it took.
         if self.ended != "timeout" {
             let took = format!("({})", seconds(self.duration_ms));
@@ -58,10 +68,7 @@ impl Answer for RunReport {
         if let Some(Some(file)) = &self.output_file {
             text.push_str(&format!("  output {file}\n"));
         }
-        text.push_str(&format!(
-            "  output: git agent show --output {}\n",
-            &self.agent_id[..8]
-        ));
+        text.push_str(&format!("  output: git agent show --output {who}\n"));
         text.push_str(&sandbox(&self.sandbox));
         if self.cut_bytes > 0 {
             text.push_str(&format!(
@@ -78,9 +85,10 @@ impl Answer for RunReport {
         match &self.verdict {
             Some(Some(verdict)) if is_accepted => {
                 text.push_str(&format!("  verdict {}\n", paint(GOOD, verdict)));
-                if verified.is_some_and(|report| report.verdict.can_land()) {
-                    let name = self.spawn.as_ref().and_then(|spawn| spawn.name.as_deref());
-                    let who = name.unwrap_or(&self.agent_id[..8]);
+                let lands = |report: &VerifyReport| {
+                    report.verdict.landing.is_some() && report.verdict.can_land()
+                };
+                if verified.is_some_and(lands) {
                     let next = paint(HINT, "next:");
                     text.push_str(&format!(
                         "{next} git agent diff {who}, then git agent merge {who}\n"
@@ -88,9 +96,13 @@ impl Answer for RunReport {
                 }
             }
             Some(Some(verdict)) => {
-                let id = &self.agent_id[..8];
-                let hint = format!("to see why, run git agent verify {id}");
-                text.push_str(&format!("  verdict {}: {hint}\n", paint(BAD, verdict)));
+                text.push_str(&format!("  verdict {}\n", paint(BAD, verdict)));
+                let findings = verified.map_or(&[][..], |report| &report.verdict.findings);
+                text.push_str(&reasons(findings));
+                text.push_str(&format!(
+                    "{} to see how to mend it, run git agent verify {who}\n",
+                    paint(HINT, "hint:")
+                ));
             }
             Some(None) | None => {}
         }
@@ -100,6 +112,22 @@ impl Answer for RunReport {
     fn to_see_it(&self) -> Option<String> {
         Some(format!("git agent show {}", self.agent_id))
     }
+}
+
+/// The first of what rejects the work; more of it `verify` shows.
+fn reasons(findings: &[Finding]) -> String {
+    let rejecting: Vec<_> = findings.iter().filter(|one| one.rejects()).collect();
+    let width = width().min(WIDEST);
+    let mut text: String = { rejecting.iter().take(FEW) }
+        .map(|one| {
+            let line = labelled(BAD, one.code.name(), &one.message, 6, width);
+            format!("    {line}\n")
+        })
+        .collect();
+    if let Some(more @ 1..) = rejecting.len().checked_sub(FEW) {
+        text.push_str(&format!("    and {more} more\n"));
+    }
+    text
 }
 
 /// What a session cost, as far as its host said: `cost $0.25, 27 tokens in, 36 out`.

@@ -9,6 +9,7 @@ use crate::cli::typed_task::{StartArgs, TypedTaskArgs, is_task_text};
 use crate::cli::ui::Ui;
 use crate::domain::diagnostic::{Field, Located};
 use crate::domain::id::AgentName;
+use crate::domain::shell;
 use crate::domain::task::parse_duration;
 use crate::error::{Code, Error, Exit, IoContext, Result};
 use crate::hosts::{self, Host};
@@ -154,7 +155,17 @@ impl Asked {
     /// The run for one of the targets.
     pub(super) fn plan(&self, ctx: &Ctx, name: &str) -> Result<RunPlan> {
         let target = self.target(ctx, name)?;
-        run::plan(ctx, target, self.command.clone(), self.options.clone())
+        let is_agent = matches!(target, Target::Agent(_));
+        run::plan(ctx, target, self.command.clone(), self.options.clone()).map_err(|error| {
+            if is_agent && error.code() == Code::AgentUnknown {
+                let text = shell::word(name.as_bytes());
+                error.hint(format!(
+                    "for a task of one word, run git agent run -m {text} …"
+                ))
+            } else {
+                error
+            }
+        })
     }
 
     /// Shows what would be run.

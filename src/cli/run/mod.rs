@@ -13,10 +13,12 @@ use crate::agents::half_made;
 use crate::cli::args::{LayeredArg, SyncArg, at_least_one, one_of, require_one_input};
 use crate::cli::render::table::{cut, wrapped};
 use crate::cli::run::inputs::{Asked, some_time};
+use crate::cli::spawn::proposed_host;
 use crate::cli::terminal::{is_terminal, width};
 use crate::cli::typed_task::{StartArgs, TypedTaskArgs, is_task_text};
 use crate::cli::ui::{Format, Ui};
 use crate::domain::sandbox::Mode;
+use crate::domain::shell;
 use crate::error::{Code, Error, Exit, Result};
 use crate::hosts::Host;
 use crate::hosts::output::{Pieces, Shown};
@@ -82,11 +84,29 @@ pub(super) struct RunArgs {
     #[command(flatten)]
     typed: TypedTaskArgs,
     /// Command and its arguments
-    #[arg(last = true, required_unless_present_any = ["host", "resume"], value_name = "COMMAND")]
+    #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
 impl RunArgs {
+    /// Refuses to begin without a command and without a host.
+    fn require_worker(&self, ctx: &Ctx) -> Result<()> {
+        if !self.command.is_empty() || !self.inputs.host.is_empty() || self.inputs.resume {
+            return Ok(());
+        }
+        let what = "neither a host nor a command is named to do the task";
+        let task = self.targets.first().map_or("<task>", String::as_str);
+        let task = shell::word(task.as_bytes());
+        let host = proposed_host(ctx);
+        Err(Error::new(Code::Usage, what)
+            .hint(format!(
+                "for an agent host, run git agent run {task} --host {host}"
+            ))
+            .hint(format!(
+                "for a command, run git agent run {task} -- <command>"
+            )))
+    }
+
     fn read(self, ctx: &Ctx) -> Result<Asked> {
         let (made, texts) = self.start.read(ctx)?;
         let options = RunOptions {
@@ -157,6 +177,7 @@ In the command, {prompt}, {prompt_file}, {model}, {max_iterations}, {worktree}, 
 prompt is on standard input unless one of the first two names it.";
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
+    args.require_worker(ctx)?;
     let quiet = args.mode.quiet;
     // Before anything runs: a slip in the name would be found when the work is done.
     args.sync.require_remote(ctx)?;

@@ -102,6 +102,9 @@ pub(in crate::cli) struct FencedArgs {
     /// A base, an upper directory, a work directory and a place: the overlay mount of a layered worktree
     #[arg(long, value_name = "DIR", num_args = 4)]
     layer: Vec<PathBuf>,
+    /// The same four of a cache of the user's, of which the command gets a private view
+    #[arg(long, value_name = "DIR", num_args = 4)]
+    cache: Vec<PathBuf>,
     /// What Landlock has to enforce
     #[arg(long, value_name = "LEVEL", value_parser = landlock, default_value = "files")]
     landlock: Landlock,
@@ -150,7 +153,7 @@ fn namespaces(word: &str) -> Result<Namespaces, String> {
 
 /// Opens no repository: a fence has nothing to do with where the command runs.
 pub(in crate::cli) fn run_fenced(args: FencedArgs) -> Result<Exit> {
-    let layer = match args.layer.as_slice() {
+    let overlay = |four: &[PathBuf]| match four {
         [base, upper, work, place] => Some(LayerMount {
             base: base.clone(),
             upper: upper.clone(),
@@ -159,6 +162,7 @@ pub(in crate::cli) fn run_fenced(args: FencedArgs) -> Result<Exit> {
         }),
         _ => None,
     };
+    let layer = overlay(&args.layer);
     if args.mounted
         && let Some(layer) = &layer
     {
@@ -181,6 +185,7 @@ pub(in crate::cli) fn run_fenced(args: FencedArgs) -> Result<Exit> {
     });
     let fence = Fence {
         layer,
+        caches: args.cache.chunks(4).filter_map(overlay).collect(),
         replaced: replaced.collect(),
         writable: args.write,
         own: args.own,

@@ -20,7 +20,9 @@ use super::report::Audited;
 use super::sandbox::refused_write;
 use super::scope::Denied;
 use super::shell::word;
-use super::violation::{BundleRule, Reason, Violation, out_of_commit, out_of_worktree, pathspec};
+use super::violation::{
+    BundleRule, Reason, Violation, in_worktree, out_of_commit, out_of_worktree, pathspec,
+};
 use crate::error::Remedy;
 use std::collections::{BTreeMap, HashSet};
 
@@ -524,7 +526,7 @@ fn judge_scope(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
             paths.entry(path).or_insert(violation.kind);
         }
         let command = out_of_commit("", &commit, paths);
-        format!("run {command}")
+        in_worktree(&command)
     });
     { found.iter() }
         .map(|(violation, place)| finding(violation, *place, mend.as_deref()))
@@ -567,22 +569,19 @@ fn finding(violation: &Violation, place: Place, mend: Option<&str>) -> Finding {
                 // It has to stay where it is.
                 Reason::Bundle => {
                     let path = pathspec(&violation.path);
-                    format!("run git restore --staged -- {path}")
+                    in_worktree(&format!("git restore --staged -- {path}"))
                 }
-                _ => format!("run {}", take_back(violation.kind)),
+                _ => in_worktree(&take_back(violation.kind)),
             },
             None,
         ),
         Place::Worktree => (
             "in the worktree".to_owned(),
             // What is new and staged was found in the index before.
-            format!(
-                "run {}",
-                take_back(match violation.kind {
-                    ChangeKind::Added => ChangeKind::Untracked,
-                    kind => kind,
-                })
-            ),
+            in_worktree(&take_back(match violation.kind {
+                ChangeKind::Added => ChangeKind::Untracked,
+                kind => kind,
+            })),
             None,
         ),
         Place::Landing => (

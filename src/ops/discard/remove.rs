@@ -3,6 +3,7 @@
 use crate::agents::clone;
 use crate::agents::commands::{in_one_line, run_hook_of};
 use crate::agents::ctx::Ctx;
+use crate::agents::hidden_places::forget_caches;
 use crate::agents::scratch::Scratch;
 use crate::domain::agent::{Agent, Move, State};
 use crate::domain::change::ChangeKind;
@@ -256,6 +257,7 @@ fn remove_worktree(ctx: &Ctx, mut removal: Leaving, all: bool) -> Result<Leaving
         .trash
         .extend(remove_hooks(ctx, &removal.agent)?);
     briefing::forget(common, id)?;
+    forget_caches(common, id)?;
     leases::free(common, &id.short())?;
     Ok(removal)
 }

@@ -193,7 +193,7 @@ pub fn report(ctx: &Ctx) -> Result<FleetReport> {
             .unwrap_or_default(),
         made_at: rfc3339(made_at),
         last_event_at: until.map(rfc3339),
-        states: states(&agents),
+        states: states(&reported),
         agents: reported,
         tree: tree.collect(),
         overlap: overlaps(ctx, &agents),
@@ -301,10 +301,12 @@ fn overlaps(ctx: &Ctx, agents: &[Agent]) -> Fact<OverlapReport> {
     overlap(ctx, &everything).map_or(Fact::Unknown, Fact::Known)
 }
 
-fn states(agents: &[Agent]) -> Vec<StateCount> {
+fn states(agents: &[ReportedAgent]) -> Vec<StateCount> {
     let count = |state: &State| StateCount {
         state: state.as_str(),
-        count: agents.iter().filter(|agent| agent.state == *state).count(),
+        count: { agents.iter() }
+            .filter(|agent| agent.agent.state == state.as_str())
+            .count(),
     };
     let counts = State::ALL.iter().map(count);
     counts.filter(|count| count.count > 0).collect()

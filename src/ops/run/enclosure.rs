@@ -16,7 +16,7 @@ use crate::ops::run::output::Output;
 use crate::ops::run::push_guard::{GitRights, PushGuard};
 use crate::ops::run::stage::Stage;
 use crate::proc::sandbox::{self, Outcome, Plan, read_report};
-use crate::store::{fsx, spawn_commit};
+use crate::store::{fsx, layout, spawn_commit};
 use crate::wire::path_text::PathText;
 use serde::Serialize;
 use std::os::unix::ffi::OsStrExt;
@@ -89,11 +89,13 @@ impl Enclosure {
                 allow: &allow,
             },
         )?;
-        // Below its TMPDIR, so they are open already and go with the run.
+        // Below its TMPDIR, so they are open already. What is added to the user's stays with the agent.
         let caches = stage.scratch.path().join("caches");
         fsx::create_dir(&caches)?;
-        let variables = private_caches(ctx, &bounds.fence.writable, &caches);
-        stage.variables.extend(variables);
+        let kept = layout::caches_dir(ctx.repo.common_dir(), agent.id);
+        let caches = private_caches(ctx, &bounds.fence.writable, &caches, &kept)?;
+        stage.variables.extend(caches.variables);
+        bounds.fence.caches = caches.mounts;
         bounds.fence.terminal = plan.options.terminal;
         // A person may have linked files there since the set-up; inside the fence nothing can be linked across it.
         for worktree in &bounds.fence.own {

@@ -338,8 +338,15 @@ fn require_command(ctx: &Ctx, command: &[OsString]) -> Result<()> {
     if elsewhere || ctx.env.search.is_empty() || here() {
         Ok(())
     } else {
-        Err(not_found(&name.to_string_lossy())
-            .hint("to see where it is looked for, run echo \"$PATH\""))
+        let error = not_found(&name.to_string_lossy());
+        let hosts: Vec<_> = hosts::installed(&ctx.env.search).map(Host::name).collect();
+        let error = match hosts::of_command(&name.to_string_lossy()) {
+            Some(_) if !hosts.is_empty() => {
+                error.hint(format!("hosts that are installed: {}", hosts.join(", ")))
+            }
+            _ => error,
+        };
+        Err(error.hint("to see where it is looked for, run echo \"$PATH\""))
     }
 }
 

@@ -70,6 +70,8 @@ pub struct RunReport {
     pub agent_id: String,
     /// The first eight hex digits of the id.
     pub short_id: String,
+    /// Its alias.
+    pub name: Option<String>,
     /// The number of the run among those of its agent.
     pub run: u32,
     /// The command, shortened, with its placeholders.
@@ -163,6 +165,7 @@ impl RunReport {
             failure: None,
             agent_id: agent.id.to_string(),
             short_id: agent.id.short(),
+            name: agent.name.as_ref().map(ToString::to_string),
             run: stage.number,
             command: stage.description.clone(),
             exit_code: outcome.code,

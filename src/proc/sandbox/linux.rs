@@ -3,7 +3,7 @@
 use super::report::Report;
 use super::{FENCED, Outcome, Plan, landlock, mounts, namespaces, overlay, wrap};
 use crate::domain::run::{self, Ending};
-use crate::domain::sandbox::{LayerMount, Level, Namespaces};
+use crate::domain::sandbox::{Fence, LayerMount, Level, Namespaces};
 use crate::error::{Code, Error, Result};
 use crate::proc::{launch, supervisor};
 use crate::system;
@@ -54,7 +54,15 @@ pub(super) fn probe_layer(layer: &LayerMount) -> Result<(), String> {
     if namespaces::hides_proc() {
         return Err("a part of /proc is hidden here".to_owned());
     }
-    namespaces::enter(Namespaces::Processes, Some(layer))
+    namespaces::enter(Namespaces::Processes, &mut of_layer(layer))
+}
+
+/// Nothing but the mount of a layered worktree.
+fn of_layer(layer: &LayerMount) -> Fence {
+    Fence {
+        layer: Some(layer.clone()),
+        ..Fence::default()
+    }
 }
 
 /// As [`super::become_mounted`]. Comes back only with the reason why it could not.
@@ -65,7 +73,7 @@ pub(super) fn become_mounted(layer: &LayerMount, command: &[OsString]) -> Error 
         return refused(format!("could not follow the process above: {error}"));
     }
     let directory = getcwd(Vec::new());
-    let made = namespaces::enter(Namespaces::Mounts, Some(layer));
+    let made = namespaces::enter(Namespaces::Mounts, &mut of_layer(layer));
     if let Err(why) = made.and_then(|()| overlay::cover(layer)) {
         return refused(why);
     }
@@ -100,10 +108,16 @@ pub(super) fn enter(plan: &Plan<'_>, is_first: bool, command: &[OsString]) -> Re
             report.or_say::<()>(Err(why.to_owned()))?;
         }
     }
+    let mut fence = plan.fence.clone();
     if plan.level.namespaces > Namespaces::None {
-        let made = namespaces::enter(plan.level.namespaces, plan.fence.layer.as_ref());
+        let made = namespaces::enter(plan.level.namespaces, &mut fence);
         report.or_say(made)?;
     }
+    let plan = Plan {
+        fence: &fence,
+        ..*plan
+    };
+    let plan = &plan;
     // Without a namespace of processes this process restricts itself and becomes the command; with
     // one it cannot, as only its children are in there.
     if plan.level.namespaces == Namespaces::Processes {

@@ -121,6 +121,10 @@ pub fn wrap(program: &Path, plan: &Plan<'_>, command: &[OsString]) -> Vec<OsStri
         words.push("--layer".into());
         words.extend([&layer.base, &layer.upper, &layer.work, &layer.place].map(OsString::from));
     }
+    for cache in &plan.fence.caches {
+        words.push("--cache".into());
+        words.extend([&cache.base, &cache.upper, &cache.work, &cache.place].map(OsString::from));
+    }
     for Replaced { original, kept, by } in &plan.fence.replaced {
         words.push("--replace".into());
         words.extend([original, kept, by].map(OsString::from));

@@ -12,7 +12,7 @@
 //! recorded as started.
 
 use super::overlay;
-use crate::domain::sandbox::{LayerMount, Namespaces};
+use crate::domain::sandbox::{Fence, LayerMount, Namespaces};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind_recursive, mount_change};
 use rustix::process::{getegid, geteuid};
@@ -107,17 +107,22 @@ fn try_mounts() -> Result<(), Errno> {
     mount("tmpfs", "/", "tmpfs", MountFlags::empty(), None)
 }
 
-/// Gives this process namespaces of its own and the capabilities to arrange them, which its children inherit, and mounts a
-/// `layer` there. The namespace of processes is for the children alone. No other thread may be there.
+/// Gives this process namespaces of its own and the capabilities to arrange them, which its children inherit, and mounts the
+/// layer and the caches of the fence there. What could be mounted of the caches may be written. The namespace of processes is for the children alone. No other thread may be there.
 ///
 /// # Errors
 /// One sentence.
-pub(super) fn enter(wanted: Namespaces, layer: Option<&LayerMount>) -> Result<(), String> {
+pub(super) fn enter(wanted: Namespaces, fence: &mut Fence) -> Result<(), String> {
     let fail = |error: Errno| format!("the kernel refuses the sandbox its namespaces: {error}");
     make(wanted).map_err(fail)?;
     // Here, because the kernel does all that the mount writes with the capabilities of the process that mounted it, and of those
     // only two are kept.
-    layer.map_or(Ok(()), overlay::mount_layer)?;
+    { fence.layer.as_ref() }.map_or(Ok(()), overlay::mount_layer)?;
+    for cache in std::mem::take(&mut fence.caches) {
+        if overlay::mount_cache(&cache).is_ok() {
+            fence.writable.push(cache.place);
+        }
+    }
     if wanted == Namespaces::Processes {
         keep_capabilities().map_err(fail)?;
     }

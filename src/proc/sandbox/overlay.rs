@@ -21,7 +21,9 @@ use rustix::fs::{
     AtFlags, Mode, Timespec, Timestamps, XattrFlags, futimens, mkdirat, renameat, unlinkat,
 };
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_change, unmount,
+};
 use std::ffi::CString;
 use std::fs::File;
 use std::path::Path;
@@ -55,9 +57,7 @@ pub(super) fn mount_layer(layer: &LayerMount) -> Result<(), String> {
             path.display()
         )
     };
-    // Root's namespace passes mounts on to the one that it was made from, until it is told not to.
-    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    mount_change("/", private).map_err(|error| fail("detach", Path::new("/"), error))?;
+    detach().map_err(|error| fail("detach", Path::new("/"), error))?;
     let opened = |path: &Path| {
         let (file, _) = open(path).map_err(|error| fail("open", path, error))?;
         Ok::<OwnedFd, String>(file)
@@ -67,21 +67,47 @@ pub(super) fn mount_layer(layer: &LayerMount) -> Result<(), String> {
     // Tried before the mount, which comes up without what it needs and says nothing of it.
     require_attributes(&layer.upper)
         .map_err(|error| fail("give attributes to", &layer.upper, error))?;
-    let options = format!(
-        "lowerdir={},upperdir={},workdir={},userxattr,volatile",
-        link(&base),
-        link(&upper),
-        link(&work)
-    );
-    let options = CString::new(options).unwrap_or_default();
-    let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    mount("overlay", link(&base), "overlay", flags, options.as_c_str())
+    overlay(&base, &upper, &work, &base)
         .map_err(|error| fail("mount an overlay on", &layer.base, error))?;
     // Only now its path leads to the mount.
     let mounted = opened(&layer.base)?;
     probe(&layer.base).map_err(|error| fail("write to", &layer.base, error))?;
     mount_bind(link(&mounted), link(&place))
         .map_err(|error| fail("show the files at", &layer.place, error))
+}
+
+/// Mounts a private view of a cache, as far as the kernel lets us: one that cannot be written is taken away again.
+///
+/// # Errors
+/// Any of the kernel's.
+pub(super) fn mount_cache(cache: &LayerMount) -> Result<(), Errno> {
+    detach()?;
+    let opened = |path: &Path| open(path).map(|(file, _)| file);
+    let (base, upper) = (opened(&cache.base)?, opened(&cache.upper)?);
+    let (work, place) = (opened(&cache.work)?, opened(&cache.place)?);
+    require_attributes(&cache.upper)?;
+    overlay(&base, &upper, &work, &place)?;
+    probe(&cache.place).inspect_err(|_| {
+        let _ = unmount(&cache.place, UnmountFlags::DETACH);
+    })
+}
+
+/// Root's namespace passes mounts on to the one that it was made from, until it is told not to.
+fn detach() -> Result<(), Errno> {
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    mount_change("/", private)
+}
+
+fn overlay(base: &OwnedFd, upper: &OwnedFd, work: &OwnedFd, place: &OwnedFd) -> Result<(), Errno> {
+    let options = format!(
+        "lowerdir={},upperdir={},workdir={},userxattr,volatile",
+        link(base),
+        link(upper),
+        link(work)
+    );
+    let options = CString::new(options).unwrap_or_default();
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    mount("overlay", link(place), "overlay", flags, options.as_c_str())
 }
 
 /// Covers what the mount is made of, so that the worktree is taken for an ordinary one.
