@@ -6,7 +6,7 @@
 //! - [`Route::Config`], from git 2.54 on: `hook.git-agent-<event>.command` names the shim. Git itself runs
 //!   the repository's hooks beside ours.
 //! - [`Route::Directory`]: `core.hooksPath` names the directory. It hides the repository's hooks, so
-//!   there is a shim for each of them, and our hook runs what it hid ([`chain`]). Hook managers write into the directory that
+//!   there is a shim for each of them, and our hook runs what it hid (below). Hook managers write into the directory that
 //!   this setting names, so it has mode 0555: no file in it can be replaced. For the same reason none can be deleted, so
 //!   `rm -rf` of the repository fails: to the system both are a change of the directory.
 //!

@@ -3,7 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `agent-manifest.csv` ([`manifest`]) | one persona per row, all cells quoted; columns go by their header, so that every generation reads alike |
-//! | `config.toml` ([`central`]) | `[agents.<code>]`: who there is; later layers override single keys |
+//! | `config.toml` (below) | `[agents.<code>]`: who there is; later layers override single keys |
 //! | `customize.toml` ([`customize`]) | `[agent]`: the persona of one code; later layers override texts and add to lists |
 //!
 //! These files belong to another tool and hold much that is none of our business: unknown columns, tables
