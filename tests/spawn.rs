@@ -448,7 +448,7 @@ copy = [".git/**"]
     for line in [
         "error[task-invalid]: ",
         "task.toml:3:8: `nope` names no commit",
-        "task.toml:4:10: no agent goes by `nobody`",
+        "task.toml:4:10: there is no agent `nobody`",
         "task.toml:5:11: ",
         "task.toml:7:14: glob `.git/**` allows nothing",
         "task.toml:7:35: glob `  ` is empty",

@@ -228,7 +228,8 @@ fn a_repository_that_cannot_be_written_is_looked_at_and_a_verdict_for_it_refused
         command.env("TMPDIR", &closed).output().expect("starts")
     };
     let listed = within(&["list"]);
-    let why = "cannot be written, so not all is known; to use another one, run export TMPDIR=";
+    let why =
+        "cannot be written, so not all is known\nhint: to use another one, run export TMPDIR=";
     assert!(describe(&listed).contains(why), "{}", describe(&listed));
     refused(&within(looks[6]), "io", 4);
 }
