@@ -2,8 +2,9 @@
 //! `cargo bench --bench layered -- <repository> [agents]`.
 //!
 //! Prints for each kind the median time of a spawn, of a run of `true` without a verdict, of a `verify` of ten changed files, of a `list`
-//! of all and of a discard, in milliseconds, what an agent takes of the disk, and the ratios. The base is made beforehand, as the pool's worktrees are. The clone is made beside the
-//! system's temporary files (`TMPDIR`).
+//! of all and of a discard, in milliseconds, what an agent takes of the disk, and the ratios. Then the bars: a copied spawn against
+//! `git worktree add`, with the processor time of both; 32 runs that begin at once; 100 layered agents on the disk; `list` of 17. The base is
+//! made beforehand, as the pool's worktrees are. The clone is made beside the system's temporary files (`TMPDIR`).
 
 #![allow(
     clippy::print_stdout,
@@ -69,6 +70,108 @@ fn main() {
         copied.bytes / 1000,
         layered.bytes / 1000
     );
+    bars(&clone);
+}
+
+/// What the layered worktrees of a large repository are to reach.
+fn bars(clone: &Path) {
+    let of_git = processor_time(
+        Command::new("git")
+            .args(["worktree", "add", "-q", "--detach", "../by-git"])
+            .current_dir(clone),
+    );
+    let ours = processor_time(
+        Command::new(AGENT)
+            .args(["spawn", "--layered=off", "do a thing"])
+            .current_dir(clone),
+    );
+    println!(
+        "copied       git worktree add {:.0} ms ({:.0} ms of processors), spawn {:.0} ms ({:.0} ms): ratios {:.2} and {:.2}; bars 0.50 and 1.00",
+        milliseconds(of_git.0),
+        milliseconds(of_git.1),
+        milliseconds(ours.0),
+        milliseconds(ours.1),
+        milliseconds(ours.0) / milliseconds(of_git.0),
+        milliseconds(ours.1) / milliseconds(of_git.1)
+    );
+    let spawned: Vec<Value> = (0..100)
+        .map(|_| {
+            agent(
+                clone,
+                &["spawn", "--layered=on", "do a thing", "--format=json"],
+            )
+        })
+        .collect();
+    let bytes: u64 = ["worktrees", "agents"]
+        .map(|name| disk_use(&clone.join(".git").join(name)))
+        .iter()
+        .sum();
+    let bases = agent(clone, &["pool", "status", "--format=json"]);
+    let bases: u64 = { bases["bases"].as_array().into_iter().flatten() }
+        .filter_map(|base| base["disk_bytes"].as_u64())
+        .sum();
+    println!(
+        "100 agents   {} MB, {} MB of bases; bar 500 MB",
+        bytes / 1_000_000,
+        bases / 1_000_000
+    );
+    let clock = Instant::now();
+    let begun: Vec<_> = { spawned.iter().take(32) }
+        .filter_map(|one| one["short_id"].as_str())
+        .map(|id| {
+            Command::new(AGENT)
+                .args(["run", id, "--no-verify", "--quiet", "--", "true"])
+                .current_dir(clone)
+                .spawn()
+        })
+        .collect();
+    let ended = begun
+        .into_iter()
+        .map(|child| child.and_then(|mut child| child.wait()));
+    let good = ended
+        .filter(|status| status.as_ref().is_ok_and(std::process::ExitStatus::success))
+        .count();
+    println!(
+        "32 at once   {good} succeed in {:.0} ms",
+        milliseconds(clock.elapsed())
+    );
+    for one in spawned
+        .iter()
+        .skip(17)
+        .filter_map(|one| one["short_id"].as_str())
+    {
+        agent(clone, &["discard", one]);
+    }
+    let clock = Instant::now();
+    agent(clone, &["list", "--format=json"]);
+    println!("list of 17   {:.1} ms", milliseconds(clock.elapsed()));
+}
+
+/// The time that a command takes, and that of all processors.
+fn processor_time(command: &mut Command) -> (Duration, Duration) {
+    // What children that are over took, in hundredths of a second (proc(5)).
+    let spent = || {
+        let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        let fields = stat
+            .rsplit(") ")
+            .next()
+            .unwrap_or_default()
+            .split(' ')
+            .skip(13);
+        let ticks: u64 = fields
+            .take(2)
+            .filter_map(|field| field.parse::<u64>().ok())
+            .sum();
+        Duration::from_millis(ticks * 10)
+    };
+    let (clock, before) = (Instant::now(), spent());
+    let output = command.output().expect("starts");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    (clock.elapsed(), spent() - before)
 }
 
 fn measure(clone: &Path, how: &str, count: usize) -> Measured {

@@ -2,6 +2,7 @@
 
 use crate::support::TestRepo;
 use crate::support::agent::{SHARED_TASK, TASK, describe};
+use crate::support::terminal::OnTerminal;
 use serde_json::Value;
 
 fn id(report: &Value) -> &str {
@@ -345,4 +346,37 @@ fn a_summary_too_long_for_a_line_is_kept_whole() {
         repo.agent_json(&["show", id(&two)])["summary"],
         longer.as_str()
     );
+}
+
+#[test]
+fn what_came_after_a_persons_last_look_is_marked() {
+    let repo = TestRepo::with_commit();
+    let agent = repo.spawn_task(TASK, &[]);
+    let id = id(&agent).to_owned();
+    let unseen = || {
+        let shown = repo.agent_json(&["show", &id]);
+        let events = shown["events"].as_array().expect("events").clone();
+        let new = events.into_iter().filter(|event| event["unseen"] == true);
+        new.map(|event| event["event"].as_str().expect("a kind").to_owned())
+            .collect::<Vec<_>>()
+    };
+    let look = || {
+        let mut screen = OnTerminal::start(&repo, &["show", &id], 100, 60);
+        screen.until(|screen| screen.contains("spawned"));
+        let text = screen.screen.screen().contents();
+        assert_eq!(screen.child.wait().expect("ends").code(), Some(0));
+        text
+    };
+    // Nobody has looked yet, and a program that reads is no person.
+    repo.agent_json(&["mark", "done", &id, "-m", "finished"]);
+    assert_eq!(unseen(), [] as [&str; 0]);
+    assert!(!look().contains("since you last looked"));
+    repo.agent_json(&["mark", "fail", &id, "-m", "it was not"]);
+    assert_eq!(unseen(), ["failed"]);
+    let text = look();
+    assert!(
+        text.contains("1 event since you last looked") && text.contains("* failed"),
+        "{text}"
+    );
+    assert_eq!(unseen(), [] as [&str; 0]);
 }

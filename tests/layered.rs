@@ -9,6 +9,7 @@ use git_agent::ops::materialize;
 use rustix::fs::{CWD, FileType, Mode, XattrFlags, lsetxattr, mknodat};
 use serde_json::{Value, json};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Settings with which a bundle is not asked for, so that a life is what the agent did.
@@ -138,17 +139,31 @@ fn a_whole_life_in_a_layer_leaves_the_base_as_it_was() {
     let pool = repo.agent_json(&["pool", "status"]);
     let base = pool["bases"][0].clone();
     assert_eq!(base["agents"], json!([id(&spawned)]));
+    // No index is copied for it, which would weigh more than its work: it has the base's own until git writes another one.
+    let frozen = repo.path().join(".git/agents/bases");
+    let frozen = frozen
+        .join(base["name"].as_str().expect("a name"))
+        .join("index");
+    let admin = repo
+        .path()
+        .join(".git/worktrees")
+        .join(format!("agent-{}", id(&spawned)));
+    let inode = |path: &Path| fs::metadata(path).expect("there").ino();
+    assert_eq!(inode(&admin.join("index")), inode(&frozen));
+    let index = fs::read(&frozen).expect("read");
     let base = PathBuf::from(base["worktree_abspath"].as_str().expect("a path"));
     let before = crate::support::snapshot(&base);
 
     // What set-up made is there, nothing was changed, and the base's own path shows the agent's files.
     let script = format!(
         "test -z \"$(git status --porcelain)\" && cat built/tool made.out && echo changed > lib/a.txt && cat '{}/lib/a.txt' \
-         && rm lib/b.txt && echo new > lib/new.txt && rm -r docs && echo gone > built/tool",
+         && rm lib/b.txt && echo new > lib/new.txt && rm -r docs && echo gone > built/tool && git add -A",
         base.display()
     );
     assert_eq!(run(&repo, &spawned, &script), "made\nmade\nchanged\n");
     assert_eq!(crate::support::snapshot(&base), before);
+    assert_eq!(fs::read(&frozen).expect("read"), index);
+    assert_ne!(inode(&admin.join("index")), inode(&frozen));
     let mounts = fs::read_to_string("/proc/self/mounts").expect("read");
     assert!(!mounts.contains(&place.display().to_string()), "{mounts}");
 
@@ -282,6 +297,57 @@ fn what_no_mount_leaves_is_refused_and_loses_nothing() {
 }
 
 #[test]
+fn names_that_no_program_makes_by_accident_do_no_harm() {
+    let repo = repo("");
+    let Some(spawned) = spawn(&repo, true) else {
+        return;
+    };
+    let outside = repo.path().join("outside.txt");
+    fs::write(&outside, "a person's\n").expect("written");
+    let script = format!(
+        "mkfifo pipe lib/pipe; ln -s {0} lib/link.txt; rm lib/a.txt && ln -s {0} lib/a.txt; rm -r docs && ln -s ../.. docs; \
+         rm -rf lib/deep && mkfifo lib/deep; echo x > \"$(printf 'new\\nline')\"; echo x > .wh.b; mkdir -p sub/.git/objects; ln lib/b.txt hard; rm -f .git 2>&- || true",
+        outside.display()
+    );
+    run(&repo, &spawned, &script);
+    let upper = layer(&repo, &spawned).join("upper");
+    // What a kill or another program could leave: a deletion of the way to git, and of what was never there.
+    for name in [".git", "sub/gone"] {
+        let place = upper.join(name);
+        let _ = fs::remove_file(&place);
+        mknodat(CWD, &place, FileType::CharacterDevice, Mode::empty(), 0).expect("made");
+    }
+    let changes = repo.agent_json(&["diff", id(&spawned)])["changes"].clone();
+    let paths: Vec<&Value> = changes
+        .as_array()
+        .expect("changes")
+        .iter()
+        .map(|one| &one["path"])
+        .collect();
+    for path in [
+        "lib/a.txt",
+        "lib/link.txt",
+        "docs",
+        "hard",
+        ".wh.b",
+        "new\nline",
+    ] {
+        assert!(paths.contains(&&json!(path)), "{path} in {changes:#}");
+    }
+    // Links that lead out are out of scope, and that is the only thing to say of them.
+    let verdict = repo.agent(&["verify", id(&spawned)]);
+    assert_eq!(verdict.status.code(), Some(1), "{}", describe(&verdict));
+    repo.agent_json(&["list"]);
+    repo.agent_json(&["discard", id(&spawned)]);
+    repo.agent_json(&["rescue", id(&spawned), "--branch", "rescued"]);
+    // Links are kept as links, and nothing was read or written through one.
+    let kept = repo.git(["ls-tree", "-r", "rescued", "lib/a.txt", "docs"]);
+    assert_eq!(kept.matches("120000 blob").count(), 2, "{kept}");
+    assert_eq!(fs::read_to_string(&outside).expect("there"), "a person's\n");
+    repo.git(["fsck", "--strict", "--no-dangling"]);
+}
+
+#[test]
 fn what_appears_outside_of_the_mount_is_no_work_and_is_kept() {
     let repo = repo("");
     let Some(spawned) = spawn(&repo, true) else {
@@ -359,6 +425,42 @@ fn a_run_makes_its_agent_layered_where_that_is_asked_for() {
         let shown = repo.agent_json(&["show", name]);
         assert_eq!(shown.get("layered"), layered.then_some(&json!(true)));
         assert_eq!(shown["diff"]["files"], 1, "{shown:#}");
+    }
+}
+
+#[test]
+fn several_runs_at_once_are_layered_unless_something_else_is_said() {
+    if spawn(&repo(""), true).is_none() {
+        return;
+    }
+    let tasks = ["Change one thing", "Change another thing"];
+    let several = [&["--jobs=2"], &tasks[..]].concat();
+    let off = "[worktree]\nlayered = \"off\"\n";
+    for (settings, options, layered) in [
+        ("", several.clone(), true),
+        ("", vec!["--best-of=2", tasks[0]], true),
+        ("", vec!["--jobs=2", tasks[0]], false),
+        (off, several.clone(), false),
+        ("", [&["--layered=off"], &several[..]].concat(), false),
+        // No other sandbox can mount them.
+        ("", [&["--sandbox=off"], &several[..]].concat(), false),
+    ] {
+        let repo = repo(settings);
+        let command = "echo new > new.txt";
+        let command = ["--scope=**", "--format=json", "--", "sh", "-c", command];
+        let words = [&["run"], &options[..], &command].concat();
+        let output = repo.agent(&words);
+        let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(report["failed"], 0, "{}", describe(&output));
+        let listed = repo.agent_json(&["list"]);
+        let rows = listed["agents"].as_array().expect("rows");
+        assert_eq!(rows.len(), report["items"].as_array().expect("items").len());
+        for row in rows {
+            assert_eq!(row["layered"] == true, layered, "{words:?} {row:#}");
+        }
+        let first = rows[0]["short_id"].as_str().expect("an id");
+        repo.agent_json(&["merge", first]);
+        assert_eq!(repo.git(["show", "HEAD:new.txt"]), "new");
     }
 }
 

@@ -27,22 +27,22 @@ lock='{ "name": "it", "version": "1.0.0", "lockfileVersion": 3, "requires": true
 case $manager in
 npm) has npm
     npm view is-odd@3.0.1 version >/dev/null 2>&1 || skip "the npm registry is out of reach"
-    command='npm ci --no-audit --no-fund' made=node_modules/is-odd ;;
+    command='npm ci --no-audit --no-fund' made=node_modules/is-odd use='node -e "require(String.fromCharCode(105,115,45,111,100,100))" && npm ls' ;;
 pnpm) from_npm pnpm 9.15.9
-    command='pnpm install --no-frozen-lockfile && pnpm add is-number@6.0.0' made=node_modules/is-odd ;;
+    command='pnpm install --no-frozen-lockfile && pnpm add is-number@6.0.0' made=node_modules/is-odd use='pnpm ls --offline' ;;
 yarn) from_npm yarn 1.22.22
-    command='yarn install --no-lockfile --non-interactive' made=node_modules/is-odd ;;
+    command='yarn install --no-lockfile --non-interactive' made=node_modules/is-odd use='yarn check --verify-tree' ;;
 pip) has python3
     pip download --quiet --no-deps --dest "$work/reached" iniconfig==2.1.0 >/dev/null 2>&1 || skip "PyPI is out of reach"
-    command='python3 -m venv .venv && .venv/bin/pip install --quiet --disable-pip-version-check iniconfig==2.1.0' made=.venv/lib ;;
+    command='python3 -m venv .venv && .venv/bin/pip install --quiet --disable-pip-version-check iniconfig==2.1.0' made=.venv/lib use='.venv/bin/python -m iniconfig 2>&1 | grep -q iniconfig; .venv/bin/pip show -q iniconfig' ;;
 uv) python3 -m venv "$cache/uv" && { [ -x "$cache/uv/bin/uv" ] || "$cache/uv/bin/pip" install --quiet --disable-pip-version-check uv==0.9.8 >/dev/null 2>&1; } \
         || skip "PyPI is out of reach"
     PATH=$cache/uv/bin:$PATH
-    command='uv sync --quiet && uv pip install --quiet iniconfig==2.1.0' made=.venv/lib ;;
+    command='uv sync --quiet && uv pip install --quiet iniconfig==2.1.0' made=.venv/lib use='uv run --offline --no-sync python -c "import packaging, iniconfig"' ;;
 cargo) has cargo
-    command='cargo build --quiet' made=target/debug ;;
+    command='cargo build --quiet' made=target/debug use='cargo build --offline -v 2>&1 | grep -q Fresh' ;;
 go) has go
-    command='go build -o made ./...' made=made ;;
+    command='go build -o made ./...' made=made use=./made ;;
 *) echo "unknown manager $manager" >&2; exit 2 ;;
 esac
 
@@ -76,3 +76,22 @@ if [ -n "$linked" ]; then
     inside=$(find "$place" -samefile "$linked" | wc -l)
     [ "$inside" = "$(stat -c %h "$linked")" ] || fail "$linked is linked with a file outside"
 fi
+# Set up once in the base that layered agents share: the first use needs no install, adds nothing that git sees, and changes nothing of the base.
+mkdir -p .config
+printf "[bundle]\nrequired = false\n[setup]\nrun = ['''%s''']\n" "$command" >.config/git-agent.toml
+git add --all
+yes git commit --quiet --message 'set-up'
+now() { date +%s%3N; }
+before=$(now)
+"$agent" spawn --layered=on 'Use what is there' --name layered --scope '**' >"$work/log" 2>&1 || {
+    grep -q 'no layered worktree can be had here' "$work/log" && { echo "$manager: no layered worktrees here"; exit 0; }
+    fail "a layered worktree failed"
+}
+base=$(now)
+yes "$agent" run layered --no-verify -- sh -c "$use"
+used=$(now)
+yes "$agent" run layered --no-verify -- sh -c "$command"
+again=$(now)
+yes "$agent" run layered --no-verify -- sh -c 'test -z "$(git status --porcelain)" || { git status --porcelain; exit 1; }'
+"$agent" pool status --format json | grep -q '"state": *"damaged"' && fail "the base was changed"
+echo "$manager: base with its set-up $((base - before)) ms, first use in a layer $((used - base)) ms, the install again $((again - used)) ms"

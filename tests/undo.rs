@@ -480,10 +480,10 @@ fn whatever_was_done_undo_leads_back_step_by_step() {
             .wrapping_add(1_442_695_040_888_963_407);
         (random >> 33) % bound
     };
-    let team = team(3);
+    let team = team(10);
     let mut seen_before = Vec::new();
-    for step in 0..number("GIT_AGENT_STEPS", 14) {
-        let id = team.id(usize::try_from(below(3)).expect("small"));
+    for step in 0..number("GIT_AGENT_STEPS", 10) {
+        let id = team.id(usize::try_from(below(10)).expect("small"));
         let name = format!("name-{step}");
         let words: &[&str] = match below(7) {
             0 | 1 => &["merge", id],

@@ -7,13 +7,15 @@ use crate::cli::render::table::{Cell, Table, cut, wrapped};
 use crate::cli::render::{block, seconds, state_of_work, state_style, task, title};
 use crate::cli::runs;
 use crate::cli::spawn::sparse;
-use crate::cli::terminal::{BOLD, DIM, HINT, WARN, paint, width};
+use crate::cli::terminal::{BOLD, DIM, HINT, WARN, is_terminal, paint, width};
 use crate::cli::ui::{Answer, AsJson, Format, Ui};
 use crate::domain::message::plain;
 use crate::error::{Exit, Result};
 use crate::ops::agent_report::{EventReport, LeaseReport};
 use crate::ops::mail::{self, ConversationReport};
-use crate::ops::show::{self, DiffCountsReport, Invocation, LogReport, PathReport, ShowReport};
+use crate::ops::show::{
+    self, CostReport, DiffCountsReport, Invocation, LogReport, PathReport, ShowReport,
+};
 use crate::ops::status::{Fact, WorkStatus};
 use serde_json::{Value, json};
 
@@ -79,7 +81,11 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &ShowArgs) -> Result<Exit> {
     } else if mail::is_id(&who) {
         ui.answer(&mail::show_message(ctx, &who)?)?;
     } else {
-        ui.answer(&show::show(ctx, &who)?)?;
+        let report = show::show(ctx, &who)?;
+        ui.answer(&report)?;
+        if ui.format() == Format::Text && is_terminal() {
+            show::note_look(ctx, &report);
+        }
     }
     Ok(Exit::Yes)
 }
@@ -186,6 +192,8 @@ impl Answer for ShowReport {
             ("Bundle", bundle(&self.standing)),
             ("Verdict", verdict(&self.standing)),
             ("Holds", Some(leases(&agent.leases))),
+            ("Cost", cost(self.costs)),
+            ("New", unseen(&self.events)),
             ("DNA", agent.dna.as_deref().map(|dna| cut(dna, DNA_CHARS))),
         ];
         let mut text = String::new();
@@ -211,6 +219,14 @@ impl Answer for ShowReport {
         if self.standing.worktree_gone.known() == Some(&true) {
             let how = "what was committed is in its branch; to make the worktree again, run git agent doctor --fix";
             text.push_str(&format!("{} {how}\n", paint(HINT, "hint:")));
+        }
+        if let Some(operation) = seen_until(&self.events) {
+            let how = "to see what changed since then, run git agent diff";
+            let short = &agent.short_id;
+            text.push_str(&format!(
+                "{} {how} {short} --since {operation}\n",
+                paint(HINT, "hint:")
+            ));
         }
         if !self.last_output.is_empty() {
             text.push_str(&format!("\n{}\n", paint(BOLD, "Last output:")));
@@ -325,6 +341,37 @@ fn verdict(standing: &WorkStatus) -> Option<String> {
     })
 }
 
+/// `$1.20, and $3.40 of the agents that it asked for`
+fn cost(costs: CostReport) -> Option<String> {
+    let own = costs.cost_usd.map(|cost| format!("${cost:.2}"));
+    let Some(below) = costs.children_cost_usd else {
+        return own;
+    };
+    let own = own.unwrap_or_else(|| "$0.00".to_owned());
+    Some(format!(
+        "{own}, and ${below:.2} of the agents that it asked for"
+    ))
+}
+
+/// How much of the history came after the last look of a person.
+fn unseen(events: &[EventReport]) -> Option<String> {
+    match events.iter().filter(|event| event.unseen).count() {
+        0 => None,
+        1 => Some("1 event since you last looked, marked * below".to_owned()),
+        count => Some(format!(
+            "{count} events since you last looked, marked * below"
+        )),
+    }
+}
+
+/// The last command whose events a person has seen, where work was committed or judged since.
+fn seen_until(events: &[EventReport]) -> Option<&str> {
+    let is_work = |event: &&EventReport| matches!(event.event.as_str(), "committed" | "exited");
+    { events.iter() }.find(|event| event.unseen && is_work(event))?;
+    let seen = events.iter().rfind(|event| !event.unseen)?;
+    seen.operation.as_deref()
+}
+
 fn history(events: &[EventReport], width: usize) -> String {
     let mut table = Table::new(vec!["TIME", "EVENT", "BY", "DETAIL"], width);
     for event in events {
@@ -332,7 +379,11 @@ fn history(events: &[EventReport], width: usize) -> String {
         let time = event.recorded_at.split('.').next().unwrap_or_default();
         table.push(vec![
             Cell::painted(DIM, format!("{time}Z")),
-            Cell::plain(event.event.clone()),
+            Cell::plain(format!(
+                "{}{}",
+                if event.unseen { "* " } else { "" },
+                event.event
+            )),
             Cell::painted(DIM, event.by.clone()),
             Cell::plain(event.detail.clone().unwrap_or_default()),
         ]);

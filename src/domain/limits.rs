@@ -22,6 +22,8 @@ named! {
         Memory = "memory",
         /// Processes and threads of one run.
         Pids = "pids",
+        /// Processes that the builds of all runs may start, beside one of each run.
+        Builds = "builds",
         /// Memory of all runs at the same time.
         MemoryTotal = "memory_total",
         /// What one run may cost.
@@ -74,7 +76,9 @@ impl Limit {
     fn unit(self) -> Unit {
         match self {
             Limit::DiskFree | Limit::Disk | Limit::Memory | Limit::MemoryTotal => Unit::Bytes,
-            Limit::Agents | Limit::Jobs | Limit::Pids | Limit::OpenPrs => Unit::Number,
+            Limit::Agents | Limit::Jobs | Limit::Pids | Limit::Builds | Limit::OpenPrs => {
+                Unit::Number
+            }
             Limit::Cost | Limit::CostDay => Unit::MicroUsd,
         }
     }

@@ -138,8 +138,8 @@ pub struct RepositorySettings {
     pub train_checks: Vec<String>,
     /// Commands by moment.
     pub hooks: BTreeMap<HookMoment, Vec<String>>,
-    /// Whether worktrees are layered over bases that agents share.
-    pub layered: Layering,
+    /// Whether worktrees are layered over bases that agents share; what holds without it depends on what they are for.
+    pub layered: Option<Layering>,
     /// How many warm worktrees are kept; none unless it is set.
     pub pool_size: usize,
     /// What each agent gets of its own.
@@ -403,15 +403,14 @@ fn merge_hooks(field: &Field<Vec<Located<String>>>, problems: &mut Vec<Problem>)
     wanted.into_iter().map(|hook| hook.value).collect()
 }
 
-fn layered(field: &Field<String>, problems: &mut Vec<Problem>) -> Layering {
-    let Some(Located { value, span }) = field.given() else {
-        return Layering::default();
-    };
-    Layering::parse(value).unwrap_or_else(|| {
+fn layered(field: &Field<String>, problems: &mut Vec<Problem>) -> Option<Layering> {
+    let Located { value, span } = field.given()?;
+    let layered = Layering::parse(value);
+    if layered.is_none() {
         let problem = Problem::at(span.clone(), format!("no worktree is layered by `{value}`"));
         problems.push(problem.help("write \"off\", \"auto\" or \"on\""));
-        Layering::default()
-    })
+    }
+    layered
 }
 
 fn reuse(field: &Field<String>, problems: &mut Vec<Problem>) -> bool {

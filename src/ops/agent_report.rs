@@ -338,6 +338,12 @@ pub struct EventReport {
     pub detail: Option<String>,
     /// The blob of what was said, where a line of the ledger cannot hold it.
     pub text_blob: Option<String>,
+    /// Whether it came after the last look of a person at the agent: after the last `show` on a terminal of this clone.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unseen: bool,
+    /// What tells it from all others of its row.
+    #[serde(skip)]
+    pub stamp: String,
 }
 
 pub(super) fn event_report(repo: &Repo, event: &Event) -> EventReport {
@@ -349,6 +355,8 @@ pub(super) fn event_report(repo: &Repo, event: &Event) -> EventReport {
         operation: event.operation.as_ref().map(ToString::to_string),
         detail: ledger::whole(repo, &event.what).or_else(|| detail(&event.what)),
         text_blob: blob.map(Oid::to_hex),
+        unseen: false,
+        stamp: event.at.to_string(),
     }
 }
 

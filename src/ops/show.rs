@@ -8,6 +8,7 @@ use crate::agents::{layered, liveness, lookup, task_copy, worktree};
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::{Event, Isolation, What};
 use crate::domain::glob::Glob;
+use crate::domain::id::AgentId;
 use crate::domain::oid::Oid;
 use crate::domain::role::DEFAULT_DENYLIST;
 use crate::domain::scope::unnamed_control_files;
@@ -26,7 +27,7 @@ use serde_json::Value;
 use serde_with_macros::skip_serializing_none;
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How many lines of the last run are shown, and how much of its log is read for them.
 const LAST_LINES: usize = 5;
@@ -51,6 +52,9 @@ pub struct ShowReport {
     /// Where its work stands.
     #[serde(flatten)]
     pub standing: WorkStatus,
+    /// What its runs cost.
+    #[serde(flatten)]
+    pub costs: CostReport,
     /// The directories that its worktree holds besides the files at the top; absent for one that is whole.
     pub sparse: Option<BTreeSet<String>>,
     /// The globs it may touch; absent while it is being made, null where what binds it is not in this clone.
@@ -64,6 +68,19 @@ pub struct ShowReport {
     /// What happened, oldest first.
     pub events: Vec<EventReport>,
 }
+
+/// What all runs of an agent cost, in US dollars, as far as hosts told; absent where none did.
+#[skip_serializing_none]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct CostReport {
+    /// Its own.
+    pub cost_usd: Option<f64>,
+    /// Those of all agents that it asked for, directly or not.
+    pub children_cost_usd: Option<f64>,
+}
+
+// Made of whole numbers, as that of a session.
+impl Eq for CostReport {}
 
 /// How much an agent changed, in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -140,6 +157,15 @@ pub fn show(ctx: &Ctx, who: &str) -> Result<ShowReport> {
     let standing = status::of(ctx, &agent);
     report.state = standing.state_of(report.state);
     let task = task_copy::load(ctx, &agent).ok();
+    let mut events = events(&ledger, &agent)?;
+    // Without any look yet all is new, and a mark would say nothing.
+    let seen = fsx::load_if_there(&seen_note(ctx, agent.id)).ok().flatten();
+    if let Some(seen) = seen.as_ref().map(|seen| String::from_utf8_lossy(seen)) {
+        let seen: BTreeSet<&str> = seen.lines().collect();
+        events
+            .iter_mut()
+            .for_each(|event| event.unseen = !seen.contains(event.stamp.as_str()));
+    }
     Ok(ShowReport {
         schema: "git-agent.show/3",
         task: task.and_then(|task| Some(task.text.given()?.value.trim().to_owned())),
@@ -147,6 +173,7 @@ pub fn show(ctx: &Ctx, who: &str) -> Result<ShowReport> {
         diff: diff_counts(ctx, &agent, &standing).ok().flatten(),
         last_output: last_output(ctx, &agent),
         standing,
+        costs: costs(&ledger, &agent)?,
         agent: report,
         sparse: place
             .and_then(|_| populate::cone_directories(&worktree::admin_dir(&ctx.repo, agent.id))),
@@ -154,8 +181,53 @@ pub fn show(ctx: &Ctx, who: &str) -> Result<ShowReport> {
         denylist: told(|policy| &policy.denylist),
         checks: told(|policy| &policy.checks),
         amended_policy: agent.amended.map(Oid::to_hex),
-        events: events(&ledger, &agent)?,
+        events,
     })
+}
+
+/// What an agent's runs cost, and those of all that it asked for.
+fn costs(ledger: &Ledger<'_>, agent: &Agent) -> Result<CostReport> {
+    let usd = |micro_usd: u64| micro_usd as f64 / 1e6;
+    let own = ledger.cost_of_agent(agent.spawn_commit)?;
+    let mut others = ledger.agents()?;
+    // Parents are what task files said, so a circle is possible: each agent counts once.
+    others.retain(|one| one.id != agent.id);
+    let (mut asking, mut below) = (vec![agent.id], None);
+    while let Some(parent) = asking.pop() {
+        let children = others.extract_if(.., |one| one.parent == Some(parent));
+        for child in children.collect::<Vec<_>>() {
+            if let Some(cost) = ledger.cost_of_agent(child.spawn_commit)? {
+                below = Some(below.unwrap_or(0) + cost);
+            }
+            asking.push(child.id);
+        }
+    }
+    Ok(CostReport {
+        cost_usd: own.map(usd),
+        children_cost_usd: below.map(usd),
+    })
+}
+
+/// The file with the stamps of the events that a person has seen.
+fn seen_note(ctx: &Ctx, id: AgentId) -> PathBuf {
+    layout::agent_dir(ctx.repo.common_dir(), id).join("seen")
+}
+
+/// Notes that a person has seen what a report says. Stamps and not a time: what another clone did before that may come later.
+pub fn note_look(ctx: &Ctx, report: &ShowReport) {
+    let id = AgentId::parse(&report.agent.agent_id);
+    let note = id.map(|id| seen_note(ctx, id));
+    // Of an agent of another clone nothing is kept here; and that a look could not be noted is no reason to fail.
+    if let Some(note) =
+        note.filter(|note| !ctx.env.fenced && note.parent().is_some_and(Path::is_dir))
+    {
+        let stamps: Vec<&str> = report
+            .events
+            .iter()
+            .map(|event| event.stamp.as_str())
+            .collect();
+        let _ = fsx::write_private(&note, stamps.join("\n").as_bytes());
+    }
 }
 
 /// How much differs from the base. What is not committed is made a tree in a directory of its own, because looking adds

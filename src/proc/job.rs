@@ -103,6 +103,7 @@ pub fn run(job: &Job<'_>) -> Result<Finished> {
         limit: job.limit,
         scratch: None,
         bounds: job.bounds,
+        builds: None,
         ticket: None,
         slate: &slate,
         // One pipe for both, so that errors stand where they belong in the output.

@@ -114,6 +114,11 @@ pub fn tickets_dir(common_dir: &Path) -> PathBuf {
     agents_dir(common_dir).join("tickets")
 }
 
+/// A file for each compile job that runs share.
+pub fn builds_dir(common_dir: &Path) -> PathBuf {
+    agents_dir(common_dir).join("builds")
+}
+
 /// What agents hold, one symlink for each value.
 pub fn leases_dir(common_dir: &Path) -> PathBuf {
     agents_dir(common_dir).join("leases")

@@ -473,6 +473,19 @@ pub fn whole(repo: &Repo, what: &What) -> Option<String> {
 // What runs cost, as rows have it.
 
 impl Ledger<'_> {
+    /// What all runs of an agent cost, in millionths of a US dollar; `None` where no host told.
+    ///
+    /// # Errors
+    /// As [`Ledger::cost_of_day`].
+    pub fn cost_of_agent(&self, spawn_commit: Oid) -> Result<Option<u64>> {
+        let events = self.events(spawn_commit)?;
+        let costs = events.iter().filter_map(|event| match &event.what {
+            What::Exited(exited) => exited.session.cost_micro_usd,
+            _ => None,
+        });
+        Ok(costs.reduce(u64::saturating_add))
+    }
+
     /// What the runs of this clone cost that ended on a day (UTC), in millionths of a US dollar. What other clones wrote is theirs to pay,
     /// and no claim of theirs stops a run here.
     ///

@@ -219,6 +219,14 @@ pub(crate) fn clone_blocks(_to: &File, _from: &File) -> bool {
     false
 }
 
+/// Whether [`make_pipe`] can be had.
+pub(crate) const HAS_NAMED_PIPES: bool = false;
+
+/// Makes a pipe with a name: not known here.
+pub(crate) fn make_pipe(_path: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 /// Word from the kernel that a file was closed: not known here.
 pub(crate) enum ClosingWatch {}
 

@@ -304,6 +304,21 @@ pub(crate) fn clone_blocks(to: &File, from: &File) -> bool {
     rustix::fs::ioctl_ficlone(to, from).is_ok()
 }
 
+/// Whether [`make_pipe`] can be had.
+pub(crate) const HAS_NAMED_PIPES: bool = true;
+
+/// Makes a pipe with a name, which only this user may use.
+///
+/// # Errors
+/// Those of mkfifoat(2).
+pub(crate) fn make_pipe(path: &Path) -> io::Result<()> {
+    Ok(rustix::fs::mkfifoat(
+        rustix::fs::CWD,
+        path,
+        Mode::RUSR | Mode::WUSR,
+    )?)
+}
+
 /// Word from the kernel that a file which was open for writing was closed.
 pub(crate) struct ClosingWatch(OwnedFd);
 

@@ -3,6 +3,7 @@
 use super::random::{KillLoop, run};
 use crate::support::agent::describe;
 use crate::support::{TestRepo, git_in};
+use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -98,6 +99,64 @@ fn discard() {
     }
     all.require_whole();
     all.tell("discard");
+}
+
+/// Spawns and runs of layered agents, `materialize` and `discard`, in any order.
+#[test]
+fn layered() {
+    let mut all = KillLoop::new(TestRepo::with_commit(), SHORT);
+    let spawn = [
+        "spawn",
+        "--layered=on",
+        "Write a file with some content.",
+        "--scope=src/**",
+        "--format=json",
+    ];
+    let mut agents: Vec<String> = Vec::new();
+    while all.goes_on() {
+        all.step += 1;
+        let verb = ["spawn", "run", "run", "materialize", "discard"][all.below(5)];
+        let content = format!("layered-{}", all.step);
+        let script = format!("echo {content} > src/{content}");
+        let id = agents.last().cloned().unwrap_or_default();
+        let (verb, words): (&str, &[&str]) = match verb {
+            _ if agents.is_empty() => ("spawn", &spawn),
+            "spawn" => ("spawn", &spawn),
+            "run" => (
+                "run",
+                &["run", &id, "--no-verify", "--", "sh", "-c", &script],
+            ),
+            verb => (verb, &[verb, &id]),
+        };
+        let ended = all.killed(verb, words);
+        if let Some((status, said)) = &ended {
+            if verb == "spawn" && *status != 0 {
+                // This kernel has no layered worktrees.
+                assert!(agents.is_empty(), "{status}");
+                return;
+            }
+            if verb == "spawn" {
+                let report: Value = serde_json::from_slice(said).expect("JSON");
+                agents.push(report["agent_id"].as_str().expect("an id").to_owned());
+            } else if verb == "run" && *status == 0 {
+                all.promised.push(content);
+            }
+        }
+        all.require_mended();
+        let shown = all.repo.agent_json(&["list", "--all"])["agents"].clone();
+        let is_live = |id: &String| {
+            let row = { shown.as_array() }
+                .and_then(|rows| rows.iter().find(|row| row["agent_id"] == **id));
+            row.is_some_and(|row| row["state"] != "discarded")
+        };
+        agents.retain(is_live);
+    }
+    for id in &agents {
+        let ran = all.repo.agent(&["run", id, "--no-verify", "--", "true"]);
+        assert!(ran.status.success(), "{}", describe(&ran));
+    }
+    all.require_whole();
+    all.tell("layered agents");
 }
 
 #[test]

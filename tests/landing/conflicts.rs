@@ -355,6 +355,34 @@ fn a_train_tries_once_more_what_conflicts() {
 }
 
 #[test]
+fn what_a_person_resolved_before_is_resolved_again_where_git_remembers_it() {
+    let agent = conflicting();
+    agent.repo.git(["config", "rerere.enabled", "true"]);
+    let tip = agent.git(&["rev-parse", "HEAD"]);
+    let place = agent.repo.path().with_file_name("persons");
+    let text = place.to_str().expect("UTF-8");
+    let add = ["worktree", "add", "--quiet", "--detach", text, &tip];
+    agent.repo.git(add);
+    let script =
+        format!("git merge --quiet main; {RESOLVE}; git add --all && git commit --quiet --no-edit");
+    let mut shell = std::process::Command::new("sh");
+    let status = shell.args(["-c", &script]).current_dir(&place).status();
+    assert!(status.expect("a shell").success());
+    left(&agent);
+    // What one side deleted has no lines to remember; the rest is as the person resolved it.
+    let output = run(&agent, "update", &["--format=json"]);
+    let error: Value = serde_json::from_slice(&output.stderr).expect("JSON");
+    assert_eq!(
+        error["error"]["conflicts"],
+        json!(["src/gone.rs"]),
+        "{error:#}"
+    );
+    let text = |path: &str| fs::read_to_string(agent.worktree.join(path)).expect(path);
+    assert_eq!(text("src/lib.rs"), format!("{ONE}    122\n}}\n"));
+    assert_eq!(text("src/new.rs"), "pub fn mine() {}\npub fn theirs() {}\n");
+}
+
+#[test]
 fn a_merge_driver_in_the_tree_is_the_one_of_the_main_worktree() {
     let agent = Agent::new();
     let log = agent.repo.path().with_file_name("drivers");

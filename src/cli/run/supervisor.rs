@@ -8,7 +8,9 @@ use crate::cli::verbs::Command;
 use crate::domain::sandbox::{Fence, Landlock, LayerMount, Level, Namespaces, Replaced};
 use crate::error::{Error, Exit, Result};
 use crate::ops::run::fence::{Plan, become_mounted, enter, probe, probe_layer};
-use crate::ops::run::{Echo, Order, StartReport, TreeBounds, detach, hand_over, keep, launch};
+use crate::ops::run::{
+    BuildSlots, Echo, Order, StartReport, TreeBounds, detach, hand_over, keep, launch,
+};
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
@@ -29,6 +31,12 @@ pub(in crate::cli) struct WardenArgs {
     /// How many processes and threads there may be
     #[arg(long)]
     pids: Option<u64>,
+    /// How many compile jobs it shares with other commands
+    #[arg(long, requires = "build_slots")]
+    builds: Option<u64>,
+    /// Directory with a file for each of these
+    #[arg(long)]
+    build_slots: Option<PathBuf>,
     /// What the command reads
     #[arg(long)]
     input: Option<PathBuf>,
@@ -69,6 +77,10 @@ pub(in crate::cli) fn run(args: WardenArgs) -> Result<Exit> {
             memory: args.memory,
             pids: args.pids,
         },
+        builds: args.build_slots.map(|directory| BuildSlots {
+            directory,
+            count: args.builds.unwrap_or(0),
+        }),
         input: args.input,
         scratch: args.scratch,
         ticket: args.ticket,

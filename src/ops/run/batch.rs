@@ -6,6 +6,7 @@ use crate::agents::parallel::{self, Queue};
 use crate::agents::work::Work;
 use crate::domain::event::{Competed, What};
 use crate::domain::run::{Attempt, lost_to, ranking};
+use crate::domain::sandbox::Layering;
 use crate::error::{Code, Result};
 use crate::hosts::Host;
 use crate::ops::close;
@@ -93,6 +94,10 @@ pub fn execute_all(
                 let ctx = seed.open()?;
                 let mut options = options.clone();
                 options.host = batch.hosts.get(index).copied().or(options.host);
+                // No person looks into the worktrees of several.
+                if count > 1 {
+                    options.made.layered_by_default = Layering::Auto;
+                }
                 let plan = plan(&ctx, target, command.clone(), options)?;
                 let echo = Echo {
                     begun: Some(Box::new(begun)),

@@ -228,6 +228,7 @@ fn watch(
         scratch: Some(stage.scratch.path()),
         ticket,
         bounds: plan.bounds,
+        builds: stage.builds.as_ref(),
         slate: lock.file(),
         terminal: terminal.is_some(),
         stdout,

@@ -45,7 +45,7 @@ use crate::domain::event::{Isolation, What};
 use crate::domain::id::AgentId;
 use crate::domain::limits::{Limit, Limits};
 use crate::domain::run::{DEFAULT_LIMIT, shell_line};
-use crate::domain::sandbox::{Enforcement, Mode};
+use crate::domain::sandbox::{Enforcement, Layering, Mode, Namespaces};
 use crate::domain::task::TaskDraft;
 use crate::error::{Code, Error, Remedy, Result};
 use crate::hosts::{self, Host};
@@ -53,7 +53,7 @@ use crate::ops::spawn::{self, SpawnOptions, SpawnPlan};
 use crate::proc::launch::not_found;
 pub use crate::proc::launch::{HandedOver, detach, hand_over, launch};
 use crate::proc::sandbox;
-pub use crate::proc::supervisor::{Order, TreeBounds, keep};
+pub use crate::proc::supervisor::{BuildSlots, Order, TreeBounds, keep};
 pub use crate::proc::terminal::is_here as has_terminal;
 use crate::store::layout;
 pub use enclosure::SandboxReport;
@@ -198,7 +198,13 @@ pub fn plan(
             ));
         }
         Target::Task(draft) => {
-            let plan = spawn::plan(ctx, *draft, &options.made)?;
+            let mut made = options.made.clone();
+            // Only such a sandbox can mount them.
+            if !matches!(&enforcement, Enforcement::Fenced(level) if level.namespaces == Namespaces::Processes)
+            {
+                made.layered_by_default = Layering::Off;
+            }
+            let plan = spawn::plan(ctx, *draft, &made)?;
             let inputs = AgentInputs::of_spawn(ctx, &plan, command, wishes(&options, None))?;
             (Worker::New(Box::new(plan)), inputs)
         }

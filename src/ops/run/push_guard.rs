@@ -13,6 +13,8 @@
 //! it comes first on `PATH`, and a setting sends pushes of a git that was called by its path to a
 //! helper that does not exist; a program that wants to gets past both.
 //!
+//! The same script lets `git mv` move a directory of a layered worktree's base, which its mount cannot rename.
+//!
 //! Neither stops a program that speaks git's protocol by itself. What such a program would need are credentials, and those
 //! that variables and settings lead to are not there.
 
@@ -204,7 +206,8 @@ impl PushGuard {
                 .replace("@real@", &word(&kept))
                 .replace("@original@", &word(original))
                 .replace("@tries@", &word(&tries))
-                .replace("@agent@", &agent.id.short());
+                .replace("@agent@", &agent.id.short())
+                .replace("@layered@", if fence.layer.is_some() { "yes" } else { "" });
             fs::write(&by, text).at("could not write", &by)?;
             fs::set_permissions(&by, Permissions::from_mode(0o555))
                 .at("could not change the mode of", &by)?;

@@ -2,10 +2,11 @@
 
 use crate::agents::ctx::{Ctx, Env, OUTPUT_FILE};
 use crate::agents::scratch::Scratch;
-use crate::agents::{commands, hooks, host_session, liveness};
+use crate::agents::{commands, hooks, host_session, liveness, trusted_program};
 use crate::domain::agent::Agent;
 use crate::domain::event::Isolation;
 use crate::domain::id::AgentId;
+use crate::domain::limits::Limit;
 use crate::domain::run::{DEFAULT_ITERATIONS, describe_command};
 use crate::domain::sandbox::Enforcement;
 use crate::error::{IoContext, Result};
@@ -15,7 +16,9 @@ use crate::ops::run::enclosure::Enclosure;
 use crate::ops::run::output::Output;
 use crate::ops::run::{RunPlan, command_line};
 use crate::proc::AGENT_VARIABLES;
+use crate::proc::supervisor::{BuildSlots, JOBSERVER_VARIABLES, knows_named_pipes};
 use crate::store::{briefing, fsx, layout};
+use crate::system::HAS_NAMED_PIPES;
 use command_line::Placeholder;
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -37,6 +40,8 @@ pub(super) struct Stage {
     pub variables: Vec<(Cow<'static, str>, OsString)>,
     /// The file on its standard input.
     pub input: Option<PathBuf>,
+    /// The compile jobs that it shares with others.
+    pub builds: Option<BuildSlots>,
     /// Its own place for temporary files.
     pub scratch: Scratch,
     /// The log of its standard output.
@@ -139,17 +144,48 @@ impl Stage {
             stderr: liveness::log(common, agent, number, "err"),
             command: filled,
             directory,
+            builds: None,
             scratch,
             without: AGENT_VARIABLES.to_vec(),
             warnings,
             enclosure: Enclosure::default(),
             _ended: ended,
         };
+        stage.share_builds(ctx, plan)?;
         if let Some(host) = plan.inputs.host {
             lay_out(ctx, agent, plan, host, &mut stage, &spool)?;
         }
         Enclosure::put_up(ctx, agent, plan, &mut stage, &spool)?;
         Ok(stage)
+    }
+
+    /// Leads programs that compile to the jobs that all runs share.
+    fn share_builds(&mut self, ctx: &Ctx, plan: &RunPlan) -> Result<()> {
+        // A person at a terminal does not wait for others here either.
+        let count = plan
+            .limits
+            .get(Limit::Builds)
+            .filter(|_| !plan.options.terminal);
+        let Some(count) = count.filter(|_| HAS_NAMED_PIPES) else {
+            return Ok(());
+        };
+        let slots = BuildSlots {
+            directory: layout::builds_dir(ctx.repo.common_dir()),
+            count,
+        };
+        let flags = slots.flags(self.scratch.path());
+        let make = trusted_program::find(ctx, "make")?;
+        let [of_cargo, of_make] = JOBSERVER_VARIABLES;
+        self.variables.push((of_cargo.into(), flags.clone()));
+        // An older make takes the flags of a jobserver with a name for damage, and ends.
+        if make.is_none_or(|make| knows_named_pipes(&make)) {
+            self.variables.push((of_make.into(), flags));
+        } else {
+            let what = "the make of this machine takes no part in `builds`, as it is not GNU make 4.4 or later";
+            self.warnings.push(what.to_owned());
+        }
+        self.builds = Some(slots);
+        Ok(())
     }
 
     /// Puts a directory of programs in front of all others that the command finds.

@@ -63,6 +63,8 @@ pub struct SpawnOptions {
     pub sparse_projects: Vec<String>,
     /// Whether the worktree is layered over a base that agents share; the repository's settings say so where this does not.
     pub layered: Option<Layering>,
+    /// What holds where neither says so.
+    pub layered_by_default: Layering,
 }
 
 /// A spawn that only needs doing.

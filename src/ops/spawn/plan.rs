@@ -268,7 +268,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
             None if options.start.is_some() => Layering::Off,
             // What gets no worktree, or a repository of its own, has nothing to layer.
             None if !isolated || options.clone || adopted.is_some() => Layering::Off,
-            None => settings.layered,
+            None => settings.layered.unwrap_or(options.layered_by_default),
         },
         adopted,
         cone,

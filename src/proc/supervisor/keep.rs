@@ -8,6 +8,7 @@
 //!
 //! Orphans below it become its children, so "nothing is left" is the kernel's answer that it has none.
 
+use super::build_jobs::{BuildJobs, BuildSlots};
 use crate::domain::limits::{Limit, Limits};
 use crate::domain::run::{Ending, Outcome};
 use crate::error::{Error, Result};
@@ -51,6 +52,8 @@ pub struct Order {
     pub limit: Duration,
     /// What its processes may take.
     pub bounds: TreeBounds,
+    /// The compile jobs that it shares with other commands.
+    pub builds: Option<BuildSlots>,
     /// What the command reads.
     pub input: Option<PathBuf>,
     /// A directory that goes at the end.
@@ -121,6 +124,7 @@ struct Watch {
     /// When the phase is over.
     until: Instant,
     bounds: BoundsWatch,
+    builds: Option<BuildJobs>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,6 +146,9 @@ impl Watch {
             Some(path) => File::open(path)?.into(),
             None => Stdio::null(),
         };
+        // Without the pipe programs compile as they would elsewhere.
+        let builds = order.builds.as_ref().zip(order.scratch.as_deref());
+        let builds = builds.and_then(|(slots, scratch)| BuildJobs::begin(slots, scratch).ok());
         let until = Instant::now() + order.limit;
         let child = Command::new(&order.program)
             .arg("launch")
@@ -152,6 +159,7 @@ impl Watch {
             .stdin(stdin)
             .spawn()?;
         let mut watch = Watch::over(child.id(), until, order.bounds)?;
+        watch.builds = builds;
         if !is_below(order.parent) {
             // It was gone before its death could be announced.
             watch.asked(ORPHANED);
@@ -168,6 +176,7 @@ impl Watch {
             phase: Phase::Working,
             until,
             bounds: BoundsWatch::new(bounds),
+            builds: None,
         })
     }
 
@@ -185,8 +194,12 @@ impl Watch {
                 self.kill(0);
             }
             let left = self.until.saturating_duration_since(Instant::now());
-            let patience = match self.phase {
-                Phase::Working => self.bounds.patience(left),
+            let patience = match (self.phase, &mut self.builds) {
+                (Phase::Working, Some(builds)) => {
+                    builds.balance();
+                    self.bounds.patience(left).min(LOOK)
+                }
+                (Phase::Working, None) => self.bounds.patience(left),
                 _ => left,
             };
             match signals.recv_timeout(patience) {

@@ -1,5 +1,6 @@
 //! The process between us and a command: what starts it and waits for it.
 
+mod build_jobs;
 mod keep;
 
 use crate::domain::run::Outcome;
@@ -8,6 +9,7 @@ use crate::git::command::LOCAL_VARIABLES;
 use crate::proc::signals::Interrupts;
 pub use crate::proc::supervisor::keep::TreeBounds;
 use crate::system::{Handle, Process};
+pub use build_jobs::{BuildSlots, JOBSERVER_VARIABLES, knows_named_pipes};
 pub use keep::{Order, keep, lead};
 use rustix::process::{Pid, Signal};
 use std::borrow::Cow;
@@ -42,6 +44,8 @@ pub struct SupervisedCommand<'a> {
     pub scratch: Option<&'a Path>,
     /// What its processes may take.
     pub bounds: TreeBounds,
+    /// The compile jobs that it shares with others, by a pipe in its scratch directory.
+    pub builds: Option<&'a BuildSlots>,
     /// The ticket that it holds as long as anything of the command is left.
     pub ticket: Option<&'a Path>,
     /// A blank file that the supervisor holds open while it lives, and notes the outcome in. An OS lock on it is
@@ -95,7 +99,13 @@ pub fn start<'a>(
     ] {
         command.args(most.map(|most| format!("{option}={most}")));
     }
+    let builds = supervised.builds;
+    command.args(builds.map(|slots| format!("--builds={}", slots.count)));
     for (option, path) in [
+        (
+            "--build-slots",
+            builds.map(|slots| slots.directory.as_path()),
+        ),
         ("--input", supervised.input),
         ("--scratch", supervised.scratch),
         ("--ticket", supervised.ticket),
@@ -232,6 +242,7 @@ mod tests {
                 limit: Duration::from_secs(60),
                 scratch: None,
                 bounds: TreeBounds::default(),
+                builds: None,
                 ticket: None,
                 slate: &slate,
                 stdout: Stdio::null(),
