@@ -300,3 +300,31 @@ fn the_formula_and_the_pkgbuild_have_the_version_and_the_checksums() {
     );
     assert_eq!(text(&output), expected, "{pkgbuild}");
 }
+
+/// What a lock file says that this package needs, without versions.
+fn needed(lock: &str) -> BTreeSet<String> {
+    let lock = fs::read_to_string(top().join(lock)).expect("a lock file");
+    let start = lock
+        .find("name = \"git-agent-worktree\"\n")
+        .expect("this package");
+    lock[start..]
+        .lines()
+        .skip_while(|line| *line != "dependencies = [")
+        .skip(1)
+        .take_while(|line| *line != "]")
+        .map(|line| line.trim_matches([' ', '"', ',']))
+        .map(|line| line.split(' ').next().unwrap_or(line).to_owned())
+        .collect()
+}
+
+/// `proof` depends on this package and has a lock file of its own, which nothing else of a normal run of the tests reads: after a
+/// change of our dependencies, the command of its README would end with an error of cargo.
+#[test]
+fn the_lock_file_of_the_models_follows_our_dependencies() {
+    let manifest = fs::read_to_string(top().join("Cargo.toml")).expect("the manifest");
+    let manifest: toml::Table = manifest.parse().expect("TOML");
+    let for_tests = manifest["dev-dependencies"].as_table().expect("a table");
+    let mut ours = needed("Cargo.lock");
+    ours.retain(|name| !for_tests.contains_key(name));
+    assert_eq!(needed("proof/Cargo.lock"), ours);
+}
