@@ -419,8 +419,8 @@ fn short(report: &SpawnReport, host: &str) -> String {
     let work = match &report.adopted {
         Some(adopted) => {
             let base = base(report.base.refname.as_deref(), &report.base.oid);
-            let commits = counted(adopted.commits, "commit", "");
-            format!("; {commits} since {base}, and what is not committed, count as its work")
+            let commits = counted(adopted.commits, "commit", &format!(" since {base} and "));
+            format!("; its work is {commits}what is not committed")
         }
         None => String::new(),
     };
