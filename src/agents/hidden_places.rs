@@ -176,6 +176,7 @@ pub(crate) fn private_caches(
             let place = if place == usual {
                 base.clone()
             } else {
+                fsx::create_dir(place)?;
                 real(place)?
             };
             caches.mounts.push(LayerMount {
@@ -191,7 +192,6 @@ pub(crate) fn private_caches(
         let usual = home.join(usual);
         if is_closed(&usual) {
             let private = place.join(name);
-            fsx::create_dir(&private)?;
             view(name, &usual, &private)?;
             caches.variables.push((name.into(), private.into()));
         }

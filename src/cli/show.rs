@@ -4,7 +4,7 @@ use crate::agents::ctx::Ctx;
 use crate::cli::args::{OwnAgentArg, or_current};
 use crate::cli::format::with_traces;
 use crate::cli::render::table::{Cell, Table, cut, wrapped};
-use crate::cli::render::{block, seconds, state_of_work, state_style, task, title};
+use crate::cli::render::{self, block, seconds, state_of_work, state_style, task, title};
 use crate::cli::runs;
 use crate::cli::spawn::sparse;
 use crate::cli::terminal::{BOLD, DIM, HINT, WARN, is_terminal, paint, width};
@@ -355,13 +355,9 @@ fn cost(costs: CostReport) -> Option<String> {
 
 /// How much of the history came after the last look of a person.
 fn unseen(events: &[EventReport]) -> Option<String> {
-    match events.iter().filter(|event| event.unseen).count() {
-        0 => None,
-        1 => Some("1 event since you last looked, marked * below".to_owned()),
-        count => Some(format!(
-            "{count} events since you last looked, marked * below"
-        )),
-    }
+    let count = events.iter().filter(|event| event.unseen).count();
+    let rest = " since you last looked, marked * below";
+    (count > 0).then(|| render::counted(count, "event", rest))
 }
 
 /// The last command whose events a person has seen, where work was committed or judged since.

@@ -312,13 +312,9 @@ pub fn disk_use_of_first(place: &Path, most: usize) -> (u64, usize) {
 fn disk_use_of(file: &walkdir::DirEntry) -> u64 {
     use std::os::unix::fs::MetadataExt;
     // What has several names counts a part for each, as the indexes of layered worktrees do.
-    let share = |file: fs::Metadata| file.blocks() * BLOCK / file.nlink().max(1);
     file.metadata().map_or(0, |file| {
-        if file.is_dir() {
-            file.blocks() * BLOCK
-        } else {
-            share(file)
-        }
+        let names = if file.is_dir() { 1 } else { file.nlink() };
+        file.blocks() * BLOCK / names.max(1)
     })
 }
 

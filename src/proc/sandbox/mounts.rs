@@ -16,10 +16,7 @@ use crate::domain::sandbox::{Fence, Replaced};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, fstat, statx};
 use rustix::io::Errno;
-use rustix::mount::{
-    MountFlags, MountPropagationFlags, mount, mount_bind, mount_bind_recursive, mount_change,
-    mount_remount,
-};
+use rustix::mount::{MountFlags, mount, mount_bind, mount_bind_recursive, mount_remount};
 use rustix::process::{chdir, getcwd};
 use rustix::stdio::{dup2_stdin, stdin};
 use std::ffi::OsString;
@@ -56,9 +53,6 @@ struct OpenedPlace<'a> {
 pub(super) fn arrange(fence: &Fence, has_processes: bool) -> Result<(), String> {
     let directory = getcwd(Vec::new()).map_err(|error| fail("find", "working directory", error))?;
     let input = input();
-    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    // Whatever is mounted from here on must not reach the namespace that this one was made from.
-    mount_change("/", private).map_err(|error| fail("detach", "/", error))?;
     let hidden: Vec<&Path> = { fence.hidden.iter() }
         .map(PathBuf::as_path)
         // What the caller opened on purpose stays open.

@@ -100,15 +100,14 @@ pub(super) fn layers_refused(program: &Path, layer: &LayerMount) -> Option<Strin
 
 /// Some systems let a process have the namespaces and refuse it what they are for.
 fn try_mounts() -> Result<(), Errno> {
-    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    mount_change("/", private)?;
     // Both lie on the root from now on, where no path of this process leads.
     mount_bind_recursive("/", "/")?;
     mount("tmpfs", "/", "tmpfs", MountFlags::empty(), None)
 }
 
 /// Gives this process namespaces of its own and the capabilities to arrange them, which its children inherit, and mounts the
-/// layer and the caches of the fence there. What could be mounted of the caches may be written. The namespace of processes is for the children alone. No other thread may be there.
+/// layer and the caches of the fence there. What could be mounted of the caches may be written. The namespace of processes is for the
+/// children alone. No other thread may be there.
 ///
 /// # Errors
 /// One sentence.
@@ -145,7 +144,11 @@ fn make(wanted: Namespaces) -> Result<(), Errno> {
         write("/proc/self/uid_map", &format!("{user} {user} 1"))?;
         write("/proc/self/gid_map", &format!("{group} {group} 1"))?;
     }
-    Ok(())
+    // Root's namespace passes mounts on to the one that it was made from, until it is told not to; none that comes later may reach it.
+    mount_change(
+        "/",
+        MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
+    )
 }
 
 /// Else a user other than root loses its capabilities with the next program it starts, and that is the process which

@@ -21,9 +21,7 @@ use rustix::fs::{
     AtFlags, Mode, Timespec, Timestamps, XattrFlags, futimens, mkdirat, renameat, unlinkat,
 };
 use rustix::io::Errno;
-use rustix::mount::{
-    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_change, unmount,
-};
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
 use std::ffi::CString;
 use std::fs::File;
 use std::path::Path;
@@ -57,7 +55,6 @@ pub(super) fn mount_layer(layer: &LayerMount) -> Result<(), String> {
             path.display()
         )
     };
-    detach().map_err(|error| fail("detach", Path::new("/"), error))?;
     let opened = |path: &Path| {
         let (file, _) = open(path).map_err(|error| fail("open", path, error))?;
         Ok::<OwnedFd, String>(file)
@@ -81,7 +78,6 @@ pub(super) fn mount_layer(layer: &LayerMount) -> Result<(), String> {
 /// # Errors
 /// Any of the kernel's.
 pub(super) fn mount_cache(cache: &LayerMount) -> Result<(), Errno> {
-    detach()?;
     let opened = |path: &Path| open(path).map(|(file, _)| file);
     let (base, upper) = (opened(&cache.base)?, opened(&cache.upper)?);
     let (work, place) = (opened(&cache.work)?, opened(&cache.place)?);
@@ -90,12 +86,6 @@ pub(super) fn mount_cache(cache: &LayerMount) -> Result<(), Errno> {
     probe(&cache.place).inspect_err(|_| {
         let _ = unmount(&cache.place, UnmountFlags::DETACH);
     })
-}
-
-/// Root's namespace passes mounts on to the one that it was made from, until it is told not to.
-fn detach() -> Result<(), Errno> {
-    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    mount_change("/", private)
 }
 
 fn overlay(base: &OwnedFd, upper: &OwnedFd, work: &OwnedFd, place: &OwnedFd) -> Result<(), Errno> {
