@@ -1,5 +1,10 @@
 //! `undo`: what a command did is taken back, and nothing else is.
 
+/// What `undo --list` says and what `undo` does, after a kill at any step of an undo or a redo.
+mod listed;
+/// Beside agents at work.
+mod meanwhile;
+
 use crate::support::agent::{agent_command, describe};
 use crate::support::death::{self, Order, steps_of};
 use crate::support::{TestRepo, git_in};
@@ -170,26 +175,6 @@ fn a_train_is_taken_back_as_a_whole_or_its_last_landing_alone() {
     assert_eq!(team.main(), before);
     assert!(states(&team).iter().all(open));
     team.assert_sound();
-}
-
-#[test]
-fn agents_that_run_meanwhile_are_left_alone() {
-    let team = team(3);
-    team.land(0);
-    let rows = |team: &Team| {
-        let spawn = |it: usize| team.json(&["show", team.id(it)])["spawn_commit"].clone();
-        (1..3)
-            .map(|it| {
-                let spawn = spawn(it).as_str().expect("an oid").to_owned();
-                let tip = team.repo.git(["notes", "--ref=agents", "show", &spawn]);
-                let status = git_in(&team.agents[it].1, ["status", "--porcelain"]);
-                (tip, status)
-            })
-            .collect::<Vec<_>>()
-    };
-    let before = rows(&team);
-    team.json(&["undo"]);
-    assert_eq!(rows(&team), before);
 }
 
 #[test]
@@ -368,12 +353,17 @@ fn what_later_decisions_stand_on_is_named() {
 #[test]
 fn child() {
     if let Some(order) = Order::received() {
-        undo_with(&death::ctx(&order.directory, order.dying()));
+        let what = order.words.first().cloned();
+        undo_with(&death::ctx(&order.directory, order.dying()), what);
     }
 }
 
-fn undo_with(ctx: &Ctx) {
-    let plan = undo::plan(ctx, &UndoOptions::default()).expect("a plan");
+fn undo_with(ctx: &Ctx, what: Option<String>) {
+    let options = UndoOptions {
+        what,
+        ..UndoOptions::default()
+    };
+    let plan = undo::plan(ctx, &options).expect("a plan");
     undo::execute(ctx, &plan).expect("undone");
 }
 
@@ -403,7 +393,7 @@ fn a_kill_at_any_step_loses_nothing_and_the_next_one_completes_it() {
         assert_eq!(team.operations().len(), 4, "{step}");
         saved.restore();
     }
-    let steps = steps_of(|reached| undo_with(&death::ctx(&team.repo.path(), reached)));
+    let steps = steps_of(|reached| undo_with(&death::ctx(&team.repo.path(), reached), None));
     assert_eq!(steps, STEPS);
 }
 
@@ -439,6 +429,14 @@ fn an_agent_takes_nothing_back_and_another_clone_neither() {
         shown["irregular"].to_string().contains("taken back"),
         "{shown}"
     );
+    // Nor does that line keep this clone from taking its landing back.
+    let listed = &team.operations()[0];
+    assert_eq!(
+        (&listed["operation"], &listed["undoable"]),
+        (&operation, &json!(true))
+    );
+    team.json(&["undo"]);
+    assert_ne!(team.main(), landed);
 }
 
 /// What a person would compare: the branch, and of each agent state, name, mark and files.

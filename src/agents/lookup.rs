@@ -3,7 +3,7 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::{liveness, worktree};
 use crate::domain::agent::{Agent, State};
-use crate::domain::event::Isolation;
+use crate::domain::event::{Isolation, What};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::refs::Tip;
 use crate::store::find::ambiguous;
@@ -98,6 +98,13 @@ pub(crate) fn branch_gone(ctx: &Ctx, agent: &Agent) -> Error {
     let error = Error::new(code, what);
     match agent.state {
         _ if ctx.env.fenced => error.remedy("to see what is known of it", Remedy::History(id)),
+        // A spawn that failed was taken apart before any work began.
+        State::Discarded if was_never_ready(ctx, agent) => error
+            .remedy("to see why its spawn failed", Remedy::History(id))
+            .remedy(
+                "to spawn such an agent again",
+                Remedy::SpawnFrom("<task.toml>".into()),
+            ),
         // Only a discard puts work away.
         State::Discarded => error.remedy("to get its work back", Remedy::Rescue(id)),
         State::Merged => error.remedy("to see where its work landed", Remedy::History(id)),
@@ -114,6 +121,12 @@ pub(crate) fn branch_gone(ctx: &Ctx, agent: &Agent) -> Error {
         },
         _ => error.remedy("to see how to make it again", Remedy::Examine),
     }
+}
+
+/// Whether a spawn ended before its agent was ready, so that nothing of it was put away.
+fn was_never_ready(ctx: &Ctx, agent: &Agent) -> bool {
+    let events = ctx.ledger().events(agent.spawn_commit).unwrap_or_default();
+    !{ events.iter() }.any(|event| matches!(event.what, What::Spawned(_)))
 }
 
 /// The error for an agent whose branch names no commit here: it is broken, or as [`branch_gone`].

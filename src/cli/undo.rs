@@ -96,11 +96,7 @@ impl Answer for OperationsReport {
                 [first, ..] => format!("{first} and {} more", agents.len() - 1),
             };
             let moves: Vec<String> = one.moves.iter().map(moved).collect();
-            let mark = match (one.undone, one.undoable) {
-                (true, _) => "undone",
-                (false, false) => "not here",
-                (false, true) => "",
-            };
+            let mark = one.obstacle.unwrap_or_default();
             table.push(vec![
                 Cell::painted(BOLD, &one.operation),
                 Cell::plain(one.recorded_at.get(..19).unwrap_or(&one.recorded_at)),

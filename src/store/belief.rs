@@ -17,6 +17,7 @@ use crate::error::Result;
 use crate::git::Repo;
 use crate::git::objects::Commit;
 use crate::wire::policy::{Policy, TRAILER};
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::fs::{self, OpenOptions};
@@ -55,14 +56,9 @@ impl<'r> Belief<'r> {
         // needs no proof, and whether a landing is denied depends on the events that stand. A struck event stays in the row.
 
         // 1. What this clone did, only this clone takes back.
-        let lasting;
-        let mut row = row;
-        let mut is_taken_back_elsewhere = false;
-        if { row.events.iter() }.any(|event| matches!(event.what, What::Undone { .. })) {
-            lasting = self.lasting(AgentId::from_spawn_commit(spawn_commit), row)?;
-            is_taken_back_elsewhere = lasting.events.len() < row.events.len();
-            row = &lasting;
-        }
+        let lasting = self.lasting(AgentId::from_spawn_commit(spawn_commit), row)?;
+        let is_taken_back_elsewhere = lasting.events.len() < row.events.len();
+        let mut row = lasting.as_ref();
         let Some(mut agent) = fold_origins(self.repo, spawn_commit, row) else {
             return Ok(None);
         };
@@ -109,15 +105,23 @@ impl<'r> Belief<'r> {
     }
 
     /// The row without what takes back operations of this clone that it has not taken back itself.
-    fn lasting<'b>(&self, id: AgentId, row: &Row<'b>) -> Result<Row<'b>> {
+    pub(super) fn lasting<'a, 'b>(
+        &self,
+        id: AgentId,
+        row: &'a Row<'b>,
+    ) -> Result<Cow<'a, Row<'b>>> {
+        // Nearly every row has nothing of the kind.
+        if !{ row.events.iter() }.any(|event| matches!(event.what, What::Undone { .. })) {
+            return Ok(Cow::Borrowed(row));
+        }
         let closed = self.closed()?;
         let clone = remote_names::load_clone_id(self.repo.common_dir())?;
         let is_own = |event: &Event| Some(event.at.clone_number()) == clone;
-        Ok(row.undone_by(|operation| {
+        Ok(Cow::Owned(row.undone_by(|operation| {
             let mut events =
                 { row.events.iter() }.filter(|event| event.operation.as_ref() == Some(operation));
             closed.has_taken_back(id, operation) || !events.any(is_own)
-        }))
+        })))
     }
 
     /// Whether this clone might deny that an agent is over; where not, what its row says stands.

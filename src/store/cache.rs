@@ -75,18 +75,22 @@ impl Ledger<'_> {
         Ok(agents)
     }
 
-    /// What `select` makes of each row: the spawn commit and the events, oldest first.
+    /// What `select` makes of each row: the spawn commit and the events, oldest first. What took back an operation of this clone and was
+    /// written elsewhere is left out: this clone does not believe it.
     ///
     /// # Errors
     /// As [`Ledger::agents`].
     pub fn select<T>(&self, select: impl Fn(Oid, &[Event]) -> Option<T>) -> Result<Vec<T>> {
+        let belief = Belief::new(self.repo);
         let selected = self.read(|tree| {
             let mut selected = Vec::new();
             self.each_copied(&BODIES, tree, |key, body| {
-                let row = Row::read(body, AgentId::from_spawn_commit(key));
-                selected.extend(select(key, &row.events));
+                let id = AgentId::from_spawn_commit(key);
+                let row = Row::read(body, id);
+                let row = belief.lasting(id, &row);
+                selected.push(row.map(|row| select(key, &row.events)));
             })?;
-            Ok(selected)
+            selected.into_iter().filter_map(Result::transpose).collect()
         })?;
         Ok(selected.unwrap_or_default())
     }

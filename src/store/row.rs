@@ -22,7 +22,7 @@ use std::collections::{BinaryHeap, HashMap, HashSet};
 const NAMED: usize = 16;
 
 /// The lines of a row that are the agent's own events; foreign lines are left out.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Row<'b> {
     lines: Vec<&'b [u8]>,
     /// What the lines say, in the same order.

@@ -251,7 +251,9 @@ impl RescuePlan {
                     self.agent.state
                 ),
             )
-            .hint(format!("to see where it works, run git agent show {id}"))),
+            .hint(format!(
+                "to see what became of it, run git agent show --log {id}"
+            ))),
             (None, Some(_), Destination::Directory(_)) | (Some(_), _, _) => Ok(()),
             (None, Some(_), _) => Err(self.only_bundle()),
         }

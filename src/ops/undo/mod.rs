@@ -32,7 +32,7 @@ use crate::git::refs::Tip;
 use crate::ops::agent_report::{AgentRef, AgentReport, Reporter};
 pub use execute::execute;
 pub use operations::list;
-use operations::{BranchMove, Effect, Operation};
+use operations::{BranchMove, Effect, Obstacle, Operation};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -73,7 +73,9 @@ pub struct UndoPlan {
 pub fn plan(ctx: &Ctx, options: &UndoOptions) -> Result<UndoPlan> {
     require_orchestrator(ctx)?;
     let operation = operations::meant(ctx, options.what.as_deref())?;
-    require_own(ctx, &operation)?;
+    if let Some(obstacle) = operation.obstacle(ctx.ledger().clone_number()?) {
+        return Err(refusal(ctx, &operation, obstacle)?);
+    }
     let mut plan = UndoPlan {
         operation: operation.id.clone(),
         agents: Vec::new(),
@@ -89,13 +91,6 @@ pub fn plan(ctx: &Ctx, options: &UndoOptions) -> Result<UndoPlan> {
         let agent = ctx.ledger().agent(part.spawn_commit)?;
         let agent = agent.ok_or_else(|| Error::bug("an operation must be in a row"))?;
         agent.require_understood()?;
-        if let Some(later) = &part.built_upon {
-            let id = agent.id.short();
-            let what = format!("agent {id} was decided about again after {}", operation.id);
-            return Err(Error::new(Code::UndoBuiltUpon, what).hint(format!(
-                "to take that back first, run git agent undo {later}"
-            )));
-        }
         at_work::require_at_rest(ctx, &agent)?;
         for effect in &part.effects {
             match effect {
@@ -206,28 +201,29 @@ fn built_upon(operation: &OperationId, why: &str) -> Error {
     ))
 }
 
-/// Another clone's branches are not here, and what is to be taken back must still count.
-fn require_own(ctx: &Ctx, operation: &Operation) -> Result<()> {
+/// The error for an operation that is not taken back as it stands.
+fn refusal(ctx: &Ctx, operation: &Operation, obstacle: Obstacle) -> Result<Error> {
     let id = &operation.id;
-    let refused = |what: String| {
-        let error = Error::new(Code::AgentState, what);
-        Err(error.hint("to see what can be taken back, run git agent undo --list"))
+    let what = match obstacle {
+        Obstacle::OtherClone => format!(
+            "{id} was done in another clone, {:04x}, and only there can it be taken back",
+            operation.clone
+        ),
+        Obstacle::MadeOrRan => {
+            format!("{id} made an agent or ran a command, which is not taken back")
+        }
+        Obstacle::TakenBack => format!("{id} is taken back already"),
+        Obstacle::BuiltUpon(spawn_commit, later) => {
+            let agent = ctx.ledger().agent(spawn_commit)?;
+            let agent = agent.map_or_else(String::new, |agent| agent.id.short());
+            let what = format!("agent {agent} was decided about again after {id}");
+            return Ok(Error::new(Code::UndoBuiltUpon, what).hint(format!(
+                "to take that back first, run git agent undo {later}"
+            )));
+        }
     };
-    if Some(operation.clone) != ctx.ledger().clone_number()? {
-        let clone = operation.clone;
-        return refused(format!(
-            "{id} was done in another clone, {clone:04x}, and only there can it be taken back"
-        ));
-    }
-    if operation.is_more {
-        return refused(format!(
-            "{id} made an agent or ran a command, which is not taken back"
-        ));
-    }
-    if !operation.is_open() {
-        return refused(format!("{id} is taken back already"));
-    }
-    Ok(())
+    let hint = "to see what can be taken back, run git agent undo --list";
+    Ok(Error::new(Code::AgentState, what).hint(hint))
 }
 
 /// Rows travel, and who may push the ledger can write that any commit was a landing. What is taken off a branch must name the
@@ -348,6 +344,9 @@ pub struct ListedOperation {
     pub undone: bool,
     /// Whether `undo` may take it back here, as far as its rows tell.
     pub undoable: bool,
+    /// Why it may not: `undone`, `built-upon`, `other-clone` or `made-or-ran`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub obstacle: Option<&'static str>,
 }
 
 /// The answer of `undo`: `git-agent.undo/1`.

@@ -46,6 +46,30 @@ pub(super) struct RowPart {
     pub(super) is_taken_back: bool,
 }
 
+/// What keeps an operation from being taken back.
+pub(super) enum Obstacle {
+    /// It was done in another clone, where its branches and worktrees are.
+    OtherClone,
+    /// It made an agent or ran a command too.
+    MadeOrRan,
+    /// All of it is taken back.
+    TakenBack,
+    /// About the agent with this spawn commit something was decided later, by this operation, that counts.
+    BuiltUpon(Oid, OperationId),
+}
+
+impl Obstacle {
+    /// How an answer spells it.
+    fn as_str(&self) -> &'static str {
+        match self {
+            Obstacle::OtherClone => "other-clone",
+            Obstacle::MadeOrRan => "made-or-ran",
+            Obstacle::TakenBack => "undone",
+            Obstacle::BuiltUpon(..) => "built-upon",
+        }
+    }
+}
+
 /// What one command wrote.
 #[derive(Clone, Debug)]
 pub(super) struct Operation {
@@ -63,6 +87,25 @@ impl Operation {
     /// Whether something of it still counts and can be taken back.
     pub(super) fn is_open(&self) -> bool {
         !self.is_more && self.parts.iter().any(|part| !part.is_taken_back)
+    }
+
+    /// Why it is not taken back in this clone, as far as rows tell. `undo` and its list ask this and nothing else.
+    pub(super) fn obstacle(&self, clone: Option<u16>) -> Option<Obstacle> {
+        let mut open = self.parts.iter().filter(|part| !part.is_taken_back);
+        if Some(self.clone) != clone {
+            Some(Obstacle::OtherClone)
+        } else if self.is_more {
+            Some(Obstacle::MadeOrRan)
+        } else if open.clone().next().is_none() {
+            Some(Obstacle::TakenBack)
+        } else {
+            open.find_map(|part| {
+                Some(Obstacle::BuiltUpon(
+                    part.spawn_commit,
+                    part.built_upon.clone()?,
+                ))
+            })
+        }
     }
 
     /// Whether it took something back itself.
@@ -132,6 +175,7 @@ fn parts(ctx: &Ctx, spawn_commit: Oid, events: &[Event]) -> Vec<(Event, bool, Ro
     };
     let mut parts = Vec::new();
     let mut later: Option<&OperationId> = None;
+    let mut is_gone = false;
     // Backwards, so that the next later operation that counts is known at each one.
     for operation in order.into_iter().rev() {
         let of_it = &members[operation];
@@ -146,7 +190,10 @@ fn parts(ctx: &Ctx, spawn_commit: Oid, events: &[Event]) -> Vec<(Event, bool, Ro
         let kinds = { of_it.iter() }.filter(|event| is_reversible(&event.what));
         let mut kinds: Vec<String> = kinds.map(|event| event.what.kind().to_owned()).collect();
         kinds.dedup();
-        let is_taken_back = undone.contains(operation);
+        // A discard takes back what brought the worktree back, whether it was an undo of that or a new one.
+        let is_gone_again = is_gone && effects.contains(&Effect::Restored);
+        let is_taken_back = undone.contains(operation) || is_gone_again;
+        is_gone |= !is_taken_back && effects.contains(&Effect::Removed);
         let part = RowPart {
             spawn_commit,
             effects,
@@ -362,7 +409,7 @@ pub fn list(ctx: &Ctx) -> Result<OperationsReport> {
         kinds.dedup();
         let moves = parts().flat_map(|part| &part.effects);
         let moves = joined(moves.filter_map(Effect::branch_move).cloned().collect());
-        let is_undone = parts().all(|part| part.is_taken_back);
+        let obstacle = operation.obstacle(clone);
         ListedOperation {
             operation: operation.id.to_string(),
             recorded_at: rfc3339(operation.at),
@@ -373,8 +420,9 @@ pub fn list(ctx: &Ctx) -> Result<OperationsReport> {
                 .map(AgentRef::of)
                 .collect(),
             moves: moves.iter().map(BranchMoveReport::from).collect(),
-            undone: is_undone,
-            undoable: operation.is_open() && Some(operation.clone) == clone,
+            undone: parts().all(|part| part.is_taken_back),
+            undoable: obstacle.is_none(),
+            obstacle: obstacle.as_ref().map(Obstacle::as_str),
         }
     });
     Ok(OperationsReport {
