@@ -50,6 +50,7 @@ fn main() {
     println!("cargo bench --bench run -- {}", words.join(" "));
     println!("{} rounds\n", bench.rounds);
     bench.overhead();
+    bench.fence();
     bench.crowd();
 }
 
@@ -119,6 +120,49 @@ impl Bench {
         row("run of a task: true", &ms(judged));
         row("  what judging adds", &ms(judged.saturating_sub(run)));
         row("run --background of a task: true", &ms(background));
+    }
+
+    /// What a fence costs a run of an agent that is there: a user namespace around each side decides what the kernel gives to it.
+    fn fence(&self) {
+        let spawned = self.run(&[AGENT, "spawn", "--format=json", text(&self.task)]);
+        let id = field(&spawned, "short_id").expect("an id");
+        let id = id.as_str().expect("text");
+        let around = ["unshare", "--user", "--map-root-user", "sh", "-ec"];
+        let (all, few) = (
+            "exec \"$@\"",
+            "echo 0 > /proc/sys/user/max_mnt_namespaces; exec \"$@\"",
+        );
+        let side = |limit, sandbox| {
+            let run = [AGENT, "run", "--no-verify", "--format=json", sandbox, id];
+            let words = [&around[..], &[limit, "sh"], &run, &["--", "true"]];
+            words.concat()
+        };
+        let sides = [
+            side(all, "--sandbox=off"),
+            side(few, "--sandbox=auto"),
+            side(all, "--sandbox=auto"),
+        ];
+        println!();
+        let enforced = sides.each_ref().map(|side| {
+            let output = self.command(side).output().ok()?;
+            let sandbox = field(&output, "sandbox")?;
+            Some(sandbox["enforced"].as_str()?.to_owned())
+        });
+        let wanted = ["off", "landlock", "full"].map(|word| Some(word.to_owned()));
+        if enforced != wanted {
+            println!("no rows for the parts of a fence: this machine gives {enforced:?}");
+            return;
+        }
+        let [off, landlock, full] = medians(self.rounds, |_| {
+            sides.each_ref().map(|side| {
+                let start = Instant::now();
+                self.run(side);
+                start.elapsed()
+            })
+        });
+        row("run of an agent: true, no fence", &ms(off));
+        row("  Landlock adds", &ms(landlock.saturating_sub(off)));
+        row("  namespaces add", &ms(full.saturating_sub(landlock)));
     }
 
     /// Many at the same moment.

@@ -5,12 +5,14 @@ mod life;
 use crate::support::agent::{TASK, describe};
 use crate::support::death::{self, Order, ctx};
 use crate::support::{TestRepo, git_output};
+use git_agent::ops::discard::{self, DiscardOptions};
 use git_agent::ops::materialize;
 use rustix::fs::{CWD, FileType, Mode, XattrFlags, lsetxattr, mknodat};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Settings with which a bundle is not asked for, so that a life is what the agent did.
 const SETTINGS: &str = "[bundle]\nrequired = false\n";
@@ -631,6 +633,38 @@ fn an_agent_whose_materialize_was_killed_can_be_discarded_and_rescued() {
             .filter(|name| !name.to_string_lossy().starts_with("warm-"))
             .collect();
         assert!(left.is_empty(), "after {step}: {left:?}");
+    }
+}
+
+/// What stands still is read once; what a process in the upper directory writes meanwhile is kept as it is in the end.
+#[test]
+fn what_is_written_while_a_layered_agent_is_discarded_is_kept() {
+    for step in ["aside", "kept", "salvaged", ""] {
+        let repo = repo("");
+        let Some(spawned) = spawn(&repo, true) else {
+            return;
+        };
+        run(&repo, &spawned, "echo changed > lib/a.txt; rm lib/b.txt");
+        let late = layer(&repo, &spawned).join("upper/lib/a.txt");
+        let writes = step.to_owned();
+        let reached = move |name: &str| {
+            if name == writes {
+                // Of the same length.
+                fs::write(&late, "CHANGED\n").expect("written");
+            }
+        };
+        let ctx = ctx(&repo.path(), Arc::new(reached));
+        let plan = discard::plan(&ctx, id(&spawned), DiscardOptions::default()).expect("a plan");
+        discard::execute(&ctx, plan).expect("discarded");
+        repo.agent_json(&["rescue", id(&spawned), "--branch", "rescued"]);
+        let kept = repo.git(["show", "rescued:lib/a.txt"]);
+        let expected = if step.is_empty() {
+            "changed"
+        } else {
+            "CHANGED"
+        };
+        assert_eq!(kept, expected, "after {step}");
+        assert_eq!(repo.git(["ls-tree", "rescued", "lib/b.txt"]), "");
     }
 }
 

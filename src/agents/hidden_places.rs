@@ -165,13 +165,13 @@ pub(crate) fn private_caches(
         {
             let upper = kept.join(name).join("upper");
             fsx::create_dir(&upper)?;
-            // A work directory serves for one mount; a killed run has left its own.
-            let above = kept.join(name).join("work");
-            if above.exists() {
-                fsx::remove_tree(&above)?;
-            }
-            let work = fsx::unique_name(&above.join("of"));
+            let work = kept.join(name).join("work");
             fsx::create_dir(&work)?;
+            // In this the kernel marks one that has served for a mount, and refuses it then.
+            let used = work.join("work");
+            if used.exists() {
+                fsx::remove_tree(&used)?;
+            }
             let real = |path: &Path| fs::canonicalize(path).at("could not resolve", path);
             let place = if place == usual {
                 base.clone()

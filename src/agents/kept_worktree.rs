@@ -14,7 +14,7 @@ use crate::domain::shell;
 use crate::error::{Code, Result};
 use crate::git::objects::Commit;
 use crate::git::salvage::{beside, unkeepable, write_admin, write_files_as_they_are, write_work};
-use crate::git::uncommitted::{self, Trees};
+use crate::git::uncommitted::{self, SeenWorktree, Trees};
 use crate::store::keep;
 use serde::Serialize;
 use std::path::Path;
@@ -161,7 +161,8 @@ fn work(ctx: &Ctx, place: &AgentWorktree, tip: &Commit, made: Oid) -> Result<Opt
     }
     // git sees no file in some places, such as below a repository inside; these are found on the
     // disk.
-    let missed = beside(&source, None, fingerprint.as_ref())?.missed;
+    let walked = fingerprint.as_ref().and_then(SeenWorktree::walked);
+    let missed = beside(&source, None, walked)?.missed;
     if !missed.is_empty() {
         return Err(unkeepable(&missed));
     }

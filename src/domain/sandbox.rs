@@ -72,8 +72,8 @@ pub struct Fence {
     /// Caches of the user's that it finds as they are and changes for itself alone. Where a kernel cannot mount one, the place of the
     /// mount is what it was: nothing depends on it.
     pub caches: Vec<LayerMount>,
-    /// Programs in whose place it finds others. Only a mount namespace can do that.
-    pub replaced: Vec<Replaced>,
+    /// What stands in the place of git. Only a mount namespace can put it there.
+    pub guard: Option<GitGuard>,
     /// Places of its own of which it may write a part only; where the fence has a mount namespace, modes and times may
     /// be changed in all of them.
     pub own: Vec<PathBuf>,
@@ -101,15 +101,24 @@ pub struct LayerMount {
     pub place: PathBuf,
 }
 
-/// A program in whose place a fenced command finds another one.
+/// The script that stands in the place of git's programs and keeps a command from pushing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Replaced {
-    /// The program.
-    pub original: PathBuf,
-    /// An empty file on which it is mounted, so that the other can become it.
-    pub kept: PathBuf,
-    /// The other one.
-    pub by: PathBuf,
+pub struct GitGuard {
+    /// The directory of the scripts. Where there is a mount namespace it is in memory and in that namespace alone.
+    pub place: PathBuf,
+    /// The programs in whose place they stand, `git` first.
+    pub programs: Vec<PathBuf>,
+    /// The file for what was refused.
+    pub tries: PathBuf,
+    /// The short id of the agent.
+    pub agent: String,
+}
+
+impl GitGuard {
+    /// The directory for `PATH`.
+    pub fn search(&self) -> PathBuf {
+        self.place.join("bin")
+    }
 }
 
 named! {

@@ -18,24 +18,29 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Becomes the command: in a session of its own, so that it has no terminal to ask questions on, or with `terminal` the one that
-/// is our standard output, and bound to die with the process `supervisor` above it. Comes back only with the reason why it
-/// could not.
-pub fn launch(supervisor: u32, terminal: bool, program: &OsStr, arguments: &[OsString]) -> Error {
+/// Prepares this process to become a command: in a session of its own, so that it has no terminal to ask questions on, or with
+/// `terminal` the one that is our standard output, and bound to die with the process `supervisor` above it.
+///
+/// # Errors
+/// `io`.
+pub fn prepare(supervisor: u32, terminal: bool) -> Result<()> {
     // Fails in a process that leads its session already, which is what is wanted.
     let _ = setsid();
     let fail = |error: std::io::Error| Error::io("could not prepare a command", error);
     // Only the leader of a session can take a terminal, so this comes after `setsid`.
     if terminal && let Err(error) = ioctl_tiocsctty(stdout()).and_then(|()| dup2_stdin(stdout())) {
-        return fail(error.into());
+        return Err(fail(error.into()));
     }
-    if let Err(error) = system::die_with_parent() {
-        return fail(error);
-    }
+    system::die_with_parent().map_err(fail)?;
     // The supervisor may have died before the line above, and then the signal never comes.
     if !is_below(supervisor) {
-        return fail(std::io::Error::other("the process above it is gone"));
+        return Err(fail(std::io::Error::other("the process above it is gone")));
     }
+    Ok(())
+}
+
+/// Becomes the command. Comes back only with the reason why it could not.
+pub fn launch(program: &OsStr, arguments: &[OsString]) -> Error {
     replace(Command::new(program).args(arguments))
 }
 

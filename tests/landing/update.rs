@@ -134,3 +134,60 @@ fn a_kill_at_any_step_loses_nothing_and_the_next_one_completes_it() {
     });
     assert_eq!(steps, STEPS);
 }
+
+/// Each lock that another process can hold: the update waits for it or refuses, changes nothing then, and works once it is free.
+#[test]
+fn a_lock_of_another_process_costs_time_and_nothing_else() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    answer(&agent, "commit", &["-m", "two"]);
+    let git_dir = agent.repo.path().join(".git");
+    let admin = git_dir.join(format!("worktrees/agent-{}", &agent.id[..8]));
+    let of_branch = git_dir.join(format!("refs/heads/{}.lock", agent.branch));
+    // How long git waits for the lock of a ref.
+    agent
+        .repo
+        .git(["config", "core.filesRefLockTimeout", "200"]);
+    for lock in [
+        admin.join("index.lock"),
+        of_branch,
+        git_dir.join("packed-refs.lock"),
+        admin.join("HEAD.lock"),
+    ] {
+        let shown = lock.display();
+        agent.repo.write("README.md", format!("{shown}\n"));
+        agent.repo.commit_all("main moves on");
+        let before = agent.git(&["rev-parse", "HEAD"]);
+        std::fs::write(&lock, "").expect("locked");
+        let output = run(&agent, "update", &["--format=json"]);
+        let said = describe(&output);
+        assert!(lock.exists(), "{shown} was cleared: {said}");
+        std::fs::remove_file(&lock).expect("removed");
+        assert_eq!(agent.git(&["status", "--porcelain"]), "", "{shown}");
+        // Neither of these is needed for a branch that is a file of its own.
+        let is_needed =
+            !shown.to_string().ends_with("packed-refs.lock") && !lock.ends_with("HEAD.lock");
+        if is_needed {
+            assert_eq!(output.status.code(), Some(5), "{said}");
+            assert!(
+                said.contains("lock-timeout") && said.contains(&*shown.to_string()),
+                "{said}"
+            );
+            assert_eq!(agent.git(&["rev-parse", "HEAD"]), before, "{shown}");
+        } else {
+            assert!(output.status.success(), "{said}");
+        }
+        answer(&agent, "update", &[]);
+        assert_eq!(agent.repo.agent_json(&["show", &agent.id])["behind"], 0);
+        assert_eq!(agent.git(&["show", "HEAD:src/two.rs"]), "pub fn two() {}");
+    }
+    // The agent's own: a run has it, or another command of ours.
+    agent.repo.write("README.md", "once more\n");
+    agent.repo.commit_all("main moves on");
+    let lock = git_dir.join(format!("agents/{}/live.lock", &agent.id[..8]));
+    let held = std::fs::File::open(&lock).expect("there");
+    held.lock().expect("locked");
+    assert_eq!(error_of(&agent, &[])["code"], "agent-busy");
+    drop(held);
+    answer(&agent, "update", &[]);
+}

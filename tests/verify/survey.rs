@@ -8,7 +8,7 @@ use git_agent::git::Repo;
 use git_agent::git::changes::ignore::Rules;
 use git_agent::git::landing::linked_at;
 use git_agent::git::uncommitted::{
-    Source, Trees, Uncommitted, WorktreeFingerprint, snapshot, snapshot_by_git, write_trees,
+    SeenWorktree, Source, Trees, Uncommitted, snapshot, snapshot_by_git, write_trees,
 };
 use git_agent::git::worktree::view::WorktreeView;
 use proptest::prelude::*;
@@ -129,7 +129,7 @@ impl Scene {
     }
 
     /// What a look sees, with what is ignored; `None` where git looked at everything.
-    fn sighted(&self) -> Option<(Trees, WorktreeFingerprint, BTreeSet<Vec<u8>>)> {
+    fn sighted(&self) -> Option<(Trees, SeenWorktree, BTreeSet<Vec<u8>>)> {
         let (trees, fingerprint) = self.look(write_trees).ok()?;
         let ignored = self.look(snapshot).ok()?.ignored;
         Some((trees, fingerprint?, BTreeSet::from_iter(ignored)))
@@ -138,7 +138,7 @@ impl Scene {
     /// What was seen once and still is what there is was kept whole.
     fn require_truth(
         &self,
-        (kept, fingerprint, ignored): (Trees, WorktreeFingerprint, BTreeSet<Vec<u8>>),
+        (kept, fingerprint, ignored): (Trees, SeenWorktree, BTreeSet<Vec<u8>>),
         after: &str,
     ) {
         let current =

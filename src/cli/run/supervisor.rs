@@ -5,11 +5,11 @@ use crate::cli::parse;
 use crate::cli::run::RunArgs;
 use crate::cli::ui::Ui;
 use crate::cli::verbs::Command;
-use crate::domain::sandbox::{Fence, Landlock, LayerMount, Level, Namespaces, Replaced};
+use crate::domain::sandbox::{Fence, GitGuard, Landlock, LayerMount, Level, Namespaces};
 use crate::error::{Error, Exit, Result};
 use crate::ops::run::fence::{Plan, become_mounted, enter, probe, probe_layer};
 use crate::ops::run::{
-    BuildSlots, Echo, Order, StartReport, TreeBounds, detach, hand_over, keep, launch,
+    BuildSlots, Echo, Order, StartReport, TreeBounds, detach, hand_over, keep, launch, prepare,
 };
 use std::ffi::OsString;
 use std::io::Write;
@@ -91,12 +91,17 @@ pub(in crate::cli) fn run(args: WardenArgs) -> Result<Exit> {
 }
 
 pub(in crate::cli) fn run_launch(args: &LaunchArgs) -> Result<Exit> {
-    match args.command.split_first() {
-        Some((program, arguments)) => {
-            Err(launch(args.supervisor, args.terminal, program, arguments))
-        }
-        None => Err(Error::bug("a command has a first word")),
+    let Some((program, arguments)) = args.command.split_first() else {
+        return Err(Error::bug("a command has a first word"));
+    };
+    prepare(args.supervisor, args.terminal)?;
+    // A fence is entered by this program, which need not be started anew for that.
+    if Env::of_process()?.require_program()? == program.as_os_str()
+        && let Ok((_, Command::Fenced(args))) = parse(&args.command)
+    {
+        return run_fenced(args);
     }
+    Err(launch(program, arguments))
 }
 
 // `git agent fenced`: `run` starts this program again by this name, to restrict itself and then become
@@ -132,8 +137,11 @@ pub(in crate::cli) struct FencedArgs {
     /// A file that the command may write, or a directory with everything below it
     #[arg(long, value_name = "PATH")]
     write: Vec<PathBuf>,
-    /// A program, an empty file for it, and the program that takes its place
-    #[arg(long, value_name = "PATH", num_args = 3)]
+    /// A directory for the scripts that stand in the place of git, the file for what they refuse, and the agent
+    #[arg(long, value_name = "WORD", num_args = 3)]
+    guard: Vec<OsString>,
+    /// A program in whose place such a script stands
+    #[arg(long, value_name = "PATH", requires = "guard")]
     replace: Vec<PathBuf>,
     /// A directory of which that is a part
     #[arg(long, value_name = "PATH")]
@@ -186,19 +194,19 @@ pub(in crate::cli) fn run_fenced(args: FencedArgs) -> Result<Exit> {
             None => Ok(Exit::Child(probe())),
         };
     }
-    // They come in threes.
-    let replaced = args.replace.chunks(3).filter_map(|three| match three {
-        [original, kept, by] => Some(Replaced {
-            original: original.clone(),
-            kept: kept.clone(),
-            by: by.clone(),
+    let guard = match args.guard.as_slice() {
+        [place, tries, agent] => Some(GitGuard {
+            place: place.into(),
+            programs: args.replace,
+            tries: tries.into(),
+            agent: agent.to_string_lossy().into_owned(),
         }),
         _ => None,
-    });
+    };
     let fence = Fence {
         layer,
         caches: args.cache.chunks(4).filter_map(overlay).collect(),
-        replaced: replaced.collect(),
+        guard,
         writable: args.write,
         own: args.own,
         hidden: args.hide,

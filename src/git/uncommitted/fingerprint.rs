@@ -3,16 +3,99 @@
 use crate::error::Result;
 use crate::git::changes::ignore::IGNORE_FILES;
 use crate::git::changes::{Index, Listed, TouchedEntries, Walk, Written};
+use crate::git::files::layer::WorktreeLayer;
 use crate::git::files::untrusted;
 use crate::git::objects::blob_name;
 use crate::git::pool::threads;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, Metadata};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use walkdir::WalkDir;
+
+/// What a look at a worktree saw.
+#[derive(Debug)]
+pub enum SeenWorktree {
+    /// Of a worktree that was walked.
+    Walked(Box<WorktreeFingerprint>),
+    /// Of a layered one.
+    Layer(LayerFingerprint),
+}
+
+impl SeenWorktree {
+    /// What a walk saw.
+    pub fn walked(&self) -> Option<&WorktreeFingerprint> {
+        match self {
+            SeenWorktree::Walked(seen) => Some(seen),
+            SeenWorktree::Layer(_) => None,
+        }
+    }
+
+    /// Whether another look would see the same, as [`WorktreeFingerprint::is_current`]. Any doubt is a no.
+    ///
+    /// # Errors
+    /// Only a bug.
+    pub fn is_current(
+        &self,
+        top: &Path,
+        admin_dir: &Path,
+        besides: Option<&str>,
+        ignored: &BTreeSet<Vec<u8>>,
+        all: bool,
+    ) -> Result<bool> {
+        match self {
+            SeenWorktree::Walked(seen) => seen.is_current(top, admin_dir, besides, ignored, all),
+            SeenWorktree::Layer(seen) => Ok(seen.is_current(admin_dir)),
+        }
+    }
+}
+
+/// The upper directory of a layered worktree and its index: who finds them as they were would make the same of them.
+#[derive(Debug)]
+pub struct LayerFingerprint {
+    files: Vec<(PathBuf, [i128; 7])>,
+    /// Whether a change since would show in the times: none of them is so late that another write could have the same one.
+    is_settled: bool,
+}
+
+impl LayerFingerprint {
+    /// Looks at all names; `begun` was made before that. `None` where one cannot be looked at.
+    pub(super) fn take(layer: &WorktreeLayer, admin_dir: &Path, begun: &Path) -> Option<Self> {
+        let [.., seconds, part] = identity(&fs::symlink_metadata(begun).ok()?);
+        let begun = (seconds, part);
+        let mut files = Vec::new();
+        let index = WalkDir::new(admin_dir.join("index"));
+        for entry in { index.into_iter() }.chain(WalkDir::new(&layer.upper).sort_by_file_name()) {
+            let entry = entry.ok()?;
+            let found = entry.metadata().ok()?;
+            files.push((entry.into_path(), identity(&found)));
+        }
+        let is_settled = { files.iter() }.all(|(_, [.., seconds, part])| (*seconds, *part) < begun);
+        Some(LayerFingerprint { files, is_settled })
+    }
+
+    fn is_current(&self, admin_dir: &Path) -> bool {
+        let now = WorktreeLayer::of(admin_dir)
+            .and_then(|layer| LayerFingerprint::take(&layer, admin_dir, &layer.upper));
+        self.is_settled && now.is_some_and(|now| now.files == self.files)
+    }
+}
+
+/// What tells a file from another one, and from itself after a change; at the end the time of the last one.
+fn identity(found: &Metadata) -> [i128; 7] {
+    [
+        found.dev().into(),
+        found.ino().into(),
+        found.mode().into(),
+        found.size().into(),
+        found.rdev().into(),
+        found.ctime().into(),
+        found.ctime_nsec().into(),
+    ]
+}
 
 /// So many bytes in all are compared with what was written of them.
 const MOST_BYTES: u64 = 64 << 20;

@@ -23,7 +23,8 @@ use crate::git::pool::threads;
 use crate::git::uncommitted::listed::{bring_up_to_date, update_files};
 use crate::git::worktree::view::WorktreeView;
 use crate::git::{Repo, command};
-pub use fingerprint::WorktreeFingerprint;
+use fingerprint::LayerFingerprint;
+pub use fingerprint::{SeenWorktree, WorktreeFingerprint};
 pub use layer::{glance, rules_files};
 use listed::Listed;
 pub use listed::ignored;
@@ -173,15 +174,17 @@ pub struct Trees {
 ///
 /// # Errors
 /// As [`snapshot`].
-pub fn write_trees(source: &Source<'_>) -> Result<(Trees, Option<WorktreeFingerprint>)> {
+pub fn write_trees(source: &Source<'_>) -> Result<(Trees, Option<SeenWorktree>)> {
     if let Some(layer) = WorktreeLayer::of(source.admin_dir) {
+        // Before the look: what changes between the two makes them differ.
+        let seen = LayerFingerprint::take(&layer, source.admin_dir, source.view.room());
         let found = layer::look(source, &layer)?;
         let trees = Trees {
             staged: found.staged,
             tree: found.tree,
             unmerged: found.listed.unmerged,
         };
-        return Ok((trees, None));
+        return Ok((trees, seen.map(SeenWorktree::Layer)));
     }
     if let Some(found) = look_through_walk(source)? {
         let trees = Trees {
@@ -189,7 +192,8 @@ pub fn write_trees(source: &Source<'_>) -> Result<(Trees, Option<WorktreeFingerp
             tree: found.tree,
             unmerged: Vec::new(),
         };
-        return Ok((trees, Some(found.fingerprint)));
+        let seen = SeenWorktree::Walked(Box::new(found.fingerprint));
+        return Ok((trees, Some(seen)));
     }
     copy_index(source)?;
     let listed = listed::list(source)?;

@@ -523,6 +523,15 @@ fn candidates(
     top: &Path,
     options: DiscardOptions,
 ) -> Result<Vec<Vec<u8>>> {
+    let mut large = Vec::new();
+    // The upper directory of a layered worktree is read sooner than git is asked, and mostly none of its files is large.
+    if place.layer_dir().is_some() {
+        below(top, top, &mut large);
+        if large.is_empty() {
+            return Ok(large);
+        }
+        large.clear();
+    }
     let rules = ctx
         .ignore_rules()?
         .without(bundle_dir(ctx, agent)?.as_deref());
@@ -534,7 +543,6 @@ fn candidates(
         rules: &rules,
         scratch: scratch.path(),
     });
-    let mut large = Vec::new();
     match changes {
         Ok(changes) if !options.with_ignored => {
             for change in changes {

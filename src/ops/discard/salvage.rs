@@ -11,7 +11,7 @@ use crate::git::salvage::{
     FilesAsTheyAre, TOO_DEEP, beside, unkeepable, write_admin, write_bundle,
     write_files_as_they_are, write_work,
 };
-use crate::git::uncommitted::{self, Trees, WorktreeFingerprint};
+use crate::git::uncommitted::{self, SeenWorktree, Trees};
 use crate::ops::discard::gate::{Place, Reading, Scratch, Site, bundle_dir, real_directory};
 use crate::ops::discard::{DiscardOptions, NotKept, tip_of};
 use crate::store::agent_branch::OwnBranch;
@@ -40,7 +40,7 @@ pub(super) struct Salvage {
 /// What was seen of a worktree.
 #[derive(Debug)]
 struct Seen {
-    fingerprint: WorktreeFingerprint,
+    fingerprint: SeenWorktree,
     ignored: BTreeSet<Vec<u8>>,
 }
 
@@ -100,7 +100,12 @@ fn not_kept_by_git(
         // ignores.
         uncommitted::copy_index(&source)?;
     }
-    let ignored = beside(&source, reading.bundle(&source), seen.as_ref())?.ignored;
+    let ignored = beside(
+        &source,
+        reading.bundle(&source),
+        seen.as_ref().and_then(SeenWorktree::walked),
+    )?
+    .ignored;
     Ok(NotKept::new(&ignored, &setup, &[]))
 }
 
@@ -256,7 +261,11 @@ fn work(
         let commit = write_work(&ctx.repo, tip, &found, &whose)?;
         return Ok(Some(UncommittedWork::new(commit, NotKept::default())));
     }
-    let beside = beside(&source, reading.bundle(&source), fingerprint.as_ref())?;
+    let beside = beside(
+        &source,
+        reading.bundle(&source),
+        fingerprint.as_ref().and_then(SeenWorktree::walked),
+    )?;
     if !beside.missed.is_empty() {
         return Err(unkeepable(&beside.missed));
     }

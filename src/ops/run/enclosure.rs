@@ -107,7 +107,7 @@ impl Enclosure {
         let mut guard = None;
         if !rights.push {
             let (put_up, programs) =
-                PushGuard::put_up(ctx, agent, stage.number, &mut bounds.fence)?;
+                PushGuard::put_up(ctx, agent, stage.number, level, &mut bounds.fence)?;
             stage.search_first(ctx, &programs);
             guard = Some(put_up);
         }

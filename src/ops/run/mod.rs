@@ -51,7 +51,7 @@ use crate::error::{Code, Error, Remedy, Result};
 use crate::hosts::{self, Host};
 use crate::ops::spawn::{self, SpawnOptions, SpawnPlan};
 use crate::proc::launch::not_found;
-pub use crate::proc::launch::{HandedOver, detach, hand_over, launch};
+pub use crate::proc::launch::{HandedOver, detach, hand_over, launch, prepare};
 use crate::proc::sandbox;
 pub use crate::proc::supervisor::{BuildSlots, Order, TreeBounds, keep};
 pub use crate::proc::terminal::is_here as has_terminal;
@@ -175,6 +175,8 @@ pub fn plan(
     command: Vec<OsString>,
     mut options: RunOptions,
 ) -> Result<RunPlan> {
+    // What it answers is needed once the agent is found.
+    let asked = sandbox::ask(options.sandbox, ctx.env.require_program()?);
     let limits = admission::load(ctx)?;
     options.prompt.most_cost = { limits.get(Limit::Cost) }.map(|micro_usd| micro_usd as f64 / 1e6);
     let bounds = TreeBounds::of(&limits);
@@ -183,14 +185,12 @@ pub fn plan(
     if let Some(why) = bounds.obstacle().filter(|_| options.sandbox.insists()) {
         return Err(Error::new(Code::SandboxUnavailable, why));
     }
-    let enforcement = sandbox::enforcement(options.sandbox, ctx.env.require_program()?)?;
-    let fenced = matches!(enforcement, Enforcement::Fenced(_));
-    let wishes = |options, session| RunRequest {
+    let wishes = |options, session, enforcement: &Enforcement| RunRequest {
         options,
         session,
-        fenced,
+        fenced: matches!(enforcement, Enforcement::Fenced(_)),
     };
-    let (worker, inputs) = match target {
+    let (worker, inputs, enforcement) = match target {
         Target::Task(_) if options.resume => {
             return Err(Error::new(
                 Code::Usage,
@@ -198,6 +198,7 @@ pub fn plan(
             ));
         }
         Target::Task(draft) => {
+            let enforcement = asked.answer()?;
             let mut made = options.made.clone();
             // Only such a sandbox can mount them.
             if !matches!(&enforcement, Enforcement::Fenced(level) if level.namespaces == Namespaces::Processes)
@@ -205,8 +206,9 @@ pub fn plan(
                 made.layered_by_default = Layering::Off;
             }
             let plan = spawn::plan(ctx, *draft, &made)?;
-            let inputs = AgentInputs::of_spawn(ctx, &plan, command, wishes(&options, None))?;
-            (Worker::New(Box::new(plan)), inputs)
+            let wishes = wishes(&options, None, &enforcement);
+            let inputs = AgentInputs::of_spawn(ctx, &plan, command, wishes)?;
+            (Worker::New(Box::new(plan)), inputs, enforcement)
         }
         Target::Agent(who) => {
             authority::require_no_recursion(&ctx.env)?;
@@ -220,9 +222,10 @@ pub fn plan(
                 (options.host, session) = (Some(host), Some(id));
             }
             let place = directory_of(ctx, &agent)?;
-            let wishes = wishes(&options, session.as_deref());
+            let enforcement = asked.answer()?;
+            let wishes = wishes(&options, session.as_deref(), &enforcement);
             let inputs = AgentInputs::of_agent(ctx, (&agent, place), command, wishes)?;
-            (Worker::Known(Box::new(agent)), inputs)
+            (Worker::Known(Box::new(agent)), inputs, enforcement)
         }
     };
     let task = inputs.task();

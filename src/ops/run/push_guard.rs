@@ -1,17 +1,11 @@
 //! Keeps a fenced command from pushing, and its git from the credentials of the person who started it.
 //!
-//! ```text
-//! <n>.git/bin/git     the script hooks/fence/git, first on PATH
-//! <n>.git/<k>.sh      the same for one git program of this machine, mounted over it
-//! <n>.git/<k>/git     the program itself, mounted there so that the script can become it
-//! <n>.pushes          what was tried, written by the script
-//! ```
-//!
 //! A hook does not do: `--no-verify`, `core.hooksPath` and an emptied environment leave it out, and none runs in a repository
-//! that the command cloned. So the guard is git itself. Where the fence has a mount namespace the
-//! script lies over every git that can be found, so a path, a cleared environment or a copy of the file lead to it. Elsewhere
-//! it comes first on `PATH`, and a setting sends pushes of a git that was called by its path to a
-//! helper that does not exist; a program that wants to gets past both.
+//! that the command cloned. So the guard is git itself: a script (`hooks/fence/git`), which writes what was tried to a file.
+//! Where the fence has a mount namespace, the script lies over every git that can be found, so a path, a cleared environment
+//! or a copy of the file lead to it; there it is in memory, because a file for each program would take a run longer than its
+//! namespaces. Elsewhere it comes first on `PATH`, and a setting sends pushes of a git that was called by its path to a helper
+//! that does not exist; a program that wants to gets past both.
 //!
 //! The same script lets `git mv` move a directory of a layered worktree's base, which its mount cannot rename.
 //!
@@ -21,19 +15,15 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::{liveness, untrusted};
 use crate::domain::agent::Agent;
-use crate::domain::sandbox::{Fence, Replaced};
-use crate::domain::shell;
+use crate::domain::sandbox::{Fence, GitGuard, Level, Namespaces};
 use crate::error::{IoContext, Result};
 use crate::ops::run::RunOptions;
-use crate::store::fsx;
+use crate::proc::sandbox::{NOWHERE, write_guard};
+use crate::store::{fsx, layout};
 use std::ffi::OsString;
-use std::fs::{self, Permissions};
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-
-/// What stands in the place of git.
-const SCRIPT: &str = include_str!("../../../hooks/fence/git");
 
 /// Programs that push, or do so when they are told.
 const PROGRAMS: [&str; 9] = [
@@ -53,9 +43,6 @@ const USUAL: [&str; 3] = ["/bin", "/usr/bin", "/usr/local/bin"];
 
 /// Where git keeps its parts, from the directory that `git` is in.
 const PARTS: [&str; 2] = ["../lib/git-core", "../libexec/git-core"];
-
-/// The helper for URLs that nothing can be pushed to.
-const NOWHERE: &str = "push-refused-by-git-agent";
 
 /// Variables that lead to an SSH agent, or to a program that knows a password.
 const CREDENTIALS: [&str; 14] = [
@@ -163,13 +150,10 @@ impl GitRights {
 
 /// The guard of one run.
 #[derive(Debug)]
-pub(super) struct PushGuard {
-    directory: PathBuf,
-    tries: PathBuf,
-}
+pub(super) struct PushGuard(GitGuard);
 
 impl PushGuard {
-    /// Writes the scripts and adds them to the fence. Gives the directory for `PATH`, too.
+    /// Adds it to the fence of a run. Gives the directory for `PATH`, too.
     ///
     /// # Errors
     /// `io`, `disk-full`.
@@ -177,61 +161,36 @@ impl PushGuard {
         ctx: &Ctx,
         agent: &Agent,
         number: u32,
+        level: Level,
         fence: &mut Fence,
     ) -> Result<(PushGuard, PathBuf)> {
-        let programs = programs(ctx, &fence.writable);
-        let place = |name: &str| liveness::log(ctx.repo.common_dir(), agent, number, name);
-        let directory = place("git");
-        // What a run of this number left that was killed before it was recorded.
-        if directory.exists() {
-            fs::remove_dir_all(&directory).at("could not remove", &directory)?;
-        }
-        fsx::create_dir(&directory)?;
-        let directory = fs::canonicalize(&directory).at("could not resolve", &directory)?;
-        let tries = place("pushes");
+        let own = layout::agent_dir(ctx.repo.common_dir(), agent.id);
+        let own = fs::canonicalize(&own).at("could not resolve", &own)?;
+        let tries = liveness::log(ctx.repo.common_dir(), agent, number, "pushes");
         fsx::write_private(&tries, b"")?;
         let tries = fs::canonicalize(&tries).at("could not resolve", &tries)?;
-        let bin = directory.join("bin");
-        fsx::create_dir(&bin)?;
-        for (index, original) in programs.iter().enumerate() {
-            // The kernel names a process after its file, and the script asks whether its parent is git.
-            let kept = directory.join(index.to_string()).join("git");
-            fsx::create_dir(kept.parent().unwrap_or(&directory))?;
-            fs::write(&kept, "").at("could not write", &kept)?;
-            let by = directory.join(format!("{index}.sh"));
-            let is_git = original.file_name().is_some_and(|name| name == "git");
-            let word = |path: &Path| shell::word(path.as_os_str().as_bytes());
-            let text = SCRIPT
-                .replace("@is_git@", if is_git { "yes" } else { "" })
-                .replace("@real@", &word(&kept))
-                .replace("@original@", &word(original))
-                .replace("@tries@", &word(&tries))
-                .replace("@agent@", &agent.id.short())
-                .replace("@layered@", if fence.layer.is_some() { "yes" } else { "" });
-            fs::write(&by, text).at("could not write", &by)?;
-            fs::set_permissions(&by, Permissions::from_mode(0o555))
-                .at("could not change the mode of", &by)?;
-            if index == 0 {
-                let helper = format!("git-remote-{NOWHERE}");
-                for name in ["git", &helper] {
-                    let link = bin.join(name);
-                    symlink(&by, &link).at("could not link", &link)?;
-                }
-            }
-            fence.replaced.push(Replaced {
-                original: original.clone(),
-                kept,
-                by,
-            });
+        let guard = GitGuard {
+            place: own.join("guard"),
+            programs: programs(ctx, &fence.writable),
+            tries,
+            agent: agent.id.short(),
+        };
+        if level.namespaces == Namespaces::None {
+            // What a run left that was killed.
+            take_away(&guard.place)?;
+            fsx::create_dir(&guard.place)?;
+            write_guard(&guard, fence.layer.is_some()).at("could not fill", &guard.place)?;
         }
         // The script runs inside the fence and has to write down what was tried.
-        fence.writable.push(tries.clone());
-        Ok((PushGuard { directory, tries }, bin))
+        fence.writable.push(guard.tries.clone());
+        fence.guard = Some(guard.clone());
+        let search = guard.search();
+        Ok((PushGuard(guard), search))
     }
 
     /// What the command tried, as it was typed, without the secrets of URLs; each once.
     pub(super) fn tries(&self) -> Vec<String> {
-        let found = untrusted::read_at(&self.tries, LONGEST).unwrap_or_default();
+        let found = untrusted::read_at(&self.0.tries, LONGEST).unwrap_or_default();
         let mut tries: Vec<String> = Vec::new();
         for found in String::from_utf8_lossy(&found).split_terminator('\u{1e}') {
             let words = found.split_whitespace().map(without_secret);
@@ -249,9 +208,14 @@ impl PushGuard {
 
     /// Removes what it made. The run is over whether this succeeds or not.
     pub(super) fn take_down(&self) {
-        let _ = fs::remove_dir_all(&self.directory);
-        let _ = fs::remove_file(&self.tries);
+        let _ = take_away(&self.0.place);
+        let _ = fs::remove_file(&self.0.tries);
     }
+}
+
+fn take_away(place: &Path) -> Result<()> {
+    fs::remove_dir_all(place).at_if_there("could not remove", place)?;
+    Ok(())
 }
 
 /// A word without the name and the password that a URL has before `@`.
@@ -272,19 +236,29 @@ fn programs(ctx: &Ctx, writable: &[PathBuf]) -> Vec<PathBuf> {
     let usual = USUAL.iter().map(Path::new);
     let search = ctx.env.search.iter().map(PathBuf::as_path).chain(usual);
     let mut directories: Vec<PathBuf> = Vec::new();
-    let mut programs: Vec<PathBuf> = Vec::new();
+    let mut add = |directory: PathBuf| {
+        let directory = fs::canonicalize(&directory).unwrap_or(directory);
+        if !directories.contains(&directory) {
+            directories.push(directory);
+        }
+    };
     for directory in search {
         let Ok(git) = fs::canonicalize(directory.join("git")) else {
             continue;
         };
-        directories.push(directory.to_owned());
+        add(directory.to_owned());
         let home = git.parent().unwrap_or(Path::new("/"));
-        directories.push(home.to_owned());
-        directories.extend(PARTS.map(|parts| home.join(parts)));
+        add(home.to_owned());
+        for parts in PARTS {
+            add(home.join(parts));
+        }
     }
+    let mut programs: Vec<PathBuf> = Vec::new();
     for directory in directories {
-        for name in PROGRAMS {
-            let Ok(file) = fs::canonicalize(directory.join(name)) else {
+        // Most names are nowhere, and to resolve one, each directory above it is looked at.
+        let there = { PROGRAMS.iter() }.map(|name| directory.join(name));
+        for path in there.filter(|path| fs::symlink_metadata(path).is_ok()) {
+            let Ok(file) = fs::canonicalize(path) else {
                 continue;
             };
             let is_git = file.file_name().is_some_and(|found| {

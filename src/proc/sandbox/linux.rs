@@ -3,7 +3,7 @@
 use super::report::Report;
 use super::{FENCED, Outcome, Plan, landlock, mounts, namespaces, overlay, wrap};
 use crate::domain::run::{self, Ending};
-use crate::domain::sandbox::{Fence, LayerMount, Level, Namespaces};
+use crate::domain::sandbox::{Fence, Landlock, LayerMount, Level, Namespaces};
 use crate::error::{Code, Error, Result};
 use crate::proc::{launch, supervisor};
 use crate::system;
@@ -34,18 +34,31 @@ const REQUESTS: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::T
 const PATIENCE: u32 = 1000;
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// The highest level that can be enforced here.
+/// What is asked of the kernel.
+pub(super) struct PendingLevel {
+    landlock: Landlock,
+    namespaces: namespaces::Probe,
+}
+
+/// Asks for the highest level that can be enforced here.
 ///
 /// # Errors
 /// What this system lacks.
-pub(super) fn offer(program: &Path) -> Result<Level, String> {
-    let landlock = landlock::offer()?;
-    let (namespaces, why) = namespaces::offer(program);
-    Ok(Level {
-        landlock,
+pub(super) fn ask(program: &Path) -> Result<PendingLevel, String> {
+    Ok(PendingLevel {
+        landlock: landlock::offer()?,
+        namespaces: namespaces::Probe::start(program),
+    })
+}
+
+/// What was answered.
+pub(super) fn answer(asked: PendingLevel) -> Level {
+    let (namespaces, why) = asked.namespaces.answer();
+    Level {
+        landlock: asked.landlock,
         namespaces,
         why,
-    })
+    }
 }
 
 pub(super) use namespaces::{layers_refused, probe};

@@ -30,6 +30,7 @@ mod landlock;
 mod linux;
 #[cfg(target_os = "linux")]
 use linux as kernel;
+mod git_guard;
 #[cfg(target_os = "linux")]
 mod mounts;
 #[cfg(target_os = "linux")]
@@ -44,9 +45,10 @@ mod without;
 #[cfg(not(target_os = "linux"))]
 use without as kernel;
 
+pub use git_guard::{NOWHERE, write_guard};
 pub use report::{Outcome, read_report};
 
-use crate::domain::sandbox::{Enforcement, Fence, LayerMount, Level, Mode, Replaced};
+use crate::domain::sandbox::{Enforcement, Fence, LayerMount, Level, Mode};
 use crate::error::{Code, Error, Result};
 use std::ffi::OsString;
 use std::path::Path;
@@ -63,17 +65,40 @@ const VERB: &str = "fenced";
 /// # Errors
 /// `sandbox-unavailable` when the mode insists on a fence and the kernel has none.
 pub fn enforcement(mode: Mode, program: &Path) -> Result<Enforcement> {
-    if mode == Mode::Off {
-        return Ok(Enforcement::Off);
+    ask(mode, program).answer()
+}
+
+/// As [`enforcement`], for a caller that has something else to do until there is an answer.
+pub fn ask(mode: Mode, program: &Path) -> AskedKernel {
+    AskedKernel {
+        mode,
+        asked: (mode != Mode::Off).then(|| kernel::ask(program)),
     }
-    match kernel::offer(program) {
-        Ok(level) => Ok(Enforcement::Fenced(level)),
-        Err(why) if mode.insists() => Err(Error::new(
-            Code::SandboxUnavailable,
-            format!("--sandbox {} cannot be kept here: {why}", mode.as_str()),
-        )
-        .hint("to run without a fence where there is none, pass --sandbox auto")),
-        Err(why) => Ok(Enforcement::Impossible { why }),
+}
+
+/// What the kernel was asked.
+pub struct AskedKernel {
+    mode: Mode,
+    asked: Option<Result<kernel::PendingLevel, String>>,
+}
+
+impl AskedKernel {
+    /// What it can enforce.
+    ///
+    /// # Errors
+    /// As [`enforcement`].
+    pub fn answer(self) -> Result<Enforcement> {
+        let mode = self.mode;
+        match self.asked {
+            None => Ok(Enforcement::Off),
+            Some(Ok(asked)) => Ok(Enforcement::Fenced(kernel::answer(asked))),
+            Some(Err(why)) if mode.insists() => Err(Error::new(
+                Code::SandboxUnavailable,
+                format!("--sandbox {} cannot be kept here: {why}", mode.as_str()),
+            )
+            .hint("to run without a fence where there is none, pass --sandbox auto")),
+            Some(Err(why)) => Ok(Enforcement::Impossible { why }),
+        }
     }
 }
 
@@ -125,9 +150,13 @@ pub fn wrap(program: &Path, plan: &Plan<'_>, command: &[OsString]) -> Vec<OsStri
         words.push("--cache".into());
         words.extend([&cache.base, &cache.upper, &cache.work, &cache.place].map(OsString::from));
     }
-    for Replaced { original, kept, by } in &plan.fence.replaced {
-        words.push("--replace".into());
-        words.extend([original, kept, by].map(OsString::from));
+    if let Some(guard) = &plan.fence.guard {
+        words.push("--guard".into());
+        words.extend([guard.place.as_os_str(), guard.tries.as_os_str()].map(OsString::from));
+        words.push((&guard.agent).into());
+        for program in &guard.programs {
+            words.extend(["--replace".into(), program.into()]);
+        }
     }
     // What follows is the command's own, whatever it begins with.
     words.push("--".into());
@@ -184,18 +213,19 @@ pub fn layers_refused(program: &Path, layer: &LayerMount) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::sandbox::{Landlock, Namespaces};
+    use crate::domain::sandbox::{GitGuard, Landlock, Namespaces};
 
     #[test]
     fn the_command_line_keeps_the_commands_own_words_apart() {
         let fence = Fence {
             writable: vec!["/a b".into(), "/c".into()],
             hidden: vec!["/d".into()],
-            replaced: vec![Replaced {
-                original: "/git".into(),
-                kept: "/k".into(),
-                by: "/s".into(),
-            }],
+            guard: Some(GitGuard {
+                place: "/g".into(),
+                programs: vec!["/git".into()],
+                tries: "/t".into(),
+                agent: "id".into(),
+            }),
             terminal: true,
             ..Fence::default()
         };
@@ -213,7 +243,7 @@ mod tests {
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
         assert_eq!(
             words.join("|"),
-            "/bin/us|fenced|--landlock|files|--namespaces|none|--report|/r|--no-unix-sockets|--terminal|--write|/a b|--write|/c|--hide|/d|--replace|/git|/k|/s|--|sh|-c|--write"
+            "/bin/us|fenced|--landlock|files|--namespaces|none|--report|/r|--no-unix-sockets|--terminal|--write|/a b|--write|/c|--hide|/d|--guard|/g|/t|id|--replace|/git|--|sh|-c|--write"
         );
     }
 

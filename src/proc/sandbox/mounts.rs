@@ -3,16 +3,18 @@
 //! ```text
 //! 1. open      every place, before anything covers it; no symlink leads there
 //! 2. hide      an empty file system over each hidden directory, and in it what is to be seen of it
-//! 3. bind      each own place onto itself, so that it is a mount of its own; programs over those that they replace
+//! 3. bind      each own place onto itself, so that it is a mount of its own
 //! 4. close     every mount but those is made read-only
-//! 5. renew     /proc for its own processes, /dev/mqueue for its own queues
+//! 5. replace   programs by the scripts of the guard; such a mount is read-only as what it shows is
+//! 6. renew     /proc for its own processes, /dev/mqueue for its own queues
 //! ```
 //!
 //! The kernel has one call for step 4 (mount_setattr(2)), for which no safe wrapper exists; mount by mount is what
 //! bubblewrap does, too. As nothing propagates into this namespace, no mount can appear meanwhile.
 
 use super::landlock::open;
-use crate::domain::sandbox::{Fence, Replaced};
+use crate::domain::sandbox::{Fence, GitGuard};
+use crate::proc::sandbox::git_guard::{self, GuardedProgram};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, fstat, statx};
 use rustix::io::Errno;
@@ -63,14 +65,17 @@ pub(super) fn arrange(fence: &Fence, has_processes: bool) -> Result<(), String> 
     for place in &places {
         bind(place, &hidden).map_err(|error| fail("bind", place.path.display(), error))?;
     }
-    for one in &fence.replaced {
-        replace(one).map_err(|error| fail("replace", one.original.display(), error))?;
-    }
+    let guard = fence.guard.as_ref();
+    let replacements = guard.map(|guard| prepare(guard, fence.layer.is_some()));
+    let replacements = replacements.transpose()?.unwrap_or_default();
     let own: Vec<&Path> = { places.iter() }
         .filter(|place| place.is_own)
         .map(|place| place.path)
         .collect();
     close(&own)?;
+    for (one, original) in &replacements {
+        replace(one, original).map_err(|error| fail("replace", one.original.display(), error))?;
+    }
     renew(has_processes)?;
     // What a process has open it sees through the mount where it opened it, which was writable.
     chdir(&directory).map_err(|error| fail("enter", "working directory", error))?;
@@ -78,6 +83,10 @@ pub(super) fn arrange(fence: &Fence, has_processes: bool) -> Result<(), String> 
         reopen(&path);
     }
     Ok(())
+}
+
+fn errno(error: &std::io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
 fn fail(what: &str, path: impl std::fmt::Display, error: Errno) -> String {
@@ -134,7 +143,7 @@ fn bind(place: &OpenedPlace<'_>, hidden: &[&Path]) -> Result<(), Errno> {
         // Everything is its own, and what is mounted on the root is not seen by a process whose root it is.
         return Ok(());
     }
-    let io = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+    let io = |error: std::io::Error| errno(&error);
     // What is shown of a hidden directory needs something to be mounted on, and the file system
     // over it is empty.
     if hidden.iter().any(|hidden| place.path.starts_with(hidden)) && !place.path.exists() {
@@ -151,17 +160,33 @@ fn bind(place: &OpenedPlace<'_>, hidden: &[&Path]) -> Result<(), Errno> {
     mount_bind_recursive(source, place.path)
 }
 
-/// Mounts a program over another one, and that one where the first can become it. No path leads past a mount, not one through
+/// Writes the scripts of the guard to a file system of their own, and opens each program before anything covers it. A program that is
+/// gone by now needs no script.
+fn prepare(guard: &GitGuard, is_layered: bool) -> Result<Vec<(GuardedProgram, OwnedFd)>, String> {
+    let refused = |error| fail("make", guard.place.display(), error);
+    // Everywhere but below a hidden directory, which is in memory already, it stays empty on the disk.
+    fs::create_dir_all(&guard.place).map_err(|error| refused(errno(&error)))?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    mount("tmpfs", &guard.place, "tmpfs", flags, c"mode=755").map_err(refused)?;
+    let written = git_guard::write_guard(guard, is_layered);
+    let mut programs = Vec::new();
+    for program in written.map_err(|error| refused(errno(&error)))? {
+        match open(&program.original) {
+            Ok((original, _)) => programs.push((program, original)),
+            Err(Errno::NOENT) => {}
+            Err(error) => return Err(fail("open", program.original.display(), error)),
+        }
+    }
+    Ok(programs)
+}
+
+/// Mounts a script over a program, and the program where the script can become it. No path leads past a mount, not one through
 /// `/proc/self/root` either, and a copy is a copy of what lies there.
-fn replace(one: &Replaced) -> Result<(), Errno> {
-    // Both are opened before one covers the other. A program that is gone by now needs no replacement.
-    let original = match open(&one.original) {
-        Err(Errno::NOENT) => return Ok(()),
-        opened => opened?.0,
-    };
-    let (by, _) = open(&one.by)?;
-    mount_bind(format!("/proc/self/fd/{}", original.as_raw_fd()), &one.kept)?;
-    mount_bind(format!("/proc/self/fd/{}", by.as_raw_fd()), &one.original)
+fn replace(one: &GuardedProgram, original: &OwnedFd) -> Result<(), Errno> {
+    let (script, _) = open(&one.script)?;
+    let link = |file: &OwnedFd| format!("/proc/self/fd/{}", file.as_raw_fd());
+    mount_bind(link(original), &one.kept)?;
+    mount_bind(link(&script), &one.original)
 }
 
 /// Makes every mount read-only but those of the command's own places, and those below them.

@@ -22,7 +22,7 @@ use rustix::thread::{
 };
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 /// What a process of these namespaces needs to arrange its mounts and to give up the bounding set afterwards.
 const NEEDED: [CapabilitySet; 2] = [CapabilitySet::SYS_ADMIN, CapabilitySet::SETPCAP];
@@ -36,28 +36,37 @@ const ALL: u8 = 0;
 const NO_PROCESSES: u8 = 1;
 const USED_UP: u8 = 2;
 
-/// Which namespaces can be had here, and why not all.
-pub(super) fn offer(program: &Path) -> (Namespaces, Option<&'static str>) {
-    let mut probe = Command::new(program);
-    probe.args([super::VERB, "--probe"]);
-    for stream in [Command::stdin, Command::stdout, Command::stderr] {
-        stream(&mut probe, Stdio::null());
+/// A process that tries which namespaces can be had here; `None` where it could not be started.
+pub(super) struct Probe(Option<Child>);
+
+impl Probe {
+    pub(super) fn start(program: &Path) -> Probe {
+        let mut probe = Command::new(program);
+        probe.args([super::VERB, "--probe"]);
+        for stream in [Command::stdin, Command::stdout, Command::stderr] {
+            stream(&mut probe, Stdio::null());
+        }
+        Probe(probe.spawn().ok())
     }
-    let status = probe.status().ok().and_then(|status| status.code());
-    match status.and_then(|code| u8::try_from(code).ok()) {
-        Some(ALL) => (Namespaces::Processes, None),
-        Some(NO_PROCESSES) => (
-            Namespaces::Mounts,
-            Some("a part of /proc is hidden here, so processes get no namespace"),
-        ),
-        Some(USED_UP) => (
-            Namespaces::None,
-            Some("no namespaces: their number is limited to fewer (user.max_user_namespaces)"),
-        ),
-        _ => (
-            Namespaces::None,
-            Some("no namespaces: the system, or another sandbox around this one, refuses them"),
-        ),
+
+    /// What can be had, and why not all.
+    pub(super) fn answer(self) -> (Namespaces, Option<&'static str>) {
+        let status = self.0.and_then(|mut probe| probe.wait().ok()?.code());
+        match status.and_then(|code| u8::try_from(code).ok()) {
+            Some(ALL) => (Namespaces::Processes, None),
+            Some(NO_PROCESSES) => (
+                Namespaces::Mounts,
+                Some("a part of /proc is hidden here, so processes get no namespace"),
+            ),
+            Some(USED_UP) => (
+                Namespaces::None,
+                Some("no namespaces: their number is limited to fewer (user.max_user_namespaces)"),
+            ),
+            _ => (
+                Namespaces::None,
+                Some("no namespaces: the system, or another sandbox around this one, refuses them"),
+            ),
+        }
     }
 }
 
@@ -87,7 +96,7 @@ pub(super) fn layers_refused(program: &Path, layer: &LayerMount) -> Option<Strin
         Ok(output) if output.status.success() => None,
         Ok(output) => {
             // Where there are no namespaces at all, that is the reason; where there are, one process was enough to find out.
-            if let (Namespaces::None | Namespaces::Mounts, why) = offer(program) {
+            if let (Namespaces::None | Namespaces::Mounts, why) = Probe::start(program).answer() {
                 return Some(why.unwrap_or("no namespaces can be had here").to_owned());
             }
             let said = String::from_utf8_lossy(&output.stderr);

@@ -18,7 +18,8 @@ use super::landlock::open;
 use crate::domain::sandbox::LayerMount;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, Mode, Timespec, Timestamps, XattrFlags, futimens, mkdirat, renameat, unlinkat,
+    AtFlags, Mode, StatVfsMountFlags, Timespec, Timestamps, XattrFlags, futimens, mkdirat,
+    renameat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
@@ -83,9 +84,13 @@ pub(super) fn mount_cache(cache: &LayerMount) -> Result<(), Errno> {
     let (work, place) = (opened(&cache.work)?, opened(&cache.place)?);
     require_attributes(&cache.upper)?;
     overlay(&base, &upper, &work, &place)?;
-    probe(&cache.place).inspect_err(|_| {
-        let _ = unmount(&cache.place, UnmountFlags::DETACH);
-    })
+    // What [`probe`] does costs more than the mount, and of a cache nothing but this can be missed.
+    let mounted = rustix::fs::statvfs(&cache.place)?;
+    if mounted.f_flag.contains(StatVfsMountFlags::RDONLY) {
+        unmount(&cache.place, UnmountFlags::DETACH)?;
+        return Err(Errno::ROFS);
+    }
+    Ok(())
 }
 
 fn overlay(base: &OwnedFd, upper: &OwnedFd, work: &OwnedFd, place: &OwnedFd) -> Result<(), Errno> {

@@ -3,15 +3,21 @@
 use super::Plan;
 use crate::domain::sandbox::{LayerMount, Level};
 use crate::error::{Code, Error, Result};
+/// An answer that never comes.
+pub(super) use std::convert::Infallible as PendingLevel;
 use std::ffi::OsString;
 use std::path::Path;
 
-/// The highest level that can be enforced: none.
+/// Asks for the highest level that can be enforced: none.
 ///
 /// # Errors
 /// Always: what this system lacks.
-pub(super) fn offer(_: &Path) -> Result<Level, String> {
+pub(super) fn ask(_: &Path) -> Result<PendingLevel, String> {
     Err("only Linux has the kernel sandbox that this program uses".to_owned())
+}
+
+pub(super) fn answer(asked: PendingLevel) -> Level {
+    match asked {}
 }
 
 /// Gives the status that says so.
@@ -20,21 +26,21 @@ pub(super) fn probe() -> u8 {
 }
 
 pub(super) fn layers_refused(program: &Path, _: &LayerMount) -> Option<String> {
-    offer(program).err()
+    ask(program).err()
 }
 
 pub(super) fn probe_layer(layer: &LayerMount) -> Result<(), String> {
-    offer(&layer.base).map(drop)
+    ask(&layer.base).map(drop)
 }
 
 pub(super) fn become_mounted(layer: &LayerMount, _: &[OsString]) -> Error {
-    let why = offer(&layer.base).err().unwrap_or_default();
+    let why = ask(&layer.base).err().unwrap_or_default();
     Error::new(Code::SandboxUnavailable, why)
 }
 
 /// # Errors
-/// Always, as [`offer`].
+/// Always, as [`ask`].
 pub(super) fn enter(plan: &Plan<'_>, _: bool, _: &[OsString]) -> Result<u8> {
-    let why = offer(plan.report).err().unwrap_or_default();
+    let why = ask(plan.report).err().unwrap_or_default();
     Err(Error::new(Code::SandboxUnavailable, why))
 }
