@@ -65,7 +65,7 @@ fn a_branch_name_that_a_discard_gave_back_is_not_given_again() {
     let ctx = ctx_with(&repo.path(), Seams::real());
     let draft = task_file::parse("task.toml", TASK.as_bytes());
     let plan = spawn::plan(&ctx, draft, &SpawnOptions::default()).expect("a plan");
-    let planned = plan.branch.clone().expect("a branch");
+    let planned = plan.place.branch.clone().expect("a branch");
     let name = planned.trim_start_matches("refs/heads/");
     // Another agent takes the planned name and gives it back before the plan is carried out.
     let other = repo.spawn_task(TASK, &["--branch", name]);

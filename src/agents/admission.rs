@@ -2,7 +2,8 @@
 //! cost, and the limits that say so.
 
 use crate::agents::ctx::Ctx;
-use crate::domain::limits::{Limit, Limits, usd};
+use crate::domain::limits::usd;
+use crate::domain::{Limit, Limits};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::proc::signals::Interrupts;
 use crate::store::repository_settings;

@@ -12,15 +12,11 @@ use crate::agents::ctx::Ctx;
 use crate::agents::persona::{self, CharacterWish};
 use crate::agents::real_path::for_display;
 use crate::agents::{projects, task_copy, worktree};
-use crate::domain::agent::Agent;
-use crate::domain::glob::{Glob, Reach};
-use crate::domain::id::AgentId;
-use crate::domain::oid::Oid;
+use crate::domain::glob::Reach;
 use crate::domain::persona::Character;
 use crate::domain::prompt::Brief;
-use crate::domain::redaction;
-use crate::domain::role::Role;
-use crate::domain::task::{Task, TaskOptions};
+use crate::domain::task::TaskOptions;
+use crate::domain::{Agent, AgentId, Glob, Oid, Role, Task, redaction};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::{Repo, populate};
 use crate::hosts;
@@ -194,11 +190,8 @@ impl Assignment {
         } else {
             return Ok(());
         };
-        Err(Error::new(
-            Code::PromptExposed,
-            format!("the prompt {why}, so it cannot stand in a command line as {PROMPT}"),
-        )
-        .hint(
+        let what = format!("the prompt {why}, so it cannot stand in a command line as {PROMPT}");
+        Err(Error::new(Code::PromptExposed, what).hint(
             "leave it out to give the prompt on standard input, or name its file as {prompt_file}",
         ))
     }

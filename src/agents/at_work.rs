@@ -12,11 +12,11 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::host_session::{self, SessionRecord};
 use crate::agents::{liveness, worktree};
-use crate::domain::agent::{Agent, State};
+use crate::domain::{Agent, State};
 use crate::error::{Code, Error, Remedy, Result};
-use crate::store::lock::{self, Guard};
+use crate::store::lock::Guard;
 use crate::store::mailbox::reader;
-use crate::store::{briefing, layout};
+use crate::store::{briefing, layout, lock};
 use crate::system::Occupant;
 use std::path::Path;
 

@@ -3,9 +3,7 @@
 use crate::agents::ctx::{Ctx, Env};
 use crate::agents::current::CurrentAgent;
 use crate::agents::lookup;
-use crate::domain::agent::{Agent, Move};
-use crate::domain::event::What;
-use crate::domain::id::AgentId;
+use crate::domain::{Agent, AgentId, Move, What};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::store::ledger;
 use crate::system::Process;
@@ -38,11 +36,9 @@ pub(crate) fn require_may_spawn(home: &CurrentAgent) -> Result<()> {
     if home.policy.may_spawn {
         return Ok(());
     }
-    Err(Error::new(
-        Code::RecursionRefused,
-        format!("agent {} may not spawn agents", home.agent.id.short()),
-    )
-    .hint("to ask for help instead, write it into handoffs.md and finish"))
+    let what = format!("agent {} may not spawn agents", home.agent.id.short());
+    Err(Error::new(Code::RecursionRefused, what)
+        .hint("to ask for help instead, write it into handoffs.md and finish"))
 }
 
 /// Refuses to say how an agent's work ended from inside another agent.

@@ -2,13 +2,11 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::untrusted;
-use crate::domain::oid::Oid;
-use crate::domain::shell;
+use crate::domain::{Oid, shell};
 use crate::error::{Code, Error, Result};
-use crate::git::Repo;
 use crate::git::config::Identities;
-use crate::git::landing::Checkout;
-use crate::git::refs::{Swap, Tip};
+use crate::git::refs::Swap;
+use crate::git::{Checkout, Repo, Tip};
 use crate::store::lock::PATIENCE;
 use crate::store::{fsx, layout};
 use std::path::PathBuf;

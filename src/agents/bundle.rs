@@ -2,16 +2,13 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::worktree::admin_dir;
-use crate::domain::agent::Agent;
 use crate::domain::bundle::{FILES, PROGRESS, SPEC};
 use crate::domain::evidence::{Artefact, ArtefactProblem, NoWorktree, Says};
 use crate::domain::named::hex;
-use crate::domain::oid::Oid;
+use crate::domain::{Agent, Oid};
 use crate::error::Result;
-use crate::git::Repo;
-use crate::git::files::layer::WorktreeLayer;
-use crate::git::objects::{Identity, NewCommit};
 use crate::git::tree::{Entry, FILE};
+use crate::git::{Identity, NewCommit, Repo, WorktreeLayer};
 use crate::store::{keep, layout};
 use crate::wire::policy::Policy;
 use rustix::fs::{CWD, Mode, OFlags, openat};

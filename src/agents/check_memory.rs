@@ -10,10 +10,7 @@
 use crate::agents::check_worktree::CheckSetup;
 use crate::agents::ctx::Ctx;
 use crate::agents::hidden_places::open_places;
-use crate::domain::evidence::{CommandRun, RequiredChecks};
-use crate::domain::id::AgentId;
-use crate::domain::oid::Oid;
-use crate::domain::sandbox::Enforcement;
+use crate::domain::{AgentId, CommandRun, Enforcement, Oid, RequiredChecks};
 use crate::error::Result;
 use crate::store::facts::Facts;
 use std::collections::BTreeMap;

@@ -15,12 +15,10 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::run_repo::RunRepo;
 use crate::agents::{liveness, publish, worktree};
-use crate::domain::agent::Agent;
-use crate::domain::id::AgentId;
-use crate::domain::oid::Oid;
+use crate::domain::{Agent, AgentId, Oid};
 use crate::error::{Error, IoContext, Result};
+use crate::git::Identity;
 use crate::git::files::untrusted;
-use crate::git::objects::Identity;
 use crate::git::worktree::own_repository::{OwnRepository, take_place_of_pointer, write_note};
 use crate::store::{fsx, hooks, layout, lock};
 use std::fs;

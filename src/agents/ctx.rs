@@ -4,7 +4,7 @@
 mod env;
 
 use crate::agents::run_repo;
-use crate::domain::id::OperationId;
+use crate::domain::OperationId;
 use crate::domain::path::PlaceNames;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
@@ -13,7 +13,7 @@ use crate::git::config::Identities;
 use crate::git::files::admin_dir::admin_dir_of_clone;
 use crate::git::files::temporary::TemporaryDirectory;
 use crate::proc;
-use crate::store::ledger::Ledger;
+use crate::store::Ledger;
 use chrono::{DateTime, Utc};
 pub use env::{Env, HOOK_HOMES, OUTPUT_FILE, REPOSITORY_HOOKS};
 use std::cell::RefCell;

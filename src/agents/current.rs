@@ -12,13 +12,11 @@
 use crate::agents::ctx::{Ctx, Env};
 use crate::agents::real_path::real_path;
 use crate::agents::{untrusted, worktree};
-use crate::domain::agent::Agent;
-use crate::domain::id::AgentId;
+use crate::domain::{Agent, AgentId};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::Repo;
 use crate::git::files::admin_dir::{admin_dir_of_clone, clone_name};
-use crate::store::ledger::Ledger;
-use crate::store::{layout, spawn_commit};
+use crate::store::{Ledger, layout, spawn_commit};
 use crate::wire::policy::Policy;
 use std::fs;
 use std::path::{Path, PathBuf};

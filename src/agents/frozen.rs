@@ -17,7 +17,7 @@ use crate::agents::ctx::Ctx;
 use crate::agents::furnish::{self, WantedContent};
 use crate::agents::pool::{self, Slot};
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::files::layer::WorktreeLayer;
+use crate::git::WorktreeLayer;
 use crate::git::uncommitted::rules_files;
 use crate::store::{fsx, layout, lock};
 use serde::{Deserialize, Serialize};

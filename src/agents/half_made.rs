@@ -2,14 +2,11 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::{clone, untrusted, worktree};
-use crate::domain::agent::State;
 use crate::domain::bundle as artefacts;
-use crate::domain::event::What;
-use crate::domain::id::AgentId;
-use crate::domain::oid::Oid;
+use crate::domain::{AgentId, Oid, State, What};
 use crate::error::{IoContext, Result};
+use crate::git::Tip;
 use crate::git::files::admin_dir::{belongs_to, leads_to};
-use crate::git::refs::Tip;
 use crate::git::worktree::set_lock;
 use crate::hosts::WORKTREE_DIR;
 use crate::store::place::Journal;

@@ -5,8 +5,7 @@
 //! others then wait for an agent. Where the command has a mount namespace, these directories appear empty to it.
 
 use crate::agents::ctx::Ctx;
-use crate::domain::id::AgentId;
-use crate::domain::sandbox::{Fence, LayerMount};
+use crate::domain::{AgentId, Fence, LayerMount};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::hosts::WORKTREE_DIR;
 use crate::store::{fsx, layout};

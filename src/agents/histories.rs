@@ -2,9 +2,7 @@
 //! with one pass over a target's history.
 
 use crate::agents::ctx::Ctx;
-use crate::domain::agent::Agent;
-use crate::domain::id::AgentId;
-use crate::domain::oid::Oid;
+use crate::domain::{Agent, AgentId, Oid};
 use crate::error::Result;
 use crate::git::Repo;
 use crate::git::history::gained::{Gained, GrownApart};

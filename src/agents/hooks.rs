@@ -2,13 +2,13 @@
 
 use crate::agents::ctx::{Ctx, HOOK_HOMES};
 use crate::agents::{clone, untrusted, worktree};
-use crate::domain::agent::Agent;
-use crate::domain::id::AgentId;
+use crate::domain::{Agent, AgentId};
 use crate::error::{IoContext, Result};
-use crate::git::program::{self, Version};
+use crate::git::program;
+use crate::git::program::Version;
 use crate::store::hooks::inspect::{Inspection, Problem, inspect};
-use crate::store::hooks::{self, CommitHooks, Route, Site};
-use crate::store::{fsx, layout, lock};
+use crate::store::hooks::{CommitHooks, Route, Site};
+use crate::store::{fsx, hooks, layout, lock};
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -7,11 +7,8 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::liveness;
-use crate::domain::agent::Agent;
-use crate::domain::event::{HostSession, What};
-use crate::domain::id::AgentId;
 use crate::domain::named::hex;
-use crate::domain::run::Run;
+use crate::domain::{Agent, AgentId, HostSession, Run, What};
 use crate::error::Result;
 use crate::hosts::output::Told;
 use crate::hosts::{self, Host};

@@ -6,9 +6,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::parallel;
-use crate::domain::glob::Glob;
-use crate::domain::path::RepoPath;
-use crate::domain::scope::Scope;
+use crate::domain::{Glob, RepoPath, Scope};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::command;
 use crate::store::{fsx, layout};

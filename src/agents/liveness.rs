@@ -1,14 +1,13 @@
 //! Runs in the ledger: how they are written down, and whether one that has no end yet is alive.
 
 use crate::agents::ctx::Ctx;
-use crate::domain::agent::Agent;
-use crate::domain::event::{Exited, HostSession};
-use crate::domain::id::AgentId;
-use crate::domain::run::{Outcome, Run};
+use crate::domain::event::Exited;
+use crate::domain::run::Outcome;
+use crate::domain::{Agent, AgentId, HostSession, Run};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::proc::supervisor;
-use crate::store::lock::{self, Guard};
-use crate::store::{fsx, layout};
+use crate::store::lock::Guard;
+use crate::store::{fsx, layout, lock};
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 use std::fs;

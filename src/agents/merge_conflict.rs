@@ -8,13 +8,11 @@ use super::own_checkout::checkout_on_branch;
 use super::work;
 use super::worktree::UNFINISHED;
 use crate::agents::ctx::Ctx;
-use crate::domain::agent::Agent;
-use crate::domain::id::AgentId;
-use crate::domain::oid::Oid;
-use crate::domain::path::Quoted;
+use crate::domain::{Agent, AgentId, Oid, Quoted};
 use crate::error::Result;
-use crate::git::landing::{Checkout, ConflictedMerge};
-use crate::store::ledger::Ledger;
+use crate::git::Checkout;
+use crate::git::landing::ConflictedMerge;
+use crate::store::Ledger;
 use std::fmt::Write;
 
 /// The most of each side's changes that an agent is shown, in bytes: it can ask git for the rest.

@@ -49,3 +49,10 @@ pub mod trusted_program;
 pub mod untrusted;
 pub mod work;
 pub mod worktree;
+
+pub use ctx::{Ctx, Env};
+pub use current::CurrentAgent;
+pub use scope_guard::ScopeGuard;
+pub(crate) use scratch::Scratch;
+pub(crate) use work::Work;
+pub(crate) use worktree::AgentWorktree;

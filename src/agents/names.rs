@@ -3,11 +3,11 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::current::CurrentAgent;
 use crate::agents::lookup;
-use crate::domain::agent::Agent;
-use crate::domain::id::AgentId;
-use crate::domain::message::{EVERYBODY, Letter, Name, Receivers, USER};
+use crate::domain::message::{EVERYBODY, Name, USER};
+use crate::domain::{Agent, AgentId, Letter, Receivers};
 use crate::error::{Code, Error, Remedy, Result};
-use crate::store::mailbox::{Mailbox, Reader};
+use crate::store::Mailbox;
+use crate::store::mailbox::Reader;
 
 /// What a name stands for.
 #[derive(Clone, Debug)]

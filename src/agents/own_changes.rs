@@ -12,8 +12,7 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::work::{simulated, uncommitted};
 use crate::agents::worktree::AgentWorktree;
-use crate::domain::agent::Agent;
-use crate::domain::oid::Oid;
+use crate::domain::{Agent, Oid};
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::merge::Merge;

@@ -2,10 +2,10 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::{clone, worktree};
-use crate::domain::agent::Agent;
+use crate::domain::Agent;
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::files::admin_dir::belongs_to;
-use crate::git::landing::{self, Checkout};
+use crate::git::{Checkout, landing};
 use crate::store::{agent_branch, layout};
 
 /// The agent's worktree, on the agent's branch and in the middle of nothing.
@@ -31,10 +31,8 @@ pub(crate) fn own_checkout(ctx: &Ctx, agent: &Agent) -> Result<Checkout> {
 /// As [`own_checkout`].
 pub(crate) fn checkout_on_branch(ctx: &Ctx, agent: &Agent) -> Result<Checkout> {
     let (Some(top), Some(branch)) = (worktree::find(&ctx.repo, agent), &agent.branch) else {
-        return Err(Error::new(
-            Code::AgentState,
-            format!("agent {} is shared and has nothing to commit", agent.id),
-        ));
+        let what = format!("agent {} is shared and has nothing to commit", agent.id);
+        return Err(Error::new(Code::AgentState, what));
     };
     // Its files and its branch are in the clone; a commit here would be made of what was taken in
     // last.
@@ -67,11 +65,8 @@ pub(crate) fn checkout_on_branch(ctx: &Ctx, agent: &Agent) -> Result<Checkout> {
     let name = layout::worktree_name(agent.id);
     let place = landing::linked_at(&ctx.repo, &name, &top, &ctx.temporary_place())?;
     if place.head() != format!("ref: {branch}") {
-        return Err(Error::new(
-            Code::WorktreeBusy,
-            format!("HEAD of {} is not on {branch}", top.display()),
-        )
-        .hint(format!(
+        let what = format!("HEAD of {} is not on {branch}", top.display());
+        return Err(Error::new(Code::WorktreeBusy, what).hint(format!(
             "to put it back, run git -C {} switch {}",
             top.display(),
             branch.trim_start_matches("refs/heads/")

@@ -6,11 +6,12 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::current::CurrentAgent;
 use crate::agents::real_path::real_path;
-use crate::domain::oid::Oid;
-use crate::domain::persona::{Character, Persona, Profile};
+use crate::domain::persona::{Character, Profile};
+use crate::domain::{Oid, Persona};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::hosts;
-use crate::store::roles::{self, Project};
+use crate::store::roles;
+use crate::store::roles::Project;
 use crate::wire::roster::MAX_BYTES;
 use std::fs::File;
 use std::io::Read;

@@ -4,9 +4,8 @@
 
 use crate::agents::ctx::Ctx;
 use crate::domain::code_owners::{CodeOwners, PLACES};
-use crate::domain::evidence::RequiredChecks;
-use crate::domain::oid::Oid;
 use crate::domain::project::Projects;
+use crate::domain::{Oid, RequiredChecks};
 use crate::error::Result;
 use crate::git::Repo;
 use crate::store::{repository_settings, roles};

@@ -11,12 +11,10 @@ use crate::agents::branch_swap;
 use crate::agents::ctx::Ctx;
 use crate::agents::run_repo::{Heads, RunRepo};
 use crate::agents::untrusted;
-use crate::domain::agent::Agent;
-use crate::domain::event::Isolation;
-use crate::domain::oid::Oid;
+use crate::domain::{Agent, Isolation, Oid};
 use crate::error::Result;
+use crate::git::Tip;
 use crate::git::objects::quarantine::Taken;
-use crate::git::refs::Tip;
 use crate::store::{agent_branch, fsx, keep, layout};
 use std::path::PathBuf;
 

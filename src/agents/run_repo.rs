@@ -28,11 +28,9 @@ mod lfs;
 pub use left::Heads;
 
 use super::untrusted;
-use crate::domain::id::AgentId;
-use crate::domain::oid::Oid;
+use crate::domain::{AgentId, Oid};
 use crate::error::{IoContext, Result};
-use crate::git::Repo;
-use crate::git::files::layer::WorktreeLayer;
+use crate::git::{Repo, WorktreeLayer};
 use crate::store::{fsx, layout};
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,19 +1,15 @@
 //! An agent's fence: its policy, read once, ready to judge.
 
 use crate::agents::real_path::real_path;
-use crate::domain::agent::Agent;
-use crate::domain::change::{Change, ChangeKind};
-use crate::domain::event::Isolation;
-use crate::domain::oid::Oid;
-use crate::domain::path::RepoPath;
-use crate::domain::scope::{CaseIndex, Scope};
-use crate::domain::tool_call;
-use crate::domain::violation::{Boundary, BundleRule, Reason, Violation};
+use crate::domain::scope::CaseIndex;
+use crate::domain::violation::{Boundary, Reason};
+use crate::domain::{
+    Agent, BundleRule, Change, ChangeKind, Isolation, Oid, RepoPath, Scope, Violation, tool_call,
+};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
 use crate::git::changes::Spellings;
-use crate::store::ledger::Ledger;
-use crate::store::{layout, spawn_commit};
+use crate::store::{Ledger, layout, spawn_commit};
 use crate::wire::policy::{Policy, TRAILER};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -72,11 +68,9 @@ impl<'r> ScopeGuard<'r> {
     /// As [`ScopeGuard::around`].
     pub fn among(repo: &'r Repo, agent: Agent, scopes: &Scopes) -> Result<ScopeGuard<'r>> {
         let Some(blob) = agent.policy else {
-            return Err(Error::new(
-                Code::AgentState,
-                format!("agent {} is half made and has no policy yet", agent.id),
-            )
-            .remedy("to see how far it came", Remedy::Agent(agent.id.short())));
+            let what = format!("agent {} is half made and has no policy yet", agent.id);
+            return Err(Error::new(Code::AgentState, what)
+                .remedy("to see how far it came", Remedy::Agent(agent.id.short())));
         };
         let broken = |why: String| {
             Error::new(

@@ -10,14 +10,12 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
 use crate::agents::work::{simulated, tip_of};
-use crate::domain::agent::Agent;
-use crate::domain::oid::Oid;
+use crate::domain::{Agent, Oid};
 use crate::error::Result;
-use crate::git::Repo;
-use crate::git::merge::MergeResult;
-use crate::store::landed;
-use crate::store::replay::{self, Replay};
+use crate::git::{MergeResult, Repo};
+use crate::store::replay::Replay;
 use crate::store::spawn_commit::AGENTS_BRANCHES;
+use crate::store::{landed, replay};
 
 /// The tip of the branch that an agent's was built upon, where `target` has its work and not its commits.
 ///

@@ -6,10 +6,9 @@
 //! the fingerprint in the ledger covers, with settings that start no command; what binds comes from the recorded policy.
 
 use crate::agents::ctx::Ctx;
-use crate::domain::agent::Agent;
 use crate::domain::diagnostic::{Field, Located};
 use crate::domain::dna::Dna;
-use crate::domain::task::TaskDraft;
+use crate::domain::{Agent, TaskDraft};
 use crate::error::{Code, Error, Result};
 use crate::store::{briefing, fsx, layout, spawn_commit};
 use crate::wire::policy::Policy;

@@ -7,8 +7,7 @@
 //! What does the work is in the layer below, where git is started.
 
 use crate::error::Result;
-use crate::git::Repo;
-use crate::git::landing::Checkout;
+use crate::git::{Checkout, Repo};
 use crate::store::layout;
 use std::path::Path;
 

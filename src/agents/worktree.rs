@@ -2,16 +2,11 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::untrusted;
-use crate::domain::agent::{Agent, State};
-use crate::domain::event::Isolation;
-use crate::domain::id::{AgentId, Slug};
-use crate::domain::oid::Oid;
+use crate::domain::{Agent, AgentId, Isolation, Oid, Slug, State};
 use crate::error::{Code, Error, Remedy, Result};
-use crate::git::Repo;
-use crate::git::populate;
 use crate::git::worktree::set_lock;
-use crate::store::place::RecordedPlaces;
-use crate::store::{layout, leases, repository_settings, roles, spawn_commit};
+use crate::git::{Repo, populate};
+use crate::store::{RecordedPlaces, layout, leases, repository_settings, roles, spawn_commit};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -76,11 +71,9 @@ impl AgentWorktree {
             return Ok(worktree);
         }
         let (path, short_id) = (named.display(), agent.id.short());
-        Err(Error::new(
-            Code::WorktreeForeign,
-            format!("{path} is not the worktree of agent {}", agent.id),
-        )
-        .remedy("to see where it is", Remedy::Place(short_id)))
+        let what = format!("{path} is not the worktree of agent {}", agent.id);
+        Err(Error::new(Code::WorktreeForeign, what)
+            .remedy("to see where it is", Remedy::Place(short_id)))
     }
 
     /// Gives what `read` found, if the worktree is still there. To a process that reads one that a `discard` puts

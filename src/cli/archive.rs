@@ -1,7 +1,7 @@
 //! Messages that their reader is done with: `git agent inbox --ack`, `--archived` and `--expire`. The verbs `ack`
 //! and `archive` say the same and are hidden.
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::cli::args::{ReaderArg, at_least_one};
 use crate::cli::render::block;
 use crate::cli::ui::{Answer, Ui};

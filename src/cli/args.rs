@@ -1,13 +1,12 @@
 //! Arguments that several verbs take, and arguments that are words.
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::agents::current::require_current;
 use crate::agents::lookup::remote_name;
 use crate::cli::board;
 use crate::cli::ui::{Format, Ui};
-use crate::domain::agent::State;
 use crate::domain::diagnostic::nearest;
-use crate::domain::sandbox::Layering;
+use crate::domain::{Layering, State};
 use crate::error::{Code, Error, Exit, Result};
 use crate::ops::error_report::remedy_command;
 use crate::ops::sync::{self, SyncOptions};

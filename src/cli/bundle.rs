@@ -1,6 +1,6 @@
 //! `git agent bundle`
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::cli::args::OwnAgentArg;
 use crate::cli::terminal::{BAD, DIM, GOOD, paint};
 use crate::cli::ui::{Answer, Ui};

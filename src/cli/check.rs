@@ -1,10 +1,10 @@
 //! `git agent check`
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::cli::terminal::{BAD, BOLD, HINT, paint};
 use crate::cli::ui::{Answer, Ui};
+use crate::domain::Quoted;
 use crate::domain::folded_paths::{MOST, folded};
-use crate::domain::path::Quoted;
 use crate::error::{Code, Error, Exit, Result};
 use crate::ops::check::{self, CheckReport, Subject};
 use crate::wire::path_text;

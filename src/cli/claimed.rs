@@ -1,8 +1,7 @@
 //! `--claim` of `run` and `spawn`: the claim on a task, and what this clone did under it before.
 
-use crate::agents::ctx::Ctx;
-use crate::domain::agent::Agent;
-use crate::domain::id::AgentId;
+use crate::agents::Ctx;
+use crate::domain::{Agent, AgentId};
 use crate::error::{Code, Error, Result};
 use crate::ops::run;
 use crate::ops::sync::claim::{self, Acquired, ClaimReport, TaskClaim};

@@ -1,10 +1,10 @@
 //! `git agent commit`
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::cli::args::OwnAgentArg;
 use crate::cli::terminal::{BOLD, WARN, paint};
 use crate::cli::ui::{Answer, Ui};
-use crate::domain::path::Quoted;
+use crate::domain::Quoted;
 use crate::error::{Code, Exit, Result};
 use crate::ops::commit::{self, CommitReport};
 

@@ -1,10 +1,10 @@
 //! `git agent discard`
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::cli::several::AgentsArg;
 use crate::cli::terminal::{BOLD, HINT, paint};
 use crate::cli::ui::{Answer, Ui};
-use crate::domain::path::Quoted;
+use crate::domain::Quoted;
 use crate::error::{Exit, Result};
 use crate::ops::discard::{self, DiscardOptions, DiscardReport, NotKept};
 use crate::wire::path_text::PathText;

@@ -1,6 +1,6 @@
 //! `git agent doctor`
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::cli::terminal::{BAD, DIM, GOOD, HINT, WARN, paint};
 use crate::cli::ui::{Answer, Ui};
 use crate::cli::verbs::open;

@@ -1,7 +1,6 @@
 //! `git agent enter`
 
-use crate::agents::ctx::Ctx;
-use crate::agents::half_made;
+use crate::agents::{Ctx, half_made};
 use crate::cli::args::{OwnAgentArg, one_of};
 use crate::cli::run::inputs::host;
 use crate::cli::run::show;

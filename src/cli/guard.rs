@@ -1,6 +1,6 @@
 //! `git agent guard`
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::cli::format::{CopyArgs, with_findings};
 use crate::cli::markdown::Summary;
 use crate::cli::render::{counted, finding_text, sarif_of, verdict_word};

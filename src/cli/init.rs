@@ -1,6 +1,6 @@
 //! `git agent init`
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::cli::args::one_of;
 use crate::cli::terminal::{BOLD, DIM, paint};
 use crate::cli::ui::{Answer, AsJson, Format, Ui};

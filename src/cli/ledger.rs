@@ -1,6 +1,6 @@
 //! `git agent ledger`
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::cli::render::counted;
 use crate::cli::terminal::{BAD, GOOD, HINT, paint};
 use crate::cli::ui::{Answer, Ui};

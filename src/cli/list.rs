@@ -1,13 +1,13 @@
 //! `git agent list` and `git agent tree`
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::cli::args::{choices, one_of, states};
 use crate::cli::render::table::{Cell, Table, age};
 use crate::cli::render::{BY_NEED, NO_AGENTS, handle, state, state_of_work, state_style, task};
 use crate::cli::terminal::{BAD, BOLD, DIM, GOOD, WARN, paint, width};
 use crate::cli::ui::{Answer, Format, Ui};
 use crate::cli::{board, runs};
-use crate::domain::agent::State;
+use crate::domain::State;
 use crate::error::{Exit, Result};
 use crate::ops::list::{self, CiReport, CiStates, ListOptions, ListReport, ListedAgent, Sort};
 use crate::ops::status::{BundleCount, Fact, OverlapCount, WorkStatus};

@@ -4,7 +4,7 @@
 //! heading, a link, an image or HTML.
 
 use crate::cli::render::counted;
-use crate::domain::evidence::CommandRun;
+use crate::domain::CommandRun;
 use crate::ops::verify::{CommitPartReport, FindingReport, MergeReport};
 
 /// How long the table of findings becomes, in bytes. A forge takes 1 MiB for a step of a build, in which two verdicts stand

@@ -1,6 +1,6 @@
 //! `git agent materialize`
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::cli::args::OwnAgentArg;
 use crate::cli::render::handle;
 use crate::cli::ui::{Answer, Ui};

@@ -1,11 +1,11 @@
 //! `git agent merge`
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::cli::args::{OwnAgentArg, PushArg, SyncArg};
 use crate::cli::render::handle_of;
 use crate::cli::terminal::{BAD, BOLD, DIM, GOOD, WARN, paint};
 use crate::cli::ui::{Answer, Ui};
-use crate::domain::agent::State;
+use crate::domain::State;
 use crate::domain::folded_paths::folded;
 use crate::error::{Exit, Result};
 use crate::ops::config::uncommitted_settings;

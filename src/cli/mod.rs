@@ -59,7 +59,7 @@ mod usage_error;
 mod verbs;
 mod verify;
 
-use crate::agents::ctx::Env;
+use crate::agents::Env;
 use crate::error::{Error, Exit, Result};
 use crate::ops;
 use clap::error::ErrorKind;

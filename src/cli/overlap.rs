@@ -1,11 +1,11 @@
 //! `git agent overlap`
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::cli::render::handle_of;
 use crate::cli::render::table::cut;
 use crate::cli::terminal::{BAD, BOLD, DIM, GOOD, WARN, paint, width};
 use crate::cli::ui::{Answer, Ui};
-use crate::domain::path::Quoted;
+use crate::domain::Quoted;
 use crate::error::{Exit, Result};
 use crate::ops::agent_report::AgentRef;
 use crate::ops::overlap::{self, MergeState, OverlapOptions, OverlapReport, PairReport, Step};
@@ -443,7 +443,6 @@ mod tests {
         });
         let pairs = (0..count).flat_map(|one| (one + 1..count).map(move |two| (one, two)));
         OverlapReport {
-            schema: "git-agent.overlap/3",
             compared: vec!["scopes"],
             agents: agents.collect(),
             pairs: pairs

@@ -1,11 +1,11 @@
 //! `git agent pr`
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::cli::args::OwnAgentArg;
 use crate::cli::several;
 use crate::cli::terminal::{BOLD, DIM, HINT, paint};
 use crate::cli::ui::{Answer, Ui};
-use crate::domain::agent::State;
+use crate::domain::State;
 use crate::error::{Code, Error, Exit, Result};
 use crate::ops::pr::{self, PrOptions, PrReport};
 use crate::ops::verify::VerifyReport;

@@ -3,7 +3,8 @@
 //! A person at a terminal sees it once it takes a while (`GIT_PROGRESS_DELAY`, in seconds), and nothing is left of it. A pipe
 //! gets none.
 
-use crate::agents::ctx::{Activity, ActivityObserver, Env};
+use crate::agents::Env;
+use crate::agents::ctx::{Activity, ActivityObserver};
 use crate::cli::neutral::neutral;
 use crate::cli::render::table::cut;
 use crate::cli::terminal::narration_width;

@@ -1,6 +1,6 @@
 //! `git agent receive` and `git agent inbox`
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::cli::archive::{self, DoneWithArgs};
 use crate::cli::args::{ReaderArg, at_least_one, choices, one_of};
 use crate::cli::board;

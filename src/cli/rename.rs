@@ -1,6 +1,6 @@
 //! `git agent rename`
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::cli::render::handle;
 use crate::cli::ui::{Answer, Ui};
 use crate::error::{Exit, Result};

@@ -5,7 +5,7 @@ mod html;
 use super::board;
 use super::screen::Interrupt;
 use super::ui::{Answer, Format, Ui};
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::error::{Code, Error, Exit, Result};
 use crate::ops::report::watch::{Opener, ReportWatch};
 use crate::ops::report::{self, Competitor, FleetReport, SavedReport, TournamentOutcome};

@@ -1,6 +1,6 @@
 //! `git agent rescue`
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::cli::args::OwnAgentArg;
 use crate::cli::terminal::{BOLD, HINT, paint};
 use crate::cli::ui::{Answer, Ui};

@@ -1,6 +1,6 @@
 //! `git agent retry` and `git agent adopt`: an agent from a task, or a worktree, that was there before
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::cli::args::{OwnAgentArg, SyncArg};
 use crate::cli::spawn::{SpawnForm, make};
 use crate::cli::typed_task::TypedTaskArgs;

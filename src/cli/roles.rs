@@ -1,6 +1,6 @@
 //! `git agent roles`
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::cli::render::table::{Cell, Table};
 use crate::cli::terminal::{BAD, BOLD, DIM, paint, width};
 use crate::cli::ui::{Answer, Ui};

@@ -1,6 +1,6 @@
 //! `wait`, `stop`, `ps` and `logs`: runs that were started here or in another terminal.
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::cli::args::{OwnAgentArg, current};
 use crate::cli::render::table::{Cell, Table, age};
 use crate::cli::run::answer::ending;

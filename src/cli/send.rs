@@ -1,6 +1,6 @@
 //! `git agent send`
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::cli::args::{any, one_of};
 use crate::cli::ui::{Answer, Ui};
 use crate::domain::message::{Kind, Priority, plain};

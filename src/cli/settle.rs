@@ -1,6 +1,6 @@
 //! `git agent mark`: `done`, `fail`, `reject` and `defer`, which are also verbs of their own, and `accept`.
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::cli::args::{OwnAgentArg, some_words};
 use crate::cli::render::{handle, state, state_style};
 use crate::cli::several::AgentsArg;

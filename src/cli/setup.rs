@@ -1,6 +1,6 @@
 //! `git agent setup`: `config`, `pool`, `hooks` and `shell`, which are also verbs of their own.
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::cli::render::table::{Cell, Table};
 use crate::cli::shell;
 use crate::cli::terminal::{BAD, BOLD, DIM, GOOD, HINT, WARN, paint, width};

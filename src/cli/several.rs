@@ -2,8 +2,8 @@
 
 use super::args::{current, states};
 use super::ui::{Answer, AsJson, Format, Ui, error_json};
-use crate::agents::ctx::Ctx;
-use crate::domain::agent::State;
+use crate::agents::Ctx;
+use crate::domain::State;
 use crate::error::{Error, Exit, Result};
 use crate::ops::list::{self, ListOptions};
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! `git agent show`, `log` and `path`
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::cli::args::{OwnAgentArg, or_current};
 use crate::cli::format::with_traces;
 use crate::cli::render::table::{Cell, Table, cut, wrapped};

@@ -2,15 +2,14 @@
 
 mod claimed;
 
-use crate::agents::ctx::Ctx;
-use crate::agents::half_made;
+use crate::agents::{Ctx, half_made};
 use crate::cli::args::{LayeredArg, SyncArg, at_least_one, require_one_input};
 use crate::cli::render::counted;
 use crate::cli::several::{self, SeveralAnswer};
 use crate::cli::terminal::{BOLD, DIM, HINT, is_terminal, paint};
 use crate::cli::typed_task::{StartArgs, TypedTaskArgs, is_task_text};
 use crate::cli::ui::{Answer, AsJson, Format, Ui};
-use crate::domain::task::TaskDraft;
+use crate::domain::TaskDraft;
 use crate::error::{Code, Error, Exit, Result};
 use crate::hosts::{self, Host};
 use crate::ops::spawn::{self, SpawnOptions, SpawnPlan, SpawnReport};
@@ -145,7 +144,11 @@ fn spawn(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
     if is_asked {
         for plan in &mut plans {
             spawn::preview_conflicts(ctx, plan)?;
-            ui.print(&format!("{}\n{}", plan.task_source.trim_end(), plan.text()))?;
+            ui.print(&format!(
+                "{}\n{}",
+                plan.given.source.trim_end(),
+                plan.text()
+            ))?;
         }
         if !ui.ask("Spawn this?")? {
             ui.say("nothing was made\n");
@@ -181,11 +184,10 @@ fn plan(ctx: &Ctx, args: SpawnArgs) -> Result<Vec<SpawnPlan>> {
     };
     let several = args.tasks.len() > 1;
     if several && (options.name.is_some() || options.branch.is_some() || options.path.is_some()) {
-        return Err(Error::new(
-            Code::Usage,
-            "--name, --branch and --path name one agent, but several tasks are given",
-        )
-        .hint("to name each agent, set `name` in its task file"));
+        let what = "--name, --branch and --path name one agent, but several tasks are given";
+        return Err(
+            Error::new(Code::Usage, what).hint("to name each agent, set `name` in its task file")
+        );
     }
     require_one_input(args.tasks.iter().map(PathBuf::as_path))?;
     let mut plans = Vec::new();
@@ -482,25 +484,26 @@ impl AsJson for SpawnPlan {
             "schema": "git-agent.spawn-plan/1",
             "agent_id": self.id.to_string(),
             "short_id": self.id.short(),
-            "dna": self.dna.to_string(),
+            "dna": self.commit.dna.to_string(),
             "role": self.role.name,
             "subagent_type": self.role.subagent_type,
             "isolation": self.role.isolation.as_str(),
             "base": { "oid": self.base.oid.to_hex() },
-            "description": self.description,
+            "description": self.called.description,
             "warnings": self.warnings,
         });
         let optional = [
             ("branch", self.short_branch()),
             (
                 "worktree_abspath",
-                self.worktree
+                self.place
+                    .worktree
                     .as_ref()
                     .map(|path| path.display().to_string()),
             ),
-            ("name", self.name.as_ref().map(ToString::to_string)),
+            ("name", self.called.name.as_ref().map(ToString::to_string)),
         ];
-        if let Some(cone) = &self.cone {
+        if let Some(cone) = &self.place.cone {
             value["sparse"] = json!(cone);
         }
         for (key, field) in optional {
@@ -527,17 +530,24 @@ impl Answer for SpawnPlan {
         );
         let would_be = format!("{} {}", self.id, paint(DIM, "(would be)"));
         let mut lines = vec![("Agent ID", would_be)];
-        lines.extend(self.name.as_ref().map(|name| ("Name", name.to_string())));
+        lines.extend(
+            self.called
+                .name
+                .as_ref()
+                .map(|name| ("Name", name.to_string())),
+        );
         lines.extend([
-            ("DNA", self.dna.to_string()),
+            ("DNA", self.commit.dna.to_string()),
             ("Role", kind),
             ("Branch", self.short_branch().unwrap_or_else(absent)),
-            (
-                "Worktree",
-                self.worktree_path.clone().unwrap_or_else(absent),
-            ),
+            ("Worktree", self.place.shown.clone().unwrap_or_else(absent)),
         ]);
-        lines.extend(self.cone.as_ref().map(|cone| ("Sparse", sparse(cone))));
+        lines.extend(
+            self.place
+                .cone
+                .as_ref()
+                .map(|cone| ("Sparse", sparse(cone))),
+        );
         lines.extend([(
             "Base",
             base(self.base.refname.as_deref(), &self.base.oid.to_hex()),

@@ -1,6 +1,6 @@
 //! `git agent sync`, and `unite`, which does the part of it that needs no remote
 
-use crate::agents::ctx::{Ctx, Env};
+use crate::agents::{Ctx, Env};
 use crate::cli::args::some_words;
 use crate::cli::terminal::{GOOD, WARN, paint};
 use crate::cli::ui::{Answer, Format, Ui};

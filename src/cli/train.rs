@@ -1,6 +1,6 @@
 //! `git agent train`
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::cli::args::{PushArg, current, one_of};
 use crate::cli::render::handle_of;
 use crate::cli::run::inputs::host;

@@ -3,9 +3,8 @@
 //! Programs write task files; a person types. So an argument that is no file and holds white space is the text of a task, globs
 //! are relative to the directory that the person stands in, and `.` is all of it.
 
-use crate::agents::ctx::Ctx;
-use crate::agents::projects;
-use crate::domain::task::TaskDraft;
+use crate::agents::{Ctx, projects};
+use crate::domain::TaskDraft;
 use crate::error::{Code, Error, Result};
 use crate::ops::spawn::{self, ForgeText, SpawnOptions};
 use crate::wire::task_file::{self, TaskWords};

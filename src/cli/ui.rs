@@ -3,7 +3,8 @@
 //! Standard output carries the answer, standard error the narration, in every format; after a failure
 //! standard output is empty. A reader that goes away ends the program quietly.
 
-use crate::agents::ctx::{Activity, ActivityObserver, Ctx};
+use crate::agents::Ctx;
+use crate::agents::ctx::{Activity, ActivityObserver};
 use crate::cli::format::Copy;
 pub(super) use crate::cli::format::Format;
 use crate::cli::neutral::{NeutralWriter, neutral};

@@ -1,6 +1,6 @@
 //! `git agent undo`
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::cli::render::table::{Cell, Table};
 use crate::cli::render::{handle, state, state_style};
 use crate::cli::terminal::{BOLD, GOOD, paint, width};

@@ -1,6 +1,6 @@
 //! `git agent uninstall`
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::cli::render::counted;
 use crate::cli::terminal::{BOLD, DIM, HINT, WARN, paint};
 use crate::cli::ui::{Answer, Ui};

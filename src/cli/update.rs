@@ -1,6 +1,6 @@
 //! `git agent update`
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::cli::args::{OwnAgentArg, one_of};
 use crate::cli::run::inputs::host;
 use crate::cli::run::{echo, on_terminal};

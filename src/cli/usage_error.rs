@@ -3,8 +3,7 @@
 
 use super::command_line;
 use super::ui::{Format, Ui};
-use crate::agents::ctx::Env;
-use crate::agents::current::CurrentAgent;
+use crate::agents::{CurrentAgent, Env};
 use crate::error::{Code, Error, Exit};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;

@@ -1,7 +1,6 @@
 //! Every verb, listed once: the group of help that it belongs to, its arguments, and what it calls.
 
-use crate::agents::ctx::Ctx;
-use crate::agents::{clone, scratch};
+use crate::agents::{Ctx, clone, scratch};
 use crate::cli::run::{self, supervisor};
 use crate::cli::ui::{Format, Ui};
 use crate::cli::{

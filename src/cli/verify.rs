@@ -1,6 +1,6 @@
 //! `git agent verify`
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::cli::args::or_current;
 use crate::cli::format::{CopyArgs, with_findings};
 use crate::cli::markdown::{Summary, part_line};
@@ -9,16 +9,13 @@ use crate::cli::render::{counted, finding_text, sarif_of, verdict_word};
 use crate::cli::terminal::{BAD, BOLD, DIM, GOOD, HINT, paint, width};
 use crate::cli::typed_task::escaped;
 use crate::cli::ui::{Answer, Format, Ui};
-use crate::domain::bundle;
-use crate::domain::evidence::{CommandEnd, CommandRun, Commands, Landing, Outcome};
-use crate::domain::finding::{Finding, FindingCode, Verdict};
+use crate::domain::evidence::{CommandEnd, Commands, Landing, Outcome};
 use crate::domain::folded_paths::by_code;
 use crate::domain::message::plain;
-use crate::domain::path::Quoted;
 use crate::domain::scope::is_control_file;
-use crate::domain::shell;
 use crate::domain::task::parse_duration;
 use crate::domain::violation::IN_WORKTREE;
+use crate::domain::{CommandRun, Finding, FindingCode, Quoted, Verdict, bundle, shell};
 use crate::error::{Exit, Result};
 use crate::ops::verify::{
     self, AttestedOptions, AttestedReport, CiAnswer, FindingReport, PartsReport, Recording,

@@ -204,8 +204,12 @@ impl Verdict {
 
     /// Whether there is work that may land, or has landed.
     pub fn can_land(&self) -> bool {
-        let outcome = self.landing.as_ref().map(|landing| &landing.outcome);
-        self.is_accepted() && !matches!(outcome, Some(Outcome::Nothing { .. }))
+        self.is_accepted() && !matches!(self.outcome(), Some(Outcome::Nothing { .. }))
+    }
+
+    /// What landing would come to; absent for an agent without a branch.
+    pub fn outcome(&self) -> Option<&Outcome> {
+        Some(&self.landing.as_ref()?.outcome)
     }
 
     /// Whether a part was left out that could have rejected the work.
@@ -224,7 +228,7 @@ impl Verdict {
 
     /// The tree that landing would give; absent when the work cannot land.
     pub fn merged_tree(&self) -> Option<Oid> {
-        self.landing.as_ref()?.outcome.tree()
+        self.outcome()?.tree()
     }
 
     /// The findings that are about the six files and reject the work.

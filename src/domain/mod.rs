@@ -48,3 +48,28 @@ pub mod test_count;
 pub mod tool_call;
 pub mod train;
 pub mod violation;
+
+// The values that most files of the layers above name. Within this layer they are named by their module, which is
+// what shows that no two modules need each other.
+pub use agent::{Agent, Move, State};
+pub use change::{Change, ChangeKind};
+pub use event::{Event, HostSession, Isolation, What};
+pub use evidence::{CommandRun, Evidence, RequiredChecks};
+pub use finding::{Finding, FindingCode, Verdict};
+pub use glob::Glob;
+pub use id::{AgentId, AgentName, OperationId, Slug};
+pub use limits::{Limit, Limits};
+pub use message::{Letter, Message, MessageId, Receivers};
+pub use oid::Oid;
+pub use path::{Quoted, RepoPath};
+pub use persona::Persona;
+pub use report::ReportRules;
+pub use repository_settings::RepositorySettings;
+pub use role::{Role, RoleSet};
+pub use run::{Ending, Run};
+pub use sandbox::{Enforcement, Fence, LayerMount, Layering};
+pub use scope::{Scope, ScopeLanguage};
+pub use stamp::Stamp;
+pub use task::{Task, TaskDraft};
+pub use tool_call::ToolCall;
+pub use violation::{BundleRule, Violation};

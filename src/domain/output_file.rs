@@ -3,28 +3,23 @@
 //! A name is judged twice. Here it must be a path below the output directory by its text alone, on
 //! every system and in every encoding; `ops` then walks the real directories and follows no symlink.
 
+use super::named::named;
 use super::path::RepoPath;
 use chrono::{DateTime, Utc};
-
-/// Said of every name that leads out of the output directory. Callers match on these words, and the
-/// braces are part of them.
-pub const OUTSIDE: &str = "output_file must be under {output_dir}; path traversal not allowed";
 
 /// Said of a file that is there already. Callers match on these words.
 pub const EXISTS: &str = "output_file already exists; set allow_overwrite=true to overwrite";
 
-/// Why a name is no output file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OutputProblem {
-    /// It leads out of the output directory, or tries to hide that it might.
-    #[error("{OUTSIDE}")]
-    Outside,
-    /// It names a directory, or nothing.
-    #[error("the output file has no name")]
-    Nameless,
-    /// It holds a character that acts on terminals.
-    #[error("the name of the output file holds a control character")]
-    Control,
+named! {
+    /// Why a name is no output file.
+    pub enum OutputProblem {
+        /// It leads out of the output directory, or tries to hide that it might. Callers match on these words, braces and all.
+        Outside = "output_file must be under {output_dir}; path traversal not allowed",
+        /// It names a directory, or nothing.
+        Nameless = "the output file has no name",
+        /// It holds a character that acts on terminals.
+        Control = "the name of the output file holds a control character",
+    }
 }
 
 /// The path of an output file relative to the output directory. An absolute name is accepted when it

@@ -9,6 +9,7 @@
 //! Deliberately absent: the file system. A symlink is judged by its own path here and by its target
 //! where the target is known.
 
+use super::named::named;
 use std::borrow::Cow;
 use std::fmt;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
@@ -21,24 +22,21 @@ pub struct RepoPath {
     nfc: Option<Vec<u8>>,
 }
 
-/// Why bytes are no path inside a repository.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum PathProblem {
-    /// Nothing is left once `.` parts and extra slashes are gone.
-    #[error("it is empty")]
-    Empty,
-    /// It starts with `/`.
-    #[error("it is absolute")]
-    Absolute,
-    /// A part is `..`.
-    #[error("it has a `..` part")]
-    Parent,
-    /// It holds a NUL byte.
-    #[error("it has a NUL byte")]
-    Nul,
-    /// A part is `.git`, or a spelling of it on Windows or macOS.
-    #[error("it leads into a git directory")]
-    GitDir,
+named! {
+    /// Why bytes are no path inside a repository.
+    #[derive(Hash)]
+    pub enum PathProblem {
+        /// Nothing is left once `.` parts and extra slashes are gone.
+        Empty = "it is empty",
+        /// It starts with `/`.
+        Absolute = "it is absolute",
+        /// A part is `..`.
+        Parent = "it has a `..` part",
+        /// It holds a NUL byte.
+        Nul = "it has a NUL byte",
+        /// A part is `.git`, or a spelling of it on Windows or macOS.
+        GitDir = "it leads into a git directory",
+    }
 }
 
 impl RepoPath {

@@ -250,11 +250,9 @@ impl RoleSet {
         if role.spawnable {
             return Ok(role);
         }
-        Err(Error::new(
-            Code::RoleNotSpawnable,
-            format!("role `{name}` is not spawnable: its work stays with the orchestrator"),
-        )
-        .remedy("to see which roles are spawnable", Remedy::Roles))
+        let what = format!("role `{name}` is not spawnable: its work stays with the orchestrator");
+        Err(Error::new(Code::RoleNotSpawnable, what)
+            .remedy("to see which roles are spawnable", Remedy::Roles))
     }
 }
 

@@ -19,6 +19,7 @@ use super::path::{PathProblem, RepoPath, nfc};
 use super::role::Role;
 use globset::{Candidate, GlobSet};
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 
 /// A compiled whitelist and denylist.
 #[derive(Clone, Debug)]
@@ -41,17 +42,24 @@ pub enum Decision {
 }
 
 /// Why a path is out of scope.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Denied {
     /// This denylist glob matches it.
-    #[error("the denylist has `{0}`")]
     ByDenylist(Glob),
     /// No whitelist glob matches it.
-    #[error("no glob of the whitelist matches it")]
     NotInWhitelist,
     /// No scope could allow it.
-    #[error("no scope allows it: {0}")]
     Never(PathProblem),
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Denied::ByDenylist(glob) => write!(f, "the denylist has `{glob}`"),
+            Denied::NotInWhitelist => f.write_str("no glob of the whitelist matches it"),
+            Denied::Never(problem) => write!(f, "no scope allows it: {problem}"),
+        }
+    }
 }
 
 impl Decision {

@@ -1,6 +1,6 @@
 //! The one door through which this program starts the user's `git`.
 
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use crate::error::{Code, Error, Result};
 use crate::system::{self, ResourceLimits};
 use std::ffi::OsStr;

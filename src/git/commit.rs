@@ -1,8 +1,8 @@
 //! Committing as the user would: in a worktree by the user's own `git commit`, with every hook; in the object
 //! database alone with the user's signature.
 
+use crate::domain::Oid;
 use crate::domain::change::Content;
-use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::config::Identities;
 use crate::git::files::lock_file::is_same_file;
@@ -148,11 +148,8 @@ impl Checkout {
             // Hooks print to either stream.
             let said = [output.stdout, output.stderr].concat();
             let said = String::from_utf8_lossy(&said).trim().to_owned();
-            return Err(Error::new(
-                Code::CommitRefused,
-                format!("git commit in {} did not go through", self.top.display()),
-            )
-            .because(said));
+            let what = format!("git commit in {} did not go through", self.top.display());
+            return Err(Error::new(Code::CommitRefused, what).because(said));
         }
         let mut command = self.git();
         command.args(["rev-parse", "--verify", "HEAD"]);

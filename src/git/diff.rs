@@ -1,7 +1,7 @@
 //! What two trees do not share.
 
+use crate::domain::Oid;
 use crate::domain::change::{Content, Difference, first_conflict};
-use crate::domain::oid::Oid;
 use crate::error::{Error, Result};
 use crate::git::changes::canonical_mode;
 use crate::git::repo::{failed, to_git2};

@@ -17,8 +17,8 @@ mod plain_files;
 mod precheck;
 mod steps;
 
+use crate::domain::Oid;
 use crate::domain::evidence::Conflict;
-use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::files::layer::WorktreeLayer;
 use crate::git::files::untrusted;

@@ -9,8 +9,8 @@
 use super::files::admin_dir::retry_if_pruned;
 use super::repo::{failed, from_git2, to_git2};
 use super::{Repo, command};
+use crate::domain::Oid;
 use crate::domain::evidence::Conflict;
-use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use git2::build::TreeUpdateBuilder;
 use git2::{Delta, FileMode};

@@ -38,4 +38,10 @@ pub mod tree;
 pub mod uncommitted;
 pub mod worktree;
 
+pub use files::layer::WorktreeLayer;
+pub use landing::Checkout;
+pub use merge::MergeResult;
+pub use objects::{Commit, Identity, NewCommit};
+pub use refs::Tip;
 pub use repo::Repo;
+pub use worktree::NewWorktree;

@@ -1,7 +1,7 @@
 //! What git's own programs are asked for: its version, its pager, hooks, trailers and signatures.
 
 use super::{Repo, command};
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -431,12 +431,10 @@ impl Repo {
         let format = self.shared("gpg.format")?;
         let key = self.shared("user.signingKey")?;
         let Some(key) = key.filter(|_| format.as_deref() == Some("ssh")) else {
-            return Err(Error::new(
-                Code::Usage,
-                "git is not set up to sign with an ssh key here",
-            )
-            .hint("to sign with ssh keys, run git config gpg.format ssh")
-            .hint("to name the key, run git config user.signingKey <file of the public key>"));
+            let what = "git is not set up to sign with an ssh key here";
+            return Err(Error::new(Code::Usage, what)
+                .hint("to sign with ssh keys, run git config gpg.format ssh")
+                .hint("to name the key, run git config user.signingKey <file of the public key>"));
         };
         let mut command = self.ssh_keygen()?;
         command.args(["-Y", "sign", "-n", NAMESPACE]);

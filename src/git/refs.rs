@@ -7,7 +7,7 @@
 pub mod remote;
 mod transaction;
 
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::lock_file::LockFile;
 use crate::git::files::untrusted;
@@ -193,19 +193,15 @@ impl Repo {
         // In `pre-receive` the objects of the push are in a quarantine that git may throw away, and
         // a ref to one of them would then be broken. Git itself refuses this as well.
         if Environment::followed().is_quarantined {
-            return Err(Error::new(
-                Code::RepoReadOnly,
-                format!("{refname} cannot be changed while git receives a push"),
-            )
-            .hint("to change it when the push is over, use the hook post-receive"));
+            let what = format!("{refname} cannot be changed while git receives a push");
+            return Err(Error::new(Code::RepoReadOnly, what)
+                .hint("to change it when the push is over, use the hook post-receive"));
         }
         // The name becomes a path below the common directory, so it is checked before any file is
         // made.
         if !git2::Reference::is_valid_name(refname) {
-            return Err(Error::new(
-                Code::GitFailed,
-                format!("`{refname}` cannot be the name of a ref"),
-            ));
+            let what = format!("`{refname}` cannot be the name of a ref");
+            return Err(Error::new(Code::GitFailed, what));
         }
         LockFile::take(self.common_dir(), &self.ref_lock_path(refname))
     }

@@ -3,8 +3,7 @@
 pub mod open;
 pub(in crate::git) mod scratch_objects;
 
-use crate::domain::id::OperationId;
-use crate::domain::oid::Oid;
+use crate::domain::{Oid, OperationId};
 use crate::error::{Code, Error, Result};
 use crate::git::files::admin_dir::STAND_IN;
 use scratch_objects::ScratchObjects;
@@ -198,11 +197,10 @@ impl Repo {
         let (object, reference) = match self.inner.revparse_ext(revision) {
             Ok(found) => found,
             Err(_) if revision == "HEAD" && self.head_is_unborn() => {
-                return Err(Error::new(
-                    Code::HeadUnborn,
-                    "HEAD points at a branch that has no commit yet",
-                )
-                .hint("to make a first commit, run git commit --allow-empty -m 'first commit'"));
+                let what = "HEAD points at a branch that has no commit yet";
+                return Err(Error::new(Code::HeadUnborn, what).hint(
+                    "to make a first commit, run git commit --allow-empty -m 'first commit'",
+                ));
             }
             Err(error) => return Err(not_commit(error)),
         };
@@ -241,11 +239,8 @@ fn require_own_common_dir(git_dir: &Path, common_dir: &Path) -> Result<()> {
         return Ok(());
     }
     let file = git_dir.join("commondir");
-    Err(Error::new(
-        Code::GitFailed,
-        format!("{} leads to another repository", file.display()),
-    )
-    .hint(format!(
+    let what = format!("{} leads to another repository", file.display());
+    Err(Error::new(Code::GitFailed, what).hint(format!(
         "to lead it back, run printf '../..\\n' > {}",
         file.display()
     )))

@@ -11,7 +11,7 @@
 
 mod tour;
 
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::changes::Index;
 use crate::git::files::untrusted;

@@ -1,7 +1,7 @@
 //! Tree objects as git stores them: `<octal mode> <name>\0<20 bytes>` repeated, ordered by name with
 //! directories compared as if their name ended in `/` (git's `tree.c: base_name_compare`).
 
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use std::cmp::Ordering;
 
 /// The mode of a directory entry.

@@ -24,7 +24,7 @@ use super::files::separate::FileStamp;
 use super::files::untrusted;
 use super::objects::Identity;
 use super::refs::Tip;
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use std::collections::BTreeMap;
 use std::fs;
@@ -425,10 +425,8 @@ impl<'r> BranchCopy<'r> {
         branch: &str,
     ) -> Result<BranchCopy<'r>> {
         let Tip::At(old) = repo.tip(branch)? else {
-            return Err(Error::new(
-                Code::GitFailed,
-                format!("{branch} names no commit"),
-            ));
+            let what = format!("{branch} names no commit");
+            return Err(Error::new(Code::GitFailed, what));
         };
         let own = BranchCopy {
             repo,

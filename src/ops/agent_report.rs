@@ -1,21 +1,18 @@
 //! One agent, one event and one branch to land on, as every answer has them.
 
 use crate::agents::at_work::shown_state;
-use crate::agents::ctx::Ctx;
-use crate::agents::liveness::{self, Liveness};
+use crate::agents::liveness::Liveness;
 use crate::agents::lookup::clone_id;
-use crate::domain::agent::{Agent, State};
+use crate::agents::{Ctx, liveness};
 use crate::domain::claim::Lease;
-use crate::domain::event::{Base, Event, HostSession, Isolation, What};
-use crate::domain::id::AgentId;
-use crate::domain::oid::Oid;
-use crate::domain::run::{Ending, Run};
+use crate::domain::event::Base;
 use crate::domain::stamp::is_ahead;
+use crate::domain::{Agent, AgentId, Ending, Event, HostSession, Isolation, Oid, Run, State, What};
 use crate::error::Result;
 use crate::git::Repo;
-use crate::store::leases::{self, HeldLeases};
-use crate::store::place::{RecordedPlaces, is_of_this_clone};
-use crate::store::{layout, ledger};
+use crate::store::leases::HeldLeases;
+use crate::store::place::is_of_this_clone;
+use crate::store::{RecordedPlaces, layout, leases, ledger};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;

@@ -10,17 +10,10 @@
 //! alone. A kill before the second step leaves a blob that nothing names, and after it a prompt that the next run composes anew.
 
 use crate::agents::assignment::{Assignment, PromptWish, Workplace};
-use crate::agents::ctx::Ctx;
-use crate::agents::{authority, lookup, worktree};
-use crate::domain::agent::Agent;
-use crate::domain::event::What;
-use crate::domain::glob::Glob;
-use crate::domain::oid::Oid;
-use crate::domain::role::RoleSet;
-use crate::domain::scope::{
-    Intersection, ScopeLanguage, effective_denylist, unnamed_control_files,
-};
-use crate::domain::task::{Task, TaskOptions};
+use crate::agents::{Ctx, authority, lookup, worktree};
+use crate::domain::scope::{Intersection, effective_denylist, unnamed_control_files};
+use crate::domain::task::TaskOptions;
+use crate::domain::{Agent, Glob, Oid, RoleSet, ScopeLanguage, Task, What};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::populate;
 use crate::hosts;
@@ -62,9 +55,8 @@ pub struct AmendOptions {
 
 /// The answer of `amend`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.amend/1")]
 pub struct AmendReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// The agent after it.
     #[serde(flatten)]
     pub agent: AgentReport,
@@ -133,7 +125,6 @@ pub fn amend(ctx: &Ctx, who: &str, options: &AmendOptions) -> Result<AmendReport
     }
     let now = ledger.agent(agent.spawn_commit)?.unwrap_or(agent);
     Ok(AmendReport {
-        schema: "git-agent.amend/1",
         agent: Reporter::new(ctx)?.agent(&now),
         dry_run: options.dry_run,
         policy: blob.to_hex(),
@@ -153,11 +144,8 @@ fn require_live(agent: &Agent) -> Result<()> {
         return Ok(());
     }
     let id = agent.id.short();
-    Err(Error::new(
-        Code::AgentState,
-        format!("agent {id} is {} and cannot be amended", agent.state),
-    )
-    .remedy("to see its history", Remedy::History(id)))
+    let what = format!("agent {id} is {} and cannot be amended", agent.state);
+    Err(Error::new(Code::AgentState, what).remedy("to see its history", Remedy::History(id)))
 }
 
 /// Makes sure that nothing runs for the agent, as long as the guard lives: a run has read its policy.
@@ -302,11 +290,8 @@ fn record(ctx: &Ctx, agent: &Agent, blob: Oid, reason: &str) -> Result<()> {
             // Two amendments at once must not each undo what the other one changed.
             if row.binding_policy() != agent.binding_policy() {
                 let id = agent.id.short();
-                return Err(Error::new(
-                    Code::LostRace,
-                    format!("the policy of agent {id} was amended meanwhile"),
-                )
-                .remedy("to see it", Remedy::Agent(id)));
+                let what = format!("the policy of agent {id} was amended meanwhile");
+                return Err(Error::new(Code::LostRace, what).remedy("to see it", Remedy::Agent(id)));
             }
             Ok(what.clone())
         })?;

@@ -1,15 +1,15 @@
 //! `archive` and `ack`: messages that their reader is done with, and deleting what is not needed any more.
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::agents::names::reader_of;
 use crate::agents::spool::leave_receipt;
-use crate::domain::message::{MessageId, Retention};
+use crate::domain::MessageId;
+use crate::domain::message::Retention;
 use crate::error::Result;
 use crate::ops::agent_report::rfc3339;
 use crate::ops::mail::{self, MessageReport, Standing};
-use crate::store::mailbox::Mailbox;
 use crate::store::mailbox::expire::{self, Expiry};
-use crate::store::repository_settings;
+use crate::store::{Mailbox, repository_settings};
 use serde::Serialize;
 
 /// A message in an archive.
@@ -24,9 +24,8 @@ pub struct ArchivedReport {
 
 /// The answer of `archive`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.archive/2")]
 pub struct ArchiveReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// Whose archive: an agent's id, or a name.
     pub agent: String,
     /// The messages, the latest first.
@@ -39,9 +38,8 @@ pub struct ArchiveReport {
 
 /// The answer of `ack`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.ack/1")]
 pub struct AckReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// Whose messages.
     pub agent: String,
     /// The ids that are done with now and were not before.
@@ -65,7 +63,6 @@ pub fn archive(ctx: &Ctx, agent: Option<&str>, limit: usize) -> Result<ArchiveRe
         })
         .collect();
     Ok(ArchiveReport {
-        schema: "git-agent.archive/2",
         agent: reader.name.to_string(),
         count: messages.len(),
         status_message: match messages.len() {
@@ -101,7 +98,6 @@ pub fn acknowledge(ctx: &Ctx, agent: Option<&str>, ids: &[String]) -> Result<Ack
     let (fresh, already): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|id| fresh.contains(id));
     let texts = |ids: Vec<MessageId>| ids.iter().map(MessageId::to_string).collect();
     Ok(AckReport {
-        schema: "git-agent.ack/1",
         agent: reader.name.to_string(),
         acknowledged: texts(fresh),
         already: texts(already),
@@ -126,9 +122,8 @@ pub struct UnacknowledgedReport {
 
 /// The answer of `archive --expire`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.expire/1")]
 pub struct ExpireReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// Whether nothing was done.
     pub dry_run: bool,
     /// What was archived.
@@ -151,7 +146,6 @@ impl ExpirePlan {
             })
         });
         ExpireReport {
-            schema: "git-agent.expire/1",
             dry_run: true,
             archived: unacknowledged.collect(),
             deleted: self

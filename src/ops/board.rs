@@ -5,14 +5,11 @@
 //! these moved is looked at in full. Edits deep inside a worktree move none of them, so an agent whose log moves is looked
 //! at in full as well, and all are now and then, both as often as keeps that below a small share of the time.
 
-use crate::agents::ctx::Ctx;
-use crate::agents::{admission, liveness, work, worktree};
-use crate::domain::agent::Agent;
+use crate::agents::{Ctx, admission, liveness, work, worktree};
 use crate::domain::bundle::FILES;
-use crate::domain::id::AgentId;
-use crate::domain::limits::{Limit, usd};
+use crate::domain::limits::usd;
 use crate::domain::named::size_text;
-use crate::domain::oid::Oid;
+use crate::domain::{Agent, AgentId, Limit, Oid};
 use crate::error::Result;
 use crate::git::files::separate::FileStamp;
 use crate::ops::agent_report::Reporter;

@@ -1,14 +1,11 @@
 //! `bundle`: which of the six files are as `verify` wants them, and what belongs into the others.
 
 use crate::agents::bundle as files;
-use crate::agents::ctx::Ctx;
-use crate::agents::scope_guard::ScopeGuard;
-use crate::agents::{lookup, worktree};
+use crate::agents::{Ctx, ScopeGuard, lookup, worktree};
 use crate::domain::bundle::FILES;
-use crate::domain::evidence::{Contract, Evidence};
-use crate::domain::finding::Finding;
+use crate::domain::evidence::Contract;
 use crate::domain::judge::judge;
-use crate::domain::report::ReportRules;
+use crate::domain::{Evidence, Finding, ReportRules};
 use crate::error::Result;
 use crate::store::layout;
 use serde::Serialize;
@@ -16,9 +13,8 @@ use serde_with_macros::skip_serializing_none;
 
 /// The answer of `bundle`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.bundle/1")]
 pub struct BundleReport {
-    /// `git-agent.bundle/1`
-    pub schema: &'static str,
     /// The agent's id.
     pub agent_id: String,
     /// The first eight hex digits of the id.
@@ -79,7 +75,6 @@ pub fn bundle(ctx: &Ctx, who: &str) -> Result<BundleReport> {
     };
     let file = |(name, about)| file(name, about, &findings);
     Ok(BundleReport {
-        schema: "git-agent.bundle/1",
         agent_id: agent.id.to_string(),
         short_id: agent.id.short(),
         required: policy.bundle_required,

@@ -4,27 +4,21 @@
 //! swept is taken away.
 
 use crate::agents::authority::{append, require_no_agent_above, require_orchestrator, require_own};
-use crate::agents::ctx::Ctx;
-use crate::agents::current::CurrentAgent;
-use crate::agents::work::{Work, tip_of};
+use crate::agents::work::tip_of;
 use crate::agents::worktree::release;
-use crate::agents::{crash_recovery, lookup, spool};
-use crate::domain::agent::{Agent, Move, State};
-use crate::domain::event::What;
+use crate::agents::{Ctx, CurrentAgent, Work, crash_recovery, lookup, spool};
 use crate::domain::report::{AuditVerdict, Audited, standing};
+use crate::domain::{Agent, Move, State, What};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::ops::agent_report::{AgentReport, Reporter};
 use crate::ops::status;
 use crate::store::{layout, lock};
 use serde::Serialize;
 
-const SCHEMA: &str = "git-agent.move/3";
-
 /// The answer of a command that moves an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.move/3")]
 pub struct MoveReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// `spooled` for a declaration of a fenced agent that waits in its spool for its supervisor, who records it; absent
     /// for a move that is recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -127,7 +121,6 @@ pub fn accept(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
     });
     ledger.append(agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
     Ok(MoveReport {
-        schema: SCHEMA,
         status: None,
         agent: Reporter::new(ctx)?.agent(&agent),
     })
@@ -159,7 +152,6 @@ fn declare(ctx: &Ctx, who: &str, step: Move, what: What) -> Result<MoveReport> {
                 && spool::leave_declaration(ctx, &what)? =>
         {
             Ok(MoveReport {
-                schema: SCHEMA,
                 status: Some("spooled"),
                 agent: Reporter::new(ctx)?.agent(&agent),
             })
@@ -176,7 +168,6 @@ pub(super) fn move_agent(ctx: &Ctx, who: &str, step: Move, what: What) -> Result
     append(ctx, &agent, &ctx.actor()?, step, what)?;
     let agent = ledger.agent(agent.spawn_commit)?.unwrap_or(agent);
     Ok(MoveReport {
-        schema: SCHEMA,
         status: None,
         agent: Reporter::new(ctx)?.agent(&agent),
     })

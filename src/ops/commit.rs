@@ -10,30 +10,20 @@
 //! Deliberately absent: judging what an agent hides from git, which `verify` does.
 
 use crate::agents::authority::require_orchestrator;
-use crate::agents::crash_recovery;
-use crate::agents::ctx::Ctx;
 use crate::agents::ctx::REPOSITORY_HOOKS;
-use crate::agents::hooks;
-use crate::agents::layered;
-use crate::agents::lookup;
 use crate::agents::own_checkout::own_checkout;
-use crate::agents::scope_guard::ScopeGuard;
-use crate::agents::work::{self, tip_of};
-use crate::agents::worktree::{self, AgentWorktree};
-use crate::domain::agent::{Agent, Move, State};
-use crate::domain::change::Change;
-use crate::domain::event::What;
+use crate::agents::work::tip_of;
+use crate::agents::{
+    AgentWorktree, Ctx, ScopeGuard, crash_recovery, hooks, layered, lookup, work, worktree,
+};
 use crate::domain::folded_paths::folded;
-use crate::domain::oid::Oid;
-use crate::domain::path::Quoted;
-use crate::domain::violation::{BundleRule, Reason};
+use crate::domain::violation::Reason;
+use crate::domain::{Agent, BundleRule, Change, Move, Oid, Quoted, State, What};
 use crate::error::{Code, Error, ErrorFacts, IoContext, Result};
-use crate::git::Repo;
 use crate::git::changes::Staging;
 use crate::git::commit::ToCommit;
 use crate::git::config::Identities;
-use crate::git::landing::Checkout;
-use crate::git::program;
+use crate::git::{Checkout, Repo, program};
 use crate::store::{fsx, layout};
 use crate::wire::path_text::PathText;
 use serde::Serialize;
@@ -47,9 +37,8 @@ pub const STEPS: [&str; 3] = ["staged", "committed", "recorded"];
 
 /// What was committed: `git-agent.commit/1`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.commit/1")]
 pub struct CommitReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// The agent's id.
     pub agent_id: String,
     /// The first eight hex digits of the id.
@@ -161,7 +150,6 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
     ctx.reached("recorded");
     let texts = |paths: &[Vec<u8>]| paths.iter().map(|p| PathText::from(p.as_slice())).collect();
     Ok(CommitReport {
-        schema: "git-agent.commit/1",
         agent_id: agent.id.to_string(),
         short_id: agent.id.short(),
         commit: commit.to_hex(),

@@ -3,10 +3,9 @@
 //! Two places have settings: `.config/git-agent.toml` in the base commit says what holds for everyone who works on the
 //! repository, git's configuration what holds for a person or a clone.
 
-use crate::agents::admission;
-use crate::agents::ctx::Ctx;
-use crate::domain::limits::{Limit, Limits};
-use crate::domain::repository_settings::{PATH, RepositorySettings};
+use crate::agents::{Ctx, admission};
+use crate::domain::repository_settings::PATH;
+use crate::domain::{Limit, Limits, RepositorySettings};
 use crate::error::{Code, Result};
 use crate::store::{repository_settings, roles};
 use crate::wire::settings_file::{self, KnownSetting, SetKey, SettingValue};
@@ -15,9 +14,8 @@ use serde_with_macros::skip_serializing_none;
 
 /// The answer of `config`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.config/2")]
 pub struct ConfigReport {
-    /// `git-agent.config/2`
-    pub schema: &'static str,
     /// The commit whose settings file counts; absent in a repository without commits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
@@ -82,7 +80,6 @@ pub fn config(ctx: &Ctx, base: &str) -> Result<ConfigReport> {
     }
     overrule(&mut settings, &found.limits, &admission::of_git(ctx)?);
     Ok(ConfigReport {
-        schema: "git-agent.config/2",
         commit: commit.map(|commit| commit.to_hex()),
         settings,
         has_uncommitted: repository_settings::uncommitted(&ctx.repo, file.as_deref())?.is_some(),

@@ -1,11 +1,7 @@
 //! `diff`: what an agent changed since its base, committed or not.
 
-use crate::agents::ctx::Ctx;
-use crate::agents::lookup;
-use crate::agents::work::Work;
-use crate::domain::agent::Agent;
-use crate::domain::event::{Event, What};
-use crate::domain::oid::Oid;
+use crate::agents::{Ctx, Work, lookup};
+use crate::domain::{Agent, Event, Oid, What};
 use crate::error::{Code, Error, Remedy, Result};
 pub use crate::git::program::{Detail, DiffSink, Filter};
 use crate::ops::agent_report::BaseReport;
@@ -15,9 +11,8 @@ use serde::Serialize;
 
 /// The answer of `diff`: `git-agent.diff/2`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.diff/2")]
 pub struct DiffReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// The agent's id.
     pub agent_id: String,
     /// The first eight hex digits of the id.
@@ -81,7 +76,6 @@ pub fn diff(ctx: &Ctx, who: &str, since: Option<&Since>) -> Result<DiffReport> {
     };
     let changes = ctx.repo.tree_changes(&[before], tree)?;
     Ok(DiffReport {
-        schema: "git-agent.diff/2",
         agent_id: live.agent.id.to_string(),
         short_id: live.agent.id.short(),
         base: BaseReport {

@@ -1,6 +1,6 @@
 //! An error as JSON has it: on standard error, and in the items of a batch; what remedies are called there.
 
-use crate::domain::finding::Finding;
+use crate::domain::Finding;
 use crate::error::{Error, FileProblem, Remedy};
 use crate::wire::path_text::PathText;
 use serde::Serialize;

@@ -11,23 +11,22 @@ pub mod expire;
 
 use crate::agents::at_work::{forget_prompt, shown_state};
 use crate::agents::authority::{require_orchestrator, require_whole_view};
-use crate::agents::ctx::Ctx;
 use crate::agents::kept_worktree::KeptWorktree;
-use crate::agents::{check_worktree, frozen, half_made, lookup, pool, worktree};
-use crate::domain::agent::{Agent, Move, State};
-use crate::domain::oid::Oid;
+use crate::agents::{Ctx, check_worktree, frozen, half_made, lookup, pool, worktree};
+use crate::domain::{Agent, Move, Oid, State};
 use crate::error::{Error, Result};
+use crate::git::Tip;
 use crate::git::files::temporary;
-use crate::git::refs::Tip;
 use crate::ops::agent_report::TargetReport;
 use crate::ops::discard::{self, DiscardOptions, DiscardPlan, NotKept, WorktreeSnapshot};
 use crate::ops::gc::expire::RemoteSweep;
-use crate::store::agent_branch::{self, OwnBranch};
 use crate::store::landing_commit::{Line, Work};
-use crate::store::large_files::{self, LargeFile};
+use crate::store::large_files::LargeFile;
 use crate::store::ledger::RecordedLanding;
-use crate::store::place::{Journal, RecordedPlaces};
-use crate::store::{briefing, fsx, layout, leases};
+use crate::store::place::Journal;
+use crate::store::{
+    OwnBranch, RecordedPlaces, agent_branch, briefing, fsx, large_files, layout, leases,
+};
 use expire::{ExpiryPlan, SalvageItem};
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
@@ -81,9 +80,8 @@ pub struct GcPlan {
 /// The answer of `gc`.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.gc/3")]
 pub struct GcReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// Whether nothing was done yet.
     pub dry_run: bool,
     /// Every agent that has something left in this clone, oldest first.
@@ -326,7 +324,6 @@ impl GcPlan {
 
     fn outline(&self) -> GcReport {
         GcReport {
-            schema: "git-agent.gc/3",
             dry_run: true,
             agents: self.items.iter().map(|(item, _)| item.clone()).collect(),
             salvage: self.expiry.as_ref().map(ExpiryPlan::report),

@@ -1,19 +1,17 @@
 //! `hooks`: whether the git hooks of agents' worktrees are as they should be, and putting them right.
 
-use crate::agents::ctx::Ctx;
 use crate::agents::hooks::{inspection, install, linked_worktree, this_git};
-use crate::agents::lookup;
-use crate::domain::agent::{Agent, State};
+use crate::agents::{Ctx, lookup};
+use crate::domain::{Agent, State};
 use crate::error::{Code, Error, Result};
-use crate::store::hooks::{self, Route};
-use crate::store::layout;
+use crate::store::hooks::Route;
+use crate::store::{hooks, layout};
 use serde::Serialize;
 
 /// The answer of `hooks`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.hooks/1")]
 pub struct HooksReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// One entry for each agent that has a worktree here.
     pub agents: Vec<AgentHooks>,
 }
@@ -80,10 +78,7 @@ pub fn status(ctx: &Ctx, who: Option<&str>) -> Result<HooksReport> {
             problems: problems.collect(),
         });
     }
-    Ok(HooksReport {
-        schema: "git-agent.hooks/1",
-        agents,
-    })
+    Ok(HooksReport { agents })
 }
 
 /// Writes the hooks anew and looks at the result.
@@ -113,10 +108,8 @@ fn chosen(ctx: &Ctx, who: Option<&str>) -> Result<Vec<Agent>> {
     let agent = lookup::agent(ctx, &ledger, who)?;
     if linked_worktree(ctx, &agent).is_none() {
         lookup::require_worktree_here(ctx, &agent)?;
-        return Err(Error::new(
-            Code::AgentState,
-            format!("agent {} has no worktree here", agent.id.short()),
-        ));
+        let what = format!("agent {} has no worktree here", agent.id.short());
+        return Err(Error::new(Code::AgentState, what));
     }
     Ok(vec![agent])
 }

@@ -1,13 +1,12 @@
 //! `ledger verify`: is every event that was ever recorded here still here, and as it was?
 
-use crate::agents::ctx::Ctx;
-use crate::domain::agent::Agent;
-use crate::domain::oid::Oid;
+use crate::agents::Ctx;
+use crate::domain::{Agent, Oid};
 use crate::error::Result;
 use crate::git::program::CommitSignature;
 use crate::ops::agent_report::rfc3339;
-use crate::store::audit::{self, LostEvents};
-use crate::store::spawn_commit;
+use crate::store::audit::LostEvents;
+use crate::store::{audit, spawn_commit};
 use chrono::DateTime;
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
@@ -15,9 +14,8 @@ use std::collections::BTreeMap;
 
 /// The answer of `ledger verify`: `git-agent.ledger-verify/1`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.ledger-verify/1")]
 pub struct LedgerReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// `accept` where nothing is missing, and everything is signed where that is required; else `reject`.
     pub verdict: &'static str,
     /// How many rows there are.
@@ -133,7 +131,6 @@ pub fn verify(ctx: &Ctx, require_signed: bool) -> Result<LedgerReport> {
     let lacks_signatures =
         { signatures.as_ref() }.is_some_and(|found| require_signed && !found.unsigned.is_empty());
     Ok(LedgerReport {
-        schema: "git-agent.ledger-verify/1",
         verdict: if removals.is_empty() && broken.is_empty() && !lacks_signatures {
             "accept"
         } else {

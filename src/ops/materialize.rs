@@ -12,11 +12,11 @@
 //! run or a discard, ends it in the same way first (`layered::settle`): a run over a layer that is about to go would lose its work.
 
 use crate::agents::authority::require_orchestrator;
-use crate::agents::ctx::Ctx;
-use crate::agents::{layered, lookup, untrusted, worktree};
-use crate::domain::agent::Agent;
+use crate::agents::{Ctx, layered, lookup, untrusted, worktree};
+use crate::domain::Agent;
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::files::layer::{WorktreeLayer, is_opaque, is_whiteout};
+use crate::git::WorktreeLayer;
+use crate::git::files::layer::{is_opaque, is_whiteout};
 use crate::ops::agent_report::{AgentReport, Reporter};
 use crate::store::{fsx, layout, lock};
 use rustix::fs::{AtFlags, CWD, RenameFlags, Timespec, Timestamps, renameat_with, utimensat};
@@ -29,9 +29,8 @@ use walkdir::WalkDir;
 
 /// The answer of `materialize`: `git-agent.materialize/1`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.materialize/1")]
 pub struct MaterializeReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// The agent.
     #[serde(flatten)]
     pub agent: AgentReport,
@@ -75,7 +74,6 @@ pub fn materialize(ctx: &Ctx, who: &str) -> Result<MaterializeReport> {
     };
     layered::settle(ctx, &agent)?;
     Ok(MaterializeReport {
-        schema: "git-agent.materialize/1",
         agent: Reporter::new(ctx)?.agent(&agent),
         files,
     })

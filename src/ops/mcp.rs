@@ -1,6 +1,6 @@
 //! `mcp`: this process becomes the server that speaks the Model Context Protocol, a program of its own.
 
-use crate::agents::ctx::Env;
+use crate::agents::Env;
 use crate::error::{Code, Result};
 use crate::proc::launch::again;
 use std::convert::Infallible;

@@ -4,10 +4,9 @@
 //! They are refused at first, before they have changed anything, with an error that names the agent. In the mount the worktree is an
 //! ordinary one, so what an update, a landing or a commit takes there is written once, for both kinds.
 
-use crate::agents::ctx::Ctx;
 use crate::agents::layered::{Mounted, run_mounted};
-use crate::agents::lookup;
-use crate::domain::agent::Agent;
+use crate::agents::{Ctx, lookup};
+use crate::domain::Agent;
 use crate::error::{Code, Error, Result};
 use serde_json::Value;
 use std::ffi::OsString;

@@ -4,14 +4,15 @@
 //! in the archive. A reader that must lose none asks for `--ack later`: it is handed the same messages
 //! again until they are acknowledged, and so may see one twice.
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::agents::names::reader_of;
 use crate::agents::spool::{leave_receipt, sweep_spools};
 use crate::domain::message::{Handing, Kind};
 use crate::error::Result;
 use crate::ops::mail::{MessageReport, Standing};
+use crate::store::Mailbox;
 use crate::store::mailbox::reader::Watch;
-use crate::store::mailbox::{Mailbox, Open, Reader, Wanted};
+use crate::store::mailbox::{Open, Reader, Wanted};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 

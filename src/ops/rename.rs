@@ -1,9 +1,8 @@
 //! `rename`: another name for an agent. Its id, its branch and its worktree stay as they are.
 
 use crate::agents::authority::require_orchestrator;
-use crate::agents::ctx::Ctx;
-use crate::agents::lookup;
-use crate::domain::event::What;
+use crate::agents::{Ctx, lookup};
+use crate::domain::What;
 use crate::error::{Code, Error, Remedy, Result};
 use crate::ops::agent_report::{AgentReport, Reporter};
 use crate::ops::spawn::named::new_name;
@@ -11,9 +10,8 @@ use serde::Serialize;
 
 /// The answer of `rename`: `git-agent.rename/1`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.rename/1")]
 pub struct RenameReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// The agent under its new name.
     #[serde(flatten)]
     pub agent: AgentReport,
@@ -50,7 +48,6 @@ pub fn rename(ctx: &Ctx, who: &str, name: &str) -> Result<RenameReport> {
     ledger.append(agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
     let agent = ledger.agent(agent.spawn_commit)?.unwrap_or(agent);
     Ok(RenameReport {
-        schema: "git-agent.rename/1",
         agent: Reporter::new(ctx)?.agent(&agent),
         previous_name,
         warnings: warning.into_iter().collect(),

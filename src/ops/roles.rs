@@ -1,7 +1,7 @@
 //! `roles`: which permission profiles a task can choose from.
 
-use crate::domain::oid::Oid;
-use crate::domain::role::{InvalidRole, Role, RoleSet};
+use crate::domain::role::InvalidRole;
+use crate::domain::{Oid, Role, RoleSet};
 use crate::error::Result;
 use crate::git::Repo;
 use crate::store;
@@ -11,9 +11,8 @@ use serde_with_macros::skip_serializing_none;
 
 /// Every role of a repository, and the definitions that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.roles/1")]
 pub struct RolesReport {
-    /// `git-agent.roles/1`
-    pub schema: &'static str,
     /// The roles, by name.
     pub roles: Vec<RoleCard>,
     /// The broken definitions, by name.
@@ -72,7 +71,6 @@ pub fn roles(repo: &Repo, base: Option<Oid>) -> Result<RolesReport> {
         None => RoleSet::built_in(),
     };
     Ok(RolesReport {
-        schema: "git-agent.roles/1",
         roles: set.iter().map(RoleCard::from).collect(),
         invalid: set.invalid().map(InvalidCard::from).collect(),
     })

@@ -1,10 +1,8 @@
 //! One run as the ledger tells it: the keys of `git-agent.run/2` that are known of every run.
 
-use crate::agents::ctx::Ctx;
-use crate::agents::liveness;
-use crate::domain::agent::Agent;
+use crate::agents::{Ctx, liveness};
 use crate::domain::event::Exited;
-use crate::domain::run::{Ending, Run};
+use crate::domain::{Agent, Ending, Run};
 use crate::ops::agent_report::{SessionReport, rfc3339};
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Serialize;
@@ -16,9 +14,8 @@ pub(in crate::ops) const SUCCESS: &str = "success";
 /// A run in JSON. Absent means not applicable.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.run/2")]
 pub struct RunRow {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// `running`, `success` for a command that ended with status 0, else `failed`.
     pub status: &'static str,
     /// The agent's id.
@@ -76,7 +73,6 @@ impl RunRow {
         let facts = end.map(|(facts, _)| facts);
         let succeeded = facts.is_some_and(Exited::is_success);
         RunRow {
-            schema: "git-agent.run/2",
             status: match (works, succeeded) {
                 (true, _) => "running",
                 (false, true) => SUCCESS,

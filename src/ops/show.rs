@@ -1,25 +1,18 @@
 //! `show`, `log` and `path`: one agent.
 
 use crate::agents::assignment::{Assignment, PromptWish};
-use crate::agents::ctx::Ctx;
-use crate::agents::scratch::Scratch;
-use crate::agents::work::{Work, base_of, tip_of};
-use crate::agents::{layered, liveness, lookup, task_copy, worktree};
-use crate::domain::agent::{Agent, State};
-use crate::domain::event::{Event, Isolation, What};
-use crate::domain::glob::Glob;
-use crate::domain::id::AgentId;
-use crate::domain::oid::Oid;
+use crate::agents::work::{base_of, tip_of};
+use crate::agents::{Ctx, Scratch, Work, layered, liveness, lookup, task_copy, worktree};
 use crate::domain::role::DEFAULT_DENYLIST;
 use crate::domain::scope::unnamed_control_files;
+use crate::domain::{Agent, AgentId, Event, Glob, Isolation, Oid, State, What};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::populate;
 use crate::hosts;
 use crate::hosts::output::{Pieces, Shown};
 use crate::ops::agent_report::{self, AgentReport, EventReport, Reporter, rfc3339};
 use crate::ops::status::{self, WorkStatus};
-use crate::store::ledger::{self, Ledger};
-use crate::store::{briefing, fsx, layout, spawn_commit};
+use crate::store::{Ledger, briefing, fsx, layout, ledger, spawn_commit};
 use crate::wire::otlp;
 use crate::wire::policy::Policy;
 use serde::Serialize;
@@ -36,9 +29,8 @@ const LAST_BYTES: u64 = 16 << 10;
 /// The answer of `show`.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.show/3")]
 pub struct ShowReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// The agent.
     #[serde(flatten)]
     pub agent: AgentReport,
@@ -95,9 +87,8 @@ pub struct DiffCountsReport {
 
 /// The answer of `log`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.log/2")]
 pub struct LogReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// The agent's id.
     pub agent_id: String,
     /// The first eight hex digits of the id.
@@ -123,9 +114,8 @@ pub struct Invocation {
 
 /// The answer of `path`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.path/1")]
 pub struct PathReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// The agent's id.
     pub agent_id: String,
     /// The first eight hex digits of the id.
@@ -167,7 +157,6 @@ pub fn show(ctx: &Ctx, who: &str) -> Result<ShowReport> {
             .for_each(|event| event.unseen = !seen.contains(event.stamp.as_str()));
     }
     Ok(ShowReport {
-        schema: "git-agent.show/3",
         task: task.and_then(|task| Some(task.text.given()?.value.trim().to_owned())),
         // Looking does not fail because of what cannot be compared.
         diff: diff_counts(ctx, &agent, &standing).ok().flatten(),
@@ -301,7 +290,6 @@ pub fn log(ctx: &Ctx, who: &str) -> Result<LogReport> {
     let ledger = ctx.ledger();
     let agent = lookup::agent_or_landed(ctx, &ledger, who)?;
     Ok(LogReport {
-        schema: "git-agent.log/2",
         agent_id: agent.id.to_string(),
         short_id: agent.id.short(),
         events: events(&ledger, &agent)?,
@@ -321,11 +309,9 @@ pub fn invocation(ctx: &Ctx, who: &str) -> Result<Invocation> {
         } else {
             format!("was deleted when the agent was {}", agent.state)
         };
-        return Err(Error::new(
-            Code::AgentState,
-            format!("the prompt of agent {} {why}", agent.id),
-        )
-        .hint("to give the task to a new agent, run git agent spawn <task.toml>"));
+        let what = format!("the prompt of agent {} {why}", agent.id);
+        return Err(Error::new(Code::AgentState, what)
+            .hint("to give the task to a new agent, run git agent spawn <task.toml>"));
     }
     let prompt = fs::read_to_string(&path).at("could not read", &path)?;
     if !prompt.contains(crate::domain::prompt::GIT_BAN) {
@@ -371,17 +357,14 @@ fn agent_type(ctx: &Ctx, agent: &Agent, policy: &Policy) -> Option<String> {
 pub fn path(ctx: &Ctx, who: &str) -> Result<PathReport> {
     let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
     if agent.isolation != Some(Isolation::Worktree) {
-        return Err(Error::new(
-            Code::AgentState,
-            format!("agent {} is shared and has no worktree", agent.id),
-        ));
+        let what = format!("agent {} is shared and has no worktree", agent.id);
+        return Err(Error::new(Code::AgentState, what));
     }
     let worktree = worktree::find(&ctx.repo, &agent);
     let Some(worktree) = worktree.as_ref().filter(|worktree| worktree.is_dir()) else {
         return Err(not_there(ctx, &agent, worktree.as_deref()));
     };
     Ok(PathReport {
-        schema: "git-agent.path/1",
         agent_id: agent.id.to_string(),
         short_id: agent.id.short(),
         worktree_path: Reporter::new(ctx)?.inside(worktree),

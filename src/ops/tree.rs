@@ -3,10 +3,8 @@
 //! Where there are more than fit, the ones that fit are those nearest to a root, found level by level; they are
 //! drawn as a tree all the same.
 
-use crate::agents::ctx::Ctx;
-use crate::agents::lookup;
-use crate::domain::agent::Agent;
-use crate::domain::id::AgentId;
+use crate::agents::{Ctx, lookup};
+use crate::domain::{Agent, AgentId};
 use crate::error::Result;
 use crate::ops::agent_report::{AgentReport, Reporter};
 use serde::Serialize;
@@ -17,9 +15,8 @@ const LIMIT: usize = 1024;
 
 /// The answer of `tree`: parents before children, each with all below it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.tree/3")]
 pub struct TreeReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// The agents in the order they are drawn.
     pub agents: Vec<Node>,
     /// Whether there are more than fit.
@@ -80,7 +77,6 @@ pub fn tree(ctx: &Ctx, who: Option<&str>) -> Result<TreeReport> {
     forest.draw_all(&roots, 0);
     forest.draw_all(&rest, 0);
     Ok(TreeReport {
-        schema: "git-agent.tree/3",
         agents: forest.nodes,
         truncated,
     })

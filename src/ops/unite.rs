@@ -1,9 +1,8 @@
 //! `unite`: keep chain, ledger, mailbox and receipts with the copies that were fetched from a remote.
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::error::{Code, Error, Result};
-use crate::store::chain::Chain;
-use crate::store::ledger;
+use crate::store::{Chain, ledger};
 use serde::Serialize;
 
 /// One ref.
@@ -21,9 +20,8 @@ pub struct UnitedReport {
 
 /// The answer of `unite`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.unite/1")]
 pub struct UniteReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// The remote.
     pub remote: String,
     /// Every ref of which there was a copy.
@@ -45,16 +43,12 @@ pub fn unite(ctx: &Ctx, remote: &str) -> Result<UniteReport> {
         }));
     }
     if refs.is_empty() {
-        return Err(Error::new(
-            Code::Usage,
-            format!("nothing of ours was fetched from `{remote}`"),
-        )
-        .hint(format!(
+        let what = format!("nothing of ours was fetched from `{remote}`");
+        return Err(Error::new(Code::Usage, what).hint(format!(
             "to fetch and unite it, run git agent sync {remote}"
         )));
     }
     Ok(UniteReport {
-        schema: "git-agent.unite/1",
         remote: remote.to_owned(),
         refs,
     })

@@ -1,8 +1,8 @@
 //! What the agents of a clone take: disk, and money today. `list` ends with it, `report` and `doctor` have it as well.
 
-use crate::agents::ctx::Ctx;
-use crate::agents::{admission, disk};
-use crate::domain::limits::{Limit, usd};
+use crate::agents::{Ctx, admission, disk};
+use crate::domain::Limit;
+use crate::domain::limits::usd;
 use crate::domain::named::size_text;
 use crate::error::Result;
 use serde::Serialize;

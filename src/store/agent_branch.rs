@@ -13,13 +13,10 @@
 use super::ledger::Ledger;
 pub use super::spawn_commit::AGENTS_BRANCHES;
 use super::{fsx, landed, layout, spawn_commit};
-use crate::domain::agent::Agent;
-use crate::domain::id::AgentId;
-use crate::domain::oid::Oid;
+use crate::domain::{Agent, AgentId, Oid};
 use crate::error::Result;
-use crate::git::Repo;
-use crate::git::objects::Identity;
-use crate::git::refs::{Swap, Tip};
+use crate::git::refs::Swap;
+use crate::git::{Identity, Repo, Tip};
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::Write;

@@ -4,11 +4,8 @@
 //! up by a writer who did not know the row. The ledger's history tells them apart, because every version of a row stays
 //! reachable there. Only the first is evidence against the row; the second must not be a way to block an agent.
 
-use crate::domain::agent::Agent;
-use crate::domain::event::What;
-use crate::domain::id::AgentId;
-use crate::domain::oid::Oid;
 use crate::domain::report::{AuditVerdict, Audited};
+use crate::domain::{Agent, AgentId, Oid, What};
 use crate::error::Result;
 use crate::git::{Repo, notes};
 use crate::store::chain::{self, Chain};

@@ -8,14 +8,10 @@
 use super::row::Row;
 use super::spawn_commit::{self, SpawnCommit};
 use super::{fsx, landed, layout, remote_names};
-use crate::domain::agent::{Agent, State};
-use crate::domain::event::{Event, Spawned, Spawning, What};
-use crate::domain::id::AgentId;
-use crate::domain::id::OperationId;
-use crate::domain::oid::Oid;
+use crate::domain::event::{Spawned, Spawning};
+use crate::domain::{Agent, AgentId, Event, Oid, OperationId, State, What};
 use crate::error::Result;
-use crate::git::Repo;
-use crate::git::objects::Commit;
+use crate::git::{Commit, Repo};
 use crate::wire::policy::{Policy, TRAILER};
 use std::borrow::Cow;
 use std::cell::OnceCell;

@@ -9,8 +9,7 @@
 //! Absent on purpose: what the agent itself wrote into its worktree or its bundle. That is work, and work is kept.
 
 use super::{fsx, layout};
-use crate::domain::id::AgentId;
-use crate::domain::redaction;
+use crate::domain::{AgentId, redaction};
 use crate::error::{IoContext, Result};
 use crate::wire::task_file;
 use std::collections::BTreeSet;

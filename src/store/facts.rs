@@ -8,11 +8,9 @@
 //! a program that may write below `agents/cache` puts there. It does not keep out a program that runs as the
 //! same user and outside every fence, which can read the key as this program does.
 
-use crate::domain::agent::Agent;
 use crate::domain::change::Baseline;
-use crate::domain::id::AgentId;
 use crate::domain::named::hex;
-use crate::domain::oid::Oid;
+use crate::domain::{Agent, AgentId, Oid};
 use crate::error::Result;
 use crate::git::Repo;
 use crate::store::{fsx, keep, layout};

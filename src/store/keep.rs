@@ -10,12 +10,10 @@
 
 use super::chain::{self, Chain};
 use super::{layout, lock};
-use crate::domain::id::AgentId;
-use crate::domain::oid::Oid;
+use crate::domain::{AgentId, Oid};
 use crate::error::{Code, Error, Remedy, Result};
-use crate::git::objects::{Commit, Identity};
 use crate::git::tree::{Entry, FILE};
-use crate::git::{Repo, command};
+use crate::git::{Commit, Identity, Repo, command};
 use chrono::{DateTime, Utc};
 use std::collections::{HashMap, HashSet};
 use std::os::unix::process::CommandExt;

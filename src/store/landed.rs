@@ -8,14 +8,10 @@
 //! not landed, and so does an agent that has committed nothing.
 
 use super::replay;
-use crate::domain::agent::Agent;
-use crate::domain::change::{Change, ChangeKind};
-use crate::domain::id::AgentId;
-use crate::domain::oid::Oid;
+use crate::domain::{Agent, AgentId, Change, ChangeKind, Oid};
 use crate::error::{Error, Result};
-use crate::git::Repo;
 use crate::git::history::gained::Gained;
-use crate::git::refs::Tip;
+use crate::git::{Repo, Tip};
 use std::collections::{BTreeSet, HashMap};
 
 /// How many of a branch's newest commits are searched for one that makes the same change.

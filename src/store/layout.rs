@@ -3,7 +3,7 @@
 //! All files live below `<common dir>/agents/`, shared by the repository's worktrees and invisible
 //! to git's own commands.
 
-use crate::domain::id::AgentId;
+use crate::domain::AgentId;
 use crate::git::files::admin_dir::{CLONES, STAND_IN};
 use std::path::{Path, PathBuf};
 

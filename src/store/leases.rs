@@ -5,7 +5,7 @@
 //! one gets it, and no lock is needed. What is taken is seen with its owner from the first moment on.
 
 use crate::domain::claim::{LOOPBACK, Lease, LeaseKind, PORTS, WantedLease};
-use crate::domain::id::{AgentId, Slug};
+use crate::domain::{AgentId, Slug};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::store::{fsx, layout};
 use std::collections::BTreeMap;

@@ -5,17 +5,11 @@
 //! row of an agent is the note on its own spawn commit; a copy that a rebase made, or the pointer on
 //! a landed commit, is not a second row.
 
-use crate::domain::agent::{Agent, State};
-use crate::domain::event::{Event, What};
-use crate::domain::id::{AgentId, OperationId};
-use crate::domain::oid::Oid;
 use crate::domain::report::AuditVerdict;
-use crate::domain::stamp::Stamp;
+use crate::domain::{Agent, AgentId, Event, Oid, OperationId, Stamp, State, What};
 use crate::error::{Error, Result};
-use crate::git::Repo;
-use crate::git::notes::{self, Batch, Put};
-use crate::git::objects::Commit;
-use crate::git::refs::Tip;
+use crate::git::notes::{Batch, Put};
+use crate::git::{Commit, Repo, Tip, notes};
 use crate::store::belief::{self, Belief, Closed, Decision};
 use crate::store::chain::{self, Chain};
 use crate::store::mailbox::{Mailbox, reader};

@@ -33,3 +33,9 @@ mod row;
 pub mod row_index;
 pub mod spawn_commit;
 pub mod tickets;
+
+pub use agent_branch::OwnBranch;
+pub use chain::Chain;
+pub use ledger::Ledger;
+pub use mailbox::Mailbox;
+pub use place::RecordedPlaces;

@@ -4,9 +4,7 @@
 //! The ledger travels, so a row names a worktree relative to the root of the repository, and one outside the root
 //! not at all: its absolute path stays in a file of this clone. Rows of older versions name absolute paths.
 
-use crate::domain::agent::Agent;
-use crate::domain::event::Isolation;
-use crate::domain::id::AgentId;
+use crate::domain::{Agent, AgentId, Isolation};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Repo;
 use crate::git::files::admin_dir::clone_name;
@@ -158,10 +156,8 @@ impl Journal {
             .open(&path)
             .at("could not write", &path)?;
         if file.try_lock().is_err() {
-            return Err(Error::new(
-                Code::LostRace,
-                format!("{} is in use", path.display()),
-            ));
+            let what = format!("{} is in use", path.display());
+            return Err(Error::new(Code::LostRace, what));
         }
         let written = file.write_all(&record.to_bytes());
         if written.is_err() {

@@ -10,8 +10,8 @@
 
 use super::chain::Chain;
 use super::{fsx, layout, lock};
+use crate::domain::Oid;
 use crate::domain::named::is_lower_hex;
-use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::refs::remote::RemoteRefs;

@@ -12,8 +12,7 @@
 //! signed nothing is replayed, and the spawn commit stays.
 
 use super::spawn_commit::{AGENTS_BRANCHES, CARRIED, NONCE, SPAWN_SUBJECT, SpawnCommit, carried};
-use crate::domain::agent::Agent;
-use crate::domain::oid::Oid;
+use crate::domain::{Agent, Oid};
 use crate::error::Result;
 use crate::git::Repo;
 use crate::git::objects::RawCommit;

@@ -2,9 +2,8 @@
 //!
 //! The file is read from the base commit's objects and never from a worktree, so no agent can change what binds it.
 
-use crate::domain::oid::Oid;
-use crate::domain::repository_settings::{INCLUDE_PATH, PATH, RepositorySettings};
-use crate::domain::role::RoleSet;
+use crate::domain::repository_settings::{INCLUDE_PATH, PATH};
+use crate::domain::{Oid, RepositorySettings, RoleSet};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::{Repo, tree};
 use crate::store::{fsx, roles};

@@ -6,11 +6,9 @@
 //!
 //! Git's configuration may adjust a role on top of that, within the bounds that `settings` sets.
 
-use crate::domain::event::Isolation;
-use crate::domain::glob::Glob;
-use crate::domain::oid::Oid;
-use crate::domain::persona::{Persona, Roster};
-use crate::domain::role::{InvalidRole, RoleDraft, RoleSet};
+use crate::domain::persona::Roster;
+use crate::domain::role::{InvalidRole, RoleDraft};
+use crate::domain::{Glob, Isolation, Oid, Persona, RoleSet};
 use crate::error::{Code, Error, Result};
 use crate::git::config::Setting;
 use crate::git::{Repo, tree};

@@ -6,12 +6,7 @@
 //! is therefore the last one only until the next is written. The order depends on the lines alone: two clones with the
 //! same lines read the same row, whatever their clocks say.
 
-use crate::domain::agent::State;
-use crate::domain::event::{Event, What};
-use crate::domain::id::AgentId;
-use crate::domain::id::OperationId;
-use crate::domain::oid::Oid;
-use crate::domain::stamp::Stamp;
+use crate::domain::{AgentId, Event, Oid, OperationId, Stamp, State, What};
 use crate::git::notes;
 use crate::wire::event_line;
 use chrono::{DateTime, Utc};

@@ -3,13 +3,12 @@
 
 use super::chain::{self, Chain};
 use super::keep;
-use crate::domain::agent::Agent;
-use crate::domain::event::{Base, Event, Isolation};
-use crate::domain::oid::Oid;
+use crate::domain::event::Base;
+use crate::domain::{Agent, Event, Isolation, Oid};
 use crate::error::{Code, Error, Remedy, Result};
-use crate::git::objects::{Commit, RawCommit, blob_name};
+use crate::git::objects::{RawCommit, blob_name};
 use crate::git::program::CommitSignature;
-use crate::git::{Repo, notes};
+use crate::git::{Commit, Repo, notes};
 use crate::wire::event_line;
 use crate::wire::policy::{HEADER, Policy};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

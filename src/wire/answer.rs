@@ -10,7 +10,8 @@
 //! Keys are compared without regard to case, and `-`, `_` and a blank are one. What stands in a block of code or in a quotation is
 //! an example and says nothing: an agent that shows what a report looks like has not written one.
 
-use crate::domain::report::{NamedThing, ReportRules, key};
+use crate::domain::ReportRules;
+use crate::domain::report::{NamedThing, key};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 //! A verdict as an attestation: an in-toto statement (v1) with a Simple Verification Result (v0.2) in a DSSE envelope
 //! (v1). Only what we write is read back: any other statement is none of ours.
 
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};

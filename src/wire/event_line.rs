@@ -8,16 +8,13 @@
 mod fact;
 
 use crate::domain::event::{
-    Base, Competed, Event, Exited, HostSession, Isolation, ProgramVersion, Spawned, Spawning,
-    Started, Verified, What,
+    Base, Competed, Exited, ProgramVersion, Spawned, Spawning, Started, Verified,
 };
-use crate::domain::id::OperationId;
-use crate::domain::id::{AgentId, AgentName};
 use crate::domain::named::hex;
-use crate::domain::oid::Oid;
 use crate::domain::report::{AuditVerdict, Audited};
-use crate::domain::run::Ending;
-use crate::domain::stamp::Stamp;
+use crate::domain::{
+    AgentId, AgentName, Ending, Event, HostSession, Isolation, Oid, OperationId, Stamp, What,
+};
 use crate::error::{Code, Error, Result};
 use fact::Fact;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! Small files and blobs of ours: the note by which a half-made spawn is found, what warm worktrees are, what was
 //! kept of the user's files, what a worktree held before its agent began.
 
+use crate::domain::Oid;
 use crate::domain::change::{Baseline, Content, Difference};
-use crate::domain::oid::Oid;
 use crate::wire::path_text::PathText;
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;

@@ -27,9 +27,8 @@ pub mod lossless;
 pub mod payload;
 pub mod spooled;
 
-use crate::domain::id::AgentId;
-use crate::domain::message::{Kind, Letter, Message, MessageId, Name, Priority, Receivers};
-use crate::domain::stamp::Stamp;
+use crate::domain::message::{Kind, Name, Priority};
+use crate::domain::{AgentId, Letter, Message, MessageId, Receivers, Stamp};
 
 /// The longest title in the first line, in characters.
 const TITLE_LIMIT: usize = 60;

@@ -2,11 +2,8 @@
 //! for the agent with an event for each line of its row, and below it one for each run. The attributes are those of
 //! the semantic conventions for generative AI, which are in development; ours begin with `git_agent.`.
 
-use crate::domain::agent::{Agent, State};
-use crate::domain::event::{Event, HostSession, What};
 use crate::domain::named::hex;
-use crate::domain::oid::Oid;
-use crate::domain::run::Run;
+use crate::domain::{Agent, Event, HostSession, Oid, Run, State, What};
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};

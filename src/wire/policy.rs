@@ -9,12 +9,9 @@
 //! is enough to judge it. Spawn commits of earlier versions have no header; they name the digest of the policy
 //! in a trailer, or nothing.
 
-use crate::domain::evidence::RequiredChecks;
-use crate::domain::glob::Glob;
 use crate::domain::named::hex;
-use crate::domain::oid::Oid;
-use crate::domain::report::{ReportRules, key};
-use crate::domain::scope::Scope;
+use crate::domain::report::key;
+use crate::domain::{Glob, Oid, ReportRules, RequiredChecks, Scope};
 use crate::wire::answer::ReportTable;
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;

@@ -4,7 +4,7 @@
 //! `t` comes first and has a fixed width, so that byte order is time order. A `page` line names, instead of
 //! messages, the commit whose note holds what was in this one before it grew too long.
 
-use crate::domain::stamp::Stamp;
+use crate::domain::Stamp;
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 

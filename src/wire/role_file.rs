@@ -26,10 +26,8 @@
 //! Every key is optional. The name is the file's, so that two files cannot claim one role. Only the
 //! form is judged here; what the keys mean together is for [`crate::domain::role`].
 
-use crate::domain::event::Isolation;
-use crate::domain::glob::Glob;
-use crate::domain::report::ReportRules;
 use crate::domain::role::{RoleDraft, Shell};
+use crate::domain::{Glob, Isolation, ReportRules};
 use crate::wire::answer::ReportTable;
 use crate::wire::toml_reader::position;
 use serde::Deserialize;

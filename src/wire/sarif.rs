@@ -2,7 +2,7 @@
 //! beside the lines of a change. Only what a finding here has: a rule, a level, a message, a path.
 
 use super::path_text::PathText;
-use crate::domain::finding::FindingCode;
+use crate::domain::FindingCode;
 use crate::domain::named::hex;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};

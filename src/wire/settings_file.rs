@@ -7,11 +7,10 @@
 use super::toml_reader::{ANY, Document, Key, Reader, whole};
 use crate::domain::diagnostic::{Problem, Source};
 use crate::domain::guard::GuardDraft;
-use crate::domain::limits::Limit;
 use crate::domain::message::Kind;
 use crate::domain::project::ProjectDraft;
 use crate::domain::repository_settings::{HookMoment, SettingsDraft};
-use crate::domain::task::TaskDraft;
+use crate::domain::{Limit, TaskDraft};
 use serde::Serialize;
 use toml::Spanned;
 use toml::de::DeValue;

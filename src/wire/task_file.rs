@@ -22,8 +22,8 @@
 
 use crate::domain::diagnostic::{Field, Located, Problem, Source};
 use crate::domain::named::hex;
-use crate::domain::shell;
-use crate::domain::task::{COMMAND_LINE, TaskDraft};
+use crate::domain::task::COMMAND_LINE;
+use crate::domain::{TaskDraft, shell};
 use crate::error::{Code, Error, Remedy};
 use crate::wire::toml_reader::{Document, Key, Reader};
 use sha2::{Digest, Sha256};

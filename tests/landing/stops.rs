@@ -29,6 +29,7 @@ fn child() {
     };
     let plan = merge::judged_plan(&ctx, &order.words[0], &options)
         .expect("a plan")
+        .accepted()
         .expect("accepted");
     merge::execute(&ctx, &plan).expect("landed");
 }
@@ -40,6 +41,7 @@ fn the_steps_are_reached_in_the_order_they_are_listed() {
         let ctx = death::ctx(&agent.repo.path(), reached);
         let plan = merge::judged_plan(&ctx, &agent.id, &MergeOptions::default())
             .expect("a plan")
+            .accepted()
             .expect("accepted");
         merge::execute(&ctx, &plan).expect("landed");
     });
@@ -66,6 +68,7 @@ fn attributes_in_doubt_are_looked_into_and_land_no_other_way() {
         let ctx = death::ctx(&agent.repo.path(), reached);
         let plan = merge::judged_plan(&ctx, &agent.id, &MergeOptions::default())
             .expect("a plan")
+            .accepted()
             .expect("accepted");
         merge::execute(&ctx, &plan).expect("landed");
     });
@@ -207,6 +210,7 @@ fn what_appears_while_files_move_stays_and_the_others_move_back() {
         let main = agent.repo.git(["rev-parse", "main"]);
         let plan = merge::judged_plan(&ctx, &agent.id, &MergeOptions::default())
             .expect("a plan")
+            .accepted()
             .expect("accepted");
         let error = merge::execute(&ctx, &plan).expect_err("in the way");
         assert_eq!(error.code(), Code::TargetDirty, "{name}");
@@ -298,6 +302,7 @@ fn check_race(meanwhile: impl Fn(&Agent)) {
     let ctx = death::ctx(&agent.repo.path(), unwatched());
     let plan = merge::judged_plan(&ctx, &agent.id, &MergeOptions::default())
         .expect("a plan")
+        .accepted()
         .expect("accepted");
     meanwhile(&agent);
     let main = agent.repo.git(["rev-parse", "main"]);
@@ -334,6 +339,7 @@ fn a_file_that_appears_after_the_plan_is_not_touched() {
     let ctx = death::ctx(&agent.repo.path(), unwatched());
     let plan = merge::judged_plan(&ctx, &agent.id, &MergeOptions::default())
         .expect("a plan")
+        .accepted()
         .expect("accepted");
     agent.repo.write("src/two.rs", "mine\n");
     let main = agent.repo.git(["rev-parse", "main"]);
@@ -480,6 +486,7 @@ fn what_was_decided_after_the_judgement_keeps_the_work_from_landing() {
         let ctx = death::ctx(&agent.repo.path(), death::unwatched());
         let plan = merge::judged_plan(&ctx, &agent.id, &MergeOptions::default())
             .expect("a plan")
+            .accepted()
             .expect("accepted");
         let main = agent.repo.git(["rev-parse", "main"]);
         let decide = [words[0], words[1], &agent.id, "-m", "It is not right yet."];

@@ -1,8 +1,8 @@
 //! The one door to the environment of this process.
 
 use crate::agents::real_path::real_path;
+use crate::domain::Oid;
 use crate::domain::named::hex;
-use crate::domain::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::changes::Staging;
 use crate::git::command::LOCAL_VARIABLES;

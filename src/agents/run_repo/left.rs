@@ -2,7 +2,7 @@
 
 use super::{LONGEST_REF, RunRepo, oid_of};
 use crate::agents::untrusted;
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use crate::error::{IoContext, Result};
 use crate::git::files::separate::FileStamp;
 use crate::store::{fsx, layout};

@@ -4,7 +4,7 @@ pub(super) mod table;
 
 use crate::cli::render::table::{cut, labelled};
 use crate::cli::terminal::{BAD, GOOD, HINT, WARN, paint, width};
-use crate::domain::agent::State;
+use crate::domain::State;
 use crate::domain::message::plain;
 use crate::domain::task::DESCRIPTION_CHARS;
 use crate::ops::agent_report::AgentReport;

@@ -7,7 +7,7 @@
 use crate::cli::overlap::{Kind, meanings, most_telling_first, worth_a_line};
 use crate::cli::render::table::cut;
 use crate::cli::render::{BY_NEED, task};
-use crate::domain::agent::State;
+use crate::domain::State;
 use crate::domain::named::turns_direction;
 use crate::ops::agent_report::AgentReport;
 use crate::ops::overlap::{OverlapReport, PairReport};

@@ -3,7 +3,7 @@
 use crate::cli::render::table::{labelled, wrapped};
 use crate::cli::terminal::{BAD, BOLD, DIM, GOOD, HINT, paint, width};
 use crate::cli::ui::Answer;
-use crate::domain::finding::Finding;
+use crate::domain::Finding;
 use crate::domain::message::plain;
 use crate::ops::agent_report::SessionReport;
 use crate::ops::run::{RunOutline, RunReport, SandboxReport, StartReport};

@@ -1,13 +1,11 @@
 //! `git agent run --claim`: a run of a task that one clone does and no other.
 
-use crate::agents::ctx::Ctx;
-use crate::agents::half_made;
+use crate::agents::{Ctx, half_made};
 use crate::cli::claimed::{self, TaskState};
 use crate::cli::run::{RunArgs, echo, show};
 use crate::cli::terminal::{DIM, paint};
 use crate::cli::ui::{Answer, Ui};
-use crate::domain::agent::{Agent, State};
-use crate::domain::id::AgentId;
+use crate::domain::{Agent, AgentId, State};
 use crate::error::{Exit, Result};
 use crate::ops::run::{self, RunPlan, RunReport};
 use crate::ops::sync::claim::{ClaimReport, Heartbeat};

@@ -1,16 +1,15 @@
 //! What `git agent run` is about: an agent or a new task, and what it is told besides that.
 
+use crate::agents::Ctx;
 use crate::agents::assignment::PromptWish;
-use crate::agents::ctx::Ctx;
 use crate::agents::persona::CharacterWish;
 use crate::cli::args::one_of;
 use crate::cli::spawn::read_task;
 use crate::cli::typed_task::{StartArgs, TypedTaskArgs, is_task_text};
 use crate::cli::ui::Ui;
 use crate::domain::diagnostic::{Field, Located};
-use crate::domain::id::AgentName;
-use crate::domain::shell;
 use crate::domain::task::parse_duration;
+use crate::domain::{AgentName, shell};
 use crate::error::{Code, Error, Exit, IoContext, Result};
 use crate::hosts::{self, Host};
 use crate::ops::run::batch::Batch;

@@ -8,8 +8,7 @@ pub(super) mod inputs;
 pub(super) mod supervisor;
 
 use crate::agents::assignment::PromptWish;
-use crate::agents::ctx::Ctx;
-use crate::agents::half_made;
+use crate::agents::{Ctx, half_made};
 use crate::cli::args::{LayeredArg, SyncArg, at_least_one, one_of, require_one_input};
 use crate::cli::render::table::{cut, wrapped};
 use crate::cli::run::inputs::{Asked, some_time};
@@ -127,11 +126,9 @@ impl RunArgs {
         };
         let hosts = self.inputs.host.clone();
         if hosts.len() > 1 && self.mode.best_of().is_none() {
-            return Err(Error::new(
-                Code::Usage,
-                "several hosts are given, and one agent has one",
-            )
-            .hint("to let several hosts do one task, add --best-of <n>"));
+            let what = "several hosts are given, and one agent has one";
+            return Err(Error::new(Code::Usage, what)
+                .hint("to let several hosts do one task, add --best-of <n>"));
         }
         require_one_input(self.targets.iter().map(AsRef::as_ref))?;
         let (mut targets, mut typed) = (self.targets, self.typed);

@@ -1,11 +1,12 @@
 //! `supervise`, `supervisor`, `launch` and `fenced`: this program between `run` and a command. Not for people.
 
-use crate::agents::ctx::{Ctx, Env};
+use crate::agents::{Ctx, Env};
 use crate::cli::parse;
 use crate::cli::run::RunArgs;
 use crate::cli::ui::Ui;
 use crate::cli::verbs::Command;
-use crate::domain::sandbox::{Fence, GitGuard, Landlock, LayerMount, Level, Namespaces};
+use crate::domain::sandbox::{GitGuard, Landlock, Level, Namespaces};
+use crate::domain::{Fence, LayerMount};
 use crate::error::{Error, Exit, Result};
 use crate::ops::run::fence::{Plan, become_mounted, enter, probe, probe_layer};
 use crate::ops::run::{

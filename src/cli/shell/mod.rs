@@ -3,7 +3,7 @@
 //! The completions are a few lines of each shell's own language, which ask [`complete`] what could stand
 //! at the end of the line. So they never lag behind the program, and they know the agents.
 
-use crate::agents::ctx::{Ctx, Env};
+use crate::agents::{Ctx, Env};
 use crate::cli::command_line;
 use crate::cli::terminal::{BOLD, HINT, WARN, paint};
 use crate::cli::ui::{Answer, Ui};

@@ -1,7 +1,7 @@
 //! `git agent spawn --claim`: an agent for a task that one clone works on and no other.
 
 use super::{SpawnArgs, make, plan};
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::cli::claimed::{self, TaskState};
 use crate::cli::ui::Ui;
 use crate::error::{Exit, Result};

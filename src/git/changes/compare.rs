@@ -8,8 +8,7 @@
 use super::ignore::ATTRIBUTES_FILES;
 use super::index::Index;
 use super::{Content, canonical_mode, kind_of};
-use crate::domain::change::Change;
-use crate::domain::oid::Oid;
+use crate::domain::{Change, Oid};
 use crate::error::Result;
 use crate::git::Repo;
 use crate::git::files::untrusted;

@@ -7,7 +7,7 @@
 //! Whatever cannot be read counts as work: a commit of the repository around it would lose it.
 
 use super::Index;
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use crate::error::{IoContext, Result};
 use crate::git::command;
 use crate::git::config::programs::program_settings_without_tree;

@@ -16,8 +16,7 @@ use super::staged::{Asked, own_in_merge, status};
 use super::walk::{TouchedEntries, Walk, names_may_differ};
 #[cfg(doc)]
 use super::worktree_changes;
-use crate::domain::change::{Change, ChangeKind};
-use crate::domain::oid::Oid;
+use crate::domain::{Change, ChangeKind, Oid};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
 use crate::git::files::admin_dir::belongs_to;

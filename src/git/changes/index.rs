@@ -8,7 +8,7 @@
 
 mod rewrite;
 
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use crate::git::changes::compare::{Directory, Item};
 use crate::git::changes::index_tree::{self, CachedTree};
 use crate::git::changes::{Content, canonical_mode};

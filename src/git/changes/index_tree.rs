@@ -7,7 +7,7 @@
 use super::Content;
 use super::compare::{Directory, Item};
 use super::index::Index;
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use crate::error::Result;
 use crate::git::Repo;
 use crate::git::files::untrusted;

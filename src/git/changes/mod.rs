@@ -28,9 +28,8 @@ mod index_tree;
 mod staged;
 mod walk;
 
-use crate::domain::change::ChangeKind;
 pub(in crate::git) use crate::domain::change::Content;
-use crate::domain::oid::Oid;
+use crate::domain::{ChangeKind, Oid};
 use crate::git::changes::compare::{Directory, Item};
 use crate::git::changes::index::known_tree;
 use crate::git::tree::{self, FILE};

@@ -1,7 +1,6 @@
 //! What the next commit would change: the index against HEAD.
 
-use crate::domain::change::{Change, ChangeKind};
-use crate::domain::oid::Oid;
+use crate::domain::{Change, ChangeKind, Oid};
 use crate::error::{Code, Error, Result};
 use crate::git::changes::ignore::{RULES_FILES, blocking_file};
 use crate::git::changes::index::{Index, known_tree};

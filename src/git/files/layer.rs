@@ -17,7 +17,7 @@
 //! An agent writes that directory, so it is data: no link is followed, and what no overlay mount of ours writes is refused.
 
 use super::untrusted;
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use crate::error::{Code, Error, Result};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};

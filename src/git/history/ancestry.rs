@@ -5,7 +5,7 @@
 //! is the error `history-incomplete`, never an answer.
 
 use super::gained::{incomplete_history, shallow_parents_absent};
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::{Repo, command};
 use std::collections::{BTreeSet, HashSet, VecDeque};

@@ -5,7 +5,7 @@
 //! up with those of all starts that hold it, and the branch has gained it since the others. A commit is looked up in the
 //! commit-graph where there is one, else its object is read.
 
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::{Repo, command};
 use gix::commitgraph::Graph;

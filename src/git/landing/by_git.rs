@@ -7,8 +7,8 @@
 //!   again. That needs no more room than there was before.
 //! - After a kill, the next landing stages the files that hold all of it, and git does the rest.
 
-use crate::domain::change::{Change, ChangeKind, Content, Difference};
-use crate::domain::oid::Oid;
+use crate::domain::change::{Content, Difference};
+use crate::domain::{Change, ChangeKind, Oid};
 use crate::error::{Code, Result};
 use crate::git::changes::{StatData, stat_data};
 use crate::git::files::separate::wait_for_another_time;

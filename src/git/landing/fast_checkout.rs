@@ -14,7 +14,7 @@ use super::Checkout;
 use super::by_git::LONGEST;
 use super::precheck::{Above, IndexSnapshot, PathState, Precheck, stat_at};
 use super::steps::{Step, Steps};
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::{Rewritten, StatData};
 use crate::git::files::lock_file::LockFile;

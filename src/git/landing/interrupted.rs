@@ -13,8 +13,8 @@
 //! before, because it is written last. Where it says what comes after, and the branch has not moved, index and files go back; where it
 //! says anything else, the landing was completed by other means, and nothing is touched.
 
+use crate::domain::Oid;
 use crate::domain::change::Difference;
-use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Repo;
 use crate::git::files::admin_dir::retry_if_pruned;

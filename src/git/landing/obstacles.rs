@@ -2,7 +2,7 @@
 //! files that git was told to pass over.
 
 use super::{ATTEMPTS, Checkout, PAUSE, precheck};
-use crate::domain::path::Quoted;
+use crate::domain::Quoted;
 use crate::error::{Code, Error, ErrorFacts, IoContext, Result};
 use crate::git::changes::{Asked, status};
 use crate::git::command;

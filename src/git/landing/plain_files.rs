@@ -4,7 +4,7 @@
 //! Starting `git checkout-index` for a handful of files reads and writes the whole index, which in a large worktree takes
 //! several times as long as the rest. Where a filter, a line end or an encoding may be asked for, git writes the files.
 
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
 use crate::git::changes::{Content, StatData, stat_data};

@@ -7,7 +7,7 @@
 
 use super::Checkout;
 use super::steps::{Step, Steps};
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use crate::error::{Error, IoContext, Result};
 use crate::git::changes::{Content, Edits, Rewritten, StatData, Written, stat_data};
 use crate::git::files::separate::TICK;

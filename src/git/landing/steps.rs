@@ -1,8 +1,7 @@
 //! The paths at which two trees differ, where they are few and plain files: what going from one to the other
 //! does at each of them.
 
-use crate::domain::oid::Oid;
-use crate::domain::path::RepoPath;
+use crate::domain::{Oid, RepoPath};
 use crate::error::Result;
 use crate::git::Repo;
 use crate::git::changes::{Content, Edits, canonical_mode};

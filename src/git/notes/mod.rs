@@ -9,7 +9,7 @@
 
 use super::objects::{Identity, NewCommit};
 use super::{Repo, tree};
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use crate::error::{Code, Error, Result};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 

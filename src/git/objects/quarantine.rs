@@ -13,8 +13,8 @@
 //! Where one object is damaged, the whole set is refused, and only what the wanted commits reach is taken.
 
 use super::limits::Load;
+use crate::domain::Oid;
 use crate::domain::named::is_lower_hex;
-use crate::domain::oid::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::untrusted;
 use crate::git::{Repo, command};

@@ -6,7 +6,7 @@
 //! after the first begins with a space.
 
 use super::last_trailer;
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use crate::error::Result;
 use crate::git::Repo;
 use crate::git::repo::{failed, from_git2};

@@ -1,7 +1,7 @@
 //! What a worktree of a commit consists of: the files of its tree in index order, with one arena for
 //! all their paths, and the directories with their oids for the index's TREE extension.
 
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::tree;
 use gix::bstr::{BStr, ByteSlice};
@@ -82,10 +82,8 @@ impl Listing {
             }
             listing.directories[level.directory].children += 1;
             if open.len() == MAX_DEPTH {
-                return Err(Error::new(
-                    Code::RepoCorrupt,
-                    format!("tree {root} is nested more than {MAX_DEPTH} levels deep"),
-                ));
+                let what = format!("tree {root} is nested more than {MAX_DEPTH} levels deep");
+                return Err(Error::new(Code::RepoCorrupt, what));
             }
             open.push(listing.open(objects, entry.oid, &path, &mut buffer)?);
         }
@@ -137,11 +135,10 @@ impl Listing {
         // A tree that is out of order or names a path twice would become an index that git misreads.
         let last = self.index.entries().last();
         if last.is_some_and(|last| last.path(&self.index) >= path) {
-            return Err(Error::new(
-                Code::RepoCorrupt,
-                format!("a tree is not in order at {path}"),
-            )
-            .hint("to check the repository, run git fsck"));
+            let what = format!("a tree is not in order at {path}");
+            return Err(
+                Error::new(Code::RepoCorrupt, what).hint("to check the repository, run git fsck")
+            );
         }
         self.index.dangerously_push_entry(
             Stat::default(),

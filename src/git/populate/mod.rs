@@ -32,7 +32,7 @@ use super::files::untrusted;
 use super::repo::failed;
 use super::worktree::view::is_sparse;
 use super::{Repo, command, pool};
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use attributes::Form;
 pub(in crate::git) use attributes::has_converting_word;

@@ -11,7 +11,7 @@
 
 use super::attributes::Form;
 use super::destination::{Destination, file_name};
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::files::untrusted;

@@ -8,7 +8,7 @@
 
 use super::listing::{Listing, require_safe_name};
 use super::plain::object_name;
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use crate::git::tree::{DIRECTORY, EXECUTABLE, FILE, GITLINK, SYMLINK};
 use gix::bstr::ByteSlice;
 use gix::index::entry::{Flags, Mode, Stat};

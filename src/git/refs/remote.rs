@@ -4,7 +4,7 @@
 //! submodules and depth play no part: what is not named stays as it is, on both sides. Whether a push was successful is
 //! decided by a caller who lists the remote again; the reasons that git gives only name what stands in the way.
 
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::files::lock_file::{self, ChildLocks};
 use crate::git::{Repo, command};

@@ -6,7 +6,7 @@
 //! standard input has a line `<old> <new> <ref>` for each branch, and one for `HEAD` where that is on the branch. Branches below
 //! `agent/` are this program's own.
 
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Repo;
 use crate::git::files::admin_dir::retry_if_pruned;

@@ -7,7 +7,7 @@
 
 use super::failed;
 use super::open;
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use crate::error::{IoContext, Result};
 use crate::git::files::untrusted;
 use crate::git::{Repo, command};

@@ -1,7 +1,7 @@
 //! A tour of a directory that writes everything in it byte for byte, however deep.
 
 use super::{unkeepable, write};
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::ignore::{IGNORE_FILES, Rules, blocking_file};
 use crate::git::files::descent::Descent;

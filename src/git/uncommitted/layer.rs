@@ -1,7 +1,6 @@
 //! What git would make of a layered worktree, from its upper directory alone.
 
-use crate::domain::change::{Change, ChangeKind};
-use crate::domain::oid::Oid;
+use crate::domain::{Change, ChangeKind, Oid};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::ignore::RULES_FILES;
 use crate::git::changes::{self, Content, Glance, Index};

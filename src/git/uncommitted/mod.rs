@@ -13,7 +13,7 @@ mod fingerprint;
 mod layer;
 mod listed;
 
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::ignore::Rules;
 use crate::git::changes::{Index, TouchedEntries, Walk, Written, gitlinks, names_may_differ};

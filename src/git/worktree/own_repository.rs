@@ -7,7 +7,7 @@
 //!
 //! Settings are written, not copied: those of the repository name programs that the clone's machine need not have.
 
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::config::quoted;
 use crate::git::files::untrusted;

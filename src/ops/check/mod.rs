@@ -7,16 +7,10 @@
 //! What binds is the policy that the `spawned` event names; nothing in a worktree is asked. Deliberately
 //! absent: what an agent can hide from git, which `verify` looks for.
 
-use crate::agents::ctx::Ctx;
-use crate::agents::scope_guard::{ScopeGuard, agent_here};
-use crate::agents::scratch::Scratch;
-use crate::agents::{lookup, work, worktree};
-use crate::domain::agent::Agent;
-use crate::domain::change::{Change, ChangeKind};
-use crate::domain::event::Isolation;
-use crate::domain::oid::Oid;
-use crate::domain::shell;
-use crate::domain::violation::{BundleRule, Violation, out_of_commit, out_of_worktree, pathspec};
+use crate::agents::scope_guard::agent_here;
+use crate::agents::{Ctx, ScopeGuard, Scratch, lookup, work, worktree};
+use crate::domain::violation::{out_of_commit, out_of_worktree, pathspec};
+use crate::domain::{Agent, BundleRule, Change, ChangeKind, Isolation, Oid, Violation, shell};
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::changes::{Staging, worktree_changes};
@@ -262,9 +256,8 @@ impl<'a> Fixer<'a> {
 /// `git-agent.check/1`.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.check/1")]
 pub struct CheckReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// The agent; absent outside every agent's worktree.
     pub agent_id: Option<String>,
     /// The first eight hex digits of the id.
@@ -305,7 +298,6 @@ impl CheckReport {
     /// Outside of agents nothing is judged.
     fn without_agent() -> CheckReport {
         CheckReport {
-            schema: "git-agent.check/1",
             agent_id: None,
             short_id: None,
             in_scope: true,

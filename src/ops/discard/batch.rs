@@ -5,8 +5,8 @@
 //! rewritten once, and the other worktrees are looked at once. An agent for which a step fails leaves, and the others go
 //! on. A kill leaves of each agent what a kill of its own discard would leave.
 
-use crate::agents::ctx::Ctx;
-use crate::domain::id::AgentId;
+use crate::agents::Ctx;
+use crate::domain::AgentId;
 use crate::error::{Code, Error, Result};
 use crate::ops::discard::{DiscardOptions, DiscardPlan, DiscardReport, WorktreeSnapshot};
 use crate::ops::discard::{plan_among, remove};

@@ -1,24 +1,17 @@
 //! What there is of an agent in this clone, the proof that it is the agent's, and what keeps it from going.
 
-use crate::agents::ctx::Ctx;
-use crate::agents::scratch;
-use crate::agents::untrusted::{self, WorktreeView};
+use crate::agents::untrusted::WorktreeView;
 use crate::agents::worktree::UNFINISHED;
-use crate::domain::agent::Agent;
-use crate::domain::event::Isolation;
-use crate::domain::oid::Oid;
+use crate::agents::{Ctx, scratch, untrusted};
+use crate::domain::{Agent, Isolation, Oid};
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::Repo;
 use crate::git::changes::ignore::Rules;
 use crate::git::files::admin_dir::belongs_to;
-use crate::git::files::layer::WorktreeLayer;
-use crate::git::refs::Tip;
 use crate::git::uncommitted::Source;
 use crate::git::worktree::WorktreeCache;
+use crate::git::{Repo, Tip, WorktreeLayer};
 use crate::ops::discard::DiscardOptions;
-use crate::store::agent_branch::OwnBranch;
-use crate::store::place::RecordedPlaces;
-use crate::store::{fsx, layout, spawn_commit};
+use crate::store::{OwnBranch, RecordedPlaces, fsx, layout, spawn_commit};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -241,11 +234,9 @@ fn files_of(place: &Place, linked: Option<&Path>) -> Result<Option<PathBuf>> {
             .hint(format!("to see what it is, run ls -ld {shown}")));
         }
         if !belongs_to(&path, &place.admin_dir) && !is_unclaimed(&path, place, linked) {
-            return Err(Error::new(
-                Code::WorktreeForeign,
-                format!("{shown} does not say that it is this agent's worktree"),
-            )
-            .hint(format!("to see whose it is, run cat {shown}/.git")));
+            let what = format!("{shown} does not say that it is this agent's worktree");
+            return Err(Error::new(Code::WorktreeForeign, what)
+                .hint(format!("to see whose it is, run cat {shown}/.git")));
         }
         if let Some(other) = found.replace(path.clone()) {
             return Err(refused(format!(

@@ -41,12 +41,9 @@ mod remove;
 mod salvage;
 
 use crate::agents::authority::require_orchestrator;
-use crate::agents::ctx::Ctx;
-use crate::agents::lookup::{self, clone_id};
-use crate::agents::scratch::Scratch;
-use crate::agents::{clone, crash_recovery, layered, worktree};
-use crate::domain::agent::{Agent, Move, State};
-use crate::domain::oid::Oid;
+use crate::agents::lookup::clone_id;
+use crate::agents::{Ctx, Scratch, clone, crash_recovery, layered, lookup, worktree};
+use crate::domain::{Agent, Move, Oid, State};
 use crate::error::{Code, Error, Result};
 use crate::ops::agent_report::{AgentReport, Reporter, rfc3339};
 use crate::ops::discard::salvage::Salvage;
@@ -164,11 +161,9 @@ pub(in crate::ops) fn plan_for(
         require_not_alive_elsewhere(ctx, &agent)?;
     }
     if agent.state == State::Spawning {
-        return Err(Error::new(
-            Code::AgentState,
-            format!("agent {} is still being made", agent.id.short()),
-        )
-        .hint("to take spawns apart that were interrupted, run git agent doctor --fix"));
+        let what = format!("agent {} is still being made", agent.id.short());
+        return Err(Error::new(Code::AgentState, what)
+            .hint("to take spawns apart that were interrupted, run git agent doctor --fix"));
     }
     // A discard that was killed after its row is completed by the next one.
     if agent.state != State::Discarded {
@@ -231,9 +226,8 @@ fn tip_of(agent: &Agent, site: &Site) -> Oid {
 /// The answer of `discard`.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.discard/3")]
 pub struct DiscardReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// The agent after it.
     #[serde(flatten)]
     pub agent: AgentReport,
@@ -307,7 +301,6 @@ impl DiscardReport {
 
     fn new(reporter: &Reporter, agent: &Agent, site: &Site) -> DiscardReport {
         DiscardReport {
-            schema: "git-agent.discard/3",
             agent: reporter.agent(agent),
             dry_run: false,
             removes_worktree: site.place.is_some(),

@@ -1,16 +1,10 @@
 //! The steps of a discard.
 
-use crate::agents::clone;
 use crate::agents::commands::{in_one_line, run_hook_of};
-use crate::agents::ctx::Ctx;
 use crate::agents::hidden_places::forget_caches;
-use crate::agents::scratch::Scratch;
-use crate::domain::agent::{Agent, Move, State};
-use crate::domain::change::ChangeKind;
-use crate::domain::event::What;
-use crate::domain::id::AgentId;
-use crate::domain::oid::Oid;
+use crate::agents::{Ctx, Scratch, clone};
 use crate::domain::repository_settings::HookMoment;
+use crate::domain::{Agent, AgentId, ChangeKind, Move, Oid, State, What};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::Glance;
 use crate::git::uncommitted::glance;
@@ -21,11 +15,9 @@ use crate::ops::discard::salvage::Salvage;
 use crate::ops::discard::{
     DiscardOptions, DiscardPlan, DiscardReport, WorktreeSnapshot, plan_for, tip_of,
 };
-use crate::store::agent_branch::OwnBranch;
-use crate::store::large_files::{self, LargeFile};
-use crate::store::ledger::Ledger;
-use crate::store::lock::{self, Guard};
-use crate::store::{briefing, fsx, keep, layout, leases};
+use crate::store::large_files::LargeFile;
+use crate::store::lock::Guard;
+use crate::store::{Ledger, OwnBranch, briefing, fsx, keep, large_files, layout, leases, lock};
 use std::convert::Infallible;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;

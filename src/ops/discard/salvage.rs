@@ -1,22 +1,18 @@
 //! Takes everything of a site that no ref will name any more, and keeps it.
 
-use crate::agents::ctx::Ctx;
-use crate::agents::{lookup, scratch, work};
-use crate::domain::agent::Agent;
-use crate::domain::event::What;
-use crate::domain::oid::Oid;
+use crate::agents::{Ctx, lookup, scratch, work};
+use crate::domain::{Agent, Oid, What};
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::objects::Commit;
 use crate::git::salvage::{
     FilesAsTheyAre, TOO_DEEP, beside, unkeepable, write_admin, write_bundle,
     write_files_as_they_are, write_work,
 };
-use crate::git::uncommitted::{self, SeenWorktree, Trees};
+use crate::git::uncommitted::{SeenWorktree, Trees};
+use crate::git::{Commit, uncommitted};
 use crate::ops::discard::gate::{Place, Reading, Scratch, Site, bundle_dir, real_directory};
 use crate::ops::discard::{DiscardOptions, NotKept, tip_of};
-use crate::store::agent_branch::OwnBranch;
 use crate::store::keep::Keeping;
-use crate::store::{fsx, layout};
+use crate::store::{OwnBranch, fsx, layout};
 use std::collections::BTreeSet;
 use std::fs;
 

@@ -2,10 +2,10 @@
 //! it was to become: nothing of it is work. What goes to the trash was salvaged before, what is half made has not
 //! been handed to an agent, and what replaces a file is not that file yet.
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::agents::kept_worktree::KeptWorktree;
 use crate::agents::{at_work, half_made, pool as slots, untrusted, worktree};
-use crate::domain::agent::Agent;
+use crate::domain::Agent;
 use crate::domain::diagnosis::Sign;
 use crate::domain::named::size_text;
 use crate::error::{IoContext, Result};

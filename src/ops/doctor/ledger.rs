@@ -1,23 +1,19 @@
 //! The shared refs (ledger, keep chain, mailbox), each as a whole: its ref, what foreign writers dropped, the
 //! commits that its rows are on.
 
+use crate::agents::Ctx;
 use crate::agents::bundle::with_bundle_commit;
-use crate::agents::ctx::Ctx;
 use crate::agents::spool::{sweep_spools, uncollected};
-use crate::domain::agent::{Agent, State};
 use crate::domain::diagnosis::Sign;
-use crate::domain::event::{Event, What};
-use crate::domain::id::AgentId;
-use crate::domain::oid::Oid;
 use crate::domain::stamp::is_ahead;
+use crate::domain::{Agent, AgentId, Event, Oid, State, What};
 use crate::error::{Remedy, Result};
 use crate::git::Repo;
 use crate::ops::doctor::survey::Survey;
 use crate::ops::doctor::{DOCTOR, Finding};
 use crate::ops::error_report::remedy_command;
 use crate::store::chain::recovery::{self, Condition};
-use crate::store::chain::{self, Chain};
-use crate::store::keep;
+use crate::store::{Chain, chain, keep};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {

@@ -20,8 +20,8 @@ mod survey;
 mod worktrees;
 
 use super::install_shell::ShellFile;
+use crate::agents::Ctx;
 use crate::agents::authority::{require_orchestrator, require_whole_view};
-use crate::agents::ctx::Ctx;
 use crate::domain::diagnosis::{Diagnosis, Sign};
 use crate::error::Result;
 pub use ledger::overwritten as overwritten_ledger;
@@ -222,9 +222,8 @@ fn examine(ctx: &Ctx, shell: &[ShellFile]) -> Vec<(usize, Finding)> {
 
 /// The answer of `doctor`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.doctor/2")]
 pub struct DoctorReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// Whether no problem is left.
     pub healthy: bool,
     /// What was looked at.
@@ -299,7 +298,6 @@ impl DoctorReport {
             });
         let families: Vec<_> = families.collect();
         DoctorReport {
-            schema: "git-agent.doctor/2",
             healthy: families.iter().all(|family| family.problems == 0),
             families,
             findings: findings

@@ -1,21 +1,18 @@
 //! What was killed half way: runs, verifies, and spawns, with their journal, which says everything that is to be
 //! undone, and without it, where only what is provably empty is taken away.
 
-use crate::agents::ctx::Ctx;
 use crate::agents::half_made::sweep;
-use crate::agents::liveness::{self, Liveness};
-use crate::agents::{check_worktree, crash_recovery, publish, untrusted, worktree};
-use crate::domain::agent::{Agent, Move, State};
+use crate::agents::liveness::Liveness;
+use crate::agents::{Ctx, check_worktree, crash_recovery, liveness, publish, untrusted, worktree};
 use crate::domain::diagnosis::Sign;
-use crate::domain::event::What;
-use crate::domain::shell;
+use crate::domain::{Agent, Move, State, What, shell};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::worktree::{Worktree, set_lock};
 use crate::ops::doctor::Finding;
 use crate::ops::doctor::survey::Survey;
-use crate::store::place::{Journal, RecordedPlaces};
-use crate::store::{fsx, layout, lock};
+use crate::store::place::Journal;
+use crate::store::{RecordedPlaces, fsx, layout, lock};
 use crate::system;
 use rustix::process::Pid;
 use std::fs;

@@ -1,13 +1,13 @@
 //! What several families look at, read once.
 
-use crate::agents::ctx::Ctx;
-use crate::domain::agent::{Agent, State};
-use crate::domain::event::Isolation;
-use crate::git::program::{self, Version};
+use crate::agents::Ctx;
+use crate::domain::{Agent, Isolation, State};
+use crate::git::program;
+use crate::git::program::Version;
 use crate::git::worktree::Worktree;
 use crate::ops::install_shell::ShellFile;
-use crate::store::place::{RecordedPlaces, is_of_this_clone};
-use crate::store::{layout, lock};
+use crate::store::place::is_of_this_clone;
+use crate::store::{RecordedPlaces, layout, lock};
 use std::path::PathBuf;
 
 /// The repository at one moment.

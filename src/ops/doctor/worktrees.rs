@@ -6,25 +6,17 @@
 //! kill leaves one in which every file seems to be deleted. One that an interrupted discard has put aside gets
 //! its name back, unless all of it was kept already: then the discard is completed. All give up where a process works for the agent, such as a discard.
 
-use crate::agents::ctx::Ctx;
-use crate::agents::untrusted::{self, WorktreeView};
-use crate::agents::{layered, worktree};
-use crate::domain::agent::{Agent, State};
+use crate::agents::untrusted::WorktreeView;
+use crate::agents::{Ctx, layered, untrusted, worktree};
 use crate::domain::diagnosis::Sign;
-use crate::domain::id::AgentId;
-use crate::domain::oid::Oid;
-use crate::domain::shell;
+use crate::domain::{Agent, AgentId, Oid, State, shell};
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::command;
 use crate::git::files::admin_dir::belongs_to;
-use crate::git::objects::Commit;
-use crate::git::refs::Tip;
-use crate::git::worktree::NewWorktree;
+use crate::git::{Commit, NewWorktree, Tip, command};
 use crate::ops::discard::{self, DiscardOptions};
 use crate::ops::doctor::Finding;
 use crate::ops::doctor::survey::Survey;
-use crate::store::agent_branch::{self, OwnBranch};
-use crate::store::{chain, fsx, large_files, layout, lock};
+use crate::store::{OwnBranch, agent_branch, chain, fsx, large_files, layout, lock};
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -8,23 +8,19 @@
 //! Nothing is deleted here. What a branch or another agent's history still reaches stays reachable; the
 //! rest is git's to collect, once the chain's own reflog has expired.
 
-use crate::agents::ctx::Ctx;
 use crate::agents::histories::landed_there;
 use crate::agents::lookup::remote_name;
 use crate::agents::work::uncommitted::without_baseline;
-use crate::agents::worktree::{self, AgentWorktree};
-use crate::agents::{at_work, liveness};
-use crate::domain::agent::{Agent, State};
-use crate::domain::event::What;
-use crate::domain::oid::Oid;
+use crate::agents::{AgentWorktree, Ctx, at_work, liveness, worktree};
+use crate::domain::{Agent, Oid, State, What};
 use crate::error::{Code, Error, Result};
 use crate::git::changes::Glance;
 use crate::git::refs::remote::{self, PushManner, RefChange, RefPush};
 use crate::git::uncommitted::glance;
 use crate::ops::gc::GcOptions;
 use crate::store::belief::Closed;
-use crate::store::keep::{self, Passing};
-use crate::store::{agent_branch, landed, layout, lock, place, spawn_commit};
+use crate::store::keep::Passing;
+use crate::store::{agent_branch, keep, landed, layout, lock, place, spawn_commit};
 use chrono::{DateTime, SecondsFormat};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};

@@ -9,20 +9,14 @@
 //!
 //! Outside an agent's worktree they do nothing at all. `verify` judges what they let pass.
 
-use crate::agents::ctx::Ctx;
-use crate::agents::scope_guard::{self, ScopeGuard};
-use crate::agents::work;
-use crate::domain::agent::Agent;
-use crate::domain::oid::Oid;
-use crate::domain::path::Quoted;
+use crate::agents::{Ctx, ScopeGuard, scope_guard, work};
 use crate::domain::ref_update::{Owner, RefUpdate, Target};
-use crate::domain::violation::{BundleRule, Violation};
+use crate::domain::{Agent, BundleRule, Oid, Quoted, Violation};
 use crate::error::{Code, Error, ErrorFacts, Exit, IoContext, Result};
-use crate::git::program;
-use crate::git::refs::Tip;
+use crate::git::{Tip, program};
 use crate::proc::launch;
-use crate::store::hooks::{self, Site};
-use crate::store::layout;
+use crate::store::hooks::Site;
+use crate::store::{hooks, layout};
 use std::ffi::OsString;
 use std::fs;
 use std::io::Read;

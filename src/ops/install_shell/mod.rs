@@ -4,7 +4,7 @@
 //! below `share` of a prefix, and a file of the same name that we did not write is left alone. No start
 //! file of a shell is touched: what one would need is said instead.
 
-use crate::agents::ctx::Env;
+use crate::agents::Env;
 use crate::agents::real_path::real_path;
 use crate::domain::named::named;
 use crate::error::{Code, Error, Result};
@@ -146,9 +146,8 @@ fn place(share: &Path, file: &ShellFile) -> PathBuf {
 
 /// `git-agent.install-shell/1`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.install-shell/1")]
 pub struct ShellReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// What was installed, by kind.
     pub parts: Vec<PartReport>,
     /// What is still up to the user, one sentence each.
@@ -215,7 +214,6 @@ impl ShellReport {
         let mut kinds: Vec<Part> = ours.map(|(file, _)| file.part).collect();
         kinds.dedup();
         ShellReport {
-            schema: "git-agent.install-shell/1",
             parts,
             advice: kinds
                 .into_iter()

@@ -1,6 +1,6 @@
 //! What the forge's checks say about the branches of agents, asked in one call.
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::agents::forge::ForgeClient;
 use crate::agents::lookup::remote_name;
 use crate::error::{Code, Error, Result};

@@ -1,11 +1,12 @@
 //! What the verbs of the messenger share: who a name stands for, and how a message is answered.
 
 use super::agent_report::rfc3339;
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::agents::names::handle;
-use crate::domain::message::{ID_PREFIX, Message, MessageId, Name, Receivers};
+use crate::domain::message::{ID_PREFIX, Name};
+use crate::domain::{Message, MessageId, Receivers};
 use crate::error::{Code, Error, Result};
-use crate::store::mailbox::Mailbox;
+use crate::store::Mailbox;
 use serde::Serialize;
 use serde_json::Value;
 use serde_with_macros::skip_serializing_none;
@@ -126,9 +127,8 @@ impl MessageReport {
 
 /// The answer of `show MSG-…`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.message/1")]
 pub struct ConversationReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// The message.
     pub message: MessageReport,
     /// Every message of the conversation, this one among them, oldest first.
@@ -156,11 +156,7 @@ pub fn show_message(ctx: &Ctx, who: &str) -> Result<ConversationReport> {
         .find(|message| message.message_id == id.as_str())
         .cloned()
         .ok_or_else(|| unknown(who))?;
-    Ok(ConversationReport {
-        schema: "git-agent.message/1",
-        message,
-        thread,
-    })
+    Ok(ConversationReport { message, thread })
 }
 
 /// The message whose id is this, or begins like this.

@@ -3,30 +3,24 @@
 use crate::agents::branch_swap::{index_scratch, move_with_worktrees, moved, swap};
 use crate::agents::check_run::{CheckRequest, CheckRoom};
 use crate::agents::check_worktree::{CheckSetup, CheckWorktree};
-use crate::agents::commands::{self, in_one_line, run_hook_of};
-use crate::agents::ctx::Ctx;
+use crate::agents::commands::{in_one_line, run_hook_of};
 use crate::agents::own_checkout::require_own_branch;
 use crate::agents::spool::{Notice, notify};
 use crate::agents::work::simulated;
-use crate::agents::{at_work, publish, worktree};
-use crate::domain::agent::{Move, State};
-use crate::domain::event::What;
-use crate::domain::evidence::CommandRun;
-use crate::domain::oid::Oid;
+use crate::agents::{Ctx, at_work, commands, publish, worktree};
 use crate::domain::repository_settings::HookMoment;
 use crate::domain::sandbox::Mode;
+use crate::domain::{CommandRun, Move, Oid, State, What};
 use crate::error::{Code, Error, Result};
-use crate::git::Repo;
 use crate::git::config::Identities;
 use crate::git::files::admin_dir::belongs_to;
-use crate::git::landing::{self, Checkout};
-use crate::git::refs::Tip;
+use crate::git::{Checkout, Repo, Tip, landing};
 use crate::ops::merge::{LandingReport, LandingState, MergePlan, Method, remote};
 use crate::proc::sandbox;
-use crate::store::ledger::{Ledger, RecordedLanding};
-use crate::store::lock::{self, Guard};
+use crate::store::ledger::RecordedLanding;
+use crate::store::lock::Guard;
 use crate::store::replay::Replay;
-use crate::store::{fsx, keep, layout, spawn_commit};
+use crate::store::{Ledger, fsx, keep, layout, lock, spawn_commit};
 
 /// The steps of a landing of uncommitted work on a branch that is checked out.
 pub const STEPS: [&str; 11] = [
@@ -139,13 +133,16 @@ fn land_and_record(
         let (tip, commit) = match &landed {
             Some(stack) => {
                 let one = &stack[number];
-                report.committed = (one.tip != plan.tip).then(|| one.tip.to_hex());
+                report.committed = (one.tip != plan.work.tip).then(|| one.tip.to_hex());
                 report.warnings.extend(one.warning(plan));
                 (one.tip, one.commit)
             }
             None => {
                 report.outcome = LandingState::AlreadyMerged;
-                (plan.tip, plan.landed.unwrap_or(plan.base))
+                (
+                    plan.work.tip,
+                    plan.landed.as_ref().map_or(plan.base, |one| one.commit),
+                )
             }
         };
         brought.push(RecordedLanding {
@@ -214,23 +211,23 @@ fn commit_the_rest(ctx: &Ctx, plan: &MergePlan, who: &Identities) -> Result<(Oid
     let repo = &ctx.repo;
     // The swap asks once more under the lock of the branch; this refusal comes before anything is
     // written.
-    if repo.tip(&plan.branch)? != Tip::At(plan.tip) {
+    if repo.tip(&plan.branch)? != Tip::At(plan.work.tip) {
         return Err(moved(&plan.branch));
     }
-    let tip_tree = repo.read_commit(plan.tip)?.tree;
-    if plan.tree == tip_tree {
-        return Ok((plan.tip, plan.tip));
+    let tip_tree = repo.read_commit(plan.work.tip)?.tree;
+    if plan.work.tree == tip_tree {
+        return Ok((plan.work.tip, plan.work.tip));
     }
     require_own_branch(ctx, &plan.agent)?;
     // The commit that committing everything makes, as it was judged.
     let message = plan.work_message();
-    let commit = write(repo, plan.tree, &[plan.tip], &message, who)?;
+    let commit = write(repo, plan.work.tree, &[plan.work.tip], &message, who)?;
     if plan.now && publish::run_repo(ctx, &plan.agent).is_some_and(|run_repo| run_repo.exists()) {
         // A fenced run goes on from the branch as it knows it, in a repository of its own. Were the branch moved, its
         // next commits could not be published. The row names what has landed, and the next landing goes on from there.
         let why = format!("landed while at work {}", plan.agent.id);
         keep::keep(repo, &[commit], &why, ctx.now())?;
-        return Ok((commit, plan.tip));
+        return Ok((commit, plan.work.tip));
     }
     let name = layout::worktree_name(plan.agent.id);
     let worktree = repo.worktree(&name);
@@ -242,7 +239,7 @@ fn commit_the_rest(ctx: &Ctx, plan: &MergePlan, who: &Identities) -> Result<(Oid
         .transpose()?;
     if let Some(place) = &place {
         let staged = keep_what_is_only_staged(ctx, plan, place, tip_tree)?;
-        place.restage(repo, staged, plan.tree, &index_scratch(repo)?)?;
+        place.restage(repo, staged, plan.work.tree, &index_scratch(repo)?)?;
     }
     ctx.reached("staged");
     let reason = format!("agent: work of {}", plan.agent.id.short());
@@ -254,7 +251,7 @@ fn commit_the_rest(ctx: &Ctx, plan: &MergePlan, who: &Identities) -> Result<(Oid
     swap(
         &own,
         &plan.branch,
-        (plan.tip, commit),
+        (plan.work.tip, commit),
         who,
         &reason,
         &mut || Ok(()),
@@ -262,7 +259,7 @@ fn commit_the_rest(ctx: &Ctx, plan: &MergePlan, who: &Identities) -> Result<(Oid
     ctx.reached("advanced");
     let what = What::Committed {
         commit,
-        tree: plan.tree,
+        tree: plan.work.tree,
     };
     let ledger = Ledger::new(repo);
     ledger.append(plan.agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
@@ -279,7 +276,7 @@ fn keep_what_is_only_staged(
     tip_tree: Oid,
 ) -> Result<Oid> {
     let staged = place.staged_tree(&ctx.repo)?;
-    if staged == tip_tree || staged == plan.tree {
+    if staged == tip_tree || staged == plan.work.tree {
         return Ok(staged);
     }
     let id = plan.agent.id;
@@ -287,7 +284,7 @@ fn keep_what_is_only_staged(
     let who = ctx.identities()?;
     let commit = ctx
         .repo
-        .write_commit(&who.commit(staged, &[plan.tip], &message))?;
+        .write_commit(&who.commit(staged, &[plan.work.tip], &message))?;
     keep::keep(&ctx.repo, &[commit], &format!("staged {id}"), ctx.now())?;
     let what = What::Salvaged { commit };
     ctx.ledger()
@@ -435,10 +432,8 @@ pub(super) fn follow(ctx: &Ctx, plans: &[MergePlan], top: Option<Oid>) -> Result
     let followed = if repo.merge_base(is, top)? == Some(is) {
         move_target(ctx, plans, (is, top), &|| Ok(()))
     } else {
-        Err(Error::new(
-            Code::NotFastForward,
-            "it has commits that the remote lacks",
-        ))
+        let what = "it has commits that the remote lacks";
+        Err(Error::new(Code::NotFastForward, what))
     };
     ctx.reached("landed");
     Ok(followed.err().map(|error| {

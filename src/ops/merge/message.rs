@@ -4,18 +4,15 @@
 //! require attribution and others forbid it. A squash takes along the trailers by which another tool finds its sessions,
 //! because the commits that carried them do not land.
 
-use crate::agents::ctx::Ctx;
-use crate::agents::task_copy;
-use crate::domain::agent::Agent;
-use crate::domain::event::What;
-use crate::domain::oid::Oid;
+use crate::agents::{Ctx, task_copy};
 use crate::domain::repository_settings::filled_subject;
+use crate::domain::{Agent, Oid, What};
 use crate::error::{Code, Error, Result};
 use crate::git::program;
 use crate::ops::merge::Method;
 use crate::ops::merge::plan::MergePlan;
-use crate::store::ledger::{self, Ledger};
 use crate::store::spawn_commit::NONCE;
+use crate::store::{Ledger, ledger};
 use std::collections::BTreeSet;
 
 /// The setting for more trailers.
@@ -24,9 +21,50 @@ const SETTING: &str = "agent.trailer";
 /// Trailers of other tools that a squash takes along: Entire's, which names the checkpoint of a session.
 const CARRIED: [&str; 1] = ["Entire-Checkpoint"];
 
+/// What the message of a landing commit is made of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LandingText {
+    /// The message that the caller gave.
+    pub(super) wanted: Option<String>,
+    /// The subject that the repository's settings give, with fields in braces.
+    pub(super) subject: Option<String>,
+    /// The work in one line.
+    summary: String,
+    /// What was said about it beyond that line.
+    body: String,
+    /// What a squash says besides: the task and the messages of the commits that do not land.
+    squashed: Vec<String>,
+    trailers: Trailers,
+}
+
+impl LandingText {
+    /// What the agent and its commits from `base` to `tip` say.
+    ///
+    /// # Errors
+    /// `usage` for a setting that is no trailer; `repo-corrupt`, `git-failed`.
+    pub(super) fn gather(
+        ctx: &Ctx,
+        agent: &Agent,
+        method: Method,
+        range: (Oid, Oid),
+    ) -> Result<LandingText> {
+        let (summary, body) = summary_of(&ctx.ledger(), agent)?;
+        Ok(LandingText {
+            summary,
+            body,
+            squashed: match method {
+                Method::Squash => squashed(ctx, agent, range)?,
+                Method::NoFf | Method::FfOnly => Vec::new(),
+            },
+            trailers: Trailers::gather(ctx, method, range)?,
+            ..LandingText::default()
+        })
+    }
+}
+
 /// Trailers besides the one that names the agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Trailers {
+struct Trailers {
     /// What the setting asks for, with fields in braces.
     wanted: Vec<String>,
     /// What is taken along from the agent's commits.
@@ -34,11 +72,7 @@ pub struct Trailers {
 }
 
 impl Trailers {
-    /// The trailers of a landing of the commits from `base` to `tip`.
-    ///
-    /// # Errors
-    /// `usage` for a setting that is no trailer; `repo-corrupt`, `git-failed`.
-    pub(super) fn gather(ctx: &Ctx, method: Method, (base, tip): (Oid, Oid)) -> Result<Trailers> {
+    fn gather(ctx: &Ctx, method: Method, (base, tip): (Oid, Oid)) -> Result<Trailers> {
         // Not those of a worktree, which its agent could write.
         let settings = ctx.repo.shared_settings(SETTING)?;
         let wanted: Vec<String> = settings.into_iter().map(|setting| setting.value).collect();
@@ -86,7 +120,7 @@ impl MergePlan {
     /// The message of the landing commit.
     pub(super) fn message(&self) -> String {
         let message = self.message_of_work();
-        let trailers = self.trailers.carried.iter().cloned();
+        let trailers = self.text.trailers.carried.iter().cloned();
         let trailers = trailers.chain(self.wanted_trailers());
         trailers.fold(message, |message, line| {
             program::appended_trailer(&message, &line)
@@ -95,14 +129,10 @@ impl MergePlan {
 
     /// The message without the trailers that not every landing has.
     fn message_of_work(&self) -> String {
-        if let Some(message) = &self.wanted_message {
+        if let Some(message) = &self.text.wanted {
             return program::appended_trailer(message, &named(&self.agent));
         }
-        let squashed: &[String] = match self.method {
-            Method::Squash => &self.squashed,
-            Method::NoFf | Method::FfOnly => &[],
-        };
-        let title = match (&self.wanted_subject, self.method) {
+        let title = match (&self.text.subject, self.method) {
             // The text of the older kit, which programs look for; who lints messages sets another one.
             (None, Method::NoFf | Method::FfOnly) => cut(&format!(
                 "merge({}): {}",
@@ -111,7 +141,7 @@ impl MergePlan {
             )),
             _ => cut(&self.subject()),
         };
-        let texts = std::iter::once(&self.body).chain(squashed);
+        let texts = std::iter::once(&self.text.body).chain(&self.text.squashed);
         format!("{}{}\n", self.titled(&title, texts), named(&self.agent))
     }
 
@@ -128,15 +158,15 @@ impl MergePlan {
 
     /// The work in one line, as the settings of the repository have it.
     fn subject(&self) -> String {
-        let subject = match &self.wanted_subject {
+        let subject = match &self.text.subject {
             Some(template) => {
                 let is_typed = template.contains("{type}");
                 filled_subject(template, |field| match field {
-                    "summary" if is_typed => untyped(&self.summary),
+                    "summary" if is_typed => untyped(&self.text.summary),
                     _ => self.field(field),
                 })
             }
-            None => self.summary.clone(),
+            None => self.text.summary.clone(),
         };
         // An ellipsis says that something is left out.
         match subject.strip_suffix('.') {
@@ -152,7 +182,7 @@ impl MergePlan {
             title.contains(text) || title.contains(&untyped(text))
         };
         let mut body = String::new();
-        for text in std::iter::once(&self.summary).chain(texts) {
+        for text in std::iter::once(&self.text.summary).chain(texts) {
             // What the agent said once need not stand twice.
             let text = wrapped(text);
             if !text.is_empty() && !is_said(&text) && !body.contains(&text) {
@@ -164,7 +194,7 @@ impl MergePlan {
     }
 
     fn wanted_trailers(&self) -> impl Iterator<Item = String> {
-        let wanted = self.trailers.wanted.iter();
+        let wanted = self.text.trailers.wanted.iter();
         wanted.map(|line| filled_subject(line, |field| self.field(field)))
     }
 
@@ -172,10 +202,10 @@ impl MergePlan {
     fn field(&self, field: &str) -> String {
         let agent = &self.agent;
         let named = match field {
-            "summary" => Some(self.summary.clone()),
+            "summary" => Some(self.text.summary.clone()),
             "name" => agent.name.as_ref().map(ToString::to_string),
             "role" => agent.role.clone(),
-            "type" => Some(conventional_type(&self.summary).to_owned()),
+            "type" => Some(conventional_type(&self.text.summary).to_owned()),
             "branch" => Some(short(&self.branch).to_owned()),
             _ => None,
         };
@@ -274,7 +304,7 @@ fn short(branch: &str) -> &str {
 
 /// What a squash says besides its subject: the task, where it is in this clone and says more than the summary, and the messages of the
 /// agent's own commits, which do not land.
-pub(super) fn squashed(ctx: &Ctx, agent: &Agent, (base, tip): (Oid, Oid)) -> Result<Vec<String>> {
+fn squashed(ctx: &Ctx, agent: &Agent, (base, tip): (Oid, Oid)) -> Result<Vec<String>> {
     let task = task_copy::load(ctx, agent).ok();
     let task = task.and_then(|task| Some(task.text.given()?.value.trim().to_owned()));
     let mut texts: Vec<String> = task.into_iter().collect();
@@ -300,7 +330,7 @@ fn named(agent: &Agent) -> String {
 // What a landing's message says about the work.
 
 /// The summary it was declared done with, else its task, in one line; and the rest of the summary.
-pub(super) fn summary_of(ledger: &Ledger<'_>, agent: &Agent) -> Result<(String, String)> {
+fn summary_of(ledger: &Ledger<'_>, agent: &Agent) -> Result<(String, String)> {
     let events = ledger.events(agent.spawn_commit)?;
     let last = events.iter().rev().find_map(|event| match &event.what {
         What::Done { summary, .. } => Some((first_line(summary)?, &event.what)),

@@ -22,13 +22,11 @@ mod message;
 mod plan;
 mod remote;
 
-use crate::agents::ctx::Ctx;
-use crate::domain::agent::Agent;
+use crate::agents::Ctx;
 use crate::domain::evidence::Outcome;
-use crate::domain::finding::{Finding, Verdict};
 use crate::domain::folded_paths::by_code;
 use crate::domain::named::named;
-use crate::domain::oid::Oid;
+use crate::domain::{Agent, Finding, Oid, Verdict};
 use crate::error::{Code, Error, ErrorFacts, Exit, Result};
 use crate::ops::agent_report::TargetReport;
 use crate::store::{layout, lock};
@@ -91,7 +89,7 @@ pub fn land(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<LandingRepor
     let mut turn = None;
     for _ in 0..ATTEMPTS {
         // What judging fails with stays: a worktree that goes away meanwhile is not to be judged without it.
-        let plan = judged_plan(ctx, who, options)?.map_err(|refused| refused.error())?;
+        let plan = judged_plan(ctx, who, options)?.accepted()?;
         match execute(ctx, &plan) {
             Err(error) if error.code() == Code::LostRace => {
                 // Where the turns take too long, it goes on without.
@@ -126,7 +124,29 @@ pub(crate) fn concerns_all(code: Code) -> bool {
     !is_of_one && !is_refusal
 }
 
-// Work that does not land, and the error that says why.
+// Work that was judged: a plan, or the error that says why it does not land.
+
+/// How an agent's work was judged.
+#[derive(Debug)]
+pub enum JudgedPlan {
+    /// It lands, like this.
+    Lands(Box<MergePlan>),
+    /// It does not land.
+    NotAccepted(Box<NotAccepted>),
+}
+
+impl JudgedPlan {
+    /// The plan of work that lands.
+    ///
+    /// # Errors
+    /// `not-accepted`, naming the findings.
+    pub fn accepted(self) -> Result<MergePlan> {
+        match self {
+            JudgedPlan::Lands(plan) => Ok(*plan),
+            JudgedPlan::NotAccepted(refused) => Err(refused.error()),
+        }
+    }
+}
 
 /// An agent whose work was judged and does not land.
 #[derive(Debug)]
@@ -144,12 +164,7 @@ impl NotAccepted {
         let rejecting = self.verdict.findings.iter().filter(|one| one.rejects());
         let mut findings: Vec<_> = rejecting.map(|one| one.code.name()).collect();
         findings.dedup();
-        let outcome = self
-            .verdict
-            .landing
-            .as_ref()
-            .map(|landing| &landing.outcome);
-        let conflicts = match outcome {
+        let conflicts = match self.verdict.outcome() {
             Some(Outcome::Conflicts(conflicts)) => conflicts.as_slice(),
             _ => &[],
         };
@@ -208,9 +223,8 @@ named! {
 /// One landing, planned or done.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.merge/2")]
 pub struct LandingReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// The agent's id.
     pub agent_id: String,
     /// The first eight hex digits of the id.
@@ -252,23 +266,22 @@ impl LandingReport {
     fn new(plan: &MergePlan, outcome: LandingState) -> LandingReport {
         let tops = plan.checkouts.iter().map(|checkout| &checkout.top);
         LandingReport {
-            schema: "git-agent.merge/2",
             agent_id: plan.agent.id.to_string(),
             short_id: plan.agent.id.short(),
             outcome,
             method: plan.method.as_str(),
             target: TargetReport::new(Some(&plan.target), Some(plan.base)),
             remote: plan.remote.as_ref().map(|there| there.remote.clone()),
-            tip: plan.tip.to_hex(),
-            uncommitted: plan.uncommitted.len(),
-            uncommitted_paths: PathText::all(&plan.uncommitted),
-            editor_files: PathText::all(&plan.droppings),
+            tip: plan.work.tip.to_hex(),
+            uncommitted: plan.work.uncommitted.len(),
+            uncommitted_paths: PathText::all(&plan.work.uncommitted),
+            editor_files: PathText::all(&plan.work.droppings),
             merged_tree: plan.merged_tree.to_hex(),
             subject: plan.message().lines().next().unwrap_or_default().to_owned(),
             committed: None,
-            commit: plan.landed.map(Oid::to_hex),
-            warnings: { plan.landed_copy.iter() }
-                .map(|copy| not_pulled(plan, copy))
+            commit: { plan.landed.as_ref() }.map(|landed| landed.commit.to_hex()),
+            warnings: { plan.landed.iter() }
+                .filter_map(|landed| Some(not_pulled(plan, landed.copy.as_ref()?)))
                 .collect(),
             worktrees: tops.map(|top| top.to_string_lossy().into_owned()).collect(),
         }

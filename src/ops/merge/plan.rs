@@ -2,27 +2,23 @@
 
 use crate::agents::authority::require_orchestrator;
 use crate::agents::branch_swap::index_scratch;
-use crate::agents::ctx::Ctx;
-use crate::agents::scratch::Scratch;
 use crate::agents::work::simulated;
-use crate::agents::{at_work, lookup, own_changes, untrusted};
-use crate::domain::agent::{Agent, Move, State};
-use crate::domain::event::{Isolation, Verified};
+use crate::agents::{Ctx, Scratch, at_work, lookup, own_changes, untrusted};
+use crate::domain::event::Verified;
 use crate::domain::evidence::Outcome;
-use crate::domain::finding::Verdict;
-use crate::domain::oid::Oid;
-use crate::domain::repository_settings::RepositorySettings;
+use crate::domain::{Agent, Isolation, Move, Oid, RepositorySettings, State, Verdict};
 use crate::error::{Code, Error, Result};
-use crate::git::Repo;
-use crate::git::landing::Checkout;
-use crate::git::refs::Tip;
-use crate::ops::merge::message::{self, Trailers};
+use crate::git::{Checkout, Repo, Tip};
+use crate::ops::merge::message::LandingText;
 use crate::ops::merge::{
-    LandingReport, LandingState, MergeOptions, Method, NotAccepted, RemoteTarget, remote,
+    JudgedPlan, LandingReport, LandingState, MergeOptions, Method, NotAccepted, RemoteTarget,
+    remote,
 };
 use crate::ops::verify::{self, Recording, VerifyOptions};
 use crate::store::landing_commit::{Line, Work};
-use crate::store::{agent_branch, landed, layout, lock, repository_settings, roles, spawn_commit};
+use crate::store::{
+    Ledger, agent_branch, landed, layout, lock, repository_settings, roles, spawn_commit,
+};
 use std::collections::BTreeSet;
 
 /// One landing, ready to be carried out.
@@ -38,44 +34,62 @@ pub struct MergePlan {
     pub remote: Option<RemoteTarget>,
     /// Where that is.
     pub base: Oid,
-    /// Where the agent's branch is.
-    pub tip: Oid,
-    /// The judged tree: the tip's, or the one that committing the rest makes.
-    pub tree: Oid,
-    /// How many paths are committed first.
-    pub uncommitted: Vec<Vec<u8>>,
-    /// New files that editors left, which do not land.
-    pub droppings: Vec<Vec<u8>>,
+    /// What was judged.
+    pub work: JudgedWork,
     /// The tree that the target gets.
     pub merged_tree: Oid,
+    /// The verdict that accepted it, as the ledger records one.
+    pub verdict: Verified,
     /// How it lands.
     pub method: Method,
     /// Whether what is there lands although something works in the agent.
     pub now: bool,
     /// Whether the commands of `[hooks]` run.
     pub hooks: bool,
-    /// The message that the caller gave for the landing commit.
-    pub wanted_message: Option<String>,
-    /// The subject that the repository's settings give a landing commit, with fields in braces.
-    pub wanted_subject: Option<String>,
     /// The repository's own git hooks that have a say in it.
     pub git_hooks: Vec<String>,
-    /// The work in one line.
-    pub summary: String,
-    /// What was said about it beyond that line.
-    pub body: String,
-    /// What a squash says besides: the task and the messages of the commits that do not land.
-    pub squashed: Vec<String>,
-    /// The trailers of the landing besides the one that names the agent.
-    pub trailers: Trailers,
+    /// What the landing commit says.
+    pub text: LandingText,
     /// The worktrees that move along.
     pub checkouts: Vec<Checkout>,
-    /// The verdict that accepted it, as the ledger records one.
-    pub verdict: Verified,
-    /// The commit that brought the work, when it has landed and only the row does not say so.
-    pub landed: Option<Oid>,
+    /// How it landed before, when only the row does not say so.
+    pub landed: Option<EarlierLanding>,
+}
+
+/// An agent's work as it was judged.
+#[derive(Clone, Debug)]
+pub struct JudgedWork {
+    /// Where the agent's branch is.
+    pub tip: Oid,
+    /// The tip's tree, or the one that committing the rest makes.
+    pub tree: Oid,
+    /// The paths that are committed first.
+    pub uncommitted: Vec<Vec<u8>>,
+    /// New files that editors left, which do not land.
+    pub droppings: Vec<Vec<u8>>,
+}
+
+impl JudgedWork {
+    /// The commit that holds all of it: the tip, or one on top of it that no ref names.
+    ///
+    /// # Errors
+    /// `repo-corrupt`, `disk-full`.
+    pub(in crate::ops) fn commit(&self, repo: &Repo) -> Result<Oid> {
+        if self.tree == repo.read_commit(self.tip)?.tree {
+            Ok(self.tip)
+        } else {
+            simulated(repo, self.tree, &[self.tip])
+        }
+    }
+}
+
+/// A landing that no row tells of.
+#[derive(Clone, Debug)]
+pub struct EarlierLanding {
+    /// The commit that brought the work.
+    pub commit: Oid,
     /// What was fetched of the target from a remote, where the work has landed there and not in this clone yet.
-    pub landed_copy: Option<String>,
+    pub copy: Option<String>,
 }
 
 /// What landing would do: the work is judged, and nothing is written to the repository, not even the verdict.
@@ -92,75 +106,29 @@ pub fn plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<MergePlan> {
     }
     let scratch = Scratch::make(ctx, "merge")?;
     let apart = ctx.with_scratch_objects(scratch.path())?;
-    judged_plan(&apart, who, options)?.map_err(|refused| refused.error())
+    judged_plan(&apart, who, options)?.accepted()
 }
 
-/// Judges the work, records the verdict unless this is a rehearsal, and plans its landing. The outer result is whether that
-/// could be found out; the inner one is the answer: a plan, or the verdict that forbids one, which each caller reports in
-/// its own way.
+/// Judges the work, records the verdict unless this is a rehearsal, and plans its landing.
 ///
 /// # Errors
-/// As [`plan`].
-pub fn judged_plan(
-    ctx: &Ctx,
-    who: &str,
-    options: &MergeOptions,
-) -> Result<Result<MergePlan, Box<NotAccepted>>> {
-    let is_rehearsal = ctx.repo.is_scratch();
+/// As [`plan`], but for work that is not accepted: each caller reports that in its own way.
+pub fn judged_plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<JudgedPlan> {
     require_orchestrator(ctx)?;
     let ledger = ctx.ledger();
-    let agent = lookup::agent(ctx, &ledger, who)?;
-    let short = agent.id.short();
-    if agent.isolation == Some(Isolation::Shared) {
-        return Err(Error::new(
-            Code::NothingToLand,
-            format!("agent {short} is shared and has no branch to merge"),
-        ));
-    }
-    // Whether this agent can land at all, and where.
+    let mut agent = lookup::agent(ctx, &ledger, who)?;
+    require_branch(&agent)?;
     require_landable(ctx, &agent)?;
     if !options.now {
         at_work::require_at_rest(ctx, &agent)?;
     }
-    let target = target(&agent, options)?;
-    let remote = remote_target(ctx, options, &agent, &target)?;
-    if remote.is_none() {
-        require_here(ctx, &agent, &target)?;
+    let place = LandingPlace::find(ctx, &agent, options)?;
+    if !ctx.repo.is_scratch() {
+        // A landing with `--now` that was killed before its row was written is written down first: only then is it known which
+        // part of the work the target has already.
+        agent = remote::complete_unrecorded(ctx, &ledger, agent)?;
     }
-    match &remote {
-        Some(there) if is_rehearsal || options.is_fetched => there.require_fetched(ctx)?,
-        Some(there) => there.fetch(ctx)?,
-        None => {}
-    }
-    // A landing with `--now` that was killed before its row was written is written down first: only then is it known which part of
-    // the work the target has already.
-    let agent = if is_rehearsal {
-        agent
-    } else {
-        remote::complete_unrecorded(ctx, &ledger, agent)?
-    };
-    // For a landing on a remote the copy of its branch in this clone is what counts; the push then
-    // requires that the remote is still there.
-    let base = remote.as_ref().map_or(&target, |there| &there.copy);
-    // The verdict, for exactly this tip and this base.
-    let verdict = verify::verify(
-        ctx,
-        &VerifyOptions {
-            agent: Some(agent.id.to_string()),
-            base: Some(base.clone()),
-            base_at: options.base_at,
-            no_commands: options.leave_checks,
-            twice: options.now,
-            // Work that cannot land yet goes on as if nothing had been asked.
-            recording: if is_rehearsal {
-                Recording::Never
-            } else {
-                Recording::WhereItLands
-            },
-            ..VerifyOptions::default()
-        },
-    )
-    .map_err(|error| overtaken(ctx, &agent, error))?;
+    let verdict = judge(ctx, &agent, &place, options)?;
     // A caller that runs the checks itself may leave them out here, but nothing else.
     let is_partial = if options.leave_checks {
         verdict.lacks_bundle()
@@ -169,19 +137,105 @@ pub fn judged_plan(
     };
     if !verdict.is_accepted() || is_partial {
         // That the start was never pushed explains the rejection better than its findings do.
-        if let Some(there) = &remote {
-            there.require_start(ctx, &agent, (&target, verdict.base), verdict.tip)?;
+        if let Some(there) = &place.remote {
+            there.require_start(ctx, &agent, (&place.target, verdict.base), verdict.tip)?;
         }
-        let against = remote;
-        return Ok(Err(Box::new(NotAccepted {
+        return Ok(JudgedPlan::NotAccepted(Box::new(NotAccepted {
             agent,
             verdict,
-            against,
+            against: place.remote,
         })));
     }
-    // The checks may have taken minutes. The row is read again: an agent that was rejected, discarded or started anew meanwhile
-    // does not land on a verdict of before.
-    let judged = agent;
+    let agent = as_judged(ctx, &ledger, agent, options)?;
+    require_new(ctx, &agent, &verdict)?;
+    require_changes(&agent, &verdict)?;
+    let mut plan = planned(ctx, agent, place, &verdict, options)?;
+    // Work that is on the target already, or on the copy of it that was fetched, moves no branch. It still ends in a row that
+    // says so, which is why it is planned and not refused. It needs no fast forward and no free worktree either.
+    plan.landed = earlier_landing(&ctx.repo, &plan, &verdict)?;
+    if plan.landed.is_none() {
+        require_fast_forward(&plan, &verdict)?;
+        ctx.logged("judged");
+        plan.checkouts = untrusted::checkouts(&ctx.repo, &plan.target, &ctx.temporary_place())?;
+        // What lands on a remote has landed even where this clone's branch cannot follow.
+        let blocking = plan.checkouts.iter().filter(|_| plan.remote.is_none());
+        for checkout in blocking {
+            require_unblocked(ctx, &plan, checkout)?;
+        }
+        ctx.logged("planned");
+    }
+    Ok(JudgedPlan::Lands(Box::new(plan)))
+}
+
+/// A shared agent works in the user's worktree: there is nothing to merge.
+fn require_branch(agent: &Agent) -> Result<()> {
+    if agent.isolation != Some(Isolation::Shared) {
+        return Ok(());
+    }
+    let short = agent.id.short();
+    let what = format!("agent {short} is shared and has no branch to merge");
+    Err(Error::new(Code::NothingToLand, what))
+}
+
+/// The branch that work lands on.
+struct LandingPlace {
+    /// Its full name in this clone.
+    target: String,
+    /// The remote that has it, where the work lands there.
+    remote: Option<RemoteTarget>,
+}
+
+impl LandingPlace {
+    /// The place that the caller or the agent's row names, fetched where a remote has it.
+    fn find(ctx: &Ctx, agent: &Agent, options: &MergeOptions) -> Result<LandingPlace> {
+        let target = target(agent, options)?;
+        let remote = remote_target(ctx, options, agent, &target)?;
+        match &remote {
+            None => require_here(ctx, agent, &target)?,
+            Some(there) if ctx.repo.is_scratch() || options.is_fetched => {
+                there.require_fetched(ctx)?;
+            }
+            Some(there) => there.fetch(ctx)?,
+        }
+        Ok(LandingPlace { target, remote })
+    }
+}
+
+/// The verdict about the agent's tip and the branch to land on, as both are now.
+fn judge(
+    ctx: &Ctx,
+    agent: &Agent,
+    place: &LandingPlace,
+    options: &MergeOptions,
+) -> Result<Verdict> {
+    // For a landing on a remote the copy of its branch in this clone is what counts; the push then requires that the remote is
+    // still there.
+    let base = { place.remote.as_ref() }.map_or(&place.target, |there| &there.copy);
+    let wanted = VerifyOptions {
+        agent: Some(agent.id.to_string()),
+        base: Some(base.clone()),
+        base_at: options.base_at,
+        no_commands: options.leave_checks,
+        twice: options.now,
+        // Work that cannot land yet goes on as if nothing had been asked.
+        recording: if ctx.repo.is_scratch() {
+            Recording::Never
+        } else {
+            Recording::WhereItLands
+        },
+        ..VerifyOptions::default()
+    };
+    verify::verify(ctx, &wanted).map_err(|error| overtaken(ctx, agent, error))
+}
+
+/// The agent as its row is after it was judged. The checks may have taken minutes: an agent that was rejected, discarded or started
+/// anew meanwhile does not land on a verdict of before.
+fn as_judged(
+    ctx: &Ctx,
+    ledger: &Ledger<'_>,
+    judged: Agent,
+    options: &MergeOptions,
+) -> Result<Agent> {
     let agent = ledger.agent(judged.spawn_commit)?;
     let agent = agent.unwrap_or_else(|| judged.clone());
     require_landable(ctx, &agent)?;
@@ -189,94 +243,92 @@ pub fn judged_plan(
     if !options.now {
         at_work::require_same_run(&judged, &agent)?;
     }
-    // What landing comes to.
-    let outcome = verdict.landing.as_ref().map(|landing| &landing.outcome);
-    require_new(ctx, &agent, &verdict)?;
-    if matches!(outcome, Some(Outcome::Nothing { .. })) {
-        return Err(Error::new(
-            Code::NothingToLand,
-            format!("agent {short} changed nothing"),
-        )
-        .hint(format!("to clear it away, run git agent discard {short}")));
-    }
-    let has_landed = matches!(outcome, Some(Outcome::Landed { .. }));
-    let fast_forward = matches!(outcome, Some(Outcome::FastForward { .. }));
+    Ok(agent)
+}
+
+/// Everything that lands is taken from the verdict, nothing from the branch as it is now: what was judged is what lands, and a
+/// commit that came since makes the swap of the branch fail.
+fn planned(
+    ctx: &Ctx,
+    agent: Agent,
+    place: LandingPlace,
+    verdict: &Verdict,
+    options: &MergeOptions,
+) -> Result<MergePlan> {
+    let repo = &ctx.repo;
     let Some(merged_tree) = verdict.merged_tree() else {
         return Err(Error::bug("an accepting verdict names the merged tree"));
     };
-    let (summary, body) = message::summary_of(&ledger, &agent)?;
+    let tip_tree = repo.read_commit(verdict.tip)?.tree;
+    let uncommitted = repo.tree_changes(&[tip_tree], verdict.tree)?.into_iter();
     let settings = repository_settings(ctx, &agent)?;
-    // What is committed on the way, by name.
-    let tip_tree = ctx.repo.read_commit(verdict.tip)?.tree;
-    let uncommitted = ctx
-        .repo
-        .tree_changes(&[tip_tree], verdict.tree)?
-        .into_iter();
-    let uncommitted = uncommitted.map(|change| change.path).collect();
-    // Everything that lands is taken from the verdict, nothing from the branch as it is now: what was judged is what lands, and a
-    // commit that came since makes the swap of the branch fail.
-    let branch = agent_branch::local_or_fetched(&ctx.repo, &agent)?;
     let method = method(ctx, &agent, options, &settings)?;
-    let mut plan = MergePlan {
+    let mut text = LandingText::gather(ctx, &agent, method, (verdict.base, verdict.tip))?;
+    text.wanted.clone_from(&options.message);
+    text.subject = settings.merge_subject;
+    let branch = agent_branch::local_or_fetched(repo, &agent)?;
+    Ok(MergePlan {
         branch: branch.map(|(name, _)| name).unwrap_or_default(),
         base: verdict.base,
-        tip: verdict.tip,
-        tree: verdict.tree,
-        uncommitted,
-        droppings: verdict.droppings.clone(),
+        work: JudgedWork {
+            tip: verdict.tip,
+            tree: verdict.tree,
+            uncommitted: uncommitted.map(|change| change.path).collect(),
+            droppings: verdict.droppings.clone(),
+        },
         merged_tree,
+        verdict: verdict.recorded(),
         method,
-        trailers: Trailers::gather(ctx, method, (verdict.base, verdict.tip))?,
         now: options.now,
         hooks: !options.no_hooks,
-        wanted_message: options.message.clone(),
-        wanted_subject: settings.merge_subject,
         git_hooks: git_hooks(ctx, &agent, options, verdict.base)?,
-        squashed: match method {
-            Method::Squash => message::squashed(ctx, &agent, (verdict.base, verdict.tip))?,
-            Method::NoFf | Method::FfOnly => Vec::new(),
-        },
-        summary,
-        body,
+        text,
         checkouts: Vec::new(),
-        verdict: verdict.recorded(),
         landed: None,
-        landed_copy: None,
-        target,
-        remote,
+        target: place.target,
+        remote: place.remote,
         agent,
+    })
+}
+
+/// The landing that brought the work before: found on the target, or on the copy of it that was fetched. Landing what is on the copy
+/// here as well would bring the same work twice.
+fn earlier_landing(
+    repo: &Repo,
+    plan: &MergePlan,
+    verdict: &Verdict,
+) -> Result<Option<EarlierLanding>> {
+    let (top, copy) = match verdict.outcome() {
+        Some(Outcome::Landed { .. }) => (plan.base, None),
+        _ => match merged_elsewhere(repo, plan)? {
+            Some((copy, top)) => (top, Some(copy)),
+            None => return Ok(None),
+        },
     };
-    // From here on the cases in which no branch moves: the work is on the target already, or on the copy of it that was fetched.
-    // Both still end in a row that says so, which is why they are plans and no refusals.
-    if has_landed {
-        plan.landed = Some(commit_that_brought(&ctx.repo, &plan, plan.base)?);
-        return Ok(Ok(plan));
+    let commit = commit_that_brought(repo, plan, top)?;
+    Ok(Some(EarlierLanding { commit, copy }))
+}
+
+fn require_changes(agent: &Agent, verdict: &Verdict) -> Result<()> {
+    if !matches!(verdict.outcome(), Some(Outcome::Nothing { .. })) {
+        return Ok(());
     }
-    // Landing it here as well would bring the same work twice.
-    if let Some((copy, top)) = merged_elsewhere(&ctx.repo, &plan)? {
-        plan.landed = Some(commit_that_brought(&ctx.repo, &plan, top)?);
-        plan.landed_copy = Some(copy);
-        return Ok(Ok(plan));
+    let short = agent.id.short();
+    let what = format!("agent {short} changed nothing");
+    Err(Error::new(Code::NothingToLand, what)
+        .hint(format!("to clear it away, run git agent discard {short}")))
+}
+
+fn require_fast_forward(plan: &MergePlan, verdict: &Verdict) -> Result<()> {
+    let is_fast_forward = matches!(verdict.outcome(), Some(Outcome::FastForward { .. }));
+    if plan.method != Method::FfOnly || is_fast_forward {
+        return Ok(());
     }
-    // Asked after the two cases above: what has landed already needs no fast forward.
-    if plan.method == Method::FfOnly && !fast_forward {
-        return Err(Error::new(
-            Code::NotFastForward,
-            format!("{} has commits that agent {short} has not", plan.target),
-        )
-        .hint(format!(
-            "to make a merge commit, run git agent merge {short} --no-ff"
-        )));
-    }
-    ctx.logged("judged");
-    plan.checkouts = untrusted::checkouts(&ctx.repo, &plan.target, &ctx.temporary_place())?;
-    // What lands on a remote has landed even where this clone's branch cannot follow.
-    let blocking = plan.checkouts.iter().filter(|_| plan.remote.is_none());
-    for checkout in blocking {
-        require_unblocked(ctx, &plan, checkout)?;
-    }
-    ctx.logged("planned");
-    Ok(Ok(plan))
+    let short = plan.agent.id.short();
+    let what = format!("{} has commits that agent {short} has not", plan.target);
+    Err(Error::new(Code::NotFastForward, what).hint(format!(
+        "to make a merge commit, run git agent merge {short} --no-ff"
+    )))
 }
 
 /// As [`Checkout::require_unblocked`]. Files that another landing is about to move are not in the way of this one.
@@ -331,9 +383,8 @@ fn require_new(ctx: &Ctx, agent: &Agent, verdict: &Verdict) -> Result<()> {
     if agent.state != State::Merged {
         return Ok(());
     }
-    let outcome = verdict.landing.as_ref().map(|landing| &landing.outcome);
     let is_there = matches!(
-        outcome,
+        verdict.outcome(),
         Some(Outcome::Landed { .. } | Outcome::Nothing { .. })
     );
     // Another branch may lack what landed on the first one; that did not come since.
@@ -369,11 +420,8 @@ fn target(agent: &Agent, options: &MergeOptions) -> Result<String> {
     if target.starts_with("refs/heads/") && agent.branch.as_ref() != Some(&target) {
         return Ok(target);
     }
-    Err(Error::new(
-        Code::Usage,
-        format!("agent {} has no branch to land on", agent.id.short()),
-    )
-    .hint(format!(
+    let what = format!("agent {} has no branch to land on", agent.id.short());
+    Err(Error::new(Code::Usage, what).hint(format!(
         "to name one, run git agent merge {} --into <branch>",
         agent.id.short()
     )))
@@ -509,16 +557,10 @@ fn commit_that_brought(repo: &Repo, plan: &MergePlan, top: Oid) -> Result<Oid> {
     let agent = &plan.agent;
     let start = agent.base.as_ref().map(|base| base.oid);
     let start = start.filter(|oid| repo.has_object(*oid));
-    let tip_tree = repo.read_commit(plan.tip)?.tree;
-    // What was not committed is part of what landed, so a commit that holds it too is looked for.
-    let tip = if plan.tree == tip_tree {
-        plan.tip
-    } else {
-        simulated(repo, plan.tree, &[plan.tip])?
-    };
     let work = Work {
         agent,
-        tip,
+        // What was not committed is part of what landed, so a commit that holds it too is looked for.
+        tip: plan.work.commit(repo)?,
         start: start.unwrap_or(agent.spawn_commit),
     };
     let line = Line::read(repo, top, BTreeSet::from([work.start]))?;
@@ -531,10 +573,10 @@ fn merged_elsewhere(repo: &Repo, plan: &MergePlan) -> Result<Option<(String, Oid
     let base = plan.agent.base.as_ref();
     let is_usual = base.and_then(|base| base.refname.as_ref()) == Some(&plan.target);
     // What is not committed here can be on no remote.
-    if plan.remote.is_some() || !plan.uncommitted.is_empty() || !is_usual {
+    if plan.remote.is_some() || !plan.work.uncommitted.is_empty() || !is_usual {
         return Ok(None);
     }
-    let found = landed::found(repo, &[(&plan.agent, plan.tip)]);
+    let found = landed::found(repo, &[(&plan.agent, plan.work.tip)]);
     let copy = found.into_values().next().and_then(|answer| answer.ok()?);
     let Some(copy) = copy.filter(|copy| *copy != plan.target) else {
         return Ok(None);

@@ -10,22 +10,19 @@
 //! again finds it landed and writes down what is missing.
 
 use crate::agents::branch_swap::moved;
-use crate::agents::ctx::Ctx;
-use crate::agents::forge;
 use crate::agents::lookup::remote_name;
-use crate::domain::agent::Agent;
-use crate::domain::id::AgentId;
-use crate::domain::oid::Oid;
+use crate::agents::{Ctx, forge};
+use crate::domain::{Agent, AgentId, Oid};
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::refs::Tip;
+use crate::git::Tip;
 use crate::git::refs::remote::{
     self, Fetched, PushManner, PushOutcome, RefChange, RefPush, RemoteRefs,
 };
 use crate::ops::merge::MergePlan;
 use crate::ops::sync::claim::{self, LandingClaim};
 use crate::ops::sync::refused;
-use crate::store::ledger::{Ledger, RecordedLanding};
-use crate::store::{fsx, layout, lock};
+use crate::store::ledger::RecordedLanding;
+use crate::store::{Ledger, fsx, layout, lock};
 use crate::wire::policy::LandsOn;
 use std::time::{Duration, Instant};
 use std::{fs, thread};

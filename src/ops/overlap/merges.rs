@@ -1,15 +1,14 @@
 //! Which agents' work conflicts, tried out by git in the object database.
 
 use super::Scene;
-use crate::agents::ctx::Ctx;
-use crate::agents::parallel;
 use crate::agents::work::simulated;
 use crate::agents::work::uncommitted::tree_with;
+use crate::agents::{Ctx, parallel};
+use crate::domain::Oid;
 use crate::domain::named::named;
-use crate::domain::oid::Oid;
 use crate::error::Result;
-use crate::git::Repo;
-use crate::git::merge::{Merge, MergeResult};
+use crate::git::merge::Merge;
+use crate::git::{MergeResult, Repo};
 use crate::store::{fsx, layout};
 use crate::wire::path_text::PathText;
 use serde::{Deserialize, Serialize};

@@ -18,15 +18,11 @@ mod merges;
 mod order;
 mod scopes;
 
-use crate::agents::ctx::Ctx;
-use crate::agents::lookup;
 use crate::agents::projects::owners_in;
-use crate::agents::scratch::Scratch;
-use crate::agents::work::{Work, is_live};
-use crate::domain::agent::Agent;
+use crate::agents::work::is_live;
+use crate::agents::{Ctx, Scratch, Work, lookup};
 use crate::domain::code_owners::CodeOwners;
-use crate::domain::oid::Oid;
-use crate::domain::path::RepoPath;
+use crate::domain::{Agent, Oid, RepoPath};
 use crate::error::{Code, Error, Result};
 use crate::ops::agent_report::{AgentRef, TargetReport};
 use crate::ops::overlap::scopes::Changes;
@@ -218,9 +214,8 @@ fn require_live(agent: &Agent) -> Result<()> {
 /// The live agents and the pairs of them that overlap. Absent means not asked for, null that it could not
 /// be found out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.overlap/3")]
 pub struct OverlapReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// What was compared: some of `scopes`, `changes`, `merge`.
     pub compared: Vec<&'static str>,
     /// The agents, oldest first.
@@ -362,7 +357,6 @@ fn report(
         message: message.clone(),
     });
     OverlapReport {
-        schema: "git-agent.overlap/3",
         compared: compared.collect(),
         agents: agents(scene, options.changes),
         pairs: scene

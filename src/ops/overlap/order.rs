@@ -1,13 +1,12 @@
 //! A landing order for what is done, tried out step by step.
 
-use crate::agents::ctx::Ctx;
-use crate::agents::work::{Work, simulated};
-use crate::domain::agent::State;
+use crate::agents::work::simulated;
+use crate::agents::{Ctx, Work};
 use crate::domain::landing_order::most_without_conflict;
-use crate::domain::oid::Oid;
+use crate::domain::{Oid, State};
 use crate::error::Result;
-use crate::git::Repo;
-use crate::git::merge::{MergeResult, Stack, StackMerger};
+use crate::git::merge::{Stack, StackMerger};
+use crate::git::{MergeResult, Repo};
 use crate::ops::agent_report::{AgentRef, TargetReport};
 use crate::ops::overlap::merges::{MergeState, Merges, Outcome};
 use crate::ops::overlap::{Scene, scopes, with_scratch};

@@ -1,13 +1,10 @@
 //! What several agents may touch, and what they have.
 
-use crate::agents::ctx::Ctx;
 use crate::agents::histories::Histories;
-use crate::agents::parallel;
 use crate::agents::work::uncommitted::without_baseline;
-use crate::domain::change::{Change, ChangeKind};
-use crate::domain::oid::Oid;
-use crate::domain::path::RepoPath;
-use crate::domain::scope::{Intersection, Scope, ScopeLanguage};
+use crate::agents::{Ctx, parallel};
+use crate::domain::scope::Intersection;
+use crate::domain::{Change, ChangeKind, Oid, RepoPath, Scope, ScopeLanguage};
 use crate::error::{Code, Error, Result};
 use crate::git::changes::Glance;
 use crate::git::objects::Visitor;

@@ -11,15 +11,13 @@
 
 use crate::agents::authority::require_whole_view;
 use crate::agents::commands::in_one_line;
-use crate::agents::ctx::Ctx;
-use crate::agents::frozen;
 pub use crate::agents::furnish::STEPS;
-use crate::agents::furnish::{self, WantedContent};
+use crate::agents::furnish::WantedContent;
 use crate::agents::ignored_files::WantedFiles;
 use crate::agents::kept_worktree::KeptWorktree;
-use crate::agents::pool::{self, Slot};
-use crate::domain::glob::Glob;
-use crate::domain::oid::Oid;
+use crate::agents::pool::Slot;
+use crate::agents::{Ctx, frozen, furnish, pool};
+use crate::domain::{Glob, Oid};
 use crate::error::{Code, Error, Result};
 use crate::store::{fsx, layout, repository_settings, roles};
 use crate::wire::journal::SlotRecord;
@@ -34,9 +32,8 @@ const FAILURE: &str = "failure";
 /// The answer of `pool`.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.pool/1")]
 pub struct PoolReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// How many warm worktrees the settings at HEAD ask for.
     pub size: usize,
     /// Those that no process is working on.
@@ -147,7 +144,6 @@ pub fn look(ctx: &Ctx) -> Result<PoolReport> {
     }
     Ok(PoolReport {
         bases,
-        schema: "git-agent.pool/1",
         size: wanted.size,
         slots,
         busy,

@@ -311,8 +311,7 @@ impl HasLanded {
             leave_checks: true,
             ..MergeOptions::default()
         };
-        let plan = merge::judged_plan(ctx, &self.agent.id.to_string(), &options)?;
-        let plan = plan.map_err(|refused| refused.error())?;
+        let plan = merge::judged_plan(ctx, &self.agent.id.to_string(), &options)?.accepted()?;
         // What is not there is offered, and never landed from here.
         if plan.landed.is_none() {
             return Err(self.error());

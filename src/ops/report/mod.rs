@@ -14,20 +14,16 @@ use super::show::{DiffCountsReport, diff_counts};
 use super::status::{Fact, OverlapSet, Places, WorkStatus, conflicts, merge_key, survey};
 use super::tree::tree;
 use super::usage::{self, UsageReport};
-use crate::agents::ctx::Ctx;
 use crate::agents::real_path::real_path;
 use crate::agents::work::is_live;
-use crate::agents::{liveness, lookup};
-use crate::domain::agent::{Agent, State};
-use crate::domain::event::{Event, Exited, What};
-use crate::domain::finding::FindingCode;
-use crate::domain::oid::Oid;
-use crate::domain::run::Ending;
+use crate::agents::{Ctx, liveness, lookup};
+use crate::domain::event::Exited;
+use crate::domain::{Agent, Ending, Event, FindingCode, Oid, State, What};
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::ops::agent_report::{self, EventReport, TargetReport};
-use crate::store::mailbox::{Mailbox, Reader, Tally};
-use crate::store::{fsx, layout};
+use crate::store::mailbox::{Reader, Tally};
+use crate::store::{Mailbox, fsx, layout};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -35,9 +31,8 @@ use std::path::{Path, PathBuf};
 
 /// The answer of `report`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.report/3")]
 pub struct FleetReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// What the repository's directory is called.
     pub repository: String,
     /// When it was made, RFC 3339: how long an agent has waited counts from here, not from the last event.
@@ -186,7 +181,6 @@ pub fn report(ctx: &Ctx) -> Result<FleetReport> {
     });
     let root = ctx.repo.root()?;
     Ok(FleetReport {
-        schema: "git-agent.report/3",
         repository: root
             .file_name()
             .map(|name| name.to_string_lossy().into_owned())
@@ -316,9 +310,8 @@ fn states(agents: &[ReportedAgent]) -> Vec<StateCount> {
 
 /// The answer of `report --html`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.report-saved/1")]
 pub struct SavedReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// The file that was written, absolute.
     pub path: String,
     /// How many agents it tells of.
@@ -360,16 +353,14 @@ pub fn save(
     let path = ctx.absolute(file);
     let there = fsx::load_if_there(&path)?;
     if there.is_some_and(|there| !begins_with_mark(&there, mark)) {
-        return Err(Error::new(
-            Code::PathExists,
-            format!("{} is there already and is no report", path.display()),
-        )
-        .hint("to write to another file, pass --html <file>"));
+        let what = format!("{} is there already and is no report", path.display());
+        return Err(
+            Error::new(Code::PathExists, what).hint("to write to another file, pass --html <file>")
+        );
     }
     fsx::write_atomic(&path, page.as_bytes())?;
     let path = real_path(&path).unwrap_or(path);
     Ok(SavedReport {
-        schema: "git-agent.report-saved/1",
         path: path.to_string_lossy().into_owned(),
         agents: report.agents.len(),
     })

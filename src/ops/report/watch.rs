@@ -1,7 +1,6 @@
 //! When the page of a report would say something else than it did, and opening it.
 
-use crate::agents::ctx::Ctx;
-use crate::agents::trusted_program;
+use crate::agents::{Ctx, trusted_program};
 use crate::error::{Code, Error, Result};
 use crate::ops::board::{BoardRow, Watch};
 use crate::ops::list::ListOptions;

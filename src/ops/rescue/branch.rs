@@ -1,9 +1,8 @@
 //! The branch, or the directory of files, in which kept work comes back.
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::agents::real_path::real_path;
-use crate::domain::agent::Agent;
-use crate::domain::oid::Oid;
+use crate::domain::{Agent, Oid};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::refs::full_name;
 use crate::ops::rescue::{Destination, RescuePlan};
@@ -166,11 +165,9 @@ pub(super) fn require_place(ctx: &Ctx, path: &Path) -> Result<()> {
     let inside = |git_dir: &Path| real_path(path).is_some_and(|path| path.starts_with(git_dir));
     let git_dir = fs::canonicalize(ctx.repo.common_dir());
     if git_dir.is_ok_and(|git_dir| inside(&git_dir)) {
-        return Err(Error::new(
-            Code::PathInvalid,
-            format!("{} is inside the repository's git dir", path.display()),
-        )
-        .hint("to choose another place, pass --to <directory>"));
+        let what = format!("{} is inside the repository's git dir", path.display());
+        return Err(Error::new(Code::PathInvalid, what)
+            .hint("to choose another place, pass --to <directory>"));
     }
     require_empty(path)
 }

@@ -9,23 +9,19 @@ mod branch;
 
 use super::agent_report::{AgentReport, Reporter};
 use crate::agents::authority::require_orchestrator;
-use crate::agents::ctx::Ctx;
 use crate::agents::own_checkout::require_own_branch;
 use crate::agents::real_path::real_path;
-use crate::agents::{half_made, hooks, lookup, worktree};
-use crate::domain::agent::{Agent, Move, State};
-use crate::domain::event::{Event, Isolation, WORKTREE, What};
-use crate::domain::oid::Oid;
+use crate::agents::{Ctx, half_made, hooks, lookup, worktree};
+use crate::domain::event::WORKTREE;
+use crate::domain::{Agent, Event, Isolation, Move, Oid, State, What};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::belongs_to;
-use crate::git::objects::Commit;
-use crate::git::program;
-use crate::git::refs::{Tip, full_name};
+use crate::git::refs::full_name;
 use crate::git::salvage::{BUNDLE, TRAILER, WORK};
-use crate::git::worktree::{NewWorktree, set_lock};
+use crate::git::worktree::set_lock;
+use crate::git::{Commit, NewWorktree, Tip, program};
 use crate::ops::error_report::to_have_what_others_keep;
-use crate::store::place::RecordedPlaces;
-use crate::store::{fsx, keep, large_files, layout, lock};
+use crate::store::{RecordedPlaces, fsx, keep, large_files, layout, lock};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
@@ -67,9 +63,8 @@ pub struct RescuePlan {
 /// The answer of `rescue`.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.rescue/3")]
 pub struct RescueReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// The agent.
     #[serde(flatten)]
     pub agent: AgentReport,
@@ -157,7 +152,6 @@ pub(super) fn restore(ctx: &Ctx, agent: &Agent) -> Result<Vec<String>> {
 /// ledger.
 pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
     let mut report = RescueReport {
-        schema: "git-agent.rescue/3",
         agent: Reporter::new(ctx)?.agent(&plan.agent),
         rescued_branch: None,
         rescued_directory: None,
@@ -433,10 +427,8 @@ fn reopen(
         let reason = format!("agent: rescue {}", agent.id.short());
         let who = ctx.identities()?.committer;
         if !ctx.repo.create_branch(branch, tip, &who, &reason)? {
-            return Err(Error::new(
-                Code::LostRace,
-                format!("{branch} was made meanwhile"),
-            ));
+            let what = format!("{branch} was made meanwhile");
+            return Err(Error::new(Code::LostRace, what));
         }
     }
     ctx.reached("branch");

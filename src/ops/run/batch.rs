@@ -1,12 +1,10 @@
 //! Several runs at once, each on a thread with a repository of its own.
 
-use crate::agents::ctx::Ctx;
-use crate::agents::lookup;
-use crate::agents::parallel::{self, Queue};
-use crate::agents::work::Work;
-use crate::domain::event::{Competed, What};
+use crate::agents::parallel::Queue;
+use crate::agents::{Ctx, Work, lookup, parallel};
+use crate::domain::event::Competed;
 use crate::domain::run::{Attempt, lost_to, ranking};
-use crate::domain::sandbox::Layering;
+use crate::domain::{Layering, What};
 use crate::error::{Code, Result};
 use crate::hosts::Host;
 use crate::ops::close;
@@ -47,9 +45,8 @@ pub enum News {
 
 /// How a batch came out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.run-batch/2")]
 pub struct BatchReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// `success` when every run succeeded, else `failed`.
     pub status: &'static str,
     /// How many succeeded.
@@ -131,7 +128,6 @@ pub fn execute_all(
     let asked = interrupts.received().map(|signal| 128 + signal.as_raw());
     let asked = asked.and_then(|code| u8::try_from(code).ok());
     Ok(BatchReport {
-        schema: "git-agent.run-batch/2",
         status: if succeeded == count {
             "success"
         } else {

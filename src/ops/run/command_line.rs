@@ -1,7 +1,7 @@
 //! The words of a command: what stands in place of `{prompt}` and its like.
 
+use crate::domain::Task;
 use crate::domain::named::named;
-use crate::domain::task::Task;
 use crate::error::{Code, Error, Result};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -87,11 +87,9 @@ fn fill_word(word: &OsStr, value: impl Fn(Placeholder) -> OsString) -> Result<Os
     }
     // The kernel would refuse it, and say only that the list of arguments is too long.
     if filled.len() >= LONGEST {
-        return Err(Error::new(
-            Code::Usage,
-            "the prompt is too long for a word of a command line",
-        )
-        .hint("to hand it over in a file, write {prompt_file} in place of {prompt}"));
+        let what = "the prompt is too long for a word of a command line";
+        return Err(Error::new(Code::Usage, what)
+            .hint("to hand it over in a file, write {prompt_file} in place of {prompt}"));
     }
     Ok(OsString::from_vec(filled))
 }

@@ -1,13 +1,11 @@
 //! The sandbox of one run: put up before the command starts, taken down when nothing of it is left.
 
-use crate::agents::ctx::Ctx;
 use crate::agents::hidden_places::private_caches;
-use crate::agents::publish::{self, Published};
+use crate::agents::publish::Published;
 use crate::agents::run_repo::RunRepo;
-use crate::agents::{hooks, layered, liveness};
-use crate::domain::agent::Agent;
-use crate::domain::oid::Oid;
-use crate::domain::sandbox::{Enforcement, LayerMount, Level, Namespaces};
+use crate::agents::{Ctx, hooks, layered, liveness, publish};
+use crate::domain::sandbox::{Level, Namespaces};
+use crate::domain::{Agent, Enforcement, LayerMount, Oid};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::files::separate::separate;
 use crate::ops::run::RunPlan;

@@ -1,16 +1,16 @@
 //! The steps of a run.
 
-use crate::agents::admission::{self, Admission};
-use crate::agents::ctx::Ctx;
-use crate::agents::current::CurrentAgent;
+use crate::agents::admission::Admission;
 use crate::agents::run_repo::RunRepo;
 use crate::agents::spool::{Notice, notify, post_spool_serving};
-use crate::agents::{crash_recovery, host_session, liveness, publish, worktree};
-use crate::domain::agent::{Agent, Move};
-use crate::domain::event::{HostSession, Isolation, Started, What};
-use crate::domain::finding::Verdict;
-use crate::domain::limits::{Limit, Limits};
-use crate::domain::run::{Ending, Outcome, Run};
+use crate::agents::{
+    Ctx, CurrentAgent, admission, crash_recovery, host_session, liveness, publish, worktree,
+};
+use crate::domain::event::Started;
+use crate::domain::run::Outcome;
+use crate::domain::{
+    Agent, Ending, HostSession, Isolation, Limit, Limits, Move, Run, Verdict, What,
+};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::hosts::Host;
 use crate::ops::run::enclosure::warning;
@@ -76,7 +76,7 @@ pub fn execute(ctx: &Ctx, mut plan: RunPlan, echo: Echo<'_>) -> Result<RunReport
     let (id, made) = match &plan.worker {
         Worker::Known(agent) => (agent.spawn_commit, None),
         Worker::New(spawn) => {
-            let commit = spawn.spawn_commit;
+            let commit = spawn.commit.oid;
             (commit, Some(spawn::execute(ctx, (**spawn).clone())?))
         }
     };

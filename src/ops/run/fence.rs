@@ -15,13 +15,11 @@
 //! worktree and admin directory name each other, its `config.worktree` is not read, and a symlink in a
 //! place that lies in the worktree is an error.
 
-use crate::agents::ctx::Ctx;
-use crate::agents::hidden_places::{self, open_places};
-use crate::agents::{clone, layered};
-use crate::domain::agent::Agent;
-use crate::domain::event::Isolation;
-use crate::domain::glob::{Glob, Reach};
-use crate::domain::sandbox::{Fence, Mode};
+use crate::agents::hidden_places::open_places;
+use crate::agents::{Ctx, clone, hidden_places, layered};
+use crate::domain::glob::Reach;
+use crate::domain::sandbox::Mode;
+use crate::domain::{Agent, Fence, Glob, Isolation};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::leads_to;
 pub use crate::proc::sandbox::{Plan, become_mounted, enter, probe, probe_layer};

@@ -1,13 +1,10 @@
 //! Everything that a run tells its agent: the prompt, the place of the answer, the command line.
 
+use crate::agents::Ctx;
 use crate::agents::assignment::{Assignment, Workplace};
-use crate::agents::ctx::Ctx;
 use crate::agents::merge_conflict::UnfinishedMerge;
-use crate::domain::agent::Agent;
-use crate::domain::id::AgentId;
-use crate::domain::prompt;
 use crate::domain::redaction::SecretRedactor;
-use crate::domain::task::Task;
+use crate::domain::{Agent, AgentId, Task, prompt};
 use crate::error::{Code, Error, Result};
 use crate::hosts::Host;
 use crate::hosts::command::{self, Needs};
@@ -66,8 +63,8 @@ impl AgentInputs {
         let place = Workplace {
             directory: plan.directory(ctx)?,
             bundle: plan.bundle_path(ctx),
-            bundle_required: plan.terms.bundle_required,
-            cone: plan.cone.clone(),
+            bundle_required: plan.commit.terms.bundle_required,
+            cone: plan.place.cone.clone(),
         };
         let assignment = Assignment::new(
             ctx,

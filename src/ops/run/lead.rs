@@ -301,7 +301,7 @@ impl Lead {
             ..SpawnOptions::default()
         };
         let plan = spawn::plan(ctx, draft, &options)?;
-        require_within(&plan.terms, &self.policy)?;
+        require_within(&plan.commit.terms, &self.policy)?;
         let report = spawn::execute(ctx, plan)?;
         Ok(LeadAnswer {
             out: format!("{}\n", json!(report)),

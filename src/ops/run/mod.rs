@@ -38,15 +38,12 @@ mod report;
 mod stage;
 
 use crate::agents::assignment::PromptWish;
-use crate::agents::ctx::Ctx;
-use crate::agents::{admission, authority, crash_recovery, lookup};
-use crate::domain::agent::{Agent, Move, State};
-use crate::domain::event::{Isolation, What};
-use crate::domain::id::AgentId;
-use crate::domain::limits::{Limit, Limits};
+use crate::agents::{Ctx, admission, authority, crash_recovery, lookup};
 use crate::domain::run::{DEFAULT_LIMIT, shell_line};
-use crate::domain::sandbox::{Enforcement, Layering, Mode, Namespaces};
-use crate::domain::task::TaskDraft;
+use crate::domain::sandbox::{Mode, Namespaces};
+use crate::domain::{
+    Agent, AgentId, Enforcement, Isolation, Layering, Limit, Limits, Move, State, TaskDraft, What,
+};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::hosts::{self, Host};
 use crate::ops::spawn::{self, SpawnOptions, SpawnPlan};
@@ -192,10 +189,8 @@ pub fn plan(
     };
     let (worker, inputs, enforcement) = match target {
         Target::Task(_) if options.resume => {
-            return Err(Error::new(
-                Code::Usage,
-                "--resume goes on with an agent's session, and a task has none yet",
-            ));
+            let what = "--resume goes on with an agent's session, and a task has none yet";
+            return Err(Error::new(Code::Usage, what));
         }
         Target::Task(draft) => {
             let enforcement = asked.answer()?;
@@ -362,11 +357,9 @@ fn require_command(ctx: &Ctx, command: &[OsString]) -> Result<()> {
 fn require_startable(agent: &Agent) -> Result<()> {
     if agent.state == State::Spawning {
         let id = agent.id.short();
-        return Err(Error::new(
-            Code::AgentState,
-            format!("agent {id} is half made and cannot be started"),
-        )
-        .hint("to finish it or take it apart, run git agent doctor --fix"));
+        let what = format!("agent {id} is half made and cannot be started");
+        return Err(Error::new(Code::AgentState, what)
+            .hint("to finish it or take it apart, run git agent doctor --fix"));
     }
     agent.may(Move::Start).map_err(|error| match agent.state {
         State::Discarded => error.hint(format!(
@@ -402,9 +395,8 @@ fn directory_of(ctx: &Ctx, agent: &Agent) -> Result<PathBuf> {
 /// The answer of `run --dry-run`. Absent means not applicable.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.run-plan/2")]
 pub struct RunOutline {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// The agent's id; absent for one that the run would make.
     pub agent_id: Option<String>,
     /// The first eight hex digits of the id.
@@ -441,7 +433,6 @@ impl RunPlan {
         };
         warnings.extend(inputs.warnings.iter().cloned());
         RunOutline {
-            schema: "git-agent.run-plan/2",
             worktree_abspath: known.is_some().then(|| directory.into_owned()),
             agent_id: known.map(|id| id.to_string()),
             short_id: known.map(|id| id.short()),

@@ -13,12 +13,10 @@
 mod tests;
 
 use crate::agents::assignment::Workplace;
-use crate::agents::ctx::Ctx;
 use crate::agents::real_path::real_path;
-use crate::agents::scratch::Scratch;
-use crate::agents::untrusted;
-use crate::domain::output_file::{self, EXISTS, OUTSIDE, OutputProblem};
-use crate::domain::shell;
+use crate::agents::{Ctx, Scratch, untrusted};
+use crate::domain::output_file::{EXISTS, OutputProblem};
+use crate::domain::{output_file, shell};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::separate::wait_for_another_time;
 use rustix::fs::{
@@ -416,7 +414,7 @@ impl Directory {
 
     /// The refusal of a symbolic link on the way, or at its end.
     fn leads_out(&self, link: &Path) -> Error {
-        Error::new(Code::OutputOutside, OUTSIDE)
+        Error::new(Code::OutputOutside, OutputProblem::Outside.as_str())
             .detail(format!("{} is a symbolic link", link.display()))
             .hint(self.hint())
     }

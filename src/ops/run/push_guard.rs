@@ -12,10 +12,9 @@
 //! Neither stops a program that speaks git's protocol by itself. What such a program would need are credentials, and those
 //! that variables and settings lead to are not there.
 
-use crate::agents::ctx::Ctx;
-use crate::agents::{liveness, untrusted};
-use crate::domain::agent::Agent;
-use crate::domain::sandbox::{Fence, GitGuard, Level, Namespaces};
+use crate::agents::{Ctx, liveness, untrusted};
+use crate::domain::sandbox::{GitGuard, Level, Namespaces};
+use crate::domain::{Agent, Fence};
 use crate::error::{IoContext, Result};
 use crate::ops::run::RunOptions;
 use crate::proc::sandbox::{NOWHERE, write_guard};

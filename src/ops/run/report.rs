@@ -4,13 +4,11 @@ use super::RunPlan;
 use super::enclosure::SandboxReport;
 use super::output::Output;
 use super::stage::Stage;
-use crate::agents::ctx::Ctx;
-use crate::domain::agent::{Agent, State};
-use crate::domain::event::HostSession;
-use crate::domain::finding::Verdict;
-use crate::domain::run::{Ending, Outcome, Run};
+use crate::agents::Ctx;
+use crate::domain::run::Outcome;
 use crate::domain::sandbox::refused_write;
 use crate::domain::shell::word;
+use crate::domain::{Agent, Ending, HostSession, Run, State, Verdict};
 use crate::error::Result;
 use crate::hosts::Host;
 use crate::hosts::output::Told;
@@ -58,9 +56,8 @@ impl Ended {
 /// The answer of `run`. Absent means not applicable, null that it could not be determined.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.run/2")]
 pub struct RunReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// `success` for a command that ended with status 0 and whose work was not rejected, `rejected` where it was,
     /// else `failed`, also where judging failed and where the agent said that it failed.
     pub status: &'static str,
@@ -156,7 +153,6 @@ impl RunReport {
             }
         }
         RunReport {
-            schema: "git-agent.run/2",
             status: if ended.is_success() {
                 SUCCESS
             } else {

@@ -1,14 +1,9 @@
 //! Everything that a command finds when it starts.
 
-use crate::agents::ctx::{Ctx, Env, OUTPUT_FILE};
-use crate::agents::scratch::Scratch;
-use crate::agents::{commands, hooks, host_session, liveness, trusted_program};
-use crate::domain::agent::Agent;
-use crate::domain::event::Isolation;
-use crate::domain::id::AgentId;
-use crate::domain::limits::Limit;
+use crate::agents::ctx::OUTPUT_FILE;
+use crate::agents::{Ctx, Env, Scratch, commands, hooks, host_session, liveness, trusted_program};
 use crate::domain::run::{DEFAULT_ITERATIONS, describe_command};
-use crate::domain::sandbox::Enforcement;
+use crate::domain::{Agent, AgentId, Enforcement, Isolation, Limit};
 use crate::error::{IoContext, Result};
 use crate::hosts::Host;
 use crate::hosts::home::{Ground, with_project};

@@ -4,10 +4,9 @@
 //! of ours works for it, its supervisor is the process that has that file as standard input, and the ledger and its logs
 //! tell the rest.
 
-use crate::agents::ctx::Ctx;
-use crate::agents::{crash_recovery, liveness, lookup};
-use crate::domain::agent::Agent;
-use crate::domain::run::{Outcome, Run};
+use crate::agents::{Ctx, crash_recovery, liveness, lookup};
+use crate::domain::run::Outcome;
+use crate::domain::{Agent, Run};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::ops::run_row::{RunRow, SUCCESS};
 use crate::store::{layout, lock};
@@ -106,9 +105,8 @@ fn all(ctx: &Ctx, is_wanted: impl Fn(&Agent, &Run) -> Result<bool>) -> Result<Ve
 
 /// The answer of `ps`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.ps/1")]
 pub struct PsReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// The runs, oldest first.
     pub runs: Vec<RunRow>,
 }
@@ -123,7 +121,6 @@ pub fn ps(ctx: &Ctx) -> Result<PsReport> {
         .iter()
         .map(|one| RunRow::of(ctx, &one.agent, &one.run, true));
     Ok(PsReport {
-        schema: "git-agent.ps/1",
         runs: rows.collect(),
     })
 }
@@ -136,9 +133,8 @@ const AGAIN: Duration = Duration::from_millis(200);
 
 /// The answer of `stop`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.stop/1")]
 pub struct StopReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// The runs, in the order in which their agents were named.
     pub runs: Vec<Waited>,
 }
@@ -160,7 +156,6 @@ pub fn stop(ctx: &Ctx, agents: &[String], at_once: bool) -> Result<StopReport> {
     }
     let told = runs.iter().map(|one| waited(ctx, one, true));
     Ok(StopReport {
-        schema: "git-agent.stop/1",
         runs: told.collect::<Result<_>>()?,
     })
 }
@@ -200,9 +195,8 @@ pub struct WaitOptions {
 
 /// The answer of `wait`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.wait/1")]
 pub struct WaitReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// Whether the time was up first.
     pub timed_out: bool,
     /// The runs, in the order in which they were named; with `any` the one that ended first.
@@ -296,7 +290,6 @@ pub fn wait(ctx: &Ctx, options: &WaitOptions) -> Result<WaitReport> {
     });
     let told = told.map(|(index, one)| waited(ctx, one, done.contains(&index)));
     Ok(WaitReport {
-        schema: "git-agent.wait/1",
         timed_out,
         runs: told.collect::<Result<_>>()?,
     })
@@ -375,9 +368,8 @@ pub struct LogOptions {
 
 /// The answer of `logs`, beside the log itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.logs/1")]
 pub struct LogsReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// The agent's id.
     pub agent_id: String,
     /// The first eight hex digits of the id.
@@ -429,7 +421,6 @@ pub fn logs(
         }
     }
     Ok(LogsReport {
-        schema: "git-agent.logs/1",
         agent_id: last.agent.id.to_string(),
         short_id: last.agent.id.short(),
         run: number,
@@ -443,11 +434,9 @@ fn open(path: &Path, agent: &Agent, number: u32) -> Result<File> {
     match File::open(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let id = agent.id.short();
-            Err(Error::new(
-                Code::AgentState,
-                format!("agent {id} has no run {number} here"),
-            )
-            .hint(format!("to see its runs, run git agent show --log {id}")))
+            let what = format!("agent {id} has no run {number} here");
+            Err(Error::new(Code::AgentState, what)
+                .hint(format!("to see its runs, run git agent show --log {id}")))
         }
         other => other.at("could not open", path),
     }

@@ -5,18 +5,14 @@
 //!                                                        └─> file in the spool ─> post_spool
 //! ```
 
-use crate::agents::ctx::Ctx;
-use crate::agents::current::CurrentAgent;
-use crate::agents::liveness;
 use crate::agents::names::{own, resolve};
-use crate::agents::spool::{self, own_spool};
-use crate::domain::agent::Agent;
-use crate::domain::message::{EVERYBODY, Letter, MessageId, PAYLOAD_LIMIT, Receivers};
+use crate::agents::spool::own_spool;
+use crate::agents::{Ctx, CurrentAgent, liveness, spool};
+use crate::domain::message::{EVERYBODY, PAYLOAD_LIMIT};
 use crate::domain::message_rules::{Draft, KEPT};
 use crate::domain::named::hex;
-use crate::domain::run::Run;
 use crate::domain::sandbox::Mode;
-use crate::domain::stamp::Stamp;
+use crate::domain::{Agent, Letter, MessageId, Receivers, Run, Stamp};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::hosts::{self, Host};
 use crate::ops::agent_report::rfc3339;
@@ -304,9 +300,8 @@ fn posted(ctx: &Ctx, content: &[u8], since: DateTime<Utc>) -> Result<Option<(Mes
 /// The answer of `send`.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.send/1")]
 pub struct SendReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// The message's name; absent while it waits in a spool.
     pub message_id: Option<String>,
     /// `sent`, or `spooled` for one that the supervisor of the sender posts.
@@ -337,7 +332,6 @@ impl SendReport {
     fn new(plan: &SendPlan, message: Option<(MessageId, Stamp)>) -> SendReport {
         let letter = &plan.letter;
         SendReport {
-            schema: "git-agent.send/1",
             status: if message.is_some() { "sent" } else { "spooled" },
             message_id: message.as_ref().map(|(id, _)| id.to_string()),
             kind: letter.kind.as_str(),

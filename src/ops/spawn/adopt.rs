@@ -14,10 +14,9 @@
 //!    from here on would be lost if the agent did not stay.
 //! 3. `replaced`: the old admin directory is gone. The row is complete before.
 
-use crate::agents::ctx::Ctx;
-use crate::agents::untrusted;
-use crate::agents::worktree::{self, UNFINISHED};
-use crate::domain::oid::Oid;
+use crate::agents::worktree::UNFINISHED;
+use crate::agents::{Ctx, untrusted, worktree};
+use crate::domain::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Repo;
 use crate::git::files::admin_dir::leads_to;
@@ -87,11 +86,9 @@ impl AdoptedWorktree {
         let there = there.ok_or_else(foreign)?;
         let admin = repo.admin_dir(&there.name);
         if layout::is_made_by_us(&there.name) {
-            return Err(Error::new(
-                Code::AgentState,
-                format!("{shown} is a worktree of git-agent's already"),
-            )
-            .hint("to see whose it is, run git agent list --all"));
+            let what = format!("{shown} is a worktree of git-agent's already");
+            return Err(Error::new(Code::AgentState, what)
+                .hint("to see whose it is, run git agent list --all"));
         }
         let busy = |what: String, hint: String| {
             Error::new(Code::WorktreeBusy, format!("{shown} {what}")).hint(hint)
@@ -256,7 +253,11 @@ impl AdoptedWorktree {
                 // One entry joins the old oids and the replayed ones, so that the reflog explains
                 // why HEAD differs.
                 let mut log = untrusted::log(&old, Path::new("logs/HEAD"));
-                let (head, tip, who) = (self.head, self.tip, plan.identities.committer.stamp());
+                let (head, tip, who) = (
+                    self.head,
+                    self.tip,
+                    plan.spawner.identities.committer.stamp(),
+                );
                 log.extend(format!("{head} {tip} {who}\tgit-agent: adopt\n").bytes());
                 let path = half_made.join("logs/HEAD");
                 fs::write(&path, log).at("could not write", &path)

@@ -1,23 +1,16 @@
 //! What a spawn is asked and what it has decided to do.
 
-use crate::agents::ctx::Ctx;
 use crate::agents::ignored_files::WantedFiles;
-use crate::agents::{admission, disk};
+use crate::agents::{Ctx, admission, disk};
 use crate::domain::claim::WantedLease;
 use crate::domain::dna::Dna;
 use crate::domain::event::Base;
-use crate::domain::glob::Glob;
-use crate::domain::id::{AgentId, AgentName, Slug};
-use crate::domain::limits::{Limit, Limits};
-use crate::domain::oid::Oid;
 use crate::domain::persona::Character;
 use crate::domain::prompt::Brief;
-use crate::domain::role::Role;
-use crate::domain::sandbox::Layering;
-use crate::domain::task::Task;
+use crate::domain::{AgentId, AgentName, Glob, Layering, Limit, Limits, Oid, Role, Slug, Task};
 use crate::error::{Code, Error, Remedy, Result};
+use crate::git::NewCommit;
 use crate::git::config::Identities;
-use crate::git::objects::NewCommit;
 use crate::ops::agent_report::short_branch;
 use crate::ops::spawn::adopt::AdoptedWorktree;
 use crate::ops::spawn::start::Start;
@@ -70,16 +63,14 @@ pub struct SpawnOptions {
 /// A spawn that only needs doing.
 #[derive(Clone, Debug)]
 pub struct SpawnPlan {
-    /// The agent's id.
+    /// The agent's id, which is made from the spawn commit.
     pub id: AgentId,
-    /// The commit that the id is made from.
-    pub spawn_commit: Oid,
+    /// What the agent is called.
+    pub called: AgentNames,
     /// The checked task.
     pub task: Task,
-    /// The task file as it was given.
-    pub task_source: String,
-    /// Its path as it was given, or `<stdin>`.
-    pub task_file: String,
+    /// The task as it was given.
+    pub given: GivenTask,
     /// The role it runs in.
     pub role: Role,
     /// The denylist that binds.
@@ -90,56 +81,99 @@ pub struct SpawnPlan {
     pub base: Base,
     /// The commit whose settings and roles hold: the base, unless others wrote that.
     pub settings_at: Oid,
+    /// The spawn commit, which binds the agent.
+    pub commit: PlannedCommit,
+    /// Who spawns.
+    pub spawner: Spawner,
+    /// Where it works.
+    pub place: PlannedPlace,
+    /// What is put there for it, and run.
+    pub setup: PlannedSetup,
+    /// Whether no other agent may be allowed to touch the same.
+    pub exclusive: bool,
+    /// What the caller should know, though nothing stands in the way.
+    pub warnings: Vec<String>,
+}
+
+/// What an agent is called.
+#[derive(Clone, Debug)]
+pub struct AgentNames {
+    /// The alias.
+    pub name: Option<AgentName>,
+    /// The agent that gives up that alias to this one.
+    pub succeeds: Option<AgentId>,
+    /// What stands for it in names that are made for it.
+    pub slug: Slug,
+    /// The first 60 characters of the task, or its own description.
+    pub description: String,
+}
+
+/// A task file.
+#[derive(Clone, Debug)]
+pub struct GivenTask {
+    /// What it says.
+    pub source: String,
+    /// Its path as it was given, or `<stdin>`.
+    pub file: String,
+}
+
+/// A commit on top of the base that changes nothing and carries the policy.
+#[derive(Clone, Debug)]
+pub struct PlannedCommit {
+    /// Its name, which `execute` must get when it writes the commit.
+    pub oid: Oid,
     /// The tree of the base.
     pub tree: Oid,
     /// The fingerprint of role, task and scope.
     pub dna: Dna,
-    /// The first 60 characters of the task, or its own description.
-    pub description: String,
-    /// The alias.
-    pub name: Option<AgentName>,
-    /// The agent that gives up its name to this one.
-    pub succeeds: Option<AgentId>,
+    /// The policy that will bind, but for the hash of the specification, which names the agent's id.
+    pub terms: Policy,
+    /// The terms as the commit carries them, in its header `agent-policy`.
+    pub header: String,
+    /// Its message.
+    pub message: String,
+}
+
+impl PlannedCommit {
+    /// What git is given to write.
+    pub(super) fn new_commit<'a>(&'a self, base: &'a Base, who: &'a Identities) -> NewCommit<'a> {
+        NewCommit {
+            tree: self.tree,
+            parents: std::slice::from_ref(&base.oid),
+            author: &who.author,
+            committer: &who.committer,
+            header: Some((policy::HEADER, &self.header)),
+            message: &self.message,
+        }
+    }
+}
+
+/// Who spawns.
+#[derive(Clone, Debug)]
+pub struct Spawner {
     /// The parent.
     pub parent: Option<AgentId>,
+    /// Who the ledger says did it.
+    pub actor: String,
+    /// Who git says did it.
+    pub identities: Identities,
+}
+
+/// Where an agent works.
+#[derive(Clone, Debug)]
+pub struct PlannedPlace {
     /// The full name of the branch that is wanted; absent when shared.
     pub branch: Option<String>,
+    /// When it was planned; a branch name that was made up has that second in it.
+    pub planned: DateTime<Utc>,
     /// The absolute path of the worktree; absent when shared.
     pub worktree: Option<PathBuf>,
     /// The same for people: relative to the root when inside it.
-    pub worktree_path: Option<String>,
+    pub shown: Option<String>,
+    /// Whether the caller said where the worktree goes.
+    pub is_chosen: bool,
     /// The bundle's directory relative to the worktree.
     pub bundle_dir: String,
-    /// The policy that will bind, but for the hash of the specification, which names the agent's id.
-    pub terms: Policy,
-    /// The terms as the spawn commit carries them, in its header `agent-policy`.
-    pub policy_header: String,
-    /// The spawn commit's message.
-    pub message: String,
-    /// When it was planned; a branch name that was made up has that second in it.
-    pub planned: DateTime<Utc>,
-    /// Who spawns.
-    pub identities: Identities,
-    /// Who the ledger says did it.
-    pub actor: String,
-    /// Whether hooks run.
-    pub hooks: bool,
-    /// The patterns of a `.worktreeinclude`, unless the task says itself what to copy.
-    pub include: Option<Vec<u8>>,
-    /// Whether the caller said where the worktree goes.
-    pub is_placed: bool,
-    /// How many warm worktrees the repository wants to have.
-    pub pool_size: usize,
-    /// What the agent is called in names that are made for it.
-    pub slug: Slug,
-    /// The values that the agent gets of its own.
-    pub leases: Vec<WantedLease>,
-    /// Commands that set up the projects that the agent may touch, after those of the task.
-    pub project_setup: Vec<String>,
-    /// Commands that are run once the agent is ready.
-    pub after_spawn: Vec<String>,
-    /// Whether no other agent may be allowed to touch the same.
-    pub exclusive: bool,
     /// Whether the worktree gets a repository of its own.
     pub clone: bool,
     /// Whether the worktree is layered over a base that agents share.
@@ -148,27 +182,30 @@ pub struct SpawnPlan {
     pub cone: Option<BTreeSet<String>>,
     /// The worktree that was there before, where the agent gets one.
     pub adopted: Option<AdoptedWorktree>,
-    /// What the caller should know, though nothing stands in the way.
-    pub warnings: Vec<String>,
+}
+
+/// What is put into a worktree, and run there.
+#[derive(Clone, Debug)]
+pub struct PlannedSetup {
+    /// The patterns of a `.worktreeinclude`, unless the task says itself what to copy.
+    pub include: Option<Vec<u8>>,
+    /// Commands that set up the projects that the agent may touch, after those of the task.
+    pub projects: Vec<String>,
+    /// The values that the agent gets of its own.
+    pub leases: Vec<WantedLease>,
+    /// How many warm worktrees the repository wants to have.
+    pub pool_size: usize,
+    /// Whether hooks run.
+    pub hooks: bool,
+    /// Commands that are run once the agent is ready.
+    pub after_spawn: Vec<String>,
 }
 
 impl SpawnPlan {
-    /// The spawn commit: a policy and a message on top of the base, and no change.
-    pub(super) fn new_commit(&self) -> NewCommit<'_> {
-        NewCommit {
-            tree: self.tree,
-            parents: std::slice::from_ref(&self.base.oid),
-            author: &self.identities.author,
-            committer: &self.identities.committer,
-            header: Some((policy::HEADER, &self.policy_header)),
-            message: &self.message,
-        }
-    }
-
     /// The first commit that the agent's branch is at.
     pub(super) fn tip(&self) -> Oid {
-        let adopted = self.adopted.as_ref();
-        adopted.map_or(self.spawn_commit, |adopted| adopted.tip)
+        let adopted = self.place.adopted.as_ref();
+        adopted.map_or(self.commit.oid, |adopted| adopted.tip)
     }
 
     /// Whether others wrote what the agent starts from, so that nothing of it is obeyed, and nothing is made of it for other agents.
@@ -178,33 +215,33 @@ impl SpawnPlan {
 
     /// All commands that set its worktree up.
     pub(super) fn setup_commands(&self) -> Vec<String> {
-        [self.task.setup_run.as_slice(), &self.project_setup].concat()
+        [self.task.setup_run.as_slice(), &self.setup.projects].concat()
     }
 
     /// The ignored files that the worktree gets.
     pub(super) fn wanted_files(&self) -> WantedFiles<'_> {
         WantedFiles {
             copy: &self.task.setup_copy,
-            include: self.include.as_deref(),
+            include: self.setup.include.as_deref(),
         }
     }
 
     /// The short name of the branch that is wanted.
     pub fn short_branch(&self) -> Option<String> {
-        self.branch.as_deref().map(short_branch)
+        self.place.branch.as_deref().map(short_branch)
     }
 
     /// The directory of the six files, absolute.
     pub(in crate::ops) fn bundle_path(&self, ctx: &Ctx) -> PathBuf {
-        match &self.worktree {
-            Some(worktree) => worktree.join(&self.bundle_dir),
+        match &self.place.worktree {
+            Some(worktree) => worktree.join(&self.place.bundle_dir),
             None => layout::agent_dir(ctx.repo.common_dir(), self.id).join("bundle"),
         }
     }
 
     /// Where the agent works, absolute.
     pub(in crate::ops) fn directory(&self, ctx: &Ctx) -> Result<PathBuf> {
-        match &self.worktree {
+        match &self.place.worktree {
             Some(worktree) => Ok(worktree.clone()),
             None => ctx.repo.root(),
         }
@@ -219,8 +256,8 @@ impl SpawnPlan {
             denylist: &self.denylist,
             directory,
             bundle_directory: bundle,
-            bundle_required: self.terms.bundle_required,
-            cone: self.cone.as_ref(),
+            bundle_required: self.commit.terms.bundle_required,
+            cone: self.place.cone.as_ref(),
             character: &self.character,
             // `run` decides on the place of the answer; otherwise the process that starts the agent reads what it says.
             output_file: None,
@@ -240,7 +277,10 @@ pub(super) fn require_room(
     plans: &[&SpawnPlan],
     under_way: &[SpawnJournal],
 ) -> Result<()> {
-    let wanted = plans.iter().filter(|plan| plan.worktree.is_some()).count();
+    let wanted = plans
+        .iter()
+        .filter(|plan| plan.place.worktree.is_some())
+        .count();
     if wanted == 0 {
         return Ok(());
     }
@@ -252,7 +292,8 @@ pub(super) fn require_room(
 /// Compares what the new worktrees take with what is free, and with what those that are there leave of what agents may take.
 fn require_space(ctx: &Ctx, limits: &Limits, plans: &[&SpawnPlan], wanted: usize) -> Result<()> {
     let [free, most] = [Limit::DiskFree, Limit::Disk].map(|limit| limits.get(limit));
-    let place = { plans.iter() }.find_map(|plan| Some((plan.base.oid, plan.worktree.as_deref()?)));
+    let place =
+        { plans.iter() }.find_map(|plan| Some((plan.base.oid, plan.place.worktree.as_deref()?)));
     let (Some((base, place)), true) = (place, free.is_some() || most.is_some()) else {
         return Ok(());
     };

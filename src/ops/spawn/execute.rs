@@ -1,24 +1,25 @@
 //! The steps of a spawn, in the order that makes every stop harmless.
 
-use crate::agents::clone::{self, NewClone};
-use crate::agents::ctx::Ctx;
-use crate::agents::frozen::{self, FrozenBase};
+use crate::agents::clone::NewClone;
+use crate::agents::frozen::FrozenBase;
 use crate::agents::furnish::WantedContent;
-use crate::agents::hooks::{self, install};
-use crate::agents::{half_made, layered, worktree};
-use crate::domain::event::{Spawned, Spawning, What};
-use crate::domain::sandbox::Layering;
+use crate::agents::hooks::install;
+use crate::agents::{Ctx, clone, frozen, half_made, hooks, layered, worktree};
+use crate::domain::event::{Spawned, Spawning};
+use crate::domain::{Layering, Oid, What};
 use crate::error::{Code, Error, Result};
-use crate::git::program;
-use crate::git::worktree::{NewWorktree, set_lock};
+use crate::git::worktree::set_lock;
+use crate::git::{NewWorktree, program};
+use crate::ops::spawn::adopt::HeldIndex;
 use crate::ops::spawn::contract::{self, SpawnPlan};
 use crate::ops::spawn::report::{Built, SpawnReport};
-use crate::ops::spawn::setup::{self, Claimed, Preset};
+use crate::ops::spawn::setup::{self, Claimed, Preset, Texts};
 use crate::ops::spawn::{globs, place, scope_conflicts};
-use crate::store::agent_branch::{self, MADE_BY_SPAWN};
-use crate::store::ledger::Ledger;
+use crate::store::agent_branch::MADE_BY_SPAWN;
 use crate::store::place::Journal;
-use crate::store::{added, keep, layout, leases, lock, place as recorded, spawn_commit};
+use crate::store::{
+    added, agent_branch, keep, layout, leases, lock, place as recorded, spawn_commit,
+};
 use crate::system;
 use crate::wire::journal::SpawnJournal;
 use std::path::Path;
@@ -34,17 +35,19 @@ pub fn execute(ctx: &Ctx, mut plan: SpawnPlan) -> Result<SpawnReport> {
     // A base that agents share, or a worktree that was made before: that is as good as a new one, and where it has to stay, the
     // agent works there.
     let base = obtain(ctx, &mut plan)?;
-    let claimed = match (&base, &plan.adopted) {
+    let claimed = match (&base, &plan.place.adopted) {
         (None, None) => setup::claim(ctx, &mut plan),
         _ => None,
     };
     let record = SpawnJournal {
         slot: claimed.as_ref().map(|claimed| claimed.slot.name.clone()),
-        adopted: { plan.adopted.as_ref() }.map(|adopted| adopted.journal(&plan.bundle_dir)),
+        adopted: { plan.place.adopted.as_ref() }
+            .map(|adopted| adopted.journal(&plan.place.bundle_dir)),
         agent: plan.id.to_string(),
-        spawn_commit: plan.spawn_commit.to_hex(),
-        branch: plan.branch.clone(),
+        spawn_commit: plan.commit.oid.to_hex(),
+        branch: plan.place.branch.clone(),
         worktree: plan
+            .place
             .worktree
             .as_ref()
             .map(|path| path.to_string_lossy().into_owned()),
@@ -96,46 +99,112 @@ fn begin(
     Ok((journal, under_way))
 }
 
+/// Carries out the steps, whose names are [`STEPS`](super::STEPS).
 fn build(
     ctx: &Ctx,
     plan: &SpawnPlan,
     claimed: Option<Claimed>,
     base: Option<FrozenBase>,
 ) -> Result<Built> {
-    let repo = &ctx.repo;
-    let ledger = Ledger::new(repo);
     // The texts that the policy and the commit depend on.
     let texts = setup::compose(ctx, plan)?;
     let mut built = Built {
         spec_sha: texts.spec_sha.clone(),
+        claimed: claimed.is_some(),
+        layered: base.is_some(),
         ..Built::default()
     };
-
     // The answer is there when it is needed.
-    let git =
-        { plan.worktree.as_ref() }.and_then(|_| program::ask_version(&ctx.env.directory).ok());
+    let worktree = plan.place.worktree.as_deref();
+    let git = worktree.and_then(|_| program::ask_version(&ctx.env.directory).ok());
 
-    // Objects, which nothing names yet: a kill here leaves nothing to undo.
-    let spawn_commit = repo.write_commit(&plan.new_commit())?;
-    // The id, the names and the journal all come from the planned name, so a commit with another
-    // one would be no agent's.
-    if spawn_commit != plan.spawn_commit {
+    let policy = write_objects(ctx, plan, &texts, &mut built)?;
+    // The branch, created and never moved.
+    built.branch = claim_branch(ctx, plan)?;
+    ctx.reached("branch");
+    begin_row(ctx, plan, built.branch.clone())?;
+    // Values that no other agent has; set-up commands may need them.
+    let (common, short) = (ctx.repo.common_dir(), plan.id.short());
+    built.leases = leases::take(common, &short, &plan.called.slug, &plan.setup.leases)?;
+    if !built.leases.is_empty() {
+        ctx.reached("leased");
+    }
+    let preset = match &base {
+        // Set-up ran in the base.
+        Some(_) => Preset::Everything,
+        // What a worktree holds that was there before is work.
+        None if plan.place.adopted.is_some() => Preset::Everything,
+        None => claimed.as_ref().map(Claimed::preset).unwrap_or_default(),
+    };
+    // Held from the copy of the old index until the worktree uses the copy: what git stages in between would be lost.
+    let mut index_lock = None;
+    let place = worktree.zip(built.branch.clone());
+    if let Some((worktree, branch)) = &place {
+        let begun = Instant::now();
+        let sources = (claimed, base);
+        index_lock = make_worktree(ctx, plan, (worktree, branch), sources, &mut built)?;
+        built.populate = begun.elapsed();
+        ctx.reached("populated");
+    }
+    // What the agent reads: specification, prompt, templates.
+    built.files = setup::write(ctx, plan, &texts)?;
+    ctx.reached("files");
+    // Set-up and hooks; what they change is no work of the agent.
+    let mut baseline = None;
+    if let Some((worktree, branch)) = &place {
+        baseline = furnish(ctx, plan, (worktree, branch), preset, &mut built)?;
+        // After the repository's hook, which may install a hook manager: that belongs where it always goes.
+        let git = git.and_then(program::Question::answer);
+        install(ctx, plan.id, worktree, git)?;
+        let obstacles = hooks::obstacles(ctx, plan.id, worktree)?;
+        built.warnings.extend(obstacles);
+        if plan.place.clone {
+            make_clone(ctx, plan, (worktree, branch), policy)?;
+        }
+        let admin = worktree::admin_dir(&ctx.repo, plan.id);
+        set_lock(&admin, &layout::lock_reason(plan.id))?;
+        ctx.reached("locked");
+    }
+    if let (Some(adopted), Some(lock)) = (&plan.place.adopted, index_lock) {
+        adopted.point(ctx, plan, lock)?;
+    }
+    complete_row(
+        ctx,
+        plan,
+        Spawned {
+            policy,
+            spec_sha: texts.spec_sha,
+            baseline,
+        },
+    )?;
+    let warning = setup::after_spawn(ctx, plan, built.branch.as_deref());
+    built.warnings.extend(warning);
+    Ok(built)
+}
+
+/// Writes the spawn commit and the policy, and keeps them from garbage collection. Gives the policy's blob.
+fn write_objects(ctx: &Ctx, plan: &SpawnPlan, texts: &Texts, built: &mut Built) -> Result<Oid> {
+    let repo = &ctx.repo;
+    // Nothing names the objects yet: a kill here leaves nothing to undo.
+    let commit = plan.commit.new_commit(&plan.base, &plan.spawner.identities);
+    let spawn_commit = repo.write_commit(&commit)?;
+    // The id, the names and the journal all come from the planned name, so a commit with another one would be no agent's.
+    if spawn_commit != plan.commit.oid {
         return Err(Error::bug(
             "the spawn commit is not the one that was planned",
         ));
     }
     // Ignored before anything is there, so that no `git status` of the main worktree ever lists it.
-    let (hidden, shown) = place::hidden(ctx, &plan.bundle_dir)?;
-    built
-        .warnings
-        .extend(shown.filter(|_| plan.worktree.is_some()));
+    let (hidden, shown) = place::hidden(ctx, &plan.place.bundle_dir)?;
+    let shown = shown.filter(|_| plan.place.worktree.is_some());
+    built.warnings.extend(shown);
     added::add_exclude(repo, &hidden)?;
-    let policy = spawn_commit::write_policy(repo, &setup::policy(plan, &texts))?;
+    let policy = spawn_commit::write_policy(repo, &setup::policy(plan, texts))?;
     ctx.reached("objects");
 
-    // From here on no garbage collection removes them. Commits of a detached HEAD had nothing but its reflog to hold them.
+    // Commits of a detached HEAD had nothing but its reflog to hold them.
     let mut held = vec![spawn_commit];
-    if let Some(adopted) = &plan.adopted {
+    if let Some(adopted) = &plan.place.adopted {
         adopted.write(repo)?;
         held.push(adopted.head);
     }
@@ -143,181 +212,150 @@ fn build(
     let blobs = [("policy.json", policy)];
     keep::keep_with(repo, &held, &blobs, &why, ctx.now())?;
     ctx.reached("keep");
+    Ok(policy)
+}
 
-    // The branch, created and never moved.
-    built.branch = claim_branch(ctx, plan)?;
-    ctx.reached("branch");
-
-    // The row begins: others see the agent while it is being made.
+/// Begins the row: others see the agent while it is being made.
+fn begin_row(ctx: &Ctx, plan: &SpawnPlan, branch: Option<String>) -> Result<()> {
     let spawning = What::Spawning(Spawning {
         role: plan.role.name.clone(),
         isolation: plan.role.isolation,
-        description: plan.description.clone(),
-        name: plan.name.clone(),
-        parent: plan.parent,
+        description: plan.called.description.clone(),
+        name: plan.called.name.clone(),
+        parent: plan.spawner.parent,
         base: plan.base.clone(),
-        dna: plan.dna.to_string(),
-        branch: built.branch.clone(),
+        dna: plan.commit.dna.to_string(),
+        branch,
         worktree: recorded_place(ctx, plan)?,
         pid: std::process::id(),
     });
-    ledger.append(spawn_commit, &plan.actor, spawning, ctx.now())?;
+    append(ctx, plan, plan.commit.oid, spawning)?;
     ctx.reached("spawning");
+    Ok(())
+}
 
-    // Values that no other agent has; set-up commands may need them.
-    built.leases = leases::take(
-        ctx.repo.common_dir(),
-        &plan.id.short(),
-        &plan.slug,
-        &plan.leases,
-    )?;
-    if !built.leases.is_empty() {
-        ctx.reached("leased");
-    }
-
-    // The worktree: its admin directory, then its files.
-    let preset = match &base {
-        // Set-up ran in the base.
-        Some(_) => Preset::Everything,
-        // What a worktree holds that was there before is work.
-        None if plan.adopted.is_some() => Preset::Everything,
-        None => claimed.as_ref().map(Claimed::preset).unwrap_or_default(),
-    };
-    built.claimed = claimed.is_some();
-    built.layered = base.is_some();
-    // Held from the copy of the old index until the worktree uses the copy: what git stages in
-    // between would be lost.
+/// Makes the admin directory of the worktree, then its files. For a worktree that was there before, gives the lock of its index.
+fn make_worktree(
+    ctx: &Ctx,
+    plan: &SpawnPlan,
+    (worktree, branch): (&Path, &str),
+    (claimed, base): (Option<Claimed>, Option<FrozenBase>),
+    built: &mut Built,
+) -> Result<Option<HeldIndex>> {
+    let repo = &ctx.repo;
     let mut index_lock = None;
-    if let (Some(worktree), Some(branch)) = (&plan.worktree, &built.branch) {
-        let begun = Instant::now();
-        if let Some(claimed) = claimed {
-            setup::take_over(ctx, plan, claimed, worktree, branch)?;
-        } else if let Some(adopted) = &plan.adopted {
-            index_lock = Some(adopted.publish(ctx, plan, branch)?);
-        } else {
-            publish(ctx, plan, worktree, branch, |new| repo.add_worktree(new))?;
-        }
-        // Our own code wrote the admin directory, so libgit2 reads it once before anything relies
-        // on it.
-        repo.validate_worktree(&layout::worktree_name(plan.id))?;
-        built.warnings.extend(place::in_view(ctx, worktree)?);
-        ctx.reached("metadata");
-        // Before the checkout, so that files outside of the cone are never written.
-        if let Some(cone) = &plan.cone {
-            globs::narrow(ctx, plan.id, worktree, cone)?;
-            ctx.reached("narrowed");
-        }
-        if let Some(base) = &base {
-            layered::adopt(ctx, plan.id, base, worktree)?;
-            ctx.reached("layered");
-        } else if !built.claimed && plan.adopted.is_none() {
-            let admin = worktree::admin_dir(repo, plan.id);
-            let what = "checking out files";
-            let outcome = worktree::check_out(ctx, what, worktree, &admin, spawn_commit)?;
-            built.warnings.extend(outcome.warnings);
-        }
-        built.populate = begun.elapsed();
-        ctx.reached("populated");
+    if let Some(claimed) = claimed {
+        setup::take_over(ctx, plan, claimed, worktree, branch)?;
+    } else if let Some(adopted) = &plan.place.adopted {
+        index_lock = Some(adopted.publish(ctx, plan, branch)?);
+    } else {
+        publish(ctx, plan, worktree, branch, |new| repo.add_worktree(new))?;
     }
-    // What the agent reads: specification, prompt, templates.
-    built.files = setup::write(ctx, plan, &texts)?;
-    ctx.reached("files");
-
-    // Set-up and hooks; what they change is no work of the agent.
-    let mut baseline = None;
-    if let (Some(worktree), Some(branch)) = (&plan.worktree, &built.branch) {
-        built
-            .warnings
-            .extend(setup::set_up(ctx, plan, worktree, branch, preset)?);
-        // What the hook starts may lie in the worktree, as what husky installs does.
-        let hook = if plan.hooks && !built.layered && !plan.is_of_others() {
-            repo.run_post_checkout(worktree, spawn_commit)?
-        } else {
-            None
-        };
-        if setup::leaves_something(plan, preset) || hook.is_some() {
-            // What the slot's record says of leftovers holds as long as nothing has run since it
-            // was written.
-            let made = match preset {
-                Preset::AllWithLeftovers(made)
-                    if hook.is_none() && plan.project_setup.is_empty() =>
-                {
-                    Some(made)
-                }
-                _ => None,
-            };
-            baseline = setup::record(ctx, plan, worktree, branch, made)?;
-        }
-        if let Some(said) = hook.and_then(|hook| hook.complaint) {
-            built
-                .warnings
-                .push(format!("the post-checkout hook failed: {said}"));
-        }
-        // After the repository's hook, which may install a hook manager: that belongs where it always goes.
-        let git = git.and_then(program::Question::answer);
-        install(ctx, plan.id, worktree, git)?;
-        let obstacles = hooks::obstacles(ctx, plan.id, worktree)?;
-        built.warnings.extend(obstacles);
-        if plan.clone {
-            let who = Some(&plan.identities.committer).filter(|_| !plan.identities.stand_in);
-            let base = { plan.base.refname.as_deref() }.map(|name| (name, plan.base.oid));
-            clone::make(
-                ctx,
-                &NewClone {
-                    id: plan.id,
-                    worktree,
-                    branch,
-                    tip: spawn_commit,
-                    base: base.filter(|(name, _)| name.starts_with("refs/heads/")),
-                    policy,
-                    who,
-                },
-            )?;
-            ctx.reached("cloned");
-        }
+    // Our own code wrote the admin directory, so libgit2 reads it once before anything relies on it.
+    repo.validate_worktree(&layout::worktree_name(plan.id))?;
+    built.warnings.extend(place::in_view(ctx, worktree)?);
+    ctx.reached("metadata");
+    // Before the checkout, so that files outside of the cone are never written.
+    if let Some(cone) = &plan.place.cone {
+        globs::narrow(ctx, plan.id, worktree, cone)?;
+        ctx.reached("narrowed");
+    }
+    if let Some(base) = &base {
+        layered::adopt(ctx, plan.id, base, worktree)?;
+        ctx.reached("layered");
+    } else if !built.claimed && plan.place.adopted.is_none() {
         let admin = worktree::admin_dir(repo, plan.id);
-        set_lock(&admin, &layout::lock_reason(plan.id))?;
-        ctx.reached("locked");
+        let what = "checking out files";
+        let outcome = worktree::check_out(ctx, what, worktree, &admin, plan.commit.oid)?;
+        built.warnings.extend(outcome.warnings);
     }
-    if let (Some(adopted), Some(lock)) = (&plan.adopted, index_lock) {
-        adopted.point(ctx, plan, lock)?;
-    }
+    Ok(index_lock)
+}
 
-    // The row is complete.
-    let spawned = What::Spawned(Spawned {
+/// Runs the set-up and the repository's `post-checkout` hook. Gives the blob that says what they left in the worktree.
+fn furnish(
+    ctx: &Ctx,
+    plan: &SpawnPlan,
+    (worktree, branch): (&Path, &str),
+    preset: Preset,
+    built: &mut Built,
+) -> Result<Option<Oid>> {
+    let warnings = setup::set_up(ctx, plan, worktree, branch, preset)?;
+    built.warnings.extend(warnings);
+    // What the hook starts may lie in the worktree, as what husky installs does.
+    let hook = if plan.setup.hooks && !built.layered && !plan.is_of_others() {
+        ctx.repo.run_post_checkout(worktree, plan.commit.oid)?
+    } else {
+        None
+    };
+    let has_run = hook.is_some();
+    if let Some(said) = hook.and_then(|hook| hook.complaint) {
+        let warning = format!("the post-checkout hook failed: {said}");
+        built.warnings.push(warning);
+    }
+    if !has_run && !setup::leaves_something(plan, preset) {
+        return Ok(None);
+    }
+    // What the slot's record says of leftovers holds as long as nothing has run since it was written.
+    let made = match preset {
+        Preset::AllWithLeftovers(made) if !has_run && plan.setup.projects.is_empty() => Some(made),
+        _ => None,
+    };
+    setup::record(ctx, plan, worktree, branch, made)
+}
+
+/// Gives the agent's worktree a repository of its own.
+fn make_clone(
+    ctx: &Ctx,
+    plan: &SpawnPlan,
+    (worktree, branch): (&Path, &str),
+    policy: Oid,
+) -> Result<()> {
+    let identities = &plan.spawner.identities;
+    let base = { plan.base.refname.as_deref() }.map(|name| (name, plan.base.oid));
+    let new = NewClone {
+        id: plan.id,
+        worktree,
+        branch,
+        tip: plan.commit.oid,
+        base: base.filter(|(name, _)| name.starts_with("refs/heads/")),
         policy,
-        spec_sha: texts.spec_sha,
-        baseline,
-    });
-    ledger.append(spawn_commit, &plan.actor, spawned, ctx.now())?;
+        who: Some(&identities.committer).filter(|_| !identities.stand_in),
+    };
+    clone::make(ctx, &new)?;
+    ctx.reached("cloned");
+    Ok(())
+}
+
+/// Completes the row; from here on the agent is never undone.
+fn complete_row(ctx: &Ctx, plan: &SpawnPlan, spawned: Spawned) -> Result<()> {
+    append(ctx, plan, plan.commit.oid, What::Spawned(spawned))?;
     ctx.reached("spawned");
-    if let Some(adopted) = &plan.adopted {
+    if let Some(adopted) = &plan.place.adopted {
         adopted.end(ctx)?;
     }
     // Last, so that the name means an agent that is there at every moment.
-    if let Some(before) = plan.succeeds {
-        let before = ledger.find(&before.to_string())?.spawn_commit;
-        ledger.append(
-            before,
-            &plan.actor,
-            What::Renamed {
-                name: None,
-                task: None,
-            },
-            ctx.now(),
-        )?;
+    if let Some(before) = plan.called.succeeds {
+        let before = ctx.ledger().find(&before.to_string())?.spawn_commit;
+        let renamed = What::Renamed {
+            name: None,
+            task: None,
+        };
+        append(ctx, plan, before, renamed)?;
     }
     // The clone gets a copy of the row, so the row has to be complete.
-    clone::give_row(ctx, plan.id, spawn_commit)?;
-    built
-        .warnings
-        .extend(setup::after_spawn(ctx, plan, built.branch.as_deref()));
-    Ok(built)
+    clone::give_row(ctx, plan.id, plan.commit.oid)
+}
+
+fn append(ctx: &Ctx, plan: &SpawnPlan, row: Oid, what: What) -> Result<()> {
+    let now = ctx.now();
+    ctx.ledger().append(row, &plan.spawner.actor, what, now)?;
+    Ok(())
 }
 
 /// What the row says of the worktree's place; what no row says is kept in this clone.
 fn recorded_place(ctx: &Ctx, plan: &SpawnPlan) -> Result<Option<String>> {
-    let Some(worktree) = &plan.worktree else {
+    let Some(worktree) = &plan.place.worktree else {
         return Ok(None);
     };
     let recorded = recorded::to_record(&ctx.repo.root()?, worktree);
@@ -329,32 +367,30 @@ fn recorded_place(ctx: &Ctx, plan: &SpawnPlan) -> Result<Option<String>> {
 
 /// Makes the branch under the first of its names that is free and was never given.
 fn claim_branch(ctx: &Ctx, plan: &SpawnPlan) -> Result<Option<String>> {
-    let Some(wanted) = &plan.branch else {
+    let Some(wanted) = &plan.place.branch else {
         return Ok(None);
     };
     let reason = format!("{MADE_BY_SPAWN}{}", plan.id.short());
-    let who = &plan.identities.committer;
+    let who = &plan.spawner.identities.committer;
     let ledger = ctx.ledger();
     for name in half_made::branch_names(wanted) {
         let commit = plan.tip();
         // Noted before the branch is there: a kill in between leaves a note without a branch, which
         // does no harm. The other order would leave a branch that is not known to be ours.
-        agent_branch::note(&ctx.repo, plan.spawn_commit, &name)?;
+        agent_branch::note(&ctx.repo, plan.commit.oid, &name)?;
         if !ctx.repo.create_branch(&name, commit, who, &reason)? {
             continue;
         }
         // Asked only now: an agent that had the name and gave it back has left its row before.
-        if !ledger.changed_since(plan.planned)? || ledger.last_with_branch(&name)?.is_none() {
+        if !ledger.changed_since(plan.place.planned)? || ledger.last_with_branch(&name)?.is_none() {
             return Ok(Some(name));
         }
         // The expected commit is what we have just created it with, so a branch that another
         // process has moved since stays.
         ctx.repo.delete_ref(&name, commit)?;
     }
-    Err(Error::new(
-        Code::BranchExists,
-        format!("{wanted} and every numbered variant of it exist already"),
-    ))
+    let what = format!("{wanted} and every numbered variant of it exist already");
+    Err(Error::new(Code::BranchExists, what))
 }
 
 /// Publishes the admin directory. Foreign `git worktree add`s race with each other, not with one
@@ -382,7 +418,7 @@ pub(super) fn publish(
             std::process::id(),
             system::boot_id().as_deref().unwrap_or("unknown")
         ),
-        identity: &plan.identities.committer,
+        identity: &plan.spawner.identities.committer,
     })
 }
 
@@ -393,7 +429,7 @@ pub(super) fn publish(
 /// # Errors
 /// `sandbox-unavailable` where nothing else will do; those of making a base.
 fn obtain(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<Option<FrozenBase>> {
-    if plan.layered == Layering::Off || plan.worktree.is_none() {
+    if plan.place.layered == Layering::Off || plan.place.worktree.is_none() {
         return Ok(None);
     }
     let why = match obstacle(ctx, plan)? {
@@ -401,7 +437,7 @@ fn obtain(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<Option<FrozenBase>> {
         None => {
             let wanted = WantedContent {
                 commit: plan.base.oid,
-                tree: plan.tree,
+                tree: plan.commit.tree,
                 files: plan.wanted_files(),
                 run: &plan.setup_commands(),
             };
@@ -411,7 +447,7 @@ fn obtain(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<Option<FrozenBase>> {
             }
         }
     };
-    if plan.layered == Layering::On {
+    if plan.place.layered == Layering::On {
         let what = format!("no layered worktree can be had here: {why}");
         return Err(Error::new(Code::SandboxUnavailable, what)
             .hint("to copy the files where none can be had, pass --layered=auto"));
@@ -427,17 +463,17 @@ fn obstacle(ctx: &Ctx, plan: &SpawnPlan) -> Result<Option<String>> {
     let repo = &ctx.repo;
     let reason = if plan.is_of_others() {
         "others wrote what the agent starts from, and a base is for every agent"
-    } else if plan.clone {
+    } else if plan.place.clone {
         "a repository of its own needs files of its own"
-    } else if plan.cone.is_some() || repo.config_bool("core.sparseCheckout")? == Some(true) {
+    } else if plan.place.cone.is_some() || repo.config_bool("core.sparseCheckout")? == Some(true) {
         "a sparse worktree has its own files"
-    } else if repo.entry_at(plan.tree, ".gitmodules")?.is_some() {
+    } else if repo.entry_at(plan.commit.tree, ".gitmodules")?.is_some() {
         "the base has submodules"
-    } else if !plan.leases.is_empty() && !plan.setup_commands().is_empty() {
+    } else if !plan.setup.leases.is_empty() && !plan.setup_commands().is_empty() {
         "set-up commands may use the values that each agent has of its own"
-    } else if plan.hooks && !plan.after_spawn.is_empty() {
+    } else if plan.setup.hooks && !plan.setup.after_spawn.is_empty() {
         "after_spawn of [hooks] runs in the worktree"
-    } else if plan.hooks && repo.may_have_hook("post-checkout")? {
+    } else if plan.setup.hooks && repo.may_have_hook("post-checkout")? {
         "the repository has a post-checkout hook, which runs in the worktree"
     // An overlay tells names apart by their bytes, where the file system below does not.
     } else if names_may_differ(ctx)? {

@@ -1,17 +1,13 @@
 //! What the globs of a task mean in the base: directories, globs that match nothing, hooks of the repository,
 //! and the cone of a sparse checkout.
 
-use crate::agents::ctx::Ctx;
-use crate::agents::worktree;
+use crate::agents::{Ctx, worktree};
 use crate::domain::diagnostic::nearest;
-use crate::domain::glob::{Glob, Reach};
-use crate::domain::id::AgentId;
-use crate::domain::oid::Oid;
-use crate::domain::path::RepoPath;
+use crate::domain::glob::Reach;
 use crate::domain::project::Projects;
 use crate::domain::repository_settings::PATH;
-use crate::domain::scope::{self, Intersection, Scope, ScopeLanguage};
-use crate::domain::task::Task;
+use crate::domain::scope::Intersection;
+use crate::domain::{AgentId, Glob, Oid, RepoPath, Scope, ScopeLanguage, Task, scope};
 use crate::error::{Code, Error, Result};
 use crate::git::objects::Visitor;
 use crate::git::{Repo, populate};

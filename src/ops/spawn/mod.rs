@@ -34,12 +34,9 @@ mod scope_conflicts;
 mod setup;
 mod start;
 
-use crate::agents::ctx::Ctx;
-use crate::agents::parallel::{self, Queue};
-use crate::agents::{lookup, task_copy};
-use crate::domain::agent::{Agent, State};
-use crate::domain::id::AgentId;
-use crate::domain::task::TaskDraft;
+use crate::agents::parallel::Queue;
+use crate::agents::{Ctx, lookup, parallel, task_copy};
+use crate::domain::{Agent, AgentId, State, TaskDraft};
 use crate::error::{Code, Error, Result};
 pub use contract::{SpawnOptions, SpawnPlan};
 pub use execute::execute;
@@ -87,7 +84,7 @@ pub fn execute_all(
     let work = |queue: &Queue<(usize, SpawnPlan)>,
                 reports: Sender<(usize, Result<SpawnReport>)>| {
         while let Some((index, plan)) = queue.next() {
-            let file = plan.task_file.clone();
+            let file = plan.given.file.clone();
             let result = seed.open().and_then(|ctx| execute(&ctx, plan));
             let result = result.map_err(|error| {
                 if several {
@@ -148,11 +145,8 @@ pub fn earlier_task(ctx: &Ctx, who: &str) -> Result<EarlierTask> {
     agent.require_understood()?;
     if matches!(agent.state, State::Spawning | State::Ready | State::Running) {
         let id = agent.id.short();
-        return Err(Error::new(
-            Code::AgentState,
-            format!("agent {id} is {} and cannot be tried again", agent.state),
-        )
-        .hint(format!(
+        let what = format!("agent {id} is {} and cannot be tried again", agent.state);
+        return Err(Error::new(Code::AgentState, what).hint(format!(
             "to end it first, run git agent mark fail {id} -m <reason>"
         )));
     }

@@ -1,22 +1,17 @@
 //! What a task names: base, parent and persona, which have to be there, and the agent itself, whose name may
 //! not be another's.
 
-use crate::agents::ctx::Ctx;
 use crate::agents::persona::CharacterWish;
-use crate::agents::{own_changes, persona};
+use crate::agents::{Ctx, own_changes, persona};
 use crate::domain::event::Base;
-use crate::domain::id::{AgentId, AgentName};
-use crate::domain::oid::Oid;
 use crate::domain::persona::Character;
-use crate::domain::redaction;
-use crate::domain::repository_settings::RepositorySettings;
-use crate::domain::role::RoleSet;
-use crate::domain::task::{Task, TaskDraft};
+use crate::domain::{
+    AgentId, AgentName, Oid, RepositorySettings, RoleSet, Task, TaskDraft, redaction,
+};
 use crate::error::{Code, Error, Result};
 use crate::ops::spawn::adopt::AdoptedWorktree;
 use crate::ops::spawn::contract::SpawnOptions;
-use crate::store::ledger::Ledger;
-use crate::store::{repository_settings, roles};
+use crate::store::{Ledger, repository_settings, roles};
 
 /// What was found. Where something was not, the draft says so and there is a stand-in here, which lasts until
 /// the draft is checked.
@@ -219,10 +214,8 @@ fn require_no_id(ledger: &Ledger<'_>, name: &AgentName) -> Result<()> {
     if !ledger.is_prefix_taken(name.as_str())? {
         Ok(())
     } else {
-        Err(Error::new(
-            Code::AgentAmbiguous,
-            format!("the name `{name}` is the beginning of another agent's id"),
-        )
-        .hint(format!("to see that agent, run git agent show {name}")))
+        let what = format!("the name `{name}` is the beginning of another agent's id");
+        Err(Error::new(Code::AgentAmbiguous, what)
+            .hint(format!("to see that agent, run git agent show {name}")))
     }
 }

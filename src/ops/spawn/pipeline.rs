@@ -1,18 +1,13 @@
 //! The task of the agent that takes over from another one: the next role of `[pipeline] handoff`, with what was
 //! left for it.
 
-use crate::agents::ctx::Ctx;
-use crate::agents::work::Work;
-use crate::agents::worktree::AgentWorktree;
-use crate::agents::{bundle, lookup};
-use crate::domain::agent::Agent;
+use crate::agents::{AgentWorktree, Ctx, Work, bundle, lookup};
 use crate::domain::evidence::NoWorktree;
 use crate::domain::redaction::redact_secrets;
 use crate::domain::report::{AuditVerdict, RoleReport};
-use crate::domain::task::TaskDraft;
+use crate::domain::{Agent, TaskDraft};
 use crate::error::{Code, Error, Remedy, Result};
-use crate::store::ledger::Ledger;
-use crate::store::{fsx, layout, roles, spawn_commit};
+use crate::store::{Ledger, fsx, layout, roles, spawn_commit};
 use crate::wire::answer;
 use crate::wire::policy::Policy;
 use crate::wire::task_file::{self, TaskWords};

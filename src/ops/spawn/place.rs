@@ -1,10 +1,12 @@
 //! Where a new worktree and its bundle go.
 
-use crate::agents::ctx::Ctx;
-use crate::domain::id::{AgentId, Slug};
-use crate::domain::oid::Oid;
+use crate::agents::{Ctx, real_path};
+use crate::domain::event::Base;
+use crate::domain::{AgentId, Layering, Oid, Role, Slug};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::hosts::WORKTREE_DIR;
+use crate::ops::spawn::SpawnOptions;
+use crate::store::Ledger;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
@@ -67,11 +69,9 @@ pub(super) fn worktree(
     }
     // In a bare repository the git dir is all there is.
     if path.starts_with(ctx.repo.common_dir()) && !ctx.repo.is_bare()? {
-        return Err(Error::new(
-            Code::PathInvalid,
-            format!("{} is inside the git dir", path.display()),
-        )
-        .hint("to choose another place, pass --path <directory>"));
+        let what = format!("{} is inside the git dir", path.display());
+        return Err(Error::new(Code::PathInvalid, what)
+            .hint("to choose another place, pass --path <directory>"));
     }
     ctx.repo.require_place(&path)?;
     Ok(path)
@@ -218,21 +218,95 @@ fn resolve(path: &Path) -> Result<PathBuf> {
                 existing = parent.to_owned();
             }
             _ => {
-                return Err(Error::new(
-                    Code::PathInvalid,
-                    format!("{} cannot hold a worktree", path.display()),
-                ));
+                let what = format!("{} cannot hold a worktree", path.display());
+                return Err(Error::new(Code::PathInvalid, what));
             }
         }
     }
     let mut resolved = fs::canonicalize(&existing).at("could not resolve", &existing)?;
     if !rest.is_empty() && !resolved.is_dir() {
-        return Err(Error::new(
-            Code::PathInvalid,
-            format!("{} is not a directory", resolved.display()),
-        )
-        .hint("to choose another place, pass --path <directory>"));
+        let what = format!("{} is not a directory", resolved.display());
+        return Err(Error::new(Code::PathInvalid, what)
+            .hint("to choose another place, pass --path <directory>"));
     }
     resolved.extend(rest.into_iter().rev());
     Ok(resolved)
+}
+
+// What stands in the way of a worktree, or should be known of it.
+
+/// What to know where no branch is checked out at the base, as nothing but a person can tell where the work is to land.
+pub(super) fn without_branch(ctx: &Ctx, base: &Base, options: &SpawnOptions) -> Option<String> {
+    if base.refname.is_some() {
+        return None;
+    }
+    let why = match ctx.repo.branch_being_rebased() {
+        Some(branch) if options.base.is_none() => format!("a rebase of {branch} is under way"),
+        _ if options.base.is_none() => "HEAD is detached".to_owned(),
+        _ => "the base is no branch".to_owned(),
+    };
+    Some(format!(
+        "{why}, so the work has no branch to land on; to land it, run git agent merge --into <branch>, or spawn with \
+         --base <branch>"
+    ))
+}
+
+/// A shared agent works where its starter does and has no branch.
+pub(super) fn require_no_place(role: &Role, options: &SpawnOptions) -> Result<()> {
+    let what = if options.clone {
+        format!(
+            "an agent with the role {} shares your directory, so it can get no clone",
+            role.name
+        )
+    } else if options.branch.is_some() || options.path.is_some() || options.adopt.is_some() {
+        format!(
+            "an agent with the role {} gets neither a worktree nor a branch",
+            role.name
+        )
+    } else if options
+        .layered
+        .is_some_and(|layered| layered != Layering::Off)
+    {
+        format!(
+            "an agent with the role {} shares your directory, so there is no worktree to layer",
+            role.name
+        )
+    } else if options.sparse {
+        format!(
+            "an agent with the role {} shares your directory, so there is no worktree to make sparse",
+            role.name
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(Code::Usage, what)
+        .hint("to see which roles get a worktree, run git agent roles"))
+}
+
+/// That a tool of the repository looks into worktrees inside of the root. It is said once, with the first agent of a ledger, and only
+/// where no place was chosen.
+pub(super) fn in_the_way(
+    ctx: &Ctx,
+    ledger: &Ledger<'_>,
+    tree: Oid,
+    options: &SpawnOptions,
+) -> Result<Option<String>> {
+    let is_chosen =
+        options.path.is_some() || ctx.repo.config_string("agent.worktreeDir")?.is_some();
+    if is_chosen || ledger.is_begun()? {
+        return Ok(None);
+    }
+    let Some(entry) = ctx.repo.entry_at(tree, "package.json")? else {
+        return Ok(None);
+    };
+    // What cannot be read, as a directory of that name, names no tool.
+    let package = ctx.repo.read_blob(entry.oid).unwrap_or_default();
+    let package = serde_json::from_slice(&package).unwrap_or_default();
+    Ok(real_path::named_by(&package).map(|tool| {
+        format!(
+            "{tool} looks through the whole root, agents' worktrees in it included; to have them beside it, run \
+             git config agent.worktreeDir '{}', or see docs/trouble.md for the line that keeps {tool} out",
+            real_path::BESIDE
+        )
+    }))
 }

@@ -1,9 +1,8 @@
 //! What a finished spawn answers: `git-agent.spawn/2`, flat and stable.
 
-use crate::agents::ctx::Ctx;
-use crate::domain::agent::State;
+use crate::agents::Ctx;
 use crate::domain::claim::Lease;
-use crate::domain::shell;
+use crate::domain::{State, shell};
 use crate::error::Result;
 use crate::ops::agent_report::{BaseReport, LeaseReport};
 use crate::ops::spawn::contract::SpawnPlan;
@@ -16,9 +15,8 @@ use std::time::Duration;
 /// The answer of `spawn`. Absent means not applicable.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.spawn/2")]
 pub struct SpawnReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// The agent's id, a UUID.
     pub agent_id: String,
     /// The first eight hex digits of the id.
@@ -120,24 +118,23 @@ impl SpawnReport {
         elapsed: Duration,
     ) -> Result<SpawnReport> {
         let directory = plan.directory(ctx)?;
-        let worktree_path = plan.worktree_path;
+        let worktree_path = plan.place.shown;
         let mut warnings = plan.warnings;
         warnings.extend(built.warnings);
         let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
         Ok(SpawnReport {
-            schema: "git-agent.spawn/2",
             agent_id: plan.id.to_string(),
             short_id: plan.id.short(),
-            dna: plan.dna.to_string(),
+            dna: plan.commit.dna.to_string(),
             role: plan.role.name,
             subagent_type: plan.role.subagent_type,
-            isolation: if plan.clone {
+            isolation: if plan.place.clone {
                 "clone"
             } else {
                 plan.role.isolation.as_str()
             },
-            name: plan.name.map(|name| name.to_string()),
-            parent_id: plan.parent.map(|parent| parent.to_string()),
+            name: plan.called.name.map(|name| name.to_string()),
+            parent_id: plan.spawner.parent.map(|parent| parent.to_string()),
             verify_command: format!(
                 "git agent verify {} {}",
                 plan.id,
@@ -149,8 +146,8 @@ impl SpawnReport {
                 )
             ),
             worktree_path,
-            worktree_abspath: plan.worktree.as_deref().map(text),
-            sparse: plan.cone,
+            worktree_abspath: plan.place.worktree.as_deref().map(text),
+            sparse: plan.place.cone,
             branch: built
                 .branch
                 .map(|branch| branch.trim_start_matches("refs/heads/").to_owned()),
@@ -158,13 +155,13 @@ impl SpawnReport {
                 refname: plan.base.refname,
                 oid: plan.base.oid.to_hex(),
             },
-            spawn_commit: plan.spawn_commit.to_hex(),
+            spawn_commit: plan.commit.oid.to_hex(),
             spec_sha: built.spec_sha,
-            description: plan.description,
+            description: plan.called.description,
             prompt_path: text(&built.files.prompt),
             task_path: text(&built.files.task),
             status: State::Ready.as_str(),
-            adopted: plan.adopted.map(|adopted| AdoptedReport {
+            adopted: plan.place.adopted.map(|adopted| AdoptedReport {
                 branch: adopted.branch,
                 head: adopted.head.to_hex(),
                 commits: adopted.commits.len(),

@@ -1,9 +1,8 @@
 //! Who else may touch what a new agent may touch.
 
-use crate::agents::ctx::Ctx;
-use crate::domain::glob::Glob;
-use crate::domain::id::{AgentId, AgentName};
-use crate::domain::scope::{Intersection, ScopeLanguage};
+use crate::agents::Ctx;
+use crate::domain::scope::Intersection;
+use crate::domain::{AgentId, AgentName, Glob, ScopeLanguage};
 use crate::error::{Code, Error, Result};
 use crate::ops::error_report::to_have_what_others_keep;
 use crate::ops::spawn::SpawnPlan;

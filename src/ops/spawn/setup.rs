@@ -2,22 +2,20 @@
 //! files brought into the new worktree, and commands run in it, before the agent is declared ready.
 
 use crate::agents::check_run::set_up_fenced;
-use crate::agents::commands::{self, CommandSubject};
-use crate::agents::ctx::Ctx;
-use crate::agents::pool::{self, Slot};
-use crate::agents::real_path::{self, for_display};
+use crate::agents::commands::CommandSubject;
+use crate::agents::pool::Slot;
+use crate::agents::real_path::for_display;
 use crate::agents::work::uncommitted::whole_tree;
-use crate::agents::worktree::{self, AgentWorktree, admin_dir};
-use crate::agents::{ignored_files, layered};
+use crate::agents::worktree::admin_dir;
+use crate::agents::{
+    AgentWorktree, Ctx, commands, ignored_files, layered, pool, real_path, worktree,
+};
 use crate::domain::bundle as artefacts;
 use crate::domain::change::Baseline;
-use crate::domain::event::{Base, Isolation};
-use crate::domain::glob::Glob;
+use crate::domain::event::Base;
 use crate::domain::named::hex;
-use crate::domain::oid::Oid;
 use crate::domain::repository_settings::{HookMoment, PATH};
-use crate::domain::role::Role;
-use crate::domain::task::Task;
+use crate::domain::{Glob, Isolation, Oid, Role, Task};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::landing::linked_at;
 use crate::git::populate;
@@ -44,7 +42,7 @@ pub(super) fn set_up(
     preset: Preset,
 ) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
-    let copies = !plan.task.setup_copy.is_empty() || plan.include.is_some();
+    let copies = !plan.task.setup_copy.is_empty() || plan.setup.include.is_some();
     // Every other preset has these files already.
     if copies && preset == Preset::Nothing {
         match ctx.repo.main_worktree()? {
@@ -62,7 +60,7 @@ pub(super) fn set_up(
     // A warm worktree is for every task, so no project is set up in it yet.
     let run = match preset {
         Preset::Nothing | Preset::Files => plan.setup_commands(),
-        Preset::AllWithLeftovers(_) | Preset::All => plan.project_setup.clone(),
+        Preset::AllWithLeftovers(_) | Preset::All => plan.setup.projects.clone(),
         Preset::Everything => Vec::new(),
     };
     if !run.is_empty() {
@@ -84,7 +82,7 @@ fn located(ctx: &Ctx, plan: &SpawnPlan, error: Error) -> Error {
         return error;
     }
     let Some(line) = line_of_setup(ctx, plan, error.message()) else {
-        let file = &plan.task_file;
+        let file = &plan.given.file;
         return error.hint(format!(
             "it is in [setup] of the task; to try it again, correct it and run git agent spawn {file}"
         ));
@@ -122,14 +120,14 @@ fn line_of_setup(ctx: &Ctx, plan: &SpawnPlan, error: &str) -> Option<usize> {
 
 /// Runs the commands of `after_spawn`; gives what should be known of one that failed: the agent is ready all the same.
 pub(super) fn after_spawn(ctx: &Ctx, plan: &SpawnPlan, branch: Option<&str>) -> Option<String> {
-    let commands = &plan.after_spawn;
-    if !plan.hooks || commands.is_empty() {
+    let commands = &plan.setup.after_spawn;
+    if !plan.setup.hooks || commands.is_empty() {
         return None;
     }
     let subject = CommandSubject {
         id: Some(plan.id),
         branch,
-        worktree: plan.worktree.as_deref(),
+        worktree: plan.place.worktree.as_deref(),
     };
     let ran = commands::run_hook(ctx, HookMoment::AfterSpawn, &subject, commands);
     ran.err().as_ref().map(commands::in_one_line)
@@ -155,9 +153,9 @@ pub(super) enum Preset {
 pub(super) fn leaves_something(plan: &SpawnPlan, preset: Preset) -> bool {
     match preset {
         Preset::Everything => false,
-        Preset::All => !plan.project_setup.is_empty(),
+        Preset::All => !plan.setup.projects.is_empty(),
         _ => {
-            let copies = !plan.task.setup_copy.is_empty() || plan.include.is_some();
+            let copies = !plan.task.setup_copy.is_empty() || plan.setup.include.is_some();
             copies || !plan.setup_commands().is_empty()
         }
     }
@@ -178,7 +176,7 @@ pub(super) fn record(
 ) -> Result<Option<Oid>> {
     let repo = &ctx.repo;
     let name = layout::worktree_name(plan.id);
-    let tip = repo.tip(branch)?.oid().unwrap_or(plan.spawn_commit);
+    let tip = repo.tip(branch)?.oid().unwrap_or(plan.commit.oid);
     let before = repo.read_commit(tip)?.tree;
     let checkout = linked_at(repo, &name, worktree, &ctx.temporary_place())?;
     // Set-up may have run git and staged something; what is there is told apart from the commit,
@@ -189,7 +187,7 @@ pub(super) fn record(
     let place = AgentWorktree::new(worktree, checkout.git_dir);
     let found = match made {
         Some(made) => Some(made),
-        None => whole_tree(ctx, tip, &place, Some(&plan.bundle_dir))?,
+        None => whole_tree(ctx, tip, &place, Some(&plan.place.bundle_dir))?,
     };
     let Some(tree) = found else {
         return Ok(None);
@@ -246,24 +244,24 @@ pub(super) fn claim(ctx: &Ctx, plan: &mut SpawnPlan) -> Option<Claimed> {
     {
         let path = &claimed.slot.path;
         let root = ctx.repo.root().unwrap_or_default();
-        plan.worktree_path = Some(real_path::for_display(&root, path));
-        plan.worktree = Some(path.clone());
+        plan.place.shown = Some(real_path::for_display(&root, path));
+        plan.place.worktree = Some(path.clone());
     }
     claimed
 }
 
 fn try_claim(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<Option<Claimed>> {
     // A slot holds every file, and one that has run set-up commands must not run what others wrote.
-    let takes_slot = plan.cone.is_none() && !plan.is_of_others();
-    let Some(worktree) = plan.worktree.as_ref().filter(|_| takes_slot) else {
+    let takes_slot = plan.place.cone.is_none() && !plan.is_of_others();
+    let Some(worktree) = plan.place.worktree.as_ref().filter(|_| takes_slot) else {
         return Ok(None);
     };
     let wanted = plan.wanted_files();
     let hash = pool::setup_hash(wanted.copy, &plan.task.setup_run, wanted.include);
-    let tree = plan.tree.to_hex();
+    let tree = plan.commit.tree.to_hex();
     let slot = pool::claim(ctx, |slot, record| {
         let is_placeable = if record.pinned {
-            !plan.is_placed
+            !plan.place.is_chosen
         } else {
             pool::can_be_moved(&slot.path, worktree)
         };
@@ -284,7 +282,7 @@ fn try_claim(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<Option<Claimed>> {
     };
     let moved = record.tree != tree;
     // After a failed move it is at neither commit, so no agent can get it any more.
-    if moved && let Err(error) = slot.bring_to(ctx, &record, plan.base.oid, plan.tree) {
+    if moved && let Err(error) = slot.bring_to(ctx, &record, plan.base.oid, plan.commit.tree) {
         let kept = slot.remove(ctx)?;
         plan.warnings.extend(kept.map(|kept| kept.sentence()));
         return Err(error);
@@ -293,7 +291,7 @@ fn try_claim(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<Option<Claimed>> {
     Ok(Some(Claimed {
         slot,
         // They may depend on what has changed, and on values that only an agent has.
-        reruns: !commands.is_empty() && (moved || !plan.leases.is_empty()),
+        reruns: !commands.is_empty() && (moved || !plan.setup.leases.is_empty()),
     }))
 }
 
@@ -344,7 +342,7 @@ fn link_indexes(from: &Path, to: &Path) -> Result<()> {
 
 /// Fills the pool again, in a process of its own, so that the caller does not wait for it.
 pub(super) fn refill_later(ctx: &Ctx, plan: &SpawnPlan) {
-    if plan.pool_size > 0 && plan.worktree.is_some() {
+    if plan.setup.pool_size > 0 && plan.place.worktree.is_some() {
         pool::refill_later(ctx);
     }
 }
@@ -421,7 +419,7 @@ pub(super) fn terms(
 pub(super) fn policy(plan: &SpawnPlan, texts: &Texts) -> Policy {
     Policy {
         spec_sha: texts.spec_sha.clone(),
-        ..plan.terms.clone()
+        ..plan.commit.terms.clone()
     }
 }
 
@@ -435,16 +433,16 @@ pub(super) fn write(ctx: &Ctx, plan: &SpawnPlan, texts: &Texts) -> Result<AgentF
     };
     // Both may hold the briefing, which no other user of the machine is to read.
     fsx::write_private(&files.prompt, texts.prompt.as_bytes())?;
-    fsx::write_private(&files.task, plan.task_source.as_bytes())?;
+    fsx::write_private(&files.task, plan.given.source.as_bytes())?;
     // Nothing may be written to the worktree's own path of a layered agent; its upper directory is
     // what it will see.
     let bundle = match layered::of(&ctx.repo, plan.id) {
-        Some(layer) => layer.upper.join(&plan.bundle_dir),
+        Some(layer) => layer.upper.join(&plan.place.bundle_dir),
         None => plan.bundle_path(ctx),
     };
     fs::create_dir_all(&bundle).at("could not make", &bundle)?;
     fsx::write_atomic(&bundle.join(artefacts::SPEC), texts.spec.as_bytes())?;
-    if plan.terms.bundle_required {
+    if plan.commit.terms.bundle_required {
         for (name, _) in artefacts::FILES {
             if let Some(template) = artefacts::template(name) {
                 fsx::write_atomic(&bundle.join(name), template.as_bytes())?;

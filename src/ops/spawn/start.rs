@@ -10,15 +10,14 @@
 //! copy and its instructions are read from the branch that it is for. The set-up commands of that branch run behind the fence, because
 //! they run programs of the pull request, such as the scripts of its `package.json`.
 
-use crate::agents::ctx::Ctx;
-use crate::agents::forge::{self, ForgeClient, RequestState};
+use crate::agents::forge::{ForgeClient, RequestState};
 use crate::agents::lookup::remote_name;
 use crate::agents::work::base_of;
-use crate::domain::agent::Agent;
+use crate::agents::{Ctx, forge};
 use crate::domain::event::Base;
 use crate::domain::forge::Forge;
-use crate::domain::oid::Oid;
 use crate::domain::quoted::{beginning, quoted};
+use crate::domain::{Agent, Oid};
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::refs::remote::Fetched;

@@ -14,32 +14,23 @@
 mod survey;
 
 use super::agent_report::{AgentReport, rfc3339};
-use crate::agents::ctx::Ctx;
 use crate::agents::histories::{Apart, Ends, Histories};
-use crate::agents::scope_guard::ScopeGuard;
-use crate::agents::scratch::Scratch;
-use crate::agents::worktree::{self, AgentWorktree};
-use crate::agents::{bundle, lookup, work};
-use crate::domain::agent::{Agent, State};
+use crate::agents::{AgentWorktree, Ctx, ScopeGuard, Scratch, bundle, lookup, work, worktree};
 use crate::domain::bundle::FILES;
-use crate::domain::change::Change;
-use crate::domain::event::Isolation;
-use crate::domain::evidence::{Artefact, Contract, Evidence};
-use crate::domain::id::AgentId;
+use crate::domain::evidence::{Artefact, Contract};
 use crate::domain::judge::judge;
-use crate::domain::oid::Oid;
-use crate::domain::report::ReportRules;
-use crate::domain::violation::BundleRule;
+use crate::domain::{
+    Agent, AgentId, BundleRule, Change, Evidence, Isolation, Oid, ReportRules, State,
+};
 use crate::error::Result;
+use crate::git::Tip;
 use crate::git::changes::Glance;
-use crate::git::refs::Tip;
 use crate::git::uncommitted::glance;
 use crate::ops::agent_report::TargetReport;
 use crate::ops::status::survey::Common;
 pub use crate::ops::status::survey::OverlapCount;
 pub(super) use crate::ops::status::survey::{MergeKey, OverlapSet, conflicts, merge_key};
-use crate::store::place::RecordedPlaces;
-use crate::store::{agent_branch, layout, spawn_commit};
+use crate::store::{RecordedPlaces, agent_branch, layout, spawn_commit};
 use chrono::{DateTime, Utc};
 use serde::{Serialize, Serializer};
 use std::collections::{BTreeSet, HashMap};

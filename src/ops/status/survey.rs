@@ -1,21 +1,17 @@
 //! Looking at many agents at once, in order, on a few threads; what is asked once for all of them, and the
 //! questions that are asked about each.
 
-use crate::agents::ctx::Ctx;
 use crate::agents::histories::Histories;
-use crate::agents::parallel::{self, Queue};
-use crate::agents::scope_guard::{ScopeGuard, Scopes};
-use crate::agents::scratch::Scratch;
-use crate::agents::work::{self, Work, is_live, simulated, to_merge};
-use crate::domain::agent::{Agent, State};
-use crate::domain::change::Change;
-use crate::domain::event::{Isolation, Verified};
+use crate::agents::parallel::Queue;
+use crate::agents::scope_guard::Scopes;
+use crate::agents::work::{is_live, simulated, to_merge};
+use crate::agents::{Ctx, ScopeGuard, Scratch, Work, parallel, work};
+use crate::domain::event::Verified;
 use crate::domain::evidence::Artefact;
-use crate::domain::oid::Oid;
+use crate::domain::{Agent, Change, Isolation, Oid, State};
 use crate::error::Result;
-use crate::git::Repo;
 use crate::git::changes::ignore::Rules;
-use crate::git::merge::MergeResult;
+use crate::git::{MergeResult, Repo};
 use crate::ops::status::{Fact, Look, WorkStatus, landings, standing};
 use crate::store::layout;
 use serde::Serialize;

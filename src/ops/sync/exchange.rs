@@ -1,15 +1,16 @@
 //! One attempt at an exchange: what the remote has is brought here and united with what is here.
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::agents::lookup::remote_name;
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use crate::error::{Code, Error, Result};
+use crate::git::Tip;
+use crate::git::refs::Swap;
 use crate::git::refs::remote::{Fetched, RemoteRefs};
-use crate::git::refs::{Swap, Tip};
 use crate::ops::sync::{SyncOptions, SyncReport};
-use crate::store::chain::{self, Chain, recovery};
-use crate::store::remote_names::{self, RemoteNames, Travelling};
-use crate::store::{layout, ledger};
+use crate::store::chain::recovery;
+use crate::store::remote_names::{RemoteNames, Travelling};
+use crate::store::{Chain, chain, layout, ledger, remote_names};
 use std::collections::BTreeMap;
 use std::time::Instant;
 

@@ -23,16 +23,14 @@ mod exchange;
 mod push;
 
 use crate::agents::authority::require_orchestrator;
-use crate::agents::ctx::{Ctx, Env};
-use crate::agents::lookup;
-use crate::domain::oid::Oid;
+use crate::agents::{Ctx, Env, lookup};
+use crate::domain::Oid;
 use crate::error::{Code, Error, Result};
-use crate::git::refs::Tip;
+use crate::git::Tip;
 use crate::git::refs::remote::{PushManner, RefChange, RefPush};
 use crate::ops::sync::claim::TaskClaim;
 use crate::proc::launch;
-use crate::store::chain::{self, Chain};
-use crate::store::{layout, lock};
+use crate::store::{Chain, chain, layout, lock};
 use exchange::Exchange;
 pub(crate) use push::refused;
 use serde::Serialize;
@@ -140,11 +138,9 @@ pub fn attempt(env: Env, limit: Duration) -> Result<bool> {
 fn wait(ctx: &Ctx, pause: Duration, end: Instant, remote: &str) -> Result<()> {
     let pause = pause.mul_f64(0.5 + f64::from(ctx.nonce()?[0]) / 255.0);
     if Instant::now() + pause >= end {
-        return Err(Error::new(
-            Code::RemoteBusy,
-            format!("other clones kept moving the refs of `{remote}` until the time was up"),
-        )
-        .hint(format!("to try again, run git agent sync {remote}")));
+        let what = format!("other clones kept moving the refs of `{remote}` until the time was up");
+        return Err(Error::new(Code::RemoteBusy, what)
+            .hint(format!("to try again, run git agent sync {remote}")));
     }
     std::thread::sleep(pause);
     Ok(())
@@ -154,9 +150,8 @@ fn wait(ctx: &Ctx, pause: Duration, end: Instant, remote: &str) -> Result<()> {
 
 /// The answer of `sync`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.sync/1")]
 pub struct SyncReport {
-    /// `git-agent.sync/1`
-    pub schema: &'static str,
     /// The remote.
     pub remote: String,
     /// What became of each ref that is exchanged and that this clone has.
@@ -206,7 +201,6 @@ pub struct BranchReport {
 impl SyncReport {
     fn new(remote: &str) -> SyncReport {
         SyncReport {
-            schema: "git-agent.sync/1",
             remote: remote.to_owned(),
             refs: Vec::new(),
             branches: Vec::new(),

@@ -3,19 +3,17 @@
 
 use crate::agents::histories::landed_there;
 use crate::agents::own_changes;
-use crate::domain::agent::Agent;
-use crate::domain::oid::Oid;
 use crate::domain::ref_update::{Arrival, arrival, contained};
+use crate::domain::{Agent, Oid};
 use crate::error::{Code, Error, Result};
-use crate::git::Repo;
-use crate::git::refs::Tip;
 use crate::git::refs::remote::{self, PushManner, PushOutcome, RefChange, RefPush, RemoteRefs};
+use crate::git::{Repo, Tip};
 use crate::ops::sync::exchange::{Exchange, Sight};
 use crate::ops::sync::{BranchReport, PREFIX_HINT};
-use crate::store::agent_branch::{AGENTS_BRANCHES, OwnBranch};
-use crate::store::chain::{self, Chain};
-use crate::store::replay::{self, Replay};
+use crate::store::agent_branch::AGENTS_BRANCHES;
+use crate::store::replay::Replay;
 use crate::store::spawn_commit::NONCE;
+use crate::store::{Chain, OwnBranch, chain, replay};
 use std::collections::{BTreeMap, HashSet};
 
 /// A chain that the remote does not have as it is here.

@@ -3,16 +3,16 @@
 use crate::agents::check_memory::{CheckMemory, Question};
 use crate::agents::check_run::{CheckRequest, CheckRoom};
 use crate::agents::check_worktree::{CheckSetup, CheckWorktree};
-use crate::agents::ctx::{Ctx, Seed};
-use crate::agents::{admission, commands};
+use crate::agents::ctx::Seed;
+use crate::agents::{Ctx, admission, commands};
 use crate::domain::claim::WantedLease;
 use crate::domain::event::Verified;
-use crate::domain::evidence::{CommandEnd, CommandRun, RequiredChecks};
-use crate::domain::id::{AgentId, Slug};
-use crate::domain::oid::Oid;
-use crate::domain::repository_settings::RepositorySettings;
-use crate::domain::sandbox::{Enforcement, Mode};
+use crate::domain::evidence::CommandEnd;
+use crate::domain::sandbox::Mode;
 use crate::domain::train::Purpose;
+use crate::domain::{
+    AgentId, CommandRun, Enforcement, Oid, RepositorySettings, RequiredChecks, Slug,
+};
 use crate::error::{Code, Error, Result};
 use crate::ops::train::report::{FailedCheck, FlakyReport, RunReason, TrainRun};
 use crate::ops::train::{TrainNews, TrainOptions};
@@ -459,8 +459,6 @@ fn claim(ctx: &Ctx) -> Result<(lock::Guard, String)> {
             }
         }
     }
-    Err(Error::new(
-        Code::LockTimeout,
-        format!("all {PLACES} places for checks of trains are taken"),
-    ))
+    let what = format!("all {PLACES} places for checks of trains are taken");
+    Err(Error::new(Code::LockTimeout, what))
 }

@@ -3,10 +3,8 @@
 use super::gather::{Rider, is_ready, judge_those, open_agents};
 use super::report::Outcome;
 use super::{Order, TrainOptions, decide_all, rehearsed};
-use crate::agents::ctx::Ctx;
-use crate::agents::{at_work, crash_recovery};
-use crate::domain::agent::{Agent, State};
-use crate::domain::id::AgentId;
+use crate::agents::{Ctx, at_work, crash_recovery};
+use crate::domain::{Agent, AgentId, State};
 use crate::error::Result;
 use crate::ops::agent_report::AgentRef;
 use crate::ops::error_report::ErrorReport;
@@ -146,9 +144,8 @@ fn spawn_again(common_dir: &Path, short: &str) -> String {
 
 /// One verdict per open agent: `git-agent.merge-all/3`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.merge-all/3")]
 pub struct AllReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// What became of each, in the order they were taken.
     pub items: Vec<Decision>,
     /// Who is still at work, and what is to be decided about those who did not land; absent when there is
@@ -296,7 +293,6 @@ pub fn merge_all(ctx: &Ctx, options: &TrainOptions) -> Result<AllReport> {
             items.push(left_alone(agent, state));
         }
         Ok(AllReport {
-            schema: "git-agent.merge-all/3",
             close: CloseReport::of(ctx.repo.common_dir(), &items),
             warnings: Vec::new(),
             items,

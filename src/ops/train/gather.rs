@@ -1,28 +1,22 @@
 //! Which agents a train takes, judged but for their check commands, and what becomes of each.
 
 use crate::agents::check_memory::known_time;
-use crate::agents::ctx::Ctx;
-use crate::agents::parallel::{self, Queue};
-use crate::agents::work::Work;
-use crate::agents::{at_work, lookup};
-use crate::domain::agent::{Agent, State};
-use crate::domain::event::Isolation;
+use crate::agents::parallel::Queue;
+use crate::agents::{Ctx, Work, at_work, lookup, parallel};
+use crate::domain::{Agent, Isolation, State};
 use crate::error::{Code, Error, ErrorFacts, Exit, Result};
 use crate::ops::merge::{
-    LandingState, MergeOptions, MergePlan, NotAccepted, before, concerns_all, execute,
+    JudgedPlan, LandingState, MergeOptions, MergePlan, before, concerns_all, execute,
     fetch_targets, judged_plan,
 };
 use crate::ops::overlap;
 use crate::ops::train::report::{FailedCheck, ItemReport, Outcome};
-use crate::ops::train::track::{CandidateFate, commit_of};
+use crate::ops::train::track::CandidateFate;
 use crate::ops::train::{Order, TrainOptions};
 use crate::store::spawn_commit;
 use crate::wire::path_text::PathText;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
-
-/// How an agent's work was judged: how it lands, or why it does not.
-type Judged = Result<Result<MergePlan, Box<NotAccepted>>>;
 
 /// One agent on its way.
 pub(super) struct Rider {
@@ -93,14 +87,12 @@ fn require_done(agent: &Agent) -> Result<()> {
     if state == State::Done {
         return Ok(());
     }
-    Err(Error::new(
-        Code::AgentState,
-        format!("agent {short} is {state}; a train takes agents that are done"),
-    )
-    .hint(format!("to judge its work, run git agent verify {short}"))
-    .hint(format!(
-        "to say that it is done, run git agent mark done {short}"
-    )))
+    let what = format!("agent {short} is {state}; a train takes agents that are done");
+    Err(Error::new(Code::AgentState, what)
+        .hint(format!("to judge its work, run git agent verify {short}"))
+        .hint(format!(
+            "to say that it is done, run git agent mark done {short}"
+        )))
 }
 
 /// Judges those that are still to land on this target anew, all of them against the commit that it is at now.
@@ -177,7 +169,7 @@ fn judge_as(
     let threads = parallel::threads(wanted.len());
     let (activity, count) = (ctx.activity("judging agents"), wanted.len());
     let begun = AtomicUsize::new(0);
-    let judge = |queue: &Queue<(usize, String)>, answers: Sender<(usize, Judged)>| {
+    let judge = |queue: &Queue<(usize, String)>, answers: Sender<(usize, Result<JudgedPlan>)>| {
         let mut own = None;
         while let Some((at, id)) = queue.next() {
             let number = begun.fetch_add(1, Ordering::Relaxed) + 1;
@@ -289,18 +281,23 @@ impl Rider {
     }
 
     /// Takes over how its work was judged.
-    fn take(&mut self, ctx: &Ctx, options: &TrainOptions, judged: Judged) -> Result<()> {
+    fn take(
+        &mut self,
+        ctx: &Ctx,
+        options: &TrainOptions,
+        judged: Result<JudgedPlan>,
+    ) -> Result<()> {
         self.plan = None;
         self.lacks_bundle = false;
         let planned = judged.and_then(|judged| {
-            let plan = judged.map_err(|refused| {
+            if let JudgedPlan::NotAccepted(refused) = &judged {
                 self.lacks_bundle = refused.verdict.bundle_errors().next().is_some();
                 let is_accepted = refused.verdict.is_accepted();
                 self.verdict = Some(if is_accepted { "accept" } else { "reject" });
-                refused.error()
-            })?;
+            }
+            let plan = judged.accepted()?;
             // It may have failed, or been put off, while it was judged, or while an earlier attempt ran its checks.
-            if let (Some(taken), None) = (&self.agent, plan.landed)
+            if let (Some(taken), None) = (&self.agent, &plan.landed)
                 && let Err(error) = plan.agent.require_as_judged(taken)
                 && error.code() == Code::AgentState
             {
@@ -321,7 +318,7 @@ impl Rider {
         match planned {
             Ok(plan) if plan.landed.is_some() => {
                 self.report.outcome = Outcome::AlreadyMerged;
-                self.report.commit = plan.landed.map(|commit| commit.to_hex());
+                self.report.commit = plan.landed.map(|landed| landed.commit.to_hex());
                 (self.report.error, self.report.reason) = (None, None);
             }
             Ok(plan) => {
@@ -528,7 +525,7 @@ fn judged_work(ctx: &Ctx, plan: &MergePlan) -> Result<Work> {
         policy: spawn_commit::if_here(&ctx.repo, &plan.agent)?,
         target: Some(plan.target.clone()),
         target_tip: Some(plan.base),
-        tip: Some(commit_of(&ctx.repo, plan)?),
+        tip: Some(plan.work.commit(&ctx.repo)?),
         place: None,
         agent: plan.agent.clone(),
     })

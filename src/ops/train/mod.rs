@@ -27,8 +27,7 @@ pub use report::{
 };
 
 use crate::agents::authority::require_orchestrator;
-use crate::agents::ctx::Ctx;
-use crate::agents::scratch::Scratch;
+use crate::agents::{Ctx, Scratch};
 use crate::domain::sandbox::Mode;
 use crate::domain::train::{Purpose, Track, decide};
 use crate::error::{Code, Error, Result};
@@ -195,7 +194,6 @@ pub fn train(
         ctx.logged("gathered");
         let (done, targets) = decide_all(ctx, options, &mut items, tell)?;
         Ok(TrainReport {
-            schema: "git-agent.train/1",
             dry_run: options.dry_run,
             items: items.into_iter().map(|item| item.report).collect(),
             targets,

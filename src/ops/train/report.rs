@@ -1,6 +1,6 @@
 //! The answer of `train`: `git-agent.train/1`.
 
-use crate::domain::finding::FindingCode;
+use crate::domain::FindingCode;
 use crate::domain::named::named;
 use crate::domain::train::Purpose;
 use crate::error::Error;
@@ -11,9 +11,8 @@ use serde_with_macros::skip_serializing_none;
 
 /// What became of every agent, and which checks ran for it.
 #[derive(Debug, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.train/1")]
 pub struct TrainReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// Whether nothing was done.
     pub dry_run: bool,
     /// Every agent: as they were named, or in the order of the train.

@@ -1,19 +1,16 @@
 //! Stacks of agents' work on a target, as commits that no ref names, and landing them.
 
 use crate::agents::branch_swap::moved;
-use crate::agents::ctx::Ctx;
-use crate::agents::scope_guard::{ScopeGuard, Scopes};
+use crate::agents::scope_guard::Scopes;
 use crate::agents::work::{simulated, to_merge};
-use crate::agents::{authority, own_changes, projects};
-use crate::domain::agent::Move;
-use crate::domain::event::{Verified, What};
-use crate::domain::evidence::{Conflict, RequiredChecks};
-use crate::domain::id::AgentId;
-use crate::domain::oid::Oid;
+use crate::agents::{Ctx, ScopeGuard, authority, own_changes, projects};
+use crate::domain::event::Verified;
+use crate::domain::evidence::Conflict;
 use crate::domain::train::{Culprit, Purpose, Question, Track};
+use crate::domain::{AgentId, Move, Oid, RequiredChecks, What};
 use crate::error::{Code, Error, Result};
-use crate::git::Repo;
-use crate::git::merge::{MergeResult, Stack, StackMerger};
+use crate::git::MergeResult;
+use crate::git::merge::{Stack, StackMerger};
 use crate::ops::agent_report::AgentRef;
 use crate::ops::merge::{LandingReport, MergePlan, Method, execute_stack};
 use crate::ops::train::checks::{Checks, Stacked};
@@ -96,7 +93,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
         let scopes = Scopes::default();
         let (mut works, mut checked, mut guards) = (Vec::new(), Vec::new(), Vec::new());
         for plan in &plans {
-            let work = commit_of(repo, plan)?;
+            let work = plan.work.commit(repo)?;
             // An agent that began with changes of its owner lands without these.
             let alone = own_changes::merged(repo, &plan.agent, base, work)?;
             works.push(match (alone, plan.method) {
@@ -116,7 +113,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
                 repo,
                 &projects,
                 ground.tree,
-                plan.tree,
+                plan.work.tree,
             )?);
             checked.push(checks);
             guards.push(guard);
@@ -138,7 +135,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
                 repo,
                 projects,
                 ground.tree,
-                plan.tree,
+                plan.work.tree,
             )?);
         }
         let mut shared = RequiredChecks {
@@ -216,8 +213,8 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
         if plan.method == Method::FfOnly {
             // A branch that is only moved has to hold all that is below it.
             let is_ahead = repo.merge_base(below.commit, work)? == Some(below.commit);
-            let can_land = is_ahead && is_in_scope(plan.tree)?;
-            return Ok(can_land.then_some((work, plan.tree)));
+            let can_land = is_ahead && is_in_scope(plan.work.tree)?;
+            return Ok(can_land.then_some((work, plan.work.tree)));
         }
         let tree = match self.merger.merge(below, candidate)?.result {
             // There is nothing to land any more, which judging it again shows.
@@ -274,15 +271,6 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
         let answers = answers.transpose()?;
         self.ctx.reached("checked");
         Ok(answers)
-    }
-}
-
-/// The commit that holds all of the work that was judged: the tip, or one on top of it that no ref names.
-pub(super) fn commit_of(repo: &Repo, plan: &MergePlan) -> Result<Oid> {
-    if plan.tree == repo.read_commit(plan.tip)?.tree {
-        Ok(plan.tip)
-    } else {
-        simulated(repo, plan.tree, &[plan.tip])
     }
 }
 

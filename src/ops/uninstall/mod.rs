@@ -12,19 +12,16 @@
 //! 5. `files`: `<common dir>/agents` is gone, and so are directories of git that are empty without ours.
 
 use crate::agents::authority::require_orchestrator;
-use crate::agents::ctx::Ctx;
 use crate::agents::kept_worktree::KeptWorktree;
-use crate::agents::liveness::{self, Liveness};
-use crate::agents::{lookup, pool, worktree};
-use crate::domain::agent::{Agent, State};
-use crate::domain::oid::Oid;
+use crate::agents::liveness::Liveness;
+use crate::agents::{Ctx, liveness, lookup, pool, worktree};
+use crate::domain::{Agent, Oid, State};
 use crate::error::{Code, Error, Result};
 use crate::hosts::{self, WORKTREE_DIR};
 use crate::ops::init::{self, InitOptions, InitPlan};
-use crate::store::agent_branch::OwnBranch;
-use crate::store::mailbox::{Mailbox, spool};
+use crate::store::mailbox::spool;
 use crate::store::place::Journal;
-use crate::store::{added, briefing, keep, layout, lock};
+use crate::store::{Mailbox, OwnBranch, added, briefing, keep, layout, lock};
 use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -163,7 +160,6 @@ fn look(ctx: &Ctx, options: UninstallOptions) -> Result<UninstallReport> {
         }
     }
     Ok(UninstallReport {
-        schema: "git-agent.uninstall/1",
         dry_run: true,
         items: items.into(),
         kept: Vec::new(),
@@ -206,9 +202,8 @@ fn refs(ctx: &Ctx) -> Result<Vec<(String, Oid)>> {
 
 /// The answer of `uninstall`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.uninstall/1")]
 pub struct UninstallReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// Whether nothing was removed yet.
     pub dry_run: bool,
     /// What this program put into the repository.

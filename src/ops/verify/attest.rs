@@ -4,11 +4,9 @@
 //! network: the signature against a list of allowed signers, the statement against the commit at hand.
 
 use super::report::FindingReport;
-use crate::agents::ctx::Ctx;
-use crate::agents::scratch::Scratch;
+use crate::agents::{Ctx, Scratch};
 use crate::domain::evidence::Commands;
-use crate::domain::finding::{Finding, FindingCode, Verdict};
-use crate::domain::oid::Oid;
+use crate::domain::{Finding, FindingCode, Oid, Verdict};
 use crate::error::{Code, Error, Result};
 use crate::git::program::Signer;
 use crate::ops::agent_report::{TargetReport, rfc3339};
@@ -32,9 +30,8 @@ pub struct AttestedOptions {
 /// The answer of `verify --attested`: `git-agent.attested/1`.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.attested/1")]
 pub struct AttestedReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// `accept` where the attestation holds, else `reject`.
     pub verdict: &'static str,
     /// Who signed it, as the list of allowed signers says; absent where it does not.
@@ -171,7 +168,6 @@ pub fn attested(ctx: &Ctx, options: &AttestedOptions) -> Result<AttestedReport> 
         (Some(_), None) => {}
     }
     Ok(AttestedReport {
-        schema: "git-agent.attested/1",
         verdict: if findings.is_empty() {
             "accept"
         } else {

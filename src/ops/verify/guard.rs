@@ -6,20 +6,16 @@
 
 use super::report::{FindingReport, MergeReport, findings, merge};
 use super::{history, landing};
-use crate::agents::ctx::Ctx;
 use crate::agents::scope_guard::tracked_near;
-use crate::agents::scratch::Scratch;
 use crate::agents::work::landing_revision;
-use crate::domain::change::Change;
-use crate::domain::evidence::{Contract, Evidence};
-use crate::domain::finding::{Finding, FindingCode};
-use crate::domain::glob::Glob;
+use crate::agents::{Ctx, Scratch};
+use crate::domain::evidence::Contract;
 use crate::domain::guard::GuardRule;
 use crate::domain::judge::judge;
-use crate::domain::oid::Oid;
-use crate::domain::report::ReportRules;
-use crate::domain::repository_settings::{PATH, RepositorySettings};
-use crate::domain::role::RoleSet;
+use crate::domain::repository_settings::PATH;
+use crate::domain::{
+    Change, Evidence, Finding, FindingCode, Glob, Oid, ReportRules, RepositorySettings, RoleSet,
+};
 use crate::error::{Code, Error, Result};
 use crate::git::repo::Resolved;
 use crate::ops::agent_report::TargetReport;
@@ -49,9 +45,8 @@ pub struct GuardOptions {
 /// The answer of `guard`: `git-agent.guard/2`.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.guard/2")]
 pub struct GuardReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// The short name of the branch; absent where it is not known and was not needed.
     pub branch: Option<String>,
     /// The rule that holds; absent where none is for the branch.
@@ -102,7 +97,6 @@ pub fn guard(ctx: &Ctx, options: &GuardOptions) -> Result<GuardReport> {
     // A branch of a remote goes by the name that it has there.
     let branch = options.branch.clone().or_else(|| short_name(&tip));
     let mut report = GuardReport {
-        schema: "git-agent.guard/2",
         rule: None,
         verdict: None,
         tip: tip.commit.to_hex(),

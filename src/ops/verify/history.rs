@@ -1,25 +1,20 @@
 //! Where the commits come from, every path that any of them touches, and what is not committed yet.
 
-use crate::agents::ctx::Ctx;
 use crate::agents::hooks::inspection;
-use crate::agents::untrusted;
 use crate::agents::work::simulated;
 use crate::agents::work::uncommitted::{Snapshot, snapshot};
-use crate::agents::worktree::{AgentWorktree, UNFINISHED};
-use crate::domain::agent::Agent;
-use crate::domain::change::Change;
+use crate::agents::worktree::UNFINISHED;
+use crate::agents::{AgentWorktree, Ctx, untrusted};
 use crate::domain::evidence::{History, Place, Touch, WorktreeFacts};
-use crate::domain::oid::Oid;
+use crate::domain::{Agent, Change, Oid};
 use crate::error::{Code, Error, Result};
-use crate::git::Repo;
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::history::ancestry::{Divergence, Lineage};
-use crate::git::merge::MergeResult;
-use crate::git::objects::Commit;
 use crate::git::uncommitted::Uncommitted;
+use crate::git::{Commit, MergeResult, Repo};
 use crate::ops::verify::landing::{Subject, nonce_of};
-use crate::store::replay;
-use crate::store::spawn_commit::{self, NONCE, SPAWN_SUBJECT};
+use crate::store::spawn_commit::{NONCE, SPAWN_SUBJECT};
+use crate::store::{replay, spawn_commit};
 use crate::wire::policy::Policy;
 use std::collections::{HashMap, HashSet};
 use std::fs;

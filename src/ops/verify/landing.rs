@@ -1,26 +1,21 @@
 //! What is judged, and how it would land on the base branch as it is now.
 
-use crate::agents::ctx::Ctx;
 use crate::agents::work::{base_of, tip_of};
-use crate::agents::worktree::{self, AgentWorktree};
-use crate::agents::{crash_recovery, lookup, own_changes};
-use crate::domain::agent::Agent;
-use crate::domain::event::Isolation;
+use crate::agents::{AgentWorktree, Ctx, crash_recovery, lookup, own_changes, worktree};
 use crate::domain::evidence::{
     Conflict, DependencyChange, Landed, Landing, NoWorktree, Outcome, Place, Row, Touch,
 };
-use crate::domain::oid::Oid;
+use crate::domain::{Agent, Isolation, Oid};
 use crate::error::{Code, Error, Result};
-use crate::git::Repo;
 use crate::git::history::ancestry::Divergence;
-use crate::git::merge::{Merge, MergeResult};
+use crate::git::merge::Merge;
+use crate::git::{MergeResult, Repo};
 use crate::ops::verify::VerifyOptions;
 use crate::ops::verify::history::Trees;
 use crate::ops::verify::origin::{Origin, Question};
-use crate::store::landed::{self, Line};
-use crate::store::ledger::Ledger;
+use crate::store::landed::Line;
 use crate::store::place::is_of_this_clone;
-use crate::store::{replay, spawn_commit};
+use crate::store::{Ledger, landed, replay, spawn_commit};
 use crate::wire::dependencies;
 use std::borrow::Cow;
 use std::path::Path;

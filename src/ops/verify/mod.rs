@@ -22,28 +22,19 @@ mod parts;
 mod report;
 mod reported;
 
-use crate::agents::bundle::{self, Bundle};
-use crate::agents::ctx::Ctx;
-use crate::agents::current::CurrentAgent;
-use crate::agents::scope_guard::ScopeGuard;
-use crate::agents::scratch::Scratch;
+use crate::agents::bundle::Bundle;
 use crate::agents::work::{base_of, simulated, to_merge};
-use crate::agents::{at_work, lookup, own_changes, projects, stacked};
-use crate::domain::agent::Move;
-use crate::domain::change::Change;
-use crate::domain::event::What;
-use crate::domain::evidence::{
-    Commands, Conflict, Contract, Evidence, LedgerFacts, NoWorktree, Row,
+use crate::agents::{
+    Ctx, CurrentAgent, ScopeGuard, Scratch, at_work, bundle, lookup, own_changes, projects, stacked,
 };
-use crate::domain::finding::{Finding, FindingCode, Verdict};
+use crate::domain::evidence::{Commands, Conflict, Contract, LedgerFacts, NoWorktree, Row};
 use crate::domain::judge::judge;
-use crate::domain::oid::Oid;
 use crate::domain::report::standing;
-use crate::domain::violation::BundleRule;
+use crate::domain::{BundleRule, Change, Evidence, Finding, FindingCode, Move, Oid, Verdict, What};
 use crate::error::{Code, Error, Result};
-use crate::git::Repo;
 use crate::git::history::gained::shallow_parents_absent;
-use crate::git::merge::{Merge, MergeResult};
+use crate::git::merge::Merge;
+use crate::git::{MergeResult, Repo};
 use crate::ops::verify::history::Trees;
 use crate::ops::verify::landing::{Subject, is_foreign};
 use crate::store::facts::Facts;

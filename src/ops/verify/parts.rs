@@ -13,14 +13,12 @@
 use super::origin::is_automatic;
 use super::report::{FindingReport, findings};
 use super::{VerifyOptions, verify};
-use crate::agents::ctx::Ctx;
-use crate::agents::scratch::Scratch;
 use crate::agents::work::landing_revision;
-use crate::domain::finding::{Finding, FindingCode, Verdict};
-use crate::domain::oid::Oid;
+use crate::agents::{Ctx, Scratch};
+use crate::domain::{Finding, FindingCode, Oid, Verdict};
 use crate::error::{Code, Result};
 use crate::ops::agent_report::TargetReport;
-use crate::store::ledger::Ledger;
+use crate::store::Ledger;
 use crate::store::remote_names::RemoteNames;
 use crate::store::spawn_commit::NONCE;
 use serde::Serialize;
@@ -41,9 +39,8 @@ pub enum CiAnswer {
 
 /// The verdict on a commit that is on no agent's branch: `git-agent.verify-parts/1`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "schema", rename = "git-agent.verify-parts/1")]
 pub struct PartsReport {
-    /// The format's name and version.
-    pub schema: &'static str,
     /// `reject` where one part is rejected, `accept` where each may land, else null: it was not judged.
     pub verdict: Option<&'static str>,
     /// The commit.
@@ -198,7 +195,6 @@ impl<'c> CommitLine<'c> {
             None
         };
         Ok(PartsReport {
-            schema: "git-agent.verify-parts/1",
             verdict,
             tip: self.tip.to_hex(),
             branch,

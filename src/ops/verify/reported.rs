@@ -4,20 +4,15 @@
 //! Who audited is the agent whose run gave the answer, never a text. An audit that an agent started, by spawning or by
 //! running the auditor, is judged by its form and recorded nowhere: an agent could let itself be passed, or others be failed.
 
-use crate::agents::ctx::Ctx;
-use crate::agents::work::{Work, simulated, tip_of};
-use crate::domain::agent::{Agent, State};
-use crate::domain::event::What;
+use crate::agents::work::{simulated, tip_of};
+use crate::agents::{Ctx, Work};
 use crate::domain::evidence::Answer;
-use crate::domain::id::AgentId;
-use crate::domain::oid::Oid;
-use crate::domain::report::{Audited, Dangling, NamedThing, ReportRules, RoleReport};
+use crate::domain::report::{Audited, Dangling, NamedThing, RoleReport};
+use crate::domain::{Agent, AgentId, Oid, ReportRules, State, What};
 use crate::error::Result;
-use crate::git::Repo;
-use crate::git::merge::MergeResult;
+use crate::git::{MergeResult, Repo};
 use crate::ops::verify::Case;
-use crate::store::ledger::Ledger;
-use crate::store::{fsx, layout};
+use crate::store::{Ledger, fsx, layout};
 use crate::wire::answer;
 
 /// How far up an agent's parents are followed.

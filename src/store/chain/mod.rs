@@ -17,12 +17,11 @@ pub use recovery::is_of_chain;
 
 use super::layout;
 use super::lock::{self, Guard, PATIENCE};
+use crate::domain::Oid;
 use crate::domain::named::named;
-use crate::domain::oid::Oid;
 use crate::error::{Code, Result};
-use crate::git::objects::{Commit, Identity, NewCommit};
-use crate::git::refs::{Swap, Tip};
-use crate::git::{Repo, notes};
+use crate::git::refs::Swap;
+use crate::git::{Commit, Identity, NewCommit, Repo, Tip, notes};
 use chrono::{DateTime, Utc};
 use recovery::History;
 use std::collections::BTreeSet;

@@ -6,11 +6,9 @@
 //! ever the ledger is the ledger. An unreadable chain is therefore never reset to empty.
 
 use super::{Chain, append, commit, identity, is_ours};
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use crate::error::{Code, Error, Remedy, Result};
-use crate::git::objects::Commit;
-use crate::git::refs::Tip;
-use crate::git::{Repo, notes};
+use crate::git::{Commit, Repo, Tip, notes};
 use crate::store::{layout, lock};
 use crate::wire::message::STAMP_TRAILER;
 use chrono::{DateTime, Utc};

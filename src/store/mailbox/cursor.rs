@@ -14,14 +14,12 @@
 use super::reader::{self, Reader};
 use super::spool::Step;
 use super::{Held, Mailbox, chain};
-use crate::domain::message::{Kind, MessageId, Priority};
+use crate::domain::message::{Kind, Priority};
 use crate::domain::named::hex;
-use crate::domain::oid::Oid;
-use crate::domain::stamp::Stamp;
+use crate::domain::{MessageId, Oid, Stamp};
 use crate::error::Result;
-use crate::git::Repo;
-use crate::git::notes::{self, Batch, Put};
-use crate::git::objects::Commit;
+use crate::git::notes::{Batch, Put};
+use crate::git::{Commit, Repo, notes};
 use crate::store::chain::Chain;
 use crate::store::remote_names;
 use crate::store::{fsx, keep, layout};

@@ -13,12 +13,10 @@ use super::Mailbox;
 use super::cursor::{self, Receipts};
 use super::reader::{Reader, TRAILER as READER};
 use super::spool::Step;
-use crate::domain::agent::Agent;
-use crate::domain::message::{MessageId, Name, Receivers, Retention};
-use crate::domain::oid::Oid;
-use crate::domain::stamp::Stamp;
+use crate::domain::message::{Name, Retention};
+use crate::domain::{Agent, MessageId, Oid, Receivers, Stamp};
 use crate::error::{Code, Error, Remedy, Result};
-use crate::git::objects::Commit;
+use crate::git::Commit;
 use crate::store::chain::{self, Chain, TRAILER};
 use crate::store::{keep, layout, lock};
 use crate::wire::message::{Envelope, STAMP_TRAILER};
@@ -165,11 +163,10 @@ fn sent_since(mailbox: &Mailbox<'_>, tip: Option<&Commit>, planned: Oid) -> Resu
     let mut next = tip.cloned();
     while let Some(commit) = next.filter(|commit| commit.oid != planned) {
         let [parent] = commit.parents.as_slice() else {
-            return Err(Error::new(
-                Code::LostRace,
-                "the mailbox was rewritten or united while it was looked at",
-            )
-            .remedy("to try again", Remedy::ExpireMessages));
+            let what = "the mailbox was rewritten or united while it was looked at";
+            return Err(
+                Error::new(Code::LostRace, what).remedy("to try again", Remedy::ExpireMessages)
+            );
         };
         late.push(commit.oid);
         next = Some(mailbox.repo.read_commit(*parent)?);

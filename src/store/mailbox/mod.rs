@@ -19,13 +19,11 @@ pub mod expire;
 pub mod reader;
 pub mod spool;
 
-use crate::domain::message::{Handing, Kind, Letter, Message, MessageId};
+use crate::domain::message::{Handing, Kind};
 use crate::domain::named::hex;
-use crate::domain::oid::Oid;
-use crate::domain::stamp::Stamp;
+use crate::domain::{Letter, Message, MessageId, Oid, Stamp};
 use crate::error::{Code, Error, Remedy, Result};
-use crate::git::Repo;
-use crate::git::objects::{Commit, Identity};
+use crate::git::{Commit, Identity, Repo};
 use crate::store::chain::{self, Chain, TRAILER};
 use crate::store::lock::{self, Guard};
 use crate::store::{keep, layout, remote_names};

@@ -1,11 +1,9 @@
 //! A reader of messages, and the questions that wait for an answer.
 
-use crate::domain::agent::Agent;
-use crate::domain::message::{Kind, Message, MessageId, Name, Receivers};
-use crate::domain::oid::Oid;
+use crate::domain::message::{Kind, Name};
+use crate::domain::{Agent, Message, MessageId, Oid, Receivers};
 use crate::error::Result;
-use crate::git::Repo;
-use crate::git::objects::{Identity, NewCommit};
+use crate::git::{Identity, NewCommit, Repo};
 use crate::store::mailbox::{Mailbox, chain};
 use crate::store::{fsx, layout};
 use crate::system::ClosingWatch;

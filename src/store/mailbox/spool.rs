@@ -9,14 +9,11 @@
 //! message's nonce, made of the agent and the content of the file, tells.
 
 use super::{Mailbox, Nonce};
-use crate::domain::id::AgentId;
-use crate::domain::message::{Message, MessageId, PAYLOAD_LIMIT};
-use crate::domain::oid::Oid;
-use crate::domain::stamp::Stamp;
+use crate::domain::message::PAYLOAD_LIMIT;
+use crate::domain::{AgentId, Message, MessageId, Oid, Stamp};
 use crate::error::{Code, IoContext, Result};
-use crate::git::Repo;
 use crate::git::files::untrusted;
-use crate::git::objects::Commit;
+use crate::git::{Commit, Repo};
 use crate::store::chain::{self, Chain};
 use crate::store::lock::{self, Guard};
 use crate::store::{fsx, layout};

@@ -1,7 +1,7 @@
 //! The order of a row: by simulated clones with wrong clocks, and by lines that were made up.
 
 use super::*;
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

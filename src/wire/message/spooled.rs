@@ -6,8 +6,8 @@
 
 use super::lossless::losses;
 use super::payload;
-use crate::domain::event::What;
-use crate::domain::message::{Letter, MessageId, Name, Receivers};
+use crate::domain::message::Name;
+use crate::domain::{Letter, MessageId, Receivers, What};
 use crate::wire::request::{self, SpooledRequest};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

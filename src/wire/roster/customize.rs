@@ -1,7 +1,7 @@
 //! `customize.toml` of a skill and the layers above it: `[agent]`.
 
 use super::trimmed;
-use crate::domain::persona::Persona;
+use crate::domain::Persona;
 use serde::Deserialize;
 
 /// What one layer says about an agent.

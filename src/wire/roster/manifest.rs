@@ -1,58 +1,85 @@
 //! `agent-manifest.csv`: one persona per row.
 
-use super::{position, text};
-use crate::domain::persona::Persona;
-use csv::{ReaderBuilder, StringRecord, Trim};
+use super::text;
+use crate::domain::Persona;
 
 /// Reads a manifest; `path` is its name in messages.
 ///
 /// # Errors
 /// One sentence that begins with `path:line:`.
 pub fn parse(path: &str, data: &[u8]) -> Result<Vec<Persona>, String> {
-    let text = text(path, data)?;
-    let mut reader = ReaderBuilder::new()
-        .trim(Trim::All)
-        .from_reader(text.as_bytes());
-    let line = |at: Option<&csv::Position>| at.map_or(1, |at| line_of(text, at));
-    let malformed = |error: csv::Error| {
-        let at = line(error.position());
-        match error.kind() {
-            csv::ErrorKind::UnequalLengths {
-                expected_len, len, ..
-            } => format!("{path}:{at}: {len} cells in the row, {expected_len} in the header"),
-            _ => format!("{path}:{at}: {error}"),
-        }
-    };
-    let columns = Columns::of(reader.headers().map_err(malformed)?);
+    let rows = rows(text(path, data)?)
+        .map_err(|line| format!("{path}:{line}: a quote is never closed"))?;
+    let mut rows = rows.into_iter();
+    let header = rows.next().unwrap_or_default().cells;
+    let columns = Columns::of(&header);
     if columns.name.is_none() {
         return Err(format!("{path}:1: there is no column `name`"));
     }
     let mut personas = Vec::new();
-    let mut last = 1;
-    for row in reader.records() {
-        let row = row.map_err(malformed)?;
-        last = line(row.position());
-        let persona = columns.persona(&row);
-        // Without a name there is nothing to call its role by, and a row that is skipped would be
-        // missed silently.
+    for Row { line, cells } in rows {
+        let (has, wants) = (cells.len(), header.len());
+        if has != wants {
+            return Err(format!(
+                "{path}:{line}: {has} cells in the row, {wants} in the header"
+            ));
+        }
+        let persona = columns.persona(&cells);
+        // Without a name there is nothing to call its role by, and a row that is skipped would be missed silently.
         if persona.name.is_empty() {
-            return Err(format!("{path}:{last}: the name is empty"));
+            return Err(format!("{path}:{line}: the name is empty"));
         }
         personas.push(persona);
-    }
-    // The parser closes a quote that the file leaves open, and takes the rest of the file for one cell.
-    if text.matches('"').count() % 2 == 1 {
-        return Err(format!("{path}:{last}: a quote is never closed"));
     }
     Ok(personas)
 }
 
-/// The line that a row begins on. The parser counts the empty lines before it to the row.
-fn line_of(text: &str, at: &csv::Position) -> usize {
-    let start = usize::try_from(at.byte()).unwrap_or(text.len());
-    let rest = text.get(start..).unwrap_or_default();
-    let empty = rest.len() - rest.trim_start_matches(['\r', '\n']).len();
-    position(text, start + empty).0
+/// A row, and the line that it begins on.
+#[derive(Default)]
+struct Row {
+    line: usize,
+    cells: Vec<String>,
+}
+
+/// The rows of a CSV file (RFC 4180), without the empty lines between them. The error is the line of a row with a quote that is not
+/// closed.
+fn rows(text: &str) -> Result<Vec<Row>, usize> {
+    let mut rows = Vec::new();
+    let mut line = 1;
+    let mut rest = text.chars().peekable();
+    loop {
+        while let Some(end) = rest.next_if(|c| ['\r', '\n'].contains(c)) {
+            line += usize::from(end == '\n');
+        }
+        if rest.peek().is_none() {
+            return Ok(rows);
+        }
+        let mut row = Row {
+            line,
+            cells: vec![String::new()],
+        };
+        let mut is_quoted = false;
+        while let Some(c) = rest.next_if(|c| is_quoted || !['\r', '\n'].contains(c)) {
+            let begins = row.cells.last().is_none_or(String::is_empty);
+            line += usize::from(c == '\n');
+            match c {
+                '"' if is_quoted && rest.next_if_eq(&'"').is_some() => add(&mut row, '"'),
+                '"' if is_quoted || begins => is_quoted = !is_quoted,
+                ',' if !is_quoted => row.cells.push(String::new()),
+                c => add(&mut row, c),
+            }
+        }
+        if is_quoted {
+            return Err(row.line);
+        }
+        rows.push(row);
+    }
+}
+
+fn add(row: &mut Row, c: char) {
+    if let Some(cell) = row.cells.last_mut() {
+        cell.push(c);
+    }
 }
 
 /// Where each column stands, by its header without regard to case.
@@ -70,11 +97,11 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(headers: &StringRecord) -> Columns {
+    fn of(headers: &[String]) -> Columns {
         let find = |name: &str| {
             headers
                 .iter()
-                .position(|header| header.eq_ignore_ascii_case(name))
+                .position(|header| header.trim().eq_ignore_ascii_case(name))
         };
         Columns {
             name: find("name"),
@@ -90,10 +117,10 @@ impl Columns {
         }
     }
 
-    fn persona(&self, row: &StringRecord) -> Persona {
+    fn persona(&self, row: &[String]) -> Persona {
         let cell = |column: Option<usize>| {
             let cell = column.and_then(|column| row.get(column));
-            decode(cell.unwrap_or_default()).trim().to_owned()
+            decode(cell.map_or("", String::as_str)).trim().to_owned()
         };
         let principles = cell(self.principles);
         Persona {

@@ -12,7 +12,7 @@
 pub mod customize;
 pub mod manifest;
 
-use crate::domain::persona::Persona;
+use crate::domain::Persona;
 use crate::wire::toml_reader::position;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

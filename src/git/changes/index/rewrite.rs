@@ -5,7 +5,7 @@
 //! What git keeps in extensions of its own stays git's to write.
 
 use super::{CHECKSUM, Content, Entry, FIXED, HEADER, Index, StatData, be32};
-use crate::domain::oid::Oid;
+use crate::domain::Oid;
 use crate::git::changes::ignore::ATTRIBUTES_FILES;
 use crate::git::tree::GITLINK;
 use sha1::{Digest, Sha1};

@@ -1,7 +1,7 @@
 //! Nothing that is written to an accepted path ends up outside of the output directory.
 
 use super::*;
-use crate::domain::output_file::OUTSIDE;
+use crate::domain::output_file::OutputProblem;
 use proptest::prelude::*;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -61,7 +61,7 @@ impl Scene {
 #[test]
 fn symbolic_links_are_refused_wherever_they_lead() {
     let scene = Scene::new();
-    let outside = (Code::OutputOutside, OUTSIDE.to_owned());
+    let outside = (Code::OutputOutside, OutputProblem::Outside.to_string());
     for name in [
         "up/file",
         "far/file",

@@ -20,19 +20,18 @@
 
 mod taking;
 
-use crate::agents::ctx::Ctx;
+use crate::agents::Ctx;
 use crate::domain::claim::{ClaimMessage, ClaimState, TTLS};
-use crate::domain::id::AgentId;
-use crate::domain::oid::Oid;
+use crate::domain::{AgentId, Oid};
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::objects::Commit;
+use crate::git::Commit;
 use crate::git::refs::remote::{Fetched, PushManner, RefChange, RefPush};
 pub use crate::ops::sync::claim::taking::Heartbeat;
 use crate::ops::sync::claim::taking::before;
 pub(crate) use crate::ops::sync::claim::taking::{LandingClaim, of_agents};
-use crate::store::chain::{self, TRAILER};
+use crate::store::chain::TRAILER;
 use crate::store::lock::Guard;
-use crate::store::{fsx, layout};
+use crate::store::{chain, fsx, layout};
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
 use std::path::Path;

@@ -1,14 +1,13 @@
 //! How a claim is taken, kept alive, and given back with the work that landed.
 
 use crate::agents::authority::require_orchestrator;
-use crate::agents::ctx::{Ctx, Seed};
-use crate::agents::liveness;
+use crate::agents::ctx::Seed;
 use crate::agents::lookup::remote_name;
+use crate::agents::{Ctx, liveness};
 use crate::domain::claim::{Bid, ClaimMessage, ClaimState, TTLS, bid};
-use crate::domain::id::AgentId;
 use crate::domain::named::hex;
-use crate::domain::oid::Oid;
 use crate::domain::task::parse_duration;
+use crate::domain::{AgentId, Oid};
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::refs::remote::{self, Fetched, PushManner, RefChange, RefPush, RemoteRefs};
@@ -16,9 +15,9 @@ use crate::ops::sync::claim::{
     ClaimRecord, ClaimReport, LIMIT, TaskClaim, forget, held, lost, write,
 };
 use crate::ops::sync::{PREFIX_HINT, refused, wait};
-use crate::store::layout;
-use crate::store::lock::{self, Guard};
-use crate::store::remote_names::{self, RemoteNames};
+use crate::store::lock::Guard;
+use crate::store::remote_names::RemoteNames;
+use crate::store::{layout, lock, remote_names};
 use std::collections::HashSet;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
@@ -424,10 +423,8 @@ fn fetch(
     if fetched == Fetched::All {
         return Ok(());
     }
-    Err(Error::new(
-        Code::LostRace,
-        format!("claims of `{remote}` were given back while they were read"),
-    ))
+    let what = format!("claims of `{remote}` were given back while they were read");
+    Err(Error::new(Code::LostRace, what))
 }
 
 /// What this clone remembers of a claim, if it is this clone's.

@@ -14,21 +14,17 @@
 //! merged, or that it was built upon, are then neither its own nor the base's.
 
 use super::VerifyOptions;
-use crate::agents::ctx::Ctx;
-use crate::agents::lookup;
 use crate::agents::work::{base_of, landing_revision};
-use crate::domain::agent::Agent;
+use crate::agents::{Ctx, lookup};
 use crate::domain::evidence::Row;
-use crate::domain::id::AgentId;
-use crate::domain::oid::Oid;
+use crate::domain::{Agent, AgentId, Oid};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
 use crate::git::history::ancestry::Divergence;
 use crate::git::history::gained::incomplete_history;
 use crate::git::objects::RawCommit;
-use crate::store::ledger::Ledger;
-use crate::store::spawn_commit;
 use crate::store::spawn_commit::{NONCE, SPAWN_SUBJECT, SpawnCommit};
+use crate::store::{Ledger, spawn_commit};
 
 /// What a commit turned out to be.
 pub(super) struct Origin {
