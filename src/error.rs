@@ -43,6 +43,11 @@ pub enum Exit {
 }
 
 impl Exit {
+    /// The status of an answer that is yes or no.
+    pub fn answer(is_yes: bool) -> Exit {
+        if is_yes { Exit::Yes } else { Exit::No }
+    }
+
     /// The number given to the operating system.
     pub fn code(self) -> u8 {
         match self {

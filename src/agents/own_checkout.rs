@@ -2,7 +2,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::{clone, worktree};
-use crate::domain::Agent;
+use crate::domain::{Agent, branch_name};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::{Checkout, landing};
@@ -69,7 +69,7 @@ pub(crate) fn checkout_on_branch(ctx: &Ctx, agent: &Agent) -> Result<Checkout> {
         return Err(Error::new(Code::WorktreeBusy, what).hint(format!(
             "to put it back, run git -C {} switch {}",
             top.display(),
-            branch.trim_start_matches("refs/heads/")
+            branch_name(branch)
         )));
     }
     Ok(place)

@@ -5,6 +5,7 @@ use crate::cli::discard::not_kept;
 use crate::cli::render::table::{Cell, Table};
 use crate::cli::terminal::{BOLD, HINT, paint, width};
 use crate::cli::ui::{Answer, Ui};
+use crate::domain::branch_name;
 use crate::domain::limits::size;
 use crate::domain::named::size_text;
 use crate::domain::task::{duration_text, parse_duration};
@@ -133,7 +134,7 @@ impl Answer for GcReport {
         for branch in self.remote.iter().flat_map(|sweep| &sweep.branches) {
             text.push_str(&format!(
                 "{} {}: {}\n",
-                paint(BOLD, branch.refname.trim_start_matches("refs/heads/")),
+                paint(BOLD, branch_name(&branch.refname)),
                 branch.action,
                 branch.why
             ));

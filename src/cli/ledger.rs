@@ -31,10 +31,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &LedgerArgs) -> Result<Exit> {
     let LedgerAction::Verify { signed } = args.what;
     let report = ledger::verify(ctx, signed)?;
     ui.answer(&report)?;
-    Ok(match report.verdict {
-        "accept" => Exit::Yes,
-        _ => Exit::No,
-    })
+    Ok(Exit::answer(report.verdict == "accept"))
 }
 
 impl Answer for LedgerReport {

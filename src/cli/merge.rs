@@ -137,11 +137,7 @@ fn run_all(ctx: &Ctx, ui: &mut Ui, options: &TrainOptions, exchanges: &[SyncArg]
     }
     ui.answer(&report)?;
     report.warnings.iter().for_each(|text| ui.warn(text));
-    if report.is_success() {
-        Ok(Exit::Yes)
-    } else {
-        Ok(Exit::No)
-    }
+    Ok(Exit::answer(report.is_success()))
 }
 
 fn method(args: &MergeArgs) -> Option<Method> {

@@ -51,11 +51,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: OverlapArgs) -> Result<Exit> {
         },
     )?;
     ui.answer(&report)?;
-    Ok(if args.check && report.has_collision() {
-        Exit::No
-    } else {
-        Exit::Yes
-    })
+    Ok(Exit::answer(!args.check || !report.has_collision()))
 }
 
 /// More pairs than this are not listed for people.

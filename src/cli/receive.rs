@@ -86,11 +86,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: ReceiveArgs) -> Result<Exit> {
     };
     let report = receive::receive(ctx, &options, patience)?;
     ui.answer(&report)?;
-    Ok(if report.count == 0 {
-        Exit::No
-    } else {
-        Exit::Yes
-    })
+    Ok(Exit::answer(report.count > 0))
 }
 
 pub(super) fn run_inbox(ctx: &Ctx, ui: &mut Ui, args: &InboxArgs) -> Result<Exit> {

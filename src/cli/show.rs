@@ -9,9 +9,10 @@ use crate::cli::runs;
 use crate::cli::spawn::sparse;
 use crate::cli::terminal::{BOLD, DIM, HINT, WARN, is_terminal, paint, width};
 use crate::cli::ui::{Answer, AsJson, Format, Ui};
+use crate::domain::claim::Lease;
 use crate::domain::message::plain;
 use crate::error::{Exit, Result};
-use crate::ops::agent_report::{EventReport, LeaseReport};
+use crate::ops::agent_report::EventReport;
 use crate::ops::mail::{self, ConversationReport};
 use crate::ops::show::{
     self, CostReport, DiffCountsReport, Invocation, LogReport, PathReport, ShowReport,
@@ -388,7 +389,7 @@ fn history(events: &[EventReport], width: usize) -> String {
 }
 
 /// `PORT=20123 DB=fix_login_1a2b3c4d`
-fn leases(held: &[LeaseReport]) -> String {
+fn leases(held: &[Lease]) -> String {
     let texts = held
         .iter()
         .map(|one| format!("{}={}", one.variable, one.value));

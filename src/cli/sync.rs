@@ -4,6 +4,7 @@ use crate::agents::{Ctx, Env};
 use crate::cli::args::some_words;
 use crate::cli::terminal::{GOOD, WARN, paint};
 use crate::cli::ui::{Answer, Format, Ui};
+use crate::domain::branch_name;
 use crate::domain::task::parse_duration;
 use crate::error::{Code, Exit, Result};
 use crate::ops::sync::{self, BranchReport, SyncOptions, SyncReport, SyncedRef};
@@ -142,7 +143,7 @@ fn line(one: &SyncedRef) -> String {
 
 fn branch_line(one: &BranchReport) -> String {
     let style = if one.state == "refused" { WARN } else { GOOD };
-    let name = one.refname.trim_start_matches("refs/heads/");
+    let name = branch_name(&one.refname);
     let why = one.reason.as_deref().map(|reason| format!(": {reason}"));
     format!(
         "{name} at {} {}{}\n",

@@ -6,6 +6,7 @@ use crate::cli::render::handle_of;
 use crate::cli::run::inputs::host;
 use crate::cli::terminal::{BAD, BOLD, DIM, GOOD, HINT, WARN, paint};
 use crate::cli::ui::{Answer, AsJson, Format, Ui, error_json};
+use crate::domain::branch_name;
 use crate::domain::sandbox::Mode;
 use crate::domain::task::parse_duration;
 use crate::domain::train::Purpose;
@@ -142,11 +143,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: TrainArgs) -> Result<Exit> {
             report.take_over(train::train(ctx, &again, &mut hear)?);
         }
     }
-    let exit = if report.is_success() {
-        Exit::Yes
-    } else {
-        Exit::No
-    };
+    let exit = Exit::answer(report.is_success());
     report.warnings = pushed.warnings(ctx, ui);
     let warnings = report.warnings.clone();
     ui.answer(&TrainAnswer {
@@ -188,8 +185,8 @@ fn told(news: &TrainNews<'_>) -> String {
             lands_on,
         } => {
             let what = match below {
-                0 => short_ref(lands_on).to_owned(),
-                below => format!("{} + {below}", short_ref(lands_on)),
+                0 => branch_name(lands_on).to_owned(),
+                below => format!("{} + {below}", branch_name(lands_on)),
             };
             let paths: Vec<_> = { conflicts.iter() }.map(shown).collect();
             let paths = paths.join(", ");
@@ -201,7 +198,7 @@ fn told(news: &TrainNews<'_>) -> String {
         TrainNews::CheckEnded(run) => format!("{}\n", run_line(run)),
         TrainNews::Landed {
             agents, lands_on, ..
-        } => format!("{} landed on {}\n", agents.len(), short_ref(lands_on)),
+        } => format!("{} landed on {}\n", agents.len(), branch_name(lands_on)),
         TrainNews::Culprit { agent_id, .. } => format!("{} rejected\n", &agent_id[..8]),
     }
 }
@@ -212,16 +209,12 @@ fn shown(path: &PathText) -> String {
 
 /// The branch and what is stacked on it.
 fn stack_text(lands_on: &str, stack: &[String]) -> String {
-    let target = short_ref(lands_on);
+    let target = branch_name(lands_on);
     match stack {
         [] => target.to_owned(),
         [one] => format!("{target} + {}", &one[..8]),
         [.., last] => format!("{target} + {} up to {}", stack.len(), &last[..8]),
     }
-}
-
-fn short_ref(name: &str) -> &str {
-    name.strip_prefix("refs/heads/").unwrap_or(name)
 }
 
 /// One check in one line.
@@ -305,7 +298,7 @@ impl Answer for TrainAnswer {
         }
         for target in report.targets.iter().filter(|target| target.red) {
             let label = paint(BAD, "red:");
-            let name = short_ref(&target.refname);
+            let name = branch_name(&target.refname);
             text.push_str(&format!(
                 "{label} the checks fail on {name} without any agent's work\n"
             ));

@@ -15,7 +15,9 @@ use crate::domain::message::plain;
 use crate::domain::scope::is_control_file;
 use crate::domain::task::parse_duration;
 use crate::domain::violation::IN_WORKTREE;
-use crate::domain::{CommandRun, Finding, FindingCode, Quoted, Verdict, bundle, shell};
+use crate::domain::{
+    CommandRun, Finding, FindingCode, Quoted, Verdict, branch_name, bundle, shell,
+};
 use crate::error::{Exit, Result};
 use crate::ops::verify::{
     self, AttestedOptions, AttestedReport, CiAnswer, FindingReport, PartsReport, Recording,
@@ -91,10 +93,7 @@ pub(super) fn run_attested(ui: &mut Ui, options: &AttestedOptions) -> Result<Exi
     let (ctx, _directory) = Ctx::anywhere()?;
     let report = verify::attested(&ctx, options)?;
     ui.answer(&report)?;
-    Ok(match report.verdict {
-        "accept" => Exit::Yes,
-        _ => Exit::No,
-    })
+    Ok(Exit::answer(report.verdict == "accept"))
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: VerifyArgs) -> Result<Exit> {
@@ -146,11 +145,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: VerifyArgs) -> Result<Exit> {
     }
     let report = VerifyReport { verdict };
     ui.answer_also(&report, ctx, &args.copies.also)?;
-    Ok(if report.verdict.is_accepted() {
-        Exit::Yes
-    } else {
-        Exit::No
-    })
+    Ok(Exit::answer(report.verdict.is_accepted()))
 }
 
 /// The list of what is wrong with the six files, for standard error; `None` when nothing is.
@@ -211,7 +206,7 @@ impl Answer for VerifyReport {
             verdict: Some(self.word()),
             what: format!("agent {}", verdict.agent.short()),
             tip: &verdict.tip.to_hex(),
-            target: base.trim_start_matches("refs/heads/"),
+            target: branch_name(base),
             merge: merge.as_ref(),
             findings: &findings,
             commands: ran(&verdict.commands),
@@ -309,7 +304,7 @@ fn has_bundle(verdict: &Verdict) -> bool {
 /// What was judged, and whether and how it can be merged, in one line.
 fn facts(verdict: &Verdict) -> String {
     let base = match &verdict.base_ref {
-        Some(name) => name.trim_start_matches("refs/heads/").to_owned(),
+        Some(name) => branch_name(name).to_owned(),
         None => verdict.base.to_hex()[..7].to_owned(),
     };
     let mut facts = format!("at {}", &verdict.tip.to_hex()[..7]);

@@ -6,6 +6,7 @@
 
 use crate::domain::id::AgentId;
 use crate::domain::named::named;
+use serde::Serialize;
 use std::time::Duration;
 
 /// The shortest and the longest time that a claim holds without a sign of life.
@@ -111,7 +112,7 @@ pub struct WantedLease {
 }
 
 /// A value that an agent holds.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Lease {
     /// The environment variable.
     pub variable: String,

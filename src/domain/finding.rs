@@ -196,6 +196,11 @@ pub struct Verdict {
     pub findings: Vec<Finding>,
 }
 
+/// The word for a verdict.
+pub fn verdict_word(is_accepted: bool) -> &'static str {
+    if is_accepted { "accept" } else { "reject" }
+}
+
 impl Verdict {
     /// Whether the work may land.
     pub fn is_accepted(&self) -> bool {

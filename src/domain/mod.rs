@@ -60,6 +60,7 @@ pub use glob::Glob;
 pub use id::{AgentId, AgentName, OperationId, Slug};
 pub use limits::{Limit, Limits};
 pub use message::{Letter, Message, MessageId, Receivers};
+pub use named::branch_name;
 pub use oid::Oid;
 pub use path::{Quoted, RepoPath};
 pub use persona::Persona;

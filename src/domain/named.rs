@@ -54,6 +54,11 @@ pub fn turns_direction(character: char) -> bool {
     )
 }
 
+/// A branch as people name it: without the `refs/heads/` of its full name.
+pub fn branch_name(full: &str) -> &str {
+    full.strip_prefix("refs/heads/").unwrap_or(full)
+}
+
 // Bytes as people and formats write them.
 
 /// Two lower-case digits for each byte.

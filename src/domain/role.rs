@@ -15,6 +15,7 @@ use super::glob::Glob;
 use super::named::named;
 use super::report::{NamedThing, ReportRules};
 use crate::error::{Code, Error, Remedy, Result};
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// A permission profile with everything inherited already filled in.
@@ -141,11 +142,12 @@ pub struct RoleDraft {
 }
 
 /// A role that is defined and cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct InvalidRole {
     /// The name that it is stored under; not necessarily a valid one.
     pub name: String,
     /// Where it stands, for people: its path in the base commit, or a section of git's configuration.
+    #[serde(rename = "source")]
     pub path: String,
     /// What is wrong, one sentence each, with the place where there is one.
     pub problems: Vec<String>,

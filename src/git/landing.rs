@@ -17,8 +17,8 @@ mod plain_files;
 mod precheck;
 mod steps;
 
-use crate::domain::Oid;
 use crate::domain::evidence::Conflict;
+use crate::domain::{Oid, branch_name};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::files::layer::WorktreeLayer;
 use crate::git::files::untrusted;
@@ -67,7 +67,7 @@ impl Repo {
     /// The short name of the branch that is being rebased in the worktree that this was opened in.
     pub fn branch_being_rebased(&self) -> Option<String> {
         let name = rebased(self.git_dir())?;
-        Some(name.trim_start_matches("refs/heads/").to_owned())
+        Some(branch_name(&name).to_owned())
     }
 
     fn every_checkout(&self) -> Result<Vec<Checkout>> {

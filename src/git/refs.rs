@@ -7,7 +7,7 @@
 pub mod remote;
 mod transaction;
 
-use crate::domain::Oid;
+use crate::domain::{Oid, branch_name};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::lock_file::LockFile;
 use crate::git::files::untrusted;
@@ -366,7 +366,7 @@ const LONGEST_NAME: usize = 255;
 /// # Errors
 /// `branch-invalid`, naming the rule.
 pub fn full_name(branch: &str) -> Result<String> {
-    let short = branch.strip_prefix("refs/heads/").unwrap_or(branch);
+    let short = branch_name(branch);
     let full = format!("refs/heads/{short}");
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'/' | b'-');
     // A name that starts with `-` would be an option to git.

@@ -7,7 +7,9 @@ use crate::agents::{Ctx, liveness};
 use crate::domain::claim::Lease;
 use crate::domain::event::Base;
 use crate::domain::stamp::is_ahead;
-use crate::domain::{Agent, AgentId, Ending, Event, HostSession, Isolation, Oid, Run, State, What};
+use crate::domain::{
+    Agent, AgentId, Ending, Event, HostSession, Isolation, Oid, Run, State, What, branch_name,
+};
 use crate::error::Result;
 use crate::git::Repo;
 use crate::store::leases::HeldLeases;
@@ -69,7 +71,7 @@ pub struct AgentReport {
     pub summary: Option<String>,
     /// The values of its own that it holds while it lives.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub leases: Vec<LeaseReport>,
+    pub leases: Vec<Lease>,
     /// Its last run.
     pub run: Option<LastRun>,
     /// What does not add up in its row.
@@ -78,24 +80,6 @@ pub struct AgentReport {
     /// Seconds since the first event, for people.
     #[serde(skip)]
     pub age_seconds: i64,
-}
-
-/// A value that an agent holds, in JSON.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LeaseReport {
-    /// The environment variable.
-    pub variable: String,
-    /// Its value.
-    pub value: String,
-}
-
-impl From<&Lease> for LeaseReport {
-    fn from(lease: &Lease) -> LeaseReport {
-        LeaseReport {
-            variable: lease.variable.clone(),
-            value: lease.value.clone(),
-        }
-    }
 }
 
 /// The last run of an agent in JSON.
@@ -260,9 +244,9 @@ impl Reporter {
         report
     }
 
-    fn leases(&self, agent: &Agent) -> Vec<LeaseReport> {
-        let held = self.leases.get(&agent.id.short()).into_iter().flatten();
-        held.map(LeaseReport::from).collect()
+    fn leases(&self, agent: &Agent) -> Vec<Lease> {
+        let held = self.leases.get(&agent.id.short());
+        held.cloned().unwrap_or_default()
     }
 
     /// What is impossible about the history, and what the clock says about its end.
@@ -310,7 +294,7 @@ fn text(path: &Path) -> String {
 }
 
 pub(super) fn short_branch(full: &str) -> String {
-    full.strip_prefix("refs/heads/").unwrap_or(full).to_owned()
+    branch_name(full).to_owned()
 }
 
 pub(super) fn rfc3339(time: DateTime<Utc>) -> String {
@@ -473,7 +457,6 @@ impl TargetReport {
 
     /// The branch's short name; empty where it has none.
     pub fn short(&self) -> &str {
-        let full = self.refname.as_deref().unwrap_or_default();
-        full.strip_prefix("refs/heads/").unwrap_or(full)
+        branch_name(self.refname.as_deref().unwrap_or_default())
     }
 }

@@ -13,13 +13,14 @@ use crate::agents::at_work::{forget_prompt, shown_state};
 use crate::agents::authority::{require_orchestrator, require_whole_view};
 use crate::agents::kept_worktree::KeptWorktree;
 use crate::agents::{Ctx, check_worktree, frozen, half_made, lookup, pool, worktree};
-use crate::domain::{Agent, Move, Oid, State};
+use crate::domain::{Agent, AgentId, Move, Oid, State};
 use crate::error::{Error, Result};
 use crate::git::Tip;
 use crate::git::files::temporary;
 use crate::ops::agent_report::TargetReport;
 use crate::ops::discard::{self, DiscardOptions, DiscardPlan, NotKept, WorktreeSnapshot};
 use crate::ops::gc::expire::RemoteSweep;
+use crate::store::belief::Closed;
 use crate::store::landing_commit::{Line, Work};
 use crate::store::large_files::LargeFile;
 use crate::store::ledger::RecordedLanding;
@@ -27,7 +28,7 @@ use crate::store::place::Journal;
 use crate::store::{
     OwnBranch, RecordedPlaces, agent_branch, briefing, fsx, large_files, layout, leases,
 };
-use expire::{ExpiryPlan, SalvageItem};
+use expire::{ExpiryPlan, LifeEnd, SalvageItem};
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -171,112 +172,28 @@ pub struct GcLanding {
 /// `orchestrator-only` in a sandbox; those of the ledger and of git.
 pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
     require_whole_view(ctx)?;
+    let common = ctx.repo.common_dir();
     // Before the agents are read, so that the agent that holds a value is among them.
-    let mut held = leases::held(ctx.repo.common_dir())?;
-    // What is known of all agents at once.
+    let held = leases::held(common)?;
     let mut agents = lookup::agents(ctx)?;
     agents.sort_by_key(|agent| (agent.started, agent.id));
     let around = WorktreeSnapshot::read(ctx)?;
-    let removal = DiscardOptions {
-        with_ignored: options.with_ignored,
-        // Never by force: what lives in another clone is not for this one to end.
-        ..DiscardOptions::default()
-    };
     let expiry = match options.expire_salvage {
         Some(age) => Some(expire::plan(ctx, &agents, age)?),
         None => None,
     };
     let remote = { options.remote.as_deref() }.map(|name| expire::plan_remote(ctx, &agents, name));
     let remote = remote.transpose()?;
-    let common = ctx.repo.common_dir();
     // Of a row with an event that is not understood here, nothing is known to be over. What works in an agent that was merged may
     // still read its prompt.
     let is_over = |agent: &&Agent| !shown_state(common, agent).is_open() && agent.needs.is_none();
-    let open = agents.iter().filter(|agent| !is_over(agent));
-    let open: HashSet<String> = open.map(|agent| agent.id.short()).collect();
-    held.retain(|short, _| !open.contains(short));
-    let over = agents.iter().filter(is_over);
-    let told = over.filter(|agent| briefing::is_here(ctx.repo.common_dir(), agent.id));
+    let (over, open): (Vec<&Agent>, Vec<&Agent>) = agents.iter().partition(is_over);
+    let open: HashSet<String> = { open.iter() }.map(|agent| agent.id.short()).collect();
+    let told = { over.into_iter() }.filter(|agent| briefing::is_here(common, agent.id));
     let told = told.cloned().collect();
-    let in_question = agents.iter().filter(|agent| is_in_question(agent));
-    let mut large = Vec::new();
-    for agent in &agents {
-        let files = large_files::of_agent(ctx.repo.common_dir(), agent.id)?.into_iter();
-        large.extend(files.map(|file| GcLargeFile {
-            agent_id: agent.id.to_string(),
-            short_id: agent.id.short(),
-            file,
-        }));
-    }
-    let closed = ctx.ledger().closed_here()?;
-    let mut landed = agent_branch::have_landed(&ctx.repo, in_question);
-    let places = RecordedPlaces::new(&ctx.repo)?;
-    let mut targets = Targets::default();
-    let mut free = match options.until {
-        Some(_) => fsx::free_space(&ctx.repo.root()?)?,
-        None => 0,
-    };
-    // Each agent: why it is over, if objects prove it, and whether it can be removed.
-    let mut items = Vec::new();
-    let (activity, count) = (ctx.activity("looking for finished agents"), agents.len());
-    for (index, agent) in agents.into_iter().enumerate() {
-        activity.now(&format!("judging agent {} of {count}", index + 1));
-        // An agent of which nothing is left is history, and is not listed.
-        if !has_something(ctx, &places, &agent)? {
-            continue;
-        }
-        // An agent that cannot be judged is one more that is kept.
-        let landed = landed.remove(&agent.id).unwrap_or(Ok(None));
-        let landed_on = landed.as_ref().ok().cloned().flatten();
-        let judged = landed
-            .and_then(|landed| expire::why(ctx, &agent, landed.as_deref(), &closed, &options))
-            .unwrap_or_else(|error| Err(format!("it cannot be judged: {error}")));
-        let mut item = GcItem {
-            agent_id: agent.id.to_string(),
-            short_id: agent.id.short(),
-            state: agent.state.as_str(),
-            action: "keep",
-            why: String::new(),
-            landed: None,
-            not_kept: NotKept::default(),
-        };
-        let removal = match judged {
-            Err(doubt) => {
-                item.why = doubt;
-                None
-            }
-            // The agents come oldest first, so the newest finished ones stay where there is room.
-            Ok(reason) if options.until.is_some_and(|until| free >= until) => {
-                item.why = format!("{reason}, and enough is free without it");
-                None
-            }
-            Ok(reason) => match discard::plan_for(ctx, agent, removal, &around) {
-                Ok(plan) => {
-                    (item.action, item.why) = ("remove", reason);
-                    if options.until.is_some() {
-                        let name = layout::worktree_name(plan.agent().id);
-                        let place = ctx.repo.worktree(&name).map(|worktree| worktree.path);
-                        // What goes is counted as free at once, though the trash is emptied later.
-                        free += fsx::disk_use(&place.into_iter().collect::<Vec<_>>());
-                    }
-                    if let Some(target) = landed_on {
-                        // Where it cannot be found, the agent is removed without one.
-                        let landing = targets.landing(ctx, plan.agent(), &target);
-                        item.tell_landing(landing.unwrap_or(None));
-                    }
-                    Some(plan)
-                }
-                Err(refusal) => {
-                    item.why = reason;
-                    item.keep_for(&refusal);
-                    None
-                }
-            },
-        };
-        items.push((item, removal));
-    }
+    let large = set_aside(ctx, &agents)?;
+    let items = Judge::new(ctx, &options, &agents, &around)?.all(agents)?;
     // What belongs to no agent any more.
-    let common = ctx.repo.common_dir();
     let trash = fsx::left_behind(common, ctx.now().timestamp() - TRASH_AGE);
     let old = { trash.iter() }.map(|name| layout::trash_dir(common).join(name));
     let old: Vec<PathBuf> = old.collect();
@@ -295,8 +212,140 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
         checks: check_worktrees(ctx)?,
         temporary: temporary::count_left(&ctx.temporary_place()),
         told,
-        holders: held.into_keys().collect(),
+        holders: { held.into_keys() }
+            .filter(|short| !open.contains(short))
+            .collect(),
     })
+}
+
+/// The files that discards have set aside.
+fn set_aside(ctx: &Ctx, agents: &[Agent]) -> Result<Vec<GcLargeFile>> {
+    let mut large = Vec::new();
+    for agent in agents {
+        let files = large_files::of_agent(ctx.repo.common_dir(), agent.id)?.into_iter();
+        large.extend(files.map(|file| GcLargeFile {
+            agent_id: agent.id.to_string(),
+            short_id: agent.id.short(),
+            file,
+        }));
+    }
+    Ok(large)
+}
+
+/// What deciding about an agent takes that is known of all of them at once.
+struct Judge<'a> {
+    ctx: &'a Ctx,
+    options: &'a GcOptions,
+    around: &'a WorktreeSnapshot,
+    places: RecordedPlaces,
+    closed: Closed,
+    /// The branch that has all of an agent's work, for each that may be finished.
+    landed: HashMap<AgentId, Result<Option<String>>>,
+    targets: Targets,
+    /// How many bytes of the disk are free, with those that removals free; counted where the caller wants so many.
+    free: u64,
+}
+
+impl<'a> Judge<'a> {
+    fn new(
+        ctx: &'a Ctx,
+        options: &'a GcOptions,
+        agents: &[Agent],
+        around: &'a WorktreeSnapshot,
+    ) -> Result<Judge<'a>> {
+        let in_question = agents.iter().filter(|agent| is_in_question(agent));
+        Ok(Judge {
+            closed: ctx.ledger().closed_here()?,
+            landed: agent_branch::have_landed(&ctx.repo, in_question),
+            places: RecordedPlaces::new(&ctx.repo)?,
+            targets: Targets::default(),
+            free: match options.until {
+                Some(_) => fsx::free_space(&ctx.repo.root()?)?,
+                None => 0,
+            },
+            ctx,
+            options,
+            around,
+        })
+    }
+
+    /// Decides about each of the agents of which something is left, oldest first.
+    fn all(mut self, agents: Vec<Agent>) -> Result<Vec<(GcItem, Option<DiscardPlan>)>> {
+        let mut items = Vec::new();
+        let activity = self.ctx.activity("looking for finished agents");
+        let count = agents.len();
+        for (index, agent) in agents.into_iter().enumerate() {
+            activity.now(&format!("judging agent {} of {count}", index + 1));
+            // An agent of which nothing is left is history, and is not listed.
+            if has_something(self.ctx, &self.places, &agent)? {
+                items.push(self.decide(agent));
+            }
+        }
+        Ok(items)
+    }
+
+    fn decide(&mut self, agent: Agent) -> (GcItem, Option<DiscardPlan>) {
+        let (ctx, options) = (self.ctx, self.options);
+        let mut item = GcItem {
+            agent_id: agent.id.to_string(),
+            short_id: agent.id.short(),
+            state: agent.state.as_str(),
+            action: "keep",
+            why: String::new(),
+            landed: None,
+            not_kept: NotKept::default(),
+        };
+        let landed = self.landed.remove(&agent.id).unwrap_or(Ok(None));
+        let end = landed.and_then(|landed| {
+            let end = expire::life_end(ctx, &agent, landed.as_deref(), &self.closed, options)?;
+            Ok((end, landed))
+        });
+        let landed = match end {
+            Ok((LifeEnd::Proven(reason), landed)) => {
+                item.why = reason;
+                landed
+            }
+            Ok((LifeEnd::Open(doubt), _)) => {
+                item.why = doubt;
+                return (item, None);
+            }
+            // An agent that cannot be judged is one more that is kept.
+            Err(error) => {
+                item.why = format!("it cannot be judged: {error}");
+                return (item, None);
+            }
+        };
+        // The agents come oldest first, so the newest finished ones stay where there is room.
+        if options.until.is_some_and(|until| self.free >= until) {
+            item.why.push_str(", and enough is free without it");
+            return (item, None);
+        }
+        let removal = DiscardOptions {
+            with_ignored: options.with_ignored,
+            // Never by force: what lives in another clone is not for this one to end.
+            ..DiscardOptions::default()
+        };
+        let plan = match discard::plan_for(ctx, agent, removal, self.around) {
+            Ok(plan) => plan,
+            Err(refusal) => {
+                item.keep_for(&refusal);
+                return (item, None);
+            }
+        };
+        item.action = "remove";
+        if options.until.is_some() {
+            let name = layout::worktree_name(plan.agent().id);
+            let place = ctx.repo.worktree(&name).map(|worktree| worktree.path);
+            // What goes is counted as free at once, though the trash is emptied later.
+            self.free += fsx::disk_use(&place.into_iter().collect::<Vec<_>>());
+        }
+        if let Some(target) = landed {
+            // Where it cannot be found, the agent is removed without one.
+            let landing = self.targets.landing(ctx, plan.agent(), &target);
+            item.tell_landing(landing.unwrap_or(None));
+        }
+        (item, Some(plan))
+    }
 }
 
 impl GcItem {

@@ -1,6 +1,7 @@
 //! `ledger verify`: is every event that was ever recorded here still here, and as it was?
 
 use crate::agents::Ctx;
+use crate::domain::finding::verdict_word;
 use crate::domain::{Agent, Oid};
 use crate::error::Result;
 use crate::git::program::CommitSignature;
@@ -131,11 +132,7 @@ pub fn verify(ctx: &Ctx, require_signed: bool) -> Result<LedgerReport> {
     let lacks_signatures =
         { signatures.as_ref() }.is_some_and(|found| require_signed && !found.unsigned.is_empty());
     Ok(LedgerReport {
-        verdict: if removals.is_empty() && broken.is_empty() && !lacks_signatures {
-            "accept"
-        } else {
-            "reject"
-        },
+        verdict: verdict_word(removals.is_empty() && broken.is_empty() && !lacks_signatures),
         rows: agents.len(),
         removals,
         broken,

@@ -16,7 +16,7 @@ pub struct RolesReport {
     /// The roles, by name.
     pub roles: Vec<RoleCard>,
     /// The broken definitions, by name.
-    pub invalid: Vec<InvalidCard>,
+    pub invalid: Vec<InvalidRole>,
 }
 
 /// What there is to know about a role before choosing it.
@@ -49,17 +49,6 @@ pub struct RoleCard {
     pub source: String,
 }
 
-/// A definition that cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct InvalidCard {
-    /// The name that the file is stored under.
-    pub name: String,
-    /// Its path in the base commit.
-    pub source: String,
-    /// What is wrong, one sentence each.
-    pub problems: Vec<String>,
-}
-
 /// Lists the roles that hold for agents that start from `base`; without a commit to start from, the
 /// built-in ones.
 ///
@@ -72,7 +61,7 @@ pub fn roles(repo: &Repo, base: Option<Oid>) -> Result<RolesReport> {
     };
     Ok(RolesReport {
         roles: set.iter().map(RoleCard::from).collect(),
-        invalid: set.invalid().map(InvalidCard::from).collect(),
+        invalid: set.invalid().cloned().collect(),
     })
 }
 
@@ -98,16 +87,6 @@ impl From<&Role> for RoleCard {
                 .defined_in
                 .clone()
                 .unwrap_or_else(|| "built-in".to_owned()),
-        }
-    }
-}
-
-impl From<&InvalidRole> for InvalidCard {
-    fn from(role: &InvalidRole) -> InvalidCard {
-        InvalidCard {
-            name: role.name.clone(),
-            source: role.path.clone(),
-            problems: role.problems.clone(),
         }
     }
 }

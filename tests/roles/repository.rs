@@ -49,7 +49,7 @@ fn roles_come_from_the_base_commit_and_not_from_the_worktree() {
     let invalid: Vec<String> = report
         .invalid
         .iter()
-        .map(|role| format!("{}: {}", role.source, role.problems.join("; ")))
+        .map(|role| format!("{}: {}", role.path, role.problems.join("; ")))
         .collect();
     let starts = [
         "roles/Bad Name.toml: the name `Bad Name` is not",

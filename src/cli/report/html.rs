@@ -11,9 +11,7 @@ use crate::domain::State;
 use crate::domain::named::turns_direction;
 use crate::ops::agent_report::AgentReport;
 use crate::ops::overlap::{OverlapReport, PairReport};
-use crate::ops::report::{
-    FleetReport, LandedCommit, MailTally, ReportedAgent, Run, Span, TreeEntry,
-};
+use crate::ops::report::{FleetReport, LandedCommit, ReportedAgent, Run, Span, TreeEntry};
 use crate::ops::status::{Fact, WorkStatus};
 use askama::Template;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -224,13 +222,13 @@ impl FleetPage<'_> {
     }
 
     /// What there is of mail: 2 sent, 1 pending.
-    fn mail(tally: &MailTally) -> Vec<(usize, &'static str)> {
-        let MailTally {
-            sent,
-            received,
-            pending,
-        } = *tally;
-        let counts = [(sent, "sent"), (received, "received"), (pending, "pending")];
+    fn mail(agent: &ReportedAgent) -> Vec<(usize, &'static str)> {
+        let mail = &agent.mail;
+        let counts = [
+            (mail.sent, "sent"),
+            (mail.received, "received"),
+            (mail.pending, "pending"),
+        ];
         counts.into_iter().filter(|(count, _)| *count > 0).collect()
     }
 

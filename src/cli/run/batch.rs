@@ -76,11 +76,7 @@ pub(super) fn run(
     if best_of.is_some() && report.left == 0 {
         let decided = batch::decide(ctx, &attempts)?;
         // Competitors that failed do not count where one of them won.
-        exit = if decided.winner.is_some() {
-            Exit::Yes
-        } else {
-            Exit::No
-        };
+        exit = Exit::answer(decided.winner.is_some());
         tournament = Some(decided);
     }
     let answer = BatchAnswer {

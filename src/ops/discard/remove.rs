@@ -4,7 +4,7 @@ use crate::agents::commands::{in_one_line, run_hook_of};
 use crate::agents::hidden_places::forget_caches;
 use crate::agents::{Ctx, Scratch, clone};
 use crate::domain::repository_settings::HookMoment;
-use crate::domain::{Agent, AgentId, ChangeKind, Move, Oid, State, What};
+use crate::domain::{Agent, AgentId, ChangeKind, Move, Oid, State, What, branch_name};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::Glance;
 use crate::git::uncommitted::glance;
@@ -397,8 +397,7 @@ fn moved(branch: &str) -> Error {
 
 /// Removes what the configuration says of a branch that is gone.
 fn forget_settings(ctx: &Ctx, branch: &str) -> Result<()> {
-    let short = branch.strip_prefix("refs/heads/").unwrap_or(branch);
-    let section = format!("branch.{short}");
+    let section = format!("branch.{}", branch_name(branch));
     if ctx.repo.has_config_section(&section)? {
         // Nothing hangs on a section about a branch that does not exist.
         let _ = ctx.repo.remove_config_section(&section);

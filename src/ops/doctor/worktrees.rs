@@ -9,7 +9,7 @@
 use crate::agents::untrusted::WorktreeView;
 use crate::agents::{Ctx, layered, untrusted, worktree};
 use crate::domain::diagnosis::Sign;
-use crate::domain::{Agent, AgentId, Oid, State, shell};
+use crate::domain::{Agent, AgentId, Oid, State, branch_name, shell};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::{Commit, NewWorktree, Tip, command};
@@ -129,7 +129,7 @@ fn removed(ctx: &Ctx, survey: &Survey, agent: &Agent) -> Result<Option<Finding>>
         (Some(path), Some(branch)) => format!(
             "git worktree add {} {}",
             shell::quoted(&path.to_string_lossy()),
-            branch.trim_start_matches("refs/heads/")
+            branch_name(branch)
         ),
         _ => format!("git agent discard {id}"),
     };
@@ -358,7 +358,7 @@ pub(super) fn examine_branches(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding
             && agent_branch::local(&ctx.repo, agent)? == Tip::Absent
             && survey.is_at_rest(ctx, agent)
         {
-            let short = branch.trim_start_matches("refs/heads/");
+            let short = branch_name(branch);
             // The reflog of the worktree survives the loss of a branch; without one the work begins
             // anew.
             let tip = last_head(ctx, agent).unwrap_or(agent.spawn_commit);
@@ -376,7 +376,7 @@ fn emptied_branch(survey: &Survey, name: String) -> Finding {
     let mut rows = survey.rows().iter();
     let owner = rows.find(|agent| agent.branch.as_ref() == Some(&name));
     let otherwise = owner.map(|agent| agent.spawn_commit);
-    let short = name.trim_start_matches("refs/heads/");
+    let short = branch_name(&name);
     let what = format!("the file of the branch {short} names nothing");
     Finding::curable(Sign::BranchEmptied, what, move |ctx| {
         let who = chain::identity(&ctx.repo, ctx.now());
@@ -412,7 +412,7 @@ fn without_row(ctx: &Ctx) -> Result<Vec<Finding>> {
         .into_iter()
         .filter(|(_, branch)| !known.contains(branch));
     let findings = unknown.map(|(_, branch)| {
-        let short = branch.trim_start_matches("refs/heads/");
+        let short = branch_name(branch);
         Finding::report(
             Sign::BranchUnknown,
             format!("the branch {short} is an agent's and has no row"),

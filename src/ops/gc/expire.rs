@@ -12,7 +12,7 @@ use crate::agents::histories::landed_there;
 use crate::agents::lookup::remote_name;
 use crate::agents::work::uncommitted::without_baseline;
 use crate::agents::{AgentWorktree, Ctx, at_work, liveness, worktree};
-use crate::domain::{Agent, Oid, State, What};
+use crate::domain::{Agent, Oid, State, What, branch_name};
 use crate::error::{Code, Error, Result};
 use crate::git::changes::Glance;
 use crate::git::refs::remote::{self, PushManner, RefChange, RefPush};
@@ -224,86 +224,93 @@ fn item(agent: &Agent, links: &[Passing], commits: &[Oid], is_doomed: bool) -> S
 
 // Which agents are provably finished.
 
-/// Why an agent is finished, or else why it is kept. `landed` is the branch that has its work, `closed` is what this clone has merged or discarded itself.
-pub(super) fn why(
+/// Whether an agent is over, and why, in words.
+pub(super) enum LifeEnd {
+    /// It is finished.
+    Proven(String),
+    /// It is kept.
+    Open(String),
+}
+
+use LifeEnd::{Open, Proven};
+
+/// Whether an agent is finished. `landed` is the branch that has its work, `closed` is what this clone has merged or discarded itself.
+pub(super) fn life_end(
     ctx: &Ctx,
     agent: &Agent,
     landed: Option<&str>,
     closed: &Closed,
     options: &GcOptions,
-) -> Result<Result<String, String>> {
+) -> Result<LifeEnd> {
+    let state = agent.state;
     // A row that came from elsewhere can claim an end that no object here proves.
     if let Some(claimed) = agent.claimed {
-        return Ok(Err(format!(
-            "it is {}; its row says {claimed}, which nothing here proves",
-            agent.state
+        return Ok(Open(format!(
+            "it is {state}; its row says {claimed}, which nothing here proves"
         )));
     }
     if liveness::unrecorded_end(ctx.repo.common_dir(), agent).is_some() {
         // Its command may have led git to settings of its own, which are put back when the end is recorded.
-        return Ok(Err(format!(
+        return Ok(Open(format!(
             "its last run died; to record that, run git agent wait {}",
             agent.id.short()
         )));
     }
     if at_work::at_work(ctx, agent).is_some() {
-        return Ok(Err("something is at work in it".to_owned()));
+        return Ok(Open("something is at work in it".to_owned()));
     }
-    Ok(match agent.state {
+    Ok(match state {
         State::Merged | State::Discarded if closed.says(agent.id, State::Discarded) => {
-            Ok("it was discarded and left something behind".to_owned())
+            Proven("it was discarded and left something behind".to_owned())
         }
-        State::Merged => is_run_over(ctx, agent, closed)?,
+        State::Merged => end_of_merged(ctx, agent, closed)?,
         State::Discarded => {
-            Err("its row says discarded, which was not done in this clone".to_owned())
+            Open("its row says discarded, which was not done in this clone".to_owned())
         }
-        State::Spawning => Err("it is being made".to_owned()),
-        State::Running | State::Waiting => Err(format!("it is {}", agent.state)),
+        State::Spawning => Open("it is being made".to_owned()),
+        State::Running | State::Waiting => Open(format!("it is {state}")),
         State::Rejected if !closed.says(agent.id, State::Rejected) => {
-            Err("it was rejected, which was not done in this clone".to_owned())
+            Open("it was rejected, which was not done in this clone".to_owned())
         }
         State::Rejected => {
             // A row from a clock that is ahead counts as new.
             let age = (ctx.now() - agent.updated).to_std().unwrap_or_default();
             match options.older_than {
-                Some(limit) if age >= limit => Ok("it was rejected that long ago".to_owned()),
-                Some(_) => Err("it was rejected not long enough ago".to_owned()),
-                None => Err("it was rejected; --older-than says when that is over".to_owned()),
+                Some(limit) if age >= limit => Proven("it was rejected that long ago".to_owned()),
+                Some(_) => Open("it was rejected not long enough ago".to_owned()),
+                None => Open("it was rejected; --older-than says when that is over".to_owned()),
             }
         }
         State::Ready | State::Idle | State::Done | State::Failed if agent.deferred => {
-            Err("the decision about it was put off".to_owned())
+            Open("the decision about it was put off".to_owned())
         }
         State::Ready | State::Idle | State::Done | State::Failed => match landed {
-            None if agent.state == State::Ready => Err("it is ready".to_owned()),
-            None => Err(format!("it is {} and has not landed", agent.state)),
-            Some(target) if is_clean(ctx, agent)? => Ok(format!(
+            None if state == State::Ready => Open("it is ready".to_owned()),
+            None => Open(format!("it is {state} and has not landed")),
+            Some(target) if is_clean(ctx, agent)? => Proven(format!(
                 "{} has all of its work",
-                target
-                    .trim_start_matches("refs/heads/")
-                    .trim_start_matches("refs/remotes/")
+                branch_name(target).trim_start_matches("refs/remotes/")
             )),
-            Some(_) => Err(format!(
-                "it is {}, its commits have landed, and its worktree holds uncommitted work",
-                agent.state
+            Some(_) => Open(format!(
+                "it is {state}, its commits have landed, and its worktree holds uncommitted work"
             )),
         },
     })
 }
 
 /// What objects say about an agent whose row says that it was merged.
-fn is_run_over(ctx: &Ctx, agent: &Agent, closed: &Closed) -> Result<Result<String, String>> {
+fn end_of_merged(ctx: &Ctx, agent: &Agent, closed: &Closed) -> Result<LifeEnd> {
     let is_ours = closed.says(agent.id, State::Merged);
     let tip = agent_branch::local(&ctx.repo, agent)?.oid();
     Ok(if !landed::as_claimed(&ctx.repo, agent, tip, !is_ours)? {
         let into = agent.landed.as_ref().map_or("the target", |(_, into)| into);
-        Err(format!(
+        Open(format!(
             "it was merged, and {into} does not hold what its branch holds now"
         ))
     } else if is_clean(ctx, agent)? {
-        Ok("it was merged".to_owned())
+        Proven("it was merged".to_owned())
     } else {
-        Err("it was merged, and its worktree holds uncommitted work".to_owned())
+        Open("it was merged, and its worktree holds uncommitted work".to_owned())
     })
 }
 

@@ -6,7 +6,7 @@
 
 use crate::agents::{Ctx, task_copy};
 use crate::domain::repository_settings::filled_subject;
-use crate::domain::{Agent, Oid, What};
+use crate::domain::{Agent, Oid, What, branch_name};
 use crate::error::{Code, Error, Result};
 use crate::git::program;
 use crate::ops::merge::Method;
@@ -206,7 +206,7 @@ impl MergePlan {
             "name" => agent.name.as_ref().map(ToString::to_string),
             "role" => agent.role.clone(),
             "type" => Some(conventional_type(&self.text.summary).to_owned()),
-            "branch" => Some(short(&self.branch).to_owned()),
+            "branch" => Some(branch_name(&self.branch).to_owned()),
             _ => None,
         };
         named.unwrap_or_else(|| agent.id.short())
@@ -296,10 +296,6 @@ fn wrapped(text: &str) -> String {
         lines.extend(broken(line));
     }
     lines.join("\n")
-}
-
-fn short(branch: &str) -> &str {
-    branch.trim_start_matches("refs/heads/")
 }
 
 /// What a squash says besides its subject: the task, where it is in this clone and says more than the summary, and the messages of the

@@ -26,7 +26,7 @@ use crate::agents::Ctx;
 use crate::domain::evidence::Outcome;
 use crate::domain::folded_paths::by_code;
 use crate::domain::named::named;
-use crate::domain::{Agent, Finding, Oid, Verdict};
+use crate::domain::{Agent, Finding, Oid, Verdict, branch_name};
 use crate::error::{Code, Error, ErrorFacts, Exit, Result};
 use crate::ops::agent_report::TargetReport;
 use crate::store::{layout, lock};
@@ -292,6 +292,6 @@ fn not_pulled(plan: &MergePlan, copy: &str) -> String {
     format!(
         "{} has the work already, and {} does not; to bring that along, run git pull",
         copy.trim_start_matches("refs/remotes/"),
-        plan.target.trim_start_matches("refs/heads/")
+        branch_name(&plan.target)
     )
 }

@@ -6,7 +6,7 @@ use crate::agents::work::simulated;
 use crate::agents::{Ctx, Scratch, at_work, lookup, own_changes, untrusted};
 use crate::domain::event::Verified;
 use crate::domain::evidence::Outcome;
-use crate::domain::{Agent, Isolation, Move, Oid, RepositorySettings, State, Verdict};
+use crate::domain::{Agent, Isolation, Move, Oid, RepositorySettings, State, Verdict, branch_name};
 use crate::error::{Code, Error, Result};
 use crate::git::{Checkout, Repo, Tip};
 use crate::ops::merge::message::LandingText;
@@ -456,7 +456,7 @@ fn require_here(ctx: &Ctx, agent: &Agent, target: &str) -> Result<()> {
     {
         return Ok(());
     }
-    let (id, short) = (agent.id.short(), target.trim_start_matches("refs/heads/"));
+    let (id, short) = (agent.id.short(), branch_name(target));
     let what = format!("agent {id} lands on {short}, a branch that is not in this clone");
     Err(Error::new(Code::Usage, what).hint(format!(
         "to land on the branch that it was fetched from, run git agent merge {id} --push"

@@ -12,7 +12,7 @@
 use crate::agents::branch_swap::moved;
 use crate::agents::lookup::remote_name;
 use crate::agents::{Ctx, forge};
-use crate::domain::{Agent, AgentId, Oid};
+use crate::domain::{Agent, AgentId, Oid, branch_name};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Tip;
 use crate::git::refs::remote::{
@@ -57,7 +57,7 @@ impl RemoteTarget {
     pub(super) fn new(ctx: &Ctx, remote: &str, branch: &str) -> Result<RemoteTarget> {
         let wanted = Some(remote).filter(|name| !name.is_empty());
         let remote = remote_name(ctx, wanted)?;
-        let short = branch.strip_prefix("refs/heads/").unwrap_or(branch);
+        let short = branch_name(branch);
         Ok(RemoteTarget {
             copy: format!("refs/remotes/{remote}/{short}"),
             branch: branch.to_owned(),
@@ -71,7 +71,7 @@ impl RemoteTarget {
     /// `usage` where no remote here leads to it.
     pub(super) fn of_others(ctx: &Ctx, place: &LandsOn, target: &str) -> Result<RemoteTarget> {
         let (own, remote) = forge::remote_of(ctx, place)?;
-        let short = target.strip_prefix("refs/heads/").unwrap_or(target);
+        let short = branch_name(target);
         Ok(RemoteTarget {
             copy: format!("refs/remotes/{own}/{short}"),
             branch: place.branch.clone(),
@@ -150,7 +150,7 @@ impl RemoteTarget {
         if repo.merge_base(start, base)? == Some(start) {
             return Ok(());
         }
-        let (remote, short) = (&self.remote, branch.trim_start_matches("refs/heads/"));
+        let (remote, short) = (&self.remote, branch_name(branch));
         let id = agent.id.short();
         let what = format!(
             "agent {id} stands on {}, a commit of {short} that {remote} does not have; push {short} first",

@@ -3,7 +3,7 @@
 use crate::agents::work::simulated;
 use crate::agents::{Ctx, Work};
 use crate::domain::landing_order::most_without_conflict;
-use crate::domain::{Oid, State};
+use crate::domain::{Oid, State, branch_name};
 use crate::error::Result;
 use crate::git::merge::{Stack, StackMerger};
 use crate::git::{MergeResult, Repo};
@@ -142,7 +142,7 @@ fn order_for(
         });
     }
     for (index, outcome) in stuck {
-        let why = format!("conflicts with {} as it is", short(target));
+        let why = format!("conflicts with {} as it is", branch_name(target));
         steps.push(Step {
             why,
             ..step(scene, *index, target, outcome)
@@ -175,10 +175,6 @@ fn why(is_first: bool, outcome: &Outcome, is_contested: bool) -> String {
 
 fn named(scene: &Scene, index: usize) -> AgentRef {
     AgentRef::of(&scene.agents[index].agent)
-}
-
-fn short(target: &str) -> &str {
-    target.strip_prefix("refs/heads/").unwrap_or(target)
 }
 
 /// The branch to land on, with what has landed on trial.

@@ -18,6 +18,7 @@ use crate::agents::real_path::real_path;
 use crate::agents::work::is_live;
 use crate::agents::{Ctx, liveness, lookup};
 use crate::domain::event::Exited;
+use crate::domain::finding::verdict_word;
 use crate::domain::{Agent, Ending, Event, FindingCode, Oid, State, What};
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
@@ -56,17 +57,6 @@ pub struct FleetReport {
     /// What agents take; absent below a gibibyte of the disk, unless a limit of disk or cost is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<UsageReport>,
-}
-
-/// How many messages an agent has, of those that the mailbox still holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct MailTally {
-    /// Sent by it.
-    pub sent: usize,
-    /// For it, and handed to it.
-    pub received: usize,
-    /// For it, and not handed to it yet.
-    pub pending: usize,
 }
 
 /// How many agents are in a state.
@@ -111,7 +101,7 @@ pub struct ReportedAgent {
     /// Runs of its command, oldest first.
     pub runs: Vec<Run>,
     /// Its messages.
-    pub mail: MailTally,
+    pub mail: Tally,
     /// What happened, oldest first.
     pub events: Vec<EventReport>,
 }
@@ -203,7 +193,7 @@ struct Gather<'a> {
     reporter: Reporter,
     until: DateTime<Utc>,
     /// For each agent, in order.
-    mail: Vec<MailTally>,
+    mail: Vec<Tally>,
     /// For each agent, in order: the end of its last run, where the ledger has none.
     lost: Vec<Option<Lost>>,
 }
@@ -270,15 +260,9 @@ impl Gather<'_> {
     }
 }
 
-fn mail(ctx: &Ctx, agents: &[Agent]) -> Result<Vec<MailTally>> {
+fn mail(ctx: &Ctx, agents: &[Agent]) -> Result<Vec<Tally>> {
     let readers: Vec<Reader> = agents.iter().map(Reader::agent).collect::<Result<_>>()?;
-    let tallies = Mailbox::new(&ctx.repo).tally(&readers)?.into_iter();
-    let told = |tally: Tally| MailTally {
-        sent: tally.sent,
-        received: tally.received,
-        pending: tally.pending,
-    };
-    Ok(tallies.map(told).collect())
+    Mailbox::new(&ctx.repo).tally(&readers)
 }
 
 /// What is not known about overlaps does not keep the rest of a report back.
@@ -494,7 +478,7 @@ fn verdicts(events: &[Event]) -> Vec<VerdictReport> {
     let verdict = |event: &Event| match &event.what {
         What::Verified(verdict) => Some(VerdictReport {
             recorded_at: rfc3339(event.at.time()),
-            verdict: if verdict.accepted { "accept" } else { "reject" },
+            verdict: verdict_word(verdict.accepted),
             tip: verdict.tip.to_hex(),
             target: TargetReport::new(None, Some(verdict.base)),
             findings: verdict.findings.iter().map(|code| found(code)).collect(),

@@ -2,7 +2,7 @@
 
 use crate::agents::Ctx;
 use crate::agents::real_path::real_path;
-use crate::domain::{Agent, Oid};
+use crate::domain::{Agent, Oid, branch_name};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::refs::full_name;
 use crate::ops::rescue::{Destination, RescuePlan};
@@ -34,7 +34,7 @@ impl RescuePlan {
             };
         }
         let own = self.agent.branch.as_deref().unwrap_or_default();
-        let own = own.strip_prefix("refs/heads/").unwrap_or(own);
+        let own = branch_name(own);
         let slug = own.strip_prefix("agent/").unwrap_or(own);
         let wanted = full_name(&format!("rescued/{slug}"))?;
         let numbered = (2..=BRANCH_VARIANTS).map(|number| format!("{wanted}-{number}"));

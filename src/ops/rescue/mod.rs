@@ -13,7 +13,7 @@ use crate::agents::own_checkout::require_own_branch;
 use crate::agents::real_path::real_path;
 use crate::agents::{Ctx, half_made, hooks, lookup, worktree};
 use crate::domain::event::WORKTREE;
-use crate::domain::{Agent, Event, Isolation, Move, Oid, State, What};
+use crate::domain::{Agent, Event, Isolation, Move, Oid, State, What, branch_name};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::refs::full_name;
@@ -215,8 +215,7 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
 }
 
 fn short_name(branch: &str) -> String {
-    let short = branch.strip_prefix("refs/heads/").unwrap_or(branch);
-    short.to_owned()
+    branch_name(branch).to_owned()
 }
 
 impl RescuePlan {

@@ -16,7 +16,7 @@
 
 use crate::agents::worktree::UNFINISHED;
 use crate::agents::{Ctx, untrusted, worktree};
-use crate::domain::Oid;
+use crate::domain::{Oid, branch_name};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Repo;
 use crate::git::files::admin_dir::leads_to;
@@ -174,8 +174,7 @@ impl AdoptedWorktree {
     /// `worktree-busy` where that would change more of them than their parents.
     pub(super) fn replay(&mut self, repo: &Repo, base: Oid, spawn_commit: Oid) -> Result<()> {
         self.tip = spawn_commit;
-        let own = self.branch.as_deref().unwrap_or("<branch>");
-        let own = own.trim_start_matches("refs/heads/");
+        let own = branch_name(self.branch.as_deref().unwrap_or("<branch>"));
         let refuse = |what: &str| {
             let what = format!("the commits of {} since {base} {what}", self.path.display());
             Error::new(Code::WorktreeBusy, what).hint(format!(

@@ -5,7 +5,7 @@ use crate::agents::{AgentWorktree, Ctx, Work, bundle, lookup};
 use crate::domain::evidence::NoWorktree;
 use crate::domain::redaction::redact_secrets;
 use crate::domain::report::{AuditVerdict, RoleReport};
-use crate::domain::{Agent, TaskDraft};
+use crate::domain::{Agent, TaskDraft, branch_name};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::store::{Ledger, fsx, layout, roles, spawn_commit};
 use crate::wire::answer;
@@ -134,7 +134,7 @@ fn text(ctx: &Ctx, agent: &Agent, worker: &Agent, next: &str) -> Result<String> 
     if let Some(branch) = &worker.branch {
         let work = Work::look_up(ctx, worker.clone())?;
         let (tip, tree) = (work.require_tip(ctx)?, work.tree(ctx)?);
-        let branch = branch.trim_start_matches("refs/heads/");
+        let branch = branch_name(branch);
         text.push_str(&format!("\n- branch: {branch}\n- tip: {tip}\n"));
         if tree != ctx.repo.read_commit(tip)?.tree {
             text.push_str(&format!("- tree, with what is not committed: {tree}\n"));

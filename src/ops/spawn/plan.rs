@@ -10,7 +10,8 @@ use crate::domain::repository_settings::HookMoment;
 use crate::domain::scope::unnamed_control_files;
 use crate::domain::task::{DESCRIPTION_CHARS, TaskOptions};
 use crate::domain::{
-    AgentId, Glob, Isolation, Layering, Oid, Role, RoleSet, Scope, Slug, Task, TaskDraft, scope,
+    AgentId, Glob, Isolation, Layering, Oid, Role, RoleSet, Scope, Slug, Task, TaskDraft,
+    branch_name, scope,
 };
 use crate::error::{Code, Error, Result};
 use crate::git::config::Identities;
@@ -112,7 +113,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
     let (branch, worktree) = if isolated {
         let branch = match chosen {
             Some(chosen) => chosen,
-            None => branch_name(&slug, planned, id)?,
+            None => made_up_branch(&slug, planned, id)?,
         };
         let worktree = planner.worktree(id, &slug, &branch, (base.oid, commit.oid))?;
         (Some(branch), Some(worktree))
@@ -452,8 +453,13 @@ impl<'a> Planner<'a> {
             adopted.replay(&self.ctx.repo, base, spawn_commit)?;
             return Ok(adopted.path.clone());
         }
-        let short = branch.trim_start_matches("refs/heads/");
-        place::worktree(self.ctx, self.options.path.as_deref(), id, slug, short)
+        place::worktree(
+            self.ctx,
+            self.options.path.as_deref(),
+            id,
+            slug,
+            branch_name(branch),
+        )
     }
 }
 
@@ -481,7 +487,7 @@ fn chosen_branch(ctx: &Ctx, ledger: &Ledger<'_>, options: &SpawnOptions) -> Resu
 
 /// The full name of a branch named after the task, the time and the agent. The time alone does not keep two
 /// clones apart in which the same task is spawned in the same second; the id does.
-fn branch_name(slug: &Slug, planned: DateTime<Utc>, id: AgentId) -> Result<String> {
+fn made_up_branch(slug: &Slug, planned: DateTime<Utc>, id: AgentId) -> Result<String> {
     let time = planned.format("%Y%m%dT%H%M%SZ");
     refs::full_name(&format!("agent/{slug}-{time}-{}", id.short()))
 }

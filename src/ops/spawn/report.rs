@@ -2,9 +2,9 @@
 
 use crate::agents::Ctx;
 use crate::domain::claim::Lease;
-use crate::domain::{State, shell};
+use crate::domain::{State, branch_name, shell};
 use crate::error::Result;
-use crate::ops::agent_report::{BaseReport, LeaseReport};
+use crate::ops::agent_report::BaseReport;
 use crate::ops::spawn::contract::SpawnPlan;
 use crate::ops::spawn::setup::AgentFiles;
 use serde::Serialize;
@@ -68,7 +68,7 @@ pub struct SpawnReport {
     pub adopted: Option<AdoptedReport>,
     /// The values of its own that the agent holds while it lives.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub leases: Vec<LeaseReport>,
+    pub leases: Vec<Lease>,
     /// Milliseconds for everything.
     pub timing_ms: u64,
     /// Milliseconds of these for writing the files.
@@ -148,9 +148,7 @@ impl SpawnReport {
             worktree_path,
             worktree_abspath: plan.place.worktree.as_deref().map(text),
             sparse: plan.place.cone,
-            branch: built
-                .branch
-                .map(|branch| branch.trim_start_matches("refs/heads/").to_owned()),
+            branch: { built.branch }.map(|branch| branch_name(&branch).to_owned()),
             base: BaseReport {
                 refname: plan.base.refname,
                 oid: plan.base.oid.to_hex(),
@@ -168,7 +166,7 @@ impl SpawnReport {
             }),
             claimed: built.claimed,
             layered: built.layered,
-            leases: built.leases.iter().map(LeaseReport::from).collect(),
+            leases: built.leases,
             timing_ms: millis(elapsed),
             populate_ms: millis(built.populate),
             warnings,

@@ -17,7 +17,7 @@ use crate::agents::{Ctx, forge};
 use crate::domain::event::Base;
 use crate::domain::forge::Forge;
 use crate::domain::quoted::{beginning, quoted};
-use crate::domain::{Agent, Oid};
+use crate::domain::{Agent, Oid, branch_name};
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::refs::remote::Fetched;
@@ -64,7 +64,7 @@ impl ForgeText {
 /// # Errors
 /// `usage` where the remote has no such branch; those of the network.
 pub fn of_branch(ctx: &Ctx, branch: &str) -> Result<Option<Start>> {
-    let short = branch.strip_prefix("refs/heads/").unwrap_or(branch);
+    let short = branch_name(branch);
     let full = format!("refs/heads/{short}");
     // `refs/heads/HEAD` is a valid ref, but git refuses to make a branch of that name.
     if !Repo::is_valid_ref(&full) || short == "HEAD" {

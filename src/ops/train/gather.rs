@@ -3,6 +3,7 @@
 use crate::agents::check_memory::known_time;
 use crate::agents::parallel::Queue;
 use crate::agents::{Ctx, Work, at_work, lookup, parallel};
+use crate::domain::finding::verdict_word;
 use crate::domain::{Agent, Isolation, State};
 use crate::error::{Code, Error, ErrorFacts, Exit, Result};
 use crate::ops::merge::{
@@ -292,8 +293,7 @@ impl Rider {
         let planned = judged.and_then(|judged| {
             if let JudgedPlan::NotAccepted(refused) = &judged {
                 self.lacks_bundle = refused.verdict.bundle_errors().next().is_some();
-                let is_accepted = refused.verdict.is_accepted();
-                self.verdict = Some(if is_accepted { "accept" } else { "reject" });
+                self.verdict = Some(verdict_word(refused.verdict.is_accepted()));
             }
             let plan = judged.accepted()?;
             // It may have failed, or been put off, while it was judged, or while an earlier attempt ran its checks.

@@ -6,6 +6,7 @@
 use super::report::FindingReport;
 use crate::agents::{Ctx, Scratch};
 use crate::domain::evidence::Commands;
+use crate::domain::finding::verdict_word;
 use crate::domain::{Finding, FindingCode, Oid, Verdict};
 use crate::error::{Code, Error, Result};
 use crate::git::program::Signer;
@@ -168,11 +169,7 @@ pub fn attested(ctx: &Ctx, options: &AttestedOptions) -> Result<AttestedReport> 
         (Some(_), None) => {}
     }
     Ok(AttestedReport {
-        verdict: if findings.is_empty() {
-            "accept"
-        } else {
-            "reject"
-        },
+        verdict: verdict_word(findings.is_empty()),
         signer,
         statement: signed.statement.as_ref().map(told),
         findings: findings.iter().map(FindingReport::from).collect(),

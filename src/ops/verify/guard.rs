@@ -10,6 +10,7 @@ use crate::agents::scope_guard::tracked_near;
 use crate::agents::work::landing_revision;
 use crate::agents::{Ctx, Scratch};
 use crate::domain::evidence::Contract;
+use crate::domain::finding::verdict_word;
 use crate::domain::guard::GuardRule;
 use crate::domain::judge::judge;
 use crate::domain::repository_settings::PATH;
@@ -137,11 +138,7 @@ pub fn guard(ctx: &Ctx, options: &GuardOptions) -> Result<GuardReport> {
     };
     let evidence = gather(&apart, &contract, &base, tip.commit)?;
     let found = judge(&contract, &evidence);
-    report.verdict = Some(if found.iter().any(Finding::rejects) {
-        "reject"
-    } else {
-        "accept"
-    });
+    report.verdict = Some(verdict_word(!found.iter().any(Finding::rejects)));
     report.findings = findings(evidence.landing.as_ref(), &found);
     if let Some(landing) = &evidence.landing {
         report.merged_tree = landing.outcome.tree().map(Oid::to_hex);

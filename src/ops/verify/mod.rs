@@ -275,60 +275,8 @@ fn decide(
         let audits = ctx.ledger().audits(&subject.agent)?;
         evidence.failed_audit = standing(&audits, work.tree).cloned();
     }
-    // History, every touched path, and how git would merge the work.
     if subject.has_branch() {
-        let below = match subject.base {
-            Some(base) if subject.row == Row::Present => {
-                stacked::landed_below(ctx, &subject.agent, base)?
-            }
-            _ => None,
-        };
-        let divergence = match (below, subject.base) {
-            (Some(_), Some(base)) => Cow::Owned(ctx.repo.divergence(base, subject.tip, below)?),
-            _ => subject.divergence(&ctx.repo, case.started)?,
-        };
-        evidence.history = Some(history::provenance(
-            ctx,
-            subject,
-            case.started,
-            &divergence,
-            below.is_some(),
-        )?);
-        evidence.touches = history::touches(&ctx.repo, &divergence, work)?;
-        let touched = !evidence.touches.is_empty();
-        let merge = |ours, theirs| {
-            if let Some(merge) = own_changes::merged(&ctx.repo, &subject.agent, ours, theirs)? {
-                return Ok(merge);
-            }
-            if let Some(below) = below
-                && let Some(tree) = stacked::merged_onto(&ctx.repo, below, ours, theirs)?
-            {
-                let theirs = simulated(&ctx.repo, tree, &[ours])?;
-                return ctx.repo.merge(ours, theirs);
-            }
-            let known = case.facts(ctx);
-            let theirs = to_merge(&ctx.repo, &subject.agent, ours, theirs)?;
-            merge(known.as_ref(), &case.fence, &ctx.repo, ours, theirs)
-        };
-        let lands = subject.lands();
-        let landing = landing::work_out(&ctx.repo, &lands, work, &divergence, touched, merge)?;
-        let base = subject.base.unwrap_or(case.started);
-        evidence
-            .touches
-            .extend(landing::touches(&ctx.repo, &landing, base)?);
-        let changes: Vec<Change> = evidence
-            .touches
-            .iter()
-            .map(|touch| touch.change.clone())
-            .collect();
-        let base_tree = ctx.repo.read_commit(base)?.tree;
-        evidence.tracked = case.fence.tracked_near(&changes, Some(base_tree))?;
-        evidence.marked = landing::added_markers(&ctx.repo, &landing, base)?;
-        if case.fence.policy().no_dep_bump {
-            evidence.dependencies =
-                landing::dependencies(&ctx.repo, &landing, base, &evidence.touches)?;
-        }
-        evidence.landing = Some(landing);
+        add_history(ctx, case, &mut evidence)?;
         ctx.logged("history and landing");
     }
     // The judgement, and with it whether check commands are worth running.
@@ -359,6 +307,60 @@ fn decide(
         commands: evidence.commands,
         findings,
     })
+}
+
+/// Adds the history of the work, every path that it touches, and how git would merge it.
+fn add_history(ctx: &Ctx, case: &Case<'_>, evidence: &mut Evidence) -> Result<()> {
+    let (repo, subject, work) = (&ctx.repo, &case.subject, &case.work);
+    // What the work was built upon, where that has landed by now: the work is judged as if it stood on the base.
+    let below = match subject.base {
+        Some(base) if subject.row == Row::Present => {
+            stacked::landed_below(ctx, &subject.agent, base)?
+        }
+        _ => None,
+    };
+    let divergence = match (below, subject.base) {
+        (Some(_), Some(base)) => Cow::Owned(repo.divergence(base, subject.tip, below)?),
+        _ => subject.divergence(repo, case.started)?,
+    };
+    let is_above_landed = below.is_some();
+    let history = history::provenance(ctx, subject, case.started, &divergence, is_above_landed)?;
+    evidence.history = Some(history);
+    evidence.touches = history::touches(repo, &divergence, work)?;
+    let touched = !evidence.touches.is_empty();
+    let merge = |ours, theirs| merged(ctx, case, below, ours, theirs);
+    let landing = landing::work_out(repo, &subject.lands(), work, &divergence, touched, merge)?;
+    let base = subject.base.unwrap_or(case.started);
+    let by_landing = landing::touches(repo, &landing, base)?;
+    evidence.touches.extend(by_landing);
+    let changes = evidence.touches.iter().map(|touch| touch.change.clone());
+    let changes: Vec<Change> = changes.collect();
+    let base_tree = repo.read_commit(base)?.tree;
+    evidence.tracked = case.fence.tracked_near(&changes, Some(base_tree))?;
+    evidence.marked = landing::added_markers(repo, &landing, base)?;
+    if case.fence.policy().no_dep_bump {
+        evidence.dependencies = landing::dependencies(repo, &landing, base, &evidence.touches)?;
+    }
+    evidence.landing = Some(landing);
+    Ok(())
+}
+
+/// The merge of the work into what it lands on. What is of others in it does not land: changes that their owner has not committed,
+/// and work below it that has landed in another form.
+fn merged(ctx: &Ctx, case: &Case<'_>, below: Option<Oid>, ours: Oid, theirs: Oid) -> Result<Merge> {
+    let (repo, agent) = (&ctx.repo, &case.subject.agent);
+    if let Some(merge) = own_changes::merged(repo, agent, ours, theirs)? {
+        return Ok(merge);
+    }
+    if let Some(below) = below
+        && let Some(tree) = stacked::merged_onto(repo, below, ours, theirs)?
+    {
+        let theirs = simulated(repo, tree, &[ours])?;
+        return repo.merge(ours, theirs);
+    }
+    let known = case.facts(ctx);
+    let theirs = to_merge(repo, agent, ours, theirs)?;
+    merge(known.as_ref(), &case.fence, repo, ours, theirs)
 }
 
 // What is kept of a verdict.

@@ -15,6 +15,7 @@ use super::report::{FindingReport, findings};
 use super::{VerifyOptions, verify};
 use crate::agents::work::landing_revision;
 use crate::agents::{Ctx, Scratch};
+use crate::domain::finding::verdict_word;
 use crate::domain::{Finding, FindingCode, Oid, Verdict};
 use crate::error::{Code, Result};
 use crate::ops::agent_report::TargetReport;
@@ -306,11 +307,7 @@ impl<'c> CommitLine<'c> {
     }
 
     fn accept_as(&mut self, commit: Oid, how: &'static str, verdict: &Verdict) -> Result<()> {
-        let word = if verdict.is_accepted() {
-            "accept"
-        } else {
-            "reject"
-        };
+        let word = verdict_word(verdict.is_accepted());
         let found = findings(verdict.landing.as_ref(), &verdict.findings);
         self.findings.extend(found);
         let mut part = self.part(commit, how, Some(word))?;

@@ -7,6 +7,7 @@ use crate::agents::commands::leased;
 use crate::agents::work::simulated;
 use crate::agents::{Ctx, projects};
 use crate::domain::evidence::{Commands, Conflict, Landing, Outcome};
+use crate::domain::finding::verdict_word;
 use crate::domain::sandbox::Mode;
 use crate::domain::{CommandRun, Evidence, Finding, FindingCode, Oid, Verdict};
 use crate::error::Result;
@@ -32,15 +33,9 @@ pub struct VerifyReport {
 impl VerifyReport {
     /// The word for the verdict: `accept` or `reject`.
     pub fn word(&self) -> &'static str {
-        if self.verdict.is_accepted() {
-            "accept"
-        } else {
-            "reject"
-        }
+        verdict_word(self.verdict.is_accepted())
     }
-}
 
-impl VerifyReport {
     /// How it would land; `None` for an agent without a branch.
     pub fn merge(&self) -> Option<MergeReport> {
         self.verdict.landing.as_ref().map(merge)

@@ -33,6 +33,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 pub use cursor::Open;
 use cursor::Receipts;
 pub use reader::Reader;
+use serde::Serialize;
 use spool::Step;
 use std::collections::{HashMap, HashSet};
 
@@ -363,7 +364,7 @@ type Held<'a> = &'a Guard;
 // How many messages each of many readers sent, took and has waiting, in one walk of the chain.
 
 /// Messages of one reader, as far as the mailbox still holds them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
     /// Sent by it.
     pub sent: usize,
