@@ -19,11 +19,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Prepares this process to become a command: in a session of its own, so that it has no terminal to ask questions on, or with
-/// `terminal` the one that is our standard output, and bound to die with the process `supervisor` above it.
+/// `terminal` the one that is our standard output, in the control `group` where there is one, and bound to die with the process
+/// `supervisor` above it.
 ///
 /// # Errors
 /// `io`.
-pub fn prepare(supervisor: u32, terminal: bool) -> Result<()> {
+pub fn prepare(supervisor: u32, terminal: bool, group: Option<&Path>) -> Result<()> {
     // Fails in a process that leads its session already, which is what is wanted.
     let _ = setsid();
     let fail = |error: std::io::Error| Error::io("could not prepare a command", error);
@@ -32,7 +33,11 @@ pub fn prepare(supervisor: u32, terminal: bool) -> Result<()> {
         return Err(fail(error.into()));
     }
     system::die_with_parent().map_err(fail)?;
-    // The supervisor may have died before the line above, and then the signal never comes.
+    // All that it starts is in the group from now on, and so is bounded by it.
+    if let Some(group) = group {
+        std::fs::write(group.join("cgroup.procs"), "0").map_err(fail)?;
+    }
+    // The supervisor may have died before the death signal was asked for, and then the signal never comes.
     if !is_below(supervisor) {
         return Err(fail(std::io::Error::other("the process above it is gone")));
     }

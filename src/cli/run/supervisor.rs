@@ -64,6 +64,9 @@ pub(in crate::cli) struct LaunchArgs {
     /// Take standard output as a terminal of its own
     #[arg(long)]
     terminal: bool,
+    /// Control group to enter
+    #[arg(long)]
+    group: Option<PathBuf>,
     /// Command and its arguments
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
@@ -95,7 +98,7 @@ pub(in crate::cli) fn run_launch(args: &LaunchArgs) -> Result<Exit> {
     let Some((program, arguments)) = args.command.split_first() else {
         return Err(Error::bug("a command has a first word"));
     };
-    prepare(args.supervisor, args.terminal)?;
+    prepare(args.supervisor, args.terminal, args.group.as_deref())?;
     // A fence is entered by this program, which need not be started anew for that.
     if Env::of_process()?.require_program()? == program.as_os_str()
         && let Ok((_, Command::Fenced(args))) = parse(&args.command)

@@ -9,6 +9,7 @@
 //! Orphans below it become its children, so "nothing is left" is the kernel's answer that it has none.
 
 use super::build_jobs::{BuildJobs, BuildSlots};
+use super::control_group::ControlGroup;
 use crate::domain::limits::{Limit, Limits};
 use crate::domain::run::{Ending, Outcome};
 use crate::error::{Error, Result};
@@ -98,7 +99,11 @@ pub fn keep(order: &Order) -> Result<u8> {
 pub fn lead(command: &mut Command) -> std::io::Result<Outcome> {
     let signals = signals::listen_to([Signal::CHILD].into_iter())?;
     let child = command.spawn()?;
-    let mut watch = Watch::over(child.id(), Instant::now() + FOREVER, TreeBounds::default())?;
+    let mut watch = Watch::over(
+        child.id(),
+        Instant::now() + FOREVER,
+        BoundsWatch::new(TreeBounds::default(), None),
+    )?;
     Ok(watch.until_nothing_is_left(&signals))
 }
 
@@ -150,15 +155,17 @@ impl Watch {
         let builds = order.builds.as_ref().zip(order.scratch.as_deref());
         let builds = builds.and_then(|(slots, scratch)| BuildJobs::begin(slots, scratch).ok());
         let until = Instant::now() + order.limit;
-        let child = Command::new(&order.program)
+        let bounds = BoundsWatch::new(order.bounds, ControlGroup::make(order.bounds));
+        let mut launch = Command::new(&order.program);
+        launch
             .arg("launch")
             .arg(format!("--supervisor={}", std::process::id()))
-            .args(order.terminal.then_some("--terminal"))
-            .arg("--")
-            .args(&order.command)
-            .stdin(stdin)
-            .spawn()?;
-        let mut watch = Watch::over(child.id(), until, order.bounds)?;
+            .args(order.terminal.then_some("--terminal"));
+        if let Some(group) = &bounds.group {
+            launch.arg("--group").arg(group.directory());
+        }
+        let child = launch.arg("--").args(&order.command).stdin(stdin).spawn()?;
+        let mut watch = Watch::over(child.id(), until, bounds)?;
         watch.builds = builds;
         if !is_below(order.parent) {
             // It was gone before its death could be announced.
@@ -167,7 +174,7 @@ impl Watch {
         Ok((watch, signals))
     }
 
-    fn over(main: u32, until: Instant, bounds: TreeBounds) -> std::io::Result<Watch> {
+    fn over(main: u32, until: Instant, bounds: BoundsWatch) -> std::io::Result<Watch> {
         let main = i32::try_from(main).ok().and_then(Pid::from_raw);
         Ok(Watch {
             main: main.ok_or_else(|| std::io::Error::other("a process has a number"))?,
@@ -175,7 +182,7 @@ impl Watch {
             reason: None,
             phase: Phase::Working,
             until,
-            bounds: BoundsWatch::new(bounds),
+            bounds,
             builds: None,
         })
     }
@@ -212,7 +219,11 @@ impl Watch {
                 }
             }
         }
-        self.reason.or(self.ended).unwrap_or(Outcome::LOST)
+        // What the kernel killed at a limit ended by itself, as far as we saw.
+        let reason = self
+            .reason
+            .or_else(|| self.bounds.group.as_ref()?.exceeded());
+        reason.or(self.ended).unwrap_or(Outcome::LOST)
     }
 
     /// Takes note of every child that has ended; `false` when none is left.
@@ -279,6 +290,7 @@ impl Watch {
     }
 
     fn kill(&mut self, volleys: u32) {
+        self.bounds.group.as_ref().inspect(|group| group.kill());
         self.signal(Signal::KILL);
         self.phase = Phase::Killing(volleys);
         self.until = Instant::now() + PAUSE;
@@ -322,8 +334,9 @@ fn outcome(status: WaitStatus) -> Outcome {
 
 // What a command may take, watched by its supervisor.
 //
-// A limit of the kernel for each process bounds no tree, so the supervisor adds the tree up, several times a second. Between two looks a
-// command can pass the limit by what it takes in that time.
+// Where a control group can be had, the kernel bounds the tree, and the supervisor reads whether it had to. Elsewhere it adds the tree up,
+// several times a second: a limit of the kernel for each process bounds no tree. Between two looks a command can pass the limit by what it
+// takes in that time.
 
 /// How often the tree is looked at. A fork bomb of a shell makes some fifty processes in that time, and no program fills a tenth of a
 /// gigabyte.
@@ -368,21 +381,24 @@ impl TreeBounds {
 }
 
 /// A supervisor's looks at what its command takes.
-pub(super) struct BoundsWatch {
+struct BoundsWatch {
     bounds: TreeBounds,
+    /// The group that keeps them, where there is one.
+    group: Option<ControlGroup>,
     due: Instant,
 }
 
 impl BoundsWatch {
-    pub(super) fn new(bounds: TreeBounds) -> BoundsWatch {
+    fn new(bounds: TreeBounds, group: Option<ControlGroup>) -> BoundsWatch {
         BoundsWatch {
             bounds,
+            group,
             due: Instant::now() + LOOK,
         }
     }
 
     /// How long the supervisor may wait for something else.
-    pub(super) fn patience(&self, left: Duration) -> Duration {
+    fn patience(&self, left: Duration) -> Duration {
         if self.bounds.is_none() {
             return left;
         }
@@ -390,7 +406,7 @@ impl BoundsWatch {
     }
 
     /// Looks if it is time to; what the command is to end with, where it takes too much.
-    pub(super) fn look(&mut self, main: Pid) -> Option<Outcome> {
+    fn look(&mut self, main: Pid) -> Option<Outcome> {
         if self.bounds.is_none() || Instant::now() < self.due {
             return None;
         }
@@ -406,6 +422,9 @@ impl BoundsWatch {
     }
 
     fn exceeded(&self) -> Option<Outcome> {
+        if let Some(group) = &self.group {
+            return group.exceeded();
+        }
         // The rough sum is cheap and never too low, so the exact one is asked for only where that
         // is above the limit.
         let rough = system::usage_below(getpid(), false).ok()?;

@@ -1,6 +1,7 @@
 //! The process between us and a command: what starts it and waits for it.
 
 mod build_jobs;
+mod control_group;
 mod keep;
 
 use crate::domain::run::Outcome;
