@@ -125,7 +125,10 @@ named! {
     /// How much of Landlock a kernel has; each level contains the ones before.
     #[derive(PartialOrd, Ord, Hash)]
     pub enum Landlock {
-        /// Creating, writing, truncating, renaming, linking and removing of files (Landlock ABI 3, Linux 6.2).
+        /// Creating, writing, renaming, linking and removing of files (Landlock ABI 2, Linux 5.19). A file that can be opened can be
+        /// truncated, so this is a fence only together with mounts that are read-only.
+        Links = "links",
+        /// Those, and truncating (ABI 3, Linux 6.2).
         Files = "files",
         /// Those, and ioctl(2) on devices (ABI 5, Linux 6.10).
         Devices = "devices",

@@ -113,11 +113,11 @@ pub const WAYS_OUT: &[(&str, &str)] = &[
     ),
     (
         "a helper that wants namespaces too",
-        "\"$US\" fenced --landlock files --namespaces processes --report \"$TMPDIR/r\" --write / -- sh -c 'echo x >> \"$MAIN/README.md\"'",
+        "\"$US\" fenced --landlock links --namespaces processes --report \"$TMPDIR/r\" --write / -- sh -c 'echo x >> \"$MAIN/README.md\"'",
     ),
     (
         "a helper that wants more",
-        "\"$US\" fenced --landlock files --namespaces none --report \"$TMPDIR/r\" --write / -- sh -c 'echo x >> \"$MAIN/README.md\"'",
+        "\"$US\" fenced --landlock links --namespaces none --report \"$TMPDIR/r\" --write / -- sh -c 'echo x >> \"$MAIN/README.md\"'",
     ),
 ];
 

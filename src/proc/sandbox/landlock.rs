@@ -2,8 +2,8 @@
 //!
 //! Each [`Landlock`] level is pinned to one version of the kernel's interface, and all that the version has is
 //! demanded, nothing is best effort: a right that a newer kernel adds changes nothing here until a developer
-//! looked at it. Below version 3 a process could truncate every file it can open, so that counts as
-//! nothing. TCP (version 4) and pathname sockets (version 9) are left alone.
+//! looked at it. Below version 3 a process can truncate every file it can open, so that version 2 counts only where
+//! mounts are read-only. TCP (version 4) and pathname sockets (version 9) are left alone.
 
 use crate::domain::sandbox::{Fence, Landlock, Level};
 use crate::proc::sandbox::system_calls;
@@ -37,7 +37,7 @@ pub(super) fn offer() -> Result<Landlock, String> {
         .rev()
         .find(|level| rules(*level).is_ok())
         .ok_or_else(|| {
-            "this kernel has no Landlock of version 3 or later (Linux 6.2), or it is switched off"
+            "this kernel has no Landlock of version 2 or later (Linux 5.19), or it is switched off"
                 .to_owned()
         })
 }
@@ -119,6 +119,7 @@ fn present(devices: &'static [&str]) -> impl Iterator<Item = &'static Path> {
 
 fn abi(level: Landlock) -> ABI {
     match level {
+        Landlock::Links => ABI::V2,
         Landlock::Files => ABI::V3,
         Landlock::Devices => ABI::V5,
         Landlock::Processes => ABI::V6,

@@ -52,13 +52,22 @@ pub(super) fn ask(program: &Path) -> Result<PendingLevel, String> {
 }
 
 /// What was answered.
-pub(super) fn answer(asked: PendingLevel) -> Level {
+///
+/// # Errors
+/// What this system lacks.
+pub(super) fn answer(asked: PendingLevel) -> Result<Level, String> {
+    let landlock = asked.landlock;
     let (namespaces, why) = asked.namespaces.answer();
-    Level {
-        landlock: asked.landlock,
+    if landlock == Landlock::Links && namespaces == Namespaces::None {
+        let why = "Landlock of this kernel lets files be truncated (before Linux 6.2), and there are \
+                   no namespaces in which they would be read-only";
+        return Err(why.to_owned());
+    }
+    Ok(Level {
+        landlock,
         namespaces,
         why,
-    }
+    })
 }
 
 pub(super) use namespaces::{layers_refused, probe};

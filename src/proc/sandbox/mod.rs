@@ -89,9 +89,9 @@ impl AskedKernel {
     /// As [`enforcement`].
     pub fn answer(self) -> Result<Enforcement> {
         let mode = self.mode;
-        match self.asked {
+        match self.asked.map(|asked| asked.and_then(kernel::answer)) {
             None => Ok(Enforcement::Off),
-            Some(Ok(asked)) => Ok(Enforcement::Fenced(kernel::answer(asked))),
+            Some(Ok(level)) => Ok(Enforcement::Fenced(level)),
             Some(Err(why)) if mode.insists() => Err(Error::new(
                 Code::SandboxUnavailable,
                 format!("--sandbox {} cannot be kept here: {why}", mode.as_str()),

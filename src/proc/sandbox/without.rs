@@ -16,7 +16,7 @@ pub(super) fn ask(_: &Path) -> Result<PendingLevel, String> {
     Err("only Linux has the kernel sandbox that this program uses".to_owned())
 }
 
-pub(super) fn answer(asked: PendingLevel) -> Level {
+pub(super) fn answer(asked: PendingLevel) -> Result<Level, String> {
     match asked {}
 }
 
