@@ -208,6 +208,31 @@ fn a_worktree_whose_directory_is_gone_comes_back_with_what_was_staged() {
 }
 
 #[test]
+fn an_index_that_a_power_loss_emptied_is_written_anew() {
+    // Of a file whose length was written and whose content was not, the disk gives zeros.
+    for left in [&b""[..], &[0; 100]] {
+        let patient = Patient::new();
+        let (before, tip) = (files(&patient.top), tip(&patient));
+        std::fs::write(patient.admin().join("index"), left).expect("emptied");
+        let expected = strings(&["worktrees.index-emptied"]);
+        let (status, report) = patient.doctor(&[]);
+        assert_eq!((status, problems(&report)), (1, expected), "{report:#}");
+        let (status, report) = patient.doctor(&["--fix"]);
+        assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
+        assert_eq!((files(&patient.top), self::tip(&patient)), (before, tip));
+        // What was staged is there as what was never added.
+        let status = git_in(&patient.top, ["status", "--porcelain"]);
+        assert!(status.contains("?? src/staged.rs"), "{status}");
+    }
+    is_left_alone(&["worktrees.index-emptied"], |patient| {
+        let admin = patient.admin();
+        std::fs::create_dir_all(admin.join("info")).expect("made");
+        std::fs::write(admin.join("info/sparse-checkout"), "/*\n").expect("sparse");
+        std::fs::write(admin.join("index"), "").expect("emptied");
+    });
+}
+
+#[test]
 fn a_worktree_on_a_missing_disk_is_not_made_up() {
     let repo = TestRepo::with_commit();
     let away = tempfile::tempdir().expect("directory");

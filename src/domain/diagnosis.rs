@@ -44,6 +44,7 @@ codes! {
     RunDead, "runs.dead", Problem, "The row says that a command is at work for the agent, and its supervisor was killed.";
     VerifyLeft, "verify.left-over", Problem, "An unused worktree takes up space and shows in git worktree list.";
     DirectoryGone, "worktrees.directory-gone", Problem, "The index of the worktree may hold staged work that is nowhere else.";
+    IndexEmptied, "worktrees.index-emptied", Problem, "A power loss can leave an index empty, and git does nothing in that worktree then.";
     DirectoryAside, "worktrees.put-aside", Problem, "A discard was interrupted; the worktree is not in its place.";
     DiscardUnfinished, "worktrees.discard-unfinished", Problem, "A discard was interrupted after everything was kept; what is left of the worktree, the branch and the row do not agree.";
     AdminGone, "worktrees.admin-gone", Problem, "Git knows nothing of the worktree any more, and what is in it is in no commit and in no salvage.";

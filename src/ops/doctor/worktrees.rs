@@ -18,7 +18,8 @@ use crate::ops::doctor::Finding;
 use crate::ops::doctor::survey::Survey;
 use crate::store::{OwnBranch, agent_branch, chain, fsx, large_files, layout, lock};
 use std::collections::HashSet;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -46,6 +47,10 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         let path = worktree.path.clone();
         if path.symlink_metadata().is_ok() {
             found.extend(outside_mount(ctx, agent, &path));
+            let admin = ctx.repo.admin_dir(&worktree.name);
+            if is_emptied(&admin.join("index")) && survey.is_at_rest(ctx, agent) {
+                found.push(emptied_index(agent, path, admin));
+            }
             continue;
         }
         let aside = layout::aside(&path, &worktree.name);
@@ -87,6 +92,49 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         found.extend(unknown(survey));
     }
     Ok(found)
+}
+
+/// Whether an index is there and lacks even the first word of one.
+fn is_emptied(index: &Path) -> bool {
+    let mut first = Vec::new();
+    let read = File::open(index).and_then(|file| file.take(4).read_to_end(&mut first));
+    read.is_ok() && first != b"DIRC"
+}
+
+/// What was only staged is lost, and every file is still there: an index of the branch's tip shows it as modified again.
+fn emptied_index(agent: &Agent, path: PathBuf, admin: PathBuf) -> Finding {
+    let id = agent.id.short();
+    let what = format!(
+        "the index of agent {id} holds nothing: {}",
+        admin.join("index").display()
+    );
+    // Which paths of it are not to be in the worktree only git's own commands write into an index.
+    if admin.join("info/sparse-checkout").exists() {
+        let git = format!("git -C {}", shell::quoted(&path.to_string_lossy()));
+        let command = format!("{git} read-tree HEAD && {git} sparse-checkout reapply");
+        return Finding::report(Sign::IndexEmptied, what, command);
+    }
+    let agent = agent.clone();
+    Finding::curable(Sign::IndexEmptied, what, move |ctx| {
+        let _alone = alone(ctx, agent.id)?;
+        let tip = OwnBranch::of(&ctx.repo, &agent)?.and_then(|own| own.tip().oid());
+        let index = admin.join("index");
+        if !is_emptied(&index) {
+            return Ok(TAKEN_CARE_OF.to_owned());
+        }
+        read_tree(ctx, &index, tip.unwrap_or(agent.spawn_commit))?;
+        Ok("wrote it anew from the branch; what was only staged is not in it".to_owned())
+    })
+}
+
+/// Writes an index that says what a commit says.
+fn read_tree(ctx: &Ctx, index: &Path, commit: Oid) -> Result<()> {
+    let common = ctx.repo.common_dir();
+    let mut git = command::git(common);
+    git.env("GIT_DIR", common)
+        .env("GIT_INDEX_FILE", index)
+        .args(["read-tree", &commit.to_hex()]);
+    command::successful(git).map(|_| ())
 }
 
 /// What lies in the place of a layered worktree beside its `.git` file.
@@ -325,11 +373,7 @@ fn make_again(ctx: &Ctx, agent: &Agent, path: &Path, admin: &Path) -> Result<Str
         identity: &ctx.identities()?.committer,
     };
     ctx.repo.add_admin_dir(&new, |half_made| {
-        let mut git = command::git(common);
-        git.env("GIT_DIR", common)
-            .env("GIT_INDEX_FILE", half_made.join("index"))
-            .args(["read-tree", &tip.to_hex()]);
-        command::successful(git).map(|_| ())
+        read_tree(ctx, &half_made.join("index"), tip)
     })?;
     // Nothing is in it any more.
     let _ = std::fs::remove_dir(new.scratch);
