@@ -48,7 +48,15 @@ fn look(top: &Path, path: &[u8]) -> Option<(u64, u32)> {
     let (parent, name) = parent_of(top, path).ok()?;
     let found = statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
-    is_file.then_some((u64::try_from(found.st_size).ok()?, found.st_mode & 0o7777))
+    is_file.then_some((
+        u64::try_from(found.st_size).ok()?,
+        wide(found.st_mode) & 0o7777,
+    ))
+}
+
+/// The bits of a mode, which macOS has in sixteen.
+fn wide(mode: impl Into<u32>) -> u32 {
+    mode.into()
 }
 
 /// Moves a file out of a worktree. `beside` is a directory on the worktree's own file system, used where the agent's own is on
