@@ -140,9 +140,16 @@ impl TypedTaskArgs {
             "--message is the text of a task, and {} is another",
             tasks[0]
         );
-        Err(Error::new(Code::Usage, message).hint(
+        let error = Error::new(Code::Usage, message).hint(
             "to tell an agent more in its session, run git agent run --resume <agent> -m <text>",
-        ))
+        );
+        // Other tools take a name in this place.
+        Err(match tasks {
+            [name] if !name.contains(char::is_whitespace) => error.hint(format!(
+                "to give a new agent that name, write --name {name}"
+            )),
+            _ => error,
+        })
     }
 
     /// The task with this text and these options.
