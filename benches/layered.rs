@@ -243,12 +243,20 @@ fn agent(clone: &Path, words: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or(Value::Null)
 }
 
-/// What the files below a directory take of the disk, in bytes.
+/// What the files below a directory take of the disk, in bytes. A file with several names counts a part for each: layered worktrees
+/// share the index of their base until a git writes another one.
 fn disk_use(directory: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let entries = walkdir::WalkDir::new(directory).into_iter().flatten();
     entries
         .filter_map(|entry| entry.metadata().ok())
-        .map(|file| file.blocks() * 512)
+        .map(|file| {
+            file.blocks() * 512
+                / if file.is_file() {
+                    file.nlink().max(1)
+                } else {
+                    1
+                }
+        })
         .sum()
 }

@@ -43,6 +43,18 @@ cargo) has cargo
     command='cargo build --quiet' made=target/debug use='cargo build --offline -v 2>&1 | grep -q Fresh' ;;
 go) has go
     command='go build -o made ./...' made=made use=./made ;;
+# What people run beside a package manager: what set-up made is as new in a layer as it was.
+make) has make
+    command=make made=made use='make -q' ;;
+pytest) has python3
+    pip download --quiet --no-deps --dest "$work/reached" iniconfig==2.1.0 >/dev/null 2>&1 || skip "PyPI is out of reach"
+    command='python3 -m venv .venv && .venv/bin/pip install --quiet --disable-pip-version-check pytest==8.3.4' made=.venv/lib
+    use='PYTHONDONTWRITEBYTECODE=1 .venv/bin/pytest -q -p no:cacheprovider src' ;;
+vitest) has npm
+    npm view vitest@3.2.4 version >/dev/null 2>&1 || skip "the npm registry is out of reach"
+    command='npm install --no-package-lock --no-audit --no-fund' made=node_modules/vitest use='npx --no-install vitest run' ;;
+sqlite) has python3
+    command='python3 src/database.py' made=made use='python3 src/database.py && python3 src/database.py' ;;
 *) echo "unknown manager $manager" >&2; exit 2 ;;
 esac
 
@@ -55,13 +67,18 @@ git init --quiet --initial-branch=main "$repo"
 cd "$repo"
 mkdir src
 echo '{ "name": "it", "version": "1.0.0", "private": true, "dependencies": { "is-odd": "3.0.1" } }' >package.json
+[ "$manager" != vitest ] || echo '{ "name": "it", "private": true, "devDependencies": { "vitest": "3.2.4" } }' >package.json
 [ "$manager" != npm ] || echo "$lock" >package-lock.json
 [ "$manager" != uv ] || printf '[project]\nname = "it"\nversion = "1.0.0"\nrequires-python = ">=3.8"\ndependencies = ["packaging==24.2"]\n' >pyproject.toml
 printf '[package]\nname = "it"\nversion = "1.0.0"\nedition = "2021"\n[dependencies]\n' >Cargo.toml
 echo 'fn main() {}' >src/main.rs
 printf 'module it\n\ngo 1.20\n' >go.mod
 printf 'package main\n\nfunc main() {}\n' >main.go
-printf '/node_modules/\n/.venv/\n/target/\n/made\n/.pnpm-store/\n/Cargo.lock\n/yarn.lock\n/pnpm-lock.yaml\n/uv.lock\n' >.gitignore
+printf 'made: src/main.rs\n\tcp src/main.rs made\n' >Makefile
+printf 'def test_it():\n    assert 1 + 1 == 2\n' >src/test_it.py
+printf 'import { expect, test } from "vitest";\ntest("it", () => expect(1 + 1).toBe(2));\n' >src/it.test.js
+printf 'import sqlite3\nwith sqlite3.connect("made") as it:\n    it.execute("pragma journal_mode = wal")\n    it.execute("create table if not exists t (n)")\n    it.execute("insert into t values (1)")\n    assert it.execute("select count(*) from t").fetchone()[0] > 0\n' >src/database.py
+printf '/node_modules/\n/.venv/\n/target/\n/made*\n/.pnpm-store/\n/Cargo.lock\n/yarn.lock\n/pnpm-lock.yaml\n/uv.lock\n' >.gitignore
 git add --all
 yes git commit --quiet --message first
 yes "$agent" spawn 'Install what is needed' --name it

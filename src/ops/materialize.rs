@@ -47,6 +47,15 @@ pub fn materialize(ctx: &Ctx, who: &str) -> Result<MaterializeReport> {
     require_orchestrator(ctx)?;
     let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
     let id = agent.id.short();
+    let common = ctx.repo.common_dir();
+    // A run that has the layer mounted writes to its upper directory.
+    let held = lock::hold_for(common, &layout::live_lock(agent.id), Duration::ZERO);
+    let _alone = held.map_err(|error| match error.code() {
+        Code::LockTimeout => Error::new(Code::RunActive, format!("a command works for agent {id}"))
+            .hint(format!("to wait until it is over, run git agent wait {id}")),
+        _ => error,
+    })?;
+    // Looked for under the lock: a command that ends what a killed call began takes the layer away.
     let (layer, place) = match (
         layered::of(&ctx.repo, agent.id),
         worktree::find(&ctx.repo, &agent),
@@ -57,14 +66,6 @@ pub fn materialize(ctx: &Ctx, who: &str) -> Result<MaterializeReport> {
             return Err(Error::new(Code::AgentState, what));
         }
     };
-    let common = ctx.repo.common_dir();
-    // A run that has the layer mounted writes to its upper directory.
-    let held = lock::hold_for(common, &layout::live_lock(agent.id), Duration::ZERO);
-    let _alone = held.map_err(|error| match error.code() {
-        Code::LockTimeout => Error::new(Code::RunActive, format!("a command works for agent {id}"))
-            .hint(format!("to wait until it is over, run git agent wait {id}")),
-        _ => error,
-    })?;
     // So does a commit or an update that this program makes in a mount of its own.
     let _unmounted = layered::lock_upper(&layer.upper)?;
     let files = if layered::is_exchanged(ctx, &agent, &place)? {

@@ -1,7 +1,7 @@
 use super::{answer, run};
 use crate::support::agent::{agent_command, describe};
 use crate::support::death::{self, Order, steps_of};
-use crate::support::{TestRepo, git_in};
+use crate::support::{TestRepo, git_in, isolated};
 use crate::verify::{Agent, refused};
 use git_agent::agents::ctx::Ctx;
 use git_agent::ops::update::{self, CONFLICT_STEPS, RESOLVED_STEPS, UpdateOptions};
@@ -95,10 +95,7 @@ fn conflicts_are_left_as_git_leaves_them_and_are_committed_once_resolved() {
         "--quiet",
         &main,
     ];
-    let merged = std::process::Command::new("git")
-        .args(merge)
-        .current_dir(&oracle)
-        .output();
+    let merged = isolated("git", &oracle).args(merge).output();
     assert_eq!(merged.expect("git").status.code(), Some(1));
 
     let report = left(&agent);
@@ -365,8 +362,7 @@ fn what_a_person_resolved_before_is_resolved_again_where_git_remembers_it() {
     agent.repo.git(add);
     let script =
         format!("git merge --quiet main; {RESOLVE}; git add --all && git commit --quiet --no-edit");
-    let mut shell = std::process::Command::new("sh");
-    let status = shell.args(["-c", &script]).current_dir(&place).status();
+    let status = isolated("sh", &place).args(["-c", &script]).status();
     assert!(status.expect("a shell").success());
     left(&agent);
     // What one side deleted has no lines to remember; the rest is as the person resolved it.

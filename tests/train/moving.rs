@@ -4,7 +4,7 @@ use super::Fleet;
 use super::kill::options;
 use crate::support::agent::{agent_command, describe};
 use crate::support::death;
-use crate::support::git_in;
+use crate::support::{git_in, isolated};
 use git_agent::ops::train;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,8 +33,7 @@ fn train_with(fleet: &Fleet, moves: usize) -> train::TrainReport {
                     "git update-ref refs/heads/main $(git commit-tree -p main -m moves $(git mktree < '{}'))",
                     list.display()
                 );
-                let mut shell = std::process::Command::new("sh");
-                let ended = shell.args(["-c", &script]).current_dir(&moved).status();
+                let ended = isolated("sh", &moved).args(["-c", &script]).status();
                 assert!(ended.expect("starts").success());
                 git_in(&moved, ["reset", "--hard", "--quiet"]);
             }
