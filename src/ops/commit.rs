@@ -66,54 +66,20 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
     // Whose work, and whether it can still take a commit.
     let ledger = ctx.ledger();
     let agent = crash_recovery::at_rest(ctx, lookup::agent(ctx, &ledger, who)?)?;
-    if agent.state == State::Discarded {
-        return Err(Error::new(
-            Code::AgentState,
-            format!(
-                "agent {} is {} and takes no commits",
-                agent.id.short(),
-                agent.state
-            ),
-        )
-        .hint(format!(
-            "to see its history, run git agent show --log {}",
-            agent.id.short()
-        )));
-    }
-    agent.may(Move::Reopen)?;
+    require_open(&agent)?;
     lookup::require_worktree_here(ctx, &agent)?;
     let fence = ScopeGuard::around(&ctx.repo, agent)?;
     let agent = fence.agent();
     let place = own_checkout(ctx, agent)?;
     let tip = tip_of(ctx, agent)?;
-    // What there is to commit, and which part of it is in scope. Were a `discard` to put the worktree aside meanwhile,
-    // all its files would look deleted.
-    let own = AgentWorktree::new(&place.top, &place.git_dir);
-    let (changes, work) = own.undisturbed(|| {
-        let staged = Repo::open_git_dir(&place.git_dir)?.staged_changes(&Staging::default())?;
-        if !staged.is_empty() {
-            return Ok((staged, None));
-        }
-        work::uncommitted::work_to_commit(ctx, &fence, &place.top, &place.git_dir)
-            .map(|(changes, tree)| (changes, Some(tree)))
-    })?;
-    // What an agent has staged is what it means to commit, so the rest is left alone then.
-    let is_staged = work.is_none();
+    // What there is to commit, and which part of it is in scope.
+    let (changes, work) = to_commit(ctx, &fence, &place)?;
     let (inside, outside) = divide(&fence, changes)?;
     if !outside.is_empty() && !in_scope_only {
         return Err(out_of_scope(&fence, &outside));
     }
     if inside.is_empty() {
-        let short = agent.id.short();
-        let what = if is_staged {
-            format!("nothing that is staged by agent {short} is in scope")
-        } else {
-            format!("agent {short} has nothing in scope to commit")
-        };
-        return Err(Error::new(Code::NothingToLand, what).hint(format!(
-            "to see what is in its worktree, run git -C {} status",
-            place.top.display()
-        )));
+        return Err(nothing_in_scope(agent, &place, work.is_none()));
     }
     // Work after a landing makes the agent live again, before anything of it is committed.
     worktree::reopen(ctx, agent)?;
@@ -157,6 +123,49 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
         paths: texts(&inside),
         left_out: texts(&outside),
     })
+}
+
+/// Refuses an agent that takes no commits any more.
+fn require_open(agent: &Agent) -> Result<()> {
+    let (short, state) = (agent.id.short(), agent.state);
+    if state == State::Discarded {
+        let what = format!("agent {short} is {state} and takes no commits");
+        return Err(Error::new(Code::AgentState, what).hint(format!(
+            "to see its history, run git agent show --log {short}"
+        )));
+    }
+    agent.may(Move::Reopen)
+}
+
+/// The changes that are staged, else all that there are, with the tree that committing them makes. What an agent has staged is what
+/// it means to commit, so the rest is left alone then.
+fn to_commit(
+    ctx: &Ctx,
+    fence: &ScopeGuard<'_>,
+    place: &Checkout,
+) -> Result<(Vec<Change>, Option<Oid>)> {
+    // Were a `discard` to put the worktree aside meanwhile, all its files would look deleted.
+    AgentWorktree::new(&place.top, &place.git_dir).undisturbed(|| {
+        let staged = Repo::open_git_dir(&place.git_dir)?.staged_changes(&Staging::default())?;
+        if !staged.is_empty() {
+            return Ok((staged, None));
+        }
+        work::uncommitted::work_to_commit(ctx, fence, &place.top, &place.git_dir)
+            .map(|(changes, tree)| (changes, Some(tree)))
+    })
+}
+
+fn nothing_in_scope(agent: &Agent, place: &Checkout, is_staged: bool) -> Error {
+    let short = agent.id.short();
+    let what = if is_staged {
+        format!("nothing that is staged by agent {short} is in scope")
+    } else {
+        format!("agent {short} has nothing in scope to commit")
+    };
+    Error::new(Code::NothingToLand, what).hint(format!(
+        "to see what is in its worktree, run git -C {} status",
+        place.top.display()
+    ))
 }
 
 /// Whether a commit is what we make of it: no hook of the repository's is asked, and no setting changes the message,

@@ -93,7 +93,54 @@ fn land_and_record(
     // branches and worktrees.
     let landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
     let ledger = ctx.ledger();
-    // Nothing begins to work in the agents until their rows say that they have landed.
+    let guards = hold_all(ctx, &ledger, plans, at)?;
+    // The landing itself, unless an earlier one was killed right after it.
+    let landed = match plans {
+        [only] if only.landed.is_some() => None,
+        _ => Some(land_stack(ctx, plans, at)?),
+    };
+    let top = match (&landed, plans) {
+        (Some(stack), _) => stack.last().map(|one| one.commit),
+        (None, plans) => plans.first().map(|plan| plan.base),
+    };
+    // Before the rows are written: after a kill in between, the same command does what is missing.
+    let behind = follow(ctx, plans, top)?;
+    let outcomes = plans.iter().enumerate().map(|(number, plan)| {
+        let landed = landed.as_ref().map(|all| &all[number]);
+        outcome_of(plan, landed)
+    });
+    let (mut reports, brought): (Vec<_>, Vec<_>) = outcomes.unzip();
+    record(ctx, &ledger, plans, &brought, &guards)?;
+    // The commands below are the user's and may call this program, which would wait for these
+    // locks.
+    drop((guards, landings));
+    for plan in plans {
+        notify(
+            &ctx.repo,
+            Notice::Landed,
+            &plan.agent,
+            State::Merged.as_str(),
+        );
+    }
+    for (plan, report) in plans.iter().zip(&mut reports) {
+        report.warnings.extend(behind.clone());
+        // The work has landed, so a hook that fails is a warning.
+        if plan.hooks {
+            let ran = run_hook_of(ctx, HookMoment::AfterMerge, &plan.agent);
+            report.warnings.extend(ran.err().as_ref().map(in_one_line));
+        }
+    }
+    Ok(reports)
+}
+
+/// Holds the agents at rest, and makes sure that each is as it was judged: nothing begins to work in them until their rows say that
+/// they have landed.
+fn hold_all(
+    ctx: &Ctx,
+    ledger: &Ledger<'_>,
+    plans: &[MergePlan],
+    at: &mut Option<usize>,
+) -> Result<Vec<Option<Guard>>> {
     let mut guards = Vec::new();
     for (number, plan) in plans.iter().enumerate() {
         *at = Some(number);
@@ -116,65 +163,32 @@ fn land_and_record(
         guards.push(guard);
     }
     *at = None;
-    // The landing itself, unless an earlier one was killed right after it.
-    let landed = match plans {
-        [only] if only.landed.is_some() => None,
-        _ => Some(land_stack(ctx, plans, at)?),
-    };
-    let top = match (&landed, plans) {
-        (Some(stack), _) => stack.last().map(|one| one.commit),
-        (None, plans) => plans.first().map(|plan| plan.base),
-    };
-    // Before the rows are written: after a kill in between, the same command does what is missing.
-    let behind = follow(ctx, plans, top)?;
-    let (mut reports, mut brought) = (Vec::new(), Vec::new());
-    for (number, plan) in plans.iter().enumerate() {
-        let mut report = LandingReport::new(plan, LandingState::Merged);
-        let (tip, commit) = match &landed {
-            Some(stack) => {
-                let one = &stack[number];
-                report.committed = (one.tip != plan.work.tip).then(|| one.tip.to_hex());
-                report.warnings.extend(one.warning(plan));
-                (one.tip, one.commit)
-            }
-            None => {
-                report.outcome = LandingState::AlreadyMerged;
-                (
-                    plan.work.tip,
-                    plan.landed.as_ref().map_or(plan.base, |one| one.commit),
-                )
-            }
-        };
-        brought.push(RecordedLanding {
-            spawn_commit: plan.agent.spawn_commit,
-            commit,
-            into: plan.target.clone(),
-            tip: Some(tip),
-        });
-        report.commit = Some(commit.to_hex());
-        reports.push(report);
-    }
-    record(ctx, &ledger, plans, &brought, &guards)?;
-    // The commands below are the user's and may call this program, which would wait for these
-    // locks.
-    drop((guards, landings));
-    for plan in plans {
-        notify(
-            &ctx.repo,
-            Notice::Landed,
-            &plan.agent,
-            State::Merged.as_str(),
-        );
-    }
-    for (plan, report) in plans.iter().zip(&mut reports) {
-        report.warnings.extend(behind.clone());
-        // The work has landed, so a hook that fails is a warning.
-        if plan.hooks {
-            let ran = run_hook_of(ctx, HookMoment::AfterMerge, &plan.agent);
-            report.warnings.extend(ran.err().as_ref().map(in_one_line));
+    Ok(guards)
+}
+
+/// What is answered of a landing, and what its row is to say; `None` for one that was killed before its row was written.
+fn outcome_of(plan: &MergePlan, landed: Option<&LandedWork>) -> (LandingReport, RecordedLanding) {
+    let mut report = LandingReport::new(plan, LandingState::Merged);
+    let (tip, commit) = match landed {
+        Some(one) => {
+            report.committed = (one.tip != plan.work.tip).then(|| one.tip.to_hex());
+            report.warnings.extend(one.warning(plan));
+            (one.tip, one.commit)
         }
-    }
-    Ok(reports)
+        None => {
+            report.outcome = LandingState::AlreadyMerged;
+            let earlier = plan.landed.as_ref().map(|landed| landed.commit);
+            (plan.work.tip, earlier.unwrap_or(plan.base))
+        }
+    };
+    report.commit = Some(commit.to_hex());
+    let brought = RecordedLanding {
+        spawn_commit: plan.agent.spawn_commit,
+        commit,
+        into: plan.target.clone(),
+        tip: Some(tip),
+    };
+    (report, brought)
 }
 
 /// Writes down which commits brought the agents' work, and lets go of what the agents held.

@@ -6,11 +6,12 @@ use crate::agents::work::{simulated, to_merge};
 use crate::agents::{Ctx, ScopeGuard, authority, own_changes, projects};
 use crate::domain::event::Verified;
 use crate::domain::evidence::Conflict;
+use crate::domain::project::Projects;
 use crate::domain::train::{Culprit, Purpose, Question, Track};
 use crate::domain::{AgentId, Move, Oid, RequiredChecks, What};
 use crate::error::{Code, Error, Result};
-use crate::git::MergeResult;
 use crate::git::merge::{Stack, StackMerger};
+use crate::git::{MergeResult, Repo};
 use crate::ops::agent_report::AgentRef;
 use crate::ops::merge::{LandingReport, MergePlan, Method, execute_stack};
 use crate::ops::train::checks::{Checks, Stacked};
@@ -37,16 +38,66 @@ pub(super) enum CandidateFate {
     Conflicts(Vec<Conflict>),
 }
 
+/// An agent of a train.
+struct TrainCandidate<'a> {
+    plan: MergePlan,
+    /// The commit that holds all of the work.
+    work: Oid,
+    checks: RequiredChecks,
+    /// What the agent may touch.
+    guard: ScopeGuard<'a>,
+    fate: CandidateFate,
+}
+
+impl<'a> TrainCandidate<'a> {
+    /// One that is to land on the ground.
+    fn read(
+        repo: &'a Repo,
+        plan: MergePlan,
+        ground: &Stack,
+        scopes: &Scopes,
+    ) -> Result<TrainCandidate<'a>> {
+        let base = ground.commit;
+        let work = plan.work.commit(repo)?;
+        // An agent that began with changes of its owner lands without these.
+        let alone = own_changes::merged(repo, &plan.agent, base, work)?;
+        let work = match (alone, plan.method) {
+            // It was judged to merge, so what conflicts by now is another target.
+            (Some(merge), _) => {
+                let tree = { merge.result.clean() }.ok_or_else(|| moved(&plan.target))?;
+                simulated(repo, tree, &[base])?
+            }
+            // That one lands as it is, or not at all.
+            (None, Method::FfOnly) => work,
+            (None, Method::NoFf | Method::Squash) => to_merge(repo, &plan.agent, base, work)?,
+        };
+        let guard = ScopeGuard::among(repo, plan.agent.clone(), scopes)?;
+        let mut candidate = TrainCandidate {
+            checks: guard.policy().required_checks(),
+            plan,
+            work,
+            guard,
+            fate: CandidateFate::Open,
+        };
+        let projects = projects::bound(repo, candidate.guard.policy())?;
+        candidate.add_checks(repo, &projects, ground)?;
+        Ok(candidate)
+    }
+
+    /// Adds the checks of the projects that its work touches.
+    fn add_checks(&mut self, repo: &Repo, projects: &Projects, ground: &Stack) -> Result<()> {
+        let tree = self.plan.work.tree;
+        self.checks
+            .add(&projects::checks_of(repo, projects, ground.tree, tree)?);
+        Ok(())
+    }
+}
+
 /// The plans of one train for one target.
 pub(super) struct Stacking<'a, 'scope, 'env> {
     ctx: &'a Ctx,
-    plans: Vec<MergePlan>,
-    /// The commit that holds all of the work, by plan.
-    works: Vec<Oid>,
-    /// The checks of each agent, by plan, and those of the repository.
-    checked: Vec<RequiredChecks>,
-    /// What each agent may touch, by plan.
-    guards: Vec<ScopeGuard<'a>>,
+    candidates: Vec<TrainCandidate<'a>>,
+    /// The checks of the repository.
     shared: RequiredChecks,
     merger: StackMerger<'a>,
     /// What came out of each merge.
@@ -57,7 +108,6 @@ pub(super) struct Stacking<'a, 'scope, 'env> {
     tip: Oid,
     before: Oid,
     pending: Vec<Settlement>,
-    fates: Vec<CandidateFate>,
     /// The plan because of which a stack did not land, as far as it is one of them.
     blamed: Option<usize>,
     /// Whether another process moved the target, so that nothing lands on it any more.
@@ -91,35 +141,11 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
             members: Vec::new(),
         };
         let scopes = Scopes::default();
-        let (mut works, mut checked, mut guards) = (Vec::new(), Vec::new(), Vec::new());
-        for plan in &plans {
-            let work = plan.work.commit(repo)?;
-            // An agent that began with changes of its owner lands without these.
-            let alone = own_changes::merged(repo, &plan.agent, base, work)?;
-            works.push(match (alone, plan.method) {
-                // It was judged to merge, so what conflicts by now is another target.
-                (Some(merge), _) => {
-                    let tree = { merge.result.clean() }.ok_or_else(|| moved(&plan.target))?;
-                    simulated(repo, tree, &[base])?
-                }
-                // That one lands as it is, or not at all.
-                (None, Method::FfOnly) => work,
-                (None, Method::NoFf | Method::Squash) => to_merge(repo, &plan.agent, base, work)?,
-            });
-            let guard = ScopeGuard::among(repo, plan.agent.clone(), &scopes)?;
-            let mut checks = guard.policy().required_checks();
-            let projects = projects::bound(repo, guard.policy())?;
-            checks.add(&projects::checks_of(
-                repo,
-                &projects,
-                ground.tree,
-                plan.work.tree,
-            )?);
-            checked.push(checks);
-            guards.push(guard);
-        }
+        let candidates =
+            { plans.into_iter() }.map(|plan| TrainCandidate::read(repo, plan, &ground, &scopes));
+        let mut candidates = candidates.collect::<Result<Vec<_>>>()?;
         // Where one of them works on a pull request, the target is its branch, and decides nothing.
-        let mut policies = guards.iter().map(|guard: &ScopeGuard<'_>| guard.policy());
+        let mut policies = candidates.iter().map(|one| one.guard.policy());
         let at = policies.clone().find_map(Policy::settings).unwrap_or(base);
         let roles = roles::load(repo, at)?;
         let mut settings = repository_settings::load(repo, at, &roles)?;
@@ -129,14 +155,8 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
         }
         checks.want(&settings)?;
         // Projects that the target has by now are checked as well as those that an agent started with.
-        for (checks, plan) in checked.iter_mut().zip(&plans) {
-            let projects = &settings.projects;
-            checks.add(&projects::checks_of(
-                repo,
-                projects,
-                ground.tree,
-                plan.work.tree,
-            )?);
+        for candidate in &mut candidates {
+            candidate.add_checks(repo, &settings.projects, &ground)?;
         }
         let mut shared = RequiredChecks {
             commands: settings.train_checks,
@@ -147,14 +167,11 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
             min_tests: settings.min_tests.unwrap_or(0),
             ..RequiredChecks::default()
         });
+        let works: Vec<Oid> = candidates.iter().map(|one| one.work).collect();
         Ok(Stacking {
             ctx,
-            fates: plans.iter().map(|_| CandidateFate::Open).collect(),
-            plans,
             merger: StackMerger::new(repo, base, &works)?,
-            works,
-            checked,
-            guards,
+            candidates,
             shared,
             merged: HashMap::new(),
             conflicts: HashMap::new(),
@@ -185,11 +202,12 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
     pub(super) fn finish(mut self) -> (Vec<CandidateFate>, TrainTarget) {
         for (candidate, conflicts) in self.conflicts {
             // A conflict with a stack that was given up is none with what landed.
-            if matches!(self.fates[candidate], CandidateFate::Open) {
-                self.fates[candidate] = CandidateFate::Conflicts(conflicts);
+            let fate = &mut self.candidates[candidate].fate;
+            if matches!(fate, CandidateFate::Open) {
+                *fate = CandidateFate::Conflicts(conflicts);
             }
         }
-        let first = self.plans.first();
+        let first = self.candidates.first().map(|one| &one.plan);
         let there = first.and_then(|plan| plan.remote.as_ref());
         let report = TrainTarget {
             refname: first.map(|plan| plan.target.clone()).unwrap_or_default(),
@@ -198,16 +216,19 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
             oid: self.tip.to_hex(),
             red: false,
         };
-        (self.fates, report)
+        let fates = self.candidates.into_iter().map(|one| one.fate);
+        (fates.collect(), report)
     }
 
     /// Merges the work of a plan on top of a commit: the commit that would land, and its tree.
     fn merge(&mut self, below: &Stack, candidate: usize) -> Result<Option<(Oid, Oid)>> {
-        let (repo, plan) = (&self.ctx.repo, &self.plans[candidate]);
-        let work = self.works[candidate];
+        let (repo, plan) = (&self.ctx.repo, &self.candidates[candidate].plan);
+        let work = self.candidates[candidate].work;
         // What is in scope on the target may not be on top of other work that moves files.
         let is_in_scope = |tree| -> Result<bool> {
-            let violations = self.guards[candidate].judge_landing(below.tree, tree)?;
+            let violations = self.candidates[candidate]
+                .guard
+                .judge_landing(below.tree, tree)?;
             Ok(violations.is_empty())
         };
         if plan.method == Method::FfOnly {
@@ -248,11 +269,11 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
         let mut checks = self.shared.clone();
         for member in &stack.members {
             // What any of them requires has to hold for the stack as a whole.
-            checks.add(&self.checked[*member]);
+            checks.add(&self.candidates[*member].checks);
         }
-        let id = |member: &usize| self.plans[*member].agent.id.to_string();
+        let id = |member: &usize| self.candidates[*member].plan.agent.id.to_string();
         Stacked {
-            lands_on: self.plans[0].target.clone(),
+            lands_on: self.candidates[0].plan.target.clone(),
             commit: stack.commit,
             tree: stack.tree,
             agents: stack.members.iter().map(id).collect(),
@@ -286,7 +307,7 @@ impl Track for Stacking<'_, '_, '_> {
             None => {
                 let merged = self.merge(stack, candidate)?;
                 if let Some((_, tree)) = merged {
-                    let plan = &self.plans[candidate];
+                    let plan = &self.candidates[candidate].plan;
                     (self.tell)(&TrainNews::Stacked {
                         agent_id: &plan.agent.id.to_string(),
                         lands_on: &plan.target,
@@ -337,7 +358,7 @@ impl Track for Stacking<'_, '_, '_> {
         self.ground = at;
         if self.is_rehearsal {
             for (candidate, tree) in layers {
-                self.fates[candidate] = CandidateFate::Planned(tree);
+                self.candidates[candidate].fate = CandidateFate::Planned(tree);
             }
         } else {
             // Carried out by `settle`, while the next checks run.
@@ -403,14 +424,14 @@ impl Stacking<'_, '_, '_> {
             return Ok(());
         };
         for (candidate, tree) in layers {
-            let plan = &self.plans[candidate];
+            let plan = &self.candidates[candidate].plan;
             let verdict = Verified {
                 merged_tree: Some(tree),
                 ..plan.verdict.clone()
             };
             self.checks.keep_train_tree(plan.agent.id, &verdict, top);
             self.record(candidate, Move::Accept, verdict)?;
-            self.fates[candidate] = CandidateFate::Accepted(tree);
+            self.candidates[candidate].fate = CandidateFate::Accepted(tree);
         }
         Ok(())
     }
@@ -421,7 +442,7 @@ impl Stacking<'_, '_, '_> {
         let plan = |(candidate, merged_tree): &(usize, Oid)| MergePlan {
             base: self.tip,
             merged_tree: *merged_tree,
-            ..self.plans[*candidate].clone()
+            ..self.candidates[*candidate].plan.clone()
         };
         let plans: Vec<MergePlan> = layers.iter().map(plan).collect();
         let landed = execute_stack(self.ctx, &plans).map_err(|(at, error)| {
@@ -432,12 +453,12 @@ impl Stacking<'_, '_, '_> {
             if let Some(commit) = report.commit.as_deref().and_then(Oid::from_hex) {
                 self.tip = commit;
             }
-            self.fates[*candidate] = CandidateFate::Landed(Box::new(report));
+            self.candidates[*candidate].fate = CandidateFate::Landed(Box::new(report));
         }
         let ids = plans.iter().map(|plan| plan.agent.id.to_string());
         (self.tell)(&TrainNews::Landed {
             agents: ids.collect(),
-            lands_on: &self.plans[0].target,
+            lands_on: &self.candidates[0].plan.target,
             oid: &self.tip.to_hex(),
         });
         Ok(())
@@ -450,19 +471,19 @@ impl Stacking<'_, '_, '_> {
         check: FailedCheck,
         partner: Option<usize>,
     ) -> Result<()> {
-        let partner = partner.map(|partner| &self.plans[partner].agent);
+        let partner = partner.map(|partner| &self.candidates[partner].plan.agent);
         if !self.is_rehearsal {
             self.record_red(candidate, tree, &check, partner.map(|agent| agent.id))?;
         }
         let partner = partner.map(AgentRef::of);
-        let plan = &self.plans[candidate];
+        let plan = &self.candidates[candidate].plan;
         (self.tell)(&TrainNews::Culprit {
             agent_id: &plan.agent.id.to_string(),
             lands_on: &plan.target,
             check: &check,
             fails_with: partner.as_ref(),
         });
-        self.fates[candidate] = CandidateFate::Red(check, partner);
+        self.candidates[candidate].fate = CandidateFate::Red(check, partner);
         self.ctx.reached("rejected");
         Ok(())
     }
@@ -482,13 +503,13 @@ impl Stacking<'_, '_, '_> {
             merged_tree: Some(tree),
             findings: vec![check.finding().name().to_owned()],
             fails_with,
-            ..self.plans[candidate].verdict.clone()
+            ..self.candidates[candidate].plan.verdict.clone()
         };
         self.record(candidate, Move::Reject, verdict)
     }
 
     fn record(&self, candidate: usize, step: Move, verdict: Verified) -> Result<()> {
-        let (by, agent) = (self.ctx.actor()?, &self.plans[candidate].agent);
+        let (by, agent) = (self.ctx.actor()?, &self.candidates[candidate].plan.agent);
         match authority::append(self.ctx, agent, &by, step, What::Verified(verdict)) {
             // It was decided about meanwhile; the answer stands, the row needs none.
             Err(error) if error.code() == Code::AgentState => Ok(()),

@@ -30,39 +30,8 @@ pub(super) fn provenance(
     is_above_landed: bool,
 ) -> Result<History> {
     let repo = &ctx.repo;
-    let commits: HashMap<Oid, Commit> = divergence
-        .ahead
-        .iter()
-        .map(|lineage| Ok((lineage.oid, repo.read_commit(lineage.oid)?)))
-        .collect::<Result<_>>()?;
-    // `pr` pushes a branch without its spawn commit, whose text its first commit carries.
-    let mut carriers = HashMap::new();
-    for lineage in &divergence.ahead {
-        let carried = spawn_commit::carried(&repo.read_raw_commit(lineage.oid)?);
-        carriers.extend(carried.map(|(spawn, _)| (lineage.oid, spawn)));
-    }
-    let nonce = nonce_of(ctx, subject.agent.spawn_commit);
-    let is_spawn = |lineage: &&Lineage| {
-        if carriers.get(&lineage.oid) == Some(&subject.agent.spawn_commit) {
-            return true;
-        }
-        // A rebase gives the spawn commit another name and keeps its message.
-        let same_nonce = || {
-            let own = commits.get(&lineage.oid)?.trailer(NONCE)?;
-            (Some(own) == nonce.as_deref()).then_some(())
-        };
-        lineage.oid == subject.agent.spawn_commit || same_nonce().is_some()
-    };
-    let mut spawn = divergence.ahead.iter().find(is_spawn);
-    let original = subject.agent.spawn_commit;
-    if let (Some(found), Some(base)) = (spawn, subject.base)
-        && found.oid != original
-        && repo.has_object(original)
-        && repo.is_ancestor(original, base)?
-    {
-        // A rebase of what has landed already does not make the agent's work new.
-        spawn = None;
-    }
+    let ahead = CommitsAhead::read(repo, divergence)?;
+    let spawn = ahead.spawn(ctx, subject)?;
     let origin = match spawn {
         Some(spawn) => spawn.parents.first().copied(),
         None => Some(started),
@@ -72,61 +41,124 @@ pub(super) fn provenance(
         Some(below) if origin == Some(started) => Some(below),
         _ => origin,
     };
-    // Mostly the base branch has grown from where the agent started, and git need not be asked.
-    let grew_from = |origin| {
-        let parents = divergence.behind.iter().flat_map(|one| &one.parents);
-        parents.into_iter().any(|parent| *parent == origin)
-    };
     let lost_base = match (subject.base, origin) {
         // What it was built upon is there in another form.
         (Some(base), Some(origin))
-            if !is_above_landed
-                && !grew_from(origin)
-                && !repo.is_ancestor(origin, base)?
-                && !replay::is_held(repo, &subject.agent, base, origin)? =>
+            if !is_above_landed && is_lost(repo, subject, divergence, base, origin)? =>
         {
             Some(origin)
         }
         _ => None,
     };
-    let Some(spawn) = spawn else {
-        let has_spawn_commit = repo.is_ancestor(subject.agent.spawn_commit, subject.tip)?;
-        let mut foreign = Vec::new();
-        if has_spawn_commit {
-            // The agent's work has landed with its spawn commit; anyone may have built on it since. What begins at the tip
-            // that landed, as the row of that landing names it, is the agent's own.
-            let own = own_since_landing(repo, subject, divergence)?;
-            let others = { divergence.ahead.iter() }.map(|lineage| lineage.oid);
-            foreign.extend(others.filter(|oid| !own.contains(oid)));
-        }
-        return Ok(History {
-            has_spawn_commit,
-            lost_base,
-            foreign,
-        });
-    };
-    let own = own_line(subject.tip, spawn.oid, divergence, |oid| {
-        let commit = &commits[&oid];
-        let is_spawn = commit.trailer(NONCE).is_some() && commit.message.starts_with(SPAWN_SUBJECT);
-        is_spawn || carriers.contains_key(&oid)
-    });
-    let id = subject.agent.id.to_string();
-    // Commits of a side branch count as the agent's where they name it. Their paths are judged like
-    // those of all others.
-    let foreign = |lineage: &&Lineage| {
-        let trailer = commits[&lineage.oid].trailer("Agent-Id");
-        !own.contains(&lineage.oid) && trailer != Some(id.as_str())
+    let (has_spawn_commit, foreign) = match spawn {
+        Some(spawn) => (true, ahead.foreign(subject, spawn)),
+        None => foreign_since_landing(repo, subject, divergence)?,
     };
     Ok(History {
-        has_spawn_commit: true,
+        has_spawn_commit,
         lost_base,
-        foreign: divergence
-            .ahead
-            .iter()
-            .filter(foreign)
-            .map(|lineage| lineage.oid)
-            .collect(),
+        foreign,
     })
+}
+
+/// The commits that the base lacks, as they were read.
+struct CommitsAhead<'a> {
+    divergence: &'a Divergence,
+    commits: HashMap<Oid, Commit>,
+    /// The spawn commits whose text other commits carry: `pr` pushes a branch without its spawn commit.
+    carriers: HashMap<Oid, Oid>,
+}
+
+impl<'a> CommitsAhead<'a> {
+    fn read(repo: &Repo, divergence: &'a Divergence) -> Result<CommitsAhead<'a>> {
+        let (mut commits, mut carriers) = (HashMap::new(), HashMap::new());
+        for lineage in &divergence.ahead {
+            commits.insert(lineage.oid, repo.read_commit(lineage.oid)?);
+            let carried = spawn_commit::carried(&repo.read_raw_commit(lineage.oid)?);
+            carriers.extend(carried.map(|(spawn, _)| (lineage.oid, spawn)));
+        }
+        Ok(CommitsAhead {
+            divergence,
+            commits,
+            carriers,
+        })
+    }
+
+    /// The agent's spawn commit among them, or what a rebase made of it.
+    fn spawn(&self, ctx: &Ctx, subject: &Subject) -> Result<Option<&'a Lineage>> {
+        let (repo, original) = (&ctx.repo, subject.agent.spawn_commit);
+        let nonce = nonce_of(ctx, original);
+        // A rebase gives the spawn commit another name and keeps its message.
+        let has_nonce = |oid: &Oid| {
+            let own = self
+                .commits
+                .get(oid)
+                .and_then(|commit| commit.trailer(NONCE));
+            own.is_some() && own == nonce.as_deref()
+        };
+        let is_spawn = |lineage: &&Lineage| {
+            let oid = &lineage.oid;
+            *oid == original || self.carriers.get(oid) == Some(&original) || has_nonce(oid)
+        };
+        let spawn = self.divergence.ahead.iter().find(is_spawn);
+        if let (Some(found), Some(base)) = (spawn, subject.base)
+            && found.oid != original
+            && repo.has_object(original)
+            && repo.is_ancestor(original, base)?
+        {
+            // A rebase of what has landed already does not make the agent's work new.
+            return Ok(None);
+        }
+        Ok(spawn)
+    }
+
+    /// Those that are not the agent's. Commits of a side branch count as the agent's where they name it. Their paths are judged like
+    /// those of all others.
+    fn foreign(&self, subject: &Subject, spawn: &Lineage) -> Vec<Oid> {
+        let own = own_line(subject.tip, spawn.oid, self.divergence, |oid| {
+            let commit = &self.commits[&oid];
+            let is_spawn =
+                commit.trailer(NONCE).is_some() && commit.message.starts_with(SPAWN_SUBJECT);
+            is_spawn || self.carriers.contains_key(&oid)
+        });
+        let id = subject.agent.id.to_string();
+        let all = self.divergence.ahead.iter().map(|lineage| lineage.oid);
+        all.filter(|oid| {
+            let trailer = self.commits[oid].trailer("Agent-Id");
+            !own.contains(oid) && trailer != Some(id.as_str())
+        })
+        .collect()
+    }
+}
+
+/// Whether the base does not hold what the work was built upon.
+fn is_lost(
+    repo: &Repo,
+    subject: &Subject,
+    divergence: &Divergence,
+    base: Oid,
+    origin: Oid,
+) -> Result<bool> {
+    // Mostly the base branch has grown from where the agent started, and git need not be asked.
+    let mut parents = { divergence.behind.iter() }.flat_map(|one| &one.parents);
+    Ok(!parents.any(|parent| *parent == origin)
+        && !repo.is_ancestor(origin, base)?
+        && !replay::is_held(repo, &subject.agent, base, origin)?)
+}
+
+/// Whether the work has landed with its spawn commit, and then the commits since that are not the agent's: anyone may have built on it.
+/// What begins at the tip that landed, as the row of that landing names it, is the agent's own.
+fn foreign_since_landing(
+    repo: &Repo,
+    subject: &Subject,
+    divergence: &Divergence,
+) -> Result<(bool, Vec<Oid>)> {
+    if !repo.is_ancestor(subject.agent.spawn_commit, subject.tip)? {
+        return Ok((false, Vec::new()));
+    }
+    let own = own_since_landing(repo, subject, divergence)?;
+    let others = { divergence.ahead.iter() }.map(|lineage| lineage.oid);
+    Ok((true, others.filter(|oid| !own.contains(oid)).collect()))
 }
 
 /// The commits that the agent's branch got after what landed of it; none where its first parents do not lead there. A run that
