@@ -139,7 +139,7 @@
 //! on `refs/heads/worktree-<name>`.
 //!
 //! Settings read: `agent.worktreeDir`, `agent.bundleDir`, `agent.outputDir`, `agent.role.<name>.*`,
-//! `agent.merge`, `agent.run.allowWrite`, `agent.push`, `agent.fetchCredentials`, `agent.remote`, `agent.sync`, `agent.refPrefix`, `agent.claimTtl`, `agent.limits.*`, `agent.sign`, `core.hooksPath`. Settings written:
+//! `agent.merge`, `agent.run.allowWrite`, `agent.push`, `agent.fetchCredentials`, `agent.remote`, `agent.sync`, `agent.refPrefix`, `agent.claimTtl`, `agent.limits.*`, `agent.{model,host}.*.price`, `agent.sign`, `core.hooksPath`. Settings written:
 //! `extensions.worktreeConfig`, and in the `config.worktree` of an agent's admin directory `core.hooksPath` or
 //! `hook.git-agent-<event>.*`, `gc.auto`, `maintenance.auto`; `notes.displayRef` and `alias.<name>`, by `init --notes` and
 //! `init --log-alias` alone. `doctor --fix` alone takes

@@ -353,6 +353,7 @@ const VERBS_OF_VERBS: &[(&str, &[&str])] = &[
 const SHARED_ANSWERS: &[&str] = &[
     "agent_report",
     "error_report",
+    "host_trust",
     "mail",
     "run_row",
     "status",

@@ -1,11 +1,15 @@
 //! The hooks of agent hosts, run as a host runs them.
 
+/// Hooks that are registered twice.
+mod claims;
 /// What `init` writes and takes out again.
 mod init;
 /// What an agent hears after a shell command.
 mod post_tool;
 /// Whatever arrives, no write out of scope gets through.
 mod properties;
+/// What a host trusts, and a session without hooks.
+mod trust;
 /// Worktrees that hosts ask for.
 mod worktrees;
 

@@ -6,6 +6,7 @@ mod background;
 mod batch;
 /// What a command is given: words, variables, standard input.
 mod command;
+mod cost;
 /// A person in an agent's worktree.
 mod enter;
 mod hosts;

@@ -24,7 +24,10 @@ pub fn run(data: &[u8]) {
             let read = spooled::read(&declared.to_bytes());
             assert_eq!(read, Ok(Content::Declaration(what)));
         }
-        Ok(Content::Request(asked)) => assert!(asked.request.agents().len() <= data.len()),
+        Ok(Content::Request(asked)) => {
+            let written = serde_json::to_vec(&asked).expect("JSON");
+            assert!(matches!(spooled::read(&written), Ok(Content::Request(_))));
+        }
         Err(why) => assert!(!why.is_empty()),
     }
     draft(&text);

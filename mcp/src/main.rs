@@ -74,9 +74,13 @@ impl ServerHandler for Server {
         let input = request.arguments.unwrap_or_default();
         let result = match self.answer(offer, input, &context).await {
             Ok(value) => CallToolResult::structured(value),
-            // As text alone: clients hold what is structured against the schema of the answer, also in an error. It goes to the
-            // model, which can do something about it.
-            Err(error) => CallToolResult::error(vec![ContentBlock::text(error.to_string())]),
+            // As text alone: clients hold what is structured against the schema of the answer, also in an error. One of them takes a
+            // first text that is JSON for structured, so the message comes first. It goes to the model, which can do something about it.
+            Err(error) => {
+                let message = error["error"]["message"].as_str().unwrap_or_default();
+                let texts = [message.to_owned(), error.to_string()];
+                CallToolResult::error(texts.map(ContentBlock::text).to_vec())
+            }
         };
         Ok(result.into())
     }

@@ -175,9 +175,11 @@ impl Client {
         // A client holds what is structured against the schema of the answer, which an error is not.
         assert_eq!(result.structured_content, None);
         let said = serde_json::to_value(&result.content).expect("JSON");
-        let said = said[0]["text"].as_str().expect("a text");
-        let error: Value = serde_json::from_str(said).expect("JSON");
+        let json = said[1]["text"].as_str().expect("a text");
+        let error: Value = serde_json::from_str(json).expect("JSON");
         assert_eq!(error["schema"], "git-agent.error/2");
+        // A client takes a first text that is JSON for a structured answer.
+        assert_eq!(said[0]["text"], error["error"]["message"]);
         error["error"].clone()
     }
 

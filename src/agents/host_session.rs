@@ -7,9 +7,10 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::liveness;
+use crate::domain::limits::TokenPrice;
 use crate::domain::named::hex;
 use crate::domain::{Agent, AgentId, HostSession, Run, What};
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::hosts::output::Told;
 use crate::hosts::{self, Host};
 use crate::store::{fsx, layout};
@@ -218,12 +219,40 @@ pub(crate) fn told(
     told
 }
 
-/// What the row of a run keeps of that: what this run cost, so that the sum over the runs is what the session cost.
+/// What tokens cost by `agent.model.<model>.price`, else by `agent.host.<host>.price`. A worktree's own setting does not count: an
+/// agent can write that.
+///
+/// # Errors
+/// `usage` for a value that is no price, `git-failed`.
+pub(crate) fn price(ctx: &Ctx, host: &dyn Host, model: Option<&str>) -> Result<Option<TokenPrice>> {
+    for (kind, name) in [("model", model), ("host", Some(host.name()))] {
+        let Some(key) = name.map(|name| format!("agent.{kind}.{name}.price")) else {
+            continue;
+        };
+        let settings = ctx.repo.shared_settings(&key)?;
+        if let Some(last) = settings.iter().rfind(|setting| setting.key == key) {
+            let price = TokenPrice::read(&last.value).ok_or_else(|| {
+                let what = format!("{key}: `{}` is not a price; write US dollars for a million tokens, such as 0.50/2", last.value);
+                Error::new(Code::Usage, what).hint(format!("to remove it, run git config --unset-all {key}"))
+            })?;
+            return Ok(Some(price));
+        }
+    }
+    Ok(None)
+}
+
+/// What the row of a run keeps of that: what this run cost, so that the sum over the runs is what the session cost. Where the host
+/// tells of no cost, or of none that it knows, that is what the tokens cost at this price.
 ///
 /// # Errors
 /// Those of the ledger.
-pub(crate) fn session(ctx: &Ctx, agent: &Agent, told: &Told) -> Result<HostSession> {
-    let session = HostSession {
+pub(crate) fn session(
+    ctx: &Ctx,
+    agent: &Agent,
+    told: &Told,
+    price: Option<TokenPrice>,
+) -> Result<HostSession> {
+    let mut session = HostSession {
         id: (told.session.clone()).filter(|id| HostSession::is_id(id)),
         // A number that is none, or negative, becomes nothing.
         cost_micro_usd: (told.cost_usd)
@@ -232,19 +261,24 @@ pub(crate) fn session(ctx: &Ctx, agent: &Agent, told: &Told) -> Result<HostSessi
         input_tokens: told.tokens.map(|tokens| tokens.input),
         output_tokens: told.tokens.map(|tokens| tokens.output),
     };
-    if !told.is_whole || session.id.is_none() {
-        return Ok(session);
-    }
-    // Several hosts count on from where the session was before.
-    let events = ctx.ledger().events(agent.spawn_commit)?;
-    Ok(events
-        .into_iter()
-        .fold(session, |session, event| match event.what {
-            What::Exited(exited) if exited.session.id == session.id => {
-                session.beyond(&exited.session)
+    if told.is_whole && session.id.is_some() {
+        // Several hosts count on from where the session was before.
+        for event in ctx.ledger().events(agent.spawn_commit)? {
+            if let What::Exited(exited) = event.what
+                && exited.session.id == session.id
+            {
+                session = session.beyond(&exited.session);
             }
-            _ => session,
-        }))
+        }
+    }
+    let tokens = session.input_tokens.zip(session.output_tokens);
+    let estimate = price
+        .zip(tokens)
+        .map(|(price, (input, output))| price.micro_usd([input, output]));
+    session.cost_micro_usd = { session.cost_micro_usd.filter(|cost| *cost > 0) }
+        .or(estimate)
+        .or(session.cost_micro_usd);
+    Ok(session)
 }
 
 /// The session of a run whose end was not recorded, as far as its host came.
@@ -256,6 +290,8 @@ pub(crate) fn session_of_lost(ctx: &Ctx, agent: &Agent, run: &Run) -> Result<Hos
     let Some(host) = hosts::of_command(command) else {
         return Ok(HostSession::default());
     };
+    let price = price(ctx, host, run.started.model.as_deref())?;
     let run = (run.number(), command);
-    session(ctx, agent, &told(ctx.repo.common_dir(), agent, run, host))
+    let told = told(ctx.repo.common_dir(), agent, run, host);
+    session(ctx, agent, &told, price)
 }

@@ -190,7 +190,7 @@ fn registered(report: &InitReport) -> String {
             paint(BOLD, &host.path),
             paint(DIM, &format!("({})", host.host))
         ));
-        if let Some(note) = host.note {
+        if let Some(note) = &host.note {
             text.push_str(&format!("          {note}\n"));
         }
     }

@@ -38,6 +38,7 @@ codes! {
     HooksLedAway, "settings.hooks-led-away", Problem, "The repository's own hooks do not run, because every worktree uses the hooks of one agent.";
     PrunesAtOnce, "settings.prunes-at-once", Problem, "git gc deletes unreachable objects at once, also those that a command is about to use.";
     LimitsHold, "settings.limits", Information, "What agents take of the disk and cost is bounded by what is free and by the limits that are set; spawns and runs beyond are refused or wait.";
+    HostDistrusts, "settings.host-distrusts", Information, "Hooks that are registered in the project do not run in the sessions of this host, so only commits are held to an agent's scope.";
     SpawnAbandoned, "spawns.abandoned", Problem, "A spawn was interrupted; a branch, a worktree and a row may be half made.";
     SpawnUnfinished, "spawns.unfinished", Problem, "The ledger says that an agent is being made, and no process is making it.";
     LockUnfinished, "spawns.lock-unfinished", Problem, "A worktree is locked as being made by a process that is gone.";

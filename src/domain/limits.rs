@@ -142,6 +142,28 @@ pub fn usd(micro_usd: u64) -> String {
     format!("${:.2}", micro_usd as f64 / 1e6)
 }
 
+/// What a model's tokens cost, in millionths of a US dollar for a million: of those that it is given, and of those that it gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TokenPrice([u64; 2]);
+
+impl TokenPrice {
+    /// Reads US dollars for a million tokens: `0.50/2`, or one number for both kinds.
+    pub fn read(text: &str) -> Option<TokenPrice> {
+        let (input, output) = text.split_once('/').unwrap_or((text, text));
+        Some(TokenPrice([
+            micro_usd(input.trim())?,
+            micro_usd(output.trim())?,
+        ]))
+    }
+
+    /// What so many tokens cost, in millionths of a US dollar.
+    pub fn micro_usd(self, tokens: [u64; 2]) -> u64 {
+        let each = { tokens.iter().zip(self.0) }
+            .map(|(count, price)| u128::from(*count) * u128::from(price));
+        u64::try_from(each.sum::<u128>() / 1_000_000).unwrap_or(u64::MAX)
+    }
+}
+
 /// The bytes of `20G`, `1.5 GiB` or `4096`; units are powers of 1024.
 pub fn size(text: &str) -> Option<u64> {
     let text = text.trim();

@@ -26,6 +26,10 @@ pub struct ToolCall {
     pub transcript: Option<String>,
     /// What the tool would do.
     pub intent: Intent,
+    /// SHA-256 of the whole payload.
+    pub digest: [u8; 32],
+    /// Whether something in the payload tells this call from every other: its own name, or its time.
+    pub is_marked: bool,
 }
 
 /// The moment in a session at which a host calls us, whatever the host calls it.

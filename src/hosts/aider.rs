@@ -1,9 +1,9 @@
 //! Aider. It has no hooks: `verify` is the only fence.
 
-use super::Host;
 use super::command::{Line, Needs};
 use super::home::{Ground, Preparation};
 use super::output::{Tokens, Told};
+use super::{CostControl, Host};
 
 /// Wherever it starts: for `run`, and for a person who enters the worktree.
 const OPTIONS: [&str; 12] = [
@@ -46,9 +46,12 @@ impl Host for Aider {
         }
         line.option("--model", needs.model);
         line.lacks("max_iterations", needs.max_iterations);
-        line.lacks("max_cost", needs.max_cost);
         line.add(needs.extra);
         Ok(())
+    }
+
+    fn cost_control(&self) -> CostControl {
+        CostControl::Cost
     }
 
     fn prepare(&self, _ground: &Ground<'_>) -> Preparation {

@@ -3,12 +3,12 @@
 //! It reads its hooks from the project's settings, shows the model the reason of a denial, and asks for
 //! worktrees of its own when it isolates subagents.
 
-use super::Host;
 use super::command::{Line, Needs};
 use super::home::{Ground, Preparation, hooks};
 use super::output::{Shown, Told, shown_of_messages, told_of_messages, told_of_result};
 use super::payload::{EventNames, Moment, ToolKind, ToolNames};
 use super::settings::Registration;
+use super::{CostControl, Host};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -85,6 +85,10 @@ impl Host for Claude {
         Ok(())
     }
 
+    fn cost_control(&self) -> CostControl {
+        CostControl::Own
+    }
+
     fn resumes(&self) -> bool {
         true
     }
@@ -108,6 +112,7 @@ impl Host for Claude {
 
     fn registration(&self) -> Option<Registration> {
         Some(Registration {
+            is_at_the_top: true,
             on_request: &["SubagentStart", "WorktreeCreate", "WorktreeRemove"],
             ..Registration::json(
                 self.name(),
@@ -116,6 +121,10 @@ impl Host for Claude {
                 include_str!("registrations/claude.json"),
             )
         })
+    }
+
+    fn shell_variable(&self) -> Option<&'static str> {
+        Some("CLAUDECODE")
     }
 
     fn home_variables(&self) -> &'static [&'static str] {

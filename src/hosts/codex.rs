@@ -7,7 +7,7 @@ use super::command::{Line, Needs};
 use super::home::{Ground, Preparation, hooks};
 use super::output::{Shown, Tokens, Told, json_lines, text};
 use super::payload::{Json, ToolKind, ToolNames};
-use super::settings::Registration;
+use super::settings::{Distrust, Registered, Registration, TrustFiles};
 use super::{Host, context};
 use serde_json::{Value, json};
 
@@ -53,7 +53,6 @@ impl Host for Codex {
         }
         line.option("-m", needs.model);
         line.lacks("max_iterations", needs.max_iterations);
-        line.lacks("max_cost", needs.max_cost);
         line.add(needs.extra);
         // Behind all options, which belong to the command above this one.
         if let Some(session) = needs.resume {
@@ -107,16 +106,47 @@ impl Host for Codex {
     }
 
     fn registration(&self) -> Option<Registration> {
-        Some(Registration {
-            note: Some(
-                "Codex skips hooks without a word until they are trusted: run /hooks in Codex",
+        Some(Registration::json(
+            self.name(),
+            ".codex",
+            ".codex/hooks.json",
+            include_str!("registrations/codex.json"),
+        ))
+    }
+
+    fn shell_variable(&self) -> Option<&'static str> {
+        Some("CODEX_THREAD_ID")
+    }
+
+    fn trust_files(&self) -> Option<TrustFiles> {
+        Some(TrustFiles {
+            variable: HOME,
+            below_home: ".codex",
+            names: &["config.toml"],
+        })
+    }
+
+    /// It reads the hooks of the main worktree for every linked one, and keeps for each hook what it was when it was trusted.
+    fn distrust(&self, files: &[String], of: Registered<'_>) -> Option<Distrust> {
+        let config = { files.first()?.parse::<toml::Table>() }.unwrap_or_default();
+        let trusts_folder = of.folder.is_none_or(|folder| {
+            let project = { config.get("projects") }.and_then(|all| all.get(folder.to_str()?));
+            let level = project.and_then(|project| project.get("trust_level")?.as_str());
+            level == Some("trusted")
+        });
+        let hooks = config
+            .get("hooks")
+            .and_then(|hooks| hooks.get("state")?.as_table());
+        let begin = format!("{}:", of.file.display());
+        let trusts_hooks =
+            hooks.is_some_and(|hooks| hooks.keys().any(|key| key.starts_with(&begin)));
+        let there = of.folder.or(of.file.parent())?.display();
+        (!trusts_folder || !trusts_hooks).then(|| Distrust {
+            what: format!(
+                "Codex skips the hooks of {} without a word until it trusts them",
+                of.file.display()
             ),
-            ..Registration::json(
-                self.name(),
-                ".codex",
-                ".codex/hooks.json",
-                include_str!("registrations/codex.json"),
-            )
+            command: format!("cd {there} && codex  # then trust the folder, and /hooks"),
         })
     }
 

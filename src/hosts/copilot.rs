@@ -9,7 +9,7 @@ use super::command::{Line, Needs};
 use super::home::{Ground, Preparation, hooks};
 use super::output::{Shown, Told, json_lines, text};
 use super::payload::{EventNames, Json, Moment, ToolKind, ToolNames};
-use super::settings::Registration;
+use super::settings::{Distrust, Registered, Registration, TrustFiles, read_jsonc};
 use crate::domain::tool_call::HookEvent;
 use serde_json::{Value, json};
 
@@ -64,7 +64,6 @@ impl Host for Copilot {
         line.option("--session-id", Some(needs.resume.unwrap_or("{session}")));
         line.option("--model", needs.model);
         line.lacks("max_iterations", needs.max_iterations);
-        line.lacks("max_cost", needs.max_cost);
         line.add(needs.extra);
         Ok(())
     }
@@ -96,6 +95,43 @@ impl Host for Copilot {
             made.variables.push((CACHE, cache.into()));
         }
         made
+    }
+
+    fn shell_variable(&self) -> Option<&'static str> {
+        Some("COPILOT_CLI")
+    }
+
+    fn trust_files(&self) -> Option<TrustFiles> {
+        Some(TrustFiles {
+            variable: HOME,
+            below_home: ".copilot",
+            names: &["config.json"],
+        })
+    }
+
+    fn distrust(&self, files: &[String], of: Registered<'_>) -> Option<Distrust> {
+        let (folder, config) = (of.folder?, read_jsonc(files.first()?));
+        let lists = ["trusted_folders", "trustedFolders"].map(|key| config.get(key));
+        let mut trusted = lists
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_array)
+            .flatten();
+        let is_trusted = trusted.any(|place| {
+            place
+                .as_str()
+                .is_some_and(|place| folder.starts_with(place))
+        });
+        (!is_trusted).then(|| Distrust {
+            what: format!(
+                "Copilot does not trust {} and runs no hooks there",
+                folder.display()
+            ),
+            command: format!(
+                "cd {} && copilot  # then trust the folder for all sessions",
+                folder.display()
+            ),
+        })
     }
 
     fn home_variables(&self) -> &'static [&'static str] {
@@ -136,7 +172,6 @@ impl Host for Copilot {
 
     fn registration(&self) -> Option<Registration> {
         Some(Registration {
-            note: Some("Copilot runs a project's hooks in trusted folders only"),
             of_user: ".copilot/hooks/git-agent.json",
             ..Registration::json(
                 self.name(),

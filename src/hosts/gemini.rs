@@ -7,9 +7,10 @@ use super::command::{Line, Needs};
 use super::home::{Ground, Preparation, hooks};
 use super::output::{Shown, Tokens, Told, first_object, json_lines, text};
 use super::payload::{EventNames, Json, Moment, ToolKind, ToolNames};
-use super::settings::Registration;
+use super::settings::{Distrust, Registered, Registration, TrustFiles, read_jsonc};
 use super::{Host, context};
 use serde_json::Value;
+use std::path::Path;
 
 /// Where its directory is, in place of the user's home.
 const HOME: &str = "GEMINI_CLI_HOME";
@@ -67,7 +68,6 @@ impl Host for Gemini {
         }
         line.option("-m", needs.model);
         line.lacks("max_iterations", needs.max_iterations);
-        line.lacks("max_cost", needs.max_cost);
         line.option("--resume", needs.resume);
         line.add(needs.extra);
         Ok(())
@@ -136,13 +136,56 @@ impl Host for Gemini {
 
     fn registration(&self) -> Option<Registration> {
         Some(Registration {
-            note: Some("Gemini runs a project's hooks in trusted folders only"),
+            is_at_the_top: true,
             ..Registration::json(
                 self.name(),
                 ".gemini",
                 ".gemini/settings.json",
                 include_str!("registrations/gemini.json"),
             )
+        })
+    }
+
+    fn shell_variable(&self) -> Option<&'static str> {
+        Some("GEMINI_CLI")
+    }
+
+    fn trust_files(&self) -> Option<TrustFiles> {
+        Some(TrustFiles {
+            variable: HOME,
+            below_home: "",
+            names: &[".gemini/trustedFolders.json", ".gemini/settings.json"],
+        })
+    }
+
+    /// Of several folders that hold this one the nearest counts.
+    fn distrust(&self, files: &[String], of: Registered<'_>) -> Option<Distrust> {
+        let folder = of.folder?;
+        let [rules, settings] = [files.first(), files.get(1)]
+            .map(|text| text.map_or(Value::Null, |text| read_jsonc(text)));
+        let is_off = settings.pointer("/security/folderTrust/enabled") == Some(&Value::Bool(false));
+        let rules = rules.as_object();
+        let nearest = rules.into_iter().flatten().filter_map(|(place, level)| {
+            let (place, level) = (Path::new(place), level.as_str()?);
+            let trusted = if level == "TRUST_PARENT" {
+                place.parent()?
+            } else {
+                place
+            };
+            folder
+                .starts_with(trusted)
+                .then(|| (trusted.components().count(), level != "DO_NOT_TRUST"))
+        });
+        let is_trusted = nearest.max().is_some_and(|(_, is_trusted)| is_trusted);
+        (!is_off && !is_trusted).then(|| Distrust {
+            what: format!(
+                "Gemini CLI does not trust {} and runs no hooks there",
+                folder.display()
+            ),
+            command: format!(
+                "cd {} && gemini  # then /permissions trust",
+                folder.display()
+            ),
         })
     }
 

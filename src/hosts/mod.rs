@@ -56,9 +56,22 @@ use home::{Ground, Preparation};
 use output::{Shown, Told};
 use payload::{EventNames, Json, ToolNames};
 use serde_json::json;
-use settings::Registration;
+use settings::{Distrust, Registered, Registration, TrustFiles};
 use std::fmt;
 use std::path::PathBuf;
+
+/// How a session can be ended when it costs more than it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CostControl {
+    /// What is started ends by itself, by an option or by our variable.
+    Own,
+    /// Its output tells the cost of each step.
+    Cost,
+    /// Its output tells the tokens of each step, and the cost follows from what they cost.
+    Tokens,
+    /// It tells of neither before it ends.
+    Never,
+}
 
 /// What one agent host needs, sends and prints.
 pub trait Host: Sync {
@@ -77,6 +90,11 @@ pub trait Host: Sync {
     /// One sentence, when the host cannot be started with these needs.
     fn arguments(&self, _needs: &Needs<'_>, _line: &mut Line) -> Result<(), String> {
         Ok(())
+    }
+
+    /// How a session of it ends that costs more than it may.
+    fn cost_control(&self) -> CostControl {
+        CostControl::Never
     }
 
     /// Whether it can go on with an earlier session without a terminal.
@@ -106,6 +124,21 @@ pub trait Host: Sync {
 
     /// The file in which it learns about our hooks; `None` where `init` cannot register with it.
     fn registration(&self) -> Option<Registration> {
+        None
+    }
+
+    /// Where it keeps what its user trusts; `None` where it runs every hook that is registered.
+    fn trust_files(&self) -> Option<TrustFiles> {
+        None
+    }
+
+    /// Why it does not run what is registered, by the texts of [`Host::trust_files`], which are empty where there is no file.
+    fn distrust(&self, _files: &[String], _of: Registered<'_>) -> Option<Distrust> {
+        None
+    }
+
+    /// A variable that the shells of its sessions have.
+    fn shell_variable(&self) -> Option<&'static str> {
         None
     }
 
@@ -192,6 +225,11 @@ pub fn of_command(command: &str) -> Option<&'static dyn Host> {
 /// Where `init` registers, for every host that it can register with.
 pub fn registrations() -> impl Iterator<Item = Registration> {
     HOSTS.into_iter().filter_map(|host| host.registration())
+}
+
+/// The host of this name.
+pub fn named(name: &str) -> Option<&'static dyn Host> {
+    HOSTS.into_iter().find(|host| host.name() == name)
 }
 
 /// The control files of every host, as globs.

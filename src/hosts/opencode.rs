@@ -2,12 +2,12 @@
 //!
 //! It has plugins in place of hooks: ours is a TypeScript file that asks `git-agent hook pre-tool`.
 
-use super::Host;
 use super::command::{Line, Needs};
 use super::home::{Ground, Preparation};
 use super::output::{Shown, Tokens, Told, json_lines, text};
 use super::payload::{EventNames, Moment, ToolKind, ToolNames};
 use super::settings::Registration;
+use super::{CostControl, Host};
 use serde_json::{Value, json};
 
 /// Where it keeps sessions and the login, state, and what it downloaded, each with the user's own below the
@@ -121,6 +121,10 @@ impl Host for Opencode {
         made
     }
 
+    fn shell_variable(&self) -> Option<&'static str> {
+        Some("OPENCODE")
+    }
+
     fn home_variables(&self) -> &'static [&'static str] {
         &[
             "XDG_DATA_HOME",
@@ -128,6 +132,10 @@ impl Host for Opencode {
             "XDG_CACHE_HOME",
             "XDG_CONFIG_HOME",
         ]
+    }
+
+    fn cost_control(&self) -> CostControl {
+        CostControl::Cost
     }
 
     fn resumes(&self) -> bool {

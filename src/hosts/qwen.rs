@@ -8,7 +8,7 @@ use super::home::{Ground, Preparation, hooks};
 use super::output::{Shown, Told, shown_of_messages, told_of_messages};
 use super::payload::Json;
 use super::settings::Registration;
-use super::{Host, context};
+use super::{CostControl, Host, context};
 use serde_json::{Value, json};
 
 /// Its directory, in place of `~/.qwen`.
@@ -61,10 +61,13 @@ impl Host for Qwen {
         }
         line.option("--model", needs.model);
         line.option("--max-session-turns", needs.max_iterations);
-        line.lacks("max_cost", needs.max_cost);
         line.option("--resume", needs.resume);
         line.add(needs.extra);
         Ok(())
+    }
+
+    fn cost_control(&self) -> CostControl {
+        CostControl::Tokens
     }
 
     fn resumes(&self) -> bool {
@@ -100,13 +103,21 @@ impl Host for Qwen {
         Some(context("PostToolUse", text))
     }
 
+    /// Without the version of its format it adds that to the file, which then is a change out of every agent's scope.
     fn registration(&self) -> Option<Registration> {
-        Some(Registration::json(
-            self.name(),
-            ".qwen",
-            ".qwen/settings.json",
-            include_str!("registrations/qwen.json"),
-        ))
+        Some(Registration {
+            is_at_the_top: true,
+            ..Registration::json(
+                self.name(),
+                ".qwen",
+                ".qwen/settings.json",
+                include_str!("registrations/qwen.json"),
+            )
+        })
+    }
+
+    fn shell_variable(&self) -> Option<&'static str> {
+        Some("QWEN_CODE")
     }
 
     fn home_variables(&self) -> &'static [&'static str] {

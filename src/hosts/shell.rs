@@ -1,7 +1,7 @@
 //! The system's shell, for agents that are a line of shell.
 
-use super::Host;
 use super::command::{Line, Needs};
+use super::{CostControl, Host};
 
 pub(super) struct Shell;
 
@@ -12,6 +12,11 @@ impl Host for Shell {
 
     fn program(&self) -> Option<&'static str> {
         Some("sh")
+    }
+
+    /// A script finds the limit in its environment.
+    fn cost_control(&self) -> CostControl {
+        CostControl::Own
     }
 
     fn arguments(&self, needs: &Needs<'_>, line: &mut Line) -> Result<(), String> {

@@ -19,6 +19,7 @@ pub mod gc;
 pub mod git_hook;
 pub mod hooks;
 pub mod host_hook;
+pub(crate) mod host_trust;
 pub mod init;
 pub mod install_shell;
 pub mod ledger;

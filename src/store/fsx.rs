@@ -101,6 +101,33 @@ pub fn open(path: &Path) -> std::io::Result<File> {
     }
 }
 
+/// Opens a regular file of this name for reading and writing, and makes one that its owner alone may read where there is none. A link
+/// is not followed.
+///
+/// # Errors
+/// As [`write_atomic`]; `io` for anything but a regular file.
+pub fn open_private(path: &Path) -> Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW;
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(flags.bits() as i32)
+        .open(path);
+    let is_regular = |file: &File| file.metadata().is_ok_and(|metadata| metadata.is_file());
+    match file {
+        Ok(file) if is_regular(&file) => Ok(file),
+        Ok(_) => Err(Error::io(
+            "could not use a place that is no regular file",
+            std::io::ErrorKind::InvalidInput.into(),
+        )),
+        Err(error) => Err(not_writable(path, error)),
+    }
+}
+
 /// The end of a regular file as text: this many bytes at the most.
 ///
 /// # Errors

@@ -34,48 +34,9 @@ pub struct SpooledRequest {
 #[serde(tag = "verb", rename_all = "snake_case", deny_unknown_fields)]
 pub enum LeadRequest {
     /// Make an agent below the one that asks, from where its branch is.
-    Spawn {
-        /// The text of the task, in paragraphs.
-        message: Vec<String>,
-        /// The alias.
-        name: Option<String>,
-        /// The role.
-        role: Option<String>,
-        /// What it may touch; all that the agent which asks may touch, where this and `new` are empty.
-        #[serde(default)]
-        scope: Vec<String>,
-        /// As `scope`, for what does not exist yet.
-        #[serde(default)]
-        new: Vec<String>,
-        /// What it may not touch.
-        #[serde(default)]
-        deny: Vec<String>,
-    },
+    Spawn(LeadSpawn),
     /// Let a host work for an agent.
-    Run {
-        /// The agent.
-        tasks: [String; 1],
-        /// The host's name; with `resume` the one that the session is of.
-        #[serde(default)]
-        host: Vec<String>,
-        /// The model to ask the host for.
-        model: Option<String>,
-        /// The most turns.
-        max_iterations: Option<u32>,
-        /// The most that the session may cost, in US dollars.
-        max_cost: Option<f64>,
-        /// How long it may take, such as `10m`.
-        timeout: Option<String>,
-        /// Goes on with the agent's last session.
-        #[serde(default)]
-        resume: bool,
-        /// What the agent is told in that session.
-        #[serde(default)]
-        message: Vec<String>,
-        /// Answers when the host works, and not when it is done.
-        #[serde(default)]
-        background: bool,
-    },
+    Run(LeadRun),
     /// Wait until runs are over.
     Wait {
         /// The agents; those that this run has started, where none is named.
@@ -125,21 +86,53 @@ pub enum LeadRequest {
     },
 }
 
-impl LeadRequest {
-    /// The agents that it names.
-    pub fn agents(&self) -> &[String] {
-        match self {
-            LeadRequest::Spawn { .. } => &[],
-            LeadRequest::Run { tasks: agent, .. } => agent,
-            LeadRequest::Wait { agents, .. }
-            | LeadRequest::Stop { agents }
-            | LeadRequest::Train { agents } => agents,
-            LeadRequest::Show { who: agent }
-            | LeadRequest::Diff { agent, .. }
-            | LeadRequest::Verify { agent }
-            | LeadRequest::Merge { agent, .. } => std::slice::from_ref(agent),
-        }
-    }
+/// The fields of a request to spawn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LeadSpawn {
+    /// The text of the task, in paragraphs.
+    pub message: Vec<String>,
+    /// The alias.
+    pub name: Option<String>,
+    /// The role.
+    pub role: Option<String>,
+    /// What it may touch; all that the agent which asks may touch, where this and `new` are empty.
+    #[serde(default)]
+    pub scope: Vec<String>,
+    /// As `scope`, for what does not exist yet.
+    #[serde(default)]
+    pub new: Vec<String>,
+    /// What it may not touch.
+    #[serde(default)]
+    pub deny: Vec<String>,
+}
+
+/// The fields of a request to run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LeadRun {
+    /// The agent.
+    pub tasks: [String; 1],
+    /// The host's name; with `resume` the one that the session is of.
+    #[serde(default)]
+    pub host: Vec<String>,
+    /// The model to ask the host for.
+    pub model: Option<String>,
+    /// The most turns.
+    pub max_iterations: Option<u32>,
+    /// The most that the session may cost, in US dollars.
+    pub max_cost: Option<f64>,
+    /// How long it may take, such as `10m`.
+    pub timeout: Option<String>,
+    /// Goes on with the agent's last session.
+    #[serde(default)]
+    pub resume: bool,
+    /// What the agent is told in that session.
+    #[serde(default)]
+    pub message: Vec<String>,
+    /// Answers when the host works, and not when it is done.
+    #[serde(default)]
+    pub background: bool,
 }
 
 /// What came of a request.

@@ -62,7 +62,7 @@ fn templates_are_plain_json_with_the_keys_their_hosts_accept() {
             "hooks",
             "description hooks",
             "hooks",
-            "hooks",
+            "$version hooks",
             "hooks version",
             "hooks version"
         ]

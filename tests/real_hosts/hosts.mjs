@@ -23,6 +23,13 @@ export const HOSTS = {
     leads: true,
     alone: (prompt) => ["-p", prompt, "--permission-mode", "acceptEdits", "--add-dir", ".."],
     agent: (invocation) => ({ name: "Agent", input: { ...invocation, run_in_background: false } }),
+    mcp: {
+      add: ["--"],
+      session: (prompt) => ["-p", prompt, "--allowedTools", "mcp__git-agent"],
+      find: { name: "ToolSearch", input: { query: ["list", "spawn", "verify", "show"].map((tool) => `mcp__git-agent__${tool}`).join(",").replace(/^/, "select:"), max_results: 10 } },
+      call: (tool, input) => ({ name: `mcp__git-agent__${tool}`, input }),
+    },
+    cost: { usd: "0.0005" },
     hears: ["own tool", "shell", "end"],
     point: (url) => ({
       ANTHROPIC_BASE_URL: url,
@@ -40,6 +47,12 @@ export const HOSTS = {
       return { name: "apply_patch", input, freeform: true };
     },
     shell: (cmd) => ({ name: "exec_command", input: { cmd } }),
+    mcp: {
+      add: ["--"],
+      session: (prompt) => ["exec", "--dangerously-bypass-approvals-and-sandbox", prompt],
+      find: { search: { query: "git-agent list spawn verify show agents", limit: 12 } },
+      call: (tool, input) => ({ name: tool, namespace: "mcp__git_agent", input }),
+    },
     hears: ["own tool", "shell", "end"],
     point: (url, home) => {
       const provider = { name: "scripted", base_url: `${url}/v1`, env_key: "OPENAI_API_KEY", wire_api: "responses" };
@@ -55,6 +68,12 @@ export const HOSTS = {
     write: named("write_file", ["file_path", "content"]),
     shell: shell("run_shell_command"),
     unfenced: ["--allowed-tools", "run_shell_command"],
+    mcp: {
+      add: [],
+      trust: (home, root) => put(home, ".gemini/trustedFolders.json", JSON.stringify({ [root]: "TRUST_FOLDER" })),
+      session: (prompt) => ["-p", prompt, "--approval-mode", "yolo"],
+      call: (tool, input) => ({ name: `mcp_git-agent_${tool}`, input }),
+    },
     alone: (prompt) => ["-p", prompt, "--skip-trust", "--approval-mode", "auto_edit", "--include-directories", ".."],
     hears: ["own tool", "shell", "end"],
     point: (url, home) => {
@@ -76,6 +95,7 @@ export const HOSTS = {
     write: named("write_file", ["file_path", "content"]),
     shell: shell("run_shell_command"),
     unfenced: ["--allowed-tools", "run_shell_command"],
+    cost: { usd: "0.05", price: "1000/1000" },
     alone: (prompt) => ["-p", prompt, "--approval-mode", "auto-edit", "--include-directories", ".."],
     hears: ["own tool", "shell", "end"],
     point: (url, home) => {
@@ -95,6 +115,7 @@ export const HOSTS = {
     program: /^node_modules\/opencode-[^/]+\/bin\/opencode$/,
     write: named("write", ["filePath", "content"]),
     shell: shell("bash"),
+    cost: { usd: "0.05", price: "1000/1000" },
     alone: (prompt) => ["run", prompt],
     hears: ["own tool", "shell"],
     point: (url, home) => {
@@ -129,6 +150,8 @@ export const HOSTS = {
     package: "aider-chat",
     version: "0.86.2",
     python: true,
+    // It asks its model once, and ends.
+    tellsCost: true,
     // It has no tools: its answer is a text with blocks that it applies, and no hooks either.
     hears: [],
     point: (url) => ({

@@ -1,6 +1,8 @@
 // Starts real agent hosts with `git agent run --host` against a scripted model, and checks what they do.
 //
-//   node main.mjs [--git-agent FILE] [--cached] [--table FILE] [--keep] [--sandbox auto|off|answer|session|worktrees|lead|user] [HOST...]
+//   node main.mjs [--git-agent FILE] [--cached] [--table FILE] [--keep] [--sandbox MODE] [HOST...]
+//
+// Modes: auto, off, answer, session, worktrees, lead, user, cost; and on request alone mcp (needs git-agent-mcp beside git-agent) and pairs (measures).
 //
 // Hosts are installed from their registries at the versions of hosts.mjs, without their install scripts, into
 // $GIT_AGENT_HOSTS_CACHE, else ~/.cache/git-agent-hosts. `--cached` skips a host that is not there already. `--table` writes
@@ -14,6 +16,8 @@ import { calls, isolatedCalls, PROMPT } from "./called.mjs";
 import { FOREIGN, HOSTS } from "./hosts.mjs";
 import { LEAD, leads, strays } from "./lead.mjs";
 import { startModel } from "./model.mjs";
+import { busy, orders } from "./orders.mjs";
+import { together, perCall } from "./pairs.mjs";
 import { ANSWER, answers, READING, TASK, tour } from "./tour.mjs";
 
 const LIMIT_SECONDS = 60;
@@ -30,6 +34,8 @@ const { values: options, positionals } = parseArgs({
     sandbox: { type: "string" },
   },
 });
+// Hosts are started in other directories.
+options["git-agent"] = path.resolve(options["git-agent"]);
 const cache = process.env.GIT_AGENT_HOSTS_CACHE ?? path.join(os.homedir(), ".cache/git-agent-hosts");
 const names = positionals.length > 0 ? positionals : Object.keys(HOSTS);
 const rows = [];
@@ -38,11 +44,14 @@ for (const name of names) {
   if (!host) throw new Error(`no host ${name}; there are ${Object.keys(HOSTS).join(", ")}`);
   const program = install(name, host);
   if (!program) continue;
-  for (const sandbox of options.sandbox ? [options.sandbox] : ["auto", "off", "answer", "session", "worktrees", "lead", "user"]) {
+  for (const sandbox of options.sandbox ? [options.sandbox] : ["auto", "off", "answer", "session", "worktrees", "lead", "user", "cost"]) {
     if (["auto", "off"].includes(sandbox)) rows.push(await attempt(name, host, program, sandbox));
     else if (sandbox === "answer" && host.answers) rows.push(await answer(name, host, program));
     else if (sandbox === "lead" && host.leads) rows.push(await leading(name, host, program));
     else if (sandbox === "user" && host.alone) rows.push(await below(name, host, program));
+    else if (sandbox === "cost" && (host.cost || !host.tellsCost)) rows.push(await cost(name, host, program));
+    else if (sandbox === "mcp" && host.mcp) rows.push(await ordering(name, host, program));
+    else if (sandbox === "pairs" && host.session) await pairs(name, host, program);
     else if (["session", "worktrees"].includes(sandbox) && host.session) {
       rows.push(await session(name, host, program, sandbox === "worktrees"));
     }
@@ -204,6 +213,59 @@ async function below(name, host, programs) {
   tell(name, host, how, seconds, findings);
   strike(set, ran.out);
   return { name, host, sandbox: how, seconds, findings };
+}
+
+/// Runs a host for an agent that may cost next to nothing: it is ended in time, or refused where nothing tells in time what it costs.
+async function cost(name, host, programs) {
+  const set = await stage(host, programs, true, busy(100, 300));
+  const { root, place, git, check, findings } = set;
+  if (host.cost?.price) git("config", `agent.host.${name}.price`, host.cost.price);
+  const started = Date.now();
+  const words = ["run", "Go on and on.", "--host", name, "--max-cost", host.cost?.usd ?? "1", "--timeout", `${LIMIT_SECONDS}s`, "--format", "json"];
+  const ran = await start(options["git-agent"], words, { cwd: root, env: set.environment });
+  const seconds = (Date.now() - started) / 1000;
+  await set.model.close();
+  const report = parsed(ran.out);
+  if (host.cost) {
+    const isEnded = ran.status === 125 && report.ended === "limit-cost";
+    check("it is ended when it has cost more than it may", isEnded && place.asked < 50, `${ran.out.slice(-600)} asked ${place.asked} times`);
+    check("what it cost is known", report.cost_usd > Number(host.cost.usd), JSON.stringify(report.cost_usd));
+  } else {
+    check("a limit of its cost is refused before it starts", ran.status === 2 && !place.asked, ran.out + ran.err);
+  }
+  const how = "on, a session that costs more than it may";
+  tell(name, host, how, seconds, findings);
+  strike(set, ran.out);
+  return { name, host, sandbox: how, seconds, findings };
+}
+
+/// Starts a host in the main worktree as a client of our MCP server, added as the documentation says.
+async function ordering(name, host, programs) {
+  const set = await stage(host, programs, false, orders);
+  const { root, place, git, check, findings } = set;
+  const environment = { ...set.environment, PATH: `${path.dirname(place.program)}:${set.environment.PATH}` };
+  const started = Date.now();
+  host.mcp.trust?.(set.home, root);
+  const added = await start(name, ["mcp", "add", "git-agent", ...host.mcp.add, "git-agent", "mcp"], { cwd: root, env: environment });
+  check("the server is added", added.status === 0, added.out + added.err);
+  const ran = await start(name, host.mcp.session("Make an agent and judge its work."), { cwd: root, env: environment });
+  const seconds = (Date.now() - started) / 1000;
+  await set.model.close();
+  check("the session ends by itself with status 0", ran.status === 0, ran.out.slice(-400) + ran.err.slice(-400));
+  const branches = git("for-each-ref", "--format=%(refname:short)", "refs/heads/agent");
+  check("the agent is there", branches.trim().split("\n").length === 1 && branches.includes("agent/"), branches);
+  const how = "off, a client of the MCP server";
+  tell(name, host, how, seconds, findings);
+  strike(set, ran.out);
+  return { name, host, sandbox: how, seconds, findings };
+}
+
+/// Measures what our hooks and our runs take, each as a pair with the bare host.
+async function pairs(name, host, programs) {
+  const made = (play) => stage(host, programs, false, play);
+  const tools = { start, program: fs.realpathSync(options["git-agent"]), name, host };
+  console.log(await perCall(made, tools));
+  console.log(await together(made, tools));
 }
 
 /// Runs a host for an agent that may change no files, which writes its answer where it is told.

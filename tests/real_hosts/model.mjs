@@ -15,7 +15,7 @@ export async function startModel(play) {
     if (!dialect) return json(response, sideAnswer(path));
     const body = JSON.parse(text || "{}");
     const { offered, entries } = dialect.read(body);
-    const answer = play({ offered, entries, text });
+    const answer = await play({ offered, entries, text });
     const streamed = body.stream || path.includes("stream");
     const events = dialect.write(answer, body);
     if (!streamed) return json(response, events.whole);
@@ -86,7 +86,7 @@ const responses = {
     const items = typeof body.input === "string" ? [{ role: "user", content: body.input }] : body.input ?? [];
     const entries = items.map((item) => {
       const byModel = item.role === "assistant" || /_call$/.test(item.type ?? "");
-      return { from: byModel ? "model" : "user", text: flat(item.content ?? item.output ?? "") };
+      return { from: byModel ? "model" : "user", text: flat(item.content ?? item.output ?? item.tools ?? "") };
     });
     return { offered: (body.tools ?? []).map((tool) => tool.name ?? tool.type), entries };
   },
@@ -98,6 +98,9 @@ const responses = {
     } else if (call) {
       const args = JSON.stringify(call.input);
       item = { type: "function_call", id: fresh("fc"), call_id: fresh("call"), name: call.name, arguments: args, status: "completed" };
+      if (call.namespace) item.namespace = call.namespace;
+      // It is asked for tools that it offers on request.
+      if (call.search) item = { type: "tool_search_call", id: fresh("tsc"), call_id: fresh("call"), execution: "client", arguments: call.search, status: "completed" };
     }
     const whole = {
       id: fresh("resp"), object: "response", created_at: 0, status: "completed", model: body.model, output: [item],

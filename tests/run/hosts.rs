@@ -11,13 +11,13 @@ use std::process::{Child, Command, Output, Stdio};
 
 /// A repository, and a directory with a program of the host's name that tells its arguments on standard
 /// error and its standard input's first line.
-struct Stage {
-    repo: TestRepo,
-    programs: PathBuf,
+pub(super) struct Stage {
+    pub(super) repo: TestRepo,
+    pub(super) programs: PathBuf,
 }
 
 impl Stage {
-    fn with(host: &str, answer: &str) -> Stage {
+    pub(super) fn with(host: &str, answer: &str) -> Stage {
         let repo = TestRepo::with_commit();
         let programs = repo.path().with_file_name("programs");
         fs::create_dir(&programs).expect("made");
@@ -30,7 +30,7 @@ impl Stage {
         Stage { repo, programs }
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let task = self
             .repo
             .task_file(&format!("model = \"m\"\nmax_iterations = 7\n{TASK}"));
@@ -49,7 +49,7 @@ impl Stage {
     }
 }
 
-fn json(output: &Output) -> Value {
+pub(super) fn json(output: &Output) -> Value {
     assert!(output.status.success(), "{}", describe(output));
     serde_json::from_slice(&output.stdout).expect("one JSON object")
 }

@@ -8,7 +8,7 @@ use crate::git::changes::Staging;
 use crate::git::command::LOCAL_VARIABLES;
 use crate::git::files::untrusted;
 use crate::git::repo::open::Environment;
-use crate::hosts::HOSTS;
+use crate::hosts::{HOSTS, Host};
 use crate::proc::{launch, terminal};
 use crate::store::layout;
 use sha2::{Digest, Sha256};
@@ -75,6 +75,8 @@ pub struct Env {
     pub data_dirs: Vec<PathBuf>,
     /// Where the user keeps what agent hosts and managers of hooks have, by the variables that they read.
     pub host_variables: BTreeMap<&'static str, PathBuf>,
+    /// The agent host in whose shell this is, by the variable that it sets there.
+    pub host: Option<&'static dyn Host>,
     /// `SHELL`: the user's own.
     pub shell: Option<PathBuf>,
     /// `BROWSER`: the user's commands that open a page, separated by colons.
@@ -239,6 +241,9 @@ impl Env {
                 .chain(HOOK_HOMES.map(|(variable, _)| variable))
                 .filter_map(|name| Some((name, path(name).filter(|path| path.is_absolute())?)))
                 .collect(),
+            host: HOSTS
+                .into_iter()
+                .find(|host| host.shell_variable().is_some_and(|name| is_set(&name))),
             shell: path("SHELL"),
             browser: std::env::var("BROWSER").ok(),
             digest: digest(std::env::vars_os()),

@@ -20,6 +20,7 @@ pub use json::Json;
 use super::{HOSTS, Host};
 use crate::domain::tool_call::{HookEvent, Intent, ToolCall, Touch};
 use json::{Keys, squash};
+use sha2::{Digest, Sha256};
 
 /// The longest payload that is read, in bytes. A file that an agent writes in one call is far below.
 pub const LONGEST_PAYLOAD: usize = 8 << 20;
@@ -41,6 +42,8 @@ const RESULT: Keys = &["toolresult", "toolresponse"];
 /// Why an agent stopped: such a payload comes when it wants to end.
 const STOPPED: Keys = &["stopreason"];
 const CWD: Keys = &["cwd"];
+/// What no two calls of a session have in common.
+const MARKS: Keys = &["tooluseid", "timestamp"];
 
 /// Keys of a command line, among the arguments of a tool.
 const COMMAND: Keys = &["command", "cmd", "commandline", "script"];
@@ -93,6 +96,7 @@ impl Payload {
 
 /// Reads a payload. Total: whatever cannot be read comes back as [`Intent::Unreadable`].
 pub fn read(bytes: &[u8]) -> Payload {
+    let digest = Sha256::digest(bytes).into();
     match parse(bytes) {
         Ok(json) => {
             let host = HOSTS.into_iter().find(|host| host.sent(&json));
@@ -100,7 +104,12 @@ pub fn read(bytes: &[u8]) -> Payload {
                 Some(host) => host.unfold(json),
                 None => json,
             };
-            let call = call(json);
+            let is_marked = MARKS.iter().any(|mark| json.has(mark));
+            let call = ToolCall {
+                digest,
+                is_marked,
+                ..call(json)
+            };
             Payload { host, call }
         }
         Err(why) => Payload {
@@ -113,6 +122,8 @@ pub fn read(bytes: &[u8]) -> Payload {
                 prompt: None,
                 transcript: None,
                 intent: Intent::Unreadable { tool: None, why },
+                digest,
+                is_marked: false,
             },
         },
     }
@@ -162,6 +173,8 @@ fn call(payload: Json) -> ToolCall {
         prompt,
         transcript,
         intent,
+        digest: [0; 32],
+        is_marked: false,
     }
 }
 

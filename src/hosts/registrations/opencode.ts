@@ -1,4 +1,4 @@
-// git-agent opencode plugin, version 1
+// git-agent opencode plugin, version 2
 //
 // Written by `git agent init --host opencode`, which replaces this file as a whole. It asks
 // `git-agent hook pre-tool` before every tool call; anything but a plain yes stops the call. After a call it
@@ -26,7 +26,7 @@ export const GitAgent = async ({ directory }) => {
       ask("prompt", { session_id: input.sessionID });
     },
     "tool.execute.before": async (input, output) => {
-      const answer = ask("pre-tool", { session_id: input.sessionID, tool_name: input.tool, tool_input: output.args });
+      const answer = ask("pre-tool", { session_id: input.sessionID, tool_use_id: input.callID, tool_name: input.tool, tool_input: output.args });
       if (answer.error) {
         throw new Error(`git-agent could not be asked, so the call is refused: ${answer.error.message}`);
       }
@@ -38,6 +38,7 @@ export const GitAgent = async ({ directory }) => {
       const call = {
         hook_event_name: "tool.execute.after",
         session_id: input.sessionID,
+        tool_use_id: input.callID,
         tool_name: input.tool,
         tool_input: input.args ?? {},
       };

@@ -176,6 +176,8 @@ impl Document {
                 continue;
             };
             match self.top.get(&name) {
+                // The version of a format holds for a whole file: only its host brings an older one up to date.
+                None if name.starts_with('$') => {}
                 None => {
                     self.top.insert(index, &name, input(&value));
                 }

@@ -13,6 +13,10 @@
 mod document;
 
 use crate::error::{Code, Error, Remedy, Result};
+use jsonc_parser::ParseOptions;
+use jsonc_parser::cst::CstRootNode;
+use serde_json::Value;
+use std::path::Path;
 
 /// Where a host looks and what it has to find there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +35,8 @@ pub struct Registration {
     pub whole_file: Option<&'static str>,
     /// Events that replace something the host does by itself, and so are registered on request only.
     pub on_request: &'static [&'static str],
-    /// What a person still has to do or know before the hooks run; `None` when nothing.
-    pub note: Option<&'static str>,
+    /// Whether the host looks for a project's file only where a session starts, and not above that.
+    pub is_at_the_top: bool,
 }
 
 impl Registration {
@@ -52,9 +56,45 @@ impl Registration {
             template,
             whole_file: None,
             on_request: &[],
-            note: None,
+            is_at_the_top: false,
         }
     }
+}
+
+/// Where a host keeps which folders its user trusts.
+#[derive(Clone, Copy, Debug)]
+pub struct TrustFiles {
+    /// The variable by which its user moves its directory.
+    pub variable: &'static str,
+    /// That directory below the user's home.
+    pub below_home: &'static str,
+    /// The files below it.
+    pub names: &'static [&'static str],
+}
+
+/// What has to be trusted before a host runs hooks.
+#[derive(Clone, Copy, Debug)]
+pub struct Registered<'a> {
+    /// The file in which they are registered; absolute.
+    pub file: &'a Path,
+    /// The folder that it is of; `None` for the user's own.
+    pub folder: Option<&'a Path>,
+}
+
+/// Why a host runs no hooks although they are registered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Distrust {
+    /// What it does not trust, in one sentence.
+    pub what: String,
+    /// What its user types to change that.
+    pub command: String,
+}
+
+/// A JSON file of a host that may have comments; null where it is none.
+pub(super) fn read_jsonc(text: &str) -> Value {
+    let root = CstRootNode::parse(text, &ParseOptions::default()).ok();
+    let value = root.and_then(|root| root.value()?.to_serde_value());
+    value.unwrap_or_default()
 }
 
 /// Who makes the worktrees that a host asks for on its own.

@@ -9,9 +9,11 @@ use crate::error::Result;
 use crate::git::Repo;
 use crate::git::config::ConfigFile;
 use crate::git::program::Version;
-use crate::hosts::WORKTREE_DIR;
+use crate::hosts::settings::Distrust;
+use crate::hosts::{self, WORKTREE_DIR};
 use crate::ops::doctor::Finding;
 use crate::ops::doctor::survey::Survey;
+use crate::ops::host_trust;
 use crate::ops::install_shell::{self, PageState};
 use crate::ops::{hooks, usage};
 use crate::store::{added, layout, lock};
@@ -71,6 +73,17 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         let what = format!("{}; {limits}", usage.sentence());
         Finding::report(Sign::LimitsHold, what, "git agent setup config")
     }));
+    if let Ok(Some(main)) = repo.main_worktree() {
+        let registered =
+            hosts::registrations().filter(|known| host_trust::is_registered(known, &main));
+        let distrusted =
+            registered.filter_map(|known| host_trust::distrust(&ctx.env, &known, Some(&main)));
+        found.extend(
+            distrusted.map(|Distrust { what, command }| {
+                Finding::report(Sign::HostDistrusts, what, command)
+            }),
+        );
+    }
     let passed_over = survey.live().any(|agent| {
         let admin = worktree::admin_dir(repo, agent.id);
         admin.join("config.worktree").exists()

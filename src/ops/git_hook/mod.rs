@@ -14,6 +14,7 @@ use crate::domain::ref_update::{Owner, RefUpdate, Target};
 use crate::domain::{Agent, BundleRule, Oid, Quoted, Violation};
 use crate::error::{Code, Error, ErrorFacts, Exit, IoContext, Result};
 use crate::git::{Tip, program};
+use crate::ops::host_trust;
 use crate::proc::launch;
 use crate::store::hooks::Site;
 use crate::store::{hooks, layout};
@@ -38,7 +39,7 @@ pub struct Call<'a> {
 ///
 /// # Errors
 /// `hook-refused` with the reason; what else went wrong where the hook must not let that pass.
-pub fn run(ctx: &Ctx, call: Call<'_>) -> Result<Exit> {
+pub fn run(ctx: &Ctx, mut call: Call<'_>) -> Result<Exit> {
     let Some(short_id) = current_agent(ctx) else {
         return Ok(Exit::Yes);
     };
@@ -52,7 +53,12 @@ pub fn run(ctx: &Ctx, call: Call<'_>) -> Result<Exit> {
             .map_err(|source| Error::io("could not read what git says", source))?;
         input = Some(bytes);
     }
-    match judge(ctx, &short_id, &call, input.as_deref().unwrap_or_default()) {
+    match judge(
+        ctx,
+        &short_id,
+        &mut call,
+        input.as_deref().unwrap_or_default(),
+    ) {
         Err(error) if may_pass(call.name) && error.code() != Code::HookRefused => {
             (call.warn)(&format!("the {} hook could not judge: {error}", call.name));
         }
@@ -84,11 +90,16 @@ pub fn may_pass(hook: &str) -> bool {
     !matches!(hook, "pre-commit" | "pre-merge-commit" | "pre-push")
 }
 
-fn judge(ctx: &Ctx, short_id: &str, call: &Call<'_>, input: &[u8]) -> Result<()> {
+fn judge(ctx: &Ctx, short_id: &str, call: &mut Call<'_>, input: &[u8]) -> Result<()> {
     let is_state = |state: &str| call.arguments.first().is_some_and(|given| given == state);
     match call.name {
         "pre-commit" | "pre-merge-commit" => {
-            require_staged_in_scope(ctx, require_agent(ctx)?)
+            let agent = require_agent(ctx)?;
+            let worktree = ctx.repo.workdir().unwrap_or(&ctx.env.directory);
+            if let Some(text) = host_trust::unheard(ctx, agent.id, worktree) {
+                (call.warn)(&text);
+            }
+            require_staged_in_scope(ctx, agent)
         }
         "commit-msg" => add_trailer(ctx, &require_agent(ctx)?, call.arguments),
         "reference-transaction" if is_state("prepared") => judge_transaction(ctx, input),

@@ -9,6 +9,7 @@
 //! This is fast feedback in the place where the agent acts. A shell can do what it likes; the commit hooks
 //! and `verify` see that.
 
+mod call_claim;
 mod post_tool;
 mod pre_tool;
 mod session;
@@ -20,6 +21,7 @@ use crate::domain::tool_call::ToolCall;
 pub use crate::ops::host_hook::session::stop;
 pub use crate::ops::host_hook::worktree::subagent_start;
 use crate::store::layout;
+use call_claim::CallClaim;
 pub use post_tool::post_tool;
 pub use pre_tool::{pre_tool, refusal};
 pub use session::{phase, session_end, session_start};

@@ -20,6 +20,7 @@ use crate::error::Result;
 use crate::git::changes::touched;
 use crate::git::refs::Tip;
 use crate::ops::check::{self, Subject};
+use crate::ops::host_hook::CallClaim;
 use crate::ops::host_hook::session::note;
 use crate::ops::host_hook::{directory_of, own_place, whereabouts};
 use crate::ops::mail::MessageReport;
@@ -38,6 +39,9 @@ const LISTED: usize = 20;
 pub fn post_tool(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
     let directory = directory_of(env, call);
     let Some(home) = CurrentAgent::find(env, &whereabouts(env, &directory))? else {
+        return Ok(HookAnswer::Allow);
+    };
+    let Some(_claim) = CallClaim::take(env, &home, call) else {
         return Ok(HookAnswer::Allow);
     };
     // An agent that cannot be told of its mail can still work.

@@ -9,6 +9,7 @@ use crate::domain::scope::{CaseIndex, Decision, Scope, is_case_variant};
 use crate::domain::tool_call::{HookAnswer, Intent, ToolCall, Touch, TouchedPath, locate};
 use crate::error::{Code, Error, Result};
 use crate::ops::error_report;
+use crate::ops::host_hook::CallClaim;
 use crate::ops::host_hook::session::note;
 use crate::ops::host_hook::{directory_of, whereabouts, worktree};
 use std::collections::HashMap;
@@ -36,6 +37,9 @@ pub fn pre_tool(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
     let cwd = directory_of(env, call);
     match CurrentAgent::find(env, &whereabouts(env, &cwd))? {
         Some(home) => {
+            let Some(_claim) = CallClaim::take(env, &home, call) else {
+                return Ok(HookAnswer::Allow);
+            };
             note(env, call, &home, SessionPhase::Working);
             worktree::learn_task(env, call, &home);
             inside(&mut CallGuard::new(home, env)?, &cwd, &call.intent)

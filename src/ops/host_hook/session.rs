@@ -14,7 +14,7 @@ use crate::domain::tool_call::{HookAnswer, HookEvent, ToolCall};
 use crate::domain::{bundle, prompt};
 use crate::error::Result;
 use crate::git::Repo;
-use crate::ops::host_hook::{directory_of, own_place, whereabouts, worktree};
+use crate::ops::host_hook::{CallClaim, directory_of, own_place, whereabouts, worktree};
 use crate::ops::mail::MessageReport;
 use crate::ops::verify::{self, Recording, VerifyOptions};
 use crate::store::fsx;
@@ -35,6 +35,9 @@ const SUMMARY_LIMIT: usize = 500;
 /// Those of [`CurrentAgent::find`].
 pub fn session_start(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
     let Some(home) = home_of(env, call)? else {
+        return Ok(HookAnswer::Allow);
+    };
+    let Some(_claim) = CallClaim::take(env, &home, call) else {
         return Ok(HookAnswer::Allow);
     };
     // One that was compacted in the middle of its work goes on with it.
@@ -199,6 +202,9 @@ pub fn stop(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
         return Ok(HookAnswer::Allow);
     };
     let Some(home) = home_of(env, call)? else {
+        return Ok(HookAnswer::Allow);
+    };
+    let Some(_claim) = CallClaim::take(env, &home, call) else {
         return Ok(HookAnswer::Allow);
     };
     worktree::learn_task(env, call, &home);

@@ -13,6 +13,7 @@ use crate::domain::repository_settings::PATH;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::hosts::settings::{HostWorktrees, Registration, Removal};
 use crate::hosts::{self, settings as host_settings};
+use crate::ops::host_trust;
 use crate::store::{added, fsx, layout, lock};
 use crate::wire::messenger_config::{self, section};
 pub use proposal::{Proposal, ProposedPart};
@@ -61,6 +62,8 @@ struct Change {
     action: Action,
     /// The whole new file; empty where none is written.
     text: String,
+    /// What its user still has to do or know.
+    note: Option<String>,
 }
 
 /// Reads and decides; changes nothing.
@@ -126,7 +129,7 @@ pub fn plan(ctx: &Ctx, options: &InitOptions) -> Result<InitPlan> {
     };
     // In the order of the table, in whatever order they were named.
     let wanted = hosts::registrations().filter(|known| asked.contains(known));
-    let changes = wanted.map(|registration| change(&top, registration, options));
+    let changes = wanted.map(|registration| change(ctx, &top, registration, options));
     Ok(InitPlan {
         changes: changes.collect::<Result<_>>()?,
         notes: if options.notes {
@@ -240,26 +243,16 @@ impl InitPlan {
     /// What the plan does, as `execute` reports it when it is done.
     pub fn report(&self) -> InitReport {
         let hosts = self.changes.iter().map(|change| {
-            let Registration {
-                host,
-                path,
-                of_user,
-                note,
-                ..
-            } = change.registration;
+            let known = &change.registration;
             HostReport {
-                host,
+                host: known.host,
                 path: if self.of_user {
-                    format!("~/{of_user}")
+                    format!("~/{}", known.of_user)
                 } else {
-                    path.to_owned()
+                    known.path.to_owned()
                 },
                 action: change.action,
-                // Trust is asked for what comes with a project.
-                note: note.filter(|note| {
-                    let is_moot = self.of_user && note.contains("a project's hooks");
-                    !self.remove && !is_moot
-                }),
+                note: change.note.clone(),
             }
         });
         InitReport {
@@ -288,7 +281,14 @@ fn is_used(top: &Path, registration: &Registration, of_user: bool) -> bool {
     names.any(|entry| entry.file_name() != "worktrees")
 }
 
-fn change(top: &Path, registration: Registration, options: &InitOptions) -> Result<Change> {
+fn change(
+    ctx: &Ctx,
+    top: &Path,
+    registration: Registration,
+    options: &InitOptions,
+) -> Result<Change> {
+    let folder = (!options.of_user).then_some(top);
+    let note = host_trust::note(&ctx.env, &registration, folder).filter(|_| !options.remove);
     let shown = if options.of_user {
         registration.of_user
     } else {
@@ -333,6 +333,7 @@ fn change(top: &Path, registration: Registration, options: &InitOptions) -> Resu
         path,
         action,
         text,
+        note,
     })
 }
 
@@ -365,7 +366,7 @@ pub struct HostReport {
     pub action: Action,
     /// What a person still has to do or know.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub note: Option<&'static str>,
+    pub note: Option<String>,
 }
 
 named! {

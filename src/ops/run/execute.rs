@@ -7,6 +7,7 @@ use crate::agents::{
     Ctx, CurrentAgent, admission, crash_recovery, host_session, liveness, publish, worktree,
 };
 use crate::domain::event::Started;
+use crate::domain::limits::TokenPrice;
 use crate::domain::run::Outcome;
 use crate::domain::{
     Agent, Ending, HostSession, Isolation, Limit, Limits, Move, Run, Verdict, What,
@@ -147,6 +148,8 @@ fn work(
     let restored = buried.map(|run| run.restored).unwrap_or_default();
     let before = restored.iter().map(|path| warning(&path.to_string_lossy()));
     report.warnings.extend(before);
+    let uncounted = plan.inputs.uncounted_cost(&ended.session);
+    report.warnings.extend(uncounted);
     if let Some(output) = &mut plan.inputs.output {
         report.answered(output);
         output.release();
@@ -234,10 +237,17 @@ fn watch(
         stdout,
         stderr,
     };
-    let most = plan.inputs.host.zip(plan.inputs.task().max_cost);
+    let task = plan.inputs.task();
+    let price = plan
+        .inputs
+        .host
+        .map(|host| host_session::price(ctx, host, task.model.as_deref()));
+    let price = price.transpose()?.flatten();
+    let most = plan.inputs.host.zip(task.max_cost);
     let session = most.map(|(host, most)| SessionBudget {
         host,
         run: (stage.number, stage.description.clone()),
+        price,
         most,
     });
     let cost = CostWatch::start(ctx, agent, &plan.limits, session)?;
@@ -288,10 +298,19 @@ fn watch(
     let bytes = out.bytes + err.bytes;
     let common = ctx.repo.common_dir();
     let run = (stage.number, stage.description.as_str());
-    let told = plan.inputs.host;
-    let told = told.map(|host| host_session::told(common, agent, run, host));
+    let told_by = plan.inputs.host;
+    let told = told_by.map(|host| host_session::told(common, agent, run, host));
     let told = told.unwrap_or_default();
-    let session = host_session::session(ctx, agent, &told)?;
+    let session = host_session::session(ctx, agent, &told, price)?;
+    // A host that ends itself at the limit does so with a status of its own, or is ended by us a moment before.
+    let most = told_by.and(plan.inputs.task().max_cost);
+    let is_overspent = session
+        .cost_usd()
+        .zip(most)
+        .is_some_and(|(cost, most)| cost > most);
+    if is_overspent && over.ending == Ending::Exit && over.code != 0 {
+        over = Outcome::LIMIT_COST;
+    }
     let of_row = session.clone();
     crash_recovery::exited(ctx, agent, stage.number, over, Some(bytes), of_row)?;
     ctx.reached("exited");
@@ -392,6 +411,8 @@ struct SessionBudget {
     pub host: &'static dyn Host,
     /// The number of the run, and its command as the row has it.
     pub run: (u32, String),
+    /// What its tokens cost, where the host tells of no cost.
+    pub price: Option<TokenPrice>,
     /// What it may cost, in US dollars.
     pub most: f64,
 }
@@ -401,7 +422,7 @@ impl SessionBudget {
     fn is_spent(&self, ctx: &Ctx, agent: &Agent) -> bool {
         let run = (self.run.0, self.run.1.as_str());
         let told = host_session::told(ctx.repo.common_dir(), agent, run, self.host);
-        let cost = host_session::session(ctx, agent, &told).ok();
+        let cost = host_session::session(ctx, agent, &told, self.price).ok();
         let cost = cost.and_then(|session| session.cost_micro_usd);
         cost.is_some_and(|cost| cost as f64 / 1e6 > self.most)
     }

@@ -2,12 +2,14 @@
 
 use crate::agents::Ctx;
 use crate::agents::assignment::{Assignment, Workplace};
+use crate::agents::host_session::price;
 use crate::agents::merge_conflict::UnfinishedMerge;
+use crate::domain::HostSession;
 use crate::domain::redaction::SecretRedactor;
 use crate::domain::{Agent, AgentId, Task, prompt};
 use crate::error::{Code, Error, Result};
-use crate::hosts::Host;
 use crate::hosts::command::{self, Needs};
+use crate::hosts::{CostControl, Host};
 use crate::ops::run::RunOptions;
 use crate::ops::run::output::{Output, OutputWish};
 use crate::ops::spawn::SpawnPlan;
@@ -122,7 +124,10 @@ impl AgentInputs {
                 // A person types to the host, so the recipe for a run by itself does not apply.
                 program.chain(command).collect()
             }
-            Some(host) => recipe(host, &assignment, &command, wishes, &mut warnings)?,
+            Some(host) => {
+                warnings.extend(unheld_cost(ctx, host, &assignment.task, options)?);
+                recipe(host, &assignment, &command, wishes, &mut warnings)?
+            }
             None => command,
         };
         let inputs = AgentInputs {
@@ -160,6 +165,20 @@ impl AgentInputs {
         self.assignment.role.may_spawn
     }
 
+    /// What the caller should know where a limit of cost was set and the host counted no cost.
+    pub(super) fn uncounted_cost(&self, session: &HostSession) -> Option<String> {
+        let host = self
+            .host
+            .filter(|host| host.cost_control() == CostControl::Cost)?;
+        let is_uncounted = self.task().max_cost.is_some()
+            && session.cost_micro_usd.unwrap_or_default() == 0
+            && session.input_tokens.is_some();
+        is_uncounted.then(|| {
+            let name = host.name();
+            format!("{name} counted no cost for its model, so no limit of cost could end it; to say what a million tokens cost, run git config agent.host.{name}.price <given>/<made>")
+        })
+    }
+
     /// The prompt.
     pub(super) fn prompt(&self) -> String {
         let text = if self.is_told {
@@ -184,6 +203,50 @@ impl AgentInputs {
     pub(super) fn redactor(&self) -> SecretRedactor {
         SecretRedactor::over(self.task().briefing.as_deref().unwrap_or_default())
     }
+}
+
+/// Refuses a limit of cost that could not end the host's session in time. The repository's limit holds for all hosts, so that one is a
+/// warning, except where the caller insists on limits.
+///
+/// # Errors
+/// `usage` for such a limit, and for a price that is none.
+fn unheld_cost(
+    ctx: &Ctx,
+    host: &dyn Host,
+    task: &Task,
+    options: &RunOptions,
+) -> Result<Option<String>> {
+    let control = host.cost_control();
+    let is_held = match control {
+        CostControl::Own | CostControl::Cost => true,
+        CostControl::Tokens => price(ctx, host, task.model.as_deref())?.is_some(),
+        CostControl::Never => false,
+    };
+    if is_held || task.max_cost.is_none() {
+        return Ok(None);
+    }
+    let name = host.name();
+    let (told, hint) = match control {
+        CostControl::Tokens => (
+            "tokens and no cost",
+            format!(
+                "to say what a million tokens cost, run git config agent.host.{name}.price <given>/<made>, in US dollars"
+            ),
+        ),
+        _ => (
+            "no cost while it works",
+            format!(
+                "to bound its time in place of its cost, run git agent run --host {name} --timeout <time> …"
+            ),
+        ),
+    };
+    let what = format!("{name} tells {told}, so a limit of cost cannot end it in time");
+    let is_of_repository =
+        options.prompt.max_cost.is_none() && task.max_cost == options.prompt.most_cost;
+    if is_of_repository && !options.sandbox.insists() {
+        return Ok(Some(what));
+    }
+    Err(Error::new(Code::Usage, what).hint(hint))
 }
 
 /// The host's command line; the caller's words are its last arguments.

@@ -28,7 +28,9 @@ use crate::ops::spawn::{self, SpawnOptions, Start};
 use crate::proc::launch::{Ender, run_to_end};
 use crate::store::{fsx, layout, spawn_commit};
 use crate::wire::policy::Policy;
-use crate::wire::request::{LeadAnswer, LeadRequest, RefusedRequest, SpooledRequest};
+use crate::wire::request::{
+    LeadAnswer, LeadRequest, LeadRun, LeadSpawn, RefusedRequest, SpooledRequest,
+};
 use crate::wire::task_file::{self, TaskWords};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -173,54 +175,53 @@ impl Lead {
     }
 
     fn carry_out(self: &Arc<Lead>, ctx: &Ctx, asked: &SpooledRequest) -> Result<LeadAnswer> {
-        let mut agents = Vec::new();
-        for who in asked.request.agents() {
-            agents.push(self.own(ctx, who)?);
-        }
-        let ids = || agents.iter().map(|agent| agent.id.to_string());
         let format = if asked.json { "json" } else { "text" };
-        let words = |verb: &str| vec![verb.to_owned(), format!("--format={format}")];
-        match &asked.request {
-            LeadRequest::Spawn { .. } => self.spawn(ctx, &asked.request),
-            LeadRequest::Run { background, .. } => {
-                let (words, granted) =
-                    self.words_of_run(&asked.request, &agents[0], words("run"))?;
-                self.run(ctx, words, &agents[0], granted, *background)
+        let verb = |verb: &str| vec![verb.to_owned(), format!("--format={format}")];
+        // A command and the agents that it is for, by their ids: none of them is a word of the asker.
+        let words = |name: &str, agents: &[String]| -> Result<Vec<String>> {
+            let mut words = verb(name);
+            for who in agents {
+                words.push(self.own(ctx, who)?.id.to_string());
             }
-            LeadRequest::Wait { any, timeout, .. } => {
-                let mut words = words("wait");
+            Ok(words)
+        };
+        let one = std::slice::from_ref;
+        match &asked.request {
+            LeadRequest::Spawn(request) => self.spawn(ctx, request),
+            LeadRequest::Run(request) => self.run(ctx, request, verb("run")),
+            LeadRequest::Wait {
+                agents,
+                any,
+                timeout,
+            } => {
+                let mut words = words("wait", agents)?;
                 words.extend(any.then(|| "--any".to_owned()));
                 words.extend(some_time(timeout.as_deref())?);
-                let started = locked(&self.work).started.clone();
                 // Without a name the command would wait for this run as well.
-                let all = agents.is_empty().then_some(started);
-                let all = all.unwrap_or_else(|| agents.iter().map(|one| one.id).collect());
-                if all.is_empty() {
-                    return Err(Error::new(Code::Usage, "this run has started no agent yet"));
+                if agents.is_empty() {
+                    let started = locked(&self.work).started.clone();
+                    if started.is_empty() {
+                        let what = "this run has started no agent yet";
+                        return Err(Error::new(Code::Usage, what));
+                    }
+                    words.extend(started.iter().map(AgentId::to_string));
                 }
-                words.extend(all.iter().map(AgentId::to_string));
                 self.command(ctx, words)
             }
-            LeadRequest::Stop { .. } => {
-                self.command(ctx, [words("stop"), ids().collect()].concat())
-            }
-            LeadRequest::Show { .. } => {
-                self.command(ctx, [words("show"), ids().collect()].concat())
-            }
-            LeadRequest::Diff { name_only, .. } => {
-                let mut words = [words("diff"), ids().collect()].concat();
+            LeadRequest::Stop { agents } => self.command(ctx, words("stop", agents)?),
+            LeadRequest::Show { who } => self.command(ctx, words("show", one(who))?),
+            LeadRequest::Diff { agent, name_only } => {
+                let mut words = words("diff", one(agent))?;
                 words.push(if *name_only { "--name-only" } else { "--patch" }.to_owned());
                 self.command(ctx, words)
             }
-            LeadRequest::Verify { .. } => {
-                self.command(ctx, [words("verify"), ids().collect()].concat())
-            }
-            LeadRequest::Merge { message, .. } => {
-                let message = message.iter().map(|text| format!("--message={text}"));
-                let words = [words("merge"), ids().collect(), message.collect()].concat();
+            LeadRequest::Verify { agent } => self.command(ctx, words("verify", one(agent))?),
+            LeadRequest::Merge { agent, message } => {
+                let mut words = words("merge", one(agent))?;
+                words.extend(message.iter().map(|text| format!("--message={text}")));
                 self.land(ctx, words)
             }
-            LeadRequest::Train { .. } => self.land(ctx, [words("train"), ids().collect()].concat()),
+            LeadRequest::Train { agents } => self.land(ctx, words("train", agents)?),
         }
     }
 
@@ -244,18 +245,7 @@ impl Lead {
         Ok(agent)
     }
 
-    fn spawn(&self, ctx: &Ctx, request: &LeadRequest) -> Result<LeadAnswer> {
-        let LeadRequest::Spawn {
-            message,
-            name,
-            role,
-            scope,
-            new,
-            deny,
-        } = request
-        else {
-            return Err(Error::bug("this is a request to spawn"));
-        };
+    fn spawn(&self, ctx: &Ctx, request: &LeadSpawn) -> Result<LeadAnswer> {
         let unfinished = ctx.ledger().agents()?.into_iter();
         let unfinished =
             unfinished.filter(|one| one.parent == Some(self.agent.id) && one.state.is_live());
@@ -266,11 +256,14 @@ impl Lead {
             );
             return Err(Error::new(Code::LimitReached, what));
         }
+        let LeadSpawn {
+            scope, new, deny, ..
+        } = request;
         let whole = scope.is_empty() && new.is_empty();
         let of_own = || self.policy.whitelist.clone();
         let draft = task_file::of_words(&TaskWords {
-            text: message.join("\n\n"),
-            role: role.clone(),
+            text: request.message.join("\n\n"),
+            role: request.role.clone(),
             scope: if whole {
                 of_own()
             } else {
@@ -294,7 +287,7 @@ impl Lead {
         };
         let options = SpawnOptions {
             start: Some(start),
-            name: name.clone(),
+            name: request.name.clone(),
             parent: Some(self.agent.id.to_string()),
             no_hooks: true,
             layered: Some(Layering::Off),
@@ -312,30 +305,17 @@ impl Lead {
     /// The words of a run, and what was taken from the budget for it.
     fn words_of_run(
         &self,
-        request: &LeadRequest,
+        request: &LeadRun,
         agent: &Agent,
         mut words: Vec<String>,
     ) -> Result<(Vec<String>, Option<f64>)> {
-        let LeadRequest::Run {
-            host,
-            model,
-            max_iterations,
-            max_cost,
-            timeout,
-            resume,
-            message,
-            ..
-        } = request
-        else {
-            return Err(Error::bug("this is a request to run"));
-        };
         let usage = |what: String| Error::new(Code::Usage, what);
-        if let [_, another, ..] = host.as_slice() {
+        if let [_, another, ..] = request.host.as_slice() {
             return Err(usage(format!(
                 "an agent has one host, and {another} is another"
             )));
         }
-        let named = host.first().map(|name| {
+        let named = request.host.first().map(|name| {
             let known = hosts::startable().find(|host| host.name() == name);
             known.ok_or_else(|| {
                 usage(format!(
@@ -345,25 +325,24 @@ impl Lead {
             })
         });
         let named = named.transpose()?;
-        if named.is_none() && !resume {
+        if named.is_none() && !request.resume {
             return Err(usage("an agent runs agents by a host".to_owned())
                 .hint("to start one, pass --host <host>"));
         }
         words.push(agent.id.to_string());
         words.push(format!("--sandbox={}", self.sandbox.as_str()));
         words.extend(named.map(|host| format!("--host={}", host.name())));
-        if let Some(model) = model {
+        if let Some(model) = &request.model {
             let is_plain = |c: char| c.is_ascii_alphanumeric() || "._:/-".contains(c);
             if !model.chars().all(is_plain) || model.starts_with('-') {
                 return Err(usage("that is no name of a model".to_owned()));
             }
             words.push(format!("--model={model}"));
         }
-        words.extend(max_iterations.map(|count| format!("--max-iterations={count}")));
-        words.extend(resume.then(|| "--resume".to_owned()));
-        words.extend(message.iter().map(|text| format!("--message={text}")));
-        let asked = timeout
-            .as_deref()
+        words.extend({ request.max_iterations }.map(|count| format!("--max-iterations={count}")));
+        words.extend(request.resume.then(|| "--resume".to_owned()));
+        words.extend({ request.message.iter() }.map(|text| format!("--message={text}")));
+        let asked = { request.timeout.as_deref() }
             .map(parse_duration)
             .transpose()
             .map_err(usage)?;
@@ -373,8 +352,12 @@ impl Lead {
         if let Some(limit) = [asked, left].into_iter().flatten().min() {
             words.push(format!("--timeout={}s", limit.as_secs().max(1)));
         }
-        let granted = self.grant(*max_cost)?;
-        words.extend(granted.or(*max_cost).map(|usd| format!("--max-cost={usd}")));
+        let granted = self.grant(request.max_cost)?;
+        words.extend(
+            granted
+                .or(request.max_cost)
+                .map(|usd| format!("--max-cost={usd}")),
+        );
         Ok((words, granted))
     }
 
@@ -401,11 +384,12 @@ impl Lead {
     fn run(
         self: &Arc<Lead>,
         ctx: &Ctx,
+        request: &LeadRun,
         words: Vec<String>,
-        agent: &Agent,
-        granted: Option<f64>,
-        background: bool,
     ) -> Result<LeadAnswer> {
+        let [who] = &request.tasks;
+        let agent = self.own(ctx, who)?;
+        let (words, granted) = self.words_of_run(request, &agent, words)?;
         let before = agent.run.as_ref().map_or(0, |run| run.number());
         locked(&self.work).started.insert(agent.id);
         let (lead, id) = (Arc::clone(self), agent.id);
@@ -426,7 +410,7 @@ impl Lead {
             }
             answered
         };
-        if !background {
+        if !request.background {
             return run();
         }
         let thread = std::thread::spawn(run);
