@@ -26,6 +26,8 @@ mod others;
 mod ref_hook;
 /// Landings without the spawn commit.
 mod replayed;
+/// Work that was built upon another agent's, after that has landed.
+mod stacked;
 /// Races and deaths.
 pub mod stops;
 /// `update`.

@@ -64,7 +64,7 @@ impl UnfinishedMerge {
             return Ok(None);
         }
         let tip = work::tip_of(ctx, agent)?;
-        let ours = work::to_merge(&ctx.repo, agent, theirs, tip)?;
+        let ours = work::to_merge(ctx, agent, theirs, tip)?;
         let merge = place.conflicted_merge(&ctx.repo, ours, theirs)?;
         Ok(merge.map(|merge| UnfinishedMerge {
             place,

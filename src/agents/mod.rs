@@ -43,7 +43,6 @@ pub mod run_repo;
 pub mod scope_guard;
 pub mod scratch;
 pub mod spool;
-pub(crate) mod stacked;
 pub mod task_copy;
 pub mod trusted_program;
 pub mod untrusted;

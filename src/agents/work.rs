@@ -1,5 +1,6 @@
 //! Agents as their work stands now: where it is, what it is compared with and where it would land.
 
+pub(crate) mod stacked;
 pub(crate) mod uncommitted;
 
 use crate::agents::ctx::Ctx;
@@ -176,9 +177,8 @@ pub(crate) fn base_of(
         let resolved = landing_revision(&ctx.repo, revision)?;
         return Ok((resolved.refname, Some(resolved.commit)));
     }
-    let base = agent.base.as_ref();
-    let Some(name) = base.and_then(|base| base.refname.clone()) else {
-        return Ok((None, base.map(|base| base.oid)));
+    let Some(name) = stacked::target_of(ctx, agent)? else {
+        return Ok((None, agent.base.as_ref().map(|base| base.oid)));
     };
     if let Some(oid) = ctx.repo.tip(&name)?.oid() {
         return Ok((Some(name), Some(oid)));
@@ -211,11 +211,15 @@ pub(crate) fn tree_to_judge(
 
 /// The commit that stands for work when git merges it with `target`: the work itself, unless a part of it has landed there by
 /// a commit that it does not hold, as a squash is. Then it is what came since, on top of that commit, so that work does not
-/// conflict with itself.
+/// conflict with itself; and unless that is so of the work that it was built upon.
 ///
 /// # Errors
 /// `repo-corrupt`, `git-failed`.
-pub(crate) fn to_merge(repo: &Repo, agent: &Agent, target: Oid, work: Oid) -> Result<Oid> {
+pub(crate) fn to_merge(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> Result<Oid> {
+    let repo = &ctx.repo;
+    if let Some(work) = stacked::on_top(ctx, agent, target, work)? {
+        return Ok(work);
+    }
     let base = agent.base.as_ref().and_then(|base| base.refname.as_ref());
     let on_another = base.is_some_and(|name| name.starts_with(agent_branch::AGENTS_BRANCHES));
     if agent.landed.is_some() || on_another {

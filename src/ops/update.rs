@@ -346,7 +346,7 @@ fn merged(ctx: &Ctx, agent: &Agent, tip: Oid, target: Oid, options: UpdateOption
     }
     let short = agent.id.short();
     // Where a part of the work has landed as a squash, git would see it conflict with itself.
-    let ours = work::to_merge(&ctx.repo, agent, target, tip)?;
+    let ours = work::to_merge(ctx, agent, target, tip)?;
     match ctx.repo.merge(ours, target)?.result {
         MergeResult::Clean { tree } => Ok(Way::Merge(tree)),
         MergeResult::Conflicts { conflicts, .. } => {

@@ -6,7 +6,7 @@ use crate::agents::check_worktree::{CheckSetup, CheckWorktree};
 use crate::agents::commands::{in_one_line, run_hook_of};
 use crate::agents::own_checkout::require_own_branch;
 use crate::agents::spool::{Notice, notify};
-use crate::agents::work::simulated;
+use crate::agents::work::{simulated, stacked};
 use crate::agents::{Ctx, at_work, commands, publish, worktree};
 use crate::domain::repository_settings::HookMoment;
 use crate::domain::sandbox::Mode;
@@ -383,7 +383,11 @@ fn landing_commit(
     let mut with_spawn = false;
     let parents = match plan.method {
         Method::NoFf => {
-            let replay = Replay::to_land(repo, &plan.agent, below, tip)?;
+            // What it was built upon is there already where that has landed in another form, and does not come again.
+            let replay = match stacked::landed_below(ctx, &plan.agent, below)? {
+                Some(under) => stacked::offered(ctx, &plan.agent, under, (None, below), tip)?,
+                None => Replay::to_land(repo, &plan.agent, below, tip)?,
+            };
             replay.write(repo)?;
             replay.copy_notes(repo)?;
             if replay.tip != tip {

@@ -2,7 +2,7 @@
 
 use crate::agents::authority::require_orchestrator;
 use crate::agents::branch_swap::index_scratch;
-use crate::agents::work::simulated;
+use crate::agents::work::{simulated, stacked};
 use crate::agents::{Ctx, Scratch, at_work, lookup, own_changes, untrusted};
 use crate::domain::event::Verified;
 use crate::domain::evidence::Outcome;
@@ -188,7 +188,7 @@ struct LandingPlace {
 impl LandingPlace {
     /// The place that the caller or the agent's row names, fetched where a remote has it.
     fn find(ctx: &Ctx, agent: &Agent, options: &MergeOptions) -> Result<LandingPlace> {
-        let target = target(agent, options)?;
+        let target = target(ctx, agent, options)?;
         let remote = remote_target(ctx, options, agent, &target)?;
         match &remote {
             None => require_here(ctx, agent, &target)?,
@@ -408,14 +408,12 @@ fn overtaken(ctx: &Ctx, agent: &Agent, error: Error) -> Error {
     refused.unwrap_or(error)
 }
 
-/// The branch to land on: what the caller says, else what the agent started from.
-fn target(agent: &Agent, options: &MergeOptions) -> Result<String> {
-    let base = agent.base.as_ref().and_then(|base| base.refname.as_ref());
-    let target = match (&options.into, base) {
-        (Some(name), _) if name.starts_with("refs/") => name.clone(),
-        (Some(name), _) => format!("refs/heads/{name}"),
-        (None, Some(name)) => name.clone(),
-        (None, None) => String::new(),
+/// The branch to land on: what the caller says, else what the agent started from or is aimed at by now.
+fn target(ctx: &Ctx, agent: &Agent, options: &MergeOptions) -> Result<String> {
+    let target = match &options.into {
+        Some(name) if name.starts_with("refs/") => name.clone(),
+        Some(name) => format!("refs/heads/{name}"),
+        None => stacked::target_of(ctx, agent)?.unwrap_or_default(),
     };
     if target.starts_with("refs/heads/") && agent.branch.as_ref() != Some(&target) {
         return Ok(target);
@@ -474,7 +472,7 @@ pub(crate) fn fetch_targets<'a>(
 ) -> Result<()> {
     let mut seen = Vec::new();
     for agent in agents {
-        let Ok(branch) = target(agent, options) else {
+        let Ok(branch) = target(ctx, agent, options) else {
             continue;
         };
         let there = remote_target(ctx, options, agent, &branch)?;

@@ -18,9 +18,9 @@ use crate::agents::histories::landed_there;
 use crate::agents::lookup::{self, remote_name};
 use crate::agents::own_checkout::require_own_branch;
 use crate::agents::projects::owners_in;
-use crate::agents::work::tip_of;
-use crate::agents::{at_work, crash_recovery, own_changes, stacked, task_copy};
-use crate::domain::agent::{Agent, State};
+use crate::agents::work::{stacked, tip_of};
+use crate::agents::{at_work, crash_recovery, own_changes, task_copy};
+use crate::domain::agent::Agent;
 use crate::domain::finding::Verdict;
 use crate::domain::forge::Forge;
 use crate::domain::oid::Oid;
@@ -144,7 +144,7 @@ pub fn plan(
     // What the owner had not committed when the agent began would be pushed along with its work.
     own_changes::require_none(&ctx.repo, &agent, "is not pushed")?;
     let remote = remote_name(ctx, options.remote.as_deref())?;
-    let Some(mut target) = agent.base.as_ref().and_then(|base| base.refname.clone()) else {
+    let Some(began) = agent.base.as_ref().and_then(|base| base.refname.clone()) else {
         let what = format!("agent {short} started from a commit, not from a branch to land on");
         return Err(Error::new(Code::Usage, what).hint(format!(
             "to land it here, run git agent merge {short} --into <branch>"
@@ -163,8 +163,6 @@ pub fn plan(
     let end = Instant::now() + LIMIT;
     let listed = ctx.repo.list_remote(&remote, end)?;
     let agents = lookup::agents(ctx)?;
-    let below_of =
-        |target: &String| { agents.iter() }.find(|other| other.branch.as_ref() == Some(target));
     let is_on = |agent: &Agent, branch: &str| -> Result<bool> {
         let mut aimed = agent.clone();
         if let Some(base) = &mut aimed.base {
@@ -173,21 +171,11 @@ pub fn plan(
         let work = [(&aimed, tip_of(ctx, agent)?)];
         Ok(!landed_there(ctx, &remote, &listed, &work, end)?.is_empty())
     };
-    let mut stacked_on = below_of(&target);
-    let mut is_aimed_anew = false;
-    // A stack may have landed in part; each agent below that has landed is passed over.
-    while let Some(below) = stacked_on {
-        let Some(next) = below.base.as_ref().and_then(|base| base.refname.clone()) else {
-            break;
-        };
-        let is_over = below.state == State::Merged || is_on(below, &next)?;
-        // A row that names its own branch as its base would never end this.
-        if !is_over || next == target {
-            break;
-        }
-        (stacked_on, is_aimed_anew) = (below_of(&next), true);
-        target = next;
-    }
+    let stacked::Aim {
+        target,
+        below: stacked_on,
+        is_anew: is_aimed_anew,
+    } = stacked::aim(began, &agents, is_on)?;
     if is_on(&agent, &target)? {
         return Ok(Err(Box::new(HasLanded {
             agent,

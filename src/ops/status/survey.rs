@@ -196,7 +196,7 @@ pub(in crate::ops) fn conflicts(ctx: &Ctx, agent: &Agent, status: &WorkStatus) -
         None | Some(0) => tip,
         Some(_) => simulated(&ctx.repo, work.tree(&ctx)?, &[tip])?,
     };
-    let ours = to_merge(&ctx.repo, agent, target, commit)?;
+    let ours = to_merge(&ctx, agent, target, commit)?;
     let merge = ctx.repo.merge(ours, target)?;
     Ok(matches!(merge.result, MergeResult::Conflicts { .. }))
 }

@@ -27,12 +27,14 @@ pub use report::{
 };
 
 use crate::agents::authority::require_orchestrator;
+use crate::agents::work::stacked;
 use crate::agents::{Ctx, Scratch};
 use crate::domain::sandbox::Mode;
 use crate::domain::train::{Purpose, Track, decide};
 use crate::error::{Code, Error, Result};
 use crate::ops::agent_report::AgentRef;
 use crate::ops::merge::{MergeOptions, MergePlan, Method, concerns_all, fetch_targets};
+use crate::store::spawn_commit::AGENTS_BRANCHES;
 use crate::wire::path_text::PathText;
 use checks::{Checks, Done};
 use gather::Rider;
@@ -242,7 +244,8 @@ fn decide_all(
     })
 }
 
-/// A train for each branch to land on, in the order of their first agents.
+/// A train for each branch to land on, in the order of their first agents, branches of agents last: what was built upon one that lands
+/// lands there, too.
 fn run_targets(
     ctx: &Ctx,
     options: &TrainOptions,
@@ -252,11 +255,19 @@ fn run_targets(
 ) -> Result<Vec<TrainTarget>> {
     let mut reports: Vec<TrainTarget> = Vec::new();
     loop {
-        let next = items.iter().find_map(|item| item.plan.as_ref());
-        let Some(target) = next.map(|plan| plan.target.clone()) else {
+        let plans = items.iter().filter_map(|item| item.plan.as_ref());
+        let is_agents = |plan: &&MergePlan| plan.target.starts_with(AGENTS_BRANCHES);
+        let Some(next) = plans.min_by_key(is_agents) else {
             return Ok(reports);
         };
-        reports.extend(run_target(ctx, options, items, &target, checks, tell)?);
+        let (target, aimed) = (next.target.clone(), stacked::target_of(ctx, &next.agent)?);
+        if is_agents(&next) && options.into.is_none() && aimed.as_ref() != Some(&target) {
+            gather::judge_again(ctx, options, items, &target)?;
+            continue;
+        }
+        let report = run_target(ctx, options, items, &target, checks, tell)?;
+        reports.retain(|known| Some(&known.refname) != report.as_ref().map(|it| &it.refname));
+        reports.extend(report);
     }
 }
 

@@ -52,12 +52,12 @@ struct TrainCandidate<'a> {
 impl<'a> TrainCandidate<'a> {
     /// One that is to land on the ground.
     fn read(
-        repo: &'a Repo,
+        ctx: &'a Ctx,
         plan: MergePlan,
         ground: &Stack,
         scopes: &Scopes,
     ) -> Result<TrainCandidate<'a>> {
-        let base = ground.commit;
+        let (repo, base) = (&ctx.repo, ground.commit);
         let work = plan.work.commit(repo)?;
         // An agent that began with changes of its owner lands without these.
         let alone = own_changes::merged(repo, &plan.agent, base, work)?;
@@ -69,7 +69,7 @@ impl<'a> TrainCandidate<'a> {
             }
             // That one lands as it is, or not at all.
             (None, Method::FfOnly) => work,
-            (None, Method::NoFf | Method::Squash) => to_merge(repo, &plan.agent, base, work)?,
+            (None, Method::NoFf | Method::Squash) => to_merge(ctx, &plan.agent, base, work)?,
         };
         let guard = ScopeGuard::among(repo, plan.agent.clone(), scopes)?;
         let mut candidate = TrainCandidate {
@@ -142,7 +142,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
         };
         let scopes = Scopes::default();
         let candidates =
-            { plans.into_iter() }.map(|plan| TrainCandidate::read(repo, plan, &ground, &scopes));
+            { plans.into_iter() }.map(|plan| TrainCandidate::read(ctx, plan, &ground, &scopes));
         let mut candidates = candidates.collect::<Result<Vec<_>>>()?;
         // Where one of them works on a pull request, the target is its branch, and decides nothing.
         let mut policies = candidates.iter().map(|one| one.guard.policy());

@@ -151,7 +151,7 @@ fn gather(ctx: &Ctx, contract: &Contract, base: &Resolved, tip: Oid) -> Result<E
     let repo = &ctx.repo;
     let work = Trees::of_commit(repo, tip)?;
     let divergence = repo.divergence(base.commit, tip, None)?;
-    let mut touches = history::touches(repo, &divergence, &work)?;
+    let mut touches = history::touches(repo, &divergence, &work, |_, ours| Ok(ours))?;
     let base_tree = repo.read_commit(base.commit)?.tree;
     let lands = landing::Lands {
         agent: None,

@@ -221,15 +221,21 @@ fn own_line(
 }
 
 /// Every change of every commit, then what is staged, then what is not. What a merge brings is not the
-/// agent's doing; what it adds to the merge that git would have made is.
-pub(super) fn touches(repo: &Repo, divergence: &Divergence, work: &Trees) -> Result<Vec<Touch>> {
+/// agent's doing; what it adds to the merge that git would have made is. `stands_for` gives, for what a merge brings and what it is
+/// brought into, the commit that is merged for the latter.
+pub(super) fn touches(
+    repo: &Repo,
+    divergence: &Divergence,
+    work: &Trees,
+    stands_for: impl Fn(Oid, Oid) -> Result<Oid>,
+) -> Result<Vec<Touch>> {
     let mut touches = Vec::new();
     let mut add = |place, changes: Vec<Change>| {
         touches.extend(changes.into_iter().map(|change| Touch { change, place }));
     };
     for lineage in &divergence.ahead {
         let tree = repo.read_commit(lineage.oid)?.tree;
-        let before = before(repo, lineage)?;
+        let before = before(repo, lineage, &stands_for)?;
         add(
             Place::Commit(lineage.oid),
             repo.tree_changes(before.as_slice(), tree)?,
@@ -246,9 +252,13 @@ pub(super) fn touches(repo: &Repo, divergence: &Divergence, work: &Trees) -> Res
 }
 
 /// The tree that a commit is compared with; `None` for a first commit.
-fn before(repo: &Repo, lineage: &Lineage) -> Result<Option<Oid>> {
+fn before(
+    repo: &Repo,
+    lineage: &Lineage,
+    stands_for: &impl Fn(Oid, Oid) -> Result<Oid>,
+) -> Result<Option<Oid>> {
     if let [ours, theirs] = lineage.parents[..] {
-        let merge = repo.merge(ours, theirs)?;
+        let merge = repo.merge(stands_for(theirs, ours)?, theirs)?;
         match merge.result {
             MergeResult::Clean { tree }
             | MergeResult::Conflicts {

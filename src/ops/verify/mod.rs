@@ -23,9 +23,9 @@ mod report;
 mod reported;
 
 use crate::agents::bundle::Bundle;
-use crate::agents::work::{base_of, simulated, to_merge};
+use crate::agents::work::{base_of, stacked, to_merge};
 use crate::agents::{
-    Ctx, CurrentAgent, ScopeGuard, Scratch, at_work, bundle, lookup, own_changes, projects, stacked,
+    Ctx, CurrentAgent, ScopeGuard, Scratch, at_work, bundle, lookup, own_changes, projects,
 };
 use crate::domain::evidence::{Commands, Conflict, Contract, LedgerFacts, NoWorktree, Row};
 use crate::domain::judge::judge;
@@ -326,9 +326,11 @@ fn add_history(ctx: &Ctx, case: &Case<'_>, evidence: &mut Evidence) -> Result<()
     let is_above_landed = below.is_some();
     let history = history::provenance(ctx, subject, case.started, &divergence, is_above_landed)?;
     evidence.history = Some(history);
-    evidence.touches = history::touches(repo, &divergence, work)?;
+    evidence.touches = history::touches(repo, &divergence, work, |theirs, ours| {
+        to_merge(ctx, &subject.agent, theirs, ours)
+    })?;
     let touched = !evidence.touches.is_empty();
-    let merge = |ours, theirs| merged(ctx, case, below, ours, theirs);
+    let merge = |ours, theirs| merged(ctx, case, ours, theirs);
     let landing = landing::work_out(repo, &subject.lands(), work, &divergence, touched, merge)?;
     let base = subject.base.unwrap_or(case.started);
     let by_landing = landing::touches(repo, &landing, base)?;
@@ -347,19 +349,13 @@ fn add_history(ctx: &Ctx, case: &Case<'_>, evidence: &mut Evidence) -> Result<()
 
 /// The merge of the work into what it lands on. What is of others in it does not land: changes that their owner has not committed,
 /// and work below it that has landed in another form.
-fn merged(ctx: &Ctx, case: &Case<'_>, below: Option<Oid>, ours: Oid, theirs: Oid) -> Result<Merge> {
+fn merged(ctx: &Ctx, case: &Case<'_>, ours: Oid, theirs: Oid) -> Result<Merge> {
     let (repo, agent) = (&ctx.repo, &case.subject.agent);
     if let Some(merge) = own_changes::merged(repo, agent, ours, theirs)? {
         return Ok(merge);
     }
-    if let Some(below) = below
-        && let Some(tree) = stacked::merged_onto(repo, below, ours, theirs)?
-    {
-        let theirs = simulated(repo, tree, &[ours])?;
-        return repo.merge(ours, theirs);
-    }
     let known = case.facts(ctx);
-    let theirs = to_merge(repo, agent, ours, theirs)?;
+    let theirs = to_merge(ctx, agent, ours, theirs)?;
     merge(known.as_ref(), &case.fence, repo, ours, theirs)
 }
 

@@ -10,12 +10,86 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
 use crate::agents::work::{simulated, tip_of};
-use crate::domain::{Agent, Oid};
+use crate::domain::{Agent, Oid, State};
 use crate::error::Result;
 use crate::git::{MergeResult, Repo};
 use crate::store::replay::Replay;
 use crate::store::spawn_commit::AGENTS_BRANCHES;
 use crate::store::{landed, replay};
+
+/// Where work that was built upon another agent's lands.
+pub(crate) struct Aim<'a> {
+    /// The full name of the branch.
+    pub target: String,
+    /// The agent whose branch that is.
+    pub below: Option<&'a Agent>,
+    /// Whether that is another branch than the one where the agent began.
+    pub is_anew: bool,
+}
+
+/// Where work lands that began on the branch `began`: there, or, where that is the branch of an agent whose work has landed, where that
+/// landed. A stack may have landed in part; each agent below that has landed is passed over. `is_on` says of one whose row does not
+/// tell so whether a branch has its work.
+///
+/// # Errors
+/// Those of `is_on`.
+pub(crate) fn aim(
+    began: String,
+    agents: &[Agent],
+    is_on: impl Fn(&Agent, &str) -> Result<bool>,
+) -> Result<Aim<'_>> {
+    let below_of =
+        |target: &String| { agents.iter() }.find(|other| other.branch.as_ref() == Some(target));
+    let mut aim = Aim {
+        below: below_of(&began),
+        target: began,
+        is_anew: false,
+    };
+    // A row that names its own branch as its base would never end this.
+    for _ in agents {
+        let Some(below) = aim.below else { break };
+        let base = below.base.as_ref().and_then(|base| base.refname.as_ref());
+        let landed = below.landed.as_ref().map(|(_, into)| into);
+        let next = landed.filter(|_| below.state == State::Merged).or(base);
+        let Some(next) = next.filter(|next| **next != aim.target) else {
+            break;
+        };
+        if below.state != State::Merged && !is_on(below, next)? {
+            break;
+        }
+        aim = Aim {
+            target: next.clone(),
+            below: below_of(next),
+            is_anew: true,
+        };
+    }
+    Ok(aim)
+}
+
+/// The full name of the branch that an agent's work lands on, as far as this clone knows; `None` for one that began at a commit.
+///
+/// # Errors
+/// Those of the ledger and of reading objects.
+pub(crate) fn target_of(ctx: &Ctx, agent: &Agent) -> Result<Option<String>> {
+    let began = agent.base.as_ref().and_then(|base| base.refname.clone());
+    let Some(began) = began.filter(|name| name.starts_with(AGENTS_BRANCHES)) else {
+        // Nearly all begin on a branch that is no agent's, and need no look at others.
+        return Ok(agent.base.as_ref().and_then(|base| base.refname.clone()));
+    };
+    let agents = lookup::agents(ctx)?;
+    let is_on = |below: &Agent, branch: &str| -> Result<bool> {
+        let (Ok(tip), Some(target)) = (tip_of(ctx, below), ctx.repo.tip(branch)?.oid()) else {
+            return Ok(false);
+        };
+        has_landed(&ctx.repo, below, tip, target)
+    };
+    Ok(Some(aim(began, &agents, is_on)?.target))
+}
+
+fn has_landed(repo: &Repo, agent: &Agent, tip: Oid, target: Oid) -> Result<bool> {
+    let answers = landed::landed_at(repo, vec![(agent, tip, target)]);
+    answers.into_values().next().unwrap_or(Ok(false))
+}
 
 /// The tip of the branch that an agent's was built upon, where `target` has its work and not its commits.
 ///
@@ -49,18 +123,34 @@ pub(crate) fn landed_below(ctx: &Ctx, agent: &Agent, target: Oid) -> Result<Opti
     if !repo.is_ancestor(base.oid, tip)? {
         return Ok(None);
     }
-    let answers = landed::landed_at(repo, vec![(below, tip, target)]);
-    let is_there = answers
-        .into_values()
-        .any(|answer| matches!(answer, Ok(true)));
+    let is_there = has_landed(repo, below, tip, target).unwrap_or(false);
     Ok(is_there.then_some(tip))
 }
 
-/// The tree of `target` with what a branch has on top of `below`; `None` where these conflict.
+/// The commit that stands for work when git merges it with `target`, where the work that it was built upon is there in another form:
+/// what the branch has on top of that, on top of `target`. `None` where git finds the right base itself, and where these conflict.
 ///
 /// # Errors
-/// `repo-corrupt`, `git-failed`.
-pub(crate) fn merged_onto(repo: &Repo, below: Oid, target: Oid, tip: Oid) -> Result<Option<Oid>> {
+/// Those of [`landed_below`]; `repo-corrupt`, `git-failed`.
+pub(super) fn on_top(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> Result<Option<Oid>> {
+    let Some(below) = landed_below(ctx, agent, target)? else {
+        return Ok(None);
+    };
+    // Where the branch was brought up to date since, both sides hold that other form.
+    let shared = ctx.repo.merge_base(work, target)?;
+    if shared
+        .map_or(Ok(None), |shared| landed_below(ctx, agent, shared))?
+        .is_some()
+    {
+        return Ok(None);
+    }
+    let tree = merged_onto(&ctx.repo, below, target, work)?;
+    tree.map(|tree| simulated(&ctx.repo, tree, &[target]))
+        .transpose()
+}
+
+/// The tree of `target` with what a branch has on top of `below`; `None` where these conflict.
+fn merged_onto(repo: &Repo, below: Oid, target: Oid, tip: Oid) -> Result<Option<Oid>> {
     let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
     applied(repo, tree(below)?, tree(target)?, tree(tip)?)
 }

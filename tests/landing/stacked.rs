@@ -1,0 +1,184 @@
+use crate::support::agent::describe;
+use crate::support::{TestRepo, git_in};
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+
+/// Ten lines, some of them in other words.
+fn lines(changed: &[(usize, &str)]) -> String {
+    let line = |number: usize| {
+        let found = changed.iter().find(|(at, _)| *at == number);
+        found.map_or(format!("line {number}\n"), |(_, text)| format!("{text}\n"))
+    };
+    (1..=10).map(line).collect()
+}
+
+/// Two agents, the second of which goes on from the first one's commit, on the same line.
+struct Pair {
+    repo: TestRepo,
+    below: String,
+    above: String,
+    branch: String,
+}
+
+impl Pair {
+    fn new() -> Pair {
+        let repo = TestRepo::with_commit();
+        repo.write("src/list.txt", lines(&[]));
+        repo.commit_all("a list");
+        let work = |base: &str, text: String, subject: &str| {
+            let scope = ["--scope", "src/**", "--base", base];
+            let report = repo.agent_json(&[&["spawn", "-m", subject][..], &scope].concat());
+            let word = |key: &str| report[key].as_str().expect("a text").to_owned();
+            let worktree = PathBuf::from(word("worktree_abspath"));
+            fs::write(worktree.join("src/list.txt"), text).expect("written");
+            git_in(&worktree, ["commit", "--quiet", "--all", "-m", subject]);
+            repo.agent_json(&["mark", "done", &word("agent_id"), "-m", subject]);
+            (word("agent_id"), word("branch"))
+        };
+        let (below, branch) = work("main", lines(&[(2, "below")]), "change line 2");
+        let (above, _) = work(
+            &branch,
+            lines(&[(2, "above"), (9, "above")]),
+            "change it again",
+        );
+        Pair {
+            repo,
+            below,
+            above,
+            branch,
+        }
+    }
+
+    fn json(&self, words: &[&str]) -> Value {
+        self.repo.agent_json(words)
+    }
+
+    /// Another change of the target, which conflicts with nobody.
+    fn moves_on(&self, at: usize) {
+        let text = fs::read_to_string(self.repo.path().join("src/list.txt")).expect("read");
+        let text = text.replace(&format!("line {at}\n"), "main\n");
+        self.repo.write("src/list.txt", text);
+        self.repo.commit_all("the target moves on");
+    }
+
+    fn assert_landed(&self, main: &[usize], how: &str) {
+        let own = main.iter().map(|at| (*at, "main"));
+        let expected: Vec<_> = [(2, "above"), (9, "above")]
+            .into_iter()
+            .chain(own)
+            .collect();
+        let text = self.repo.git(["show", "main:src/list.txt"]);
+        assert_eq!(format!("{text}\n"), lines(&expected), "{how}");
+        let shown = self.json(&["show", &self.above]);
+        assert_eq!(shown["state"], "merged", "{how}: {shown}");
+        assert_eq!(self.repo.git(["status", "--porcelain"]), "", "{how}");
+        // No branch of an agent has got the work instead.
+        let below = self
+            .repo
+            .git(["show", &format!("{}:src/list.txt", self.branch)]);
+        assert_eq!(format!("{below}\n"), lines(&[(2, "below")]), "{how}");
+    }
+}
+
+/// How the work below lands.
+const WAYS: [&str; 3] = ["squash", "no-ff", "forge"];
+
+fn land_below(pair: &Pair, way: &str) {
+    match way {
+        // As a forge does it: no row says so.
+        "forge" => {
+            let squash = ["merge", "--quiet", "--squash", &pair.branch];
+            pair.repo.git(squash);
+            pair.repo.commit_all("Change line 2 (#7)");
+        }
+        way => {
+            pair.json(&["merge", &pair.below, &format!("--{way}")]);
+        }
+    }
+}
+
+#[test]
+fn update_aims_at_where_the_work_below_has_landed() {
+    for way in WAYS {
+        let pair = Pair::new();
+        let before = pair.json(&["update", &pair.above, "--dry-run"]);
+        assert_eq!(
+            before["target"]["ref"],
+            format!("refs/heads/{}", pair.branch).as_str()
+        );
+        land_below(&pair, way);
+        pair.moves_on(5);
+        let updated = pair.json(&["update", &pair.above]);
+        assert_eq!(
+            updated["target"]["ref"], "refs/heads/main",
+            "{way}: {updated}"
+        );
+        assert_eq!(updated["outcome"], "updated", "{way}");
+        let verdict = pair.json(&["verify", &pair.above]);
+        assert_eq!(verdict["verdict"], "accept", "{way}: {verdict:#}");
+        // The target goes on where it had gone on before.
+        let list = pair.repo.path().join("src/list.txt");
+        let text = fs::read_to_string(&list).expect("read");
+        pair.repo
+            .write("src/list.txt", text.replace("main\n", "line 5\n"));
+        pair.repo.commit_all("and back");
+        pair.moves_on(6);
+        assert_eq!(pair.json(&["update", &pair.above])["outcome"], "updated");
+        pair.json(&["merge", &pair.above]);
+        pair.assert_landed(&[6], way);
+    }
+}
+
+#[test]
+fn merge_aims_there_too_and_brings_the_work_below_once() {
+    for way in WAYS {
+        for own in ["--squash", "--no-ff"] {
+            let pair = Pair::new();
+            land_below(&pair, way);
+            pair.moves_on(5);
+            let merged = pair.json(&["merge", &pair.above, own]);
+            assert_eq!(
+                merged["target"]["ref"], "refs/heads/main",
+                "{way}: {merged}"
+            );
+            pair.assert_landed(&[5], way);
+            let subjects = pair.repo.git(["log", "--format=%s", "main"]).to_lowercase();
+            let count = |text: &str| {
+                subjects
+                    .lines()
+                    .filter(|line| line.starts_with(text))
+                    .count()
+            };
+            assert_eq!(count("change line 2"), 1, "{way}: {subjects}");
+            assert_eq!(count("agent:"), 0, "{way}: {subjects}");
+        }
+    }
+}
+
+#[test]
+fn a_train_lands_a_whole_stack_from_below() {
+    for words in [&["train", "--all"][..], &["merge", "--all"], &["train"]] {
+        let pair = Pair::new();
+        // The upper one is named first.
+        let mut words = words.to_vec();
+        if words == ["train"] {
+            words.extend([pair.above.as_str(), pair.below.as_str()]);
+        }
+        let output = pair.repo.agent(&words);
+        assert!(output.status.success(), "{words:?}: {}", describe(&output));
+        pair.assert_landed(&[], &words.join(" "));
+        assert_eq!(pair.json(&["show", &pair.below])["state"], "merged");
+    }
+}
+
+#[test]
+fn a_landing_below_that_is_taken_back_aims_as_before() {
+    let pair = Pair::new();
+    pair.json(&["merge", &pair.below, "--squash"]);
+    let aimed =
+        |pair: &Pair| pair.json(&["update", &pair.above, "--dry-run"])["target"]["ref"].clone();
+    assert_eq!(aimed(&pair), "refs/heads/main");
+    pair.json(&["undo"]);
+    assert_eq!(aimed(&pair), format!("refs/heads/{}", pair.branch).as_str());
+}
