@@ -117,7 +117,7 @@
 //! | `agents/<id8>/run-repo/<file>` | the repository that a fenced command works in; its work, and what git-lfs stored below `lfs/`, is published and it is removed when the command is over |
 //! | `agents/<id8>/run-repo.pointer` | the worktree's `.git` file as it was before |
 //! | `agents/<id8>/run-repo.tip` | where the agent's branch was when it last agreed with that repository's |
-//! | `<tmp>/git-agent-tmp-<purpose>-<random>/<file>` | temporary files of a command, below `TMPDIR` or `/tmp`: those of a run, where check commands run for `verify --ci` and in another clone and their `TMPDIR` in a `train`, objects that `overlap`, `guard` and dry runs ask git about, what git looks at a worktree through; removed afterwards, or by a later command once no process holds the lock on the directory |
+//! | `<tmp>/git-agent-tmp-<purpose>-<random>/<file>` | temporary files of a command, below `TMPDIR` or `/tmp`: those of a run, where check commands run for `verify --ci` and in another clone and their `TMPDIR` in a `train`, objects that `overlap`, `guard` and dry runs ask git about, what git looks at a worktree through; removed afterwards, or by a later command once no process holds the lock on the directory. Where pnpm is installed, also the empty directory `/tmp/pnpm-store-operation-locks-<uid>`, in whose place an agent's pnpm sees one of its own |
 //! | `<root>/.claude/worktrees/.agent-<id8>.leaving/<file>` | a worktree while it is being discarded |
 //! | `worktrees/verify-<id8>/<file>` | the admin directory of the worktree they run in; for a train, a number in place of the id; removed afterwards |
 //! | `<root>/.claude/worktrees/verify-<id8>/<file>` | that worktree; removed afterwards |

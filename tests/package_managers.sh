@@ -28,8 +28,17 @@ case $manager in
 npm) has npm
     npm view is-odd@3.0.1 version >/dev/null 2>&1 || skip "the npm registry is out of reach"
     command='npm ci --no-audit --no-fund' made=node_modules/is-odd use='node -e "require(String.fromCharCode(105,115,45,111,100,100))" && npm ls' ;;
-pnpm) from_npm pnpm 9.15.9
-    command='pnpm install --no-frozen-lockfile && pnpm add is-number@6.0.0' made=node_modules/is-odd use='pnpm ls --offline' ;;
+pnpm | pnpm-12) version=9.15.9
+    [ "$manager" = pnpm ] || version=12.21.0
+    from_npm pnpm "$version"
+    # A script of pnpm installs first what is missing.
+    command='pnpm install --no-frozen-lockfile && pnpm add is-number@6.0.0 && rm -r node_modules && pnpm install && pnpm test && pnpm dlx semver@7.6.0 1.2.3'
+    setup='pnpm install --no-frozen-lockfile' made=node_modules/is-odd use='pnpm ls' ;;
+corepack) has corepack
+    # A mirror of the registry has no signatures.
+    export COREPACK_INTEGRITY_KEYS=0 COREPACK_ENABLE_DOWNLOAD_PROMPT=0
+    npm view pnpm@9.15.9 version >/dev/null 2>&1 || skip "the npm registry is out of reach"
+    command='corepack pnpm@9.15.9 install --no-frozen-lockfile && corepack pnpm@9.15.9 test' made=node_modules/is-odd use='corepack pnpm@9.15.9 ls' ;;
 yarn) from_npm yarn 1.22.22
     command='yarn install --no-lockfile --non-interactive' made=node_modules/is-odd use='yarn check --verify-tree' ;;
 pip) has python3
@@ -66,7 +75,7 @@ repo=$work/repo
 git init --quiet --initial-branch=main "$repo"
 cd "$repo"
 mkdir src
-echo '{ "name": "it", "version": "1.0.0", "private": true, "dependencies": { "is-odd": "3.0.1" } }' >package.json
+echo '{ "name": "it", "version": "1.0.0", "private": true, "scripts": { "test": "node -e 0" }, "dependencies": { "is-odd": "3.0.1" } }' >package.json
 [ "$manager" != vitest ] || echo '{ "name": "it", "private": true, "devDependencies": { "vitest": "3.2.4" } }' >package.json
 [ "$manager" != npm ] || echo "$lock" >package-lock.json
 [ "$manager" != uv ] || printf '[project]\nname = "it"\nversion = "1.0.0"\nrequires-python = ">=3.8"\ndependencies = ["packaging==24.2"]\n' >pyproject.toml
@@ -95,7 +104,8 @@ if [ -n "$linked" ]; then
 fi
 # Set up once in the base that layered agents share: the first use needs no install, adds nothing that git sees, and changes nothing of the base.
 mkdir -p .config
-printf "[bundle]\nrequired = false\n[setup]\nrun = ['''%s''']\n" "$command" >.config/git-agent.toml
+setup=${setup:-$command}
+printf "[bundle]\nrequired = false\n[setup]\nrun = ['''%s''']\n" "$setup" >.config/git-agent.toml
 git add --all
 yes git commit --quiet --message 'set-up'
 now() { date +%s%3N; }
@@ -107,7 +117,7 @@ before=$(now)
 base=$(now)
 yes "$agent" run layered --no-verify -- sh -c "$use"
 used=$(now)
-yes "$agent" run layered --no-verify -- sh -c "$command"
+yes "$agent" run layered --no-verify -- sh -c "$setup"
 again=$(now)
 yes "$agent" run layered --no-verify -- sh -c 'test -z "$(git status --porcelain)" || { git status --porcelain; exit 1; }'
 "$agent" pool status --format json | grep -q '"state": *"damaged"' && fail "the base was changed"

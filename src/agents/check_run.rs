@@ -107,7 +107,7 @@ impl<'a> CheckRoom<'a> {
         let mut fence = None;
         if let (mode, Enforcement::Fenced(level)) = request.fence {
             let kept = scratch.path().join("views");
-            let caches_of = private_caches(ctx, &open, &caches, &kept)?;
+            let caches_of = private_caches(ctx, &open, (&caches, &kept), *level)?;
             variables.extend(caches_of.variables);
             let own = [path.as_path(), &temporary, &caches];
             let report = scratch.path().join("fence");
@@ -330,7 +330,7 @@ pub(crate) fn set_up_fenced(
     }
     let open = open_places(ctx, &[])?;
     let kept = scratch.path().join("views");
-    let caches_of = private_caches(ctx, &open, &caches, &kept)?;
+    let caches_of = private_caches(ctx, &open, (&caches, &kept), level)?;
     let mut variables = caches_of.variables;
     variables.push(("TMPDIR".into(), temporary.clone().into()));
     let own = [worktree, &temporary, &caches];

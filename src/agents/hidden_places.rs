@@ -5,6 +5,7 @@
 //! others then wait for an agent. Where the command has a mount namespace, these directories appear empty to it.
 
 use crate::agents::ctx::Ctx;
+use crate::domain::sandbox::{Level, Namespaces};
 use crate::domain::{AgentId, Fence, LayerMount};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::hosts::WORKTREE_DIR;
@@ -13,6 +14,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// What begins the names of the worktrees that are ours.
@@ -108,20 +110,34 @@ pub(crate) fn open_places(ctx: &Ctx, typed: &[PathBuf]) -> Result<Vec<PathBuf>> 
 
 // Caches of package managers for what runs behind a sandbox, so that they work there and cannot change the user's own.
 
-/// Variables that move the cache of a package manager, and where that cache is in the home directory unless they do. Behind the fence the
-/// user's own caches cannot be written, and these programs fail without one that can.
-const CACHES: [(&str, &str); 10] = [
-    ("npm_config_cache", ".npm"),
-    ("npm_config_store_dir", ".local/share/pnpm/store"),
-    ("YARN_CACHE_FOLDER", ".cache/yarn"),
-    ("YARN_GLOBAL_FOLDER", ".yarn/berry"),
-    ("PIP_CACHE_DIR", ".cache/pip"),
-    ("UV_CACHE_DIR", ".cache/uv"),
-    ("POETRY_CACHE_DIR", ".cache/pypoetry"),
-    ("GOCACHE", ".cache/go-build"),
-    ("COMPOSER_CACHE_DIR", ".cache/composer"),
-    ("GRADLE_USER_HOME", ".gradle"),
+/// Variables that move the cache of a package manager, one for each of its versions, and where that cache is in the home directory unless
+/// they do. Behind the fence the user's own caches cannot be written, and these programs fail without one that can.
+const CACHES: [(&[&str], &str); 12] = [
+    (&["npm_config_cache"], ".npm"),
+    (
+        &["npm_config_store_dir", "pnpm_config_store_dir"],
+        ".local/share/pnpm/store",
+    ),
+    (
+        &["npm_config_cache_dir", "pnpm_config_cache_dir"],
+        ".cache/pnpm",
+    ),
+    (&["COREPACK_HOME"], ".cache/node/corepack"),
+    (&["YARN_CACHE_FOLDER"], ".cache/yarn"),
+    (&["YARN_GLOBAL_FOLDER"], ".yarn/berry"),
+    (&["PIP_CACHE_DIR"], ".cache/pip"),
+    (&["UV_CACHE_DIR"], ".cache/uv"),
+    (&["POETRY_CACHE_DIR"], ".cache/pypoetry"),
+    (&["GOCACHE"], ".cache/go-build"),
+    (&["COMPOSER_CACHE_DIR"], ".cache/composer"),
+    (&["GRADLE_USER_HOME"], ".gradle"),
 ];
+
+/// The one of them whose place the program writes into what it installs, and then uses no other: the user's own, seen through a view.
+const BOUND: &str = "npm_config_store_dir";
+
+/// Where pnpm locks its store since version 12, whatever `TMPDIR` says, with the number of the user behind it.
+const PNPM_LOCKS: &str = "/tmp/pnpm-store-operation-locks-";
 
 /// As [`CACHES`], of programs that can read a cache that they cannot write. The user's own serves where there is one, at its own place: it
 /// holds what was downloaded before, and settings.
@@ -148,9 +164,10 @@ pub(crate) struct PrivateCaches {
 pub(crate) fn private_caches(
     ctx: &Ctx,
     open: &[PathBuf],
-    place: &Path,
-    kept: &Path,
+    (place, kept): (&Path, &Path),
+    level: Level,
 ) -> Result<PrivateCaches> {
+    let can_mount = level.namespaces != Namespaces::None;
     let home = ctx.env.home.as_deref().unwrap_or(Path::new("/"));
     let is_closed = |usual: &Path| !open.iter().any(|open| usual.starts_with(open));
     let mut caches = PrivateCaches {
@@ -187,13 +204,31 @@ pub(crate) fn private_caches(
         }
         Ok(())
     };
-    for (name, usual) in CACHES {
+    for (names, usual) in CACHES {
         let usual = home.join(usual);
         if is_closed(&usual) {
-            let private = place.join(name);
-            view(name, &usual, &private)?;
-            caches.variables.push((name.into(), private.into()));
+            let stays = can_mount && names[0] == BOUND && usual.is_dir();
+            let private = if stays {
+                usual.clone()
+            } else {
+                place.join(names[0])
+            };
+            view(names[0], &usual, &private)?;
+            let set = |name: &&'static str| ((*name).into(), private.clone().into());
+            caches.variables.extend(names.iter().map(set));
         }
+    }
+    // An empty view, and not the user's: what an agent can lock cannot be what another process waits for.
+    let owner = fs::metadata(place).at("could not look at", place)?.uid();
+    let locks = PathBuf::from(format!("{PNPM_LOCKS}{owner}"));
+    let is_ours = match fs::symlink_metadata(&locks) {
+        Ok(found) => found.is_dir() && found.uid() == owner,
+        Err(_) => ctx.env.search.iter().any(|at| at.join("pnpm").exists()),
+    };
+    if can_mount && is_ours && is_closed(&locks) {
+        let nothing = kept.join("nothing");
+        fsx::create_dir(&nothing)?;
+        view("pnpm-locks", &nothing, &locks)?;
     }
     for (name, usual, holds) in READABLE_CACHES {
         let is_filled = home.join(holds).exists();

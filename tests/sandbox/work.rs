@@ -182,7 +182,8 @@ fn nothing_starts_when_a_place_is_not_what_it_was() {
 #[test]
 fn package_managers_work_without_an_option_and_share_nothing() {
     for manager in [
-        "npm", "pnpm", "yarn", "pip", "uv", "cargo", "go", "make", "pytest", "vitest", "sqlite",
+        "npm", "pnpm", "pnpm-12", "corepack", "yarn", "pip", "uv", "cargo", "go", "make", "pytest",
+        "vitest", "sqlite",
     ] {
         crate::hook_managers::run_script("package_managers.sh", "package-managers", manager);
     }

@@ -91,7 +91,7 @@ impl Enclosure {
         let caches = stage.scratch.path().join("caches");
         fsx::create_dir(&caches)?;
         let kept = layout::caches_dir(ctx.repo.common_dir(), agent.id);
-        let caches = private_caches(ctx, &bounds.fence.writable, &caches, &kept)?;
+        let caches = private_caches(ctx, &bounds.fence.writable, (&caches, &kept), level)?;
         stage.variables.extend(caches.variables);
         bounds.fence.caches = caches.mounts;
         bounds.fence.terminal = plan.options.terminal;
