@@ -201,3 +201,9 @@ fn one_day_in_the_life_of_a_maintainer() {
     assert_eq!(day.repo.git(["worktree", "list"]).lines().count(), 1);
     assert_eq!(day.repo.git(["config", "core.hooksPath"]), ".githooks");
 }
+
+/// The same on a project as it is, with its own linters and tests, where it can be fetched; `maintainer.sh` has the steps.
+#[test]
+fn one_day_in_a_real_project() {
+    crate::hook_managers::run_script("maintainer.sh", "maintainer", "itsdangerous");
+}
