@@ -85,7 +85,7 @@ impl Answer for OperationsReport {
             return "nothing was done yet that could be taken back\n".to_owned();
         }
         let header = vec!["OPERATION", "TIME", "EVENTS", "AGENTS", "MOVED", "STATE"];
-        let mut table = Table::new(header, width()).yielding(&["STATE", "MOVED"]);
+        let mut table = Table::new(header, width()).yielding(&["MOVED", "TIME", "STATE"]);
         for one in &self.operations {
             let agents: Vec<&str> = { one.agents.iter() }
                 .map(|agent| agent.name.as_deref().unwrap_or(&agent.short_id))
