@@ -11,14 +11,14 @@ use crate::agents::{Ctx, layered, untrusted, worktree};
 use crate::domain::diagnosis::Sign;
 use crate::domain::{Agent, AgentId, Oid, State, branch_name, shell};
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::files::admin_dir::belongs_to;
+use crate::git::files::{self, admin_dir::belongs_to};
 use crate::git::{Commit, NewWorktree, Tip, command};
 use crate::ops::discard::{self, DiscardOptions};
 use crate::ops::doctor::Finding;
 use crate::ops::doctor::survey::Survey;
 use crate::store::{OwnBranch, agent_branch, chain, fsx, large_files, layout, lock};
 use std::collections::HashSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -48,7 +48,7 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         if path.symlink_metadata().is_ok() {
             found.extend(outside_mount(ctx, agent, &path));
             let admin = ctx.repo.admin_dir(&worktree.name);
-            if is_emptied(&admin.join("index")) && survey.is_at_rest(ctx, agent) {
+            if is_emptied(&admin) && survey.is_at_rest(ctx, agent) {
                 found.push(emptied_index(agent, path, admin));
             }
             continue;
@@ -94,11 +94,13 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     Ok(found)
 }
 
-/// Whether an index is there and lacks even the first word of one.
-fn is_emptied(index: &Path) -> bool {
+/// Whether the index in an admin directory is a file and lacks even the first word of one.
+fn is_emptied(admin: &Path) -> bool {
     let mut first = Vec::new();
-    let read = File::open(index).and_then(|file| file.take(4).read_to_end(&mut first));
-    read.is_ok() && first != b"DIRC"
+    // Agents can put something else in its place.
+    let index = files::untrusted::open(admin, Path::new("index"));
+    let read = index.map(|index| index.take(4).read_to_end(&mut first));
+    read.is_some_and(|read| read.is_ok()) && first != b"DIRC"
 }
 
 /// What was only staged is lost, and every file is still there: an index of the branch's tip shows it as modified again.
@@ -118,11 +120,10 @@ fn emptied_index(agent: &Agent, path: PathBuf, admin: PathBuf) -> Finding {
     Finding::curable(Sign::IndexEmptied, what, move |ctx| {
         let _alone = alone(ctx, agent.id)?;
         let tip = OwnBranch::of(&ctx.repo, &agent)?.and_then(|own| own.tip().oid());
-        let index = admin.join("index");
-        if !is_emptied(&index) {
+        if !is_emptied(&admin) {
             return Ok(TAKEN_CARE_OF.to_owned());
         }
-        read_tree(ctx, &index, tip.unwrap_or(agent.spawn_commit))?;
+        read_tree(ctx, &admin.join("index"), tip.unwrap_or(agent.spawn_commit))?;
         Ok("wrote it anew from the branch; what was only staged is not in it".to_owned())
     })
 }
