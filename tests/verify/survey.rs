@@ -314,6 +314,23 @@ fn what_was_seen_is_known_again() {
     }
 }
 
+/// A filter makes other objects of the same bytes, all of which were kept before it was set.
+const FORGET_FILTER: &str = "git config --unset filter.upper.clean || true";
+
+#[test]
+fn a_filter_that_is_set_after_a_look_takes_nothing_from_what_was_kept() {
+    for deed in deeds().filter(|deed| deed.contains("filter.upper")) {
+        let scene = Scene::new();
+        // Without times in the index every file is looked into.
+        does(&scene.top, "git read-tree -q HEAD");
+        let sighted = scene.sighted().expect("seen");
+        does(&scene.top, deed);
+        scene.require_agreement(deed);
+        does(&scene.top, FORGET_FILTER);
+        scene.require_truth(sighted, deed);
+    }
+}
+
 #[test]
 fn a_file_that_was_only_touched_is_no_work() {
     let scene = Scene::new();
@@ -413,9 +430,13 @@ proptest! {
         for deed in rest {
             does(&scene.top, deed);
         }
+        let is_filtered = first.contains("filter.upper");
         let deeds = deeds.join("\n");
         scene.require_agreement(&deeds);
         if let Some(sighted) = sighted {
+            if !is_filtered {
+                does(&scene.top, FORGET_FILTER);
+            }
             scene.require_truth(sighted, &deeds);
         }
     }
