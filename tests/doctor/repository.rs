@@ -255,7 +255,8 @@ fn a_git_of_another_user_holds_the_lock_files_of_its_own_user_alone() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let [own, other] = ["65533", "65534"];
+    // No other process of this machine is theirs: a git of the same user would be named in the place of ours.
+    let [own, other] = ["61453", "61454"];
     let as_user = |user: &str| {
         let mut command = crate::support::isolated("setpriv", Path::new("/"));
         command.args(["--reuid", user, "--regid", user, "--clear-groups"]);

@@ -59,11 +59,18 @@ impl Saved {
             if known.is_some_and(|entry| entry.is(&metadata)) {
                 continue;
             }
-            let removed = if metadata.is_dir() {
-                fs::remove_dir(&path)
-            } else {
-                fs::remove_file(&path)
+            let remove = || {
+                if metadata.is_dir() {
+                    fs::remove_dir(&path)
+                } else {
+                    fs::remove_file(&path)
+                }
             };
+            let removed = remove().or_else(|_| {
+                // Hooks that a discard has moved away are in a directory that only root can change as it is.
+                let parent = path.parent().expect("below the directory");
+                fs::set_permissions(parent, Permissions::from_mode(0o700)).and_then(|()| remove())
+            });
             // A process that goes on in the background may be removing it, too.
             let is_gone = removed.is_ok() || fs::symlink_metadata(&path).is_err();
             assert!(is_gone, "{}: {removed:?}", path.display());
