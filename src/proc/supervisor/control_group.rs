@@ -92,24 +92,25 @@ fn delegated(tree: &Path, bounds: TreeBounds) -> Option<PathBuf> {
         return None;
     }
     let own = tree.join(own);
-    let is_ours = |group: &Path| {
-        let managed = Path::new("/run/systemd/system").exists() && group != own;
-        !managed || group.iter().any(|name| is_manager(&name.to_string_lossy()))
-    };
-    own.ancestors()
-        .take_while(|group| group.starts_with(tree) && is_ours(group))
-        .scan(true, |leavable, group| {
-            let reached = leavable.then_some(group);
-            *leavable = *leavable && is_wider(group, bounds);
-            reached
-        })
-        .find(|group| divides(group, bounds))
-        .map(Path::to_path_buf)
+    let is_managed = Path::new("/run/systemd/system").exists();
+    for group in own.ancestors().take_while(|group| group.starts_with(tree)) {
+        if is_managed && group != own && !is_of_manager(group) {
+            return None;
+        }
+        if divides(group, bounds) {
+            return Some(group.to_owned());
+        }
+        if !is_wider(group, bounds) {
+            return None;
+        }
+    }
+    None
 }
 
-/// Whether a group of systemd's is that of a user's own manager, `user@1000.service`.
-fn is_manager(name: &str) -> bool {
-    name.starts_with("user@") && name.ends_with(".service")
+/// Whether a group of systemd's is that of a user's own manager, `user@1000.service`, or below it.
+fn is_of_manager(group: &Path) -> bool {
+    let names = group.iter().map(|name| name.to_string_lossy());
+    { names }.any(|name| name.starts_with("user@") && name.ends_with(".service"))
 }
 
 /// Whether we may make groups below this one that have these bounds, and move processes into them.
