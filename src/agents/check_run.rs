@@ -374,7 +374,7 @@ impl CheckFence {
         for place in own {
             writable.push(fs::canonicalize(place).at("could not resolve", place)?);
         }
-        writable.sort();
+        writable.sort_unstable();
         writable.dedup();
         let mut fence = Fence {
             writable,

@@ -69,6 +69,6 @@ pub(crate) fn map_with<T: Sync, R: Send, S>(
     let mut answers: Vec<_> = share(numbered, threads(items.len()), each, |told| {
         told.into_iter().collect()
     });
-    answers.sort_by_key(|(index, _)| *index);
+    answers.sort_unstable_by_key(|(index, _)| *index);
     answers.into_iter().map(|(_, answer)| answer).collect()
 }

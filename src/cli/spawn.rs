@@ -330,7 +330,7 @@ fn make_several(
         }
     })?;
     if ui.format() == Format::Json {
-        made.sort_by_key(|(index, _)| *index);
+        made.sort_unstable_by_key(|(index, _)| *index);
         let mut reports = made.iter_mut().rev();
         // One exchange is for all of them; the last one tells of it.
         let last =

@@ -286,7 +286,7 @@ pub fn default_denylist() -> Vec<Glob> {
         .iter()
         .filter_map(|text| Glob::parse(text).ok())
         .collect();
-    globs.sort();
+    globs.sort_unstable();
     globs
 }
 

@@ -5,9 +5,9 @@ use crate::domain::change::{Content, Difference, first_conflict};
 use crate::error::{Error, Result};
 use crate::git::changes::canonical_mode;
 use crate::git::repo::{failed, to_git2};
-use crate::git::tree::{DIRECTORY, EXECUTABLE, Entry, FILE};
+use crate::git::tree::{DIRECTORY, EXECUTABLE, Entry, FILE, GITLINK};
 use crate::git::{Repo, command, commit};
-use git2::{Delta, Diff, DiffFormat, DiffLineType, DiffOptions};
+use git2::{Delta, Diff, DiffFormat, DiffLineType, DiffOptions, Patch};
 use sha1::{Digest, Sha1};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -16,7 +16,7 @@ use std::process::Command;
 
 // Which files a change gives conflict markers.
 
-/// A larger file is no source text, and is not read.
+/// A larger file is data or was generated, and is not read: to compare it would take longer than a person waits.
 const MAX_SIZE: usize = 16 * 1024 * 1024;
 
 impl Repo {
@@ -188,9 +188,6 @@ fn limited_to(mut command: Command, paths: &[Vec<u8>]) -> Command {
     command
 }
 
-/// Larger files, as data and generated ones are, would take longer to compare than a person waits.
-const MOST: i64 = 16 << 20;
-
 impl Repo {
     /// The lines that the change between two trees adds, by path; files without any, and those that are not text, are left
     /// out.
@@ -200,7 +197,7 @@ impl Repo {
     pub fn added_lines(&self, old: Oid, new: Oid) -> Result<Vec<AddedLines>> {
         let mut options = DiffOptions::new();
         options.context_lines(0);
-        let diff = self.diff(old, new, Some(&mut options))?;
+        let diff = self.diff(old, new, options)?;
         let mut files: Vec<AddedLines> = Vec::new();
         let mut add = |path: &[u8], (first, lines): (u32, u32)| {
             if lines == 0 {
@@ -232,7 +229,7 @@ impl Repo {
     /// # Errors
     /// `git-failed` when the trees cannot be compared.
     pub fn patch_id(&self, old: Oid, new: Oid) -> Result<Oid> {
-        let diff = self.diff(old, new, None)?;
+        let diff = self.diff(old, new, DiffOptions::new())?;
         let mut hash = Sha1::new();
         diff.print(DiffFormat::Patch, |delta, _, line| {
             match line.origin_value() {
@@ -311,28 +308,59 @@ impl Repo {
         Ok(patch)
     }
 
-    /// How much differs between two trees. Of a file above `MOST` bytes no lines are counted.
+    /// How much differs between two trees. Of a file above `MAX_SIZE` bytes no lines are counted, nor of one that is not text.
     ///
     /// # Errors
-    /// `git-failed` when the trees cannot be compared.
+    /// `repo-corrupt` when an object is missing; `git-failed` when two files cannot be compared.
     pub fn diff_counts(&self, old: Oid, new: Oid) -> Result<DiffCounts> {
-        let mut options = DiffOptions::new();
-        options.max_size(MOST);
-        let diff = self.diff(old, new, Some(&mut options))?;
-        let stats = diff.stats().map_err(not_compared)?;
+        self.fetch_promised_between(old, new);
+        let (mut files, mut insertions, mut deletions) = (0, 0, 0);
+        for one in self.differences(old, new)? {
+            files += 1;
+            // Compared as two texts: of two trees libgit2 would read the attributes, and for them the whole index.
+            if let (Some(old), Some(new)) = (self.text_of(one.old)?, self.text_of(one.new)?) {
+                let patch = Patch::from_buffers(&old, None, &new, None, None);
+                let lines = patch.and_then(|patch| patch.line_stats());
+                let (_, more, fewer) = lines.map_err(not_compared)?;
+                insertions += more;
+                deletions += fewer;
+            }
+        }
         Ok(DiffCounts {
-            files: stats.files_changed(),
-            insertions: stats.insertions(),
-            deletions: stats.deletions(),
+            files,
+            insertions,
+            deletions,
         })
     }
 
-    fn diff(&self, old: Oid, new: Oid, options: Option<&mut DiffOptions>) -> Result<Diff<'_>> {
+    /// What git compares of one side of a difference; `None` for a file that is too large.
+    fn text_of(&self, content: Option<Content>) -> Result<Option<Vec<u8>>> {
+        Ok(match content {
+            None => Some(Vec::new()),
+            Some((GITLINK, commit)) => Some(format!("Subproject commit {commit}\n").into_bytes()),
+            Some((_, blob)) if self.blob_size(blob)? > MAX_SIZE => None,
+            Some((_, blob)) => Some(self.read_blob(blob)?),
+        })
+    }
+
+    fn diff(&self, old: Oid, new: Oid, mut options: DiffOptions) -> Result<Diff<'_>> {
         // libgit2 would take a blob that a partial clone left out for a damaged repository.
         self.fetch_promised_between(old, new);
+        // libgit2 enters every directory of both trees, unless it has the paths to look at.
+        options.disable_pathspec_match(true);
+        let different = self.differences(old, new)?;
         let tree = |oid| self.inner.find_tree(to_git2(oid)?).map_err(not_compared);
-        let (old, new) = (tree(old)?, tree(new)?);
-        let diff = (self.inner).diff_tree_to_tree(Some(&old), Some(&new), options);
+        // Without any path it would look at all.
+        let trees = (!different.is_empty()).then(|| Ok::<_, Error>((tree(old)?, tree(new)?)));
+        let trees = trees.transpose()?;
+        for one in different {
+            options.pathspec(one.path);
+        }
+        let (old, new) = (
+            trees.as_ref().map(|(old, _)| old),
+            trees.as_ref().map(|(_, new)| new),
+        );
+        let diff = self.inner.diff_tree_to_tree(old, new, Some(&mut options));
         diff.map_err(not_compared)
     }
 }

@@ -255,7 +255,7 @@ fn denylist(
     denylist.extend(denied.into_iter().filter(is_unnamed));
     // What decides how others run is denied unless it is named, however wide the new scope is.
     denylist.extend(unnamed_control_files(&task.whitelist, others));
-    denylist.sort();
+    denylist.sort_unstable();
     denylist.dedup();
     Ok(denylist)
 }

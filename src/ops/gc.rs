@@ -176,7 +176,7 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
     // Before the agents are read, so that the agent that holds a value is among them.
     let held = leases::held(common)?;
     let mut agents = lookup::agents(ctx)?;
-    agents.sort_by_key(|agent| (agent.started, agent.id));
+    agents.sort_unstable_by_key(|agent| (agent.started, agent.id));
     let around = WorktreeSnapshot::read(ctx)?;
     let expiry = match options.expire_salvage {
         Some(age) => Some(expire::plan(ctx, &agents, age)?),

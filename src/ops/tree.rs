@@ -48,7 +48,7 @@ pub fn tree(ctx: &Ctx, who: Option<&str>) -> Result<TreeReport> {
         .map(|who| lookup::agent(ctx, &ctx.ledger(), who))
         .transpose()?;
     let mut agents = lookup::agents(ctx)?;
-    agents.sort_by_key(|agent| (agent.started, agent.id));
+    agents.sort_unstable_by_key(|agent| (agent.started, agent.id));
     let known: BTreeSet<AgentId> = agents.iter().map(|agent| agent.id).collect();
     let mut children = Children::new();
     for agent in &agents {

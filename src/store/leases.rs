@@ -130,7 +130,7 @@ pub fn held(common_dir: &Path) -> Result<HeldLeases> {
         held.entry(short.to_owned()).or_default().push(lease);
         Ok(())
     })?;
-    held.values_mut().for_each(|leases| leases.sort());
+    held.values_mut().for_each(|leases| leases.sort_unstable());
     Ok(held)
 }
 

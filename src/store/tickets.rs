@@ -42,7 +42,7 @@ impl Ticket {
         for entry in fs::read_dir(&directory).at("could not list", &directory)? {
             names.push(entry.at("could not list", &directory)?.file_name());
         }
-        names.sort();
+        names.sort_unstable();
         let last = { names.last() }.and_then(|name| name.to_str()?.parse::<u64>().ok());
         let path = directory.join(format!("{:0DIGITS$}", last.unwrap_or(0) + 1));
         let mut ahead = Vec::new();

@@ -52,7 +52,7 @@ pub fn parse(text: &str) -> Result<MessengerConfig, String> {
             _ => take_retention(&mut config.rules.retention, key, value)?,
         }
     }
-    config.unknown.sort();
+    config.unknown.sort_unstable();
     config.unknown.dedup();
     Ok(config)
 }

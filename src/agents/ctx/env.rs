@@ -309,7 +309,7 @@ fn digest(variables: impl Iterator<Item = (OsString, OsString)>) -> String {
         VOLATILE.iter().any(|one| name == *one || is_prefix(one))
     };
     let mut kept: Vec<_> = variables.filter(|(name, _)| !is_volatile(name)).collect();
-    kept.sort();
+    kept.sort_unstable();
     let mut hash = Sha256::new();
     hash.update(std::env::consts::OS);
     hash.update(std::env::consts::ARCH);

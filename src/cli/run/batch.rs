@@ -68,7 +68,7 @@ pub(super) fn run(
             }
         }
     })?;
-    rows.sort_by_key(|(index, _)| *index);
+    rows.sort_unstable_by_key(|(index, _)| *index);
     let items = rows.into_iter().map(|(_, row)| row).collect();
     let mut exit = Exit::Child(report.exit_code);
     let mut tournament = None;

@@ -184,7 +184,7 @@ mod tests {
             .expect("there")
             .map(|entry| entry.expect("readable").file_name())
             .collect();
-        names.sort();
+        names.sort_unstable();
         let file = format!("{PREFIX}file-1-4");
         let link = format!("{PREFIX}link-1-3");
         assert_eq!(names, ["git-agent-other", &file, &link]);

@@ -165,7 +165,7 @@ pub fn names(top: &Path) -> Vec<OsString> {
     let mut names: Vec<_> = { entries.flatten() }
         .map(|entry| entry.file_name())
         .collect();
-    names.sort();
+    names.sort_unstable();
     names
 }
 
@@ -186,7 +186,7 @@ pub fn files(top: &Path) -> Vec<PathBuf> {
             }
         }
     }
-    found.sort();
+    found.sort_unstable();
     found
 }
 

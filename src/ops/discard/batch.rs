@@ -217,7 +217,7 @@ impl<T> RemovalBatch<T> {
 
     /// How it ended for each, in the order in which they began.
     pub(super) fn results(mut self) -> Vec<Result<DiscardReport>> {
-        self.ended.sort_by_key(|(index, _)| *index);
+        self.ended.sort_unstable_by_key(|(index, _)| *index);
         let ended = self.ended.into_iter().map(|(_, ended)| ended);
         ended
             .map(|ended| match ended {

@@ -286,7 +286,7 @@ fn lock_files(common: &Path) -> Vec<PathBuf> {
     // A directory of this name is a part of a branch's.
     let is_file = |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|it| it.is_file());
     let mut locks: Vec<PathBuf> = all.filter(is_lock).filter(is_file).collect();
-    locks.sort();
+    locks.sort_unstable();
     locks
 }
 

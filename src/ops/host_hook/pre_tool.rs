@@ -328,7 +328,7 @@ fn places(cwd: &Path, touched: &TouchedPath) -> Option<Vec<PathBuf>> {
             places.push(real_path(&reading)?);
         }
     }
-    places.sort();
+    places.sort_unstable();
     places.dedup();
     Some(places)
 }

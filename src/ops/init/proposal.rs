@@ -123,106 +123,75 @@ fn text_of(top: &Path, name: &str) -> Option<String> {
     String::from_utf8(untrusted::read(top, Path::new(name), MOST_BYTES)?).ok()
 }
 
+/// The settings that a proposal can have commands for.
+const SET_UP: &str = "setup.run";
+const CHECKS: &str = "checks.commands";
+
+/// Files of a Python project that name the tools which it is tested with.
+const PYTHON_FILES: [&str; 6] = [
+    "pyproject.toml",
+    "setup.cfg",
+    "pytest.ini",
+    "tox.ini",
+    "requirements.txt",
+    "requirements-dev.txt",
+];
+
 /// The rules, over whatever gives the text of a file by its name.
 fn propose(read: &dyn Fn(&str) -> Option<String>, has_place: bool) -> Proposal {
-    let (mut setup, mut checks, mut parts) = (Vec::new(), Vec::new(), Vec::new());
-    let mut add = |list: &mut Vec<String>, setting: &str, value: &str, because: String| {
-        list.push(value.to_owned());
-        parts.push(ProposedPart {
-            setting: setting.to_owned(),
-            value: value.to_owned(),
-            because,
-        });
+    let part = |setting: &str, value: &str, because: String| ProposedPart {
+        setting: setting.to_owned(),
+        value: value.to_owned(),
+        because,
     };
     let package = read("package.json").and_then(|text| serde_json::from_str::<Value>(&text).ok());
-    let python = [
-        "pyproject.toml",
-        "setup.cfg",
-        "pytest.ini",
-        "tox.ini",
-        "requirements.txt",
-        "requirements-dev.txt",
-    ];
-    let python = python.map(|name| read(name).unwrap_or_default()).join("\n");
+    let has_pytest =
+        { PYTHON_FILES.iter() }.any(|name| read(name).is_some_and(|text| text.contains("pytest")));
     let node_lock = NODE.iter().find(|(lock, ..)| read(lock).is_some());
+    let python_lock = PYTHON.iter().find(|(lock, ..)| read(lock).is_some());
+    let mut parts = Vec::new();
     if let (Some((lock, install, _)), Some(_)) = (node_lock, &package) {
         // The first line of a lock file of yarn 1 says so; that version does not know the option of its successors.
-        let is_old = *lock == "yarn.lock" && { read(lock) }
-            .is_some_and(|text| text.contains("yarn lockfile v1"));
+        let is_old = *lock == "yarn.lock"
+            && read(lock).is_some_and(|text| text.contains("yarn lockfile v1"));
         let install = if is_old {
             "yarn install --frozen-lockfile"
         } else {
             install
         };
-        add(
-            &mut setup,
-            "setup.run",
-            install,
-            format!("{lock} is here, and a new worktree has no node_modules"),
-        );
+        let because = format!("{lock} is here, and a new worktree has no node_modules");
+        parts.push(part(SET_UP, install, because));
     }
-    let python_lock = PYTHON.iter().find(|(lock, ..)| read(lock).is_some());
     if let Some((lock, install, _)) = python_lock {
-        add(
-            &mut setup,
-            "setup.run",
-            install,
-            format!("{lock} is here, and a new worktree has no virtual environment"),
-        );
+        let because = format!("{lock} is here, and a new worktree has no virtual environment");
+        parts.push(part(SET_UP, install, because));
     }
-    let test = package
-        .as_ref()
-        .and_then(|package| package["scripts"]["test"].as_str());
+    let test = { package.as_ref() }.and_then(|package| package["scripts"]["test"].as_str());
     // npm writes such a script into every new package, and it fails.
     if test.is_some_and(|script| !script.contains("no test specified")) {
         let run = node_lock.map_or("npm test", |(_, _, run)| run);
-        add(
-            &mut checks,
-            "checks.commands",
-            run,
-            "package.json has a test script".to_owned(),
-        );
+        let because = "package.json has a test script".to_owned();
+        parts.push(part(CHECKS, run, because));
     }
-    if python.contains("pytest") {
+    if has_pytest {
         let run = python_lock.map_or("python3 -m pytest", |(_, _, run)| run);
-        add(
-            &mut checks,
-            "checks.commands",
-            run,
-            "the project names pytest".to_owned(),
-        );
+        parts.push(part(CHECKS, run, "the project names pytest".to_owned()));
     }
-    if read("Cargo.toml").is_some() {
-        add(
-            &mut checks,
-            "checks.commands",
-            "cargo test",
-            "Cargo.toml is here".to_owned(),
-        );
+    for (file, run) in [("Cargo.toml", "cargo test"), ("go.mod", "go test ./...")] {
+        if read(file).is_some() {
+            parts.push(part(CHECKS, run, format!("{file} is here")));
+        }
     }
-    if read("go.mod").is_some() {
-        add(
-            &mut checks,
-            "checks.commands",
-            "go test ./...",
-            "go.mod is here".to_owned(),
-        );
-    }
-    let crawler = package.as_ref().and_then(real_path::named_by);
-    let crawler = crawler
-        .or(python.contains("pytest").then_some("pytest"))
-        .filter(|_| !has_place);
-    if let Some(tool) = crawler {
-        parts.push(ProposedPart {
-            setting: "git config agent.worktreeDir".to_owned(),
-            value: BESIDE.to_owned(),
-            because: format!(
-                "{tool} looks through the whole root, agents' worktrees in it included"
-            ),
-        });
-    }
+    let file = file_of(&parts);
+    let crawler = { package.as_ref() }.and_then(real_path::named_by);
+    let crawler = { crawler.or(has_pytest.then_some("pytest")) }.filter(|_| !has_place);
+    parts.extend(crawler.map(|tool| {
+        let because =
+            format!("{tool} looks through the whole root, agents' worktrees in it included");
+        part("git config agent.worktreeDir", BESIDE, because)
+    }));
     Proposal {
-        file: file_of(&setup, &checks),
+        file,
         parts,
         worktree_dir: crawler.map(|_| BESIDE.to_owned()),
         is_written: false,
@@ -230,20 +199,29 @@ fn propose(read: &dyn Fn(&str) -> Option<String>, has_place: bool) -> Proposal {
     }
 }
 
-/// The settings file with these lists.
-fn file_of(setup: &[String], checks: &[String]) -> String {
-    let list = |commands: &[String]| toml::Value::from(commands.to_vec());
-    let mut sections = Vec::new();
-    if !setup.is_empty() {
-        sections.push(format!(
-            "# What a new worktree needs before an agent can work in it.\n[setup]\nrun = {}\n",
-            list(setup)
-        ));
-    }
-    if !checks.is_empty() {
-        sections.push(format!("# What has to succeed in the merged tree before work lands.\n[checks]\ncommands = {}\n", list(checks)));
-    }
-    sections.join("\n")
+/// The settings file with what was proposed.
+fn file_of(parts: &[ProposedPart]) -> String {
+    let section = |setting: &str, head: &str| {
+        let of_it = parts.iter().filter(|part| part.setting == setting);
+        let commands: Vec<&str> = of_it.map(|part| part.value.as_str()).collect();
+        let list = || format!("{head} = {}\n", toml::Value::from(commands.clone()));
+        (!commands.is_empty()).then(list)
+    };
+    let sections = [
+        section(
+            SET_UP,
+            "# What a new worktree needs before an agent can work in it.\n[setup]\nrun",
+        ),
+        section(
+            CHECKS,
+            "# What has to succeed in the merged tree before work lands.\n[checks]\ncommands",
+        ),
+    ];
+    sections
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 #[cfg(test)]

@@ -151,7 +151,7 @@ impl Scene {
             agents.retain(|agent| chosen.contains(&agent.spawn_commit));
         }
         // The older agent of a pair comes first, in every clone.
-        agents.sort_by_key(|agent| (agent.started, agent.spawn_commit));
+        agents.sort_unstable_by_key(|agent| (agent.started, agent.spawn_commit));
         let agents: Vec<Work> = agents
             .into_iter()
             .map(|agent| Work::look_up(ctx, agent))

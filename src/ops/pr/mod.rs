@@ -130,34 +130,8 @@ pub fn plan(
 ) -> Result<std::result::Result<PrPlan, Box<HasLanded>>> {
     require_orchestrator(ctx)?;
     let agent = crash_recovery::at_rest(ctx, lookup::agent(ctx, &ctx.ledger(), who)?)?;
-    agent.require_understood()?;
-    let short = agent.id.short();
-    let Some(branch) = agent.branch.clone() else {
-        let what = format!("agent {short} is shared and has no branch");
-        return Err(Error::new(Code::AgentState, what));
-    };
-    if !options.now {
-        at_work::require_at_rest(ctx, &agent)?;
-    }
-    // Pushing would give a branch of the user's to others on the word of a row.
-    require_own_branch(ctx, &agent)?;
-    // What the owner had not committed when the agent began would be pushed along with its work.
-    own_changes::require_none(&ctx.repo, &agent, "is not pushed")?;
+    let (branch, began) = require_offerable(ctx, &agent, &options)?;
     let remote = remote_name(ctx, options.remote.as_deref())?;
-    let Some(began) = agent.base.as_ref().and_then(|base| base.refname.clone()) else {
-        let what = format!("agent {short} started from a commit, not from a branch to land on");
-        return Err(Error::new(Code::Usage, what).hint(format!(
-            "to land it here, run git agent merge {short} --into <branch>"
-        )));
-    };
-    // A second request for the same work would compete with the first.
-    if spawn_commit::if_here(&ctx.repo, &agent)?.is_some_and(|policy| policy.is_of_fork()) {
-        let what =
-            format!("agent {short} works on a pull request of a fork, which is open already");
-        return Err(Error::new(Code::Usage, what).hint(format!(
-            "to land the work on its branch, run git agent merge {short} --push"
-        )));
-    }
     // The remote has what it is to land on, and nothing that would be lost. A stack is aimed at where the work below has landed, as
     // soon as that is so.
     let end = Instant::now() + LIMIT;
@@ -183,49 +157,20 @@ pub fn plan(
             target,
         })));
     }
-    if !listed.contains_key(&target) {
-        let error = Error::new(
-            Code::Usage,
-            format!("the remote `{remote}` has no {target}"),
-        );
-        return Err(match stacked_on {
-            Some(below) => error.hint(format!(
-                "to offer the work it stands on first, run git agent pr {}",
-                below.id.short()
-            )),
-            None => error.hint(format!("to create it, run git push {remote} {target}")),
-        });
-    }
+    let Some(&onto) = listed.get(&target) else {
+        return Err(no_target(&remote, &target, stacked_on));
+    };
     let stacked_on = stacked_on.cloned();
     // What is offered is what was judged.
-    let base = is_aimed_anew.then(|| format!("refs/remotes/{remote}/{}", self::short(&target)));
+    let base = is_aimed_anew.then(|| format!("refs/remotes/{remote}/{}", short(&target)));
     // Aimed anew, it is judged against what the remote has, which this clone may not have seen.
     if let Some(copy) = &base {
         ctx.repo
             .fetch_refs(&remote, &[format!("+{target}:{copy}")], end)?;
     }
-    let verdict = verify::verify(
-        ctx,
-        &VerifyOptions {
-            agent: Some(agent.id.to_string()),
-            // Something may be writing while it is judged.
-            twice: options.now,
-            // The queue checks what it lands once more; nothing is paid for a third time.
-            by_train: options.queue,
-            base,
-            ..VerifyOptions::default()
-        },
-    )?;
-    require_accepted(&verdict)?;
-    if verdict.uncommitted > 0 {
-        let what = format!("agent {short} has uncommitted work, which no push takes along");
-        return Err(Error::new(Code::WorktreeDirty, what).hint(format!(
-            "to commit it first, run git agent commit {short} -m <message>"
-        )));
-    }
+    let verdict = judged(ctx, &agent, &options, base)?;
     // What the remote has beyond the agent's work would be lost by a push.
     let there = listed.get(&branch).copied();
-    let onto = listed[&target];
     let mut replay = replayed(ctx, &agent, &remote, (&target, onto), verdict.tip)?;
     let mut is_ours = there.is_some_and(|oid| replay.holds(oid));
     // Where the work below has landed as a squash, its commits are no part of what is offered.
@@ -237,8 +182,8 @@ pub fn plan(
         && !is_ours
         && !(ctx.repo.has_object(oid) && ctx.repo.is_ancestor(oid, verdict.tip)?)
     {
-        let what =
-            format!("the remote `{remote}` has commits on {branch} that agent {short} lacks");
+        let id = agent.id.short();
+        let what = format!("the remote `{remote}` has commits on {branch} that agent {id} lacks");
         return Err(Error::new(Code::NotFastForward, what).hint(format!(
             "to see them, run git fetch {remote} {branch} && git log HEAD..FETCH_HEAD"
         )));
@@ -257,6 +202,77 @@ pub fn plan(
         replay,
         options,
     }))
+}
+
+/// The agent's branch and the one that it began on, if its work is such that it can be offered.
+fn require_offerable(ctx: &Ctx, agent: &Agent, options: &PrOptions) -> Result<(String, String)> {
+    agent.require_understood()?;
+    let short = agent.id.short();
+    let Some(branch) = agent.branch.clone() else {
+        let what = format!("agent {short} is shared and has no branch");
+        return Err(Error::new(Code::AgentState, what));
+    };
+    if !options.now {
+        at_work::require_at_rest(ctx, agent)?;
+    }
+    // Pushing would give a branch of the user's to others on the word of a row.
+    require_own_branch(ctx, agent)?;
+    // What the owner had not committed when the agent began would be pushed along with its work.
+    own_changes::require_none(&ctx.repo, agent, "is not pushed")?;
+    let Some(began) = agent.base.as_ref().and_then(|base| base.refname.clone()) else {
+        let what = format!("agent {short} started from a commit, not from a branch to land on");
+        return Err(Error::new(Code::Usage, what).hint(format!(
+            "to land it here, run git agent merge {short} --into <branch>"
+        )));
+    };
+    // A second request for the same work would compete with the first.
+    if spawn_commit::if_here(&ctx.repo, agent)?.is_some_and(|policy| policy.is_of_fork()) {
+        let what =
+            format!("agent {short} works on a pull request of a fork, which is open already");
+        return Err(Error::new(Code::Usage, what).hint(format!(
+            "to land the work on its branch, run git agent merge {short} --push"
+        )));
+    }
+    Ok((branch, began))
+}
+
+fn no_target(remote: &str, target: &str, stacked_on: Option<&Agent>) -> Error {
+    let error = Error::new(
+        Code::Usage,
+        format!("the remote `{remote}` has no {target}"),
+    );
+    match stacked_on {
+        Some(below) => error.hint(format!(
+            "to offer the work it stands on first, run git agent pr {}",
+            below.id.short()
+        )),
+        None => error.hint(format!("to create it, run git push {remote} {target}")),
+    }
+}
+
+/// The accepting verdict that the work is offered with.
+fn judged(ctx: &Ctx, agent: &Agent, options: &PrOptions, base: Option<String>) -> Result<Verdict> {
+    let verdict = verify::verify(
+        ctx,
+        &VerifyOptions {
+            agent: Some(agent.id.to_string()),
+            // Something may be writing while it is judged.
+            twice: options.now,
+            // The queue checks what it lands once more; nothing is paid for a third time.
+            by_train: options.queue,
+            base,
+            ..VerifyOptions::default()
+        },
+    )?;
+    require_accepted(&verdict)?;
+    if verdict.uncommitted > 0 {
+        let short = agent.id.short();
+        let what = format!("agent {short} has uncommitted work, which no push takes along");
+        return Err(Error::new(Code::WorktreeDirty, what).hint(format!(
+            "to commit it first, run git agent commit {short} -m <message>"
+        )));
+    }
+    Ok(verdict)
 }
 
 /// Who owns what the work changes, as the branch says that it lands on: the work has no say in who reviews it.

@@ -136,7 +136,7 @@ pub struct Competitor {
 /// Those of the ledger and of listing worktrees.
 pub fn report(ctx: &Ctx) -> Result<FleetReport> {
     let mut agents = lookup::agents(ctx)?;
-    agents.sort_by_key(|agent| (agent.started, agent.id));
+    agents.sort_unstable_by_key(|agent| (agent.started, agent.id));
     let lost: Vec<Option<Lost>> = agents
         .iter()
         .map(|agent| liveness::unrecorded_end(ctx.repo.common_dir(), agent))

@@ -215,7 +215,7 @@ pub fn decide(ctx: &Ctx, entries: &[Entry]) -> Result<TournamentReport> {
     let order = ranking(&compared);
     let place = |at: usize| order.iter().position(|one| *one == at);
     let mut places: Vec<_> = (0..reports.len()).map(place).zip(reports).collect();
-    places.sort_by_key(|(place, _)| *place);
+    places.sort_unstable_by_key(|(place, _)| *place);
     reports = places.into_iter().map(|(_, report)| report).collect();
     // Before anything is deferred, so that a kill leaves rows that say how it came out.
     record(ctx, &reports)?;

@@ -7,13 +7,10 @@ use crate::agents::{
     Ctx, CurrentAgent, admission, crash_recovery, host_session, liveness, publish, worktree,
 };
 use crate::domain::event::Started;
-use crate::domain::limits::TokenPrice;
 use crate::domain::run::Outcome;
-use crate::domain::{
-    Agent, Ending, HostSession, Isolation, Limit, Limits, Move, Run, Verdict, What,
-};
+use crate::domain::{Agent, Ending, HostSession, Isolation, Move, Run, Verdict, What};
 use crate::error::{Code, Error, IoContext, Result};
-use crate::hosts::Host;
+use crate::ops::run::cost_watch::{CostWatch, SessionBudget};
 use crate::ops::run::enclosure::warning;
 use crate::ops::run::lead::Lead;
 use crate::ops::run::report::{self, Ended, RunReport, StartReport};
@@ -22,7 +19,7 @@ use crate::ops::run::{RunPlan, Worker, require_command};
 use crate::ops::spawn::{self, SpawnReport};
 use crate::ops::verify::{self, Recording, VerifyOptions};
 use crate::ops::{commit, mounted};
-use crate::proc::capture::capture;
+use crate::proc::capture::{Capture, capture};
 use crate::proc::signals::Interrupts;
 use crate::proc::supervisor::{self, SupervisedCommand};
 use crate::proc::terminal::{self, Terminal};
@@ -36,7 +33,6 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -197,29 +193,10 @@ fn watch(
     agent: &Agent,
     stage: &Stage,
     (lock, ticket): (&Guard, Option<&Path>),
-    (echo, postman): (Echo<'_>, Postman),
+    (mut echo, postman): (Echo<'_>, Postman),
     made: Option<&SpawnReport>,
 ) -> Result<Ended> {
-    let fail = |error| Error::io("could not make a pipe", error);
-    // Both streams go to a log and to the caller, without the credentials of a briefing.
-    // Logs outlive the run and are shown by other commands, so what is confidential is taken out
-    // before it is written.
-    let redactor = plan.inputs.redactor();
-    let (err_end, stderr) = std::io::pipe().map_err(fail)?;
-    let err = capture(err_end, &stage.stderr, redactor.clone(), echo.err)?;
-    let terminal = plan.options.terminal.then(Terminal::new).transpose()?;
-    let (out, stdout, stderr): (_, Stdio, Stdio) = match &terminal {
-        Some(terminal) => {
-            let screen: Box<dyn Write + Send> = Box::new(terminal::screen()?);
-            let out = capture(terminal.output()?, &stage.stdout, redactor, Some(screen))?;
-            (out, terminal.inside()?.into(), terminal.inside()?.into())
-        }
-        None => {
-            let (out_end, stdout) = std::io::pipe().map_err(fail)?;
-            let out = capture(out_end, &stage.stdout, redactor, echo.out)?;
-            (out, stdout.into(), stderr.into())
-        }
-    };
+    let streams = Streams::open(plan, stage, &mut echo)?;
     let supervised = SupervisedCommand {
         program: ctx.env.require_program()?,
         command: &stage.command,
@@ -233,24 +210,20 @@ fn watch(
         bounds: plan.bounds,
         builds: stage.builds.as_ref(),
         slate: lock.file(),
-        terminal: terminal.is_some(),
-        stdout,
-        stderr,
+        terminal: streams.terminal.is_some(),
+        stdout: streams.stdout,
+        stderr: streams.stderr,
     };
-    let task = plan.inputs.task();
-    let price = plan
-        .inputs
-        .host
-        .map(|host| host_session::price(ctx, host, task.model.as_deref()));
+    let (host, model) = (plan.inputs.host, plan.inputs.task().model.as_deref());
+    let price = host.map(|host| host_session::price(ctx, host, model));
     let price = price.transpose()?.flatten();
-    let most = plan.inputs.host.zip(task.max_cost);
-    let session = most.map(|(host, most)| SessionBudget {
+    let budget = { host.zip(plan.inputs.task().max_cost) }.map(|(host, most)| SessionBudget {
         host,
         run: (stage.number, stage.description.clone()),
         price,
         most,
     });
-    let cost = CostWatch::start(ctx, agent, &plan.limits, session)?;
+    let cost = CostWatch::start(ctx, agent, &plan.limits, budget)?;
     ctx.reached("prepared");
     // What an earlier run noted in the file of the lock must not be taken for the end of this one.
     supervisor::blank(lock.file())?;
@@ -261,7 +234,7 @@ fn watch(
     }
     // The event comes first, so that a killed supervisor leaves a run to complete.
     let run = started(ctx, plan, agent, stage)?;
-    // What a session that goes on is told answers what it asked.
+    // The message for a session that goes on answers what it asked.
     if plan.options.message.is_some() {
         reader::close(ctx.repo.common_dir(), agent);
     }
@@ -272,12 +245,11 @@ fn watch(
         if let Some(begun) = echo.begun {
             begun(&StartReport::new(ctx, agent, &run, made));
         }
-        let attached = terminal.map(Terminal::attach).transpose();
-        // Where it cannot be led to the command, that ends with this process.
+        let attached = streams.terminal.map(Terminal::attach).transpose();
+        // Where the terminal cannot be led to the command, the command ends with this process.
         attached.and_then(|_attached| supervisor.wait())
     });
-    // What the command made becomes the agent's work.
-    // From here on nothing else publishes.
+    // What the command made becomes the agent's work. From here on nothing else publishes.
     let unsent = postman.finish(ctx, agent);
     let mut sandbox = stage.enclosure.take_down(ctx, agent, plan);
     if let Ok(sandbox) = &mut sandbox {
@@ -285,39 +257,31 @@ fn watch(
     }
     ctx.reached("ended");
     // After the supervisor: nothing that holds the other ends of the pipes is left, so both end.
-    let (out, err) = (out.finish(), err.finish());
-    // Without an answer of the supervisor it is unknown how the command ended, but the row gets an
-    // end all the same.
-    let mut over = *outcome.as_ref().unwrap_or(&Outcome::LOST);
-    if plan.options.any_status && over.ending == Ending::Exit {
-        over.code = 0;
-    }
-    if over.ending == Ending::Stopped && cost.is_some_and(|cost| cost.has_ended_it()) {
-        over = Outcome::LIMIT_COST;
-    }
-    let bytes = out.bytes + err.bytes;
-    let common = ctx.repo.common_dir();
+    let (out, err) = (streams.out.finish(), streams.err.finish());
     let run = (stage.number, stage.description.as_str());
-    let told_by = plan.inputs.host;
-    let told = told_by.map(|host| host_session::told(common, agent, run, host));
+    let told = host.map(|host| host_session::told(ctx.repo.common_dir(), agent, run, host));
     let told = told.unwrap_or_default();
     let session = host_session::session(ctx, agent, &told, price)?;
-    // A host that ends itself at the limit does so with a status of its own, or is ended by us a moment before.
-    let most = told_by.and(plan.inputs.task().max_cost);
-    let is_overspent = session
-        .cost_usd()
-        .zip(most)
-        .is_some_and(|(cost, most)| cost > most);
-    if is_overspent && over.ending == Ending::Exit && over.code != 0 {
-        over = Outcome::LIMIT_COST;
-    }
+    // Without an answer of the supervisor it is unknown how the command ended, but the row gets an
+    // end all the same.
+    let lived = *outcome.as_ref().unwrap_or(&Outcome::LOST);
+    let was_stopped = cost.is_some_and(|cost| cost.has_ended_it());
+    let outcome_of_run = outcome_of(plan, lived, was_stopped, &session);
+    let bytes = out.bytes + err.bytes;
     let of_row = session.clone();
-    crash_recovery::exited(ctx, agent, stage.number, over, Some(bytes), of_row)?;
+    crash_recovery::exited(
+        ctx,
+        agent,
+        stage.number,
+        outcome_of_run,
+        Some(bytes),
+        of_row,
+    )?;
     ctx.reached("exited");
     // Only now: an error must not keep the end out of the row.
     outcome?;
     Ok(Ended {
-        outcome: over,
+        outcome: outcome_of_run,
         started,
         ended: ctx.now(),
         duration: clock.elapsed(),
@@ -328,6 +292,63 @@ fn watch(
         told,
         session,
     })
+}
+
+/// The command's streams: both go to a log and to the caller.
+struct Streams {
+    out: Capture,
+    err: Capture,
+    stdout: Stdio,
+    stderr: Stdio,
+    /// What both of the command's ends lead to, where a person works with it.
+    terminal: Option<Terminal>,
+}
+
+impl Streams {
+    fn open(plan: &RunPlan, stage: &Stage, echo: &mut Echo<'_>) -> Result<Streams> {
+        let fail = |error| Error::io("could not make a pipe", error);
+        // Logs outlive the run and are shown by other commands, so the credentials of a briefing are taken out
+        // before a line is written.
+        let redactor = plan.inputs.redactor();
+        let (err_end, stderr) = std::io::pipe().map_err(fail)?;
+        let err = capture(err_end, &stage.stderr, redactor.clone(), echo.err.take())?;
+        if !plan.options.terminal {
+            let (out_end, stdout) = std::io::pipe().map_err(fail)?;
+            return Ok(Streams {
+                out: capture(out_end, &stage.stdout, redactor, echo.out.take())?,
+                err,
+                stdout: stdout.into(),
+                stderr: stderr.into(),
+                terminal: None,
+            });
+        }
+        let terminal = Terminal::new()?;
+        let screen: Box<dyn Write + Send> = Box::new(terminal::screen()?);
+        Ok(Streams {
+            out: capture(terminal.output()?, &stage.stdout, redactor, Some(screen))?,
+            err,
+            stdout: terminal.inside()?.into(),
+            stderr: terminal.inside()?.into(),
+            terminal: Some(terminal),
+        })
+    }
+}
+
+/// How a run ended, by how its command did: the limit on costs has a status of its own.
+fn outcome_of(plan: &RunPlan, lived: Outcome, was_stopped: bool, session: &HostSession) -> Outcome {
+    let is_exit = lived.ending == Ending::Exit;
+    let code = if plan.options.any_status && is_exit {
+        0
+    } else {
+        lived.code
+    };
+    // A host that ends itself at the limit does so with a status of its own, a moment before we would have ended it.
+    let most = plan.inputs.host.and(plan.inputs.task().max_cost);
+    let is_overspent = { session.cost_usd().zip(most) }.is_some_and(|(cost, most)| cost > most);
+    if (was_stopped && lived.ending == Ending::Stopped) || (is_overspent && is_exit && code != 0) {
+        return Outcome::LIMIT_COST;
+    }
+    Outcome { code, ..lived }
 }
 
 fn started(ctx: &Ctx, plan: &RunPlan, agent: &Agent, stage: &Stage) -> Result<Run> {
@@ -393,100 +414,6 @@ fn judge(ctx: &Ctx, agent: &Agent) -> Result<Verdict> {
         ..VerifyOptions::default()
     };
     verify::verify(ctx, &options)
-}
-
-// Ends a run when its session has cost what it may, as far as its host tells while it works, and when the day has, where
-// `agent.limits.costHard` says so.
-
-/// How often the host's output is read for what the session has cost.
-const ROUND: Duration = Duration::from_secs(1);
-
-/// After so many rounds the cost of the day is added up: what a session cost is known when it ends, so it grows in steps.
-const ROUNDS_OF_DAY: u32 = 5;
-
-/// The session of a run that may cost so much.
-#[derive(Clone)]
-struct SessionBudget {
-    /// The host.
-    pub host: &'static dyn Host,
-    /// The number of the run, and its command as the row has it.
-    pub run: (u32, String),
-    /// What its tokens cost, where the host tells of no cost.
-    pub price: Option<TokenPrice>,
-    /// What it may cost, in US dollars.
-    pub most: f64,
-}
-
-impl SessionBudget {
-    /// Whether more was spent; what cannot be read now is read in the next round.
-    fn is_spent(&self, ctx: &Ctx, agent: &Agent) -> bool {
-        let run = (self.run.0, self.run.1.as_str());
-        let told = host_session::told(ctx.repo.common_dir(), agent, run, self.host);
-        let cost = host_session::session(ctx, agent, &told, self.price).ok();
-        let cost = cost.and_then(|session| session.cost_micro_usd);
-        cost.is_some_and(|cost| cost as f64 / 1e6 > self.most)
-    }
-}
-
-/// A thread that looks; it ends when this is dropped.
-struct CostWatch {
-    has_ended_it: Arc<AtomicBool>,
-    _stop: Sender<()>,
-}
-
-impl CostWatch {
-    /// Begins to look, if that is wanted.
-    ///
-    /// # Errors
-    /// `usage` for a `costHard` that is neither true nor false; `io` when there can be no more threads.
-    pub(super) fn start(
-        ctx: &Ctx,
-        agent: &Agent,
-        limits: &Limits,
-        session: Option<SessionBudget>,
-    ) -> Result<Option<CostWatch>> {
-        let is_day_hard = limits.get(Limit::CostDay).is_some() && admission::is_cost_hard(ctx)?;
-        if !is_day_hard && session.is_none() {
-            return Ok(None);
-        }
-        let (limits, agent) = (limits.clone(), agent.clone());
-        let (stop, stopped) = mpsc::channel();
-        let has_ended_it = Arc::new(AtomicBool::new(false));
-        let (seed, told) = (ctx.seed(), Arc::clone(&has_ended_it));
-        let rounds = move || {
-            let mut round = 0;
-            while stopped.recv_timeout(ROUND) == Err(RecvTimeoutError::Timeout) {
-                round += 1;
-                let Ok(ctx) = seed.open() else { continue };
-                let is_over = || {
-                    is_day_hard
-                        && round % ROUNDS_OF_DAY == 0
-                        && matches!(admission::exhausted(&ctx, &limits), Ok(Some(_)))
-                };
-                let is_spent = session
-                    .as_ref()
-                    .is_some_and(|session| session.is_spent(&ctx, &agent));
-                if is_spent || is_over() {
-                    // Noted before the request, so that the end of the command finds the reason.
-                    told.store(true, Ordering::Relaxed);
-                    drop(liveness::ask_to_end(&ctx, agent.id, false));
-                }
-            }
-        };
-        let thread = std::thread::Builder::new().name("cost".into());
-        thread
-            .spawn(rounds)
-            .at("could not watch", "the cost of the run")?;
-        Ok(Some(CostWatch {
-            has_ended_it,
-            _stop: stop,
-        }))
-    }
-
-    /// Whether the command was asked to end.
-    pub(super) fn has_ended_it(&self) -> bool {
-        self.has_ended_it.load(Ordering::Relaxed)
-    }
 }
 
 // Sending what an agent leaves in its spool, and publishing what it commits, while it works.

@@ -97,7 +97,7 @@ pub fn bounds(ctx: &Ctx, request: &Request<'_>) -> Result<Bounds> {
         }
         writable.push(place);
     }
-    writable.sort();
+    writable.sort_unstable();
     writable.dedup();
     let mut fence = Fence {
         writable,

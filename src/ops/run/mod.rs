@@ -27,6 +27,7 @@
 
 pub mod batch;
 mod command_line;
+mod cost_watch;
 mod enclosure;
 mod execute;
 pub mod fence;

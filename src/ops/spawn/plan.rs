@@ -315,7 +315,7 @@ impl<'a> Planner<'a> {
             denylist.extend(unnamed_control_files(&task.whitelist, others));
         }
         // The policy says the same of the same set of globs, in whatever order its sources named them.
-        denylist.sort();
+        denylist.sort_unstable();
         denylist.dedup();
         Ok((denylist, reach))
     }

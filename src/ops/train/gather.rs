@@ -72,7 +72,7 @@ pub(super) fn open_agents(ctx: &Ctx) -> Result<Vec<Agent>> {
     let mut agents = lookup::agents(ctx)?;
     // A spawn that is under way has no work yet.
     agents.retain(|agent| agent.state.is_open() && agent.state != State::Spawning);
-    agents.sort_by_key(|agent| (agent.started, agent.spawn_commit));
+    agents.sort_unstable_by_key(|agent| (agent.started, agent.spawn_commit));
     Ok(agents)
 }
 
@@ -188,7 +188,7 @@ fn judge_as(
     let mut judged: Vec<_> =
         parallel::share(wanted, threads, judge, |told| told.into_iter().collect());
     // The threads answer in any order. What follows takes the agents in the caller's.
-    judged.sort_by_key(|(at, _)| *at);
+    judged.sort_unstable_by_key(|(at, _)| *at);
     for (at, judged) in judged {
         items[at].take(ctx, options, judged)?;
     }
@@ -479,7 +479,7 @@ pub(super) fn bring_into_order(ctx: &Ctx, order: Order, items: &mut Vec<Rider>) 
         places[bound[work]] = place;
     }
     let mut placed: Vec<_> = places.into_iter().zip(items.drain(..)).collect();
-    placed.sort_by_key(|(place, _)| *place);
+    placed.sort_unstable_by_key(|(place, _)| *place);
     items.extend(placed.into_iter().map(|(_, item)| item));
     let lengths = lengths(ctx, items)?.into_iter();
     let mut lengthy: Vec<_> = lengths.zip(items.drain(..)).collect();

@@ -405,7 +405,7 @@ pub fn list(ctx: &Ctx) -> Result<OperationsReport> {
     let listed = all(ctx)?.into_iter().map(|operation| {
         let parts = || operation.parts.iter();
         let mut kinds: Vec<String> = parts().flat_map(|part| part.kinds.clone()).collect();
-        kinds.sort();
+        kinds.sort_unstable();
         kinds.dedup();
         let moves = parts().flat_map(|part| &part.effects);
         let moves = joined(moves.filter_map(Effect::branch_move).cloned().collect());
@@ -448,7 +448,7 @@ fn joined(mut moves: Vec<BranchMove>) -> Vec<BranchMove> {
         }
         joined.push(one);
     }
-    joined.sort();
+    joined.sort_unstable();
     joined
 }
 

@@ -193,7 +193,7 @@ pub(super) fn added_markers(
 }
 
 fn sorted(mut conflicts: Vec<Conflict>) -> Vec<Conflict> {
-    conflicts.sort();
+    conflicts.sort_unstable();
     conflicts
 }
 

@@ -101,7 +101,7 @@ fn places<'a>(fence: &'a Fence, hidden: &[&Path]) -> Result<Vec<OpenedPlace<'a>>
     let is_hidden = |path: &Path| hidden.iter().any(|hidden| path.starts_with(hidden));
     let shown = { fence.shown.iter() }.filter(|path| is_hidden(path));
     wanted.extend(shown.map(|path| (path.as_path(), false)));
-    wanted.sort();
+    wanted.sort_unstable();
     let mut places: Vec<OpenedPlace<'a>> = Vec::new();
     for (path, is_own) in wanted {
         let is_in_own = |place: &OpenedPlace<'_>| place.is_own && path.starts_with(place.path);

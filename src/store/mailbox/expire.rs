@@ -200,7 +200,7 @@ fn unacknowledged(
         .filter_map(|open| Some((open.read?, open.id)))
         .collect();
     // The longest ago first, so that it is the oldest ones that are too much.
-    handed.sort();
+    handed.sort_unstable();
     handed.retain(|(read, _)| {
         let is_old = read.time() + retention.archive_after <= now;
         let is_too_much = excess > 0;

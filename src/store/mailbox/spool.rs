@@ -138,7 +138,7 @@ pub fn take(common_dir: &Path, id: AgentId, spool: &Path, _guard: &Guard) -> Res
 /// a host makes such directories in every place that it leaves writable, and starts no command if one goes meanwhile.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<_> = entries(directory).collect();
-    paths.sort();
+    paths.sort_unstable();
     paths
 }
 
