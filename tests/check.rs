@@ -6,7 +6,7 @@ mod changes;
 mod paths;
 
 use crate::support::agent::{SHARED_TASK, TASK, agent_command, describe};
-use crate::support::{TestRepo, git_in, git_output};
+use crate::support::{PAST_HOOKS, TestRepo, git_in, git_output};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -47,7 +47,7 @@ impl Fenced {
 
     /// What an agent gets past the hooks that would stop it.
     fn git_past_hooks(&self, arguments: &[&str]) -> String {
-        self.git(&[&["-c", "core.hooksPath=/dev/null"], arguments].concat())
+        self.git(&[&PAST_HOOKS[..], arguments].concat())
     }
 
     fn check(&self, arguments: &[&str]) -> Output {

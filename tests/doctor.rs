@@ -358,17 +358,29 @@ fn examine_with_git(version: &str) -> (i32, Value) {
     (output.status.code().expect("a status"), report)
 }
 
+/// Without the hooks that a git from 2.54 on has put into the configuration, which an older one passes over.
+fn problems_of_an_older_git(report: &Value) -> Vec<String> {
+    let found = problems(report).into_iter();
+    found.filter(|code| code != "hooks.inert").collect()
+}
+
 #[test]
 fn an_old_git_is_noticed() {
     let (status, report) = examine_with_git("2.30.2");
-    assert_eq!(problems(&report), ["git.too-old"], "{report:#}");
+    assert_eq!(
+        problems_of_an_older_git(&report),
+        ["git.too-old"],
+        "{report:#}"
+    );
     assert_eq!(status, 1);
 }
 
 #[test]
 fn what_an_older_git_is_spared_is_said() {
     let (status, report) = examine_with_git("2.40.1");
-    assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
+    let found = problems_of_an_older_git(&report);
+    assert_eq!(found, Vec::<String>::new(), "{report:#}");
+    assert_eq!(status, i32::from(!problems(&report).is_empty()));
     let findings = report["findings"].as_array().expect("a list");
     let said = findings.iter().find(|one| one["code"] == "git.falls-back");
     let said = said.expect("information")["what"].as_str().expect("a text");

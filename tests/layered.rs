@@ -4,7 +4,7 @@ mod life;
 
 use crate::support::agent::{TASK, describe};
 use crate::support::death::{self, Order, ctx};
-use crate::support::{TestRepo, git_output};
+use crate::support::{PAST_HOOKS, TestRepo, git_output};
 use git_agent::ops::discard::{self, DiscardOptions};
 use git_agent::ops::materialize;
 use rustix::fs::{CWD, FileType, Mode, XattrFlags, lsetxattr, mknodat};
@@ -495,13 +495,7 @@ fn materializing_gives_the_same_files_in_their_place() {
     // An ordinary worktree in all that follows.
     let staged = git_output(
         Path::new(place),
-        [
-            "-c",
-            "core.hooksPath=/dev/null",
-            "diff",
-            "--cached",
-            "--name-only",
-        ],
+        [&PAST_HOOKS[..], &["diff", "--cached", "--name-only"]].concat(),
     );
     assert_eq!(String::from_utf8_lossy(&staged.stdout), "lib/a.txt\n");
     run(&repo, &spawned, "cat lib/a.txt docs/new.md");

@@ -8,7 +8,7 @@ mod order;
 mod spawning;
 
 use crate::support::agent::{agent_command, describe};
-use crate::support::{TestRepo, git_in, git_output};
+use crate::support::{PAST_HOOKS, TestRepo, git_in, git_output};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -68,8 +68,7 @@ impl Agent {
     }
 
     fn git(&self, arguments: &[&str]) -> String {
-        let past_hooks = &["-c", "core.hooksPath=/dev/null"][..];
-        git_in(&self.worktree, [past_hooks, arguments].concat())
+        git_in(&self.worktree, [&PAST_HOOKS[..], arguments].concat())
     }
 
     fn commit(&self) {

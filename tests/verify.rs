@@ -32,7 +32,7 @@ mod unseen;
 mod verdict;
 
 use crate::support::agent::{TASK, agent_command, describe};
-use crate::support::{TestRepo, git_in};
+use crate::support::{PAST_HOOKS, TestRepo, git_in};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -97,8 +97,7 @@ impl Agent {
     /// Runs git in the worktree.
     pub fn git(&self, arguments: &[&str]) -> String {
         // The judge believes no hook, so it is tried with what an agent gets past them.
-        let past_hooks = &["-c", "core.hooksPath=/dev/null"][..];
-        git_in(&self.worktree, [past_hooks, arguments].concat())
+        git_in(&self.worktree, [&PAST_HOOKS[..], arguments].concat())
     }
 
     /// Commits everything in the worktree.

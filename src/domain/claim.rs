@@ -140,6 +140,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_leased_variable_is_a_word_that_nothing_else_reads() {
+        for good in ["PORT", "_x", "A1", "GIT", "LDX", "PATHS"] {
+            assert_eq!(variable_problem(good), None, "{good}");
+        }
+        for bad in ["", "9A", "A-B", "A B", "GIT_X", "LD_X", "PATH", "TMPDIR"] {
+            assert!(variable_problem(bad).is_some(), "{bad}");
+        }
+    }
+
+    #[test]
     fn clocks_decide_only_whether_a_claim_is_watched() {
         let found = |state, seconds| ClaimMessage {
             state,

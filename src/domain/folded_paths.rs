@@ -87,7 +87,8 @@ pub fn by_code<'a>(findings: impl Iterator<Item = &'a Finding>) -> Vec<FoldedFin
 
 #[cfg(test)]
 mod tests {
-    use super::folded;
+    use super::{MOST, by_code, folded};
+    use crate::domain::finding::{Finding, FindingCode};
 
     fn lines(paths: &[String]) -> Vec<String> {
         let paths: Vec<_> = paths.iter().map(|path| path.clone().into_bytes()).collect();
@@ -105,6 +106,17 @@ mod tests {
         assert_eq!(lines(&many), [".venv/ (766 paths)", "README.md", "src/a"]);
         let below: Vec<_> = many.iter().map(|path| format!("top/{path}")).collect();
         assert_eq!(lines(&below)[0], "top/.venv/ (766 paths)");
+    }
+
+    #[test]
+    fn as_many_findings_as_can_be_named_are_named() {
+        let code = FindingCode::ScopeNotInWhitelist;
+        for (count, named) in [(MOST, MOST), (MOST + 1, 1)] {
+            let findings: Vec<_> = (0..count).map(|_| Finding::new(code, "", "")).collect();
+            let folded = by_code(findings.iter());
+            assert_eq!((folded.len(), folded[0].named.len()), (1, named));
+            assert_eq!(folded[0].more, count - named);
+        }
     }
 
     #[test]

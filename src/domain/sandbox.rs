@@ -238,6 +238,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn two_modes_start_nothing_without_a_fence() {
+        let insisting = Mode::ALL.iter().filter(|mode| mode.insists());
+        let words: Vec<_> = insisting.map(|mode| mode.as_str()).collect();
+        assert_eq!(words, ["require", "strict"]);
+    }
+
+    #[test]
     fn a_refused_write_is_found_in_what_programs_say() {
         for (said, path) in [
             (

@@ -45,6 +45,7 @@ mod tests {
             ("it's", r"'it'\''s'"),
             ("", "''"),
             ("two\nlines", r"$'two\012lines'"),
+            ("it's\t\\", r"$'it\'s\011\\'"),
         ] {
             assert_eq!(word(text.as_bytes()), expected);
         }

@@ -56,6 +56,13 @@ impl Repo {
         self.settings_where(prefix, |level| level != git2::ConfigLevel::Worktree)
     }
 
+    /// Whether one of these settings, which begin with `hook.`, names a hook for an event (git-hook(1)). The hooks of an agent's
+    /// worktree are such settings from git 2.54 on, so that there are some says nothing.
+    pub(in crate::git) fn name_hook(settings: &[Setting], event: &str) -> bool {
+        let is_named = |one: &Setting| one.key.ends_with(".event") && one.value == event;
+        settings.iter().any(is_named)
+    }
+
     /// As [`Repo::settings`], as the repository's own file has them.
     ///
     /// # Errors

@@ -258,6 +258,15 @@ impl Version {
         minor: 54,
     };
 
+    /// The first git that tells `reference-transaction` nothing of HEAD where only its reflog changes.
+    pub const HEAD_UNTOLD: Version = Version {
+        major: 2,
+        minor: 48,
+    };
+
+    /// The first git that asks `reference-transaction` before it takes the locks, with the state `preparing`.
+    pub const PREPARING: Version = Version::CONFIG_HOOKS;
+
     /// Reads what `git version` says, such as `git version 2.47.3 (Apple Git-1)`; `None` when that is
     /// nothing git would say.
     pub fn parse(text: &str) -> Option<Version> {
@@ -360,7 +369,8 @@ impl Repo {
             Some(directory) => top.join(directory),
             None => self.common_dir().join("hooks"),
         };
-        Ok(directory.join(name).exists() || !self.shared_settings("hook.")?.is_empty())
+        let settings = self.shared_settings("hook.")?;
+        Ok(directory.join(name).exists() || Repo::name_hook(&settings, name))
     }
 
     /// What `core.hooksPath` says, as far as no worktree says it for itself.
@@ -384,7 +394,8 @@ impl Repo {
             Some(_) => return Ok(true),
             None => self.common_dir().join("hooks"),
         };
-        Ok(directory.join(name).exists() || self.has_config_section("hook")?)
+        let settings = self.settings("hook.")?;
+        Ok(directory.join(name).exists() || Repo::name_hook(&settings, name))
     }
 }
 

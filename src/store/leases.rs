@@ -177,3 +177,16 @@ fn each(common_dir: &Path, mut on: impl FnMut(&Path, &str, Lease) -> Result<()>)
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_refused_only_where_this_machine_lacks_it() {
+        assert!(require_own_address("127.0.0.1").is_ok());
+        // Reserved for documentation (RFC 5737), so no machine has it.
+        let refused = require_own_address("192.0.2.1").map_err(|error| error.code());
+        assert_eq!(refused, Err(Code::LeaseExhausted));
+    }
+}

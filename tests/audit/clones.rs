@@ -3,7 +3,7 @@
 use crate::support::TestRepo;
 use crate::support::agent::{TASK, agent_command, describe, json_of};
 use crate::support::death::ctx_with;
-use crate::support::{git_in, isolated};
+use crate::support::{PAST_HOOKS, git_in, isolated};
 use crate::verify::refused;
 use chrono::{DateTime, Utc};
 use git_agent::agents::ctx::Seams;
@@ -123,13 +123,7 @@ fn j5_a_branch_of_two_rows_is_the_agents_whose_spawn_commit_it_holds() {
     clones.here.write("later.txt", "later\n");
     clones.here.commit_all("later");
     let worktree = PathBuf::from(text(&here, "worktree_abspath"));
-    let rebase = [
-        "-c",
-        "core.hooksPath=/dev/null",
-        "rebase",
-        "--quiet",
-        "main",
-    ];
+    let rebase = [&PAST_HOOKS[..], &["rebase", "--quiet", "main"]].concat();
     git_in(&worktree, rebase);
     let by_name = clones.here.agent(&["show", "agent/same", "--format=json"]);
     let by_name: Value = serde_json::from_slice(&by_name.stdout)

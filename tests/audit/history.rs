@@ -36,8 +36,11 @@ fn clone_of(agent: &Agent, name: &str, options: &[&str]) -> PathBuf {
     for key in ["uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"] {
         agent.repo.git(["config", key, "true"]);
     }
-    let words = [&["clone", "--quiet"][..], options, &[&url, to]].concat();
+    // A newer git would go on with housekeeping beside the test.
+    let quiet = ["-c", "maintenance.auto=false"];
+    let words = [&quiet[..], &["clone", "--quiet"], options, &[&url, to]].concat();
     git_in(&here, words);
+    git_in(&path, ["config", "maintenance.auto", "false"]);
     git_in(&path, [&["fetch", "--quiet", "origin"][..], &OURS].concat());
     path
 }

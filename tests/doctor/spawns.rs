@@ -155,10 +155,11 @@ fn old_debris_is_swept_and_young_debris_is_not() {
     }
     std::fs::write(agents.join("tmp/probe-1"), "").expect("write");
     // A worktree that was being restored, and two files: one half written, one of somebody else.
-    let restored = format!("agent-{}.77-0.tmp", patient.short());
+    let (living, short) = (std::process::id(), patient.short());
+    let restored = format!("agent-{short}.{living}-0.tmp");
     let restored = patient.top.with_file_name(restored);
     std::fs::create_dir_all(restored.join("src")).expect("directories");
-    let half_written = agents.join(patient.short()).join("task.toml.77-1.tmp");
+    let half_written = agents.join(short).join(format!("task.toml.{living}-1.tmp"));
     let theirs = half_written.with_file_name("notes.tmp");
     for file in [&half_written, &theirs] {
         std::fs::write(file, "").expect("write");

@@ -1,6 +1,6 @@
 use super::{Agent, agent, assert_allowed, denied, feed, hook};
 use crate::support::agent::{agent_command, describe};
-use crate::support::{git_in, isolated};
+use crate::support::{PAST_HOOKS, git_in, isolated};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -121,14 +121,11 @@ fn a_commit_out_of_scope_is_told_where_no_git_hook_ran() {
     let top = &agent.worktree;
     write(&agent, "docs/evil.md");
     git_in(top, ["add", "-A"]);
-    let commit = ["-c", "core.hooksPath=", "commit", "-qm", "all"];
-    git_in(top, commit);
+    git_in(top, [&PAST_HOOKS[..], &["commit", "-qm", "all"]].concat());
     fs::remove_file(top.join("docs/evil.md")).expect("removed");
     git_in(top, ["add", "-A"]);
-    git_in(
-        top,
-        ["-c", "core.hooksPath=", "commit", "-qm", "taken back"],
-    );
+    let commit = ["commit", "-qm", "taken back"];
+    git_in(top, [&PAST_HOOKS[..], &commit].concat());
     let said = denied(&hook(top, "post-tool", &ran(top)), "committed");
     assert!(said.contains("docs/evil.md (added in commit "), "{said}");
 }
@@ -196,16 +193,7 @@ fn the_command_named_for_commits_out_of_scope_is_the_same_everywhere_and_works()
     let commit = |message: &str| {
         git_in(top, ["add", "-A"]);
         // As in the shell of a host that takes every hook away.
-        git_in(
-            top,
-            [
-                "-c",
-                "core.hooksPath=/nonexistent",
-                "commit",
-                "-qm",
-                message,
-            ],
-        );
+        git_in(top, [&PAST_HOOKS[..], &["commit", "-qm", message]].concat());
     };
     write(&agent, "src/one.rs");
     commit("in scope");
@@ -254,10 +242,7 @@ fn commits_of_nothing_but_what_is_out_of_scope_are_taken_back_whole() {
     let before = git_in(top, ["rev-parse", "HEAD"]);
     write(&agent, "docs/evil.md");
     git_in(top, ["add", "-A"]);
-    git_in(
-        top,
-        ["-c", "core.hooksPath=/nonexistent", "commit", "-qm", "evil"],
-    );
+    git_in(top, [&PAST_HOOKS[..], &["commit", "-qm", "evil"]].concat());
     let said = denied(&hook(top, "post-tool", &ran(top)), "committed");
     let command = said.lines().find(|line| line.contains("git reset --soft"));
     let done = isolated("sh", top)

@@ -433,8 +433,10 @@ fn a_worktree_in_the_middle_of_something_stays() {
                 describe(&removed)
             );
             assert!(path.exists(), "{name}");
+        } else {
+            // What stands in the admin directory alone, an older git does not keep.
+            assert!(survives(&repo.path(), &own), "{name}");
         }
-        assert!(survives(&repo.path(), &own), "{name}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{answer, run};
 use crate::support::agent::describe;
-use crate::support::{TestRepo, git_in};
+use crate::support::{PAST_HOOKS, TestRepo, git_in};
 use crate::verify::{Agent, codes, refused};
 
 /// Ten lines, so that git sees a file again where it was moved to.
@@ -149,8 +149,8 @@ fn a_train_judges_each_step_against_the_tree_below_it() {
     let mover = agent.repo.spawn_task(wide, &[]);
     let mover_top = mover["worktree_abspath"].as_str().expect("a path");
     let mover_id = mover["agent_id"].as_str().expect("an id");
-    let past_hooks = ["-c", "core.hooksPath=/dev/null"];
-    let git = |arguments: &[&str]| git_in(mover_top.as_ref(), [&past_hooks, arguments].concat());
+    let git =
+        |arguments: &[&str]| git_in(mover_top.as_ref(), [&PAST_HOOKS[..], arguments].concat());
     git(&["mv", "src/a", "lib"]);
     git(&["commit", "--quiet", "-m", "moved"]);
     agent.write("src/a/tool.sh", script("echo new"));

@@ -2,7 +2,7 @@
 
 use crate::support::TestRepo;
 use crate::support::agent::TASK;
-use crate::support::{git_in, git_output, isolated};
+use crate::support::{PAST_HOOKS, git_in, git_output, isolated};
 use git_agent::domain::oid::Oid;
 use git_agent::git::Repo;
 use git_agent::git::objects::{Identity, NewCommit};
@@ -227,9 +227,11 @@ fn agents_of_many_ages_are_as_far_apart_as_git_says() {
         test.commit_all("main moves on");
     }
     let worktree = |index: usize| agents[index]["worktree_abspath"].as_str().expect("a path");
-    let past = ["-c", "core.hooksPath=/dev/null"];
     let git = |index: usize, arguments: &[&str]| {
-        git_in(Path::new(worktree(index)), [&past[..], arguments].concat())
+        git_in(
+            Path::new(worktree(index)),
+            [&PAST_HOOKS[..], arguments].concat(),
+        )
     };
     let commit = ["commit", "--quiet", "--allow-empty", "--message=work"];
     for index in 1..5 {

@@ -1,4 +1,5 @@
 use super::world::{Deed, IGNORED, World};
+use crate::support::PAST_HOOKS;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -20,9 +21,6 @@ const PATHS: &[&str] = &[
 
 /// How many of those are in scope.
 const IN_SCOPE: usize = 6;
-
-/// What gets an agent past its own hooks.
-const PAST_HOOKS: [&str; 2] = ["-c", "core.hooksPath=/dev/null"];
 
 /// An agent that has a worktree to work in.
 fn worker(world: &mut World) -> Option<(usize, PathBuf)> {

@@ -1,7 +1,7 @@
 use super::{WRITTEN, assert_gone, assert_kept, busy};
 use crate::support::agent::{TASK, agent_command};
 use crate::support::death::{self, Order};
-use crate::support::{TestRepo, assert_unchanged, git_in, snapshot};
+use crate::support::{PAST_HOOKS, TestRepo, assert_unchanged, git_in, snapshot};
 use crate::verify::Agent;
 use git_agent::agents::ctx::{Ctx, Seams};
 use git_agent::domain::event::What;
@@ -273,9 +273,8 @@ fn two_landed() -> (Agent, String, PathBuf) {
     let text = |key: &str| second[key].as_str().expect(key).to_owned();
     let (id, worktree, branch) = (text("agent_id"), text("worktree_abspath"), text("branch"));
     fs::write(format!("{worktree}/src/two.rs"), "two\n").expect("write");
-    let past = ["-c", "core.hooksPath=/dev/null"];
     for words in [&["add", "--all"][..], &["commit", "--quiet", "-m", "two"]] {
-        crate::support::git_in(worktree.as_ref(), [&past[..], words].concat());
+        crate::support::git_in(worktree.as_ref(), [&PAST_HOOKS[..], words].concat());
     }
     for (id, branch) in [(&one.id, &one.branch), (&id, &branch)] {
         one.repo.git(["merge", "--quiet", "--squash", branch]);

@@ -61,7 +61,7 @@ const WORK: &[(&str, &str)] = &[
     ),
     (
         "status and log",
-        "git status --porcelain; git log -1 --format=%s; git fsck --no-progress --connectivity-only",
+        "git status --porcelain; git log -1 --format=%s; git fsck --no-progress --connectivity-only || git fsck --no-progress --connectivity-only --no-references",
     ),
     (
         "a build",

@@ -88,6 +88,23 @@ fn make_hooks_writable(directory: &Path) {
     }
 }
 
+/// What gets an agent's git past its own hooks: the directory of hooks is another one, and what the configuration names, from git 2.54
+/// on, is off.
+pub const PAST_HOOKS: [&str; 12] = [
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "hook.git-agent-pre-commit.enabled=false",
+    "-c",
+    "hook.git-agent-pre-merge-commit.enabled=false",
+    "-c",
+    "hook.git-agent-commit-msg.enabled=false",
+    "-c",
+    "hook.git-agent-reference-transaction.enabled=false",
+    "-c",
+    "hook.git-agent-pre-push.enabled=false",
+];
+
 /// Runs git in any directory, which must succeed; gives its trimmed standard output.
 pub fn git_in<A: AsRef<OsStr>>(directory: &Path, arguments: impl IntoIterator<Item = A>) -> String {
     let output = git_output(directory, arguments);

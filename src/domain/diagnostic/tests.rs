@@ -135,3 +135,17 @@ proptest::proptest! {
         proptest::prop_assert!(block.starts_with("f:"));
     }
 }
+
+#[test]
+fn a_program_gets_no_key_from_a_line_with_a_secret() {
+    let text = "name = \"x\"\ntoken = \"ghp_0123456789abcdefghijABCDEFGHIJ012345\"\n";
+    let source = Source::new("f", text);
+    let key_at = |needle: &str| {
+        let start = text.find(needle).expect("the needle is in the text");
+        let problem = Problem::at(start..start + needle.len(), "wrong");
+        source.fact(&problem).key
+    };
+    assert_eq!(key_at("name").as_deref(), Some("name"));
+    assert_eq!(key_at("token"), None);
+    assert_eq!(key_at("ghp_0123456789abcdefghijABCDEFGHIJ012345"), None);
+}

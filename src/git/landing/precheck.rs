@@ -304,7 +304,8 @@ impl Checkout {
             None => own.common_dir().join("hooks"),
         };
         // Only git runs this hook, and a hook that watches the index has to hear of each new one.
-        let watched = hooks.join("post-index-change").exists() || own.has_config_section("hook")?;
+        const HOOK: &str = "post-index-change";
+        let watched = hooks.join(HOOK).exists() || Repo::name_hook(&own.settings("hook.")?, HOOK);
         Ok(monitored || partial || watched)
     }
 }

@@ -90,8 +90,10 @@ pub struct PushManner {
 
 /// Says of a refusal's reason whether another attempt may succeed: a writer held a lock, or was faster.
 pub fn is_passing(reason: &str) -> bool {
-    const PASSING: [&str; 7] = [
+    const PASSING: [&str; 8] = [
         "cannot lock ref",
+        // From git 2.54 on a server says so of a ref whose lock another writer holds, too.
+        "reference already exists",
         "failed to update ref",
         "failed to lock",
         "incorrect old value",

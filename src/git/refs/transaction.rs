@@ -3,8 +3,8 @@
 //!
 //! Git runs the hook for each of its own transactions (githooks(5)). The refs are written by this program here, so it runs the hook
 //! in the same way: by `git hook run`, which knows `core.hooksPath` and hooks in the configuration, in the main worktree. Its
-//! standard input has a line `<old> <new> <ref>` for each branch, and one for `HEAD` where that is on the branch. Branches below
-//! `agent/` are this program's own.
+//! standard input has a line `<old> <new> <ref>` for each branch, and before git 2.48 one for `HEAD` where that is on the branch.
+//! From git 2.54 on it is asked with `preparing` first. Branches below `agent/` are this program's own.
 
 use crate::domain::Oid;
 use crate::error::{Code, Error, IoContext, Result};
@@ -13,6 +13,7 @@ use crate::git::files::admin_dir::retry_if_pruned;
 use crate::git::files::lock_file::{LockFile, remove_empty_directories};
 use crate::git::files::untrusted;
 use crate::git::objects::Identity;
+use crate::git::program::{self, Version};
 use crate::git::refs::{Tip, lost_to, patiently};
 use std::collections::HashSet;
 use std::fs::File;
@@ -65,12 +66,15 @@ impl Repo {
             return Ok(RefTransaction { asked: None });
         }
         self.require_hooks_out_of_agents_reach(&place)?;
-        // The hook hears of HEAD as from git, which updates both in one transaction.
+        let version = program::ask_version(self.common_dir())?.answer();
+        // An older git updates HEAD in the same transaction as the branch that it is on, and the hook hears of both.
         let head = untrusted::text(self.common_dir(), "HEAD").unwrap_or_default();
+        let head = { head.trim_end().strip_prefix("ref: ") }
+            .filter(|_| version < Some(Version::HEAD_UNTOLD));
         let mut input = String::new();
         for RefMove { refname, old, new } in moves {
             input += &format!("{old} {new} {refname}\n");
-            if head.trim_end().strip_prefix("ref: ") == Some(refname) {
+            if head == Some(refname) {
                 input += &format!("{old} {new} HEAD\n");
             }
         }
@@ -78,7 +82,14 @@ impl Repo {
             asked: Some((self, place, input)),
         };
         // Dropped, it says `aborted`, as git does after a refusal.
-        if let Some(complaint) = transaction.run("prepared")? {
+        let mut complaint = None;
+        if version >= Some(Version::PREPARING) {
+            complaint = transaction.run("preparing")?;
+        }
+        if complaint.is_none() {
+            complaint = transaction.run("prepared")?;
+        }
+        if let Some(complaint) = complaint {
             let what = "the hook reference-transaction of the repository refused to move a branch";
             return Err(Error::new(Code::HookRefused, what).because(complaint).hint(
                 "to see the hook, run git rev-parse --git-path hooks/reference-transaction",

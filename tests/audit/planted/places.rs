@@ -43,7 +43,7 @@ pub const FIRE: &[(Planted, &str, &str, &str)] = &[
     (&["settings"], "echo x | git interpret-trailers --trailer Agent-Id:x", "own-trailer", "`trailer.*.cmd` in `config.worktree`"),
     (
         &["settings"],
-        "g='git -c core.hooksPath=/dev/null -c commit.gpgSign=false -c filter.planted.clean= -c filter.planted.smudge='
+        "g='git -c core.hooksPath=/dev/null -c hook.git-agent-pre-commit.enabled=false -c hook.git-agent-reference-transaction.enabled=false -c commit.gpgSign=false -c filter.planted.clean= -c filter.planted.smudge='
          $g commit -qam one; $g checkout -q -b other HEAD~1; echo 'fn other() {}' >>src/lib.rs
          $g commit -qam two; $g merge -q --no-edit -",
         "own-merge",
