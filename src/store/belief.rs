@@ -496,3 +496,19 @@ pub(super) fn note_closed(common_dir: &Path, decisions: &[(AgentId, Decision)]) 
         .and_then(|mut file| file.write_all(lines.as_bytes()))
         .map_err(|error| fsx::not_writable(&path, error))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_clears_an_audit_clears_no_other() {
+        let id = AgentId::parse("6a48ca7b-0000-8000-8000-000000000000").expect("an id");
+        let closed = Closed {
+            cleared: HashSet::from([(id, 0xfe)]),
+            ..Closed::default()
+        };
+        let cleared = ["fe", "ff", "0", "", "x"].map(|line| closed.has_cleared(id, line));
+        assert_eq!(cleared, [true, false, false, false, false]);
+    }
+}

@@ -377,3 +377,14 @@ pub fn is_short_id(id: &str) -> bool {
 pub fn lock_reason(id: AgentId) -> String {
     format!("git-agent {}", id.short())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_of_a_train_is_told_from_an_agents() {
+        assert!(is_train_place(&train_place(0)) && is_train_place(&train_place(63)));
+        assert!(!is_train_place("6a48ca7b") && !is_train_place("00000c7b"));
+    }
+}

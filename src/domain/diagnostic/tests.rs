@@ -146,6 +146,9 @@ fn a_program_gets_no_key_from_a_line_with_a_secret() {
         source.fact(&problem).key
     };
     assert_eq!(key_at("name").as_deref(), Some("name"));
+    // What ends where the secret begins is none of it, though the line is.
+    let secret = text.find("ghp_").expect("in the text");
+    assert!(!source.hides(&(secret - 2..secret)) && source.hides(&(secret - 2..secret + 1)));
     assert_eq!(key_at("token"), None);
     assert_eq!(key_at("ghp_0123456789abcdefghijABCDEFGHIJ012345"), None);
 }
