@@ -1,5 +1,6 @@
 //! Layered worktrees: the same life as in a copied one, and nothing of an agent in what agents share.
 
+mod index;
 mod life;
 
 use crate::support::agent::{TASK, describe};

@@ -16,9 +16,11 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::furnish::{self, WantedContent};
 use crate::agents::pool::{self, Slot};
+use crate::domain::Oid;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::WorktreeLayer;
-use crate::git::uncommitted::rules_files;
+use crate::git::files::layer::IndexStamp;
+use crate::git::uncommitted::{is_plain_index, rules_files};
 use crate::store::{fsx, layout, lock};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -58,6 +60,9 @@ pub(crate) struct BaseRecord {
     pub(crate) path: PathBuf,
     /// The files of rules in it, which every agent's upper directory begins with.
     pub(crate) rules: Vec<PathBuf>,
+    /// Whether its index holds its tree and nothing else.
+    #[serde(default)]
+    is_index_plain: bool,
     /// A hash over the names, modes, sizes and times of its files.
     sums: String,
     /// How many names there are in it, and what they take of the disk, in bytes.
@@ -138,7 +143,13 @@ fn freeze(ctx: &Ctx, mut slot: Slot) -> Result<FrozenBase> {
     let index = slot.admin_dir.join("index");
     fs::copy(&index, directory.join(INDEX)).at("could not copy", &index)?;
     let Sums { hash, names, bytes } = sums(&slot.path)?;
+    let tree = Oid::from_hex(&warm.tree);
+    let index = directory.join(INDEX);
     let record = BaseRecord {
+        is_index_plain: match tree {
+            Some(tree) => is_plain_index(&ctx.repo, &index, tree)?,
+            None => false,
+        },
         commit: warm.commit,
         tree: warm.tree,
         setup: warm.setup,
@@ -323,6 +334,11 @@ impl FrozenBase {
     /// The index that an agent begins with.
     pub(crate) fn index(&self) -> PathBuf {
         self.directory.join(INDEX)
+    }
+
+    /// What tells its index, where that holds its tree and nothing else.
+    pub(crate) fn plain_index(&self) -> Option<IndexStamp> {
+        IndexStamp::of(&self.index()).filter(|_| self.record.is_index_plain)
     }
 
     /// Whether nothing in it has changed. One that has is marked, and no agent gets it any more.

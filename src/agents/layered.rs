@@ -187,6 +187,7 @@ pub(crate) fn adopt(ctx: &Ctx, id: AgentId, base: &FrozenBase, place: &Path) -> 
         base: base.name.clone(),
         path: base.record.path.clone(),
         tree: base.record.tree.clone(),
+        index: base.plain_index(),
     };
     fsx::write_atomic(&record, &written.to_bytes())?;
     // What is written to this place outside of a mount is seen by no command in the worktree.

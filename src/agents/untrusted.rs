@@ -13,7 +13,7 @@ use std::path::Path;
 
 pub use crate::git::changes::gitlinks;
 pub use crate::git::files::untrusted::{
-    copy_as_old, files, log, names, open, open_at, read, read_at, text,
+    are_equal, copy_as_old, files, log, names, open, open_at, read, read_at, text,
 };
 pub use crate::git::worktree::view::WorktreeView;
 

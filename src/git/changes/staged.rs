@@ -5,6 +5,7 @@ use crate::error::{Code, Error, Result};
 use crate::git::changes::ignore::{RULES_FILES, blocking_file};
 use crate::git::changes::index::{Index, known_tree};
 use crate::git::changes::{gitlinks, kind_of};
+use crate::git::files::layer::WorktreeLayer;
 use crate::git::files::untrusted;
 use crate::git::worktree::view::WorktreeView;
 use crate::git::{Repo, command, tree};
@@ -41,7 +42,12 @@ impl Repo {
         // The trees that the index remembers tell at once of the commonest case, in which nothing
         // is staged.
         if *staging == Staging::default() {
-            let known = tree_at(&path);
+            // As does the base of a layered worktree, as long as the index is the base's.
+            let layer = WorktreeLayer::of(self.git_dir());
+            let known = match layer.filter(|layer| layer.has_index_of_base(self.git_dir())) {
+                Some(layer) => Some(layer.tree()?),
+                None => tree_at(&path),
+            };
             if known.is_some_and(|tree| trees.contains(&tree)) {
                 return Ok(Vec::new());
             }

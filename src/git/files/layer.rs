@@ -56,6 +56,30 @@ pub struct LayerRecord {
     pub path: PathBuf,
     /// The tree of those that are tracked, in hex.
     pub tree: String,
+    /// The base's index, where that holds this tree and nothing else: the agent's own until a git puts another file in its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<IndexStamp>,
+}
+
+/// What tells the file of an index from any other one, however many names it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexStamp {
+    inode: u64,
+    size: u64,
+    /// When it was written: seconds, and nanoseconds.
+    written: (i64, i64),
+}
+
+impl IndexStamp {
+    /// Looks at a file; `None` where there is no regular one.
+    pub fn of(path: &Path) -> Option<IndexStamp> {
+        let file = fs::symlink_metadata(path).ok().filter(Metadata::is_file)?;
+        Some(IndexStamp {
+            inode: file.ino(),
+            size: file.size(),
+            written: (file.mtime(), file.mtime_nsec()),
+        })
+    }
 }
 
 impl LayerRecord {
@@ -111,6 +135,12 @@ impl WorktreeLayer {
     /// `layer-invalid`.
     pub(in crate::git) fn tree(&self) -> Result<Oid> {
         Oid::from_hex(&self.record.tree).ok_or_else(|| refused(&self.upper, "has no base"))
+    }
+
+    /// Whether the index of the worktree with this admin directory is the base's still, so that the base's tree is all that it holds.
+    pub fn has_index_of_base(&self, admin_dir: &Path) -> bool {
+        let index = self.record.index;
+        index.is_some() && index == IndexStamp::of(&admin_dir.join("index"))
     }
 
     /// What stands at a path.

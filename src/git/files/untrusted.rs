@@ -21,6 +21,9 @@ const DEEPEST: usize = 8;
 /// How many files of a tree are read.
 const MOST: usize = 10_000;
 
+/// So much of a file is compared at a time, in bytes.
+const PIECE: usize = 1 << 16;
+
 /// Opens a regular file; `relative` is a path of plain names below `top`. `None` when there is none that can be read.
 pub fn open(top: &Path, relative: &Path) -> Option<File> {
     open_sized(top, relative).map(|(file, _)| file)
@@ -121,6 +124,35 @@ pub fn open_at(path: &Path) -> Option<File> {
 pub fn read_at(path: &Path, limit: u64) -> Option<Vec<u8>> {
     let directory = fs::canonicalize(path.parent()?).ok()?;
     read(&directory, Path::new(path.file_name()?), limit)
+}
+
+/// Whether two directories hold the same regular file at a path, which is as in [`open`]. Any doubt is a no. A few pages are read at a
+/// time: room for all of an index takes longer than reading it.
+pub fn are_equal(tops: [&Path; 2], relative: &Path) -> bool {
+    let [Some((one, length)), Some((two, other))] = tops.map(|top| open_sized(top, relative))
+    else {
+        return false;
+    };
+    length == other && have_same_bytes([one, two]).unwrap_or(false)
+}
+
+fn have_same_bytes([one, two]: [File; 2]) -> io::Result<bool> {
+    let mut buffers = [[0; PIECE]; 2];
+    let [left, right] = &mut buffers;
+    let (mut one, mut two) = (one, two);
+    loop {
+        let length = one.read(left)?;
+        let left = &left[..length];
+        if length == 0 {
+            return Ok(two.read(right)? == 0);
+        }
+        let right = &mut right[..length];
+        match two.read_exact(right) {
+            Ok(()) if left == right => {}
+            Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error),
+            _ => return Ok(false),
+        }
+    }
 }
 
 /// Copies a regular file of at most `limit` bytes, opened as in [`open_at`]. The copy looks as old as what it is copied
@@ -410,4 +442,34 @@ pub(in crate::git) fn require_listable(refs: &Path) -> Result<()> {
 pub(crate) fn has_files(directory: &Path) -> bool {
     let mut entries = WalkDir::new(directory).into_iter();
     entries.any(|entry| entry.map_or(true, |entry| !entry.file_type().is_dir()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_equal_where_every_byte_is() {
+        let directory = tempfile::tempdir().expect("made");
+        let tops = ["one", "two"].map(|name| directory.path().join(name));
+        let are_equal = |contents: [&[u8]; 2]| {
+            for (top, content) in tops.iter().zip(contents) {
+                fs::create_dir_all(top).expect("made");
+                fs::write(top.join("index"), content).expect("written");
+            }
+            are_equal([&tops[0], &tops[1]], Path::new("index"))
+        };
+        let long = vec![7; 2 * PIECE + 1];
+        assert!(are_equal([b"", b""]));
+        assert!(are_equal([&long, &long]));
+        for at in [0, PIECE - 1, PIECE, 2 * PIECE] {
+            let mut other = long.clone();
+            other[at] = 8;
+            assert!(!are_equal([&long, &other]), "{at}");
+        }
+        assert!(!are_equal([&long, &long[..2 * PIECE]]));
+        assert!(!are_equal([b"", b"a"]));
+        fs::remove_file(tops[1].join("index")).expect("removed");
+        assert!(!super::are_equal([&tops[0], &tops[1]], Path::new("index")));
+    }
 }

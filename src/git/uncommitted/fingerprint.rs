@@ -67,8 +67,10 @@ impl LayerFingerprint {
         let [.., seconds, part] = identity(&fs::symlink_metadata(begun).ok()?);
         let begun = (seconds, part);
         let mut files = Vec::new();
-        let index = WalkDir::new(admin_dir.join("index"));
-        for entry in { index.into_iter() }.chain(WalkDir::new(&layer.upper).sort_by_file_name()) {
+        // That of the base has a name for each agent over it, and another time whenever one comes or goes.
+        let index = Some(admin_dir.join("index")).filter(|_| !layer.has_index_of_base(admin_dir));
+        let index = index.into_iter().flat_map(WalkDir::new);
+        for entry in index.chain(WalkDir::new(&layer.upper).sort_by_file_name()) {
             let entry = entry.ok()?;
             let found = entry.metadata().ok()?;
             files.push((entry.into_path(), identity(&found)));

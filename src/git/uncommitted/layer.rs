@@ -7,6 +7,7 @@ use crate::git::changes::{self, Content, Glance, Index};
 use crate::git::files::layer::{Shown, WorktreeLayer, is_opaque, is_whiteout, refused};
 use crate::git::files::untrusted;
 use crate::git::uncommitted::listed::{Listed, update_files};
+use crate::git::uncommitted::tracked::TrackedFiles;
 use crate::git::uncommitted::{Source, copy_index, git};
 use crate::git::worktree::view::WorktreeView;
 use crate::git::{Repo, command};
@@ -22,7 +23,7 @@ const MOST_ENTRIES: usize = 1_000_000;
 /// What a walk over the upper directory found.
 #[derive(Default)]
 struct WalkedLayer {
-    /// Tracked paths with something in the upper directory at them or above them.
+    /// TrackedFiles paths with something in the upper directory at them or above them.
     touched: BTreeSet<Vec<u8>>,
     /// Names that the index does not know, without anything below them.
     unknown: Vec<Vec<u8>>,
@@ -43,7 +44,11 @@ pub(super) struct Layered {
 
 /// Walks over the upper directory, but not into directories that the index does not know: git looks into those that it does not
 /// ignore.
-fn walk(layer: &WorktreeLayer, index: &Index, besides: Option<&str>) -> Result<WalkedLayer> {
+fn walk(
+    layer: &WorktreeLayer,
+    tracked: &TrackedFiles<'_>,
+    besides: Option<&str>,
+) -> Result<WalkedLayer> {
     let mut found = WalkedLayer::default();
     let mut open = vec![Vec::new()];
     let mut count = 0;
@@ -52,7 +57,7 @@ fn walk(layer: &WorktreeLayer, index: &Index, besides: Option<&str>) -> Result<W
         // An opaque directory hides all that the base has below it, so every tracked path there may
         // be gone.
         if is_opaque(&place)? {
-            found.touched.extend(below(index, &directory));
+            found.touched.extend(tracked.below(&directory)?);
         }
         for entry in fs::read_dir(&place).at("could not list", &place)? {
             let entry = entry.at("could not list", &place)?;
@@ -72,7 +77,7 @@ fn walk(layer: &WorktreeLayer, index: &Index, besides: Option<&str>) -> Result<W
                 continue;
             }
             let inside = [path.as_slice(), b"/"].concat();
-            let has_tracked = index.first_below(&inside).is_some();
+            let has_tracked = tracked.one_below(&inside)?.is_some();
             // The bundle is passed over only while nothing of it is tracked: tracked files are part
             // of the tree, wherever they are.
             if besides.map(str::as_bytes) == Some(&path) && !has_tracked {
@@ -82,7 +87,7 @@ fn walk(layer: &WorktreeLayer, index: &Index, besides: Option<&str>) -> Result<W
             let Ok(metadata) = fs::symlink_metadata(entry.path()) else {
                 continue;
             };
-            let is_tracked = index.find(&path).is_some();
+            let is_tracked = tracked.content(&path)?.is_some();
             if is_tracked {
                 found.touched.insert(path.clone());
             }
@@ -92,7 +97,7 @@ fn walk(layer: &WorktreeLayer, index: &Index, besides: Option<&str>) -> Result<W
                 continue;
             }
             if has_tracked {
-                found.touched.extend(below(index, &inside));
+                found.touched.extend(tracked.below(&inside)?);
             }
             if !is_gone && (!is_tracked || metadata.is_dir()) {
                 found.unknown.push(path);
@@ -102,13 +107,6 @@ fn walk(layer: &WorktreeLayer, index: &Index, besides: Option<&str>) -> Result<W
     found.unknown.sort_unstable();
     found.nested.dedup();
     Ok(found)
-}
-
-/// The tracked paths below a directory that is given with the slash at its end.
-fn below(index: &Index, directory: &[u8]) -> Vec<Vec<u8>> {
-    let all = index.paths().skip_while(|path| *path < directory);
-    let all = all.take_while(|path| path.starts_with(directory));
-    all.map(<[u8]>::to_vec).collect()
 }
 
 fn read(index: &Path) -> Option<Index> {
@@ -126,6 +124,72 @@ fn read_index(source: &Source<'_>) -> Result<Option<Index>> {
     Ok(read(source.index))
 }
 
+fn unreadable() -> Error {
+    let what = "the index of a layered worktree cannot be read";
+    Error::new(Code::GitFailed, what)
+}
+
+/// The index of a layered worktree, where that is no longer the base's.
+struct LayerIndex {
+    /// What it has one content of.
+    merged: Index,
+    /// Paths with more than one stage.
+    unmerged: Vec<Vec<u8>>,
+}
+
+impl LayerIndex {
+    fn read(source: &Source<'_>, layer: &WorktreeLayer) -> Result<LayerIndex> {
+        let index = read_index(source)?.ok_or_else(unreadable)?;
+        if index.has_submodules() {
+            return Err(refused(&layer.upper, "belongs to an index with submodules"));
+        }
+        let is_unmerged = |(_, (_, oid)): &(&[u8], Content)| oid.is_zero();
+        let unmerged = index.contents().filter(is_unmerged);
+        let unmerged = unmerged.map(|(path, _)| path.to_vec()).collect();
+        let merged = if index.is_flagged {
+            let contents = index.contents().filter(|entry| !is_unmerged(entry));
+            Index::parse(Index::of(&contents.collect())).ok_or_else(unreadable)?
+        } else {
+            index
+        };
+        Ok(LayerIndex { merged, unmerged })
+    }
+}
+
+/// The tree of the index with these edits, by way of another index.
+fn whole_tree(
+    source: &Source<'_>,
+    layer: &WorktreeLayer,
+    own: Option<&LayerIndex>,
+    edits: &BTreeMap<Vec<u8>, Option<Content>>,
+) -> Result<Oid> {
+    let read = match own {
+        Some(_) => None,
+        None => Some(LayerIndex::read(source, layer)?),
+    };
+    let index = own.or(read.as_ref()).ok_or_else(unreadable)?;
+    let mut contents: BTreeMap<&[u8], Content> = index.merged.contents().collect();
+    for (path, content) in edits {
+        match content {
+            Some(content) => contents.insert(path, *content),
+            None => contents.remove(path.as_slice()),
+        };
+    }
+    let whole = Index::parse(Index::of(&contents)).ok_or_else(unreadable)?;
+    source.repo.tree_of(&whole)?.ok_or_else(unreadable)
+}
+
+/// Whether an index holds a tree and nothing else: no flags, no submodules, no conflicts.
+///
+/// # Errors
+/// `disk-full`, `repo-read-only`, `git-failed`.
+pub fn is_plain_index(repo: &Repo, index: &Path, tree: Oid) -> Result<bool> {
+    let Some(index) = read(index) else {
+        return Ok(false);
+    };
+    Ok(!index.is_flagged && !index.has_submodules() && repo.tree_of(&index)? == Some(tree))
+}
+
 /// Looks at a layered worktree and writes its trees. Leaves an index at `source.index` that names all files of the upper directory
 /// which are in the tree of everything.
 ///
@@ -138,35 +202,32 @@ pub(super) fn look(source: &Source<'_>, layer: &WorktreeLayer) -> Result<Layered
         ..*source
     };
     let repo = source.repo;
-    let unreadable = || {
-        Error::new(
-            Code::GitFailed,
-            "the index of a layered worktree cannot be read",
-        )
+    // 1. What is tracked. An index is taken without the flags by which git passes over files, which a look at the files themselves does
+    // not need.
+    let base = layer.tree()?;
+    let own = if layer.has_index_of_base(source.admin_dir) {
+        None
+    } else {
+        Some(LayerIndex::read(source, layer)?)
     };
-    // 1. The index: without the flags by which git passes over files, which a look at the files themselves does not need.
-    let own = read_index(source)?.ok_or_else(unreadable)?;
-    if own.has_submodules() {
-        return Err(refused(&layer.upper, "belongs to an index with submodules"));
-    }
-    let is_unmerged = |(_, (_, oid)): &(&[u8], Content)| oid.is_zero();
-    let unmerged = own.contents().filter(is_unmerged);
-    let unmerged: Vec<Vec<u8>> = unmerged.map(|(path, _)| path.to_vec()).collect();
-    let merged = || own.contents().filter(|entry| !is_unmerged(entry)).collect();
-    let plain = own
-        .is_flagged
-        .then(|| Index::parse(Index::of(&merged())).ok_or_else(unreadable));
-    let plain = plain.transpose()?;
-    let index = plain.as_ref().unwrap_or(&own);
-    let staged = repo.tree_of(index)?.ok_or_else(unreadable)?;
+    let (tracked, staged, unmerged) = match &own {
+        None => (TrackedFiles::of_tree(repo, base), base, &[][..]),
+        Some(own) => {
+            let staged = repo.tree_of(&own.merged)?.ok_or_else(unreadable)?;
+            (
+                TrackedFiles::Index(&own.merged),
+                staged,
+                own.unmerged.as_slice(),
+            )
+        }
+    };
 
     // 2. What the files are, where that is not what the index says.
-    let found = walk(layer, index, source.rules.never())?;
+    let found = walk(layer, &tracked, source.rules.never())?;
     let mut edits: BTreeMap<Vec<u8>, Option<Content>> = BTreeMap::new();
     let mut to_read: Vec<Vec<u8>> = Vec::new();
     // The index may have moved since the layer was made, by a commit or an update. Where the upper
     // directory shows nothing, the file is still the base's, and that differs from the index.
-    let base = layer.tree()?;
     let mut untracked = Vec::new();
     for one in repo.differences(base, staged)? {
         if layer.shown(&one.path)? != Shown::Base {
@@ -195,19 +256,30 @@ pub(super) fn look(source: &Source<'_>, layer: &WorktreeLayer) -> Result<Layered
 
     // 3. Git looks into the files that there are, with an index that knows of these alone.
     let mut listed = Listed {
-        unmerged,
+        unmerged: unmerged.to_vec(),
         nested: found.nested,
         ..Listed::default()
     };
-    let known = to_read.iter().map(Vec::as_slice);
-    let beside = found.unknown.iter().filter_map(|name| {
+    let mut part: BTreeMap<Vec<u8>, Content> = BTreeMap::new();
+    for path in &to_read {
+        part.extend(
+            tracked
+                .content(path)?
+                .map(|content| (path.clone(), content)),
+        );
+    }
+    for name in &found.unknown {
         let end = name.iter().rposition(|&byte| byte == b'/');
-        index.first_below(end.map_or(&b""[..], |slash| &name[..=slash]))
-    });
-    let part = known.chain(beside);
-    let part = part.filter_map(|path| Some((path, index.find(path)?.content)));
+        let beside = tracked.one_below(end.map_or(&b""[..], |slash| &name[..=slash]))?;
+        if let Some(path) = beside {
+            part.extend(tracked.content(&path)?.map(|content| (path, content)));
+        }
+    }
     // This index has no stat data, so git reads each file: a file that was copied up may still be
     // what the base has.
+    let part = part
+        .iter()
+        .map(|(path, content)| (path.as_slice(), *content));
     fs::write(source.index, Index::of(&part.collect())).at("could not write", source.index)?;
     if !found.unknown.is_empty() {
         listed.read_untracked(source, Some(&found.unknown))?;
@@ -224,31 +296,18 @@ pub(super) fn look(source: &Source<'_>, layer: &WorktreeLayer) -> Result<Layered
     }
 
     // 4. Both together.
-    let borrowed = edits
-        .iter()
-        .map(|(path, content)| (path.as_slice(), *content));
-    let tree = match repo.tree_of_edited(index, &borrowed.collect())? {
+    let tree = match tracked.edited(repo, &edits)? {
         Some(tree) => tree,
         // A file took the place of a directory, which takes a whole new index.
-        None => {
-            let mut contents: BTreeMap<&[u8], Content> = index.contents().collect();
-            for (path, content) in &edits {
-                match content {
-                    Some(content) => contents.insert(path, *content),
-                    None => contents.remove(path.as_slice()),
-                };
-            }
-            let whole = Index::parse(Index::of(&contents)).ok_or_else(unreadable)?;
-            repo.tree_of(&whole)?.ok_or_else(unreadable)?
-        }
+        None => whole_tree(source, layer, own.as_ref(), &edits)?,
     };
+    let mut unstaged = BTreeSet::new();
+    for (path, content) in edits {
+        if tracked.content(&path)? != content {
+            unstaged.insert(path);
+        }
+    }
     let is_merged = listed.unmerged.is_empty();
-    let is_staged = |path: &[u8], content| index.find(path).map(|entry| entry.content) == content;
-    let unstaged = edits
-        .into_iter()
-        .filter(|(path, content)| !is_staged(path, *content))
-        .map(|(path, _)| path)
-        .collect();
     Ok(Layered {
         unstaged,
         listed,

@@ -12,6 +12,7 @@
 mod fingerprint;
 mod layer;
 mod listed;
+mod tracked;
 
 use crate::domain::Oid;
 use crate::error::{Code, Error, IoContext, Result};
@@ -25,7 +26,7 @@ use crate::git::worktree::view::WorktreeView;
 use crate::git::{Repo, command};
 use fingerprint::LayerFingerprint;
 pub use fingerprint::{SeenWorktree, WorktreeFingerprint};
-pub use layer::{glance, rules_files};
+pub use layer::{glance, is_plain_index, rules_files};
 use listed::Listed;
 pub use listed::ignored;
 use std::collections::BTreeMap;
