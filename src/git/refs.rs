@@ -544,6 +544,31 @@ mod tests {
             assert!(full_name(bad).is_err(), "{bad}");
         }
     }
+
+    /// A file that cannot be flushed tells whether the kernel was asked to.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_ref_is_flushed_where_the_user_wants_that_and_nowhere_else() {
+        use rustix::fs::{CWD, Mode, OFlags, openat};
+        let top = tempfile::tempdir().expect("a directory");
+        git2::Repository::init(top.path()).expect("a repository");
+        let unflushable = openat(CWD, top.path(), OFlags::PATH, Mode::empty()).expect("opened");
+        let unflushable = std::fs::File::from(unflushable);
+        let config = top.path().join(".git/config");
+        let basis = std::fs::read_to_string(&config).expect("read");
+        for (setting, is_flushed) in [
+            ("", false),
+            ("fsync = none", false),
+            ("fsync = pack", false),
+            ("fsync = reference", true),
+            ("fsync = committed\n\tfsyncMethod = batch", true),
+        ] {
+            std::fs::write(&config, format!("{basis}[core]\n\t{setting}\n")).expect("written");
+            let repo = Repo::open(top.path()).expect("a repository");
+            assert_eq!(repo.flush(&unflushable).is_err(), is_flushed, "{setting}");
+        }
+    }
+
     #[test]
     fn what_is_flushed_is_read_as_git_reads_it() {
         for (components, flushed) in [
