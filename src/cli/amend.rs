@@ -12,28 +12,28 @@ use crate::ops::amend::{self, AmendOptions, AmendReport};
 use clap::ArgGroup;
 use std::time::Duration;
 
-/// Change what a live agent may touch, its checks, its bundle or its time limit; an option replaces its whole list
+/// Change the scope, checks, bundle or time limit of a live agent; an option replaces the whole list
 ///
-/// Only the owner can: the clone that spawned the agent, from outside of every agent, while nothing runs for it. The new policy is
-/// recorded in the ledger and holds for every verdict from then on; no commit is made.
+/// Works only in the clone that spawned the agent, outside of agents, and while nothing runs for it. The new policy is
+/// recorded in the ledger and applies to every later verdict; no commit is made.
 #[derive(Debug, clap::Args)]
 #[command(group(ArgGroup::new("change").required(true).multiple(true)))]
 pub(super) struct AmendArgs {
     #[command(flatten)]
     agent: OwnAgentArg,
-    /// Glob that the agent may touch, in place of all that it has (repeatable)
+    /// Glob that the agent may touch, instead of its present whitelist; repeatable
     #[arg(long, value_name = "GLOB", group = "change")]
     scope: Vec<String>,
-    /// Glob that the agent may touch besides (repeatable)
+    /// Glob to add to the whitelist; repeatable
     #[arg(long, value_name = "GLOB", group = "change")]
     add_scope: Vec<String>,
-    /// Glob that the agent must not touch, in place of those of its task; the defaults stay (repeatable)
+    /// Glob that the agent may not touch, instead of those of its task; the defaults stay; repeatable
     #[arg(long, value_name = "GLOB", group = "change")]
     deny: Vec<String>,
-    /// Command that verify runs, in place of all that it has (repeatable)
+    /// Command that `verify` runs, instead of the present ones; repeatable
     #[arg(long, value_name = "CMD", group = "change")]
     check: Vec<String>,
-    /// Take the checks from the settings that the branch to land on has now
+    /// Take the check commands from the present settings of the branch to land on
     #[arg(
         long,
         value_name = "FROM",
@@ -42,7 +42,7 @@ pub(super) struct AmendArgs {
         require_equals = true
     )]
     checks: Option<ChecksFrom>,
-    /// Require no bundle any more
+    /// No longer require a bundle
     #[arg(long, group = "change")]
     no_bundle: bool,
     /// How long a run may take, such as 90s or 1h30m
@@ -57,7 +57,7 @@ pub(super) struct AmendArgs {
         hide_default_value = true
     )]
     reason: String,
-    /// Show the policy that would bind and stop
+    /// Show the new policy and stop
     #[arg(long, short = 'n')]
     dry_run: bool,
 }

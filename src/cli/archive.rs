@@ -31,13 +31,13 @@ pub(super) struct DoneWithArgs {
     /// Delete messages that every receiver archived long ago; an unread message stays
     #[arg(long, conflicts_with_all = ["agent", "limit"])]
     pub(super) expire: bool,
-    /// Archive what was never acknowledged where a reader has more open messages than this [default: 100]
+    /// With --expire: archive unacknowledged messages of a reader with more open messages than this [default: 100]
     #[arg(long, requires = "expire", value_name = "COUNT")]
     active: Option<usize>,
-    /// Archive what was handed out that long ago and never acknowledged [default: 7d]
+    /// With --expire: archive messages handed out this long ago and never acknowledged [default: 7d]
     #[arg(long, requires = "expire", value_parser = parse_duration, value_name = "SPAN")]
     archive_after: Option<Duration>,
-    /// Delete what was archived that long ago [default: 30d]
+    /// With --expire: delete messages archived this long ago [default: 30d]
     #[arg(long, requires = "expire", value_parser = parse_duration, value_name = "SPAN")]
     delete_after: Option<Duration>,
     /// Show what would be archived and deleted, and do nothing

@@ -147,7 +147,7 @@ fn not_exchanged(error: &Error) -> String {
 /// `--layered` of a verb that makes agents.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct LayeredArg {
-    /// Share the files of the base with other agents and keep what this one changes alone: off, auto (where that can be had), on
+    /// Share the files of the base with other agents and store only this agent's changes: off, auto (if possible), on
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = one_of(Layering::ALL.map(Layering::as_str), Layering::read))]
     pub(super) layered: Option<Layering>,
 }
@@ -157,9 +157,9 @@ pub(super) struct LayeredArg {
 pub(super) struct PushArg {
     /// Land on the branch of a remote, judged against what the remote has, and then exchange the ledger with it
     ///
-    /// Without a name the remote is agent.remote, origin, or the only one. The branch and the claims on the tasks
-    /// (run --claim) move together or not at all. If the remote's branch moves meanwhile, the work is judged again. This
-    /// clone's branch follows where it can be fast-forwarded.
+    /// Without a name the remote is agent.remote, origin, or the only one. The branch and the claims on the tasks (run
+    /// --claim) move together or not at all. If the remote's branch moves meanwhile, the work is judged again. This
+    /// clone's branch follows if it can be fast-forwarded.
     #[arg(long, value_name = "REMOTE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     push: Option<String>,
 }

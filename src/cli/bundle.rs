@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 /// Show which of the six files of an agent's bundle are missing or still templates
 ///
-/// The status is 1 when the bundle is required and not complete.
+/// Exits with 1 if the bundle is required and incomplete.
 #[derive(Debug, clap::Args)]
 pub(super) struct BundleArgs {
     #[command(flatten)]

@@ -18,10 +18,10 @@ pub(super) struct CheckArgs {
     /// Agent instead of the one whose worktree this is: its id, name, branch or worktree
     #[arg(value_name = "AGENT")]
     agent: Option<String>,
-    /// Judge what the next commit would change; the default where no agent is named
+    /// Judge the staged changes; the default without AGENT
     #[arg(long, group = "subject")]
     staged: bool,
-    /// Judge everything staged, modified or untracked; the default for an agent that is named
+    /// Judge everything staged, modified or untracked; the default with AGENT
     #[arg(long, group = "subject")]
     worktree: bool,
     /// Judge every commit in a range, each by itself
@@ -30,7 +30,7 @@ pub(super) struct CheckArgs {
     /// Judge paths before they are written
     #[arg(long, group = "subject", value_name = "PATH", num_args = 1..)]
     path: Vec<OsString>,
-    /// Judge the paths on standard input, one a line, quoted as git quotes them
+    /// Judge the paths on standard input, one per line, quoted as git quotes them
     #[arg(long, group = "subject")]
     stdin: bool,
     /// Paths on standard input end in NUL and are not quoted

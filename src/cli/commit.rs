@@ -8,7 +8,7 @@ use crate::domain::Quoted;
 use crate::error::{Code, Exit, Result};
 use crate::ops::commit::{self, CommitReport};
 
-/// Commit an agent's work: what is staged, else all that is modified or untracked
+/// Commit an agent's work: the staged changes, or if there are none, all modified and untracked files
 #[derive(Debug, clap::Args)]
 pub(super) struct CommitArgs {
     #[command(flatten)]
@@ -16,7 +16,7 @@ pub(super) struct CommitArgs {
     /// Message of the commit
     #[arg(long, short = 'm', value_name = "MSG")]
     message: String,
-    /// Leave out what is out of scope instead of refusing
+    /// Leave out changes that are out of scope instead of refusing
     #[arg(long)]
     in_scope_only: bool,
 }

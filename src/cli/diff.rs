@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 pub(super) struct DiffArgs {
     #[command(flatten)]
     agent: OwnAgentArg,
-    /// Show how many lines of which files instead of the lines
+    /// Show the number of changed lines in each file instead of the lines
     #[arg(long, conflicts_with = "name_only")]
     stat: bool,
     /// Show the paths alone
@@ -30,7 +30,7 @@ pub(super) struct DiffArgs {
     /// Show what changed since an operation (op-..., see undo --list)
     #[arg(long, value_name = "OPERATION", conflicts_with = "since_verdict")]
     since: Option<String>,
-    /// Only these paths, from the top of the repository
+    /// Only these paths, relative to the top of the repository
     #[arg(last = true, value_name = "PATH")]
     paths: Vec<String>,
 }

@@ -14,13 +14,13 @@ use crate::wire::path_text::PathText;
 pub(super) struct DiscardArgs {
     #[command(flatten)]
     agents: AgentsArg,
-    /// Keep ignored files too; without it they are named and go
+    /// Keep ignored files too; without it they are listed and deleted
     #[arg(long)]
     with_ignored: bool,
-    /// Discard it even if it lives in another clone, from which nothing can be salvaged here
+    /// Discard an agent of another clone too, whose files cannot be kept here
     #[arg(long)]
     force: bool,
-    /// Leave the commands of the repository's [hooks] out: before_discard
+    /// Do not run before_discard of the repository's [hooks]
     #[arg(long)]
     no_hooks: bool,
     /// Show what would be removed and stop

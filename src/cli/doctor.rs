@@ -10,7 +10,7 @@ use crate::ops::doctor::{self, DoctorReport};
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-/// Find problems of the repository and, with --fix, repair them; status 1 while one is left
+/// Find problems of the repository and, with --fix, repair them; exits with 1 if one is left
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(super) struct DoctorArgs {

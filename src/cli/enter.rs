@@ -17,19 +17,19 @@ use std::path::PathBuf;
 pub(super) struct EnterArgs {
     #[command(flatten)]
     agent: OwnAgentArg,
-    /// Start this agent host in place of a shell; what comes after -- are its arguments
+    /// Start this agent host instead of a shell, with the arguments after --
     #[arg(long, value_name = "HOST", value_parser = one_of(hosts::startable().map(Host::name), host))]
     host: Option<&'static dyn Host>,
     /// How strictly the sandbox confines the command
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = one_of(Mode::ALL.map(Mode::as_str), Mode::read))]
     sandbox: Mode,
-    /// Let it write there too: a file, or a directory with everything below it; repeatable
+    /// Let the command also write this file, or this directory and everything below it; repeatable
     #[arg(long, value_name = "PATH")]
     allow_write: Vec<PathBuf>,
-    /// Let it push, with your credentials; without this every push is refused
+    /// Let the command push with your credentials; without this, every push is refused
     #[arg(long)]
     allow_push: bool,
-    /// Command and its arguments, in place of a shell
+    /// Command and its arguments, instead of a shell
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

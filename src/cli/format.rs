@@ -22,10 +22,10 @@ pub(super) enum Format {
     #[value(hide = true)]
     Markdown,
     // Only `log` offers these.
-    /// A trace record of Agent Trace.
+    /// A record of Agent Trace.
     #[value(hide = true)]
     AgentTrace,
-    /// Spans of OpenTelemetry, as OTLP/HTTP has them in JSON.
+    /// OpenTelemetry spans, as OTLP/HTTP JSON.
     #[value(hide = true)]
     Otlp,
 }
@@ -65,7 +65,7 @@ impl Copy {
 /// Where an answer that is findings goes besides standard output.
 #[derive(Debug, clap::Args)]
 pub(super) struct CopyArgs {
-    /// Write the answer to a file as well, in a format of its own, such as sarif=findings.sarif; may repeat
+    /// Also write the answer to a file, in the format given, such as sarif=findings.sarif; repeatable
     #[arg(long, value_name = "FORMAT=FILE", value_parser = Copy::parse)]
     pub also: Vec<Copy>,
 }
@@ -94,7 +94,7 @@ impl Format {
 pub(super) fn with_findings() -> Arg {
     with(
         &[Format::Sarif, Format::Markdown],
-        "How the answer is written: for people, as one JSON object, one JSON object per line, SARIF, or Markdown",
+        "Output format: text for people, one JSON object, one JSON object per line, SARIF, or Markdown",
     )
 }
 
@@ -102,8 +102,8 @@ pub(super) fn with_findings() -> Arg {
 pub(super) fn with_traces() -> Arg {
     with(
         &[Format::AgentTrace, Format::Otlp],
-        "How the answer is written: for people, as one JSON object, one JSON object per line, as a record of Agent Trace \
-         (the lines that the agent wrote), or as spans of OpenTelemetry",
+        "Output format: text for people, one JSON object, one JSON object per line, a record of Agent Trace \
+         (the lines that the agent wrote), or spans of OpenTelemetry",
     )
 }
 

@@ -15,10 +15,10 @@ use crate::ops::gc::{self, GcOptions, GcReport};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Discard the agents that are provably finished; without --yes only say which
+/// Discard the agents that are provably finished; without --yes, only list them
 #[derive(Debug, clap::Args)]
 pub(super) struct GcArgs {
-    /// Also agents that were rejected this long ago, such as 30d
+    /// Also discard agents that were rejected this long ago, such as 30d
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     older_than: Option<Duration>,
     /// Also delete salvages, tips and bundles that were kept this long ago, such as 90d
@@ -27,16 +27,16 @@ pub(super) struct GcArgs {
     /// Also delete the branches of agents on this remote whose work its target branch has; without a name agent.remote, origin,
     /// or the only one
     ///
-    /// Each is deleted only if it is still where it was seen. What was deleted is not pushed again by sync.
+    /// A branch is deleted only if it has not moved since it was read. sync does not push it again.
     #[arg(long, value_name = "REMOTE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     remote: Option<String>,
-    /// Discard the oldest first, and no more than it takes until this much is free on the disk, such as 20G
+    /// Discard the oldest first, only until this much disk space is free, such as 20G
     #[arg(long, value_name = "SIZE", value_parser = free_size)]
     until: Option<u64>,
     /// Keep ignored files too
     #[arg(long)]
     with_ignored: bool,
-    /// Discard them, instead of only naming them
+    /// Discard them, instead of only listing them
     #[arg(long, short = 'y', conflicts_with = "dry_run")]
     yes: bool,
     /// Show what would be removed and stop, which is the default

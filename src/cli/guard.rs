@@ -12,25 +12,25 @@ use serde_json::{Value, json};
 
 /// Judge a branch that git agent did not make, by the [[guard]] rules of the commit to land on
 ///
-/// A rule is a table [[guard]] in .config/git-agent.toml with the keys branch (a glob), and scope, deny or both (lists of
-/// globs). The first rule that names the branch counts; a branch that no rule names is not judged, and may land. Every commit is judged by
-/// itself. Nothing is written and nothing of the branch is run.
+/// A rule is a table [[guard]] in .config/git-agent.toml with the keys branch (a glob), and scope, deny or both (lists
+/// of globs). The first rule whose glob matches the branch applies; a branch that no rule matches is not judged (status
+/// 0). Every commit is judged by itself. Nothing is written, and no program of the branch is run.
 #[derive(Debug, clap::Args)]
 #[command(arg = with_findings())]
 pub(super) struct GuardArgs {
-    /// Revision to land on, whose rules hold
+    /// Revision to land on, whose rules apply
     #[arg(long, value_name = "REV")]
     base: String,
     /// Revision to judge [default: HEAD]
     #[arg(long, value_name = "REV")]
     tip: Option<String>,
-    /// Name of the branch that rules go by, where --tip is no branch
+    /// Name of the branch for the rules, if --tip is not a branch
     #[arg(long, value_name = "BRANCH")]
     branch: Option<String>,
-    /// Glob that the branch may touch, instead of what the rules say; may repeat
+    /// Glob that the branch may touch, instead of the rules; repeatable
     #[arg(long, value_name = "GLOB")]
     scope: Vec<String>,
-    /// Glob that the branch may not touch, instead of what the rules say; may repeat
+    /// Glob that the branch may not touch, instead of the rules; repeatable
     #[arg(long, value_name = "GLOB")]
     deny: Vec<String>,
     #[command(flatten)]

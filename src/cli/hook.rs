@@ -26,7 +26,7 @@ enum Caller {
     Host(HostHook),
 }
 
-/// Answer a hook of git in an agent's worktree; elsewhere say yes
+/// Answer a git hook in an agent's worktree; allow everything elsewhere
 #[derive(Debug, clap::Args)]
 struct GitHookArgs {
     /// Hook's name, such as pre-commit
@@ -77,7 +77,7 @@ pub(super) enum HostHook {
     PostTool,
     /// When a session starts: what the agent may touch and has to leave behind
     SessionStart,
-    /// When a session is given a prompt: it is at work from now on
+    /// When a session gets a prompt: record that it is at work
     Prompt,
     /// When a session waits for an answer or a permission
     Notification,

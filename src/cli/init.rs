@@ -12,20 +12,20 @@ use crate::ops::init::{self, InitOptions, InitReport, Proposal};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// Set git-agent up in this repository: propose settings, register the scope fence with agent hosts
+/// Set up git-agent in this repository: propose settings, and register its hooks with agent hosts
 ///
-/// Without options the repository is looked at: lock files, test scripts, tools that look through the whole root. What is
-/// proposed is shown with its reasons and written once a person says yes. The hosts that have a directory here are registered
-/// in their settings files in this worktree.
+/// Without options, this inspects the repository (lock files, test scripts, tools that crawl the root), shows the
+/// settings that it proposes with its reasons, and writes them once you confirm. It registers hooks with the hosts that
+/// have a directory here, in their settings files in this worktree.
 #[derive(Debug, clap::Args)]
 pub(super) struct InitArgs {
     /// Agent hosts; without it those that have a directory here
     #[arg(long = "host", value_parser = one_of(hosts::registrations().map(|known| known.host), parse_host), value_delimiter = ',', value_name = "HOST")]
     hosts: Vec<Registration>,
-    /// Register in your own settings, below your home: they count in every repository, from whatever directory a host is started
+    /// Register in your own settings, in your home directory: they apply in every repository and directory
     #[arg(long = "user")]
     of_user: bool,
-    /// Also make the worktrees that a host wants for its subagents
+    /// Also make the worktrees that a host requests for its subagents
     #[arg(long)]
     worktrees: bool,
     /// Also let `git log` show the ledger: git config --add notes.displayRef refs/notes/agents
@@ -34,10 +34,10 @@ pub(super) struct InitArgs {
     /// Also make an alias, git lg by default, for git log --all without the refs and branches of agents
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "lg", require_equals = true)]
     log_alias: Option<String>,
-    /// Take over the messenger-config.yaml of the older kit, once, as [messages] of the settings, and do nothing else
+    /// Import messenger-config.yaml of the older kit, once, as [messages] of the settings, and do nothing else
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with_all = ["hosts", "of_user", "worktrees", "notes", "log_alias", "remove"])]
     from_kit: Option<Option<PathBuf>>,
-    /// Take it out again; git agent uninstall takes out everything
+    /// Remove the registration; git agent uninstall removes everything
     #[arg(long)]
     remove: bool,
     /// Write the proposed settings without asking

@@ -19,7 +19,8 @@ pub(super) struct LedgerArgs {
 
 #[derive(Debug, Subcommand)]
 enum LedgerAction {
-    /// Find events that were removed or altered, and the commits of the ledger that did it; status 1 where there are any
+    /// Find events that were removed or altered, and the commits of the ledger that did it; exits with 1 if there are
+    /// any
     Verify {
         /// Also require that every event is signed by a key that git trusts (gpg.ssh.allowedSignersFile)
         #[arg(long)]

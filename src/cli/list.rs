@@ -17,7 +17,7 @@ use globset::{Glob, GlobMatcher};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// List agents and where their work stands: what is neither landed nor discarded, oldest first
+/// List the agents that are neither landed nor discarded, with the state of their work, oldest first
 #[derive(Debug, clap::Args)]
 pub(super) struct ListArgs {
     /// Also list agents that are landed or discarded
@@ -29,34 +29,34 @@ pub(super) struct ListArgs {
     /// Only agents in this role
     #[arg(long, value_name = "NAME")]
     role: Option<String>,
-    /// Only agents with a DNA that begins like this: was this task run before?
+    /// Only agents whose DNA, the hash of role, task and scope, begins like this: earlier agents of the same task
     #[arg(long, value_name = "DNA")]
     dna: Option<String>,
-    /// Only agents that this one asked for
+    /// Only agents that this agent asked for
     #[arg(long, value_name = "AGENT")]
     parent: Option<String>,
     /// Only agents with a name that matches
     #[arg(long, value_parser = parse_glob, value_name = "GLOB")]
     name: Option<GlobMatcher>,
-    /// What to sort by; activity has the latest first, cost the dearest
+    /// Sort key; activity puts the latest first, cost the most expensive
     #[arg(long, value_parser = one_of(Sort::ALL.map(Sort::as_str), parse_sort), default_value = "age", hide_default_value = true, value_name = "KEY")]
     sort: Sort,
     /// Skip the status of worktrees: show only what the ledger records
     #[arg(long)]
     fast: bool,
-    /// Show what the checks of GitHub say about each agent's branch; asks gh
+    /// Show the forge's checks, reviews and queue for each agent's branch; needs gh or glab
     #[arg(long, conflicts_with = "watch")]
     ci: bool,
-    /// List the runs that go on instead
+    /// List the active runs instead
     #[arg(long, conflicts_with_all = ["all", "state", "role", "dna", "parent", "name", "sort", "fast", "ci", "watch"])]
     runs: bool,
-    /// Print one line for a prompt or a status line: how many agents are in which state, and nothing where there is none
+    /// Print one line for a prompt or a status line: the number of agents in each state; nothing if there are none
     #[arg(long, conflicts_with_all = ["all", "state", "sort", "ci", "watch", "runs"])]
     line: bool,
-    /// Open the board, a live screen, on these agents: see git agent help board
+    /// Open the board, a live screen, with these agents; see git agent help board
     #[arg(long, short)]
     watch: bool,
-    /// How often --watch looks, in seconds
+    /// Seconds between two refreshes of --watch
     #[arg(long, value_parser = parse_interval, default_value = "1", requires = "watch", value_name = "SECONDS")]
     interval: Duration,
 }
@@ -350,7 +350,7 @@ impl Look {
 
 // `git agent tree`
 
-/// Show which agent asked for which
+/// Show agents as a tree: which one asked for which other
 #[derive(Debug, clap::Args)]
 pub(super) struct TreeArgs {
     /// Show only the tree below this agent

@@ -7,7 +7,7 @@ use crate::cli::ui::{Answer, Ui};
 use crate::error::{Exit, Result};
 use crate::ops::materialize::{self, MaterializeReport};
 
-/// Give an agent an ordinary worktree in the place of its layered one, with the same files
+/// Replace an agent's layered worktree by an ordinary one with the same files
 #[derive(Debug, clap::Args)]
 pub(super) struct MaterializeArgs {
     #[command(flatten)]

@@ -16,12 +16,13 @@ use serde_json::{Value, json};
 
 /// Land an agent's work, exactly as it was judged
 ///
-/// With --all the status is 1 when an agent that is done was refused, and when nothing landed while an agent is running or
+/// With --all, exits with 1 if an agent that is done was refused, or if nothing landed while an agent is running or
 /// failed.
 ///
-/// No git hook of the repository runs (pre-commit, commit-msg, pre-merge-commit, post-merge and the like): a hook could
-/// change what was judged. `git agent commit` runs pre-commit and commit-msg as git does, the task's [checks]
-/// commands run on the merged tree, and pre-push and server-side hooks see the branch as ever.
+/// pre-commit, commit-msg, pre-merge-commit and post-merge hooks do not run, because a hook could change what was judged;
+/// [merge] hooks of the settings can have pre-commit and pre-merge-commit judge what lands. `git agent commit` runs
+/// pre-commit and commit-msg as git does, the task's [checks] commands run on the merged tree, and reference-transaction,
+/// pre-push and server-side hooks see the branch as usual.
 #[derive(Debug, clap::Args)]
 pub(super) struct MergeArgs {
     #[command(flatten)]
@@ -38,7 +39,7 @@ pub(super) struct MergeArgs {
     /// Land as one commit without the branch's history
     #[arg(long, group = "method")]
     squash: bool,
-    /// Only move the branch, or refuse
+    /// Fast-forward the branch, or refuse
     #[arg(long, group = "method")]
     ff_only: bool,
     /// Message of the landing commit; several make paragraphs, as in git commit
@@ -48,10 +49,10 @@ pub(super) struct MergeArgs {
     /// Land on this branch instead of the one the agent started from
     #[arg(long, value_name = "BRANCH")]
     into: Option<String>,
-    /// Land the work as it is now, even if something is at work in the agent, which goes on
+    /// Land the work as it is now, even if a process is at work in the agent; that process goes on
     #[arg(long)]
     now: bool,
-    /// Leave the commands of the repository's [hooks], before_merge and after_merge, and the git hooks of [merge] out
+    /// Do not run before_merge and after_merge of the repository's [hooks], nor the git hooks of [merge]
     #[arg(long)]
     no_hooks: bool,
     /// Judge and show what would land, and stop

@@ -72,7 +72,7 @@ use tracing_subscriber::fmt::format::FmtSpan;
 use ui::{Format, KeptText, Ui};
 use verbs::{Command, dispatch};
 
-/// Gives every coding agent a worktree, a branch and a fence, and records what became of it
+/// Gives every coding agent a worktree, a branch and a scope, and records what became of it
 #[derive(Debug, Parser)]
 #[command(
     name = "git-agent",
@@ -85,7 +85,7 @@ use verbs::{Command, dispatch};
     max_term_width = 100
 )]
 struct Cli {
-    /// How the answer is written: for people, as one JSON object, or one JSON object per line
+    /// Output format: text for people, one JSON object, or one JSON object per line
     #[arg(long, global = true, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
     format: Format,
     /// Fail where no agent is named, instead of letting a person pick one on the terminal

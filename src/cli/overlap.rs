@@ -15,25 +15,25 @@ use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashMap};
 use unicode_width::UnicodeWidthStr;
 
-/// Show which live agents get in each other's way: their scopes, their changes, their merges
+/// Show which live agents overlap: in their scopes, in the paths that they changed, in merge conflicts
 #[derive(Debug, clap::Args)]
 pub(super) struct OverlapArgs {
-    /// One agent, to compare with all others, or several, to compare among themselves
+    /// One agent to compare with all others, or several to compare with each other
     #[arg(value_name = "AGENT")]
     agents: Vec<String>,
-    /// Compare what they may touch
+    /// Compare their scopes
     #[arg(long)]
     scopes: bool,
-    /// Compare what they have touched since their bases, committed or not
+    /// Compare the paths that they changed since their bases, committed or not
     #[arg(long)]
     changes: bool,
-    /// Merge those whose changes are near each other
+    /// Try to merge those that changed paths near each other
     #[arg(long)]
     merge: bool,
-    /// Work out the order in which most of what is done can land
+    /// Find the order in which most finished agents can land
     #[arg(long)]
     order: bool,
-    /// End with status 1 if anything collides
+    /// Exit with 1 if anything overlaps
     #[arg(long)]
     check: bool,
 }

@@ -30,13 +30,14 @@ pub(super) struct PrArgs {
     /// Offer the work of every agent that is done; no more than open_prs of [limits] are open at a time
     #[arg(long, conflicts_with_all = ["agent", "title"])]
     all: bool,
-    /// Have the forge merge it by its own rules, through its queue where the branch has one, while it is at what was judged
+    /// Have the forge merge it by its own rules, through its merge queue if there is one, as long as its tip is the
+    /// judged commit
     #[arg(long, conflicts_with = "draft")]
     queue: bool,
-    /// Push nothing; send what was written under the pull request to the agent, each comment once, as a message
+    /// Push nothing; send each new comment on the pull request to the agent as a message
     #[arg(long, conflicts_with_all = ["title", "draft", "label", "queue", "now", "dry_run"])]
     comments: bool,
-    /// Offer the work as it is now, even if something is at work in the agent
+    /// Offer the work as it is now, even if a process is at work in the agent
     #[arg(long)]
     now: bool,
     /// Judge the work, show what would be done, and stop

@@ -16,7 +16,7 @@ use crate::ops::receive::{self, Patience, ReceiveOptions, ReceiveReport};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Receive messages: they are marked as read and archived, then shown
+/// Receive messages: mark them as read, archive them, then print them
 #[derive(Debug, clap::Args)]
 pub(super) struct ReceiveArgs {
     #[command(flatten)]
@@ -27,10 +27,10 @@ pub(super) struct ReceiveArgs {
     /// At most this many, the most urgent first
     #[arg(long, short = 'n', value_name = "COUNT", value_parser = at_least_one)]
     limit: Option<usize>,
-    /// Only look: mark nothing
+    /// Print messages without marking them
     #[arg(long, conflicts_with = "ack")]
     peek: bool,
-    /// When they count as done with: now, or when `git agent inbox --ack` says so; until then they come again
+    /// When to acknowledge the messages: now, or later by `git agent inbox --ack`; until then they are handed out again
     #[arg(long, value_enum, default_value_t = Ack::Now, value_name = "WHEN")]
     ack: Ack,
     /// Wait until there is a message
@@ -41,7 +41,7 @@ pub(super) struct ReceiveArgs {
     timeout: Option<Duration>,
 }
 
-/// List the messages that are not done with yet; acknowledge some, list the archived ones or delete expired ones
+/// List open messages; acknowledge some, list archived ones, or delete expired ones
 #[derive(Debug, clap::Args)]
 pub(super) struct InboxArgs {
     #[command(flatten)]
@@ -64,7 +64,7 @@ pub(super) struct InboxArgs {
 enum Ack {
     /// At once.
     Now,
-    /// When it is acknowledged.
+    /// By `git agent inbox --ack`.
     Later,
 }
 

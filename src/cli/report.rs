@@ -12,10 +12,10 @@ use crate::ops::report::{self, Competitor, FleetReport, SavedReport, TournamentO
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// Report on all agents: lives, verdicts, what landed; as a page with --html
+/// Report on all agents: history, verdicts and landings; --html writes a page
 #[derive(Debug, clap::Args)]
 pub(super) struct ReportArgs {
-    /// Write one self-contained page to this file, `-` for standard output; without a file, to one inside of .git
+    /// Write one self-contained page to this file, `-` for standard output; without a file name, inside .git
     #[arg(long, value_name = "FILE", num_args = 0..=1)]
     html: Option<Option<PathBuf>>,
     /// Open the page: with the command in BROWSER, else with xdg-open or open

@@ -8,7 +8,7 @@ use crate::error::{Exit, Result};
 use crate::ops::rescue::{self, Destination, RescueReport};
 use std::path::PathBuf;
 
-/// Give back what a discard kept: as a branch, as files, or as the agent that it was
+/// Restore what a discard kept: as a branch, as files, or as the agent itself
 #[derive(Debug, clap::Args)]
 pub(super) struct RescueArgs {
     #[command(flatten)]
@@ -16,10 +16,10 @@ pub(super) struct RescueArgs {
     /// Make this branch instead of rescued/<slug>
     #[arg(long, value_name = "NAME", conflicts_with = "to")]
     branch: Option<String>,
-    /// Write the files, bundle included, into this directory, which is empty or not there
+    /// Write the files, bundle included, into this directory, which must be empty or not exist
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
-    /// Make the agent's own branch and worktree again where they were, so that work on it can go on
+    /// Recreate the agent's branch and worktree where they were, so that its work can go on
     #[arg(long, conflicts_with_all = ["branch", "to"])]
     reopen: bool,
 }

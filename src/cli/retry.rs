@@ -50,13 +50,14 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &RetryArgs) -> Result<Exit> {
 
 // `git agent adopt`
 
-/// Make an agent of a linked worktree that exists already; what it has that the branch to land on lacks is the agent's work
+/// Make an agent from an existing linked worktree; commits and changes that the branch to land on lacks become its work
 #[derive(Debug, clap::Args)]
 pub(super) struct AdoptArgs {
     /// The worktree
     #[arg(value_name = "PATH")]
     worktree: PathBuf,
-    /// Branch to land on, instead of the main worktree's; the worktree's own to leave the commits it has out of the work
+    /// Branch to land on, instead of the main worktree's; with the worktree's own branch, the commits that exist
+    /// already are not part of the work
     #[arg(long, value_name = "REV")]
     base: Option<String>,
     /// Alias to show beside the id

@@ -18,20 +18,20 @@ use std::time::Duration;
 
 // `git agent wait`
 
-/// Wait until runs are over, and end as they did
+/// Wait until runs end, and exit with their status
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Ends with the status of the run, which is 1 where its work was rejected; of several, with that of the first that failed; with \
-124 when the time was up first.")]
+Exits with the status of the run (1 if its work was rejected); of several runs, with that of the first that failed; \
+with 124 if --timeout ran out.")]
 pub(super) struct WaitArgs {
-    /// Agents to wait for; when none is named, every run that goes on, and every one in the background that has ended and that
-    /// no `wait` or `stop` has reported
+    /// Agents to wait for; by default every active run, and every background run that has ended and that no `wait` or
+    /// `stop` has reported
     #[arg(value_name = "AGENT")]
     agents: Vec<String>,
-    /// Wait for the first that is over, and no longer
+    /// Wait only until the first run ends
     #[arg(long)]
     any: bool,
-    /// How long to wait, 0s only to look; without it, for ever
+    /// How long to wait; 0s checks once; without it, there is no limit
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     timeout: Option<Duration>,
 }
@@ -89,7 +89,7 @@ pub(super) fn line(waited: &Waited) -> String {
 
 // `git agent stop`
 
-/// End runs with everything that their commands started, and wait until that is recorded
+/// End runs and every process that they started, and wait until this is recorded
 #[derive(Debug, clap::Args)]
 pub(super) struct StopArgs {
     /// Agents whose runs are to end; without one, the agent whose worktree this is
@@ -177,10 +177,10 @@ pub(super) struct LogsArgs {
 /// Which output of which run.
 #[derive(Debug, clap::Args)]
 pub(super) struct OutputArgs {
-    /// Go on until the run is over
+    /// Follow the output until the run ends
     #[arg(long, short)]
     follow: bool,
-    /// Print what it wrote to its standard error
+    /// Print what it wrote to standard error instead
     #[arg(long)]
     stderr: bool,
     /// Number of the run; without it, the last one

@@ -12,10 +12,10 @@ use serde_json::{Map, Value, json};
 /// Print the JSON Schema of a command's answer; without a name, list the answers
 #[derive(Debug, clap::Args)]
 pub(super) struct SchemaArgs {
-    /// Command, or an answer by its name or by what it has under `schema`
+    /// Command, name of an answer, or the value of its key `schema`
     #[arg(value_name = "COMMAND")]
     answer: Option<String>,
-    /// Print the schema of what the command takes instead: each option and argument, by its name with `_` for `-`
+    /// Print the schema of the command's input instead: each option and argument by its name, with `_` for `-`
     #[arg(long, requires = "answer")]
     input: bool,
 }

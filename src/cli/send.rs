@@ -9,7 +9,7 @@ use crate::ops::send::{self, SendOptions, SendReport};
 
 /// Send a message to agents or people
 ///
-/// What each type needs, in parameters or payload, and its priority unless another is given:
+/// Fields that each type requires, as options or payload, and its default priority:
 ///   handoff      to, artifact_path, context_summary, next_actions   high
 ///   review       to, artifact_path, review_type                     medium
 ///   clarify      to, question, context                              high
@@ -19,10 +19,10 @@ use crate::ops::send::{self, SendOptions, SendReport};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(super) struct SendArgs {
-    /// What it says: the message of a notify, the question of a clarify, the issue of an escalate; as --payload has it
+    /// Text of the message: the field `message` of a notify, `question` of a clarify, `issue` of an escalate
     #[arg(value_name = "TEXT")]
     text: Option<String>,
-    /// What kind of message it is
+    /// Type of the message
     #[arg(long = "type", short = 't', value_name = "TYPE", default_value = Kind::Notify.as_str(), value_parser = one_of(Kind::ALL.map(Kind::as_str), any))]
     kind: String,
     /// Sender; by default the agent whose worktree this is, else `user`
@@ -34,13 +34,14 @@ pub(super) struct SendArgs {
     /// How soon it is to be read
     #[arg(long, short = 'p', value_name = "PRIORITY", value_parser = one_of(Priority::ALL.map(Priority::as_str), any))]
     priority: Option<String>,
-    /// What it says: `key=value`, a JSON object, or `@file` with one, `@-` for standard input; several are united
+    /// Fields of the message: `key=value`, a JSON object, or `@file` with one, `@-` for standard input; several are
+    /// combined
     #[arg(long, num_args = 1.., value_name = "PAYLOAD")]
     payload: Vec<String>,
     /// Message that this one answers
     #[arg(long, value_name = "MSG")]
     reply_to: Option<String>,
-    /// Do not let an agent go on whose question this answers
+    /// Do not resume the session of an agent whose question this answers
     #[arg(long)]
     no_wake: bool,
 }

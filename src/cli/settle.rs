@@ -10,7 +10,7 @@ use crate::error::{Exit, Result};
 use crate::ops::close::{self, MoveReport};
 use clap::Subcommand;
 
-/// Say what became of an agent's work: done, fail, accept, reject or defer
+/// Mark an agent's work as done, failed, accepted, rejected or deferred
 #[derive(Debug, clap::Args)]
 pub(super) struct MarkArgs {
     #[command(subcommand)]
@@ -48,32 +48,32 @@ pub(super) struct FailArgs {
 
 /// Accept work although an audit failed it
 ///
-/// Only a person can, outside of every agent. What is audited afterwards counts again.
+/// Only a person can do this, outside of agents. A later audit counts again.
 #[derive(Debug, clap::Args)]
 struct AcceptArgs {
     #[command(flatten)]
     agent: OwnAgentArg,
-    /// Why it may land all the same
+    /// Why it may land nevertheless
     #[arg(long, short = 'm', value_name = "TEXT", value_parser = some_words)]
     reason: String,
 }
 
-/// Turn finished work down; its branch and worktree stay
+/// Reject finished work; its branch and worktree stay
 #[derive(Debug, clap::Args)]
 pub(super) struct RejectArgs {
     #[command(flatten)]
     agents: AgentsArg,
-    /// Why it is turned down
+    /// Why it is rejected
     #[arg(long, short = 'm', value_name = "TEXT", value_parser = some_words)]
     reason: Option<String>,
 }
 
-/// Put the decision about finished work off
+/// Defer the decision about finished work
 #[derive(Debug, clap::Args)]
 pub(super) struct DeferArgs {
     #[command(flatten)]
     agents: AgentsArg,
-    /// Why it is put off
+    /// Why it is deferred
     #[arg(long, short = 'm', value_name = "TEXT", value_parser = some_words)]
     reason: Option<String>,
 }

@@ -96,7 +96,7 @@ fn shown(value: &SettingValue) -> String {
 
 // `git agent hooks`
 
-/// Look after the git hooks of agents' worktrees
+/// Check and repair the git hooks of agents' worktrees
 #[derive(Debug, clap::Args)]
 pub(super) struct HooksArgs {
     #[command(subcommand)]
@@ -105,9 +105,9 @@ pub(super) struct HooksArgs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Say whether the hooks are as spawn left them; status 1 when they are not
+    /// Check that the hooks are as spawn wrote them; exits with 1 if not
     Status(Which),
-    /// Write the hooks anew
+    /// Rewrite the hooks
     Repair(Which),
 }
 

@@ -43,7 +43,7 @@ pub(super) struct ShowArgs {
     /// Print the call for a host's agent tool: type, description, prompt
     #[arg(long)]
     invocation: bool,
-    /// Show what happened to the agent, oldest first
+    /// Show the agent's events, oldest first
     #[arg(long, conflicts_with = "invocation")]
     log: bool,
     /// Print what the agent's last run wrote to its standard output

@@ -43,10 +43,11 @@ pub(super) struct SpawnArgs {
     /// Place of the worktree instead of the configured one
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
-    /// What the agent gets: a worktree of this repository, or a clone, a repository of its own
+    /// Give the agent a worktree of this repository, or a clone of it
     #[arg(long, value_enum, value_name = "KIND", default_value_t = IsolationArg::Worktree)]
     isolation: IsolationArg,
-    /// Check out only the directories that the scope begins with, or these projects with what they need, and the files at the top
+    /// Check out only the directories of the scope, or these projects and those they depend on, and the files at the
+    /// top
     #[arg(long, value_name = "PROJECT", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     sparse: Vec<String>,
     #[command(flatten)]
@@ -54,7 +55,7 @@ pub(super) struct SpawnArgs {
     /// How many agents to make at the same time
     #[arg(long, short = 'j', default_value_t = 4, value_name = "N", value_parser = at_least_one)]
     jobs: usize,
-    /// Leave the default denylist out; refused for roles that edit
+    /// Omit the default denylist; refused for roles that edit
     #[arg(long)]
     no_default_deny: bool,
     /// Do not run the post-checkout hook, nor after_spawn of the repository's [hooks]
@@ -63,20 +64,21 @@ pub(super) struct SpawnArgs {
     /// Fail if the scope of a live agent overlaps this one's
     #[arg(long)]
     exclusive: bool,
-    /// Let the agent of the next role take over from an agent whose work is accepted, as its role says in `[pipeline] handoff`;
-    /// TASK is that agent. A task is spawned as ever, and a line says how it goes on
+    /// Spawn an agent of the next role, which `[pipeline] handoff` of the role names, for an agent whose work was
+    /// accepted; TASK names that agent. If TASK is a task, it is spawned as usual, and a line says how to go on
     #[arg(long, conflicts_with_all = ["claim", "parent"])]
     pipeline: bool,
-    /// Answer with the report block that scripts of older tools read, also on a terminal and for a typed task
+    /// Print the report block that scripts of older tools read, also on a terminal and for a typed task
     #[arg(long)]
     report: bool,
     /// Show what would be made and stop
     #[arg(long, short = 'n')]
     dry_run: bool,
-    /// Show the task and what would be made, and ask before it is made; needs a terminal
+    /// Show the task and what would be made, and ask for confirmation; needs a terminal
     #[arg(long, short = 'i', conflicts_with_all = ["dry_run", "claim"])]
     interactive: bool,
-    /// Make the agent only if no other clone works on the task or has done it: KEY names it on the remote of --sync
+    /// Make the agent only if no other clone works on the task or has done it; KEY names the task on the remote of
+    /// --sync
     #[arg(long, value_name = "KEY", requires = "sync", conflicts_with_all = ["jobs", "dry_run"])]
     claim: Option<String>,
     #[command(flatten)]

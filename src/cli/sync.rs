@@ -11,21 +11,21 @@ use crate::ops::sync::{self, BranchReport, SyncOptions, SyncReport, SyncedRef};
 use crate::ops::unite::{self, UniteReport};
 use std::time::Duration;
 
-/// Exchange ledger, branches of live agents and what else agent.sync names with a remote
+/// Exchange the ledger, branches of live agents and everything else that agent.sync names with a remote
 ///
-/// Fetches, unites, pushes, and looks whether the remote has it all. Nothing is ever forced on a branch, and no ref but
-/// those of git-agent and of its live agents is touched.
+/// Fetches, merges, pushes, and then checks that the remote has everything. No branch is force-pushed, and no refs but
+/// those of git-agent and its live agents are touched.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Ends with 4 where the remote refuses a ref or cannot be reached, and with 5 where the time was up before other clones let \
-this one through.")]
+Exits with 4 if the remote refuses a ref or cannot be reached, and with 5 if other clones kept moving the refs until \
+the time ran out.")]
 pub(super) struct SyncArgs {
     /// Name of a remote; without it agent.remote, origin, or the only one
     remote: Option<String>,
-    /// How long it may take in all; 60s, or 1s with --best-effort
+    /// How long it may take in all [default: 60s, or 1s with --best-effort]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     timeout: Option<Duration>,
-    /// End with 0 whatever happens, as in a pre-push hook: what fails is a warning, and no other sync is waited for
+    /// Always exit with 0, for use in a pre-push hook: failures are warnings, and another sync is not waited for
     #[arg(long)]
     best_effort: bool,
     /// Be the process that `--best-effort` ends when its time is up

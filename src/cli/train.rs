@@ -29,12 +29,12 @@ const MOST_JOBS: usize = 4;
 
 /// Land many agents with few check runs; the branch is green at every step
 ///
-/// The agents are stacked in memory and the checks run on the last tree: those of [train] in the repository's settings and
-/// those of every agent. If they succeed, all of it lands at once, one commit for each agent. If they fail, the train finds
-/// the agent with which they begin to fail, lands those below it, rejects it, and goes on with the others. An agent that
-/// conflicts with another waits until that one is decided.
+/// The agents are stacked in memory and the checks run on the last tree: those of [train] in the repository's settings
+/// and those of every agent. If they succeed, all of it lands at once, one commit for each agent. If they fail, the
+/// train finds the first agent with which they fail, lands those below it, rejects that agent, and goes on with the
+/// others. An agent that conflicts with another waits until that one is decided.
 ///
-/// The status is 1 when an agent that was asked for has not landed.
+/// Exits with 1 if a requested agent has not landed.
 #[derive(Debug, clap::Args)]
 pub(super) struct TrainArgs {
     /// Agents: ids or prefixes of 4 digits or more, names, branches or worktrees; without one, the agent whose worktree this
@@ -61,28 +61,29 @@ pub(super) struct TrainArgs {
     /// How long one check command may take, such as 90s or 5m [default: 10m]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     timeout: Option<Duration>,
-    /// Run the check commands after one that failed, too
+    /// Run the other check commands after one failed
     #[arg(long)]
     keep_going: bool,
     /// How strictly the sandbox confines the checks
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = one_of(Mode::ALL.map(Mode::as_str), Mode::read))]
     sandbox: Mode,
-    /// Let this agent host resolve the conflicts of an agent that is left behind by one, and try that agent once more
+    /// Let this agent host resolve the conflicts that keep an agent from landing, and try that agent once more
     #[arg(long, value_name = "HOST", value_parser = one_of(hosts::startable().map(Host::name), host))]
     solve_conflicts: Option<&'static dyn Host>,
     /// Say why each check ran or did not
     #[arg(long)]
     explain: bool,
-    /// Report progress on standard error even if that is no terminal
+    /// Report progress on standard error even if it is not a terminal
     #[arg(long)]
     watch: bool,
-    /// Land the work as it is now, even if something is at work in the agent, which goes on
+    /// Land the work as it is now, even if a process is at work in the agent; that process goes on
     #[arg(long)]
     now: bool,
-    /// Leave the commands of [hooks] and the git hooks of [merge] out
+    /// Do not run the commands of [hooks] nor the git hooks of [merge]
     #[arg(long)]
     no_hooks: bool,
-    /// Run the checks and say which work is good, and land none of it: a forge does, which pr --all --queue hands it to
+    /// Run the checks and report which work is good, but land nothing; pr --all --queue then hands the good work to a
+    /// forge
     #[arg(long, conflicts_with_all = ["push", "dry_run"])]
     no_land: bool,
     /// Show the order and what would be checked, and stop

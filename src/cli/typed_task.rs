@@ -13,16 +13,16 @@ use std::path::{Component, Path};
 /// Where an agent starts that is made here, and what others wrote about its task.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct StartArgs {
-    /// Start from HEAD and what is uncommitted here, which stays here too and does not land with the work
+    /// Start from HEAD plus the uncommitted changes of this worktree; they stay here too and do not land with the work
     #[arg(long, group = "start")]
     with_changes: bool,
-    /// Start from this branch, which may be on the remote alone, and land on it
+    /// Start from this branch and land on it; if only the remote has it, it is fetched
     #[arg(long, group = "start", value_name = "BRANCH")]
     from: Option<String>,
-    /// Start from a pull request and land back onto its branch; its title and text are quoted in a typed task
+    /// Start from a pull request and land on its branch; quote its title and text in the task, or use them as the task
     #[arg(long, alias = "mr", group = "start", value_name = "N|URL")]
     pr: Option<String>,
-    /// Quote the title and the text of an issue in the typed task, or make them one
+    /// Quote the title and text of an issue in the task, or use them as the task
     #[arg(long, value_name = "N|URL")]
     issue: Option<String>,
 }
@@ -101,11 +101,11 @@ pub(super) struct TypedTaskArgs {
     /// Text of the task; several make paragraphs, as in git commit
     #[arg(long, short = 'm', value_name = "TEXT")]
     pub(super) message: Vec<String>,
-    /// Role, in the place of the repository's default or edit-local
+    /// Role, instead of the repository's default or edit-local
     #[arg(long, value_name = "ROLE")]
     role: Option<String>,
-    /// Glob or directory that the agent may touch; repeatable. Without one: everything but the denylist and the files that
-    /// decide what others run
+    /// Glob or directory that the agent may touch; repeatable. Without one: everything but the denylist and control
+    /// files, such as CI workflows
     #[arg(long, value_name = "GLOB")]
     scope: Vec<String>,
     /// As --scope, for what does not exist yet; repeatable
@@ -117,7 +117,7 @@ pub(super) struct TypedTaskArgs {
     /// Command that `verify` runs; repeatable
     #[arg(long, value_name = "COMMAND")]
     check: Vec<String>,
-    /// Let the work land without a complete bundle, where the repository's settings require one
+    /// Let the work land without a complete bundle, even if the repository's settings require one
     #[arg(long)]
     no_bundle: bool,
 }

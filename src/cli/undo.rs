@@ -9,20 +9,20 @@ use crate::error::{Exit, Result};
 use crate::ops::undo::{self, BranchMoveReport, OperationsReport, UndoOptions, UndoReport};
 use serde_json::{Value, json};
 
-/// Take back what a command did: a landing, a train, an update, a discard, a decision
+/// Undo what a command did: a landing, a train, an update, a discard, a decision
 ///
-/// Without an argument it is the newest operation of this clone. Nothing moves where something was built on it or where it was pushed
-/// (status 3); --revert then takes it back by a commit on top. What undo did is an operation too, and taking that back does the first
-/// one again.
+/// Without an argument, this undoes the newest operation of this clone. If something was built on it or it was pushed,
+/// nothing moves (status 3); --revert then makes a commit that reverts it. An undo is an operation too, and undoing it
+/// redoes the first one.
 #[derive(Debug, clap::Args)]
 pub(super) struct UndoArgs {
-    /// What is taken back: an operation (op-...), or the newest one of an agent
+    /// Operation to undo (op-...), or an agent whose newest operation to undo
     #[arg(value_name = "OPERATION|AGENT", conflicts_with = "list")]
     what: Option<String>,
-    /// List what was done, newest first
+    /// List the operations, newest first
     #[arg(long)]
     list: bool,
-    /// Where the branch cannot be moved back, make a commit that reverts the landing
+    /// If the branch cannot be moved back, make a commit that reverts the landing
     #[arg(long, conflicts_with = "list")]
     revert: bool,
     /// Show what would move and stop

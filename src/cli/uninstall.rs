@@ -8,13 +8,13 @@ use crate::error::{Exit, Result};
 use crate::ops::uninstall::{self, Lost, UninstallOptions, UninstallReport};
 use serde_json::{Value, json};
 
-/// Take out of this repository what git-agent put into it; without --yes only say what
+/// Remove from this repository what git-agent put into it; without --yes, only list it
 #[derive(Debug, clap::Args)]
 pub(super) struct UninstallArgs {
-    /// Also the ledger, the messages and the kept work of agents, for ever
+    /// Also remove the ledger, the messages and the kept work of agents, for good
     #[arg(long)]
     ledger: bool,
-    /// Take it out, instead of only naming it
+    /// Remove it, instead of only listing it
     #[arg(long, short = 'y', conflicts_with = "dry_run")]
     yes: bool,
     /// Show what would be removed and stop, which is the default

@@ -15,14 +15,14 @@ use crate::wire::path_text::PathText;
 
 /// Merge the branch that an agent's work lands on into the agent's branch
 ///
-/// What was judged before is judged again. Uncommitted work and conflicts are refused with status 3, and nothing is changed then.
-/// With --conflicts they are left in the agent's worktree, as git leaves them, and the status is 1; once they are resolved,
-/// running this again commits the merge.
+/// An earlier verdict no longer holds. Uncommitted changes and conflicts are refused with status 3, and nothing
+/// changes. With --conflicts, conflicts are left in the agent's worktree as git leaves them, with status 1; once they
+/// are resolved, run this command again to commit the merge.
 #[derive(Debug, clap::Args)]
 pub(super) struct UpdateArgs {
     #[command(flatten)]
     agent: OwnAgentArg,
-    /// Update even if a session or another process is at work in the agent; a run still refuses it
+    /// Update even if a session or another process is at work in the agent; an active run is still refused
     #[arg(long)]
     now: bool,
     /// Leave conflicts in the agent's worktree

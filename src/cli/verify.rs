@@ -30,9 +30,9 @@ use std::time::Duration;
 
 /// Judge an agent's work: bundle, scope, provenance, merge, check commands, ledger
 ///
-/// The verdict on finished work is recorded: one that accepts it makes the agent done, one that rejects it makes it idle.
-/// Work is finished once a run has ended or git agent mark done was said; of other work the verdict is shown and nothing
-/// changes. An agent that verifies its own work gets the answer, and nothing is recorded.
+/// The verdict on finished work is recorded: an accepting verdict makes the agent done, a rejecting one makes it idle.
+/// Work is finished once a run has ended or `git agent mark done` was called; a verdict on other work is shown and
+/// changes nothing. If an agent verifies its own work, nothing is recorded.
 #[derive(Debug, clap::Args)]
 #[command(arg = with_findings())]
 pub(super) struct VerifyArgs {
@@ -40,25 +40,26 @@ pub(super) struct VerifyArgs {
     /// worktree this is
     #[arg(value_name = "AGENT")]
     agent: Option<String>,
-    /// Worktree of the agent; refused when it is another's
+    /// Worktree of the agent; refused if it is another agent's
     #[arg(value_name = "WORKTREE")]
     worktree: Option<PathBuf>,
     /// Land on this revision instead of the branch the agent started from
     #[arg(long, value_name = "REV")]
     base: Option<String>,
-    /// Judge this revision instead of the branch and what is not committed; needs no worktree
+    /// Judge this revision instead of the branch and uncommitted changes; needs no worktree
     #[arg(long, value_name = "REV", conflicts_with = "worktree")]
     tip: Option<String>,
     /// Find the agent by the spawn commit on the branch of --tip, or of HEAD
     #[arg(long, conflicts_with = "worktree")]
     ci: bool,
-    /// Name of the branch that is offered, where --tip is no branch; one that is an agent's by its name has to be one
+    /// Name of the branch under review, if --tip is not a branch; a branch with an agent's name must hold an agent's
+    /// work
     #[arg(long, value_name = "BRANCH", requires = "ci")]
     branch: Option<String>,
-    /// Leave the check commands out; an accepting verdict is then not recorded
+    /// Skip the check commands; an accepting verdict is then not recorded
     #[arg(long)]
     no_commands: bool,
-    /// Record the verdict of work that is not finished, too
+    /// Also record the verdict on unfinished work
     #[arg(long, conflicts_with_all = ["ci", "attested"])]
     record: bool,
     /// How long one check command may take [default: 10m]
@@ -69,7 +70,7 @@ pub(super) struct VerifyArgs {
     /// Write an accepting verdict to a file, as an in-toto statement signed with your ssh key
     #[arg(long, value_name = "FILE")]
     attest: Option<PathBuf>,
-    /// Check such a file instead, by itself or for the commit of --tip
+    /// Check a file that --attest wrote instead, by itself or for the commit of --tip
     #[arg(long, value_name = "FILE", conflicts_with_all = ["agent", "worktree", "base", "ci", "no_commands", "timeout", "attest", "also"])]
     attested: Option<PathBuf>,
     /// List of allowed signers [default: gpg.ssh.allowedSignersFile]

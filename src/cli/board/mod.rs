@@ -35,13 +35,13 @@ use std::time::Duration;
 /// How often the board looks unless the user says otherwise.
 pub(super) const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Watch all agents on a live screen: who needs you first, with keys to look, verify, merge, reply and discard
+/// Watch all agents on a live screen, those that need you first, with keys to inspect, verify, merge, reply and discard
 #[derive(Debug, clap::Args)]
 pub(super) struct BoardArgs {
     /// Also show agents that are landed or discarded
     #[arg(long, short)]
     all: bool,
-    /// How often to look, such as 5s
+    /// How often to refresh, such as 5s
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
     interval: Option<Duration>,
 }

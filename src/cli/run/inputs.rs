@@ -22,21 +22,21 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "What the agent is told")]
+#[command(next_help_heading = "Prompt and host")]
 pub(super) struct CommissionArgs {
-    /// Start this agent host by its recipe; the command is its last arguments. Several with --best-of
+    /// Start this agent host; arguments after -- are added to its command line. Repeatable with --best-of
     #[arg(long, value_name = "HOST", value_parser = one_of(hosts::startable().map(Host::name), host))]
     pub host: Vec<&'static dyn Host>,
-    /// Persona of a roster: the project's, or that of --agent-manifest
+    /// Persona from the project's roster, or from that of --agent-manifest
     #[arg(long, value_name = "NAME")]
     agent_type: Option<String>,
-    /// Roster to look in: agent-manifest.csv or config.toml
+    /// Roster file: agent-manifest.csv or config.toml
     #[arg(long, value_name = "PATH", requires = "agent_type")]
     agent_manifest: Option<PathBuf>,
     /// Built-in persona instead of the task's: secretary, server_admin or developer
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
-    /// Text on top of the role's own, instead of the task's
+    /// Text to add to the role's own, instead of the task's
     #[arg(long, value_name = "TEXT")]
     system_prompt: Option<String>,
     /// File with context that may hold credentials, instead of the task's; @- is standard input
@@ -51,7 +51,8 @@ pub(super) struct CommissionArgs {
     /// Model to ask the host for, instead of the task's
     #[arg(long)]
     model: Option<String>,
-    /// Go on with the last session of the agent's host, also after a time limit, a stop or a kill; -m says what for
+    /// Continue the last session of the agent's host, also after a time limit, a stop or a kill; -m gives it a new
+    /// instruction
     #[arg(long, requires = "tasks")]
     pub resume: bool,
     /// Most that the session may cost, in US dollars, instead of the task's limit

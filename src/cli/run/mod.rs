@@ -54,17 +54,17 @@ pub(super) struct RunArgs {
     /// How strictly the sandbox confines the command
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = one_of(Mode::ALL.map(Mode::as_str), Mode::read))]
     sandbox: Mode,
-    /// Let the command write there too: a file, or a directory with everything below it; repeatable
+    /// Let the command also write this file, or this directory and everything below it; repeatable
     #[arg(long, value_name = "PATH")]
     allow_write: Vec<PathBuf>,
-    /// Let it push, with your credentials; without this every push is refused
+    /// Let the command push with your credentials; without this, every push is refused
     #[arg(long)]
     allow_push: bool,
     /// Do not judge the work when the command succeeded
     #[arg(long)]
     no_verify: bool,
-    /// Let the agent of the next role take over from one whose work was accepted, with the same command, as far as roles say
-    /// `[pipeline] handoff`
+    /// After accepted work, go on with an agent of the next role, which `[pipeline] handoff` of the role names, and the
+    /// same command
     #[arg(long, conflicts_with_all = ["background", "jobs", "best_of", "no_verify", "claim"])]
     pipeline: bool,
     #[command(flatten)]
@@ -72,7 +72,7 @@ pub(super) struct RunArgs {
     /// Show what would be run and stop
     #[arg(long, short = 'n')]
     dry_run: bool,
-    /// Work on the task only if no other clone does or has: KEY names it on the remote of --sync
+    /// Work on the task only if no other clone does or has done it; KEY names the task on the remote of --sync
     #[arg(long, value_name = "KEY", requires = "sync", conflicts_with_all = ["background", "jobs", "best_of", "no_verify", "dry_run"])]
     claim: Option<String>,
     #[command(flatten)]
@@ -170,8 +170,8 @@ impl RunArgs {
 }
 
 const PLACEHOLDERS: &str = "\
-In the command, {prompt}, {prompt_file}, {model}, {max_iterations}, {worktree}, {id} and {session} are replaced by their values. The \
-prompt is on standard input unless one of the first two names it.";
+In the command, {prompt}, {prompt_file}, {model}, {max_iterations}, {worktree}, {id} and {session} are replaced by \
+their values. The prompt is on standard input unless {prompt} or {prompt_file} is used.";
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
     args.require_worker(ctx)?;
@@ -315,10 +315,10 @@ const JOBS: usize = 4;
 /// How the caller takes part in a run.
 #[derive(Debug, clap::Args)]
 struct ExecutionMode {
-    /// Return once the command has started; follow it with wait, logs and stop
+    /// Return once the command has started; use wait, show --output and stop afterwards
     #[arg(long, short, conflicts_with = "jobs")]
     background: bool,
-    /// Fail with status 3 instead of waiting where a limit of the clone leaves no room
+    /// Fail with status 3 instead of waiting when a limit of the clone is reached
     #[arg(long)]
     no_wait: bool,
     /// How many to run at the same time when there are several
