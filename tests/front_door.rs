@@ -232,6 +232,8 @@ fn config_lists_every_setting_and_where_it_comes_from() {
     assert_eq!(answer["has_uncommitted"], false);
     repo.write(".config/git-agent.toml", "");
     assert_eq!(repo.agent_json(&["config"])["has_uncommitted"], true);
+    std::fs::remove_file(repo.path().join(".config/git-agent.toml")).expect("removed");
+    assert_eq!(repo.agent_json(&["config"])["has_uncommitted"], false);
 }
 
 #[test]

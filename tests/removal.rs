@@ -206,6 +206,18 @@ fn what_is_staged_survives_a_worktree_that_somebody_removed() {
 }
 
 #[test]
+fn what_was_reset_away_survives_a_worktree_that_is_gone() {
+    let agent = Agent::new();
+    agent.write("src/one.rs", WRITTEN[0]);
+    agent.commit("reset away");
+    agent.git(&["reset", "--quiet", "--hard", "HEAD~1"]);
+    let path = agent.worktree.to_str().expect("UTF-8");
+    agent.repo.git(["worktree", "remove", "-f", "-f", path]);
+    discarded(&agent, &[]);
+    assert_kept(&agent.repo, &WRITTEN[..1], "reset away");
+}
+
+#[test]
 fn what_is_committed_survives_a_branch_that_somebody_deleted() {
     let agent = busy();
     agent

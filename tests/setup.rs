@@ -2,8 +2,9 @@
 //! moments of an agent's life.
 
 use crate::support::TestRepo;
-use crate::support::agent::TASK;
+use crate::support::agent::{TASK, describe};
 use crate::verify::{Agent, refused};
+use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -92,6 +93,32 @@ fn worktreeinclude_copies_what_it_matches_and_git_ignores() {
     let (worktree, _) = spawned(&repo, &format!("{TASK}[setup]\ncopy = [\"cache/**\"]\n"));
     assert_eq!(read(&worktree, ".env"), None);
     assert!(worktree.join("cache/a/b").exists());
+}
+
+#[test]
+fn work_is_not_judged_without_what_was_there_before_it() {
+    let repo = TestRepo::with_commit();
+    settings(&repo, "[setup]\nrun = [\"echo a > made.txt\"]\n");
+    let agent = Agent::spawned_in(repo, &format!("{TASK}{NO_BUNDLE}"));
+    agent.write("src/lib.rs", "pub fn two() {}\n");
+    let spawn = agent.repo.agent_json(&["show", &agent.id])["spawn_commit"].clone();
+    let spawn = spawn.as_str().expect("a commit");
+    let row = agent.repo.git(["notes", "--ref=agents", "show", spawn]);
+    let events = row
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok());
+    let mut baselines = events.filter_map(|event: Value| {
+        let blob = event["d"]["baseline"].as_str();
+        blob.map(str::to_owned)
+    });
+    let blob = baselines.next().expect("a baseline");
+    let loose = Path::new(".git/objects").join(&blob[..2]).join(&blob[2..]);
+    fs::remove_file(agent.repo.path().join(loose)).expect("removed");
+    let said = describe(&verb(&agent, "verify", &[]));
+    let sentence = format!(
+        "work.unreadable {blob}, which says what [setup] made for the agent, is not in this clone"
+    );
+    assert!(said.contains(&sentence), "{said}");
 }
 
 #[test]

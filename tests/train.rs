@@ -732,3 +732,15 @@ fn the_answer_is_one_line_for_each_agent_and_one_for_all() {
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(told.contains("2 landed on main"), "{told}");
 }
+
+#[test]
+fn a_branch_that_is_only_moved_lands_where_it_is_ahead_of_all_below_it() {
+    let fleet = Fleet::with_parts(&["one", "two"]);
+    fleet.repo.git(["config", "agent.merge", "ff-only"]);
+    let (answer, _) = fleet.train(&["--all"]);
+    assert_eq!(fleet.outcomes(&answer), ["landed", "refused"], "{answer:#}");
+    let shown = fleet.repo.agent_json(&["show", &fleet.agents[0]]);
+    let branch = shown["branch"].as_str().expect("a branch");
+    let [main, tip] = ["main", branch].map(|name| fleet.repo.git(["rev-parse", name]));
+    assert_eq!(main, tip);
+}

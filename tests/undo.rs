@@ -437,6 +437,26 @@ fn an_agent_takes_nothing_back_and_another_clone_neither() {
     );
     team.json(&["undo"]);
     assert_ne!(team.main(), landed);
+    // Of its own operations another clone is believed.
+    let theirs = |kind: &str, own: &str, facts: Value| {
+        json!({
+            "t": "20991121T214929.123456Z-fff-7f3a", "a": id, "e": kind, "by": "me", "o": own, "d": facts,
+        })
+    };
+    let (first, second) = ("op-0000000000a1", "op-0000000000a2");
+    let renamed = theirs("renamed", first, json!({"name": "theirs"}));
+    let undone = theirs("undone", second, json!({"operation": first}));
+    for (line, name) in [(renamed, json!("theirs")), (undone, shown["name"].clone())] {
+        team.repo.git([
+            "notes",
+            "--ref=agents",
+            "append",
+            "-m",
+            &line.to_string(),
+            spawn,
+        ]);
+        assert_eq!(team.json(&["show", id])["name"], name);
+    }
 }
 
 /// What a person would compare: the branch, and of each agent state, name, mark and files.

@@ -328,7 +328,7 @@ impl<T: Track> Train<'_, T> {
         let parts = self.jobs.max(2);
         let mut probes: Vec<usize> = (1..parts)
             .map(|part| low + (high - low) * part / parts)
-            .filter(|count| *count > low && *count < high)
+            .filter(|count| *count > low)
             .collect();
         probes.dedup();
         probes

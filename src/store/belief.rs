@@ -500,6 +500,54 @@ pub(super) fn note_closed(common_dir: &Path, decisions: &[(AgentId, Decision)]) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::event::Base;
+    use crate::domain::{Isolation, Stamp};
+    use chrono::DateTime;
+
+    #[test]
+    fn a_row_that_says_again_how_the_agent_began_is_not_plain() {
+        let id = AgentId::parse("6a48ca7b-0000-8000-8000-000000000000").expect("an id");
+        let event = |what| Event {
+            at: Stamp::next(DateTime::UNIX_EPOCH, 1, None),
+            agent: id,
+            by: "me".into(),
+            operation: None,
+            previous: None,
+            ahead: Vec::new(),
+            what,
+        };
+        let spawning = event(What::Spawning(Spawning {
+            role: "edit-local".into(),
+            isolation: Isolation::Worktree,
+            description: "Do it".into(),
+            name: None,
+            parent: None,
+            base: Base {
+                refname: None,
+                oid: Oid::ZERO,
+            },
+            dna: "sha256:00".into(),
+            branch: None,
+            worktree: None,
+            pid: 1,
+        }));
+        let spawned = event(What::Spawned(Spawned {
+            policy: Oid::ZERO,
+            spec_sha: "00".into(),
+            baseline: None,
+        }));
+        let other = event(What::Noted { text: "it".into() });
+        let check = |row: &[&Event], expected| {
+            let row: Vec<Event> = row.iter().map(|event| (*event).clone()).collect();
+            assert_eq!(is_plain(&row), expected, "{row:?}");
+        };
+        check(&[&spawning, &spawned, &other], true);
+        check(&[&spawning, &other], true);
+        check(&[&spawned, &spawning], false);
+        check(&[&spawning, &spawning], false);
+        check(&[&spawning, &spawned, &other, &spawned], false);
+        check(&[&spawning, &spawned, &spawning], false);
+    }
 
     #[test]
     fn what_clears_an_audit_clears_no_other() {

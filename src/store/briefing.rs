@@ -293,7 +293,8 @@ mod tests {
             "some-secret_word",
             Some("[briefing]"),
         );
-        check("ab", "ab", None);
+        check("abc", "abc", None);
+        check("abcd", "abcd", Some("[briefing]"));
     }
 
     #[test]

@@ -240,3 +240,45 @@ impl Journal {
         Ok(found)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{Event, Oid};
+    use crate::wire::event_line;
+
+    /// Where the worktree of an agent is whose row names it so.
+    fn place(recorded: &str) -> Option<PathBuf> {
+        let spawn = Oid::from_bytes([7; 20]);
+        let line = format!(
+            r#"{{"t":"20261120T214929.123456Z-000-7f3a","a":"{}","e":"spawning","by":"me","d":{{"role":"edit-local","isolation":"worktree","description":"Do it","base":"{spawn}","dna":"sha256:00","worktree":"{recorded}","pid":1}}}}"#,
+            AgentId::from_spawn_commit(spawn)
+        );
+        let event: Event = event_line::decode(line.as_bytes()).expect("an event");
+        let agent = Agent::fold(spawn, &[event]).expect("a row");
+        assert_eq!(agent.worktree.as_deref(), Some(recorded));
+        let places = RecordedPlaces {
+            root: "/top".into(),
+            common_dir: "/top/.git".into(),
+        };
+        places.of(&agent)
+    }
+
+    #[test]
+    fn a_row_names_no_place_outside_the_root_and_none_of_git() {
+        for (recorded, expected) in [
+            ("agents/one", Some("/top/agents/one")),
+            ("/top/agents/one", Some("/top/agents/one")),
+            (".github", Some("/top/.github")),
+            ("../one", None),
+            ("agents/../../one", None),
+            ("/top/../one", None),
+            ("/one", None),
+            (".git/one", None),
+            (".GIT/one", None),
+            ("", None),
+        ] {
+            assert_eq!(place(recorded), expected.map(PathBuf::from), "{recorded}");
+        }
+    }
+}

@@ -540,10 +540,14 @@ fn j10_a_worktree_that_was_removed_is_made_again_by_what_the_hints_say() {
 
 /// An agent whose work is done and whose branch alone tells of it, and what it did.
 fn finished(here: &TestRepo, file: &str) -> (String, String) {
+    finished_with(here, file, "new\n")
+}
+
+fn finished_with(here: &TestRepo, file: &str, content: &str) -> (String, String) {
     let agent = here.spawn_task(&format!("{TASK}[bundle]\nrequired = false\n"), &[]);
     let (id, branch) = (text(&agent, "agent_id"), text(&agent, "branch"));
     let worktree = PathBuf::from(text(&agent, "worktree_abspath"));
-    std::fs::write(worktree.join(file), "new\n").expect("written");
+    std::fs::write(worktree.join(file), content).expect("written");
     here.agent_json(&["commit", &id, "-m", "new"]);
     here.agent_json(&["done", &id]);
     (id, branch)
@@ -592,8 +596,12 @@ fn j6_a_squash_by_a_forge_is_found_recorded_and_shown() {
     let here = TestRepo::with_commit();
     let (id, branch) = finished(&here, "src/new.rs");
     let squash = squashed_by_a_forge(&here, &branch);
+    // Another one did something else in the same place, and was at it later.
+    let (other, its_branch) = finished_with(&here, "src/new.rs", "other\n");
     assert_eq!(here.agent_json(&["show", &squash])["agent_id"], *id);
     assert_eq!(here.agent_json(&["show", &squash])["state"], "done");
+    here.agent_json(&["discard", &other]);
+    assert!(here.git(["branch", "--list", &its_branch]).is_empty());
     let planned = here.agent_json(&["gc"]);
     let item = &planned["agents"][0];
     assert_eq!(item["landed"]["commit"], *squash, "{planned:#}");

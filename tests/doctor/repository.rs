@@ -69,6 +69,26 @@ fn settings_that_turn_against_the_user_are_taken_back() {
 }
 
 #[test]
+fn a_hook_that_is_newer_than_an_agent_is_named() {
+    use std::os::unix::fs::PermissionsExt;
+    let patient = Patient::new();
+    let shown = ["config", "--get", "hook.git-agent-pre-commit.event"];
+    if git_output(&patient.top, shown).status.success() {
+        // From git 2.54 on git runs the repository's hooks itself.
+        return;
+    }
+    let hook = patient.git_dir().join("hooks/post-rewrite");
+    std::fs::create_dir_all(hook.parent().expect("a directory")).expect("made");
+    std::fs::write(&hook, "#!/bin/sh\n").expect("written");
+    std::fs::set_permissions(&hook, PermissionsExt::from_mode(0o755)).expect("set");
+    let said = describe(&patient.repo.agent(&["doctor"]));
+    assert!(
+        said.contains("the repository's post-rewrite hook is newer than the agent"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_main_worktree_that_leads_nowhere_is_named_and_taken_back() {
     let patient = Patient::new();
     let config = patient.git_dir().join("config");

@@ -171,6 +171,20 @@ fn doctor(agent: &Agent) -> Vec<String> {
     codes.collect()
 }
 
+/// The commits that landed, as the agent's row says.
+fn landings(agent: &Agent) -> Vec<String> {
+    let row = agent.repo.agent_json(&["show", &agent.id]);
+    let spawn = row["spawn_commit"].as_str().expect("a commit");
+    let note = agent.repo.git(["notes", "--ref=agents", "show", spawn]);
+    let events = note
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok());
+    { events }
+        .filter(|event: &Value| event["e"] == "merged")
+        .map(|event| event["d"]["commit"].as_str().expect("a commit").to_owned())
+        .collect()
+}
+
 #[test]
 fn a_landing_beside_a_run_that_is_killed_costs_neither_of_them_anything() {
     for step in NOW_STEPS {
@@ -211,6 +225,10 @@ fn a_landing_beside_a_run_that_is_killed_costs_neither_of_them_anything() {
             "after {step}"
         );
         assert!(!agent.repo.path().join(prompt).exists(), "after {step}");
+        for landed in landings(&agent) {
+            let is_ancestor = ["merge-base", "--is-ancestor", &landed, "main"];
+            agent.repo.git(is_ancestor);
+        }
         let fsck = ["fsck", "--strict", "--no-progress", "--no-dangling"];
         assert_eq!(agent.repo.git(fsck), "", "after {step}");
         assert_eq!(doctor(&agent), [""; 0], "after {step}");

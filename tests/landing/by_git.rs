@@ -50,9 +50,10 @@ fn state(top: &Path) -> (String, Vec<(String, Vec<u8>)>) {
 fn check_unwritable(attributes: &str) {
     let agent = ready(attributes);
     let top = agent.repo.path();
-    // Neither is in the landing's way, and both stay as they are.
+    // None of them is in the landing's way, and all stay as they are.
     fs::remove_file(top.join("src/n1.txt")).expect("removed");
     agent.repo.write("README.md", "mine\n");
+    agent.repo.write("src/mine.txt", "mine\n");
     let before = state(&top);
     let program = agent_command(&top);
     let output = isolated("sh", &top)
@@ -67,6 +68,7 @@ fn check_unwritable(attributes: &str) {
     assert!(!said.contains("could not be moved back"), "{said}");
     assert_eq!(state(&top), before);
     agent.repo.git(["checkout", "README.md"]);
+    fs::remove_file(top.join("src/mine.txt")).expect("removed");
     answer(&agent, "merge", &[]);
     require_sound(&agent);
 }

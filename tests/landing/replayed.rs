@@ -130,6 +130,15 @@ fn signed_commits_land_as_they_are_and_the_answer_says_so() {
 }
 
 #[test]
+fn a_spawn_commit_without_a_policy_lands_as_it_is() {
+    let agent = Agent::new().without_policy_in_spawn_commit();
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    agent.commit("two");
+    answer(&agent, "merge", &["--no-ff"]);
+    assert_eq!(spawns_in(&agent.repo, "main"), 1);
+}
+
+#[test]
 fn an_agent_built_on_another_brings_neither_spawn_commit() {
     let lower = Agent::new();
     lower.write("src/two.rs", "pub fn two() {}\n");

@@ -172,6 +172,22 @@ fn what_somebody_writes_after_a_kill_is_in_the_way_of_the_next_landing() {
 }
 
 #[test]
+fn what_somebody_staged_after_a_kill_is_not_the_landings() {
+    let agent = ready();
+    agent.verify(&[]);
+    die_at(&agent, "written", "--no-ff");
+    std::fs::remove_file(agent.repo.path().join(".git/index.lock")).expect("removed");
+    agent.repo.write("src/lib.rs", "mine\n");
+    agent.repo.git(["add", "src/lib.rs"]);
+    // As it stands it could be a file that the landing began to write.
+    agent.repo.write("src/lib.rs", "");
+    refused(&run(&agent, "merge", &[]), "target-dirty", 3);
+    let path = agent.repo.path().join("src/lib.rs");
+    assert_eq!(std::fs::read(path).expect("there"), b"");
+    assert_eq!(agent.repo.git(["show", ":src/lib.rs"]), "mine");
+}
+
+#[test]
 fn a_file_that_a_kill_left_half_written_is_not_in_the_way() {
     for (name, begun) in [
         ("src/three.rs", ""),
@@ -498,4 +514,14 @@ fn what_was_decided_after_the_judgement_keeps_the_work_from_landing() {
         answer(&agent, "merge", &[]);
         require_sound(&agent);
     }
+    // A run that began and ended may have left anything.
+    let agent = ready();
+    let ctx = death::ctx(&agent.repo.path(), death::unwatched());
+    let plan = merge::judged_plan(&ctx, &agent.id, &MergeOptions::default())
+        .expect("a plan")
+        .accepted()
+        .expect("accepted");
+    run(&agent, "run", &["--", "true"]);
+    let error = merge::execute(&ctx, &plan).expect_err("a run");
+    assert_eq!(error.code(), Code::LostRace, "{error}");
 }

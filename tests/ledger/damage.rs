@@ -108,12 +108,34 @@ fn an_append_that_was_killed_before_its_last_step_is_finished() {
     let repo = open(&test);
     let foreign = chain::foreign_writes(&repo).expect("looked");
     assert_eq!(foreign, chain::Foreign::default());
+    // One of another program is not.
+    let before = std::fs::read(&ledger).expect("the ref");
+    let object = oid(0).to_hex();
+    test.git(["notes", "--ref=agents", "append", "-m", "x", &object]);
+    overwrite(&ledger, &before);
+    append(&open(&test), 6..7);
+    let parent = test.git(["rev-parse", &format!("{}^", layout::LEDGER_REF)]);
+    assert_eq!(parent.as_bytes(), before.trim_ascii());
     // One that somebody took back is not.
     let latest = test.git(["rev-parse", layout::LEDGER_REF]);
     let parent = test.git(["rev-parse", &format!("{latest}^")]);
     test.git(["update-ref", layout::LEDGER_REF, &parent]);
-    append(&repo, 6..7);
-    assert_eq!(rows(&open(&test)), 6);
+    append(&repo, 7..8);
+    assert_eq!(rows(&open(&test)), 7);
+}
+
+#[test]
+fn what_another_program_wrote_is_of_a_chain_only_where_notes_are_its_content() {
+    use chain::Chain;
+    let test = TestRepo::with_commit();
+    append(&open(&test), 0..1);
+    let object = oid(0).to_hex();
+    test.git(["notes", "--ref=agents", "append", "-m", "x", &object]);
+    let foreign = test.git(["rev-parse", layout::LEDGER_REF]);
+    let foreign = Oid::from_hex(&foreign).expect("an oid");
+    let chains = [Chain::Keep, Chain::Ledger, Chain::Mail, Chain::Receipts];
+    let is_of = chains.map(|chain| chain::is_of_chain(&open(&test), chain, foreign));
+    assert_eq!(is_of, [false, true, false, true]);
 }
 
 #[test]

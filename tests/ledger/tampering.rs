@@ -56,7 +56,15 @@ fn a_removed_event_is_found_and_the_commit_that_removed_it_named() {
     let (kept, _) = whole.rsplit_once('\n').expect("lines");
     write_as_eve(&repo, &spawn, kept);
     let commit = repo.git(["rev-parse", LEDGER]);
-    // What is recorded since does not hide it.
+    // What is recorded since does not hide it, and it is one removal however many ways lead to it.
+    let made = |parents: &[&str]| {
+        let tree = format!("{commit}^{{tree}}");
+        let words = ["commit-tree", "-m", parents[0], &tree];
+        let parents = parents.iter().flat_map(|parent| ["-p", *parent]);
+        repo.git(words.into_iter().chain(parents).collect::<Vec<_>>())
+    };
+    let side = made(&[&commit]);
+    repo.git(["update-ref", LEDGER, &made(&[&side, &commit])]);
     repo.spawn();
     let found = verify(&repo, &[]);
     let removals = found["removals"].as_array().expect("removals");

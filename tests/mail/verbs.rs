@@ -493,3 +493,15 @@ fn what_is_done_is_not_to_be_done_again_because_nobody_could_be_told() {
     let looked = untold(&["archive", "--agent=b"]);
     assert!(looked.contains("try again"), "{looked}");
 }
+
+#[test]
+fn an_agent_that_is_renamed_gets_what_went_to_its_new_name() {
+    let repo = TestRepo::with_commit();
+    let spawned = repo.spawn_task(TASK, &["--name", "one"]);
+    let id = spawned["agent_id"].as_str().expect("an id");
+    notify(&repo, "two", "for two");
+    let receive = |name: &str| answer(&repo.path(), &["receive", "--agent", name]);
+    assert_eq!(texts(&receive("one")), [""; 0]);
+    repo.agent_json(&["rename", id, "two"]);
+    assert_eq!(texts(&receive("two")), ["for two"]);
+}

@@ -2,7 +2,10 @@
 
 use super::{Hub, agent, branch_of, json, spawn, tip};
 use crate::support::agent::describe;
-use crate::support::git_in;
+use crate::support::{TestRepo, git_in};
+use git_agent::domain::Oid;
+use git_agent::git::Repo;
+use git_agent::store::landed;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -272,4 +275,18 @@ fn gc_deletes_the_branches_of_a_remote_whose_work_has_landed_there() {
     let output = agent(&forge.clone, &["sync"]);
     assert!(output.status.success(), "{}", describe(&output));
     assert_eq!(there(&forge), [forge.agents[0].0, "open"]);
+}
+
+#[test]
+fn a_branch_without_a_change_has_not_landed() {
+    let repo = TestRepo::with_commit();
+    let branch = repo.spawn()["branch"].clone();
+    let branch = branch.as_str().expect("a branch");
+    let [started, tip] = ["main", branch].map(|name| {
+        let oid = repo.git(["rev-parse", name]);
+        Oid::from_hex(&oid).expect("an oid")
+    });
+    let opened = Repo::open(&repo.path()).expect("a repository");
+    let has_landed = landed::makes_the_same(&opened, &[], started, tip);
+    assert!(!has_landed.expect("compared"));
 }

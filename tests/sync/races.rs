@@ -1,6 +1,7 @@
-use super::{Hub, REFS, agent, asks, claims, json, names, row, state, tip};
+use super::{Hub, REFS, agent, asks, claims, json, names, row, spawn, state, tip};
 use crate::support::agent::{agent_command, describe};
 use crate::support::git_in;
+use std::path::Path;
 use std::process::{Child, Stdio};
 
 /// Starts a command in every clone, and lets them all begin at one moment: each reads its first byte from a pipe.
@@ -216,4 +217,54 @@ fn clones_that_synchronise_again_and_again_have_no_wrong_answer() {
     json(reader, &["sync"]);
     assert_eq!(names(reader).len(), 6 * 4);
     hub.assert_equal(reader);
+}
+
+/// A hook by which another clone is at that ref, with a commit on top, before the push that moved it has ended.
+fn build_on_top(hub: &Hub, refname: &str) {
+    let commit = format!(
+        "git -c user.name=E -c user.email=e commit-tree -p {refname} -m top '{refname}^{{tree}}'"
+    );
+    let script = format!(
+        "while read -r old new name; do
+  test $name = {refname} || continue
+  test -e once || {{ touch once; git update-ref {refname} $({commit}); }}
+done"
+    );
+    hub.hook("post-receive", &script);
+}
+
+#[test]
+fn a_landing_on_which_another_clone_builds_at_once_has_landed() {
+    let hub = Hub::new(1);
+    let clone = &hub.clones[0];
+    let spawned = spawn(clone, &["--no-bundle"]);
+    let worktree = Path::new(spawned["worktree_abspath"].as_str().expect("a path"));
+    std::fs::write(worktree.join("src/two.rs"), "pub fn two() {}\n").expect("written");
+    let id = spawned["agent_id"].as_str().expect("an id");
+    build_on_top(&hub, "refs/heads/main");
+    let report = json(clone, &["merge", id, "--push=origin"]);
+    assert_eq!(report["outcome"], "merged", "{report:#}");
+    assert_eq!(report["commit"], tip(&hub.bare, "main^").as_str());
+    assert_eq!(json(clone, &["show", id])["state"], "merged");
+}
+
+#[test]
+fn what_another_clone_pushes_meanwhile_is_named_by_no_ref_of_this_one() {
+    let hub = Hub::new(1);
+    let clone = &hub.clones[0];
+    row(clone, "a");
+    build_on_top(&hub, "refs/notes/agents");
+    json(clone, &["sync"]);
+    let theirs = hub.remote_tip("refs/notes/agents");
+    assert_ne!(tip(clone, "refs/notes/agents"), theirs);
+    assert_eq!(
+        git_in(clone, ["fsck", "--no-progress", "--no-dangling"]),
+        ""
+    );
+    json(clone, &["sync"]);
+    let [here, there] = [
+        tip(clone, "refs/notes/agents"),
+        hub.remote_tip("refs/notes/agents"),
+    ];
+    assert_eq!(here, there);
 }

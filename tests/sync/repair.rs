@@ -226,6 +226,12 @@ fn a_ref_that_is_lost_here_comes_back_from_what_the_remote_has() {
     std::fs::write(git.join("refs/notes/agents"), "").expect("written");
     forget_reflog("refs/notes/agents");
     heals("without a copy", true);
+    // A copy is left that leads to nothing.
+    for name in ["refs/notes/agents", "refs/agents/remote/origin/ledger"] {
+        std::fs::write(git.join(name), "").expect("written");
+        forget_reflog(name);
+    }
+    heals("with an empty copy", true);
     // Deleted, which leaves no trace: the copy of the remote is united as ever.
     git_in(clone, ["update-ref", "-d", "refs/notes/agents"]);
     heals("deleted", false);

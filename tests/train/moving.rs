@@ -105,3 +105,24 @@ fn what_is_declared_failed_or_put_off_while_a_train_checks_does_not_land() {
         fleet.require_sound();
     }
 }
+
+#[test]
+fn a_culprit_that_is_discarded_while_a_train_checks_keeps_the_train_from_nothing() {
+    let fleet = Fleet::with_parts(&["0", "bad", "2"]);
+    let (path, is_first) = (fleet.repo.path(), AtomicUsize::new(0));
+    let reached = Arc::new(move |step: &str| {
+        if step == "checked" && is_first.fetch_add(1, Ordering::SeqCst) == 0 {
+            let output = agent_command(&path).args(["discard", "a1"]).output();
+            let output = output.expect("starts");
+            assert!(output.status.success(), "{}", describe(&output));
+        }
+    });
+    let ctx = death::ctx(&fleet.repo.path(), reached);
+    let report = train::train(&ctx, &options(None), &mut |_| {}).expect("a train");
+    let outcomes: Vec<&str> = { report.items.iter() }
+        .map(|item| item.outcome.as_str())
+        .collect();
+    assert_eq!(outcomes, ["landed", "rejected", "landed"], "{report:#?}");
+    assert_eq!(fleet.state(1), "discarded");
+    fleet.require_sound();
+}

@@ -355,7 +355,7 @@ fn what_another_clone_writes_fails_and_does_not_clear() {
         let found = codes(&worker.verify(&[]));
         assert!(found.contains(&"audit.failed".to_owned()), "{forged}");
     }
-    // A failure counts, unless its author is no auditor, or is nobody, or the agent itself.
+    // A failure counts, unless its author is no auditor, or is nobody, or the agent itself, even where that is an auditor.
     let other = Agent::new();
     finish(&other, "src/two.rs", "pub fn two() {}\n");
     let spawn = other.repo.agent_json(&["show", &other.id])["spawn_commit"].clone();
@@ -381,6 +381,18 @@ fn what_another_clone_writes_fails_and_does_not_clear() {
             "{forged}: {found:?}"
         );
     }
+    let spawn = other.repo.agent_json(&["show", &real])["spawn_commit"].clone();
+    let spawn = spawn.as_str().expect("a commit").to_owned();
+    let own = line.replace(&auditor, &real).replace(&worker.id, &real);
+    other
+        .repo
+        .git(["notes", "--ref=agents", "append", "-m", &own, &spawn]);
+    let judged = report(&super::run_in(
+        &other.repo.path(),
+        &real,
+        &["--format=json"],
+    ));
+    assert!(!codes(&judged).contains(&"audit.failed".to_owned()));
 }
 
 #[test]

@@ -204,6 +204,34 @@ fn foreign_commits_and_lost_spawn_commits_are_found() {
 }
 
 #[test]
+fn what_does_not_go_on_from_what_landed_is_foreign() {
+    let agent = Agent::new();
+    let base = agent.git(&["rev-parse", "HEAD~1"]);
+    agent.write("src/two.rs", "");
+    let landed = agent.commit("two");
+    agent.repo.agent_json(&["merge", &agent.id, "--ff-only"]);
+    assert_eq!(agent.repo.git(["rev-parse", "main"]), landed);
+    agent.write("src/three.rs", "");
+    agent.git(&["add", "--all"]);
+    let tree = agent.git(&["write-tree"]);
+    let words = [
+        "commit-tree",
+        "-m",
+        "three",
+        "-p",
+        &base,
+        "-p",
+        &landed,
+        &tree,
+    ];
+    let beside = agent.git(&words);
+    agent.git(&["update-ref", "HEAD", &beside]);
+    let report = agent.verify(&[]);
+    assert_eq!(codes(&report), ["provenance.foreign-commit"]);
+    assert_eq!(report["findings"][0]["commit"], beside);
+}
+
+#[test]
 fn a_rebase_is_followed_and_a_rewritten_base_is_not() {
     let agent = Agent::new();
     agent.write("src/two.rs", "");

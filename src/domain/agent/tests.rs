@@ -362,6 +362,16 @@ fn impossible_orders_are_marked() {
     check("spawned", Ready, false, 1);
 }
 
+#[test]
+fn of_what_could_not_happen_only_the_policy_is_taken_over() {
+    let words = ["spawning", "spawned", "done", "discarded", "failed"];
+    let agent = fold(words).expect("a row");
+    assert_eq!(agent.summary.as_deref(), Some("done"));
+    assert_eq!(agent.irregular.len(), 1);
+    let agent = fold(["spawned", "done"]).expect("a row");
+    assert_eq!(agent.policy, Some(OTHER));
+}
+
 /// Folds the words after a complete spawn, all of them written after the same event.
 #[track_caller]
 fn check_fork(words: &str, state: State, deferred: bool, irregular: usize) -> Agent {

@@ -152,3 +152,11 @@ fn a_program_gets_no_key_from_a_line_with_a_secret() {
     assert_eq!(key_at("token"), None);
     assert_eq!(key_at("ghp_0123456789abcdefghijABCDEFGHIJ012345"), None);
 }
+
+#[test]
+fn what_touches_a_hidden_span_is_not_hidden() {
+    let mut source = Source::new("f", "abcd");
+    source.hide(1..3);
+    let hides = [0..1, 0..2, 1..3, 2..4, 3..4].map(|span| source.hides(&span));
+    assert_eq!(hides, [false, true, true, true, false]);
+}

@@ -166,6 +166,25 @@ fn every_touched_path_is_judged_once_per_reason() {
 }
 
 #[test]
+fn one_command_takes_out_what_commits_touched() {
+    let mut evidence = spotless();
+    let mut changed = touch("Makefile", Place::Commit(Oid::from_bytes([8; 20])));
+    changed.change.kind = ChangeKind::Modified;
+    evidence.touches = vec![touch("README.md", Place::Commit(COMMIT)), changed];
+    let findings = judge(&contract(), &evidence);
+    let fixes: Vec<&str> = findings.iter().map(|it| it.fix.as_str()).collect();
+    let first = COMMIT.short();
+    let steps = [
+        format!("git reset --soft {first}^"),
+        "git rm -rfq --ignore-unmatch -- README.md".to_owned(),
+        format!("git restore --source={first}^ --staged --worktree -- Makefile"),
+    ];
+    let command = steps.join(" && ");
+    assert!(fixes.iter().all(|fix| fix.contains(&command)), "{fixes:?}");
+    assert_eq!(fixes.len(), 2);
+}
+
+#[test]
 fn provenance_worktree_and_ledger_have_their_codes() {
     type Spoil = fn(&mut Evidence);
     let cases: [(Spoil, &str); 11] = [

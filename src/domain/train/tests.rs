@@ -283,6 +283,24 @@ fn a_red_answer_by_accident_rejects_no_candidate_where_another_one_is_bad() {
 }
 
 #[test]
+fn an_accident_does_not_begin_the_search_again() {
+    let (mut trains, mut rounds) = (0, 0);
+    for (bad, accident) in { 0..64 }.flat_map(|bad| { 0..6 }.map(move |at| (bad, at))) {
+        let world = World {
+            accidents: vec![accident],
+            ..of(64, &[bad])
+        };
+        // One job searches on below the next larger stack that was red.
+        let runs = decided(&world, 1).1.runs;
+        assert!(runs <= bound(64, 1) + 5, "{bad} {accident}: {runs}");
+        // Two look for a second culprit beside the first.
+        rounds += decided(&world, 2).1.rounds;
+        trains += 1;
+    }
+    assert!(rounds <= 15 * trains, "{rounds} rounds in {trains} trains");
+}
+
+#[test]
 fn no_more_checks_leave_the_rest_undecided() {
     let world = of(16, &[3, 9]);
     for most in 0..40 {

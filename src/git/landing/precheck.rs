@@ -335,3 +335,37 @@ pub(super) fn stat_at(directory: &OwnedFd, name: &[u8]) -> Option<Option<Stat>> 
 pub(in crate::git) fn copy_with_time(index: &Path, copy: &Path) -> Result<File> {
     untrusted::copy_as_old(index, copy, untrusted::LONGEST_INDEX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::git::command;
+
+    #[test]
+    fn a_step_fits_where_the_index_holds_its_old_side_and_room_for_its_path() {
+        let top = tempfile::tempdir().expect("a directory");
+        let git = |words: &[&str]| command::run(top.path(), words).expect("git");
+        git(&["init", "--quiet"]);
+        std::fs::create_dir(top.path().join("src")).expect("made");
+        std::fs::write(top.path().join("src/lib.rs"), "one\n").expect("written");
+        git(&["add", "src/lib.rs"]);
+        let snapshot = IndexSnapshot::load(&top.path().join(".git/index")).expect("read");
+        let there = snapshot.content(b"src/lib.rs");
+        let check = |path: &str, old, expected| {
+            let path = path.as_bytes().to_vec();
+            let step = Step {
+                path,
+                old,
+                new: None,
+            };
+            assert_eq!(snapshot.fits(&step), expected, "{step:?}");
+        };
+        check("src/lib.rs", there, true);
+        check("src/lib.rs", None, false);
+        check("src/two.rs", None, true);
+        check("src/two.rs", there, false);
+        // A directory stands there, and a file stands above.
+        check("src", None, false);
+        check("src/lib.rs/two", None, false);
+    }
+}

@@ -157,3 +157,23 @@ fn is_plain(path: &[u8], pair: Pair) -> bool {
     let is_safe = RepoPath::parse(path).is_ok_and(|safe| safe.as_bytes() == path);
     is_safe && !is_read_by_git && !is_submodule
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::git::tree::EXECUTABLE;
+
+    #[test]
+    fn directories_that_come_go_or_give_way_are_told() {
+        let content = |mode| Some((mode, Oid::ZERO));
+        let check = |pair: Pair, expected| {
+            let both = [content(DIRECTORY), content(DIRECTORY)];
+            let names = BTreeMap::from([(b"a".to_vec(), pair), (b"b".to_vec(), both)]);
+            assert_eq!(same_directories(&names), expected, "{pair:?}");
+        };
+        check([content(DIRECTORY), content(DIRECTORY)], true);
+        check([content(EXECUTABLE), None], true);
+        check([None, content(DIRECTORY)], false);
+        check([content(DIRECTORY), content(EXECUTABLE)], false);
+    }
+}

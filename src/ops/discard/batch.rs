@@ -227,3 +227,32 @@ impl<T> RemovalBatch<T> {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// How often the step was tried, and which of three ended.
+    fn tried(code: Code, count: usize) -> (usize, Vec<usize>) {
+        let tries = Cell::new(0);
+        let step = |all: &[&usize]| {
+            tries.set(tries.get() + 1);
+            let fails = all.contains(&&1);
+            let error = || Err(Error::new(code, "it fails for 1"));
+            if fails { error() } else { Ok(()) }
+        };
+        let all = RemovalBatch::new((1..=count).collect());
+        let left = all.together(step, |_, error| error);
+        let ended = { left.ended.iter() }.map(|(index, _)| *index).collect();
+        assert_eq!(left.going.len() + left.ended.len(), count);
+        (tries.get(), ended)
+    }
+
+    #[test]
+    fn what_fails_for_one_is_done_for_the_others() {
+        assert_eq!(tried(Code::Io, 3), (4, vec![0]));
+        assert_eq!(tried(Code::Io, 1), (1, vec![0]));
+        assert_eq!(tried(Code::LockTimeout, 3), (1, vec![0, 1, 2]));
+    }
+}

@@ -350,3 +350,20 @@ fn summary_of(ledger: &Ledger<'_>, agent: &Agent) -> Result<(String, String)> {
 fn first_line(text: &str) -> Option<&str> {
     text.lines().map(str::trim).find(|line| !line.is_empty())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_at_most_72_characters() {
+        let (half, rest) = ("a".repeat(36), "b".repeat(35));
+        assert_eq!(
+            broken(&format!("{half} {rest}")),
+            [format!("{half} {rest}")]
+        );
+        assert_eq!(broken(&format!("{half} {rest}c")), [half, rest + "c"]);
+        let word = "c".repeat(80);
+        assert_eq!(broken(&word), [word]);
+    }
+}

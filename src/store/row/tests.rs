@@ -96,6 +96,13 @@ fn more_lines_than_an_event_can_name_are_placed_by_those_after_it() {
     );
 }
 
+#[test]
+fn lines_that_name_each_other_come_last_and_each_once() {
+    let before = [vec![1], vec![0], vec![], vec![2]];
+    let after = [vec![1], vec![0], vec![3], vec![]];
+    assert_eq!(sorted(&before, &after, |index| index), [2, 3, 0, 1]);
+}
+
 /// Something that happens: a clone appends, or takes over what another one has.
 #[derive(Clone, Copy, Debug)]
 enum Step {

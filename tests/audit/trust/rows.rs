@@ -168,7 +168,13 @@ fn f18_a_beginning_that_was_made_up_does_not_block() {
         codes(&verdict).iter().all(|code| code == "ledger.disorder"),
         "{verdict:#}"
     );
-    assert!(!codes(&verdict).is_empty(), "it is told");
+    let told = shown["irregular"].to_string();
+    for sentence in [
+        "3 more of its events say `spawning`",
+        "2 of its events are dated before it began",
+    ] {
+        assert!(told.contains(sentence), "{told}");
+    }
     let landed = agent.repo.agent_json(&["merge", &agent.id]);
     assert_eq!(landed["outcome"], "merged");
 }

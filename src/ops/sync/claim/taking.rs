@@ -275,19 +275,16 @@ impl Heartbeat {
         let seed = ctx.seed();
         let thread = thread::Builder::new().name("heartbeat".into());
         let thread = thread.spawn(move || {
+            let usual = claim.ttl() / 3;
             let mut pause = if claim.names_agent() {
-                claim.ttl() / 3
+                usual
             } else {
                 Duration::ZERO
             };
             while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                 // A remote that cannot be reached now may be there for the next one.
                 let _ = beat(&seed, &mut claim);
-                pause = if claim.is_lost {
-                    AGAIN
-                } else {
-                    claim.ttl() / 3
-                };
+                pause = if claim.is_lost { AGAIN } else { usual };
             }
             claim
         });
