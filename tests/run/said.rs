@@ -73,7 +73,7 @@ fn what_an_agent_says_of_itself_stands() {
     let page = fs::read_to_string(page).expect("a page");
     let mut lines = page
         .lines()
-        .skip_while(|line| !line.starts_with("| said in the run |"));
+        .skip_while(|line| !line.starts_with("| `mark` called in the run |"));
     assert_eq!(
         cells(lines.next().expect("a table"))[1..],
         [
@@ -84,7 +84,7 @@ fn what_an_agent_says_of_itself_stands() {
     );
     let rows: Vec<Vec<String>> = lines.skip(1).take(2).map(cells).collect();
     let said: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
-    assert_eq!(said, ["nothing, or done", "fail"]);
+    assert_eq!(said, ["none, or done", "fail"]);
     let state_of = |cell: &str| cell.split(',').next().expect("a state").to_owned();
     for (said, row) in [("", &rows[0]), ("done", &rows[0]), ("fail", &rows[1])] {
         for end in ["accept", "reject"].iter().chain(&ENDS) {

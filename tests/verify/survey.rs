@@ -196,12 +196,12 @@ impl Scene {
         git_in(&self.top, words.split(' '))
     }
 
-    /// The tree of `git add -A`, the bundle aside, on a copy of the index.
+    /// The tree of `git add -A`, on a copy of the index; of the bundle only what is tracked.
     fn added(&self) -> Option<Oid> {
         let add = "cp -p \"$I\" ../added && export GIT_INDEX_FILE=$PWD/../added && \
             git ls-files -z | git update-index -z --no-assume-unchanged --stdin && \
             git ls-files -z | git update-index -z --no-skip-worktree --stdin && \
-            git add -A -- . ':!/.agent/' && git write-tree";
+            { git add -u .agent || true; } && git add -A -- . ':!/.agent/' && git write-tree";
         self.tree_by(add)
     }
 
@@ -451,5 +451,17 @@ proptest! {
         bytes[at] = value;
         fs::write(&index, bytes).expect("write");
         scene.require_one_answer(&format!("{value} at {at}"));
+    }
+}
+/// What is tracked in the bundle is work as well, and goes through the filters that there are now.
+#[test]
+fn a_tracked_file_of_the_bundle_is_filtered_as_git_filters_it() {
+    let scene = Scene::new();
+    for deed in [
+        "echo x > .agent/plan.md && git add -f .agent/plan.md && echo '!/.agent/' > .gitignore",
+        "git config filter.upper.clean 'tr a-z A-Z'; echo '*.md filter=upper' > .gitattributes; touch .agent/plan.md",
+    ] {
+        does(&scene.top, deed);
+        scene.require_agreement(deed);
     }
 }
