@@ -305,6 +305,40 @@ fn a_branch_that_a_power_loss_emptied_is_at_its_last_commit_again() {
 }
 
 #[test]
+fn a_copy_of_a_remotes_branch_that_a_power_loss_emptied_is_there_again() {
+    let patient = Patient::new();
+    let repo = &patient.repo;
+    repo.git(["clone", "--quiet", "--bare", ".", "../server.git"]);
+    repo.git(["remote", "add", "origin", "../server.git"]);
+    repo.git(["fetch", "--quiet", "origin"]);
+    repo.git(["remote", "set-head", "origin", "main"]);
+    let main = repo.git(["rev-parse", "main"]);
+    let copies = patient.git_dir().join("refs/remotes/origin");
+    // A name of a branch that is no more, and what is no ref at all, are not emptied.
+    std::fs::write(copies.join("HEAD"), "ref: refs/remotes/origin/gone\n").expect("written");
+    std::fs::write(copies.join(".DS_Store"), "Bud1").expect("written");
+    for (left, has_reflog) in [(&b""[..], true), (&[0; 41], true), (b"", false)] {
+        std::fs::write(copies.join("main"), left).expect("written");
+        if !has_reflog {
+            let log = patient.git_dir().join("logs/refs/remotes/origin/main");
+            std::fs::remove_file(log).expect("removed");
+        }
+        let (status, report) = patient.doctor(&[]);
+        let expected = strings(&["branches.emptied"]);
+        assert_eq!((status, problems(&report)), (1, expected), "{report:#}");
+        let (status, report) = patient.doctor(&["--fix"]);
+        assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
+        repo.git(["log", "--all", "--oneline"]);
+        if has_reflog {
+            assert_eq!(repo.git(["rev-parse", "origin/main"]), main);
+        }
+        repo.git(["fetch", "--quiet", "origin"]);
+        assert_eq!(repo.git(["rev-parse", "origin/main"]), main);
+    }
+    assert!(copies.join("HEAD").exists() && copies.join(".DS_Store").exists());
+}
+
+#[test]
 fn the_branch_that_is_gone_is_named_with_its_last_commit() {
     let patient = Patient::new();
     let tip = tip(&patient);

@@ -54,6 +54,9 @@ pub enum Swap {
     Locked,
 }
 
+/// Where git keeps what it knows of remotes.
+pub const REMOTE_COPIES: &str = "refs/remotes/";
+
 /// For how long git waits for the lock of a ref, in milliseconds (git-config(1)).
 const LOCK_TIMEOUT: &str = "core.filesreflocktimeout";
 

@@ -15,11 +15,12 @@ pub use super::spawn_commit::AGENTS_BRANCHES;
 use super::{fsx, landed, layout, spawn_commit};
 use crate::domain::{Agent, AgentId, Oid};
 use crate::error::Result;
-use crate::git::refs::Swap;
+use crate::git::refs::{REMOTE_COPIES, Swap};
 use crate::git::{Identity, Repo, Tip};
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::path::Path;
 use walkdir::WalkDir;
 
 /// How the reflog of a branch begins that a spawn of this clone made.
@@ -115,17 +116,33 @@ pub fn advance(
     Ok(repo.swap_ref(name, expected, new, who, message)? == Swap::Done)
 }
 
-/// The full names of the files below `refs/heads/agent/` that name nothing, as a power loss leaves them.
+/// The full names of the files that name nothing, as a power loss leaves them: of branches of agents, and of the copies of
+/// other repositories' branches, which `sync` and every `git fetch` write.
 pub fn emptied(repo: &Repo) -> Vec<String> {
-    let top = repo.common_dir().join(AGENTS_BRANCHES);
-    let files = WalkDir::new(&top).into_iter().flatten();
-    let names = { files.filter(|file| file.file_type().is_file()) }.filter_map(|file| {
-        let name = file.path().strip_prefix(&top).ok()?.to_str()?;
-        Some(format!("{AGENTS_BRANCHES}{name}"))
-    });
-    let is_emptied =
-        |name: &String| !name.ends_with(".lock") && matches!(repo.tip(name), Ok(Tip::Broken));
-    names.filter(is_emptied).collect()
+    let below = |top: &'static str| {
+        let directory = repo.common_dir().join(top);
+        let files = WalkDir::new(&directory).into_iter().flatten();
+        let files = files.filter(|file| file.file_type().is_file());
+        files.filter_map(move |file| {
+            let short = file.path().strip_prefix(&directory).ok()?.to_str()?;
+            let name = format!("{top}{short}");
+            let is_emptied = !name.ends_with(".lock")
+                && matches!(repo.tip(&name), Ok(Tip::Broken))
+                // A remote's HEAD names a branch, and what is no ref's at all is its owner's.
+                && (top == AGENTS_BRANCHES || is_blank(file.path()));
+            is_emptied.then_some(name)
+        })
+    };
+    [AGENTS_BRANCHES, REMOTE_COPIES]
+        .into_iter()
+        .flat_map(below)
+        .collect()
+}
+
+/// Whether a file has nothing in it, or the zeros that a disk gives where a length was written and no content.
+fn is_blank(file: &Path) -> bool {
+    let is_short = file.metadata().is_ok_and(|of| of.len() <= 4096);
+    is_short && std::fs::read(file).is_ok_and(|content| content.iter().all(|&byte| byte == 0))
 }
 
 /// Has such a file name what its reflog says that it did, or else another commit, and gives that; removes it where neither is there.

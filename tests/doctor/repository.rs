@@ -91,6 +91,11 @@ fn a_hook_that_is_newer_than_an_agent_is_named() {
 #[test]
 fn a_main_worktree_that_leads_nowhere_is_named_and_taken_back() {
     let patient = Patient::new();
+    // What is around it is another repository.
+    git_in(
+        patient.repo.path().parent().expect("a directory"),
+        ["init", "--quiet"],
+    );
     let config = patient.git_dir().join("config");
     let before = std::fs::read_to_string(&config).expect("settings");
     let led_away = format!("{before}[core]\n\tworktree = /nowhere/at/all\n");

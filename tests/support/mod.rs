@@ -140,6 +140,8 @@ pub fn isolated(program: impl AsRef<OsStr>, directory: &Path) -> Command {
     }
     command
         .current_dir(directory)
+        // Temporary files may lie in a repository, as those of a build do.
+        .env("GIT_CEILING_DIRECTORIES", std::env::temp_dir())
         .env("PATH", path_without_ours())
         .env("HOME", directory)
         .env("LC_ALL", "C")

@@ -368,6 +368,12 @@ fn git_dir_of(top: &Path) -> PathBuf {
     top.join(git_dir.map_or(".git", str::trim_end))
 }
 
+/// The git dir of the worktree that a directory is in, whether or not it can be opened.
+pub(in crate::git) fn git_dir_above(directory: &Path) -> Option<PathBuf> {
+    let git_dir = git_dir_of(&top_above(directory)?);
+    git_dir.join("HEAD").exists().then_some(git_dir)
+}
+
 /// Checks that a file, if there is one, is a regular file or a directory, and not longer than a limit.
 ///
 /// # Errors

@@ -406,6 +406,15 @@ fn not_reached(remote: &str, output: &Output) -> Error {
         .hint(format!("to try by hand, run git ls-remote {remote}"))
 }
 
+const DAMAGED: &str = "the repository of the server is damaged (git fsck tells more there)";
+const FULL: &str = "the storage of the server (quota or disk)";
+const NOT_STORED: &str = "the server could not store the objects";
+
+/// Whether what stands in the way may let a ref of another name pass.
+pub fn depends_on_name(layer: &str) -> bool {
+    ![DAMAGED, FULL, NOT_STORED].contains(&layer)
+}
+
 /// What stands in the way of a push, as far as the reason tells.
 pub fn refusing_layer(reason: &str, remote_text: &str) -> &'static str {
     let said = format!("{reason}\n{remote_text}").to_lowercase();
@@ -422,17 +431,12 @@ pub fn refusing_layer(reason: &str, remote_text: &str) -> &'static str {
         "repository rule",
     ]) {
         "a rule of the host"
-    } else if has(&[
-        "quota",
-        "disk",
-        "no space",
-        "exceeds",
-        "unpacker error",
-        "too large",
-    ]) {
-        "the storage of the server (quota or disk)"
     } else if has(&["missing necessary objects", "bad object"]) {
-        "the repository of the server is damaged (git fsck tells more there)"
+        DAMAGED
+    } else if has(&["quota", "disk", "no space", "exceeds", "too large"]) {
+        FULL
+    } else if has(&["unpacker error"]) {
+        NOT_STORED
     } else if has(&["receive hook", "update hook", "hook dec"]) {
         "a hook of the server"
     } else if has(&["pre-push"]) {
@@ -468,5 +472,11 @@ mod tests {
             "error: GH013: Repository rule violations",
         );
         assert_eq!(host, "a rule of the host");
+        assert!(depends_on_name(host));
+        let lost = "error: refs/agents/keep does not point to a valid object: bad object";
+        for (said, expected) in [(lost, DAMAGED), ("No space left", FULL), ("", NOT_STORED)] {
+            let layer = refusing_layer("unpacker error", said);
+            assert_eq!((layer, depends_on_name(layer)), (expected, false));
+        }
     }
 }

@@ -167,18 +167,18 @@ const NOWHERE: &[&OsStr] = &[];
 
 /// The git dir of the current directory, whatever can be said against it.
 fn git_dir_of_env() -> Option<PathBuf> {
-    let flags = RepositoryOpenFlags::FROM_ENV | RepositoryOpenFlags::BARE;
-    let named = git2::Repository::open_ext(".", flags, NOWHERE);
-    match named {
+    // Not searched upwards: above a repository that it cannot open, libgit2 looks for another one.
+    let flags =
+        RepositoryOpenFlags::FROM_ENV | RepositoryOpenFlags::BARE | RepositoryOpenFlags::NO_SEARCH;
+    match git2::Repository::open_ext(".", flags, NOWHERE) {
         Ok(repo) => Some(repo.path().to_owned()),
-        // Found upwards even where it cannot be opened: the refusal is to say which repository it
-        // is.
+        // Found even where it cannot be opened: the refusal is to say which repository it is.
         Err(_) => git_dir_above(Path::new(".")),
     }
 }
 
 fn git_dir_above(path: &Path) -> Option<PathBuf> {
-    git2::Repository::discover_path(path, NOWHERE).ok()
+    untrusted::git_dir_above(path).or_else(|| git2::Repository::discover_path(path, NOWHERE).ok())
 }
 
 fn shown(path: &Path) -> String {
@@ -245,7 +245,9 @@ fn refusal(error: git2::Error, place: &str, git_dir: Option<PathBuf>) -> Error {
         )
         .because(error);
     }
-    if error.code() == ErrorCode::NotFound && git_dir.is_none() {
+    // One that is further up than GIT_CEILING_DIRECTORIES allows is none.
+    let is_unfound = git_dir.is_none() || error.class() == git2::ErrorClass::Repository;
+    if error.code() == ErrorCode::NotFound && is_unfound {
         return Error::new(
             Code::RepoNotFound,
             format!("{place} is in no git repository"),

@@ -13,6 +13,7 @@ use crate::agents::{Ctx, ScopeGuard, scope_guard, work};
 use crate::domain::ref_update::{Owner, RefUpdate, Target};
 use crate::domain::{Agent, BundleRule, Oid, Quoted, Violation};
 use crate::error::{Code, Error, ErrorFacts, Exit, IoContext, Result};
+use crate::git::refs::REMOTE_COPIES;
 use crate::git::{Tip, program};
 use crate::ops::host_trust;
 use crate::proc::launch;
@@ -200,9 +201,6 @@ fn is_empty(message: &str, comment: &str) -> bool {
 
 // `reference-transaction`: the hook that `--no-verify` does not skip, and that rebase, revert and
 // `update-ref` run too.
-
-/// Where git keeps what it knows of remotes.
-const REMOTE_COPIES: &str = "refs/remotes/";
 
 /// Judges a transaction that is prepared: `input` is what git wrote to the hook.
 ///

@@ -32,7 +32,13 @@ struct Pending {
 pub(crate) fn refused(remote: &str, refname: &str, reason: &str, outcome: &PushOutcome) -> Error {
     let layer = remote::refusing_layer(reason, &outcome.remote_text);
     let what = format!("the remote `{remote}` does not take {refname}: {layer} ({reason})");
-    Error::new(Code::RemoteRefused, what).because(outcome.remote_text.clone())
+    let error = Error::new(Code::RemoteRefused, what).because(outcome.remote_text.clone());
+    // No other name helps against a full disk.
+    if remote::depends_on_name(layer) {
+        error.hint(PREFIX_HINT)
+    } else {
+        error
+    }
 }
 
 impl Exchange<'_> {
@@ -234,7 +240,7 @@ impl Exchange<'_> {
             );
             return Error::new(Code::RemoteRefused, what).hint(PREFIX_HINT);
         };
-        refused(&self.remote, refname, reason, outcome).hint(PREFIX_HINT)
+        refused(&self.remote, refname, reason, outcome)
     }
 
     /// Sees to it that this clone's outbox has what is late, and gives what the remote has then; `None` where even that was

@@ -14,7 +14,7 @@ use crate::git::refs::remote::{self, Fetched, PushManner, RefChange, RefPush, Re
 use crate::ops::sync::claim::{
     ClaimRecord, ClaimReport, LIMIT, TaskClaim, forget, held, lost, write,
 };
-use crate::ops::sync::{PREFIX_HINT, refused, wait};
+use crate::ops::sync::{refused, wait};
 use crate::store::lock::Guard;
 use crate::store::remote_names::RemoteNames;
 use crate::store::{layout, lock, remote_names};
@@ -206,8 +206,7 @@ impl TaskClaim {
         match outcome.refusals.first() {
             Some(refusal) if is == from && !remote::is_passing(&refusal.reason) => {
                 let (remote, reason) = (&self.remote, &refusal.reason);
-                let error = refused(remote, &self.refname, reason, &outcome);
-                Err(error.hint(PREFIX_HINT))
+                Err(refused(remote, &self.refname, reason, &outcome))
             }
             _ => Ok(Some(listed)),
         }
