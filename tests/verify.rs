@@ -16,6 +16,8 @@ mod events;
 mod guard;
 /// How work lands, held to git's own answers.
 mod landing;
+/// Checks over a frozen base.
+mod layers;
 /// What forges make of agents' branches.
 mod parts;
 /// Other repositories: pruned, bare, shallow, CI.

@@ -1,7 +1,7 @@
 //! Running check commands: in a worktree of their own, after its set-up, behind a fence.
 //!
 //! ```text
-//! CheckRoom::open   worktree of the commit (new, or a warm one) ─> ignored files of [setup] ─> fence
+//! CheckRoom::open   worktree of the commit (over a frozen base, a warm one, or new) ─> ignored files of [setup] ─> fence
 //! set_up            commands of [setup], behind the fence ─> None, or the one that failed
 //! run, run_hook     check commands or git hooks, behind the fence
 //! drop              worktree, temporary files and caches are gone
@@ -12,6 +12,7 @@
 //! would not do: an ignored file, or a `.gitignore` that hides itself, survives such a cleaning, and with it, for example, bytecode that
 //! Python takes for that of another source file.
 
+use crate::agents::check_layer::CheckLayer;
 use crate::agents::check_worktree::{CheckSetup, CheckStage, CheckWorktree};
 use crate::agents::ctx::Ctx;
 use crate::agents::hidden_places::{self, Variable, open_places, private_caches};
@@ -20,7 +21,7 @@ use crate::agents::work::uncommitted::whole_tree;
 use crate::agents::worktree::AgentWorktree;
 use crate::agents::{admission, commands, untrusted};
 use crate::domain::evidence::CommandEnd;
-use crate::domain::sandbox::{Level, Mode};
+use crate::domain::sandbox::{Level, Mode, Namespaces};
 use crate::domain::test_count::TestCount;
 use crate::domain::{CommandRun, Enforcement, Fence, Oid, RequiredChecks, shell};
 use crate::error::{Error, IoContext, Result};
@@ -36,6 +37,8 @@ use std::time::{Duration, Instant, SystemTime};
 pub(crate) struct CheckRequest<'a> {
     /// The commit to check.
     pub commit: Oid,
+    /// Whether commands alone look into the worktree, so that it may be layered.
+    pub for_commands: bool,
     /// Where its worktree goes; the caller keeps all others away from there. `None` where nothing may be written to the repository: the commit
     /// is then checked out in a temporary repository.
     pub place: Option<CheckWorktree>,
@@ -63,7 +66,7 @@ pub(crate) struct CheckRoom<'a> {
 }
 
 impl<'a> CheckRoom<'a> {
-    /// Makes one: from a warm worktree that was set up from the same files, else anew.
+    /// Makes one: over a base or from a warm worktree that was set up from the same files, else anew.
     ///
     /// # Errors
     /// `path-exists` when something else is where the worktree would go; `usage` for a place in the settings that does not exist; `io`,
@@ -74,11 +77,21 @@ impl<'a> CheckRoom<'a> {
         let (stage, path, is_set_up) = match request.place {
             Some(place) => {
                 let tree = ctx.repo.read_commit(commit)?.tree;
-                let slot = setup.claim(ctx, tree);
-                // A warm worktree that cannot be used costs time, and changes no answer.
-                let warm = slot.and_then(|slot| CheckStage::from_slot(ctx, slot, commit).ok());
-                let is_warm = warm.is_some();
-                let stage = match warm {
+                let is_able = matches!(request.fence.1, Enforcement::Fenced(level) if level.namespaces == Namespaces::Processes);
+                let base = if request.for_commands && is_able {
+                    setup.base(ctx, tree)?
+                } else {
+                    None
+                };
+                // A base or a warm worktree that cannot be used costs time, and changes no answer.
+                let mut ready =
+                    base.and_then(|base| CheckStage::over(ctx, place.clone(), commit, &base).ok());
+                if ready.is_none() {
+                    ready = { setup.claim(ctx, tree) }
+                        .and_then(|slot| CheckStage::from_slot(ctx, slot, commit).ok());
+                }
+                let is_warm = ready.is_some();
+                let stage = match ready {
                     Some(stage) => stage,
                     None => CheckStage::build(ctx, place, commit)?,
                 };
@@ -115,6 +128,11 @@ impl<'a> CheckRoom<'a> {
             let around = CheckFence::around(ctx, open, &own, mode, *level, report, admin_dir);
             let mut around = around?;
             around.fence.caches = caches_of.mounts;
+            // The same files at another path.
+            around
+                .fence
+                .writable
+                .extend({ stage.as_ref() }.and_then(CheckStage::base));
             fence = Some(around);
         }
         ctx.reached("check-ready");
@@ -189,7 +207,7 @@ impl<'a> CheckRoom<'a> {
         let mut found = { runs.iter().filter_map(|run| run.tests) }.reduce(u64::saturating_add);
         // What the commands said counts; reports are read only where they said nothing.
         if is_green && wanted > 0 && found.is_none() {
-            found = tests_in_reports(&self.path, began);
+            found = tests_in_reports(self.written(), began);
         }
         if let Some(last) = runs.last_mut()
             && is_green
@@ -258,7 +276,25 @@ impl<'a> CheckRoom<'a> {
         Ok((run, content()? != before))
     }
 
+    /// Where what commands write is seen from outside.
+    fn written(&self) -> &Path {
+        let layer = self.stage.as_ref().and_then(|stage| stage.layer.as_ref());
+        layer.map_or(&self.path, CheckLayer::upper)
+    }
+
+    /// The fence around the next command: of what is mounted for it, each gets a mount of its own.
+    fn next_fence(&self) -> Result<Option<CheckFence>> {
+        let layer = self.stage.as_ref().and_then(|stage| stage.layer.as_ref());
+        let Some(mut fence) = self.fence.clone() else {
+            return Ok(None);
+        };
+        fence.fence.layer = layer.map(CheckLayer::mount).transpose()?;
+        hidden_places::renew_views(&fence.fence.caches)?;
+        Ok(Some(fence))
+    }
+
     fn run_one(&self, script: &str, variables: &[Variable], limit: Duration) -> Result<CommandRun> {
+        let fence = self.next_fence()?;
         let _activity = self.ctx.activity(&format!("running the check `{script}`"));
         let clock = Instant::now();
         let finished = proc::run(&Job {
@@ -268,7 +304,7 @@ impl<'a> CheckRoom<'a> {
             variables,
             limit,
             bounds: TreeBounds::of(&admission::load(self.ctx)?),
-            fence: self.fence.as_ref().map(CheckFence::plan),
+            fence: fence.as_ref().map(CheckFence::plan),
         })?;
         let end = match finished.end {
             End::Status(status) => CommandEnd::Status(status),
@@ -283,6 +319,7 @@ impl<'a> CheckRoom<'a> {
             tests: finished.tests,
             project: None,
             taken_over_from: None,
+            is_layered: fence.is_some_and(|fence| fence.fence.layer.is_some()),
         })
     }
 }
@@ -345,6 +382,7 @@ pub(crate) fn set_up_fenced(
 }
 
 /// What check commands may write, and where the kernel's answer is kept while one runs.
+#[derive(Clone)]
 struct CheckFence {
     fence: Fence,
     level: Level,

@@ -1,11 +1,15 @@
 //! The worktree that check commands run in, and what it needs before they can, beside the agents' own.
 
+use crate::agents::check_layer::{CheckLayer, CheckPlace};
 use crate::agents::ctx::Ctx;
+use crate::agents::frozen::{self, FrozenBase};
+use crate::agents::furnish::WantedContent;
 use crate::agents::ignored_files::{self, WantedFiles};
 use crate::agents::pool::{self, Slot};
-use crate::agents::{untrusted, worktree};
+use crate::agents::{layered, untrusted, worktree};
 use crate::domain::install_inputs::is_install_input;
 use crate::domain::repository_settings::PATH;
+use crate::domain::sandbox::Layering;
 use crate::domain::{Glob, Oid, RepositorySettings};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::belongs_to;
@@ -23,12 +27,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Where the check commands of one agent run.
+#[derive(Clone)]
 pub(crate) struct CheckWorktree {
     pub(crate) name: String,
     /// The worktree.
     pub(crate) path: PathBuf,
     /// Its admin directory.
     pub(crate) admin_dir: PathBuf,
+    /// What it is made of, where it is layered.
+    pub(crate) layer: PathBuf,
 }
 
 impl CheckWorktree {
@@ -38,6 +45,7 @@ impl CheckWorktree {
         Ok(CheckWorktree {
             path: ctx.repo.root()?.join(WORKTREE_DIR).join(&name),
             admin_dir: ctx.repo.admin_dir(&name),
+            layer: layout::check_layer(ctx.repo.common_dir(), short_id),
             name,
         })
     }
@@ -88,7 +96,8 @@ impl CheckWorktree {
     /// Removes what is there, which the caller knows to be ours, and the directories above that were made for
     /// it alone. The caller holds the lock of spawns, which make the same parents.
     pub(crate) fn remove(&self, common_dir: &Path) -> Result<()> {
-        for directory in [&self.path, &self.admin_dir] {
+        // The layer first, which nothing else names.
+        for directory in [&self.layer, &self.path, &self.admin_dir] {
             if is_there(directory) {
                 fsx::remove_by_trash(common_dir, directory)?;
             }
@@ -192,6 +201,8 @@ pub(crate) struct CheckStage<'a> {
     made: Option<(u64, u64)>,
     /// The warm worktree that it was, if it was one.
     slot: Option<Slot>,
+    /// What it is made of, if it has no files of its own.
+    pub(crate) layer: Option<CheckLayer>,
 }
 
 impl<'a> CheckStage<'a> {
@@ -200,6 +211,35 @@ impl<'a> CheckStage<'a> {
     /// # Errors
     /// `path-exists` when something else is there; `io`, `disk-full`, `git-failed`.
     pub(crate) fn build(ctx: &'a Ctx, place: CheckWorktree, commit: Oid) -> Result<CheckStage<'a>> {
+        let stage = CheckStage::begin(ctx, place, commit)?;
+        let what = "checking out files for the checks";
+        worktree::check_out(ctx, what, &stage.place.path, &stage.place.admin_dir, commit)?;
+        Ok(stage)
+    }
+
+    /// As [`CheckStage::build`], over a frozen base. Outside of a mount there is nothing in it.
+    ///
+    /// # Errors
+    /// As there, and those of [`CheckLayer::lay`].
+    pub(crate) fn over(
+        ctx: &'a Ctx,
+        place: CheckWorktree,
+        commit: Oid,
+        base: &FrozenBase,
+    ) -> Result<CheckStage<'a>> {
+        let mut stage = CheckStage::begin(ctx, place, commit)?;
+        let place = CheckPlace {
+            name: &stage.place.name,
+            path: &stage.place.path,
+            admin_dir: &stage.place.admin_dir,
+            layer: &stage.place.layer,
+        };
+        stage.layer = Some(CheckLayer::lay(ctx, base, place, commit)?);
+        Ok(stage)
+    }
+
+    /// Makes one that holds nothing but its `.git` file.
+    fn begin(ctx: &'a Ctx, place: CheckWorktree, commit: Oid) -> Result<CheckStage<'a>> {
         let repo = &ctx.repo;
         let common_dir = repo.common_dir();
         place.make_way(repo)?;
@@ -208,6 +248,7 @@ impl<'a> CheckStage<'a> {
             place,
             made: None,
             slot: None,
+            layer: None,
         };
         {
             let _spawns = lock::hold(common_dir, layout::SPAWN_LOCK)?;
@@ -222,8 +263,6 @@ impl<'a> CheckStage<'a> {
             })?;
         }
         stage.made = identity(&stage.place.path);
-        let what = "checking out files for the checks";
-        worktree::check_out(ctx, what, &stage.place.path, &stage.place.admin_dir, commit)?;
         Ok(stage)
     }
 
@@ -240,12 +279,14 @@ impl<'a> CheckStage<'a> {
             name: slot.name.clone(),
             path: slot.path.clone(),
             admin_dir: slot.admin_dir.clone(),
+            layer: layout::check_layer(ctx.repo.common_dir(), &slot.name),
         };
         let stage = CheckStage {
             ctx,
             made: identity(&place.path),
             place,
             slot: Some(slot),
+            layer: None,
         };
         // Ignored files stay: they are what the set-up made. All others are as the commit has them.
         let place = &stage.place;
@@ -273,6 +314,11 @@ impl<'a> CheckStage<'a> {
     pub(crate) fn admin_dir(&self) -> Result<PathBuf> {
         let place = &self.place.admin_dir;
         fs::canonicalize(place).at("could not resolve", place)
+    }
+
+    /// Where commands find the files of the base, if it is over one.
+    pub(crate) fn base(&self) -> Option<PathBuf> {
+        self.layer.as_ref().map(CheckLayer::base)
     }
 
     fn tear_down(&mut self) -> Result<()> {
@@ -322,6 +368,8 @@ pub(crate) struct CheckSetup {
     pub(crate) run: Vec<String>,
     /// What a warm worktree has to be set up with to serve; `None` where the settings ask for no pool.
     pool: Option<String>,
+    /// Whether a frozen base that was set up with the same may serve.
+    layers: bool,
     /// Whether results are taken over where the target moved in other projects alone.
     pub(crate) reuses_checks: bool,
 }
@@ -347,7 +395,7 @@ impl CheckSetup {
         // wrote.
         if policy.is_of_fork() {
             setup.copy.clear();
-            (setup.include, setup.pool) = (None, None);
+            (setup.include, setup.pool, setup.layers) = (None, None, false);
         }
         Ok(setup)
     }
@@ -364,6 +412,7 @@ impl CheckSetup {
             include: settings.include.clone(),
             run: settings.setup_run.clone().unwrap_or_default(),
             pool: pool::wanted_setup(settings),
+            layers: settings.layered != Some(Layering::Off),
             reuses_checks: settings.reuses_checks,
         })
     }
@@ -406,16 +455,74 @@ impl CheckSetup {
         pool::claim(ctx, |_, record| rate(record)).ok()?
     }
 
+    /// The base that was set up as this tree would be, with which the least of its files differ; `None` where there is none that could be
+    /// mounted.
+    ///
+    /// # Errors
+    /// `io`.
+    pub(crate) fn base(&self, ctx: &Ctx, tree: Oid) -> Result<Option<FrozenBase>> {
+        if !self.layers || ctx.repo.entry_at(tree, ".gitmodules")?.is_some() {
+            return Ok(None);
+        }
+        let wanted = self.hash();
+        let mut fitting = Vec::new();
+        for base in frozen::all(ctx)? {
+            let before = Oid::from_hex(&base.record.tree).filter(|_| base.is_set_up_with(&wanted));
+            let changes = before.and_then(|before| self.changes(ctx, before, tree));
+            fitting.extend(changes.map(|changes| (changes, base)));
+        }
+        fitting.sort_by_key(|(changes, _)| *changes);
+        for (_, base) in fitting {
+            if base.check()? {
+                return Ok(Some(base).filter(|_| layered::is_possible(ctx)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Makes a base of a commit that is trusted, unless there is one, where set-up commands would run once for each check without it.
+    ///
+    /// # Errors
+    /// Those of [`frozen::obtain`].
+    pub(crate) fn make_base(&self, ctx: &Ctx, commit: Oid) -> Result<()> {
+        // Who asks for a pool has warm worktrees for that.
+        if self.run.is_empty() || !self.layers || self.pool.is_some() {
+            return Ok(());
+        }
+        let tree = ctx.repo.read_commit(commit)?.tree;
+        if self.base(ctx, tree)?.is_some() {
+            return Ok(());
+        }
+        let has_submodules = ctx.repo.entry_at(tree, ".gitmodules")?.is_some();
+        if has_submodules || !layered::is_possible(ctx) {
+            return Ok(());
+        }
+        let wanted = WantedContent {
+            commit,
+            tree,
+            files: WantedFiles {
+                copy: &self.copy,
+                include: self.include.as_deref(),
+            },
+            run: &self.run,
+        };
+        frozen::obtain(ctx, &wanted).map(drop)
+    }
+
     /// Whether set-up would read the same files in both trees, as far as their names tell.
     fn is_unchanged(&self, ctx: &Ctx, before: Oid, after: Oid) -> bool {
-        let Ok(changes) = ctx.repo.tree_changes(&[before], after) else {
-            return false;
-        };
+        self.changes(ctx, before, after).is_some()
+    }
+
+    /// In how many files two trees differ that set-up does not read; `None` where it reads one of them.
+    fn changes(&self, ctx: &Ctx, before: Oid, after: Oid) -> Option<usize> {
+        let changes = ctx.repo.tree_changes(&[before], after).ok()?;
         // A set-up command that names a file most likely reads it.
         let is_named = |path: &str| self.run.iter().any(|command| command.contains(path));
-        !changes.iter().any(|change| {
+        let is_read = changes.iter().any(|change| {
             let path = String::from_utf8_lossy(&change.path);
             is_install_input(&path) || path == PATH || is_named(&path)
-        })
+        });
+        (!is_read).then_some(changes.len())
     }
 }

@@ -7,7 +7,7 @@
 
 use crate::agents::admission;
 use crate::agents::ctx::Ctx;
-use crate::agents::hidden_places::Variable;
+use crate::agents::hidden_places::{Variable, renew_views};
 use crate::domain::claim::Lease;
 use crate::domain::repository_settings::HookMoment;
 use crate::domain::{Agent, AgentId};
@@ -151,6 +151,9 @@ fn run(
     let mut variables = variables(ctx, moment, subject)?;
     variables.extend({ fence.iter() }.flat_map(|fence| fence.variables.to_vec()));
     for script in commands {
+        if let Some(own) = fence {
+            renew_views(&own.plan.fence.caches)?;
+        }
         let _activity = ctx.activity(&format!("running the {moment} command `{script}`"));
         let finished = proc::run(&Job {
             program: ctx.env.require_program()?,

@@ -291,6 +291,25 @@ impl Ctx {
         self.absolute(self.env.temporary_place())
     }
 
+    /// The program of this name on the path; none that lies in the repository or in a worktree, which agents can write. A path in
+    /// place of a name is taken as it is.
+    ///
+    /// # Errors
+    /// Those of listing worktrees.
+    pub fn trusted_program(&self, name: &str) -> Result<Option<PathBuf>> {
+        let mut inside = vec![self.repo.root()?];
+        inside.extend(self.repo.worktrees()?.into_iter().map(|one| one.path));
+        let is_outside = |file: &PathBuf| {
+            // A name without a directory is relative to where the caller stands, which may be a worktree. A link on the path may
+            // lead into one, so the directory is resolved first.
+            let real = file.parent().map(std::fs::canonicalize);
+            file.is_absolute()
+                && matches!(real, Some(Ok(real)) if !inside.iter().any(|top| real.starts_with(top)))
+        };
+        let mut files = { self.env.search.iter() }.map(|place| place.join(Path::new(name)));
+        Ok(files.find(|file| file.is_file() && is_outside(file)))
+    }
+
     /// An absolute path for one that the caller gave.
     pub fn absolute(&self, path: &Path) -> PathBuf {
         // A shell expands `~` before we see it; in a setting it is left to us.

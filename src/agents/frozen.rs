@@ -124,8 +124,8 @@ const MAKING: Duration = Duration::from_secs(60 * 60);
 fn find(ctx: &Ctx, wanted: &WantedContent<'_>) -> Result<Option<FrozenBase>> {
     let (tree, setup) = (wanted.tree.to_hex(), wanted.setup());
     for base in all(ctx)? {
-        let fits = base.record.tree == tree && base.record.setup == setup;
-        if fits && !base.is_damaged && base.check()? {
+        let fits = base.record.tree == tree && base.is_set_up_with(&setup);
+        if fits && base.check()? {
             return Ok(Some(base));
         }
     }
@@ -263,16 +263,20 @@ pub(crate) fn named(ctx: &Ctx, name: &str) -> Result<Option<FrozenBase>> {
 /// # Errors
 /// `io`.
 pub(crate) fn users(ctx: &Ctx, base: &str) -> Result<Vec<String>> {
-    let agents = layout::agents_dir(ctx.repo.common_dir());
+    let common = ctx.repo.common_dir();
+    let agents = layout::agents_dir(common);
     let entries = fs::read_dir(&agents).at_if_there("could not list", &agents)?;
     let names = { entries.into_iter().flatten().flatten() }
         .filter_map(|entry| entry.file_name().into_string().ok());
     let uses = |name: &String| {
-        let layer = layout::is_short_id(name)
-            .then(|| WorktreeLayer::at(&agents.join(name).join(layout::LAYER)));
-        layer
-            .flatten()
-            .is_some_and(|layer| layer.record.base == base)
+        // Its own layer, and that of a check of its work.
+        let layers = [
+            agents.join(name).join(layout::LAYER),
+            layout::check_layer(common, name),
+        ];
+        let of_base = |layer: WorktreeLayer| layer.record.base == base;
+        layout::is_short_id(name) && { layers.iter() }
+            .any(|at| WorktreeLayer::at(at).is_some_and(of_base))
     };
     Ok(names.filter(uses).collect())
 }
@@ -339,6 +343,11 @@ impl FrozenBase {
     /// What tells its index, where that holds its tree and nothing else.
     pub(crate) fn plain_index(&self) -> Option<IndexStamp> {
         IndexStamp::of(&self.index()).filter(|_| self.record.is_index_plain)
+    }
+
+    /// Whether set-up did in it what this [`pool::setup_hash`] stands for.
+    pub(crate) fn is_set_up_with(&self, setup: &str) -> bool {
+        !self.is_damaged && self.record.setup == setup
     }
 
     /// Whether nothing in it has changed. One that has is marked, and no agent gets it any more.

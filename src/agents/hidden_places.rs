@@ -58,9 +58,10 @@ pub(crate) fn hide(
         let entries = fs::read_dir(layout::agent_dir(&common, id));
         let paths = { entries.into_iter().flatten().flatten() }.map(|entry| entry.path());
         // What lies below and above the mount of a layered worktree is out of reach but through that mount.
-        let is_seen = |path: &PathBuf| {
-            path.extension().is_none_or(|end| end != "lock") && !path.ends_with(layout::LAYER)
-        };
+        let is_layer =
+            |path: &Path| path.ends_with(layout::LAYER) || path.ends_with(layout::CHECK_LAYER);
+        let is_seen =
+            |path: &PathBuf| path.extension().is_none_or(|end| end != "lock") && !is_layer(path);
         shown.extend(paths.filter(is_seen));
     }
     // Hooks inside the fence call it.
@@ -183,11 +184,7 @@ pub(crate) fn private_caches(
             fsx::create_dir(&upper)?;
             let work = kept.join(name).join("work");
             fsx::create_dir(&work)?;
-            // In this the kernel marks one that has served for a mount, and refuses it then.
-            let used = work.join("work");
-            if used.exists() {
-                fsx::remove_tree(&used)?;
-            }
+            renew(&work)?;
             let real = |path: &Path| fs::canonicalize(path).at("could not resolve", path);
             let place = if place == usual {
                 base.clone()
@@ -243,6 +240,23 @@ pub(crate) fn private_caches(
         }
     }
     Ok(caches)
+}
+
+/// Makes the views of caches ready for one more command, which mounts each of them anew.
+///
+/// # Errors
+/// `io`.
+pub(crate) fn renew_views(views: &[LayerMount]) -> Result<()> {
+    { views.iter() }.try_for_each(|view| renew(&view.work))
+}
+
+fn renew(work: &Path) -> Result<()> {
+    // In this the kernel marks one that has served for a mount, and refuses it then.
+    let used = work.join("work");
+    if used.exists() {
+        fsx::remove_tree(&used)?;
+    }
+    Ok(())
 }
 
 /// Removes what an agent has written to views of the user's caches.

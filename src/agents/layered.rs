@@ -144,6 +144,24 @@ pub(crate) fn refused_by_kernel(ctx: &Ctx) -> Result<Option<String>> {
     Ok(why)
 }
 
+/// Whether a layered worktree can be had here, for whom a copied one will do as well.
+pub(crate) fn is_possible(ctx: &Ctx) -> bool {
+    let is_set = |key| {
+        ctx.repo
+            .config_bool(key)
+            .is_ok_and(|value| value == Some(true))
+    };
+    // A sparse worktree has its own files, and an overlay tells names apart by their bytes.
+    let is_odd = [
+        "core.sparseCheckout",
+        "core.ignoreCase",
+        "core.precomposeUnicode",
+    ]
+    .into_iter()
+    .any(is_set);
+    !is_odd && refused_by_kernel(ctx).is_ok_and(|why| why.is_none())
+}
+
 /// Gives a new agent its layer over a base: after this its worktree, which holds nothing but a `.git` file, is layered.
 ///
 /// # Errors
@@ -151,9 +169,9 @@ pub(crate) fn refused_by_kernel(ctx: &Ctx) -> Result<Option<String>> {
 pub(crate) fn adopt(ctx: &Ctx, id: AgentId, base: &FrozenBase, place: &Path) -> Result<()> {
     let common = ctx.repo.common_dir();
     let directory = layout::layer_dir(common, id);
-    let [upper, record] = WorktreeLayer::parts(&directory);
+    let [upper, _] = WorktreeLayer::parts(&directory);
     fsx::create_dir(&upper)?;
-    // 1. The files of rules, so that git takes what the agent adds as it would in the whole worktree.
+    // The files of rules, so that git takes what the agent adds as it would in the whole worktree.
     for file in &base.record.rules {
         let (from, to) = (base.record.path.join(file), upper.join(file));
         make_directories(
@@ -163,22 +181,40 @@ pub(crate) fn adopt(ctx: &Ctx, id: AgentId, base: &FrozenBase, place: &Path) -> 
         )?;
         fs::copy(&from, &to).at("could not copy", &from)?;
     }
+    let admin_dir = worktree::admin_dir(&ctx.repo, id);
+    take(ctx, base, &directory, place, &admin_dir)?;
+    // What is written to this place outside of a mount is seen by no command in the worktree.
+    let closed = Permissions::from_mode(0o555);
+    fs::set_permissions(place, closed).at("could not change", place)
+}
+
+/// Takes a base for a worktree with an admin directory, which holds nothing but a `.git` file: its upper directory, below `directory`, gets
+/// that file, and its index is the base's.
+///
+/// # Errors
+/// `lost-race` where the base was removed meanwhile; `io`, `disk-full`.
+pub(crate) fn take(
+    ctx: &Ctx,
+    base: &FrozenBase,
+    directory: &Path,
+    place: &Path,
+    admin_dir: &Path,
+) -> Result<()> {
+    let [upper, record] = WorktreeLayer::parts(directory);
+    fsx::create_dir(&upper)?;
     let pointer = place.join(".git");
     fs::copy(&pointer, upper.join(".git")).at("could not copy", &pointer)?;
-    // 2. The index: the base's own file, 9 MB for 100,000 names, until a git puts another one in its place. Each run works on a copy
+    // 1. The index: the base's own file, 9 MB for 100,000 names, until a git puts another one in its place. Each run works on a copy
     // of it (`RunRepo`), so no command behind a fence can write to this one. A copy would have to keep the time: one that looked
     // younger would let git trust entries that it has to look at.
-    let (frozen, own) = (
-        base.index(),
-        worktree::admin_dir(&ctx.repo, id).join("index"),
-    );
+    let (frozen, own) = (base.index(), admin_dir.join("index"));
     if fs::hard_link(&frozen, &own).is_err() {
         untrusted::copy_as_old(&frozen, &own, LONGEST)?;
     }
     ctx.reached("layer-filled");
-    // 3. From here on it is layered, and the base is taken.
+    // 2. From here on it is layered, and the base is taken.
     // A base that no agent uses is removed under this lock.
-    let _taking = lock::hold(common, layout::BASE_TAKING_LOCK)?;
+    let _taking = lock::hold(ctx.repo.common_dir(), layout::BASE_TAKING_LOCK)?;
     if !base.is_there() {
         let what = format!("the base {} was removed meanwhile", base.name);
         return Err(Error::new(Code::LostRace, what));
@@ -189,10 +225,7 @@ pub(crate) fn adopt(ctx: &Ctx, id: AgentId, base: &FrozenBase, place: &Path) -> 
         tree: base.record.tree.clone(),
         index: base.plain_index(),
     };
-    fsx::write_atomic(&record, &written.to_bytes())?;
-    // What is written to this place outside of a mount is seen by no command in the worktree.
-    let closed = Permissions::from_mode(0o555);
-    fs::set_permissions(place, closed).at("could not change", place)
+    fsx::write_atomic(&record, &written.to_bytes())
 }
 
 /// Makes a directory of the base in the upper directory, and those above it, with the modes that they have there.
@@ -273,7 +306,7 @@ pub(crate) fn settle_killed(ctx: &Ctx, agent: &Agent) -> Result<()> {
 pub(crate) struct Prepared {
     pub(crate) mount: LayerMount,
     /// Keeps others from its upper directory. The process that mounts takes it by itself, unless it is handed this one.
-    lock: File,
+    pub(crate) lock: File,
 }
 
 /// Prepares the mount for a command of an agent, whose lock the caller holds; `None` where its worktree is an ordinary one.
@@ -286,11 +319,10 @@ pub(crate) fn prepare(ctx: &Ctx, agent: &Agent, place: &Path) -> Result<Option<P
         return Ok(None);
     };
     let name = &layer.record.base;
-    let base = frozen::named(ctx, name)?;
-    let base = match base {
+    match frozen::named(ctx, name)? {
         // The base is shared: a change of it would show in every worktree over it, and in no
         // agent's work.
-        Some(base) if !base.is_damaged && base.check()? => base,
+        Some(base) if !base.is_damaged && base.check()? => {}
         _ => {
             let id = agent.id.short();
             let what = format!(
@@ -300,9 +332,22 @@ pub(crate) fn prepare(ctx: &Ctx, agent: &Agent, place: &Path) -> Result<Option<P
                 Error::new(Code::LayerInvalid, what).remedy(ORDINARY, Remedy::Materialize(id))
             );
         }
-    };
+    }
+    let directory = layout::layer_dir(ctx.repo.common_dir(), agent.id);
+    prepare_in(&directory, &layer, place).map(Some)
+}
+
+/// Prepares a mount of the layer in this directory, for a caller that found its base unchanged.
+///
+/// # Errors
+/// `lock-timeout` where a process that an earlier command left still uses it; `io`.
+pub(crate) fn prepare_in(
+    directory: &Path,
+    layer: &WorktreeLayer,
+    place: &Path,
+) -> Result<Prepared> {
     let real = |path: &Path| fs::canonicalize(path).at("could not resolve", path);
-    let directory = real(&layout::layer_dir(ctx.repo.common_dir(), agent.id))?;
+    let directory = real(directory)?;
     // A work directory that is in use must stay.
     let lock = lock_upper(&layer.upper)?;
     // A run that was killed has left the one of its own mount.
@@ -310,12 +355,12 @@ pub(crate) fn prepare(ctx: &Ctx, agent: &Agent, place: &Path) -> Result<Option<P
     let work = fsx::unique_name(&directory.join(WORK));
     fs::create_dir(&work).at("could not make", &work)?;
     let mount = LayerMount {
-        base: real(&base.record.path)?,
+        base: real(&layer.record.path)?,
         upper: real(&layer.upper)?,
         work,
         place: real(place)?,
     };
-    Ok(Some(Prepared { mount, lock }))
+    Ok(Prepared { mount, lock })
 }
 
 /// Takes the lock of an upper directory, of which the kernel bears one mount at a time; what holds it is over soon.

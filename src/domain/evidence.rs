@@ -383,6 +383,8 @@ pub struct CommandRun {
     pub project: Option<String>,
     /// The tree that it succeeded in, where it did not run in this one because nothing that matters to it differs.
     pub taken_over_from: Option<Oid>,
+    /// Whether it ran over a base that others share, and not in a copy of all files.
+    pub is_layered: bool,
 }
 
 impl CommandRun {
@@ -397,6 +399,7 @@ impl CommandRun {
             tests,
             project: None,
             taken_over_from: None,
+            is_layered: false,
         }
     }
 

@@ -290,6 +290,25 @@ impl Checkout {
         Ok(())
     }
 
+    /// Moves index and files from a tree that they hold to a commit, by a git that is started `within` something else.
+    ///
+    /// # Errors
+    /// `git-failed`, also where a file is in the way.
+    pub fn move_within(
+        &self,
+        tree: Oid,
+        commit: Oid,
+        within: &dyn Fn(&Command) -> Command,
+    ) -> Result<()> {
+        let mut command = self.git();
+        command.args(["read-tree", "-m", "-u", &tree.to_hex(), &commit.to_hex()]);
+        let output = command::finish(&mut within(&command))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(command::refused(&command, &output))
+    }
+
     /// A git command on exactly this worktree.
     pub(in crate::git) fn git(&self) -> Command {
         if let Some(view) = &self.view {

@@ -99,9 +99,17 @@ pub fn bases_dir(common_dir: &Path) -> PathBuf {
 /// Where the layer of an agent lies in the agent's directory.
 pub const LAYER: &str = "layer";
 
+/// As [`LAYER`], of what checks run in.
+pub const CHECK_LAYER: &str = "check-layer";
+
 /// What a layered worktree is made of.
 pub fn layer_dir(common_dir: &Path, id: AgentId) -> PathBuf {
     agent_dir(common_dir, id).join(LAYER)
+}
+
+/// What the layered worktree is made of that the checks of the agent with these first eight digits, or of a train, run in.
+pub fn check_layer(common_dir: &Path, short_id: &str) -> PathBuf {
+    agents_dir(common_dir).join(short_id).join(CHECK_LAYER)
 }
 
 /// What an agent's commands wrote to their views of the user's caches.

@@ -113,6 +113,12 @@ impl Process {
         PathBuf::from(format!("/proc/{}/{name}", self.pid.as_raw_nonzero()))
     }
 
+    /// Its program's name; `None` for one that is gone.
+    fn name(&self) -> Option<String> {
+        let name = fs::read(self.file("comm")).ok()?;
+        Some(String::from_utf8_lossy(&name).trim_end().to_owned())
+    }
+
     /// `None` for one that is gone, or dead and only waiting to be noticed.
     fn read(pid: Pid) -> Option<Process> {
         let text = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
@@ -174,22 +180,35 @@ impl Occupant {
     fn read(pid: Pid, ours: &[Process]) -> Option<Occupant> {
         let line = line_of(pid);
         let process = line.first()?;
-        let name = fs::read(process.file("comm")).ok()?;
-        let name = String::from_utf8_lossy(&name).trim_end().to_owned();
-        let words = fs::read(process.file("cmdline")).unwrap_or_default();
+        let name = process.name()?;
         let [group, session, terminal] = groups(&fs::read(process.file("stat")).ok()?)?;
         let own = pid.as_raw_nonzero().get();
         Some(Occupant {
             is_ancestor: ours.iter().any(|one| one.is_same(process)),
             shares_group: group == rustix::process::getpgrp().as_raw_nonzero().get(),
             leads_terminal: session == own && terminal != 0,
-            is_of_git_agent: name == "git-agent"
-                || name == "git" && words.starts_with(b"git\0agent\0"),
+            is_of_git_agent: is_of_git_agent(&line),
             pid: own,
             name,
             line,
         })
     }
+}
+
+/// Whether a process, before those that started it, is a command of this program or a git that one started: two trains look at
+/// one worktree without being in each other's way.
+fn is_of_git_agent(line: &[Process]) -> bool {
+    for process in line {
+        let name = process.name();
+        let words = fs::read(process.file("cmdline")).unwrap_or_default();
+        match name.as_deref() {
+            Some("git-agent") => return true,
+            Some("git") if words.starts_with(b"git\0agent\0") => return true,
+            Some("git") => {}
+            _ => return false,
+        }
+    }
+    false
 }
 
 /// Process group, session and terminal of proc_pid_stat(5).
@@ -626,6 +645,38 @@ mod tests {
         };
         assert!(!other.is_there());
         let _ = child.kill();
+    }
+
+    #[test]
+    fn a_git_that_this_program_started_is_told_from_a_persons() {
+        use std::io::{BufRead, BufReader};
+        let top = tempfile::tempdir().expect("a directory");
+        let top = top.path().canonicalize().expect("there");
+        for (program, is_ours) in [("git-agent", true), ("make", false)] {
+            let beside = tempfile::tempdir().expect("a directory");
+            let [caller, git] = [program, "git"].map(|name| beside.path().join(name));
+            for file in [&caller, &git] {
+                fs::copy("/bin/sh", file).expect("copied");
+            }
+            let script = r#""$1" -c 'cd "$0" && echo there && read line' "$2"; true"#;
+            let mut child = std::process::Command::new(&caller)
+                .args(["-c", script, "sh"])
+                .args([&git, &top])
+                .stdin(std::process::Stdio::piped())
+                .stdout(std::process::Stdio::piped())
+                .spawn()
+                .expect("started");
+            let mut line = String::new();
+            let output = child.stdout.take().expect("an output");
+            BufReader::new(output).read_line(&mut line).expect("read");
+            let found = Occupant::all_inside(&top);
+            let seen: Vec<_> = { found.iter() }
+                .map(|one| (one.name.as_str(), one.is_of_git_agent))
+                .collect();
+            assert_eq!(seen, [("git", is_ours)], "{program}");
+            drop(child.stdin.take());
+            child.wait().expect("over");
+        }
     }
 
     #[test]

@@ -162,7 +162,7 @@ pub(crate) struct Occupant {
     pub(crate) shares_group: bool,
     /// Whether it leads the session of a terminal, as a person's shell does; what that starts is a process of its own.
     pub(crate) leads_terminal: bool,
-    /// Whether it is a command of this program, which takes locks for what it does.
+    /// Whether it is a command of this program, which takes locks for what it does, or a git that one started.
     pub(crate) is_of_git_agent: bool,
     /// It and those that started it.
     line: Vec<Process>,

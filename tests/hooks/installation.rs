@@ -48,6 +48,19 @@ fn problems(agent: &Fenced, action: &str) -> (Vec<String>, bool) {
 }
 
 #[test]
+fn the_first_git_with_hooks_of_the_configuration_is_not_too_old_for_them() {
+    let agent = Fenced::new();
+    install(&agent, OURS, Route::Config);
+    let repo = Repo::open(&agent.top).expect("a repository");
+    for (git, is_too_old) in [("git version 2.53.9", true), ("git version 2.54.0", false)] {
+        let found = hooks::inspect::inspect(&site(&agent, &repo), Version::parse(git));
+        let problems = found.expect("inspected").problems;
+        let is_named = problems.iter().any(|one| one.code() == "git-too-old");
+        assert_eq!(is_named, is_too_old, "{git}");
+    }
+}
+
+#[test]
 fn shims_are_the_agents_own_and_cannot_be_overwritten() {
     let agent = Fenced::new();
     let mode = |path: &Path| std::fs::metadata(path).expect("there").permissions().mode() & 0o777;

@@ -105,6 +105,8 @@ fn discard() {
 #[test]
 fn layered() {
     let mut all = KillLoop::new(TestRepo::with_commit(), SHORT);
+    // A long loop fills the repository, and git would then collect in the background, with a lock, for as long as that takes.
+    all.repo.git(["config", "gc.auto", "0"]);
     let spawn = [
         "spawn",
         "--layered=on",

@@ -45,6 +45,9 @@ case \"$1\" in *long*) for n in 1 2 3 4 5 6 7 8 9; do echo \"// $n\" >> src/two.
             let state = (shown["state"].clone(), shown["deferred"].clone());
             let is_winner = one["short_id"] == winner;
             assert_eq!(state, ("done".into(), (!is_winner).into()), "{shown}");
+            let log = repo.agent_json(&["log", one["agent_id"].as_str().expect("an id")]);
+            let why = format!("lost to {winner}, the best of 3");
+            assert_eq!(log.to_string().contains(&why), !is_winner, "{log:#}");
             shown["name"].as_str().expect("a name").to_owned()
         })
         .collect();

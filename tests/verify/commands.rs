@@ -206,6 +206,31 @@ fn neither_set_up_nor_commands_write_outside_of_the_fence() {
 }
 
 #[test]
+fn each_command_writes_to_a_view_of_the_users_cache() {
+    let agent = with_checks(
+        r#"["echo 1 > \"$HOME/.cargo/registry/one\"", "test -f \"$HOME/.cargo/registry/one\" && echo 2 > \"$HOME/.cargo/registry/two\""]"#,
+    );
+    let probe = agent
+        .repo
+        .agent(&["spawn", "probe it", "--layered=on", "--dry-run"]);
+    if !probe.status.success() {
+        // Nothing can be mounted over a cache here.
+        return;
+    }
+    let home = agent.repo.path().with_file_name("home");
+    let cache = home.join(".cargo/registry");
+    std::fs::create_dir_all(&cache).expect("made");
+    let output = crate::support::agent::agent_command(&agent.repo.path())
+        .args(["verify", &agent.id, "--format=json"])
+        .env("HOME", &home)
+        .output()
+        .expect("starts");
+    let report = super::report(&output);
+    assert_eq!(codes(&report), [""; 0], "{report}");
+    assert_eq!(std::fs::read_dir(&cache).expect("read").count(), 0);
+}
+
+#[test]
 fn a_warm_worktree_serves_where_no_manifest_differs() {
     let settings = "[pool]\nsize = 1\n[setup]\nrun = [\"echo x > made.o; date +%N > stamp.o\"]\n";
     for (path, is_taken) in [("src/two.rs", true), ("src/package.json", false)] {

@@ -230,3 +230,19 @@ fn what_names_an_agent_and_is_not_its_branch_is_rejected() {
     let (status, answer) = ci(repo, &["--tip", &merged, "--branch=fix"]);
     assert_eq!(status, 0, "{answer:#}");
 }
+
+#[test]
+fn a_rebase_is_found_below_a_merge() {
+    let (first, second) = two_agents();
+    let repo = &first.repo;
+    // As a forge rebases the first one, and then merges the other.
+    let steps = [format!("{}~1", first.branch), first.branch.clone()];
+    let mut on = repo.git(["rev-parse", "main"]);
+    for step in &steps {
+        on = commit(repo, &tree(repo, step), &[&on], "rebased");
+    }
+    let both = merge(repo, &on, &second);
+    let (status, answer) = ci(repo, &["--tip", &both]);
+    assert_eq!(status, 0, "{answer:#}");
+    assert_eq!(verdicts(&answer), ["accept", "accept"], "{answer:#}");
+}

@@ -8,7 +8,6 @@ mod offered;
 
 use crate::agents::ctx::Ctx;
 use crate::agents::scratch::Scratch;
-use crate::agents::trusted_program;
 use crate::domain::forge::Forge;
 use crate::domain::quoted::visible_line;
 use crate::domain::shell;
@@ -116,7 +115,7 @@ impl ForgeClient<'_> {
         let Some(name) = forge.program() else {
             return Ok(None);
         };
-        let Some(program) = trusted_program::find(ctx, name)? else {
+        let Some(program) = ctx.trusted_program(name)? else {
             return Ok(None);
         };
         Ok(Some(ForgeClient {

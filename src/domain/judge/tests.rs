@@ -288,6 +288,7 @@ fn commands_must_end_well_and_in_time() {
             is_setup,
             project: None,
             taken_over_from: None,
+            is_layered: false,
             took: Duration::ZERO,
             tests: None,
         }])

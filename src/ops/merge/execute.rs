@@ -516,6 +516,8 @@ fn ask(ctx: &Ctx, plan: &MergePlan, below: Oid, commit: Oid) -> Result<()> {
     let policy = spawn_commit::require_policy(&ctx.repo, &plan.agent)?;
     let setup = CheckSetup::for_work(ctx, &policy, plan.base)?;
     let request = CheckRequest {
+        // Hooks look at what is staged, and what they change is looked for.
+        for_commands: false,
         commit,
         place: Some(CheckWorktree::of(ctx, &short)?),
         setup: &setup,

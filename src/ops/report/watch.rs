@@ -1,6 +1,6 @@
 //! When the page of a report would say something else than it did, and opening it.
 
-use crate::agents::{Ctx, trusted_program};
+use crate::agents::Ctx;
 use crate::error::{Code, Error, Result};
 use crate::ops::board::{BoardRow, Watch};
 use crate::ops::list::ListOptions;
@@ -102,7 +102,7 @@ impl Opener {
         };
         for command in &commands {
             let mut words = command.split_whitespace();
-            let program = words.next().map(|name| trusted_program::find(ctx, name));
+            let program = words.next().map(|name| ctx.trusted_program(name));
             if let Some(program) = program.transpose()?.flatten() {
                 let words = words.map(str::to_owned).collect();
                 return Ok(Opener { program, words });

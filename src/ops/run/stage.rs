@@ -1,7 +1,7 @@
 //! Everything that a command finds when it starts.
 
 use crate::agents::ctx::OUTPUT_FILE;
-use crate::agents::{Ctx, Env, Scratch, commands, hooks, host_session, liveness, trusted_program};
+use crate::agents::{Ctx, Env, Scratch, commands, hooks, host_session, liveness};
 use crate::domain::run::{DEFAULT_ITERATIONS, describe_command};
 use crate::domain::{Agent, AgentId, Enforcement, Isolation, Limit};
 use crate::error::{IoContext, Result};
@@ -169,7 +169,7 @@ impl Stage {
             count,
         };
         let flags = slots.flags(self.scratch.path());
-        let make = trusted_program::find(ctx, "make")?;
+        let make = ctx.trusted_program("make")?;
         let [of_cargo, of_make] = JOBSERVER_VARIABLES;
         self.variables.push((of_cargo.into(), flags.clone()));
         // An older make takes the flags of a jobserver with a name for damage, and ends.

@@ -62,6 +62,15 @@ pub(super) struct Stacked {
     pub purpose: Purpose,
 }
 
+/// How commands ran; nothing of it where none did.
+#[derive(Default)]
+struct Ran {
+    /// The first that failed.
+    failed: Option<String>,
+    taken: Duration,
+    is_layered: bool,
+}
+
 /// Checks that are under way.
 pub(super) struct Round<'s> {
     stacks: &'s [Stacked],
@@ -91,6 +100,7 @@ impl<'scope, 'env> Checks<'scope, 'env> {
                 enforcement,
                 leases: Vec::new(),
                 setup: CheckSetup::default(),
+                settings: None,
             },
             max_runs: options.max_runs,
             is_rehearsal: options.dry_run,
@@ -102,11 +112,12 @@ impl<'scope, 'env> Checks<'scope, 'env> {
         })
     }
 
-    /// Says what commands hold values of their own in, and what their worktrees are set up with, before the first of them runs.
+    /// Says what commands hold values of their own in, and what their worktrees are set up with, before the first of them runs: the
+    /// settings of this commit.
     ///
     /// # Errors
     /// `settings-invalid`.
-    pub(super) fn want(&mut self, settings: &RepositorySettings) -> Result<()> {
+    pub(super) fn want(&mut self, settings: &RepositorySettings, at: Oid) -> Result<()> {
         let setup = CheckSetup::of(settings)?;
         // Each target has settings of its own, and the set-up of a check is that of its target.
         if self.options.leases != settings.leases || self.options.setup != setup {
@@ -116,6 +127,8 @@ impl<'scope, 'env> Checks<'scope, 'env> {
         self.options.leases.clone_from(&settings.leases);
         self.memory.set_up_with(&setup);
         self.options.setup = setup;
+        // Set-up commands may use the values that each worker has of its own.
+        self.options.settings = settings.leases.is_empty().then_some(at);
         Ok(())
     }
 
@@ -234,7 +247,7 @@ impl<'scope, 'env> Checks<'scope, 'env> {
         let is_known = why == RunReason::KnownGreen;
         self.done.known += usize::from(is_known);
         let green = (why != RunReason::DryRun).then_some(true);
-        self.note(stack, why, green, None, Duration::ZERO, tell);
+        self.note(stack, why, green, Ran::default(), tell);
     }
 
     fn note_run(
@@ -272,8 +285,12 @@ impl<'scope, 'env> Checks<'scope, 'env> {
             self.memory.keep_time(&run.command, run.took);
         }
         self.memory.keep(question, is_green);
-        let command = failed.map(|failed| failed.command.clone());
-        self.note(stack, why, Some(is_green), command, taken, tell);
+        let ran = Ran {
+            failed: failed.map(|failed| failed.command.clone()),
+            taken,
+            is_layered: runs.iter().any(|run| run.is_layered),
+        };
+        self.note(stack, why, Some(is_green), ran, tell);
         is_green
     }
 
@@ -282,8 +299,7 @@ impl<'scope, 'env> Checks<'scope, 'env> {
         stack: &Stacked,
         why: RunReason,
         green: Option<bool>,
-        failed: Option<String>,
-        taken: Duration,
+        ran: Ran,
         tell: &mut dyn FnMut(&TrainNews<'_>),
     ) {
         let run = TrainRun {
@@ -294,8 +310,9 @@ impl<'scope, 'env> Checks<'scope, 'env> {
             green,
             purpose: stack.purpose,
             why,
-            failed,
-            duration_ms: u64::try_from(taken.as_millis()).unwrap_or(u64::MAX),
+            failed: ran.failed,
+            duration_ms: u64::try_from(ran.taken.as_millis()).unwrap_or(u64::MAX),
+            layered: ran.is_layered,
         };
         tell(&TrainNews::CheckEnded(&run));
         self.done.runs.push(run);
@@ -346,6 +363,8 @@ struct CheckOptions {
     pub leases: Vec<WantedLease>,
     /// What each worktree is set up with.
     pub setup: CheckSetup,
+    /// The commit that says so; of it a base is made for all of them.
+    pub settings: Option<Oid>,
 }
 
 /// What a worker says of a run: its number, how long it took, and how each command ended.
@@ -405,7 +424,15 @@ fn work(seed: &Seed, options: &CheckOptions, tasks: &Receiver<CheckTask>) {
         Ok((ctx, station))
     });
     let (ctx, station) = match opened {
-        Ok(opened) => opened,
+        Ok((ctx, station)) => {
+            // The first worker makes it, and the others wait. Without one, each check sets up a worktree of its own.
+            if let Some(commit) = options.settings
+                && let Err(error) = options.setup.make_base(&ctx, commit)
+            {
+                tracing::debug!(%error, "no base for checks");
+            }
+            (ctx, station)
+        }
         Err(error) => {
             // The listener stays until it has every answer.
             let _ = { first.answer }.send((first.number, Duration::ZERO, Err(error)));
@@ -420,6 +447,7 @@ fn work(seed: &Seed, options: &CheckOptions, tasks: &Receiver<CheckTask>) {
         let place = turn.and_then(|turn| Ok((turn, CheckWorktree::of(&ctx, &station.name)?)));
         let opened = place.and_then(|(turn, place)| {
             let request = CheckRequest {
+                for_commands: true,
                 commit: task.commit,
                 place: Some(place),
                 setup: &options.setup,

@@ -251,6 +251,9 @@ pub struct TrainRun {
     pub failed: Option<String>,
     /// How long it took, in milliseconds; 0 where nothing ran.
     pub duration_ms: u64,
+    /// Whether they ran over a base that worktrees share; absent where they ran in a copy of all files, or not now.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub layered: bool,
 }
 
 /// A tree on which the same check failed and then succeeded.

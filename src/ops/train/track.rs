@@ -7,6 +7,7 @@ use crate::agents::{Ctx, ScopeGuard, authority, own_changes, projects};
 use crate::domain::event::Verified;
 use crate::domain::evidence::Conflict;
 use crate::domain::project::Projects;
+use crate::domain::sandbox::Layering;
 use crate::domain::train::{Culprit, Purpose, Question, Track};
 use crate::domain::{AgentId, Move, Oid, RequiredChecks, What};
 use crate::error::{Code, Error, Result};
@@ -150,10 +151,11 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
         let roles = roles::load(repo, at)?;
         let mut settings = repository_settings::load(repo, at, &roles)?;
         if policies.any(Policy::is_of_fork) {
-            // Files of the user and warm worktrees are not for what strangers wrote.
+            // Files of the user, warm worktrees and bases are not for what strangers wrote.
             (settings.setup_copy, settings.include, settings.pool_size) = (None, None, 0);
+            settings.layered = Some(Layering::Off);
         }
-        checks.want(&settings)?;
+        checks.want(&settings, at)?;
         // Projects that the target has by now are checked as well as those that an agent started with.
         for candidate in &mut candidates {
             candidate.add_checks(repo, &settings.projects, &ground)?;

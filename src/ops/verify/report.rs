@@ -160,6 +160,9 @@ struct CommandReport {
     /// Whether it is a command of `[setup]`; absent for a check command.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     setup: bool,
+    /// Whether it ran over a base that worktrees share; absent where it ran in a copy of all files, or not for this verdict.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    layered: bool,
 }
 
 /// One finding.
@@ -235,6 +238,7 @@ fn commands(commands: &Commands) -> Vec<CommandReport> {
             // The output of one that succeeds differs from run to run and tells nothing.
             output: (!run.is_success()).then(|| run.output.clone()),
             setup: run.is_setup,
+            layered: run.is_layered,
         })
         .collect()
 }
@@ -338,6 +342,7 @@ pub(super) fn run(
         place = Some(CheckWorktree::of(ctx, &short)?);
     }
     let request = CheckRequest {
+        for_commands: true,
         commit,
         place,
         setup: &setup,

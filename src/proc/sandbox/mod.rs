@@ -166,11 +166,26 @@ pub fn wrap(program: &Path, plan: &Plan<'_>, command: &[OsString]) -> Vec<OsStri
 
 /// The command, without its own words, that starts this program again where a layered worktree is mounted; `program` is its own file.
 pub fn mounted(program: &Path, layer: &LayerMount) -> Command {
-    let mut command = Command::new(program);
-    command.args([VERB, "--mounted", "--layer"]);
-    command.args([&layer.base, &layer.upper, &layer.work, &layer.place]);
-    command.arg("--").arg(program);
-    command
+    within(program, layer, &Command::new(program))
+}
+
+/// The same of any other command.
+pub fn within(program: &Path, layer: &LayerMount, command: &Command) -> Command {
+    let mut inside = Command::new(program);
+    inside.args([VERB, "--mounted", "--layer"]);
+    inside.args([&layer.base, &layer.upper, &layer.work, &layer.place]);
+    inside.arg("--").arg(command.get_program());
+    inside.args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => inside.env(name, value),
+            None => inside.env_remove(name),
+        };
+    }
+    if let Some(directory) = command.get_current_dir() {
+        inside.current_dir(directory);
+    }
+    inside
 }
 
 /// Mounts a layered worktree in a namespace of this process and becomes `command`, which is restricted in nothing: it is ours, and finds
