@@ -61,3 +61,30 @@ fn an_agent_over_a_base_made_before_its_index_was_noted_is_read_by_its_own() {
     let after = repo.agent_json(&["diff", id(&spawned)])["changes"].clone();
     assert_eq!(after, before);
 }
+
+/// The copies of the base's files of rules are not looked into as long as they are just that.
+#[test]
+fn every_change_of_a_file_of_rules_is_seen() {
+    let repo = repo("");
+    let Some(spawned) = spawn(&repo, true) else {
+        return;
+    };
+    for script in [
+        "true",
+        "touch lib/.gitignore",
+        "chmod +x lib/.gitignore",
+        "chmod -x lib/.gitignore; echo more >> lib/.gitignore",
+        "printf '*.tmp\\n' > lib/.gitignore",
+        "rm lib/.gitignore",
+        "printf '*.tmp\\n' > lib/.gitignore; echo x > lib/x.tmp",
+        "echo none > lib/.gitignore; git add lib; printf '*.tmp\\n' > lib/.gitignore",
+        "rm lib/.gitignore; ln -s a.txt lib/.gitignore",
+        "rm lib/.gitignore; mkdir lib/.gitignore; echo x > lib/.gitignore/x",
+        "rm -r lib; git checkout -q -- lib",
+    ] {
+        let printed = run(&repo, &spawned, &format!("{script}; {ORACLE}"));
+        let verdict = repo.agent(&["verify", id(&spawned), "--format", "json"]);
+        let verdict: Value = serde_json::from_slice(&verdict.stdout).expect("a verdict");
+        assert_eq!(verdict["tree"], oracle(&printed), "{script}: {verdict:#}");
+    }
+}

@@ -240,6 +240,9 @@ fn a_rebase_is_followed_and_a_rewritten_base_is_not() {
     agent.repo.commit_all("main moves");
     agent.git(&["rebase", "--quiet", "main"]);
     assert_eq!(agent.codes(), [""; 0]);
+    // What the rebase made of the spawn commit is none of the agent's commits.
+    let listed = agent.repo.agent_json(&["list"]);
+    assert_eq!(listed["agents"][0]["ahead"], 1, "{listed:#}");
     agent
         .repo
         .git(["commit", "--quiet", "--amend", "-m", "rewritten"]);

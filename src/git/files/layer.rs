@@ -192,9 +192,14 @@ pub fn is_whiteout(place: &Path, found: &Metadata) -> Result<bool> {
 
 /// Refuses attributes that no overlay mount of ours writes: by them a name stands for another file or for none.
 fn require_plain(place: &Path) -> Result<()> {
-    // The kernel allows no longer list of names for one file.
-    let mut names = vec![0; 1 << 16];
-    let length = match rustix::fs::llistxattr(place, names.as_mut_slice()) {
+    let mut names = vec![0; 256];
+    let mut listed = rustix::fs::llistxattr(place, names.as_mut_slice());
+    if listed == Err(Errno::RANGE) {
+        // The kernel allows no longer list of names for one file.
+        names = vec![0; 1 << 16];
+        listed = rustix::fs::llistxattr(place, names.as_mut_slice());
+    }
+    let length = match listed {
         Ok(length) => length,
         Err(Errno::NOTSUP | Errno::NOENT) => 0,
         Err(error) => {

@@ -6,6 +6,8 @@ use crate::git::changes::ignore::RULES_FILES;
 use crate::git::changes::{self, Content, Glance, Index};
 use crate::git::files::layer::{Shown, WorktreeLayer, is_opaque, is_whiteout, refused};
 use crate::git::files::untrusted;
+use crate::git::objects::blob_name;
+use crate::git::tree::FILE;
 use crate::git::uncommitted::listed::{Listed, update_files};
 use crate::git::uncommitted::tracked::TrackedFiles;
 use crate::git::uncommitted::{Source, copy_index, git};
@@ -15,10 +17,14 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// More names than an agent makes in its work: reading them would take seconds and as much memory.
 const MOST_ENTRIES: usize = 1_000_000;
+
+/// Git looks into a longer file of rules, in bytes.
+const LONGEST_RULES: u64 = 1 << 16;
 
 /// What a walk over the upper directory found.
 #[derive(Default)]
@@ -179,6 +185,27 @@ fn whole_tree(
     source.repo.tree_of(&whole)?.ok_or_else(unreadable)
 }
 
+/// Whether a file of rules is still the copy that was made of the base's with the layer, and that is what is tracked: there may be
+/// hundreds of them, and git would look into each.
+fn is_as_copied(layer: &WorktreeLayer, tracked: &TrackedFiles<'_>, path: &[u8]) -> Result<bool> {
+    let file = Path::new(OsStr::from_bytes(path));
+    let is_of_rules = { RULES_FILES.iter() }.any(|name| file.file_name() == Some(OsStr::new(name)));
+    let Some((FILE, oid)) = tracked.content(path)?.filter(|_| is_of_rules) else {
+        return Ok(false);
+    };
+    let found = fs::symlink_metadata(layer.upper.join(file));
+    if found.is_ok_and(|found| found.mode() & 0o111 != 0) {
+        return Ok(false);
+    }
+    // By its bytes alone a file is what is tracked only where no filter changes them, as it changed none of the base's.
+    let [own, base] =
+        [&layer.upper, &layer.record.path].map(|top| untrusted::read(top, file, LONGEST_RULES));
+    match own {
+        Some(own) if Some(&own) == base.as_ref() => Ok(blob_name(&own)? == oid),
+        _ => Ok(false),
+    }
+}
+
 /// Whether an index holds a tree and nothing else: no flags, no submodules, no conflicts.
 ///
 /// # Errors
@@ -226,6 +253,7 @@ pub(super) fn look(source: &Source<'_>, layer: &WorktreeLayer) -> Result<Layered
     let found = walk(layer, &tracked, source.rules.never())?;
     let mut edits: BTreeMap<Vec<u8>, Option<Content>> = BTreeMap::new();
     let mut to_read: Vec<Vec<u8>> = Vec::new();
+    let mut as_copied: Vec<Vec<u8>> = Vec::new();
     // The index may have moved since the layer was made, by a commit or an update. Where the upper
     // directory shows nothing, the file is still the base's, and that differs from the index.
     let mut untracked = Vec::new();
@@ -248,20 +276,21 @@ pub(super) fn look(source: &Source<'_>, layer: &WorktreeLayer) -> Result<Layered
     );
     for path in found.touched.into_iter().chain(unmerged.iter().cloned()) {
         match layer.shown(&path)? {
+            Shown::Upper if is_as_copied(layer, &tracked, &path)? => as_copied.push(path),
             Shown::Upper => to_read.push(path),
             Shown::Nothing => drop(edits.insert(path, None)),
             Shown::Base => {}
         }
     }
 
-    // 3. Git looks into the files that there are, with an index that knows of these alone.
+    // 3. Git looks into the files that may have changed, with an index that knows of those in the upper directory alone.
     let mut listed = Listed {
         unmerged: unmerged.to_vec(),
         nested: found.nested,
         ..Listed::default()
     };
     let mut part: BTreeMap<Vec<u8>, Content> = BTreeMap::new();
-    for path in &to_read {
+    for path in to_read.iter().chain(&as_copied) {
         part.extend(
             tracked
                 .content(path)?
