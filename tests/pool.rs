@@ -701,6 +701,34 @@ fn what_is_written_in_a_slot_while_a_claim_moves_it_is_handed_to_no_agent() {
 }
 
 #[test]
+fn a_slot_that_was_filled_before_the_base_moved_on_serves_after_another_fill() {
+    let repo = with_pool(1, "");
+    fill(&repo);
+    let slot = only_slot(&repo);
+    for (number, how) in [&["fill"][..], &["fill", "--unless-busy"]]
+        .iter()
+        .enumerate()
+    {
+        repo.write(
+            "src/lib.rs",
+            format!("pub fn number() -> u32 {{ {number} }}\n"),
+        );
+        repo.commit_all("on");
+        repo.agent_json(&[&["pool"], *how].concat());
+        let pool = repo.agent_json(&["pool"]);
+        assert_eq!(pool["slots"][0]["state"], "ready", "{pool}");
+        assert_eq!(only_slot(&repo), slot, "it is the one that there was");
+        assert_eq!(git_in(&slot, ["status", "--porcelain"]), "");
+        let head = git_in(&slot, ["rev-parse", "HEAD"]);
+        assert_eq!(head, repo.git(["rev-parse", "main"]));
+    }
+    repo.write("src/new.rs", "pub fn new() {}\n");
+    repo.commit_all("on");
+    let spawned = repo.spawn_task(TASK, &[]);
+    assert_eq!(spawned["claimed"], true, "{spawned}");
+}
+
+#[test]
 fn a_process_in_the_background_leaves_edited_slots_alone() {
     let repo = with_pool(1, "");
     fill(&repo);

@@ -228,6 +228,9 @@ impl Slot {
         };
         let scratch = fsx::unique_name(&directory.join("index"));
         drop(checkout.carry(&ctx.repo, (old, commit), &scratch, &|_| ())?);
+        // At its old commit all that was moved would look like work that a person has staged.
+        let head = self.admin_dir.join("HEAD");
+        fsx::write_atomic(&head, format!("{commit}\n").as_bytes())?;
         ctx.reached("slot-moved");
         let mut record = SlotRecord {
             commit: commit.to_hex(),
