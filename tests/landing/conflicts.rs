@@ -205,8 +205,7 @@ fn a_kill_at_any_step_is_completed_by_the_next_one() {
             step,
             &[&agent.id, what],
         );
-        let fsck = ["fsck", "--strict", "--no-progress", "--no-dangling"];
-        assert_eq!(agent.repo.git(fsck), "", "{step}");
+        assert_eq!(agent.repo.fsck(), "", "{step}");
     };
     let steps = |conflicts: bool| {
         steps_of(|reached| {

@@ -115,10 +115,7 @@ fn a_kill_at_any_step_loses_nothing_and_the_next_one_completes_it() {
     for step in STEPS {
         let child = "landing::update::child";
         death::die_at(child, &agent.repo.path(), step, &[&agent.id]);
-        let is_sound = agent
-            .repo
-            .git(["fsck", "--strict", "--no-progress", "--no-dangling"]);
-        assert_eq!(is_sound, "", "{step}");
+        assert_eq!(agent.repo.fsck(), "", "{step}");
         let report = answer(&agent, "update", &[]);
         let is_over = ["moved", "recorded"].contains(&step);
         let expected = if is_over { "up-to-date" } else { "updated" };

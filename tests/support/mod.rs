@@ -66,6 +66,17 @@ impl TestRepo {
         self.git(["rev-parse", "HEAD"])
     }
 
+    /// What `git fsck` has to say. The lock file of a ref that a kill has left is a ref with bad content for git 2.54.
+    pub fn fsck(&self) -> String {
+        let words = ["fsck", "--strict", "--no-progress", "--no-dangling"];
+        let output = git_output(&self.path(), words);
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        let lines = said.lines();
+        let lines = lines.filter(|line| !line.contains(".lock: badRefContent"));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
     /// Runs git in the main worktree, which must succeed; gives its trimmed standard output.
     pub fn git<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> String {
         git_in(&self.path(), arguments)
