@@ -5,6 +5,7 @@ use crate::support::agent::{TASK, agent_command, describe};
 use crate::support::death::{self, Order, steps_of, unwatched};
 use crate::support::{TestRepo, isolated};
 use crate::verify::{Agent, refused};
+use git_agent::agents::ctx::Ctx;
 use git_agent::error::Code;
 use git_agent::ops::merge;
 use git_agent::ops::merge::MergeOptions;
@@ -34,15 +35,20 @@ fn child() {
     merge::execute(&ctx, &plan).expect("landed");
 }
 
+/// The plan to land an agent whose work is accepted.
+fn accepted_plan(ctx: &Ctx, agent: &Agent) -> merge::MergePlan {
+    merge::judged_plan(ctx, &agent.id, &MergeOptions::default())
+        .expect("a plan")
+        .accepted()
+        .expect("accepted")
+}
+
 #[test]
 fn the_steps_are_reached_in_the_order_they_are_listed() {
     let agent = ready();
     let steps = steps_of(|reached| {
         let ctx = death::ctx(&agent.repo.path(), reached);
-        let plan = merge::judged_plan(&ctx, &agent.id, &MergeOptions::default())
-            .expect("a plan")
-            .accepted()
-            .expect("accepted");
+        let plan = accepted_plan(&ctx, &agent);
         merge::execute(&ctx, &plan).expect("landed");
     });
     assert_eq!(steps, STEPS);
@@ -66,10 +72,7 @@ fn attributes_in_doubt_are_looked_into_and_land_no_other_way() {
     index.expect("there").set_modified(moment).expect("aged");
     let steps = steps_of(|reached| {
         let ctx = death::ctx(&agent.repo.path(), reached);
-        let plan = merge::judged_plan(&ctx, &agent.id, &MergeOptions::default())
-            .expect("a plan")
-            .accepted()
-            .expect("accepted");
+        let plan = accepted_plan(&ctx, &agent);
         merge::execute(&ctx, &plan).expect("landed");
     });
     assert_eq!(steps, STEPS);
@@ -224,10 +227,7 @@ fn what_appears_while_files_move_stays_and_the_others_move_back() {
         };
         let ctx = death::ctx(&agent.repo.path(), Arc::new(write));
         let main = agent.repo.git(["rev-parse", "main"]);
-        let plan = merge::judged_plan(&ctx, &agent.id, &MergeOptions::default())
-            .expect("a plan")
-            .accepted()
-            .expect("accepted");
+        let plan = accepted_plan(&ctx, &agent);
         let error = merge::execute(&ctx, &plan).expect_err("in the way");
         assert_eq!(error.code(), Code::TargetDirty, "{name}");
         assert_eq!(agent.repo.git(["rev-parse", "main"]), main);
@@ -316,10 +316,7 @@ fn a_lock_of_gits_own_is_waited_for_and_never_cleared() {
 fn check_race(meanwhile: impl Fn(&Agent)) {
     let agent = ready();
     let ctx = death::ctx(&agent.repo.path(), unwatched());
-    let plan = merge::judged_plan(&ctx, &agent.id, &MergeOptions::default())
-        .expect("a plan")
-        .accepted()
-        .expect("accepted");
+    let plan = accepted_plan(&ctx, &agent);
     meanwhile(&agent);
     let main = agent.repo.git(["rev-parse", "main"]);
     let status = agent.repo.git(["status", "--porcelain"]);
@@ -353,10 +350,7 @@ fn a_branch_that_moved_loses_the_race() {
 fn a_file_that_appears_after_the_plan_is_not_touched() {
     let agent = ready();
     let ctx = death::ctx(&agent.repo.path(), unwatched());
-    let plan = merge::judged_plan(&ctx, &agent.id, &MergeOptions::default())
-        .expect("a plan")
-        .accepted()
-        .expect("accepted");
+    let plan = accepted_plan(&ctx, &agent);
     agent.repo.write("src/two.rs", "mine\n");
     let main = agent.repo.git(["rev-parse", "main"]);
     let error = merge::execute(&ctx, &plan).expect_err("in the way");
@@ -500,10 +494,7 @@ fn what_was_decided_after_the_judgement_keeps_the_work_from_landing() {
     ] {
         let agent = ready();
         let ctx = death::ctx(&agent.repo.path(), death::unwatched());
-        let plan = merge::judged_plan(&ctx, &agent.id, &MergeOptions::default())
-            .expect("a plan")
-            .accepted()
-            .expect("accepted");
+        let plan = accepted_plan(&ctx, &agent);
         let main = agent.repo.git(["rev-parse", "main"]);
         let decide = [words[0], words[1], &agent.id, "-m", "It is not right yet."];
         agent.repo.agent_json(&decide);
@@ -517,10 +508,7 @@ fn what_was_decided_after_the_judgement_keeps_the_work_from_landing() {
     // A run that began and ended may have left anything.
     let agent = ready();
     let ctx = death::ctx(&agent.repo.path(), death::unwatched());
-    let plan = merge::judged_plan(&ctx, &agent.id, &MergeOptions::default())
-        .expect("a plan")
-        .accepted()
-        .expect("accepted");
+    let plan = accepted_plan(&ctx, &agent);
     run(&agent, "run", &["--", "true"]);
     let error = merge::execute(&ctx, &plan).expect_err("a run");
     assert_eq!(error.code(), Code::LostRace, "{error}");

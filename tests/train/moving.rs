@@ -14,6 +14,26 @@ fn fleet() -> Fleet {
     Fleet::with_parts(&["0", "1", "2", "3", "4", "bad", "6", "7"])
 }
 
+/// A train beside which another command runs once, as soon as the checks of the first stack are over.
+fn train_beside(fleet: &Fleet, words: &[&str]) -> train::TrainReport {
+    let (path, is_first) = (fleet.repo.path(), AtomicUsize::new(0));
+    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    let reached = Arc::new(move |step: &str| {
+        if step == "checked" && is_first.fetch_add(1, Ordering::SeqCst) == 0 {
+            let output = agent_command(&path).args(&words).output();
+            let output = output.expect("starts");
+            assert!(output.status.success(), "{}", describe(&output));
+        }
+    });
+    let ctx = death::ctx(&fleet.repo.path(), reached);
+    train::train(&ctx, &options(None), &mut |_| {}).expect("a train")
+}
+
+fn outcomes_of(report: &train::TrainReport) -> Vec<&str> {
+    let items = report.items.iter();
+    items.map(|item| item.outcome.as_str()).collect()
+}
+
 /// A train while another process commits to the target after each of the first so many rounds of checks: between the answer and the landing.
 fn train_with(fleet: &Fleet, moves: usize) -> train::TrainReport {
     let path = fleet.repo.path();
@@ -82,21 +102,9 @@ fn what_is_declared_failed_or_put_off_while_a_train_checks_does_not_land() {
         &["mark", "defer", "a1", "-m", "Not this week."],
     ] {
         let fleet = Fleet::with_parts(&["0", "1", "2"]);
-        let (path, is_first) = (fleet.repo.path(), AtomicUsize::new(0));
-        let decided: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         // The checks of the whole stack are green, and then a person decides about one agent in it.
-        let reached = Arc::new(move |step: &str| {
-            if step == "checked" && is_first.fetch_add(1, Ordering::SeqCst) == 0 {
-                let output = agent_command(&path).args(&decided).output();
-                let output = output.expect("starts");
-                assert!(output.status.success(), "{}", describe(&output));
-            }
-        });
-        let ctx = death::ctx(&fleet.repo.path(), reached);
-        let report = train::train(&ctx, &options(None), &mut |_| {}).expect("a train");
-        let outcomes: Vec<&str> = { report.items.iter() }
-            .map(|item| item.outcome.as_str())
-            .collect();
+        let report = train_beside(&fleet, words);
+        let outcomes = outcomes_of(&report);
         assert_eq!(outcomes, ["landed", "refused", "landed"], "{report:#?}");
         let refusal = report.items[1].error.as_ref().expect("an error");
         assert_eq!(refusal.code().name(), "agent-state", "{refusal}");
@@ -109,19 +117,8 @@ fn what_is_declared_failed_or_put_off_while_a_train_checks_does_not_land() {
 #[test]
 fn a_culprit_that_is_discarded_while_a_train_checks_keeps_the_train_from_nothing() {
     let fleet = Fleet::with_parts(&["0", "bad", "2"]);
-    let (path, is_first) = (fleet.repo.path(), AtomicUsize::new(0));
-    let reached = Arc::new(move |step: &str| {
-        if step == "checked" && is_first.fetch_add(1, Ordering::SeqCst) == 0 {
-            let output = agent_command(&path).args(["discard", "a1"]).output();
-            let output = output.expect("starts");
-            assert!(output.status.success(), "{}", describe(&output));
-        }
-    });
-    let ctx = death::ctx(&fleet.repo.path(), reached);
-    let report = train::train(&ctx, &options(None), &mut |_| {}).expect("a train");
-    let outcomes: Vec<&str> = { report.items.iter() }
-        .map(|item| item.outcome.as_str())
-        .collect();
+    let report = train_beside(&fleet, &["discard", "a1"]);
+    let outcomes = outcomes_of(&report);
     assert_eq!(outcomes, ["landed", "rejected", "landed"], "{report:#?}");
     assert_eq!(fleet.state(1), "discarded");
     fleet.require_sound();
