@@ -461,7 +461,7 @@ impl CheckSetup {
     /// # Errors
     /// `io`.
     pub(crate) fn base(&self, ctx: &Ctx, tree: Oid) -> Result<Option<FrozenBase>> {
-        if !self.layers || ctx.repo.entry_at(tree, ".gitmodules")?.is_some() {
+        if !self.may_be_layered(ctx, tree)? {
             return Ok(None);
         }
         let wanted = self.hash();
@@ -480,21 +480,25 @@ impl CheckSetup {
         Ok(None)
     }
 
+    /// Whether settings and submodules, which have worktrees of their own, let a check of this tree run over a base.
+    fn may_be_layered(&self, ctx: &Ctx, tree: Oid) -> Result<bool> {
+        Ok(self.layers && ctx.repo.entry_at(tree, ".gitmodules")?.is_none())
+    }
+
     /// Makes a base of a commit that is trusted, unless there is one, where set-up commands would run once for each check without it.
     ///
     /// # Errors
     /// Those of [`frozen::obtain`].
     pub(crate) fn make_base(&self, ctx: &Ctx, commit: Oid) -> Result<()> {
         // Who asks for a pool has warm worktrees for that.
-        if self.run.is_empty() || !self.layers || self.pool.is_some() {
+        if self.run.is_empty() || self.pool.is_some() {
             return Ok(());
         }
         let tree = ctx.repo.read_commit(commit)?.tree;
-        if self.base(ctx, tree)?.is_some() {
-            return Ok(());
-        }
-        let has_submodules = ctx.repo.entry_at(tree, ".gitmodules")?.is_some();
-        if has_submodules || !layered::is_possible(ctx) {
+        if !self.may_be_layered(ctx, tree)?
+            || self.base(ctx, tree)?.is_some()
+            || !layered::is_possible(ctx)
+        {
             return Ok(());
         }
         let wanted = WantedContent {
