@@ -258,15 +258,3 @@ fn renew(work: &Path) -> Result<()> {
     }
     Ok(())
 }
-
-/// Removes what an agent has written to views of the user's caches.
-///
-/// # Errors
-/// `io`.
-pub(crate) fn forget_caches(common_dir: &Path, id: AgentId) -> Result<()> {
-    let directory = layout::caches_dir(common_dir, id);
-    if directory.exists() {
-        fsx::remove_by_trash(common_dir, &directory)?;
-    }
-    Ok(())
-}

@@ -96,6 +96,11 @@ pub fn bases_dir(common_dir: &Path) -> PathBuf {
     agents_dir(common_dir).join("bases")
 }
 
+/// Written when the kernel has let an overlay be mounted: whose process it was.
+pub fn layers_allowed(common_dir: &Path) -> PathBuf {
+    agents_dir(common_dir).join("layers-allowed")
+}
+
 /// Where the layer of an agent lies in the agent's directory.
 pub const LAYER: &str = "layer";
 

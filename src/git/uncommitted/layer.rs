@@ -6,10 +6,9 @@ use crate::git::changes::ignore::RULES_FILES;
 use crate::git::changes::{self, Content, Glance, Index};
 use crate::git::files::layer::{Shown, WorktreeLayer, is_opaque, is_whiteout, refused};
 use crate::git::files::untrusted;
-use crate::git::objects::blob_name;
 use crate::git::tree::FILE;
 use crate::git::uncommitted::listed::{Listed, update_files};
-use crate::git::uncommitted::tracked::TrackedFiles;
+use crate::git::uncommitted::tracked::{Tracked, TrackedFiles};
 use crate::git::uncommitted::{Source, copy_index, git};
 use crate::git::worktree::view::WorktreeView;
 use crate::git::{Repo, command};
@@ -17,24 +16,40 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// More names than an agent makes in its work: reading them would take seconds and as much memory.
 const MOST_ENTRIES: usize = 1_000_000;
 
-/// Git looks into a longer file of rules, in bytes.
-const LONGEST_RULES: u64 = 1 << 16;
+/// What stands at a tracked path that the upper directory says something about.
+#[derive(Clone, Copy)]
+enum Touched {
+    /// No file.
+    Gone,
+    /// The file that the layer began with.
+    Copy,
+    /// A file or a symlink that may have changed.
+    File,
+}
 
 /// What a walk over the upper directory found.
 #[derive(Default)]
 struct WalkedLayer {
-    /// TrackedFiles paths with something in the upper directory at them or above them.
-    touched: BTreeSet<Vec<u8>>,
+    /// The tracked paths with something in the upper directory at them or above them.
+    touched: BTreeMap<Vec<u8>, Touched>,
     /// Names that the index does not know, without anything below them.
     unknown: Vec<Vec<u8>>,
     /// Directories with tracked files that have become repositories.
     nested: Vec<Vec<u8>>,
+}
+
+impl WalkedLayer {
+    /// Takes note that the base shows none of these: where the upper directory has something, the walk meets that later.
+    fn all_gone(&mut self, paths: Vec<Vec<u8>>) {
+        for path in paths {
+            self.touched.entry(path).or_insert(Touched::Gone);
+        }
+    }
 }
 
 /// What git would make of a layered worktree.
@@ -56,14 +71,14 @@ fn walk(
     besides: Option<&str>,
 ) -> Result<WalkedLayer> {
     let mut found = WalkedLayer::default();
+    let copied = layer.copied();
     let mut open = vec![Vec::new()];
     let mut count = 0;
     while let Some(directory) = open.pop() {
         let place = layer.upper.join(OsStr::from_bytes(&directory));
-        // An opaque directory hides all that the base has below it, so every tracked path there may
-        // be gone.
+        // An opaque directory hides all that the base has below it: only what is met there is not gone.
         if is_opaque(&place)? {
-            found.touched.extend(tracked.below(&directory)?);
+            found.all_gone(tracked.below(&directory)?);
         }
         for entry in fs::read_dir(&place).at("could not list", &place)? {
             let entry = entry.at("could not list", &place)?;
@@ -82,8 +97,8 @@ fn walk(
                 }
                 continue;
             }
-            let inside = [path.as_slice(), b"/"].concat();
-            let has_tracked = tracked.one_below(&inside)?.is_some();
+            let at = tracked.at(&path)?;
+            let has_tracked = matches!(at, Tracked::Directory);
             // The bundle is passed over only while nothing of it is tracked: tracked files are part
             // of the tree, wherever they are.
             if besides.map(str::as_bytes) == Some(&path) && !has_tracked {
@@ -93,19 +108,29 @@ fn walk(
             let Ok(metadata) = fs::symlink_metadata(entry.path()) else {
                 continue;
             };
-            let is_tracked = tracked.content(&path)?.is_some();
-            if is_tracked {
-                found.touched.insert(path.clone());
-            }
             let is_gone = is_whiteout(&entry.path(), &metadata)?;
-            if metadata.is_dir() && has_tracked {
-                open.push(inside);
-                continue;
+            let inside = [path.as_slice(), b"/"].concat();
+            match at {
+                Tracked::Directory if metadata.is_dir() => {
+                    open.push(inside);
+                    continue;
+                }
+                Tracked::Directory => found.all_gone(tracked.below(&inside)?),
+                Tracked::File((mode, blob)) => {
+                    let what = if is_gone || metadata.is_dir() {
+                        Touched::Gone
+                    } else if mode == FILE
+                        && copied.is_copy(&layer.upper, &path, &metadata, blob)?
+                    {
+                        Touched::Copy
+                    } else {
+                        Touched::File
+                    };
+                    found.touched.insert(path.clone(), what);
+                }
+                Tracked::Nothing => {}
             }
-            if has_tracked {
-                found.touched.extend(tracked.below(&inside)?);
-            }
-            if !is_gone && (!is_tracked || metadata.is_dir()) {
+            if !is_gone && (!matches!(at, Tracked::File(_)) || metadata.is_dir()) {
                 found.unknown.push(path);
             }
         }
@@ -185,27 +210,6 @@ fn whole_tree(
     source.repo.tree_of(&whole)?.ok_or_else(unreadable)
 }
 
-/// Whether a file of rules is still the copy that was made of the base's with the layer, and that is what is tracked: there may be
-/// hundreds of them, and git would look into each.
-fn is_as_copied(layer: &WorktreeLayer, tracked: &TrackedFiles<'_>, path: &[u8]) -> Result<bool> {
-    let file = Path::new(OsStr::from_bytes(path));
-    let is_of_rules = { RULES_FILES.iter() }.any(|name| file.file_name() == Some(OsStr::new(name)));
-    let Some((FILE, oid)) = tracked.content(path)?.filter(|_| is_of_rules) else {
-        return Ok(false);
-    };
-    let found = fs::symlink_metadata(layer.upper.join(file));
-    if found.is_ok_and(|found| found.mode() & 0o111 != 0) {
-        return Ok(false);
-    }
-    // By its bytes alone a file is what is tracked only where no filter changes them, as it changed none of the base's.
-    let [own, base] =
-        [&layer.upper, &layer.record.path].map(|top| untrusted::read(top, file, LONGEST_RULES));
-    match own {
-        Some(own) if Some(&own) == base.as_ref() => Ok(blob_name(&own)? == oid),
-        _ => Ok(false),
-    }
-}
-
 /// Whether an index holds a tree and nothing else: no flags, no submodules, no conflicts.
 ///
 /// # Errors
@@ -274,12 +278,18 @@ pub(super) fn look(source: &Source<'_>, layer: &WorktreeLayer) -> Result<Layered
             .into_iter()
             .filter(|(path, _)| !ignored.contains(path)),
     );
-    for path in found.touched.into_iter().chain(unmerged.iter().cloned()) {
-        match layer.shown(&path)? {
-            Shown::Upper if is_as_copied(layer, &tracked, &path)? => as_copied.push(path),
-            Shown::Upper => to_read.push(path),
-            Shown::Nothing => drop(edits.insert(path, None)),
+    for path in unmerged {
+        match layer.shown(path)? {
+            Shown::Upper => to_read.push(path.clone()),
+            Shown::Nothing => drop(edits.insert(path.clone(), None)),
             Shown::Base => {}
+        }
+    }
+    for (path, what) in found.touched {
+        match what {
+            Touched::Copy => as_copied.push(path),
+            Touched::File => to_read.push(path),
+            Touched::Gone => drop(edits.insert(path, None)),
         }
     }
 

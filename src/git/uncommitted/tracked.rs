@@ -19,6 +19,14 @@ pub(super) enum TrackedFiles<'a> {
     Tree(TrackedTree<'a>),
 }
 
+/// What is tracked at a path.
+pub(super) enum Tracked {
+    Nothing,
+    File(Content),
+    /// A directory with something tracked in it.
+    Directory,
+}
+
 /// A tree of which a directory is read when it is asked about, and once.
 pub(super) struct TrackedTree<'a> {
     repo: &'a Repo,
@@ -100,12 +108,25 @@ impl<'a> TrackedFiles<'a> {
 
     /// What a commit holds of this path, if it is tracked.
     pub(super) fn content(&self, path: &[u8]) -> Result<Option<Content>> {
+        Ok(match self.at(path)? {
+            Tracked::File(content) => Some(content),
+            Tracked::Nothing | Tracked::Directory => None,
+        })
+    }
+
+    /// What is tracked at a path.
+    pub(super) fn at(&self, path: &[u8]) -> Result<Tracked> {
         match self {
-            TrackedFiles::Index(index) => Ok(index.find(path).map(|entry| entry.content)),
-            TrackedFiles::Tree(tree) => {
-                let found = tree.find(path)?.filter(|entry| !entry.is_directory());
-                Ok(found.map(|entry| (canonical_mode(entry.mode), entry.oid)))
-            }
+            TrackedFiles::Index(index) => Ok(match index.find(path) {
+                Some(entry) => Tracked::File(entry.content),
+                None if index.first_below(&[path, b"/"].concat()).is_some() => Tracked::Directory,
+                None => Tracked::Nothing,
+            }),
+            TrackedFiles::Tree(tree) => Ok(match tree.find(path)? {
+                Some(entry) if entry.is_directory() => Tracked::Directory,
+                Some(entry) => Tracked::File((canonical_mode(entry.mode), entry.oid)),
+                None => Tracked::Nothing,
+            }),
         }
     }
 

@@ -1,7 +1,6 @@
 //! The steps of a discard.
 
 use crate::agents::commands::{in_one_line, run_hook_of};
-use crate::agents::hidden_places::forget_caches;
 use crate::agents::{Ctx, Scratch, clone};
 use crate::domain::repository_settings::HookMoment;
 use crate::domain::{Agent, AgentId, ChangeKind, Move, Oid, State, What, branch_name};
@@ -249,7 +248,14 @@ fn remove_worktree(ctx: &Ctx, mut removal: Leaving, all: bool) -> Result<Leaving
         .trash
         .extend(remove_hooks(ctx, &removal.agent)?);
     briefing::forget(common, id)?;
-    forget_caches(common, id)?;
+    // What it has written to its views of the user's caches may be gigabytes.
+    let caches = layout::caches_dir(common, id);
+    if caches.is_dir() {
+        removal
+            .report
+            .trash
+            .extend(fsx::move_to_trash(common, &caches)?);
+    }
     leases::free(common, &id.short())?;
     Ok(removal)
 }

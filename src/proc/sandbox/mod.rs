@@ -51,7 +51,8 @@ pub use report::{Outcome, read_report};
 use crate::domain::sandbox::{Enforcement, Fence, LayerMount, Level, Mode};
 use crate::error::{Code, Error, Result};
 use std::ffi::OsString;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Set for a command behind a fence, so that our hooks in there know of it.
@@ -223,6 +224,26 @@ pub fn probe_layer(layer: &LayerMount) -> Result<()> {
 /// Why no layered worktree can be had here; tried with a mount of `layer`, which must be nothing but empty directories.
 pub fn layers_refused(program: &Path, layer: &LayerMount) -> Option<String> {
     kernel::layers_refused(program, layer)
+}
+
+/// What the kernel's answer to a process of ours depends on, as far as `/proc` tells: its user, its namespaces, and what another
+/// sandbox around it has taken from it. Nothing but to be compared.
+pub fn surroundings() -> Vec<u8> {
+    let link = |name| fs::read_link(Path::new("/proc/self/ns").join(name)).unwrap_or_default();
+    let links = ["mnt", "user", "pid"]
+        .map(link)
+        .map(PathBuf::into_os_string);
+    let status = fs::read("/proc/self/status").unwrap_or_default();
+    let is_ours = |line: &&[u8]| {
+        let fields: [&[u8]; 5] = [b"Uid:", b"Gid:", b"CapEff:", b"NoNewPrivs:", b"Seccomp:"];
+        fields.iter().any(|field| line.starts_with(field))
+    };
+    let lines = status.split(|&byte| byte == b'\n').filter(is_ours);
+    let profile = fs::read("/proc/self/attr/current").unwrap_or_default();
+    let mut all: Vec<&[u8]> = links.iter().map(|link| link.as_encoded_bytes()).collect();
+    all.extend(lines);
+    all.push(&profile);
+    all.join(&b'\n')
 }
 
 #[cfg(test)]
