@@ -53,7 +53,10 @@ use std::process::{Command, Output};
 )]
 pub fn level() -> Option<Level> {
     let program = Path::new(env!("CARGO_BIN_EXE_git-agent"));
-    match sandbox::enforcement(Mode::Auto, program).expect("auto never fails") {
+    match sandbox::Kernel::new(program, None)
+        .enforcement(Mode::Auto)
+        .expect("auto never fails")
+    {
         Enforcement::Fenced(level) => Some(level),
         other => {
             println!("skipped, since this kernel cannot fence: {other:?}");

@@ -25,7 +25,7 @@ use crate::domain::sandbox::{Level, Mode, Namespaces};
 use crate::domain::test_count::TestCount;
 use crate::domain::{CommandRun, Enforcement, Fence, Oid, RequiredChecks, shell};
 use crate::error::{Error, IoContext, Result};
-use crate::proc::sandbox::{Plan, enforcement};
+use crate::proc::sandbox::Plan;
 use crate::proc::supervisor::TreeBounds;
 use crate::proc::{self, End, Job};
 use crate::store::fsx;
@@ -357,7 +357,7 @@ pub(crate) fn set_up_fenced(
 ) -> Result<()> {
     // Never without a fence: these commands start programs that others wrote.
     let mode = Mode::Require;
-    let Enforcement::Fenced(level) = enforcement(mode, ctx.env.require_program()?)? else {
+    let Enforcement::Fenced(level) = ctx.kernel()?.enforcement(mode)? else {
         return Err(Error::bug("a mode that insists gives a fence"));
     };
     let scratch = Scratch::make(ctx, "setup")?;

@@ -13,7 +13,8 @@ use crate::git::config::Identities;
 use crate::git::files::admin_dir::admin_dir_of_clone;
 use crate::git::files::temporary::TemporaryDirectory;
 use crate::proc;
-use crate::store::Ledger;
+use crate::proc::sandbox::Kernel;
+use crate::store::{Ledger, layout};
 use chrono::{DateTime, Utc};
 pub use env::{Env, HOOK_HOMES, OUTPUT_FILE, REPOSITORY_HOOKS};
 use std::cell::RefCell;
@@ -185,6 +186,15 @@ impl Ctx {
     pub fn narrated_by(mut self, observer: ActivityObserver) -> Ctx {
         self.seams.observer = observer;
         self
+    }
+
+    /// Whom to ask what can be enforced here.
+    ///
+    /// # Errors
+    /// `io` when the system does not tell this program's own file.
+    pub(crate) fn kernel(&self) -> Result<Kernel<'_>> {
+        let answers = layout::kernel_answers(self.repo.common_dir());
+        Ok(Kernel::new(self.env.require_program()?, Some(answers)))
     }
 
     /// Tells what is done from here on, until what is given is dropped.

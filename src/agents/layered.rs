@@ -19,6 +19,7 @@ use crate::domain::sandbox::LayerMount;
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::Repo;
 use crate::git::files::layer::{LayerRecord, WorktreeLayer};
+use crate::git::uncommitted::copy_rules;
 use crate::proc::sandbox;
 use crate::store::{fsx, layout, lock};
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -117,53 +118,31 @@ pub(crate) fn run_mounted<W: AsRef<OsStr>>(
     Ok(output)
 }
 
-/// So long the kernel's yes holds for processes like the one that got it: a trial takes as long as half of a spawn. A setting of the
-/// system may change meanwhile, and then the run says so.
-const ALLOWED_FOR: Duration = Duration::from_secs(60);
-
 /// Why the kernel lets no layered worktree be mounted here; tried with empty directories on the same file systems.
 ///
 /// # Errors
 /// `io`.
 pub(crate) fn refused_by_kernel(ctx: &Ctx) -> Result<Option<String>> {
-    let allowed = layout::layers_allowed(ctx.repo.common_dir());
-    let us = sandbox::surroundings();
-    let written = fs::metadata(&allowed).and_then(|file| file.modified());
-    // A time that lies ahead is that of a clock that was set back.
-    let age = written.ok().and_then(|time| time.elapsed().ok());
-    if age.is_some_and(|age| age < ALLOWED_FOR)
-        && fsx::load_if_there(&allowed)?.as_ref() == Some(&us)
-    {
-        return Ok(None);
+    let common = ctx.repo.common_dir();
+    let trial = fsx::unique_name(&layout::tmp_dir(common).join("layer"));
+    let why = ctx.kernel()?.layers_refused(|| {
+        for name in ["base", "upper", "work", "place"] {
+            fsx::create_dir(&trial.join(name))?;
+        }
+        // A mount is named by the paths that the kernel knows.
+        let real = fs::canonicalize(&trial).at("could not resolve", &trial)?;
+        let below = |name: &str| real.join(name);
+        // No version number tells it: only a mount that is tried in the namespaces of the fence does.
+        Ok(LayerMount {
+            base: below("base"),
+            upper: below("upper"),
+            work: below("work"),
+            place: below("place"),
+        })
+    })?;
+    if trial.exists() {
+        fsx::remove_by_trash(common, &trial)?;
     }
-    let why = try_mount(ctx)?;
-    if why.is_none() {
-        // Where this cannot be written, the next one tries again.
-        let _ = fs::write(&allowed, us);
-    }
-    Ok(why)
-}
-
-fn try_mount(ctx: &Ctx) -> Result<Option<String>> {
-    let place = layout::tmp_dir(ctx.repo.common_dir());
-    fsx::create_dir(&place)?;
-    let trial = fsx::unique_name(&place.join("layer"));
-    for name in ["base", "upper", "work", "place"] {
-        let directory = trial.join(name);
-        fs::create_dir_all(&directory).at("could not make", &directory)?;
-    }
-    // A mount is named by the paths that the kernel knows.
-    let trial = fs::canonicalize(&trial).at("could not resolve", &trial)?;
-    let below = |name: &str| trial.join(name);
-    let mount = LayerMount {
-        base: below("base"),
-        upper: below("upper"),
-        work: below("work"),
-        place: below("place"),
-    };
-    // No version number tells it: only a mount that is tried in the namespaces of the fence does.
-    let why = sandbox::layers_refused(ctx.env.require_program()?, &mount);
-    fsx::remove_by_trash(ctx.repo.common_dir(), &trial)?;
     Ok(why)
 }
 
@@ -199,7 +178,7 @@ pub(crate) fn adopt(ctx: &Ctx, id: AgentId, base: &FrozenBase, place: &Path) -> 
     for directory in rules.iter().filter_map(|file| file.parent()) {
         make_directories(&base.record.path, &upper, directory)?;
     }
-    WorktreeLayer::copy_files(&directory, &base.record.path, rules)?;
+    copy_rules(&directory, &base.record.path, rules)?;
     let admin_dir = worktree::admin_dir(&ctx.repo, id);
     take(ctx, base, &directory, place, &admin_dir)?;
     // What is written to this place outside of a mount is seen by no command in the worktree.

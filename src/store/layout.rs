@@ -96,11 +96,6 @@ pub fn bases_dir(common_dir: &Path) -> PathBuf {
     agents_dir(common_dir).join("bases")
 }
 
-/// Written when the kernel has let an overlay be mounted: whose process it was.
-pub fn layers_allowed(common_dir: &Path) -> PathBuf {
-    agents_dir(common_dir).join("layers-allowed")
-}
-
 /// Where the layer of an agent lies in the agent's directory.
 pub const LAYER: &str = "layer";
 
@@ -150,6 +145,11 @@ pub fn trash_dir(common_dir: &Path) -> PathBuf {
 /// What can be deleted at any time and is made again.
 pub fn cache_dir(common_dir: &Path) -> PathBuf {
     agents_dir(common_dir).join("cache")
+}
+
+/// What the kernel has said lately, a file for each question.
+pub fn kernel_answers(common_dir: &Path) -> PathBuf {
+    cache_dir(common_dir).join("kernel")
 }
 
 /// The page of a report for which the user named no file.

@@ -11,11 +11,12 @@
 use super::fsx;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::system::{FencedHolder, HolderSearch};
+use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 /// How long a lock is waited for. An append takes milliseconds; a process that waits this long waits for a
@@ -32,8 +33,16 @@ pub struct Guard {
     is_shared: AtomicBool,
 }
 
+/// The locks that this process holds. Who else would be asked, and the kernel takes milliseconds to say.
+static OURS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+fn ours() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    OURS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Drop for Guard {
     fn drop(&mut self) {
+        ours().remove(&self.path);
         // Closing the file would do, but for a child that a thread of ours starts right now: until it is the program
         // that it is to be, it has the file open too, and the next one to try finds the lock held.
         if !self.is_shared.load(Ordering::Relaxed) {
@@ -44,6 +53,7 @@ impl Drop for Guard {
 
 impl Guard {
     fn of(file: File, path: PathBuf) -> Guard {
+        ours().insert(path.clone());
         Guard {
             file,
             path,
@@ -64,6 +74,9 @@ impl Guard {
 /// `io`, `lock-held`.
 pub fn is_held(common_dir: &Path, name: &str) -> Result<bool> {
     let path = super::layout::agents_dir(common_dir).join(name);
+    if ours().contains(&path) {
+        return Ok(true);
+    }
     let Some(file) = fsx::open(&path).at_if_there("could not open", &path)? else {
         return Ok(false);
     };

@@ -6,7 +6,7 @@
 
 use super::{
     FencedHolder, HolderSearch, Holders, Occupant, Process, ResourceLimits,
-    open_directory_by_steps, ps,
+    open_directory_by_steps, parse_ps,
 };
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{Dir, FileType};
@@ -54,7 +54,7 @@ impl Process {
         let columns: [&[u8]; 9] = [
             b"-A", b"-o", b"pid=", b"-o", b"ppid=", b"-o", b"stat=", b"-o", b"lstart=",
         ];
-        Ok(ps::parse(&ask("ps", &columns)?))
+        Ok(parse_ps(&ask("ps", &columns)?))
     }
 
     /// Every process whose standard input is that file.

@@ -7,8 +7,6 @@
 mod elsewhere;
 #[cfg(target_os = "linux")]
 mod linux;
-#[cfg(any(test, not(target_os = "linux")))]
-mod ps;
 #[cfg(target_os = "linux")]
 mod usage;
 
@@ -184,6 +182,23 @@ pub(crate) fn sync_file_system(file: &std::fs::File) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Reads the list that ps(1) writes: lines of number, parent, state and start time. One that is dead and only waiting to be noticed is left out.
+#[cfg(any(test, not(target_os = "linux")))]
+fn parse_ps(list: &[u8]) -> Vec<Process> {
+    let list = String::from_utf8_lossy(list);
+    list.lines().filter_map(ps_line).collect()
+}
+
+#[cfg(any(test, not(target_os = "linux")))]
+fn ps_line(line: &str) -> Option<Process> {
+    let mut fields = line.split_ascii_whitespace();
+    let pid = Pid::from_raw(fields.next()?.parse().ok()?)?;
+    let parent = fields.next()?.parse().ok()?;
+    let state = fields.next()?;
+    let start = fields.collect::<Vec<_>>().join(" ");
+    (!state.starts_with('Z')).then_some(Process { pid, parent, start })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -239,5 +254,15 @@ mod tests {
         let file = blank_file().expect("a file");
         file.write_all_at(b"text", 0).expect("written");
         assert_eq!(file.metadata().expect("there").len(), 4);
+    }
+
+    #[test]
+    fn a_list_is_read_without_the_dead() {
+        let list = b"    1     0 Ss   Sun Nov 22 05:02:32 2026\n  42     1 Z+   Sun Nov 22 05:02:33 2026\nrubbish\n";
+        let found = parse_ps(list);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].pid, Pid::INIT);
+        assert_eq!(found[0].parent, 0);
+        assert_eq!(found[0].start, "Sun Nov 22 05:02:32 2026");
     }
 }

@@ -75,6 +75,8 @@ fn every_change_of_a_file_of_rules_is_seen() {
         "chmod +x lib/.gitignore",
         "chmod -x lib/.gitignore; echo more >> lib/.gitignore",
         "printf '*.tmp\\n' > lib/.gitignore",
+        "touch -r lib/.gitignore old; printf '*.out\\n' > lib/.gitignore; touch -r old lib/.gitignore; rm old",
+        "printf '*.tmp\\n' > lib/.gitignore",
         "rm lib/.gitignore",
         "printf '*.tmp\\n' > lib/.gitignore; echo x > lib/x.tmp",
         "echo none > lib/.gitignore; git add lib; printf '*.tmp\\n' > lib/.gitignore",

@@ -12,7 +12,8 @@ use crate::hosts::{HOSTS, Host};
 use crate::proc::{launch, terminal};
 use crate::store::layout;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -377,21 +378,22 @@ pub(super) fn mended(
             }
         }
     };
-    mend(&LISTS, &|name, value| list(name, value));
+    let agents = AgentPlaces::default();
+    mend(&LISTS, &|name, value| list(name, value, &agents));
     mend(&PATHS, &|_, value| {
-        path(Path::new(value), directory).map(PathBuf::into_os_string)
+        path(Path::new(value), directory, &agents).map(PathBuf::into_os_string)
     });
     mend(&COMMANDS, &|_, value| Some(command(value, directory)));
     changes
 }
 
 /// A list without the entries that are relative, empty or in an agent's place.
-fn list(name: &str, value: &OsStr) -> Option<OsString> {
+fn list(name: &str, value: &OsStr, agents: &AgentPlaces) -> Option<OsString> {
     let is_kept = |entry: &&[u8]| {
         let path = Path::new(OsStr::from_bytes(entry));
         // A library that is named without a path is looked for in the system's directories.
         let is_bare = name == "LD_PRELOAD" && !entry.is_empty() && !entry.contains(&b'/');
-        is_bare || path.is_absolute() && !is_agents(path)
+        is_bare || path.is_absolute() && !agents.hold(path)
     };
     let kept: Vec<&[u8]> = { value.as_bytes().split(|&byte| byte == b':') }
         .filter(is_kept)
@@ -401,13 +403,13 @@ fn list(name: &str, value: &OsStr) -> Option<OsString> {
 }
 
 /// A path that means the same wherever it is used; `None` for one in an agent's place.
-fn path(value: &Path, directory: &Path) -> Option<PathBuf> {
+fn path(value: &Path, directory: &Path, agents: &AgentPlaces) -> Option<PathBuf> {
     // A program that is named without a path is looked for in `PATH`.
     let is_bare = value.components().count() == 1 && !value.is_absolute();
     if is_bare && value != Path::new(".") && value != Path::new("..") {
         return Some(value.to_owned());
     }
-    Some(directory.join(value)).filter(|path| !is_agents(path))
+    Some(directory.join(value)).filter(|path| !agents.hold(path))
 }
 
 /// A line whose program is a path from the current directory, with that path made absolute.
@@ -426,11 +428,24 @@ fn command(line: &OsStr, directory: &Path) -> OsString {
     absolute
 }
 
-/// Whether a path is in a place that an agent can write: a worktree of one, one in which its work is checked, a warm one that will be
-/// one's, a clone of one, or its private directories.
-fn is_agents(path: &Path) -> bool {
-    // Symlinks that go in circles lead to no program.
-    real_path(path).is_none_or(|real| real.ancestors().any(is_agents_top))
+/// The places that agents can write: worktrees of theirs, those in which their work is checked, warm ones that will be theirs, clones, and
+/// private directories. Each directory is looked at once: a search path leads through the same few again and again, in every process.
+#[derive(Default)]
+struct AgentPlaces(RefCell<HashMap<PathBuf, bool>>);
+
+impl AgentPlaces {
+    /// Whether a path is in one of them.
+    fn hold(&self, path: &Path) -> bool {
+        let mut known = self.0.borrow_mut();
+        let mut is_one = |place: &Path| match known.get(place) {
+            Some(is_one) => *is_one,
+            None => *known
+                .entry(place.to_owned())
+                .or_insert(is_agents_top(place)),
+        };
+        // Symlinks that go in circles lead to no program.
+        real_path(path).is_none_or(|real| real.ancestors().any(&mut is_one))
+    }
 }
 
 fn is_agents_top(place: &Path) -> bool {

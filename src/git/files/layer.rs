@@ -18,14 +18,11 @@
 
 use super::untrusted;
 use crate::domain::Oid;
-use crate::error::{Code, Error, IoContext, Result};
-use crate::git::objects::blob_name;
+use crate::error::{Code, Error, Result};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs::{self, File, Metadata};
-use std::io::Write;
+use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -34,10 +31,6 @@ use std::path::{Path, PathBuf};
 const DIRECTORY: &str = "layer";
 const RECORD: &str = "record";
 const UPPER: &str = "upper";
-const COPIED: &str = "copied";
-
-/// Git looks into a longer file of rules, in bytes.
-const LONGEST_RULES: u64 = 1 << 16;
 
 /// What an overlay mount calls its own attributes when it may not use those that are root's.
 const PREFIX: &str = "user.overlay.";
@@ -107,106 +100,7 @@ pub(in crate::git) enum Shown {
     Nothing,
 }
 
-/// The files of rules that a layer began with, and how to tell that one is still that copy: there may be hundreds of them, and each
-/// look meets them all.
-///
-/// Written beside the record as `<blob> <identity>\0<path>\0` for each.
-pub(in crate::git) struct CopiedFiles(HashMap<Vec<u8>, String>);
-
-impl CopiedFiles {
-    /// Whether what was found at a path is still the copy, and the blob that this path has in a commit. A file that tells nothing by its
-    /// times is read.
-    pub(in crate::git) fn is_copy(
-        &self,
-        upper: &Path,
-        path: &[u8],
-        found: &Metadata,
-        blob: Oid,
-    ) -> Result<bool> {
-        let name = blob.to_hex();
-        let Some((copied, identity)) = self.0.get(path).and_then(|known| known.split_once(' '))
-        else {
-            return Ok(false);
-        };
-        // By its bytes alone a file is what is tracked only where no filter changes them: then the copy had that name.
-        if copied != name || found.mode() & 0o111 != 0 {
-            return Ok(false);
-        }
-        if identity == words(found) {
-            return Ok(true);
-        }
-        match untrusted::read(upper, Path::new(OsStr::from_bytes(path)), LONGEST_RULES) {
-            Some(own) => Ok(blob_name(&own)? == blob),
-            None => Ok(false),
-        }
-    }
-}
-
-/// What tells a file from another one, and from itself after a change; at the end the time of the last one.
-pub(in crate::git) fn identity(found: &Metadata) -> [i128; 7] {
-    [
-        found.dev().into(),
-        found.ino().into(),
-        found.mode().into(),
-        found.size().into(),
-        found.rdev().into(),
-        found.ctime().into(),
-        found.ctime_nsec().into(),
-    ]
-}
-
-fn words(found: &Metadata) -> String {
-    identity(found).map(|number| number.to_string()).join("-")
-}
-
 impl WorktreeLayer {
-    /// Copies files of the base to the upper directory of a layer that is being made, `directory`, whose directories are there.
-    ///
-    /// # Errors
-    /// `io`, `disk-full`.
-    pub fn copy_files(directory: &Path, base: &Path, files: &[PathBuf]) -> Result<()> {
-        let [upper, _] = WorktreeLayer::parts(directory);
-        let mut blobs = Vec::new();
-        for file in files {
-            let (from, to) = (base.join(file), upper.join(file));
-            fs::copy(&from, &to).at("could not copy", &from)?;
-            blobs.push(blob_name(&fs::read(&to).at("could not read", &to)?)?);
-        }
-        // A file that was written in the same moment as this one could be written again without another time.
-        let record = directory.join(COPIED);
-        let mut record_file = File::create(&record).at("could not write", &record)?;
-        let time = |found: &Metadata| (found.ctime(), found.ctime_nsec());
-        let now = time(&record_file.metadata().at("could not look at", &record)?);
-        let mut written = Vec::new();
-        for (file, blob) in files.iter().zip(blobs) {
-            let to = upper.join(file);
-            let found = fs::symlink_metadata(&to).at("could not look at", &to)?;
-            let identity = if time(&found) < now {
-                words(&found)
-            } else {
-                String::new()
-            };
-            written.extend_from_slice(format!("{} {identity}\0", blob.to_hex()).as_bytes());
-            written.extend_from_slice(file.as_os_str().as_bytes());
-            written.push(0);
-        }
-        record_file
-            .write_all(&written)
-            .at("could not write", &record)
-    }
-
-    /// The files that it began with.
-    pub(in crate::git) fn copied(&self) -> CopiedFiles {
-        let record = self.upper.with_file_name(COPIED);
-        let record = untrusted::read_at(&record, untrusted::LONGEST_INDEX).unwrap_or_default();
-        let mut parts = record.split(|&byte| byte == 0);
-        let mut files = HashMap::new();
-        while let (Some(known), Some(path)) = (parts.next(), parts.next()) {
-            files.insert(path.to_vec(), String::from_utf8_lossy(known).into_owned());
-        }
-        CopiedFiles(files)
-    }
-
     /// The layer of the worktree with this admin directory; `None` for any other worktree, and inside of the mount, where the
     /// files are where they seem to be.
     pub fn of(admin_dir: &Path) -> Option<WorktreeLayer> {

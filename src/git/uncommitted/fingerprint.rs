@@ -3,15 +3,16 @@
 use crate::error::Result;
 use crate::git::changes::ignore::IGNORE_FILES;
 use crate::git::changes::{Index, Listed, TouchedEntries, Walk, Written};
-use crate::git::files::layer::{WorktreeLayer, identity};
+use crate::git::files::layer::WorktreeLayer;
 use crate::git::files::untrusted;
 use crate::git::objects::blob_name;
 use crate::git::pool::threads;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, Metadata};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use walkdir::WalkDir;
 
@@ -83,6 +84,19 @@ impl LayerFingerprint {
             .and_then(|layer| LayerFingerprint::take(&layer, admin_dir, &layer.upper));
         self.is_settled && now.is_some_and(|now| now.files == self.files)
     }
+}
+
+/// What tells a file from another one, and from itself after a change; at the end the time of the last one.
+pub(super) fn identity(found: &Metadata) -> [i128; 7] {
+    [
+        found.dev().into(),
+        found.ino().into(),
+        found.mode().into(),
+        found.size().into(),
+        found.rdev().into(),
+        found.ctime().into(),
+        found.ctime_nsec().into(),
+    ]
 }
 
 /// So many bytes in all are compared with what was written of them.

@@ -6,24 +6,114 @@ use crate::git::changes::ignore::RULES_FILES;
 use crate::git::changes::{self, Content, Glance, Index};
 use crate::git::files::layer::{Shown, WorktreeLayer, is_opaque, is_whiteout, refused};
 use crate::git::files::untrusted;
+use crate::git::objects::blob_name;
 use crate::git::tree::FILE;
+use crate::git::uncommitted::fingerprint::identity;
 use crate::git::uncommitted::listed::{Listed, update_files};
-use crate::git::uncommitted::tracked::{Tracked, TrackedFiles};
+use crate::git::uncommitted::tracked::{TrackedFiles, TrackedPath};
 use crate::git::uncommitted::{Source, copy_index, git};
 use crate::git::worktree::view::WorktreeView;
 use crate::git::{Repo, command};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// More names than an agent makes in its work: reading them would take seconds and as much memory.
 const MOST_ENTRIES: usize = 1_000_000;
 
+/// Where it is written down what the files of rules were that a layer began with.
+const COPIED: &str = "copied";
+
+/// Git looks into a longer file of rules, in bytes.
+const LONGEST_RULES: u64 = 1 << 16;
+
+/// The files of rules that a layer began with, and how to tell that one is still that copy: there may be hundreds of them, and each
+/// look meets them all.
+///
+/// Written beside the layer's record as `<blob> <identity>\0<path>\0` for each.
+struct CopiedFiles(HashMap<Vec<u8>, String>);
+
+impl CopiedFiles {
+    fn read(layer: &WorktreeLayer) -> CopiedFiles {
+        let record = layer.upper.with_file_name(COPIED);
+        let record = untrusted::read_at(&record, untrusted::LONGEST_INDEX).unwrap_or_default();
+        let mut parts = record.split(|&byte| byte == 0);
+        let mut files = HashMap::new();
+        while let (Some(known), Some(path)) = (parts.next(), parts.next()) {
+            files.insert(path.to_vec(), String::from_utf8_lossy(known).into_owned());
+        }
+        CopiedFiles(files)
+    }
+
+    /// Whether what was found at a path is still the copy, and the blob that this path has in a commit. A file that tells nothing by its
+    /// times is read.
+    fn is_copy(&self, upper: &Path, path: &[u8], found: &Metadata, blob: Oid) -> Result<bool> {
+        let Some((copied, identity)) = self.0.get(path).and_then(|known| known.split_once(' '))
+        else {
+            return Ok(false);
+        };
+        // By its bytes alone a file is what is tracked only where no filter changes them: then the copy had that name.
+        if copied != blob.to_hex() || found.mode() & 0o111 != 0 {
+            return Ok(false);
+        }
+        if identity == words(found) {
+            return Ok(true);
+        }
+        match untrusted::read(upper, Path::new(OsStr::from_bytes(path)), LONGEST_RULES) {
+            Some(own) => Ok(blob_name(&own)? == blob),
+            None => Ok(false),
+        }
+    }
+}
+
+fn words(found: &Metadata) -> String {
+    identity(found).map(|number| number.to_string()).join("-")
+}
+
+/// Copies files of rules from a base to the upper directory of a layer that is being made, `directory`, where their directories are.
+///
+/// # Errors
+/// `io`, `disk-full`.
+pub fn copy_rules(directory: &Path, base: &Path, files: &[PathBuf]) -> Result<()> {
+    let [upper, _] = WorktreeLayer::parts(directory);
+    let mut blobs = Vec::new();
+    for file in files {
+        let (from, to) = (base.join(file), upper.join(file));
+        fs::copy(&from, &to).at("could not copy", &from)?;
+        // Git looks into one that is not read here.
+        let content = untrusted::read(&upper, file, LONGEST_RULES);
+        blobs.push(content.map(|content| blob_name(&content)).transpose()?);
+    }
+    // A file that was written in the same moment as this one could be written again without another time.
+    let record = directory.join(COPIED);
+    let look = |path: &Path| fs::symlink_metadata(path).at("could not look at", path);
+    let time = |found: &Metadata| (found.ctime(), found.ctime_nsec());
+    fs::write(&record, b"").at("could not write", &record)?;
+    let now = time(&look(&record)?);
+    let mut written = Vec::new();
+    for (file, blob) in files.iter().zip(blobs) {
+        let Some(blob) = blob else {
+            continue;
+        };
+        let found = look(&upper.join(file))?;
+        let identity = if time(&found) < now {
+            words(&found)
+        } else {
+            String::new()
+        };
+        written.extend_from_slice(format!("{blob} {identity}\0").as_bytes());
+        written.extend_from_slice(file.as_os_str().as_bytes());
+        written.push(0);
+    }
+    fs::write(&record, written).at("could not write", &record)
+}
+
 /// What stands at a tracked path that the upper directory says something about.
 #[derive(Clone, Copy)]
-enum Touched {
+enum MetFile {
     /// No file.
     Gone,
     /// The file that the layer began with.
@@ -36,7 +126,7 @@ enum Touched {
 #[derive(Default)]
 struct WalkedLayer {
     /// The tracked paths with something in the upper directory at them or above them.
-    touched: BTreeMap<Vec<u8>, Touched>,
+    touched: BTreeMap<Vec<u8>, MetFile>,
     /// Names that the index does not know, without anything below them.
     unknown: Vec<Vec<u8>>,
     /// Directories with tracked files that have become repositories.
@@ -47,7 +137,7 @@ impl WalkedLayer {
     /// Takes note that the base shows none of these: where the upper directory has something, the walk meets that later.
     fn all_gone(&mut self, paths: Vec<Vec<u8>>) {
         for path in paths {
-            self.touched.entry(path).or_insert(Touched::Gone);
+            self.touched.entry(path).or_insert(MetFile::Gone);
         }
     }
 }
@@ -71,7 +161,7 @@ fn walk(
     besides: Option<&str>,
 ) -> Result<WalkedLayer> {
     let mut found = WalkedLayer::default();
-    let copied = layer.copied();
+    let copied = CopiedFiles::read(layer);
     let mut open = vec![Vec::new()];
     let mut count = 0;
     while let Some(directory) = open.pop() {
@@ -98,7 +188,7 @@ fn walk(
                 continue;
             }
             let at = tracked.at(&path)?;
-            let has_tracked = matches!(at, Tracked::Directory);
+            let has_tracked = matches!(at, TrackedPath::Directory);
             // The bundle is passed over only while nothing of it is tracked: tracked files are part
             // of the tree, wherever they are.
             if besides.map(str::as_bytes) == Some(&path) && !has_tracked {
@@ -111,26 +201,26 @@ fn walk(
             let is_gone = is_whiteout(&entry.path(), &metadata)?;
             let inside = [path.as_slice(), b"/"].concat();
             match at {
-                Tracked::Directory if metadata.is_dir() => {
+                TrackedPath::Directory if metadata.is_dir() => {
                     open.push(inside);
                     continue;
                 }
-                Tracked::Directory => found.all_gone(tracked.below(&inside)?),
-                Tracked::File((mode, blob)) => {
+                TrackedPath::Directory => found.all_gone(tracked.below(&inside)?),
+                TrackedPath::File((mode, blob)) => {
                     let what = if is_gone || metadata.is_dir() {
-                        Touched::Gone
+                        MetFile::Gone
                     } else if mode == FILE
                         && copied.is_copy(&layer.upper, &path, &metadata, blob)?
                     {
-                        Touched::Copy
+                        MetFile::Copy
                     } else {
-                        Touched::File
+                        MetFile::File
                     };
                     found.touched.insert(path.clone(), what);
                 }
-                Tracked::Nothing => {}
+                TrackedPath::Nothing => {}
             }
-            if !is_gone && (!matches!(at, Tracked::File(_)) || metadata.is_dir()) {
+            if !is_gone && (!matches!(at, TrackedPath::File(_)) || metadata.is_dir()) {
                 found.unknown.push(path);
             }
         }
@@ -287,9 +377,9 @@ pub(super) fn look(source: &Source<'_>, layer: &WorktreeLayer) -> Result<Layered
     }
     for (path, what) in found.touched {
         match what {
-            Touched::Copy => as_copied.push(path),
-            Touched::File => to_read.push(path),
-            Touched::Gone => drop(edits.insert(path, None)),
+            MetFile::Copy => as_copied.push(path),
+            MetFile::File => to_read.push(path),
+            MetFile::Gone => drop(edits.insert(path, None)),
         }
     }
 

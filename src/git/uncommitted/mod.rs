@@ -26,7 +26,7 @@ use crate::git::worktree::view::WorktreeView;
 use crate::git::{Repo, command};
 use fingerprint::LayerFingerprint;
 pub use fingerprint::{SeenWorktree, WorktreeFingerprint};
-pub use layer::{glance, is_plain_index, rules_files};
+pub use layer::{copy_rules, glance, is_plain_index, rules_files};
 use listed::Listed;
 pub use listed::ignored;
 use std::collections::BTreeMap;

@@ -20,7 +20,7 @@ pub(super) enum TrackedFiles<'a> {
 }
 
 /// What is tracked at a path.
-pub(super) enum Tracked {
+pub(super) enum TrackedPath {
     Nothing,
     File(Content),
     /// A directory with something tracked in it.
@@ -109,23 +109,25 @@ impl<'a> TrackedFiles<'a> {
     /// What a commit holds of this path, if it is tracked.
     pub(super) fn content(&self, path: &[u8]) -> Result<Option<Content>> {
         Ok(match self.at(path)? {
-            Tracked::File(content) => Some(content),
-            Tracked::Nothing | Tracked::Directory => None,
+            TrackedPath::File(content) => Some(content),
+            TrackedPath::Nothing | TrackedPath::Directory => None,
         })
     }
 
     /// What is tracked at a path.
-    pub(super) fn at(&self, path: &[u8]) -> Result<Tracked> {
+    pub(super) fn at(&self, path: &[u8]) -> Result<TrackedPath> {
         match self {
             TrackedFiles::Index(index) => Ok(match index.find(path) {
-                Some(entry) => Tracked::File(entry.content),
-                None if index.first_below(&[path, b"/"].concat()).is_some() => Tracked::Directory,
-                None => Tracked::Nothing,
+                Some(entry) => TrackedPath::File(entry.content),
+                None if index.first_below(&[path, b"/"].concat()).is_some() => {
+                    TrackedPath::Directory
+                }
+                None => TrackedPath::Nothing,
             }),
             TrackedFiles::Tree(tree) => Ok(match tree.find(path)? {
-                Some(entry) if entry.is_directory() => Tracked::Directory,
-                Some(entry) => Tracked::File((canonical_mode(entry.mode), entry.oid)),
-                None => Tracked::Nothing,
+                Some(entry) if entry.is_directory() => TrackedPath::Directory,
+                Some(entry) => TrackedPath::File((canonical_mode(entry.mode), entry.oid)),
+                None => TrackedPath::Nothing,
             }),
         }
     }

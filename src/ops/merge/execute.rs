@@ -16,7 +16,6 @@ use crate::git::config::Identities;
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::{Checkout, Repo, Tip, landing};
 use crate::ops::merge::{LandingReport, LandingState, MergePlan, Method, remote};
-use crate::proc::sandbox;
 use crate::store::ledger::RecordedLanding;
 use crate::store::lock::Guard;
 use crate::store::replay::Replay;
@@ -512,7 +511,7 @@ fn ask(ctx: &Ctx, plan: &MergePlan, below: Oid, commit: Oid) -> Result<()> {
     // Checks of the same agent run in the same place.
     fsx::create_dir(&layout::agent_dir(common, id))?;
     let _alone = lock::hold(common, &layout::verify_lock(&short))?;
-    let enforcement = sandbox::enforcement(Mode::Auto, ctx.env.require_program()?)?;
+    let enforcement = ctx.kernel()?.enforcement(Mode::Auto)?;
     let policy = spawn_commit::require_policy(&ctx.repo, &plan.agent)?;
     let setup = CheckSetup::for_work(ctx, &policy, plan.base)?;
     let request = CheckRequest {

@@ -50,7 +50,6 @@ use crate::hosts::{self, Host};
 use crate::ops::spawn::{self, SpawnOptions, SpawnPlan};
 use crate::proc::launch::not_found;
 pub use crate::proc::launch::{HandedOver, detach, hand_over, launch, prepare};
-use crate::proc::sandbox;
 pub use crate::proc::supervisor::{BuildSlots, Order, TreeBounds, keep};
 pub use crate::proc::terminal::is_here as has_terminal;
 use crate::store::layout;
@@ -174,7 +173,7 @@ pub fn plan(
     mut options: RunOptions,
 ) -> Result<RunPlan> {
     // What it answers is needed once the agent is found.
-    let asked = sandbox::ask(options.sandbox, ctx.env.require_program()?);
+    let asked = ctx.kernel()?.ask(options.sandbox);
     let limits = admission::load(ctx)?;
     options.prompt.most_cost = { limits.get(Limit::Cost) }.map(|micro_usd| micro_usd as f64 / 1e6);
     let bounds = TreeBounds::of(&limits);

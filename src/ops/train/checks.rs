@@ -16,7 +16,6 @@ use crate::domain::{
 use crate::error::{Code, Error, Result};
 use crate::ops::train::report::{FailedCheck, FlakyReport, RunReason, TrainRun};
 use crate::ops::train::{TrainNews, TrainOptions};
-use crate::proc::sandbox;
 use crate::store::{fsx, layout, leases, lock};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -86,7 +85,7 @@ impl<'scope, 'env> Checks<'scope, 'env> {
         options: &TrainOptions,
         scope: &'scope Scope<'scope, 'env>,
     ) -> Result<Checks<'scope, 'env>> {
-        let enforcement = sandbox::enforcement(options.sandbox, ctx.env.require_program()?)?;
+        let enforcement = ctx.kernel()?.enforcement(options.sandbox)?;
         let memory = CheckMemory::open(ctx, &enforcement)?;
         Ok(Checks {
             done: Done {

@@ -14,7 +14,6 @@ use crate::error::Result;
 use crate::ops::agent_report::TargetReport;
 use crate::ops::error_report;
 use crate::ops::verify::{COMMAND_LIMIT, Case, VerifyOptions};
-use crate::proc::sandbox;
 use crate::store::{fsx, layout, lock};
 use crate::wire::path_text::PathText;
 use serde::{Serialize, Serializer};
@@ -295,7 +294,7 @@ pub(super) fn run(
     let commit = simulated(&ctx.repo, *tree, &[base, case.subject.tip])?;
     let setup = CheckSetup::for_work(ctx, policy, base)?;
     // The merged tree is the agent's work: what runs in it runs behind the fence that a run has by itself.
-    let enforcement = sandbox::enforcement(Mode::Auto, ctx.env.require_program()?)?;
+    let enforcement = ctx.kernel()?.enforcement(Mode::Auto)?;
     let remembers = !ctx.repo.is_scratch() && !case.subject.is_foreign;
     let mut memory = CheckMemory::open(ctx, &enforcement)?;
     memory.set_up_with(&setup);

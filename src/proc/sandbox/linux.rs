@@ -40,14 +40,20 @@ pub(super) struct PendingLevel {
     namespaces: namespaces::Probe,
 }
 
-/// Asks for the highest level that can be enforced here.
+/// Asks for the highest level that can be enforced here; of namespaces not where it is known that all can be had.
 ///
 /// # Errors
 /// What this system lacks.
-pub(super) fn ask(program: &Path) -> Result<PendingLevel, String> {
+pub(super) fn ask(program: &Path, has_namespaces: bool) -> Result<PendingLevel, String> {
+    let landlock = landlock::offer()?;
+    let namespaces = if has_namespaces {
+        namespaces::Probe::Known
+    } else {
+        namespaces::Probe::start(program)
+    };
     Ok(PendingLevel {
-        landlock: landlock::offer()?,
-        namespaces: namespaces::Probe::start(program),
+        landlock,
+        namespaces,
     })
 }
 

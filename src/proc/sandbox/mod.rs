@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! supervisor                          helper: this program, started again
-//! enforcement(mode) ── asks the kernel
+//! Kernel::ask(mode) ── asks the kernel
 //! wrap(..) ── starts ───────────────> enter(..): opens the report, makes namespaces
 //!                                       │ starts
 //!                                       └─> first process in there: arranges the mounts, restricts itself,
@@ -48,12 +48,13 @@ use without as kernel;
 pub use git_guard::{NOWHERE, write_guard};
 pub use report::{Outcome, read_report};
 
-use crate::domain::sandbox::{Enforcement, Fence, LayerMount, Level, Mode};
+use crate::domain::sandbox::{Enforcement, Fence, LayerMount, Level, Mode, Namespaces};
 use crate::error::{Code, Error, Result};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 /// Set for a command behind a fence, so that our hooks in there know of it.
 const FENCED: &str = "GIT_AGENT_FENCED";
@@ -61,38 +62,107 @@ const FENCED: &str = "GIT_AGENT_FENCED";
 /// The hidden verb that calls [`enter`].
 const VERB: &str = "fenced";
 
-/// What this system can enforce for a mode; `program` is this program's own file, which tries it.
-///
-/// # Errors
-/// `sandbox-unavailable` when the mode insists on a fence and the kernel has none.
-pub fn enforcement(mode: Mode, program: &Path) -> Result<Enforcement> {
-    ask(mode, program).answer()
+/// So long a yes of the kernel's holds for processes like the one that got it: asking takes as long as a third of a spawn. What it
+/// depends on may change meanwhile. Then the command does not start, which is all that a wrong yes can do.
+const YES_HOLDS: Duration = Duration::from_secs(10);
+
+/// Questions to the kernel, each of which a process of ours answers by trying.
+pub struct Kernel<'a> {
+    /// This program's own file.
+    program: &'a Path,
+    /// The directory where each yes is written down, with whose process got it.
+    answers: Option<PathBuf>,
 }
 
-/// As [`enforcement`], for a caller that has something else to do until there is an answer.
-pub fn ask(mode: Mode, program: &Path) -> AskedKernel {
-    AskedKernel {
-        mode,
-        asked: (mode != Mode::Off).then(|| kernel::ask(program)),
+impl<'a> Kernel<'a> {
+    /// Without `answers` it is asked each time.
+    pub fn new(program: &'a Path, answers: Option<PathBuf>) -> Kernel<'a> {
+        Kernel { program, answers }
+    }
+
+    /// What this system can enforce for a mode.
+    ///
+    /// # Errors
+    /// `sandbox-unavailable` when the mode insists on a fence and the kernel has none.
+    pub fn enforcement(self, mode: Mode) -> Result<Enforcement> {
+        self.ask(mode).answer()
+    }
+
+    /// As [`Kernel::enforcement`], for a caller that has something else to do until there is an answer.
+    pub fn ask(self, mode: Mode) -> AskedKernel<'a> {
+        let ask = || kernel::ask(self.program, self.said_yes(NAMESPACES));
+        AskedKernel {
+            mode,
+            asked: (mode != Mode::Off).then(ask),
+            kernel: self,
+        }
+    }
+
+    /// Why no layered worktree can be had here; tried with a mount of what `trial` makes, which must be nothing but empty directories.
+    ///
+    /// # Errors
+    /// Those of `trial`.
+    pub fn layers_refused(
+        &self,
+        trial: impl FnOnce() -> Result<LayerMount>,
+    ) -> Result<Option<String>> {
+        if self.said_yes(LAYERS) {
+            return Ok(None);
+        }
+        let why = kernel::layers_refused(self.program, &trial()?);
+        if why.is_none() {
+            self.keep_yes(LAYERS);
+        }
+        Ok(why)
+    }
+
+    fn said_yes(&self, question: &str) -> bool {
+        let Some(answer) = { self.answers.as_ref() }.map(|answers| answers.join(question)) else {
+            return false;
+        };
+        let written = fs::metadata(&answer).and_then(|file| file.modified());
+        // A time that lies ahead is that of a clock that was set back.
+        let age = written.ok().and_then(|time| time.elapsed().ok());
+        age.is_some_and(|age| age < YES_HOLDS)
+            && fs::read(&answer).is_ok_and(|whose| whose == surroundings())
+    }
+
+    fn keep_yes(&self, question: &str) {
+        // Where it cannot be written, the next one asks again.
+        if let Some(answers) = &self.answers {
+            let _ = fs::create_dir_all(answers);
+            let _ = fs::write(answers.join(question), surroundings());
+        }
     }
 }
 
+/// What is asked, and what the file with the answer is called.
+const NAMESPACES: &str = "namespaces";
+const LAYERS: &str = "layers";
+
 /// What the kernel was asked.
-pub struct AskedKernel {
+pub struct AskedKernel<'a> {
     mode: Mode,
     asked: Option<Result<kernel::PendingLevel, String>>,
+    kernel: Kernel<'a>,
 }
 
-impl AskedKernel {
+impl AskedKernel<'_> {
     /// What it can enforce.
     ///
     /// # Errors
-    /// As [`enforcement`].
+    /// As [`Kernel::enforcement`].
     pub fn answer(self) -> Result<Enforcement> {
         let mode = self.mode;
         match self.asked.map(|asked| asked.and_then(kernel::answer)) {
             None => Ok(Enforcement::Off),
-            Some(Ok(level)) => Ok(Enforcement::Fenced(level)),
+            Some(Ok(level)) => {
+                // Every other level has a reason, which is found anew.
+                if level.namespaces == Namespaces::Processes && !self.kernel.said_yes(NAMESPACES) {
+                    self.kernel.keep_yes(NAMESPACES);
+                }
+                Ok(Enforcement::Fenced(level))
+            }
             Some(Err(why)) if mode.insists() => Err(Error::new(
                 Code::SandboxUnavailable,
                 format!("--sandbox {} cannot be kept here: {why}", mode.as_str()),
@@ -108,7 +178,7 @@ impl AskedKernel {
 pub struct Plan<'a> {
     /// What it may write.
     pub fence: &'a Fence,
-    /// What has to be enforced, as [`enforcement`] gave it.
+    /// What has to be enforced, as [`Kernel::enforcement`] gave it.
     pub level: Level,
     /// Where the helper reports; what is there already is replaced. Outside of the fence.
     pub report: &'a Path,
@@ -221,14 +291,9 @@ pub fn probe_layer(layer: &LayerMount) -> Result<()> {
     kernel::probe_layer(layer).map_err(|why| Error::new(Code::SandboxUnavailable, why))
 }
 
-/// Why no layered worktree can be had here; tried with a mount of `layer`, which must be nothing but empty directories.
-pub fn layers_refused(program: &Path, layer: &LayerMount) -> Option<String> {
-    kernel::layers_refused(program, layer)
-}
-
-/// What the kernel's answer to a process of ours depends on, as far as `/proc` tells: its user, its namespaces, and what another
-/// sandbox around it has taken from it. Nothing but to be compared.
-pub fn surroundings() -> Vec<u8> {
+/// What the kernel's answer to a process of ours depends on, as far as `/proc` tells: its user, its namespaces, what another sandbox
+/// around it has taken from it, and how many namespaces there may be. Nothing but to be compared.
+fn surroundings() -> Vec<u8> {
     let link = |name| fs::read_link(Path::new("/proc/self/ns").join(name)).unwrap_or_default();
     let links = ["mnt", "user", "pid"]
         .map(link)
@@ -239,17 +304,26 @@ pub fn surroundings() -> Vec<u8> {
         fields.iter().any(|field| line.starts_with(field))
     };
     let lines = status.split(|&byte| byte == b'\n').filter(is_ours);
-    let profile = fs::read("/proc/self/attr/current").unwrap_or_default();
+    let settings = [
+        "self/attr/current",
+        "sys/user/max_ipc_namespaces",
+        "sys/user/max_mnt_namespaces",
+        "sys/user/max_pid_namespaces",
+        "sys/user/max_user_namespaces",
+        "sys/kernel/unprivileged_userns_clone",
+        "sys/kernel/apparmor_restrict_unprivileged_userns",
+    ];
+    let settings = settings.map(|name| fs::read(Path::new("/proc").join(name)).unwrap_or_default());
     let mut all: Vec<&[u8]> = links.iter().map(|link| link.as_encoded_bytes()).collect();
     all.extend(lines);
-    all.push(&profile);
+    all.extend(settings.iter().map(Vec::as_slice));
     all.join(&b'\n')
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::sandbox::{GitGuard, Landlock, Namespaces};
+    use crate::domain::sandbox::{GitGuard, Landlock};
 
     #[test]
     fn the_command_line_keeps_the_commands_own_words_apart() {
@@ -285,7 +359,7 @@ mod tests {
 
     #[test]
     fn off_asks_no_kernel() {
-        let off = enforcement(Mode::Off, Path::new("/nothing"));
+        let off = Kernel::new(Path::new("/nothing"), None).enforcement(Mode::Off);
         assert_eq!(off.expect("off"), Enforcement::Off);
     }
 }

@@ -36,8 +36,13 @@ const ALL: u8 = 0;
 const NO_PROCESSES: u8 = 1;
 const USED_UP: u8 = 2;
 
-/// A process that tries which namespaces can be had here; `None` where it could not be started.
-pub(super) struct Probe(Option<Child>);
+/// What tells which namespaces can be had here.
+pub(super) enum Probe {
+    /// All can.
+    Known,
+    /// A process that tries; `None` where it could not be started.
+    Started(Option<Child>),
+}
 
 impl Probe {
     pub(super) fn start(program: &Path) -> Probe {
@@ -46,12 +51,15 @@ impl Probe {
         for stream in [Command::stdin, Command::stdout, Command::stderr] {
             stream(&mut probe, Stdio::null());
         }
-        Probe(probe.spawn().ok())
+        Probe::Started(probe.spawn().ok())
     }
 
     /// What can be had, and why not all.
     pub(super) fn answer(self) -> (Namespaces, Option<&'static str>) {
-        let status = self.0.and_then(|mut probe| probe.wait().ok()?.code());
+        let status = match self {
+            Probe::Known => Some(i32::from(ALL)),
+            Probe::Started(probe) => probe.and_then(|mut probe| probe.wait().ok()?.code()),
+        };
         match status.and_then(|code| u8::try_from(code).ok()) {
             Some(ALL) => (Namespaces::Processes, None),
             Some(NO_PROCESSES) => (
@@ -86,7 +94,7 @@ pub(super) fn probe() -> u8 {
     }
 }
 
-/// As [`super::layers_refused`].
+/// As [`super::Kernel::layers_refused`].
 pub(super) fn layers_refused(program: &Path, layer: &LayerMount) -> Option<String> {
     let mut probe = Command::new(program);
     probe.args([super::VERB, "--probe", "--layer"]);

@@ -12,7 +12,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// Always: what this system lacks.
-pub(super) fn ask(_: &Path) -> Result<PendingLevel, String> {
+pub(super) fn ask(_: &Path, _: bool) -> Result<PendingLevel, String> {
     Err("only Linux has the kernel sandbox that this program uses".to_owned())
 }
 
@@ -26,21 +26,21 @@ pub(super) fn probe() -> u8 {
 }
 
 pub(super) fn layers_refused(program: &Path, _: &LayerMount) -> Option<String> {
-    ask(program).err()
+    ask(program, false).err()
 }
 
 pub(super) fn probe_layer(layer: &LayerMount) -> Result<(), String> {
-    ask(&layer.base).map(drop)
+    ask(&layer.base, false).map(drop)
 }
 
 pub(super) fn become_mounted(layer: &LayerMount, _: &[OsString]) -> Error {
-    let why = ask(&layer.base).err().unwrap_or_default();
+    let why = ask(&layer.base, false).err().unwrap_or_default();
     Error::new(Code::SandboxUnavailable, why)
 }
 
 /// # Errors
 /// Always, as [`ask`].
 pub(super) fn enter(plan: &Plan<'_>, _: bool, _: &[OsString]) -> Result<u8> {
-    let why = ask(plan.report).err().unwrap_or_default();
+    let why = ask(plan.report, false).err().unwrap_or_default();
     Err(Error::new(Code::SandboxUnavailable, why))
 }
