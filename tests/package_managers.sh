@@ -31,6 +31,9 @@ npm) has npm
 pnpm | pnpm-12) version=9.15.9
     [ "$manager" = pnpm ] || version=12.21.0
     from_npm pnpm "$version"
+    # Where the repository is on another file system than the user's store, set-up and a run have different stores, and pnpm 9 asks before
+    # it installs anew. Without a terminal it gives up, but for this.
+    export CI=true
     # A script of pnpm installs first what is missing.
     command='pnpm install --no-frozen-lockfile && pnpm add is-number@6.0.0 && rm -r node_modules && pnpm install && pnpm test && pnpm dlx semver@7.6.0 1.2.3'
     setup='pnpm install --no-frozen-lockfile' made=node_modules/is-odd use='pnpm ls' ;;
