@@ -1,7 +1,8 @@
 #![allow(
     unreachable_pub,
     clippy::disallowed_methods,
-    reason = "a test binary exports nothing, and tests set up the environment"
+    clippy::indexing_slicing,
+    reason = "a test binary exports nothing, and tests set up the environment and may panic"
 )]
 //! Every integration test, in one binary so that it links once. Each module says what it holds.
 

@@ -203,8 +203,8 @@ pub(crate) fn of_git(ctx: &Ctx) -> Result<Limits> {
     let settings = ctx.repo.shared_settings(PREFIX)?;
     for (at, setting) in settings.iter().enumerate() {
         // As in git, the last value of a key counts: those before it are overridden and not judged.
-        let later = &settings[at + 1..];
-        if setting.key == COST_HARD || later.iter().any(|one| one.key == setting.key) {
+        let mut later = settings.iter().skip(at + 1);
+        if setting.key == COST_HARD || later.any(|one| one.key == setting.key) {
             continue;
         }
         let name = &setting.key[PREFIX.len()..];

@@ -89,7 +89,11 @@ impl CheckMemory {
     /// The question whether commands succeed on a tree, or on a commit where they may read its history: all of them, because a later one may
     /// need what an earlier one made.
     pub(crate) fn question(&self, object: Oid, checks: &RequiredChecks) -> Question {
-        let mut question = vec![object.to_hex(), self.setup.clone()];
+        self.question_about(object.to_hex(), checks)
+    }
+
+    fn question_about(&self, subject: String, checks: &RequiredChecks) -> Question {
+        let mut question = vec![subject, self.setup.clone()];
         // The number keeps the circumstances apart from the commands.
         question.push(self.circumstances.len().to_string());
         question.extend(self.circumstances.iter().cloned());
@@ -103,9 +107,7 @@ impl CheckMemory {
 
     /// The question about the work of an agent, whatever it is merged with.
     fn about_work(&self, agent: AgentId, checks: &RequiredChecks) -> Question {
-        let mut question = self.question(Oid::ZERO, checks);
-        question[0] = agent.to_string();
-        question
+        self.question_about(agent.to_string(), checks)
     }
 
     /// The tree of an agent's work, merged, in which the commands last succeeded.

@@ -159,12 +159,5 @@ fn holds_its_path(worktree: &Path) -> Result<bool> {
 
 /// Whether a path occurs in some bytes.
 fn contains(content: &[u8], path: &[u8]) -> bool {
-    // An absolute path begins with a slash, so most bytes cost one comparison.
-    let starts = content
-        .iter()
-        .enumerate()
-        .filter(|(_, byte)| **byte == b'/');
-    starts
-        .into_iter()
-        .any(|(index, _)| content[index..].starts_with(path))
+    memchr::memmem::find(content, path).is_some()
 }

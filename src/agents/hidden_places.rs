@@ -203,14 +203,14 @@ pub(crate) fn private_caches(
     };
     for (names, usual) in CACHES {
         let usual = home.join(usual);
-        if is_closed(&usual) {
-            let stays = can_mount && names[0] == BOUND && usual.is_dir();
+        if let Some(name) = names.first().filter(|_| is_closed(&usual)) {
+            let stays = can_mount && *name == BOUND && usual.is_dir();
             let private = if stays {
                 usual.clone()
             } else {
-                place.join(names[0])
+                place.join(name)
             };
-            view(names[0], &usual, &private)?;
+            view(name, &usual, &private)?;
             let set = |name: &&'static str| ((*name).into(), private.clone().into());
             caches.variables.extend(names.iter().map(set));
         }

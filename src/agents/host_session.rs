@@ -8,7 +8,7 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::liveness;
 use crate::domain::limits::TokenPrice;
-use crate::domain::named::hex;
+use crate::domain::named::short_hex;
 use crate::domain::{Agent, AgentId, HostSession, Run, What};
 use crate::error::{Code, Error, Result};
 use crate::hosts::output::Told;
@@ -180,7 +180,7 @@ pub(crate) fn is_known(common_dir: &Path, id: AgentId, session: &str) -> bool {
 
 /// A host names its sessions as it likes; their names are no paths.
 fn file(directory: &Path, session: &str) -> PathBuf {
-    directory.join(hex(&Sha256::digest(session.as_bytes())[..8]))
+    directory.join(short_hex(&Sha256::digest(session.as_bytes()), 8))
 }
 
 // What an agent host told on the streams of a run, read from its logs: at its end, and by whichever command completes a run whose

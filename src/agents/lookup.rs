@@ -187,17 +187,16 @@ pub fn remote_name(ctx: &Ctx, wanted: Option<&str>) -> Result<String> {
     let (name, what) = match named {
         Some(name) if known.contains(&name) => return Ok(name),
         Some(name) => (name.clone(), format!("there is no remote `{name}`")),
-        None => match known.iter().find(is_usual) {
-            Some(name) => return Ok(name.clone()),
-            None if known.is_empty() => ("origin".to_owned(), "there is no remote".to_owned()),
-            None => {
+        None => match (known.iter().find(is_usual), known.first()) {
+            (Some(name), _) => return Ok(name.clone()),
+            (None, None) => ("origin".to_owned(), "there is no remote".to_owned()),
+            (None, Some(first)) => {
                 return Err(Error::new(
                     Code::Usage,
                     format!("which of the remotes {} is not said", known.join(", ")),
                 )
                 .hint(format!(
-                    "to choose one for good, run git config agent.remote {}",
-                    known[0]
+                    "to choose one for good, run git config agent.remote {first}"
                 )));
             }
         },

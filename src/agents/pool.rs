@@ -25,7 +25,7 @@ use crate::agents::kept_worktree::{self, KeptWorktree};
 use crate::agents::untrusted;
 use crate::agents::work::uncommitted::look;
 use crate::agents::worktree::AgentWorktree;
-use crate::domain::named::hex;
+use crate::domain::named::{hex, short_hex};
 use crate::domain::{Glob, Oid, RepositorySettings};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Checkout;
@@ -73,7 +73,7 @@ pub(crate) fn setup_hash(copy: &[Glob], run: &[String], include: Option<&[u8]>) 
         digest.update(usize::MAX.to_le_bytes());
     }
     digest.update(include.unwrap_or_default());
-    hex(&digest.finalize()[..16])
+    short_hex(&digest.finalize(), 16)
 }
 
 /// The [`setup_hash`] of the warm worktrees that a repository's settings ask for; `None` where they ask for none.

@@ -63,7 +63,8 @@ pub(super) fn asked(arguments: &[OsString], ui: &mut Ui) -> Result<Option<Exit>>
 
 /// A verb of [`COMMANDS`] with the options and arguments that were given, by their names with `_` for `-`.
 fn fields(arguments: &[OsString]) -> Option<(String, Map<String, Value>)> {
-    let verb = arguments[usage_error::place(arguments)?].to_str()?;
+    let (_, verb) = usage_error::verb_among(arguments)?;
+    let verb = verb.to_str()?;
     let command = { COMMANDS.contains(&verb) }
         .then(|| verbs::verb(verb))
         .flatten()?;
@@ -130,8 +131,9 @@ impl AsJson for SpawnedForLead {
 
 impl Answer for SpawnedForLead {
     fn text(&self) -> String {
-        let id = self.0["short_id"].as_str().unwrap_or_default();
-        let name = self.0["name"].as_str().unwrap_or(id);
+        let field = |key| self.0.get(key).and_then(Value::as_str);
+        let id = field("short_id").unwrap_or_default();
+        let name = field("name").unwrap_or(id);
         format!("agent {name} ({id}) is ready\nnext: git agent run {name} --host <host>\n")
     }
 

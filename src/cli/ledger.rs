@@ -110,7 +110,7 @@ fn signatures(report: &SignaturesReport) -> String {
         };
         let events = counted(kinds.len(), "event", "");
         let more = if kinds.len() > NAMED { ", …" } else { "" };
-        let kinds = plain(&kinds[..kinds.len().min(NAMED)].join(", "));
+        let kinds = plain(&kinds.get(..NAMED).unwrap_or(kinds).join(", "));
         text.push_str(&format!("  {agent}: {events} {what} ({kinds}{more})\n"));
     }
     if rows.keys().any(|(_, signature)| *signature == "untrusted") {

@@ -101,7 +101,7 @@ fn command_line() -> clap::Command {
 /// What the arguments say. The verb that they name is built alone, as building all takes longer than many a verb runs;
 /// what is wrong is told by the whole, which knows what else could have been meant.
 fn parse(arguments: &[OsString]) -> std::result::Result<(Cli, Command), clap::Error> {
-    let named = usage_error::place(arguments).and_then(|place| arguments[place].to_str());
+    let named = usage_error::verb_among(arguments).and_then(|(_, verb)| verb.to_str());
     let narrow = match named.and_then(verbs::verb) {
         Some(verb) => Cli::command().subcommand(verb),
         None => Cli::command(),
@@ -187,7 +187,8 @@ fn mounted(error: Error, arguments: &[OsString], ui: &mut Ui) -> Result<Exit> {
     let Some(agent) = error.needs_mount_of() else {
         return Err(error);
     };
-    let status = ops::mounted::again(&verbs::open(ui)?, agent, &arguments[1..])?;
+    let behind = arguments.get(1..).unwrap_or_default();
+    let status = ops::mounted::again(&verbs::open(ui)?, agent, behind)?;
     Ok(Exit::Child(status))
 }
 

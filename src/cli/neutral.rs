@@ -56,10 +56,12 @@ impl<W: Write> NeutralWriter<W> {
 impl<W: Write> Write for NeutralWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.rest.extend_from_slice(bytes);
-        let whole = self.rest.len() - unfinished(&self.rest);
-        let text = String::from_utf8_lossy(&self.rest[..whole]);
+        let unfinished = self
+            .rest
+            .split_off(self.rest.len() - unfinished(&self.rest));
+        let whole = std::mem::replace(&mut self.rest, unfinished);
+        let text = String::from_utf8_lossy(&whole);
         self.to.write_all(neutral(&text).as_bytes())?;
-        self.rest.drain(..whole);
         Ok(bytes.len())
     }
 
@@ -71,22 +73,24 @@ impl<W: Write> Write for NeutralWriter<W> {
 /// How many bytes at the end are the beginning of a character, or of one of our styles.
 fn unfinished(bytes: &[u8]) -> usize {
     // Our longest style has two digits; what is longer and still open is none of ours.
-    let tail = bytes.len().saturating_sub("\x1b[31".len())..bytes.len();
-    let style = { tail.clone() }.find(|at| match bytes[*at..] {
+    let ends = |longest: usize| {
+        let lengths = (1..=longest).rev();
+        lengths
+            .filter_map(|length| Some(bytes.split_at_checked(bytes.len().checked_sub(length)?)?.1))
+    };
+    let style = ends("\x1b[31".len()).find(|end| match end {
         [0x1b] => true,
-        [0x1b, b'[', ref digits @ ..] => digits.iter().all(u8::is_ascii_digit),
+        [0x1b, b'[', digits @ ..] => digits.iter().all(u8::is_ascii_digit),
         _ => false,
     });
-    if let Some(at) = style {
-        return bytes.len() - at;
-    }
     // A character has four bytes at most, of which three may be its beginning.
-    let tail = bytes.len().saturating_sub(3)..bytes.len();
-    let begins = |at: &usize| match std::str::from_utf8(&bytes[*at..]) {
+    let begins = |end: &&[u8]| match std::str::from_utf8(end) {
         Err(error) => error.valid_up_to() == 0 && error.error_len().is_none(),
         Ok(_) => false,
     };
-    tail.clone().find(begins).map_or(0, |at| bytes.len() - at)
+    style
+        .or_else(|| ends(3).find(begins))
+        .map_or(0, <[u8]>::len)
 }
 
 /// Whether a terminal does something else with a character than showing it in its place.

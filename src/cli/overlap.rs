@@ -173,7 +173,7 @@ pub(super) fn most_telling_first(report: &OverlapReport) -> Vec<&PairReport> {
 pub(super) fn worth_a_line<'p, 'r>(pairs: &'p [&'r PairReport]) -> &'p [&'r PairReport] {
     let met = pairs.partition_point(|pair| Kind::of(pair) != Kind::Scopes);
     let count = met.clamp(LISTED_SCOPES, LISTED_PAIRS);
-    &pairs[..count.min(pairs.len())]
+    pairs.get(..count).unwrap_or(pairs)
 }
 
 /// A matrix of more agents tells nothing at a glance, and grows with their square.
@@ -264,7 +264,10 @@ fn id_list(agents: &[AgentRef]) -> String {
     let ids: Vec<&str> = agents.iter().map(|agent| agent.short_id.as_str()).collect();
     match ids.len().checked_sub(LISTED_IDS) {
         None | Some(0) => ids.join(", "),
-        Some(more) => format!("{} and {more} more", ids[..LISTED_IDS].join(", ")),
+        Some(more) => {
+            let ids = ids.get(..LISTED_IDS).unwrap_or(&ids);
+            format!("{} and {more} more", ids.join(", "))
+        }
     }
 }
 
@@ -311,7 +314,8 @@ fn matrix(agents: &[&AgentRef], pairs: &[PairReport], width: usize) -> String {
             }
             text.push_str(&format!("{}\n", line.trim_end()));
         }
-        for (row, agent) in agents.iter().enumerate().skip(band[0]) {
+        let first = band.first().copied().unwrap_or(0);
+        for (row, agent) in agents.iter().enumerate().skip(first) {
             let name = cut(agent.name.as_deref().unwrap_or_default(), name_width);
             let mut line = format!(
                 "{:>digits$} {} {name:name_width$}",

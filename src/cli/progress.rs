@@ -93,10 +93,11 @@ impl Shared {
 
     fn hear(shared: &Arc<Shared>, number: u64, what: Option<&str>) {
         let mut line = shared.line();
-        let known = { line.under_way.iter() }.position(|(one, _)| *one == number);
-        match (what, known) {
-            (Some(what), Some(at)) => line.under_way[at].1 = what.to_owned(),
-            (Some(what), None) => {
+        let known = |(one, _): &&mut (u64, String)| *one == number;
+        if let Some(what) = what {
+            if let Some((_, text)) = line.under_way.iter_mut().find(known) {
+                *text = what.to_owned();
+            } else {
                 // The delay counts from the first of them: several that are short are a long wait
                 // too.
                 if line.under_way.is_empty() {
@@ -105,8 +106,8 @@ impl Shared {
                 }
                 line.under_way.push((number, what.to_owned()));
             }
-            (None, Some(at)) => drop(line.under_way.remove(at)),
-            (None, None) => {}
+        } else {
+            line.under_way.retain(|(one, _)| *one != number);
         }
         if line.under_way.is_empty() {
             line.due = None;

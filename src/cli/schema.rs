@@ -5,6 +5,7 @@ use crate::cli::terminal::{BOLD, DIM, width};
 use crate::cli::ui::{Answer, AsJson, Ui};
 use crate::cli::verbs::verb;
 use crate::error::{Code, Error, Exit, Result};
+use crate::wire::put;
 use crate::wire::schema::{self, answers};
 use clap::{Arg, ArgAction};
 use serde_json::{Map, Value, json};
@@ -76,7 +77,7 @@ fn property(arg: &Arg) -> (String, Value) {
         schema = json!({ "type": "array", "items": schema });
     }
     if let Some(help) = arg.get_help() {
-        schema["description"] = json!(help.to_string());
+        put(&mut schema, "description", help.to_string());
     }
     (name.replace('-', "_"), schema)
 }
@@ -109,7 +110,7 @@ fn row(answer: &schema::Answer) -> Value {
     let verbs: Vec<_> = answer.verbs.split(',').collect();
     let mut row = json!({ "name": answer.name, "of": verbs, "what": answer.what });
     if let Some(id) = answer.id() {
-        row["id"] = json!(id);
+        put(&mut row, "id", id);
     }
     row
 }

@@ -1,11 +1,12 @@
 //! Verbs that take one agent or several: how they are named, and one answer for all of them.
 
 use super::args::{current, states};
-use super::ui::{Answer, AsJson, Format, Ui, error_json};
+use super::ui::{Answer, AsJson, Format, Ui, error_object};
 use crate::agents::Ctx;
 use crate::domain::State;
 use crate::error::{Error, Exit, Result};
 use crate::ops::list::{self, ListOptions};
+use crate::wire::put;
 use serde_json::{Value, json};
 
 /// How one agent or several are named on the command line.
@@ -130,9 +131,9 @@ impl SeveralAnswer {
 pub(super) fn item<A: Answer>(name: &str, done: &Result<A, Error>) -> Value {
     let mut item = match done {
         Ok(answer) => answer.json(),
-        Err(error) => json!({ "error": error_json(error)["error"] }),
+        Err(error) => json!({ "error": error_object(error) }),
     };
-    item["target"] = json!(name);
+    put(&mut item, "target", name);
     item
 }
 

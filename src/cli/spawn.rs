@@ -14,6 +14,7 @@ use crate::error::{Code, Error, Exit, Result};
 use crate::hosts::{self, Host};
 use crate::ops::spawn::{self, SpawnOptions, SpawnPlan, SpawnReport};
 use crate::ops::verify::{self, Recording, VerifyOptions};
+use crate::wire::put;
 use crate::wire::task_file;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -309,7 +310,8 @@ fn make_several(
     let mut exit = Exit::Yes;
     let mut made = Vec::new();
     spawn::execute_all(ctx, plans, jobs, &mut |index, result| {
-        let task = tasks[index].to_string_lossy();
+        let task = tasks.get(index).map(|task| task.to_string_lossy());
+        let task = task.ok_or_else(|| Error::bug("the agent of no task file"))?;
         if let Err(error) = &result {
             exit = error.code().exit();
         }
@@ -326,23 +328,23 @@ fn make_several(
             }
             (Format::Ndjson, result) => ui.row(&several::item(&task, &result)),
             (_, result) => {
-                made.push((index, result));
+                made.push((index, task.into_owned(), result));
                 Ok(())
             }
         }
     })?;
     if ui.format() == Format::Json {
-        made.sort_unstable_by_key(|(index, _)| *index);
+        made.sort_unstable_by_key(|(index, ..)| *index);
         let mut reports = made.iter_mut().rev();
         // One exchange is for all of them; the last one tells of it.
         let last =
-            reports.find_map(|(_, result): &mut (_, Result<SpawnAnswer>)| result.as_mut().ok());
+            reports.find_map(|(.., result): &mut (_, _, Result<SpawnAnswer>)| result.as_mut().ok());
         if let Some(last) = last {
             last.report.warnings.extend(sync.warnings(ctx, ui));
         }
         let mut batch = SeveralAnswer::default();
-        for (index, result) in made {
-            batch.push(&tasks[index].to_string_lossy(), result);
+        for (_, task, result) in made {
+            batch.push(&task, result);
         }
         ui.answer(&batch)?;
     } else {
@@ -506,15 +508,15 @@ impl AsJson for SpawnPlan {
             ("name", self.called.name.as_ref().map(ToString::to_string)),
         ];
         if let Some(cone) = &self.place.cone {
-            value["sparse"] = json!(cone);
+            put(&mut value, "sparse", json!(cone));
         }
         for (key, field) in optional {
             if let Some(field) = field {
-                value[key] = json!(field);
+                put(&mut value, key, field);
             }
         }
-        if let Some(refname) = &self.base.refname {
-            value["base"]["ref"] = json!(refname);
+        if let (Some(refname), Some(base)) = (&self.base.refname, value.get_mut("base")) {
+            put(base, "ref", json!(refname));
         }
         value
     }

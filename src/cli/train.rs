@@ -5,7 +5,7 @@ use crate::cli::args::{PushArg, current, one_of};
 use crate::cli::render::handle_of;
 use crate::cli::run::inputs::host;
 use crate::cli::terminal::{BAD, BOLD, DIM, GOOD, HINT, WARN, paint};
-use crate::cli::ui::{Answer, AsJson, Format, Ui, error_json};
+use crate::cli::ui::{Answer, AsJson, Format, Ui, error_object};
 use crate::domain::branch_name;
 use crate::domain::sandbox::Mode;
 use crate::domain::task::parse_duration;
@@ -21,6 +21,7 @@ use crate::ops::train::{
 };
 use crate::ops::verify::COMMAND_LIMIT;
 use crate::wire::path_text::PathText;
+use crate::wire::put;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -271,7 +272,8 @@ struct TrainAnswer {
 impl AsJson for TrainAnswer {
     fn json(&self) -> Value {
         let mut value = json!(self.report);
-        value["items"] = self.report.items.iter().map(item_json).collect();
+        let items: Value = self.report.items.iter().map(item_json).collect();
+        put(&mut value, "items", items);
         value
     }
 }
@@ -328,14 +330,14 @@ impl Answer for TrainAnswer {
 
 /// A line of NDJSON that says what it is about.
 fn named(event: &str, mut value: Value) -> Value {
-    value["event"] = json!(event);
+    put(&mut value, "event", event);
     value
 }
 
 fn item_json(item: &ItemReport) -> Value {
     let mut value = json!(item);
     if let Some(error) = &item.error {
-        value["error"] = error_json(error)["error"].clone();
+        put(&mut value, "error", error_object(error));
     }
     value
 }

@@ -133,13 +133,10 @@ impl TypedTaskArgs {
     /// # Errors
     /// `usage`.
     pub(super) fn require_no_message_beside(&self, tasks: &[String]) -> Result<()> {
-        if self.message.is_empty() || tasks.is_empty() {
+        let Some(task) = tasks.first().filter(|_| !self.message.is_empty()) else {
             return Ok(());
-        }
-        let message = format!(
-            "--message is the text of a task, and {} is another",
-            tasks[0]
-        );
+        };
+        let message = format!("--message is the text of a task, and {task} is another");
         let error = Error::new(Code::Usage, message).hint(
             "to tell an agent more in its session, run git agent run --resume <agent> -m <text>",
         );

@@ -361,7 +361,7 @@ impl Write for KeptText {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let room = MOST_KEPT.saturating_sub(kept.len());
-        kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        kept.extend(bytes.iter().take(room));
         Ok(bytes.len())
     }
 
@@ -429,7 +429,12 @@ fn error_text(error: &Error, width: usize) -> String {
 
 /// An error as one value, as the batches have it too.
 pub(super) fn error_json(error: &Error) -> Value {
-    json!({ "schema": "git-agent.error/2", "error": ErrorReport::from(error) })
+    json!({ "schema": "git-agent.error/2", "error": error_object(error) })
+}
+
+/// The error in it.
+pub(super) fn error_object(error: &Error) -> Value {
+    json!(ErrorReport::from(error))
 }
 
 fn shared(stream: BorrowedFd<'_>) -> Result<File> {

@@ -168,25 +168,25 @@ fn is_in_worktree() -> bool {
 
 /// A verb that is not ours, and the hint for it where one of ours is meant.
 pub(super) fn meant(arguments: &[OsString]) -> Option<(&str, &'static str)> {
-    let verb = arguments[place(arguments)?].to_str()?;
+    let verb = verb_among(arguments)?.1.to_str()?;
     let entry = NEAR.iter().find(|(words, _)| words.contains(&verb));
     entry.map(|(_, hint)| (verb, *hint))
 }
 
-/// Which of the arguments is the verb. `--format` is the one option before it whose value is a word of its own.
-pub(super) fn place(arguments: &[OsString]) -> Option<usize> {
-    (1..arguments.len()).find(|place| {
-        let is_option = arguments[*place].as_encoded_bytes().starts_with(b"-");
-        !is_option && arguments[place - 1] != "--format"
-    })
+/// Which of the arguments is the verb, and its place. `--format` is the one option before it whose value is a word of its
+/// own.
+pub(super) fn verb_among(arguments: &[OsString]) -> Option<(usize, &OsString)> {
+    let mut pairs = (1..).zip(arguments.iter().zip(arguments.iter().skip(1)));
+    let (place, (_, verb)) = pairs.find(|(_, (before, one))| {
+        !one.as_encoded_bytes().starts_with(b"-") && *before != "--format"
+    })?;
+    Some((place, verb))
 }
 
 /// The arguments with our verb where another tool's word for it stands, also after `help`.
 pub(super) fn translated(mut arguments: Vec<OsString>) -> Vec<OsString> {
-    let mut place = place(&arguments);
-    if place.is_some_and(|place| arguments[place] == "help") {
-        place = place.map(|place| place + 1);
-    }
+    let place = verb_among(&arguments);
+    let place = place.map(|(place, verb)| place + usize::from(verb == "help"));
     let word = place.and_then(|place| arguments.get_mut(place));
     if let Some(word) = word
         && let Some(verb) = word.to_str().and_then(verb)

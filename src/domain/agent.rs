@@ -77,8 +77,7 @@ pub struct Agent {
     pub dna: Option<String>,
     /// The full name of its branch.
     pub branch: Option<String>,
-    /// Where its worktree was made, as text: relative to the root of the repository, or absolute in a row of an
-    /// older version; absent for one outside the root.
+    /// Where its worktree was made, as text: relative to the root, or absolute in a row of an older version; absent outside of the root.
     pub worktree: Option<String>,
     /// The number of the clone that it was spawned in.
     pub clone: u16,
@@ -119,9 +118,8 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Folds the events of one row, in the row's order. Events of another agent are ignored: a note
-    /// copied by a rebase, or the pointer on a landed commit, is not a second agent. `None` when no
-    /// event is this agent's.
+    /// Folds the events of one row, in the row's order. Events of another agent are ignored: a note copied by a rebase, or the pointer on a
+    /// landed commit, is not a second agent. `None` when no event is this agent's.
     pub fn fold(spawn_commit: Oid, events: &[Event]) -> Option<Agent> {
         Agent::fold_telling(spawn_commit, events, |_, _| ())
     }
@@ -521,8 +519,10 @@ impl Agent {
 /// When each event happened at the latest: its stamp, or the lowest of those after it where its clock was ahead.
 fn irregular_times(events: &[&Event]) -> Vec<DateTime<Utc>> {
     let mut times: Vec<_> = events.iter().map(|event| event.at.time()).collect();
-    for index in (1..times.len()).rev() {
-        times[index - 1] = times[index - 1].min(times[index]);
+    let mut lowest = DateTime::<Utc>::MAX_UTC;
+    for time in times.iter_mut().rev() {
+        lowest = lowest.min(*time);
+        *time = lowest;
     }
     times
 }

@@ -64,8 +64,7 @@ const LOOKED_AT: usize = 8000;
 /// The number, from 1, of the line on which the first conflict begins: a line of `<` that a line of `=` and a line of
 /// `>` follow. `None` for a text without one and for a binary file. A line of `=` alone is a heading somewhere.
 pub fn first_conflict(content: &[u8]) -> Option<usize> {
-    let beginning = &content[..content.len().min(LOOKED_AT)];
-    if beginning.contains(&0) {
+    if content.iter().take(LOOKED_AT).any(|byte| *byte == 0) {
         return None;
     }
     let (mut begun, mut is_divided) = (None, false);

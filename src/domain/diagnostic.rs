@@ -239,27 +239,21 @@ impl Source {
     fn line_of(&self, offset: usize) -> (usize, Range<usize>) {
         // A problem at the end of the file is shown on its last line with text, not on an empty one
         // after it.
-        let last = self.text.trim_end().len();
         let offset = if offset >= self.text.len() {
-            last
+            self.text.trim_end().len().saturating_sub(1)
         } else {
             offset
         };
-        let bytes = self.text.as_bytes();
-        let before = &bytes[..offset];
-        let start = before
-            .iter()
-            .rposition(|&b| b == b'\n')
-            .map_or(0, |at| at + 1);
-        let length = bytes[start..].iter().position(|&b| b == b'\n');
-        let end = length.map_or(bytes.len(), |length| start + length);
-        let end = if bytes[start..end].ends_with(b"\r") {
-            end - 1
-        } else {
-            end
-        };
-        let number = before.iter().filter(|&&b| b == b'\n').count() + 1;
-        (number, start..end)
+        let (mut number, mut start) = (1, 0);
+        for line in self.text.split_inclusive('\n') {
+            if offset < start + line.len() {
+                let line = line.strip_suffix('\n').unwrap_or(line);
+                let line = line.strip_suffix('\r').unwrap_or(line);
+                return (number, start..start + line.len());
+            }
+            (number, start) = (number + 1, start + line.len());
+        }
+        (number, start..start)
     }
 }
 

@@ -14,20 +14,20 @@ pub fn folded(paths: &[Vec<u8>]) -> Vec<String> {
     if paths.len() <= MOST {
         return paths.iter().map(|path| Quoted(path).to_string()).collect();
     }
-    let mut prefix = 0;
+    let mut opened = Vec::new();
     let groups = loop {
-        // Each with how many paths it holds, and the first of them.
+        // The names in what is opened, each with how many paths it holds, and the first of them.
         let mut groups: BTreeMap<&[u8], (usize, &[u8])> = BTreeMap::new();
         for path in paths {
-            let rest = &path[prefix..];
-            let end = rest.iter().position(|byte| *byte == b'/');
-            let end = end.map_or(path.len(), |slash| prefix + slash + 1);
-            groups.entry(&path[..end]).or_insert((0, path)).0 += 1;
+            let rest = path.strip_prefix(opened.as_slice()).unwrap_or(path);
+            let name = rest.split_inclusive(|byte| *byte == b'/').next();
+            groups
+                .entry(name.unwrap_or_default())
+                .or_insert((0, path))
+                .0 += 1;
         }
         match groups.keys().next() {
-            Some(only) if groups.len() == 1 && only.ends_with(b"/") && only.len() > prefix => {
-                prefix = only.len();
-            }
+            Some(only) if groups.len() == 1 && only.ends_with(b"/") => opened.extend(*only),
             _ => break groups,
         }
     };
@@ -38,7 +38,7 @@ pub fn folded(paths: &[Vec<u8>]) -> Vec<String> {
     let mut lines: Vec<String> = { groups.iter().take(shown) }
         .map(|(group, (count, path))| match count {
             1 => Quoted(path).to_string(),
-            count => format!("{} ({count} paths)", Quoted(group)),
+            count => format!("{} ({count} paths)", Quoted(&[&opened, *group].concat())),
         })
         .collect();
     let left: usize = { groups.iter().skip(shown) }

@@ -239,10 +239,8 @@ pub(in crate::domain) fn split_class(text: &str) -> Result<Class<'_>, String> {
 /// Whether a member or a range covers `/`. Reading every `x-y` as a range, overlapping ones too, can
 /// only refuse more.
 fn reaches_separator(members: &[u8]) -> bool {
-    members.contains(&b'/')
-        || members
-            .windows(3)
-            .any(|range| range[1] == b'-' && (range[0]..=range[2]).contains(&b'/'))
+    members.contains(&b'/') || { members.windows(3) }
+        .any(|range| matches!(range, [low, b'-', high] if (low..=high).contains(&&b'/')))
 }
 
 /// Spells out the braces: `{a,b}/{c,}` gives `a/c`, `a/`, `b/c`, `b/`. Braces nest; inside a class

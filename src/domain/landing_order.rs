@@ -5,24 +5,30 @@
 //! to [`EXACT`] that conflict with each other directly or through others, and for larger groups by taking
 //! the one with the fewest conflicts first. Equal choices fall on the lower number.
 
+use std::collections::BTreeMap;
+
 /// The largest group that is searched completely; about a million cases at worst.
 pub const EXACT: usize = 20;
 
-/// The numbers, ascending, of those that should land of `count`; `conflict` tells for two of them.
-pub fn most_without_conflict(count: usize, conflict: impl Fn(usize, usize) -> bool) -> Vec<usize> {
-    let neighbours: Vec<Vec<usize>> = (0..count)
-        .map(|one| {
-            (0..count)
-                .filter(|two| *two != one && conflict(one, *two))
-                .collect()
-        })
-        .collect();
+/// Numbers that conflict with each other directly or through others, each with those that it conflicts with.
+type Group = BTreeMap<usize, Vec<usize>>;
+
+/// Those of `numbers`, ascending, that should land; `conflict` tells for two of them.
+pub fn most_without_conflict(
+    numbers: &[usize],
+    conflict: impl Fn(usize, usize) -> bool,
+) -> Vec<usize> {
+    let conflicting = |one: &usize| {
+        let others = numbers.iter().copied();
+        let others = others.filter(|two| two != one && conflict(*one, *two));
+        (*one, others.collect())
+    };
     let mut chosen = Vec::new();
-    for group in groups(&neighbours) {
+    for group in groups(numbers.iter().map(conflicting).collect()) {
         if group.len() <= EXACT {
-            chosen.extend(exactly(&group, &neighbours))
+            chosen.extend(exactly(&group))
         } else {
-            chosen.extend(greedily(&group, &neighbours))
+            chosen.extend(greedily(group))
         }
     }
     chosen.sort_unstable();
@@ -30,25 +36,14 @@ pub fn most_without_conflict(count: usize, conflict: impl Fn(usize, usize) -> bo
 }
 
 /// The numbers in groups that have no conflict between them.
-fn groups(neighbours: &[Vec<usize>]) -> Vec<Vec<usize>> {
-    let mut seen = vec![false; neighbours.len()];
+fn groups(mut left: Group) -> Vec<Group> {
     let mut groups = Vec::new();
-    for start in 0..neighbours.len() {
-        if seen[start] {
-            continue;
+    while let Some(first) = left.pop_first() {
+        let (mut group, mut open) = (Group::new(), vec![first]);
+        while let Some((number, conflicting)) = open.pop() {
+            open.extend(conflicting.iter().filter_map(|one| left.remove_entry(one)));
+            group.insert(number, conflicting);
         }
-        seen[start] = true;
-        let mut group = vec![start];
-        let mut next = 0;
-        while next < group.len() {
-            for &neighbour in &neighbours[group[next]] {
-                if !std::mem::replace(&mut seen[neighbour], true) {
-                    group.push(neighbour);
-                }
-            }
-            next += 1;
-        }
-        group.sort_unstable();
         groups.push(group);
     }
     groups
@@ -56,62 +51,56 @@ fn groups(neighbours: &[Vec<usize>]) -> Vec<Vec<usize>> {
 
 /// Tries every choice that can still be better than the best so far, with each number taken before it is
 /// left out: the first of the best is the one with the lowest numbers.
-fn exactly(group: &[usize], neighbours: &[Vec<usize>]) -> Vec<usize> {
-    let place = |number: &usize| group.binary_search(number).ok();
-    let against: Vec<u32> = group
-        .iter()
-        .map(|number| {
-            neighbours[*number]
-                .iter()
-                .filter_map(place)
-                .fold(0, |bits, at| bits | 1 << at)
-        })
-        .collect();
+fn exactly(group: &Group) -> Vec<usize> {
+    let place = |number: &usize| group.keys().position(|one| one == number);
+    let bits = |numbers: &Vec<usize>| {
+        let places = numbers.iter().filter_map(place);
+        places.fold(0u32, |bits, at| bits | 1 << at)
+    };
+    let against: Vec<u32> = group.values().map(bits).collect();
     let mut best = 0u32;
-    // What is taken, what may still be, and where to go on.
-    let mut open = vec![(0u32, u32::MAX >> (32 - group.len()), 0usize)];
-    while let Some((taken, free, at)) = open.pop() {
+    // What is taken, and what may still be.
+    let mut open = vec![(0u32, u32::MAX >> (32 - group.len()))];
+    while let Some((taken, free)) = open.pop() {
         // Even with all that is free it would not be larger than the best, so it is not searched.
         // Equal ones come later and have higher numbers.
         if taken.count_ones() + free.count_ones() <= best.count_ones() {
             continue;
         }
-        if free == 0 {
+        let at = free.trailing_zeros();
+        // Nothing is free any more.
+        let Some(against) = against.get(at as usize) else {
             best = taken;
             continue;
-        }
-        let bit = 1u32 << at;
-        if free & bit == 0 {
-            open.push((taken, free, at + 1));
-            continue;
-        }
+        };
+        let (bit, free) = (1 << at, free & !(1 << at));
         // The last one pushed is tried first, which is the one that takes this number.
-        open.push((taken, free & !bit, at + 1));
-        open.push((taken | bit, free & !bit & !against[at], at + 1));
+        open.push((taken, free));
+        open.push((taken | bit, free & !against));
     }
-    let taken = (0..group.len()).filter(|at| best & (1 << at) != 0);
-    taken.map(|at| group[at]).collect()
+    let taken = group.keys().enumerate();
+    taken
+        .filter(|(at, _)| best & (1 << at) != 0)
+        .map(|(_, number)| *number)
+        .collect()
 }
 
-fn greedily(group: &[usize], neighbours: &[Vec<usize>]) -> Vec<usize> {
-    let mut left = group.to_vec();
+fn greedily(mut left: Group) -> Vec<usize> {
     let mut taken = Vec::new();
-    loop {
-        let conflicts = |number: &usize| {
-            let own = neighbours[*number].iter();
-            own.filter(|neighbour| left.binary_search(neighbour).is_ok())
-                .count()
-        };
-        let Some(next) = left
-            .iter()
-            .copied()
-            .min_by_key(|number| (conflicts(number), *number))
-        else {
-            return taken;
-        };
+    let conflicts = |left: &Group, conflicting: &Vec<usize>| {
+        let own = conflicting.iter();
+        own.filter(|one| left.contains_key(one)).count()
+    };
+    while let Some(next) = { left.iter() }
+        .min_by_key(|(number, conflicting)| (conflicts(&left, conflicting), **number))
+        .map(|(number, _)| *number)
+    {
         taken.push(next);
-        left.retain(|number| *number != next && !neighbours[next].contains(number));
+        for other in left.remove(&next).into_iter().flatten() {
+            left.remove(&other);
+        }
     }
+    taken
 }
 
 #[cfg(test)]
@@ -122,7 +111,8 @@ mod tests {
     fn check(count: usize, conflicts: &[(usize, usize)], expected: &[usize]) {
         let conflict =
             |one, two| conflicts.contains(&(one, two)) || conflicts.contains(&(two, one));
-        assert_eq!(most_without_conflict(count, conflict), expected);
+        let numbers: Vec<usize> = (0..count).collect();
+        assert_eq!(most_without_conflict(&numbers, conflict), expected);
     }
 
     #[test]
@@ -138,7 +128,8 @@ mod tests {
     #[test]
     fn large_groups_are_settled_too() {
         let star = |one: usize, two: usize| one == 0 || two == 0;
-        assert_eq!(most_without_conflict(100, star).len(), 99);
+        let numbers: Vec<usize> = (0..100).collect();
+        assert_eq!(most_without_conflict(&numbers, star).len(), 99);
     }
 
     proptest! {
@@ -152,7 +143,8 @@ mod tests {
                 let members: Vec<_> = (0..count).filter(|at| set >> at & 1 == 1).collect();
                 members.iter().all(|one| members.iter().all(|two| one == two || !conflict(*one, *two)))
             };
-            let chosen = most_without_conflict(count, conflict);
+            let numbers: Vec<usize> = (0..count).collect();
+            let chosen = most_without_conflict(&numbers, conflict);
             let set = chosen.iter().fold(0u32, |set, at| set | 1 << at);
             prop_assert!(clean(set));
             let most = (0..1u32 << count).filter(|set| clean(*set)).map(u32::count_ones).max();

@@ -66,6 +66,20 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// The first so many bytes of a digest, where few are enough to tell one from another.
+pub fn short_hex(digest: &[u8], bytes: usize) -> String {
+    hex(digest.get(..bytes).unwrap_or(digest))
+}
+
+/// The first half of a digest, as the bytes of a nonce or a UUID.
+pub fn first_half(digest: impl Into<[u8; 32]>) -> [u8; 16] {
+    let mut half = [0; 16];
+    half.iter_mut()
+        .zip(digest.into())
+        .for_each(|(to, from)| *to = from);
+    half
+}
+
 /// Whether a text has no other characters than those.
 pub fn is_lower_hex(text: &str) -> bool {
     text.bytes()
@@ -76,14 +90,15 @@ pub fn is_lower_hex(text: &str) -> bool {
 
 /// A number of bytes for people, such as `1.5 MiB`.
 pub fn size_text(bytes: u64) -> String {
-    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
-    let mut unit = 0;
+    let (mut unit, mut larger) = ("KiB", ["MiB", "GiB", "TiB"].into_iter());
     let mut tenths = bytes.saturating_mul(10) / 1024;
-    while tenths >= 10_240 && unit + 1 < UNITS.len() {
+    while tenths >= 10_240
+        && let Some(next) = larger.next()
+    {
         tenths /= 1024;
-        unit += 1;
+        unit = next;
     }
-    format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit])
+    format!("{}.{} {unit}", tenths / 10, tenths % 10)
 }
 
 #[cfg(test)]

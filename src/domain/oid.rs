@@ -39,10 +39,9 @@ impl Oid {
             return None;
         }
         let mut bytes = [0; 20];
-        for (byte, pair) in bytes.iter_mut().zip(hex.as_bytes().chunks_exact(2)) {
-            let high = char::from(pair[0]).to_digit(16)?;
-            let low = char::from(pair[1]).to_digit(16)?;
-            *byte = u8::try_from(high * 16 + low).ok()?;
+        let digit = |digit: u8| char::from(digit).to_digit(16);
+        for (byte, [high, low]) in bytes.iter_mut().zip(hex.as_bytes().as_chunks().0) {
+            *byte = u8::try_from(digit(*high)? * 16 + digit(*low)?).ok()?;
         }
         Some(Oid(bytes))
     }
@@ -72,10 +71,10 @@ impl Oid {
 
 impl fmt::Display for Oid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let digit = |four: u8| char::from(if four < 10 { b'0' } else { b'a' - 10 } + four);
         self.0.iter().try_for_each(|byte| {
-            f.write_char(DIGITS[usize::from(byte >> 4)].into())?;
-            f.write_char(DIGITS[usize::from(byte & 15)].into())
+            f.write_char(digit(byte >> 4))?;
+            f.write_char(digit(byte & 15))
         })
     }
 }

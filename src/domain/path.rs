@@ -120,6 +120,37 @@ impl fmt::Display for Quoted<'_> {
 }
 
 /// Whether a character is one of the control characters beyond ASCII, which terminals obey too.
+/// The directory that a path is in, and its name there; `None` for a path at the top.
+pub fn split_name(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    rsplit_once(path, b'/')
+}
+
+/// The directory that a path is in, with the slash at its end; empty for a path at the top.
+pub fn directory_with_slash(path: &[u8]) -> &[u8] {
+    let name = split_name(path).map_or(path, |(_, name)| name);
+    path.strip_suffix(name).unwrap_or_default()
+}
+
+/// The directories above a path, the nearest first, without the top.
+pub fn directories(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let above = |path| split_name(path).map(|(directory, _)| directory);
+    std::iter::successors(above(path), move |path| above(path))
+}
+
+/// What is before the first of these bytes, and behind it.
+pub fn split_once(bytes: &[u8], byte: u8) -> Option<(&[u8], &[u8])> {
+    let mut parts = bytes.splitn(2, |other| *other == byte);
+    let before = parts.next()?;
+    Some((before, parts.next()?))
+}
+
+/// What is before the last of these bytes, and behind it.
+pub fn rsplit_once(bytes: &[u8], byte: u8) -> Option<(&[u8], &[u8])> {
+    let mut parts = bytes.rsplitn(2, |other| *other == byte);
+    let behind = parts.next()?;
+    Some((parts.next()?, behind))
+}
+
 fn is_high_control(c: char) -> bool {
     c.is_control() && !c.is_ascii()
 }
@@ -129,7 +160,10 @@ fn write_quoted(f: &mut fmt::Formatter<'_>, bytes: &[u8], keep_high_bytes: bool)
     for &byte in bytes {
         match byte {
             b'"' | b'\\' => quoted.extend([b'\\', byte]),
-            0x07..=0x0d => quoted.extend([b'\\', b"abtnvfr"[usize::from(byte - 0x07)]]),
+            0x07..=0x0d => {
+                quoted.push(b'\\');
+                quoted.extend(b"abtnvfr".get(usize::from(byte - 0x07)));
+            }
             b' '..=b'~' => quoted.push(byte),
             0x80.. if keep_high_bytes => quoted.push(byte),
             _ => quoted.extend(format!("\\{byte:03o}").into_bytes()),

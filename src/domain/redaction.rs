@@ -93,9 +93,11 @@ impl SecretRedactor {
             // What could still become a word waits for the bytes that follow.
             if !at_end && self.words.iter().any(may_go_on) {
                 break;
-            } else if let Some(word) = self.words.iter().find(|word| rest.starts_with(word)) {
+            }
+            let mut words = self.words.iter();
+            if let Some(after) = words.find_map(|word| rest.strip_prefix(word.as_slice())) {
                 shown.extend_from_slice(HIDDEN);
-                rest = &rest[word.len()..];
+                rest = after;
             } else {
                 shown.push(first);
                 rest = after;
@@ -243,7 +245,7 @@ pub fn redact_secrets(text: &str) -> Cow<'_, str> {
 }
 
 fn secret_at(text: &str, at: usize) -> Option<Secret> {
-    let rest = &text.as_bytes()[at..];
+    let rest = text.as_bytes().get(at..)?;
     let &(marker, kind) = MARKERS
         .iter()
         .find(|(marker, _)| rest.starts_with(marker.as_bytes()))?;

@@ -281,17 +281,15 @@ pub struct Audited {
 /// later audit passes exactly what would land. The tree that failed is not made good by another opinion of it.
 pub fn standing(audits: &[Audited], tree: Oid) -> Option<&Audited> {
     // The word of a person settles what came before it, and nothing that comes after.
-    let accepted = audits.iter().rposition(|audit| audit.auditor.is_none());
-    let open = &audits[accepted.map_or(0, |at| at + 1)..];
-    let is_failed = |audit: &Audited| audit.verdict == AuditVerdict::Fail;
+    let open = audits.rsplit(|audit| audit.auditor.is_none()).next()?;
+    let mut failed = { open.iter().rev() }.filter(|audit| audit.verdict == AuditVerdict::Fail);
+    let last = failed.clone().next()?;
     // Only an audit after the last failure can clear it: an earlier one did not know of it.
-    let last = open.iter().rposition(is_failed)?;
-    let is_passed = { open[last + 1..].iter() }
-        .any(|audit| audit.verdict == AuditVerdict::Pass && audit.tree == tree);
-    let has_failed = open
-        .iter()
-        .any(|audit| is_failed(audit) && audit.tree == tree);
-    (!is_passed || has_failed).then(|| &open[last])
+    let after = { open.iter().rev() }.take_while(|audit| audit.verdict != AuditVerdict::Fail);
+    let mut passed = after.filter(|audit| audit.verdict == AuditVerdict::Pass);
+    let is_passed = passed.any(|audit| audit.tree == tree);
+    let has_failed = failed.any(|audit| audit.tree == tree);
+    (!is_passed || has_failed).then_some(last)
 }
 
 #[cfg(test)]

@@ -142,9 +142,9 @@ pub struct Attempt {
 /// The numbers of the attempts, best first: accepted, with the smaller change, cheaper, faster, begun first. A size that is
 /// not known comes after those that are.
 pub fn ranking(attempts: &[Attempt]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..attempts.len()).collect();
-    order.sort_by(|one, two| compare(attempts, &attempts[*one], &attempts[*two]));
-    order
+    let mut order: Vec<(usize, &Attempt)> = attempts.iter().enumerate().collect();
+    order.sort_by(|(_, one), (_, two)| compare(attempts, one, two));
+    order.into_iter().map(|(number, _)| number).collect()
 }
 
 fn compare(all: &[Attempt], one: &Attempt, two: &Attempt) -> Ordering {

@@ -15,7 +15,7 @@ mod language;
 pub use language::{Intersection, ScopeLanguage};
 
 use super::glob::{self, Glob};
-use super::path::{PathProblem, RepoPath, nfc};
+use super::path::{PathProblem, RepoPath, directories, nfc};
 use super::role::Role;
 use globset::{Candidate, GlobSet};
 use std::collections::{BTreeSet, HashMap};
@@ -299,11 +299,12 @@ impl CaseIndex {
         let tracked =
             // The longest part that is tracked in any spelling decides; what is below it is new in
             // each of them.
-            prefixes(bytes).find_map(|prefix| Some((prefix, self.spellings.get(&fold(prefix))?)));
-        let Some((prefix, spellings)) = tracked else {
+            prefixes(bytes).find_map(|prefix| {
+                Some((prefix, bytes.strip_prefix(prefix)?, self.spellings.get(&fold(prefix))?))
+            });
+        let Some((prefix, rest, spellings)) = tracked else {
             return Vec::new();
         };
-        let rest = &bytes[prefix.len()..];
         spellings
             .iter()
             .filter(|spelling| spelling.as_slice() != prefix)
@@ -324,10 +325,7 @@ pub fn is_case_variant(one: &[u8], other: &[u8]) -> bool {
 
 /// The path and the directories above it, longest first.
 fn prefixes(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    std::iter::successors(Some(path), |prefix| {
-        let slash = prefix.iter().rposition(|&byte| byte == b'/')?;
-        Some(&prefix[..slash])
-    })
+    std::iter::once(path).chain(directories(path))
 }
 
 /// A form that is equal for names which some file system takes for one: lower case, composed.

@@ -59,8 +59,8 @@ impl Stamp {
     pub fn parse(text: &str) -> Option<Stamp> {
         // Every line of every row is read through here, and formats are slow.
         let text = text.as_bytes();
-        let marks = [(8, b'T'), (15, b'.'), (22, b'Z'), (23, b'-'), (27, b'-')];
-        if text.len() != 32 || marks.iter().any(|(place, mark)| text[*place] != *mark) {
+        let mut marks = [(8, b'T'), (15, b'.'), (22, b'Z'), (23, b'-'), (27, b'-')].into_iter();
+        if text.len() != 32 || marks.any(|(place, mark)| text.get(place) != Some(&mark)) {
             return None;
         }
         let decimal = |digits| number(text, digits, 10);
@@ -96,7 +96,7 @@ pub fn is_ahead(time: DateTime<Utc>, now: DateTime<Utc>) -> bool {
 
 /// The number that digits spell; letters among them are small.
 fn number(text: &[u8], digits: Range<usize>, radix: u32) -> Option<u32> {
-    text[digits].iter().try_fold(0, |number, &digit| {
+    text.get(digits)?.iter().try_fold(0, |number, &digit| {
         let value = char::from(digit).to_digit(radix)?;
         (!digit.is_ascii_uppercase()).then_some(number * radix + value)
     })

@@ -108,6 +108,14 @@ struct Layer<S> {
     stack: S,
 }
 
+/// Where a search divides its layers.
+struct LayerSplit<'l, S> {
+    below: &'l [Layer<S>],
+    /// The stack that ends with the last layer below.
+    top: &'l S,
+    above: &'l [Layer<S>],
+}
+
 /// A candidate with which a stack turned red.
 struct Accused<S> {
     candidate: usize,
@@ -130,8 +138,8 @@ impl<T: Track> Train<'_, T> {
             };
             let step = if !layers.is_empty() {
                 self.settle(layers)?
-            } else if !self.suspects.is_empty() {
-                self.settle_suspect()?
+            } else if let Some(suspect) = self.suspects.first() {
+                self.settle_suspect(*suspect)?
             } else if !self.accused.is_empty() {
                 // One that turns out to be green waits for another stack.
                 self.convict()?
@@ -191,15 +199,16 @@ impl<T: Track> Train<'_, T> {
                 .clone()
                 .map(|stack| question(stack, Purpose::Suspect)),
         );
-        let Some(answers) = self.ask(wanted)? else {
+        let answers = self.ask(wanted)?.unwrap_or_default();
+        let Some((is_green, more)) = answers.split_first() else {
             return Ok(Step::Stop);
         };
-        if !answers[0] {
+        if !is_green {
             return self.search(&layers);
         }
         self.land(&layers)?;
         self.queue.clear();
-        if let (Some(stack), Some(is_green)) = (suspect, answers.get(1)) {
+        if let (Some(stack), Some(is_green)) = (suspect, more.first()) {
             let candidate = self.suspects.remove(0);
             return self.settle_top(candidate, stack, *is_green);
         }
@@ -207,18 +216,17 @@ impl<T: Track> Train<'_, T> {
     }
 
     /// Decides about the first suspect, on what is green.
-    fn settle_suspect(&mut self) -> Result<Step, T::Error> {
-        let candidate = self.suspects[0];
+    fn settle_suspect(&mut self, candidate: usize) -> Result<Step, T::Error> {
         let Some(stack) = self.track.push(&self.green, candidate)? else {
             self.suspects.remove(0);
             self.decided.conflicting.push(candidate);
             return Ok(Step::On);
         };
-        let Some(answers) = self.ask(vec![question(stack.clone(), Purpose::Suspect)])? else {
+        let Some(is_green) = self.ask_one(stack.clone(), Purpose::Suspect)? else {
             return Ok(Step::Stop);
         };
         self.suspects.remove(0);
-        self.settle_top(candidate, stack, answers[0])
+        self.settle_top(candidate, stack, is_green)
     }
 
     fn settle_top(
@@ -247,60 +255,57 @@ impl<T: Track> Train<'_, T> {
 
     /// Bisects layers whose top is red.
     fn search(&mut self, layers: &[Layer<T::Stack>]) -> Result<Step, T::Error> {
-        // The first `low` layers are green together, and landed; the first `high` are red.
-        let (mut low, mut high) = (0, layers.len());
+        // What is below these layers landed; with all of them it is red, and was so with each of `above`, last one first.
+        let (mut open, mut above) = (layers, Vec::new());
         let mut side = SideSearch::new(self.may_search_aside(layers.len()));
-        let mut reds = vec![high];
-        loop {
-            let probes = self.probes(low, high);
+        let culprit = loop {
+            let probes = self.probes(open);
             let mut wanted: Vec<_> = { probes.iter() }
-                .map(|count| question(layers[count - 1].stack.clone(), Purpose::Search))
+                .map(|probe| question(probe.top.clone(), Purpose::Search))
                 .collect();
-            let right = probes
-                .last()
-                .map_or(&[][..], |middle| &layers[*middle..high]);
+            let right = probes.last().map_or(&[][..], |probe| probe.above);
             let right: Vec<usize> = right.iter().map(|layer| layer.candidate).collect();
             let aside = side.question(self.track, &self.green, &right)?;
             wanted.extend(aside.map(|stack| question(stack, Purpose::Aside)));
             if wanted.is_empty() {
-                // One layer is left.
+                let [last] = open else {
+                    return Ok(Step::Stop);
+                };
                 if !self.makes_sure_at_once() {
-                    break;
+                    break last;
                 }
-                match self.stays_red(&layers[low].stack)? {
+                match self.stays_red(&last.stack)? {
                     None => return Ok(Step::Stop),
-                    Some(true) => break,
+                    Some(true) => break last,
                     Some(false) => {}
                 }
                 // It was red by accident: the search goes on below the next larger stack that was red.
-                self.land(&layers[low..high])?;
-                self.queue.retain(|one| !is_among(*one, &layers[low..high]));
-                reds.retain(|count| *count > high);
-                low = high;
-                let Some(next) = reds.iter().min() else {
+                self.land(open)?;
+                self.queue.retain(|one| *one != last.candidate);
+                let Some(next) = above.pop() else {
                     self.suspects.retain(|one| !is_among(*one, layers));
                     return Ok(Step::On);
                 };
-                high = *next;
+                open = next;
                 continue;
             }
             let Some(answers) = self.ask(wanted)? else {
                 return Ok(Step::Stop);
             };
             // A smaller stack that is red says more than a larger one that is green.
-            let before = low;
-            for (count, is_green) in probes.iter().zip(&answers) {
+            let mut green: &[Layer<_>] = &[];
+            for (probe, is_green) in probes.iter().zip(&answers) {
                 if !is_green {
-                    high = *count;
-                    reds.push(high);
+                    above.push(probe.above);
+                    open = probe.below;
                     break;
                 }
-                low = *count;
+                green = probe.below;
             }
+            open = open.get(green.len()..).unwrap_or_default();
             // What is green lands at once: the target may move while the search goes on.
-            self.land(&layers[before..low])?;
-            self.queue
-                .retain(|one| !is_among(*one, &layers[before..low]));
+            self.land(green)?;
+            self.queue.retain(|one| !is_among(*one, green));
             if let Some(is_green) = answers.get(probes.len()) {
                 let found = side.answer(*is_green);
                 if let Some(suspect) = found.filter(|one| !self.suspects.contains(one)) {
@@ -308,34 +313,37 @@ impl<T: Track> Train<'_, T> {
                 }
             }
             // Both would search the same layers now.
-            side.stop_at(layers[low].candidate);
-        }
+            if let Some(lowest) = open.first() {
+                side.stop_at(lowest.candidate);
+            }
+        };
         // A second culprit, and nothing was green yet: rather than to search on, see whether it is the target.
         if !self.accused.is_empty() && !self.answers.has_green() && !self.target_is_cleared()? {
             return Ok(Step::Stop);
         }
-        let culprit = &layers[low];
         self.queue
             .retain(|one| *one != culprit.candidate && !self.suspects.contains(one));
-        self.suspects.retain(|one| !is_among(*one, &layers[..=low]));
+        // The layers are in the order of their candidates, so these are the culprit and what is below it.
+        self.suspects
+            .retain(|one| *one > culprit.candidate || !is_among(*one, layers));
         self.accuse(culprit.candidate, culprit.stack.clone())?;
         Ok(Step::On)
     }
 
-    /// Where to check between two counts of layers: evenly spread, one for each job but the one that searches
-    /// elsewhere.
-    fn probes(&self, low: usize, high: usize) -> Vec<usize> {
+    /// Where to check among layers: evenly spread, one for each job but the one that searches elsewhere.
+    fn probes<'l>(&self, layers: &'l [Layer<T::Stack>]) -> Vec<LayerSplit<'l, T::Stack>> {
         let parts = self.jobs.max(2);
-        let mut probes: Vec<usize> = (1..parts)
-            .map(|part| low + (high - low) * part / parts)
-            .filter(|count| *count > low)
-            .collect();
-        probes.dedup();
-        probes
+        let mut counts: Vec<usize> = (1..parts).map(|part| layers.len() * part / parts).collect();
+        counts.dedup();
+        let probe = |count| {
+            let (below, above) = layers.split_at_checked(count)?;
+            let top = &below.last()?.stack;
+            Some(LayerSplit { below, top, above })
+        };
+        counts.into_iter().filter_map(probe).collect()
     }
 
-    /// Whether a second culprit is looked for beside the first: once one was found, while the checks stay within what
-    /// one culprit more than known may cost.
+    /// Whether a second culprit is looked for beside the first: once one was found, while the checks stay within what one culprit more may cost.
     fn may_search_aside(&self, layers: usize) -> bool {
         let found = self.decided.rejected.len() + self.accused.len();
         let known = found + self.suspects.len() + 1;
@@ -384,8 +392,8 @@ impl<T: Track> Train<'_, T> {
         needed.saturating_sub(reds)
     }
 
-    /// Asks whether stacks are green. Jobs that would be idle make sure of those that are accused. Where checks are known to fail by accident,
-    /// what is red is asked again before it is believed.
+    /// Asks whether stacks are green. Jobs that would be idle make sure of those that are accused. Where checks fail by accident, what is red is
+    /// asked again before it is believed.
     fn ask(&mut self, wanted: Vec<Question<T::Stack>>) -> Result<Option<Vec<bool>>, T::Error> {
         self.checks += wanted.len();
         let idle = self.idle_questions(self.jobs.saturating_sub(wanted.len()));
@@ -396,22 +404,29 @@ impl<T: Track> Train<'_, T> {
         // The idle questions were noted in `ask_once`; the caller asked only the first ones.
         answers.truncate(wanted.len());
         loop {
-            let is_doubtful = |at: &usize| {
-                !answers[*at] && self.answers.reds(&wanted[*at].stack) < self.answers.believable()
-            };
-            let doubtful: Vec<usize> = (0..wanted.len()).filter(is_doubtful).collect();
+            let believable = self.answers.believable();
+            let (mut again, mut doubtful) = (Vec::new(), Vec::new());
+            for (Question { stack, .. }, is_green) in wanted.iter().zip(&mut answers) {
+                if !*is_green && self.answers.reds(stack) < believable {
+                    again.push(question(stack.clone(), Purpose::Again));
+                    doubtful.push(is_green);
+                }
+            }
             if doubtful.is_empty() {
                 return Ok(Some(answers));
             }
-            let again = doubtful.iter().map(|at| wanted[*at].stack.clone());
-            let again: Vec<_> = again.map(|stack| question(stack, Purpose::Again)).collect();
             let Some(more) = self.ask_once(&again)? else {
                 return Ok(None);
             };
-            for (at, is_green) in doubtful.into_iter().zip(more) {
-                answers[at] = is_green;
+            for (answer, is_green) in doubtful.into_iter().zip(more) {
+                *answer = is_green;
             }
         }
+    }
+
+    fn ask_one(&mut self, stack: T::Stack, purpose: Purpose) -> Result<Option<bool>, T::Error> {
+        let answers = self.ask(vec![question(stack, purpose)])?;
+        Ok(answers.and_then(|answers| answers.first().copied()))
     }
 
     fn ask_once(
@@ -485,13 +500,10 @@ impl<T: Track> Train<'_, T> {
     /// Whether the target is green without any candidate; not, too, where no more checks may run.
     fn target_is_cleared(&mut self) -> Result<bool, T::Error> {
         let target = self.start.clone();
-        let Some(answers) = self.ask(vec![question(target.clone(), Purpose::Target)])? else {
-            return Ok(false);
-        };
-        let red = if answers[0] {
-            Some(false)
-        } else {
-            self.stays_red(&target)?
+        let red = match self.ask_one(target.clone(), Purpose::Target)? {
+            None => return Ok(false),
+            Some(true) => Some(false),
+            Some(false) => self.stays_red(&target)?,
         };
         self.decided.target_is_red = red == Some(true);
         Ok(red == Some(false))
@@ -550,25 +562,26 @@ impl<T: Track> Train<'_, T> {
         let (mut low, mut high) = (0, below.len());
         while high - low > 1 {
             let middle = low + (high - low) / 2;
-            let Some(stack) = self.with_part(&below[..middle], accused.candidate)? else {
+            let part = below.iter().take(middle).chain([&accused.candidate]);
+            let Some(stack) = self.with_part(part)? else {
                 return Ok(None);
             };
-            let Some(answers) = self.ask_once(&[question(stack, Purpose::Pair)])? else {
-                return Ok(None);
-            };
-            if answers[0] {
-                low = middle;
-            } else {
-                high = middle;
+            match self.ask_once(&[question(stack, Purpose::Pair)])?.as_deref() {
+                Some([true]) => low = middle,
+                Some([false]) => high = middle,
+                _ => return Ok(None),
             }
         }
         Ok(below.get(low).copied())
     }
 
-    /// The target, some candidates and another one on top.
-    fn with_part(&mut self, part: &[usize], top: usize) -> Result<Option<T::Stack>, T::Error> {
+    /// The target and some candidates.
+    fn with_part<'c>(
+        &mut self,
+        part: impl Iterator<Item = &'c usize>,
+    ) -> Result<Option<T::Stack>, T::Error> {
         let mut stack = self.start.clone();
-        for candidate in part.iter().chain([&top]) {
+        for candidate in part {
             match self.track.push(&stack, *candidate)? {
                 Some(pushed) => stack = pushed,
                 None => return Ok(None),

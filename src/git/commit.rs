@@ -3,6 +3,7 @@
 
 use crate::domain::Oid;
 use crate::domain::change::Content;
+use crate::domain::path::split_name;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::config::Identities;
 use crate::git::files::lock_file::is_same_file;
@@ -319,10 +320,7 @@ pub(super) fn restaged_contents(
     let mut directories: HashMap<&[u8], Files> = HashMap::new();
     let mut contents = Vec::with_capacity(paths.len());
     for path in paths {
-        let (directory, name) = match path.iter().rposition(|&byte| byte == b'/') {
-            Some(slash) => (&path[..slash], &path[slash + 1..]),
-            None => (&b""[..], path.as_slice()),
-        };
+        let (directory, name) = split_name(path).unwrap_or((b"", path));
         let files = match directories.entry(directory) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => new.insert(files(repo, tree, directory)?),

@@ -2,6 +2,7 @@
 
 use crate::domain::Oid;
 use crate::domain::change::{Content, Difference, first_conflict};
+use crate::domain::path::split_once;
 use crate::error::{Error, Result};
 use crate::git::changes::canonical_mode;
 use crate::git::repo::{failed, to_git2};
@@ -126,11 +127,8 @@ fn edited(repo: &Repo, tree: Oid, edits: &[Edit<'_>]) -> Result<Option<Oid>> {
     // By name: what the name itself holds, and what is below it as a directory.
     let mut names: BTreeMap<&[u8], (Option<Content>, Vec<Edit<'_>>)> = BTreeMap::new();
     for (path, content) in edits {
-        match path.iter().position(|&byte| byte == b'/') {
-            Some(slash) => {
-                let below = &mut names.entry(&path[..slash]).or_default().1;
-                below.push((&path[slash + 1..], *content));
-            }
+        match split_once(path, b'/') {
+            Some((name, rest)) => names.entry(name).or_default().1.push((rest, *content)),
             None => names.entry(path).or_default().0 = *content,
         }
     }
@@ -301,7 +299,8 @@ impl Repo {
         command.args([base.to_hex(), tip.to_hex()]);
         let mut patch = command::successful(limited_to(command, paths))?;
         if patch.len() > longest {
-            let end = patch[..longest].iter().rposition(|&byte| byte == b'\n');
+            patch.truncate(longest);
+            let end = patch.iter().rposition(|&byte| byte == b'\n');
             patch.truncate(end.map_or(0, |end| end + 1));
             patch.extend(b"(more of it is left out)\n");
         }

@@ -11,6 +11,7 @@ use super::repo::{failed, from_git2, to_git2};
 use super::{Repo, command};
 use crate::domain::Oid;
 use crate::domain::evidence::Conflict;
+use crate::domain::path::{directories, split_once};
 use crate::error::{Code, Error, Result};
 use git2::build::TreeUpdateBuilder;
 use git2::{Delta, FileMode};
@@ -193,8 +194,8 @@ pub(in crate::git) fn conflicts<'a>(
         if stage.is_empty() {
             break;
         }
-        let tab = stage.iter().position(|&byte| byte == b'\t')?;
-        kinds.entry(stage[tab + 1..].to_owned()).or_default();
+        let (_, path) = split_once(stage, b'\t')?;
+        kinds.entry(path.to_owned()).or_default();
     }
     // A few conflicts, such as a directory renamed in two ways, leave nothing unmerged; only then does
     // the message name the path.
@@ -272,6 +273,11 @@ struct StackWork {
     related: Vec<usize>,
 }
 
+fn numbered(works: &[StackWork], number: usize) -> Result<&StackWork> {
+    let unknown = || Error::bug("work that was not to be stacked");
+    works.get(number).ok_or_else(unknown)
+}
+
 /// What was written since a merge base.
 struct Fork {
     base_tree: git2::Oid,
@@ -310,13 +316,13 @@ impl<'r> StackMerger<'r> {
         }
         // Work that has commits in common has a merge base above the target's as soon as one of it
         // is in the stack.
-        for shared in owners.values().filter(|owners| owners.len() > 1) {
-            for one in shared {
-                let others = shared.iter().filter(|other| *other != one);
-                works[*one].related.extend(others);
-            }
-        }
-        for work in &mut works {
+        let shared: Vec<_> = { owners.values() }
+            .filter(|owners| owners.len() > 1)
+            .collect();
+        for (at, work) in works.iter_mut().enumerate() {
+            let own = shared.iter().filter(|owners| owners.contains(&at));
+            work.related = own.flat_map(|owners| owners.iter().copied()).collect();
+            work.related.retain(|other| *other != at);
             work.related.sort_unstable();
             work.related.dedup();
         }
@@ -337,7 +343,9 @@ impl<'r> StackMerger<'r> {
                 result: MergeResult::Clean { tree },
                 approximate: false,
             }),
-            None => self.repo.merge(below.commit, self.works[work].commit),
+            None => self
+                .repo
+                .merge(below.commit, numbered(&self.works, work)?.commit),
         }
     }
 
@@ -346,7 +354,7 @@ impl<'r> StackMerger<'r> {
     /// # Errors
     /// `git-failed`, `repo-corrupt`.
     pub fn merge_disjoint(&mut self, below: &Stack, work: usize) -> Result<Option<Oid>> {
-        let work = &self.works[work];
+        let work = numbered(&self.works, work)?;
         let is_related = |member: &usize| work.related.binary_search(member).is_ok();
         let anew;
         let fork = if below.members.iter().any(is_related) {
@@ -450,12 +458,10 @@ impl Repo {
 /// Whether a path of one is a path of the other or lies below one.
 fn meets(one: &Written, other: &Written) -> bool {
     other.keys().any(|path| {
-        let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
-        let mut above = slashes.map(|(at, _)| &path[..at]);
         let below = [path.as_slice(), b"/"].concat();
         let next = one.range(below.clone()..).next();
         one.contains_key(path)
-            || above.any(|above| one.contains_key(above))
+            || directories(path).any(|above| one.contains_key(above))
             || next.is_some_and(|(next, _)| next.starts_with(&below))
     })
 }

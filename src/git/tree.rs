@@ -2,6 +2,7 @@
 //! directories compared as if their name ended in `/` (git's `tree.c: base_name_compare`).
 
 use crate::domain::Oid;
+use crate::domain::path::split_once;
 use std::cmp::Ordering;
 
 /// The mode of a directory entry.
@@ -42,21 +43,20 @@ impl Entry {
 pub fn parse(mut data: &[u8]) -> Option<Vec<Entry>> {
     let mut entries = Vec::with_capacity(data.len() / 32);
     while !data.is_empty() {
-        let space = data.iter().position(|&b| b == b' ')?;
-        let mode = data[..space].iter().try_fold(0u32, |mode, &digit| {
+        let (mode, rest) = split_once(data, b' ')?;
+        let mode = mode.iter().try_fold(0u32, |mode, &digit| {
             (b'0'..=b'7')
                 .contains(&digit)
                 .then(|| mode << 3 | u32::from(digit - b'0'))
         })?;
-        let rest = &data[space + 1..];
-        let nul = rest.iter().position(|&b| b == 0)?;
-        let oid = Oid::from_slice(rest.get(nul + 1..nul + 21)?)?;
+        let (name, rest) = split_once(rest, 0)?;
+        let (oid, rest) = rest.split_at_checked(20)?;
         entries.push(Entry {
             mode,
-            name: rest[..nul].to_owned(),
-            oid,
+            name: name.to_owned(),
+            oid: Oid::from_slice(oid)?,
         });
-        data = &rest[nul + 21..];
+        data = rest;
     }
     Some(entries)
 }
@@ -66,16 +66,16 @@ pub fn parse(mut data: &[u8]) -> Option<Vec<Entry>> {
 pub fn apart<'t>(one: &'t [u8], two: &'t [u8]) -> Option<[&'t [u8]; 2]> {
     let (left, right) = (split(one)?, split(two)?);
     let begin = common(left.iter(), right.iter());
-    let (left, right) = (&left[begin..], &right[begin..]);
+    let (left, right) = (left.get(begin..)?, right.get(begin..)?);
     // Of what the first pass left, so that no entry is taken off at both ends.
     let end = common(left.iter().rev(), right.iter().rev());
     let part = |tree: &'t [u8], entries: &[&[u8]]| {
         let length = |entries: &[&[u8]]| entries.iter().map(|entry| entry.len()).sum::<usize>();
         let (kept, behind) = entries.split_at(entries.len() - end);
         let to = tree.len() - length(behind);
-        &tree[to - length(kept)..to]
+        tree.get(to - length(kept)..to)
     };
-    Some([part(one, left), part(two, right)])
+    Some([part(one, left)?, part(two, right)?])
 }
 
 /// How many items are equal before the first that differ.

@@ -66,12 +66,12 @@ impl Host for Aider {
     fn told(&self, out: &str, _err: &str) -> Told {
         let (mut told, mut tokens) = (Told::default(), Tokens::default());
         for report in out.split("Tokens: ").skip(1) {
-            let words: Vec<&str> = report.split_whitespace().take(20).collect();
-            for pair in words.windows(2) {
-                let Some(amount) = amount(pair[0]) else {
+            let words = report.split_whitespace().take(20);
+            for (number, what) in words.clone().zip(words.skip(1)) {
+                let Some(amount) = amount(number) else {
                     continue;
                 };
-                match pair[1].trim_end_matches([',', '.']) {
+                match what.trim_end_matches([',', '.']) {
                     "sent" => tokens.input = tokens.input.saturating_add(amount.round() as u64),
                     "received" => {
                         tokens.output = tokens.output.saturating_add(amount.round() as u64)

@@ -9,6 +9,7 @@ use super::output::{Shown, Told, shown_of_messages, told_of_messages, told_of_re
 use super::payload::{EventNames, Moment, ToolKind, ToolNames};
 use super::settings::Registration;
 use super::{CostControl, Host};
+use crate::wire::put;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -145,10 +146,10 @@ impl Host for Claude {
             // An absolute path has two slashes; an agent that edits nothing may write this file.
             allowed.push(format!("Edit(/{answer})"));
         }
-        settings["permissions"] = json!({ "allow": allowed });
+        put(&mut settings, "permissions", json!({ "allow": allowed }));
         // Its own sandbox cannot be started inside of ours.
         if ground.fenced {
-            settings["sandbox"] = json!({ "enabled": false });
+            put(&mut settings, "sandbox", json!({ "enabled": false }));
         }
         let settings = made.keep(ground, "settings.json", settings.to_string());
         made.options = vec!["--settings".into(), settings.into()];

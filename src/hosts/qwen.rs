@@ -9,6 +9,7 @@ use super::output::{Shown, Told, shown_of_messages, told_of_messages};
 use super::payload::Json;
 use super::settings::Registration;
 use super::{CostControl, Host, context};
+use crate::wire::put;
 use serde_json::{Value, json};
 
 /// Its directory, in place of `~/.qwen`.
@@ -129,7 +130,8 @@ impl Host for Qwen {
         let mut settings = hooks(self.registration(), ground.program);
         if ground.fenced {
             // A terminal for its shell is a device that our sandbox does not let it write.
-            settings["tools"] = json!({ "shell": { "enableInteractiveShell": false } });
+            let shell = json!({ "shell": { "enableInteractiveShell": false } });
+            put(&mut settings, "tools", shell);
         }
         let settings = made.keep(ground, "settings.json", settings.to_string());
         made.variables.push((SYSTEM_SETTINGS, settings.into()));

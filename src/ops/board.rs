@@ -256,11 +256,12 @@ impl<'c> Watch<'c> {
             self.agents.iter().zip(&fingerprints).filter(moved).unzip();
         let wanted_count = wanted.len();
         let mut found = Vec::with_capacity(wanted_count);
-        survey(self.ctx, &wanted, &places, |index, status| {
-            found.push((wanted[index], fingerprints[index].clone(), status));
+        survey(self.ctx, &wanted, &places, |agent, status| {
+            found.push((agent, status));
             Ok(())
         })?;
-        for (agent, fingerprint, status) in found {
+        let fingerprints: Vec<Fingerprint> = fingerprints.into_iter().cloned().collect();
+        for ((agent, status), fingerprint) in found.into_iter().zip(fingerprints) {
             // Lines are counted again only where something was written: that costs more than all the rest of a look.
             let before = self.known.get(&agent.id);
             let diff = match before.filter(|known| is_same_work(&known.status, &status)) {

@@ -115,7 +115,7 @@ fn tree_since(ctx: &Ctx, agent: &Agent, since: &Since) -> Result<Option<Oid>> {
                 return Err(Error::new(Code::OperationUnknown, what)
                     .remedy("to see its history", Remedy::History(id)));
             };
-            { events[..=last].iter().rev() }.find_map(|event| match &event.what {
+            { events.iter().take(last + 1).rev() }.find_map(|event| match &event.what {
                 What::Verified(verdict) => Some(verdict.tree),
                 What::Committed { tree, .. } => Some(*tree),
                 _ => None,

@@ -31,6 +31,7 @@ use crate::store::{
 use expire::{ExpiryPlan, LifeEnd, SalvageItem};
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -442,7 +443,9 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
     discard::execute_each(ctx, removals, &mut around, &mut |removed| {
         let Some(index) = places.next() else { return };
         activity.now(&format!("removed agent {} of {count}", index + 1));
-        let item = &mut report.agents[index];
+        let Some(item) = report.agents.get_mut(index) else {
+            return;
+        };
         match removed {
             Ok(removed) => {
                 item.action = "removed";
@@ -515,11 +518,11 @@ impl Targets {
         let (Tip::At(tip), Tip::At(top)) = tips else {
             return Ok(None);
         };
-        if !self.0.contains_key(target) {
-            let line = Line::read(repo, top, BTreeSet::new())?;
-            self.0.insert(target.to_owned(), line);
-        }
-        let brought = self.0[target].brought(repo, Work { agent, tip, start })?;
+        let line = match self.0.entry(target.to_owned()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(Line::read(repo, top, BTreeSet::new())?),
+        };
+        let brought = line.brought(repo, Work { agent, tip, start })?;
         Ok(brought.map(|commit| (commit, into)))
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn commit(ctx: &Ctx, agent: &Agent, summary: &str) -> Result<()> {
     let words = ["commit", &id, "-m", summary, "--format", "json"];
     let output = run_mounted(ctx, agent, &words, Mounted::ForRun)?;
     let answer: Value = serde_json::from_slice(&output.stderr).unwrap_or_default();
-    let error = &answer["error"];
+    let error = answer.get("error").unwrap_or(&Value::Null);
     let is_no_error = [Code::NothingToLand, Code::OutOfScope].map(Code::name);
     if output.status.success() || is_no_error.iter().any(|code| error["code"] == *code) {
         return Ok(());

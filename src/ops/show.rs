@@ -274,8 +274,8 @@ pub(super) fn last_output(ctx: &Ctx, agent: &Agent) -> Vec<String> {
             Shown::Did(what) => format!("> {what}"),
         });
         let lines = shown.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
-        let lines: Vec<String> = lines.filter(|line| !line.trim().is_empty()).collect();
-        lines[lines.len().saturating_sub(LAST_LINES)..].to_vec()
+        let mut lines: Vec<String> = lines.filter(|line| !line.trim().is_empty()).collect();
+        lines.split_off(lines.len().saturating_sub(LAST_LINES))
     });
     streams
         .find(|lines: &Vec<String>| !lines.is_empty())

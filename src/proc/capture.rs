@@ -1,5 +1,6 @@
 //! What a command writes, read from its pipes and kept.
 
+use crate::domain::path::split_once;
 use crate::domain::redaction::SecretRedactor;
 use crate::error::{IoContext, Result};
 use std::collections::VecDeque;
@@ -43,7 +44,7 @@ pub(super) fn drain(
             // A terminal whose other side is closed ends in an error, which is an end like any
             // other.
             while let Ok(count @ 1..) = reader.read(&mut buffer) {
-                take(&buffer[..count]);
+                take(buffer.get(..count).unwrap_or_default());
             }
             let _ = send.send(());
         })?;
@@ -213,14 +214,8 @@ impl Tail {
     /// The text kept so far; bytes that are not UTF-8 are replaced. One that was cut begins at a line.
     pub(super) fn text(&self) -> String {
         let bytes: Vec<u8> = self.bytes.iter().copied().collect();
-        let start = match self.cut {
-            0 => 0,
-            _ => bytes
-                .iter()
-                .position(|&b| b == b'\n')
-                .map_or(0, |at| at + 1),
-        };
-        String::from_utf8_lossy(&bytes[start..]).into_owned()
+        let whole = split_once(&bytes, b'\n').filter(|_| self.cut > 0);
+        String::from_utf8_lossy(whole.map_or(&bytes, |(_, whole)| whole)).into_owned()
     }
 }
 

@@ -162,7 +162,12 @@ fn copy_keys(mut outside: File, stopped: &PipeReader, mut resized: &PipeReader) 
             continue;
         }
         match (&keys).read(&mut buffer) {
-            Ok(count @ 1..) if outside.write_all(&buffer[..count]).is_ok() => {}
+            Ok(count @ 1..) => {
+                let read = buffer.get(..count).unwrap_or_default();
+                if outside.write_all(read).is_err() {
+                    return;
+                }
+            }
             _ => return,
         }
     }

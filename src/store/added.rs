@@ -1,6 +1,6 @@
 //! What was added to the repository's own files, so that it can be taken out again and nothing else is.
 
-use crate::domain::named::hex;
+use crate::domain::named::short_hex;
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
 use crate::git::changes::ignore::pattern;
@@ -102,7 +102,7 @@ pub fn put_back(common_dir: &Path, file: &Path) -> Result<bool> {
 
 /// Where the copy of a file is kept.
 fn copy_place(common_dir: &Path, file: &Path) -> PathBuf {
-    let name = hex(&Sha256::digest(file.as_os_str().as_bytes())[..8]);
+    let name = short_hex(&Sha256::digest(file.as_os_str().as_bytes()), 8);
     place(common_dir, &format!("{COPY}{name}"))
 }
 

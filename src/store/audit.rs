@@ -41,7 +41,7 @@ impl Ledger<'_> {
         let mut seen = HashSet::new();
         let mut missing = Vec::new();
         let mut links = BrokenLinks::default();
-        for (index, event) in row.events.iter().enumerate() {
+        for (line, event) in row.pairs() {
             match &event.previous {
                 // Merging two clones' rows orders lines by their stamps, so what a line follows is
                 // somewhere before it and not always right above.
@@ -50,7 +50,7 @@ impl Ledger<'_> {
                 None if !seen.is_empty() => links.unknown += 1,
                 _ => {}
             }
-            seen.insert(row.digest(index));
+            seen.insert(event_line::digest(line));
         }
         if !missing.is_empty() {
             let known = self.once_there(spawn_commit, &missing)?;
@@ -203,12 +203,12 @@ impl Ledger<'_> {
         let mut audits = Vec::new();
         let mut auditors: HashMap<AgentId, bool> = HashMap::new();
         let closed = self.closed_here()?;
-        for (index, event) in row.events.iter().enumerate() {
+        for (line, event) in row.pairs() {
             let What::Audited(audit) = &event.what else {
                 continue;
             };
             let counts = match (audit.verdict, audit.auditor) {
-                (AuditVerdict::Pass, _) => closed.has_cleared(agent.id, &row.digest(index)),
+                (AuditVerdict::Pass, _) => closed.has_cleared(agent.id, &event_line::digest(line)),
                 // No agent judges its own work, whatever line says so.
                 (_, Some(auditor)) if auditor != agent.id => match auditors.get(&auditor) {
                     Some(known) => *known,

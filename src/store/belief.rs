@@ -12,6 +12,7 @@ use crate::domain::event::{Spawned, Spawning};
 use crate::domain::{Agent, AgentId, Event, Oid, OperationId, State, What};
 use crate::error::Result;
 use crate::git::{Commit, Repo};
+use crate::wire::event_line;
 use crate::wire::policy::{Policy, TRAILER};
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -249,17 +250,16 @@ pub(super) fn is_plain(events: &[Event]) -> bool {
 fn settled(repo: &Repo, spawn_commit: Oid, row: &Row<'_>) -> Option<(Vec<Event>, Vec<String>)> {
     let commit = repo.read_commit(spawn_commit).ok()?;
     let spawned = spawned(repo, &commit, row);
-    let spawning = spawning(repo, &commit, row, spawned)?;
-    let believed = spawned.and_then(|index| match &row.events[index].what {
+    let (spawning, began) = spawning(repo, &commit, row, spawned.map(|(_, event)| event))?;
+    let believed = spawned.and_then(|(_, event)| match &event.what {
         What::Spawned(facts) => Some(facts),
         _ => None,
     });
     let mut forged = [0usize; 2];
     let mut early = 0usize;
-    let first = [Some(spawning), spawned];
-    let mut events: Vec<Event> = { first.iter().flatten() }
-        .map(|&index| row.events[index].clone())
-        .collect();
+    let first = [Some(spawning), spawned.map(|(index, _)| index)];
+    let mut events = vec![began.clone()];
+    events.extend(spawned.map(|(_, event)| event.clone()));
     // The rest keeps its order. What says again how the agent began is counted and left out, unless it could be true, too
     // (`is_other`): then the fold meets both and says that they contradict each other.
     for (index, event) in row.events.iter().enumerate() {
@@ -294,8 +294,9 @@ fn settled(repo: &Repo, spawn_commit: Oid, row: &Row<'_>) -> Option<(Vec<Event>,
 }
 
 /// The first `spawned` event that fits the spawn commit.
-fn spawned(repo: &Repo, commit: &Commit, row: &Row<'_>) -> Option<usize> {
-    row.events.iter().position(|event| match &event.what {
+fn spawned<'r>(repo: &Repo, commit: &Commit, row: &'r Row<'_>) -> Option<(usize, &'r Event)> {
+    let mut events = row.events.iter().enumerate();
+    events.find(|(_, event)| match &event.what {
         What::Spawned(facts) => fits(repo, commit, facts),
         _ => false,
     })
@@ -303,20 +304,26 @@ fn spawned(repo: &Repo, commit: &Commit, row: &Row<'_>) -> Option<usize> {
 
 /// The `spawning` event that fits the spawn commit: of several, the one that the believed `spawned` event follows, else
 /// the first.
-fn spawning(repo: &Repo, commit: &Commit, row: &Row<'_>, spawned: Option<usize>) -> Option<usize> {
-    let fitting: Vec<usize> = (0..row.events.len())
-        .filter(|&index| match &row.events[index].what {
-            What::Spawning(facts) => began_as(repo, commit, facts),
-            _ => false,
-        })
-        .collect();
-    let previous = spawned.and_then(|index| row.events[index].previous.clone());
-    let followed = |index: &&usize| previous.as_ref() == Some(&row.digest(**index));
-    let first = fitting.first();
-    match fitting.len() {
-        0 | 1 => first.copied(),
-        _ => fitting.iter().find(followed).or(first).copied(),
-    }
+fn spawning<'r>(
+    repo: &Repo,
+    commit: &Commit,
+    row: &'r Row<'_>,
+    spawned: Option<&Event>,
+) -> Option<(usize, &'r Event)> {
+    let fits = |(_, (_, event)): &(usize, (&[u8], &Event))| match &event.what {
+        What::Spawning(facts) => began_as(repo, commit, facts),
+        _ => false,
+    };
+    let fitting: Vec<_> = row.pairs().enumerate().filter(fits).collect();
+    let previous = spawned.and_then(|event| event.previous.as_ref());
+    let mut followed =
+        { fitting.iter() }.filter(|(_, (line, _))| previous == Some(&event_line::digest(line)));
+    let (index, (_, event)) = match fitting.as_slice() {
+        [] => return None,
+        [only] => only,
+        [first, ..] => followed.next().unwrap_or(first),
+    };
+    Some((*index, event))
 }
 
 /// Whether the spawn commit was made for the policy that the event names.

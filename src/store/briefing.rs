@@ -12,7 +12,7 @@ use super::{fsx, layout};
 use crate::domain::{AgentId, redaction};
 use crate::error::{IoContext, Result};
 use crate::wire::task_file;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -239,22 +239,24 @@ fn strip_logs(directory: &Path, needles: &Needles) -> Result<()> {
 /// A log without the needles; `None` where it has none of them.
 fn stripped(log: &[u8], needles: &[&[u8]]) -> Option<Vec<u8>> {
     // By their first byte, the longest first, so that a needle that begins like another is found whole.
-    let mut by_first: Vec<Vec<&[u8]>> = vec![Vec::new(); 256];
+    let mut by_first: BTreeMap<u8, Vec<&[u8]>> = BTreeMap::new();
     for needle in needles {
-        by_first[usize::from(needle[0])].push(needle);
+        if let Some(first) = needle.first() {
+            by_first.entry(*first).or_default().push(needle);
+        }
     }
-    for needles in &mut by_first {
+    for needles in by_first.values_mut() {
         needles.sort_by_key(|needle| std::cmp::Reverse(needle.len()));
     }
     let mut left = Vec::with_capacity(log.len());
     let mut found = false;
     let mut rest = log;
     while let Some((&first, after)) = rest.split_first() {
-        let mut candidates = by_first[usize::from(first)].iter();
-        if let Some(needle) = candidates.find(|needle| rest.starts_with(needle)) {
+        let mut candidates = by_first.get(&first).into_iter().flatten();
+        if let Some(behind) = candidates.find_map(|needle| rest.strip_prefix(*needle)) {
             found = true;
             left.extend_from_slice(REMOVED);
-            rest = &rest[needle.len()..];
+            rest = behind;
         } else {
             left.push(first);
             rest = after;

@@ -9,7 +9,7 @@
 //! same user and outside every fence, which can read the key as this program does.
 
 use crate::domain::change::Baseline;
-use crate::domain::named::hex;
+use crate::domain::named::{hex, short_hex};
 use crate::domain::{Agent, AgentId, Oid};
 use crate::error::Result;
 use crate::git::Repo;
@@ -69,7 +69,7 @@ impl Facts {
     fn place(&self, kind: &str, question: &[String]) -> PathBuf {
         let digest = Sha256::digest(message(kind, question, &[]));
         self.directory
-            .join(format!("{kind}-{}", hex(&digest[..LENGTH / 2])))
+            .join(format!("{kind}-{}", short_hex(&digest, LENGTH / 2)))
     }
 
     fn seal(&self, kind: &str, question: &[String], answer: &[u8]) -> String {

@@ -89,7 +89,7 @@ impl Ledger<'_> {
             return Ok(Vec::new());
         };
         // The rows are filed by spawn commit, with which an id shares no more than these digits.
-        let shared = &nibbles[..nibbles.len().min(SHARED_DIGITS)];
+        let shared = nibbles.get(..SHARED_DIGITS).unwrap_or(&nibbles);
         let belief = Belief::new(self.repo);
         let agents = self.read(|tree| {
             let mut keys: Vec<Oid> = notes::with_prefix(self.repo, tree, shared)?
@@ -197,13 +197,13 @@ pub fn ambiguous(who: &str, found: &[Agent]) -> Error {
             )
         })
         .collect();
-    Error::new(
-        Code::AgentAmbiguous,
-        format!("`{who}` names {count} agents"),
-    )
-    .detail(listed.join("\n"))
-    .remedy(
+    let what = format!("`{who}` names {count} agents");
+    let error = Error::new(Code::AgentAmbiguous, what).detail(listed.join("\n"));
+    let Some(first) = found.first() else {
+        return error;
+    };
+    error.remedy(
         "to name one of them, give more digits of its id",
-        Remedy::Agent(found[0].id.to_string()),
+        Remedy::Agent(first.id.to_string()),
     )
 }

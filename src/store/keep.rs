@@ -234,7 +234,13 @@ impl Link {
             link: self.commit.oid,
             agent: AgentId::parse(whom).filter(|_| PASSING.contains(&kind))?,
             seconds: self.commit.seconds,
-            commits: self.commit.parents[self.before..].to_vec(),
+            commits: self
+                .commit
+                .parents
+                .iter()
+                .skip(self.before)
+                .copied()
+                .collect(),
         })
     }
 }
@@ -278,9 +284,9 @@ impl Links {
             let Some(link) = Link::of(repo, repo.read_commit(oid)?) else {
                 continue;
             };
-            let before = link.commit.parents[..link.before].to_vec();
+            let before = link.commit.parents.clone().into_iter().take(link.before);
             waiting.push((oid, Some(link)));
-            waiting.extend(before.into_iter().map(|oid| (oid, None)));
+            waiting.extend(before.map(|oid| (oid, None)));
         }
         Ok(links)
     }

@@ -318,10 +318,11 @@ fn line(repo: &Repo, tip: Oid, mut beginnings: BTreeSet<Oid>) -> Result<Vec<Line
 /// Whether one commit since the work began makes the same change. Where the line does not lead to the
 /// beginning, nothing is known to be since.
 fn was_made(repo: &Repo, line: &[Line], work: &Work) -> Result<bool> {
-    let Some(first) = line.iter().position(|one| one.parent == work.started) else {
+    let first = line.iter().position(|one| one.parent == work.started);
+    let Some(since) = first.and_then(|first| line.get(..=first)) else {
         return Ok(false);
     };
-    makes_the_same(repo, &line[..=first], work.started, work.tip)
+    makes_the_same(repo, since, work.started, work.tip)
 }
 
 /// Whether one commit of a branch makes the change of all the work, as a squash does, or each of the work's commits has one

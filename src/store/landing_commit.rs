@@ -96,8 +96,10 @@ impl Line {
                 0
             };
             // The oldest commit that was read may hold it because the ones before it do.
-            if holding > 0 && (holding < self.0.len() || !is_in(repo, tip, &self.0[holding - 1])) {
-                return Ok(Some(self.0[holding - 1].commit.oid));
+            if let Some(oldest) = holding.checked_sub(1).and_then(|at| self.0.get(at))
+                && (holding < self.0.len() || !is_in(repo, tip, oldest))
+            {
+                return Ok(Some(oldest.commit.oid));
             }
         }
         let touched = paths(repo, work.start, work.tip)?;

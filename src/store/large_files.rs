@@ -7,6 +7,7 @@
 
 use crate::domain::id::AgentId;
 use crate::domain::path::Quoted;
+use crate::domain::path::split_name;
 use crate::error::{Error, IoContext, Result};
 use crate::store::{fsx, layout};
 use crate::system;
@@ -211,10 +212,7 @@ fn free_place(directory: &Path) -> PathBuf {
 /// The directory of a path below `top`, opened through no link, and the last name.
 fn parent_of<'p>(top: &Path, path: &'p [u8]) -> std::io::Result<(rustix::fd::OwnedFd, &'p OsStr)> {
     let top = File::open(top)?;
-    let (parent, name) = match path.iter().rposition(|&byte| byte == b'/') {
-        Some(at) => (&path[..at], &path[at + 1..]),
-        None => (&b"."[..], path),
-    };
+    let (parent, name) = split_name(path).unwrap_or((b".", path));
     let parent = system::open_directory(top.as_fd(), parent)?;
     Ok((parent, OsStr::from_bytes(name)))
 }

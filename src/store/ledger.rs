@@ -35,6 +35,13 @@ pub struct RecordedLanding {
     pub tip: Option<Oid>,
 }
 
+/// A note that an event is added to: that of an agent, or the pointer on a commit that it landed.
+struct NoteToWrite<T> {
+    key: Oid,
+    agent: AgentId,
+    about: T,
+}
+
 /// The ledger of one repository.
 pub struct Ledger<'r> {
     pub(super) repo: &'r Repo,
@@ -78,29 +85,33 @@ impl<'r> Ledger<'r> {
         now: DateTime<Utc>,
         decide: impl Fn(Option<&Agent>) -> Result<What>,
     ) -> Result<Event> {
-        let written = self.append_each(&[spawn_commit], by, now, |_, agent| decide(agent));
+        let written = self.append_each(&[(spawn_commit, ())], by, now, |(), agent| decide(agent));
         let written = written?.pop();
         written.ok_or_else(|| Error::bug("an append must write an event"))
     }
 
     /// As [`Ledger::append_if`] for the rows of many agents, all by one commit of the ledger: all events are added or none.
-    /// `decide` is given the number of the row. A row that is named twice gets two events.
+    /// `decide` is given what is named with the row. A row that is named twice gets two events.
     ///
     /// # Errors
     /// As [`Ledger::append_if`].
-    pub fn append_each(
+    pub fn append_each<T>(
         &self,
-        spawn_commits: &[Oid],
+        rows: &[(Oid, T)],
         by: &str,
         now: DateTime<Utc>,
-        decide: impl Fn(usize, Option<&Agent>) -> Result<What>,
+        decide: impl Fn(&T, Option<&Agent>) -> Result<What>,
     ) -> Result<Vec<Event>> {
-        let notes = { spawn_commits.iter() }.map(|key| (*key, AgentId::from_spawn_commit(*key)));
-        let notes: Vec<(Oid, AgentId)> = notes.collect();
+        let notes = rows.iter().map(|(key, about)| NoteToWrite {
+            key: *key,
+            agent: AgentId::from_spawn_commit(*key),
+            about,
+        });
+        let notes: Vec<NoteToWrite<&T>> = notes.collect();
         let belief = Belief::new(self.repo);
-        self.write(&notes, by, now, |at, row| {
-            let agent = belief.fold(spawn_commits[at], row)?;
-            decide(at, agent.as_ref())
+        self.write(&notes, by, now, |note, row| {
+            let agent = belief.fold(note.key, row)?;
+            decide(note.about, agent.as_ref())
         })
     }
 
@@ -117,7 +128,7 @@ impl<'r> Ledger<'r> {
         now: DateTime<Utc>,
         may_land: impl Fn(Option<&Agent>) -> Result<()>,
     ) -> Result<()> {
-        let (mut notes, mut told) = (Vec::new(), Vec::new());
+        let mut notes = Vec::new();
         for landing in landings {
             let agent = AgentId::from_spawn_commit(landing.spawn_commit);
             // The row of the agent is the note on its spawn commit, which is no pointer.
@@ -125,16 +136,19 @@ impl<'r> Ledger<'r> {
             // The pointer first and the row last, because the subject of the commit names the last
             // event.
             for key in pointer.into_iter().chain([landing.spawn_commit]) {
-                notes.push((key, agent));
-                told.push(landing);
+                notes.push(NoteToWrite {
+                    key,
+                    agent,
+                    about: landing,
+                });
             }
         }
         let belief = Belief::new(self.repo);
-        let decide = |at: usize, row: &Row<'_>| {
-            let landing = told[at];
+        let decide = |note: &NoteToWrite<&RecordedLanding>, row: &Row<'_>| {
+            let landing = note.about;
             // Only the row itself is asked whether the agent may land; the pointer is a copy of
             // that answer.
-            if notes[at].0 == landing.spawn_commit {
+            if note.key == landing.spawn_commit {
                 let agent = belief.fold(landing.spawn_commit, row)?;
                 may_land(agent.as_ref())?;
             }
@@ -216,14 +230,14 @@ impl<'r> Ledger<'r> {
     }
 
     /// Adds the event that `decide` gives to each of these notes, by their numbers, all by one commit.
-    fn write(
+    fn write<T>(
         &self,
-        notes: &[(Oid, AgentId)],
+        notes: &[NoteToWrite<T>],
         by: &str,
         now: DateTime<Utc>,
-        decide: impl Fn(usize, &Row<'_>) -> Result<What>,
+        decide: impl Fn(&NoteToWrite<T>, &Row<'_>) -> Result<What>,
     ) -> Result<Vec<Event>> {
-        let Some((_, first)) = notes.first() else {
+        let Some(first) = notes.first() else {
             return Ok(Vec::new());
         };
         let repo = self.repo;
@@ -234,7 +248,7 @@ impl<'r> Ledger<'r> {
         let operation = repo.operation()?;
         let guard = lock::hold(repo.common_dir(), layout::LEDGER_LOCK)?;
         let (mut written, mut closed) = (Vec::new(), Vec::new());
-        let message = format!("agent: event of {}", first.short());
+        let message = format!("agent: event of {}", first.agent.short());
         let commit = chain::append(
             repo,
             &guard,
@@ -248,7 +262,8 @@ impl<'r> Ledger<'r> {
                 written.clear();
                 closed.clear();
                 let mut bodies: BTreeMap<Oid, Vec<u8>> = BTreeMap::new();
-                for (at, &(key, agent)) in notes.iter().enumerate() {
+                for note in notes {
+                    let (key, agent) = (note.key, note.agent);
                     // A row that is named twice: the second event follows the first one, which is
                     // in no tree yet.
                     let old = match bodies.remove(&key) {
@@ -256,8 +271,13 @@ impl<'r> Ledger<'r> {
                         None => notes::body(repo, tree, key)?,
                     };
                     let row = Row::read(&old, agent);
-                    let event =
-                        row.next(now, clone, (agent, actor(by)), operation, decide(at, &row)?);
+                    let event = row.next(
+                        now,
+                        clone,
+                        (agent, actor(by)),
+                        operation,
+                        decide(note, &row)?,
+                    );
                     let line = event_line::encode(&event)?;
                     // The pointer on a landed commit is no row.
                     if AgentId::from_spawn_commit(key) == agent {

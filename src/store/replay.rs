@@ -62,8 +62,10 @@ impl Replay {
                 .map(|parent| new.get(parent).copied().unwrap_or(*parent))
                 .collect();
             // Those of agents whose branches this one was built upon go as well.
-            if let Some(text) = spawn_text(repo, agent, oid, &commit)? {
-                new.insert(oid, parents[0]);
+            if let [parent] = parents.as_slice()
+                && let Some(text) = spawn_text(repo, agent, oid, &commit)?
+            {
+                new.insert(oid, *parent);
                 spawns.insert(oid, text);
                 continue;
             }

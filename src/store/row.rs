@@ -36,21 +36,28 @@ impl<'b> Row<'b> {
         }
         // A foreign writer may have spelled a line in another way, so that its bytes do not sort by its stamp.
         if !row.events.is_sorted_by_key(|event| event.at) {
-            let mut order: Vec<usize> = (0..row.events.len()).collect();
-            order.sort_by_key(|&index| row.events[index].at);
-            row.rearrange(&order);
+            let mut pairs: Vec<_> = row.lines.into_iter().zip(row.events).collect();
+            pairs.sort_by_key(|(_, event)| event.at);
+            (row.lines, row.events) = pairs.into_iter().unzip();
         }
         // Most rows name nothing ahead, and are in order as they are.
         if row.events.iter().any(|event| !event.ahead.is_empty()) {
             let order = row.order();
-            row.rearrange(&order);
+            let pairs = row.lines.into_iter().zip(row.events);
+            let mut pairs: Vec<_> = pairs.map(Some).collect();
+            let ordered = order
+                .iter()
+                .filter_map(|index| pairs.get_mut(*index)?.take());
+            (row.lines, row.events) = ordered.unzip();
         }
         row
     }
 
-    /// The digest of the line at that index.
-    pub(super) fn digest(&self, index: usize) -> String {
-        event_line::digest(self.lines[index])
+    /// The lines, and what each of them says.
+    pub(super) fn pairs(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = (&'b [u8], &Event)> + ExactSizeIterator {
+        self.lines.iter().copied().zip(&self.events)
     }
 
     /// The event that follows now.
@@ -84,9 +91,8 @@ impl<'b> Row<'b> {
             return Vec::new();
         }
         let named: HashSet<&str> = self.events.iter().flat_map(named).collect();
-        let later = (0..self.events.len()).rev();
-        let later = later.filter(|&index| self.events[index].at >= stamp);
-        let digests = later.map(|index| self.digest(index));
+        let later = self.pairs().rev().filter(|(_, event)| event.at >= stamp);
+        let digests = later.map(|(line, _)| event_line::digest(line));
         let unnamed = digests.filter(|digest| !named.contains(digest.as_str()));
         unnamed.take(NAMED).collect()
     }
@@ -117,31 +123,21 @@ impl<'b> Row<'b> {
     }
 
     fn filtered(&self, is_denied: impl Fn(&Event) -> bool) -> Row<'b> {
-        let pairs = self.lines.iter().zip(&self.events);
-        let (lines, events) = pairs
-            .filter(|(_, event)| !is_denied(event))
-            .map(|(line, event)| (*line, event.clone()))
-            .unzip();
+        let pairs = self.pairs().filter(|(_, event)| !is_denied(event));
+        let (lines, events) = pairs.map(|(line, event)| (line, event.clone())).unzip();
         Row { lines, events }
-    }
-
-    /// Puts lines and events into another order.
-    fn rearrange(&mut self, order: &[usize]) {
-        self.lines = order.iter().map(|&index| self.lines[index]).collect();
-        let mut events: Vec<Option<Event>> = self.events.drain(..).map(Some).collect();
-        self.events = order
-            .iter()
-            .filter_map(|&index| events[index].take())
-            .collect();
     }
 
     /// The indexes in an order in which every line comes after those that it names, and otherwise by time, where a line
     /// counts as no later than one that names it.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "all of these lists are as long as the row, and every index is one of an event of it"
+    )]
     fn order(&self) -> Vec<usize> {
         let count = self.events.len();
-        let digests: HashMap<String, usize> = (0..count)
-            .rev()
-            .map(|index| (self.digest(index), index))
+        let digests: HashMap<String, usize> = { self.pairs().enumerate().rev() }
+            .map(|(index, (line, _))| (event_line::digest(line), index))
             .collect();
         let mut before: Vec<Vec<usize>> = vec![Vec::new(); count];
         let mut after: Vec<Vec<usize>> = vec![Vec::new(); count];
@@ -170,6 +166,10 @@ fn named(event: &Event) -> impl Iterator<Item = &str> {
 
 /// A topological order in which what may come next comes by its key. Lines cannot name each other in a circle, because
 /// each holds the digest of the other; were there one, its lines would come last.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "both lists are equally long, and hold indexes of each other alone"
+)]
 fn sorted<K: Ord>(
     before: &[Vec<usize>],
     after: &[Vec<usize>],

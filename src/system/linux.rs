@@ -131,13 +131,13 @@ impl Process {
 /// stays.
 fn passes_on(words: &str) -> bool {
     let words: Vec<&str> = words.split('\0').collect();
-    let program = words[0].rsplit('/').next().unwrap_or_default();
+    let program = words.first().and_then(|word| word.rsplit('/').next());
     let is_call = |text: &str| {
         let is_ours = text.contains("git-agent") || text.contains("git agent");
         is_ours && text.contains(" hook ") && !text.contains([';', '&', '\n'])
     };
-    match words[1..] {
-        ["agent", ..] if program == "git" => true,
+    match words.get(1..).unwrap_or_default() {
+        ["agent", ..] if program == Some("git") => true,
         ["-c", script, ..] => is_call(script),
         _ => is_call(&words.join(" ")),
     }
@@ -212,19 +212,20 @@ fn is_of_git_agent(line: &[Process]) -> bool {
 
 /// Process group, session and terminal of proc_pid_stat(5).
 fn groups(stat: &[u8]) -> Option<[i32; 3]> {
-    let end = stat.iter().rposition(|&byte| byte == b')')?;
-    let rest = std::str::from_utf8(&stat[end + 1..]).ok()?;
-    let mut fields = rest.split_ascii_whitespace().skip(2);
+    let mut fields = behind_name(stat)?.split_ascii_whitespace().skip(2);
     let mut next = || fields.next()?.parse().ok();
     Some([next()?, next()?, next()?])
 }
 
-/// State, parent and start time of proc_pid_stat(5). The name before them may hold anything, parentheses
-/// too.
-fn parse(stat: &[u8]) -> Option<(u8, i32, &str)> {
+/// What comes behind the name of proc_pid_stat(5), which may hold anything, parentheses too.
+fn behind_name(stat: &[u8]) -> Option<&str> {
     let end = stat.iter().rposition(|&byte| byte == b')')?;
-    let rest = std::str::from_utf8(&stat[end + 1..]).ok()?;
-    let mut fields = rest.split_ascii_whitespace();
+    std::str::from_utf8(stat.get(end + 1..)?).ok()
+}
+
+/// State, parent and start time of proc_pid_stat(5).
+fn parse(stat: &[u8]) -> Option<(u8, i32, &str)> {
+    let mut fields = behind_name(stat)?.split_ascii_whitespace();
     let state = *fields.next()?.as_bytes().first()?;
     let parent = fields.next()?.parse().ok()?;
     Some((state, parent, fields.nth(17)?))

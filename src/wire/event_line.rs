@@ -10,7 +10,7 @@ mod fact;
 use crate::domain::event::{
     Base, Competed, Exited, ProgramVersion, Spawned, Spawning, Started, Verified,
 };
-use crate::domain::named::hex;
+use crate::domain::named::short_hex;
 use crate::domain::report::{AuditVerdict, Audited};
 use crate::domain::{
     AgentId, AgentName, Ending, Event, HostSession, Isolation, Oid, OperationId, Stamp, What,
@@ -165,7 +165,7 @@ fn parse_what(kind: &str, d: &Fact<'_>) -> What {
 pub fn digest(line: &[u8]) -> String {
     // 64 bits tell lines of one row from each other; the whole digest would cost every line 48
     // bytes more.
-    hex(&Sha256::digest(line)[..8])
+    short_hex(&Sha256::digest(line), 8)
 }
 
 fn facts(what: &What) -> Result<Value> {

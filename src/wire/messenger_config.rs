@@ -32,12 +32,12 @@ pub fn parse(text: &str) -> Result<MessengerConfig, String> {
     let mut config = MessengerConfig::default();
     let named = names_of_items(&values);
     for (path, value) in &values {
-        let key = path.last().map(String::as_str).unwrap_or_default();
-        let above = path.len().checked_sub(2).map(|at| path[at].as_str());
-        let parent = above.map(|above| {
-            let item = path[..path.len() - 1].join("\u{0}");
-            named.get(&item).map_or(above, String::as_str)
-        });
+        let (key, above) = path.split_last().unzip();
+        let (key, above) = (key.map_or("", String::as_str), above.unwrap_or_default());
+        let parent = above
+            .last()
+            .map(|last| named.get(&above.join("\u{0}")).unwrap_or(last));
+        let parent = parent.map(String::as_str);
         let section = path.first().map(String::as_str).unwrap_or_default();
         if section.contains("rout") {
             continue;
@@ -113,8 +113,7 @@ fn take_retention(retention: &mut Retention, key: &str, value: &str) -> Result<(
 fn names_of_items(values: &[(Vec<String>, String)]) -> BTreeMap<String, String> {
     let is_name = |key: &&String| ["type", "name", "id"].contains(&key.as_str());
     let names = values.iter().filter_map(|(path, value)| {
-        path.last().filter(is_name)?;
-        let item = &path[..path.len() - 1];
+        let (_, item) = path.split_last().filter(|(key, _)| is_name(key))?;
         item.last()?
             .starts_with('#')
             .then(|| (item.join("\u{0}"), value.clone()))

@@ -21,3 +21,12 @@ pub mod schema;
 pub mod settings_file;
 pub mod task_file;
 mod toml_reader;
+
+use serde_json::Value;
+
+/// Sets a member of an object; of another value nothing becomes.
+pub(crate) fn put(object: &mut Value, key: &str, member: impl Into<Value>) {
+    if let Value::Object(members) = object {
+        members.insert(key.to_owned(), member.into());
+    }
+}

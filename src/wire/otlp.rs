@@ -2,8 +2,9 @@
 //! for the agent with an event for each line of its row, and below it one for each run. The attributes are those of
 //! the semantic conventions for generative AI, which are in development; ours begin with `git_agent.`.
 
-use crate::domain::named::hex;
+use crate::domain::named::{first_half, short_hex};
 use crate::domain::{Agent, Event, HostSession, Oid, Run, State, What};
+use crate::wire::put;
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -170,7 +171,7 @@ fn span_id(agent: &Agent, run: u32) -> String {
     // nothing.
     let digest = Sha256::new().chain_update(agent.id.hex());
     let digest = digest.chain_update(run.to_be_bytes()).finalize();
-    hex(&digest[..8])
+    short_hex(&digest, 8)
 }
 
 fn nanoseconds(time: DateTime<Utc>) -> String {
@@ -201,7 +202,7 @@ pub fn record(
     let mut contributor = json!({ "type": "ai" });
     // The schema allows no null there.
     if let Some(model) = model {
-        contributor["model_id"] = model.into();
+        put(&mut contributor, "model_id", model);
     }
     let files: Vec<Value> = files
         .iter()
@@ -221,7 +222,7 @@ pub fn record(
     let session = session.and_then(|(exited, _)| exited.session.id.as_deref());
     let mut about = json!({ "agent_id": agent.id.to_string(), "state": agent.state.as_str() });
     if let Some(session) = session {
-        about["session_id"] = session.into();
+        put(&mut about, "session_id", session);
     }
     json!({
         "version": VERSION,
@@ -239,8 +240,6 @@ fn id(agent: &Agent, revision: Oid) -> Uuid {
     let digest = Sha256::new().chain_update("agent-trace\0");
     let digest = digest.chain_update(agent.id.to_string());
     let digest = digest.chain_update(revision.to_hex()).finalize();
-    let mut bytes = [0; 16];
-    bytes.copy_from_slice(&digest[..16]);
     // Version 8 is for ids whose bytes are the program's own.
-    Uuid::new_v8(bytes)
+    Uuid::new_v8(first_half(digest))
 }

@@ -3,7 +3,8 @@
 
 use super::path_text::PathText;
 use crate::domain::FindingCode;
-use crate::domain::named::hex;
+use crate::domain::named::short_hex;
+use crate::wire::put;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -41,29 +42,30 @@ pub fn log<'a>(verb: &str, results: impl IntoIterator<Item = SarifResult<'a>>) -
     let count = errors.len() + notes.len();
     let some = errors.iter().chain(&notes).take(LIMIT);
     let results: Vec<Value> = some.map(result).collect();
-    let mut log = json!({
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [{
-            "tool": { "driver": {
-                "name": "git-agent",
-                "version": env!("CARGO_PKG_VERSION"),
-                "rules": rules,
-            }},
-            // Code hosts replace the results of an earlier upload that has the same category, which
-            // this is.
-            "automationDetails": { "id": format!("git-agent/{verb}/") },
-            "results": results,
-        }],
+    let mut run = json!({
+        "tool": { "driver": {
+            "name": "git-agent",
+            "version": env!("CARGO_PKG_VERSION"),
+            "rules": rules,
+        }},
+        // Code hosts replace the results of an earlier upload that has the same category, which
+        // this is.
+        "automationDetails": { "id": format!("git-agent/{verb}/") },
+        "results": results,
     });
     if count > LIMIT {
         let text = format!("{} more results are left out", count - LIMIT);
-        log["runs"][0]["invocations"] = json!([{
+        let invocations = json!([{
             "executionSuccessful": true,
             "toolExecutionNotifications": [{ "level": "warning", "message": { "text": text } }],
         }]);
+        put(&mut run, "invocations", invocations);
     }
-    log
+    json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [run],
+    })
 }
 
 /// How many results code hosts take of one run.
@@ -101,7 +103,7 @@ fn fingerprint(rule: &str, about: &[u8]) -> String {
     let digest = Sha256::new().chain_update(rule).chain_update("\0");
     let digest = digest.chain_update(about).finalize();
     // A fingerprint has to differ, not to withstand anyone: 128 bits are plenty.
-    hex(&digest[..16])
+    short_hex(&digest, 16)
 }
 
 /// A path as a relative URI reference (RFC 3986): everything but unreserved characters and `/` is

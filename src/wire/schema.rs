@@ -17,6 +17,7 @@
 //! A kind is `text`, `whole` (a whole number from 0), `number` (any from 0), `integer`, `flag`, `oid`, `uuid`, `time`, `path`, `any`,
 //! `null`, `@<shape or answer>`, `[<kind>]`, any other word for itself (`~` for a space), or several with `|`.
 
+use crate::wire::put;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
@@ -87,7 +88,8 @@ pub fn schema(name: &str) -> Option<Value> {
         wanted: BTreeSet::new(),
     };
     let mut schema = writer.object(find(answer.name)?);
-    schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
+    let dialect = "https://json-schema.org/draft/2020-12/schema";
+    put(&mut schema, "$schema", dialect);
     let mut definitions = Map::new();
     // A definition may name further shapes, and itself: what is defined already is not made again.
     while let Some(name) = writer.wanted.pop_first() {
@@ -104,7 +106,7 @@ pub fn schema(name: &str) -> Option<Value> {
         definitions.insert(name, definition);
     }
     if !definitions.is_empty() {
-        schema["$defs"] = Value::Object(definitions);
+        put(&mut schema, "$defs", definitions);
     }
     Some(schema)
 }
@@ -132,7 +134,7 @@ impl Writer<'_> {
             "required": required,
         });
         if let Some(id) = id {
-            schema["title"] = json!(id);
+            put(&mut schema, "title", id);
         }
         schema
     }
@@ -154,7 +156,7 @@ impl Writer<'_> {
             let (kind, what) = cut(rest);
             let mut schema = self.kind(kind);
             if !what.is_empty() {
-                schema["description"] = json!(what);
+                put(&mut schema, "description", what);
             }
             match key.strip_suffix('?') {
                 Some(key) => drop(properties.insert(key.to_owned(), schema)),

@@ -207,10 +207,10 @@ pub fn set_keys(bytes: &[u8]) -> Vec<SetKey> {
     let text = String::from_utf8_lossy(bytes);
     let document = Document::parse(&text);
     let set_key = |key: String, value: &Spanned<DeValue<'_>>| {
-        let before = &text.as_bytes()[..value.span().start];
+        let before = text.bytes().take(value.span().start);
         SetKey {
             key,
-            line: before.iter().filter(|byte| **byte == b'\n').count() + 1,
+            line: before.filter(|byte| *byte == b'\n').count() + 1,
             value: SettingValue::written(value.get_ref()),
         }
     };

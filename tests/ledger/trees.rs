@@ -338,3 +338,24 @@ fn both_sides_of_a_union_make_the_same_commit() {
             .success()
     );
 }
+
+#[test]
+fn notes_that_differ_in_the_last_byte_alone_are_not_split() {
+    let test = TestRepo::with_commit();
+    let repo = open(&test);
+    // At each depth two notes for each digit, so that each level on the way down is full.
+    let digits = (0..16u8).flat_map(|digit| [digit << 4, digit << 4 | 1]);
+    let key = |(depth, byte): (usize, u8)| {
+        let mut key = [0; 20];
+        key[depth] = byte;
+        Oid::from_slice(&key).expect("20 bytes")
+    };
+    let keys = (0..20).flat_map(|depth| digits.clone().map(move |byte| (depth, byte)));
+    // With texts of their own, so that no two directories are the same tree.
+    let blob = |key: Oid| repo.write_blob(key.to_hex().as_bytes()).expect("blob");
+    let all: Batch = { keys.map(key) }
+        .map(|key| (key, Put::Union(blob(key))))
+        .collect();
+    let tree = with_notes(&repo, Oid::EMPTY_TREE, all.clone()).expect("put");
+    assert_eq!(notes::all(&repo, tree).expect("walk").len(), all.len());
+}

@@ -415,8 +415,8 @@ fn path(value: &Path, directory: &Path, agents: &AgentPlaces) -> Option<PathBuf>
 /// A line whose program is a path from the current directory, with that path made absolute.
 fn command(line: &OsStr, directory: &Path) -> OsString {
     let bytes = line.as_bytes();
-    let end = bytes.iter().position(|byte| byte.is_ascii_whitespace());
-    let program = &bytes[..end.unwrap_or(bytes.len())];
+    let mut words = bytes.split(u8::is_ascii_whitespace);
+    let program = words.next().unwrap_or_default();
     // Absolute, or something that the shell has to expand first.
     let begins_elsewhere = matches!(program.first(), Some(b'/' | b'~' | b'$' | b'"' | b'\''));
     if begins_elsewhere || !program.contains(&b'/') {

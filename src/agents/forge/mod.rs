@@ -192,8 +192,7 @@ impl ForgeClient<'_> {
             bounds: TreeBounds::default(),
             fence: None,
         })?;
-        let name = self.name;
-        let command = format!("{name} {} {}", words[0], words[1]);
+        let (name, command) = (self.name, self.subcommand(words));
         let what = match done.end {
             End::Status(0) => {
                 let answer = fs::read(&answer).at("could not read", &answer)?;
@@ -217,6 +216,12 @@ impl ForgeClient<'_> {
             )))
     }
 
+    /// The words of a call that say what it does, for people.
+    fn subcommand(&self, words: &[&str]) -> String {
+        let words = std::iter::once(self.name).chain(words.iter().take(2).copied());
+        words.collect::<Vec<_>>().join(" ")
+    }
+
     /// What the program writes, which is JSON.
     ///
     /// # Errors
@@ -224,11 +229,7 @@ impl ForgeClient<'_> {
     pub(crate) fn ask<T: DeserializeOwned>(&self, words: &[&str], limit: Duration) -> Result<T> {
         let answer = self.run_within(words, limit)?;
         serde_json::from_str(&answer).map_err(|error| {
-            let [first, second] = [words[0], words[1]];
-            let what = format!(
-                "the answer of {} {first} {second} cannot be read",
-                self.name
-            );
+            let what = format!("the answer of {} cannot be read", self.subcommand(words));
             Error::new(Code::RemoteRefused, what).because(error.to_string())
         })
     }

@@ -370,18 +370,15 @@ fn comment(place: &str, one: &Value) -> Option<Comment> {
     if one["system"] == true {
         return None;
     }
-    let author = [&one["user"]["login"], &one["author"]["username"]]
-        .into_iter()
-        .find_map(text);
+    let author = { ["/user/login", "/author/username"].into_iter() }
+        .find_map(|place| text(one.pointer(place)?));
     let written = [&one["submitted_at"], &one["created_at"]]
         .into_iter()
         .find_map(text)?;
-    let file = [&one["path"], &one["position"]["new_path"]]
-        .into_iter()
-        .find_map(text);
-    let line = [&one["line"], &one["position"]["new_line"]]
-        .into_iter()
-        .find_map(Value::as_u64);
+    let file =
+        { ["/path", "/position/new_path"].into_iter() }.find_map(|place| text(one.pointer(place)?));
+    let line = { ["/line", "/position/new_line"].into_iter() }
+        .find_map(|place| one.pointer(place)?.as_u64());
     Some(Comment {
         key: format!("{place}/{}", one["id"]),
         author: author.unwrap_or_default(),

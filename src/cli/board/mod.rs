@@ -294,7 +294,9 @@ impl Desk {
                 self.start(words, move |spoken| BoardNews::Answered(number, spoken));
             }
             // These sign and push: what asks for a passphrase does so on the terminal, which it must have for itself.
-            KeyEffect::Do(words) if matches!(words[0].as_str(), "merge" | "train") => {
+            KeyEffect::Do(words)
+                if { words.first() }.is_some_and(|verb| verb == "merge" || verb == "train") =>
+            {
                 screen.leave();
                 ui.say(&format!("git agent {} …\n", shown(&words)));
                 let spoken = spoken(&words);

@@ -21,6 +21,15 @@ pub(in crate::cli) struct Table {
     width: usize,
 }
 
+/// A column that is shown.
+struct Column {
+    number: usize,
+    title: &'static str,
+    width: usize,
+    /// How wide it is where nothing of it is cut.
+    whole: usize,
+}
+
 /// One cell.
 pub(in crate::cli) struct Cell {
     text: String,
@@ -73,7 +82,9 @@ impl Table {
             return;
         };
         for (row, cell) in self.rows.iter_mut().zip(cells) {
-            row[column] = cell;
+            if let Some(own) = row.get_mut(column) {
+                *own = cell;
+            }
         }
     }
 
@@ -86,25 +97,15 @@ impl Table {
     }
 
     pub(in crate::cli) fn render(&self) -> String {
-        let mut widths: Vec<usize> = (0..self.header.len())
-            .map(|column| {
-                let cells = self.rows.iter().filter_map(|row| row.get(column));
-                let widest = cells.map(|cell| cell.text.width()).max();
-                widest.unwrap_or(0).max(self.header[column].width())
-            })
-            .collect();
-        let shown = match self.shrinking {
-            None => self.shown(&widths),
-            // It gives way first, so that others can stay; what room is left then is its own again.
-            Some((column, least)) => {
-                let whole = widths[column];
-                widths[column] = whole.min(least);
-                let shown = self.shown(&widths);
-                let room = self.width.saturating_sub(needed(&widths, &shown));
-                widths[column] = whole.min(widths[column].saturating_add(room));
-                shown
-            }
-        };
+        let mut columns = self.columns();
+        // One gives way first, so that others can stay; what room is left then is its own again.
+        let room = self.width.saturating_sub(needed(&columns));
+        if let Some(cut) = columns
+            .iter_mut()
+            .find(|column| column.width < column.whole)
+        {
+            cut.width = cut.whole.min(cut.width.saturating_add(room));
+        }
         let header: Vec<Cell> = self
             .header
             .iter()
@@ -112,49 +113,57 @@ impl Table {
             .collect();
         let mut text = String::new();
         for row in std::iter::once(&header).chain(&self.rows) {
-            text.push_str(&self.line(row, &widths, &shown));
+            text.push_str(&self.line(row, &columns));
         }
         text
     }
 
     /// The columns that have something to show and room to show it.
-    fn shown(&self, widths: &[usize]) -> Vec<usize> {
-        let yields = |column: usize| self.yielding.contains(&self.header[column]);
-        let is_empty = |column: usize| {
-            let mut cells = self.rows.iter().filter_map(|row| row.get(column));
-            cells.all(|cell| cell.text.is_empty())
-        };
-        let mut shown: Vec<usize> = (0..self.header.len())
-            .filter(|column| !(yields(*column) && is_empty(*column)))
-            .collect();
+    fn columns(&self) -> Vec<Column> {
+        let mut columns = Vec::new();
+        for (number, title) in self.header.iter().enumerate() {
+            let cells = self.rows.iter().filter_map(|row| row.get(number));
+            let is_empty = cells.clone().all(|cell| cell.text.is_empty());
+            let widest = cells.map(|cell| cell.text.width()).max();
+            let whole = widest.unwrap_or(0).max(title.width());
+            let least = { self.shrinking }.filter(|(shrinking, _)| *shrinking == number);
+            if !is_empty || !self.yielding.contains(title) {
+                columns.push(Column {
+                    number,
+                    title,
+                    width: least.map_or(whole, |(_, least)| whole.min(least)),
+                    whole,
+                });
+            }
+        }
         for title in &self.yielding {
-            if needed(widths, &shown) <= self.width {
+            if needed(&columns) <= self.width {
                 break;
             }
-            shown.retain(|column| self.header[*column] != *title);
+            columns.retain(|column| column.title != *title);
         }
-        shown
+        columns
     }
 
-    fn line(&self, row: &[Cell], widths: &[usize], shown: &[usize]) -> String {
+    fn line(&self, row: &[Cell], columns: &[Column]) -> String {
         let mut line = String::new();
         let mut used = 0;
-        let last = shown.last();
-        for column in shown {
-            let Some(cell) = row.get(*column) else {
+        let last = columns.last().map(|column| column.number);
+        for Column { number, width, .. } in columns {
+            let Some(cell) = row.get(*number) else {
                 continue;
             };
-            if Some(column) == last {
+            if Some(*number) == last {
                 // However narrow the terminal is, something of it is told.
                 let text = cut_at_a_word(&cell.text, self.width.saturating_sub(used).max(12));
                 line.push_str(&paint(cell.style, &text));
                 continue;
             }
-            let text = cut(&cell.text, widths[*column]);
+            let text = cut(&cell.text, *width);
             line.push_str(&paint(cell.style, &text));
-            let gap = widths[*column] - text.width() + GAP;
+            let gap = width.saturating_sub(text.width()) + GAP;
             line.extend(std::iter::repeat_n(' ', gap));
-            used += widths[*column] + GAP;
+            used += width + GAP;
         }
         line.truncate(line.trim_end().len());
         line.push('\n');
@@ -163,12 +172,12 @@ impl Table {
 }
 
 /// How many characters a line of these columns takes when the last one is cut.
-fn needed(widths: &[usize], shown: &[usize]) -> usize {
-    let Some((last, before)) = shown.split_last() else {
+fn needed(columns: &[Column]) -> usize {
+    let Some((last, before)) = columns.split_last() else {
         return 0;
     };
-    let before: usize = before.iter().map(|column| widths[*column] + GAP).sum();
-    before + widths[*last].min(LAST)
+    let before: usize = before.iter().map(|column| column.width + GAP).sum();
+    before + last.width.min(LAST)
 }
 
 /// As much of a text as fits into that many columns of a terminal, with `…` where it was cut.

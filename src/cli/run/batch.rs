@@ -5,11 +5,12 @@ use crate::cli::render::table::{age, cut};
 use crate::cli::run::answer::{ending, seconds};
 use crate::cli::run::inputs::Asked;
 use crate::cli::terminal::{BAD, BOLD, GOOD, paint, width};
-use crate::cli::ui::{Answer, AsJson, Format, Ui, error_json};
+use crate::cli::ui::{Answer, AsJson, Format, Ui, error_object};
 use crate::error::{Error, Exit, Result};
 use crate::hosts::Host;
 use crate::ops::run::RunReport;
 use crate::ops::run::batch::{self, BatchReport, Entry, News, TournamentReport};
+use crate::wire::put;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -46,9 +47,11 @@ pub(super) fn run(
         let News::Ended(index, outcome) = news else {
             return Ok(());
         };
+        let name = names.get(index);
+        let name = name.ok_or_else(|| Error::bug("the end of a run that was not wanted"))?;
         if let (Some(_), Ok(report)) = (best_of, &outcome) {
             attempts.push(Entry {
-                target: names[index].clone(),
+                target: name.clone(),
                 host: hosts.get(index).copied().or(host),
                 run: report.clone(),
             });
@@ -59,11 +62,11 @@ pub(super) fn run(
                 if let Err(error) = &outcome {
                     let _ = ui.fail(error);
                 }
-                ui.print(&ended(&names[index], &outcome))
+                ui.print(&ended(name, &outcome))
             }
-            Format::Ndjson => ui.print(&format!("{}\n", row(&names[index], &outcome))),
+            Format::Ndjson => ui.print(&format!("{}\n", row(name, &outcome))),
             _ => {
-                rows.push((index, row(&names[index], &outcome)));
+                rows.push((index, row(name, &outcome)));
                 Ok(())
             }
         }
@@ -146,7 +149,8 @@ impl<'a> Board<'a> {
             .take(SHOWN)
             .map(|(index, (id, since))| {
                 let seconds = i64::try_from(since.elapsed().as_secs()).unwrap_or(i64::MAX);
-                format!("  {id} {:>4}  {}", age(seconds), self.names[*index])
+                let name = self.names.get(*index).map_or("", String::as_str);
+                format!("  {id} {:>4}  {name}", age(seconds))
             })
             .collect();
         let (all, at_work) = (self.names.len(), self.begun.len());
@@ -208,10 +212,10 @@ pub(in crate::cli) fn row(name: &str, outcome: &Result<Box<RunReport>, Error>) -
         Err(error) => json!({
             "schema": "git-agent.run/2",
             "status": "failed",
-            "error": error_json(error)["error"],
+            "error": error_object(error),
         }),
     };
-    row["target"] = json!(name);
+    put(&mut row, "target", name);
     row
 }
 
@@ -261,7 +265,7 @@ impl BatchAnswer {
     pub(in crate::cli) fn summary(&self) -> Value {
         let mut summary = json!(self.report);
         if let Some(tournament) = &self.tournament {
-            summary["tournament"] = json!(tournament);
+            put(&mut summary, "tournament", json!(tournament));
         }
         summary
     }
@@ -270,7 +274,7 @@ impl BatchAnswer {
 impl AsJson for BatchAnswer {
     fn json(&self) -> Value {
         let mut answer = self.summary();
-        answer["items"] = json!(self.items);
+        put(&mut answer, "items", self.items.clone());
         answer
     }
 }

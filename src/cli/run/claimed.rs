@@ -20,7 +20,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs, key: &str) -> Result<Ex
     // Planned first, so that the claim names the agent from the beginning. Whether that fails matters only for a task that
     // is ours to do.
     let asked = args.read(ctx)?;
-    let planned = asked.plan(ctx, &asked.targets[0]);
+    let planned = asked.plan_first(ctx);
     let agent = planned.as_ref().ok().map(RunPlan::agent_id);
     let tasks = asked.targets.len();
     let taken = claimed::acquire(ctx, "run", tasks, remote.as_deref(), key, agent)?;

@@ -168,6 +168,15 @@ impl Asked {
         })
     }
 
+    /// The run for the first of the targets.
+    pub(super) fn plan_first(&self, ctx: &Ctx) -> Result<RunPlan> {
+        let name = self.targets.first();
+        self.plan(
+            ctx,
+            name.ok_or_else(|| Error::bug("a run without a target"))?,
+        )
+    }
+
     /// Shows what would be run.
     pub(super) fn outline(&self, ctx: &Ctx, ui: &mut Ui) -> Result<Exit> {
         for name in &self.targets {
@@ -212,16 +221,17 @@ impl Asked {
             hosts: Vec::new(),
             jobs,
         };
-        for number in 0..count {
-            let mut task = tasks[number % tasks.len()].clone();
+        for (number, task) in tasks.iter().cycle().take(count).enumerate() {
+            let mut task = task.clone();
             // A name belongs to one agent.
             if let (Field::Given(name), round @ 1..) = (&mut task.name, number / tasks.len()) {
                 name.value = format!("{}-{}", name.value, round + 1);
             }
             batch.targets.push(Ok(Target::Task(Box::new(task))));
             // Without hosts a command is run, and there is nothing to take turns.
-            let host = (number / tasks.len()).checked_rem(self.hosts.len());
-            batch.hosts.extend(host.map(|at| self.hosts[at]));
+            batch
+                .hosts
+                .extend(self.hosts.iter().cycle().nth(number / tasks.len()));
         }
         let names = self.targets.iter().cycle().take(count);
         self.targets = names.cloned().collect();

@@ -300,7 +300,7 @@ fn one(ctx: &Ctx, args: RunArgs, echo: Echo<'_>) -> Result<RunReport> {
 }
 
 fn start(ctx: &Ctx, asked: &Asked, echo: Echo<'_>) -> Result<RunReport> {
-    let plan = asked.plan(ctx, &asked.targets[0])?;
+    let plan = asked.plan_first(ctx)?;
     // After the plan, so that a slip of the caller changes nothing.
     half_made::sweep(ctx)?;
     let echo = on_terminal(echo, plan.host());

@@ -152,26 +152,24 @@ impl Screen {
             Err(error) => return Err(failed(error.into())),
             Ok(_) => {}
         }
-        let ready: Vec<_> = { events.iter() }
-            .map(|event| !event.revents().is_empty())
-            .collect();
+        let is_ready = |at: usize| { events.get(at) }.is_some_and(|one| !one.revents().is_empty());
         let mut bytes = [0; 4096];
-        if ready[0] {
+        if is_ready(0) {
             return Ok(Wake::Ended);
         }
-        if ready[1] {
+        if is_ready(1) {
             while (&self.signals.redraw)
                 .read(&mut bytes)
                 .is_ok_and(|count| count > 0)
             {}
             return Ok(Wake::Redraw);
         }
-        if ready.get(3).is_some_and(|ready| *ready) {
+        if is_ready(3) {
             return Ok(match rustix::io::read(stdin(), &mut bytes) {
                 Err(Errno::INTR) => Wake::Time,
                 // The terminal is gone.
                 Ok(0) | Err(_) => Wake::Ended,
-                Ok(count) => Wake::Keys(self.keys.read(&bytes[..count])),
+                Ok(count) => Wake::Keys(self.keys.read(bytes.get(..count).unwrap_or_default())),
             });
         }
         // The bytes only say that there is something to fetch.
@@ -328,22 +326,18 @@ impl KeyReader {
         self.rest.extend_from_slice(bytes);
         let mut keys = Vec::new();
         let input = std::mem::take(&mut self.rest);
-        let mut at = 0;
-        while at < input.len() {
-            if self.pasted.is_some() {
-                at += self.paste(&input[at..], &mut keys);
-                continue;
-            }
-            match self.one(&input[at..]) {
-                Some((key, length)) => {
-                    keys.extend(key);
-                    at += length;
-                }
-                None => {
-                    self.rest = input[at..].to_vec();
-                    break;
-                }
-            }
+        let mut left = input.as_slice();
+        while !left.is_empty() {
+            let length = if self.pasted.is_some() {
+                self.paste(left, &mut keys)
+            } else if let Some((key, length)) = self.one(left) {
+                keys.extend(key);
+                length
+            } else {
+                self.rest = left.to_vec();
+                break;
+            };
+            left = left.get(length..).unwrap_or_default();
         }
         keys
     }
@@ -366,7 +360,8 @@ impl KeyReader {
         let from = pasted.len().saturating_sub(PASTE_ENDS.len());
         let before = pasted.len();
         pasted.extend_from_slice(bytes);
-        let Some(end) = memchr::memmem::find(&pasted[from..], PASTE_ENDS) else {
+        let end = pasted.get(from..);
+        let Some(end) = end.and_then(|end| memchr::memmem::find(end, PASTE_ENDS)) else {
             if pasted.len() > LONGEST_PASTE {
                 // The last bytes stay: the mark may begin in them.
                 let kept = pasted.split_off(pasted.len() - PASTE_ENDS.len());
@@ -405,7 +400,7 @@ impl KeyReader {
             .iter()
             .skip(2)
             .position(|byte| (0x40..0x7f).contains(byte))?;
-        let body = &bytes[2..=last + 2];
+        let body = bytes.get(2..=last + 2)?;
         let key = match body {
             b"A" => Some(Key::Up),
             b"B" => Some(Key::Down),
@@ -427,7 +422,7 @@ impl KeyReader {
 }
 
 fn character(bytes: &[u8]) -> Option<(Option<Key>, usize)> {
-    let length = match bytes[0] {
+    let length = match bytes.first()? {
         0xc0..=0xdf => 2,
         0xe0..=0xef => 3,
         0xf0..=0xf7 => 4,

@@ -86,9 +86,10 @@ impl<'a> Names<'a> {
                 chain.remove(0);
                 return Ok((Some(root), chain));
             };
-            if let Some(start) = chain.iter().position(|seen| seen.name == next.name) {
-                let names = chain[start..].iter().chain([&next]);
-                let names: Vec<&str> = names.map(|draft| draft.name.as_str()).collect();
+            let circle = { chain.iter() }.skip_while(|seen| seen.name != next.name);
+            let mut names: Vec<&str> = circle.map(|draft| draft.name.as_str()).collect();
+            if !names.is_empty() {
+                names.push(&next.name);
                 return Err(format!(
                     "`extends` goes in a circle: {}",
                     names.join(" -> ")

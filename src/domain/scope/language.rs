@@ -11,7 +11,8 @@
 use crate::domain::glob::{Glob, split_class};
 use crate::domain::path::RepoPath;
 use crate::domain::scope::directory_itself;
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
+use std::iter::zip;
 
 /// How many states are looked at before the answer is "possibly". Pairs of real scopes need some tens.
 const MAX_STATES: usize = 4_000;
@@ -133,13 +134,6 @@ struct State {
     denied: [Standing; 2],
 }
 
-/// A state, and how it was reached.
-struct Node {
-    state: State,
-    /// The node before it and the byte in between; `None` at the start.
-    from: Option<(usize, u8)>,
-}
-
 struct Search<'p> {
     whitelists: [&'p Program; 2],
     denylists: [&'p Program; 2],
@@ -160,64 +154,58 @@ impl<'p> Search<'p> {
             denied: self.denylists.map(Program::start),
         };
         let mut seen = HashSet::from([start.clone()]);
-        let mut nodes = vec![Node {
-            state: start,
-            from: None,
-        }];
-        let mut next = 0;
-        while next < nodes.len() {
-            if nodes.len() > MAX_STATES {
+        // Each state with the path that leads to it.
+        let mut open = VecDeque::from([(start, Vec::new())]);
+        while let Some((state, path)) = open.pop_front() {
+            if seen.len() > MAX_STATES {
                 return Found::TooMuch;
             }
-            if self.is_found(&nodes[next].state) {
-                return Found::Path(spelled(&nodes, next));
+            if self.is_found(&state) {
+                return Found::Path(path);
             }
-            for byte in self.ways_on(&nodes[next].state) {
-                let Some(state) = self.after(&nodes[next].state, byte) else {
-                    continue;
-                };
-                if seen.insert(state.clone()) {
-                    let from = Some((next, byte));
-                    nodes.push(Node { state, from });
+            for byte in self.ways_on(&state) {
+                if let Some(next) = self.after(&state, byte)
+                    && seen.insert(next.clone())
+                {
+                    open.push_back((next, [path.as_slice(), &[byte]].concat()));
                 }
             }
-            next += 1;
         }
         Found::Nothing
     }
 
     fn is_found(&self, state: &State) -> bool {
-        let both = |programs: [&Program; 2], standing: &[Standing; 2]| {
-            [0, 1].map(|side| programs[side].accepts(&standing[side]))
-        };
+        let accepts = |(program, standing): (&&Program, &Standing)| program.accepts(standing);
         state.name.may_end()
-            && both(self.whitelists, &state.allowed) == [true, true]
-            && both(self.denylists, &state.denied) == [false, false]
+            && zip(&self.whitelists, &state.allowed).all(accepts)
+            && !zip(&self.denylists, &state.denied).any(accepts)
     }
 
     /// One byte for each way on that differs from the others.
     fn ways_on(&self, state: &State) -> Vec<u8> {
-        let [one, two] = [0, 1].map(|side| self.whitelists[side].going_on(&state.allowed[side]));
-        let mut classes = vec![one.and(two)];
+        let both = zip(self.whitelists, &state.allowed)
+            .map(|(program, standing)| program.going_on(standing))
+            .fold(ByteSet::ALL, ByteSet::and);
+        let mut classes = vec![both];
         let mut split = |by: ByteSet| {
-            for index in 0..classes.len() {
-                let (inside, outside) = (classes[index].and(by), classes[index].without(by));
+            let mut others = Vec::new();
+            for class in &mut classes {
+                let (inside, outside) = (class.and(by), class.without(by));
                 if !inside.is_empty() && !outside.is_empty() {
-                    classes[index] = inside;
-                    classes.push(outside);
+                    *class = inside;
+                    others.push(outside);
                 }
             }
+            classes.append(&mut others);
         };
         for bytes in state.name.distinctions() {
             let set = bytes.iter().map(|byte| ByteSet::of(*byte));
             split(set.fold(ByteSet::NONE, ByteSet::or));
         }
-        for side in [0, 1] {
-            self.whitelists[side]
-                .distinctions(&state.allowed[side])
-                .chain(self.denylists[side].distinctions(&state.denied[side]))
-                .for_each(&mut split);
-        }
+        zip(self.whitelists, &state.allowed)
+            .chain(zip(self.denylists, &state.denied))
+            .flat_map(|(program, standing)| program.distinctions(standing))
+            .for_each(split);
         let mut bytes: Vec<u8> = classes
             .into_iter()
             .filter_map(ByteSet::representative)
@@ -230,8 +218,8 @@ impl<'p> Search<'p> {
     /// `None` where one of the whitelists can match no more.
     fn after(&self, state: &State, byte: u8) -> Option<State> {
         let name = state.name.after(byte)?;
-        let step = |programs: [&Program; 2], standing: &[Standing; 2]| {
-            [0, 1].map(|side| programs[side].after(&standing[side], byte))
+        let step = |[one, two]: [&Program; 2], [at, other]: &[Standing; 2]| {
+            [one.after(at, byte), two.after(other, byte)]
         };
         let allowed = step(self.whitelists, &state.allowed);
         // One whitelist that leads nowhere any more ends the search here, however much the other
@@ -245,15 +233,6 @@ impl<'p> Search<'p> {
             denied: step(self.denylists, &state.denied),
         })
     }
-}
-
-/// The path that leads to a node.
-fn spelled(nodes: &[Node], end: usize) -> Vec<u8> {
-    let mut bytes: Vec<u8> = std::iter::successors(nodes[end].from, |(node, _)| nodes[*node].from)
-        .map(|(_, byte)| byte)
-        .collect();
-    bytes.reverse();
-    bytes
 }
 
 // A list of patterns as one automaton over the bytes of a path.
@@ -313,11 +292,12 @@ impl Program {
     }
 
     fn add_name(&mut self, mut name: &str) {
-        while let Some(byte) = name.bytes().next() {
-            let (step, rest) = match byte {
-                b'*' => (Step::Star, name.trim_start_matches('*')),
-                b'?' => (Step::One(ByteSet::in_names()), &name[1..]),
-                b'[' => match split_class(name) {
+        let mut chars = name.chars();
+        while let Some(first) = chars.next() {
+            let (step, rest) = match first {
+                '*' => (Step::Star, name.trim_start_matches('*')),
+                '?' => (Step::One(ByteSet::in_names()), chars.as_str()),
+                '[' => match split_class(name) {
                     Ok(class) => {
                         let set = ByteSet::of_class(class.members.as_bytes(), class.negated);
                         (Step::One(set), class.rest)
@@ -325,18 +305,27 @@ impl Program {
                     // Every glob was checked; accepting more than it says errs on the safe side.
                     Err(_) => (Step::Star, ""),
                 },
-                _ => {
-                    let length = name.chars().next().map_or(1, char::len_utf8);
-                    for byte in name[..length].bytes() {
-                        self.steps.push(Step::One(ByteSet::of(byte)));
-                    }
-                    name = &name[length..];
+                other => {
+                    let mut encoded = [0; 4];
+                    let bytes = other.encode_utf8(&mut encoded).bytes();
+                    let steps = bytes.map(|byte| Step::One(ByteSet::of(byte)));
+                    self.steps.extend(steps);
+                    name = chars.as_str();
                     continue;
                 }
             };
             self.steps.push(step);
             name = rest;
+            chars = name.chars();
         }
+    }
+
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "a pattern ends with `End`, which leads to no step, and all others lead to steps of their pattern"
+    )]
+    fn step(&self, at: usize) -> Step {
+        self.steps[at]
     }
 
     /// Where every path begins.
@@ -352,7 +341,7 @@ impl Program {
     pub(super) fn after(&self, standing: &Standing, byte: u8) -> Standing {
         let mut next = Standing::new();
         for &at in standing {
-            let to = match self.steps[at] {
+            let to = match self.step(at) {
                 Step::One(set) => set.contains(byte).then_some(at + 1),
                 Step::Star => (byte != b'/').then_some(at),
                 Step::Directories => (byte != b'/').then_some(at + 1),
@@ -370,13 +359,13 @@ impl Program {
 
     /// Whether a path that ends here is matched.
     pub(super) fn accepts(&self, standing: &Standing) -> bool {
-        standing.iter().any(|at| self.steps[*at] == Step::End)
+        standing.iter().any(|at| self.step(*at) == Step::End)
     }
 
     /// The bytes with which a path can go on from here.
     pub(super) fn going_on(&self, standing: &Standing) -> ByteSet {
         standing.iter().fold(ByteSet::NONE, |set, at| {
-            set.or(match self.steps[*at] {
+            set.or(match self.step(*at) {
                 Step::One(one) => one,
                 Step::Star | Step::Directories => ByteSet::in_names(),
                 Step::InsideDirectory | Step::Everything | Step::Rest => ByteSet::ALL,
@@ -390,7 +379,7 @@ impl Program {
         &'a self,
         standing: &'a Standing,
     ) -> impl Iterator<Item = ByteSet> + 'a {
-        standing.iter().filter_map(|at| match self.steps[*at] {
+        standing.iter().filter_map(|at| match self.step(*at) {
             Step::One(set) => Some(set),
             _ => None,
         })
@@ -400,7 +389,7 @@ impl Program {
     fn enter(&self, at: usize, standing: &mut Standing) {
         standing.push(at);
         // These match nothing as well, so where one may stand, the step behind it may, too.
-        match self.steps[at] {
+        match self.step(at) {
             Step::Star | Step::Rest => self.enter(at + 1, standing),
             Step::Directories => self.enter(at + 2, standing),
             _ => {}
@@ -418,18 +407,22 @@ fn tidy(mut standing: Standing) -> Standing {
 
 /// Some of the 256 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ByteSet([u64; 4]);
+pub(super) struct ByteSet {
+    /// One bit for each byte below 128, and for each of the others.
+    low: u128,
+    high: u128,
+}
 
 impl ByteSet {
     /// Every byte but NUL, which no path holds.
-    pub(super) const ALL: ByteSet = ByteSet([!1, !0, !0, !0]);
+    pub(super) const ALL: ByteSet = ByteSet { low: !1, high: !0 };
     /// No byte.
-    pub(super) const NONE: ByteSet = ByteSet([0; 4]);
+    pub(super) const NONE: ByteSet = ByteSet { low: 0, high: 0 };
 
     pub(super) fn of(byte: u8) -> ByteSet {
-        let mut set = ByteSet::NONE;
-        set.insert(byte);
-        set
+        let bit = 1 << (byte & 127);
+        let (low, high) = if byte < 128 { (bit, 0) } else { (0, bit) };
+        ByteSet { low, high }
     }
 
     /// Every byte that a name can hold.
@@ -445,11 +438,11 @@ impl ByteSet {
             rest = match rest {
                 [] => break,
                 [low, b'-', high, after @ ..] => {
-                    (*low..=*high).for_each(|byte| set.insert(byte));
+                    set = (*low..=*high).map(ByteSet::of).fold(set, ByteSet::or);
                     after
                 }
                 [one, after @ ..] => {
-                    set.insert(*one);
+                    set = set.or(ByteSet::of(*one));
                     after
                 }
             };
@@ -462,7 +455,7 @@ impl ByteSet {
     }
 
     pub(super) fn contains(self, byte: u8) -> bool {
-        self.0[usize::from(byte >> 6)] & (1 << (byte & 63)) != 0
+        !self.and(ByteSet::of(byte)).is_empty()
     }
 
     pub(super) fn is_empty(self) -> bool {
@@ -470,15 +463,18 @@ impl ByteSet {
     }
 
     pub(super) fn and(self, other: ByteSet) -> ByteSet {
-        ByteSet(std::array::from_fn(|word| self.0[word] & other.0[word]))
+        let (low, high) = (self.low & other.low, self.high & other.high);
+        ByteSet { low, high }
     }
 
     pub(super) fn or(self, other: ByteSet) -> ByteSet {
-        ByteSet(std::array::from_fn(|word| self.0[word] | other.0[word]))
+        let (low, high) = (self.low | other.low, self.high | other.high);
+        ByteSet { low, high }
     }
 
     pub(super) fn without(self, other: ByteSet) -> ByteSet {
-        ByteSet(std::array::from_fn(|word| self.0[word] & !other.0[word]))
+        let (low, high) = (!other.low, !other.high);
+        self.and(ByteSet { low, high })
     }
 
     /// The byte that stands for all of them: a letter where there is one, so that people can read it.
@@ -486,10 +482,6 @@ impl ByteSet {
         // A letter first, because the path is shown to people; NUL never, as no path holds it.
         let readable = std::iter::once(b'x').chain(b'a'..=b'z');
         readable.chain(1..=255).find(|byte| self.contains(*byte))
-    }
-
-    fn insert(&mut self, byte: u8) {
-        self.0[usize::from(byte >> 6)] |= 1 << (byte & 63);
     }
 }
 

@@ -129,16 +129,15 @@ impl<S: Clone + PartialEq> Answers<S> {
 
     /// Takes an answer.
     pub(super) fn note(&mut self, stack: &S, is_green: bool) {
-        let known = self.reds.iter().position(|(one, _)| one == stack);
-        match (known, is_green) {
-            (Some(at), true) => {
-                // All red answers on it were accidents, now that it is known to be green.
-                self.accidents += self.reds.swap_remove(at).1;
-                self.greens += 1;
-            }
-            (None, true) => self.greens += 1,
-            (Some(at), false) => self.reds[at].1 += 1,
-            (None, false) => self.reds.push((stack.clone(), 1)),
+        if is_green {
+            // All red answers on it were accidents, now that it is known to be green.
+            self.accidents += self.reds(stack);
+            self.reds.retain(|(one, _)| one != stack);
+            self.greens += 1;
+        } else if let Some((_, count)) = self.reds.iter_mut().find(|(one, _)| one == stack) {
+            *count += 1;
+        } else {
+            self.reds.push((stack.clone(), 1));
         }
     }
 
@@ -261,7 +260,7 @@ impl<S: Clone> SideSearch<S> {
             }
             self.asked = self.layers.len();
         }
-        let layer = self.asked.checked_sub(1).map(|at| &self.layers[at]);
+        let layer = { self.asked.checked_sub(1) }.and_then(|at| self.layers.get(at));
         Ok(layer.map(|(_, stack)| stack.clone()))
     }
 
@@ -277,7 +276,7 @@ impl<S: Clone> SideSearch<S> {
         }
         if self.is_red && self.high - self.low == 1 {
             self.is_red = false;
-            return Some(self.layers[self.low].0);
+            return self.layers.get(self.low).map(|(candidate, _)| *candidate);
         }
         None
     }

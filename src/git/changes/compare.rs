@@ -60,6 +60,7 @@ struct Open {
 }
 
 /// What stands under one name on all sides.
+#[derive(Default)]
 struct Name {
     old: Vec<Option<Content>>,
     new: Option<Item>,
@@ -119,15 +120,12 @@ impl Repo {
     ) -> Result<BTreeMap<Vec<u8>, Name>> {
         let mut names: BTreeMap<Vec<u8>, Name> = BTreeMap::new();
         let sides = open.old.len();
-        let absent = || Name {
-            old: vec![None; sides],
-            new: None,
-        };
         for (side, tree) in open.old.iter().enumerate() {
             let Some(tree) = tree else { continue };
             for entry in trees.read(self, *tree)? {
-                let name = names.entry(entry.name).or_insert_with(absent);
-                name.old[side] = Some((canonical_mode(entry.mode), entry.oid));
+                let old = &mut names.entry(entry.name).or_default().old;
+                old.resize(side, None);
+                old.push(Some((canonical_mode(entry.mode), entry.oid)));
             }
         }
         match (&open.new, index) {
@@ -141,15 +139,18 @@ impl Repo {
                         },
                         _ => Item::File((mode, entry.oid)),
                     };
-                    names.entry(entry.name).or_insert_with(absent).new = Some(item);
+                    names.entry(entry.name).or_default().new = Some(item);
                 }
             }
             (Directory::Index { entries, cached }, Some(index)) => {
                 for (name, item) in index.level(entries.clone(), *cached, open.prefix.len()) {
-                    names.entry(name.to_owned()).or_insert_with(absent).new = Some(item);
+                    names.entry(name.to_owned()).or_default().new = Some(item);
                 }
             }
             _ => {}
+        }
+        for name in names.values_mut() {
+            name.old.resize(sides, None);
         }
         Ok(names)
     }

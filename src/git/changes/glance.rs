@@ -121,8 +121,7 @@ fn foreign(glance: &Glance<'_>) -> Error {
 }
 
 fn is_below(path: &[u8], directory: &[u8]) -> bool {
-    path.strip_prefix(directory)
-        .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+    matches!(path.strip_prefix(directory), Some([] | [b'/', ..]))
 }
 
 /// Paths that may differ, and the submodules that the index lists.

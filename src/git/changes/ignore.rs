@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::git::files::untrusted;
 use crate::git::repo::failed;
 use crate::git::{Repo, tree};
-use std::collections::HashMap;
+use std::collections::hash_map::{Entry, HashMap};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -203,14 +203,16 @@ impl<'r> Spellings<'r> {
     }
 
     fn tree(&mut self, oid: Oid) -> Result<&Folded> {
-        if !self.trees.contains_key(&oid) {
-            let mut folded = Folded::new();
-            for entry in self.repo.read_tree(oid)? {
-                folded.entry(fold(&entry.name)).or_default().push(entry);
+        match self.trees.entry(oid) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(new) => {
+                let mut folded = Folded::new();
+                for entry in self.repo.read_tree(oid)? {
+                    folded.entry(fold(&entry.name)).or_default().push(entry);
+                }
+                Ok(new.insert(folded))
             }
-            self.trees.insert(oid, folded);
         }
-        Ok(&self.trees[&oid])
     }
 }
 

@@ -9,6 +9,7 @@
 mod rewrite;
 
 use crate::domain::Oid;
+use crate::domain::path::split_once;
 use crate::git::changes::compare::{Directory, Item};
 use crate::git::changes::index_tree::{self, CachedTree};
 use crate::git::changes::{Content, canonical_mode};
@@ -132,27 +133,22 @@ impl Index {
         let children = cached.map(children).unwrap_or_default();
         let mut names = Vec::new();
         let mut at = entries.start;
-        while at < entries.end {
-            let entry = &self.entries[at];
+        while let Some(entry) = self.entries.get(at).filter(|_| at < entries.end) {
             let rest = self.path(entry).get(skip..).unwrap_or_default();
-            let Some(slash) = rest.iter().position(|&byte| byte == b'/') else {
+            let Some((name, _)) = split_once(rest, b'/') else {
                 names.push((rest, Item::File(entry.content)));
                 at += 1;
                 continue;
             };
-            let name = &rest[..slash];
             let cached = children.get(name).copied();
             let valid = cached.filter(|_| is_believed(name));
-            let valid = valid.and_then(|tree| self.trees[tree].valid);
+            let valid = valid.and_then(|tree| self.trees.get(tree)?.valid);
             // Of no entries, or of more than there are: git does not believe that, either.
             let valid = valid.filter(|(count, _)| *count > 0 && *count <= entries.end - at);
             let length = match valid {
                 // Entries that only intend to be added make a tree invalid, so none is missing.
                 Some((count, _)) => count,
-                None => self.entries[at..entries.end].partition_point(|entry| {
-                    let path = self.path(entry);
-                    path.get(skip..skip + slash + 1) == Some(&rest[..=slash])
-                }),
+                None => self.below(at..entries.end, skip, name),
             };
             let directory = Directory::Index {
                 entries: at..at + length,
@@ -166,6 +162,16 @@ impl Index {
         names
     }
 
+    /// How many of these entries, at their beginning, are in the directory `name` of one whose path is `skip` bytes long.
+    pub(super) fn below(&self, entries: Range<usize>, skip: usize, name: &[u8]) -> usize {
+        let is_below = |entry: &Entry| {
+            let rest = self.path(entry).get(skip..).unwrap_or_default();
+            matches!(rest.strip_prefix(name), Some([b'/', ..]))
+        };
+        let entries = self.entries.get(entries).unwrap_or_default();
+        entries.partition_point(is_below)
+    }
+
     /// Reads the entry at `position`, after one whose path is `previous`; gives the position after it
     /// and its path.
     fn read_entry(
@@ -176,8 +182,8 @@ impl Index {
     ) -> Option<(usize, Range<usize>)> {
         let fixed = self.bytes.get(position..position + FIXED)?;
         let mode = be32(fixed, 24)?;
-        let oid = Oid::from_slice(&fixed[40..60])?;
-        let flags = u16::from_be_bytes([fixed[60], fixed[61]]);
+        let oid = Oid::from_slice(fixed.get(40..60)?)?;
+        let flags = be16(fixed, 60)?;
         let mut at = position + FIXED;
         let mut intends = false;
         // The four high bits: assume-valid, extended, and the stage.
@@ -215,7 +221,7 @@ impl Index {
             return None;
         }
         let unmerged = flags & 0x3000 != 0;
-        match self.bytes[previous].cmp(bytes) {
+        match self.bytes.get(previous)?.cmp(bytes) {
             // The other stages of a path in conflict.
             Ordering::Equal if unmerged && self.ends_unmerged_at(bytes) => {}
             // The writer of this hides something from a reader that trusts the order.
@@ -287,9 +293,14 @@ impl Index {
     }
 }
 
+fn be16(data: &[u8], at: usize) -> Option<u16> {
+    let bytes = data.get(at..)?.first_chunk()?;
+    Some(u16::from_be_bytes(*bytes))
+}
+
 fn be32(data: &[u8], at: usize) -> Option<u32> {
-    let bytes = data.get(at..at + 4)?;
-    Some(u32::from_be_bytes(bytes.try_into().ok()?))
+    let bytes = data.get(at..)?.first_chunk()?;
+    Some(u32::from_be_bytes(*bytes))
 }
 
 /// Git's offset encoding (`varint.c: decode_varint`): the value and the position after it.
@@ -458,7 +469,7 @@ pub(super) fn known_tree(file: impl Read, length: u64) -> Option<Oid> {
         has_ended: false,
     };
     let header = input.get(0..HEADER)?;
-    let is_plain = &header[..4] == b"DIRC" && matches!(be32(header, 4)?, 2 | 3);
+    let is_plain = header.starts_with(b"DIRC") && matches!(be32(header, 4)?, 2 | 3);
     let count = be32(header, 8).filter(|_| is_plain)?;
     // Where the entry and the path before it stand in the buffer.
     let (mut at, mut previous) = (HEADER, 0..0);
@@ -477,7 +488,7 @@ pub(super) fn known_tree(file: impl Read, length: u64) -> Option<Oid> {
             .bytes
             .get(at..at + FIXED)
             .filter(|_| at + FIXED <= input.read)?;
-        let (mode, flags) = (be32(fixed, 24)?, u16::from_be_bytes([fixed[60], fixed[61]]));
+        let (mode, flags) = (be32(fixed, 24)?, be16(fixed, 60)?);
         let path = at + FIXED..at + FIXED + usize::from(flags & 0xfff);
         // Of the flags, and of paths that are longer than they can say, the reader of the whole knows what to make.
         let is_plain = flags & 0xf000 == 0 && path.len() < LONGEST_PATH - 1;
@@ -518,7 +529,7 @@ fn tree_of(bytes: &[u8], end: usize) -> Option<Oid> {
         at = body.end;
         if signature == b"TREE" {
             found = index_tree::cached_tree_ids(bytes, body)?.first()?.valid;
-        } else if !signature[0].is_ascii_uppercase() {
+        } else if !signature.first()?.is_ascii_uppercase() {
             return None;
         }
     }
@@ -538,7 +549,7 @@ impl<R: Read> IndexReader<R> {
     /// The first bytes of the file.
     fn get(&mut self, range: Range<usize>) -> Option<&[u8]> {
         self.advance(0)?;
-        self.bytes[..self.read].get(range)
+        self.bytes.get(..self.read)?.get(range)
     }
 
     /// Drops what is before `kept`, and fills the buffer as far as the file goes.
@@ -546,7 +557,7 @@ impl<R: Read> IndexReader<R> {
         self.bytes.copy_within(kept..self.read, 0);
         self.read -= kept;
         while self.read < self.bytes.len() {
-            match self.file.read(&mut self.bytes[self.read..]) {
+            match self.file.read(self.bytes.get_mut(self.read..)?) {
                 Ok(0) => {
                     self.has_ended = true;
                     break;

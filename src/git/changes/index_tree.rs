@@ -8,6 +8,7 @@ use super::Content;
 use super::compare::{Directory, Item};
 use super::index::Index;
 use crate::domain::Oid;
+use crate::domain::path::split_once;
 use crate::error::Result;
 use crate::git::Repo;
 use crate::git::files::untrusted;
@@ -84,9 +85,8 @@ impl Repo {
         }
         let mut items: BTreeMap<&[u8], Item> = BTreeMap::new();
         let directory = |(path, _): &Edit<'_>| {
-            let rest = path.get(skip..)?;
-            let slash = rest.iter().position(|&byte| byte == b'/')?;
-            Some(rest[..slash].to_vec())
+            let (name, _) = split_once(path.get(skip..)?, b'/')?;
+            Some(name.to_vec())
         };
         let edited: BTreeSet<Vec<u8>> = edits.iter().filter_map(directory).collect();
         let is_believed = |name: &[u8]| !edited.contains(name);
@@ -99,10 +99,10 @@ impl Repo {
         let mut below: BTreeMap<&[u8], Vec<Edit<'_>>> = BTreeMap::new();
         for (path, new) in edits {
             let rest = path.get(skip..).unwrap_or_default();
-            let end = rest.iter().position(|&byte| byte == b'/');
-            let name = &rest[..end.unwrap_or(rest.len())];
+            let above = split_once(rest, b'/').map(|(name, _)| name);
+            let name = above.unwrap_or(rest);
             let is_directory = matches!(items.get(name), Some(Item::Directory { .. }));
-            match (end, new) {
+            match (above, new) {
                 (Some(_), _) => below.entry(name).or_default().push((*path, *new)),
                 // A file in the place of a directory is out of the ordinary, and left to git.
                 (None, _) if is_directory => return Ok(None),
@@ -170,10 +170,11 @@ pub(super) fn cached_children<'b>(
     parent: usize,
 ) -> HashMap<&'b [u8], usize> {
     let mut children = HashMap::new();
+    let end = trees.get(parent).map_or(0, |parent| parent.end);
     let mut at = parent + 1;
-    while at < trees[parent].end {
-        children.insert(&bytes[trees[at].name.clone()], at);
-        at = trees[at].end;
+    while let Some(tree) = trees.get(at).filter(|_| at < end) {
+        children.extend(bytes.get(tree.name.clone()).map(|name| (name, at)));
+        at = tree.end;
     }
     children
 }
@@ -192,7 +193,12 @@ pub(super) fn cached_tree_ids(bytes: &[u8], body: Range<usize>) -> Option<Vec<Ca
         *at = field.end + 1;
         Some(field)
     };
-    let number = |field: Range<usize>| std::str::from_utf8(&bytes[field]).ok()?.parse::<i64>().ok();
+    let number = |field| {
+        std::str::from_utf8(bytes.get(field)?)
+            .ok()?
+            .parse::<i64>()
+            .ok()
+    };
     while at < body.end {
         let name = until(&mut at, 0)?;
         if trees.is_empty() != name.is_empty() {
@@ -217,7 +223,8 @@ pub(super) fn cached_tree_ids(bytes: &[u8], body: Range<usize>) -> Option<Vec<Ca
             end: trees.len() + 1,
         });
         while let Some((done, _)) = open.pop_if(|(_, left)| *left == 0) {
-            trees[done].end = trees.len();
+            let end = trees.len();
+            trees.get_mut(done)?.end = end;
         }
     }
     open.is_empty().then_some(trees)

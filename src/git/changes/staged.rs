@@ -306,11 +306,14 @@ fn read(record: &[u8]) -> Option<(ChangeKind, &[u8])> {
         // 1 XY sub mH mI mW hH hI path
         b'1' => {
             let fields = fields(9)?;
+            let [_, _, _, head, _, worktree, .., path] = fields.as_slice() else {
+                return None;
+            };
             let mode = |field: &[u8]| u32::from_str_radix(std::str::from_utf8(field).ok()?, 8).ok();
-            Some((kind(mode(fields[3])?, mode(fields[5])?), fields[8]))
+            Some((kind(mode(head)?, mode(worktree)?), path))
         }
         // u XY sub m1 m2 m3 mW h1 h2 h3 path
-        b'u' => Some((ChangeKind::Modified, fields(11)?[10])),
+        b'u' => Some((ChangeKind::Modified, fields(11)?.pop()?)),
         _ => None,
     }
 }

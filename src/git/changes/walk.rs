@@ -5,7 +5,8 @@
 //! directories are known from the index, so several threads can look at one each.
 
 use super::compare::ByContent;
-use super::index::{Entry, Index, Written};
+use super::index::{Index, Written};
+use crate::domain::path::split_once;
 use crate::error::Result;
 use crate::git::{Repo, pool};
 use crate::system;
@@ -235,7 +236,7 @@ impl Walk<'_> {
             let is_directory = file_type == FileType::Directory;
             let known = position(tracked, bytes, last).and_then(|at| {
                 last = at;
-                tracked[at].1.take()
+                tracked.get_mut(at)?.1.take()
             });
             match (bytes, known) {
                 (b"." | b"..", _) => {}
@@ -251,10 +252,8 @@ impl Walk<'_> {
                 }
                 (_, Some(Tracked::File(entry))) => {
                     let stat = statat(handle, name, AtFlags::SYMLINK_NOFOLLOW).ok();
-                    if !stat.is_some_and(|stat| {
-                        self.written
-                            .proves_to_git(&self.written.index.entries[entry], &stat)
-                    }) {
+                    let both = self.written.index.entries.get(entry).zip(stat);
+                    if !both.is_some_and(|(entry, stat)| self.written.proves_to_git(entry, &stat)) {
                         found.tracked.push([path, bytes].concat());
                     }
                 }
@@ -314,14 +313,14 @@ fn wide(number: impl TryInto<i128>) -> Option<i128> {
 fn directories(index: &Index) -> Option<Vec<(&[u8], Range<usize>)>> {
     let end = index.entries.len();
     let mut found = vec![(&b""[..], 0..end)];
-    // Those that what comes next may be in.
-    let mut open = vec![0];
+    // Those that what comes next may be in: where they are found, and their paths.
+    let mut open = vec![(0, &b""[..])];
     for (at, entry) in index.entries.iter().enumerate() {
         let path = index.path(entry);
-        while let Some(left) = open.pop_if(|one| !path.starts_with(found[*one].0)) {
-            found[left].1.end = at;
+        while let Some((left, _)) = open.pop_if(|(_, directory)| !path.starts_with(directory)) {
+            found.get_mut(left)?.1.end = at;
         }
-        let mut rest = open.last().map_or(0, |one| found[*one].0.len());
+        let mut rest = open.last().map_or(0, |(_, directory)| directory.len());
         for name in path.get(rest..)?.split(|&byte| byte == b'/') {
             if matches!(name, b"" | b"." | b".." | b".git") {
                 // No index of git's has such names, and one that has would lead the walk out of the
@@ -330,7 +329,7 @@ fn directories(index: &Index) -> Option<Vec<(&[u8], Range<usize>)>> {
             }
             rest += name.len() + 1;
             if let Some(directory) = path.get(..rest) {
-                open.push(found.len());
+                open.push((found.len(), directory));
                 found.push((directory, at..end));
             }
         }
@@ -340,22 +339,17 @@ fn directories(index: &Index) -> Option<Vec<(&[u8], Range<usize>)>> {
 
 /// The names in one directory, sorted. `skip` is the length of its path with the final slash.
 fn names(index: &Index, entries: Range<usize>, skip: usize) -> Vec<(&[u8], Option<Tracked>)> {
-    let all = &index.entries;
     let mut names = Vec::new();
     let mut at = entries.start;
-    while at < entries.end {
-        let rest = index.path(&all[at]).get(skip..).unwrap_or_default();
-        let Some(slash) = rest.iter().position(|&byte| byte == b'/') else {
+    while let Some(entry) = index.entries.get(at).filter(|_| at < entries.end) {
+        let rest = index.path(entry).get(skip..).unwrap_or_default();
+        let Some((name, _)) = split_once(rest, b'/') else {
             names.push((rest, Some(Tracked::File(at))));
             at += 1;
             continue;
         };
-        let is_below = |entry: &Entry| {
-            let path = index.path(entry);
-            path.get(skip..skip + slash + 1) == Some(&rest[..=slash])
-        };
-        names.push((&rest[..slash], Some(Tracked::Directory)));
-        at += all[at..entries.end].partition_point(is_below).max(1);
+        names.push((name, Some(Tracked::Directory)));
+        at += index.below(at..entries.end, skip, name).max(1);
     }
     // A directory stands where its name with a slash belongs.
     names.sort_unstable_by_key(|(name, _)| *name);

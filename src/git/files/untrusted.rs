@@ -142,11 +142,12 @@ fn have_same_bytes([one, two]: [File; 2]) -> io::Result<bool> {
     let (mut one, mut two) = (one, two);
     loop {
         let length = one.read(left)?;
-        let left = &left[..length];
         if length == 0 {
             return Ok(two.read(right)? == 0);
         }
-        let right = &mut right[..length];
+        let Some((left, right)) = left.get(..length).zip(right.get_mut(..length)) else {
+            return Ok(false);
+        };
         match two.read_exact(right) {
             Ok(()) if left == right => {}
             Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error),

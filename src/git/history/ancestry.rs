@@ -79,18 +79,16 @@ impl Repo {
             .args(hidden.map(|hidden| format!("^{hidden}")));
         let output = self.listed(command)?;
         let mut divergence = Divergence::default();
-        for line in output
-            .split(|&byte| byte == b'\n')
-            .filter(|l| !l.is_empty())
-        {
-            let text = std::str::from_utf8(&line[1..]).unwrap_or_default();
+        let lines = output.split(|&byte| byte == b'\n');
+        for (side, text) in lines.filter_map(<[u8]>::split_first) {
+            let text = std::str::from_utf8(text).unwrap_or_default();
             let mut oids = text.split(' ').filter_map(Oid::from_hex);
             let Some(oid) = oids.next() else { continue };
             let lineage = Lineage {
                 oid,
                 parents: oids.collect(),
             };
-            if line[0] == b'<' {
+            if *side == b'<' {
                 divergence.behind.push(lineage);
             } else {
                 divergence.ahead.push(lineage);

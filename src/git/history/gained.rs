@@ -58,8 +58,8 @@ impl Gained {
         let (mut own, mut behind) = (HashMap::new(), 0);
         let (mut common, mut below) = (Vec::new(), HashSet::<Oid>::new());
         for node in &self.visited {
-            let is_new = !node.has(start_bit);
-            match (node.has(0), node.has(tip_bit)) {
+            let is_new = !has(&node.bits, start_bit);
+            match (has(&node.bits, 0), has(&node.bits, tip_bit)) {
                 (true, false) => behind += usize::from(is_new),
                 (false, true) if is_new => drop(own.insert(node.oid, &node.parents)),
                 (true, true) => {
@@ -112,8 +112,8 @@ impl Repo {
         let mut pass = Pass::new(self, 1 + starts.len());
         for (bit, oid) in [branch].iter().chain(&starts).enumerate() {
             let node = pass.node(*oid)?;
-            let mut bits = vec![0; pass.full.len()];
-            bits[bit / 64] |= 1 << (bit % 64);
+            let word = |word| if word == bit / 64 { 1 << (bit % 64) } else { 0 };
+            let bits: Bits = (0..pass.full.len()).map(word).collect();
             pass.hand_on(node, &bits);
         }
         pass.run()?;
@@ -133,11 +133,18 @@ struct Visited {
     is_queued: bool,
 }
 
-impl Visited {
-    /// Whether the root with this bit holds it.
-    fn has(&self, bit: usize) -> bool {
-        self.bits[bit / 64] >> (bit % 64) & 1 == 1
-    }
+/// Whether the root with this bit holds a commit with these bits.
+fn has(bits: &[u64], bit: usize) -> bool {
+    let word = bits.get(bit / 64);
+    word.is_some_and(|word| word >> (bit % 64) & 1 == 1)
+}
+
+#[expect(
+    clippy::indexing_slicing,
+    reason = "numbers come from `Pass::node`, which adds the commit, and none is taken away"
+)]
+fn visited(nodes: &mut [Visited], number: usize) -> &mut Visited {
+    &mut nodes[number]
 }
 
 /// A walk over the commits that not all roots hold.
@@ -203,7 +210,7 @@ impl<'r> Pass<'r> {
 
     /// Adds bits to a commit, which is walked again where it had not all of them.
     fn hand_on(&mut self, number: usize, bits: &[u64]) {
-        let node = &mut self.nodes[number];
+        let node = visited(&mut self.nodes, number);
         let was_full = node.bits == self.full;
         if bits
             .iter()
@@ -236,7 +243,7 @@ impl<'r> Pass<'r> {
             } else if rank.0 < u32::MAX || settled > SLACK {
                 break;
             }
-            let node = &mut self.nodes[number];
+            let node = visited(&mut self.nodes, number);
             // It may be queued again, where dates are wrong and bits come after it was walked.
             node.is_queued = false;
             let bits = node.bits.clone();
@@ -254,17 +261,16 @@ impl<'r> Pass<'r> {
     }
 
     fn gained(mut self, starts: &[Oid]) -> Gained {
-        let nodes = &self.nodes;
-        let is_held = |node: &Visited| node.has(0);
-        self.numbers.retain(|_, number| is_held(&nodes[*number]));
+        let is_held = |node: &Visited| has(&node.bits, 0);
+        let nodes = &mut self.nodes;
+        { &mut self.numbers }.retain(|_, number| is_held(visited(nodes, *number)));
         // Along a line of commits the same starts hold many.
         let mut alike: HashMap<&[u64], usize> = HashMap::new();
         for node in nodes.iter().filter(|node| is_held(node)) {
             *alike.entry(&node.bits).or_default() += 1;
         }
         let count = |bit: usize| {
-            let lacks = |bits: &[u64]| bits[bit / 64] >> (bit % 64) & 1 == 0;
-            let gained = alike.iter().filter(|(bits, _)| lacks(bits));
+            let gained = alike.iter().filter(|(bits, _)| !has(bits, bit));
             gained.map(|(_, count)| count).sum()
         };
         let bits = { starts.iter().enumerate() }.map(|(index, start)| (*start, index + 1));
@@ -465,7 +471,7 @@ impl Shallow {
         }
         let bases: Vec<Oid> = bases.into_iter().collect();
         bases.iter().enumerate().all(|(index, one)| {
-            let mut others = bases[index + 1..].iter();
+            let mut others = bases.iter().skip(index + 1);
             others.all(|two| self.proves_merge(*one, *two))
         })
     }

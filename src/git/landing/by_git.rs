@@ -8,6 +8,7 @@
 //! - After a kill, the next landing stages the files that hold all of it, and git does the rest.
 
 use crate::domain::change::{Content, Difference};
+use crate::domain::path::split_once;
 use crate::domain::{Change, ChangeKind, Oid};
 use crate::error::{Code, Result};
 use crate::git::changes::{StatData, stat_data};
@@ -246,9 +247,8 @@ impl Checkout {
     fn staged(&self, index: &Path) -> Result<Staged> {
         let listed = command::successful(self.git_on(index, ["ls-files", "--stage", "-z"]))?;
         let entry = |line: &[u8]| {
-            let tab = line.iter().position(|&byte| byte == b'\t')?;
-            let (head, path) = (std::str::from_utf8(&line[..tab]).ok()?, &line[tab + 1..]);
-            let mut words = head.split(' ');
+            let (head, path) = split_once(line, b'\t')?;
+            let mut words = std::str::from_utf8(head).ok()?.split(' ');
             let mode = u32::from_str_radix(words.next()?, 8).ok()?;
             let oid = Oid::from_hex(words.next()?)?;
             // The third word is the stage: a path in conflict has up to three entries, and none of

@@ -15,6 +15,7 @@ use super::by_git::LONGEST;
 use super::precheck::{Above, IndexSnapshot, PathState, Precheck, stat_at};
 use super::steps::{Step, Steps};
 use crate::domain::Oid;
+use crate::domain::path::directories;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::{Rewritten, StatData};
 use crate::git::files::lock_file::LockFile;
@@ -93,7 +94,7 @@ impl Checkout {
         let Some(seen) = seen else {
             return Ok(LeftToGit);
         };
-        let Some(new) = seen.rewritten(&steps.edits(|_| true)) else {
+        let Some(new) = seen.rewritten(&steps.edits()) else {
             return Ok(LeftToGit);
         };
         // The new index is whole before the rename, so a reader of the index sees the old one or
@@ -116,7 +117,7 @@ impl Checkout {
         reached: &dyn Fn(&str),
     ) -> Result<FastCheckout> {
         // 1. What the index is to say, beside the one that stands. A path that is staged already keeps its entry.
-        let edits = steps.edits(|at| look.places[at] != PathState::AlreadyStaged);
+        let edits = steps.edits_at(&look.places, |place| place != PathState::AlreadyStaged);
         let is_plain = self.is_plain(repo, steps, look);
         // Attributes decide how git writes other files, so a tour that gets their order right is left to git.
         if steps.has_attributes && !is_plain {
@@ -257,11 +258,10 @@ impl Checkout {
 
     /// Removes the directories above a path as far as there is nothing in them.
     pub(super) fn remove_empty_above(&self, path: &[u8]) {
-        let ends = (0..path.len()).rev().filter(|&at| path[at] == b'/');
-        for end in ends {
+        for directory in directories(path) {
             // The first directory that is not empty ends it, because those above it hold at least
             // that one.
-            if self.remove(&path[..end], AtFlags::REMOVEDIR).is_err() {
+            if self.remove(directory, AtFlags::REMOVEDIR).is_err() {
                 break;
             }
         }

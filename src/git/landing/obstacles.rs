@@ -3,6 +3,7 @@
 
 use super::{ATTEMPTS, Checkout, PAUSE, precheck};
 use crate::domain::Quoted;
+use crate::domain::path::directories;
 use crate::error::{Code, Error, ErrorFacts, IoContext, Result};
 use crate::git::changes::{Asked, status};
 use crate::git::command;
@@ -35,11 +36,10 @@ impl Checkout {
         let command = self.git_on(index, ["ls-files", "--others", "-z"]);
         let listed = command::successful(command)?;
         let blocks = |other: &&[u8]| {
-            let ends = (0..other.len()).filter(|&at| other[at] == b'/');
-            ends.chain([other.len()])
-                // A file in an untracked directory blocks the path that needs the directory's
-                // place.
-                .any(|end| occupied.contains(&other[..end]))
+            // A file in an untracked directory blocks the path that needs the directory's
+            // place.
+            let mut places = directories(other).chain([*other]);
+            places.any(|place| occupied.contains(place))
         };
         let others = command::names(&listed);
         Ok(others.filter(blocks).map(<[u8]>::to_vec).collect())
@@ -47,15 +47,17 @@ impl Checkout {
 
     /// The path itself if something is there, or the directory above it that is none.
     fn occupant<'a>(&self, path: &'a [u8]) -> Option<&'a [u8]> {
-        let ends = (0..path.len()).filter(|&at| path[at] == b'/');
-        for end in ends.chain([path.len()]) {
-            let place = self.top.join(OsStr::from_bytes(&path[..end]));
-            let metadata = fs::symlink_metadata(place).ok()?;
-            if end == path.len() || !metadata.is_dir() {
-                return Some(&path[..end]);
+        let above: Vec<_> = directories(path).collect();
+        for place in above.into_iter().rev() {
+            if !self.metadata(place)?.is_dir() {
+                return Some(place);
             }
         }
-        None
+        self.metadata(path).map(|_| path)
+    }
+
+    fn metadata(&self, path: &[u8]) -> Option<fs::Metadata> {
+        fs::symlink_metadata(self.top.join(OsStr::from_bytes(path))).ok()
     }
 
     /// The refusal that names those of the paths with uncommitted changes, also where git was told to pass

@@ -5,6 +5,7 @@
 //! several times as long as the rest. Where a filter, a line end or an encoding may be asked for, git writes the files.
 
 use crate::domain::Oid;
+use crate::domain::path::split_once;
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
 use crate::git::changes::{Content, StatData, stat_data};
@@ -155,8 +156,8 @@ impl Checkout {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut directory = rustix::fs::open(&self.top, flags, Mode::empty())?;
         let mut rest = path;
-        while let Some(slash) = rest.iter().position(|&byte| byte == b'/') {
-            let (name, flags) = (&rest[..slash], flags | OFlags::NOFOLLOW);
+        while let Some((name, behind)) = split_once(rest, b'/') {
+            let flags = flags | OFlags::NOFOLLOW;
             directory = match openat(&directory, name, flags, Mode::empty()) {
                 Err(Errno::NOENT) => {
                     mkdirat(&directory, name, Mode::from_raw_mode(0o777))?;
@@ -166,7 +167,7 @@ impl Checkout {
                 }
                 opened => opened?,
             };
-            rest = &rest[slash + 1..];
+            rest = behind;
         }
         Ok((directory, rest))
     }

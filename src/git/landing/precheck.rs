@@ -8,6 +8,7 @@
 use super::Checkout;
 use super::steps::{Step, Steps};
 use crate::domain::Oid;
+use crate::domain::path::split_name;
 use crate::error::{Error, IoContext, Result};
 use crate::git::changes::{Content, Edits, Rewritten, StatData, Written, stat_data};
 use crate::git::files::separate::TICK;
@@ -169,7 +170,7 @@ impl Checkout {
     ) -> Result<Option<Precheck>> {
         // The copy is given the new content for the doubtful paths. If git then finds a file
         // unchanged, that file holds what the landing would write: a killed landing wrote it.
-        let edits = steps.edits(|at| look.places[at] == PathState::Unknown);
+        let edits = steps.edits_at(&look.places, |place| place == PathState::Unknown);
         let Some(index) = look.seen.rewritten(&edits) else {
             return Ok(None);
         };
@@ -260,11 +261,11 @@ impl Checkout {
     pub(super) fn open_above<'p>(&self, path: &'p [u8]) -> Option<Above<'p>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let top = rustix::fs::open(&self.top, flags, Mode::empty()).ok()?;
-        let Some(slash) = path.iter().rposition(|&byte| byte == b'/') else {
+        let Some((directory, name)) = split_name(path) else {
             return Some(Above::There(top, path));
         };
-        match system::open_directory(top.as_fd(), &path[..slash]) {
-            Ok(directory) => Some(Above::There(directory, &path[slash + 1..])),
+        match system::open_directory(top.as_fd(), directory) {
+            Ok(directory) => Some(Above::There(directory, name)),
             Err(Errno::NOENT) => Some(Above::Missing),
             Err(_) => None,
         }

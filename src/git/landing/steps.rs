@@ -1,10 +1,12 @@
 //! The paths at which two trees differ, where they are few and plain files: what going from one to the other
 //! does at each of them.
 
+use crate::domain::path::directories;
 use crate::domain::{Oid, RepoPath};
 use crate::error::Result;
 use crate::git::Repo;
 use crate::git::changes::{Content, Edits, canonical_mode};
+use crate::git::landing::precheck::PathState;
 use crate::git::tree::{DIRECTORY, Entry, GITLINK, order};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -84,32 +86,37 @@ impl Steps {
         Ok(Some(steps))
     }
 
-    /// Those steps that `are_to_do` as edits of an index.
-    pub(super) fn edits(&self, are_to_do: impl Fn(usize) -> bool) -> Edits {
-        let list = self.list.iter().enumerate();
-        let list = list.filter(|(at, _)| are_to_do(*at));
+    /// All steps as edits of an index.
+    pub(super) fn edits(&self) -> Edits {
+        self.edits_of(self.list.iter())
+    }
+
+    /// The steps on those of the `places` of all steps that `are_to_do`, as edits of an index.
+    pub(super) fn edits_at(
+        &self,
+        places: &[PathState],
+        are_to_do: impl Fn(PathState) -> bool,
+    ) -> Edits {
+        let list = self.list.iter().zip(places);
+        let list = list.filter(|(_, place)| are_to_do(**place));
+        self.edits_of(list.map(|(step, _)| step))
+    }
+
+    fn edits_of<'s>(&self, list: impl Iterator<Item = &'s Step>) -> Edits {
         Edits {
-            paths: list
-                .map(|(_, step)| (step.path.clone(), step.new))
-                .collect(),
+            paths: list.map(|step| (step.path.clone(), step.new)).collect(),
             trees: self.trees.clone(),
         }
     }
 
     /// The files of attributes that git reads for the paths, whether they are there or not.
     pub(super) fn attributes_files(&self) -> BTreeSet<Vec<u8>> {
-        let above = |path: &[u8]| {
-            let ends = (0..path.len()).filter(|&at| path[at] == b'/');
-            // The directory of the path is included, and so is the top, whose file has no directory
-            // before it.
-            let ends = ends.map(|at| at + 1).chain([0]);
-            let names = ends.map(|end| [&path[..end], ATTRIBUTES].concat());
-            names.collect::<Vec<_>>()
-        };
-        self.list
-            .iter()
-            .flat_map(|step| above(&step.path))
-            .collect()
+        let above = self.list.iter().flat_map(|step| directories(&step.path));
+        // The directory of the path is included, and so is the top, whose file has no directory
+        // before it.
+        let names = above.map(|above| [above, b"/", ATTRIBUTES].concat());
+        let top = (!self.list.is_empty()).then(|| ATTRIBUTES.to_vec());
+        names.chain(top).collect()
     }
 }
 
@@ -117,31 +124,30 @@ impl Steps {
 fn names(repo: &Repo, sides: [Option<Oid>; 2]) -> Result<BTreeMap<Vec<u8>, Pair>> {
     let [old, new] = repo.read_trees_apart(sides)?;
     let mut names: BTreeMap<Vec<u8>, Pair> = BTreeMap::new();
-    let mut put = |side: usize, entry: Entry| {
+    let mut put = |is_new: bool, entry: Entry| {
         let content = (canonical_mode(entry.mode), entry.oid);
-        names.entry(entry.name).or_default()[side] = Some(content);
+        let [old, new] = names.entry(entry.name).or_default();
+        *(if is_new { new } else { old }) = Some(content);
     };
     // Both are in the same order, so what is equal is found without looking for it.
     let mut new = new.into_iter().peekable();
     for entry in old {
         while let Some(before) = new.next_if(|other| order(other, &entry).is_lt()) {
-            put(1, before);
+            put(true, before);
         }
         if new.next_if_eq(&entry).is_none() {
-            put(0, entry);
+            put(false, entry);
         }
     }
-    new.for_each(|entry| put(1, entry));
+    new.for_each(|entry| put(true, entry));
     Ok(names)
 }
 
 fn same_directories(names: &BTreeMap<Vec<u8>, Pair>) -> bool {
-    let of = |side: usize| -> BTreeSet<&Vec<u8>> {
-        let those = names.iter();
-        let those = those.filter(|(_, pair)| pair[side].is_some_and(|(mode, _)| mode == DIRECTORY));
-        those.map(|(name, _)| name).collect()
-    };
-    of(0) == of(1)
+    let is_directory = |side: &Option<Content>| side.is_some_and(|(mode, _)| mode == DIRECTORY);
+    names
+        .values()
+        .all(|[old, new]| is_directory(old) == is_directory(new))
 }
 
 fn is_plain(path: &[u8], pair: Pair) -> bool {

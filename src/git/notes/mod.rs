@@ -11,7 +11,7 @@ use super::objects::{Identity, NewCommit};
 use super::{Repo, tree};
 use crate::domain::Oid;
 use crate::error::{Code, Error, Result};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// One level of a notes tree, told apart as git tells it apart (`notes.c: load_subtree`).
 #[derive(Debug, Default)]
@@ -25,12 +25,14 @@ struct Level {
 }
 
 /// Reads the level at `prefix`, the bytes that the directories above it spell.
+/// A note needs at least one byte for its own name, so no directory is deeper.
+const DEEPEST: usize = 19;
+
 fn read_level(repo: &Repo, tree: Oid, prefix: &[u8]) -> Result<Level> {
     let mut level = Level::default();
     for entry in repo.read_tree(tree)? {
         match digits(&entry.name).as_deref() {
-            // A note needs at least one byte for its own name, so no directory is deeper.
-            Some(&[byte]) if entry.is_directory() && prefix.len() < 19 => {
+            Some(&[byte]) if entry.is_directory() && prefix.len() < DEEPEST => {
                 level.directories.push((byte, entry.oid));
             }
             Some(rest) if rest.len() + prefix.len() == 20 && entry.is_file() => {
@@ -52,11 +54,11 @@ fn digits(name: &[u8]) -> Option<Vec<u8>> {
         b'a'..=b'f' => Some(b - b'a' + 10),
         _ => None,
     };
-    if !name.len().is_multiple_of(2) {
+    let (pairs, []) = name.as_chunks() else {
         return None;
-    }
-    name.chunks_exact(2)
-        .map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?))
+    };
+    { pairs.iter() }
+        .map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?))
         .collect()
 }
 
@@ -113,15 +115,15 @@ fn lookup_below(
     let level = read_level(repo, tree, prefix)?;
     let notes = level.notes.into_iter();
     found.extend(notes.filter(|(key, _)| keys.binary_search(key).is_ok()));
-    let depth = prefix.len();
     for (byte, tree) in level.directories {
-        let start = keys.partition_point(|key| key.as_bytes()[depth] < byte);
-        let end = keys.partition_point(|key| key.as_bytes()[depth] <= byte);
-        if start < end {
-            prefix.push(byte);
-            lookup_below(repo, tree, prefix, &keys[start..end], found)?;
-            prefix.pop();
+        prefix.push(byte);
+        let start = keys.partition_point(|key| key.as_bytes().as_slice() < prefix.as_slice());
+        let behind = keys.get(start..).unwrap_or_default();
+        let end = behind.partition_point(|key| key.as_bytes().starts_with(prefix));
+        if let Some(below @ [_, ..]) = behind.get(..end) {
+            lookup_below(repo, tree, prefix, below, found)?;
         }
+        prefix.pop();
     }
     Ok(())
 }
@@ -257,8 +259,9 @@ fn put_level(repo: &Repo, tree: Oid, prefix: &mut Vec<u8>, batch: Batch) -> Resu
             .map(|(key, blob)| (key, Put::Union(blob)));
         // The batch comes last, so that what it replaces stays replaced.
         for (key, value) in flat.chain(batch) {
-            let below = waiting.entry(key.as_bytes()[prefix.len()]).or_default();
-            join(repo, below, key, value)?;
+            let byte = key.as_bytes().get(prefix.len());
+            let byte = byte.ok_or_else(|| Error::bug("a level of notes below the last byte"))?;
+            join(repo, waiting.entry(*byte).or_default(), key, value)?;
         }
         for (byte, tree) in level.directories {
             // What the batch does not concern keeps its tree, so the cost follows the batch and not
@@ -313,24 +316,20 @@ fn put_below(
 
 /// Whether this level is split with the batch already in it.
 fn is_split(level: &Level, batch: &Batch, depth: usize) -> bool {
-    let mut counts = [0usize; 16];
-    let mut directories = [false; 256];
-    for (byte, _) in &level.directories {
-        // A directory counts for two, as in git: it holds more than one note.
-        counts[usize::from(byte >> 4)] += 2;
-        directories[usize::from(*byte)] = true;
-    }
+    // A directory counts for two, as in git: it holds more than one note.
+    let directories = { level.directories.iter() }.flat_map(|(byte, _)| [*byte; 2]);
     let flat = level.notes.iter().map(|(key, _)| key);
     // Within one level git's order of names is the order of the keys.
     let is_flat = |key: &Oid| level.notes.binary_search_by_key(key, |note| note.0).is_ok();
     let new = batch.keys().filter(|key| !is_flat(key));
-    for key in flat.chain(new) {
-        let byte = key.as_bytes()[depth];
-        counts[usize::from(byte >> 4)] += 1;
-        directories[usize::from(byte)] = true;
+    let notes = { flat.chain(new) }.filter_map(|key| key.as_bytes().get(depth).copied());
+    let (mut digits, mut bytes) = (HashMap::<u8, usize>::new(), HashSet::new());
+    for byte in directories.chain(notes) {
+        *digits.entry(byte >> 4).or_default() += 1;
+        bytes.insert(byte);
     }
-    let directories = directories.iter().filter(|&&is_used| is_used).count();
-    counts.iter().all(|&count| count >= 2) || directories >= MANY_DIRECTORIES
+    let is_full = digits.len() == 16 && digits.values().all(|count| *count >= 2);
+    depth < DEEPEST && (is_full || bytes.len() >= MANY_DIRECTORIES)
 }
 
 /// Moves the notes of the level and of all directories below it into `notes`. What is no note keeps

@@ -5,6 +5,7 @@
 //! each delta with that of its result. A pack is read through once with a buffer of a few kilobytes; of deltas nothing is resolved.
 //! What breaks the form is left for git to refuse: git reads in the same order and comes no further.
 
+use crate::domain::path::split_once;
 use crate::error::{Code, Error, Result};
 use std::collections::HashMap;
 use std::fs::File;
@@ -67,8 +68,8 @@ impl Load {
             Err(Stop::Malformed) => return Ok(()),
             Err(Stop::Error(error)) => return Err(error),
         };
-        let end = head.iter().position(|&byte| byte == 0);
-        let Some((kind, size)) = end.and_then(|end| header(&head[..end])) else {
+        let head = split_once(&head, 0).and_then(|(head, _)| header(head));
+        let Some((kind, size)) = head else {
             return Ok(());
         };
         self.add_plain(name, kind, size)
@@ -88,13 +89,12 @@ impl Load {
     }
 
     fn scan(&mut self, pack: &mut Stream) -> std::result::Result<bool, Stop> {
-        let head = pack.take(12)?;
         // The count stands in the header before any object, so a pack of too many is refused
         // unread.
-        let count = usize::try_from(number(&head[8..])).unwrap_or(usize::MAX);
-        if !head.starts_with(b"PACK") {
+        let [b'P', b'A', b'C', b'K', _, _, _, _, count @ ..] = pack.take::<12>()? else {
             return Err(Stop::Malformed);
-        }
+        };
+        let count = usize::try_from(u32::from_be_bytes(count)).unwrap_or(usize::MAX);
         self.add_objects(count)?;
         // How deep each delta lies, by where it begins.
         let mut depths: HashMap<u64, (u32, u64)> = HashMap::new();
@@ -112,7 +112,7 @@ impl Load {
                     Some(depths.get(&base).copied().ok_or(Stop::Malformed)?)
                 }
                 Kind::DeltaOf => {
-                    pack.take(20)?;
+                    pack.take::<20>()?;
                     // The base may stand behind the delta or outside the pack, so its depth cannot
                     // be known in one pass. Each such delta lengthens a chain by at most one, so
                     // their number bounds every chain.
@@ -253,15 +253,16 @@ impl Stream {
         }
     }
 
-    fn take(&mut self, count: usize) -> io::Result<Vec<u8>> {
-        let mut bytes = vec![0; count];
+    fn take<const COUNT: usize>(&mut self) -> io::Result<[u8; COUNT]> {
+        let mut bytes = [0; COUNT];
         self.file.read_exact(&mut bytes)?;
-        self.at += count as u64;
+        self.at += COUNT as u64;
         Ok(bytes)
     }
 
     fn byte(&mut self) -> io::Result<u8> {
-        Ok(self.take(1)?[0])
+        let [byte] = self.take()?;
+        Ok(byte)
     }
 
     /// The kind and the size that an object of a pack begins with.
@@ -333,7 +334,7 @@ impl Stream {
             self.at += used;
             let made_here = usize::try_from(made).unwrap_or_default();
             let wanted = made_here.min(HEAD - head.len());
-            head.extend_from_slice(&self.buffer[..wanted]);
+            head.extend(self.buffer.iter().take(wanted));
             let total = self.inflate.total_out();
             if status == Status::StreamEnd {
                 return if whole && total != size {
@@ -368,21 +369,16 @@ fn header(head: &[u8]) -> Option<(Kind, u64)> {
 
 /// A size as a delta has it, and what follows.
 fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let mut size = 0_u64;
-    for (index, byte) in bytes.iter().enumerate().take(9) {
+    let (mut size, mut rest) = (0_u64, bytes);
+    for index in 0..9 {
+        let (byte, behind) = rest.split_first()?;
         size |= u64::from(byte & 0x7f) << (7 * index);
         if byte & 0x80 == 0 {
-            return Some((size, &bytes[index + 1..]));
+            return Some((size, behind));
         }
+        rest = behind;
     }
     None
-}
-
-fn number(bytes: &[u8]) -> u32 {
-    bytes
-        .iter()
-        .take(4)
-        .fold(0, |number, &byte| number << 8 | u32::from(byte))
 }
 
 #[cfg(test)]

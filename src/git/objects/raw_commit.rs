@@ -91,7 +91,7 @@ impl RawCommit {
         // The tree comes first, then the parents.
         let (tree, mut rest) = self.bytes.split_at(line_end(&self.bytes));
         while rest.starts_with(b"parent ") {
-            rest = &rest[line_end(rest)..];
+            rest = rest.split_at(line_end(rest)).1;
         }
         // A malformed commit may lack the empty line; then all of it is headers.
         let end = rest.windows(2).position(|pair| pair == b"\n\n");
@@ -117,7 +117,9 @@ impl RawCommit {
     #[must_use]
     pub fn with_tree(&self, tree: Oid) -> RawCommit {
         let end = self.bytes.iter().position(|&byte| byte == b'\n');
-        let rest = &self.bytes[end.unwrap_or(self.bytes.len())..];
+        let rest = end
+            .and_then(|end| self.bytes.get(end..))
+            .unwrap_or_default();
         RawCommit {
             bytes: [format!("tree {tree}").as_bytes(), rest].concat(),
         }
@@ -125,7 +127,8 @@ impl RawCommit {
 
     fn message(&self) -> Cow<'_, str> {
         let end = self.bytes.windows(2).position(|pair| pair == b"\n\n");
-        String::from_utf8_lossy(end.map_or(&[], |end| &self.bytes[end + 2..]))
+        let message = end.and_then(|end| self.bytes.get(end + 2..));
+        String::from_utf8_lossy(message.unwrap_or_default())
     }
 }
 

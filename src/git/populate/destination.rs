@@ -9,8 +9,9 @@
 //! for racy, and reads the file again, when its time is not below the index's own; a file stamped
 //! this way is never racy, and any later edit moves its time to the present, so none is missed.
 
+use crate::domain::path::split_name;
 use crate::error::{Code, Error, IoContext, Result};
-use gix::bstr::{BStr, ByteSlice};
+use gix::bstr::BStr;
 use gix::index::entry::{Mode, Stat};
 use rustix::fs::{AtFlags, OFlags, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
@@ -212,7 +213,7 @@ impl Destination {
 
 /// The last name of a path.
 pub(super) fn file_name(path: &[u8]) -> &[u8] {
-    &path[path.rfind_byte(b'/').map_or(0, |slash| slash + 1)..]
+    split_name(path).map_or(path, |(_, name)| name)
 }
 
 fn failed(what: &str, path: &Path, errno: Errno) -> Error {

@@ -3,6 +3,7 @@
 
 use crate::domain::Oid;
 use crate::error::{Code, Error, IoContext, Result};
+use crate::git::populate::destination::file_name;
 use crate::git::tree;
 use gix::bstr::{BStr, ByteSlice};
 use gix::index::State;
@@ -12,7 +13,6 @@ use gix::validate::path::component;
 use sha1::{Digest, Sha1};
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Trees nested deeper than this are refused, as git does by default (`core.maxTreeDepth`).
@@ -24,7 +24,6 @@ pub(super) struct Listing {
     pub(super) index: State,
     /// Every directory, parents before children, siblings in tree order; the first is the root.
     pub(super) directories: Vec<Directory>,
-    directory_paths: Vec<u8>,
 }
 
 /// A directory of a [`Listing`].
@@ -35,15 +34,11 @@ pub(super) struct Directory {
     pub(super) entries: usize,
     /// How many directories are directly in it.
     pub(super) children: usize,
-    path: Range<usize>,
+    /// Empty for the root.
+    name: Vec<u8>,
 }
 
 impl Listing {
-    /// The path of a directory; empty for the root.
-    pub(super) fn directory_path(&self, directory: &Directory) -> &[u8] {
-        &self.directory_paths[directory.path.clone()]
-    }
-
     /// Reads the tree `root` and everything below it.
     ///
     /// # Errors
@@ -64,7 +59,7 @@ impl Listing {
             let Some(entry) = level.entries.next() else {
                 // The directory's entries are known only now, when all below it were added.
                 let below = listing.index.entries().len() - level.entries_before;
-                listing.directories[level.directory].entries = below;
+                listing.directory(level.directory)?.entries = below;
                 open.pop();
                 continue;
             };
@@ -80,7 +75,7 @@ impl Listing {
                 listing.push(mode, entry.oid, path.as_bstr())?;
                 continue;
             }
-            listing.directories[level.directory].children += 1;
+            listing.directory(level.directory)?.children += 1;
             if open.len() == MAX_DEPTH {
                 let what = format!("tree {root} is nested more than {MAX_DEPTH} levels deep");
                 return Err(Error::new(Code::RepoCorrupt, what));
@@ -95,19 +90,21 @@ impl Listing {
         Listing {
             index: State::new(gix::hash::Kind::Sha1),
             directories: Vec::new(),
-            directory_paths: Vec::new(),
         }
+    }
+
+    fn directory(&mut self, position: usize) -> Result<&mut Directory> {
+        let directory = self.directories.get_mut(position);
+        directory.ok_or_else(|| Error::bug("a directory that was not entered"))
     }
 
     /// Adds a directory of which nothing else is known yet; gives its position.
     pub(super) fn enter(&mut self, oid: Oid, path: &[u8]) -> usize {
-        let path_start = self.directory_paths.len();
-        self.directory_paths.extend_from_slice(path);
         self.directories.push(Directory {
             oid,
             entries: 0,
             children: 0,
-            path: path_start..self.directory_paths.len(),
+            name: file_name(path).to_owned(),
         });
         self.directories.len() - 1
     }
@@ -288,7 +285,7 @@ fn write(out: impl Write, listing: &Listing) -> std::io::Result<()> {
         out.write_all(path)?;
         // One to eight terminators fill the entry to a multiple of eight.
         let padding = 8 - (head.len() + path.len()) % 8;
-        out.write_all(&[0; 8][..padding])?;
+        out.write_all([0; 8].split_at(padding).0)?;
     }
     let tree = tree_extension(listing);
     out.write_all(b"TREE")?;
@@ -303,9 +300,7 @@ fn write(out: impl Write, listing: &Listing) -> std::io::Result<()> {
 fn tree_extension(listing: &Listing) -> Vec<u8> {
     let mut tree = Vec::with_capacity(listing.directories.len() * 48);
     for directory in &listing.directories {
-        let path = listing.directory_path(directory);
-        let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
-        tree.extend_from_slice(name);
+        tree.extend_from_slice(&directory.name);
         let counts = format!("\0{} {}\n", directory.entries, directory.children);
         tree.extend_from_slice(counts.as_bytes());
         tree.extend_from_slice(directory.oid.as_bytes());
@@ -329,7 +324,7 @@ impl<W: Write> Write for Hashing<W> {
         let written = self.out.write(data)?;
         // A short write is continued by the caller with the rest, so only what was written is
         // hashed.
-        self.hash.update(&data[..written]);
+        self.hash.update(data.get(..written).unwrap_or(data));
         Ok(written)
     }
 

@@ -12,11 +12,12 @@
 use super::attributes::Form;
 use super::destination::{Destination, file_name};
 use crate::domain::Oid;
+use crate::domain::path::split_name;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::files::untrusted;
 use crate::system;
-use gix::bstr::{BStr, ByteSlice};
+use gix::bstr::BStr;
 use gix::index::entry::Stat;
 use gix::index::{Entry, PathStorageRef};
 use gix::objs::{Find, FindHeader, Kind};
@@ -127,8 +128,8 @@ impl<'a, Objects: Find + FindHeader> Writer<'a, Objects> {
                 // The shared part may end within a name: `ab` and `ac` share `a`, which is no
                 // directory.
                 end == shared && self.directory.get(end).is_none_or(|&byte| byte == b'/');
-            if is_whole && !was_made {
-                self.destination.create_directory(&directory[..end])?;
+            if let Some(directory) = directory.get(..end).filter(|_| is_whole && !was_made) {
+                self.destination.create_directory(directory)?;
             }
         }
         self.directory = directory;
@@ -162,7 +163,7 @@ impl<'a, Objects: Find + FindHeader> Writer<'a, Objects> {
         let Ok(length) = rustix::io::pread(&from, &mut *self.buffer, 0) else {
             return Ok(None);
         };
-        let content = &self.buffer[..length];
+        let content = self.buffer.get(..length).unwrap_or_default();
         // A full buffer means that there may be more.
         if length == self.buffer.len() {
             return self.copy_large(&open.to, entry, path, from);
@@ -215,7 +216,7 @@ impl<'a, Objects: Find + FindHeader> Writer<'a, Objects> {
 
 /// The directory that a path is in; empty at the top.
 fn parent(path: &[u8]) -> &[u8] {
-    &path[..path.rfind_byte(b'/').unwrap_or(0)]
+    split_name(path).map_or(b"", |(directory, _)| directory)
 }
 
 /// The content of an entry's blob.
@@ -272,8 +273,10 @@ fn hash_through(
         if length == 0 {
             return Ok(hasher.finalize().into());
         }
-        hasher.update(&buffer[..length]);
-        to.write_all(&buffer[..length])?;
+        // What a reader tells of more than it has does not come to the name of the blob.
+        let read = buffer.get(..length).unwrap_or_default();
+        hasher.update(read);
+        to.write_all(read)?;
     }
 }
 

@@ -9,8 +9,8 @@
 use super::listing::{Listing, require_safe_name};
 use super::plain::object_name;
 use crate::domain::Oid;
+use crate::domain::path::split_once;
 use crate::git::tree::{DIRECTORY, EXECUTABLE, FILE, GITLINK, SYMLINK};
-use gix::bstr::ByteSlice;
 use gix::index::entry::{Flags, Mode, Stat};
 use gix::index::{Entry, File, State, decode};
 use gix::validate::path::component;
@@ -25,8 +25,8 @@ pub(super) fn listing(path: &Path, root: Oid, validate: component::Options) -> O
     let options = decode::Options::default();
     let index = State::from(File::at(path, gix::hash::Kind::Sha1, true, options).ok()?);
     // Two entries with the same path are the stages of a conflict, and no tree holds both.
-    let ascending = |pair: &[Entry]| pair[0].path(&index) < pair[1].path(&index);
-    if !index.entries().windows(2).all(ascending) {
+    let is_before = |one: &Entry, other: &Entry| one.path(&index) < other.path(&index);
+    if !index.entries().is_sorted_by(is_before) {
         return None;
     }
     let mut proof = Proof {
@@ -74,16 +74,15 @@ impl Proof<'_> {
             .map_or(&[][..], |first| first.path(self.index));
         // Entered before its subdirectories, as the TREE extension lists parents first; its name is
         // known at the end.
-        let directory = self
-            .listing
-            .enter(Oid::ZERO, &path[..prefix.saturating_sub(1)]);
+        let own = path.get(..prefix.saturating_sub(1))?;
+        let directory = self.listing.enter(Oid::ZERO, own);
         let mut content = Vec::with_capacity(entries.len().min(64) * 40);
         let mut children = 0;
         let mut rest = entries;
         while let Some(entry) = rest.first() {
             let path = entry.path(self.index);
-            let name = &path[prefix..];
-            let (mode, name, oid, count) = match name.find_byte(b'/') {
+            let name = path.get(prefix..)?;
+            let (mode, name, oid, count) = match split_once(name, b'/') {
                 // A sparse index has directories for entries.
                 None if entry.mode == Mode::DIR => return None,
                 None => {
@@ -95,25 +94,25 @@ impl Proof<'_> {
                         1,
                     )
                 }
-                Some(slash) => {
-                    let below = &path[..=prefix + slash];
+                Some((name, _)) => {
+                    let below = path.get(..=prefix + name.len())?;
                     // Those below come together, as the entries ascend.
                     let is_below = |entry: &Entry| entry.path(self.index).starts_with(below);
                     let count = rest.partition_point(is_below);
-                    require_safe_name(&name[..slash], None, path, self.validate).ok()?;
+                    require_safe_name(name, None, path, self.validate).ok()?;
                     children += 1;
-                    let oid = self.tree(&rest[..count], below.len(), levels.checked_sub(1)?)?;
-                    (DIRECTORY, &name[..slash], oid, count)
+                    let oid = self.tree(rest.get(..count)?, below.len(), levels.checked_sub(1)?)?;
+                    (DIRECTORY, name, oid, count)
                 }
             };
             content.extend_from_slice(octal(mode)?);
             content.extend_from_slice(name);
             content.push(0);
             content.extend_from_slice(oid.as_bytes());
-            rest = &rest[count..];
+            rest = rest.get(count..)?;
         }
         let oid = Oid::from_slice(&object_name("tree", &content))?;
-        let directory = &mut self.listing.directories[directory];
+        let directory = self.listing.directories.get_mut(directory)?;
         (directory.oid, directory.entries, directory.children) = (oid, entries.len(), children);
         Some(oid)
     }

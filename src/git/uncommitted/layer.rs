@@ -1,5 +1,6 @@
 //! What git would make of a layered worktree, from its upper directory alone.
 
+use crate::domain::path::directory_with_slash;
 use crate::domain::{Change, ChangeKind, Oid};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::ignore::RULES_FILES;
@@ -398,8 +399,7 @@ pub(super) fn look(source: &Source<'_>, layer: &WorktreeLayer) -> Result<Layered
         );
     }
     for name in &found.unknown {
-        let end = name.iter().rposition(|&byte| byte == b'/');
-        let beside = tracked.one_below(end.map_or(&b""[..], |slash| &name[..=slash]))?;
+        let beside = tracked.one_below(directory_with_slash(name))?;
         if let Some(path) = beside {
             part.extend(tracked.content(&path)?.map(|content| (path, content)));
         }

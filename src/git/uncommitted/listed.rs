@@ -1,5 +1,6 @@
 //! What git lists when it looks at everything, and the copy of the index that it looks with.
 
+use crate::domain::path::split_name;
 use crate::error::{Code, Error, Result};
 use crate::git::changes::ignore::{ATTRIBUTES_FILES, IGNORE_FILES, Rules, blocking_file};
 use crate::git::command::{self, Running, feed_paths};
@@ -234,7 +235,7 @@ fn not_opened(line: &[u8]) -> Option<Vec<u8>> {
     let rest = line.strip_prefix(b"warning: could not open directory '")?;
     // A name can hold the same three characters; the last occurrence is git's own.
     let end = rest.windows(3).rposition(|three| three == b"': ")?;
-    Some(rest[..end].to_vec())
+    Some(rest.get(..end)?.to_vec())
 }
 
 fn is_there(source: &Source<'_>, path: &[u8]) -> bool {
@@ -314,10 +315,9 @@ fn require_readable(top: &Path, paths: &[&Vec<u8>]) -> Result<()> {
 
 /// Whether a directory on the way to a path is a symlink. `known` remembers the answers by directory.
 fn is_beyond_symlink<'p>(top: &Path, path: &'p [u8], known: &mut HashMap<&'p [u8], bool>) -> bool {
-    let Some(slash) = path.iter().rposition(|&byte| byte == b'/') else {
+    let Some((directory, _)) = split_name(path) else {
         return false;
     };
-    let directory = &path[..slash];
     if let Some(answer) = known.get(directory) {
         return *answer;
     }

@@ -15,6 +15,7 @@ mod listed;
 mod tracked;
 
 use crate::domain::Oid;
+use crate::domain::path::directory_with_slash;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::ignore::Rules;
 use crate::git::changes::{Index, TouchedEntries, Walk, Written, gitlinks, names_may_differ};
@@ -389,10 +390,7 @@ fn look_through_walk(source: &Source<'_>) -> Result<Option<Walked>> {
 /// that holds a name in question some entry, so that git takes it for a tracked one; and all attributes, which git takes
 /// from the index where a file of them is missing.
 fn part_about(index: &Index, touched: &TouchedEntries) -> Vec<u8> {
-    let beside = |name: &Vec<u8>| {
-        let end = name.iter().rposition(|&byte| byte == b'/');
-        index.first_below(end.map_or(&b""[..], |slash| &name[..=slash]))
-    };
+    let beside = |name: &Vec<u8>| index.first_below(directory_with_slash(name));
     let beside = touched.unknown.iter().filter_map(beside);
     let paths = touched.tracked.iter().map(Vec::as_slice).chain(beside);
     let content = |path| Some((path, index.find(path)?.content));

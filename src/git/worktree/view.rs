@@ -14,6 +14,7 @@
 //! of that an agent can write. Through a view git obeys the settings of the user and of the repository alone, and
 //! starts no monitor and no hook. The index stays where it is.
 
+use crate::domain::path::{rsplit_once, split_once};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::files::layer::WorktreeLayer;
 use crate::git::files::temporary::TemporaryDirectory;
@@ -205,17 +206,16 @@ fn line(path: &Path) -> Vec<u8> {
 
 /// A setting as a configuration file has it; `None` for a name that has no section.
 fn setting(name: &[u8], value: Option<&[u8]>) -> Option<Vec<u8>> {
-    let first = name.iter().position(|&byte| byte == b'.')?;
-    let last = name.iter().rposition(|&byte| byte == b'.')?;
-    let mut text = b"[".to_vec();
-    text.extend(&name[..first]);
-    if first < last {
+    let (section, name) = split_once(name, b'.')?;
+    let mut text = [b"[", section].concat();
+    let (subsection, key) = rsplit_once(name, b'.').unzip();
+    if let Some(subsection) = subsection {
         text.extend(b" \"");
-        text.extend(escaped(&name[first + 1..last]));
+        text.extend(escaped(subsection));
         text.push(b'"');
     }
     text.extend(b"]\n\t");
-    text.extend(&name[last + 1..]);
+    text.extend(key.unwrap_or(name));
     if let Some(value) = value {
         text.extend(b" = \"");
         text.extend(escaped(value));

@@ -79,12 +79,13 @@ impl Json {
     /// A sentence, when a value is no text or two texts differ: hosts would disagree on which counts.
     pub(in crate::hosts) fn single(&self, keys: Keys) -> Result<Option<&str>, String> {
         let mut found = None;
+        let key = keys.first().copied().unwrap_or_default();
         for value in self.all(keys) {
             let Json::Text(text) = value else {
-                return Err(format!("`{}` is not a text", keys[0]));
+                return Err(format!("`{key}` is not a text"));
             };
             if found.is_some_and(|earlier: &str| earlier != text) {
-                return Err(format!("`{}` is given twice, differently", keys[0]));
+                return Err(format!("`{key}` is given twice, differently"));
             }
             found = Some(text);
         }

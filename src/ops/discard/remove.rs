@@ -207,14 +207,12 @@ fn record_salvages<'a>(
     ctx: &Ctx,
     salvages: impl IntoIterator<Item = (&'a Agent, &'a Salvage)>,
 ) -> Result<()> {
-    let (mut rows, mut told) = (Vec::new(), Vec::new());
+    let mut rows = Vec::new();
     for (agent, salvage) in salvages {
-        for what in salvage.untold(ctx, agent)? {
-            rows.push(agent.spawn_commit);
-            told.push(what);
-        }
+        let untold = salvage.untold(ctx, agent)?.into_iter();
+        rows.extend(untold.map(|what| (agent.spawn_commit, what)));
     }
-    let decide = |at: usize, _: Option<&Agent>| Ok(told[at].clone());
+    let decide = |what: &What, _: Option<&Agent>| Ok(what.clone());
     ctx.ledger()
         .append_each(&rows, &ctx.actor()?, ctx.now(), decide)
         .map(drop)
@@ -360,10 +358,10 @@ fn record(ctx: &Ctx, removals: &[&Leaving]) -> Result<()> {
             untold.push(*removal);
         }
     }
-    let rows = { untold.iter() }.map(|removal| removal.agent.spawn_commit);
-    let rows: Vec<Oid> = rows.collect();
-    let decide = |at: usize, row: Option<&Agent>| {
-        let Leaving { agent, site, .. } = untold[at];
+    let rows = { untold.into_iter() }.map(|removal| (removal.agent.spawn_commit, removal));
+    let rows: Vec<(Oid, &Leaving)> = rows.collect();
+    let decide = |removal: &&Leaving, row: Option<&Agent>| {
+        let Leaving { agent, site, .. } = removal;
         let row = row.unwrap_or(agent);
         if row.state == State::Discarded {
             let commit = tip_of(agent, site);

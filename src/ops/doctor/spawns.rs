@@ -274,8 +274,8 @@ pub(super) fn examine_verify(ctx: &Ctx, _: &Survey) -> Result<Vec<Finding>> {
         found.push(if !place.has_moved() {
             Finding::curable(Sign::VerifyLeft, what, move |ctx| {
                 let is_removed = check_worktree::clear(ctx, &short)?;
-                let done = ["another process has removed it", "removed it"];
-                Ok(done[usize::from(is_removed)].to_owned())
+                let other = (!is_removed).then_some("another process has removed it");
+                Ok(other.unwrap_or("removed it").to_owned())
             })
         } else {
             Finding::report(

@@ -80,18 +80,18 @@ pub(super) fn plan(ctx: &Ctx, agents: &[Agent], age: Duration) -> Result<ExpiryP
         clone: ctx.ledger().clone_number()?,
     };
     let known: HashMap<_, _> = agents.iter().map(|agent| (agent.id, agent)).collect();
-    let mut by_agent: BTreeMap<_, Vec<Passing>> = BTreeMap::new();
+    let mut by_agent: BTreeMap<_, (&Agent, Vec<Passing>)> = BTreeMap::new();
     for link in old {
         // Without its row it is unknown whether an agent is over.
         if let Some(agent) = known.get(&link.agent) {
             let key = (agent.started, agent.id);
-            by_agent.entry(key).or_default().push(link);
+            let (_, links) = by_agent.entry(key).or_insert((*agent, Vec::new()));
+            links.push(link);
         }
     }
     // A commit that a younger link holds too is not let go of.
     let still_kept: HashSet<Oid> = young.into_iter().flat_map(|link| link.commits).collect();
-    let items = by_agent.into_iter().map(|((_, id), links)| {
-        let agent = known[&id];
+    let items = by_agent.into_values().map(|(agent, links)| {
         let named = links.iter().flat_map(|link| &link.commits).copied();
         let mut commits: Vec<Oid> = named.filter(|oid| !still_kept.contains(oid)).collect();
         commits.sort_unstable();

@@ -74,19 +74,18 @@ fn out_of_scope(env: &Env, home: CurrentAgent) -> Result<String> {
     if offences.is_empty() {
         return Ok(String::new());
     }
-    let listed = offences.len().min(LISTED);
+    let listed = |lines: &[String]| lines.get(..LISTED).unwrap_or(lines).join("\n  ");
     let mut reason = format!(
         "Out of the scope of agent {}:\n  {}\n",
         short_id,
-        offences[..listed].join("\n  ")
+        listed(&offences)
     );
-    if offences.len() > listed {
-        reason.push_str(&format!("  and {} more\n", offences.len() - listed));
+    if offences.len() > LISTED {
+        reason.push_str(&format!("  and {} more\n", offences.len() - LISTED));
     }
-    let mends = &mends[..mends.len().min(LISTED)];
     reason.push_str(&format!(
         "Undo this before you go on; work that keeps it is rejected. Run:\n  {}\n",
-        mends.join("\n  ")
+        listed(&mends)
     ));
     Ok(reason)
 }

@@ -317,7 +317,10 @@ fn findings(verdict: &Verdict, with_bundle: bool) -> String {
     if let Commands::Ran(runs) = &verdict.commands {
         for run in runs.iter().filter(|run| run.end != CommandEnd::Status(0)) {
             let lines: Vec<&str> = run.output.trim_end().lines().collect();
-            let end = lines[lines.len().saturating_sub(LISTED)..].join("\n");
+            let end = lines.last_chunk::<LISTED>();
+            let end = end
+                .map_or(lines.as_slice(), |end| end.as_slice())
+                .join("\n");
             text.push_str(&format!(
                 "the end of the output of `{}`:\n{end}\n",
                 run.command
@@ -358,7 +361,7 @@ fn lacking(directory: &Path) -> Vec<String> {
 fn is_done(path: &Path) -> bool {
     let value: Option<Value> =
         beginning(path).and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    value.is_some_and(|value| value["status"] == "done")
+    value.is_some_and(|value| value.get("status").is_some_and(|status| status == "done"))
 }
 
 fn is_template(path: &Path, name: &str) -> bool {

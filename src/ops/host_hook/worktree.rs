@@ -468,9 +468,8 @@ fn first_words(transcript: &Path) -> Option<String> {
     let file = untrusted::open_at(transcript)?.take(LONGEST_LINE);
     BufReader::new(file).read_until(b'\n', &mut line).ok()?;
     let line: Value = serde_json::from_slice(&line).ok()?;
-    let content = &line["message"]["content"];
-    let text = content.as_str().or_else(|| content[0]["text"].as_str());
-    text.map(str::to_owned)
+    let text = |place| line.pointer(place)?.as_str().map(str::to_owned);
+    text("/message/content").or_else(|| text("/message/content/0/text"))
 }
 
 /// Tells a subagent in an agent's worktree what the agent is to do.

@@ -166,7 +166,7 @@ fn propose(read: &dyn Fn(&str) -> Option<String>, has_place: bool) -> Proposal {
         let because = format!("{lock} is here, and a new worktree has no virtual environment");
         parts.push(part(SET_UP, install, because));
     }
-    let test = { package.as_ref() }.and_then(|package| package["scripts"]["test"].as_str());
+    let test = { package.as_ref() }.and_then(|package| package.pointer("/scripts/test")?.as_str());
     // npm writes such a script into every new package, and it fails.
     if test.is_some_and(|script| !script.contains("no test specified")) {
         let run = node_lock.map_or("npm test", |(_, _, run)| run);

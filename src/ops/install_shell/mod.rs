@@ -193,12 +193,10 @@ impl ShellReport {
     fn new(env: &Env, share: &Path, files: &[(ShellFile, FileAction)]) -> ShellReport {
         let parts: Vec<PartReport> = files
             .chunk_by(|(one, _), (next, _)| one.part == next.part)
-            .map(|files| PartReport {
-                part: files[0].0.part.as_str(),
-                directory: share
-                    .join(files[0].0.part.directory())
-                    .display()
-                    .to_string(),
+            .filter_map(|files| Some((files.first()?.0.part, files)))
+            .map(|(part, files)| PartReport {
+                part: part.as_str(),
+                directory: share.join(part.directory()).display().to_string(),
                 files: files
                     .iter()
                     .map(|(file, action)| FileReport {

@@ -159,7 +159,8 @@ fn github_queue(client: &ForgeClient<'_>) -> Result<HashMap<u64, QueueReport>> {
                          orderBy:{field:CREATED_AT,direction:DESC}){nodes{number mergeQueueEntry{position state}}}}}";
     let (owner, name) = client.forge.path.split_once('/').unwrap_or_default();
     let answer: Value = client.query(QUERY, &[("owner", owner), ("name", name)], LIMIT)?;
-    let nodes = answer["repository"]["pullRequests"]["nodes"].as_array();
+    let nodes = answer.pointer("/repository/pullRequests/nodes");
+    let nodes = nodes.and_then(Value::as_array);
     let place = |node: &Value| {
         let entry = &node["mergeQueueEntry"];
         let report = QueueReport {
@@ -281,7 +282,8 @@ fn of_gitlab(client: &ForgeClient<'_>, with_closed: bool) -> Result<Vec<ListedRe
     );
     let path = client.forge.path.as_str();
     let mut answer: Value = client.query(&query, &[("path", path)], LIMIT)?;
-    let nodes = answer["project"]["mergeRequests"]["nodes"].take();
+    let nodes = { answer.pointer_mut("/project/mergeRequests/nodes") }.map(Value::take);
+    let nodes = nodes.unwrap_or_default();
     let nodes: Vec<GitLabListed> = serde_json::from_value(nodes).map_err(|error| {
         let what = format!("glab shows no merge requests of {path}");
         Error::new(Code::RemoteRefused, what).because(error.to_string())

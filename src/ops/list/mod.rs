@@ -163,19 +163,19 @@ pub fn each(
     }
     let places = Places::load(&ctx.repo)?;
     let wanted: Vec<&Agent> = agents.iter().collect();
-    let row = |index: usize, standing| {
-        let report = reporter.agent_at(wanted[index], places.of(wanted[index]));
+    let row = |agent: &Agent, standing| {
+        let report = reporter.agent_at(agent, places.of(agent));
         ListedAgent::new(report, standing, options)
     };
     if options.sort != Sort::Activity {
-        return survey(ctx, &wanted, &places, |index, standing| {
-            on(row(index, standing))
+        return survey(ctx, &wanted, &places, |agent, standing| {
+            on(row(agent, standing))
         });
     }
     // When an agent was last at work is known only after all were looked at.
     let mut rows = Vec::with_capacity(wanted.len());
-    survey(ctx, &wanted, &places, |index, standing| {
-        rows.push(row(index, standing));
+    survey(ctx, &wanted, &places, |agent, standing| {
+        rows.push(row(agent, standing));
         Ok(())
     })?;
     by_activity(&mut rows);

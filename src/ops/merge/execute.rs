@@ -105,10 +105,14 @@ fn land_and_record(
     // Before the rows are written: after a kill in between, the same command does what is missing.
     let behind = follow(ctx, plans, top)?;
     let outcomes = plans.iter().enumerate().map(|(number, plan)| {
-        let landed = landed.as_ref().map(|all| &all[number]);
-        outcome_of(plan, landed)
+        let landed = landed.as_ref().map(|all| {
+            let landed = all.get(number);
+            landed.ok_or_else(|| Error::bug("a plan that landed without its commit"))
+        });
+        Ok(outcome_of(plan, landed.transpose()?))
     });
-    let (mut reports, brought): (Vec<_>, Vec<_>) = outcomes.unzip();
+    let outcomes = outcomes.collect::<Result<Vec<_>>>()?;
+    let (mut reports, brought): (Vec<_>, Vec<_>) = outcomes.into_iter().unzip();
     record(ctx, &ledger, plans, &brought, &guards)?;
     // The commands below are the user's and may call this program, which would wait for these
     // locks.

@@ -6,7 +6,7 @@ use crate::agents::work::uncommitted::tree_with;
 use crate::agents::{Ctx, parallel};
 use crate::domain::Oid;
 use crate::domain::named::named;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::git::merge::Merge;
 use crate::git::{MergeResult, Repo};
 use crate::store::{fsx, layout};
@@ -84,17 +84,12 @@ impl Merges {
     /// Merges all pairs of the scene that are near each other; `others` are agents whose commits are wanted
     /// besides.
     pub(super) fn try_out(ctx: &Ctx, scene: &mut Scene, others: Vec<usize>) -> Result<Merges> {
-        let near: Vec<(usize, usize)> = scene
-            .pairs
-            .iter()
-            .copied()
-            .filter(
-                |(one, two)| match (&scene.changes[*one], &scene.changes[*two]) {
-                    (Some(one), Some(two)) => one.is_near(two),
-                    _ => false,
-                },
-            )
-            .collect();
+        let changes = &scene.changes;
+        let is_near = |(one, two): &(usize, usize)| match (changes.get(one), changes.get(two)) {
+            (Some(one), Some(two)) => one.is_near(two),
+            _ => false,
+        };
+        let near: Vec<_> = scene.pairs.iter().copied().filter(is_near).collect();
         let mut agents: BTreeSet<usize> = near.iter().flat_map(|(one, two)| [*one, *two]).collect();
         agents.extend(others);
         let commits = commits(ctx, scene, &agents)?;
@@ -102,21 +97,28 @@ impl Merges {
             outcomes: HashMap::new(),
             commits,
         };
-        let wanted: Vec<Wanted> = near
-            .into_iter()
-            .filter_map(|(one, two)| {
-                let (ours, theirs) = (*merges.commits.get(&one)?, *merges.commits.get(&two)?);
-                Some(Wanted {
-                    pair: (one, two),
-                    ours,
-                    theirs,
-                    // What lands is merged by the attributes of the branch that it lands on.
-                    attributes: scene.agents[one].target_tip.unwrap_or(ours),
-                })
-            })
-            .collect();
+        let mut wanted = Vec::new();
+        for (one, two) in near {
+            let commit = |agent| merges.commits.get(agent).copied();
+            let (Some(ours), Some(theirs)) = (commit(&one), commit(&two)) else {
+                continue;
+            };
+            wanted.push(Wanted {
+                pair: (one, two),
+                ours,
+                theirs,
+                // What lands is merged by the attributes of the branch that it lands on.
+                attributes: scene.agent(one)?.target_tip.unwrap_or(ours),
+            });
+        }
         merges.run(ctx, &wanted)?;
         Ok(merges)
+    }
+
+    /// The commit that would land for an agent that is wanted.
+    pub(super) fn commit(&self, agent: usize) -> Result<Oid> {
+        let commit = self.commits.get(&agent).copied();
+        commit.ok_or_else(|| Error::bug("an order of work without a commit"))
     }
 
     /// How two agents' work merges; `None` for two that are not near each other.
@@ -164,21 +166,20 @@ fn commits(ctx: &Ctx, scene: &mut Scene, agents: &BTreeSet<usize>) -> Result<BTr
     let mut commits = BTreeMap::new();
     let mut dirty = Vec::new();
     for index in agents {
-        let Some(changes) = &scene.changes[*index] else {
+        let Some(changes) = scene.changes.get(index) else {
             continue;
         };
         match changes.tip {
             Some(tip) if changes.uncommitted.is_empty() => drop(commits.insert(*index, tip)),
-            Some(_) => dirty.push(*index),
+            Some(_) => dirty.push((*index, scene.agent(*index)?, changes)),
             None => {}
         }
     }
     let seed = ctx.seed();
-    let (live, changes) = (&scene.agents, &scene.changes);
-    let made = parallel::map(&dirty, |index| -> Result<Oid> {
+    let made = parallel::map(&dirty, |(_, live, changes)| -> Result<Oid> {
         let ctx = seed.open()?;
-        let tip = live[*index].require_tip(&ctx)?;
-        let (Some(place), Some(changes)) = (&live[*index].place, &changes[*index]) else {
+        let tip = live.require_tip(&ctx)?;
+        let Some(place) = &live.place else {
             return Ok(tip);
         };
         let tree = tree_with(&ctx, tip, place, &changes.uncommitted)?;
@@ -188,15 +189,17 @@ fn commits(ctx: &Ctx, scene: &mut Scene, agents: &BTreeSet<usize>) -> Result<BTr
             simulated(&ctx.repo, tree, &[tip])
         }
     });
-    for (index, made) in dirty.into_iter().zip(made) {
+    let mut problems = Vec::new();
+    for ((index, live, _), made) in dirty.into_iter().zip(made) {
         match made {
             Ok(commit) => drop(commits.insert(index, commit)),
-            Err(error) => scene.problems.push((
-                index,
+            Err(error) => problems.push((
+                live.agent.id,
                 format!("its uncommitted work could not be read: {error}"),
             )),
         }
     }
+    scene.problems.append(&mut problems);
     Ok(commits)
 }
 

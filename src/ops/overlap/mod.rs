@@ -22,7 +22,7 @@ use crate::agents::projects::owners_in;
 use crate::agents::work::is_live;
 use crate::agents::{Ctx, Scratch, Work, lookup};
 use crate::domain::code_owners::CodeOwners;
-use crate::domain::{Agent, Oid, RepoPath};
+use crate::domain::{Agent, AgentId, Oid, RepoPath};
 use crate::error::{Code, Error, Result};
 use crate::ops::agent_report::{AgentRef, TargetReport};
 use crate::ops::overlap::scopes::Changes;
@@ -35,7 +35,7 @@ use scopes::Scopes;
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 /// What the caller asked for.
@@ -59,11 +59,11 @@ struct Scene {
     /// The pairs that are asked about, each with the older agent first.
     pairs: Vec<(usize, usize)>,
     scopes: Option<Scopes>,
-    /// One per agent.
-    changes: Vec<Option<Changes>>,
+    /// What each agent touched, as far as it is known.
+    changes: BTreeMap<usize, Changes>,
     merges: Option<Merges>,
     /// What could not be found out, one sentence each.
-    problems: Vec<(usize, String)>,
+    problems: Vec<(AgentId, String)>,
 }
 
 /// Compares live agents.
@@ -111,16 +111,15 @@ fn compare(ctx: &Ctx, options: &OverlapOptions) -> Result<OverlapReport> {
         None
     };
     let owners = owners(ctx, &scene)?;
-    Ok(report(&scene, options, (steps, &owners)))
+    report(&scene, options, (steps, &owners))
 }
 
 /// The owners that the branch of each agent names that has changes; each commit is read once.
-fn owners(ctx: &Ctx, scene: &Scene) -> Result<Vec<Option<Rc<CodeOwners>>>> {
+fn owners(ctx: &Ctx, scene: &Scene) -> Result<HashMap<usize, Rc<CodeOwners>>> {
     let mut known: HashMap<Oid, Option<Rc<CodeOwners>>> = HashMap::new();
-    let mut owners = Vec::new();
-    for (live, changes) in scene.agents.iter().zip(&scene.changes) {
-        let Some(tip) = live.target_tip.filter(|_| changes.is_some()) else {
-            owners.push(None);
+    let mut owners = HashMap::new();
+    for index in scene.changes.keys() {
+        let Some(tip) = scene.agent(*index)?.target_tip else {
             continue;
         };
         let found = match known.entry(tip) {
@@ -130,7 +129,7 @@ fn owners(ctx: &Ctx, scene: &Scene) -> Result<Vec<Option<Rc<CodeOwners>>>> {
                 place.insert(found.map(Rc::new)).clone()
             }
         };
-        owners.push(found);
+        owners.extend(found.map(|found| (*index, found)));
     }
     Ok(owners)
 }
@@ -163,23 +162,27 @@ impl Scene {
 
     /// The scene of these agents; the pairs in it are those with an agent that is asked about.
     fn of(ctx: &Ctx, agents: Vec<Work>, is_asked: impl Fn(&Agent) -> bool) -> Scene {
-        let asked = |index: usize| is_asked(&agents[index].agent);
-        let pairs = (0..agents.len())
-            .flat_map(|one| (one + 1..agents.len()).map(move |two| (one, two)))
-            .filter(|(one, two)| asked(*one) || asked(*two))
-            .collect();
-        let problems = agents.iter().enumerate();
-        let problems = problems
-            .filter_map(|(index, live)| Some((index, why_unknown(ctx, live)?.to_owned())))
-            .collect();
+        let asked: Vec<bool> = agents.iter().map(|live| is_asked(&live.agent)).collect();
+        let mut pairs = Vec::new();
+        for (one, is_asked) in asked.iter().enumerate() {
+            let others = asked.iter().enumerate().skip(one + 1);
+            let others = others.filter(|(_, other)| *is_asked || **other);
+            pairs.extend(others.map(|(two, _)| (one, two)));
+        }
+        let problem = |live: &Work| Some((live.agent.id, why_unknown(ctx, live)?.to_owned()));
         Scene {
-            changes: agents.iter().map(|_| None).collect(),
+            problems: agents.iter().filter_map(problem).collect(),
+            changes: BTreeMap::new(),
             agents,
             pairs,
             scopes: None,
             merges: None,
-            problems,
         }
+    }
+
+    fn agent(&self, index: usize) -> Result<&Work> {
+        let unknown = || Error::bug("a pair with an agent that is not compared");
+        self.agents.get(index).ok_or_else(unknown)
     }
 }
 
@@ -341,8 +344,8 @@ impl PairReport {
 fn report(
     scene: &Scene,
     options: &OverlapOptions,
-    (order, owners): (Option<Vec<Step>>, &[Option<Rc<CodeOwners>>]),
-) -> OverlapReport {
+    (order, owners): (Option<Vec<Step>>, &HashMap<usize, Rc<CodeOwners>>),
+) -> Result<OverlapReport> {
     let compared = [
         ("scopes", options.scopes),
         ("changes", options.changes),
@@ -351,26 +354,28 @@ fn report(
     let compared = compared
         .into_iter()
         .filter_map(|(name, asked)| asked.then_some(name));
-    let problems = scene.problems.iter().map(|(index, message)| Problem {
-        agent_id: scene.agents[*index].agent.id.to_string(),
-        short_id: scene.agents[*index].agent.id.short(),
+    let problems = scene.problems.iter().map(|(id, message)| Problem {
+        agent_id: id.to_string(),
+        short_id: id.short(),
         message: message.clone(),
     });
-    OverlapReport {
+    let pairs = scene.pairs.iter();
+    let pairs = pairs.filter_map(|(one, two)| {
+        let owners = owners.get(one).map(Rc::as_ref);
+        pair(scene, options, (*one, *two), owners).transpose()
+    });
+    Ok(OverlapReport {
         compared: compared.collect(),
         agents: agents(scene, options.changes),
-        pairs: scene
-            .pairs
-            .iter()
-            .filter_map(|(one, two)| pair(scene, options, (*one, *two), owners[*one].as_deref()))
-            .collect(),
+        pairs: pairs.collect::<Result<_>>()?,
         order,
         problems: problems.collect(),
-    }
+    })
 }
 
 fn agents(scene: &Scene, changes: bool) -> Vec<LiveAgent> {
-    let agents = scene.agents.iter().zip(&scene.changes);
+    let agents = scene.agents.iter().enumerate();
+    let agents = agents.map(|(index, live)| (live, scene.changes.get(&index)));
     agents
         .map(|(live, touched)| LiveAgent {
             agent: AgentRef::of(&live.agent),
@@ -379,7 +384,7 @@ fn agents(scene: &Scene, changes: bool) -> Vec<LiveAgent> {
             edits: live.policy.as_ref().is_some_and(|policy| policy.edits),
             target: { live.target.as_deref() }
                 .map(|target| TargetReport::new(Some(target), live.target_tip)),
-            touched: changes.then(|| touched.as_ref().map(|touched| touched.paths.len())),
+            touched: changes.then(|| touched.map(|touched| touched.paths.len())),
         })
         .collect()
 }
@@ -390,13 +395,13 @@ fn pair(
     options: &OverlapOptions,
     (one, two): (usize, usize),
     owners: Option<&CodeOwners>,
-) -> Option<PairReport> {
+) -> Result<Option<PairReport>> {
     let text = |path: &RepoPath| PathText::from(path.as_bytes());
     let scopes = scene
         .scopes
         .as_ref()
         .and_then(|scopes| scopes.common(one, two));
-    let changes = match (&scene.changes[one], &scene.changes[two]) {
+    let changes = match (scene.changes.get(&one), scene.changes.get(&two)) {
         (Some(one), Some(two)) if options.changes => one.common(two),
         _ => Vec::new(),
     };
@@ -405,14 +410,13 @@ fn pair(
     // A clean merge of work that has no path in common is nothing to tell.
     let merge = merge.filter(|merge| !merge.is_clean() || !changes.is_empty());
     if scopes.is_none() && changes.is_empty() && merge.is_none() {
-        return None;
+        return Ok(None);
     }
-    let id = |index: usize| scene.agents[index].agent.id.to_string();
     let owners = owners.map(|owners| owners.of(&changes));
-    Some(PairReport {
+    Ok(Some(PairReport {
         owners: owners.filter(|owners| !owners.is_empty()),
-        one_id: id(one),
-        two_id: id(two),
+        one_id: scene.agent(one)?.agent.id.to_string(),
+        two_id: scene.agent(two)?.agent.id.to_string(),
         scopes: scopes.map(|common| ScopesReport {
             tracked: common.tracked,
             examples: common.examples.iter().map(text).collect(),
@@ -429,5 +433,5 @@ fn pair(
             conflicts: merge.conflicts.clone(),
             approximate: merge.approximate,
         }),
-    })
+    }))
 }

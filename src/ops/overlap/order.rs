@@ -34,12 +34,13 @@ pub struct Step {
 
 /// The agents that could land now: done, not deferred, with a branch here and one to land on.
 pub(super) fn candidates(scene: &Scene) -> Vec<usize> {
-    let up = |index: &usize| {
-        let live = &scene.agents[*index];
+    let up = |live: &Work| {
         let done = live.agent.state == State::Done && !live.agent.deferred;
         done && live.tip.is_some() && live.target_tip.is_some()
     };
-    (0..scene.agents.len()).filter(up).collect()
+    let all = scene.agents.iter().enumerate();
+    all.filter_map(|(index, live)| up(live).then_some(index))
+        .collect()
 }
 
 /// The order in which judged work should land, as places in `works`. The tip of each is the commit that holds all of the
@@ -51,8 +52,9 @@ pub(crate) fn order_of(ctx: &Ctx, works: Vec<Work>) -> Result<Vec<usize>> {
     with_scratch(ctx, |ctx| {
         let mut scene = Scene::of(ctx, works, |_| true);
         let Scene { pairs, agents, .. } = &mut scene;
+        let target = |at: &usize| agents.get(*at).map(|live| &live.target);
         // Work for different branches does not meet.
-        pairs.retain(|(one, two)| agents[*one].target == agents[*two].target);
+        pairs.retain(|(one, two)| target(one) == target(two));
         scopes::gather(ctx, &mut scene)?;
         let all: Vec<usize> = (0..scene.agents.len()).collect();
         let merges = Merges::try_out(ctx, &mut scene, Vec::new())?;
@@ -63,9 +65,7 @@ pub(crate) fn order_of(ctx: &Ctx, works: Vec<Work>) -> Result<Vec<usize>> {
 
 /// Those that land first, of which no two conflict, and those that conflict with one of these.
 fn split(merges: &Merges, able: &[usize]) -> (Vec<usize>, Vec<usize>) {
-    let conflict = |one: usize, two: usize| merges.conflict(able[one], able[two]);
-    let chosen = most_without_conflict(able.len(), conflict);
-    let first: Vec<usize> = chosen.iter().map(|at| able[*at]).collect();
+    let first = most_without_conflict(able, |one, two| merges.conflict(one, two));
     let is_later = |index: &usize| !first.contains(index);
     let later = able.iter().copied().filter(is_later).collect();
     (first, later)
@@ -78,9 +78,9 @@ pub(super) fn order(ctx: &Ctx, scene: &Scene) -> Result<Vec<Step>> {
     };
     let mut by_target: BTreeMap<(&str, Oid), Vec<usize>> = BTreeMap::new();
     for index in candidates(scene) {
-        let live = &scene.agents[index];
+        let live = scene.agent(index)?;
         let Some(tip) = live.target_tip else { continue };
-        let touched = scene.changes[index].as_ref();
+        let touched = scene.changes.get(&index);
         let has_work = touched.is_some_and(|touched| !touched.paths.is_empty());
         if has_work && merges.commits.contains_key(&index) {
             let name = live.target.as_deref().unwrap_or_default();
@@ -105,8 +105,8 @@ fn order_for(
     // What conflicts with the branch as it is lands in no order.
     let pairs: Vec<_> = agents
         .iter()
-        .map(|index| (tip, merges.commits[index]))
-        .collect();
+        .map(|index| Ok((tip, merges.commit(*index)?)))
+        .collect::<Result<_>>()?;
     let alone: Vec<Outcome> = ctx
         .repo
         .merge_many(&pairs, tip)?
@@ -121,10 +121,11 @@ fn order_for(
     let (first, later) = split(merges, &able);
 
     let order: Vec<usize> = first.iter().chain(&later).copied().collect();
-    let commits: Vec<Oid> = order.iter().map(|index| merges.commits[index]).collect();
-    let mut trial = Trial::new(&ctx.repo, tip, commits)?;
+    let commits = order.iter().map(|index| merges.commit(*index));
+    let commits: Vec<Oid> = commits.collect::<Result<_>>()?;
+    let mut trial = Trial::new(&ctx.repo, tip, &commits)?;
     let mut steps = Vec::new();
-    for (at, index) in order.iter().enumerate() {
+    for (at, (index, commit)) in order.iter().zip(commits).enumerate() {
         let others = if first.contains(index) {
             &later
         } else {
@@ -133,28 +134,29 @@ fn order_for(
         let against = others
             .iter()
             .filter(|other| merges.conflict(*index, **other));
-        let against: Vec<usize> = against.copied().collect();
-        let outcome = trial.land(at)?;
+        let against = against.map(|other| Ok(AgentRef::of(&scene.agent(*other)?.agent)));
+        let conflicts_with: Vec<AgentRef> = against.collect::<Result<_>>()?;
+        let outcome = trial.land(at, commit)?;
         steps.push(Step {
-            why: why(first.contains(index), &outcome, !against.is_empty()),
-            conflicts_with: against.iter().map(|other| named(scene, *other)).collect(),
-            ..step(scene, *index, target, outcome)
+            why: why(first.contains(index), &outcome, !conflicts_with.is_empty()),
+            conflicts_with,
+            ..step(scene.agent(*index)?, target, outcome)
         });
     }
     for (index, outcome) in stuck {
         let why = format!("conflicts with {} as it is", branch_name(target));
         steps.push(Step {
             why,
-            ..step(scene, *index, target, outcome)
+            ..step(scene.agent(*index)?, target, outcome)
         });
     }
     Ok(steps)
 }
 
-fn step(scene: &Scene, index: usize, target: &str, outcome: Outcome) -> Step {
+fn step(live: &Work, target: &str, outcome: Outcome) -> Step {
     Step {
-        agent: named(scene, index),
-        target: TargetReport::new(Some(target), scene.agents[index].target_tip),
+        agent: AgentRef::of(&live.agent),
+        target: TargetReport::new(Some(target), live.target_tip),
         state: outcome.state,
         conflicts: outcome.conflicts,
         conflicts_with: Vec::new(),
@@ -173,24 +175,18 @@ fn why(is_first: bool, outcome: &Outcome, is_contested: bool) -> String {
     why.to_owned()
 }
 
-fn named(scene: &Scene, index: usize) -> AgentRef {
-    AgentRef::of(&scene.agents[index].agent)
-}
-
 /// The branch to land on, with what has landed on trial.
 struct Trial<'r> {
     repo: &'r Repo,
-    commits: Vec<Oid>,
     merger: StackMerger<'r>,
     stack: Stack,
 }
 
 impl<'r> Trial<'r> {
-    fn new(repo: &'r Repo, tip: Oid, commits: Vec<Oid>) -> Result<Trial<'r>> {
+    fn new(repo: &'r Repo, tip: Oid, commits: &[Oid]) -> Result<Trial<'r>> {
         Ok(Trial {
             repo,
-            merger: StackMerger::new(repo, tip, &commits)?,
-            commits,
+            merger: StackMerger::new(repo, tip, commits)?,
             stack: Stack {
                 commit: tip,
                 tree: repo.read_commit(tip)?.tree,
@@ -200,11 +196,11 @@ impl<'r> Trial<'r> {
     }
 
     /// Merges one more; what conflicts is left out.
-    fn land(&mut self, at: usize) -> Result<Outcome> {
+    fn land(&mut self, at: usize, commit: Oid) -> Result<Outcome> {
         let merge = self.merger.merge(&self.stack, at)?;
         // What conflicts is left out, and the next one is tried on what has landed without it.
         if let MergeResult::Clean { tree } = merge.result {
-            let parents = [self.stack.commit, self.commits[at]];
+            let parents = [self.stack.commit, commit];
             self.stack.commit = simulated(self.repo, tree, &parents)?;
             self.stack.tree = tree;
             self.stack.members.push(at);

@@ -2,25 +2,27 @@
 
 use crate::agents::histories::Histories;
 use crate::agents::work::uncommitted::without_baseline;
-use crate::agents::{Ctx, parallel};
+use crate::agents::{Ctx, Work, parallel};
 use crate::domain::scope::Intersection;
-use crate::domain::{Change, ChangeKind, Oid, RepoPath, Scope, ScopeLanguage};
+use crate::domain::{Change, ChangeKind, Oid, RepoPath, Scope, ScopeLanguage, path};
 use crate::error::{Code, Error, Result};
 use crate::git::changes::Glance;
 use crate::git::objects::Visitor;
 use crate::git::uncommitted::glance;
 use crate::ops::overlap::Scene;
 use crate::wire::policy::Policy;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::btree_map::{BTreeMap, Entry};
+use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// How many tracked paths are named for a pair.
 const EXAMPLES: usize = 5;
 
 /// The comparison of all scopes.
 pub(super) struct Scopes {
-    /// For each agent the scope it has, among the distinct ones; `None` for one that may change nothing.
-    pub of: Vec<Option<usize>>,
+    /// The number of the scope that each agent has; none for one that may change nothing.
+    of: HashMap<usize, usize>,
     /// For two scopes, the lower one first, what they have in common; nothing for two that never meet.
     common: HashMap<(usize, usize), Common>,
 }
@@ -37,49 +39,46 @@ pub(super) struct Common {
 
 /// A scope that one or more agents have.
 struct Distinct {
+    number: usize,
     scope: Scope,
     language: ScopeLanguage,
 }
 
 impl Scopes {
     pub(super) fn compare(ctx: &Ctx, scene: &Scene) -> Result<Scopes> {
-        let (distinct, of) = distinct(scene)?;
-        let mut asked = BTreeSet::new();
+        let of = distinct(scene)?;
+        let mut asked = BTreeMap::new();
         // Agents of one fleet mostly share few scopes, and each pair of those is compared once.
         for (one, two) in &scene.pairs {
-            if let (Some(one), Some(two)) = (of[*one], of[*two]) {
-                asked.insert((one.min(two), one.max(two)));
+            if let (Some(one), Some(two)) = (of.get(one), of.get(two)) {
+                let mut pair = [one, two];
+                pair.sort_unstable_by_key(|scope| scope.number);
+                asked.insert(pair.map(|scope| scope.number), pair);
             }
         }
-        let asked: Vec<_> = asked.into_iter().collect();
-        let meetings = parallel::map(&asked, |(one, two)| {
-            distinct[*one]
-                .language
-                .intersection(&distinct[*two].language)
+        let asked: Vec<_> = asked.into_values().collect();
+        let meetings = parallel::map(&asked, |[one, two]| {
+            one.language.intersection(&two.language)
         });
         let met: Vec<_> = asked
             .into_iter()
             .zip(meetings)
             .filter(|(_, meeting)| *meeting != Intersection::Empty)
             .collect();
-        let mut wanted: Vec<usize> = met
-            .iter()
-            .flat_map(|((one, two), _)| [*one, *two])
-            .collect();
-        wanted.sort_unstable();
-        wanted.dedup();
-        let scopes = wanted.iter().map(|index| &distinct[*index].scope);
+        let wanted = { met.iter().flat_map(|(pair, _)| pair) }.map(|scope| (scope.number, *scope));
+        let wanted: Vec<_> = wanted.collect::<BTreeMap<_, _>>().into_values().collect();
+        let scopes = wanted.iter().map(|distinct| &distinct.scope);
         // Only the scopes that meet are looked up: walking the trees is what takes time.
         let tracked = tracked_paths(ctx, scene, scopes.collect())?;
-        let allowed = parallel::map(&wanted, |index| allowed(&distinct[*index].scope, &tracked));
-        let allowed: HashMap<usize, Vec<usize>> = wanted.into_iter().zip(allowed).collect();
-        let common = met.into_iter().map(|((one, two), meeting)| {
-            let both = intersection(&allowed[&one], &allowed[&two]);
-            let examples: Vec<RepoPath> = both
-                .iter()
-                .take(EXAMPLES)
-                .map(|at| tracked[*at].clone())
-                .collect();
+        let allowed = parallel::map(&wanted, |distinct| allowed(&distinct.scope, &tracked));
+        let numbers = wanted.iter().map(|distinct| distinct.number);
+        let allowed: HashMap<usize, _> = numbers.zip(allowed).collect();
+        let allowed =
+            |scope: &Distinct| { allowed.get(&scope.number) }.map_or(&[][..], Vec::as_slice);
+        let common = met.into_iter().map(|([one, two], meeting)| {
+            let both = intersection(allowed(one), allowed(two));
+            let examples = both.iter().take(EXAMPLES);
+            let examples: Vec<RepoPath> = examples.map(|(_, path)| (*path).clone()).collect();
             let example = match meeting {
                 Intersection::Witness(path) => Some(path),
                 Intersection::Empty | Intersection::Unknown => None,
@@ -89,58 +88,56 @@ impl Scopes {
                 example: examples.first().cloned().or(example),
                 examples,
             };
-            ((one, two), common)
+            ((one.number, two.number), common)
         });
         Ok(Scopes {
             common: common.collect(),
-            of,
+            of: { of.iter() }
+                .map(|(agent, scope)| (*agent, scope.number))
+                .collect(),
         })
     }
 
     /// What two agents may both touch.
     pub(super) fn common(&self, one: usize, two: usize) -> Option<&Common> {
-        let (one, two) = (self.of[one]?, self.of[two]?);
-        self.common.get(&(one.min(two), one.max(two)))
+        let (one, two) = (self.of.get(&one)?, self.of.get(&two)?);
+        self.common.get(&(*one.min(two), *one.max(two)))
     }
 }
 
 impl Distinct {
-    fn of(policy: &Policy) -> Result<Distinct, String> {
+    fn new(number: usize, policy: &Policy) -> Result<Distinct, String> {
         let [whitelist, denylist] = policy.globs()?;
         Ok(Distinct {
+            number,
             scope: Scope::new(&whitelist, &denylist)?,
             language: ScopeLanguage::new(&whitelist, &denylist),
         })
     }
 }
 
-/// The scopes that there are, and which of them each agent has. A fleet often shares a few.
-fn distinct(scene: &Scene) -> Result<(Vec<Distinct>, Vec<Option<usize>>)> {
-    let mut known: BTreeMap<(&[String], &[String]), usize> = BTreeMap::new();
-    let (mut distinct, mut of) = (Vec::new(), Vec::new());
-    for live in &scene.agents {
+/// The scope that each agent has. A fleet often shares a few.
+fn distinct(scene: &Scene) -> Result<HashMap<usize, Arc<Distinct>>> {
+    let mut known: BTreeMap<(&[String], &[String]), Arc<Distinct>> = BTreeMap::new();
+    let mut of = HashMap::new();
+    for (index, live) in scene.agents.iter().enumerate() {
         // One that may change nothing meets no other.
         let Some(policy) = live.policy.as_ref().filter(|policy| policy.edits) else {
-            of.push(None);
             continue;
         };
-        let key = (policy.whitelist.as_slice(), policy.denylist.as_slice());
-        if let Some(index) = known.get(&key) {
-            of.push(Some(*index));
-        } else {
-            of.push(Some(distinct.len()));
-            known.insert(key, distinct.len());
-            distinct.push(Distinct::of(policy).map_err(|why| {
-                let id = live.agent.id;
-                Error::new(
-                    Code::RepoCorrupt,
-                    format!("the policy of agent {id} cannot be used"),
-                )
-                .because(why)
-            })?);
-        }
+        let number = known.len();
+        let scope = match known.entry((&policy.whitelist, &policy.denylist)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                new.insert(Arc::new(Distinct::new(number, policy).map_err(|why| {
+                    let what = format!("the policy of agent {} cannot be used", live.agent.id);
+                    Error::new(Code::RepoCorrupt, what).because(why)
+                })?))
+            }
+        };
+        of.insert(index, scope.clone());
     }
-    Ok((distinct, of))
+    Ok(of)
 }
 
 /// The paths of every branch that some agent lands on, ordered by comparison form, but for those in
@@ -189,28 +186,30 @@ impl Visitor for Gathered<'_> {
     }
 }
 
-/// The indices of the paths that a scope allows, ascending. Only what begins as its globs do is looked at.
-fn allowed(scope: &Scope, tracked: &[RepoPath]) -> Vec<usize> {
+/// A tracked path with its place among all of them.
+type Tracked<'t> = (usize, &'t RepoPath);
+
+/// The paths that a scope allows, ascending. Only what begins as its globs do is looked at.
+fn allowed<'t>(scope: &Scope, tracked: &'t [RepoPath]) -> Vec<Tracked<'t>> {
     let mut allowed = Vec::new();
     for beginning in scope.beginnings() {
         let beginning = beginning.as_bytes();
         let start = tracked.partition_point(|path| path.comparison_form() < beginning);
-        let here = tracked[start..].iter().enumerate();
+        let here = tracked.iter().enumerate().skip(start);
         allowed.extend(
             here.take_while(|(_, path)| path.comparison_form().starts_with(beginning))
-                .filter(|(_, path)| scope.decide(path).is_allowed())
-                .map(|(index, _)| start + index),
+                .filter(|(_, path)| scope.decide(path).is_allowed()),
         );
     }
     allowed
 }
 
 /// What two ascending lists have in common.
-fn intersection(one: &[usize], two: &[usize]) -> Vec<usize> {
+fn intersection<'t>(one: &[Tracked<'t>], two: &[Tracked<'t>]) -> Vec<Tracked<'t>> {
     let (mut one, mut two) = (one.iter().peekable(), two.iter().peekable());
     let mut both = Vec::new();
     while let (Some(first), Some(second)) = (one.peek(), two.peek()) {
-        match first.cmp(second) {
+        match first.0.cmp(&second.0) {
             std::cmp::Ordering::Less => one.next(),
             std::cmp::Ordering::Greater => two.next(),
             std::cmp::Ordering::Equal => {
@@ -243,32 +242,35 @@ pub(super) struct Changes {
 /// Finds out what every agent touched. One whose worktree cannot be read is left without an answer, and
 /// the scene's problems say why.
 pub(super) fn gather(ctx: &Ctx, scene: &mut Scene) -> Result<()> {
-    let places: Vec<_> = (0..scene.agents.len()).collect();
-    let agents = &scene.agents;
+    let Scene {
+        agents,
+        changes,
+        problems,
+        ..
+    } = scene;
     let rules = ctx.ignore_rules()?;
     let scratch = ctx.temporary_place();
     // Looking at the files is nearly all of the work.
     let seed = ctx.seed();
     // Without one of its own a thread opens every worktree as a repository, which is slower.
     let open = || seed.open().ok();
-    let asked = |own: &Option<Ctx>, index: &usize| match &agents[*index].place {
+    let asked = |own: &Option<Ctx>, live: &Work| match &live.place {
         Some(place) => glance(&Glance {
             repo: own.as_ref().map(|own| &own.repo),
             top: &place.path,
             admin_dir: &place.admin_dir,
-            rules: &rules.without(agents[*index].bundle_dir()),
+            rules: &rules.without(live.bundle_dir()),
             scratch: &scratch,
         }),
         None => Ok(Vec::new()),
     };
-    let uncommitted = parallel::map_with(&places, open, asked);
+    let uncommitted = parallel::map_with(agents, open, asked);
     let histories = Histories::of({ agents.iter() }.map(|live| &live.agent));
-    for (index, uncommitted) in uncommitted.into_iter().enumerate() {
-        let live = &scene.agents[index];
+    for (index, (live, uncommitted)) in agents.iter().zip(uncommitted).enumerate() {
         if live.tip.is_none() && live.agent.branch.is_some() {
             let branch = live.agent.branch.as_deref().unwrap_or_default();
             let problem = format!("its branch {branch} is not here");
-            scene.problems.push((index, problem));
+            problems.push((live.agent.id, problem));
             continue;
         }
         let uncommitted = uncommitted.and_then(|changes| match &live.place {
@@ -281,11 +283,11 @@ pub(super) fn gather(ctx: &Ctx, scene: &mut Scene) -> Result<()> {
         match both {
             Ok((uncommitted, committed)) => {
                 let uncommitted = live.without_bundle(uncommitted);
-                scene.changes[index] = Some(Changes::of(live.tip, &committed, &uncommitted));
+                changes.insert(index, Changes::of(live.tip, &committed, &uncommitted));
             }
             Err(error) => {
                 let problem = format!("its work could not be read: {error}");
-                scene.problems.push((index, problem));
+                problems.push((live.agent.id, problem));
             }
         }
     }
@@ -343,9 +345,8 @@ impl Changes {
 
 /// The directories above a path, the nearest first; for a path at the top, the top.
 fn directories(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let above = |path: &[u8]| path.iter().rposition(|&byte| byte == b'/');
-    let first = above(path).map_or(&path[..0], |slash| &path[..slash]);
-    std::iter::successors(Some(first), move |path| Some(&path[..above(path)?]))
+    let is_at_top = !path.contains(&b'/');
+    path::directories(path).chain(is_at_top.then_some(&b""[..]))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use crate::domain::agent::Agent;
 use crate::domain::limits::Limit;
 use crate::domain::message::Kind;
 use crate::domain::message_rules::Draft;
+use crate::domain::named::first_half;
 use crate::domain::quoted::{beginning, quoted, visible_line};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::ops::pr::{PrPlan, short};
@@ -157,9 +158,7 @@ pub(super) fn send(
     for comment in client.comments(number)? {
         // Made of what names the comment on every machine, so that two clones give one message.
         let key = format!("{} {} {}", agent.id, client.forge.name(), comment.key);
-        let digest = Sha256::digest(key.as_bytes());
-        let mut nonce = Nonce([0; 16]);
-        nonce.0.copy_from_slice(&digest[..16]);
+        let nonce = Nonce(first_half(Sha256::digest(key.as_bytes())));
         if spool::posted(&ctx.repo, nonce, comment.written - SKEW)?.is_some() {
             continue;
         }

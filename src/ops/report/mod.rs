@@ -153,14 +153,15 @@ pub fn report(ctx: &Ctx) -> Result<FleetReport> {
         rows: rows.into_iter().collect(),
         reporter: Reporter::new(ctx)?,
         until: made_at,
-        mail: mail(ctx, &agents)?,
-        lost,
     };
+    let mail = mail(ctx, &agents)?;
     let places = Places::load(&ctx.repo)?;
     let wanted: Vec<&Agent> = agents.iter().collect();
+    let mut looked_at = lost.iter().zip(mail);
     let mut reported = Vec::with_capacity(agents.len());
-    survey(ctx, &wanted, &places, |index, standing| {
-        reported.push(gather.agent(wanted[index], index, standing));
+    survey(ctx, &wanted, &places, |agent, standing| {
+        let besides = looked_at.next();
+        reported.extend(besides.map(|besides| gather.agent(agent, besides, standing)));
         Ok(())
     })?;
     OverlapSet::fill(&mut reported, |agent| &mut agent.standing);
@@ -192,10 +193,6 @@ struct Gather<'a> {
     rows: HashMap<Oid, Vec<Event>>,
     reporter: Reporter,
     until: DateTime<Utc>,
-    /// For each agent, in order.
-    mail: Vec<Tally>,
-    /// For each agent, in order: the end of its last run, where the ledger has none.
-    lost: Vec<Option<Lost>>,
 }
 
 /// How a run ended whose supervisor was killed, and when.
@@ -232,9 +229,14 @@ impl Gather<'_> {
         places.into_values().map(outcome).collect()
     }
 
-    fn agent(&self, agent: &Agent, index: usize, mut standing: WorkStatus) -> ReportedAgent {
-        let events = self.events(agent);
-        let lost = self.lost[index].as_ref();
+    /// One agent, with the end of its last run where the ledger has none, and its messages.
+    fn agent(
+        &self,
+        agent: &Agent,
+        (lost, mail): (&Option<Lost>, Tally),
+        mut standing: WorkStatus,
+    ) -> ReportedAgent {
+        let (events, lost) = (self.events(agent), lost.as_ref());
         let report = self.reporter.agent(agent);
         standing.conflicts = merge_key(agent, &standing).is_some()
             && conflicts(self.ctx, agent, &standing).unwrap_or(false);
@@ -252,7 +254,7 @@ impl Gather<'_> {
             verdicts: verdicts(events),
             landed: landed(&self.ctx.repo, agent, events),
             runs: runs(events, lost),
-            mail: self.mail[index],
+            mail,
             events: { events.iter() }
                 .map(|event| agent_report::event_report(&self.ctx.repo, event))
                 .collect(),
@@ -352,7 +354,7 @@ pub fn save(
 
 /// Looked for in the first bytes only, so that a file that quotes a report is none.
 fn begins_with_mark(content: &[u8], mark: &str) -> bool {
-    let head = &content[..content.len().min(1024)];
+    let head = content.get(..1024).unwrap_or(content);
     String::from_utf8_lossy(head).contains(mark)
 }
 

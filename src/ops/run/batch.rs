@@ -243,10 +243,13 @@ fn record(ctx: &Ctx, reports: &[AttemptReport]) -> Result<()> {
     let ledger = ctx.ledger();
     let by = ctx.actor()?;
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let Some(best) = reports.first() else {
+        return Ok(());
+    };
     for (at, report) in reports.iter().enumerate() {
         let agent = lookup::agent(ctx, &ledger, &report.agent_id)?;
         let what = What::Competed(Competed {
-            best: reports[0].short_id.clone(),
+            best: best.short_id.clone(),
             place: count(at + 1),
             of: count(reports.len()),
             accepted: report.accepted,

@@ -79,7 +79,8 @@ fn fill_word(word: &OsStr, value: impl Fn(Placeholder) -> OsString) -> Result<Os
         // again.
         if let Some(placeholder) = Placeholder::at_start(rest) {
             filled.extend(value(placeholder).into_vec());
-            rest = &rest[placeholder.as_str().len()..];
+            let word = placeholder.as_str().as_bytes();
+            rest = rest.strip_prefix(word).unwrap_or(others);
         } else {
             filled.push(first);
             rest = others;

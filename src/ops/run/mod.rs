@@ -317,19 +317,15 @@ fn find_session(
     Ok(last)
 }
 
-fn require_words(command: &[OsString]) -> Result<()> {
-    if command.first().is_some_and(|name| !name.is_empty()) {
-        Ok(())
-    } else {
-        Err(Error::new(Code::Usage, "there is no command to run"))
-    }
+fn require_words(command: &[OsString]) -> Result<&OsString> {
+    let name = command.first().filter(|name| !name.is_empty());
+    name.ok_or_else(|| Error::new(Code::Usage, "there is no command to run"))
 }
 
 /// A name without a slash must be on the path. Any other is looked up where the command runs, which need
 /// not exist yet. Planning does not ask: what would be run can be shown where it is not installed.
 fn require_command(ctx: &Ctx, command: &[OsString]) -> Result<()> {
-    require_words(command)?;
-    let name = &command[0];
+    let name = require_words(command)?;
     // A path is found or not by the command itself, in its own directory.
     let elsewhere = Path::new(name).components().count() != 1;
     let here = || {

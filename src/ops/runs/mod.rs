@@ -300,15 +300,12 @@ fn over_already(ctx: &Ctx, runs: &[Named]) -> Result<Vec<usize>> {
     let mut over = Vec::new();
     for (index, one) in runs.iter().enumerate() {
         if !liveness::is_at_work(ctx.repo.common_dir(), &one.agent, &one.run)? {
-            over.push(index);
+            over.push((index, one.run.end.as_ref()));
         }
     }
     // The end of a dead run is recorded last, when it is told of.
-    over.sort_by_key(|index| {
-        let end = runs[*index].run.end.as_ref();
-        (end.is_none(), end.map(|(_, time)| *time))
-    });
-    Ok(over)
+    over.sort_by_key(|(_, end)| (end.is_none(), end.map(|(_, time)| *time)));
+    Ok(over.into_iter().map(|(index, _)| index).collect())
 }
 
 /// Tells the index of every run that is not `done` as soon as no process is at work for it.
@@ -456,7 +453,7 @@ fn copy(
             return Ok(true);
         }
         *bytes += count as u64;
-        if !take(&buffer[..count])? {
+        if !take(buffer.get(..count).unwrap_or_default())? {
             return Ok(false);
         }
     }

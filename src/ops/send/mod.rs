@@ -169,7 +169,7 @@ fn wake(ctx: &Ctx, agent: &Agent, letter: &Letter) -> Result<()> {
     // As strictly as the run that asked was fenced in.
     let run = agent.run.as_ref().map_or(0, Run::number);
     let report = liveness::load_report(ctx.repo.common_dir(), agent, run)?;
-    let mode = report.and_then(|report| Mode::parse(report["sandbox"]["mode"].as_str()?));
+    let mode = report.and_then(|report| Mode::parse(report.pointer("/sandbox/mode")?.as_str()?));
     let mode = mode.unwrap_or_default().as_str();
     let id = agent.id.to_string();
     let words = [

@@ -269,7 +269,9 @@ fn inside(path: &str) -> Option<String> {
         }
     }
     // A hooks path may begin with the home directory.
-    (!parts.is_empty() && parts[0] != "~").then(|| parts.join("/"))
+    { parts.first() }
+        .filter(|first| **first != "~")
+        .map(|_| parts.join("/"))
 }
 
 /// Makes the worktree of a new agent sparse, before it is populated.

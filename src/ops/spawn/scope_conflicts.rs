@@ -172,7 +172,8 @@ fn known_as(id: AgentId, name: Option<&AgentName>) -> String {
 }
 
 fn listed(scope_conflicts: &[String]) -> String {
-    let names = scope_conflicts[..scope_conflicts.len().min(NAMED)].join(", ");
+    let names = scope_conflicts.get(..NAMED).unwrap_or(scope_conflicts);
+    let names = names.join(", ");
     match scope_conflicts.len() {
         1 => format!("live agent {names}"),
         count if count <= NAMED => format!("{count} live agents: {names}"),
@@ -203,11 +204,14 @@ impl Neighbours {
     fn read(&mut self, texts: &[String]) -> Result<Vec<Glob>> {
         let mut globs = Vec::new();
         for text in texts {
-            if !self.globs.contains_key(text) {
-                let glob = Glob::parse(text).map_err(|why| unusable().because(why))?;
-                self.globs.insert(text.clone(), glob);
-            }
-            globs.push(self.globs[text].clone());
+            globs.push(match self.globs.get(text) {
+                Some(known) => known.clone(),
+                None => {
+                    let glob = Glob::parse(text).map_err(|why| unusable().because(why))?;
+                    self.globs.insert(text.clone(), glob.clone());
+                    glob
+                }
+            });
         }
         Ok(globs)
     }

@@ -49,17 +49,17 @@ impl Places {
 ///
 /// # Errors
 /// Those of opening the repository again; what `on` fails with ends it early.
-pub(in crate::ops) fn survey(
+pub(in crate::ops) fn survey<'a>(
     ctx: &Ctx,
-    agents: &[&Agent],
+    agents: &[&'a Agent],
     places: &Places,
-    mut on: impl FnMut(usize, WorkStatus) -> Result<()>,
+    mut on: impl FnMut(&'a Agent, WorkStatus) -> Result<()>,
 ) -> Result<()> {
     let seed = ctx.seed();
     // For all of them at once: the branch's history is read once.
     let landings = landings(ctx, agents);
     let histories = Histories::of(agents.iter().copied());
-    let work = |queue: &Queue<(usize, &Agent)>, found: Sender<Result<(usize, WorkStatus)>>| {
+    let work = |queue: &Queue<(usize, &'a Agent)>, found: Sender<Result<Surveyed<'a>>>| {
         // A handle on a repository belongs to one thread.
         let own = match seed.open() {
             Ok(own) => own,
@@ -74,7 +74,7 @@ pub(in crate::ops) fn survey(
             let mut status = standing(&common, agent, places.of(agent));
             status.note_landing(&own, agent, &landings);
             // After an error the rest is not needed.
-            if found.send(Ok((index, status))).is_err() {
+            if found.send(Ok((index, agent, status))).is_err() {
                 return;
             }
         }
@@ -84,17 +84,20 @@ pub(in crate::ops) fn survey(
     parallel::share(numbered, threads, work, |found| in_order(found, &mut on))
 }
 
-fn in_order(
-    found: Receiver<Result<(usize, WorkStatus)>>,
-    on: &mut impl FnMut(usize, WorkStatus) -> Result<()>,
+/// The place of an agent among all, and what is known of it now.
+type Surveyed<'a> = (usize, &'a Agent, WorkStatus);
+
+fn in_order<'a>(
+    found: Receiver<Result<Surveyed<'a>>>,
+    on: &mut impl FnMut(&'a Agent, WorkStatus) -> Result<()>,
 ) -> Result<()> {
     let mut early = BTreeMap::new();
     let mut due = 0;
     for status in found {
-        let (index, standing) = status?;
-        early.insert(index, standing);
-        while let Some(standing) = early.remove(&due) {
-            on(due, standing)?;
+        let (index, agent, standing) = status?;
+        early.insert(index, (agent, standing));
+        while let Some((agent, standing)) = early.remove(&due) {
+            on(agent, standing)?;
             due += 1;
         }
     }
@@ -378,13 +381,13 @@ impl OverlapSet {
             };
             let (mut agents, mut paths) = (0, 0);
             for path in touched {
-                let others = owners[path.as_slice()]
-                    .iter()
-                    .filter(|other| **other != index);
+                let others = owners.get(path.as_slice()).into_iter().flatten();
                 let before = paths;
-                for other in others {
+                for other in others.filter(|other| **other != index) {
                     paths = before + 1;
-                    agents += usize::from(std::mem::replace(&mut met_by[*other], index) != index);
+                    let last = met_by.get_mut(*other);
+                    let last = last.map(|last| std::mem::replace(last, index));
+                    agents += usize::from(last != Some(index));
                 }
             }
             match agents {

@@ -166,8 +166,8 @@ impl<'scope, 'env> Checks<'scope, 'env> {
         // All at the same time; the answers come in any order.
         let (sender, answers) = mpsc::channel();
         let mut worker = 0;
-        for (number, stack) in stacks.iter().enumerate() {
-            if reasons[number].is_run() {
+        for (number, (stack, reason)) in stacks.iter().zip(&reasons).enumerate() {
+            if reason.is_run() {
                 let task = CheckTask {
                     number,
                     commit: stack.commit,
@@ -179,10 +179,9 @@ impl<'scope, 'env> Checks<'scope, 'env> {
                     tree: &stack.tree.to_hex(),
                     stack: &stack.agents,
                     purpose: stack.purpose,
-                    why: reasons[number],
+                    why: *reason,
                 });
-                // A worker that is gone sends no answer, which is noticed below.
-                let _ = self.worker(worker).send(task);
+                self.give(worker, task);
                 worker += 1;
             }
         }
@@ -207,19 +206,20 @@ impl<'scope, 'env> Checks<'scope, 'env> {
             reasons,
             answers,
         } = round;
-        let mut green: Vec<Option<bool>> = Vec::new();
-        for (stack, reason) in stacks.iter().zip(&reasons) {
+        let mut asked = Vec::new();
+        for (stack, reason) in stacks.iter().zip(reasons) {
             // In a rehearsal every check counts as green, to show how far the train could come.
-            green.push((!reason.is_run()).then_some(true));
+            asked.push((stack, reason, (!reason.is_run()).then_some(true)));
             if !reason.is_run() {
-                self.note_known(stack, *reason, tell);
+                self.note_known(stack, reason, tell);
             }
         }
         for (number, taken, answer) in answers {
-            let (stack, reason) = (&stacks[number], reasons[number]);
-            green[number] = Some(self.note_run(stack, reason, taken, &answer?, tell));
+            if let Some((stack, reason, green)) = asked.get_mut(number) {
+                *green = Some(self.note_run(stack, *reason, taken, &answer?, tell));
+            }
         }
-        let whole: Option<Vec<bool>> = green.into_iter().collect();
+        let whole: Option<Vec<bool>> = asked.into_iter().map(|(.., green)| green).collect();
         whole.ok_or_else(|| Error::bug("a check has no answer"))
     }
 
@@ -317,7 +317,8 @@ impl<'scope, 'env> Checks<'scope, 'env> {
         self.done.runs.push(run);
     }
 
-    fn worker(&mut self, number: usize) -> &Sender<CheckTask> {
+    /// Gives a task to the worker of this number. One that is gone sends no answer, which `end` notices.
+    fn give(&mut self, number: usize, task: CheckTask) {
         while self.workers.len() <= number {
             let (sender, tasks) = mpsc::channel();
             let (seed, options) = (self.seed.clone(), self.options.clone());
@@ -326,7 +327,9 @@ impl<'scope, 'env> Checks<'scope, 'env> {
             self.scope.spawn(move || work(&seed, &options, &tasks));
             self.workers.push(sender);
         }
-        &self.workers[number]
+        if let Some(worker) = self.workers.get(number) {
+            let _ = worker.send(task);
+        }
     }
 }
 

@@ -190,7 +190,8 @@ fn judge_as(
     // The threads answer in any order. What follows takes the agents in the caller's.
     judged.sort_unstable_by_key(|(at, _)| *at);
     for (at, judged) in judged {
-        items[at].take(ctx, options, judged)?;
+        let item = { items.get_mut(at) }.ok_or_else(|| Error::bug("no such agent was judged"))?;
+        item.take(ctx, options, judged)?;
     }
     Ok(())
 }
@@ -467,17 +468,19 @@ pub(super) fn bring_into_order(ctx: &Ctx, order: Order, items: &mut Vec<Rider>) 
     if order == Order::Spawned {
         return Ok(());
     }
-    let (mut bound, mut works) = (Vec::new(), Vec::new());
-    for (at, item) in items.iter().enumerate() {
-        if let Some(plan) = &item.plan {
-            bound.push(at);
-            works.push(judged_work(ctx, plan)?);
-        }
-    }
-    let mut places = vec![usize::MAX; items.len()];
-    for (place, work) in overlap::order_of(ctx, works)?.into_iter().enumerate() {
-        places[bound[work]] = place;
-    }
+    let plans = items.iter().filter_map(|item| item.plan.as_ref());
+    let works = plans.map(|plan| judged_work(ctx, plan));
+    let order = overlap::order_of(ctx, works.collect::<Result<_>>()?)?;
+    let mut places: Vec<_> = { order.iter().enumerate() }
+        .map(|(place, work)| (*work, place))
+        .collect();
+    // As the agents stand now.
+    places.sort_unstable();
+    let mut places = places.into_iter().map(|(_, place)| place);
+    let place = |item: &Rider| item.plan.as_ref().and_then(|_| places.next());
+    let places: Vec<_> = { items.iter().map(place) }
+        .map(|place| place.unwrap_or(usize::MAX))
+        .collect();
     let mut placed: Vec<_> = places.into_iter().zip(items.drain(..)).collect();
     placed.sort_unstable_by_key(|(place, _)| *place);
     items.extend(placed.into_iter().map(|(_, item)| item));

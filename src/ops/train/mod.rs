@@ -271,6 +271,15 @@ fn run_targets(
     }
 }
 
+fn member<'m>(members: &'m mut [&mut Rider], candidate: usize) -> Result<&'m mut Rider> {
+    match members.get_mut(candidate) {
+        Some(member) => Ok(member),
+        None => Err(Error::bug(
+            "a decision about an agent that is not in the train",
+        )),
+    }
+}
+
 fn run_target(
     ctx: &Ctx,
     options: &TrainOptions,
@@ -283,12 +292,11 @@ fn run_target(
     let mut last = None;
     let mut pauses = PAUSES.into_iter();
     loop {
-        let members: Vec<usize> = { 0..items.len() }
-            .filter(|at| items[*at].is_bound_for(target))
+        let mut members: Vec<&mut Rider> = { items.iter_mut() }
+            .filter(|item| item.is_bound_for(target))
             .collect();
-        let plans: Vec<MergePlan> = members
-            .iter()
-            .filter_map(|at| items[*at].plan.clone())
+        let plans: Vec<MergePlan> = { members.iter() }
+            .filter_map(|item| item.plan.clone())
             .collect();
         let Some(first) = plans.first() else {
             return Ok(report);
@@ -310,18 +318,18 @@ fn run_target(
         let (fates, ground) = track.finish();
         let known = report.get_or_insert_with(|| ground.clone());
         known.oid = ground.oid;
-        for (at, fate) in members.iter().zip(fates) {
-            items[*at].settle(fate);
+        for (member, fate) in members.iter_mut().zip(fates) {
+            member.settle(fate);
         }
         match decided.and_then(|decided| settled.map(|()| decided)) {
             Ok(_) if has_moved => {}
             Ok(decided) => {
                 known.red = decided.target_is_red;
                 for candidate in decided.conflicting {
-                    gather::close_conflict(ctx, options, &mut items[members[candidate]])?;
+                    gather::close_conflict(ctx, options, member(&mut members, candidate)?)?;
                 }
                 for candidate in decided.undecided {
-                    items[members[candidate]].leave(decided.target_is_red);
+                    member(&mut members, candidate)?.leave(decided.target_is_red);
                 }
                 return Ok(report);
             }
@@ -333,7 +341,7 @@ fn run_target(
                 let blamed = blamed.filter(|_| !is_race);
                 match blamed {
                     Some(candidate) => {
-                        items[members[candidate]].refuse(error);
+                        member(&mut members, candidate)?.refuse(error);
                         // One rider fewer each time, so this ends. The attempts are for what
                         // other processes move.
                         if !has_moved {

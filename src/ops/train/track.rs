@@ -94,9 +94,22 @@ impl<'a> TrainCandidate<'a> {
     }
 }
 
+/// A candidate by its number. It borrows no more than the candidates, so that the caller can tell what happens.
+fn numbered<'t, 'a>(
+    candidates: &'t [TrainCandidate<'a>],
+    number: usize,
+) -> Result<&'t TrainCandidate<'a>> {
+    candidates.get(number).ok_or_else(unknown)
+}
+
+fn unknown() -> Error {
+    Error::bug("a number that no candidate of the train has")
+}
+
 /// The plans of one train for one target.
 pub(super) struct Stacking<'a, 'scope, 'env> {
     ctx: &'a Ctx,
+    target: String,
     candidates: Vec<TrainCandidate<'a>>,
     /// The checks of the repository.
     shared: RequiredChecks,
@@ -135,7 +148,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
         let Some(first) = plans.first() else {
             return Err(Error::bug("a train without agents"));
         };
-        let base = first.base;
+        let (base, target) = (first.base, first.target.clone());
         let ground = Stack {
             commit: base,
             tree: repo.read_commit(base)?.tree,
@@ -173,6 +186,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
         Ok(Stacking {
             ctx,
             merger: StackMerger::new(repo, base, &works)?,
+            target,
             candidates,
             shared,
             merged: HashMap::new(),
@@ -202,17 +216,18 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
 
     /// What became of each plan, and where the target is.
     pub(super) fn finish(mut self) -> (Vec<CandidateFate>, TrainTarget) {
-        for (candidate, conflicts) in self.conflicts {
+        for (number, candidate) in self.candidates.iter_mut().enumerate() {
             // A conflict with a stack that was given up is none with what landed.
-            let fate = &mut self.candidates[candidate].fate;
-            if matches!(fate, CandidateFate::Open) {
-                *fate = CandidateFate::Conflicts(conflicts);
+            if let CandidateFate::Open = candidate.fate
+                && let Some(conflicts) = self.conflicts.remove(&number)
+            {
+                candidate.fate = CandidateFate::Conflicts(conflicts);
             }
         }
         let first = self.candidates.first().map(|one| &one.plan);
         let there = first.and_then(|plan| plan.remote.as_ref());
         let report = TrainTarget {
-            refname: first.map(|plan| plan.target.clone()).unwrap_or_default(),
+            refname: self.target,
             remote: there.map(|there| there.remote.clone()),
             before: self.before.to_hex(),
             oid: self.tip.to_hex(),
@@ -224,20 +239,18 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
 
     /// Merges the work of a plan on top of a commit: the commit that would land, and its tree.
     fn merge(&mut self, below: &Stack, candidate: usize) -> Result<Option<(Oid, Oid)>> {
-        let (repo, plan) = (&self.ctx.repo, &self.candidates[candidate].plan);
-        let work = self.candidates[candidate].work;
+        let repo = &self.ctx.repo;
+        let TrainCandidate {
+            plan, work, guard, ..
+        } = numbered(&self.candidates, candidate)?;
         // What is in scope on the target may not be on top of other work that moves files.
-        let is_in_scope = |tree| -> Result<bool> {
-            let violations = self.candidates[candidate]
-                .guard
-                .judge_landing(below.tree, tree)?;
-            Ok(violations.is_empty())
-        };
+        let is_in_scope =
+            |tree| -> Result<bool> { Ok(guard.judge_landing(below.tree, tree)?.is_empty()) };
         if plan.method == Method::FfOnly {
             // A branch that is only moved has to hold all that is below it.
-            let is_ahead = repo.merge_base(below.commit, work)? == Some(below.commit);
+            let is_ahead = repo.merge_base(below.commit, *work)? == Some(below.commit);
             let can_land = is_ahead && is_in_scope(plan.work.tree)?;
-            return Ok(can_land.then_some((work, plan.work.tree)));
+            return Ok(can_land.then_some((*work, plan.work.tree)));
         }
         let tree = match self.merger.merge(below, candidate)?.result {
             // There is nothing to land any more, which judging it again shows.
@@ -258,30 +271,30 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
             }
             MergeResult::Unrelated => return Ok(None),
         };
-        let parents = [below.commit, work];
-        let parents = match plan.method {
-            // With the parents of the landing commit, so that what is checked is what lands.
-            Method::Squash => &parents[..1],
-            Method::NoFf | Method::FfOnly => &parents[..],
+        // With the parents of the landing commit, so that what is checked is what lands.
+        let parents: &[Oid] = match plan.method {
+            Method::Squash => &[below.commit],
+            Method::NoFf | Method::FfOnly => &[below.commit, *work],
         };
         Ok(Some((simulated(repo, tree, parents)?, tree)))
     }
 
-    fn stacked(&self, stack: &Stack, purpose: Purpose) -> Stacked {
-        let mut checks = self.shared.clone();
+    fn stacked(&self, stack: &Stack, purpose: Purpose) -> Result<Stacked> {
+        let (mut checks, mut agents) = (self.shared.clone(), Vec::new());
         for member in &stack.members {
+            let candidate = numbered(&self.candidates, *member)?;
             // What any of them requires has to hold for the stack as a whole.
-            checks.add(&self.candidates[*member].checks);
+            checks.add(&candidate.checks);
+            agents.push(candidate.plan.agent.id.to_string());
         }
-        let id = |member: &usize| self.candidates[*member].plan.agent.id.to_string();
-        Stacked {
-            lands_on: self.candidates[0].plan.target.clone(),
+        Ok(Stacked {
+            lands_on: self.target.clone(),
             commit: stack.commit,
             tree: stack.tree,
-            agents: stack.members.iter().map(id).collect(),
+            agents,
             checks,
             purpose,
-        }
+        })
     }
 
     /// Whether stacks are green. What was decided before is carried out while the checks run.
@@ -309,7 +322,7 @@ impl Track for Stacking<'_, '_, '_> {
             None => {
                 let merged = self.merge(stack, candidate)?;
                 if let Some((_, tree)) = merged {
-                    let plan = &self.candidates[candidate].plan;
+                    let plan = &numbered(&self.candidates, candidate)?.plan;
                     (self.tell)(&TrainNews::Stacked {
                         agent_id: &plan.agent.id.to_string(),
                         lands_on: &plan.target,
@@ -335,7 +348,7 @@ impl Track for Stacking<'_, '_, '_> {
     fn check(&mut self, questions: &[Question<Stack>]) -> Result<Option<Vec<bool>>> {
         let stacked = questions.iter();
         let stacked = stacked.map(|question| self.stacked(&question.stack, question.purpose));
-        self.ask(&stacked.collect::<Vec<Stacked>>())
+        self.ask(&stacked.collect::<Result<Vec<Stacked>>>()?)
     }
 
     fn has_moved(&self) -> bool {
@@ -360,7 +373,7 @@ impl Track for Stacking<'_, '_, '_> {
         self.ground = at;
         if self.is_rehearsal {
             for (candidate, tree) in layers {
-                self.candidates[candidate].fate = CandidateFate::Planned(tree);
+                self.decide(candidate, CandidateFate::Planned(tree))?;
             }
         } else {
             // Carried out by `settle`, while the next checks run.
@@ -370,7 +383,7 @@ impl Track for Stacking<'_, '_, '_> {
     }
 
     fn reject(&mut self, culprit: &Culprit<Stack>) -> Result<()> {
-        let stacked = self.stacked(&culprit.red, Purpose::Again);
+        let stacked = self.stacked(&culprit.red, Purpose::Again)?;
         let check = { self.checks.failure(&stacked) }
             .ok_or_else(|| Error::bug("a red stack has no failed check"))?;
         self.pending.push(Settlement::Reject(
@@ -426,14 +439,14 @@ impl Stacking<'_, '_, '_> {
             return Ok(());
         };
         for (candidate, tree) in layers {
-            let plan = &self.candidates[candidate].plan;
+            let plan = &numbered(&self.candidates, candidate)?.plan;
             let verdict = Verified {
                 merged_tree: Some(tree),
                 ..plan.verdict.clone()
             };
             self.checks.keep_train_tree(plan.agent.id, &verdict, top);
             self.record(candidate, Move::Accept, verdict)?;
-            self.candidates[candidate].fate = CandidateFate::Accepted(tree);
+            self.decide(candidate, CandidateFate::Accepted(tree))?;
         }
         Ok(())
     }
@@ -441,26 +454,29 @@ impl Stacking<'_, '_, '_> {
     fn land_now(&mut self, layers: &[(usize, Oid)]) -> Result<()> {
         // The plans were judged where the target was then; stacks of this train have moved it
         // since, and the trees are theirs.
-        let plan = |(candidate, merged_tree): &(usize, Oid)| MergePlan {
-            base: self.tip,
-            merged_tree: *merged_tree,
-            ..self.candidates[*candidate].plan.clone()
+        let plan = |(candidate, merged_tree): &(usize, Oid)| {
+            Ok(MergePlan {
+                base: self.tip,
+                merged_tree: *merged_tree,
+                ..numbered(&self.candidates, *candidate)?.plan.clone()
+            })
         };
-        let plans: Vec<MergePlan> = layers.iter().map(plan).collect();
+        let plans: Vec<MergePlan> = layers.iter().map(plan).collect::<Result<_>>()?;
         let landed = execute_stack(self.ctx, &plans).map_err(|(at, error)| {
-            self.blamed = at.map(|at| layers[at].0);
+            let layer = at.and_then(|at| layers.get(at));
+            self.blamed = layer.map(|(candidate, _)| *candidate);
             error
         });
         for ((candidate, _), report) in layers.iter().zip(landed?) {
             if let Some(commit) = report.commit.as_deref().and_then(Oid::from_hex) {
                 self.tip = commit;
             }
-            self.candidates[*candidate].fate = CandidateFate::Landed(Box::new(report));
+            self.decide(*candidate, CandidateFate::Landed(Box::new(report)))?;
         }
         let ids = plans.iter().map(|plan| plan.agent.id.to_string());
         (self.tell)(&TrainNews::Landed {
             agents: ids.collect(),
-            lands_on: &self.candidates[0].plan.target,
+            lands_on: &self.target,
             oid: &self.tip.to_hex(),
         });
         Ok(())
@@ -473,19 +489,20 @@ impl Stacking<'_, '_, '_> {
         check: FailedCheck,
         partner: Option<usize>,
     ) -> Result<()> {
-        let partner = partner.map(|partner| &self.candidates[partner].plan.agent);
+        let partner = { partner.map(|partner| numbered(&self.candidates, partner)) }.transpose()?;
+        let partner = partner.map(|partner| &partner.plan.agent);
         if !self.is_rehearsal {
             self.record_red(candidate, tree, &check, partner.map(|agent| agent.id))?;
         }
         let partner = partner.map(AgentRef::of);
-        let plan = &self.candidates[candidate].plan;
+        let plan = &numbered(&self.candidates, candidate)?.plan;
         (self.tell)(&TrainNews::Culprit {
             agent_id: &plan.agent.id.to_string(),
             lands_on: &plan.target,
             check: &check,
             fails_with: partner.as_ref(),
         });
-        self.candidates[candidate].fate = CandidateFate::Red(check, partner);
+        self.decide(candidate, CandidateFate::Red(check, partner))?;
         self.ctx.reached("rejected");
         Ok(())
     }
@@ -505,14 +522,23 @@ impl Stacking<'_, '_, '_> {
             merged_tree: Some(tree),
             findings: vec![check.finding().name().to_owned()],
             fails_with,
-            ..self.candidates[candidate].plan.verdict.clone()
+            ..numbered(&self.candidates, candidate)?.plan.verdict.clone()
         };
         self.record(candidate, Move::Reject, verdict)
     }
 
+    fn decide(&mut self, candidate: usize, fate: CandidateFate) -> Result<()> {
+        let candidate = { self.candidates.get_mut(candidate) }.ok_or_else(unknown)?;
+        candidate.fate = fate;
+        Ok(())
+    }
+
     fn record(&self, candidate: usize, step: Move, verdict: Verified) -> Result<()> {
-        let (by, agent) = (self.ctx.actor()?, &self.candidates[candidate].plan.agent);
-        match authority::append(self.ctx, agent, &by, step, What::Verified(verdict)) {
+        let (by, plan) = (
+            self.ctx.actor()?,
+            &numbered(&self.candidates, candidate)?.plan,
+        );
+        match authority::append(self.ctx, &plan.agent, &by, step, What::Verified(verdict)) {
             // It was decided about meanwhile; the answer stands, the row needs none.
             Err(error) if error.code() == Code::AgentState => Ok(()),
             other => other,

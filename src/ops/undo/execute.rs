@@ -98,16 +98,17 @@ pub fn execute(ctx: &Ctx, plan: &UndoPlan) -> Result<UndoReport> {
 fn record(ctx: &Ctx, plan: &UndoPlan, reverted: &HashMap<Oid, Oid>) -> Result<()> {
     let is_removed = |key: &Oid| plan.removed.iter().any(|agent| agent.spawn_commit == *key);
     let rows = plan.agents.iter().map(|agent| agent.spawn_commit);
-    let rows: Vec<Oid> = rows.filter(|key| !is_removed(key)).collect();
-    let what = |row: usize| {
-        let landing = plan.landings.iter().find(|(key, _)| *key == rows[row]);
+    let rows = rows.filter(|key| !is_removed(key));
+    let what = |row: Oid| {
+        let landing = plan.landings.iter().find(|(key, _)| *key == row);
         What::Undone {
             operation: plan.operation.clone(),
             revert: landing.and_then(|(_, commit)| reverted.get(commit).copied()),
         }
     };
+    let rows: Vec<(Oid, What)> = rows.map(|row| (row, what(row))).collect();
     ctx.ledger()
-        .append_each(&rows, &ctx.actor()?, ctx.now(), |row, _| Ok(what(row)))?;
+        .append_each(&rows, &ctx.actor()?, ctx.now(), |what, _| Ok(what.clone()))?;
     Ok(())
 }
 

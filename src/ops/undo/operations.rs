@@ -178,11 +178,13 @@ fn parts(ctx: &Ctx, spawn_commit: Oid, events: &[Event]) -> Vec<(Event, bool, Ro
     let mut is_gone = false;
     // Backwards, so that the next later operation that counts is known at each one.
     for operation in order.into_iter().rev() {
-        let of_it = &members[operation];
         let effects = row.of(operation, 0);
-        let Some(last) = of_it.last().filter(|_| !effects.is_empty()) else {
+        let Some(of_it @ [.., last]) = members.get(operation).map(Vec::as_slice) else {
             continue;
         };
+        if effects.is_empty() {
+            continue;
+        }
         // What also spawned or ran something did more than can be taken back.
         let is_more = { of_it.iter() }
             .any(|event| matches!(event.what, What::Spawning(_) | What::Started(_)));

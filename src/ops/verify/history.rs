@@ -116,15 +116,17 @@ impl<'a> CommitsAhead<'a> {
     /// those of all others.
     fn foreign(&self, subject: &Subject, spawn: &Lineage) -> Vec<Oid> {
         let own = own_line(subject.tip, spawn.oid, self.divergence, |oid| {
-            let commit = &self.commits[&oid];
-            let is_spawn =
-                commit.trailer(NONCE).is_some() && commit.message.starts_with(SPAWN_SUBJECT);
+            // Of a commit that is not known here nothing below is taken for the agent's.
+            let is_spawn = self.commits.get(&oid).is_none_or(|commit| {
+                commit.trailer(NONCE).is_some() && commit.message.starts_with(SPAWN_SUBJECT)
+            });
             is_spawn || self.carriers.contains_key(&oid)
         });
         let id = subject.agent.id.to_string();
         let all = self.divergence.ahead.iter().map(|lineage| lineage.oid);
         all.filter(|oid| {
-            let trailer = self.commits[oid].trailer("Agent-Id");
+            let commit = self.commits.get(oid);
+            let trailer = commit.and_then(|commit| commit.trailer("Agent-Id"));
             !own.contains(oid) && trailer != Some(id.as_str())
         })
         .collect()
@@ -206,12 +208,14 @@ fn own_line(
         .collect();
     let mut own = HashSet::new();
     let mut next = Some(tip);
-    while let Some(oid) = next.filter(|oid| *oid != begin && first.contains_key(oid)) {
+    while let Some(oid) = next.filter(|oid| *oid != begin)
+        && let Some(parent) = first.get(&oid)
+    {
         own.insert(oid);
         if begins_another(oid) {
             own.clear();
         }
-        next = first[&oid];
+        next = *parent;
     }
     if next != Some(begin) {
         own.clear();

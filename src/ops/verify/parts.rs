@@ -226,7 +226,7 @@ impl<'c> CommitLine<'c> {
                 at += 1;
                 continue;
             }
-            let rest: Vec<Oid> = { line[at..].iter() }
+            let rest: Vec<Oid> = { line.iter().skip(at) }
                 .take_while(|(_, parents)| parents.len() < 2)
                 .map(|(oid, _)| *oid)
                 .collect();
@@ -234,7 +234,7 @@ impl<'c> CommitLine<'c> {
                 Some(count) => count,
                 None => {
                     // One commit further, and the next one may begin an agent's work again.
-                    self.unknown(rest[0])?;
+                    self.unknown(*oid)?;
                     1
                 }
             };
@@ -268,7 +268,7 @@ impl<'c> CommitLine<'c> {
             }
         }
         let has_agent = |part: &CommitPartReport| part.agent_id.is_some() || part.verdict.is_some();
-        let is_agents = self.parts[before.0..].iter().any(has_agent);
+        let is_agents = self.parts.iter().skip(before.0).any(has_agent);
         if !is_agents {
             // The commits of a branch of people count as one part, which the merge names.
             self.parts.truncate(before.0);
@@ -286,7 +286,7 @@ impl<'c> CommitLine<'c> {
             let mut finding = Finding::new(FindingCode::ProvenanceMergeChanges, what, fix);
             finding.commit = Some(merge);
             self.findings.push(FindingReport::from(&finding));
-            for part in &mut self.parts[before.0..] {
+            for part in self.parts.iter_mut().skip(before.0) {
                 part.verdict = Some("reject");
             }
         }
@@ -371,17 +371,18 @@ impl<'c> CommitLine<'c> {
         let mut found = None;
         for candidate in &candidates {
             if let Some((how, count)) = self.matches(candidate, commits)?
+                && let Some(last) = commits.iter().take(count).next_back()
                 && let Some(verdict) = self.judged(candidate.tip)?
             {
-                found = Some((how, count, verdict));
+                found = Some((*last, how, count, verdict));
                 break;
             }
         }
         self.candidates = Some(candidates);
-        let Some((how, count, verdict)) = found else {
+        let Some((last, how, count, verdict)) = found else {
             return Ok(None);
         };
-        self.accept_as(commits[count - 1], how, &verdict)?;
+        self.accept_as(last, how, &verdict)?;
         Ok(Some(count))
     }
 
@@ -390,17 +391,20 @@ impl<'c> CommitLine<'c> {
         candidate: &AgentBranch,
         commits: &[Oid],
     ) -> Result<Option<(&'static str, usize)>> {
-        let Some(first) = self.trees(commits[0])? else {
+        let Some(oldest) = commits.first() else {
+            return Ok(None);
+        };
+        let parents = self.ctx.repo.read_raw_commit(*oldest)?.parents();
+        let (Some(first), Some(parent)) = (self.trees(*oldest)?, parents.first()) else {
             return Ok(None);
         };
         if self.is_same(candidate.whole, first)? {
             return Ok(Some(("squash", 1)));
         }
-        let parent = self.ctx.repo.read_raw_commit(commits[0])?.parents()[0];
         // On a base that has moved on, a squash has another patch where both sides changed a file.
         // Then git's own merge shows whether it is the same.
         if self.paths(first)? == self.paths(candidate.whole)? {
-            let merged = self.ctx.repo.merge(parent, candidate.tip)?;
+            let merged = self.ctx.repo.merge(*parent, candidate.tip)?;
             if merged.result.clean() == Some(first.1) {
                 return Ok(Some(("squash", 1)));
             }

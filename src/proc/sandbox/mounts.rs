@@ -298,12 +298,15 @@ fn unescape(text: &[u8]) -> PathBuf {
     let mut path = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((&byte, after)) = rest.split_first() {
-        let number = after.get(..3).filter(|_| byte == b'\\');
-        let number = number.and_then(|digits| std::str::from_utf8(digits).ok());
-        match number.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(byte) => {
+        let escaped = after.split_at_checked(3).filter(|_| byte == b'\\');
+        let escaped = escaped.and_then(|(digits, behind)| {
+            let digits = std::str::from_utf8(digits).ok()?;
+            Some((u8::from_str_radix(digits, 8).ok()?, behind))
+        });
+        match escaped {
+            Some((byte, behind)) => {
                 path.push(byte);
-                rest = &after[3..];
+                rest = behind;
             }
             None => {
                 path.push(byte);

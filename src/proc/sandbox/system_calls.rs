@@ -168,7 +168,7 @@ fn filter(
             .map(|(call, rule)| (call | X32, rule.clone()))
             .collect();
         rules.extend(doubled);
-        let ioctl = rules[&libc::SYS_ioctl].clone();
+        let ioctl = rules.get(&libc::SYS_ioctl).cloned().unwrap_or_default();
         rules.insert(X32_IOCTL, ioctl);
     }
     let refused = SeccompAction::Errno(libc::EPERM as u32);

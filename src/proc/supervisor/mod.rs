@@ -181,7 +181,7 @@ pub fn ask_to_end(slate: &Path, at_once: bool) -> std::io::Result<()> {
 pub fn noted(slate: &File) -> Option<Outcome> {
     let mut bytes = [0; 64];
     let count = slate.read_at(&mut bytes, 0).ok()?;
-    Outcome::parse(std::str::from_utf8(&bytes[..count]).ok()?)
+    Outcome::parse(std::str::from_utf8(bytes.get(..count)?).ok()?)
 }
 
 // What a command leaves behind when it killed its supervisor.

@@ -332,10 +332,10 @@ pub fn hidden_hook(site: &Site<'_>, name: &str) -> Result<Option<PathBuf>> {
 /// As [`hidden_hook`].
 pub fn names(site: &Site<'_>) -> Result<Vec<&'static str>> {
     let setting = site.repo.repository_hooks_path()?;
-    let mut directories = vec![directory(site, setting.as_deref(), site.worktree)];
-    if directories[0].starts_with(site.worktree)
-        && let Some(main) = site.repo.main_worktree()?
-    {
+    let own = directory(site, setting.as_deref(), site.worktree);
+    let is_inside = own.starts_with(site.worktree);
+    let mut directories = vec![own];
+    if is_inside && let Some(main) = site.repo.main_worktree()? {
         directories.push(directory(site, setting.as_deref(), &main));
     }
     directories.retain(|directory| directory.is_dir());

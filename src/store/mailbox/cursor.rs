@@ -15,7 +15,7 @@ use super::reader::{self, Reader};
 use super::spool::Step;
 use super::{Held, Mailbox, chain};
 use crate::domain::message::{Kind, Priority};
-use crate::domain::named::hex;
+use crate::domain::named::short_hex;
 use crate::domain::{MessageId, Oid, Stamp};
 use crate::error::Result;
 use crate::git::notes::{Batch, Put};
@@ -130,13 +130,16 @@ fn advance(
         let stamp = next.trailer(STAMP_TRAILER).and_then(Stamp::parse);
         // A merge may bring messages of any age, and a stamp that is not later means that the chain
         // was rewritten: in both cases the order says nothing about what is new.
-        if next.parents.len() != 1 || stamp.is_some_and(|stamp| Some(stamp) <= cursor.stamp) {
+        let &[parent] = next.parents.as_slice() else {
+            return None;
+        };
+        if stamp.is_some_and(|stamp| Some(stamp) <= cursor.stamp) {
             return None;
         }
         let envelope = message::envelope(&next.message);
         let open = envelope.and_then(|envelope| Open::of(&next, &envelope, reader));
         cursor.open.extend(open.map(|open| (open.id.clone(), open)));
-        next = mailbox.repo.read_commit(next.parents[0]).ok()?;
+        next = mailbox.repo.read_commit(parent).ok()?;
     }
     let body = notes::body(mailbox.repo, tree, reader.key).ok()?;
     let mut fresh = Receipts::default();
@@ -241,7 +244,7 @@ fn names_hash(reader: &Reader) -> String {
     // A reader that gets another name has other messages, so the names are part of what the file
     // was made of.
     let hash = Sha256::digest(format!("{:?} {:?}", reader.names, reader.since));
-    hex(&hash[..8])
+    short_hex(&hash, 8)
 }
 
 fn render(cursor: &Cursor) -> String {

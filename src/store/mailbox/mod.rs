@@ -398,11 +398,11 @@ impl Mailbox<'_> {
             for index in senders.into_iter().flatten() {
                 counts.entry(*index).or_default().sent += 1;
             }
-            for (index, reader) in readers.iter().enumerate() {
+            for (index, (reader, taken)) in readers.iter().zip(&taken).enumerate() {
                 if !reader.is_for(envelope) {
                     continue;
                 }
-                let (count, taken) = (counts.entry(index).or_default(), &taken[index]);
+                let count = counts.entry(index).or_default();
                 if taken.read.contains_key(&envelope.id)
                     || taken.archived.contains_key(&envelope.id)
                 {

@@ -10,6 +10,7 @@
 
 use super::{Mailbox, Nonce};
 use crate::domain::message::PAYLOAD_LIMIT;
+use crate::domain::named::first_half;
 use crate::domain::{AgentId, Message, MessageId, Oid, Stamp};
 use crate::error::{Code, IoContext, Result};
 use crate::git::files::untrusted;
@@ -51,9 +52,7 @@ pub fn nonce_of(id: AgentId, content: &[u8]) -> Nonce {
     let mut hash = Sha256::new();
     hash.update(id.to_string());
     hash.update(content);
-    let mut bytes = [0; 16];
-    bytes.copy_from_slice(&hash.finalize()[..16]);
-    Nonce(bytes)
+    Nonce(first_half(hash.finalize()))
 }
 
 impl Taken {

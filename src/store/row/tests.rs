@@ -163,7 +163,7 @@ proptest! {
         let mut made = Vec::new();
         for (kind, seconds, names, links) in forged {
             let row = Row::read(&body, agent());
-            let digest = |index: usize| row.digest(index % row.events.len());
+            let digest = |index: usize| event_line::digest(row.lines[index % row.events.len()]);
             let text = format!("{kind} {seconds} {names}");
             let mut event = row.next(at(seconds), u16::from(kind), (agent(), "me"), &OperationId::of(1), What::Noted { text });
             event.previous = (links % 2 == 0).then(|| digest(links));

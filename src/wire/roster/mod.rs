@@ -27,7 +27,8 @@ pub(crate) fn text<'d>(path: &str, data: &'d [u8]) -> Result<&'d str, String> {
         return Err(format!("{path}: it is larger than 1 MiB"));
     }
     let text = std::str::from_utf8(data).map_err(|error| {
-        let before = String::from_utf8_lossy(&data[..error.valid_up_to()]);
+        let before = data.get(..error.valid_up_to()).unwrap_or_default();
+        let before = String::from_utf8_lossy(before);
         let (line, column) = position(&before, before.len());
         format!("{path}:{line}:{column}: it is not UTF-8 from here on")
     })?;

@@ -6,6 +6,7 @@
 
 use super::{CHECKSUM, Content, Entry, FIXED, HEADER, Index, StatData, be32};
 use crate::domain::Oid;
+use crate::domain::path::directories;
 use crate::git::changes::ignore::ATTRIBUTES_FILES;
 use crate::git::tree::GITLINK;
 use sha1::{Digest, Sha1};
@@ -43,7 +44,7 @@ impl Index {
     /// What stands at a path.
     pub(in crate::git) fn find(&self, path: &[u8]) -> Option<&Entry> {
         let at = { &self.entries }.binary_search_by(|entry| self.path(entry).cmp(path));
-        at.ok().map(|at| &self.entries[at])
+        self.entries.get(at.ok()?)
     }
 
     /// Whether a file holds the bytes that it was read from.
@@ -52,11 +53,12 @@ impl Index {
     /// Those of reading.
     pub(in crate::git) fn is_from(&self, mut file: impl Read) -> io::Result<bool> {
         // What version 4 shortens follows the file.
-        let mut rest = &self.bytes[..self.file];
+        let mut rest = self.bytes.get(..self.file).unwrap_or_default();
         let mut buffer = [0; PIECE];
         loop {
             let length = file.read(&mut buffer)?;
-            match rest.strip_prefix(&buffer[..length]) {
+            let read = buffer.get(..length);
+            match read.and_then(|read| rest.strip_prefix(read)) {
                 Some([]) if length == 0 => return Ok(true),
                 Some(behind) if length > 0 => rest = behind,
                 _ => return Ok(false),
@@ -73,12 +75,11 @@ impl Index {
 
     /// Whether a file at `path` would be a directory to some entry, or below one that is a file.
     pub(in crate::git) fn bars(&self, path: &[u8]) -> bool {
-        let above = (0..path.len()).filter(|&at| path[at] == b'/');
         let below = [path, b"/"].concat();
         let after = { &self.entries }.partition_point(|entry| self.path(entry) < below.as_slice());
         let next = self.entries.get(after);
-        next.is_some_and(|entry| self.path(entry).starts_with(&below)) || { above }
-            .any(|end| self.find(&path[..end]).is_some())
+        next.is_some_and(|entry| self.path(entry).starts_with(&below))
+            || directories(path).any(|above| self.find(above).is_some())
     }
 
     /// An index with these edits. An edited entry has no stat data, so git looks at its file; an entry
@@ -198,42 +199,41 @@ impl Index {
     /// The extension's text. A directory whose entries are not known to be those of its tree before is not known
     /// after either, nor is one above it.
     fn rewritten_trees(&self, edits: &Edits) -> Option<Vec<u8>> {
-        let mut valid = Vec::with_capacity(self.trees.len());
-        let mut parents = Vec::with_capacity(self.trees.len());
-        // The directories that what comes next is in: position, end, and the length of their path.
-        let mut open: Vec<(usize, usize, usize)> = Vec::new();
+        let mut trees = Vec::with_capacity(self.trees.len());
+        // The directories that what comes next is in: end, and the length of their path.
+        let mut open: Vec<(usize, usize)> = Vec::new();
         let mut path: Vec<u8> = Vec::new();
         for (at, tree) in self.trees.iter().enumerate() {
-            while open.pop_if(|(_, end, _)| *end <= at).is_some() {}
-            path.truncate(open.last().map_or(0, |(.., length)| *length));
+            while open.pop_if(|(end, _)| *end <= at).is_some() {}
+            path.truncate(open.last().map_or(0, |(_, length)| *length));
+            let name = self.bytes.get(tree.name.clone())?;
             if at > 0 {
-                path.extend_from_slice(&self.bytes[tree.name.clone()]);
+                path.extend_from_slice(name);
                 path.push(b'/');
             }
-            parents.push(open.last().map(|(parent, ..)| *parent));
-            open.push((at, tree.end, path.len()));
-            valid.push(self.valid_after(tree.valid, &path, edits));
+            open.push((tree.end, path.len()));
+            let valid = self.valid_after(tree.valid, &path, edits);
+            trees.push((at, name, tree.end, valid));
         }
         // Children come after their parents, so going backwards carries each doubt up to the top in
         // one pass.
-        for at in (1..valid.len()).rev() {
-            if let (None, Some(parent)) = (valid[at], parents[at]) {
-                valid[parent] = None;
+        let mut texts = Vec::with_capacity(trees.len());
+        let mut below: Vec<(usize, bool)> = Vec::new();
+        for (at, name, end, valid) in trees.into_iter().rev() {
+            let (mut children, mut are_valid) = (0usize, true);
+            while let Some((_, is_valid)) = below.pop_if(|(child, _)| *child < end) {
+                children += 1;
+                are_valid &= is_valid;
             }
+            let valid = valid.filter(|_| are_valid);
+            below.push((at, valid.is_some()));
+            let entries = valid.map_or("-1".to_owned(), |(count, _)| count.to_string());
+            let oid = valid.as_ref().map(|(_, oid)| oid.as_bytes().as_slice());
+            let counts = format!("\0{entries} {children}\n");
+            texts.push([name, counts.as_bytes(), oid.unwrap_or_default()].concat());
         }
-        let mut children = vec![0usize; valid.len()];
-        parents
-            .iter()
-            .flatten()
-            .for_each(|parent| children[*parent] += 1);
-        let mut out = Vec::new();
-        for (at, tree) in self.trees.iter().enumerate() {
-            out.extend_from_slice(&self.bytes[tree.name.clone()]);
-            let entries = valid[at].map_or("-1".to_owned(), |(count, _)| count.to_string());
-            out.extend_from_slice(format!("\0{entries} {}\n", children[at]).as_bytes());
-            out.extend(valid[at].iter().flat_map(|(_, oid)| oid.as_bytes()));
-        }
-        Some(out)
+        texts.reverse();
+        Some(texts.concat())
     }
 
     /// How many entries a directory has after the edits, and their tree.
@@ -386,8 +386,9 @@ impl<'i> Rewritten<'i> {
         // Twelve bits; a longer path is found by its terminator.
         let length = u16::try_from(path.len()).unwrap_or(u16::MAX).min(0xfff);
         fixed[FLAGS..].copy_from_slice(&length.to_be_bytes());
-        let terminators = 8 - (FIXED + path.len()) % 8;
-        let entry = self.add(&[&fixed, path, &[0; 8][..terminators]].concat());
+        let mut entry = [&fixed, path].concat();
+        entry.resize(entry.len() + 8 - entry.len() % 8, 0);
+        let entry = self.add(&entry);
         let path = entry.start + FIXED..entry.start + FIXED + path.len();
         self.pieces.pop();
         self.pieces.push(Piece::Entry(entry, path));
