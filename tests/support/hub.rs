@@ -21,6 +21,9 @@ pub const REFS: [&str; 4] = [
     "refs/notes/agents-mail",
 ];
 
+/// A value of `remote.<name>.uploadpack`: a server that speaks the older protocol only, and has no variables of the clone.
+pub const OLD_SERVER: &str = "unset GIT_PROTOCOL GIT_REF_PARANOIA; git-upload-pack";
+
 impl Hub {
     /// A remote with one commit, and so many clones of it.
     pub fn new(clones: usize) -> Hub {

@@ -1,8 +1,8 @@
-use super::{Hub, REFS, agent, asks, claims, json, names, row, spawn, state, tip};
+use super::{Hub, OLD_SERVER, REFS, agent, asks, claims, json, names, row, spawn, state, tip};
 use crate::support::agent::{agent_command, describe};
 use crate::support::git_in;
-use std::path::Path;
-use std::process::{Child, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Output, Stdio};
 
 /// Starts a command in every clone, and lets them all begin at one moment: each reads its first byte from a pipe.
 fn all_at_once(hub: &Hub, words: &str) -> Vec<i32> {
@@ -184,6 +184,80 @@ fn an_outbox_that_vanishes_between_list_and_fetch_is_a_race() {
     assert_eq!(hub.outboxes(), Vec::<String>::new());
     let calls = std::fs::read_to_string(place.join("calls")).expect("calls");
     assert!(calls.lines().count() > 3, "the race did not happen");
+}
+
+/// Two clones, and an outbox on their remote with a row, `b`, that the first clone does not have; gives the commit of the outbox.
+fn with_news_in_an_outbox() -> (Hub, [PathBuf; 2], String) {
+    let (hub, [one, two]) = Hub::synchronised();
+    row(&two, "b");
+    let push = format!("refs/notes/agents:{OUTBOX}");
+    git_in(&two, ["push", "--quiet", "origin", &push]);
+    let commit = hub.remote_tip(OUTBOX);
+    (hub, [one, two], commit)
+}
+
+const OUTBOX: &str = "refs/agents/from/0123456789abcdef/ledger";
+
+/// `git agent sync` with a git that runs `before` and `after`, in the repository of the remote, around each of the first `times` fetches.
+fn sync_around_fetches(
+    hub: &Hub,
+    clone: &Path,
+    times: usize,
+    [before, after]: [&str; 2],
+) -> Output {
+    let place = hub.bare.with_file_name("bin");
+    std::fs::create_dir_all(&place).expect("made");
+    let script = format!(
+        "#!/bin/sh\nPATH=${{PATH#*:}}\n\
+         case \" $* \" in *\" fetch \"*) ;; *) exec git \"$@\" ;; esac\n\
+         echo x >>{0}/calls\n\
+         test $(wc -l <{0}/calls) -le {times} || exec git \"$@\"\n\
+         in_remote() {{ (cd {1} && unset GIT_DIR GIT_WORK_TREE && eval \"$1\") </dev/null; }}\n\
+         in_remote '{before}'\ngit \"$@\"\nstatus=$?\nin_remote '{after}'\nexit $status\n",
+        place.display(),
+        hub.bare.display()
+    );
+    std::fs::write(place.join("git"), script).expect("written");
+    use std::os::unix::fs::PermissionsExt;
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(place.join("git"), executable).expect("executable");
+    let mut command = agent_command(clone);
+    let path = std::env::var("PATH").expect("a search path");
+    command.env("PATH", format!("{}:{path}", place.display()));
+    let output = command.arg("sync").output().expect("starts");
+    let calls = std::fs::read_to_string(place.join("calls")).expect("calls");
+    assert!(calls.lines().count() > 2, "{}", describe(&output));
+    output
+}
+
+#[test]
+fn an_outbox_that_comes_back_at_the_same_commit_after_each_fetch_is_a_race() {
+    // The newer protocol gives the commit without its ref. By the older one it can be had as soon as a fetch finds the ref.
+    for (server, times) in [("git-upload-pack", 1000), (OLD_SERVER, 8)] {
+        let (hub, [one, _], commit) = with_news_in_an_outbox();
+        git_in(&one, ["config", "remote.origin.uploadpack", server]);
+        let deletes = format!("git update-ref -d {OUTBOX}");
+        let puts_back = format!("git update-ref {OUTBOX} {commit}");
+        let output = sync_around_fetches(&hub, &one, times, [&deletes, &puts_back]);
+        let said = describe(&output);
+        assert!(output.status.success(), "{server}: {said}");
+        assert_eq!(names(&one), ["a", "b"]);
+        assert_eq!(hub.outboxes(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_commit_that_the_remote_lacks_for_two_attempts_is_no_damage() {
+    let (hub, [one, _], commit) = with_news_in_an_outbox();
+    let object = format!("objects/{}/{}", &commit[..2], &commit[2..]);
+    let [lacks, has] = [
+        format!("mv {object} missing"),
+        format!("mv missing {object}"),
+    ];
+    // One fetch of all refs, then two attempts of two each: by the name of the ref, and by the commit.
+    let output = sync_around_fetches(&hub, &one, 5, [&lacks, &has]);
+    assert!(output.status.success(), "{}", describe(&output));
+    assert_eq!(names(&one), ["a", "b"]);
 }
 
 #[test]

@@ -1,7 +1,8 @@
-use super::{Hub, REFS, agent, json, names, row, state, tip};
+use super::{Hub, OLD_SERVER, REFS, agent, json, names, row, state, tip};
 use crate::support::agent::describe;
 use crate::support::git_in;
 use serde_json::json as value;
+use std::path::Path;
 
 #[test]
 fn what_a_mirror_push_deletes_comes_back_and_is_reported() {
@@ -137,6 +138,19 @@ fn rows_that_were_fetched_and_never_united_survive_a_rewound_remote() {
     assert_eq!(names(&two), ["a", "b"]);
 }
 
+/// That `sync` names the ref of the remote as damaged, and no hint deletes it.
+fn assert_named_as_damaged(clone: &Path, refname: &str) {
+    let output = agent(clone, &["sync"]);
+    let said = describe(&output);
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(said.contains("its repository is damaged"), "{said}");
+    assert!(said.contains(refname), "{said}");
+    assert!(
+        !said.contains("--delete") && said.contains("lost"),
+        "{said}"
+    );
+}
+
 #[test]
 fn a_remote_whose_ref_leads_to_nothing_is_named_and_no_hint_deletes_it() {
     let hub = Hub::new(1);
@@ -146,14 +160,10 @@ fn a_remote_whose_ref_leads_to_nothing_is_named_and_no_hint_deletes_it() {
     json(clone, &["sync"]);
     let nothing = "1234567890123456789012345678901234567890\n";
     std::fs::write(hub.bare.join("refs/notes/agents"), nothing).expect("written");
-    let output = agent(clone, &["sync"]);
-    let said = describe(&output);
-    assert_eq!(output.status.code(), Some(4), "{said}");
-    assert!(said.contains("its repository is damaged"), "{said}");
-    assert!(
-        !said.contains("--delete") && said.contains("lost"),
-        "{said}"
-    );
+    for server in ["git-upload-pack", OLD_SERVER] {
+        git_in(clone, ["config", "remote.origin.uploadpack", server]);
+        assert_named_as_damaged(clone, "refs/notes/agents");
+    }
     // Where the ref is gone, the clones send what they have.
     git_in(&hub.bare, ["update-ref", "-d", "refs/notes/agents"]);
     let report = json(clone, &["sync"]);
@@ -163,6 +173,24 @@ fn a_remote_whose_ref_leads_to_nothing_is_named_and_no_hint_deletes_it() {
         "{report:#}"
     );
     hub.assert_equal(clone);
+}
+
+#[test]
+fn a_remote_that_lacks_a_part_of_a_history_is_named() {
+    let (hub, [one, two]) = Hub::synchronised();
+    for name in ["b", "c"] {
+        row(&two, name);
+        json(&two, &["sync"]);
+    }
+    // The newest commit is there, and what it is built on is not.
+    let parent = tip(&hub.bare, "refs/notes/agents~1");
+    let (directory, file) = parent.split_at(2);
+    let object = hub.bare.join("objects").join(directory).join(file);
+    std::fs::remove_file(object).expect("removed");
+    for server in ["git-upload-pack", OLD_SERVER] {
+        git_in(&one, ["config", "remote.origin.uploadpack", server]);
+        assert_named_as_damaged(&one, "refs/notes/agents");
+    }
 }
 
 #[test]

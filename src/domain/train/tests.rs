@@ -71,6 +71,8 @@ struct Counting<'w> {
     has_moved: bool,
     /// Culprits that fail only together with another one.
     pairs: Vec<(usize, usize)>,
+    /// What was asked together, with the answers.
+    asked: Vec<Vec<(u64, Purpose, bool)>>,
 }
 
 impl<'w> Counting<'w> {
@@ -90,6 +92,7 @@ impl<'w> Counting<'w> {
             moves: world.moves,
             has_moved: false,
             pairs: Vec::new(),
+            asked: Vec::new(),
         }
     }
 
@@ -123,6 +126,12 @@ impl Track for Counting<'_> {
             questions.len() <= self.jobs.max(2),
             "no more than there are jobs"
         );
+        assert!(!questions.is_empty(), "a round without a question");
+        for (at, one) in questions.iter().enumerate() {
+            let is_same = |other: &Question<u64>| other.stack == one.stack;
+            let is_twice = one.purpose == Purpose::Search && questions[..at].iter().any(is_same);
+            assert!(!is_twice, "a search needs one answer for each stack");
+        }
         self.rounds += questions.len().div_ceil(self.jobs);
         let mut answers = Vec::new();
         for Question { stack, purpose } in questions {
@@ -143,6 +152,9 @@ impl Track for Counting<'_> {
             *self.reds.entry(*stack).or_default() += usize::from(!is_green);
             answers.push(is_green);
         }
+        let asked = { questions.iter().zip(&answers) }
+            .map(|(question, is_green)| (question.stack, question.purpose, *is_green));
+        self.asked.push(asked.collect());
         Ok(Some(answers))
     }
 
@@ -179,7 +191,15 @@ impl Track for Counting<'_> {
 }
 
 fn decided(world: &World, jobs: usize) -> (Decided, Counting<'_>) {
-    let mut track = Counting::of(world, jobs);
+    decided_within(world, jobs, usize::MAX)
+}
+
+/// A decision for which no more than `most` checks may run.
+fn decided_within(world: &World, jobs: usize, most: usize) -> (Decided, Counting<'_>) {
+    let mut track = Counting {
+        most,
+        ..Counting::of(world, jobs)
+    };
     let Ok(decided) = decide(&mut track, 0, world.count, jobs);
     let all = [
         &decided.landed,
@@ -190,6 +210,7 @@ fn decided(world: &World, jobs: usize) -> (Decided, Counting<'_>) {
     let mut all: Vec<usize> = all.into_iter().flatten().copied().collect();
     all.sort_unstable();
     assert!(all.into_iter().eq(0..world.count), "each once: {decided:?}");
+    assert!(decided.undecided.is_sorted(), "{decided:?}");
     for one in &decided.rejected {
         assert!(!world.is_green(track.landed | 1 << one) || world.rate.is_some());
     }
@@ -256,6 +277,39 @@ fn a_red_target_rejects_no_candidate() {
 }
 
 #[test]
+fn a_red_target_rejects_no_candidate_where_checks_run_out() {
+    for (count, jobs) in { [1, 2, 9] }
+        .into_iter()
+        .flat_map(|count| (1..4).map(move |jobs| (count, jobs)))
+    {
+        let world = World {
+            target_is_red: true,
+            ..of(count, &[])
+        };
+        for most in 0..40 {
+            let (outcome, _) = decided_within(&world, jobs, most);
+            assert_eq!(outcome.undecided.len(), count, "{most} checks, {jobs} jobs");
+        }
+    }
+}
+
+#[test]
+fn a_second_search_takes_no_more_checks_than_one_culprit_more_may_cost() {
+    for (count, seed) in { [8, 16, 33, 60] }
+        .into_iter()
+        .flat_map(|count| (1..100u64).map(move |seed| (count, seed)))
+    {
+        let mixed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let bad: Vec<usize> = { 0..count }
+            .filter(|one| mixed.rotate_left(*one as u32 * 7) % 5 < seed % 4)
+            .collect();
+        let runs = decided(&of(count, &bad), 2).1.runs;
+        let most = bound(count, bad.len() + 1);
+        assert!(runs <= most, "{runs} runs for {bad:?} of {count}, {most}");
+    }
+}
+
+#[test]
 fn a_red_answer_by_accident_rejects_no_candidate_where_it_stands_alone() {
     for count in [1, 2, 7, 64] {
         let world = World {
@@ -302,15 +356,24 @@ fn an_accident_does_not_begin_the_search_again() {
 
 #[test]
 fn no_more_checks_leave_the_rest_undecided() {
-    let world = of(16, &[3, 9]);
-    for most in 0..40 {
-        let mut track = Counting {
-            most,
-            ..Counting::of(&world, 2)
-        };
-        let Ok(outcome) = decide(&mut track, 0, 16, 2);
-        let settled = outcome.landed.len() + outcome.rejected.len();
-        assert_eq!(settled + outcome.undecided.len(), 16, "{outcome:?}");
+    // Checks run out at each moment of a search, and of making sure, where some are red by accident.
+    for (bad, rate) in [
+        (&[3, 9][..], None),
+        (&[2, 3, 11, 12], None),
+        (&[], Some(30)),
+        (&[3, 9], Some(30)),
+        (&[2, 3, 11, 12], Some(30)),
+    ] {
+        for (most, seed) in (0..60).flat_map(|most| (1..9).map(move |seed| (most, seed))) {
+            let world = World {
+                rate: rate.map(|rate| (rate, seed)),
+                ..of(16, bad)
+            };
+            for jobs in 1..5 {
+                let (_, track) = decided_within(&world, jobs, most);
+                assert!(track.runs + track.again <= most);
+            }
+        }
     }
 }
 
@@ -331,6 +394,69 @@ fn a_check_that_fails_at_random_rejects_no_good_candidate() {
             }
         }
     }
+}
+
+#[test]
+fn checks_that_fail_at_random_among_several_bad_candidates_reject_no_good_one() {
+    for (rate, jobs) in { [2, 15, 30] }
+        .into_iter()
+        .flat_map(|rate| (1..5).map(move |jobs| (rate, jobs)))
+    {
+        for seed in 0..200 {
+            let first = seed as usize % 20;
+            let mut bad = [first, (first + 5) % 20, (first + 11) % 20];
+            bad.sort_unstable();
+            let world = World {
+                rate: Some((rate, seed + 1)),
+                ..of(20, &bad)
+            };
+            let (mut outcome, track) = decided(&world, jobs);
+            let what = format!("{rate} % red, {jobs} jobs, train {seed}");
+            outcome.rejected.sort_unstable();
+            assert_eq!(outcome.rejected, bad, "{what}");
+            assert_eq!(track.landed, ((1 << 20) - 1) & !world.bad, "{what}");
+            // What is green once is believed: it is not checked again at once.
+            for rounds in track.asked.windows(2) {
+                for (stack, purpose, is_green) in &rounds[0] {
+                    let is_same =
+                        |next: &(u64, Purpose, bool)| next.0 == *stack && next.1 == Purpose::Again;
+                    let is_again = *purpose == Purpose::Again && *is_green;
+                    assert!(!is_again || !rounds[1].iter().any(is_same), "{what}");
+                }
+            }
+            // A suspect that is green, and what it stands on, too, lands: only a red one is checked again.
+            let mut landed = Vec::new();
+            for round in &track.asked {
+                for (stack, purpose, _) in round {
+                    assert!(
+                        *purpose != Purpose::Again || !landed.contains(stack),
+                        "{what}"
+                    );
+                }
+                let suspect = { round.iter() }.find(|(_, purpose, _)| *purpose == Purpose::Suspect);
+                if round.iter().all(|(.., is_green)| *is_green) {
+                    landed.extend(suspect.map(|(stack, ..)| *stack));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_suspect_is_checked_along_with_the_stack_that_it_will_stand_on() {
+    let world = of(64, &[5, 20, 50]);
+    let (_, track) = decided(&world, 2);
+    let are_together = |round: &&Vec<(u64, Purpose, bool)>| {
+        matches!(
+            round[..],
+            [(_, Purpose::Whole, _), (_, Purpose::Suspect, _)]
+        )
+    };
+    assert!(
+        { track.asked.iter() }.any(|round| are_together(&round)),
+        "{:?}",
+        track.asked
+    );
 }
 
 #[test]

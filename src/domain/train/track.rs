@@ -288,3 +288,66 @@ impl<S: Clone> SideSearch<S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Answers;
+
+    /// So many answers: green ones, and red ones on stacks that are green when they are checked again.
+    fn answers(greens: u64, accidents: u64) -> Answers<u64> {
+        let mut answers = Answers::new();
+        for stack in 0..greens {
+            if stack == 0 {
+                (0..accidents).for_each(|_| answers.note(&stack, false));
+            }
+            answers.note(&stack, true);
+        }
+        answers
+    }
+
+    #[test]
+    fn red_answers_are_believed_where_accidents_of_the_observed_rate_are_rarer_than_one_in_fifty() {
+        assert_eq!(answers(9, 0).believable(), 1);
+        for (greens, accidents) in (1..40).flat_map(|greens| (1..9).map(move |red| (greens, red))) {
+            let rate = (accidents as f64 + 1.0) / ((accidents + greens) as f64 + 2.0);
+            let reds = answers(greens, accidents).believable() as i32;
+            assert!(rate.powi(reds) <= 0.02, "{greens} {accidents}");
+            assert!(
+                reds == 1 || rate.powi(reds - 1) > 0.02,
+                "one less is not enough"
+            );
+        }
+    }
+
+    #[test]
+    fn as_many_red_answers_reject_as_make_an_accident_rarer_than_one_in_ten_thousand() {
+        let rare = 1e-4;
+        for (greens, accidents) in (1..40).flat_map(|greens| (1..9).map(move |red| (greens, red))) {
+            let rate = (accidents as f64 + 1.0) / ((accidents + greens) as f64 + 2.0);
+            let rate = rate.max(0.3);
+            for candidates in [1, 20, 64] {
+                let reds = answers(greens, accidents).needed(candidates) as i32;
+                assert!(rate.powi(reds) <= rare / candidates as f64);
+                assert!(
+                    rate.powi(reds - 1) > rare / candidates as f64,
+                    "one less is not enough"
+                );
+            }
+        }
+        // Where no accident was seen, no rate up to 30 % makes the answers likely. The first red one found the culprit.
+        for greens in 0..200 {
+            let likely = |reds: usize| {
+                let rates = (1..=3000).map(|rate| f64::from(rate) / 10_000.0);
+                let chances =
+                    rates.map(|rate| rate.powi(reds as i32 - 1) * (1.0 - rate).powi(greens));
+                chances.fold(0.0, f64::max) >= rare
+            };
+            let expected = (2..8).find(|reds| !likely(*reds)).unwrap_or(8);
+            assert_eq!(
+                answers(greens as u64, 0).needed(64),
+                expected,
+                "{greens} green"
+            );
+        }
+    }
+}

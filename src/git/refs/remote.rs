@@ -75,6 +75,9 @@ pub enum Fetched {
     All,
     /// The remote has no such ref by now, or not what it names. git fetches nothing then, not even the other refs.
     Missing,
+    /// The remote does not advertise the commit that was asked for by its id, so git did not ask for it. Only the protocol versions
+    /// 0 and 1 end so.
+    Unadvertised,
     /// Another process moves a ref of this clone, as git said; another attempt may succeed.
     Locked(String),
 }
@@ -166,7 +169,24 @@ impl Repo {
     /// # Errors
     /// As [`Repo::list_remote`].
     pub fn fetch_refs(&self, remote: &str, refspecs: &[String], end: Instant) -> Result<Fetched> {
-        self.fetch(remote, &[], refspecs, end)
+        self.fetch(self.networked(), remote, &[], refspecs, end)
+    }
+
+    /// Fetches a commit by its id, and moves `copy` there. By version 2 of the protocol, a server is asked for the commit whatever its
+    /// refs are; one that speaks only an older version can be asked for what it advertises.
+    ///
+    /// # Errors
+    /// As [`Repo::list_remote`].
+    pub fn fetch_commit(
+        &self,
+        remote: &str,
+        oid: Oid,
+        copy: &str,
+        end: Instant,
+    ) -> Result<Fetched> {
+        let mut command = self.networked();
+        command.args(["-c", "protocol.version=2"]);
+        self.fetch(command, remote, &[], &[format!("+{oid}:{copy}")], end)
     }
 
     /// As [`Repo::fetch_refs`], with all objects below, as if none of them were here.
@@ -179,7 +199,7 @@ impl Repo {
         refspecs: &[String],
         end: Instant,
     ) -> Result<Fetched> {
-        self.fetch(remote, &["--refetch"], refspecs, end)
+        self.fetch(self.networked(), remote, &["--refetch"], refspecs, end)
     }
 
     /// Clears what killed processes of ours left, and notes which locks a git may leave that is about to be started. Where that
@@ -199,12 +219,12 @@ impl Repo {
 
     fn fetch(
         &self,
+        mut command: Command,
         remote: &str,
         options: &[&str],
         refspecs: &[String],
         end: Instant,
     ) -> Result<Fetched> {
-        let mut command = self.networked();
         // A ref that is damaged, of ours or not, is no reason to bring nothing.
         command.env("GIT_REF_PARANOIA", "0");
         // The copies are moved by force and are no history of ours: a reflog of each would only
@@ -242,11 +262,17 @@ impl Repo {
                 format!("the remote `{remote}` has a tree that is nested deeper than git reads");
             return Err(Error::new(Code::RepoCorrupt, what).because(said.trim().to_owned()));
         }
+        // Without any ref, there is nothing that could be asked for.
+        if has(&["unadvertised object", "no matching remote head"]) {
+            return Ok(Fetched::Unadvertised);
+        }
         // What another clone deletes, or git prunes there, while this one fetches, looks like what was never there.
         if has(&[
             "couldn't find remote ref",
             "not our ref",
-            "unadvertised object",
+            // JGit says so of a commit that it does not have, or does not show.
+            "not valid",
+            "corruption on the remote side",
             "did not send all necessary objects",
             "bad object",
             "missing object",

@@ -100,7 +100,7 @@ impl RemoteTarget {
         }
         match repo.fetch_refs(&self.remote, &[refspec], end)? {
             Fetched::All => Ok(()),
-            Fetched::Missing => Err(self.missing()),
+            Fetched::Missing | Fetched::Unadvertised => Err(self.missing()),
             Fetched::Locked(said) => Err(self.locked(ctx, said)),
         }
     }

@@ -276,7 +276,7 @@ fn fetch(ctx: &Ctx, remote: &str, pairs: &[(&str, &str)], what: &str) -> Result<
         .fetch_refs(remote, &refspecs, Instant::now() + LIMIT)?
     {
         Fetched::All => Ok(()),
-        Fetched::Missing => Err(error("does not have it")),
+        Fetched::Missing | Fetched::Unadvertised => Err(error("does not have it")),
         Fetched::Locked(said) => Err(error("could not be copied").because(said)),
     }
 }

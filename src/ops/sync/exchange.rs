@@ -27,11 +27,23 @@ pub(super) struct Exchange<'c> {
     pub ahead: Vec<String>,
     /// Whether other clones are likely to push at this moment.
     pub is_crowded: bool,
-    /// What the last fetch did not get, by the refs of the remote and where they were listed.
-    missed: RemoteRefs,
-    /// What git said of the last attempt that came to nothing.
+    /// What the last fetch did not get, by the refs of the remote.
+    missed: BTreeMap<String, UnfetchedRef>,
+    /// Why the last attempt came to nothing.
     pub obstacle: Option<String>,
     pub report: SyncReport,
+}
+
+/// How often in a row a remote has to refuse a commit that it lists before its repository counts as damaged. Servers that are copies
+/// of each other may differ for a moment, so once is not enough.
+const REFUSALS: usize = 3;
+
+/// A ref of the remote that could not be fetched.
+struct UnfetchedRef {
+    /// Where it was listed.
+    is: Oid,
+    /// How often in a row the remote refused that commit itself, and listed it before and after.
+    refusals: usize,
 }
 
 /// What the remote has of one chain, as it is known here.
@@ -62,7 +74,7 @@ impl<'c> Exchange<'c> {
             end,
             ahead: Vec::new(),
             is_crowded: false,
-            missed: RemoteRefs::new(),
+            missed: BTreeMap::new(),
             obstacle: None,
         })
     }
@@ -203,7 +215,7 @@ impl Exchange<'_> {
             if let Some(is) = is.filter(|is| Some(*is) != was)
                 && !self.is_here(chain, &copy, is)?
             {
-                wanted.push((shared.clone(), is, format!("+{shared}:{copy}")));
+                wanted.push((shared.clone(), is, copy.clone()));
             }
             copies.push((chain, shared, copy));
         }
@@ -216,7 +228,7 @@ impl Exchange<'_> {
             }
             let copy = self.copy(chain, Some(clone));
             if repo.tip(&copy)? != Tip::At(*is) && !self.is_here(chain, &copy, *is)? {
-                wanted.push((refname.clone(), *is, format!("+{refname}:{copy}")));
+                wanted.push((refname.clone(), *is, copy.clone()));
             }
             copies.push((chain, refname.clone(), copy));
         }
@@ -252,24 +264,35 @@ impl Exchange<'_> {
         Ok(Some(sights))
     }
 
-    /// Fetches refs of the remote, each with where it was listed and its refspec. `false` when the remote has to be listed
-    /// again.
+    /// Fetches refs of the remote, each with where it was listed and its copy. `false` when the remote has to be listed again.
     ///
-    /// git fetches all refs or none, and outboxes come and go. So what was not there is a race, for which the next attempt
-    /// asks ref by ref, and only a ref that is still listed at the very same commit, and that cannot be fetched a second
-    /// time either, is damaged.
+    /// git fetches all refs or none, and outboxes come and go: one can be deleted after the list, and pushed again at the very same
+    /// commit before the next one. So what cannot be fetched is a race at first, for which the next attempts ask ref by ref, and for
+    /// the listed commit itself where the ref is not there. A server that has the commit sends it, whatever its refs are by then, or,
+    /// by the older protocol, does not advertise it at that moment. Only one that refuses a commit, and lists it both before and after,
+    /// as often in a row as [`REFUSALS`] says, is damaged.
     fn fetch_wanted(&mut self, wanted: &[(String, Oid, String)]) -> Result<bool> {
         let repo = &self.ctx.repo;
         let before = std::mem::take(&mut self.missed);
+        let mut missed = BTreeMap::new();
         let one_by_one = if before.is_empty() { wanted.len() } else { 1 };
         for some in wanted.chunks(one_by_one) {
-            let refspecs: Vec<_> = some.iter().map(|(.., refspec)| refspec.clone()).collect();
-            match repo.fetch_refs(&self.remote, &refspecs, self.end)? {
-                Fetched::All => {}
-                Fetched::Missing => {
-                    let missed = some.iter().map(|(refname, is, _)| (refname.clone(), *is));
-                    self.missed.extend(missed);
+            let refspecs: Vec<_> = { some.iter() }
+                .map(|(refname, _, copy)| format!("+{refname}:{copy}"))
+                .collect();
+            let mut fetched = repo.fetch_refs(&self.remote, &refspecs, self.end)?;
+            let (refname, is, copy) = &some[0];
+            // That the ref is missing says nothing of the commit, which another clone may have moved to another ref.
+            if !before.is_empty() && fetched == Fetched::Missing {
+                fetched = repo.fetch_commit(&self.remote, *is, copy, self.end)?;
+            }
+            let refusals = match fetched {
+                Fetched::All => continue,
+                Fetched::Missing if !before.is_empty() => {
+                    let known = before.get(refname).filter(|one| one.is == *is);
+                    known.map_or(0, |one| one.refusals) + 1
                 }
+                Fetched::Missing | Fetched::Unadvertised => 0,
                 Fetched::Locked(said) => {
                     self.obstacle = Some(said);
                     // A lock says nothing about the refs, so what is known to be missing stays
@@ -277,19 +300,33 @@ impl Exchange<'_> {
                     self.missed = before;
                     return Ok(false);
                 }
+            };
+            missed.extend({ some.iter() }.map(|(refname, is, _)| {
+                let miss = UnfetchedRef { is: *is, refusals };
+                (refname.clone(), miss)
+            }));
+        }
+        let Some((refname, miss)) = missed.first_key_value() else {
+            return Ok(true);
+        };
+        self.obstacle = Some(format!(
+            "{refname} was listed at {}, which could not be fetched",
+            miss.is.short()
+        ));
+        if missed.values().any(|miss| miss.refusals > 0) {
+            let again = self.list()?;
+            for (refname, miss) in &mut missed {
+                if again.get(refname) != Some(&miss.is) {
+                    miss.refusals = 0;
+                }
             }
         }
-        if before.is_empty() || self.missed.is_empty() {
-            return Ok(self.missed.is_empty());
+        if let Some((refname, miss)) = { missed.iter() }.find(|(_, miss)| miss.refusals == REFUSALS)
+        {
+            return Err(self.damaged(refname, miss.is));
         }
-        let again = self.list()?;
-        let is_damaged = |(refname, is): &(&String, &Oid)| {
-            before.get(*refname) == Some(is) && again.get(*refname) == Some(is)
-        };
-        match self.missed.iter().find(is_damaged) {
-            Some((refname, is)) => Err(self.damaged(refname, *is)),
-            None => Ok(false),
-        }
+        self.missed = missed;
+        Ok(false)
     }
 
     fn damaged(&self, refname: &str, is: Oid) -> Error {
