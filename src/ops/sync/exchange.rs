@@ -281,7 +281,9 @@ impl Exchange<'_> {
                 .map(|(refname, _, copy)| format!("+{refname}:{copy}"))
                 .collect();
             let mut fetched = repo.fetch_refs(&self.remote, &refspecs, self.end)?;
-            let (refname, is, copy) = &some[0];
+            let [(refname, is, copy), ..] = some else {
+                continue;
+            };
             // That the ref is missing says nothing of the commit, which another clone may have moved to another ref.
             if !before.is_empty() && fetched == Fetched::Missing {
                 fetched = repo.fetch_commit(&self.remote, *is, copy, self.end)?;
