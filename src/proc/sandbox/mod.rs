@@ -128,9 +128,10 @@ impl<'a> Kernel<'a> {
     }
 
     fn keep_yes(&self, question: &str) {
-        // Where it cannot be written, the next one asks again.
+        // Where it cannot be written, the next one asks again. The directories above are not made: a command that only asks leaves a
+        // repository as it was.
         if let Some(answers) = &self.answers {
-            let _ = fs::create_dir_all(answers);
+            let _ = fs::create_dir(answers);
             let _ = fs::write(answers.join(question), surroundings());
         }
     }
