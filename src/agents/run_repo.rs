@@ -29,7 +29,7 @@ pub use left::Heads;
 
 use super::untrusted;
 use crate::domain::{AgentId, Oid};
-use crate::error::{Error, IoContext, Result};
+use crate::error::{IoContext, Result};
 use crate::git::{Repo, WorktreeLayer};
 use crate::store::{fsx, layout};
 use std::fs;
@@ -150,24 +150,6 @@ impl RunRepo {
         if fs::symlink_metadata(&self.directory).is_ok() {
             fsx::set_aside(&self.directory)?;
         }
-        // The index of a large repository takes as long to copy as all else takes to make.
-        std::thread::scope(|scope| {
-            let copying = scope.spawn(|| self.copy_admin_dir());
-            let filled = self.fill(repo, tip, settings);
-            let copied = copying.join();
-            filled.and(copied.unwrap_or_else(|_| Err(Error::bug("copying panicked"))))
-        })?;
-        // The way back is noted before the way is changed, so that a kill in between leaves nothing
-        // that cannot be led back.
-        let pointer = fsx::load_if_there(&self.top.join(".git"))?.unwrap_or_default();
-        self.set_known_tip(tip)?;
-        fsx::write_private(&self.pointer_note(), &pointer)?;
-        let pointer = format!("gitdir: {}\n", self.admin_dir().display());
-        fsx::write_atomic(&self.top.join(".git"), pointer.as_bytes())
-    }
-
-    /// Makes all of it but the admin directory.
-    fn fill(&self, repo: &Repo, tip: Oid, settings: &[(String, &str, &str)]) -> Result<()> {
         // 1. The directories and files that git expects.
         let common = &self.common_dir;
         for directory in ["objects/info", "objects/pack", "refs", "logs", "worktrees"] {
@@ -192,7 +174,15 @@ impl RunRepo {
             fsx::create_dir(&self.directory.join(log.parent().unwrap_or(Path::new(""))))?;
             fs::write(self.directory.join(&log), content).at("could not write", &log)?;
         }
-        Ok(())
+        // 4. The admin directory, and last the way to it.
+        self.copy_admin_dir()?;
+        // The way back is noted before the way is changed, so that a kill in between leaves nothing
+        // that cannot be led back.
+        let pointer = fsx::load_if_there(&self.top.join(".git"))?.unwrap_or_default();
+        self.set_known_tip(tip)?;
+        fsx::write_private(&self.pointer_note(), &pointer)?;
+        let pointer = format!("gitdir: {}\n", self.admin_dir().display());
+        fsx::write_atomic(&self.top.join(".git"), pointer.as_bytes())
     }
 
     /// Where the branch of the command is now; `None` when that cannot be read at a glance.
