@@ -187,8 +187,14 @@ fn assert_found_only_in(repo: &TestRepo, private: &[String]) {
         "an object holds the credential"
     );
     let git_dir = repo.path().join(".git");
+    // What is swept away at this moment is not there.
+    let is_gone = |error: &walkdir::Error| {
+        let error = error.io_error().map(std::io::Error::kind);
+        error == Some(std::io::ErrorKind::NotFound)
+    };
     let mut found: Vec<String> = walkdir::WalkDir::new(repo.path())
         .into_iter()
+        .filter(|entry| !entry.as_ref().is_err_and(is_gone))
         .map(|entry| entry.expect("readable").into_path())
         .filter(|path| fs::read(path).is_ok_and(|bytes| holds(&bytes)))
         .map(|path| {
