@@ -22,6 +22,7 @@ use crate::git::WorktreeLayer;
 use crate::git::files::layer::IndexStamp;
 use crate::git::uncommitted::{is_plain_index, rules_files};
 use crate::store::{fsx, layout, lock};
+use crate::system::is_younger;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs::{self, Permissions};
@@ -378,11 +379,8 @@ impl FrozenBase {
     /// Whether it was found unchanged so short a time ago that looking at all its names again is not worth that.
     fn was_just_checked(&self) -> bool {
         let names = self.record.names;
-        let found = fs::metadata(self.directory.join(CHECKED)).and_then(|file| file.modified());
-        // A time that lies ahead is that of a clock that was set back.
-        let age = found.ok().and_then(|time| time.elapsed().ok());
-        let lasts = u64::try_from(names / NAMES_A_SECOND).unwrap_or(0);
-        names >= FEW && age.is_some_and(|age| age < Duration::from_secs(lasts))
+        let lasts = Duration::from_secs(u64::try_from(names / NAMES_A_SECOND).unwrap_or(0));
+        names >= FEW && is_younger(&self.directory.join(CHECKED), lasts)
     }
 
     /// Whether it is still there to be taken, by a process that holds the lock for that.

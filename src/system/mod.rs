@@ -21,8 +21,10 @@ use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::process::{Pid, Signal};
 use std::collections::HashMap;
-use std::fs::Metadata;
+use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
 
 /// A directory that is no link.
 const DIRECTORY: OFlags = OFlags::RDONLY
@@ -180,6 +182,14 @@ pub(crate) fn sync_file_system(file: &std::fs::File) -> std::io::Result<()> {
     #[cfg(not(target_os = "linux"))]
     file.sync_all()?;
     Ok(())
+}
+
+/// Whether a file was written less long ago than this.
+pub(crate) fn is_younger(file: &Path, age: Duration) -> bool {
+    let written = fs::metadata(file).and_then(|file| file.modified());
+    // A time that lies ahead is that of a clock that was set back.
+    let elapsed = written.ok().and_then(|time| time.elapsed().ok());
+    elapsed.is_some_and(|elapsed| elapsed < age)
 }
 
 /// Reads the list that ps(1) writes: lines of number, parent, state and start time. One that is dead and only waiting to be noticed is left out.

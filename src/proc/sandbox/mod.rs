@@ -50,6 +50,7 @@ pub use report::{Outcome, read_report};
 
 use crate::domain::sandbox::{Enforcement, Fence, LayerMount, Level, Mode, Namespaces};
 use crate::error::{Code, Error, Result};
+use crate::system::is_younger;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -90,10 +91,11 @@ impl<'a> Kernel<'a> {
 
     /// As [`Kernel::enforcement`], for a caller that has something else to do until there is an answer.
     pub fn ask(self, mode: Mode) -> AskedKernel<'a> {
-        let ask = || kernel::ask(self.program, self.said_yes(NAMESPACES));
+        let is_known = mode != Mode::Off && self.said_yes(NAMESPACES);
         AskedKernel {
             mode,
-            asked: (mode != Mode::Off).then(ask),
+            asked: (mode != Mode::Off).then(|| kernel::ask(self.program, is_known)),
+            is_known,
             kernel: self,
         }
     }
@@ -120,10 +122,7 @@ impl<'a> Kernel<'a> {
         let Some(answer) = { self.answers.as_ref() }.map(|answers| answers.join(question)) else {
             return false;
         };
-        let written = fs::metadata(&answer).and_then(|file| file.modified());
-        // A time that lies ahead is that of a clock that was set back.
-        let age = written.ok().and_then(|time| time.elapsed().ok());
-        age.is_some_and(|age| age < YES_HOLDS)
+        is_younger(&answer, YES_HOLDS)
             && fs::read(&answer).is_ok_and(|whose| whose == surroundings())
     }
 
@@ -145,6 +144,8 @@ const LAYERS: &str = "layers";
 pub struct AskedKernel<'a> {
     mode: Mode,
     asked: Option<Result<kernel::PendingLevel, String>>,
+    /// Whether the answer about namespaces is an earlier one.
+    is_known: bool,
     kernel: Kernel<'a>,
 }
 
@@ -159,7 +160,7 @@ impl AskedKernel<'_> {
             None => Ok(Enforcement::Off),
             Some(Ok(level)) => {
                 // Every other level has a reason, which is found anew.
-                if level.namespaces == Namespaces::Processes && !self.kernel.said_yes(NAMESPACES) {
+                if level.namespaces == Namespaces::Processes && !self.is_known {
                     self.kernel.keep_yes(NAMESPACES);
                 }
                 Ok(Enforcement::Fenced(level))
