@@ -183,8 +183,8 @@ fn a_lead_gets_nothing_that_it_may_not_do_itself() {
         no git-agent train mine --push
         no git-agent train --all
         no git-agent amend mine --scope '**'
-        # Written by hand.
-        ask() { echo "$1" > "$GIT_AGENT_SPOOL/$2.json"; }
+        # Written by hand, and there only when it is whole: half a request is none.
+        ask() { echo "$1" > "$GIT_AGENT_SPOOL/.$2"; mv "$GIT_AGENT_SPOOL/.$2" "$GIT_AGENT_SPOOL/$2.json"; }
         ask '{"schema":"git-agent.request/1","json":true,"nonce":"x","request":{"verb":"run","tasks":["mine"],"words":["--sandbox=off"]}}' a
         ask '{"schema":"git-agent.request/1","json":true,"nonce":"../../x","request":{"verb":"discard","agent":"foreign"}}' b
         ask '{"schema":"git-agent.request/1","json":true,"nonce":"y","request":{"verb":"show","who":"--help"}}' c
@@ -381,7 +381,8 @@ fn what_landed_and_was_not_taken_over_is_in_the_worktree_when_the_lead_is_gone()
         r#"exec 2> "$BESIDE/err" > "$BESIDE/out"; set -e
         git-agent spawn -m "part one" --name one --new src/one.txt
         git-agent run one --host claude
-        echo '{"schema":"git-agent.request/1","json":true,"nonce":"x","request":{"verb":"train","agents":["one"]}}' > "$GIT_AGENT_SPOOL/x.json"
+        echo '{"schema":"git-agent.request/1","json":true,"nonce":"x","request":{"verb":"train","agents":["one"]}}' > "$GIT_AGENT_SPOOL/.x"
+        mv "$GIT_AGENT_SPOOL/.x" "$GIT_AGENT_SPOOL/x.json"
         answers=$(dirname "$GIT_AGENT_SPOOL")/../$(basename "$GIT_AGENT_SPOOL")/answers
         while ! grep -l '"tip"' $answers/*.json; do sleep 0.01; done"#,
     );
