@@ -1,5 +1,5 @@
 //! Committing as the user would: in a worktree by the user's own `git commit`, with every hook; in the object
-//! database alone with the user's signature.
+//! database alone with the user's signature. Also the trailers of a message that is about to be used.
 
 use crate::domain::Oid;
 use crate::domain::change::Content;
@@ -16,7 +16,7 @@ use crate::git::worktree::{BranchCopy, moved_meanwhile};
 use crate::git::{Repo, command};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -353,4 +353,82 @@ fn files(repo: &Repo, tree: Oid, directory: &[u8]) -> Result<Files> {
     Ok(files
         .map(|entry| (entry.name, (entry.mode, entry.oid)))
         .collect())
+}
+
+// Trailers of a commit message that git is about to use.
+
+/// Adds a trailer to a message file unless it has this very one. Git itself does it, because it knows
+/// where comments and the diff of `commit --verbose` begin. `directory` is where git looks for its settings, which
+/// can name programs: the common dir, never an agent's worktree.
+///
+/// # Errors
+/// `git-missing`, `git-failed`.
+pub fn add_trailer(directory: &Path, message: &Path, trailer: &str) -> Result<()> {
+    interpret(directory, message, "--if-exists=addIfDifferent", trailer)
+}
+
+/// Adds a trailer to a message file in the place of one with the same key.
+///
+/// # Errors
+/// As [`add_trailer`].
+pub fn set_trailer(directory: &Path, message: &Path, trailer: &str) -> Result<()> {
+    interpret(directory, message, "--if-exists=replace", trailer)
+}
+
+fn interpret(directory: &Path, message: &Path, if_exists: &str, trailer: &str) -> Result<()> {
+    let arguments = [
+        "interpret-trailers",
+        "--in-place",
+        // A message may hold a line of three hyphens, which would else end it.
+        "--no-divider",
+        if_exists,
+        "--trailer",
+        trailer,
+        "--",
+    ];
+    let arguments = arguments
+        .iter()
+        .map(OsStr::new)
+        .chain([message.as_os_str()]);
+    command::run(directory, arguments).map(|_| ())
+}
+
+/// Gives a commit message with a trailer at its end, in the block of trailers that it ends with if there is one. A
+/// trailer that is in that block already is not added.
+pub fn appended_trailer(message: &str, trailer: &str) -> String {
+    let message = message.trim();
+    let trailers = git2::message_trailers_strs(message).ok();
+    let known: Vec<String> = { trailers.iter() }
+        .flat_map(|trailers| trailers.iter())
+        .map(|(key, value)| format!("{key}: {value}"))
+        .collect();
+    if known.iter().any(|known| known == trailer) {
+        return format!("{message}\n");
+    }
+    // A further trailer joins the paragraph of the others, or git would take none of them for
+    // trailers.
+    let separator = if known.is_empty() { "\n\n" } else { "\n" };
+    format!("{message}{separator}{trailer}\n")
+}
+
+/// A commit message without the trailers that it ends with.
+pub fn without_trailers(message: &str) -> &str {
+    let message = message.trim();
+    let (before, last) = message.rsplit_once("\n\n").unwrap_or((message, ""));
+    let count = git2::message_trailers_strs(message).map_or(0, |found| found.iter().count());
+    // A last paragraph that is trailers and nothing else; any other one is text.
+    if count > 0 && count >= last.lines().count() && !last.is_empty() {
+        before.trim_end()
+    } else {
+        message
+    }
+}
+
+/// Gives a message as `git commit` keeps one that is not edited, without needless space.
+///
+/// # Errors
+/// `git-failed`.
+pub fn tidied_trailer(message: &str) -> Result<String> {
+    git2::message_prettify(message, None)
+        .map_err(|error| crate::git::repo::failed("could not read the message", error))
 }

@@ -7,7 +7,7 @@
 //!
 //! The rooms, from the ground up; none names a higher one:
 //!
-//! - `tree` knows the form of tree objects, `command` starts git, `program` asks it for its version, its pager, hooks, trailers and signatures;
+//! - `tree` knows the form of tree objects, `command` starts git, `program` asks it for its version, hooks and signatures;
 //! - `files` goes into directories, reads what an agent may have written, locks and removes;
 //! - `repo` opens a repository, `objects` reads and writes what is in it, `history` finds which commits belong to what, `merge` what
 //!   merging them gives;
@@ -15,7 +15,7 @@
 //! - `worktree` makes worktrees and what git sees in their place, `changes` finds what differs in them, `uncommitted` what
 //!   `git add -A` would add, and `salvage` keeps it;
 //! - `populate` writes the files of a worktree, `landing` moves one along with its branch, `commit` and `restage` work on what is
-//!   staged, `diff` compares trees.
+//!   staged, `diff` compares and shows trees.
 
 pub mod changes;
 pub mod command;

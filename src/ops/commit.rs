@@ -23,7 +23,7 @@ use crate::error::{Code, Error, ErrorFacts, IoContext, Result};
 use crate::git::changes::Staging;
 use crate::git::commit::ToCommit;
 use crate::git::config::Identities;
-use crate::git::{Checkout, Repo, program};
+use crate::git::{Checkout, Repo, commit};
 use crate::store::{fsx, layout};
 use crate::wire::path_text::PathText;
 use serde::Serialize;
@@ -89,7 +89,7 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
         Some(work) if outside.is_empty() && is_plain(ctx, agent, &place, message)? => {
             place.stage_from(&ctx.repo, work, &inside)?;
             ctx.reached("staged");
-            let message = program::appended_trailer(&program::tidied_trailer(message)?, &trailer);
+            let message = commit::appended_trailer(&commit::tidied_trailer(message)?, &trailer);
             let new = (tip, work);
             { place.commit_staged(&ctx.repo, new, &message, &identities) }
                 .inspect_err(|_| drop(unstage(ctx, &place, tip)))?
@@ -207,7 +207,7 @@ fn by_git(
     let scratch = Scratch::new(ctx)?;
     fs::write(&scratch.message, format!("{}\n", message.trim_end()))
         .at("could not write", &scratch.message)?;
-    program::set_trailer(ctx.repo.common_dir(), &scratch.message, trailer)?;
+    commit::set_trailer(ctx.repo.common_dir(), &scratch.message, trailer)?;
     // The hooks.
     if hooks::has_own(ctx, agent.id, &place.top)? {
         layered::require_files(ctx, agent)?;

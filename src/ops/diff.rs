@@ -3,7 +3,7 @@
 use crate::agents::{Ctx, Work, lookup};
 use crate::domain::{Agent, Event, Oid, What};
 use crate::error::{Code, Error, Remedy, Result};
-pub use crate::git::program::{Detail, DiffSink, Filter};
+pub use crate::git::diff::{Detail, DiffSink, Filter};
 use crate::ops::agent_report::BaseReport;
 use crate::store::spawn_commit;
 use crate::wire::path_text::PathText;

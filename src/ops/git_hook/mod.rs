@@ -14,7 +14,7 @@ use crate::domain::ref_update::{Owner, RefUpdate, Target};
 use crate::domain::{Agent, BundleRule, Oid, Quoted, Violation};
 use crate::error::{Code, Error, ErrorFacts, Exit, IoContext, Result};
 use crate::git::refs::REMOTE_COPIES;
-use crate::git::{Tip, program};
+use crate::git::{Tip, commit};
 use crate::ops::host_trust;
 use crate::proc::launch;
 use crate::store::hooks::Site;
@@ -185,7 +185,7 @@ fn add_trailer(ctx: &Ctx, agent: &Agent, arguments: &[OsString]) -> Result<()> {
         return Ok(());
     }
     // Settings for trailers can name programs, and those of the worktree are the agent's.
-    program::add_trailer(
+    commit::add_trailer(
         ctx.repo.common_dir(),
         &file,
         &format!("Agent-Id: {}", agent.id),

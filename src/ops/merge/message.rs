@@ -8,7 +8,7 @@ use crate::agents::{Ctx, task_copy};
 use crate::domain::repository_settings::filled_subject;
 use crate::domain::{Agent, Oid, What, branch_name};
 use crate::error::{Code, Error, Result};
-use crate::git::program;
+use crate::git::commit;
 use crate::ops::merge::Method;
 use crate::ops::merge::plan::MergePlan;
 use crate::store::spawn_commit::NONCE;
@@ -123,14 +123,14 @@ impl MergePlan {
         let trailers = self.text.trailers.carried.iter().cloned();
         let trailers = trailers.chain(self.wanted_trailers());
         trailers.fold(message, |message, line| {
-            program::appended_trailer(&message, &line)
+            commit::appended_trailer(&message, &line)
         })
     }
 
     /// The message without the trailers that not every landing has.
     fn message_of_work(&self) -> String {
         if let Some(message) = &self.text.wanted {
-            return program::appended_trailer(message, &named(&self.agent));
+            return commit::appended_trailer(message, &named(&self.agent));
         }
         let title = match (&self.text.subject, self.method) {
             // The text of the older kit, which programs look for; who lints messages sets another one.
@@ -152,7 +152,7 @@ impl MergePlan {
         let message = format!("{text}{}\n", named(&self.agent));
         let trailers = self.wanted_trailers();
         trailers.fold(message, |message, line| {
-            program::appended_trailer(&message, &line)
+            commit::appended_trailer(&message, &line)
         })
     }
 
@@ -312,7 +312,7 @@ fn squashed(ctx: &Ctx, agent: &Agent, (base, tip): (Oid, Oid)) -> Result<Vec<Str
         let commit = ctx.repo.read_commit(oid)?;
         // Neither a spawn commit nor a merge says anything about the work.
         if commit.trailer(NONCE).is_none() && commit.parents.len() == 1 {
-            texts.push(program::without_trailers(&commit.message).to_owned());
+            texts.push(commit::without_trailers(&commit.message).to_owned());
         }
     }
     Ok(texts)
