@@ -517,9 +517,11 @@ const STARTS_GIT: &[(&str, &str)] = &[
         "git/config/programs.rs",
         "where new files are written, with no program from among them",
     ),
+    ("git/commit.rs", "for trailers, in the common dir"),
+    ("git/diff.rs", "in the main worktree or the common dir"),
     (
         "git/program.rs",
-        "in the common dir, the main worktree, and a new one where no agent has worked",
+        "in the common dir, and a new worktree where no agent has worked",
     ),
     (
         "git/uncommitted/layer.rs",
