@@ -7,7 +7,7 @@ use crate::support::agent::{TASK, agent_command, describe};
 use crate::support::terminal::OnTerminal;
 use crate::support::{TestRepo, death, signing};
 use git_agent::agents::ctx::Seams;
-use git_agent::ops::board::{BoardRow, Watch};
+use git_agent::ops::board::{BoardRow, BoardWatch};
 use git_agent::ops::list::ListOptions;
 use rustix::process::{Signal, WaitOptions, waitpid};
 use std::fs::Permissions;
@@ -210,7 +210,7 @@ fn work_that_conflicts_with_what_landed_needs_a_person() {
         repo.agent_json(&["done", name]);
     }
     let ctx = death::ctx_with(&repo.path(), Seams::real());
-    let mut watch = Watch::new(&ctx, ListOptions::default());
+    let mut watch = BoardWatch::new(&ctx, ListOptions::default());
     let mut needs = || -> Vec<(String, &str)> {
         let rows = watch.look().expect("a look").rows.into_iter();
         let need = |row: BoardRow| Some((row.listed.agent.name?, row.need?));
@@ -255,7 +255,7 @@ fn what_an_agent_changed_is_counted_again_when_it_says_something() {
     let path = repo.agent_json(&["path", "talker"])["worktree_abspath"].clone();
     let worktree = std::path::PathBuf::from(path.as_str().expect("a path"));
     let ctx = death::ctx_with(&repo.path(), Seams::real());
-    let mut watch = Watch::new(&ctx, ListOptions::default());
+    let mut watch = BoardWatch::new(&ctx, ListOptions::default());
     let mut until = |said: &str, insertions: usize| loop {
         let row = watch.look().expect("a look").rows.remove(0);
         let counted = row.diff.is_some_and(|diff| diff.insertions == insertions);

@@ -38,7 +38,7 @@ use git_agent::error::Result;
 use git_agent::git::Repo;
 use git_agent::ops::run::fence;
 use git_agent::ops::run::fence::Bounds;
-use git_agent::proc::sandbox::{self, Outcome, Plan, read_report};
+use git_agent::proc::sandbox::{self, FenceOutcome, Plan, read_report};
 use git_agent::store::layout;
 use git_agent::store::ledger::Ledger;
 use git_agent::store::spawn_commit;
@@ -176,7 +176,7 @@ impl Fenced {
     }
 
     /// What the helper said.
-    pub fn outcome(&self) -> Option<Outcome> {
+    pub fn outcome(&self) -> Option<FenceOutcome> {
         read_report(&self.report()).expect("readable")
     }
 }
@@ -289,7 +289,7 @@ pub fn bounds_from(stands: &Path, agent: &Agent, mode: Mode, allow: &[&Path]) ->
     let allow: Vec<PathBuf> = allow.iter().map(|path| path.to_path_buf()).collect();
     fence::bounds(
         &ctx,
-        &fence::Request {
+        &fence::FenceRequest {
             agent: &row,
             policy: &policy,
             mode,

@@ -317,7 +317,8 @@ impl Model for World {
                 let own = state.remote.filter(|one| one.number == number);
                 if own.is_some() {
                     // One from whom it was taken over finds that it is lost.
-                    let stays = state.took_over[clone] && self.fault != Some(Fault::DeletesTakeover);
+                    let stays =
+                        state.took_over[clone] && self.fault != Some(Fault::DeletesTakeover);
                     let free = World::token(&next, clone, Some(nonce), ClaimState::Released);
                     self.swap(&mut next, own, stays.then_some(free));
                 }

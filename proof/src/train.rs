@@ -7,7 +7,7 @@
 //! followed by another one with what is left.
 
 use crate::Outcome;
-use git_agent::domain::train::{Culprit, Question, Track, decide};
+use git_agent::domain::train::{Culprit, Track, WantedCheck, decide};
 use stateright::{Model, Property};
 use std::collections::BTreeSet;
 
@@ -190,9 +190,9 @@ impl Track for Run<'_> {
         Ok(Some(pushed))
     }
 
-    fn check(&mut self, questions: &[Question<Stack>]) -> Result<Option<Vec<bool>>, Stop> {
+    fn check(&mut self, questions: &[WantedCheck<Stack>]) -> Result<Option<Vec<bool>>, Stop> {
         self.settle();
-        let is_good = |question: &Question<Stack>| match self.world.fault {
+        let is_good = |question: &WantedCheck<Stack>| match self.world.fault {
             Some(Fault::ChecksTheFirstOnly) => self.nature.is_good(&Stack {
                 moved: question.stack.moved,
                 members: question.stack.members.iter().take(1).copied().collect(),

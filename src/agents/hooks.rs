@@ -6,7 +6,7 @@ use crate::domain::{Agent, AgentId};
 use crate::error::{IoContext, Result};
 use crate::git::program;
 use crate::git::program::Version;
-use crate::store::hooks::inspect::{Inspection, Problem, inspect};
+use crate::store::hooks::inspect::{HookProblem, Inspection, inspect};
 use crate::store::hooks::{CommitHooks, Route, Site};
 use crate::store::{fsx, hooks, layout, lock};
 use std::ffi::OsString;
@@ -47,7 +47,7 @@ pub(crate) fn refresh(ctx: &Ctx, agent: &Agent) -> Result<()> {
         return Ok(());
     };
     let found = inspect(&site(ctx, &agent.id.short(), &worktree), None)?;
-    let is_old = |problem: &Problem| !problem.is_tampering();
+    let is_old = |problem: &HookProblem| !problem.is_tampering();
     // Where anything was tampered with, nothing is written anew: that would hide it.
     if found.problems.is_empty() || !found.problems.iter().all(is_old) {
         return Ok(());

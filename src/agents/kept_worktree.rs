@@ -141,7 +141,7 @@ fn work(ctx: &Ctx, place: &AgentWorktree, tip: &Commit, made: Oid) -> Result<Opt
     let own = ctx.repo.seen_from(&place.admin_dir)?;
     let scratch = Scratch::make(ctx, "kept")?;
     let view = WorktreeView::make(&own, &place.admin_dir, &place.path, scratch.path())?;
-    let source = uncommitted::Source {
+    let source = uncommitted::WorktreeSource {
         repo: &own,
         worktree: &place.path,
         admin_dir: &place.admin_dir,

@@ -14,7 +14,7 @@ use crate::agents::untrusted;
 use crate::domain::{Agent, Isolation, Oid};
 use crate::error::Result;
 use crate::git::Tip;
-use crate::git::objects::quarantine::Taken;
+use crate::git::objects::quarantine::TakenObjects;
 use crate::store::{agent_branch, fsx, keep, layout};
 use std::path::PathBuf;
 
@@ -95,7 +95,7 @@ fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Vec<Strin
         }));
     }
     // 4. Index, HEAD, reflog. Without all objects they would name some that are missing.
-    if taken == Taken::All {
+    if taken == TakenObjects::All {
         let left = run_repo.carry_back()?;
         warnings.extend(left.iter().map(|file| {
             format!(

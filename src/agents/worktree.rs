@@ -186,7 +186,7 @@ pub(crate) fn check_out(
     worktree: &Path,
     admin_dir: &Path,
     commit: Oid,
-) -> Result<populate::Outcome> {
+) -> Result<populate::Populated> {
     let activity = ctx.activity(what);
     populate::populate(&populate::Request {
         repo: &ctx.repo,

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 #[command(args_conflicts_with_subcommands = true)]
 pub(super) struct DoctorArgs {
     #[command(subcommand)]
-    part: Option<Part>,
+    part: Option<DoctorPart>,
     /// Repair what can be repaired safely; nothing that an agent may have written is deleted
     #[arg(long)]
     fix: bool,
@@ -23,15 +23,15 @@ pub(super) struct DoctorArgs {
 
 /// What else can be examined, each by itself.
 #[derive(Debug, Subcommand)]
-enum Part {
+enum DoctorPart {
     Ledger(ledger::LedgerArgs),
     Hooks(setup::HooksArgs),
 }
 
 pub(super) fn run(ui: &mut Ui, args: &DoctorArgs) -> Result<Exit> {
     match &args.part {
-        Some(Part::Ledger(args)) => return ledger::run(&open(ui)?, ui, args),
-        Some(Part::Hooks(args)) => return setup::run_hooks(&open(ui)?, ui, args),
+        Some(DoctorPart::Ledger(args)) => return ledger::run(&open(ui)?, ui, args),
+        Some(DoctorPart::Hooks(args)) => return setup::run_hooks(&open(ui)?, ui, args),
         None => {}
     }
     let report = doctor::doctor(&Ctx::to_examine()?, args.fix, &shell::compared()?)?;

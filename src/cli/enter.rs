@@ -8,7 +8,7 @@ use crate::cli::ui::Ui;
 use crate::domain::sandbox::Mode;
 use crate::error::{Code, Error, Exit, Result};
 use crate::hosts::{self, Host};
-use crate::ops::run::{self, Echo, RunOptions, Target};
+use crate::ops::run::{self, Echo, RunOptions, RunTarget};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -66,7 +66,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: EnterArgs) -> Result<Exit> {
         host: args.host,
         ..RunOptions::default()
     };
-    let plan = run::plan(ctx, Target::Agent(who), command, options)?;
+    let plan = run::plan(ctx, RunTarget::Agent(who), command, options)?;
     half_made::sweep(ctx)?;
     let report = run::execute(ctx, plan, Echo::default())?;
     show(ui, &report, false)?;

@@ -5,7 +5,7 @@ use crate::agents::{Ctx, Env};
 use crate::cli::ui::Ui;
 use crate::domain::tool_call::HookAnswer;
 use crate::error::{Exit, Result};
-use crate::hosts::payload::{self, LONGEST_PAYLOAD, Payload};
+use crate::hosts::payload::{self, HookPayload, LONGEST_PAYLOAD};
 use crate::ops::mcp::become_server;
 use crate::ops::{git_hook, host_hook};
 use clap::Subcommand;
@@ -120,7 +120,7 @@ fn run_host(ui: &mut Ui, hook: HostHook) -> Result<Exit> {
     }
 }
 
-fn speak(ui: &mut Ui, payload: &Payload, answer: &HookAnswer) -> Result<Exit> {
+fn speak(ui: &mut Ui, payload: &HookPayload, answer: &HookAnswer) -> Result<Exit> {
     if let Some(addition) = payload
         .addition(answer.stderr())
         .filter(|_| answer.status() != 0)

@@ -100,7 +100,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: ListArgs) -> Result<Exit> {
             ui.row(&json!(agent))
         })?,
         Format::Text => {
-            let mut listing = Listing::new();
+            let mut listing = AgentList::new();
             let overlaps = list::all(ctx, &options, |agent| listing.push(&agent))?;
             listing.add(&overlaps);
             let warm = warm_worktrees(pool::count(ctx)?);
@@ -181,7 +181,7 @@ const LEAST_HANDLE: usize = 8 + 1 + 12;
 
 impl Answer for ListReport {
     fn text(&self) -> String {
-        let mut listing = Listing::new();
+        let mut listing = AgentList::new();
         self.agents.iter().for_each(|agent| listing.push(agent));
         listing.text()
     }
@@ -206,15 +206,15 @@ impl Answer for ListReport {
 }
 
 /// A list for people that grows agent by agent, of which it keeps no more than is shown.
-pub(in crate::cli) struct Listing {
+pub(in crate::cli) struct AgentList {
     table: Table,
-    looks: Vec<Look>,
+    looks: Vec<FactStyle>,
 }
 
-impl Listing {
-    pub(in crate::cli) fn new() -> Listing {
+impl AgentList {
+    pub(in crate::cli) fn new() -> AgentList {
         let table = Table::new(TITLES.to_vec(), width()).yielding(YIELDING);
-        Listing {
+        AgentList {
             table: table.shrinking("AGENT", LEAST_HANDLE),
             looks: Vec::new(),
         }
@@ -222,7 +222,7 @@ impl Listing {
 
     pub(in crate::cli) fn push(&mut self, agent: &ListedAgent) {
         self.table.push(cells(agent));
-        self.looks.push(Look::of(agent));
+        self.looks.push(FactStyle::of(agent));
     }
 
     /// Fills in with whom each overlaps, which is known last.
@@ -247,7 +247,7 @@ fn cells(row: &ListedAgent) -> Vec<Cell> {
     } else {
         agent.clone_id.as_str()
     };
-    let look = Look::of(row);
+    let look = FactStyle::of(row);
     vec![
         Cell::painted(BOLD, handle(agent)),
         Cell::painted(state_style(agent.state), state_of_work(agent, standing)),
@@ -306,15 +306,15 @@ fn checks(ci: &CiReport, standing: &WorkStatus) -> Cell {
 }
 
 /// How facts about one agent look.
-struct Look {
+struct FactStyle {
     /// Whether the agent lives in this clone. Of another clone's agent nothing but its branch can be known here, so
     /// that is no question mark.
     local: bool,
 }
 
-impl Look {
-    fn of(row: &ListedAgent) -> Look {
-        Look {
+impl FactStyle {
+    fn of(row: &ListedAgent) -> FactStyle {
+        FactStyle {
             local: row.agent.local,
         }
     }

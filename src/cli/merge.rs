@@ -10,7 +10,7 @@ use crate::domain::folded_paths::folded;
 use crate::error::{Exit, Result};
 use crate::ops::config::uncommitted_settings;
 use crate::ops::merge::{self, LandingReport, LandingState, MergeOptions, Method};
-use crate::ops::train::{self, AllReport, CloseReport, Decision, Fate, Order, TrainOptions};
+use crate::ops::train::{self, AllReport, CloseReport, Fate, Order, TrainDecision, TrainOptions};
 use crate::wire::path_text::PathText;
 use serde_json::{Value, json};
 
@@ -228,10 +228,10 @@ impl Answer for AllReport {
 /// More agents than this are counted where they are still at work.
 const NAMED: usize = 5;
 
-fn close_text(close: &CloseReport, agents: &[Decision]) -> String {
+fn close_text(close: &CloseReport, agents: &[TrainDecision]) -> String {
     let mut text = String::new();
     if !close.running.is_empty() {
-        let is_running = |one: &&Decision| close.running.contains(&one.agent);
+        let is_running = |one: &&TrainDecision| close.running.contains(&one.agent);
         let running = agents.iter().filter(is_running);
         let named: Vec<_> = running.take(NAMED).map(who).collect();
         let label = paint(WARN, "not finished:");
@@ -254,11 +254,11 @@ fn close_text(close: &CloseReport, agents: &[Decision]) -> String {
 }
 
 /// An agent's id and name.
-fn who(one: &Decision) -> String {
+fn who(one: &TrainDecision) -> String {
     handle_of(&one.agent.short_id, one.agent.name.as_deref())
 }
 
-fn decision_text(one: &Decision) -> String {
+fn decision_text(one: &TrainDecision) -> String {
     let style = match one.outcome {
         Fate::Landed(LandingState::Merged | LandingState::AlreadyMerged) => GOOD,
         Fate::RejectBundle | Fate::NotMerged | Fate::Left(State::Rejected | State::Failed) => BAD,

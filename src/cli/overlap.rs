@@ -8,7 +8,7 @@ use crate::cli::ui::{Answer, Ui};
 use crate::domain::Quoted;
 use crate::error::{Exit, Result};
 use crate::ops::agent_report::AgentRef;
-use crate::ops::overlap::{self, MergeState, OverlapOptions, OverlapReport, PairReport, Step};
+use crate::ops::overlap::{self, MergeState, OrderStep, OverlapOptions, OverlapReport, PairReport};
 use crate::wire::path_text::PathText;
 use anstyle::Style;
 use serde_json::{Value, json};
@@ -165,13 +165,13 @@ fn involved(report: &OverlapReport) -> Vec<&AgentRef> {
 /// The pairs, those whose merge conflicts before those that only might meet.
 pub(super) fn most_telling_first(report: &OverlapReport) -> Vec<&PairReport> {
     let mut pairs: Vec<&PairReport> = report.pairs.iter().collect();
-    pairs.sort_by_key(|pair| Kind::of(pair));
+    pairs.sort_by_key(|pair| OverlapKind::of(pair));
     pairs
 }
 
 /// Those of the pairs, in this order, that are listed for people.
 pub(super) fn worth_a_line<'p, 'r>(pairs: &'p [&'r PairReport]) -> &'p [&'r PairReport] {
-    let met = pairs.partition_point(|pair| Kind::of(pair) != Kind::Scopes);
+    let met = pairs.partition_point(|pair| OverlapKind::of(pair) != OverlapKind::Scopes);
     let count = met.clamp(LISTED_SCOPES, LISTED_PAIRS);
     pairs.get(..count).unwrap_or(pairs)
 }
@@ -196,11 +196,13 @@ fn rows_of_matrix<'r>(involved: &[&'r AgentRef], pairs: &[&PairReport]) -> Vec<&
 }
 
 /// What the signs mean, of those that were asked for.
-pub(super) fn meanings(report: &OverlapReport) -> impl Iterator<Item = (Kind, &'static str)> {
+pub(super) fn meanings(
+    report: &OverlapReport,
+) -> impl Iterator<Item = (OverlapKind, &'static str)> {
     let meanings = [
-        ("merge", Kind::Conflict, "their merge conflicts"),
-        ("changes", Kind::Changes, "touched the same path"),
-        ("scopes", Kind::Scopes, "may touch the same path"),
+        ("merge", OverlapKind::Conflict, "their merge conflicts"),
+        ("changes", OverlapKind::Changes, "touched the same path"),
+        ("scopes", OverlapKind::Scopes, "may touch the same path"),
     ];
     let compared = meanings
         .into_iter()
@@ -219,10 +221,10 @@ fn pair_line(pair: &PairReport, agents: &[&AgentRef], width: usize) -> String {
     // However narrow the terminal is, a line tells something.
     let room = width.saturating_sub(who.width() + 3).max(12);
     let line = cut(&in_common(pair), room);
-    format!("{} {who} {line}\n", Kind::of(pair).letter())
+    format!("{} {who} {line}\n", OverlapKind::of(pair).letter())
 }
 
-fn order_text(order: &[Step]) -> String {
+fn order_text(order: &[OrderStep]) -> String {
     if order.is_empty() {
         return "nothing is ready to land\n".to_owned();
     }
@@ -284,13 +286,13 @@ fn matrix(agents: &[&AgentRef], pairs: &[PairReport], width: usize) -> String {
         .enumerate()
         .map(|(index, agent)| (agent.agent_id.as_str(), index))
         .collect();
-    let mut cells: HashMap<(usize, usize), Kind> = HashMap::new();
+    let mut cells: HashMap<(usize, usize), OverlapKind> = HashMap::new();
     for pair in pairs {
         if let (Some(one), Some(two)) = (
             place.get(pair.one_id.as_str()),
             place.get(pair.two_id.as_str()),
         ) {
-            cells.insert((*one.min(two), *one.max(two)), Kind::of(pair));
+            cells.insert((*one.min(two), *one.max(two)), OverlapKind::of(pair));
         }
     }
     let digits = agents.len().to_string().len();
@@ -338,37 +340,37 @@ fn matrix(agents: &[&AgentRef], pairs: &[PairReport], width: usize) -> String {
 
 /// What two agents have in common, the worst first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum OverlapKind {
     Conflict,
     Changes,
     Scopes,
 }
 
-impl Kind {
-    pub(in crate::cli) fn of(pair: &PairReport) -> Kind {
+impl OverlapKind {
+    pub(in crate::cli) fn of(pair: &PairReport) -> OverlapKind {
         if pair.conflicts() {
-            Kind::Conflict
+            OverlapKind::Conflict
         } else if pair.changes.is_some() {
-            Kind::Changes
+            OverlapKind::Changes
         } else {
-            Kind::Scopes
+            OverlapKind::Scopes
         }
     }
 
     /// As it stands in a matrix.
     pub(in crate::cli) fn sign(self) -> &'static str {
         match self {
-            Kind::Conflict => "x",
-            Kind::Changes => "c",
-            Kind::Scopes => "s",
+            OverlapKind::Conflict => "x",
+            OverlapKind::Changes => "c",
+            OverlapKind::Scopes => "s",
         }
     }
 
     fn letter(self) -> String {
         let style = match self {
-            Kind::Conflict => BAD,
-            Kind::Changes => WARN,
-            Kind::Scopes => Style::new(),
+            OverlapKind::Conflict => BAD,
+            OverlapKind::Changes => WARN,
+            OverlapKind::Scopes => Style::new(),
         };
         paint(style, self.sign())
     }

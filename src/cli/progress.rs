@@ -25,12 +25,12 @@ pub(super) struct Progress(Arc<Shared>);
 
 struct Shared {
     delay: Duration,
-    line: Mutex<Line>,
+    line: Mutex<ProgressLine>,
     /// Notified when something begins.
     begun: Condvar,
 }
 
-struct Line {
+struct ProgressLine {
     to: Box<dyn Write + Send>,
     /// What is done, each under its number. The last one is shown.
     under_way: Vec<(u64, String)>,
@@ -46,7 +46,7 @@ impl Progress {
     pub(super) fn new(to: Box<dyn Write + Send>) -> Progress {
         Progress(Arc::new(Shared {
             delay: Duration::from_secs(Env::progress_delay().unwrap_or(DELAY)),
-            line: Mutex::new(Line {
+            line: Mutex::new(ProgressLine {
                 to,
                 under_way: Vec::new(),
                 drawn: None,
@@ -87,7 +87,7 @@ impl Progress {
 }
 
 impl Shared {
-    fn line(&self) -> MutexGuard<'_, Line> {
+    fn line(&self) -> MutexGuard<'_, ProgressLine> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -141,7 +141,7 @@ impl Shared {
     }
 }
 
-impl Line {
+impl ProgressLine {
     fn draw(&mut self) {
         let Some((_, what)) = self.under_way.last().filter(|_| !self.is_off) else {
             return;

@@ -5,7 +5,7 @@ use crate::cli::args::OwnAgentArg;
 use crate::cli::terminal::{BOLD, HINT, paint};
 use crate::cli::ui::{Answer, Ui};
 use crate::error::{Exit, Result};
-use crate::ops::rescue::{self, Destination, RescueReport};
+use crate::ops::rescue::{self, RescueDestination, RescueReport};
 use std::path::PathBuf;
 
 /// Restore what a discard kept: as a branch, as files, or as the agent itself
@@ -26,10 +26,10 @@ pub(super) struct RescueArgs {
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RescueArgs) -> Result<Exit> {
     let destination = match (args.branch, args.to) {
-        _ if args.reopen => Destination::Agent,
-        (Some(name), _) => Destination::Branch(name),
-        (None, Some(directory)) => Destination::Directory(directory),
-        (None, None) => Destination::RescuedBranch,
+        _ if args.reopen => RescueDestination::Agent,
+        (Some(name), _) => RescueDestination::Branch(name),
+        (None, Some(directory)) => RescueDestination::Directory(directory),
+        (None, None) => RescueDestination::RescuedBranch,
     };
     let plan = rescue::plan(ctx, &args.agent.or_current(ctx, ui)?, destination)?;
     let report = rescue::execute(ctx, &plan)?;

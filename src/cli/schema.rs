@@ -106,7 +106,7 @@ impl Answer for AllAnswers {
     }
 }
 
-fn row(answer: &schema::Answer) -> Value {
+fn row(answer: &schema::JsonAnswer) -> Value {
     let verbs: Vec<_> = answer.verbs.split(',').collect();
     let mut row = json!({ "name": answer.name, "of": verbs, "what": answer.what });
     if let Some(id) = answer.id() {

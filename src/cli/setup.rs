@@ -100,11 +100,11 @@ fn shown(value: &SettingValue) -> String {
 #[derive(Debug, clap::Args)]
 pub(super) struct HooksArgs {
     #[command(subcommand)]
-    action: Action,
+    action: SetupAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum SetupAction {
     /// Check that the hooks are as spawn wrote them; exits with 1 if not
     Status(Which),
     /// Rewrite the hooks
@@ -120,8 +120,8 @@ struct Which {
 
 pub(super) fn run_hooks(ctx: &Ctx, ui: &mut Ui, args: &HooksArgs) -> Result<Exit> {
     let report = match &args.action {
-        Action::Status(which) => hooks::status(ctx, which.agent.as_deref())?,
-        Action::Repair(which) => hooks::repair(ctx, which.agent.as_deref())?,
+        SetupAction::Status(which) => hooks::status(ctx, which.agent.as_deref())?,
+        SetupAction::Repair(which) => hooks::repair(ctx, which.agent.as_deref())?,
     };
     ui.answer(&report)?;
     Ok(if report.is_ok() { Exit::Yes } else { Exit::No })

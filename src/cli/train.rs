@@ -17,7 +17,8 @@ use crate::ops::merge::Method;
 use crate::ops::run::Echo;
 use crate::ops::solve::solve;
 use crate::ops::train::{
-    self, ItemReport, Order, Outcome, RunReason, TrainNews, TrainOptions, TrainReport, TrainRun,
+    self, ItemReport, Order, RunReason, TrainNews, TrainOptions, TrainOutcome, TrainReport,
+    TrainRun,
 };
 use crate::ops::verify::COMMAND_LIMIT;
 use crate::wire::path_text::PathText;
@@ -312,7 +313,7 @@ impl Answer for TrainAnswer {
 
     fn to_see_it(&self) -> Option<String> {
         let mut items = self.report.items.iter();
-        let landed = items.any(|item| item.outcome == Outcome::Landed);
+        let landed = items.any(|item| item.outcome == TrainOutcome::Landed);
         landed.then(|| "git agent list --all".to_owned())
     }
 
@@ -344,9 +345,9 @@ fn item_json(item: &ItemReport) -> Value {
 
 fn item_text(item: &ItemReport) -> String {
     let style = match item.outcome {
-        Outcome::Landed | Outcome::AlreadyMerged | Outcome::Accepted => GOOD,
-        Outcome::Rejected | Outcome::Conflicts | Outcome::Refused => BAD,
-        Outcome::Planned | Outcome::Undecided => WARN,
+        TrainOutcome::Landed | TrainOutcome::AlreadyMerged | TrainOutcome::Accepted => GOOD,
+        TrainOutcome::Rejected | TrainOutcome::Conflicts | TrainOutcome::Refused => BAD,
+        TrainOutcome::Planned | TrainOutcome::Undecided => WARN,
     };
     let who = match &item.short_id {
         Some(short) => handle_of(short, item.name.as_deref()),
@@ -373,13 +374,13 @@ fn item_text(item: &ItemReport) -> String {
 }
 
 fn summary(report: &TrainReport) -> String {
-    let count = |is: fn(Outcome) -> bool| {
+    let count = |is: fn(TrainOutcome) -> bool| {
         let items = report.items.iter();
         items.filter(|item| is(item.outcome)).count()
     };
-    let landed = count(|one| matches!(one, Outcome::Landed | Outcome::AlreadyMerged));
-    let planned = count(|one| one == Outcome::Planned);
-    let accepted = count(|one| one == Outcome::Accepted);
+    let landed = count(|one| matches!(one, TrainOutcome::Landed | TrainOutcome::AlreadyMerged));
+    let planned = count(|one| one == TrainOutcome::Planned);
+    let accepted = count(|one| one == TrainOutcome::Accepted);
     let left = report.items.len() - landed - planned - accepted;
     let (checks, again) = (report.checks_run, report.checks_again);
     let known = report.checks_known;

@@ -9,7 +9,7 @@ use crate::cli::render::{counted, finding_text, sarif_of, verdict_word};
 use crate::cli::terminal::{BAD, BOLD, DIM, GOOD, HINT, paint, width};
 use crate::cli::typed_task::escaped;
 use crate::cli::ui::{Answer, Format, Ui};
-use crate::domain::evidence::{CommandEnd, Commands, Landing, Outcome};
+use crate::domain::evidence::{CommandEnd, Commands, Landing, MergeOutcome};
 use crate::domain::folded_paths::by_code;
 use crate::domain::message::plain;
 use crate::domain::scope::is_control_file;
@@ -341,10 +341,10 @@ fn facts(verdict: &Verdict) -> String {
 
 fn landing_text(landing: &Landing, base: &str, accepted: bool) -> String {
     match &landing.outcome {
-        Outcome::Landed { how, .. } => {
+        MergeOutcome::Landed { how, .. } => {
             format!("is merged into {base} already, by {}", how.as_str())
         }
-        Outcome::Nothing { .. } => format!("has nothing to merge into {base}"),
+        MergeOutcome::Nothing { .. } => format!("has nothing to merge into {base}"),
         _ if accepted => format!("can be merged into {base}"),
         _ => format!("cannot be merged into {base}"),
     }
@@ -353,8 +353,8 @@ fn landing_text(landing: &Landing, base: &str, accepted: bool) -> String {
 /// How it would land, where it is to.
 fn how(landing: &Landing) -> Option<String> {
     match &landing.outcome {
-        Outcome::Landed { .. } | Outcome::Nothing { .. } => None,
-        Outcome::Clean { .. } => Some("clean merge".to_owned()),
+        MergeOutcome::Landed { .. } | MergeOutcome::Nothing { .. } => None,
+        MergeOutcome::Clean { .. } => Some("clean merge".to_owned()),
         other => Some(other.as_str().to_owned()),
     }
 }

@@ -32,7 +32,7 @@ pub struct Evidence {
     /// The agent's row.
     pub ledger: LedgerFacts,
     /// Where the commits come from; absent for an agent without a branch.
-    pub history: Option<History>,
+    pub history: Option<BranchHistory>,
     /// Every change, commit by commit, then the index, the files, and what landing would do.
     pub touches: Vec<Touch>,
     /// The tracked spellings of the base, where a path was added that may collide with one.
@@ -56,14 +56,14 @@ pub struct Evidence {
     /// The check commands.
     pub commands: Commands,
     /// What the agent's final answer says; looked for only where the policy asks for fields of it.
-    pub answer: Answer,
+    pub answer: FinalAnswer,
     /// The audit that forbids the work to land.
     pub failed_audit: Option<Audited>,
 }
 
 /// What the agent's final answer says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Answer {
+pub enum FinalAnswer {
     /// Nothing was asked of it.
     #[default]
     Free,
@@ -71,7 +71,7 @@ pub enum Answer {
     OutOfReach,
     /// It says this.
     Said(RoleReport),
-    /// As [`Answer::Said`], of an audit that does not count because an agent started it.
+    /// As [`FinalAnswer::Said`], of an audit that does not count because an agent started it.
     SaidForAgent(RoleReport),
 }
 
@@ -106,7 +106,7 @@ pub struct LedgerFacts {
     /// The same where it does not: two who did not know of each other settled it differently.
     pub disorder: Vec<String>,
     /// Whether there is a row.
-    pub row: Row,
+    pub row: RowEvidence,
     /// What it says about what binds the agent that the spawn commit denies, one sentence each.
     pub altered: Vec<String>,
     /// How many lines name a line before them that was changed or removed.
@@ -115,7 +115,7 @@ pub struct LedgerFacts {
 
 /// Whether the ledger knows the agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Row {
+pub enum RowEvidence {
     /// It has a row for the agent.
     #[default]
     Present,
@@ -127,7 +127,7 @@ pub enum Row {
 
 /// Where the commits of the branch come from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct History {
+pub struct BranchHistory {
     /// Whether the branch holds the spawn commit, or a commit with the same nonce after a rebase.
     pub has_spawn_commit: bool,
     /// The commit it started from, when the base branch does not hold it.
@@ -142,12 +142,12 @@ pub struct Touch {
     /// The path and what was done to it.
     pub change: Change,
     /// Where it was changed.
-    pub place: Place,
+    pub place: ChangePlace,
 }
 
 /// Where a change is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ChangePlace {
     /// In a commit.
     Commit(Oid),
     /// In the index.
@@ -226,14 +226,14 @@ pub struct Landing {
     /// Commits of the base branch that the agent's does not hold.
     pub behind: usize,
     /// What git says.
-    pub outcome: Outcome,
+    pub outcome: MergeOutcome,
     /// Whether libgit2 said it in git's place.
     pub approximate: bool,
 }
 
 /// What merging would do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum MergeOutcome {
     /// The base branch does not exist.
     BaseGone,
     /// The base branch is not in this clone.
@@ -269,32 +269,32 @@ pub enum Outcome {
     Conflicts(Vec<Conflict>),
 }
 
-impl Outcome {
+impl MergeOutcome {
     /// The tree that landing would give.
     pub fn tree(&self) -> Option<Oid> {
         match self {
-            Outcome::Nothing { tree }
-            | Outcome::Landed { tree, .. }
-            | Outcome::FastForward { tree }
-            | Outcome::Clean { tree } => Some(*tree),
-            Outcome::BaseGone
-            | Outcome::OutOfReach { .. }
-            | Outcome::Unrelated
-            | Outcome::Conflicts(_) => None,
+            MergeOutcome::Nothing { tree }
+            | MergeOutcome::Landed { tree, .. }
+            | MergeOutcome::FastForward { tree }
+            | MergeOutcome::Clean { tree } => Some(*tree),
+            MergeOutcome::BaseGone
+            | MergeOutcome::OutOfReach { .. }
+            | MergeOutcome::Unrelated
+            | MergeOutcome::Conflicts(_) => None,
         }
     }
 
     /// The word used in JSON.
     pub fn as_str(&self) -> &'static str {
         match self {
-            Outcome::BaseGone => "base-gone",
-            Outcome::OutOfReach { .. } => "not-judged",
-            Outcome::Unrelated => "unrelated",
-            Outcome::Nothing { .. } => "nothing",
-            Outcome::Landed { .. } => "merged",
-            Outcome::FastForward { .. } => "fast-forward",
-            Outcome::Clean { .. } => "clean",
-            Outcome::Conflicts(_) => "conflicts",
+            MergeOutcome::BaseGone => "base-gone",
+            MergeOutcome::OutOfReach { .. } => "not-judged",
+            MergeOutcome::Unrelated => "unrelated",
+            MergeOutcome::Nothing { .. } => "nothing",
+            MergeOutcome::Landed { .. } => "merged",
+            MergeOutcome::FastForward { .. } => "fast-forward",
+            MergeOutcome::Clean { .. } => "clean",
+            MergeOutcome::Conflicts(_) => "conflicts",
         }
     }
 }

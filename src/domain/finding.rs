@@ -1,7 +1,7 @@
 //! What a judgement finds: a stable code, what it is about, and what to do.
 
 use super::event::Verified;
-use super::evidence::{Commands, Landing, Outcome};
+use super::evidence::{Commands, Landing, MergeOutcome};
 use super::id::AgentId;
 use super::named::named;
 use super::oid::Oid;
@@ -209,11 +209,11 @@ impl Verdict {
 
     /// Whether there is work that may land, or has landed.
     pub fn can_land(&self) -> bool {
-        self.is_accepted() && !matches!(self.outcome(), Some(Outcome::Nothing { .. }))
+        self.is_accepted() && !matches!(self.outcome(), Some(MergeOutcome::Nothing { .. }))
     }
 
     /// What landing would come to; absent for an agent without a branch.
-    pub fn outcome(&self) -> Option<&Outcome> {
+    pub fn outcome(&self) -> Option<&MergeOutcome> {
         Some(&self.landing.as_ref()?.outcome)
     }
 

@@ -7,11 +7,11 @@ pub struct Forge {
     pub host: String,
     /// The path of the repository: owner and name, or more on GitLab.
     pub path: String,
-    kind: Kind,
+    kind: ForgeKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ForgeKind {
     GitHub,
     GitLab,
     Bitbucket,
@@ -19,13 +19,13 @@ enum Kind {
 }
 
 /// What the name of a host holds, and what is there.
-const KINDS: [(&str, Kind); 6] = [
-    ("github", Kind::GitHub),
-    ("gitlab", Kind::GitLab),
-    ("bitbucket", Kind::Bitbucket),
-    ("gitea", Kind::Gitea),
-    ("forgejo", Kind::Gitea),
-    ("codeberg", Kind::Gitea),
+const KINDS: [(&str, ForgeKind); 6] = [
+    ("github", ForgeKind::GitHub),
+    ("gitlab", ForgeKind::GitLab),
+    ("bitbucket", ForgeKind::Bitbucket),
+    ("gitea", ForgeKind::Gitea),
+    ("forgejo", ForgeKind::Gitea),
+    ("codeberg", ForgeKind::Gitea),
 ];
 
 impl Forge {
@@ -59,15 +59,15 @@ impl Forge {
 
     /// Whether it is GitHub, by its host's name.
     pub fn is_github(&self) -> bool {
-        self.kind == Kind::GitHub
+        self.kind == ForgeKind::GitHub
     }
 
     /// The program that speaks to it, where there is one that we know.
     pub fn program(&self) -> Option<&'static str> {
         match self.kind {
-            Kind::GitHub => Some("gh"),
-            Kind::GitLab => Some("glab"),
-            Kind::Bitbucket | Kind::Gitea => None,
+            ForgeKind::GitHub => Some("gh"),
+            ForgeKind::GitLab => Some("glab"),
+            ForgeKind::Bitbucket | ForgeKind::Gitea => None,
         }
     }
 
@@ -80,7 +80,7 @@ impl Forge {
     pub fn repository(&self) -> String {
         match self.kind {
             // Without a scheme, glab takes the host for a group.
-            Kind::GitLab => format!("https://{}", self.name()),
+            ForgeKind::GitLab => format!("https://{}", self.name()),
             _ => self.name(),
         }
     }
@@ -98,7 +98,7 @@ impl Forge {
     /// What it calls a request to land a branch, in the name of a branch.
     pub fn request_word(&self) -> &'static str {
         match self.kind {
-            Kind::GitLab => "mr",
+            ForgeKind::GitLab => "mr",
             _ => "pr",
         }
     }
@@ -106,7 +106,7 @@ impl Forge {
     /// What it calls such a request with this number.
     pub fn request_name(&self, number: u64) -> String {
         match self.kind {
-            Kind::GitLab => format!("merge request {number}"),
+            ForgeKind::GitLab => format!("merge request {number}"),
             _ => format!("pull request {number}"),
         }
     }
@@ -114,7 +114,7 @@ impl Forge {
     /// The ref by which its commits can be fetched, wherever its branch is.
     pub fn request_ref(&self, number: u64) -> String {
         match self.kind {
-            Kind::GitLab => format!("refs/merge-requests/{number}/head"),
+            ForgeKind::GitLab => format!("refs/merge-requests/{number}/head"),
             _ => format!("refs/pull/{number}/head"),
         }
     }
@@ -122,7 +122,7 @@ impl Forge {
     /// The page of the request with this number.
     pub fn request_page(&self, number: u64) -> String {
         let place = match self.kind {
-            Kind::GitLab => "-/merge_requests",
+            ForgeKind::GitLab => "-/merge_requests",
             _ => "pull",
         };
         format!("https://{}/{place}/{number}", self.name())
@@ -133,12 +133,12 @@ impl Forge {
         let Forge { host, path, kind } = self;
         let (branch, target) = (escaped(branch), escaped(target));
         let rest = match kind {
-            Kind::GitHub => format!("compare/{target}...{branch}?expand=1"),
-            Kind::Gitea => format!("compare/{target}...{branch}"),
-            Kind::GitLab => format!(
+            ForgeKind::GitHub => format!("compare/{target}...{branch}?expand=1"),
+            ForgeKind::Gitea => format!("compare/{target}...{branch}"),
+            ForgeKind::GitLab => format!(
                 "-/merge_requests/new?merge_request%5Bsource_branch%5D={branch}&merge_request%5Btarget_branch%5D={target}"
             ),
-            Kind::Bitbucket => format!("pull-requests/new?source={branch}&dest={target}"),
+            ForgeKind::Bitbucket => format!("pull-requests/new?source={branch}&dest={target}"),
         };
         format!("https://{host}/{path}/{rest}")
     }

@@ -110,12 +110,12 @@ pub struct TouchedPath {
     /// The path as the host wrote it: absolute, or relative to the call's `cwd`.
     pub path: String,
     /// What happens to it.
-    pub touch: Touch,
+    pub touch: FileTouch,
 }
 
 /// What happens to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Touch {
+pub enum FileTouch {
     /// It is created or changed, or something is moved onto it.
     Write,
     /// It is deleted or moved away.

@@ -28,7 +28,7 @@ mod tests;
 mod track;
 
 use track::{Answers, SideSearch};
-pub use track::{Culprit, Purpose, Question, Track};
+pub use track::{Culprit, Purpose, Track, WantedCheck};
 
 /// What became of the candidates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -394,7 +394,7 @@ impl<T: Track> Train<'_, T> {
 
     /// Asks whether stacks are green. Jobs that would be idle make sure of those that are accused. Where checks fail by accident, what is red is
     /// asked again before it is believed.
-    fn ask(&mut self, wanted: Vec<Question<T::Stack>>) -> Result<Option<Vec<bool>>, T::Error> {
+    fn ask(&mut self, wanted: Vec<WantedCheck<T::Stack>>) -> Result<Option<Vec<bool>>, T::Error> {
         self.checks += wanted.len();
         let idle = self.idle_questions(self.jobs.saturating_sub(wanted.len()));
         let all: Vec<_> = wanted.iter().cloned().chain(idle).collect();
@@ -406,7 +406,7 @@ impl<T: Track> Train<'_, T> {
         loop {
             let believable = self.answers.believable();
             let (mut again, mut doubtful) = (Vec::new(), Vec::new());
-            for (Question { stack, .. }, is_green) in wanted.iter().zip(&mut answers) {
+            for (WantedCheck { stack, .. }, is_green) in wanted.iter().zip(&mut answers) {
                 if !*is_green && self.answers.reds(stack) < believable {
                     again.push(question(stack.clone(), Purpose::Again));
                     doubtful.push(is_green);
@@ -431,7 +431,7 @@ impl<T: Track> Train<'_, T> {
 
     fn ask_once(
         &mut self,
-        questions: &[Question<T::Stack>],
+        questions: &[WantedCheck<T::Stack>],
     ) -> Result<Option<Vec<bool>>, T::Error> {
         let answers = self.track.check(questions)?;
         for (question, is_green) in questions.iter().zip(answers.iter().flatten()) {
@@ -449,7 +449,7 @@ impl<T: Track> Train<'_, T> {
     }
 
     /// Up to so many checks of stacks that are accused and not certain yet.
-    fn idle_questions(&self, count: usize) -> Vec<Question<T::Stack>> {
+    fn idle_questions(&self, count: usize) -> Vec<WantedCheck<T::Stack>> {
         let open = self.accused.iter().flat_map(|one| {
             let alone = one.alone.clone().filter(|_| one.alone_is_green.is_none());
             let alone = alone.map(|stack| question(stack, Purpose::Pair));
@@ -591,8 +591,8 @@ impl<T: Track> Train<'_, T> {
     }
 }
 
-fn question<S>(stack: S, purpose: Purpose) -> Question<S> {
-    Question { stack, purpose }
+fn question<S>(stack: S, purpose: Purpose) -> WantedCheck<S> {
+    WantedCheck { stack, purpose }
 }
 
 fn is_among<S>(candidate: usize, layers: &[Layer<S>]) -> bool {

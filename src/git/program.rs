@@ -52,23 +52,23 @@ impl Version {
 /// A question that git is answering.
 #[derive(Debug)]
 #[must_use]
-pub struct Question(Child);
+pub struct VersionQuestion(Child);
 
 /// Starts `git version`. Its 2 ms then pass while something else is done.
 ///
 /// # Errors
 /// `io` when there is no git.
-pub fn ask_version(directory: &Path) -> Result<Question> {
+pub fn ask_version(directory: &Path) -> Result<VersionQuestion> {
     command::git(directory)
         .arg("version")
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
-        .map(Question)
+        .map(VersionQuestion)
         .map_err(|source| Error::io("could not start git", source))
 }
 
-impl Question {
+impl VersionQuestion {
     /// The answer; `None` when git failed or said something else.
     pub fn answer(self) -> Option<Version> {
         let output = self.0.wait_with_output().ok()?;

@@ -16,7 +16,7 @@ use crate::error::{Code, Error, Result};
 use crate::git::changes::Index;
 use crate::git::files::untrusted;
 use crate::git::objects::{Commit, Identity, NewCommit};
-use crate::git::uncommitted::{Source, Trees, WorktreeFingerprint, git, ignored};
+use crate::git::uncommitted::{Trees, WorktreeFingerprint, WorktreeSource, git, ignored};
 use crate::git::{Repo, command};
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
@@ -242,7 +242,7 @@ pub struct Beside {
 /// # Errors
 /// `git-failed`; `io` for a directory that cannot be listed.
 pub fn beside(
-    source: &Source<'_>,
+    source: &WorktreeSource<'_>,
     bundle: Option<&Path>,
     seen: Option<&WorktreeFingerprint>,
 ) -> Result<Beside> {
@@ -275,7 +275,7 @@ pub fn beside(
     })
 }
 
-fn in_index_copy(source: &Source<'_>) -> Result<HashSet<Vec<u8>>> {
+fn in_index_copy(source: &WorktreeSource<'_>) -> Result<HashSet<Vec<u8>>> {
     let index = untrusted::read_at(source.index, untrusted::LONGEST_INDEX);
     match index.and_then(Index::parse) {
         Some(index) if !index.is_flagged => Ok(index.paths().map(<[u8]>::to_vec).collect()),
@@ -288,7 +288,7 @@ fn in_index_copy(source: &Source<'_>) -> Result<HashSet<Vec<u8>>> {
 }
 
 struct BesideTour<'a> {
-    source: &'a Source<'a>,
+    source: &'a WorktreeSource<'a>,
     bundle: Option<&'a Path>,
     seen: Option<&'a WorktreeFingerprint>,
     kept: HashSet<Vec<u8>>,

@@ -262,10 +262,10 @@ const READ: [&str; 3] = ["gitdir", "locked", "HEAD"];
 
 /// Every linked worktree with what its `HEAD` says.
 #[derive(Debug, Default)]
-pub struct WorktreeCache(BTreeMap<String, Row>);
+pub struct WorktreeCache(BTreeMap<String, WorktreeRow>);
 
 #[derive(Debug)]
-struct Row {
+struct WorktreeRow {
     stamps: [Option<FileStamp>; 3],
     /// `None` for a half-made or foreign entry.
     worktree: Option<Worktree>,
@@ -298,7 +298,7 @@ impl WorktreeCache {
                 let mut files = row.stamps.iter().zip(&stamps);
                 files.all(|(before, now)| FileStamp::is_unchanged(before.as_ref(), now.as_ref()))
             });
-            let row = row.unwrap_or_else(|| Row {
+            let row = row.unwrap_or_else(|| WorktreeRow {
                 stamps,
                 worktree: read_admin_dir(&admin),
                 head: untrusted::text(&admin, "HEAD").unwrap_or_default(),

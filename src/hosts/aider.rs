@@ -1,6 +1,6 @@
 //! Aider. It has no hooks: `verify` is the only fence.
 
-use super::command::{Line, Needs};
+use super::command::{CommandWords, Needs};
 use super::home::{Ground, Preparation};
 use super::output::{Tokens, Told};
 use super::{CostControl, Host};
@@ -39,7 +39,7 @@ impl Host for Aider {
         Some("aider")
     }
 
-    fn arguments(&self, needs: &Needs<'_>, line: &mut Line) -> Result<(), String> {
+    fn arguments(&self, needs: &Needs<'_>, line: &mut CommandWords) -> Result<(), String> {
         line.add(["--message-file", "{prompt_file}", "--yes-always"]);
         if !needs.edits {
             line.add(["--chat-mode", "ask"]);

@@ -3,7 +3,7 @@
 //! It reads its hooks from the project's settings, shows the model the reason of a denial, and asks for
 //! worktrees of its own when it isolates subagents.
 
-use super::command::{Line, Needs};
+use super::command::{CommandWords, Needs};
 use super::home::{Ground, Preparation, hooks};
 use super::output::{Shown, Told, shown_of_messages, told_of_messages, told_of_result};
 use super::payload::{EventNames, Moment, ToolKind, ToolNames};
@@ -62,7 +62,7 @@ impl Host for Claude {
         Some("claude")
     }
 
-    fn arguments(&self, needs: &Needs<'_>, line: &mut Line) -> Result<(), String> {
+    fn arguments(&self, needs: &Needs<'_>, line: &mut CommandWords) -> Result<(), String> {
         // A line an event, from which a person sees what it does and a killed run knows its session.
         line.add(["-p", "--output-format", "stream-json", "--verbose"]);
         line.add(["--permission-mode"]);

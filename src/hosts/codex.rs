@@ -3,7 +3,7 @@
 //! It runs hooks only after they were trusted, and skips the others in silence. Its tool for files takes a
 //! patch in a form of its own; the same patch may stand in a shell command.
 
-use super::command::{Line, Needs};
+use super::command::{CommandWords, Needs};
 use super::home::{Ground, Preparation, hooks};
 use super::output::{Shown, Tokens, Told, json_lines, text};
 use super::payload::{Json, ToolKind, ToolNames};
@@ -41,7 +41,7 @@ impl Host for Codex {
         Some("codex")
     }
 
-    fn arguments(&self, needs: &Needs<'_>, line: &mut Line) -> Result<(), String> {
+    fn arguments(&self, needs: &Needs<'_>, line: &mut CommandWords) -> Result<(), String> {
         line.add(["exec", "--json", "-s"]);
         line.add([match (needs.fenced, needs.edits) {
             (true, _) => "danger-full-access",

@@ -48,7 +48,7 @@ pub fn build(host: &dyn Host, needs: &Needs<'_>) -> Result<HostCommand, String> 
     let program = host
         .program()
         .ok_or_else(|| format!("{name} has no recipe"))?;
-    let mut line = Line(HostCommand {
+    let mut line = CommandWords(HostCommand {
         words: vec![program.to_owned()],
         without_flag: Vec::new(),
         warnings: Vec::new(),
@@ -61,9 +61,9 @@ pub fn build(host: &dyn Host, needs: &Needs<'_>) -> Result<HostCommand, String> 
 }
 
 /// A command line while it is put together.
-pub struct Line(HostCommand);
+pub struct CommandWords(HostCommand);
 
-impl Line {
+impl CommandWords {
     /// Adds words.
     pub fn add(&mut self, words: impl IntoIterator<Item = impl AsRef<str>>) {
         let words = words.into_iter().map(|word| word.as_ref().to_owned());

@@ -5,7 +5,7 @@
 //! a denial in its own shape the model sees the reason only if it is JSON on standard output.
 
 use super::Host;
-use super::command::{Line, Needs};
+use super::command::{CommandWords, Needs};
 use super::home::{Ground, Preparation, hooks};
 use super::output::{Shown, Told, json_lines, text};
 use super::payload::{EventNames, Json, Moment, ToolKind, ToolNames};
@@ -47,7 +47,7 @@ impl Host for Copilot {
         Some("copilot")
     }
 
-    fn arguments(&self, needs: &Needs<'_>, line: &mut Line) -> Result<(), String> {
+    fn arguments(&self, needs: &Needs<'_>, line: &mut CommandWords) -> Result<(), String> {
         line.add(["--output-format", "json", "--no-ask-user"]);
         // Without a terminal it cannot ask: what is not allowed is denied.
         if needs.fenced {

@@ -3,7 +3,7 @@
 //! Its settings count milliseconds. It takes exit 2 with a JSON decision on standard output for a yes, and
 //! shows the user what an allowing hook writes to standard error.
 
-use super::command::{Line, Needs};
+use super::command::{CommandWords, Needs};
 use super::home::{Ground, Preparation, hooks};
 use super::output::{Shown, Tokens, Told, first_object, json_lines, text};
 use super::payload::{EventNames, Json, Moment, ToolKind, ToolNames};
@@ -53,7 +53,7 @@ impl Host for Gemini {
         Some("gemini")
     }
 
-    fn arguments(&self, needs: &Needs<'_>, line: &mut Line) -> Result<(), String> {
+    fn arguments(&self, needs: &Needs<'_>, line: &mut CommandWords) -> Result<(), String> {
         // An empty prompt has it work without a terminal, and take the prompt from standard input.
         line.add(["-p", "", "--output-format", "stream-json", "--skip-trust"]);
         line.add(["--approval-mode"]);

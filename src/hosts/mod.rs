@@ -42,7 +42,7 @@ pub const HOSTS: [&dyn Host; 10] = [
     &opencode::Opencode,
     &cline::Cline,
     &aider::Aider,
-    &shell::Shell,
+    &shell::ShellHost,
 ];
 
 /// The files in which a project tells hosts' agents what to heed, the preferred one first.
@@ -51,7 +51,7 @@ pub const INSTRUCTIONS: [&str; 3] = ["AGENTS.md", "CLAUDE.md", "GEMINI.md"];
 pub use claude::WORKTREE_DIR;
 
 use crate::domain::tool_call::HookEvent;
-use command::{Line, Needs};
+use command::{CommandWords, Needs};
 use home::{Ground, Preparation};
 use output::{Shown, Told};
 use payload::{EventNames, Json, ToolNames};
@@ -88,7 +88,7 @@ pub trait Host: Sync {
     ///
     /// # Errors
     /// One sentence, when the host cannot be started with these needs.
-    fn arguments(&self, _needs: &Needs<'_>, _line: &mut Line) -> Result<(), String> {
+    fn arguments(&self, _needs: &Needs<'_>, _line: &mut CommandWords) -> Result<(), String> {
         Ok(())
     }
 

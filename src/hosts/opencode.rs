@@ -2,7 +2,7 @@
 //!
 //! It has plugins in place of hooks: ours is a TypeScript file that asks `git-agent hook pre-tool`.
 
-use super::command::{Line, Needs};
+use super::command::{CommandWords, Needs};
 use super::home::{Ground, Preparation};
 use super::output::{Shown, Tokens, Told, json_lines, text};
 use super::payload::{EventNames, Moment, ToolKind, ToolNames};
@@ -66,7 +66,7 @@ impl Host for Opencode {
         Some("opencode")
     }
 
-    fn arguments(&self, needs: &Needs<'_>, line: &mut Line) -> Result<(), String> {
+    fn arguments(&self, needs: &Needs<'_>, line: &mut CommandWords) -> Result<(), String> {
         line.add(["run", "--format", "json"]);
         // This agent of its own has no tools that change files.
         if !needs.edits {

@@ -3,7 +3,7 @@
 //! It is made after Gemini CLI: its settings file for the system counts in every folder, and its home is one directory. Its hooks have
 //! the names and the payloads of Claude Code's.
 
-use super::command::{Line, Needs};
+use super::command::{CommandWords, Needs};
 use super::home::{Ground, Preparation, hooks};
 use super::output::{Shown, Told, shown_of_messages, told_of_messages};
 use super::payload::Json;
@@ -46,7 +46,7 @@ impl Host for Qwen {
         Some("qwen")
     }
 
-    fn arguments(&self, needs: &Needs<'_>, line: &mut Line) -> Result<(), String> {
+    fn arguments(&self, needs: &Needs<'_>, line: &mut CommandWords) -> Result<(), String> {
         line.add(["--output-format", "stream-json", "--approval-mode"]);
         line.add([match (needs.edits, needs.fenced) {
             // Behind our sandbox its shell is offered as well; what it leaves is judged after each command.

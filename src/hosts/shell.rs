@@ -1,11 +1,11 @@
 //! The system's shell, for agents that are a line of shell.
 
-use super::command::{Line, Needs};
+use super::command::{CommandWords, Needs};
 use super::{CostControl, Host};
 
-pub(super) struct Shell;
+pub(super) struct ShellHost;
 
-impl Host for Shell {
+impl Host for ShellHost {
     fn name(&self) -> &'static str {
         "shell"
     }
@@ -19,7 +19,7 @@ impl Host for Shell {
         CostControl::Own
     }
 
-    fn arguments(&self, needs: &Needs<'_>, line: &mut Line) -> Result<(), String> {
+    fn arguments(&self, needs: &Needs<'_>, line: &mut CommandWords) -> Result<(), String> {
         let [script, arguments @ ..] = needs.extra else {
             return Err("the shell has nothing to run".to_owned());
         };
@@ -38,7 +38,7 @@ mod tests {
     #[test]
     fn a_line_is_needed_and_what_follows_are_its_arguments() {
         let extra = ["wc -l | tee out".to_owned(), "x".to_owned()];
-        check(&Shell, &full(&extra), "sh -c wc -l | tee out sh x");
-        assert!(build(&Shell, &PLAIN).is_err());
+        check(&ShellHost, &full(&extra), "sh -c wc -l | tee out sh x");
+        assert!(build(&ShellHost, &PLAIN).is_err());
     }
 }

@@ -73,7 +73,7 @@ pub enum BoardGroup {
 }
 
 /// Agents that are looked at again and again, and what is remembered from one look to the next.
-pub struct Watch<'c> {
+pub struct BoardWatch<'c> {
     ctx: &'c Ctx,
     options: ListOptions,
     /// The tip of the ledger when it was last read; absent before that.
@@ -125,10 +125,10 @@ fn are_unchanged(before: &[Option<FileStamp>], now: &[Option<FileStamp>]) -> boo
         && files.all(|(before, now)| FileStamp::is_unchanged(before.as_ref(), now.as_ref()))
 }
 
-impl<'c> Watch<'c> {
+impl<'c> BoardWatch<'c> {
     /// A watch that has not looked yet.
-    pub fn new(ctx: &'c Ctx, options: ListOptions) -> Watch<'c> {
-        Watch {
+    pub fn new(ctx: &'c Ctx, options: ListOptions) -> BoardWatch<'c> {
+        BoardWatch {
             ctx,
             options,
             ledger: None,
@@ -290,7 +290,7 @@ impl<'c> Watch<'c> {
     }
 }
 
-impl Watch<'_> {
+impl BoardWatch<'_> {
     /// The agents whose logs have moved since they were looked at in full, the longest ago first.
     fn talking(&self, most: usize) -> Vec<AgentId> {
         let mut talking: Vec<(Instant, AgentId)> = { self.known.iter() }

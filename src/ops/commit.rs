@@ -204,7 +204,7 @@ fn by_git(
     identities: &Identities,
 ) -> Result<Oid> {
     // The message, with the agent's id.
-    let scratch = Scratch::new(ctx)?;
+    let scratch = CommitScratch::new(ctx)?;
     fs::write(&scratch.message, format!("{}\n", message.trim_end()))
         .at("could not write", &scratch.message)?;
     commit::set_trailer(ctx.repo.common_dir(), &scratch.message, trailer)?;
@@ -276,24 +276,24 @@ fn out_of_scope(fence: &ScopeGuard<'_>, paths: &[Vec<u8>]) -> Error {
 }
 
 /// Files that are gone when it is over.
-struct Scratch {
+struct CommitScratch {
     message: PathBuf,
     index: PathBuf,
 }
 
-impl Scratch {
-    fn new(ctx: &Ctx) -> Result<Scratch> {
+impl CommitScratch {
+    fn new(ctx: &Ctx) -> Result<CommitScratch> {
         let directory = layout::tmp_dir(ctx.repo.common_dir());
         fs::create_dir_all(&directory).at("could not make", &directory)?;
         let unique = |name: &str| fsx::unique_name(Path::new(&directory.join(name)));
-        Ok(Scratch {
+        Ok(CommitScratch {
             message: unique("message"),
             index: unique("index"),
         })
     }
 }
 
-impl Drop for Scratch {
+impl Drop for CommitScratch {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.message);
         let _ = fs::remove_file(&self.index);

@@ -21,7 +21,7 @@ use crate::ops::agent_report::TargetReport;
 use crate::ops::discard::{self, DiscardOptions, DiscardPlan, NotKept, WorktreeSnapshot};
 use crate::ops::gc::expire::RemoteSweep;
 use crate::store::belief::Closed;
-use crate::store::landing_commit::{Line, Work};
+use crate::store::landing_commit::{CommittedWork, FirstParents};
 use crate::store::large_files::LargeFile;
 use crate::store::ledger::RecordedLanding;
 use crate::store::place::Journal;
@@ -503,7 +503,7 @@ fn is_in_question(agent: &Agent) -> bool {
 
 /// The branches that work lands on, each read once.
 #[derive(Default)]
-struct Targets(HashMap<String, Line>);
+struct Targets(HashMap<String, FirstParents>);
 
 impl Targets {
     /// The commit that brought an agent's work to `target`, which is the branch that it started from or a copy of it, and that
@@ -520,9 +520,9 @@ impl Targets {
         };
         let line = match self.0.entry(target.to_owned()) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => new.insert(Line::read(repo, top, BTreeSet::new())?),
+            Entry::Vacant(new) => new.insert(FirstParents::read(repo, top, BTreeSet::new())?),
         };
-        let brought = line.brought(repo, Work { agent, tip, start })?;
+        let brought = line.brought(repo, CommittedWork { agent, tip, start })?;
         Ok(brought.map(|commit| (commit, into)))
     }
 }

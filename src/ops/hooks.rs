@@ -32,12 +32,12 @@ pub struct AgentHooks {
     /// Where the shims are.
     pub directory: String,
     /// What is wrong.
-    pub problems: Vec<ProblemReport>,
+    pub problems: Vec<HookProblemReport>,
 }
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ProblemReport {
+pub struct HookProblemReport {
     /// A stable word.
     pub code: &'static str,
     /// A sentence.
@@ -62,7 +62,7 @@ pub fn status(ctx: &Ctx, who: Option<&str>) -> Result<HooksReport> {
         let Some(found) = inspection(ctx, &agent, git)? else {
             continue;
         };
-        let problems = found.problems.iter().map(|problem| ProblemReport {
+        let problems = found.problems.iter().map(|problem| HookProblemReport {
             code: problem.code(),
             message: problem.to_string(),
         });

@@ -10,7 +10,7 @@
 use crate::agents::{Ctx, lookup};
 use crate::error::Result;
 use crate::hosts::Host;
-use crate::ops::run::{self, Echo, RunOptions, Target};
+use crate::ops::run::{self, Echo, RunOptions, RunTarget};
 use crate::ops::update::{self, UpdateOptions, UpdateReport};
 use crate::ops::verify::{self, Recording, VerifyOptions};
 
@@ -43,7 +43,7 @@ pub fn solve(
         no_verify: true,
         ..RunOptions::default()
     };
-    let target = Target::Agent(report.agent_id);
+    let target = RunTarget::Agent(report.agent_id);
     run::execute(ctx, run::plan(ctx, target, Vec::new(), options)?, echo)?;
     // What it did not resolve, or did where it must not, is named by this.
     let plan = update::plan(ctx, who, UpdateOptions::default())?;

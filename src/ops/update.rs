@@ -53,13 +53,13 @@ pub struct UpdatePlan {
     target: Option<String>,
     target_tip: Oid,
     tip: Oid,
-    way: Way,
+    way: UpdateWay,
     /// Whether it is done although a session or a process works in the agent.
     now: bool,
 }
 
 /// What there is to do.
-enum Way {
+enum UpdateWay {
     /// Nothing: the branch holds the target already.
     UpToDate,
     /// Committing the tree that git merged.
@@ -149,8 +149,8 @@ pub fn plan(ctx: &Ctx, who: &str, options: UpdateOptions) -> Result<UpdatePlan> 
         None => merged(ctx, &agent, tip, target_tip, options)?,
     };
     let tree = match &way {
-        Way::Merge(tree) => Some(*tree),
-        Way::Leave(merge) => Some(merge.tree),
+        UpdateWay::Merge(tree) => Some(*tree),
+        UpdateWay::Leave(merge) => Some(merge.tree),
         _ => None,
     };
     let plan = UpdatePlan {
@@ -175,7 +175,7 @@ pub fn plan(ctx: &Ctx, who: &str, options: UpdateOptions) -> Result<UpdatePlan> 
 /// `agent-busy`, `run-active`; `lost-race` when the branch moved since the plan was made; `target-dirty` when a file appeared that is in
 /// the way; those of the ledger.
 pub fn execute(ctx: &Ctx, plan: &UpdatePlan) -> Result<UpdateReport> {
-    if matches!(plan.way, Way::UpToDate) {
+    if matches!(plan.way, UpdateWay::UpToDate) {
         return Ok(plan.report());
     }
     layered::require_files(ctx, &plan.agent)?;
@@ -188,14 +188,14 @@ pub fn execute(ctx: &Ctx, plan: &UpdatePlan) -> Result<UpdateReport> {
     };
     worktree::reopen(ctx, &plan.agent)?;
     match &plan.way {
-        Way::UpToDate => Ok(plan.report()),
-        Way::Merge(tree) => plan.commit(ctx, &plan.place(ctx)?, plan.target_tip, *tree),
-        Way::Leave(merge) => plan.leave(ctx, merge),
-        Way::Wait(unfinished, _) => plan.complete(ctx, unfinished),
-        Way::Resolved(unfinished, tree) => {
+        UpdateWay::UpToDate => Ok(plan.report()),
+        UpdateWay::Merge(tree) => plan.commit(ctx, &plan.place(ctx)?, plan.target_tip, *tree),
+        UpdateWay::Leave(merge) => plan.leave(ctx, merge),
+        UpdateWay::Wait(unfinished, _) => plan.complete(ctx, unfinished),
+        UpdateWay::Resolved(unfinished, tree) => {
             plan.commit(ctx, &unfinished.place, unfinished.theirs, *tree)
         }
-        Way::Clear(place) => plan.clear(ctx, place),
+        UpdateWay::Clear(place) => plan.clear(ctx, place),
     }
 }
 
@@ -214,15 +214,15 @@ impl UpdatePlan {
             agent_id: self.agent.id.to_string(),
             short_id: self.agent.id.short(),
             outcome: match self.way {
-                Way::UpToDate => "up-to-date",
+                UpdateWay::UpToDate => "up-to-date",
                 _ => "planned",
             },
             target: TargetReport::new(self.target.as_deref(), Some(self.target_tip)),
             tip: self.tip.to_hex(),
             commit: None,
             conflicts: match &self.way {
-                Way::Leave(merge) => texts(merge.conflicts.iter().map(|one| &one.path)),
-                Way::Wait(_, unresolved) => texts(unresolved.iter()),
+                UpdateWay::Leave(merge) => texts(merge.conflicts.iter().map(|one| &one.path)),
+                UpdateWay::Wait(_, unresolved) => texts(unresolved.iter()),
                 _ => Vec::new(),
             },
         }
@@ -246,7 +246,7 @@ impl UpdatePlan {
         let mut note = None;
         swap(&own, &self.branch, way, &who, &reason, &mut || {
             let reached = |step: &str| ctx.reached(step);
-            if matches!(self.way, Way::Resolved(..)) {
+            if matches!(self.way, UpdateWay::Resolved(..)) {
                 // The files are as they are to be.
                 place.stage(tree)?;
                 ctx.reached("indexed");
@@ -257,7 +257,7 @@ impl UpdatePlan {
         })?;
         drop(note);
         ctx.reached(STEPS[5]);
-        if matches!(self.way, Way::Resolved(..)) {
+        if matches!(self.way, UpdateWay::Resolved(..)) {
             conflicts::end_merge(place)?;
             ctx.reached("cleared");
         }
@@ -340,21 +340,27 @@ impl UpdatePlan {
 }
 
 /// What merging the target into the branch takes.
-fn merged(ctx: &Ctx, agent: &Agent, tip: Oid, target: Oid, options: UpdateOptions) -> Result<Way> {
+fn merged(
+    ctx: &Ctx,
+    agent: &Agent,
+    tip: Oid,
+    target: Oid,
+    options: UpdateOptions,
+) -> Result<UpdateWay> {
     if ctx.repo.is_ancestor(target, tip)? {
-        return Ok(Way::UpToDate);
+        return Ok(UpdateWay::UpToDate);
     }
     let short = agent.id.short();
     // Where a part of the work has landed as a squash, git would see it conflict with itself.
     let ours = work::to_merge(ctx, agent, target, tip)?;
     match ctx.repo.merge(ours, target)?.result {
-        MergeResult::Clean { tree } => Ok(Way::Merge(tree)),
+        MergeResult::Clean { tree } => Ok(UpdateWay::Merge(tree)),
         MergeResult::Conflicts { conflicts, .. } => {
             if options.conflicts {
                 let place = own_checkout(ctx, agent)?;
                 let merge = place.conflicted_merge(&ctx.repo, ours, target)?;
                 return merge
-                    .map(Way::Leave)
+                    .map(UpdateWay::Leave)
                     .ok_or_else(|| Error::bug("git merges one way"));
             }
             let paths = conflicts.into_iter().map(|one| one.path).collect();

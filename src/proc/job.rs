@@ -125,7 +125,7 @@ pub fn run(job: &Job<'_>) -> Result<Finished> {
     drained.wait();
     // A command that never ran has a status, too, and must not be taken for a check that failed.
     if let Some(plan) = &job.fence
-        && let Some(sandbox::Outcome::Refused(why)) = sandbox::read_report(plan.report)?
+        && let Some(sandbox::FenceOutcome::Refused(why)) = sandbox::read_report(plan.report)?
     {
         return Err(Error::new(Code::SandboxUnavailable, why));
     }

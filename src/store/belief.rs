@@ -381,7 +381,7 @@ pub struct Closed {
 
 /// What a decision makes of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Decision {
+pub(super) enum BeliefDecision {
     /// It is over.
     Over(State),
     /// This policy binds it.
@@ -467,7 +467,10 @@ pub(super) fn digest(text: &str) -> Option<u64> {
 ///
 /// # Errors
 /// `repo-read-only`, `disk-full`, `io`.
-pub(super) fn note_closed(common_dir: &Path, decisions: &[(AgentId, Decision)]) -> Result<()> {
+pub(super) fn note_closed(
+    common_dir: &Path,
+    decisions: &[(AgentId, BeliefDecision)],
+) -> Result<()> {
     if decisions.is_empty() {
         return Ok(());
     }
@@ -475,20 +478,20 @@ pub(super) fn note_closed(common_dir: &Path, decisions: &[(AgentId, Decision)]) 
     // Each begins with a line feed: what stands before may have been cut short.
     let is_new = |id: &AgentId| {
         let mut taken_back = decisions.iter();
-        taken_back.any(|(other, it)| other == id && matches!(it, Decision::TakenBack(_)))
+        taken_back.any(|(other, it)| other == id && matches!(it, BeliefDecision::TakenBack(_)))
     };
     let lines: String = { decisions.iter() }
         .filter(|(id, decision)| match decision {
             // What is taken back takes back the lines before it, so it is said each time.
-            Decision::TakenBack(_) | Decision::Cleared(_) => true,
-            Decision::Over(state) => !known.says(*id, *state) || is_new(id),
-            Decision::Amended(policy) => !known.has_amended(*id, *policy),
+            BeliefDecision::TakenBack(_) | BeliefDecision::Cleared(_) => true,
+            BeliefDecision::Over(state) => !known.says(*id, *state) || is_new(id),
+            BeliefDecision::Amended(policy) => !known.has_amended(*id, *policy),
         })
         .map(|(id, decision)| match decision {
-            Decision::TakenBack(operation) => format!("\n{id} {UNDONE}{operation}\n"),
-            Decision::Cleared(line) => format!("\n{id} {CLEARED}{line:016x}\n"),
-            Decision::Over(state) => format!("\n{id} {state}\n"),
-            Decision::Amended(policy) => format!("\n{id} {AMENDED}{policy}\n"),
+            BeliefDecision::TakenBack(operation) => format!("\n{id} {UNDONE}{operation}\n"),
+            BeliefDecision::Cleared(line) => format!("\n{id} {CLEARED}{line:016x}\n"),
+            BeliefDecision::Over(state) => format!("\n{id} {state}\n"),
+            BeliefDecision::Amended(policy) => format!("\n{id} {AMENDED}{policy}\n"),
         })
         .collect();
     if lines.is_empty() {

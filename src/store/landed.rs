@@ -21,7 +21,7 @@ const SEARCHED: usize = 1000;
 pub type Answers = HashMap<AgentId, Result<bool>>;
 
 /// Committed work whose landing is in question.
-struct Work {
+struct UnlandedWork {
     agent: AgentId,
     tip: Oid,
     /// Where it began.
@@ -149,7 +149,7 @@ pub fn landed(repo: &Repo, questions: Vec<(&Agent, Oid, String)>) -> Answers {
 /// Asks whether the history of a commit, which a branch is at, has an agent's work, given its tip and that commit.
 pub fn landed_at(repo: &Repo, questions: Vec<(&Agent, Oid, Oid)>) -> Answers {
     let mut answers = Answers::new();
-    let mut open: HashMap<Oid, Vec<Work>> = HashMap::new();
+    let mut open: HashMap<Oid, Vec<UnlandedWork>> = HashMap::new();
     let targets = targets(repo, &questions);
     for (agent, tip, base) in questions {
         // Its commits are in the history still, and a commit on top took back what they changed.
@@ -159,8 +159,8 @@ pub fn landed_at(repo: &Repo, questions: Vec<(&Agent, Oid, Oid)>) -> Answers {
         }
         let gained = targets.get(&base).and_then(Option::as_ref);
         match first_look(repo, agent, tip, base, gained) {
-            Ok(Look::Answer(landed)) => drop(answers.insert(agent.id, Ok(landed))),
-            Ok(Look::Open(work)) => open.entry(base).or_default().push(work),
+            Ok(LandedLook::Answer(landed)) => drop(answers.insert(agent.id, Ok(landed))),
+            Ok(LandedLook::Open(work)) => open.entry(base).or_default().push(work),
             Err(error) => drop(answers.insert(agent.id, Err(error))),
         }
     }
@@ -187,10 +187,10 @@ fn targets(repo: &Repo, questions: &[(&Agent, Oid, Oid)]) -> HashMap<Oid, Option
     tips.into_iter().map(pass).collect()
 }
 
-enum Look {
+enum LandedLook {
     Answer(bool),
     /// Merging has to tell.
-    Open(Work),
+    Open(UnlandedWork),
 }
 
 /// What trees alone can tell.
@@ -200,8 +200,8 @@ fn first_look(
     tip: Oid,
     base: Oid,
     gained: Option<&Gained>,
-) -> Result<Look> {
-    let not = Ok(Look::Answer(false));
+) -> Result<LandedLook> {
+    let not = Ok(LandedLook::Answer(false));
     let Some(began) = &agent.base else {
         return not;
     };
@@ -230,7 +230,7 @@ fn first_look(
         || is_brought(repo, agent, tip, base)?
         || replay::is_held(repo, agent, base, tip)?
     {
-        return Ok(Look::Answer(true));
+        return Ok(LandedLook::Answer(true));
     }
     // What was there and is as it was: merging would change it.
     let moved = paths(repo.tree_changes(&[then], now)?);
@@ -240,12 +240,12 @@ fn first_look(
     if is_apart || changes.iter().any(is_untouched) {
         return not;
     }
-    let work = Work {
+    let work = UnlandedWork {
         agent: agent.id,
         tip,
         started: began.oid,
     };
-    Ok(Look::Open(work))
+    Ok(LandedLook::Open(work))
 }
 
 /// Whether the work holds the branch, and whether the branch holds the work.
@@ -282,14 +282,14 @@ fn is_brought(repo: &Repo, agent: &Agent, tip: Oid, base: Oid) -> Result<bool> {
 }
 
 /// What merges and the branch's own commits tell.
-fn look_closer(repo: &Repo, tip: Oid, works: &[Work]) -> Result<Vec<bool>> {
+fn look_closer(repo: &Repo, tip: Oid, works: &[UnlandedWork]) -> Result<Vec<bool>> {
     let tree = repo.read_commit(tip)?.tree;
     let tips: Vec<Oid> = works.iter().map(|work| work.tip).collect();
     let merged = repo.clean_merges(tip, &tips)?;
     let conflicting = works.iter().zip(&merged).filter(|(_, tree)| tree.is_none());
     let beginnings = conflicting.map(|(work, _)| work.started).collect();
     let line = line(repo, tip, beginnings)?;
-    let answer = |(work, merged): (&Work, &Option<Oid>)| match merged {
+    let answer = |(work, merged): (&UnlandedWork, &Option<Oid>)| match merged {
         // What merges cleanly and would change something is not there, or was taken back.
         Some(merged) => Ok(*merged == tree),
         None => was_made(repo, &line, work),
@@ -317,7 +317,7 @@ fn line(repo: &Repo, tip: Oid, mut beginnings: BTreeSet<Oid>) -> Result<Vec<Line
 
 /// Whether one commit since the work began makes the same change. Where the line does not lead to the
 /// beginning, nothing is known to be since.
-fn was_made(repo: &Repo, line: &[Line], work: &Work) -> Result<bool> {
+fn was_made(repo: &Repo, line: &[Line], work: &UnlandedWork) -> Result<bool> {
     let first = line.iter().position(|one| one.parent == work.started);
     let Some(since) = first.and_then(|first| line.get(..=first)) else {
         return Ok(false);

@@ -30,7 +30,7 @@ type Paths = BTreeSet<Vec<u8>>;
 
 /// Committed work of an agent.
 #[derive(Clone, Copy, Debug)]
-pub struct Work<'a> {
+pub struct CommittedWork<'a> {
     /// Whose it is.
     pub agent: &'a Agent,
     /// The commit that holds all of it.
@@ -40,21 +40,21 @@ pub struct Work<'a> {
 }
 
 /// The newest commits of a branch along first parents, newest first.
-pub struct Line(Vec<Step>);
+pub struct FirstParents(Vec<CommitStep>);
 
 /// One commit of a branch and the one before it.
-struct Step {
+struct CommitStep {
     commit: Commit,
     before: Commit,
     paths: OnceCell<Paths>,
 }
 
-impl Line {
+impl FirstParents {
     /// Reads the branch with that tip back to the oldest of `starts`.
     ///
     /// # Errors
     /// `repo-corrupt`.
-    pub fn read(repo: &Repo, tip: Oid, mut starts: BTreeSet<Oid>) -> Result<Line> {
+    pub fn read(repo: &Repo, tip: Oid, mut starts: BTreeSet<Oid>) -> Result<FirstParents> {
         let mut steps = Vec::new();
         let mut commit = repo.read_commit(tip)?;
         while steps.len() < DEPTH {
@@ -67,23 +67,23 @@ impl Line {
                 break;
             };
             let before = repo.read_commit(parent)?;
-            steps.push(Step {
+            steps.push(CommitStep {
                 commit,
                 before: before.clone(),
                 paths: OnceCell::new(),
             });
             commit = before;
         }
-        Ok(Line(steps))
+        Ok(FirstParents(steps))
     }
 
     /// The commit that brought the work; `None` where no single one of them did.
     ///
     /// # Errors
     /// `repo-corrupt`, `git-failed`.
-    pub fn brought(&self, repo: &Repo, work: Work<'_>) -> Result<Option<Oid>> {
+    pub fn brought(&self, repo: &Repo, work: CommittedWork<'_>) -> Result<Option<Oid>> {
         for tip in self.names_of(repo, work)? {
-            let holds = |step: &Step| {
+            let holds = |step: &CommitStep| {
                 let base = repo.merge_base(tip, step.commit.oid);
                 base.is_ok_and(|base| base == Some(tip))
             };
@@ -120,9 +120,9 @@ impl Line {
     }
 }
 
-impl Line {
+impl FirstParents {
     /// The commits that hold the work: its tip, and what stands for that without the spawn commit.
-    fn names_of(&self, repo: &Repo, work: Work<'_>) -> Result<Vec<Oid>> {
+    fn names_of(&self, repo: &Repo, work: CommittedWork<'_>) -> Result<Vec<Oid>> {
         let mut names = vec![work.tip];
         if let Some(top) = self.0.first() {
             let replay = Replay::of(repo, work.agent, top.commit.oid, work.tip)?;
@@ -133,9 +133,9 @@ impl Line {
     }
 }
 
-impl Step {
+impl CommitStep {
     /// Of a commit with one parent.
-    fn of(repo: &Repo, commit: Commit) -> Result<Option<Step>> {
+    fn of(repo: &Repo, commit: Commit) -> Result<Option<CommitStep>> {
         let [parent] = commit.parents[..] else {
             return Ok(None);
         };
@@ -143,7 +143,7 @@ impl Step {
             return Ok(None);
         }
         let before = repo.read_commit(parent)?;
-        Ok(Some(Step {
+        Ok(Some(CommitStep {
             commit,
             before,
             paths: OnceCell::new(),
@@ -180,7 +180,7 @@ impl Step {
 }
 
 /// Whether what stood before a commit holds the tip already.
-fn is_in(repo: &Repo, tip: Oid, step: &Step) -> bool {
+fn is_in(repo: &Repo, tip: Oid, step: &CommitStep) -> bool {
     let base = repo.merge_base(tip, step.before.oid);
     base.is_ok_and(|base| base == Some(tip))
 }
@@ -254,7 +254,7 @@ impl Ledger<'_> {
             }
             return Ok(found);
         }
-        let Some(step) = Step::of(repo, commit)? else {
+        let Some(step) = CommitStep::of(repo, commit)? else {
             return Ok(found);
         };
         let mut open = self.select(|key, events| {

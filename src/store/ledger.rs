@@ -10,7 +10,7 @@ use crate::domain::{Agent, AgentId, Event, Oid, OperationId, Stamp, State, What}
 use crate::error::{Error, Result};
 use crate::git::notes::{Batch, Put};
 use crate::git::{Commit, Repo, Tip, notes};
-use crate::store::belief::{self, Belief, Closed, Decision};
+use crate::store::belief::{self, Belief, BeliefDecision, Closed};
 use crate::store::chain::{self, Chain};
 use crate::store::mailbox::{Mailbox, reader};
 use crate::store::row::Row;
@@ -320,25 +320,25 @@ fn decisions(
     row: &Row<'_>,
     event: &Event,
     line: &str,
-) -> Vec<(AgentId, Decision)> {
+) -> Vec<(AgentId, BeliefDecision)> {
     let decisions = match &event.what {
-        What::Merged { .. } => vec![Decision::Over(State::Merged)],
-        What::Rejected { .. } => vec![Decision::Over(State::Rejected)],
-        What::Discarded { .. } => vec![Decision::Over(State::Discarded)],
-        What::Amended { policy, .. } => vec![Decision::Amended(*policy)],
+        What::Merged { .. } => vec![BeliefDecision::Over(State::Merged)],
+        What::Rejected { .. } => vec![BeliefDecision::Over(State::Rejected)],
+        What::Discarded { .. } => vec![BeliefDecision::Over(State::Discarded)],
+        What::Amended { policy, .. } => vec![BeliefDecision::Amended(*policy)],
         What::Undone { operation, .. } => {
             let mut events = row.events.clone();
             events.push(event.clone());
             // Where an earlier `undone` is taken back, the agent is over again.
             let state = Agent::fold(spawn_commit, &events).map(|agent| agent.state);
             let is_over = |state: &State| !state.is_open() || *state == State::Rejected;
-            let over = state.filter(is_over).map(Decision::Over);
-            let taken_back = Decision::TakenBack(operation.clone());
+            let over = state.filter(is_over).map(BeliefDecision::Over);
+            let taken_back = BeliefDecision::TakenBack(operation.clone());
             [taken_back].into_iter().chain(over).collect()
         }
         What::Audited(audit) if audit.verdict == AuditVerdict::Pass => {
             let digest = belief::digest(&event_line::digest(line.as_bytes()));
-            digest.map(Decision::Cleared).into_iter().collect()
+            digest.map(BeliefDecision::Cleared).into_iter().collect()
         }
         _ => Vec::new(),
     };

@@ -97,7 +97,7 @@ const PREFIX: &str = "agent.role.";
 
 /// The roles, adjusted. Roles that extend an adjusted one keep what its file says.
 fn apply_settings(roles: RoleSet, settings: &[Setting]) -> RoleSet {
-    let mut sections: BTreeMap<&str, Section> = BTreeMap::new();
+    let mut sections: BTreeMap<&str, RoleSection> = BTreeMap::new();
     for setting in settings {
         let key = setting
             .key
@@ -106,14 +106,16 @@ fn apply_settings(roles: RoleSet, settings: &[Setting]) -> RoleSet {
         let Some((name, key)) = key.filter(|(name, _)| roles.get(name).is_some()) else {
             continue;
         };
-        let section = sections.entry(name).or_insert_with(|| Section::of(name));
+        let section = sections
+            .entry(name)
+            .or_insert_with(|| RoleSection::of(name));
         if let Err(problem) = section.read(key, &setting.value) {
             section.problems.push(format!("{}: {problem}", setting.key));
         }
     }
     // A section with one wrong line is refused as a whole: what is left of it would be looser than
     // what was meant.
-    let (sound, broken): (Vec<Section>, Vec<Section>) = sections
+    let (sound, broken): (Vec<RoleSection>, Vec<RoleSection>) = sections
         .into_values()
         .partition(|section| section.problems.is_empty());
     let drafts = sound.into_iter().map(|section| section.draft).collect();
@@ -125,20 +127,20 @@ fn apply_settings(roles: RoleSet, settings: &[Setting]) -> RoleSet {
     roles.with(drafts, unreadable.collect())
 }
 
-struct Section {
+struct RoleSection {
     draft: RoleDraft,
     problems: Vec<String>,
 }
 
-impl Section {
-    fn of(name: &str) -> Section {
+impl RoleSection {
+    fn of(name: &str) -> RoleSection {
         let draft = RoleDraft {
             name: name.to_owned(),
             path: format!("git config {PREFIX}{name}"),
             extends: Some(name.to_owned()),
             ..RoleDraft::default()
         };
-        Section {
+        RoleSection {
             draft,
             problems: Vec::new(),
         }

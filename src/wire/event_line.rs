@@ -16,7 +16,7 @@ use crate::domain::{
     AgentId, AgentName, Ending, Event, HostSession, Isolation, Oid, OperationId, Stamp, What,
 };
 use crate::error::{Code, Error, Result};
-use fact::Fact;
+use fact::EventJson;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_with_macros::skip_serializing_none;
@@ -33,7 +33,7 @@ const LONGEST: usize = 64 * LIMIT;
 
 #[skip_serializing_none]
 #[derive(Serialize)]
-struct Written<'a> {
+struct WrittenEvent<'a> {
     t: String,
     a: String,
     e: &'a str,
@@ -56,13 +56,13 @@ struct Read<'a> {
     #[serde(borrow)]
     by: Cow<'a, str>,
     #[serde(borrow, default)]
-    o: Fact<'a>,
+    o: EventJson<'a>,
     #[serde(borrow)]
     p: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
-    x: Fact<'a>,
+    x: EventJson<'a>,
     #[serde(borrow, default)]
-    d: Fact<'a>,
+    d: EventJson<'a>,
 }
 
 /// Writes an event as a line without its line feed. Free texts are cut to make it fit.
@@ -112,7 +112,7 @@ pub fn fits(event: &Event) -> Result<bool> {
 }
 
 fn render(event: &Event, what: &What, ahead: &[String]) -> Result<String> {
-    serde_json::to_string(&Written {
+    serde_json::to_string(&WrittenEvent {
         t: event.at.to_string(),
         a: event.agent.to_string(),
         e: what.kind(),
@@ -137,7 +137,7 @@ pub fn decode(line: &[u8]) -> Option<Event> {
         operation: line.o.as_str().and_then(OperationId::parse),
         previous: line.p.map(Cow::into_owned),
         ahead: { line.x.as_list().iter() }
-            .filter_map(Fact::as_str)
+            .filter_map(EventJson::as_str)
             .map(str::to_owned)
             .collect(),
         what: parse_what(&line.e, &line.d),
@@ -146,7 +146,7 @@ pub fn decode(line: &[u8]) -> Option<Event> {
 
 /// What happened. A kind that is known means something else than we know where a later version says so: an event that changes
 /// how others are judged names the lowest version that understands it.
-fn parse_what(kind: &str, d: &Fact<'_>) -> What {
+fn parse_what(kind: &str, d: &EventJson<'_>) -> What {
     let needs = d.get("needs").map(|needs| {
         let version = needs.as_str().and_then(ProgramVersion::parse);
         // Something is needed that we cannot even name, so we do not have it.
@@ -186,13 +186,17 @@ fn no_json_form(error: serde_json::Error) -> Error {
     Error::bug("an event must have a JSON form").because(error)
 }
 
-fn parse_facts(kind: &str, d: &Fact<'_>) -> Option<What> {
-    let text = |key: &str| d.get(key).and_then(Fact::as_str).map(str::to_owned);
-    let oid = |key: &str| d.get(key).and_then(Fact::as_str).and_then(Oid::from_hex);
-    let number = |key: &str| d.get(key).and_then(Fact::as_u64);
+fn parse_facts(kind: &str, d: &EventJson<'_>) -> Option<What> {
+    let text = |key: &str| d.get(key).and_then(EventJson::as_str).map(str::to_owned);
+    let oid = |key: &str| {
+        d.get(key)
+            .and_then(EventJson::as_str)
+            .and_then(Oid::from_hex)
+    };
+    let number = |key: &str| d.get(key).and_then(EventJson::as_u64);
     let list = |key: &str| -> Vec<&str> {
-        let items = d.get(key).map_or(&[][..], Fact::as_list);
-        items.iter().filter_map(Fact::as_str).collect()
+        let items = d.get(key).map_or(&[][..], EventJson::as_list);
+        items.iter().filter_map(EventJson::as_str).collect()
     };
     let small = |key: &str| number(key).and_then(|number| u32::try_from(number).ok());
     let (pid, run) = (|| small("pid"), || small("run"));
@@ -246,7 +250,7 @@ fn parse_facts(kind: &str, d: &Fact<'_>) -> Option<What> {
             tree: oid("tree")?,
         },
         "verified" => What::Verified(Verified {
-            accepted: d.get("accepted").and_then(Fact::as_bool)?,
+            accepted: d.get("accepted").and_then(EventJson::as_bool)?,
             tip: oid("tip")?,
             tree: oid("tree")?,
             base: oid("base")?,
@@ -287,7 +291,7 @@ fn parse_facts(kind: &str, d: &Fact<'_>) -> Option<What> {
             best: text("best")?,
             place: small("place")?,
             of: small("of")?,
-            accepted: d.get("accepted").and_then(Fact::as_bool)?,
+            accepted: d.get("accepted").and_then(EventJson::as_bool)?,
             host: text("host"),
         }),
         "audited" => What::Audited(Audited {

@@ -157,15 +157,15 @@ impl SlotRecord {
 pub const SCHEMA: &str = "git-agent.baseline/1";
 
 #[derive(Serialize, Deserialize)]
-struct Document {
+struct JournalDocument {
     schema: String,
-    changes: Vec<Change>,
+    changes: Vec<JournalChange>,
 }
 
 /// One change; each side is `<octal mode> <object>`, absent where nothing is.
 #[skip_serializing_none]
 #[derive(Serialize, Deserialize)]
-struct Change {
+struct JournalChange {
     path: PathText,
     old: Option<String>,
     new: Option<String>,
@@ -174,12 +174,12 @@ struct Change {
 /// The bytes of the blob: one line of JSON, the same for the same changes.
 pub fn to_bytes(baseline: &Baseline) -> Vec<u8> {
     let text = |(mode, oid): Content| format!("{mode:o} {oid}");
-    let changes = baseline.differences().map(|difference| Change {
+    let changes = baseline.differences().map(|difference| JournalChange {
         path: PathText::from(difference.path.as_slice()),
         old: difference.old.map(text),
         new: difference.new.map(text),
     });
-    let document = Document {
+    let document = JournalDocument {
         schema: SCHEMA.to_owned(),
         changes: changes.collect(),
     };
@@ -191,7 +191,7 @@ pub fn to_bytes(baseline: &Baseline) -> Vec<u8> {
 
 /// Reads the blob; `None` when it is none of a version we know.
 pub fn from_bytes(bytes: &[u8]) -> Option<Baseline> {
-    let document: Document = serde_json::from_slice(bytes).ok()?;
+    let document: JournalDocument = serde_json::from_slice(bytes).ok()?;
     // A baseline that is half understood would blame the agent for files that were there before it.
     if document.schema != SCHEMA {
         return None;

@@ -31,7 +31,7 @@ pub struct Receipt {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Line<'a> {
+struct ReceiptJson<'a> {
     t: String,
     e: &'a str,
     m: Vec<String>,
@@ -43,7 +43,7 @@ impl Receipt {
     /// # Errors
     /// Never for a receipt.
     pub fn encode(&self) -> Result<String> {
-        serde_json::to_string(&Line {
+        serde_json::to_string(&ReceiptJson {
             t: self.at.to_string(),
             e: match self.deed {
                 ReceiptKind::Read => "read",
@@ -59,7 +59,7 @@ impl Receipt {
     pub fn decode(line: &[u8]) -> Option<Receipt> {
         // A note may come from a remote and hold lines of later versions; one of them must not cost
         // the rest.
-        let line: Line<'_> = serde_json::from_slice(line).ok()?;
+        let line: ReceiptJson<'_> = serde_json::from_slice(line).ok()?;
         Some(Receipt {
             at: Stamp::parse(&line.t)?,
             deed: match line.e {

@@ -25,7 +25,7 @@ const TABLE: &str = include_str!("schema/answers.txt");
 
 /// Something that is answered in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct JsonAnswer {
     /// Its name: `spawn` for `git-agent.spawn/2`.
     pub name: &'static str,
     /// The commands that answer it, separated by commas.
@@ -36,7 +36,7 @@ pub struct Answer {
     version: Option<&'static str>,
 }
 
-impl Answer {
+impl JsonAnswer {
     /// What the key `schema` holds; `None` for an answer that has no such key.
     pub fn id(&self) -> Option<String> {
         let version = self.version?;
@@ -55,9 +55,9 @@ struct Section {
 
 impl Section {
     /// The answer that it is; `None` for a mere shape.
-    fn answer(&self) -> Option<Answer> {
+    fn answer(&self) -> Option<JsonAnswer> {
         let (verbs, what) = cut(self.rest);
-        (self.kind != "shape").then_some(Answer {
+        (self.kind != "shape").then_some(JsonAnswer {
             name: self.name,
             verbs,
             what,
@@ -67,14 +67,15 @@ impl Section {
 }
 
 /// Every answer, in the order of the table.
-pub fn answers() -> Vec<Answer> {
+pub fn answers() -> Vec<JsonAnswer> {
     sections().iter().filter_map(Section::answer).collect()
 }
 
 /// The schema of the answer of this name or id, else of the first that this command gives.
 pub fn schema(name: &str) -> Option<Value> {
     let answers = answers();
-    let is_named = |answer: &&Answer| answer.name == name || answer.id().as_deref() == Some(name);
+    let is_named =
+        |answer: &&JsonAnswer| answer.name == name || answer.id().as_deref() == Some(name);
     let named = answers.iter().find(is_named);
     let given = || {
         let mut answers = answers.iter();
@@ -83,7 +84,7 @@ pub fn schema(name: &str) -> Option<Value> {
     let answer = named.or_else(given)?;
     let sections = sections();
     let find = |name: &str| sections.iter().find(|section| section.name == name);
-    let mut writer = Writer {
+    let mut writer = SchemaWriter {
         find: &find,
         wanted: BTreeSet::new(),
     };
@@ -112,12 +113,12 @@ pub fn schema(name: &str) -> Option<Value> {
 }
 
 /// Turns sections into schemas and notes which shapes they name.
-struct Writer<'a> {
+struct SchemaWriter<'a> {
     find: &'a dyn Fn(&str) -> Option<&'a Section>,
     wanted: BTreeSet<String>,
 }
 
-impl Writer<'_> {
+impl SchemaWriter<'_> {
     fn object(&mut self, section: &Section) -> Value {
         let (mut properties, mut required) = (Map::new(), Vec::new());
         let answer = section.answer();

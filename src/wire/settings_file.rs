@@ -4,7 +4,7 @@
 //!
 //! Unknown sections and keys are problems, so that a slip never passes for a setting.
 
-use super::toml_reader::{ANY, Document, Key, Reader, whole};
+use super::toml_reader::{ANY, Document, Key, TomlReader, whole};
 use crate::domain::diagnostic::{Problem, Source};
 use crate::domain::guard::GuardDraft;
 use crate::domain::message::Kind;
@@ -101,7 +101,7 @@ pub fn parse(name: &str, bytes: &[u8]) -> SettingsDraft {
     let mut source = Source::new(name, text);
     document.hide_secrets(&mut source);
     let keys = file_keys();
-    let mut reader = Reader::new(&document, &keys);
+    let mut reader = TomlReader::new(&document, &keys);
     let mut draft = SettingsDraft {
         task: TaskDraft {
             source,

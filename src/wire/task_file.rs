@@ -25,7 +25,7 @@ use crate::domain::named::hex;
 use crate::domain::task::COMMAND_LINE;
 use crate::domain::{TaskDraft, shell};
 use crate::error::{Code, Error, Remedy};
-use crate::wire::toml_reader::{Document, Key, Reader};
+use crate::wire::toml_reader::{Document, Key, TomlReader};
 use sha2::{Digest, Sha256};
 use std::io;
 use std::ops::Range;
@@ -259,7 +259,7 @@ const KEYS: &[Key] = &[
 ];
 
 fn read(document: &Document<'_>, source: Source) -> TaskDraft {
-    let mut reader = Reader::new(document, KEYS);
+    let mut reader = TomlReader::new(document, KEYS);
     let mut problems = Vec::new();
     let checked = reader.strings(("verification", "cargo-check-crates"));
     let tested = reader.strings(("verification", "cargo-test-crates"));
@@ -356,7 +356,7 @@ const PLAIN_KEYS: &[Key] = &[
 ];
 
 fn read_plain(document: &Document<'_>, source: Source) -> TaskDraft {
-    let mut reader = Reader::new(document, PLAIN_KEYS);
+    let mut reader = TomlReader::new(document, PLAIN_KEYS);
     TaskDraft {
         source,
         role: reader.string(("", "role")),

@@ -2,7 +2,7 @@
 //!
 //! Derived deserialisers stop at the first mistake. This reader walks the tree that the parser recovers
 //! even from a broken file: each key is asked for by section and type, mistakes pile up as
-//! [`Problem`]s, and at the end [`Reader::finish`] adds the unknown keys.
+//! [`Problem`]s, and at the end [`TomlReader::finish`] adds the unknown keys.
 //!
 //! Invariant: one mistake is one problem. Values on a line that is no TOML are passed over, and
 //! nothing is called missing from a file that is broken.
@@ -20,7 +20,7 @@ pub(super) type Key = (&'static str, &'static str);
 pub(super) const ANY: &str = "<VARIABLE>";
 
 /// Asks a document for its values.
-pub(super) struct Reader<'d, 't> {
+pub(super) struct TomlReader<'d, 't> {
     document: &'d Document<'t>,
     /// What is read: the whole file, or one table of a list.
     root: &'d DeTable<'t>,
@@ -28,10 +28,10 @@ pub(super) struct Reader<'d, 't> {
     problems: Vec<Problem>,
 }
 
-impl<'d, 't> Reader<'d, 't> {
+impl<'d, 't> TomlReader<'d, 't> {
     /// A reader that knows these keys.
-    pub(super) fn new(document: &'d Document<'t>, keys: &'d [Key]) -> Reader<'d, 't> {
-        let mut reader = Reader {
+    pub(super) fn new(document: &'d Document<'t>, keys: &'d [Key]) -> TomlReader<'d, 't> {
+        let mut reader = TomlReader {
             document,
             root: document.root(),
             keys,
@@ -161,7 +161,7 @@ impl<'d, 't> Reader<'d, 't> {
         &mut self,
         name: &'static str,
         keys: &'static [Key],
-        read: impl Fn(&mut Reader<'d, 't>, Range<usize>) -> T,
+        read: impl Fn(&mut TomlReader<'d, 't>, Range<usize>) -> T,
     ) -> Vec<T> {
         let Some(list) = self.root.get(name) else {
             return Vec::new();
@@ -176,7 +176,7 @@ impl<'d, 't> Reader<'d, 't> {
         for item in items {
             match item.get_ref() {
                 DeValue::Table(root) if !std::ptr::eq(item, list) => {
-                    let mut below = Reader {
+                    let mut below = TomlReader {
                         document: self.document,
                         root,
                         keys,

@@ -2,7 +2,7 @@
 //! gathers. An answer on the page stays as long as its schema allows it, so the page changes when a schema does.
 
 use super::generated::up_to_date;
-use git_agent::wire::schema::{Answer, answers, schema};
+use git_agent::wire::schema::{JsonAnswer, answers, schema};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -58,7 +58,7 @@ fn cut(answer: &Value) -> Value {
     }
 }
 
-fn section(page: &mut String, answer: &Answer, shown: Option<&Value>) {
+fn section(page: &mut String, answer: &JsonAnswer, shown: Option<&Value>) {
     let schema = schema(answer.name).expect("a schema");
     let verbs = answer.verbs.split(',').filter(|verb| !verb.is_empty());
     let verbs: Vec<_> = verbs.map(|verb| format!("`{verb}`")).collect();

@@ -328,7 +328,7 @@ fn an_old_git_with_hooks_in_the_configuration_is_noticed() {
         minor: 53,
     };
     let found = hooks::inspect::inspect(&site(&agent, &repo), Some(old)).expect("inspected");
-    assert_eq!(found.problems, [hooks::inspect::Problem::TooOld]);
+    assert_eq!(found.problems, [hooks::inspect::HookProblem::TooOld]);
 }
 
 #[test]

@@ -1,5 +1,5 @@
 use super::expected::EXPECTED;
-use git_agent::domain::tool_call::{HookEvent, Intent, ToolCall, Touch, TouchedPath};
+use git_agent::domain::tool_call::{FileTouch, HookEvent, Intent, ToolCall, TouchedPath};
 use git_agent::hosts::payload::{self, LONGEST_PAYLOAD};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -256,8 +256,8 @@ fn entries(directory: &Path) -> Vec<PathBuf> {
 fn show(call: &ToolCall) -> String {
     let touched = |all: &[TouchedPath]| {
         let one = |t: &TouchedPath| match t.touch {
-            Touch::Write => t.path.clone(),
-            Touch::Delete => format!("-{}", t.path),
+            FileTouch::Write => t.path.clone(),
+            FileTouch::Delete => format!("-{}", t.path),
         };
         all.iter().map(one).collect::<Vec<_>>().join(" ")
     };

@@ -4,7 +4,7 @@ use crate::support::{TestRepo, git_in, git_output};
 use git_agent::domain::oid::Oid;
 use git_agent::error::Error;
 use git_agent::git::Repo;
-use git_agent::git::populate::{Outcome, Request, populate};
+use git_agent::git::populate::{Populated, Request, populate};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub(super) struct Pair {
     pub(super) ours: PathBuf,
     pub(super) theirs: PathBuf,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: Populated,
 }
 
 /// A linked worktree as spawn makes it before populating: `.git` and admin dir, no index.
@@ -37,7 +37,7 @@ fn unpopulated(repository: &Path, name: &str) -> (PathBuf, PathBuf) {
     (worktree, admin_dir)
 }
 
-pub(super) fn populate_new(repository: &Path, name: &str) -> Result<(PathBuf, Outcome), Error> {
+pub(super) fn populate_new(repository: &Path, name: &str) -> Result<(PathBuf, Populated), Error> {
     let (worktree, admin_dir) = unpopulated(repository, name);
     let commit = git_in(&worktree, ["rev-parse", "HEAD"]);
     let outcome = populate(&Request {

@@ -5,7 +5,7 @@ use crate::support::TestRepo;
 use crate::support::death::{self, Order, Reached, steps_of};
 use crate::verify::Agent;
 use git_agent::ops::rescue;
-use git_agent::ops::rescue::Destination;
+use git_agent::ops::rescue::RescueDestination;
 use git_agent::ops::rescue::{REOPEN_STEPS, STEPS};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -17,9 +17,9 @@ fn child() {
         return;
     };
     let destination = match order.words.get(1) {
-        Some(word) if word == "--reopen" => Destination::Agent,
-        Some(directory) => Destination::Directory(directory.into()),
-        None => Destination::Branch("back".to_owned()),
+        Some(word) if word == "--reopen" => RescueDestination::Agent,
+        Some(directory) => RescueDestination::Directory(directory.into()),
+        None => RescueDestination::Branch("back".to_owned()),
     };
     rescue_with(
         &order.directory,
@@ -29,7 +29,7 @@ fn child() {
     );
 }
 
-fn rescue_with(directory: &Path, agent: &str, destination: Destination, reached: Reached) {
+fn rescue_with(directory: &Path, agent: &str, destination: RescueDestination, reached: Reached) {
     let ctx = death::ctx(directory, reached);
     let plan = rescue::plan(&ctx, agent, destination).expect("a plan");
     rescue::execute(&ctx, &plan).expect("rescued");
@@ -58,11 +58,11 @@ fn the_steps_are_reached_in_the_order_they_are_listed() {
     let agent = busy();
     discarded(&agent, &[]);
     for destination in [
-        Destination::Directory(place(&agent.repo)),
-        Destination::RescuedBranch,
+        RescueDestination::Directory(place(&agent.repo)),
+        RescueDestination::RescuedBranch,
     ] {
         let expected = match destination {
-            Destination::Directory(_) => &STEPS[..],
+            RescueDestination::Directory(_) => &STEPS[..],
             _ => &STEPS[1..],
         };
         let path = agent.repo.path();
@@ -70,7 +70,8 @@ fn the_steps_are_reached_in_the_order_they_are_listed() {
         assert_eq!(steps, expected);
     }
     let path = agent.repo.path();
-    let steps = steps_of(|reached| rescue_with(&path, &agent.id, Destination::Agent, reached));
+    let steps =
+        steps_of(|reached| rescue_with(&path, &agent.id, RescueDestination::Agent, reached));
     assert_eq!(steps, REOPEN_STEPS);
 }
 

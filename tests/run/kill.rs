@@ -12,8 +12,8 @@ use git_agent::ops::run;
 use git_agent::ops::run::Echo;
 use git_agent::ops::run::FENCED_STEPS;
 use git_agent::ops::run::RunOptions;
+use git_agent::ops::run::RunTarget;
 use git_agent::ops::run::STEPS;
-use git_agent::ops::run::Target;
 use serde_json::Value;
 use std::path::Path;
 
@@ -40,7 +40,7 @@ fn run_with(directory: &Path, agent: &str, script: &str, reached: Reached) {
     };
     let ctx = Ctx::new(repo, env, seams);
     let command = ["sh", "-c", script].map(Into::into).to_vec();
-    let target = Target::Agent(agent.to_owned());
+    let target = RunTarget::Agent(agent.to_owned());
     let options = RunOptions {
         allow_write: vec![directory.with_file_name("beside")],
         ..RunOptions::default()

@@ -3,7 +3,7 @@ use crate::support::agent::describe;
 use crate::verify::refused;
 use git_agent::agents::publish::Published;
 use git_agent::domain::sandbox::{Landlock, Level, Mode, Namespaces};
-use git_agent::proc::sandbox::Outcome;
+use git_agent::proc::sandbox::FenceOutcome;
 use std::fs;
 
 /// Each with the repository's and the agent's own hooks in force.
@@ -81,7 +81,7 @@ fn git_and_builds_work_inside() {
     for (what, script) in WORK {
         let output = fenced.shell(script);
         assert!(output.status.success(), "{what}: {}", describe(&output));
-        assert_eq!(fenced.outcome(), Some(Outcome::Fenced), "{what}");
+        assert_eq!(fenced.outcome(), Some(FenceOutcome::Fenced), "{what}");
         let status = agent.git(&["status"]);
         assert!(!status.contains("You are"), "{what}: {status}");
     }
@@ -113,7 +113,7 @@ fn a_command_keeps_its_status_and_its_words() {
         describe(&output),
         "--write\n------- stderr -------\n[exit status: 7]"
     );
-    assert_eq!(fenced.outcome(), Some(Outcome::Fenced));
+    assert_eq!(fenced.outcome(), Some(FenceOutcome::Fenced));
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn a_command_that_cannot_start_ends_as_in_timeout() {
         let output = command.env("PATH", "/usr/bin:/bin").output();
         let output = output.expect("starts");
         refused(&output, code, status.into());
-        assert_eq!(fenced.outcome(), Some(Outcome::Fenced));
+        assert_eq!(fenced.outcome(), Some(FenceOutcome::Fenced));
     };
     check("no-such-program-here", 127, "command-not-found");
     fs::write(fenced.agent.worktree.join("plain"), "text").expect("written");
@@ -171,7 +171,7 @@ fn nothing_starts_when_a_place_is_not_what_it_was() {
     fenced.bounds.fence.writable.push(link);
     let output = fenced.shell("echo ran > started");
     assert_eq!(output.status.code(), Some(4), "{}", describe(&output));
-    let Some(Outcome::Refused(why)) = fenced.outcome() else {
+    let Some(FenceOutcome::Refused(why)) = fenced.outcome() else {
         panic!("{:?}", fenced.outcome());
     };
     assert!(why.contains("/link: "), "{why}");

@@ -325,7 +325,7 @@ fn a_row_that_was_tampered_with_rejects() {
 fn a_copied_index_is_as_old_as_the_original() {
     use git_agent::domain::oid::Oid;
     use git_agent::git::Repo;
-    use git_agent::git::uncommitted::{Source, snapshot_by_git};
+    use git_agent::git::uncommitted::{WorktreeSource, snapshot_by_git};
     use git_agent::git::worktree::view::WorktreeView;
     let agent = Agent::new();
     let admin = format!(".git/worktrees/agent-{}", &agent.id[..8]);
@@ -346,7 +346,7 @@ fn a_copied_index_is_as_old_as_the_original() {
     let rules = own.ignore_rules(Path::new("/dev/null")).expect("rules");
     let view =
         WorktreeView::make(&own, &admin, &agent.worktree, &std::env::temp_dir()).expect("made");
-    let found = snapshot_by_git(&Source {
+    let found = snapshot_by_git(&WorktreeSource {
         repo: &own,
         worktree: &agent.worktree,
         admin_dir: &admin,

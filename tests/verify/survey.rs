@@ -8,7 +8,7 @@ use git_agent::git::Repo;
 use git_agent::git::changes::ignore::Rules;
 use git_agent::git::landing::linked_at;
 use git_agent::git::uncommitted::{
-    SeenWorktree, Source, Trees, Uncommitted, snapshot, snapshot_by_git, write_trees,
+    SeenWorktree, Trees, Uncommitted, WorktreeSource, snapshot, snapshot_by_git, write_trees,
 };
 use git_agent::git::worktree::view::WorktreeView;
 use proptest::prelude::*;
@@ -109,12 +109,12 @@ impl Scene {
     }
 
     /// Looks, one way or the other; the copy of the index stays.
-    fn look<T>(&self, way: fn(&Source<'_>) -> Result<T>) -> Result<T> {
+    fn look<T>(&self, way: fn(&WorktreeSource<'_>) -> Result<T>) -> Result<T> {
         let own = Repo::open_git_dir(&self.admin).expect("opens");
         let index = self.beside("copy");
         let head = self.oid("HEAD");
         let view = WorktreeView::make(&own, &self.admin, &self.top, &std::env::temp_dir())?;
-        way(&Source {
+        way(&WorktreeSource {
             repo: &own,
             worktree: &self.top,
             admin_dir: &self.admin,

@@ -129,7 +129,7 @@ pub(crate) fn tree_with(
     fs::create_dir_all(&scratch).at("could not make", &scratch)?;
     let index = Temporary(fsx::unique_name(&scratch.join("index")));
     let view = WorktreeView::make(&ctx.repo, &place.admin_dir, &place.path, &scratch)?;
-    let source = uncommitted::Source {
+    let source = uncommitted::WorktreeSource {
         repo: &ctx.repo,
         worktree: &place.path,
         admin_dir: &place.admin_dir,
@@ -211,7 +211,7 @@ pub(crate) fn look(
     fs::create_dir_all(&scratch).at("could not make", &scratch)?;
     let index = Temporary(fsx::unique_name(&scratch.join("index")));
     let view = WorktreeView::make(&own, &place.admin_dir, &place.path, &scratch)?;
-    let found = uncommitted::snapshot(&uncommitted::Source {
+    let found = uncommitted::snapshot(&uncommitted::WorktreeSource {
         repo: &own,
         worktree: &place.path,
         admin_dir: &place.admin_dir,

@@ -21,7 +21,7 @@ use crate::agents::Ctx;
 use crate::agents::ctx::Seed;
 use crate::domain::task::parse_duration;
 use crate::error::{Code, Error, Exit, Result};
-use crate::ops::board::{BoardReport, Watch};
+use crate::ops::board::{BoardReport, BoardWatch};
 use crate::ops::list::ListOptions;
 use rustix::stdio::stdin;
 use state::{BoardView, KeyEffect, Words, shown};
@@ -57,7 +57,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &BoardArgs) -> Result<Exit> {
 /// Shows the agents that are wanted until the user has seen enough.
 ///
 /// # Errors
-/// `usage` without a terminal; those of [`Watch::look`] the first time.
+/// `usage` without a terminal; those of [`BoardWatch::look`] the first time.
 pub(super) fn open(
     ctx: &Ctx,
     ui: &mut Ui,
@@ -72,7 +72,7 @@ pub(super) fn open(
 /// Lets the user choose an agent for a verb; `None` where the user chose none.
 ///
 /// # Errors
-/// Those of [`Watch::look`].
+/// Those of [`BoardWatch::look`].
 pub(super) fn pick(ctx: &Ctx, ui: &mut Ui) -> Result<Option<String>> {
     let options = ListOptions::default();
     Ok(watch(ctx, ui, options, INTERVAL, true)?.picked)
@@ -147,7 +147,7 @@ fn keep_looking(
         Ok(ctx) => ctx,
         Err(error) => return teller.tell(BoardNews::Looked(Err(error))),
     };
-    let mut watch = Watch::new(&ctx, options);
+    let mut watch = BoardWatch::new(&ctx, options);
     loop {
         teller.tell(BoardNews::Looked(watch.look()));
         if asked.recv_timeout(interval) == Err(RecvTimeoutError::Disconnected) {

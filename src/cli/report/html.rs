@@ -4,14 +4,14 @@
 //! Widths follow the screen: on a phone, rows of tables become cards. Light and dark follow the reader's
 //! setting. Every state has one colour and is always also written as a word.
 
-use crate::cli::overlap::{Kind, meanings, most_telling_first, worth_a_line};
+use crate::cli::overlap::{OverlapKind, meanings, most_telling_first, worth_a_line};
 use crate::cli::render::table::cut;
 use crate::cli::render::{BY_NEED, task};
 use crate::domain::State;
 use crate::domain::named::turns_direction;
 use crate::ops::agent_report::AgentReport;
 use crate::ops::overlap::{OverlapReport, PairReport};
-use crate::ops::report::{FleetReport, LandedCommit, ReportedAgent, Run, Span, TreeEntry};
+use crate::ops::report::{FleetReport, LandedCommit, ReportedAgent, RunSummary, Span, TreeEntry};
 use crate::ops::status::{Fact, WorkStatus};
 use askama::Template;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -162,7 +162,7 @@ impl FleetPage<'_> {
 
     /// How long all of an agent's runs took, of which the last may go on.
     fn ran(&self, agent: &ReportedAgent) -> String {
-        let took = |run: &Run| match run.duration_ms {
+        let took = |run: &RunSummary| match run.duration_ms {
             Some(took) => TimeDelta::milliseconds(took),
             None => { DateTime::parse_from_rfc3339(&run.started_at) }
                 .map_or(TimeDelta::zero(), |began| self.axis.end - began.to_utc()),
@@ -216,7 +216,7 @@ impl FleetPage<'_> {
         })
     }
 
-    fn took(run: &Run) -> String {
+    fn took(run: &RunSummary) -> String {
         let took = run.duration_ms.map(TimeDelta::milliseconds);
         took.map_or_else(|| "?".to_owned(), duration)
     }
@@ -302,19 +302,19 @@ impl FleetPage<'_> {
     }
 }
 
-impl Kind {
+impl OverlapKind {
     fn class(self) -> &'static str {
         match self {
-            Kind::Conflict => "failed",
-            Kind::Changes => "rejected",
-            Kind::Scopes => "none",
+            OverlapKind::Conflict => "failed",
+            OverlapKind::Changes => "rejected",
+            OverlapKind::Scopes => "none",
         }
     }
 }
 
 /// What the pairs of `git agent overlap` have in common, the worst first.
 struct Overlap<'r> {
-    meanings: Vec<(Kind, &'static str)>,
+    meanings: Vec<(OverlapKind, &'static str)>,
     listed: Vec<&'r PairReport>,
     more_pairs: usize,
 }
@@ -404,7 +404,7 @@ impl Overlap<'_> {
         };
         let line = |pair: &&PairReport| {
             Some(GraphLine {
-                class: Kind::of(pair).class(),
+                class: OverlapKind::of(pair).class(),
                 from: of(&pair.one_id)?,
                 to: of(&pair.two_id)?,
             })

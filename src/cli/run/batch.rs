@@ -3,13 +3,13 @@
 use crate::agents::{Ctx, half_made};
 use crate::cli::render::table::{age, cut};
 use crate::cli::run::answer::{ending, seconds};
-use crate::cli::run::inputs::Asked;
+use crate::cli::run::inputs::RunsAsked;
 use crate::cli::terminal::{BAD, BOLD, GOOD, paint, width};
 use crate::cli::ui::{Answer, AsJson, Format, Ui, error_object};
 use crate::error::{Error, Exit, Result};
 use crate::hosts::Host;
 use crate::ops::run::RunReport;
-use crate::ops::run::batch::{self, BatchReport, Entry, News, TournamentReport};
+use crate::ops::run::batch::{self, BatchReport, BatchRun, News, TournamentReport};
 use crate::wire::put;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use std::time::Instant;
 pub(super) fn run(
     ctx: &Ctx,
     ui: &mut Ui,
-    mut asked: Asked,
+    mut asked: RunsAsked,
     (jobs, best_of): (usize, Option<usize>),
     quiet: bool,
 ) -> Result<Exit> {
@@ -50,7 +50,7 @@ pub(super) fn run(
         let name = names.get(index);
         let name = name.ok_or_else(|| Error::bug("the end of a run that was not wanted"))?;
         if let (Some(_), Ok(report)) = (best_of, &outcome) {
-            attempts.push(Entry {
+            attempts.push(BatchRun {
                 target: name.clone(),
                 host: hosts.get(index).copied().or(host),
                 run: report.clone(),

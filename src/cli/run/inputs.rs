@@ -14,7 +14,7 @@ use crate::error::{Code, Error, Exit, IoContext, Result};
 use crate::hosts::{self, Host};
 use crate::ops::run::batch::Batch;
 use crate::ops::run::output::OutputWish;
-use crate::ops::run::{self, RunOptions, RunPlan, Target};
+use crate::ops::run::{self, RunOptions, RunPlan, RunTarget};
 use crate::wire::task_file::MAX_BYTES;
 use std::ffi::OsString;
 use std::io::Read;
@@ -137,7 +137,7 @@ pub(in crate::cli) fn host(word: &str) -> Result<&'static dyn Host, String> {
 // What a `run` is asked for.
 
 /// The same command for one target or more.
-pub(super) struct Asked {
+pub(super) struct RunsAsked {
     pub targets: Vec<String>,
     /// The name of the agent that is made.
     pub name: Option<String>,
@@ -151,11 +151,11 @@ pub(super) struct Asked {
     pub hosts: Vec<&'static dyn Host>,
 }
 
-impl Asked {
+impl RunsAsked {
     /// The run for one of the targets.
     pub(super) fn plan(&self, ctx: &Ctx, name: &str) -> Result<RunPlan> {
         let target = self.target(ctx, name)?;
-        let is_agent = matches!(target, Target::Agent(_));
+        let is_agent = matches!(target, RunTarget::Agent(_));
         run::plan(ctx, target, self.command.clone(), self.options.clone()).map_err(|error| {
             if is_agent && error.code() == Code::AgentUnknown {
                 let text = shell::word(name.as_bytes());
@@ -207,8 +207,8 @@ impl Asked {
         let mut tasks = Vec::new();
         for name in &self.targets {
             match self.target(ctx, name)? {
-                Target::Task(task) => tasks.push(*task),
-                Target::Agent(_) => {
+                RunTarget::Task(task) => tasks.push(*task),
+                RunTarget::Agent(_) => {
                     let message = format!("--best-of takes tasks, and {name} is no task file");
                     return Err(Error::new(Code::Usage, message));
                 }
@@ -227,7 +227,7 @@ impl Asked {
             if let (Field::Given(name), round @ 1..) = (&mut task.name, number / tasks.len()) {
                 name.value = format!("{}-{}", name.value, round + 1);
             }
-            batch.targets.push(Ok(Target::Task(Box::new(task))));
+            batch.targets.push(Ok(RunTarget::Task(Box::new(task))));
             // Without hosts a command is run, and there is nothing to take turns.
             batch
                 .hosts
@@ -239,9 +239,9 @@ impl Asked {
     }
 
     /// A task file is a file, or is called like one; what holds white space and is no file is the text of a task.
-    fn target(&self, ctx: &Ctx, text: &str) -> Result<Target> {
+    fn target(&self, ctx: &Ctx, text: &str) -> Result<RunTarget> {
         let mut target = self.unnamed(ctx, text)?;
-        let Target::Task(draft) = &mut target else {
+        let RunTarget::Task(draft) = &mut target else {
             let name = self.name.as_ref().map(|_| "--name");
             return match name.or(self.start.given()) {
                 None => Ok(target),
@@ -263,19 +263,19 @@ impl Asked {
         Ok(target)
     }
 
-    fn unnamed(&self, ctx: &Ctx, text: &str) -> Result<Target> {
+    fn unnamed(&self, ctx: &Ctx, text: &str) -> Result<RunTarget> {
         // A message is the text of the task even if it is one word, or called like a file.
         if self.typed.message().is_some() || is_task_text(ctx, text) {
-            return Ok(Target::Task(Box::new(self.typed.draft(ctx, text)?)));
+            return Ok(RunTarget::Task(Box::new(self.typed.draft(ctx, text)?)));
         }
         self.typed.require_unused(text)?;
         let path = Path::new(text);
         let is_task = text == "-" || text.ends_with(".toml") || ctx.absolute(path).is_file();
         if !is_task {
-            return Ok(Target::Agent(text.to_owned()));
+            return Ok(RunTarget::Agent(text.to_owned()));
         }
         self.start.require_no_issue()?;
-        Ok(Target::Task(Box::new(read_task(ctx, path)?)))
+        Ok(RunTarget::Task(Box::new(read_task(ctx, path)?)))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::agents::assignment::PromptWish;
 use crate::agents::{Ctx, half_made};
 use crate::cli::args::{LayeredArg, SyncArg, at_least_one, one_of, require_one_input};
 use crate::cli::render::table::{cut, wrapped};
-use crate::cli::run::inputs::{Asked, some_time};
+use crate::cli::run::inputs::{RunsAsked, some_time};
 use crate::cli::spawn::proposed_host;
 use crate::cli::terminal::{is_terminal, width};
 use crate::cli::typed_task::{StartArgs, TypedTaskArgs, is_task_text};
@@ -22,7 +22,7 @@ use crate::error::{Code, Error, Exit, Result};
 use crate::hosts::Host;
 use crate::hosts::output::{Pieces, Shown};
 use crate::ops::run::output::OutputWish;
-use crate::ops::run::{self, Echo, RunOptions, RunReport, Target};
+use crate::ops::run::{self, Echo, RunOptions, RunReport, RunTarget};
 use crate::ops::spawn::{self, SpawnOptions};
 use inputs::CommissionArgs;
 use std::ffi::OsString;
@@ -106,7 +106,7 @@ impl RunArgs {
             )))
     }
 
-    fn read(self, ctx: &Ctx) -> Result<Asked> {
+    fn read(self, ctx: &Ctx) -> Result<RunsAsked> {
         let (made, texts) = self.start.read(ctx)?;
         let options = RunOptions {
             limit: self.timeout,
@@ -154,7 +154,7 @@ impl RunArgs {
             return Err(Error::new(Code::Usage, what)
                 .hint("to name each agent, set `name` in its task file"));
         }
-        Ok(Asked {
+        Ok(RunsAsked {
             targets,
             name: self.name,
             start: self.start,
@@ -187,7 +187,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
     // A program that asks for JSON reads the answer, also where a person is to be shown nothing.
     let quiet = quiet && ui.format() == Format::Text;
     match args.mode.way(&args.targets)? {
-        Way::Together { jobs } => {
+        RunWay::Together { jobs } => {
             // A board shows what becomes of each.
             ui.be_quiet();
             let sync = args.sync.clone();
@@ -195,8 +195,8 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
             let exit = batch::run(ctx, ui, args.read(ctx)?, (jobs, best_of), quiet)?;
             return Ok(sync.after_run(ctx, ui, exit));
         }
-        Way::Background => return supervisor::start(ctx, ui, quiet),
-        Way::Plain => {}
+        RunWay::Background => return supervisor::start(ctx, ui, quiet),
+        RunWay::Plain => {}
     }
     if let Some(key) = args.claim.clone() {
         return claimed::run(ctx, ui, args, &key);
@@ -225,7 +225,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
 fn hand_on(
     ctx: &Ctx,
     ui: &mut Ui,
-    asked: &Asked,
+    asked: &RunsAsked,
     first: &mut RunReport,
     quiet: bool,
 ) -> Result<()> {
@@ -253,7 +253,7 @@ fn hand_on(
             output: OutputWish::default(),
             ..asked.options.clone()
         };
-        let target = Target::Task(Box::new(draft));
+        let target = RunTarget::Task(Box::new(draft));
         let plan = run::plan(ctx, target, asked.command.clone(), options)?;
         let echo = on_terminal(echo(ui, quiet)?, plan.host());
         let report = run::execute(ctx, plan, echo)?;
@@ -299,7 +299,7 @@ fn one(ctx: &Ctx, args: RunArgs, echo: Echo<'_>) -> Result<RunReport> {
     start(ctx, &args.read(ctx)?, echo)
 }
 
-fn start(ctx: &Ctx, asked: &Asked, echo: Echo<'_>) -> Result<RunReport> {
+fn start(ctx: &Ctx, asked: &RunsAsked, echo: Echo<'_>) -> Result<RunReport> {
     let plan = asked.plan_first(ctx)?;
     // After the plan, so that a slip of the caller changes nothing.
     half_made::sweep(ctx)?;
@@ -334,7 +334,7 @@ struct ExecutionMode {
 
 /// What that comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum RunWay {
     /// One run, which the caller watches.
     Plain,
     /// One run, which goes on without the caller.
@@ -353,7 +353,7 @@ impl ExecutionMode {
     }
 
     /// For these targets.
-    fn way(&self, targets: &[String]) -> Result<Way> {
+    fn way(&self, targets: &[String]) -> Result<RunWay> {
         let several = targets.len() > 1 || self.best_of.is_some();
         match (self.background, self.jobs) {
             (true, _) if several => Err(Error::new(
@@ -361,10 +361,10 @@ impl ExecutionMode {
                 "--background is for one run, and several are asked for",
             )
             .hint("to start several, run git agent run --background for each")),
-            (true, _) => Ok(Way::Background),
-            (false, Some(jobs)) => Ok(Way::Together { jobs }),
-            (false, None) if several => Ok(Way::Together { jobs: JOBS }),
-            (false, None) => Ok(Way::Plain),
+            (true, _) => Ok(RunWay::Background),
+            (false, Some(jobs)) => Ok(RunWay::Together { jobs }),
+            (false, None) if several => Ok(RunWay::Together { jobs: JOBS }),
+            (false, None) => Ok(RunWay::Plain),
         }
     }
 }

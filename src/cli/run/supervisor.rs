@@ -10,7 +10,8 @@ use crate::domain::{Fence, LayerMount};
 use crate::error::{Error, Exit, Result};
 use crate::ops::run::fence::{Plan, become_mounted, enter, probe, probe_layer};
 use crate::ops::run::{
-    BuildSlots, Echo, Order, StartReport, TreeBounds, detach, hand_over, keep, launch, prepare,
+    BuildSlots, Echo, StartReport, SupervisorOrder, TreeBounds, detach, hand_over, keep, launch,
+    prepare,
 };
 use std::ffi::OsString;
 use std::io::Write;
@@ -73,7 +74,7 @@ pub(in crate::cli) struct LaunchArgs {
 }
 
 pub(in crate::cli) fn run(args: WardenArgs) -> Result<Exit> {
-    let order = Order {
+    let order = SupervisorOrder {
         program: Env::of_process()?.require_program()?.to_owned(),
         parent: args.parent,
         limit: Duration::from_millis(args.limit),

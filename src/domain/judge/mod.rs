@@ -8,9 +8,9 @@ mod tests;
 use super::bundle;
 use super::change::ChangeKind;
 use super::evidence::{
-    Answer, Artefact, ArtefactProblem, CommandEnd, CommandRun, Commands, Contract,
-    DependencyChange, Evidence, History, Landing, LedgerFacts, NoWorktree, Outcome, Place, Row,
-    Says, WorktreeFacts,
+    Artefact, ArtefactProblem, BranchHistory, ChangePlace, CommandEnd, CommandRun, Commands,
+    Contract, DependencyChange, Evidence, FinalAnswer, Landing, LedgerFacts, MergeOutcome,
+    NoWorktree, RowEvidence, Says, WorktreeFacts,
 };
 use super::finding::{Finding, FindingCode as Code};
 use super::id::AgentId;
@@ -58,7 +58,7 @@ pub fn judge(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
     findings
 }
 
-fn provenance(history: &History) -> Vec<Finding> {
+fn provenance(history: &BranchHistory) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !history.has_spawn_commit {
         findings.push(Finding::new(
@@ -204,24 +204,24 @@ fn worktree(facts: &WorktreeFacts) -> Vec<Finding> {
 fn landing(landing: &Landing) -> Vec<Finding> {
     let branch = landing.refname.as_deref().unwrap_or("the base");
     let mut findings = match &landing.outcome {
-        Outcome::BaseGone => vec![Finding::new(
+        MergeOutcome::BaseGone => vec![Finding::new(
             Code::MergeBaseGone,
             format!("{branch} does not exist any more"),
             "name the branch to land on with --base <branch>",
         )],
-        Outcome::OutOfReach { .. } => vec![Finding::new(
+        MergeOutcome::OutOfReach { .. } => vec![Finding::new(
             Code::MergeNotJudged,
             format!(
                 "{branch} is not in this clone, so how the work would land on it was not judged"
             ),
             "fetch the branch, or name the commit to land on with --base <commit>",
         )],
-        Outcome::Unrelated => vec![Finding::new(
+        MergeOutcome::Unrelated => vec![Finding::new(
             Code::MergeUnrelated,
             format!("the branch of the work and {branch} have no common ancestor"),
             "name the branch to land on with --base <branch>",
         )],
-        Outcome::Conflicts(conflicts) => conflicts
+        MergeOutcome::Conflicts(conflicts) => conflicts
             .iter()
             .map(|conflict| {
                 Finding::new(
@@ -236,10 +236,10 @@ fn landing(landing: &Landing) -> Vec<Finding> {
                 .on(&conflict.path)
             })
             .collect(),
-        Outcome::Nothing { .. }
-        | Outcome::Landed { .. }
-        | Outcome::FastForward { .. }
-        | Outcome::Clean { .. } => Vec::new(),
+        MergeOutcome::Nothing { .. }
+        | MergeOutcome::Landed { .. }
+        | MergeOutcome::FastForward { .. }
+        | MergeOutcome::Clean { .. } => Vec::new(),
     };
     if landing.approximate {
         findings.push(Finding::new(
@@ -313,16 +313,16 @@ fn test_count(message: String) -> Finding {
     )
 }
 
-fn answer(contract: &Contract, answer: &Answer) -> Vec<Finding> {
+fn answer(contract: &Contract, answer: &FinalAnswer) -> Vec<Finding> {
     match answer {
-        Answer::Free => Vec::new(),
-        Answer::OutOfReach => vec![Finding::new(
+        FinalAnswer::Free => Vec::new(),
+        FinalAnswer::OutOfReach => vec![Finding::new(
             Code::ReportNotJudged,
             "the agent's final answer is not in this clone, so its fields were not judged here",
             "to judge them, run verify in the clone that the agent was spawned in",
         )],
-        Answer::Said(report) => report::judge(&contract.report, report),
-        Answer::SaidForAgent(said) => {
+        FinalAnswer::Said(report) => report::judge(&contract.report, report),
+        FinalAnswer::SaidForAgent(said) => {
             let mut findings = report::judge(&contract.report, said);
             findings.push(Finding::new(
                 Code::AuditNotRecorded,
@@ -356,14 +356,14 @@ fn dependency(change: &DependencyChange) -> Finding {
     .on(&change.path)
 }
 
-fn row(row: Row) -> Option<Finding> {
+fn row(row: RowEvidence) -> Option<Finding> {
     let (code, what) = match row {
-        Row::Present => return None,
-        Row::Missing => (
+        RowEvidence::Present => return None,
+        RowEvidence::Missing => (
             Code::LedgerMissing,
             "the ledger of this clone has no row for the agent, so whether it was spawned is not known",
         ),
-        Row::NoLedger => (
+        RowEvidence::NoLedger => (
             Code::LedgerNotJudged,
             "there is no ledger here, so the work was judged by the policy in its spawn commit alone",
         ),
@@ -510,12 +510,13 @@ fn judge_scope(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
             let code = code(&violation.reason);
             // What a commit did is named there. Git can do more when it lands the work: it applies a change to where a file is
             // on the target, and moves new files along with a directory.
-            (is_new || *place != Place::Landing) && seen.insert((code, violation.path.clone()))
+            (is_new || *place != ChangePlace::Landing)
+                && seen.insert((code, violation.path.clone()))
         })
         .collect();
     // One command for all: after the first of several, the others would name commits that are gone. Commits come parents first.
     let of_commits = { found.iter() }.filter_map(|(violation, place)| match place {
-        Place::Commit(commit) => Some((commit, violation)),
+        ChangePlace::Commit(commit) => Some((commit, violation)),
         _ => None,
     });
     let first = of_commits.clone().next().map(|(commit, _)| commit.short());
@@ -549,21 +550,21 @@ fn code(reason: &Reason) -> Code {
 }
 
 /// `mend` is the command for what commits did.
-fn finding(violation: &Violation, place: Place, mend: Option<&str>) -> Finding {
+fn finding(violation: &Violation, place: ChangePlace, mend: Option<&str>) -> Finding {
     let path = Quoted(&violation.path);
     let code = match place {
-        Place::Landing => Code::ScopeLanding,
+        ChangePlace::Landing => Code::ScopeLanding,
         _ => code(&violation.reason),
     };
     // The command that the hook after a tool names.
     let take_back = |kind| out_of_worktree("", b"", kind, &violation.path);
     let (place, fix, commit) = match place {
-        Place::Commit(commit) => (
+        ChangePlace::Commit(commit) => (
             format!("in commit {}", commit.short()),
             mend.unwrap_or_default().to_owned(),
             Some(commit),
         ),
-        Place::Index => (
+        ChangePlace::Index => (
             "in the index".to_owned(),
             match violation.reason {
                 // It has to stay where it is.
@@ -575,7 +576,7 @@ fn finding(violation: &Violation, place: Place, mend: Option<&str>) -> Finding {
             },
             None,
         ),
-        Place::Worktree => (
+        ChangePlace::Worktree => (
             "in the worktree".to_owned(),
             // What is new and staged was found in the index before.
             in_worktree(&take_back(match violation.kind {
@@ -584,7 +585,7 @@ fn finding(violation: &Violation, place: Place, mend: Option<&str>) -> Finding {
             })),
             None,
         ),
-        Place::Landing => (
+        ChangePlace::Landing => (
             "by the landing, for files were moved on the target".to_owned(),
             "take the change out, or start the task again from the target as it is now".to_owned(),
             None,

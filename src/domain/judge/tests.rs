@@ -44,22 +44,22 @@ fn spotless() -> Evidence {
         },
     };
     Evidence {
-        history: Some(History {
+        history: Some(BranchHistory {
             has_spawn_commit: true,
-            ..History::default()
+            ..BranchHistory::default()
         }),
-        touches: vec![touch("src/lib.rs", Place::Commit(COMMIT))],
+        touches: vec![touch("src/lib.rs", ChangePlace::Commit(COMMIT))],
         bundle: bundle::FILES.into_iter().map(artefact).collect(),
         worktree: Some(WorktreeFacts {
             linked: true,
             ..WorktreeFacts::default()
         }),
-        landing: Some(landing(Outcome::Clean { tree: COMMIT })),
+        landing: Some(landing(MergeOutcome::Clean { tree: COMMIT })),
         ..Evidence::default()
     }
 }
 
-fn landing(outcome: Outcome) -> Landing {
+fn landing(outcome: MergeOutcome) -> Landing {
     Landing {
         refname: Some("refs/heads/main".to_owned()),
         ahead: 2,
@@ -69,7 +69,7 @@ fn landing(outcome: Outcome) -> Landing {
     }
 }
 
-fn touch(path: &str, place: Place) -> Touch {
+fn touch(path: &str, place: ChangePlace) -> Touch {
     Touch {
         change: Change {
             path: path.into(),
@@ -140,16 +140,16 @@ fn each_artefact_has_its_rules() {
 
 #[test]
 fn every_touched_path_is_judged_once_per_reason() {
-    let commit = Place::Commit(COMMIT);
+    let commit = ChangePlace::Commit(COMMIT);
     for (path, place, code) in [
         ("README.md", commit, "scope.not-in-whitelist"),
-        ("README.md", Place::Index, "scope.not-in-whitelist"),
-        ("src/secret/key", Place::Worktree, "scope.denylist"),
+        ("README.md", ChangePlace::Index, "scope.not-in-whitelist"),
+        ("src/secret/key", ChangePlace::Worktree, "scope.denylist"),
         (".agent/plan.md", commit, "scope.bundle"),
         ("src/.git/config", commit, "scope.never"),
         ("../outside", commit, "scope.never"),
     ] {
-        let touches = vec![touch(path, place), touch(path, Place::Worktree)];
+        let touches = vec![touch(path, place), touch(path, ChangePlace::Worktree)];
         check(|evidence| evidence.touches = touches, &[code]);
     }
     let mut link = touch("src/link", commit);
@@ -168,9 +168,9 @@ fn every_touched_path_is_judged_once_per_reason() {
 #[test]
 fn one_command_takes_out_what_commits_touched() {
     let mut evidence = spotless();
-    let mut changed = touch("Makefile", Place::Commit(Oid::from_bytes([8; 20])));
+    let mut changed = touch("Makefile", ChangePlace::Commit(Oid::from_bytes([8; 20])));
     changed.change.kind = ChangeKind::Modified;
-    evidence.touches = vec![touch("README.md", Place::Commit(COMMIT)), changed];
+    evidence.touches = vec![touch("README.md", ChangePlace::Commit(COMMIT)), changed];
     let findings = judge(&contract(), &evidence);
     let fixes: Vec<&str> = findings.iter().map(|it| it.fix.as_str()).collect();
     let first = COMMIT.short();
@@ -189,7 +189,7 @@ fn provenance_worktree_and_ledger_have_their_codes() {
     type Spoil = fn(&mut Evidence);
     let cases: [(Spoil, &str); 11] = [
         (
-            |e| e.history = Some(History::default()),
+            |e| e.history = Some(BranchHistory::default()),
             "provenance.spawn-commit",
         ),
         (
@@ -268,11 +268,11 @@ fn landing_rejects_only_what_cannot_land() {
         kinds: vec!["contents".to_owned()],
     };
     for (outcome, codes) in [
-        (Outcome::BaseGone, &["merge.base-gone"][..]),
-        (Outcome::Unrelated, &["merge.unrelated"]),
-        (Outcome::Conflicts(vec![conflict]), &["merge.conflict"]),
-        (Outcome::Nothing { tree: COMMIT }, &[]),
-        (Outcome::FastForward { tree: COMMIT }, &[]),
+        (MergeOutcome::BaseGone, &["merge.base-gone"][..]),
+        (MergeOutcome::Unrelated, &["merge.unrelated"]),
+        (MergeOutcome::Conflicts(vec![conflict]), &["merge.conflict"]),
+        (MergeOutcome::Nothing { tree: COMMIT }, &[]),
+        (MergeOutcome::FastForward { tree: COMMIT }, &[]),
     ] {
         check(|e| e.landing = Some(landing(outcome)), codes);
     }

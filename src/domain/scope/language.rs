@@ -57,15 +57,15 @@ impl ScopeLanguage {
         let nothing = Program::default();
         // What the whitelists alone keep apart, which is the usual case, needs no look at the denylists.
         let apart = Search::new([&self.whitelist, &other.whitelist], [&nothing, &nothing]).run();
-        if apart == Found::Nothing {
+        if apart == SearchResult::Nothing {
             return Intersection::Empty;
         }
         let whitelists = [&self.whitelist, &other.whitelist];
         let denylists = [&self.denylist, &other.denylist];
         match Search::new(whitelists, denylists).run() {
-            Found::Nothing => Intersection::Empty,
-            Found::TooMuch => Intersection::Unknown,
-            Found::Path(bytes) => {
+            SearchResult::Nothing => Intersection::Empty,
+            SearchResult::TooMuch => Intersection::Unknown,
+            SearchResult::Path(bytes) => {
                 // No path compares as bytes that are not composed.
                 let exactly = |path: &RepoPath| path.comparison_form() == bytes;
                 let path = RepoPath::parse(&bytes).ok().filter(exactly);
@@ -77,7 +77,7 @@ impl ScopeLanguage {
 
 /// What a search came to.
 #[derive(Debug, PartialEq, Eq)]
-enum Found {
+enum SearchResult {
     Nothing,
     TooMuch,
     Path(Vec<u8>),
@@ -85,7 +85,7 @@ enum Found {
 
 /// How much of the current name is what no path may be called: `.`, `..` or `.git`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Name {
+enum ForbiddenName {
     Empty,
     Dot,
     DotDot,
@@ -95,32 +95,38 @@ enum Name {
     Fine,
 }
 
-impl Name {
+impl ForbiddenName {
     /// Whether a path may end, or another name may begin, after it.
     fn may_end(self) -> bool {
-        !matches!(self, Name::Empty | Name::Dot | Name::DotDot | Name::DotGit)
+        !matches!(
+            self,
+            ForbiddenName::Empty
+                | ForbiddenName::Dot
+                | ForbiddenName::DotDot
+                | ForbiddenName::DotGit
+        )
     }
 
     /// With one more byte; `None` for a path that cannot be.
-    fn after(self, byte: u8) -> Option<Name> {
+    fn after(self, byte: u8) -> Option<ForbiddenName> {
         Some(match (self, byte) {
-            (name, b'/') => return name.may_end().then_some(Name::Empty),
-            (Name::Empty, b'.') => Name::Dot,
-            (Name::Dot, b'.') => Name::DotDot,
-            (Name::Dot, b'g' | b'G') => Name::DotG,
-            (Name::DotG, b'i' | b'I') => Name::DotGi,
-            (Name::DotGi, b't' | b'T') => Name::DotGit,
-            _ => Name::Fine,
+            (name, b'/') => return name.may_end().then_some(ForbiddenName::Empty),
+            (ForbiddenName::Empty, b'.') => ForbiddenName::Dot,
+            (ForbiddenName::Dot, b'.') => ForbiddenName::DotDot,
+            (ForbiddenName::Dot, b'g' | b'G') => ForbiddenName::DotG,
+            (ForbiddenName::DotG, b'i' | b'I') => ForbiddenName::DotGi,
+            (ForbiddenName::DotGi, b't' | b'T') => ForbiddenName::DotGit,
+            _ => ForbiddenName::Fine,
         })
     }
 
-    /// The bytes that matter to [`Name::after`].
+    /// The bytes that matter to [`ForbiddenName::after`].
     fn distinctions(self) -> &'static [&'static [u8]] {
         match self {
-            Name::Empty => &[b"/", b"."],
-            Name::Dot => &[b"/", b".", b"gG"],
-            Name::DotG => &[b"/", b"iI"],
-            Name::DotGi => &[b"/", b"tT"],
+            ForbiddenName::Empty => &[b"/", b"."],
+            ForbiddenName::Dot => &[b"/", b".", b"gG"],
+            ForbiddenName::DotG => &[b"/", b"iI"],
+            ForbiddenName::DotGi => &[b"/", b"tT"],
             _ => &[b"/"],
         }
     }
@@ -128,8 +134,8 @@ impl Name {
 
 /// Where a path stands in everything at once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct State {
-    name: Name,
+struct SearchState {
+    name: ForbiddenName,
     allowed: [Standing; 2],
     denied: [Standing; 2],
 }
@@ -147,9 +153,9 @@ impl<'p> Search<'p> {
         }
     }
 
-    fn run(&self) -> Found {
-        let start = State {
-            name: Name::Empty,
+    fn run(&self) -> SearchResult {
+        let start = SearchState {
+            name: ForbiddenName::Empty,
             allowed: self.whitelists.map(Program::start),
             denied: self.denylists.map(Program::start),
         };
@@ -158,10 +164,10 @@ impl<'p> Search<'p> {
         let mut open = VecDeque::from([(start, Vec::new())]);
         while let Some((state, path)) = open.pop_front() {
             if seen.len() > MAX_STATES {
-                return Found::TooMuch;
+                return SearchResult::TooMuch;
             }
             if self.is_found(&state) {
-                return Found::Path(path);
+                return SearchResult::Path(path);
             }
             for byte in self.ways_on(&state) {
                 if let Some(next) = self.after(&state, byte)
@@ -171,10 +177,10 @@ impl<'p> Search<'p> {
                 }
             }
         }
-        Found::Nothing
+        SearchResult::Nothing
     }
 
-    fn is_found(&self, state: &State) -> bool {
+    fn is_found(&self, state: &SearchState) -> bool {
         let accepts = |(program, standing): (&&Program, &Standing)| program.accepts(standing);
         state.name.may_end()
             && zip(&self.whitelists, &state.allowed).all(accepts)
@@ -182,7 +188,7 @@ impl<'p> Search<'p> {
     }
 
     /// One byte for each way on that differs from the others.
-    fn ways_on(&self, state: &State) -> Vec<u8> {
+    fn ways_on(&self, state: &SearchState) -> Vec<u8> {
         let both = zip(self.whitelists, &state.allowed)
             .map(|(program, standing)| program.going_on(standing))
             .fold(ByteSet::ALL, ByteSet::and);
@@ -216,7 +222,7 @@ impl<'p> Search<'p> {
     }
 
     /// `None` where one of the whitelists can match no more.
-    fn after(&self, state: &State, byte: u8) -> Option<State> {
+    fn after(&self, state: &SearchState, byte: u8) -> Option<SearchState> {
         let name = state.name.after(byte)?;
         let step = |[one, two]: [&Program; 2], [at, other]: &[Standing; 2]| {
             [one.after(at, byte), two.after(other, byte)]
@@ -227,7 +233,7 @@ impl<'p> Search<'p> {
         if allowed.iter().any(Vec::is_empty) {
             return None;
         }
-        Some(State {
+        Some(SearchState {
             name,
             allowed,
             denied: step(self.denylists, &state.denied),
@@ -242,18 +248,18 @@ impl<'p> Search<'p> {
 
 /// One step of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum PatternStep {
     /// One byte of these.
     One(ByteSet),
     /// Any bytes of one name, or none.
     Star,
     /// Whole directories, or none: between two names.
     Directories,
-    /// The same, inside a name. Always follows [`Step::Directories`].
+    /// The same, inside a name. Always follows [`PatternStep::Directories`].
     InsideDirectory,
     /// The first byte of whatever is left.
     Everything,
-    /// What is left after it. Always follows [`Step::Everything`].
+    /// What is left after it. Always follows [`PatternStep::Everything`].
     Rest,
     /// The end of a pattern.
     End,
@@ -262,7 +268,7 @@ enum Step {
 /// Patterns without braces, compiled.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Program {
-    steps: Vec<Step>,
+    steps: Vec<PatternStep>,
     starts: Vec<usize>,
 }
 
@@ -277,38 +283,40 @@ impl Program {
         for (index, part) in parts.iter().enumerate() {
             let last = index + 1 == parts.len();
             match (*part, last) {
-                ("**", true) => self.steps.extend([Step::Everything, Step::Rest]),
+                ("**", true) => self
+                    .steps
+                    .extend([PatternStep::Everything, PatternStep::Rest]),
                 ("**", false) => self
                     .steps
-                    .extend([Step::Directories, Step::InsideDirectory]),
+                    .extend([PatternStep::Directories, PatternStep::InsideDirectory]),
                 (name, last) => {
                     self.add_name(name);
                     self.steps
-                        .extend((!last).then(|| Step::One(ByteSet::of(b'/'))));
+                        .extend((!last).then(|| PatternStep::One(ByteSet::of(b'/'))));
                 }
             }
         }
-        self.steps.push(Step::End);
+        self.steps.push(PatternStep::End);
     }
 
     fn add_name(&mut self, mut name: &str) {
         let mut chars = name.chars();
         while let Some(first) = chars.next() {
             let (step, rest) = match first {
-                '*' => (Step::Star, name.trim_start_matches('*')),
-                '?' => (Step::One(ByteSet::in_names()), chars.as_str()),
+                '*' => (PatternStep::Star, name.trim_start_matches('*')),
+                '?' => (PatternStep::One(ByteSet::in_names()), chars.as_str()),
                 '[' => match split_class(name) {
                     Ok(class) => {
                         let set = ByteSet::of_class(class.members.as_bytes(), class.negated);
-                        (Step::One(set), class.rest)
+                        (PatternStep::One(set), class.rest)
                     }
                     // Every glob was checked; accepting more than it says errs on the safe side.
-                    Err(_) => (Step::Star, ""),
+                    Err(_) => (PatternStep::Star, ""),
                 },
                 other => {
                     let mut encoded = [0; 4];
                     let bytes = other.encode_utf8(&mut encoded).bytes();
-                    let steps = bytes.map(|byte| Step::One(ByteSet::of(byte)));
+                    let steps = bytes.map(|byte| PatternStep::One(ByteSet::of(byte)));
                     self.steps.extend(steps);
                     name = chars.as_str();
                     continue;
@@ -324,7 +332,7 @@ impl Program {
         clippy::indexing_slicing,
         reason = "a pattern ends with `End`, which leads to no step, and all others lead to steps of their pattern"
     )]
-    fn step(&self, at: usize) -> Step {
+    fn step(&self, at: usize) -> PatternStep {
         self.steps[at]
     }
 
@@ -342,13 +350,13 @@ impl Program {
         let mut next = Standing::new();
         for &at in standing {
             let to = match self.step(at) {
-                Step::One(set) => set.contains(byte).then_some(at + 1),
-                Step::Star => (byte != b'/').then_some(at),
-                Step::Directories => (byte != b'/').then_some(at + 1),
-                Step::InsideDirectory if byte == b'/' => Some(at - 1),
-                Step::InsideDirectory | Step::Rest => Some(at),
-                Step::Everything => Some(at + 1),
-                Step::End => None,
+                PatternStep::One(set) => set.contains(byte).then_some(at + 1),
+                PatternStep::Star => (byte != b'/').then_some(at),
+                PatternStep::Directories => (byte != b'/').then_some(at + 1),
+                PatternStep::InsideDirectory if byte == b'/' => Some(at - 1),
+                PatternStep::InsideDirectory | PatternStep::Rest => Some(at),
+                PatternStep::Everything => Some(at + 1),
+                PatternStep::End => None,
             };
             if let Some(to) = to {
                 self.enter(to, &mut next);
@@ -359,17 +367,19 @@ impl Program {
 
     /// Whether a path that ends here is matched.
     pub(super) fn accepts(&self, standing: &Standing) -> bool {
-        standing.iter().any(|at| self.step(*at) == Step::End)
+        standing.iter().any(|at| self.step(*at) == PatternStep::End)
     }
 
     /// The bytes with which a path can go on from here.
     pub(super) fn going_on(&self, standing: &Standing) -> ByteSet {
         standing.iter().fold(ByteSet::NONE, |set, at| {
             set.or(match self.step(*at) {
-                Step::One(one) => one,
-                Step::Star | Step::Directories => ByteSet::in_names(),
-                Step::InsideDirectory | Step::Everything | Step::Rest => ByteSet::ALL,
-                Step::End => ByteSet::NONE,
+                PatternStep::One(one) => one,
+                PatternStep::Star | PatternStep::Directories => ByteSet::in_names(),
+                PatternStep::InsideDirectory | PatternStep::Everything | PatternStep::Rest => {
+                    ByteSet::ALL
+                }
+                PatternStep::End => ByteSet::NONE,
             })
         })
     }
@@ -380,7 +390,7 @@ impl Program {
         standing: &'a Standing,
     ) -> impl Iterator<Item = ByteSet> + 'a {
         standing.iter().filter_map(|at| match self.step(*at) {
-            Step::One(set) => Some(set),
+            PatternStep::One(set) => Some(set),
             _ => None,
         })
     }
@@ -390,8 +400,8 @@ impl Program {
         standing.push(at);
         // These match nothing as well, so where one may stand, the step behind it may, too.
         match self.step(at) {
-            Step::Star | Step::Rest => self.enter(at + 1, standing),
-            Step::Directories => self.enter(at + 2, standing),
+            PatternStep::Star | PatternStep::Rest => self.enter(at + 1, standing),
+            PatternStep::Directories => self.enter(at + 2, standing),
             _ => {}
         }
     }

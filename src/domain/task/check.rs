@@ -33,7 +33,7 @@ impl TaskDraft {
         roles: &RoleSet,
         options: TaskOptions,
     ) -> Result<(Task, Vec<Warning>), TaskProblems> {
-        let mut rules = Rules {
+        let mut rules = TaskFindings {
             problems: std::mem::take(&mut self.problems),
             warnings: std::mem::take(&mut self.warnings),
             source: &self.source,
@@ -84,7 +84,7 @@ impl TaskDraft {
             timeout: rules.timeout(&self.timeout),
             max_cost: rules.max_cost(&self.max_cost),
         };
-        let Rules {
+        let TaskFindings {
             mut problems,
             mut warnings,
             ..
@@ -111,14 +111,14 @@ impl TaskDraft {
 }
 
 /// The findings so far.
-struct Rules<'a> {
+struct TaskFindings<'a> {
     source: &'a Source,
     is_typed: bool,
     problems: Vec<Problem>,
     warnings: Vec<Problem>,
 }
 
-impl Rules<'_> {
+impl TaskFindings<'_> {
     fn refuse(&mut self, span: &Range<usize>, message: impl Into<String>, help: &str) {
         self.problems
             .push(Problem::at(span.clone(), message).help(help));
@@ -164,7 +164,7 @@ const MANY: usize = 2_000;
 
 const TEXT_HELP: &str = "say what is to be done, and how to tell that it is";
 
-impl Rules<'_> {
+impl TaskFindings<'_> {
     /// A credential that is recorded is pushed, fetched and never forgotten.
     fn no_secret(&mut self, word: &str, text: &Located<String>) {
         if let Some(found) = redaction::find_secret(&text.value) {
@@ -260,7 +260,7 @@ fn git_command(text: &str, verb: &str) -> Option<Range<usize>> {
 /// The longest time an agent gets.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
-impl Rules<'_> {
+impl TaskFindings<'_> {
     /// One line of text without the space around it, which must leave something.
     fn line(&mut self, word: &str, field: &Field<String>) -> Option<String> {
         self.filled(word, false, field.given()?)
@@ -403,7 +403,7 @@ const ROLES_HELP: &str = "name the role of the agent, such as edit-local";
 
 const WHITELIST_HELP: &str = "name what the agent may touch, in 1 to 20 globs";
 
-impl Rules<'_> {
+impl TaskFindings<'_> {
     /// The role, which must be known and spawnable.
     fn role<'r>(&mut self, field: &Field<String>, roles: &'r RoleSet) -> Option<&'r Role> {
         let Located { value: name, span } = self.required(field, ROLES_HELP)?;

@@ -1,6 +1,6 @@
 //! The decision against a reference that lands one candidate after the other.
 
-use super::{Culprit, Decided, Purpose, Question, Track, decide};
+use super::{Culprit, Decided, Purpose, Track, WantedCheck, decide};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -118,7 +118,7 @@ impl Track for Counting<'_> {
         Ok(fits.then_some(stack | 1 << candidate))
     }
 
-    fn check(&mut self, questions: &[Question<u64>]) -> Result<Option<Vec<bool>>, Infallible> {
+    fn check(&mut self, questions: &[WantedCheck<u64>]) -> Result<Option<Vec<bool>>, Infallible> {
         if self.runs + self.again + questions.len() > self.most {
             return Ok(None);
         }
@@ -128,13 +128,13 @@ impl Track for Counting<'_> {
         );
         assert!(!questions.is_empty(), "a round without a question");
         for (at, one) in questions.iter().enumerate() {
-            let is_same = |other: &Question<u64>| other.stack == one.stack;
+            let is_same = |other: &WantedCheck<u64>| other.stack == one.stack;
             let is_twice = one.purpose == Purpose::Search && questions[..at].iter().any(is_same);
             assert!(!is_twice, "a search needs one answer for each stack");
         }
         self.rounds += questions.len().div_ceil(self.jobs);
         let mut answers = Vec::new();
-        for Question { stack, purpose } in questions {
+        for WantedCheck { stack, purpose } in questions {
             let is_of_target = matches!(purpose, Purpose::Target | Purpose::Again);
             assert!(*purpose != Purpose::Target || *stack == 0);
             assert!(*stack != 0 || is_of_target);

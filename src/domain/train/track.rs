@@ -31,7 +31,7 @@ impl Purpose {
 
 /// A check that is wanted.
 #[derive(Clone, Debug)]
-pub struct Question<S> {
+pub struct WantedCheck<S> {
     /// The stack.
     pub stack: S,
     /// Why it is to be checked.
@@ -73,7 +73,7 @@ pub trait Track {
     /// What keeps checks from running at all.
     fn check(
         &mut self,
-        questions: &[Question<Self::Stack>],
+        questions: &[WantedCheck<Self::Stack>],
     ) -> Result<Option<Vec<bool>>, Self::Error>;
 
     /// Whether another process moved the target, so that what was to land since then did not. The answers of checks still hold for what was

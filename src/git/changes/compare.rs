@@ -51,7 +51,7 @@ pub(super) enum Item {
 }
 
 /// A directory that differs, or may.
-struct Open {
+struct OpenDirectory {
     /// Its path; empty for the top, else ending in `/`.
     prefix: Vec<u8>,
     /// The tree of each old side; `None` where it has no such directory.
@@ -61,7 +61,7 @@ struct Open {
 
 /// What stands under one name on all sides.
 #[derive(Default)]
-struct Name {
+struct SidesOfName {
     old: Vec<Option<Content>>,
     new: Option<Item>,
 }
@@ -91,7 +91,7 @@ impl Repo {
         let mut changes = Vec::new();
         let mut open = Vec::new();
         if oid.is_none() || !old.contains(&oid) {
-            open.push(Open {
+            open.push(OpenDirectory {
                 prefix: Vec::new(),
                 old,
                 new,
@@ -115,10 +115,10 @@ impl Repo {
     fn names(
         &self,
         trees: &mut RepeatedTrees,
-        open: &Open,
+        open: &OpenDirectory,
         index: Option<&Index>,
-    ) -> Result<BTreeMap<Vec<u8>, Name>> {
-        let mut names: BTreeMap<Vec<u8>, Name> = BTreeMap::new();
+    ) -> Result<BTreeMap<Vec<u8>, SidesOfName>> {
+        let mut names: BTreeMap<Vec<u8>, SidesOfName> = BTreeMap::new();
         let sides = open.old.len();
         for (side, tree) in open.old.iter().enumerate() {
             let Some(tree) = tree else { continue };
@@ -156,7 +156,7 @@ impl Repo {
     }
 
     /// What happened to the file at `path`, if there is or was one that differs from all old sides.
-    fn file_change(&self, path: &[u8], sides: &Name) -> Result<Option<Change>> {
+    fn file_change(&self, path: &[u8], sides: &SidesOfName) -> Result<Option<Change>> {
         let as_file =
             |content: &Option<Content>| content.filter(|(mode, _)| *mode != tree::DIRECTORY);
         let new = match sides.new {
@@ -186,7 +186,7 @@ impl Repo {
 }
 
 /// The directory under a name, if what is below it can differ from all old sides.
-fn below(mut path: Vec<u8>, sides: &Name) -> Option<Open> {
+fn below(mut path: Vec<u8>, sides: &SidesOfName) -> Option<OpenDirectory> {
     let old: Vec<Option<Oid>> = sides
         .old
         .iter()
@@ -204,7 +204,7 @@ fn below(mut path: Vec<u8>, sides: &Name) -> Option<Open> {
         _ => Directory::Absent,
     };
     path.push(b'/');
-    Some(Open {
+    Some(OpenDirectory {
         prefix: path,
         old,
         new,

@@ -42,7 +42,7 @@ pub(in crate::git) struct Index {
     bytes: Vec<u8>,
     /// The length of the file.
     file: usize,
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<IndexEntry>,
     /// Cached trees, parents before children; the first is the top.
     trees: Vec<CachedTree>,
     /// Whether there is more to it than paths with their content: an entry that is unmerged, to be passed
@@ -51,7 +51,7 @@ pub(in crate::git) struct Index {
 }
 
 #[derive(Debug)]
-pub(in crate::git) struct Entry {
+pub(in crate::git) struct IndexEntry {
     path: Range<u32>,
     pub(in crate::git) content: Content,
     /// Where its stat data begin.
@@ -164,7 +164,7 @@ impl Index {
 
     /// How many of these entries, at their beginning, are in the directory `name` of one whose path is `skip` bytes long.
     pub(super) fn below(&self, entries: Range<usize>, skip: usize, name: &[u8]) -> usize {
-        let is_below = |entry: &Entry| {
+        let is_below = |entry: &IndexEntry| {
             let rest = self.path(entry).get(skip..).unwrap_or_default();
             matches!(rest.strip_prefix(name), Some([b'/', ..]))
         };
@@ -228,7 +228,7 @@ impl Index {
             Ordering::Equal | Ordering::Greater => return None,
             // `git commit` makes nothing of such an entry.
             Ordering::Less if intends && !unmerged => {}
-            Ordering::Less => self.entries.push(Entry {
+            Ordering::Less => self.entries.push(IndexEntry {
                 path: u32::try_from(path.start).ok()?..u32::try_from(path.end).ok()?,
                 // Of a conflict no single content is known; a zero name equals that of no blob.
                 content: (canonical_mode(mode), if unmerged { Oid::ZERO } else { oid }),
@@ -282,10 +282,10 @@ impl Index {
     /// How many bytes it takes in memory, about.
     pub(super) fn size(&self) -> usize {
         let trees = self.trees.capacity() * size_of::<CachedTree>();
-        self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>() + trees
+        self.bytes.capacity() + self.entries.capacity() * size_of::<IndexEntry>() + trees
     }
 
-    pub(super) fn path(&self, entry: &Entry) -> &[u8] {
+    pub(super) fn path(&self, entry: &IndexEntry) -> &[u8] {
         // Made from positions in these bytes, which only grow.
         let position = |at: u32| usize::try_from(at).unwrap_or(usize::MAX);
         let path = position(entry.path.start)..position(entry.path.end);
@@ -367,13 +367,13 @@ impl Written {
 
     /// Whether a file is what the index remembers, for git too: as most build it, and on some file systems, it knows
     /// no less than a second, so what was written in the second of the index, or later, proves nothing.
-    pub(in crate::git) fn proves_to_git(&self, entry: &Entry, stat: &Stat) -> bool {
+    pub(in crate::git) fn proves_to_git(&self, entry: &IndexEntry, stat: &Stat) -> bool {
         i64::from(self.index.modified(entry)) < self.time.0 && self.index.matches(entry, stat)
     }
 
     /// Whether a file is what the index remembers, beyond doubt. Git goes by the modification time alone here, which a program
     /// that replaced the file in the same tick may have set.
-    pub(in crate::git) fn proves(&self, entry: &Entry, stat: &Stat) -> bool {
+    pub(in crate::git) fn proves(&self, entry: &IndexEntry, stat: &Stat) -> bool {
         let [changed, changed_nano, modified, modified_nano, ..] = self.index.stat(entry);
         self.is_after(changed.into(), changed_nano.into())
             && self.is_after(modified.into(), modified_nano.into())
@@ -388,27 +388,27 @@ impl Written {
 }
 
 impl Index {
-    fn stat(&self, entry: &Entry) -> StatData {
+    fn stat(&self, entry: &IndexEntry) -> StatData {
         let at = usize::try_from(entry.at).unwrap_or(usize::MAX);
         let bytes = self.bytes.get(at..at + 40).unwrap_or(&[0; 40]);
         std::array::from_fn(|field| be32(bytes, field * 4).unwrap_or(0))
     }
 
     /// When the file of an entry was changed, in seconds.
-    fn modified(&self, entry: &Entry) -> u32 {
+    fn modified(&self, entry: &IndexEntry) -> u32 {
         let at = usize::try_from(entry.at).unwrap_or(usize::MAX);
         be32(&self.bytes, at + 8).unwrap_or(0)
     }
 
     /// Whether a file of this length may have the content of an entry.
-    pub(in crate::git) fn may_have_length(&self, entry: &Entry, length: u64) -> bool {
+    pub(in crate::git) fn may_have_length(&self, entry: &IndexEntry, length: u64) -> bool {
         let [.., size] = self.stat(entry);
         // Git marks an entry to be looked into with a zero.
         size == 0 || u64::from(size) == length
     }
 
     /// Whether these are the stat data that an entry keeps, all of them.
-    fn matches(&self, entry: &Entry, stat: &Stat) -> bool {
+    fn matches(&self, entry: &IndexEntry, stat: &Stat) -> bool {
         let mode = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile if stat.st_mode & 0o100 != 0 => EXECUTABLE,
             FileType::RegularFile => FILE,

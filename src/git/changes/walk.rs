@@ -99,7 +99,7 @@ enum Tracked {
 }
 
 /// A directory that the index knows.
-struct Directory<'i> {
+struct IndexedDirectory<'i> {
     /// Its path; empty for the top, else ending in a slash.
     path: &'i [u8],
     /// What is below it.
@@ -148,7 +148,7 @@ impl Walk<'_> {
             listed.resize(found.len(), None);
             listed.iter_mut()
         });
-        let directory = |(path, entries)| Directory {
+        let directory = |(path, entries)| IndexedDirectory {
             path,
             entries,
             listed: listed.as_mut().and_then(Iterator::next),
@@ -186,7 +186,7 @@ impl Walk<'_> {
     fn look(
         &self,
         top: &OwnedFd,
-        directory: &mut Directory<'_>,
+        directory: &mut IndexedDirectory<'_>,
         found: &mut TouchedEntries,
     ) -> Option<()> {
         let path = directory.path;

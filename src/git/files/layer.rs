@@ -91,7 +91,7 @@ impl LayerRecord {
 
 /// What stands at a path, by the upper directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::git) enum Shown {
+pub(in crate::git) enum LayerEntry {
     /// What the base has, if anything.
     Base,
     /// A file or a symlink of the agent's.
@@ -144,7 +144,7 @@ impl WorktreeLayer {
     }
 
     /// What stands at a path.
-    pub(in crate::git) fn shown(&self, path: &[u8]) -> Result<Shown> {
+    pub(in crate::git) fn shown(&self, path: &[u8]) -> Result<LayerEntry> {
         let mut place = self.upper.clone();
         let mut parts = path.split(|&byte| byte == b'/').peekable();
         let mut below_opaque = false;
@@ -152,22 +152,22 @@ impl WorktreeLayer {
             place.push(OsStr::from_bytes(part));
             let Ok(found) = fs::symlink_metadata(&place) else {
                 return Ok(if below_opaque {
-                    Shown::Nothing
+                    LayerEntry::Nothing
                 } else {
-                    Shown::Base
+                    LayerEntry::Base
                 });
             };
             if is_whiteout(&place, &found)? {
-                return Ok(Shown::Nothing);
+                return Ok(LayerEntry::Nothing);
             }
             match (found.is_dir(), parts.peek()) {
                 (true, Some(_)) => below_opaque |= is_opaque(&place)?,
-                (false, None) => return Ok(Shown::Upper),
+                (false, None) => return Ok(LayerEntry::Upper),
                 // A directory where a file was, or the other way round.
-                (true, None) | (false, Some(_)) => return Ok(Shown::Nothing),
+                (true, None) | (false, Some(_)) => return Ok(LayerEntry::Nothing),
             }
         }
-        Ok(Shown::Nothing)
+        Ok(LayerEntry::Nothing)
     }
 }
 

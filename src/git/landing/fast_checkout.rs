@@ -13,7 +13,7 @@
 use super::Checkout;
 use super::by_git::LONGEST;
 use super::precheck::{Above, IndexSnapshot, PathState, Precheck, stat_at};
-use super::steps::{Step, Steps};
+use super::steps::{PathStep, Steps};
 use crate::domain::Oid;
 use crate::domain::path::directories;
 use crate::error::{Code, Error, IoContext, Result};
@@ -196,7 +196,7 @@ impl Checkout {
     fn write_plainly(
         &self,
         repo: &Repo,
-        new: &[&Step],
+        new: &[&PathStep],
         (index, file, copy): (&Rewritten<'_>, &File, &Path),
         stats: &mut BTreeMap<Vec<u8>, StatData>,
         remove: impl FnOnce() -> Result<bool>,
@@ -226,7 +226,7 @@ impl Checkout {
     }
 
     /// Removes a file; `false` where it is not what the index remembers any more, or what was read.
-    fn remove_looked(&self, look: &Precheck, step: &Step) -> Result<bool> {
+    fn remove_looked(&self, look: &Precheck, step: &PathStep) -> Result<bool> {
         let Some(Above::There(directory, name)) = self.open_above(&step.path) else {
             return Ok(false);
         };
@@ -272,7 +272,7 @@ impl Checkout {
         &self,
         index: &Path,
         options: &[&str],
-        steps: &[&Step],
+        steps: &[&PathStep],
         lock: &LockFile,
     ) -> Result<()> {
         if steps.is_empty() {
@@ -292,8 +292,8 @@ impl Checkout {
 
     /// Removes the files that were written here, as they were left, and the directories that were made for them. That they are
     /// as they were left is told from their content: a file that is changed right after it was written keeps its times.
-    fn remove_written(&self, new: &[&Step], is_written: impl Fn(&[u8]) -> bool) {
-        let (written, rest): (Vec<&Step>, Vec<&Step>) =
+    fn remove_written(&self, new: &[&PathStep], is_written: impl Fn(&[u8]) -> bool) {
+        let (written, rest): (Vec<&PathStep>, Vec<&PathStep>) =
             new.iter().partition(|step| is_written(&step.path));
         for step in &written {
             let path = Path::new(OsStr::from_bytes(&step.path));
@@ -312,7 +312,7 @@ impl Checkout {
 
     /// The same for files that git wrote, if only the beginning of each: what is not the beginning of the file that git
     /// makes of the blob appeared meanwhile, and stays.
-    fn remove_made(&self, repo: &Repo, new: &[&Step], copy: &Path) -> Result<()> {
+    fn remove_made(&self, repo: &Repo, new: &[&PathStep], copy: &Path) -> Result<()> {
         for step in new {
             if self.remove_begun(repo, &step.path, step.new, copy)? && step.old.is_none() {
                 self.remove_empty_above(&step.path);
@@ -337,7 +337,7 @@ fn in_turn(told: Receiver<(Vec<u8>, StatData)>) -> impl FnMut(&[u8]) -> Option<S
     }
 }
 
-fn of<'s>(steps: &'s Steps, look: &Precheck, places: &[PathState]) -> Vec<&'s Step> {
+fn of<'s>(steps: &'s Steps, look: &Precheck, places: &[PathState]) -> Vec<&'s PathStep> {
     let list = steps.list.iter().zip(&look.places);
     let those = list.filter(|(_, place)| places.contains(place));
     those.map(|(step, _)| step).collect()

@@ -12,7 +12,7 @@ use crate::git::changes::{Content, StatData, stat_data};
 use crate::git::files::separate::{TICK, is_past};
 use crate::git::landing::Checkout;
 use crate::git::landing::precheck::{Above, IndexSnapshot, PathState, Precheck, stat_at};
-use crate::git::landing::steps::{Step, Steps};
+use crate::git::landing::steps::{PathStep, Steps};
 use crate::git::objects::blob_name;
 use crate::git::populate::are_plain;
 use crate::git::tree::{EXECUTABLE, FILE, SYMLINK};
@@ -30,7 +30,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// What a step finds, or what it leaves.
-type Side = fn(&Step) -> Option<Content>;
+type Side = fn(&PathStep) -> Option<Content>;
 
 impl Checkout {
     /// Whether every file of the steps is its blob's bytes, by the attributes of before and of after. It is looked up once.
@@ -100,7 +100,7 @@ impl Checkout {
     pub(super) fn write_plain_files(
         &self,
         repo: &Repo,
-        steps: &[&Step],
+        steps: &[&PathStep],
         mut written: impl FnMut(&[u8], StatData),
     ) -> Result<bool> {
         for step in steps {

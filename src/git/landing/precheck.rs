@@ -6,7 +6,7 @@
 //! copy of the index. Every other doubt is one, and git's own rehearsal says what it is about.
 
 use super::Checkout;
-use super::steps::{Step, Steps};
+use super::steps::{PathStep, Steps};
 use crate::domain::Oid;
 use crate::domain::path::split_name;
 use crate::error::{Error, IoContext, Result};
@@ -61,7 +61,7 @@ impl IndexSnapshot {
     }
 
     /// Whether a step can begin from what the index holds.
-    pub(super) fn fits(&self, step: &Step) -> bool {
+    pub(super) fn fits(&self, step: &PathStep) -> bool {
         self.content(&step.path) == step.old && !self.0.index.bars(&step.path)
     }
 
@@ -213,7 +213,7 @@ impl Checkout {
     }
 
     /// `None` where git would refuse, or might.
-    fn place(&self, seen: &IndexSnapshot, step: &Step) -> Option<PathState> {
+    fn place(&self, seen: &IndexSnapshot, step: &PathStep) -> Option<PathState> {
         // A file in the place of one of its directories, or the reverse, stands in the index.
         if step.new.is_some() && seen.0.index.bars(&step.path) {
             return None;
@@ -354,7 +354,7 @@ mod tests {
         let there = snapshot.content(b"src/lib.rs");
         let check = |path: &str, old, expected| {
             let path = path.as_bytes().to_vec();
-            let step = Step {
+            let step = PathStep {
                 path,
                 old,
                 new: None,

@@ -19,7 +19,7 @@ const ATTRIBUTES: &[u8] = b".gitattributes";
 
 /// What becomes of one path.
 #[derive(Debug)]
-pub(super) struct Step {
+pub(super) struct PathStep {
     pub(super) path: Vec<u8>,
     pub(super) old: Option<Content>,
     pub(super) new: Option<Content>,
@@ -29,7 +29,7 @@ pub(super) struct Step {
 #[derive(Debug, Default)]
 pub(super) struct Steps {
     /// In the order of their paths.
-    pub(super) list: Vec<Step>,
+    pub(super) list: Vec<PathStep>,
     /// Whether files of attributes are among them, by which git may write other files in another way.
     pub(super) has_attributes: bool,
     /// As in [`Edits`].
@@ -73,7 +73,7 @@ impl Steps {
                     }
                     (false, _) if is_plain(&path, [old, new]) && steps.list.len() < FEW => {
                         steps.has_attributes |= name == ATTRIBUTES;
-                        steps.list.push(Step { path, old, new });
+                        steps.list.push(PathStep { path, old, new });
                     }
                     _ => return Ok(None),
                 }
@@ -102,7 +102,7 @@ impl Steps {
         self.edits_of(list.map(|(step, _)| step))
     }
 
-    fn edits_of<'s>(&self, list: impl Iterator<Item = &'s Step>) -> Edits {
+    fn edits_of<'s>(&self, list: impl Iterator<Item = &'s PathStep>) -> Edits {
         Edits {
             paths: list.map(|step| (step.path.clone(), step.new)).collect(),
             trees: self.trees.clone(),

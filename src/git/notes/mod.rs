@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// One level of a notes tree, told apart as git tells it apart (`notes.c: load_subtree`).
 #[derive(Debug, Default)]
-struct Level {
+struct NotesLevel {
     /// Annotated object and blob.
     notes: Vec<(Oid, Oid)>,
     /// The two digits of a fan-out directory as a byte, and its tree.
@@ -28,8 +28,8 @@ struct Level {
 /// A note needs at least one byte for its own name, so no directory is deeper.
 const DEEPEST: usize = 19;
 
-fn read_level(repo: &Repo, tree: Oid, prefix: &[u8]) -> Result<Level> {
-    let mut level = Level::default();
+fn read_level(repo: &Repo, tree: Oid, prefix: &[u8]) -> Result<NotesLevel> {
+    let mut level = NotesLevel::default();
     for entry in repo.read_tree(tree)? {
         match digits(&entry.name).as_deref() {
             Some(&[byte]) if entry.is_directory() && prefix.len() < DEEPEST => {
@@ -166,7 +166,7 @@ struct Directories(HashSet<Oid>);
 
 impl Directories {
     /// Reads the level of a directory.
-    fn read_level(&mut self, repo: &Repo, tree: Oid, prefix: &[u8]) -> Result<Level> {
+    fn read_level(&mut self, repo: &Repo, tree: Oid, prefix: &[u8]) -> Result<NotesLevel> {
         // The top is read for several keys in a row; only directories count.
         if !prefix.is_empty() && !self.0.insert(tree) {
             return Err(Error::new(
@@ -315,7 +315,7 @@ fn put_below(
 }
 
 /// Whether this level is split with the batch already in it.
-fn is_split(level: &Level, batch: &Batch, depth: usize) -> bool {
+fn is_split(level: &NotesLevel, batch: &Batch, depth: usize) -> bool {
     // A directory counts for two, as in git: it holds more than one note.
     let directories = { level.directories.iter() }.flat_map(|(byte, _)| [*byte; 2]);
     let flat = level.notes.iter().map(|(key, _)| key);
@@ -336,7 +336,7 @@ fn is_split(level: &Level, batch: &Batch, depth: usize) -> bool {
 /// its directory.
 fn flatten(
     repo: &Repo,
-    (seen, level): (&mut Directories, Level),
+    (seen, level): (&mut Directories, NotesLevel),
     prefix: &mut Vec<u8>,
     (notes, entries): (&mut Batch, &mut Vec<tree::Entry>),
 ) -> Result<()> {
@@ -452,7 +452,7 @@ impl Comparison {
     }
 }
 
-fn directory_of(level: &Level, byte: u8) -> Option<Oid> {
+fn directory_of(level: &NotesLevel, byte: u8) -> Option<Oid> {
     level
         .directories
         .iter()

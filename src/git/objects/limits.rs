@@ -47,7 +47,7 @@ pub(super) struct Load {
 
 /// The kind of an object, by its number in a pack.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ObjectKind {
     Text,
     Tree,
     Blob,
@@ -104,14 +104,14 @@ impl Load {
             let (kind, size) = pack.entry()?;
             let name = format!("the object at byte {at} of a pack");
             let base = match kind {
-                Kind::DeltaAt => {
+                ObjectKind::DeltaAt => {
                     let back = pack.distance()?;
                     let base = at.checked_sub(back).ok_or(Stop::Malformed)?;
                     // Git accepts as a base only an object that begins at exactly this byte, and so
                     // does this.
                     Some(depths.get(&base).copied().ok_or(Stop::Malformed)?)
                 }
-                Kind::DeltaOf => {
+                ObjectKind::DeltaOf => {
                     pack.take::<20>()?;
                     // The base may stand behind the delta or outside the pack, so its depth cannot
                     // be known in one pass. Each such delta lengthens a chain by at most one, so
@@ -168,11 +168,11 @@ impl Load {
         Err(Error::new(Code::ObjectTooLarge, what))
     }
 
-    fn add_plain(&mut self, name: &str, kind: Kind, size: u64) -> Result<()> {
+    fn add_plain(&mut self, name: &str, kind: ObjectKind, size: u64) -> Result<()> {
         let limit = match kind {
-            Kind::Text => LARGEST_TEXT,
-            Kind::Tree => LARGEST_TREE,
-            Kind::Blob | Kind::DeltaAt | Kind::DeltaOf => LARGEST_BLOB,
+            ObjectKind::Text => LARGEST_TEXT,
+            ObjectKind::Tree => LARGEST_TREE,
+            ObjectKind::Blob | ObjectKind::DeltaAt | ObjectKind::DeltaOf => LARGEST_BLOB,
         };
         require(name, size, limit)?;
         self.plain = self.plain.saturating_add(size);
@@ -266,14 +266,14 @@ impl Stream {
     }
 
     /// The kind and the size that an object of a pack begins with.
-    fn entry(&mut self) -> std::result::Result<(Kind, u64), Stop> {
+    fn entry(&mut self) -> std::result::Result<(ObjectKind, u64), Stop> {
         let mut byte = self.byte()?;
         let kind = match (byte >> 4) & 7 {
-            1 | 4 => Kind::Text,
-            2 => Kind::Tree,
-            3 => Kind::Blob,
-            6 => Kind::DeltaAt,
-            7 => Kind::DeltaOf,
+            1 | 4 => ObjectKind::Text,
+            2 => ObjectKind::Tree,
+            3 => ObjectKind::Blob,
+            6 => ObjectKind::DeltaAt,
+            7 => ObjectKind::DeltaOf,
             _ => return Err(Stop::Malformed),
         };
         let mut size = u64::from(byte & 15);
@@ -355,12 +355,12 @@ impl Stream {
 }
 
 /// The kind and the size that a loose object begins with.
-fn header(head: &[u8]) -> Option<(Kind, u64)> {
+fn header(head: &[u8]) -> Option<(ObjectKind, u64)> {
     let (kind, size) = std::str::from_utf8(head).ok()?.split_once(' ')?;
     let kind = match kind {
-        "commit" | "tag" => Kind::Text,
-        "tree" => Kind::Tree,
-        "blob" => Kind::Blob,
+        "commit" | "tag" => ObjectKind::Text,
+        "tree" => ObjectKind::Tree,
+        "blob" => ObjectKind::Blob,
         _ => return None,
     };
     // A number too long for 64 bits is a size that nothing may have.

@@ -39,7 +39,7 @@ const ONE_THREAD: &str = "pack.threads=1";
 
 /// How much of a quarantine was taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum TakenObjects {
     /// Every object.
     All,
     /// What the wanted commits reach, because something else in there is damaged.
@@ -54,8 +54,8 @@ impl Repo {
     /// # Errors
     /// `git-failed` when `tips` are not complete or not well formed; `io`, `disk-full`, `git-missing`. What was taken
     /// in until then stays, unreachable, until git removes it.
-    pub fn take_in(&self, quarantine: &Path, staging: &Path, tips: &[Oid]) -> Result<Taken> {
-        let mut stage = Stage::new(self, quarantine, staging, &|_| true)?;
+    pub fn take_in(&self, quarantine: &Path, staging: &Path, tips: &[Oid]) -> Result<TakenObjects> {
+        let mut stage = LooseLinks::new(self, quarantine, staging, &|_| true)?;
         let all = stage.take_all();
         self.settle(&stage, all, tips)
     }
@@ -71,26 +71,31 @@ impl Repo {
         staging: &Path,
         known: &[String],
         tips: &[Oid],
-    ) -> Result<Taken> {
+    ) -> Result<TakenObjects> {
         let is_new = |name: &str| match Oid::from_hex(name) {
             // Without a look for new packs: a wrong `no` only takes an object in twice.
             Some(oid) => !self.is_at_hand(oid),
             None => !known.iter().any(|known| known == name),
         };
-        let mut stage = Stage::new(self, objects, staging, &is_new)?;
+        let mut stage = LooseLinks::new(self, objects, staging, &is_new)?;
         let all = stage.take_new();
         self.settle(&stage, all, tips)
     }
 
     /// Takes what the tips reach where not all could be taken, and makes sure that it is complete.
-    fn settle(&self, stage: &Stage<'_>, all: Result<()>, tips: &[Oid]) -> Result<Taken> {
+    fn settle(
+        &self,
+        stage: &LooseLinks<'_>,
+        all: Result<()>,
+        tips: &[Oid],
+    ) -> Result<TakenObjects> {
         let taken = match all {
-            Ok(()) => Taken::All,
+            Ok(()) => TakenObjects::All,
             // What the commits reach may be the very thing that is too large.
             Err(error) if error.code() == Code::ObjectTooLarge => return Err(error),
             Err(_) => {
                 stage.take_reachable(tips)?;
-                Taken::Reachable
+                TakenObjects::Reachable
             }
         };
         // After either way: objects that are each well formed may still lead to some that are
@@ -137,7 +142,7 @@ impl Repo {
 }
 
 /// A directory of ours with hard links to the loose objects of a quarantine; removed when dropped.
-struct Stage<'r> {
+struct LooseLinks<'r> {
     repo: &'r Repo,
     directory: PathBuf,
     /// The names of the loose objects, and of what else is to be taken.
@@ -149,23 +154,23 @@ struct Stage<'r> {
     load: Load,
 }
 
-impl Drop for Stage<'_> {
+impl Drop for LooseLinks<'_> {
     fn drop(&mut self) {
         // What cannot be removed is links to objects that git has by now; `gc` removes the rest.
         let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
-impl<'r> Stage<'r> {
+impl<'r> LooseLinks<'r> {
     /// Links what is wanted: loose objects by their names, packs by those of their files.
     fn new(
         repo: &'r Repo,
         quarantine: &Path,
         staging: &Path,
         is_wanted: &dyn Fn(&str) -> bool,
-    ) -> Result<Stage<'r>> {
+    ) -> Result<LooseLinks<'r>> {
         fs::create_dir_all(staging.join("pack")).at("could not make", staging)?;
-        let mut stage = Stage {
+        let mut stage = LooseLinks {
             repo,
             directory: staging.to_owned(),
             loose: Vec::new(),

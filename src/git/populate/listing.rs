@@ -23,11 +23,11 @@ pub(super) struct Listing {
     /// Every file, symlink and submodule entry, strictly ascending by path as an index demands.
     pub(super) index: State,
     /// Every directory, parents before children, siblings in tree order; the first is the root.
-    pub(super) directories: Vec<Directory>,
+    pub(super) directories: Vec<ListedDirectory>,
 }
 
 /// A directory of a [`Listing`].
-pub(super) struct Directory {
+pub(super) struct ListedDirectory {
     /// Its tree.
     pub(super) oid: Oid,
     /// How many index entries are below it, at any depth.
@@ -93,14 +93,14 @@ impl Listing {
         }
     }
 
-    fn directory(&mut self, position: usize) -> Result<&mut Directory> {
+    fn directory(&mut self, position: usize) -> Result<&mut ListedDirectory> {
         let directory = self.directories.get_mut(position);
         directory.ok_or_else(|| Error::bug("a directory that was not entered"))
     }
 
     /// Adds a directory of which nothing else is known yet; gives its position.
     pub(super) fn enter(&mut self, oid: Oid, path: &[u8]) -> usize {
-        self.directories.push(Directory {
+        self.directories.push(ListedDirectory {
             oid,
             entries: 0,
             children: 0,
@@ -115,8 +115,8 @@ impl Listing {
         oid: Oid,
         path: &[u8],
         buffer: &mut Vec<u8>,
-    ) -> Result<Level> {
-        Ok(Level {
+    ) -> Result<ListingLevel> {
+        Ok(ListingLevel {
             entries: read_tree(objects, oid, buffer)?.into_iter(),
             directory: self.enter(oid, path),
             entries_before: self.index.entries().len(),
@@ -149,7 +149,7 @@ impl Listing {
 }
 
 /// A directory whose entries are being read.
-struct Level {
+struct ListingLevel {
     entries: std::vec::IntoIter<tree::Entry>,
     directory: usize,
     entries_before: usize,

@@ -39,7 +39,7 @@ pub(in crate::git) use attributes::has_converting_word;
 use destination::Destination;
 use gix::objs::{Data, Find};
 use listing::{IndexLock, Listing};
-use plain::Source;
+use plain::CopySource;
 use plain::Writer;
 pub(in crate::git) use plain_check::{are_plain, may_convert_outside};
 use std::collections::BTreeSet;
@@ -71,7 +71,7 @@ pub struct Request<'a> {
 
 /// How a worktree was populated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct Populated {
     /// Files copied from another worktree.
     pub copied: usize,
     /// Files and symlinks written from objects.
@@ -91,7 +91,7 @@ pub struct Outcome {
 /// the tree are one on this file system; `repo-corrupt` for a missing or broken object;
 /// `disk-full`, `io`; `git-missing` or `git-failed` where git or a filter had to run. What was
 /// written by then stays for the caller to remove.
-pub fn populate(request: &Request<'_>) -> Result<Outcome> {
+pub fn populate(request: &Request<'_>) -> Result<Populated> {
     // The configuration comes first: whether the worktree is sparse decides how everything after it
     // is done.
     inherit_worktree_config(request.repo, request.admin_dir)?;
@@ -104,14 +104,14 @@ pub fn populate(request: &Request<'_>) -> Result<Outcome> {
         return Ok(outcome);
     }
     attributes::populate_only_git(request.repo, request.worktree, threads, request.observer)?;
-    Ok(Outcome {
+    Ok(Populated {
         via_git: true,
-        ..Outcome::default()
+        ..Populated::default()
     })
 }
 
 /// The first two ways; `None`, with nothing written, when only git can do it.
-fn populate_ourselves(request: &Request<'_>, threads: usize) -> Result<Option<Outcome>> {
+fn populate_ourselves(request: &Request<'_>, threads: usize) -> Result<Option<Populated>> {
     // Filters would start where this process stands, which may be any tree.
     let Some(gix) = open(request.worktree, request.repo.program_settings()?)
         .filter(|gix| !attributes::is_needed(gix))
@@ -125,8 +125,8 @@ fn populate_ourselves(request: &Request<'_>, threads: usize) -> Result<Option<Ou
                 .because(error.to_string())
         })?;
     let tree = request.repo.read_commit(request.commit)?.tree;
-    let source = Source::choose(request.repo, &gix, tree, request.worktree)?;
-    let index = source.as_ref().and_then(Source::index);
+    let source = CopySource::choose(request.repo, &gix, tree, request.worktree)?;
+    let index = source.as_ref().and_then(CopySource::index);
     let mut listing = match index.and_then(|path| proven::listing(path, tree, options.validate)) {
         Some(listing) => listing,
         None => Listing::load(&gix.objects, tree, options.validate)?,
@@ -167,7 +167,7 @@ fn populate_ourselves(request: &Request<'_>, threads: usize) -> Result<Option<Ou
     lock.commit(&listing)?;
 
     if outcome.copied > 0 {
-        outcome.source = source.map(Source::into_path);
+        outcome.source = source.map(CopySource::into_path);
     }
     if forms.contains(&Form::Submodule) {
         outcome
@@ -189,11 +189,11 @@ fn write_plain(
     gix: &gix::ThreadSafeRepository,
     listing: &mut Listing,
     forms: &[Form],
-    source: Option<&Source>,
+    source: Option<&CopySource>,
     destination: &Destination,
     threads: usize,
     count: &Count<'_>,
-) -> Result<Outcome> {
+) -> Result<Populated> {
     let (entries, paths) = listing.index.entries_mut_and_pathbacking();
     // Each thread takes chunks of neighbouring entries, so most directories are made and opened by
     // one thread alone.
@@ -209,7 +209,7 @@ fn write_plain(
         }
         Ok((writer.copied(), writer.checked_out()))
     })?;
-    let mut outcome = Outcome::default();
+    let mut outcome = Populated::default();
     for (copied, checked_out) in counts {
         outcome.copied += copied;
         outcome.checked_out += checked_out;

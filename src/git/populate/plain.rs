@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 const BUFFER: usize = 128 << 10;
 
 /// One directory in the two worktrees.
-struct Open {
+struct OpenPair {
     to: OwnedFd,
     /// `None` where the source has none.
     from: Option<OwnedFd>,
@@ -41,11 +41,11 @@ struct Open {
 /// Writes plain files and the directories on the way to every entry; one per thread.
 pub(super) struct Writer<'a, Objects> {
     objects: Objects,
-    source: Option<&'a Source>,
+    source: Option<&'a CopySource>,
     destination: &'a Destination,
     /// The directory of the last entry: it and its parents exist.
     directory: &'a [u8],
-    open: Option<Open>,
+    open: Option<OpenPair>,
     buffer: Vec<u8>,
     blob: Vec<u8>,
     copied: usize,
@@ -56,7 +56,7 @@ impl<'a, Objects: Find + FindHeader> Writer<'a, Objects> {
     /// A writer that prefers `source`.
     pub(super) fn new(
         objects: Objects,
-        source: Option<&'a Source>,
+        source: Option<&'a CopySource>,
         destination: &'a Destination,
     ) -> Self {
         Writer {
@@ -109,7 +109,7 @@ impl<'a, Objects: Find + FindHeader> Writer<'a, Objects> {
     }
 
     /// Makes the directories above `path` that are not above the entry before it too, and opens the last of them.
-    fn enter(&mut self, path: &'a [u8]) -> Result<Open> {
+    fn enter(&mut self, path: &'a [u8]) -> Result<OpenPair> {
         let directory = parent(path);
         if let Some(open) = self.open.take_if(|_| self.directory == directory) {
             return Ok(open);
@@ -133,13 +133,13 @@ impl<'a, Objects: Find + FindHeader> Writer<'a, Objects> {
             }
         }
         self.directory = directory;
-        Ok(Open {
+        Ok(OpenPair {
             to: self.destination.open_directory(directory)?,
             from: { self.source }.and_then(|source| source.directory(directory)),
         })
     }
 
-    fn write_file(&mut self, open: &Open, entry: &Entry, path: &BStr) -> Result<Stat> {
+    fn write_file(&mut self, open: &OpenPair, entry: &Entry, path: &BStr) -> Result<Stat> {
         if let Some(stat) = self.copy(open, entry, path)? {
             self.copied += 1;
             return Ok(stat);
@@ -150,7 +150,7 @@ impl<'a, Objects: Find + FindHeader> Writer<'a, Objects> {
             .write_file(&open.to, path, entry.mode, blob)
     }
 
-    fn copy(&mut self, open: &Open, entry: &Entry, path: &BStr) -> Result<Option<Stat>> {
+    fn copy(&mut self, open: &OpenPair, entry: &Entry, path: &BStr) -> Result<Option<Stat>> {
         // What is empty is made faster than copied.
         let Some(directory) = open.from.as_ref().filter(|_| !entry.id.is_empty_blob()) else {
             return Ok(None);
@@ -293,13 +293,13 @@ fn hash_through(
 const MOST_CANDIDATES: usize = 64;
 
 /// The top of a worktree to copy from.
-pub(super) struct Source {
+pub(super) struct CopySource {
     root: OwnedFd,
     path: PathBuf,
     index: Option<PathBuf>,
 }
 
-impl Source {
+impl CopySource {
     /// Chooses the worktree that most likely holds the files of `tree`: one whose HEAD has that very
     /// tree, the main worktree before linked ones; else the main worktree; else any.
     ///
@@ -310,12 +310,12 @@ impl Source {
         gix: &gix::Repository,
         tree: Oid,
         destination: &Path,
-    ) -> Result<Option<Source>> {
+    ) -> Result<Option<CopySource>> {
         let mut fallback = None;
         if let Some(main) = repo.main_worktree()? {
             if head_tree(gix, repo.common_dir()) == Some(tree) {
                 let index = repo.common_dir().join("index");
-                return Ok(Source::open(main).map(|main| Source {
+                return Ok(CopySource::open(main).map(|main| CopySource {
                     index: Some(index),
                     ..main
                 }));
@@ -329,17 +329,17 @@ impl Source {
                 continue;
             }
             if head_tree(gix, &admin_dir) == Some(tree) {
-                return Ok(Source::open(worktree));
+                return Ok(CopySource::open(worktree));
             }
             fallback.get_or_insert(worktree);
         }
-        Ok(fallback.and_then(Source::open))
+        Ok(fallback.and_then(CopySource::open))
     }
 
-    fn open(path: PathBuf) -> Option<Source> {
+    fn open(path: PathBuf) -> Option<CopySource> {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
         let root = rustix::fs::open(&path, flags, Mode::empty()).ok()?;
-        Some(Source {
+        Some(CopySource {
             root,
             path,
             index: None,

@@ -65,7 +65,7 @@ pub(super) struct Tour<'a> {
 }
 
 /// A directory on the way down.
-struct Directory {
+struct TourDirectory {
     /// What was written of it.
     entries: Vec<Entry>,
     /// The directories in it that are still to be written.
@@ -141,8 +141,8 @@ impl<'a> Tour<'a> {
     }
 
     /// Writes the files of the directory where it stands.
-    fn look(&mut self, origin: usize, is_top_of_worktree: bool) -> Result<Directory> {
-        let mut directory = Directory {
+    fn look(&mut self, origin: usize, is_top_of_worktree: bool) -> Result<TourDirectory> {
+        let mut directory = TourDirectory {
             entries: Vec::new(),
             waiting: Vec::new(),
             origin,

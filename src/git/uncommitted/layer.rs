@@ -5,14 +5,14 @@ use crate::domain::{Change, ChangeKind, Oid};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::ignore::RULES_FILES;
 use crate::git::changes::{self, Content, Glance, Index};
-use crate::git::files::layer::{Shown, WorktreeLayer, is_opaque, is_whiteout, refused};
+use crate::git::files::layer::{LayerEntry, WorktreeLayer, is_opaque, is_whiteout, refused};
 use crate::git::files::untrusted;
 use crate::git::objects::blob_name;
 use crate::git::tree::FILE;
 use crate::git::uncommitted::fingerprint::identity;
 use crate::git::uncommitted::listed::{Listed, update_files};
 use crate::git::uncommitted::tracked::{TrackedFiles, TrackedPath};
-use crate::git::uncommitted::{Source, copy_index, git};
+use crate::git::uncommitted::{WorktreeSource, copy_index, git};
 use crate::git::worktree::view::WorktreeView;
 use crate::git::{Repo, command};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -236,7 +236,7 @@ fn read(index: &Path) -> Option<Index> {
 }
 
 /// The worktree's index. It is read where it is: a copy of 100,000 names takes as long as all else that a look does.
-fn read_index(source: &Source<'_>) -> Result<Option<Index>> {
+fn read_index(source: &WorktreeSource<'_>) -> Result<Option<Index>> {
     let index = source.admin_dir.join("index");
     untrusted::require_regular(&index, untrusted::LONGEST_INDEX)?;
     if fs::symlink_metadata(&index).is_ok() {
@@ -260,7 +260,7 @@ struct LayerIndex {
 }
 
 impl LayerIndex {
-    fn read(source: &Source<'_>, layer: &WorktreeLayer) -> Result<LayerIndex> {
+    fn read(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result<LayerIndex> {
         let index = read_index(source)?.ok_or_else(unreadable)?;
         if index.has_submodules() {
             return Err(refused(&layer.upper, "belongs to an index with submodules"));
@@ -280,7 +280,7 @@ impl LayerIndex {
 
 /// The tree of the index with these edits, by way of another index.
 fn whole_tree(
-    source: &Source<'_>,
+    source: &WorktreeSource<'_>,
     layer: &WorktreeLayer,
     own: Option<&LayerIndex>,
     edits: &BTreeMap<Vec<u8>, Option<Content>>,
@@ -317,9 +317,9 @@ pub fn is_plain_index(repo: &Repo, index: &Path, tree: Oid) -> Result<bool> {
 ///
 /// # Errors
 /// `layer-invalid`; `git-missing`, `git-failed`, `io`, `disk-full`.
-pub(super) fn look(source: &Source<'_>, layer: &WorktreeLayer) -> Result<Layered> {
+pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result<Layered> {
     // From here on git looks at the upper directory as if it were the worktree.
-    let source = &Source {
+    let source = &WorktreeSource {
         worktree: &layer.upper,
         ..*source
     };
@@ -353,7 +353,7 @@ pub(super) fn look(source: &Source<'_>, layer: &WorktreeLayer) -> Result<Layered
     // directory shows nothing, the file is still the base's, and that differs from the index.
     let mut untracked = Vec::new();
     for one in repo.differences(base, staged)? {
-        if layer.shown(&one.path)? != Shown::Base {
+        if layer.shown(&one.path)? != LayerEntry::Base {
             continue;
         }
         // A file of the base that the index has no more counts as any untracked one does.
@@ -371,9 +371,9 @@ pub(super) fn look(source: &Source<'_>, layer: &WorktreeLayer) -> Result<Layered
     );
     for path in unmerged {
         match layer.shown(path)? {
-            Shown::Upper => to_read.push(path.clone()),
-            Shown::Nothing => drop(edits.insert(path.clone(), None)),
-            Shown::Base => {}
+            LayerEntry::Upper => to_read.push(path.clone()),
+            LayerEntry::Nothing => drop(edits.insert(path.clone(), None)),
+            LayerEntry::Base => {}
         }
     }
     for (path, what) in found.touched {
@@ -458,7 +458,7 @@ pub fn glance(at: &Glance<'_>) -> Result<Vec<Change>> {
     let head = own.resolve_commit("HEAD")?.commit;
     let index = view.room().join("index");
     let found = look(
-        &Source {
+        &WorktreeSource {
             repo: &own,
             worktree: at.top,
             admin_dir: at.admin_dir,
@@ -544,7 +544,10 @@ pub fn rules_files(worktree: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Which of these files of the base git would ignore if they were untracked, as they are.
-fn ignored(source: &Source<'_>, paths: &[(Vec<u8>, Option<Content>)]) -> Result<BTreeSet<Vec<u8>>> {
+fn ignored(
+    source: &WorktreeSource<'_>,
+    paths: &[(Vec<u8>, Option<Content>)],
+) -> Result<BTreeSet<Vec<u8>>> {
     if paths.is_empty() || !source.rules.leave_out() {
         return Ok(BTreeSet::new());
     }

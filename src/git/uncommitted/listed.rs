@@ -5,7 +5,7 @@ use crate::error::{Code, Error, Result};
 use crate::git::changes::ignore::{ATTRIBUTES_FILES, IGNORE_FILES, Rules, blocking_file};
 use crate::git::command::{self, Running, feed_paths};
 use crate::git::files::untrusted;
-use crate::git::uncommitted::{Source, git};
+use crate::git::uncommitted::{WorktreeSource, git};
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs;
@@ -34,7 +34,7 @@ pub(super) struct Listed {
 
 impl Listed {
     /// Adds what `git ls-files -z -v` gave.
-    pub(super) fn read(&mut self, source: &Source<'_>, output: &[u8]) {
+    pub(super) fn read(&mut self, source: &WorktreeSource<'_>, output: &[u8]) {
         for entry in output.split(|&byte| byte == 0) {
             let [tag, b' ', path @ ..] = entry else {
                 continue;
@@ -62,7 +62,7 @@ impl Listed {
     /// As [`list`].
     pub(super) fn read_untracked(
         &mut self,
-        source: &Source<'_>,
+        source: &WorktreeSource<'_>,
         names: Option<&[Vec<u8>]>,
     ) -> Result<()> {
         // Of files alone, those that are not listed as untracked are ignored, and mostly there are none. Else the two
@@ -105,7 +105,7 @@ impl Listed {
 ///
 /// # Errors
 /// `git-missing`, `git-failed`.
-pub(super) fn list(source: &Source<'_>) -> Result<Listed> {
+pub(super) fn list(source: &WorktreeSource<'_>) -> Result<Listed> {
     let mut tracked = git(source);
     tracked.args([
         "ls-files",
@@ -144,7 +144,7 @@ pub(super) fn list(source: &Source<'_>) -> Result<Listed> {
 ///
 /// # Errors
 /// `git-missing`, `git-failed`.
-pub fn ignored(source: &Source<'_>, names: Option<&[Vec<u8>]>) -> Result<Vec<Vec<u8>>> {
+pub fn ignored(source: &WorktreeSource<'_>, names: Option<&[Vec<u8>]>) -> Result<Vec<Vec<u8>>> {
     if !source.rules.leave_out() {
         return Ok(Vec::new());
     }
@@ -152,13 +152,13 @@ pub fn ignored(source: &Source<'_>, names: Option<&[Vec<u8>]>) -> Result<Vec<Vec
 }
 
 /// Nothing where a file of rules cannot be read.
-fn read_ignored(source: &Source<'_>, asked: Running) -> Result<Vec<Vec<u8>>> {
+fn read_ignored(source: &WorktreeSource<'_>, asked: Running) -> Result<Vec<Vec<u8>>> {
     let output =
         asked.successful_unless(|| blocking_file(source.worktree, IGNORE_FILES).is_some())?;
     Ok(output.map_or_else(Vec::new, |output| collapsed(source, &output.stdout)))
 }
 
-fn waiting(source: &Source<'_>) -> Error {
+fn waiting(source: &WorktreeSource<'_>) -> Error {
     let shown = source.worktree.display();
     Error::new(
         Code::Io,
@@ -170,19 +170,19 @@ fn waiting(source: &Source<'_>) -> Error {
 }
 
 /// The file of rules that cannot be read, as a directory whose content is unknown: with a slash at its end.
-fn blocking_rules(source: &Source<'_>) -> Option<Vec<u8>> {
+fn blocking_rules(source: &WorktreeSource<'_>) -> Option<Vec<u8>> {
     let file = blocking_file(source.worktree, IGNORE_FILES)?;
     let inside = file.strip_prefix(source.worktree).ok()?;
     Some([inside.as_os_str().as_bytes(), b"/"].concat())
 }
 
-fn ask_ignored(source: &Source<'_>, names: Option<&[Vec<u8>]>) -> Result<Running> {
+fn ask_ignored(source: &WorktreeSource<'_>, names: Option<&[Vec<u8>]>) -> Result<Running> {
     let mut command = ls_files(source, source.rules);
     command.args(["--ignored", "--directory"]);
     command::start(within(command, names))
 }
 
-fn collapsed(source: &Source<'_>, output: &[u8]) -> Vec<Vec<u8>> {
+fn collapsed(source: &WorktreeSource<'_>, output: &[u8]) -> Vec<Vec<u8>> {
     let besides = source.rules.never().map(|name| format!("{name}/"));
     let mut paths: Vec<&[u8]> = command::names(output).collect();
     // Where git tracks a file of the bundle it names the others one by one.
@@ -201,7 +201,7 @@ fn collapsed(source: &Source<'_>, output: &[u8]) -> Vec<Vec<u8>> {
 
 /// What git lists; `None` where a file of rules keeps it waiting.
 fn untracked(
-    source: &Source<'_>,
+    source: &WorktreeSource<'_>,
     rules: &Rules,
     names: Option<&[Vec<u8>]>,
 ) -> Result<Option<Output>> {
@@ -212,7 +212,7 @@ fn untracked(
 }
 
 /// A `git ls-files` that names untracked files.
-fn ls_files(source: &Source<'_>, rules: &Rules) -> Command {
+fn ls_files(source: &WorktreeSource<'_>, rules: &Rules) -> Command {
     let mut command = git(source);
     // The names are names: a file may be called `*.rs`.
     command.env("GIT_LITERAL_PATHSPECS", "1");
@@ -238,12 +238,12 @@ fn not_opened(line: &[u8]) -> Option<Vec<u8>> {
     Some(rest.get(..end)?.to_vec())
 }
 
-fn is_there(source: &Source<'_>, path: &[u8]) -> bool {
+fn is_there(source: &WorktreeSource<'_>, path: &[u8]) -> bool {
     let path = source.worktree.join(OsStr::from_bytes(path));
     fs::symlink_metadata(path).is_ok()
 }
 
-fn is_file(source: &Source<'_>, path: &[u8]) -> bool {
+fn is_file(source: &WorktreeSource<'_>, path: &[u8]) -> bool {
     let path = source.worktree.join(OsStr::from_bytes(path));
     fs::symlink_metadata(path).is_ok_and(|found| !found.is_dir())
 }
@@ -257,7 +257,7 @@ const LONGEST_FILE: u64 = 2 << 30;
 ///
 /// # Errors
 /// `git-failed` when git cannot read a file.
-pub(super) fn bring_up_to_date(source: &Source<'_>, listed: &Listed) -> Result<bool> {
+pub(super) fn bring_up_to_date(source: &WorktreeSource<'_>, listed: &Listed) -> Result<bool> {
     // In the copy alone: these marks keep git from looking at the files, and the worktree's own
     // index keeps them.
     update(source, &["--no-assume-unchanged"], &listed.hidden)?;
@@ -279,7 +279,7 @@ pub(super) fn bring_up_to_date(source: &Source<'_>, listed: &Listed) -> Result<b
 ///
 /// # Errors
 /// As [`bring_up_to_date`].
-pub(super) fn update_files(source: &Source<'_>, paths: &[Vec<u8>]) -> Result<()> {
+pub(super) fn update_files(source: &WorktreeSource<'_>, paths: &[Vec<u8>]) -> Result<()> {
     let mut known = HashMap::new();
     let (beyond, paths): (Vec<_>, Vec<_>) =
         { paths.iter() }.partition(|path| is_beyond_symlink(source.worktree, path, &mut known));
@@ -328,7 +328,7 @@ fn is_beyond_symlink<'p>(top: &Path, path: &'p [u8], known: &mut HashMap<&'p [u8
     answer
 }
 
-fn update(source: &Source<'_>, options: &[&str], paths: &[Vec<u8>]) -> Result<()> {
+fn update(source: &WorktreeSource<'_>, options: &[&str], paths: &[Vec<u8>]) -> Result<()> {
     if paths.is_empty() {
         return Ok(());
     }

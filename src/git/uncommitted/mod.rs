@@ -49,7 +49,7 @@ const SETTINGS: &[&str] = &[
 
 /// A worktree whose work is to be turned into a tree.
 #[derive(Clone, Copy)]
-pub struct Source<'a> {
+pub struct WorktreeSource<'a> {
     /// The repository, seen from the worktree.
     pub repo: &'a Repo,
     /// Its top.
@@ -85,7 +85,7 @@ pub struct Uncommitted {
     pub submodules: Vec<Vec<u8>>,
     /// Directories that could not be read, and so hide whatever is in them.
     pub unreadable: Vec<Vec<u8>>,
-    /// What is ignored, as [`ignored`] names it, where [`Source::names_ignored`] asks for it.
+    /// What is ignored, as [`ignored`] names it, where [`WorktreeSource::names_ignored`] asks for it.
     pub ignored: Vec<Vec<u8>>,
 }
 
@@ -93,7 +93,7 @@ pub struct Uncommitted {
 ///
 /// # Errors
 /// `git-missing`; `git-failed` when git cannot read the index or a file; `io`, `disk-full`.
-pub fn snapshot(source: &Source<'_>) -> Result<Uncommitted> {
+pub fn snapshot(source: &WorktreeSource<'_>) -> Result<Uncommitted> {
     // A layered worktree has only its `.git` at its own path, and a look there would find every
     // file deleted.
     if let Some(layer) = WorktreeLayer::of(source.admin_dir) {
@@ -115,7 +115,7 @@ pub fn snapshot(source: &Source<'_>) -> Result<Uncommitted> {
 ///
 /// # Errors
 /// As [`snapshot`].
-pub fn snapshot_by_git(source: &Source<'_>) -> Result<Uncommitted> {
+pub fn snapshot_by_git(source: &WorktreeSource<'_>) -> Result<Uncommitted> {
     copy_index(source)?;
     let listed = listed::list(source)?;
     // The order matters: what was listed tells which entries to clear, and the tree is written from
@@ -148,7 +148,7 @@ impl Uncommitted {
 ///
 /// # Errors
 /// As [`snapshot`].
-pub fn tree_with(source: &Source<'_>, paths: &[Vec<u8>]) -> Result<Oid> {
+pub fn tree_with(source: &WorktreeSource<'_>, paths: &[Vec<u8>]) -> Result<Oid> {
     if let Some(layer) = WorktreeLayer::of(source.admin_dir) {
         return Ok(layer::look(source, &layer)?.tree);
     }
@@ -176,7 +176,7 @@ pub struct Trees {
 ///
 /// # Errors
 /// As [`snapshot`].
-pub fn write_trees(source: &Source<'_>) -> Result<(Trees, Option<SeenWorktree>)> {
+pub fn write_trees(source: &WorktreeSource<'_>) -> Result<(Trees, Option<SeenWorktree>)> {
     if let Some(layer) = WorktreeLayer::of(source.admin_dir) {
         // Before the look: what changes between the two makes them differ.
         let seen = LayerFingerprint::take(&layer, source.admin_dir, source.view.room());
@@ -221,7 +221,7 @@ pub fn write_trees(source: &Source<'_>) -> Result<(Trees, Option<SeenWorktree>)>
 ///
 /// # Errors
 /// `git-missing`, `git-failed`, `io`, `disk-full`.
-pub fn copy_index(source: &Source<'_>) -> Result<()> {
+pub fn copy_index(source: &WorktreeSource<'_>) -> Result<()> {
     let index = source.admin_dir.join("index");
     untrusted::require_regular(&index, untrusted::LONGEST_INDEX)?;
     if fs::symlink_metadata(&index).is_err() {
@@ -236,7 +236,7 @@ pub fn copy_index(source: &Source<'_>) -> Result<()> {
 }
 
 /// The tree of the copy of the index, and the submodules that it lists, where that is known.
-fn write_tree(source: &Source<'_>) -> Result<(Oid, Option<Vec<Vec<u8>>>)> {
+fn write_tree(source: &WorktreeSource<'_>) -> Result<(Oid, Option<Vec<Vec<u8>>>)> {
     let index = untrusted::read_at(source.index, untrusted::LONGEST_INDEX).and_then(Index::parse);
     let links = { index.as_ref() }.map(|index| index.submodules().map(<[u8]>::to_vec).collect());
     // Our own writer reuses the subtrees that the index has cached; git's `write-tree` reads the
@@ -256,7 +256,7 @@ fn write_tree(source: &Source<'_>) -> Result<(Oid, Option<Vec<Vec<u8>>>)> {
 }
 
 /// A `git` on that worktree and the copy of its index.
-pub(super) fn git(source: &Source<'_>) -> Command {
+pub(super) fn git(source: &WorktreeSource<'_>) -> Command {
     let mut command = source.view.git();
     command
         .env("GIT_INDEX_FILE", source.index)
@@ -278,7 +278,7 @@ pub(super) fn git(source: &Source<'_>) -> Command {
 ///
 /// # Errors
 /// `git-missing`, `git-failed`.
-fn holding_work(source: &Source<'_>, known: Option<Vec<Vec<u8>>>) -> Result<Vec<Vec<u8>>> {
+fn holding_work(source: &WorktreeSource<'_>, known: Option<Vec<Vec<u8>>>) -> Result<Vec<Vec<u8>>> {
     let names = match known.or_else(|| gitlinks::of_index(source.index)) {
         Some(names) => names,
         None => gitlinks::listed(git(source))?,
@@ -311,7 +311,7 @@ struct Walked {
 ///
 /// # Errors
 /// `git-missing`, `git-failed`, `io`, `disk-full`.
-fn look_through_walk(source: &Source<'_>) -> Result<Option<Walked>> {
+fn look_through_walk(source: &WorktreeSource<'_>) -> Result<Option<Walked>> {
     // Where one file can have two spellings, the walk and the index would disagree about what is
     // untracked.
     if names_may_differ(source.repo)? {

@@ -18,7 +18,7 @@ mod paths;
 pub use json::Json;
 
 use super::{HOSTS, Host};
-use crate::domain::tool_call::{HookEvent, Intent, ToolCall, Touch};
+use crate::domain::tool_call::{FileTouch, HookEvent, Intent, ToolCall};
 use json::{Keys, squash};
 use sha2::{Digest, Sha256};
 
@@ -72,14 +72,14 @@ pub type EventNames = (Moment, &'static [&'static str]);
 
 /// One payload.
 #[derive(Clone, Debug)]
-pub struct Payload {
+pub struct HookPayload {
     /// The host that sent it; `None` for a payload that several hosts could have sent.
     pub host: Option<&'static dyn Host>,
     /// What it asks for.
     pub call: ToolCall,
 }
 
-impl Payload {
+impl HookPayload {
     /// What goes to standard output with a denial of this call.
     pub fn denial(&self, reason: &str) -> String {
         let answer = |host: &dyn Host| host.denial(&self.call.event, reason);
@@ -95,7 +95,7 @@ impl Payload {
 }
 
 /// Reads a payload. Total: whatever cannot be read comes back as [`Intent::Unreadable`].
-pub fn read(bytes: &[u8]) -> Payload {
+pub fn read(bytes: &[u8]) -> HookPayload {
     let digest = Sha256::digest(bytes).into();
     match parse(bytes) {
         Ok(json) => {
@@ -110,9 +110,9 @@ pub fn read(bytes: &[u8]) -> Payload {
                 is_marked,
                 ..call(json)
             };
-            Payload { host, call }
+            HookPayload { host, call }
         }
-        Err(why) => Payload {
+        Err(why) => HookPayload {
             host: None,
             call: ToolCall {
                 event: HookEvent::Unstated,
@@ -265,17 +265,17 @@ fn inputs(payload: Json) -> Vec<Json> {
 fn intent_of_tool(tool: &str, inputs: &[Json]) -> Intent {
     let kind = kind(tool);
     match kind {
-        Some(ToolKind::Deleter) => writes(tool, inputs, Touch::Delete),
-        Some(ToolKind::Writer) => writes(tool, inputs, Touch::Write),
+        Some(ToolKind::Deleter) => writes(tool, inputs, FileTouch::Delete),
+        Some(ToolKind::Writer) => writes(tool, inputs, FileTouch::Write),
         Some(ToolKind::Editor) if only_views(inputs) => Intent::Reads,
-        Some(ToolKind::Editor) => writes(tool, inputs, Touch::Write),
+        Some(ToolKind::Editor) => writes(tool, inputs, FileTouch::Write),
         Some(ToolKind::Spawner) => spawn(inputs),
         Some(ToolKind::Worktree) => Intent::EntersWorktree,
         Some(ToolKind::Shell) => shell(tool, inputs),
         // A tool that reads by its name, or that is not known, is judged by what it was given: a
         // path and a content mean writing.
         Some(ToolKind::Reader) | None if inputs.iter().any(paths::look_written) => {
-            writes(tool, inputs, Touch::Write)
+            writes(tool, inputs, FileTouch::Write)
         }
         Some(ToolKind::Reader) => Intent::Reads,
         // An unknown tool may run a command, and there may be a patch in it.
@@ -303,7 +303,7 @@ fn intent_without_tool(moment: Option<Moment>, event: &HookEvent, payload: Json)
     }
 }
 
-fn writes(tool: &str, inputs: &[Json], touch: Touch) -> Intent {
+fn writes(tool: &str, inputs: &[Json], touch: FileTouch) -> Intent {
     match paths::written(inputs, touch) {
         Ok(touched) => Intent::Writes(touched),
         Err(why) => Intent::Unreadable {

@@ -5,7 +5,7 @@
 //! all between `*** Begin Patch` and `*** End Patch`. Only the headers are read here.
 
 use super::paths;
-use crate::domain::tool_call::{Touch, TouchedPath};
+use crate::domain::tool_call::{FileTouch, TouchedPath};
 
 const BEGIN: &str = "*** Begin Patch";
 const END: &str = "*** End Patch";
@@ -41,7 +41,7 @@ pub(super) fn touched(text: &str) -> Result<Vec<TouchedPath>, String> {
         let moves = line.starts_with("*** Move");
         if let (true, Some(source)) = (moves, touched.last_mut()) {
             // A moved file is gone from where it was.
-            source.touch = Touch::Delete;
+            source.touch = FileTouch::Delete;
         }
         in_update = moves || line.starts_with("*** Update");
         let path = paths::checked(path.trim())?;
@@ -83,12 +83,12 @@ pub(super) fn in_shell(command: &str) -> Result<Vec<TouchedPath>, String> {
 }
 
 /// The path and the kind of change of a header line.
-fn header(line: &str) -> Option<(&str, Touch)> {
+fn header(line: &str) -> Option<(&str, FileTouch)> {
     [
-        ("*** Add File:", Touch::Write),
-        ("*** Update File:", Touch::Write),
-        ("*** Move to:", Touch::Write),
-        ("*** Delete File:", Touch::Delete),
+        ("*** Add File:", FileTouch::Write),
+        ("*** Update File:", FileTouch::Write),
+        ("*** Move to:", FileTouch::Write),
+        ("*** Delete File:", FileTouch::Delete),
     ]
     .into_iter()
     .find_map(|(prefix, touch)| Some((line.strip_prefix(prefix)?, touch)))
@@ -143,8 +143,8 @@ mod tests {
     /// Every touched path, deletions with a `-` in front.
     fn names(found: Result<Vec<TouchedPath>, String>) -> Result<String, String> {
         let name = |touched: TouchedPath| match touched.touch {
-            Touch::Write => touched.path,
-            Touch::Delete => format!("-{}", touched.path),
+            FileTouch::Write => touched.path,
+            FileTouch::Delete => format!("-{}", touched.path),
         };
         found.map(|all| all.into_iter().map(name).collect::<Vec<_>>().join(" "))
     }

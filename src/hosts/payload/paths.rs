@@ -2,7 +2,7 @@
 
 use super::json::{Json, Keys};
 use super::patch;
-use crate::domain::tool_call::{Touch, TouchedPath};
+use crate::domain::tool_call::{FileTouch, TouchedPath};
 
 /// Keys whose values are paths whatever the tool.
 const PATHS: Keys = &[
@@ -63,12 +63,15 @@ const MOST_PATHS: usize = 4096;
 ///
 /// # Errors
 /// A sentence, when there is none, or when one of them is no path that hosts agree on.
-pub(super) fn written(inputs: &[Json], touch: Touch) -> Result<Vec<TouchedPath>, String> {
+pub(super) fn written(inputs: &[Json], touch: FileTouch) -> Result<Vec<TouchedPath>, String> {
     let directory = directory(inputs)?;
-    let mut found = Found::default();
+    let mut found = FoundPaths::default();
     for input in inputs {
         found.walk(input, touch)?;
-        for (keys, touch) in [(MOVED_FROM, Touch::Delete), (MOVED_TO, Touch::Write)] {
+        for (keys, touch) in [
+            (MOVED_FROM, FileTouch::Delete),
+            (MOVED_TO, FileTouch::Write),
+        ] {
             for value in input.all(keys) {
                 found.value(value, touch)?;
             }
@@ -93,7 +96,7 @@ pub(super) fn written(inputs: &[Json], touch: Touch) -> Result<Vec<TouchedPath>,
 /// # Errors
 /// A sentence, when the command applies a patch and its files cannot be told.
 pub(super) fn patched(command: &str, inputs: &[Json]) -> Result<Vec<TouchedPath>, String> {
-    let mut found = Found::default();
+    let mut found = FoundPaths::default();
     for patched in patch::in_shell(command)? {
         found.add(patched.path, patched.touch)?;
     }
@@ -179,13 +182,13 @@ pub(super) fn quoted(text: &str) -> String {
 
 /// The paths found so far.
 #[derive(Default)]
-struct Found {
+struct FoundPaths {
     touched: Vec<TouchedPath>,
 }
 
-impl Found {
+impl FoundPaths {
     /// Takes every path below `input`.
-    fn walk(&mut self, input: &Json, touch: Touch) -> Result<(), String> {
+    fn walk(&mut self, input: &Json, touch: FileTouch) -> Result<(), String> {
         if let Json::List(items) = input {
             return items.iter().try_for_each(|item| self.walk(item, touch));
         }
@@ -201,7 +204,7 @@ impl Found {
     }
 
     /// Takes what stands under a path key: a path, a list, or an object that holds paths.
-    fn value(&mut self, value: &Json, touch: Touch) -> Result<(), String> {
+    fn value(&mut self, value: &Json, touch: FileTouch) -> Result<(), String> {
         match value {
             Json::Null => Ok(()),
             Json::Text(path) => self.add(checked(path)?, touch),
@@ -211,7 +214,7 @@ impl Found {
         }
     }
 
-    fn add(&mut self, path: String, touch: Touch) -> Result<(), String> {
+    fn add(&mut self, path: String, touch: FileTouch) -> Result<(), String> {
         let touched = TouchedPath { path, touch };
         if !self.touched.contains(&touched) {
             self.touched.push(touched);
@@ -230,7 +233,7 @@ impl Found {
         if directory.is_some() {
             let mut relative = both.clone();
             relative.retain(|touched| !touched.path.starts_with('/'));
-            both.extend(Found { touched: relative }.below(directory));
+            both.extend(FoundPaths { touched: relative }.below(directory));
         }
         both
     }

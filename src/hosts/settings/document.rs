@@ -19,7 +19,7 @@ pub(super) fn merge(
     existing: &str,
     worktrees: HostWorktrees,
 ) -> Result<String> {
-    let template = Document::template(registration)?;
+    let template = SettingsDocument::template(registration)?;
     let unasked = worktrees == HostWorktrees::Host;
     let on_request = |name: &str| unasked && registration.on_request.contains(&name);
     if existing.trim().is_empty() {
@@ -30,7 +30,7 @@ pub(super) fn merge(
         }
         return Ok(template.text());
     }
-    let document = Document::parse(registration, existing)?;
+    let document = SettingsDocument::parse(registration, existing)?;
     let present = document.events();
     let wanted = template.events();
     for (name, list) in &present {
@@ -58,8 +58,8 @@ pub(super) fn remove(registration: &Registration, existing: &str) -> Result<Remo
     if existing.trim().is_empty() {
         return Ok(Removal::Unchanged);
     }
-    let document = Document::parse(registration, existing)?;
-    let template = Document::template(registration)?;
+    let document = SettingsDocument::parse(registration, existing)?;
+    let template = SettingsDocument::template(registration)?;
     let before = document.text();
     for (name, list) in document.events() {
         document.take_out(&name, &list);
@@ -77,16 +77,16 @@ pub(super) fn remove(registration: &Registration, existing: &str) -> Result<Remo
 
 /// A settings file of the shape that can be edited: an object whose `hooks`, where present, is an
 /// object of lists, and which repeats no key down to there.
-struct Document {
+struct SettingsDocument {
     root: CstRootNode,
     top: CstObject,
     byte_order_mark: bool,
 }
 
-impl Document {
+impl SettingsDocument {
     /// Parses JSON, with comments and trailing commas where the file has them. Nothing looser: a
     /// host that reads plain JSON would not read it, and we must not vouch for it.
-    fn parse(registration: &Registration, text: &str) -> Result<Document> {
+    fn parse(registration: &Registration, text: &str) -> Result<SettingsDocument> {
         let options = ParseOptions {
             allow_comments: true,
             allow_trailing_commas: true,
@@ -109,15 +109,15 @@ impl Document {
         };
         let top = top.ok_or_else(|| refusal(registration, "it is not a JSON object"))?;
         require_editable(&top).map_err(|why| refusal(registration, &why))?;
-        Ok(Document {
+        Ok(SettingsDocument {
             root,
             top,
             byte_order_mark: stripped.is_some(),
         })
     }
 
-    fn template(registration: &Registration) -> Result<Document> {
-        Document::parse(registration, registration.template)
+    fn template(registration: &Registration) -> Result<SettingsDocument> {
+        SettingsDocument::parse(registration, registration.template)
     }
 
     fn text(&self) -> String {
@@ -170,7 +170,7 @@ impl Document {
 
     /// Adds the template's keys beside `hooks` that are missing, and renews those that mark a file
     /// as ours. A value that the user chose stays.
-    fn add_other_keys(&self, template: &Document) {
+    fn add_other_keys(&self, template: &SettingsDocument) {
         for (index, wanted) in template.top.properties().into_iter().enumerate() {
             let (Some(name), Some(value)) = (wanted.decoded_name(), wanted.value()) else {
                 continue;
@@ -192,7 +192,7 @@ impl Document {
     }
 
     /// Drops the keys that mark a file as ours.
-    fn drop_marks(&self, template: &Document) {
+    fn drop_marks(&self, template: &SettingsDocument) {
         for wanted in template.top.properties() {
             let present = wanted.decoded_name().and_then(|name| self.top.get(&name));
             if let Some(mark) = present.filter(is_mark) {
@@ -202,7 +202,7 @@ impl Document {
     }
 
     /// Whether only keys with the template's own values are left, and no comment.
-    fn holds_nothing_but(&self, template: &Document) -> bool {
+    fn holds_nothing_but(&self, template: &SettingsDocument) -> bool {
         let known = self.top.properties().into_iter().all(|left| {
             let name = left.decoded_name();
             let known = name.and_then(|name| template.top.get(&name));

@@ -7,7 +7,7 @@ use crate::domain::{Agent, Isolation, Oid};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::ignore::Rules;
 use crate::git::files::admin_dir::belongs_to;
-use crate::git::uncommitted::Source;
+use crate::git::uncommitted::WorktreeSource;
 use crate::git::worktree::WorktreeCache;
 use crate::git::{Repo, Tip, WorktreeLayer};
 use crate::ops::discard::DiscardOptions;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 /// What an agent has left in this clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::ops) struct Site {
+pub(in crate::ops) struct Remains {
     /// Its worktree or what is left of it.
     pub place: Option<Place>,
     /// Its branch.
@@ -106,10 +106,10 @@ impl WorktreeSnapshot {
     }
 }
 
-impl Site {
-    pub(super) fn look(ctx: &Ctx, agent: &Agent, around: &WorktreeSnapshot) -> Result<Site> {
+impl Remains {
+    pub(super) fn look(ctx: &Ctx, agent: &Agent, around: &WorktreeSnapshot) -> Result<Remains> {
         if agent.isolation == Some(Isolation::Shared) {
-            return Ok(Site {
+            return Ok(Remains {
                 place: None,
                 branch: None,
                 tip: None,
@@ -120,7 +120,7 @@ impl Site {
         // A branch of that name that is not the agent's own is told of and left.
         let named = { agent.branch.iter() }.filter(|_| branch.is_none());
         let mut named = named.filter(|name| ctx.repo.tip(name).is_ok_and(|tip| tip != Tip::Absent));
-        let mut site = Site {
+        let mut site = Remains {
             place: None,
             tip: tip_of(ctx, branch.as_ref())?,
             foreign_branch: named.next().cloned(),
@@ -358,7 +358,7 @@ pub(super) struct Reading {
     index: PathBuf,
     /// Where the files are; an empty directory stands in for those that are gone.
     contents: PathBuf,
-    _scratch: Scratch,
+    _scratch: OwnFiles,
 }
 
 impl Reading {
@@ -376,7 +376,7 @@ impl Reading {
         // With the settings of that worktree, which say what git would have made of its files.
         let settings = Repo::open_git_dir(&place.admin_dir)?;
         // Beside others of its kind: two discards may be at work.
-        let scratch = Scratch(fsx::unique_name(&scratch::directory(ctx).join("salvage")));
+        let scratch = OwnFiles(fsx::unique_name(&scratch::directory(ctx).join("salvage")));
         let empty = scratch.0.join("empty");
         fs::create_dir_all(&empty).at("could not make", &empty)?;
         let contents = place.contents().unwrap_or_else(|| empty.clone());
@@ -393,8 +393,8 @@ impl Reading {
         })
     }
 
-    pub(super) fn source<'a>(&'a self, place: &'a Place, tip: Oid) -> Source<'a> {
-        Source {
+    pub(super) fn source<'a>(&'a self, place: &'a Place, tip: Oid) -> WorktreeSource<'a> {
+        WorktreeSource {
             repo: &self.settings,
             worktree: &self.contents,
             admin_dir: &place.admin_dir,
@@ -410,7 +410,7 @@ impl Reading {
     }
 
     /// The bundle's directory in the worktree, where it is one.
-    pub(super) fn bundle(&self, source: &Source<'_>) -> Option<&Path> {
+    pub(super) fn bundle(&self, source: &WorktreeSource<'_>) -> Option<&Path> {
         let inside = self.bundle_dir.as_deref()?;
         real_directory(source.worktree, inside).map(|_| Path::new(inside))
     }
@@ -436,9 +436,9 @@ pub(super) fn real_directory(top: &Path, inside: &str) -> Option<PathBuf> {
 }
 
 /// A directory of files that go when it does.
-pub(super) struct Scratch(pub(super) PathBuf);
+pub(super) struct OwnFiles(pub(super) PathBuf);
 
-impl Drop for Scratch {
+impl Drop for OwnFiles {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }

@@ -53,7 +53,7 @@ use crate::store::large_files::LargeFile;
 use crate::wire::path_text::PathText;
 pub use batch::discard_each;
 pub(in crate::ops) use batch::execute_each;
-use gate::Site;
+use gate::Remains;
 pub(in crate::ops) use gate::WorktreeSnapshot;
 pub use remove::execute;
 use serde::Serialize;
@@ -86,7 +86,7 @@ pub struct DiscardOptions {
 pub struct DiscardPlan {
     pub(super) agent: Agent,
     pub(super) options: DiscardOptions,
-    pub(super) site: Site,
+    pub(super) site: Remains,
     /// What was around it, unless the caller has that.
     around: WorktreeSnapshot,
 }
@@ -171,7 +171,7 @@ pub(in crate::ops) fn plan_for(
     }
     // Else there would be two worktrees, one of which no look sees.
     layered::settle_killed(ctx, &agent)?;
-    let site = Site::look(ctx, &agent, around)?;
+    let site = Remains::look(ctx, &agent, around)?;
     Ok(DiscardPlan {
         agent,
         options,
@@ -217,7 +217,7 @@ pub fn sweep(ctx: &Ctx, trash: &[String]) {
 }
 
 /// The commit that salvages stand on: the branch's tip; without a branch, what the agent began with.
-fn tip_of(agent: &Agent, site: &Site) -> Oid {
+fn tip_of(agent: &Agent, site: &Remains) -> Oid {
     site.tip.unwrap_or(agent.spawn_commit)
 }
 
@@ -299,7 +299,7 @@ impl DiscardReport {
         Ok(report)
     }
 
-    fn new(reporter: &Reporter, agent: &Agent, site: &Site) -> DiscardReport {
+    fn new(reporter: &Reporter, agent: &Agent, site: &Remains) -> DiscardReport {
         DiscardReport {
             agent: reporter.agent(agent),
             dry_run: false,

@@ -9,7 +9,7 @@ use crate::git::changes::Glance;
 use crate::git::uncommitted::glance;
 use crate::ops::agent_report::Reporter;
 use crate::ops::discard::batch::{RemovalBatch, RemovalEnd};
-use crate::ops::discard::gate::{Place, Site, bundle_dir, refused};
+use crate::ops::discard::gate::{Place, Remains, bundle_dir, refused};
 use crate::ops::discard::salvage::Salvage;
 use crate::ops::discard::{
     DiscardOptions, DiscardPlan, DiscardReport, WorktreeSnapshot, plan_for, tip_of,
@@ -42,7 +42,7 @@ pub fn execute(ctx: &Ctx, mut plan: DiscardPlan) -> Result<DiscardReport> {
 struct Leaving {
     agent: Agent,
     options: DiscardOptions,
-    site: Site,
+    site: Remains,
     salvage: Salvage,
     report: DiscardReport,
     /// No other process works for it.
@@ -193,7 +193,7 @@ fn look_again(
 }
 
 /// Gives a worktree that cannot go its large files and its name back, and gives the reason.
-fn give_back(ctx: &Ctx, agent: &Agent, site: &Site, refusal: Error) -> Error {
+fn give_back(ctx: &Ctx, agent: &Agent, site: &Remains, refusal: Error) -> Error {
     let files = site.place.as_ref().and_then(Place::contents);
     if let Some(files) = &files {
         // What cannot go back is listed by `gc`, and `rescue` finds it.
@@ -308,7 +308,7 @@ fn before_discard(ctx: &Ctx, plan: &DiscardPlan) -> Result<Option<String>> {
 
 /// Takes in what the agent did in a clone of its own since it was last looked at. Where that cannot be read, the repository is kept as
 /// it is, and a sentence says where.
-fn bring_in_last(ctx: &Ctx, agent: &Agent, site: &Site) -> Result<Option<String>> {
+fn bring_in_last(ctx: &Ctx, agent: &Agent, site: &Remains) -> Result<Option<String>> {
     let files = site.place.as_ref().and_then(|place| place.files.as_ref());
     let Some(files) = files.filter(|_| clone::is_one(ctx, agent.id)) else {
         return Ok(None);
@@ -422,7 +422,7 @@ fn put_aside(place: &mut Place) -> Result<()> {
 }
 
 /// Gives a worktree that cannot go its name back, so that processes in it find it, and gives the reason.
-fn put_back(ctx: &Ctx, site: &Site, refusal: Error) -> Error {
+fn put_back(ctx: &Ctx, site: &Remains, refusal: Error) -> Error {
     let Some(place) = &site.place else {
         return refusal;
     };
@@ -439,7 +439,7 @@ fn put_back(ctx: &Ctx, site: &Site, refusal: Error) -> Error {
 }
 
 /// Moves the worktree and its admin directory into the trash; gives their names there.
-fn remove_place(ctx: &Ctx, site: &Site) -> Result<Vec<String>> {
+fn remove_place(ctx: &Ctx, site: &Remains) -> Result<Vec<String>> {
     let common = ctx.repo.common_dir();
     let mut names = Vec::new();
     let Some(place) = &site.place else {

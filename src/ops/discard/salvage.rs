@@ -9,7 +9,7 @@ use crate::git::salvage::{
 };
 use crate::git::uncommitted::{SeenWorktree, Trees};
 use crate::git::{Commit, uncommitted};
-use crate::ops::discard::gate::{Place, Reading, Scratch, Site, bundle_dir, real_directory};
+use crate::ops::discard::gate::{OwnFiles, Place, Reading, Remains, bundle_dir, real_directory};
 use crate::ops::discard::{DiscardOptions, NotKept, tip_of};
 use crate::store::keep::Keeping;
 use crate::store::{OwnBranch, fsx, layout};
@@ -55,7 +55,7 @@ impl Seen {
 pub(super) fn not_kept(
     ctx: &Ctx,
     agent: &Agent,
-    site: &Site,
+    site: &Remains,
     options: DiscardOptions,
 ) -> Result<NotKept> {
     let Some(place) = site
@@ -111,7 +111,7 @@ impl Salvage {
     pub(super) fn take(
         ctx: &Ctx,
         agent: &Agent,
-        site: &Site,
+        site: &Remains,
         options: DiscardOptions,
         earlier: Option<(&Salvage, bool)>,
     ) -> Result<Salvage> {
@@ -176,7 +176,7 @@ impl Salvage {
     }
 
     /// The link that keeps the tip and everything found; `None` where there is nothing but what the agent began with.
-    pub(super) fn keeping(&self, agent: &Agent, site: &Site) -> Option<Keeping> {
+    pub(super) fn keeping(&self, agent: &Agent, site: &Remains) -> Option<Keeping> {
         let mut commits: Vec<Oid> = site.tip.into_iter().chain(self.commits()).collect();
         // The keep chain has held the spawn commit since the spawn.
         commits.retain(|commit| *commit != agent.spawn_commit);
@@ -197,7 +197,7 @@ impl Salvage {
 }
 
 /// The commits that only the reflog of a branch without a worktree names.
-fn of_branch(ctx: &Ctx, site: &Site) -> Result<Vec<Oid>> {
+fn of_branch(ctx: &Ctx, site: &Remains) -> Result<Vec<Oid>> {
     let (Some(branch), Some(tip)) = (&site.branch, site.tip) else {
         return Ok(Vec::new());
     };
@@ -378,7 +378,7 @@ fn keep_broken(
     if options.with_ignored {
         rules = rules.with_ignored();
     }
-    let scratch = Scratch(fsx::unique_name(&scratch::directory(ctx).join("broken")));
+    let scratch = OwnFiles(fsx::unique_name(&scratch::directory(ctx).join("broken")));
     fs::create_dir_all(&scratch.0).at("could not make", &scratch.0)?;
     let index = scratch.0.join("index");
     let whose = format!("Agent-Id: {}", agent.id);

@@ -11,7 +11,7 @@ use crate::domain::named::size_text;
 use crate::error::{IoContext, Result};
 use crate::git::files::{lock_file, temporary};
 use crate::hosts::WORKTREE_DIR;
-use crate::ops::doctor::Finding;
+use crate::ops::doctor::DoctorFinding;
 use crate::ops::doctor::survey::Survey;
 use crate::ops::pool;
 use crate::store::{briefing, fsx, layout, lock};
@@ -25,7 +25,7 @@ use std::{fmt, fs};
 /// Nothing is half made, and no removal takes, this long, in seconds.
 const OLD: i64 = 60 * 60;
 
-pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
+pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> {
     let common = ctx.repo.common_dir();
     let mut found = Vec::new();
     for directory in [layout::trash_dir(common), layout::tmp_dir(common)] {
@@ -39,7 +39,7 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
             );
             // Listed anew by the cure: what has become old since goes as well, and what was
             // finished does not.
-            found.push(Finding::curable(Sign::Debris, what, move |ctx| {
+            found.push(DoctorFinding::curable(Sign::Debris, what, move |ctx| {
                 remove(ctx, &old_entries(ctx, &directory).collect::<Vec<_>>())
             }));
         }
@@ -57,9 +57,11 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
                 "directories"
             }
         );
-        found.push(Finding::curable(Sign::TemporaryLeft, what, move |_| {
-            Ok(format!("removed {}", temporary::sweep(&temporary)))
-        }));
+        found.push(DoctorFinding::curable(
+            Sign::TemporaryLeft,
+            what,
+            move |_| Ok(format!("removed {}", temporary::sweep(&temporary))),
+        ));
     }
     let over = { survey.rows().iter() }.filter(|agent| !agent.state.is_open());
     // What goes on after a landing with `--now` reads it still.
@@ -72,15 +74,19 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
             agent.state
         );
         let agent = agent.clone();
-        found.push(Finding::curable(Sign::BriefingLeft, what, move |ctx| {
-            at_work::forget_prompt(ctx, &agent, None)?;
-            Ok("deleted it, and what was confidential in task and logs".to_owned())
-        }));
+        found.push(DoctorFinding::curable(
+            Sign::BriefingLeft,
+            what,
+            move |ctx| {
+                at_work::forget_prompt(ctx, &agent, None)?;
+                Ok("deleted it, and what was confidential in task and logs".to_owned())
+            },
+        ));
     }
     for directory in shared_directories(ctx, survey) {
         for path in half_written(ctx, &directory) {
             let what = format!("{} was never finished", path.display());
-            found.push(Finding::curable(Sign::Debris, what, move |ctx| {
+            found.push(DoctorFinding::curable(Sign::Debris, what, move |ctx| {
                 // Held by a process that restores a worktree.
                 let _spawns = lock::hold(ctx.repo.common_dir(), layout::SPAWN_LOCK)?;
                 remove(ctx, &[path])
@@ -158,7 +164,7 @@ fn old_entries(ctx: &Ctx, directory: &Path) -> impl Iterator<Item = PathBuf> + u
 /// a moment later. Git holds a ref's lock for less than a millisecond.
 const STALE: TimeDelta = TimeDelta::seconds(10);
 
-pub(super) fn examine_locks(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
+pub(super) fn examine_locks(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> {
     let mut found = Vec::new();
     // Those of which our own notes prove that a dead process of ours left them.
     let left = lock_file::left(ctx.repo.common_dir())?;
@@ -167,7 +173,7 @@ pub(super) fn examine_locks(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> 
             "a process that was killed left the lock file of {}",
             locked(ctx, survey, lock)
         );
-        Finding::curable(Sign::RefLocked, what, |ctx| {
+        DoctorFinding::curable(Sign::RefLocked, what, |ctx| {
             lock_file::clear_left(ctx.repo.common_dir())?;
             Ok("removed the lock file".to_owned())
         })
@@ -189,7 +195,7 @@ pub(super) fn examine_locks(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> 
         let what = format!("the lock file of {name} is {seconds} s old, and {holder}");
         match holder {
             LockHolder::None if is_old => {
-                found.push(Finding::curable(Sign::RefLocked, what, move |ctx| {
+                found.push(DoctorFinding::curable(Sign::RefLocked, what, move |ctx| {
                     Ok(clear(ctx, &lock)?.to_owned())
                 }));
             }
@@ -198,16 +204,16 @@ pub(super) fn examine_locks(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> 
             LockHolder::Unknown if !is_old => {}
             LockHolder::Process(pid) => {
                 let command = format!("ps -p {pid}");
-                found.push(Finding::report(Sign::RefLocked, what, command));
+                found.push(DoctorFinding::report(Sign::RefLocked, what, command));
             }
-            LockHolder::None => found.push(Finding::report(
+            LockHolder::None => found.push(DoctorFinding::report(
                 Sign::RefLocked,
                 what,
                 crate::ops::doctor::DOCTOR,
             )),
             LockHolder::Unknown => {
                 let command = format!("rm '{}'", lock.display());
-                found.push(Finding::report(Sign::RefLocked, what, command));
+                found.push(DoctorFinding::report(Sign::RefLocked, what, command));
             }
         }
     }
@@ -316,7 +322,7 @@ fn locked(ctx: &Ctx, survey: &Survey, lock: &Path) -> String {
 /// The command that makes slots as the settings want them and removes those that are not.
 const FILL: &str = "git agent setup pool fill";
 
-pub(super) fn examine_pool(ctx: &Ctx, _: &Survey) -> Result<Vec<Finding>> {
+pub(super) fn examine_pool(ctx: &Ctx, _: &Survey) -> Result<Vec<DoctorFinding>> {
     // Where there was never a slot, HEAD may have no commit to read settings from.
     if !layout::pool_dir(ctx.repo.common_dir()).exists() {
         return Ok(Vec::new());
@@ -328,7 +334,7 @@ pub(super) fn examine_pool(ctx: &Ctx, _: &Survey) -> Result<Vec<Finding>> {
         match slot.state {
             "broken" => {
                 let what = format!("the warm worktree {name} was never finished");
-                found.push(Finding::curable(Sign::SlotHalfMade, what, |ctx| {
+                found.push(DoctorFinding::curable(Sign::SlotHalfMade, what, |ctx| {
                     let (_, kept) = slots::sweep(ctx)?;
                     let kept: Vec<String> = kept.iter().map(KeptWorktree::sentence).collect();
                     Ok(["removed it".to_owned()]
@@ -340,15 +346,15 @@ pub(super) fn examine_pool(ctx: &Ctx, _: &Survey) -> Result<Vec<Finding>> {
             }
             "edited" => {
                 let what = format!("{name} was edited by hand, so no agent gets it");
-                found.push(Finding::report(Sign::SlotStale, what, FILL));
+                found.push(DoctorFinding::report(Sign::SlotStale, what, FILL));
             }
             "stale" if report.size == 0 => {
                 let what = format!("{name} is kept ready, and the settings at HEAD want no pool");
-                found.push(Finding::report(Sign::SlotStale, what, FILL));
+                found.push(DoctorFinding::report(Sign::SlotStale, what, FILL));
             }
             "stale" => {
                 let what = format!("{name} was set up otherwise than the settings at HEAD say");
-                found.push(Finding::report(Sign::SlotStale, what, FILL));
+                found.push(DoctorFinding::report(Sign::SlotStale, what, FILL));
             }
             _ => {}
         }
@@ -364,11 +370,11 @@ pub(super) fn examine_pool(ctx: &Ctx, _: &Survey) -> Result<Vec<Finding>> {
             Some(agent) => format!("git agent materialize {agent}"),
             None => "git agent gc --yes".to_owned(),
         };
-        found.push(Finding::report(Sign::BaseDamaged, what, command));
+        found.push(DoctorFinding::report(Sign::BaseDamaged, what, command));
     }
     if let Some(failure) = report.failure {
         let what = format!("the pool could not be filled: {failure}");
-        found.push(Finding::report(Sign::PoolNotFilled, what, FILL));
+        found.push(DoctorFinding::report(Sign::PoolNotFilled, what, FILL));
     }
     Ok(found)
 }

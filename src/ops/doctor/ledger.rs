@@ -10,17 +10,17 @@ use crate::domain::{Agent, AgentId, Event, Oid, State, What};
 use crate::error::{Remedy, Result};
 use crate::git::Repo;
 use crate::ops::doctor::survey::Survey;
-use crate::ops::doctor::{DOCTOR, Finding};
+use crate::ops::doctor::{DOCTOR, DoctorFinding};
 use crate::ops::error_report::remedy_command;
 use crate::store::chain::recovery::{self, Condition};
 use crate::store::{Chain, chain, keep};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
+pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> {
     let mut found = Vec::new();
     match recovery::condition(&ctx.repo, Chain::Ledger)? {
         Condition::Sound => {}
-        Condition::Damaged => found.push(Finding::curable(
+        Condition::Damaged => found.push(DoctorFinding::curable(
             Sign::LedgerDamaged,
             format!(
                 "{} leads to nothing whole; its reflog does",
@@ -32,7 +32,7 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
             },
         )),
         Condition::Lost => {
-            found.push(Finding::report(
+            found.push(DoctorFinding::report(
                 Sign::LedgerLost,
                 format!(
                     "{} and its reflog lead to nothing readable",
@@ -47,19 +47,23 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     let dropped = chain::foreign_writes(&ctx.repo)?.dropped.len();
     if dropped > 0 {
         let what = format!("{dropped} notes lack lines that foreign writers dropped");
-        found.push(Finding::curable(Sign::LinesDropped, what, move |ctx| {
-            let restored = chain::restore_foreign(&ctx.repo, ctx.now())?;
-            Ok(if restored.changed {
-                format!("brought back the lines of {dropped} notes")
-            } else {
-                "nothing was missing any more".to_owned()
-            })
-        }));
+        found.push(DoctorFinding::curable(
+            Sign::LinesDropped,
+            what,
+            move |ctx| {
+                let restored = chain::restore_foreign(&ctx.repo, ctx.now())?;
+                Ok(if restored.changed {
+                    format!("brought back the lines of {dropped} notes")
+                } else {
+                    "nothing was missing any more".to_owned()
+                })
+            },
+        ));
     }
     let ahead = { survey.rows().iter() }.filter(|agent| is_ahead(agent.updated, ctx.now()));
     found.extend(ahead.map(|agent| {
         let (short, date) = (agent.id.short(), agent.updated.format("%Y-%m-%d"));
-        Finding::report(
+        DoctorFinding::report(
             Sign::ClockAhead,
             format!("the last event of agent {short} is dated {date}, ahead of the clock"),
             format!("git agent show --log {short}"),
@@ -72,7 +76,7 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         .iter()
         .filter(|agent| survey.is_local(agent) && !ctx.repo.has_object(agent.spawn_commit));
     found.extend(gone.map(|agent| {
-        Finding::report(
+        DoctorFinding::report(
             Sign::SpawnCommitGone,
             format!(
                 "the row of agent {} is on commit {}, which is gone",
@@ -102,7 +106,7 @@ pub fn overwritten(ctx: &Ctx) -> Option<String> {
 const NAMED: usize = 8;
 
 /// Landings that rows claim and nothing in this clone shows.
-fn unproven(ctx: &Ctx, agents: &[Agent]) -> Result<Option<Finding>> {
+fn unproven(ctx: &Ctx, agents: &[Agent]) -> Result<Option<DoctorFinding>> {
     // History that ends early proves nothing either way.
     if ctx.repo.is_shallow() {
         return Ok(None);
@@ -161,7 +165,11 @@ fn unproven(ctx: &Ctx, agents: &[Agent]) -> Result<Option<Finding>> {
         named.join(", ")
     );
     let command = format!("git agent show --log {}", first.id.short());
-    Ok(Some(Finding::report(Sign::LandingUnproven, what, command)))
+    Ok(Some(DoctorFinding::report(
+        Sign::LandingUnproven,
+        what,
+        command,
+    )))
 }
 
 // What rows say is kept: whether the keep chain holds it, and whether it is there at all.
@@ -171,7 +179,7 @@ fn unproven(ctx: &Ctx, agents: &[Agent]) -> Result<Option<Finding>> {
 // in no row.
 
 /// What one row says is kept.
-struct Row {
+struct KeptRow {
     agent: AgentId,
     claims: Vec<Claim>,
 }
@@ -180,13 +188,13 @@ struct Row {
 #[derive(Clone, Copy)]
 struct Claim {
     commit: Oid,
-    kind: Kind,
+    kind: LedgerProblem,
     /// Whether it was kept in this clone. What another one kept may never have come here.
     own: bool,
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum LedgerProblem {
     /// A salvage or a tip.
     Work,
     /// The judged bundle of that tree.
@@ -196,12 +204,12 @@ enum Kind {
 }
 
 /// What all rows say. It is kept before a row says so, so rows are read before the chain.
-fn rows_with_claims(ctx: &Ctx) -> Result<Vec<Row>> {
+fn rows_with_claims(ctx: &Ctx) -> Result<Vec<KeptRow>> {
     let ledger = ctx.ledger();
     let own = ledger.clone_number()?;
     let rows = ledger.select(|spawn_commit, events| {
         let agent = AgentId::from_spawn_commit(spawn_commit);
-        Some(claims(events, own).map(|claims| Row { agent, claims }))
+        Some(claims(events, own).map(|claims| KeptRow { agent, claims }))
     })?;
     rows.into_iter().collect()
 }
@@ -212,20 +220,20 @@ fn claims(events: &[Event], own: Option<u16>) -> Result<Vec<Claim>> {
     for event in events {
         let (commit, kind) = match &event.what {
             What::Discarded { tip: Some(commit) } | What::Salvaged { commit } => {
-                (*commit, Kind::Work)
+                (*commit, LedgerProblem::Work)
             }
             What::Verified(verdict) => {
                 tip = Some(verdict.tip);
                 let Some(tree) = verdict.bundle else { continue };
                 let commit = with_bundle_commit(tree, |commit| commit.oid())?;
-                (commit, Kind::Bundle(tree))
+                (commit, LedgerProblem::Bundle(tree))
             }
             What::Committed { commit, .. } => {
                 tip = Some(*commit);
                 continue;
             }
             What::Merged { commit, .. } => match tip {
-                Some(tip) => (tip, Kind::Landed(*commit)),
+                Some(tip) => (tip, LedgerProblem::Landed(*commit)),
                 None => continue,
             },
             What::Expired { commits } => {
@@ -247,12 +255,12 @@ fn claims(events: &[Event], own: Option<u16>) -> Result<Vec<Claim>> {
 /// Compares what the rows say with what the chain holds. `elsewhere` gets the agents of which other clones kept something.
 fn examine_kept(
     ctx: &Ctx,
-    rows: Vec<Row>,
+    rows: Vec<KeptRow>,
     kept: &HashSet<Oid>,
     elsewhere: &mut BTreeSet<AgentId>,
-) -> Result<Vec<Finding>> {
+) -> Result<Vec<DoctorFinding>> {
     let mut found = Vec::new();
-    for Row { agent, mut claims } in rows {
+    for KeptRow { agent, mut claims } in rows {
         claims.retain(|claim| {
             let is_spawn = AgentId::from_spawn_commit(claim.commit) == agent;
             !is_spawn && !kept.contains(&claim.commit)
@@ -281,8 +289,8 @@ impl Claim {
     /// what has to be here: in a clone that fetched many rows, looking for the rest is most of the work.
     fn is_here(&self, repo: &Repo) -> bool {
         let object = match self.kind {
-            Kind::Bundle(tree) => tree,
-            Kind::Work | Kind::Landed(_) => self.commit,
+            LedgerProblem::Bundle(tree) => tree,
+            LedgerProblem::Work | LedgerProblem::Landed(_) => self.commit,
         };
         // Of another clone's objects it is enough to look at what is open: most were never fetched,
         // and looking for each among new packs takes long.
@@ -291,7 +299,7 @@ impl Claim {
 
     /// Whether the chain ever held it: of work that landed, only what a squash of ours left behind.
     fn was_kept(&self, repo: &Repo, agent: AgentId) -> Result<bool> {
-        let Kind::Landed(landed) = self.kind else {
+        let LedgerProblem::Landed(landed) = self.kind else {
             return Ok(true);
         };
         let Ok(commit) = repo.read_commit(landed) else {
@@ -303,15 +311,15 @@ impl Claim {
     }
 
     /// What to say about something that was kept here and is not in the repository any more.
-    fn gone(&self, agent: AgentId) -> Option<Finding> {
+    fn gone(&self, agent: AgentId) -> Option<DoctorFinding> {
         let what = match self.kind {
-            Kind::Work => "work",
-            Kind::Bundle(_) => "a bundle",
+            LedgerProblem::Work => "work",
+            LedgerProblem::Bundle(_) => "a bundle",
             // The squash holds what it changed.
-            Kind::Landed(_) => return None,
+            LedgerProblem::Landed(_) => return None,
         };
         self.own.then(|| {
-            Finding::report(
+            DoctorFinding::report(
                 Sign::KeptGone,
                 format!(
                     "{what} of agent {} that was kept as {} is gone",
@@ -324,7 +332,7 @@ impl Claim {
     }
 }
 
-fn keep_again(agent: AgentId, claims: Vec<Claim>) -> Finding {
+fn keep_again(agent: AgentId, claims: Vec<Claim>) -> DoctorFinding {
     let count = match claims.len() {
         1 => "a commit".to_owned(),
         count => format!("{count} commits"),
@@ -333,17 +341,17 @@ fn keep_again(agent: AgentId, claims: Vec<Claim>) -> Finding {
         "nothing keeps {count} that the row of agent {} says is kept",
         agent.short()
     );
-    Finding::curable(Sign::WorkNotKept, what, move |ctx| {
+    DoctorFinding::curable(Sign::WorkNotKept, what, move |ctx| {
         let mut commits = Vec::new();
         for claim in &claims {
-            if let Kind::Bundle(tree) = claim.kind {
+            if let LedgerProblem::Bundle(tree) = claim.kind {
                 with_bundle_commit(tree, |commit| ctx.repo.write_commit(commit))?;
             }
             commits.push(claim.commit);
         }
         let only_bundles = claims
             .iter()
-            .all(|claim| matches!(claim.kind, Kind::Bundle(_)));
+            .all(|claim| matches!(claim.kind, LedgerProblem::Bundle(_)));
         let kind = if only_bundles { "bundle" } else { "discard" };
         let link = keep::keep(&ctx.repo, &commits, &format!("{kind} {agent}"), ctx.now())?;
         Ok(format!("kept {count} by {link}"))
@@ -355,7 +363,7 @@ fn keep_again(agent: AgentId, claims: Vec<Claim>) -> Finding {
 /// How many agents a finding names.
 const NAMED_AGENTS: usize = 4;
 
-pub(super) fn examine_keep(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
+pub(super) fn examine_keep(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> {
     match recovery::condition(&ctx.repo, Chain::Keep)? {
         Condition::Sound => {}
         Condition::Damaged => {
@@ -367,10 +375,10 @@ pub(super) fn examine_keep(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
                 recovery::repair(&ctx.repo, Chain::Keep, ctx.now())?;
                 Ok("wrote down what the reflog gave back".to_owned())
             };
-            return Ok(vec![Finding::curable(Sign::KeepDamaged, what, cure)]);
+            return Ok(vec![DoctorFinding::curable(Sign::KeepDamaged, what, cure)]);
         }
         Condition::Lost => {
-            return Ok(vec![Finding::report(
+            return Ok(vec![DoctorFinding::report(
                 Sign::KeepDamaged,
                 format!(
                     "{} and its reflog lead to nothing readable",
@@ -399,7 +407,7 @@ pub(super) fn examine_keep(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
             "nothing keeps the spawn commit of agent {}",
             agent.id.short()
         );
-        Finding::curable(Sign::NotKept, what, move |ctx| {
+        DoctorFinding::curable(Sign::NotKept, what, move |ctx| {
             let why = format!("spawn {}", agent.id);
             // A spawn keeps these with its commit; what is written again keeps as much.
             let blobs = bound_by(ctx, &agent);
@@ -414,7 +422,7 @@ pub(super) fn examine_keep(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
 }
 
 /// One line for all agents: a clone of a busy remote has rows of thousands.
-fn kept_elsewhere(agents: &BTreeSet<AgentId>) -> Option<Finding> {
+fn kept_elsewhere(agents: &BTreeSet<AgentId>) -> Option<DoctorFinding> {
     let named: Vec<_> = agents
         .iter()
         .take(NAMED_AGENTS)
@@ -429,7 +437,7 @@ fn kept_elsewhere(agents: &BTreeSet<AgentId>) -> Option<Finding> {
         named.join(", ")
     );
     let command = remedy_command(&Remedy::SynchroniseAll);
-    (!agents.is_empty()).then(|| Finding::report(Sign::KeptElsewhere, what, command))
+    (!agents.is_empty()).then(|| DoctorFinding::report(Sign::KeptElsewhere, what, command))
 }
 
 /// What bound the agent, as far as it is still there.
@@ -447,13 +455,13 @@ fn bound_by(ctx: &Ctx, agent: &Agent) -> Vec<(&'static str, Oid)> {
 
 // The mailbox: its refs, and what waits in spools without a process to collect it.
 
-pub(super) fn examine_mail(ctx: &Ctx, _survey: &Survey) -> Result<Vec<Finding>> {
+pub(super) fn examine_mail(ctx: &Ctx, _survey: &Survey) -> Result<Vec<DoctorFinding>> {
     let mut found = Vec::new();
     for chain in [Chain::Mail, Chain::Receipts] {
         let refname = chain.refname();
         match recovery::condition(&ctx.repo, chain)? {
             Condition::Sound => {}
-            Condition::Damaged => found.push(Finding::curable(
+            Condition::Damaged => found.push(DoctorFinding::curable(
                 Sign::MailDamaged,
                 format!("{refname} leads to nothing whole; its reflog does"),
                 move |ctx| {
@@ -461,7 +469,7 @@ pub(super) fn examine_mail(ctx: &Ctx, _survey: &Survey) -> Result<Vec<Finding>> 
                     Ok("wrote down what the reflog gave back".to_owned())
                 },
             )),
-            Condition::Lost => found.push(Finding::report(
+            Condition::Lost => found.push(DoctorFinding::report(
                 Sign::MailLost,
                 format!("{refname} and its reflog lead to nothing readable"),
                 crate::ops::doctor::TAKE_OVER.to_owned(),
@@ -472,7 +480,7 @@ pub(super) fn examine_mail(ctx: &Ctx, _survey: &Survey) -> Result<Vec<Finding>> 
     if !agents.is_empty() {
         let ids: Vec<_> = agents.iter().map(|agent| agent.id.short()).collect();
         let what = format!("messages wait in the spools of agents {}", ids.join(", "));
-        found.push(Finding::curable(Sign::SpoolWaiting, what, |ctx| {
+        found.push(DoctorFinding::curable(Sign::SpoolWaiting, what, |ctx| {
             Ok(format!("posted {} messages", sweep_spools(ctx)?))
         }));
     }

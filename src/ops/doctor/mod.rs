@@ -42,15 +42,15 @@ const ROUNDS: usize = 4;
 type Cure = Box<dyn FnOnce(&Ctx) -> Result<String>>;
 
 /// A diagnosis with the way to put it right, where that is safe.
-struct Finding {
+struct DoctorFinding {
     diagnosis: Diagnosis,
     cure: Option<Cure>,
 }
 
-impl Finding {
+impl DoctorFinding {
     /// Something that a person has to decide about.
-    fn report(sign: Sign, what: impl Into<String>, command: impl Into<String>) -> Finding {
-        Finding {
+    fn report(sign: Sign, what: impl Into<String>, command: impl Into<String>) -> DoctorFinding {
+        DoctorFinding {
             diagnosis: Diagnosis::new(sign, what, command),
             cure: None,
         }
@@ -61,8 +61,8 @@ impl Finding {
         sign: Sign,
         what: impl Into<String>,
         cure: impl FnOnce(&Ctx) -> Result<String> + 'static,
-    ) -> Finding {
-        Finding {
+    ) -> DoctorFinding {
+        DoctorFinding {
             diagnosis: Diagnosis::new(sign, what, DOCTOR),
             cure: Some(Box::new(cure)),
         }
@@ -74,13 +74,13 @@ struct Family {
     name: &'static str,
     /// What is looked at, for the report.
     what: &'static str,
-    look: fn(&Ctx, &Survey) -> Result<Vec<Finding>>,
+    look: fn(&Ctx, &Survey) -> Result<Vec<DoctorFinding>>,
 }
 
 const fn family(
     name: &'static str,
     what: &'static str,
-    look: fn(&Ctx, &Survey) -> Result<Vec<Finding>>,
+    look: fn(&Ctx, &Survey) -> Result<Vec<DoctorFinding>>,
 ) -> Family {
     Family { name, what, look }
 }
@@ -200,14 +200,14 @@ pub fn doctor(ctx: &Ctx, fix: bool, shell: &[ShellFile]) -> Result<DoctorReport>
 }
 
 /// What is found now, each with the index of its family.
-fn examine(ctx: &Ctx, shell: &[ShellFile]) -> Vec<(usize, Finding)> {
+fn examine(ctx: &Ctx, shell: &[ShellFile]) -> Vec<(usize, DoctorFinding)> {
     let survey = Survey::take(ctx, shell);
     let look = |(index, family): (usize, &Family)| {
         // One family that cannot be examined must not hide what the others find.
         let found = (family.look)(ctx, &survey).unwrap_or_else(|error| {
             let causes = error.causes().join(": ");
             let what = format!("{}: {error} {causes}", family.name);
-            vec![Finding::report(
+            vec![DoctorFinding::report(
                 Sign::Unexamined,
                 what.trim_end(),
                 "git fsck",
@@ -229,7 +229,7 @@ pub struct DoctorReport {
     /// What was looked at.
     pub families: Vec<FamilyReport>,
     /// What is left.
-    pub findings: Vec<FindingReport>,
+    pub findings: Vec<DiagnosisReport>,
     /// What was put right.
     pub fixed: Vec<CuredReport>,
 }
@@ -247,7 +247,7 @@ pub struct FamilyReport {
 
 /// Something that is left.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct FindingReport {
+pub struct DiagnosisReport {
     /// A stable word.
     pub code: &'static str,
     /// `problem` or `information`.
@@ -278,7 +278,7 @@ pub struct CuredReport {
 
 impl DoctorReport {
     fn new(
-        findings: &[(usize, Finding)],
+        findings: &[(usize, DoctorFinding)],
         cured: &[(Diagnosis, String)],
         failed: &HashMap<Diagnosis, String>,
     ) -> DoctorReport {
@@ -302,7 +302,7 @@ impl DoctorReport {
             families,
             findings: findings
                 .iter()
-                .map(|(_, finding)| FindingReport {
+                .map(|(_, finding)| DiagnosisReport {
                     code: finding.diagnosis.sign.name(),
                     severity: finding.diagnosis.sign.weight().as_str(),
                     what: finding.diagnosis.what.clone(),

@@ -11,7 +11,7 @@ use crate::git::config::ConfigFile;
 use crate::git::program::Version;
 use crate::hosts::settings::Distrust;
 use crate::hosts::{self, WORKTREE_DIR};
-use crate::ops::doctor::Finding;
+use crate::ops::doctor::DoctorFinding;
 use crate::ops::doctor::survey::Survey;
 use crate::ops::host_trust;
 use crate::ops::install_shell::{self, PageState};
@@ -25,7 +25,7 @@ const WORKTREE: &str = "core.worktree";
 const HOOKS_PATH: &str = "core.hooksPath";
 const PRUNE: &str = "gc.pruneExpire";
 
-pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
+pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> {
     let repo = &ctx.repo;
     let mut found = Vec::new();
     let extension = repo.reads_worktree_config()?;
@@ -46,7 +46,7 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
             if has_main_worktree(repo) && (!place.is_dir() || leads_away()) {
                 found.push(unset(Sign::MainLedAway, file, WORKTREE, &value));
             } else if !place.is_dir() {
-                found.push(Finding::report(
+                found.push(DoctorFinding::report(
                     Sign::MainLedAway,
                     format!(
                         "{} sets {WORKTREE} to {value}, which is not there",
@@ -71,25 +71,23 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
             limits => format!("the limits are: {}", limits.join(", ")),
         };
         let what = format!("{}; {limits}", usage.sentence());
-        Finding::report(Sign::LimitsHold, what, "git agent setup config")
+        DoctorFinding::report(Sign::LimitsHold, what, "git agent setup config")
     }));
     if let Ok(Some(main)) = repo.main_worktree() {
         let registered =
             hosts::registrations().filter(|known| host_trust::is_registered(known, &main));
         let distrusted =
             registered.filter_map(|known| host_trust::distrust(&ctx.env, &known, Some(&main)));
-        found.extend(
-            distrusted.map(|Distrust { what, command }| {
-                Finding::report(Sign::HostDistrusts, what, command)
-            }),
-        );
+        found.extend(distrusted.map(|Distrust { what, command }| {
+            DoctorFinding::report(Sign::HostDistrusts, what, command)
+        }));
     }
     let passed_over = survey.live().any(|agent| {
         let admin = worktree::admin_dir(repo, agent.id);
         admin.join("config.worktree").exists()
     });
     if !extension && passed_over {
-        found.push(Finding::curable(
+        found.push(DoctorFinding::curable(
             Sign::WorktreeConfigOff,
             "extensions.worktreeConfig is off and agents' worktrees have settings of their own",
             |ctx| enable(ctx, "extensions.worktreeConfig is on"),
@@ -99,7 +97,7 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
     Ok(found)
 }
 
-fn pruning(repo: &Repo) -> Result<Option<Finding>> {
+fn pruning(repo: &Repo) -> Result<Option<DoctorFinding>> {
     let at_once = |value: Option<String>| value.is_some_and(|value| value.trim() == "now");
     if at_once(repo.setting_in(ConfigFile::Shared, PRUNE)?) {
         return Ok(Some(unset(
@@ -111,7 +109,7 @@ fn pruning(repo: &Repo) -> Result<Option<Finding>> {
     }
     // What the user set for every repository is not ours to take away.
     Ok(at_once(repo.config_string(PRUNE)?).then(|| {
-        Finding::report(
+        DoctorFinding::report(
             Sign::PrunesAtOnce,
             format!("a configuration file of the user or the system sets {PRUNE} to now"),
             format!("git config --global --unset-all {PRUNE}"),
@@ -120,10 +118,10 @@ fn pruning(repo: &Repo) -> Result<Option<Finding>> {
 }
 
 /// A setting that cannot be meant: it is taken out while it still says the same.
-fn unset(sign: Sign, file: ConfigFile, key: &'static str, value: &str) -> Finding {
+fn unset(sign: Sign, file: ConfigFile, key: &'static str, value: &str) -> DoctorFinding {
     let before = value.to_owned();
     let what = format!("{} sets {key} to {value}", file.as_str());
-    Finding::curable(sign, what, move |ctx| {
+    DoctorFinding::curable(sign, what, move |ctx| {
         // The file may have been changed since it was read, by a spawn or by the user.
         let _spawns = lock::hold(ctx.repo.common_dir(), layout::SPAWN_LOCK)?;
         let same = |now: String| now == before || (is_true(&now) && is_true(&before));
@@ -135,9 +133,9 @@ fn unset(sign: Sign, file: ConfigFile, key: &'static str, value: &str) -> Findin
 }
 
 /// What git itself would have moved when the extension was switched on.
-fn shared(key: &str) -> Finding {
+fn shared(key: &str) -> DoctorFinding {
     let what = format!("config sets {key} for every worktree");
-    Finding::curable(Sign::PlaceShared, what, |ctx| {
+    DoctorFinding::curable(Sign::PlaceShared, what, |ctx| {
         enable(ctx, "moved it to the main worktree's config.worktree")
     })
 }
@@ -196,15 +194,15 @@ const ATTRIBUTE_SOURCE: Version = Version {
 /// The command that brings pages and completions up to date.
 const INSTALL: &str = "git agent setup shell";
 
-pub(super) fn examine_program(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
+pub(super) fn examine_program(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> {
     let mut found = Vec::new();
     match survey.git {
-        None => found.push(Finding::report(
+        None => found.push(DoctorFinding::report(
             Sign::GitMissing,
             "git does not start",
             "git version",
         )),
-        Some(version) if version < OLDEST => found.push(Finding::report(
+        Some(version) if version < OLDEST => found.push(DoctorFinding::report(
             Sign::GitTooOld,
             format!("git is of version {}.{}", version.major, version.minor),
             "git version",
@@ -217,7 +215,7 @@ pub(super) fn examine_program(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>
 }
 
 /// What `git agent --help` would show.
-fn page(ctx: &Ctx, survey: &Survey) -> Result<Option<Finding>> {
+fn page(ctx: &Ctx, survey: &Survey) -> Result<Option<DoctorFinding>> {
     let (sign, what) = match install_shell::find_page(&ctx.env, &survey.shell)? {
         PageState::There => return Ok(None),
         PageState::Missing => (
@@ -229,11 +227,11 @@ fn page(ctx: &Ctx, survey: &Survey) -> Result<Option<Finding>> {
             format!("{} is of another version", path.display()),
         ),
     };
-    Ok(Some(Finding::report(sign, what, INSTALL)))
+    Ok(Some(DoctorFinding::report(sign, what, INSTALL)))
 }
 
 /// What completes `git agent <TAB>` in the user's own shell.
-fn completion(ctx: &Ctx, survey: &Survey) -> Option<Finding> {
+fn completion(ctx: &Ctx, survey: &Survey) -> Option<DoctorFinding> {
     // Only of the shell that the user has: the completion of another one is not missed.
     let shell = ctx.env.shell.as_deref()?.file_name()?.to_str()?;
     let mut files = survey.shell.iter();
@@ -249,11 +247,15 @@ fn completion(ctx: &Ctx, survey: &Survey) -> Option<Finding> {
             format!("{shell} has no completion of git agent"),
         ),
     };
-    Some(Finding::report(sign, what, format!("{INSTALL} --{shell}")))
+    Some(DoctorFinding::report(
+        sign,
+        what,
+        format!("{INSTALL} --{shell}"),
+    ))
 }
 
 /// What is done otherwise with a git that is not too old, only older.
-fn fallback(version: Version) -> Option<Finding> {
+fn fallback(version: Version) -> Option<DoctorFinding> {
     let cases = [
         (
             Version::CONFIG_HOOKS,
@@ -272,13 +274,13 @@ fn fallback(version: Version) -> Option<Finding> {
     let git = format!("git is of version {}.{}", version.major, version.minor);
     (!falls.is_empty()).then(|| {
         let what = format!("{git}: {}", falls.join("; "));
-        Finding::report(Sign::GitFallsBack, what, "git version")
+        DoctorFinding::report(Sign::GitFallsBack, what, "git version")
     })
 }
 
 // The git hooks of the worktrees that agents may be at work in.
 
-pub(super) fn examine_hooks(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
+pub(super) fn examine_hooks(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> {
     let mut found = Vec::new();
     for agent in survey.live() {
         let is_there = survey
@@ -297,7 +299,7 @@ pub(super) fn examine_hooks(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> 
         let problems: Vec<_> = seen.problems.iter().map(ToString::to_string).collect();
         let what = format!("agent {}: {}", agent.id.short(), problems.join("; "));
         let id = agent.id.to_string();
-        found.push(Finding::curable(Sign::HooksInert, what, move |ctx| {
+        found.push(DoctorFinding::curable(Sign::HooksInert, what, move |ctx| {
             hooks::repair(ctx, Some(&id))?;
             Ok("wrote the hooks anew".to_owned())
         }));

@@ -9,7 +9,7 @@ use crate::domain::{Agent, Move, State, What, shell};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::worktree::{Worktree, set_lock};
-use crate::ops::doctor::Finding;
+use crate::ops::doctor::DoctorFinding;
 use crate::ops::doctor::survey::Survey;
 use crate::store::place::Journal;
 use crate::store::{RecordedPlaces, fsx, layout, lock};
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 /// How the lock of a worktree that is being made begins.
 const INITIALIZING: &str = "initializing (git-agent ";
 
-pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
+pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> {
     let mut found = abandoned(ctx)?;
     for agent in survey.rows() {
         if agent.state == State::Spawning && made_here(ctx, agent)? && is_left(ctx, agent)? {
@@ -42,7 +42,7 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
 }
 
 /// Journals whose owner is gone.
-fn abandoned(ctx: &Ctx) -> Result<Vec<Finding>> {
+fn abandoned(ctx: &Ctx) -> Result<Vec<DoctorFinding>> {
     let common = ctx.repo.common_dir();
     if !Journal::any(common) {
         return Ok(Vec::new());
@@ -54,7 +54,7 @@ fn abandoned(ctx: &Ctx) -> Result<Vec<Finding>> {
             Some(record) => format!("the spawn of agent {} was interrupted", record.agent),
             None => "a spawn was interrupted before it made anything".to_owned(),
         };
-        Finding::curable(Sign::SpawnAbandoned, what, |ctx| {
+        DoctorFinding::curable(Sign::SpawnAbandoned, what, |ctx| {
             sweep(ctx)?;
             Ok("finished it or took it apart".to_owned())
         })
@@ -64,10 +64,10 @@ fn abandoned(ctx: &Ctx) -> Result<Vec<Finding>> {
 
 /// A row that no process is completing. Its worktree may be in use all the same: a power loss can take back
 /// the event that said it was ready.
-fn unfinished(ctx: &Ctx, agent: &Agent) -> Finding {
+fn unfinished(ctx: &Ctx, agent: &Agent) -> DoctorFinding {
     let short = agent.id.short();
     if !is_without_place(ctx, agent) {
-        return Finding::report(
+        return DoctorFinding::report(
             Sign::SpawnUnfinished,
             format!("agent {short} is half made, and there is something in its worktree"),
             format!("git agent show {short}"),
@@ -75,7 +75,7 @@ fn unfinished(ctx: &Ctx, agent: &Agent) -> Finding {
     }
     let agent = agent.clone();
     let what = format!("agent {short} is half made, and nothing of it is here");
-    Finding::curable(Sign::SpawnUnfinished, what, move |ctx| {
+    DoctorFinding::curable(Sign::SpawnUnfinished, what, move |ctx| {
         {
             let _spawns = lock::hold(ctx.repo.common_dir(), layout::SPAWN_LOCK)?;
             if !is_left(ctx, &agent)? || !is_without_place(ctx, &agent) {
@@ -98,7 +98,7 @@ fn unfinished(ctx: &Ctx, agent: &Agent) -> Finding {
 }
 
 /// The lock of a worktree that is either ready or was never begun.
-fn locked(survey: &Survey, worktree: &Worktree, reason: &str) -> Option<Finding> {
+fn locked(survey: &Survey, worktree: &Worktree, reason: &str) -> Option<DoctorFinding> {
     let what = format!(
         "{} is locked as being made by a process that is gone",
         worktree.path.display()
@@ -110,40 +110,48 @@ fn locked(survey: &Survey, worktree: &Worktree, reason: &str) -> Option<Finding>
         .filter(|row| row.state != State::Spawning)
     {
         let reason = layout::lock_reason(agent.id);
-        return Some(Finding::curable(Sign::LockUnfinished, what, move |ctx| {
-            let _spawns = lock::hold(ctx.repo.common_dir(), layout::SPAWN_LOCK)?;
-            if is_locked_as(ctx, &name, &old) {
-                set_lock(&ctx.repo.admin_dir(&name), &reason)?;
-            }
-            Ok(format!("its lock says {reason}"))
-        }));
+        return Some(DoctorFinding::curable(
+            Sign::LockUnfinished,
+            what,
+            move |ctx| {
+                let _spawns = lock::hold(ctx.repo.common_dir(), layout::SPAWN_LOCK)?;
+                if is_locked_as(ctx, &name, &old) {
+                    set_lock(&ctx.repo.admin_dir(&name), &reason)?;
+                }
+                Ok(format!("its lock says {reason}"))
+            },
+        ));
     }
     // Without readable rows it is unknown whether the worktree is an agent's.
     survey.agents.as_ref()?;
     let path = worktree.path.clone();
     if !is_empty(&path) {
         let path = path.display();
-        return Some(Finding::report(
+        return Some(DoctorFinding::report(
             Sign::LockUnfinished,
             what,
             format!("git worktree unlock '{path}' && git worktree remove '{path}'"),
         ));
     }
-    Some(Finding::curable(Sign::LockUnfinished, what, move |ctx| {
-        let common = ctx.repo.common_dir();
-        let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
-        let admin = ctx.repo.admin_dir(&name);
-        if !is_empty(&path) || has_journal(ctx, &name) || !is_locked_as(ctx, &name, &old) {
-            return Ok("it is in use".to_owned());
-        }
-        if belongs_to(&path, &admin) {
-            fs::remove_file(path.join(".git")).at("could not remove", &path)?;
-        }
-        // Only a directory without anything in it goes.
-        let _ = fs::remove_dir(&path);
-        fsx::remove_by_trash(common, &admin)?;
-        Ok(format!("removed the empty worktree {name}"))
-    }))
+    Some(DoctorFinding::curable(
+        Sign::LockUnfinished,
+        what,
+        move |ctx| {
+            let common = ctx.repo.common_dir();
+            let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
+            let admin = ctx.repo.admin_dir(&name);
+            if !is_empty(&path) || has_journal(ctx, &name) || !is_locked_as(ctx, &name, &old) {
+                return Ok("it is in use".to_owned());
+            }
+            if belongs_to(&path, &admin) {
+                fs::remove_file(path.join(".git")).at("could not remove", &path)?;
+            }
+            // Only a directory without anything in it goes.
+            let _ = fs::remove_dir(&path);
+            fsx::remove_by_trash(common, &admin)?;
+            Ok(format!("removed the empty worktree {name}"))
+        },
+    ))
 }
 
 /// Whether the process that such a lock names has ended, with the machine or by itself.
@@ -209,7 +217,7 @@ fn is_empty(path: &Path) -> bool {
 
 // Runs whose end was not recorded, because their supervisor was killed.
 
-pub(super) fn examine_runs(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
+pub(super) fn examine_runs(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> {
     let mut found = Vec::new();
     for agent in survey.rows() {
         let common = ctx.repo.common_dir();
@@ -228,7 +236,7 @@ pub(super) fn examine_runs(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
             None => continue,
         };
         let agent = agent.clone();
-        found.push(Finding::curable(Sign::RunDead, what, move |ctx| {
+        found.push(DoctorFinding::curable(Sign::RunDead, what, move |ctx| {
             Ok(match crash_recovery::record_crashed_run(ctx, &agent)? {
                 Some(buried) => {
                     let aside = buried.restored.iter().map(|path| {
@@ -258,7 +266,7 @@ fn is_unpublished(ctx: &Ctx, agent: &Agent) -> Result<bool> {
 // Worktrees in which check commands ran, left by a `verify` that was killed. None is worked in: it is
 // ours by its name, its lock and its `.git` file, and goes unless its HEAD has moved since.
 
-pub(super) fn examine_verify(ctx: &Ctx, _: &Survey) -> Result<Vec<Finding>> {
+pub(super) fn examine_verify(ctx: &Ctx, _: &Survey) -> Result<Vec<DoctorFinding>> {
     let mut found = Vec::new();
     for short in check_worktree::candidates(ctx)? {
         let Some(place) = check_worktree::left_behind(ctx, &short)? else {
@@ -272,13 +280,13 @@ pub(super) fn examine_verify(ctx: &Ctx, _: &Survey) -> Result<Vec<Finding>> {
         };
         let what = format!("{path} is what a killed {who} left");
         found.push(if !place.has_moved() {
-            Finding::curable(Sign::VerifyLeft, what, move |ctx| {
+            DoctorFinding::curable(Sign::VerifyLeft, what, move |ctx| {
                 let is_removed = check_worktree::clear(ctx, &short)?;
                 let other = (!is_removed).then_some("another process has removed it");
                 Ok(other.unwrap_or("removed it").to_owned())
             })
         } else {
-            Finding::report(
+            DoctorFinding::report(
                 Sign::VerifyLeft,
                 format!("{what}, and its HEAD has moved since"),
                 format!(

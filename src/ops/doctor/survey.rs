@@ -40,7 +40,7 @@ impl Survey {
             shell: shell.to_vec(),
             git: program::ask_version(&ctx.env.directory)
                 .ok()
-                .and_then(program::Question::answer),
+                .and_then(program::VersionQuestion::answer),
         }
     }
 

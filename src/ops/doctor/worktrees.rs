@@ -14,7 +14,7 @@ use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::{self, admin_dir::belongs_to};
 use crate::git::{Commit, NewWorktree, Tip, command};
 use crate::ops::discard::{self, DiscardOptions};
-use crate::ops::doctor::Finding;
+use crate::ops::doctor::DoctorFinding;
 use crate::ops::doctor::survey::Survey;
 use crate::store::{OwnBranch, agent_branch, chain, fsx, large_files, layout, lock};
 use std::collections::HashSet;
@@ -25,7 +25,7 @@ use std::time::Duration;
 
 pub(super) const TAKEN_CARE_OF: &str = "another process has removed it";
 
-pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
+pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> {
     let mut found = Vec::new();
     let root = ctx.repo.root()?;
     let unfinished = |agent: &&Agent| {
@@ -76,11 +76,11 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
         let id = agent.id;
         // The index is what the files are made from, so without it there is nothing to be restored.
         found.push(if is_reachable && admin.join("index").is_file() {
-            Finding::curable(Sign::DirectoryGone, what, move |ctx| {
+            DoctorFinding::curable(Sign::DirectoryGone, what, move |ctx| {
                 restore(ctx, id, &path, &admin)
             })
         } else {
-            Finding::report(
+            DoctorFinding::report(
                 Sign::DirectoryGone,
                 what,
                 "git worktree repair <where it is now>",
@@ -104,7 +104,7 @@ fn is_emptied(admin: &Path) -> bool {
 }
 
 /// What was only staged is lost, and every file is still there: an index of the branch's tip shows it as modified again.
-fn emptied_index(agent: &Agent, path: PathBuf, admin: PathBuf) -> Finding {
+fn emptied_index(agent: &Agent, path: PathBuf, admin: PathBuf) -> DoctorFinding {
     let id = agent.id.short();
     let what = format!(
         "the index of agent {id} holds nothing: {}",
@@ -114,10 +114,10 @@ fn emptied_index(agent: &Agent, path: PathBuf, admin: PathBuf) -> Finding {
     if admin.join("info/sparse-checkout").exists() {
         let git = format!("git -C {}", shell::quoted(&path.to_string_lossy()));
         let command = format!("{git} read-tree HEAD && {git} sparse-checkout reapply");
-        return Finding::report(Sign::IndexEmptied, what, command);
+        return DoctorFinding::report(Sign::IndexEmptied, what, command);
     }
     let agent = agent.clone();
-    Finding::curable(Sign::IndexEmptied, what, move |ctx| {
+    DoctorFinding::curable(Sign::IndexEmptied, what, move |ctx| {
         let _alone = alone(ctx, agent.id)?;
         let tip = OwnBranch::of(&ctx.repo, &agent)?.and_then(|own| own.tip().oid());
         if !is_emptied(&admin) {
@@ -139,7 +139,7 @@ fn read_tree(ctx: &Ctx, index: &Path, commit: Oid) -> Result<()> {
 }
 
 /// What lies in the place of a layered worktree beside its `.git` file.
-fn outside_mount(ctx: &Ctx, agent: &Agent, path: &Path) -> Option<Finding> {
+fn outside_mount(ctx: &Ctx, agent: &Agent, path: &Path) -> Option<DoctorFinding> {
     layered::of(&ctx.repo, agent.id)?;
     // The next command that needs it ends what a killed `materialize` began.
     if layered::is_exchanged(ctx, agent, path).is_ok_and(|is_exchanged| is_exchanged) {
@@ -153,12 +153,12 @@ fn outside_mount(ctx: &Ctx, agent: &Agent, path: &Path) -> Option<Finding> {
         agent.id.short()
     );
     let command = format!("mv {} <elsewhere>", shell::quoted(&first.to_string_lossy()));
-    Some(Finding::report(Sign::OutsideMount, what, command))
+    Some(DoctorFinding::report(Sign::OutsideMount, what, command))
 }
 
 /// A worktree of this clone of which neither the directory nor git's own record is left, as after `git worktree
 /// remove`.
-fn removed(ctx: &Ctx, survey: &Survey, agent: &Agent) -> Result<Option<Finding>> {
+fn removed(ctx: &Ctx, survey: &Survey, agent: &Agent) -> Result<Option<DoctorFinding>> {
     let name = layout::worktree_name(agent.id);
     let admin = ctx.repo.admin_dir(&name);
     let path = survey.places.as_ref().and_then(|places| places.of(agent));
@@ -182,11 +182,15 @@ fn removed(ctx: &Ctx, survey: &Survey, agent: &Agent) -> Result<Option<Finding>>
         ),
         _ => format!("git agent discard {id}"),
     };
-    Ok(Some(Finding::report(Sign::WorktreeRemoved, what, command)))
+    Ok(Some(DoctorFinding::report(
+        Sign::WorktreeRemoved,
+        what,
+        command,
+    )))
 }
 
 /// Agent hosts name worktrees as we do; what our lock or none of theirs says is ours.
-fn unknown(survey: &Survey) -> impl Iterator<Item = Finding> {
+fn unknown(survey: &Survey) -> impl Iterator<Item = DoctorFinding> {
     let ours = survey.worktrees.iter().filter(|worktree| {
         let short = layout::agent_of_worktree(&worktree.name);
         let reason = worktree.lock_reason.as_deref();
@@ -194,7 +198,7 @@ fn unknown(survey: &Survey) -> impl Iterator<Item = Finding> {
             && survey.owner(worktree).is_none()
     });
     ours.map(|worktree| {
-        Finding::report(
+        DoctorFinding::report(
             Sign::WorktreeUnknown,
             format!("{} is ours and has no row", worktree.path.display()),
             format!(
@@ -213,13 +217,13 @@ pub(super) fn alone(ctx: &Ctx, id: AgentId) -> Result<lock::Guard> {
 }
 
 /// A discard that was killed after all of the agent was kept.
-fn discard_unfinished(agent: &Agent) -> Finding {
+fn discard_unfinished(agent: &Agent) -> DoctorFinding {
     let id = agent.id.to_string();
     let what = format!(
         "a discard of agent {} was interrupted, and all of it is kept",
         agent.id.short()
     );
-    Finding::curable(Sign::DiscardUnfinished, what, move |ctx| {
+    DoctorFinding::curable(Sign::DiscardUnfinished, what, move |ctx| {
         let options = DiscardOptions {
             // The commands ran when the discard began.
             no_hooks: true,
@@ -232,14 +236,14 @@ fn discard_unfinished(agent: &Agent) -> Finding {
     })
 }
 
-fn put_aside(agent: &Agent, path: PathBuf, aside: PathBuf) -> Finding {
+fn put_aside(agent: &Agent, path: PathBuf, aside: PathBuf) -> DoctorFinding {
     let what = format!(
         "the worktree of agent {} was put aside: {}",
         agent.id.short(),
         aside.display()
     );
     let id = agent.id;
-    Finding::curable(Sign::DirectoryAside, what, move |ctx| {
+    DoctorFinding::curable(Sign::DirectoryAside, what, move |ctx| {
         let common = ctx.repo.common_dir();
         let _alone = alone(ctx, id)?;
         let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
@@ -308,7 +312,10 @@ fn fill(ctx: &Ctx, directory: &Path, admin: &Path) -> Result<()> {
 // worktree is touched, so whatever was written is modified or untracked again. What was only staged went with the
 // old index. The git hooks that were set there are put back by their own family.
 
-fn unlinked_agents<'a>(ctx: &'a Ctx, survey: &'a Survey) -> impl Iterator<Item = Finding> + 'a {
+fn unlinked_agents<'a>(
+    ctx: &'a Ctx,
+    survey: &'a Survey,
+) -> impl Iterator<Item = DoctorFinding> + 'a {
     // Discarding what has landed needs the admin directory too.
     let made = |agent: &&Agent| agent.state != State::Spawning;
     survey.rows().iter().filter(made).filter_map(|agent| {
@@ -323,7 +330,7 @@ fn is_unlinked(path: &Path, admin: &Path) -> bool {
     admin.symlink_metadata().is_err() && belongs_to(path, admin)
 }
 
-fn finding(ctx: &Ctx, agent: &Agent, path: PathBuf, admin: PathBuf) -> Finding {
+fn finding(ctx: &Ctx, agent: &Agent, path: PathBuf, admin: PathBuf) -> DoctorFinding {
     let what = format!(
         "the admin directory of {}, where agent {} works, is gone: {}",
         path.display(),
@@ -333,11 +340,11 @@ fn finding(ctx: &Ctx, agent: &Agent, path: PathBuf, admin: PathBuf) -> Finding {
     match free_tip(ctx, agent) {
         Some(_) => {
             let agent = agent.clone();
-            Finding::curable(Sign::AdminGone, what, move |ctx| {
+            DoctorFinding::curable(Sign::AdminGone, what, move |ctx| {
                 make_again(ctx, &agent, &path, &admin)
             })
         }
-        None => Finding::report(
+        None => DoctorFinding::report(
             Sign::AdminGone,
             what,
             format!("mv '{}' <elsewhere>", path.display()),
@@ -390,7 +397,7 @@ fn make_again(ctx: &Ctx, agent: &Agent, path: &Path, admin: &Path) -> Result<Str
 /// Trailers of commits that are an agent's.
 const TRAILERS: [&str; 2] = ["Agent-Nonce", "Agent-Id"];
 
-pub(super) fn examine_branches(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding>> {
+pub(super) fn examine_branches(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> {
     if survey.agents.is_none() {
         return Ok(Vec::new());
     }
@@ -407,7 +414,7 @@ pub(super) fn examine_branches(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding
             // The reflog of the worktree survives the loss of a branch; without one the work begins
             // anew.
             let tip = last_head(ctx, agent).unwrap_or(agent.spawn_commit);
-            found.push(Finding::report(
+            found.push(DoctorFinding::report(
                 Sign::BranchGone,
                 format!("agent {} has lost its branch {short}", agent.id.short()),
                 format!("git branch {short} {tip}"),
@@ -417,13 +424,13 @@ pub(super) fn examine_branches(ctx: &Ctx, survey: &Survey) -> Result<Vec<Finding
     Ok(found)
 }
 
-fn emptied_branch(survey: &Survey, name: String) -> Finding {
+fn emptied_branch(survey: &Survey, name: String) -> DoctorFinding {
     let mut rows = survey.rows().iter();
     let owner = rows.find(|agent| agent.branch.as_ref() == Some(&name));
     let otherwise = owner.map(|agent| agent.spawn_commit);
     let short = branch_name(&name);
     let what = format!("the file of the branch {short} names nothing");
-    Finding::curable(Sign::BranchEmptied, what, move |ctx| {
+    DoctorFinding::curable(Sign::BranchEmptied, what, move |ctx| {
         let who = chain::identity(&ctx.repo, ctx.now());
         let tip = agent_branch::mend(&ctx.repo, &name, otherwise, &who)?;
         Ok(tip.map_or("removed it".to_owned(), |tip| {
@@ -434,7 +441,7 @@ fn emptied_branch(survey: &Survey, name: String) -> Finding {
 
 /// The branches are listed first, then the journals asked, then the rows read: a spawn under way is in
 /// one of the two.
-fn without_row(ctx: &Ctx) -> Result<Vec<Finding>> {
+fn without_row(ctx: &Ctx) -> Result<Vec<DoctorFinding>> {
     let arguments = [
         "for-each-ref",
         "--format=%(objectname) %(refname)",
@@ -458,7 +465,7 @@ fn without_row(ctx: &Ctx) -> Result<Vec<Finding>> {
         .filter(|(_, branch)| !known.contains(branch));
     let findings = unknown.map(|(_, branch)| {
         let short = branch_name(branch);
-        Finding::report(
+        DoctorFinding::report(
             Sign::BranchUnknown,
             format!("the branch {short} is an agent's and has no row"),
             "git agent sync <remote>",

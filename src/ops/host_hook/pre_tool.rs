@@ -6,7 +6,7 @@ use crate::agents::host_session::SessionPhase;
 use crate::agents::real_path::real_path;
 use crate::domain::path::RepoPath;
 use crate::domain::scope::{CaseIndex, Decision, Scope, is_case_variant};
-use crate::domain::tool_call::{HookAnswer, Intent, ToolCall, Touch, TouchedPath, locate};
+use crate::domain::tool_call::{FileTouch, HookAnswer, Intent, ToolCall, TouchedPath, locate};
 use crate::error::{Code, Error, Result};
 use crate::ops::error_report;
 use crate::ops::host_hook::CallClaim;
@@ -324,7 +324,7 @@ fn places(cwd: &Path, touched: &TouchedPath) -> Option<Vec<PathBuf>> {
         if let (Some(parent), Some(name)) = (reading.parent(), reading.file_name()) {
             places.push(real_path(parent)?.join(name));
         }
-        if touched.touch == Touch::Write || reading.file_name().is_none() {
+        if touched.touch == FileTouch::Write || reading.file_name().is_none() {
             places.push(real_path(&reading)?);
         }
     }

@@ -46,7 +46,7 @@ pub struct InitOptions {
 /// What will be done.
 #[derive(Clone, Debug)]
 pub struct InitPlan {
-    changes: Vec<Change>,
+    changes: Vec<InitChange>,
     notes: Option<SettingChange>,
     log_alias: Option<SettingChange>,
     remove: bool,
@@ -56,7 +56,7 @@ pub struct InitPlan {
 }
 
 #[derive(Clone, Debug)]
-struct Change {
+struct InitChange {
     registration: Registration,
     path: PathBuf,
     action: Action,
@@ -286,7 +286,7 @@ fn change(
     top: &Path,
     registration: Registration,
     options: &InitOptions,
-) -> Result<Change> {
+) -> Result<InitChange> {
     let folder = (!options.of_user).then_some(top);
     let note = host_trust::note(&ctx.env, &registration, folder).filter(|_| !options.remove);
     let shown = if options.of_user {
@@ -328,7 +328,7 @@ fn change(
         };
         (action, merged.text)
     };
-    Ok(Change {
+    Ok(InitChange {
         registration,
         path,
         action,

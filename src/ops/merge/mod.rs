@@ -23,7 +23,7 @@ mod plan;
 mod remote;
 
 use crate::agents::Ctx;
-use crate::domain::evidence::Outcome;
+use crate::domain::evidence::MergeOutcome;
 use crate::domain::folded_paths::by_code;
 use crate::domain::named::named;
 use crate::domain::{Agent, Finding, Oid, Verdict, branch_name};
@@ -165,7 +165,7 @@ impl NotAccepted {
         let mut findings: Vec<_> = rejecting.map(|one| one.code.name()).collect();
         findings.dedup();
         let conflicts = match self.verdict.outcome() {
-            Some(Outcome::Conflicts(conflicts)) => conflicts.as_slice(),
+            Some(MergeOutcome::Conflicts(conflicts)) => conflicts.as_slice(),
             _ => &[],
         };
         ErrorFacts {

@@ -5,7 +5,7 @@ use crate::agents::branch_swap::index_scratch;
 use crate::agents::work::{simulated, stacked};
 use crate::agents::{Ctx, Scratch, at_work, lookup, own_changes, untrusted};
 use crate::domain::event::Verified;
-use crate::domain::evidence::Outcome;
+use crate::domain::evidence::MergeOutcome;
 use crate::domain::{Agent, Isolation, Move, Oid, RepositorySettings, State, Verdict, branch_name};
 use crate::error::{Code, Error, Result};
 use crate::git::{Checkout, Repo, Tip};
@@ -15,7 +15,7 @@ use crate::ops::merge::{
     remote,
 };
 use crate::ops::verify::{self, Recording, VerifyOptions};
-use crate::store::landing_commit::{Line, Work};
+use crate::store::landing_commit::{CommittedWork, FirstParents};
 use crate::store::{
     Ledger, agent_branch, landed, layout, lock, repository_settings, roles, spawn_commit,
 };
@@ -299,7 +299,7 @@ fn earlier_landing(
     verdict: &Verdict,
 ) -> Result<Option<EarlierLanding>> {
     let (top, copy) = match verdict.outcome() {
-        Some(Outcome::Landed { .. }) => (plan.base, None),
+        Some(MergeOutcome::Landed { .. }) => (plan.base, None),
         _ => match merged_elsewhere(repo, plan)? {
             Some((copy, top)) => (top, Some(copy)),
             None => return Ok(None),
@@ -310,7 +310,7 @@ fn earlier_landing(
 }
 
 fn require_changes(agent: &Agent, verdict: &Verdict) -> Result<()> {
-    if !matches!(verdict.outcome(), Some(Outcome::Nothing { .. })) {
+    if !matches!(verdict.outcome(), Some(MergeOutcome::Nothing { .. })) {
         return Ok(());
     }
     let short = agent.id.short();
@@ -320,7 +320,7 @@ fn require_changes(agent: &Agent, verdict: &Verdict) -> Result<()> {
 }
 
 fn require_fast_forward(plan: &MergePlan, verdict: &Verdict) -> Result<()> {
-    let is_fast_forward = matches!(verdict.outcome(), Some(Outcome::FastForward { .. }));
+    let is_fast_forward = matches!(verdict.outcome(), Some(MergeOutcome::FastForward { .. }));
     if plan.method != Method::FfOnly || is_fast_forward {
         return Ok(());
     }
@@ -385,7 +385,7 @@ fn require_new(ctx: &Ctx, agent: &Agent, verdict: &Verdict) -> Result<()> {
     }
     let is_there = matches!(
         verdict.outcome(),
-        Some(Outcome::Landed { .. } | Outcome::Nothing { .. })
+        Some(MergeOutcome::Landed { .. } | MergeOutcome::Nothing { .. })
     );
     // Another branch may lack what landed on the first one; that did not come since.
     let is_same = || -> Result<bool> {
@@ -555,13 +555,13 @@ fn commit_that_brought(repo: &Repo, plan: &MergePlan, top: Oid) -> Result<Oid> {
     let agent = &plan.agent;
     let start = agent.base.as_ref().map(|base| base.oid);
     let start = start.filter(|oid| repo.has_object(*oid));
-    let work = Work {
+    let work = CommittedWork {
         agent,
         // What was not committed is part of what landed, so a commit that holds it too is looked for.
         tip: plan.work.commit(repo)?,
         start: start.unwrap_or(agent.spawn_commit),
     };
-    let line = Line::read(repo, top, BTreeSet::from([work.start]))?;
+    let line = FirstParents::read(repo, top, BTreeSet::from([work.start]))?;
     Ok(line.brought(repo, work)?.unwrap_or(top))
 }
 

@@ -31,7 +31,7 @@ named! {
 
 /// How two pieces of work merge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Outcome {
+pub(super) struct PairOutcome {
     /// Whether they do.
     pub state: MergeState,
     /// Where it conflicts, ordered by path.
@@ -40,20 +40,20 @@ pub(super) struct Outcome {
     pub approximate: bool,
 }
 
-impl Outcome {
+impl PairOutcome {
     pub(super) fn is_clean(&self) -> bool {
         self.state == MergeState::Clean
     }
 }
 
-impl From<Merge> for Outcome {
-    fn from(merge: Merge) -> Outcome {
+impl From<Merge> for PairOutcome {
+    fn from(merge: Merge) -> PairOutcome {
         let (state, conflicts) = match merge.result {
             MergeResult::Clean { .. } => (MergeState::Clean, Vec::new()),
             MergeResult::Conflicts { conflicts, .. } => (MergeState::Conflicts, conflicts),
             MergeResult::Unrelated => (MergeState::Unrelated, Vec::new()),
         };
-        Outcome {
+        PairOutcome {
             state,
             conflicts: conflicts
                 .into_iter()
@@ -66,13 +66,13 @@ impl From<Merge> for Outcome {
 
 /// The merges of all pairs that are near each other.
 pub(super) struct Merges {
-    outcomes: HashMap<(usize, usize), Outcome>,
+    outcomes: HashMap<(usize, usize), PairOutcome>,
     /// For each agent the commit that would land, where that matters.
     pub commits: BTreeMap<usize, Oid>,
 }
 
 /// One merge that is wanted.
-struct Wanted {
+struct WantedMerge {
     pair: (usize, usize),
     ours: Oid,
     theirs: Oid,
@@ -103,7 +103,7 @@ impl Merges {
             let (Some(ours), Some(theirs)) = (commit(&one), commit(&two)) else {
                 continue;
             };
-            wanted.push(Wanted {
+            wanted.push(WantedMerge {
                 pair: (one, two),
                 ours,
                 theirs,
@@ -122,7 +122,7 @@ impl Merges {
     }
 
     /// How two agents' work merges; `None` for two that are not near each other.
-    pub(super) fn outcome(&self, one: usize, two: usize) -> Option<&Outcome> {
+    pub(super) fn outcome(&self, one: usize, two: usize) -> Option<&PairOutcome> {
         self.outcomes.get(&(one.min(two), one.max(two)))
     }
 
@@ -133,9 +133,9 @@ impl Merges {
     }
 
     /// Asks the cache, then git for the rest, one child for all that share their attributes.
-    fn run(&mut self, ctx: &Ctx, wanted: &[Wanted]) -> Result<()> {
+    fn run(&mut self, ctx: &Ctx, wanted: &[WantedMerge]) -> Result<()> {
         let mut cache = Cache::load(&ctx.repo);
-        let mut open: BTreeMap<Oid, Vec<&Wanted>> = BTreeMap::new();
+        let mut open: BTreeMap<Oid, Vec<&WantedMerge>> = BTreeMap::new();
         for merge in wanted {
             let known = cache.look_up(merge.ours, merge.theirs, merge.attributes);
             match known {
@@ -150,7 +150,7 @@ impl Merges {
                 .collect();
             let answers = ctx.repo.merge_many(&pairs, attributes)?;
             for (merge, answer) in merges.into_iter().zip(answers) {
-                let outcome = Outcome::from(answer);
+                let outcome = PairOutcome::from(answer);
                 cache.remember(merge.ours, merge.theirs, attributes, &outcome);
                 self.outcomes.insert(merge.pair, outcome);
             }
@@ -216,20 +216,20 @@ type Key = (Oid, Oid, Oid);
 
 /// One line of the file.
 #[derive(Serialize, Deserialize)]
-struct Entry {
+struct KnownMerge {
     version: String,
     ours: String,
     theirs: String,
     attributes: String,
-    outcome: Outcome,
+    outcome: PairOutcome,
 }
 
 /// What is remembered.
 pub(super) struct Cache {
     path: PathBuf,
-    known: BTreeMap<Key, Outcome>,
+    known: BTreeMap<Key, PairOutcome>,
     /// What this run asked for, which outlives the rest.
-    used: BTreeMap<Key, Outcome>,
+    used: BTreeMap<Key, PairOutcome>,
     grown: bool,
 }
 
@@ -238,7 +238,7 @@ impl Cache {
         let path = layout::cache_dir(repo.common_dir()).join("overlap");
         let content = fsx::load_if_there(&path).ok().flatten().unwrap_or_default();
         let known = content.split(|&byte| byte == b'\n').filter_map(|line| {
-            let entry: Entry = serde_json::from_slice(line).ok()?;
+            let entry: KnownMerge = serde_json::from_slice(line).ok()?;
             let oid = Oid::from_hex;
             let key = (
                 oid(&entry.ours)?,
@@ -256,14 +256,25 @@ impl Cache {
         }
     }
 
-    pub(super) fn look_up(&mut self, ours: Oid, theirs: Oid, attributes: Oid) -> Option<Outcome> {
+    pub(super) fn look_up(
+        &mut self,
+        ours: Oid,
+        theirs: Oid,
+        attributes: Oid,
+    ) -> Option<PairOutcome> {
         let key = (ours, theirs, attributes);
         let outcome = self.known.get(&key)?.clone();
         self.used.insert(key, outcome.clone());
         Some(outcome)
     }
 
-    pub(super) fn remember(&mut self, ours: Oid, theirs: Oid, attributes: Oid, outcome: &Outcome) {
+    pub(super) fn remember(
+        &mut self,
+        ours: Oid,
+        theirs: Oid,
+        attributes: Oid,
+        outcome: &PairOutcome,
+    ) {
         self.used
             .insert((ours, theirs, attributes), outcome.clone());
         self.grown = true;
@@ -280,7 +291,7 @@ impl Cache {
         let entries = self.used.iter().chain(&self.known).take(MOST);
         let mut content = Vec::new();
         for ((ours, theirs, attributes), outcome) in entries {
-            let entry = Entry {
+            let entry = KnownMerge {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 ours: ours.to_hex(),
                 theirs: theirs.to_hex(),

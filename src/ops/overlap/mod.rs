@@ -29,9 +29,9 @@ use crate::ops::overlap::scopes::Changes;
 use crate::wire::path_text::PathText;
 pub use merges::MergeState;
 use merges::Merges;
-pub use order::Step;
+pub use order::OrderStep;
 pub(crate) use order::order_of;
-use scopes::Scopes;
+use scopes::ScopeComparison;
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
 use std::collections::hash_map::Entry;
@@ -58,7 +58,7 @@ struct Scene {
     agents: Vec<Work>,
     /// The pairs that are asked about, each with the older agent first.
     pairs: Vec<(usize, usize)>,
-    scopes: Option<Scopes>,
+    scopes: Option<ScopeComparison>,
     /// What each agent touched, as far as it is known.
     changes: BTreeMap<usize, Changes>,
     merges: Option<Merges>,
@@ -92,7 +92,7 @@ fn with_scratch<T>(ctx: &Ctx, work: impl FnOnce(&Ctx) -> Result<T>) -> Result<T>
 fn compare(ctx: &Ctx, options: &OverlapOptions) -> Result<OverlapReport> {
     let mut scene = Scene::look(ctx, options)?;
     if options.scopes {
-        scene.scopes = Some(Scopes::compare(ctx, &scene)?);
+        scene.scopes = Some(ScopeComparison::compare(ctx, &scene)?);
     }
     if options.changes || options.merge || options.order {
         scopes::gather(ctx, &mut scene)?;
@@ -227,9 +227,9 @@ pub struct OverlapReport {
     pub pairs: Vec<PairReport>,
     /// How what is done should land, first to last.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub order: Option<Vec<Step>>,
+    pub order: Option<Vec<OrderStep>>,
     /// What could not be found out.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<OverlapProblem>,
 }
 
 /// One agent that was compared.
@@ -264,7 +264,7 @@ pub struct PairReport {
     /// What both have touched.
     pub changes: Option<ChangesReport>,
     /// How their work merges.
-    pub merge: Option<MergeReport>,
+    pub merge: Option<PairMergeReport>,
     /// Who owns what both have touched, by the `CODEOWNERS` of the branch that the older one lands on.
     pub owners: Option<Vec<String>>,
 }
@@ -289,7 +289,7 @@ pub struct ChangesReport {
 
 /// How the work of two agents merges.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct MergeReport {
+pub struct PairMergeReport {
     /// `clean`, `conflicts` or `unrelated`.
     pub state: MergeState,
     /// The paths on which they conflict.
@@ -300,7 +300,7 @@ pub struct MergeReport {
 
 /// Something that could not be found out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Problem {
+pub struct OverlapProblem {
     /// Whom it is about.
     pub agent_id: String,
     /// The first eight hex digits of the id.
@@ -314,7 +314,7 @@ impl OverlapReport {
     /// conflicts, else the same path touched, else a path that both may touch. Or, in a landing order,
     /// whether an agent cannot land.
     pub fn has_collision(&self) -> bool {
-        let stuck = |step: &Step| step.state != MergeState::Clean;
+        let stuck = |step: &OrderStep| step.state != MergeState::Clean;
         if self
             .order
             .as_ref()
@@ -344,7 +344,7 @@ impl PairReport {
 fn report(
     scene: &Scene,
     options: &OverlapOptions,
-    (order, owners): (Option<Vec<Step>>, &HashMap<usize, Rc<CodeOwners>>),
+    (order, owners): (Option<Vec<OrderStep>>, &HashMap<usize, Rc<CodeOwners>>),
 ) -> Result<OverlapReport> {
     let compared = [
         ("scopes", options.scopes),
@@ -354,7 +354,7 @@ fn report(
     let compared = compared
         .into_iter()
         .filter_map(|(name, asked)| asked.then_some(name));
-    let problems = scene.problems.iter().map(|(id, message)| Problem {
+    let problems = scene.problems.iter().map(|(id, message)| OverlapProblem {
         agent_id: id.to_string(),
         short_id: id.short(),
         message: message.clone(),
@@ -428,7 +428,7 @@ fn pair(
                 .map(|path| PathText::from(path.as_slice()))
                 .collect(),
         }),
-        merge: merge.map(|merge| MergeReport {
+        merge: merge.map(|merge| PairMergeReport {
             state: merge.state,
             conflicts: merge.conflicts.clone(),
             approximate: merge.approximate,

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::git::merge::{Stack, StackMerger};
 use crate::git::{MergeResult, Repo};
 use crate::ops::agent_report::{AgentRef, TargetReport};
-use crate::ops::overlap::merges::{MergeState, Merges, Outcome};
+use crate::ops::overlap::merges::{MergeState, Merges, PairOutcome};
 use crate::ops::overlap::{Scene, scopes, with_scratch};
 use crate::wire::path_text::PathText;
 use serde::Serialize;
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 /// One step of a landing order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Step {
+pub struct OrderStep {
     /// Who lands.
     #[serde(flatten)]
     pub agent: AgentRef,
@@ -72,7 +72,7 @@ fn split(merges: &Merges, able: &[usize]) -> (Vec<usize>, Vec<usize>) {
 }
 
 /// Orders the candidates, branch by branch.
-pub(super) fn order(ctx: &Ctx, scene: &Scene) -> Result<Vec<Step>> {
+pub(super) fn order(ctx: &Ctx, scene: &Scene) -> Result<Vec<OrderStep>> {
     let Some(merges) = &scene.merges else {
         return Ok(Vec::new());
     };
@@ -101,17 +101,17 @@ fn order_for(
     target: &str,
     tip: Oid,
     agents: &[usize],
-) -> Result<Vec<Step>> {
+) -> Result<Vec<OrderStep>> {
     // What conflicts with the branch as it is lands in no order.
     let pairs: Vec<_> = agents
         .iter()
         .map(|index| Ok((tip, merges.commit(*index)?)))
         .collect::<Result<_>>()?;
-    let alone: Vec<Outcome> = ctx
+    let alone: Vec<PairOutcome> = ctx
         .repo
         .merge_many(&pairs, tip)?
         .into_iter()
-        .map(Outcome::from)
+        .map(PairOutcome::from)
         .collect();
     let (able, stuck): (Vec<_>, Vec<_>) = agents
         .iter()
@@ -137,7 +137,7 @@ fn order_for(
         let against = against.map(|other| Ok(AgentRef::of(&scene.agent(*other)?.agent)));
         let conflicts_with: Vec<AgentRef> = against.collect::<Result<_>>()?;
         let outcome = trial.land(at, commit)?;
-        steps.push(Step {
+        steps.push(OrderStep {
             why: why(first.contains(index), &outcome, !conflicts_with.is_empty()),
             conflicts_with,
             ..step(scene.agent(*index)?, target, outcome)
@@ -145,7 +145,7 @@ fn order_for(
     }
     for (index, outcome) in stuck {
         let why = format!("conflicts with {} as it is", branch_name(target));
-        steps.push(Step {
+        steps.push(OrderStep {
             why,
             ..step(scene.agent(*index)?, target, outcome)
         });
@@ -153,8 +153,8 @@ fn order_for(
     Ok(steps)
 }
 
-fn step(live: &Work, target: &str, outcome: Outcome) -> Step {
-    Step {
+fn step(live: &Work, target: &str, outcome: PairOutcome) -> OrderStep {
+    OrderStep {
         agent: AgentRef::of(&live.agent),
         target: TargetReport::new(Some(target), live.target_tip),
         state: outcome.state,
@@ -164,7 +164,7 @@ fn step(live: &Work, target: &str, outcome: Outcome) -> Step {
     }
 }
 
-fn why(is_first: bool, outcome: &Outcome, is_contested: bool) -> String {
+fn why(is_first: bool, outcome: &PairOutcome, is_contested: bool) -> String {
     let why = match (is_first, is_contested, outcome.is_clean()) {
         (true, false, true) => "conflicts with no other",
         (true, true, true) => "goes before what it conflicts with",
@@ -196,7 +196,7 @@ impl<'r> Trial<'r> {
     }
 
     /// Merges one more; what conflicts is left out.
-    fn land(&mut self, at: usize, commit: Oid) -> Result<Outcome> {
+    fn land(&mut self, at: usize, commit: Oid) -> Result<PairOutcome> {
         let merge = self.merger.merge(&self.stack, at)?;
         // What conflicts is left out, and the next one is tried on what has landed without it.
         if let MergeResult::Clean { tree } = merge.result {
@@ -205,6 +205,6 @@ impl<'r> Trial<'r> {
             self.stack.tree = tree;
             self.stack.members.push(at);
         }
-        Ok(Outcome::from(merge))
+        Ok(PairOutcome::from(merge))
     }
 }

@@ -20,15 +20,15 @@ use std::sync::Arc;
 const EXAMPLES: usize = 5;
 
 /// The comparison of all scopes.
-pub(super) struct Scopes {
+pub(super) struct ScopeComparison {
     /// The number of the scope that each agent has; none for one that may change nothing.
     of: HashMap<usize, usize>,
     /// For two scopes, the lower one first, what they have in common; nothing for two that never meet.
-    common: HashMap<(usize, usize), Common>,
+    common: HashMap<(usize, usize), CommonScope>,
 }
 
 /// What two scopes have in common.
-pub(super) struct Common {
+pub(super) struct CommonScope {
     /// How many tracked paths both allow.
     pub tracked: usize,
     /// The first of these.
@@ -44,8 +44,8 @@ struct Distinct {
     language: ScopeLanguage,
 }
 
-impl Scopes {
-    pub(super) fn compare(ctx: &Ctx, scene: &Scene) -> Result<Scopes> {
+impl ScopeComparison {
+    pub(super) fn compare(ctx: &Ctx, scene: &Scene) -> Result<ScopeComparison> {
         let of = distinct(scene)?;
         let mut asked = BTreeMap::new();
         // Agents of one fleet mostly share few scopes, and each pair of those is compared once.
@@ -83,14 +83,14 @@ impl Scopes {
                 Intersection::Witness(path) => Some(path),
                 Intersection::Empty | Intersection::Unknown => None,
             };
-            let common = Common {
+            let common = CommonScope {
                 tracked: both.len(),
                 example: examples.first().cloned().or(example),
                 examples,
             };
             ((one.number, two.number), common)
         });
-        Ok(Scopes {
+        Ok(ScopeComparison {
             common: common.collect(),
             of: { of.iter() }
                 .map(|(agent, scope)| (*agent, scope.number))
@@ -99,7 +99,7 @@ impl Scopes {
     }
 
     /// What two agents may both touch.
-    pub(super) fn common(&self, one: usize, two: usize) -> Option<&Common> {
+    pub(super) fn common(&self, one: usize, two: usize) -> Option<&CommonScope> {
         let (one, two) = (self.of.get(&one)?, self.of.get(&two)?);
         self.common.get(&(*one.min(two), *one.max(two)))
     }

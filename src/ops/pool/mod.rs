@@ -111,7 +111,7 @@ pub fn status(ctx: &Ctx) -> Result<PoolReport> {
     }
     // What a slot would cost is of interest before there is one.
     if report.slots.is_empty() {
-        report.files_bytes = Wanted::at_head(ctx)?.files_bytes(ctx)?;
+        report.files_bytes = WantedSlot::at_head(ctx)?.files_bytes(ctx)?;
     }
     Ok(report)
 }
@@ -122,7 +122,7 @@ pub fn status(ctx: &Ctx) -> Result<PoolReport> {
 /// As [`status`].
 pub fn look(ctx: &Ctx) -> Result<PoolReport> {
     require_whole_view(ctx)?;
-    let wanted = Wanted::at_head(ctx)?;
+    let wanted = WantedSlot::at_head(ctx)?;
     let (mut slots, mut busy) = (Vec::new(), 0);
     for slot in pool::slots(ctx)? {
         match slot? {
@@ -163,7 +163,7 @@ pub fn count(ctx: &Ctx) -> Result<usize> {
     pool::count_whole(ctx)
 }
 
-fn report(ctx: &Ctx, slot: &Slot, wanted: &Wanted) -> SlotReport {
+fn report(ctx: &Ctx, slot: &Slot, wanted: &WantedSlot) -> SlotReport {
     let record = slot.record.as_ref();
     let is_edited = record.is_some_and(|record| !slot.is_untouched(ctx, record));
     SlotReport {
@@ -244,7 +244,7 @@ fn disk_use(directory: &Path) -> u64 {
 // Making warm worktrees.
 
 /// What a warm worktree is to be, by the settings at HEAD.
-struct Wanted {
+struct WantedSlot {
     /// How many.
     size: usize,
     commit: Oid,
@@ -255,9 +255,9 @@ struct Wanted {
     setup: String,
 }
 
-impl Wanted {
+impl WantedSlot {
     /// Reads the settings; where they name another base than HEAD, those of that base count.
-    fn at_head(ctx: &Ctx) -> Result<Wanted> {
+    fn at_head(ctx: &Ctx) -> Result<WantedSlot> {
         let load = |commit: Oid| {
             let roles = roles::load(&ctx.repo, commit)?;
             repository_settings::load(&ctx.repo, commit, &roles)
@@ -276,7 +276,7 @@ impl Wanted {
             .collect::<Result<_, _>>()
             .map_err(|rule| Error::new(Code::SettingsInvalid, rule))?;
         let run = settings.setup_run.unwrap_or_default();
-        Ok(Wanted {
+        Ok(WantedSlot {
             size: settings.pool_size,
             tree: ctx.repo.read_commit(commit)?.tree,
             setup: pool::setup_hash(&copy, &run, settings.include.as_deref()),
@@ -335,7 +335,7 @@ fn fill_slots(ctx: &Ctx, waits: bool) -> Result<Filled> {
     (filled.removed, filled.kept) = pool::sweep_while_tending(ctx)?;
     loop {
         // Settings and HEAD may have changed since the last one was made.
-        let wanted = Wanted::at_head(ctx)?;
+        let wanted = WantedSlot::at_head(ctx)?;
         let ready = bring_up(ctx, &wanted, &mut filled, waits)?;
         // Slots that are edited as soon as they are made, or that stay because they were, do not fill the disk.
         let most = 2 * wanted.size;
@@ -351,7 +351,7 @@ fn fill_slots(ctx: &Ctx, waits: bool) -> Result<Filled> {
 
 /// Brings the slots that there are to what is wanted, and removes those that cannot be, those that were edited, which no spawn
 /// gets, and those that are too many; gives how many are ready.
-fn bring_up(ctx: &Ctx, wanted: &Wanted, filled: &mut Filled, waits: bool) -> Result<usize> {
+fn bring_up(ctx: &Ctx, wanted: &WantedSlot, filled: &mut Filled, waits: bool) -> Result<usize> {
     let mut ready = 0;
     for slot in pool::slots(ctx)? {
         let Some(mut slot) = slot? else {

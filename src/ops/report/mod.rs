@@ -99,7 +99,7 @@ pub struct ReportedAgent {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub landed: Option<LandedCommit>,
     /// Runs of its command, oldest first.
-    pub runs: Vec<Run>,
+    pub runs: Vec<RunSummary>,
     /// Its messages.
     pub mail: Tally,
     /// What happened, oldest first.
@@ -417,7 +417,7 @@ pub struct LandedCommit {
 
 /// A run of an agent's command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Run {
+pub struct RunSummary {
     /// The command line, shortened.
     pub command: String,
     /// When it began, RFC 3339.
@@ -514,15 +514,15 @@ fn landed(repo: &Repo, agent: &Agent, events: &[Event]) -> Option<LandedCommit> 
 }
 
 /// The runs of an agent; `lost` is as in [`spans`].
-fn runs(events: &[Event], lost: Option<&(Exited, DateTime<Utc>)>) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
+fn runs(events: &[Event], lost: Option<&(Exited, DateTime<Utc>)>) -> Vec<RunSummary> {
+    let mut runs: Vec<RunSummary> = Vec::new();
     let mut begun: Option<DateTime<Utc>> = None;
     for event in events {
         let time = event.at.time();
         match (&event.what, runs.last_mut()) {
             (What::Started(facts), _) => {
                 begun = Some(time);
-                runs.push(Run {
+                runs.push(RunSummary {
                     command: facts.command.clone(),
                     started_at: rfc3339(time),
                     ended_at: None,
@@ -544,7 +544,7 @@ fn runs(events: &[Event], lost: Option<&(Exited, DateTime<Utc>)>) -> Vec<Run> {
     runs
 }
 
-fn end(run: &mut Run, begun: Option<DateTime<Utc>>, facts: &Exited, time: DateTime<Utc>) {
+fn end(run: &mut RunSummary, begun: Option<DateTime<Utc>>, facts: &Exited, time: DateTime<Utc>) {
     run.ended_at = Some(rfc3339(time));
     run.ended = facts.ended.map(Ending::as_str);
     run.exit_code = Some(facts.code);

@@ -2,7 +2,7 @@
 
 use crate::agents::Ctx;
 use crate::error::{Code, Error, Result};
-use crate::ops::board::{BoardRow, Watch};
+use crate::ops::board::{BoardRow, BoardWatch};
 use crate::ops::list::ListOptions;
 use crate::ops::report::{FleetReport, report};
 use crate::proc::launch;
@@ -20,7 +20,7 @@ const OLDEST: Duration = Duration::from_secs(60);
 /// Reports that are made again when something changed.
 pub struct ReportWatch<'c> {
     ctx: &'c Ctx,
-    watch: Watch<'c>,
+    watch: BoardWatch<'c>,
     rows: Vec<BoardRow>,
     /// When the last one was made, and how long that took.
     made: Option<(Instant, Duration)>,
@@ -31,7 +31,7 @@ impl<'c> ReportWatch<'c> {
     pub fn new(ctx: &'c Ctx) -> ReportWatch<'c> {
         ReportWatch {
             ctx,
-            watch: Watch::new(ctx, ListOptions::default()),
+            watch: BoardWatch::new(ctx, ListOptions::default()),
             rows: Vec::new(),
             made: None,
         }
@@ -40,7 +40,7 @@ impl<'c> ReportWatch<'c> {
     /// The report, where it would differ from the last one; what a look costs is as for the board.
     ///
     /// # Errors
-    /// Those of [`Watch::look`] and of [`report`].
+    /// Those of [`BoardWatch::look`] and of [`report`].
     pub fn renewed(&mut self) -> Result<Option<FleetReport>> {
         let rows: Vec<BoardRow> = { self.watch.look()?.rows.into_iter() }
             .map(without_ages)

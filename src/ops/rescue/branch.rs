@@ -5,7 +5,7 @@ use crate::agents::real_path::real_path;
 use crate::domain::{Agent, Oid, branch_name};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::refs::full_name;
-use crate::ops::rescue::{Destination, RescuePlan};
+use crate::ops::rescue::{RescueDestination, RescuePlan};
 use crate::store::{fsx, layout, spawn_commit};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -25,7 +25,7 @@ impl RescuePlan {
         let reason = format!("agent: rescue {}", self.agent.id.short());
         let who = ctx.identities()?.committer;
         let make = |name: &str| ctx.repo.create_branch(name, commit, &who, &reason);
-        if let Destination::Branch(name) = &self.destination {
+        if let RescueDestination::Branch(name) = &self.destination {
             let full = full_name(name)?;
             return if self.is_made(ctx, &full)? || make(&full)? {
                 Ok(full)

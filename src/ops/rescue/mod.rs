@@ -36,7 +36,7 @@ pub const STEPS: [&str; 3] = ["filled", "made", "told"];
 
 /// Where it goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Destination {
+pub enum RescueDestination {
     /// A branch under the first free name made from the agent's own.
     #[default]
     RescuedBranch,
@@ -52,7 +52,7 @@ pub enum Destination {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RescuePlan {
     agent: Agent,
-    destination: Destination,
+    destination: RescueDestination,
     /// The commit with the newest work: the salvage, else the tip.
     commit: Option<Oid>,
     bundle: Option<Oid>,
@@ -86,7 +86,7 @@ pub struct RescueReport {
 /// `agent-unknown`; `agent-state` when nothing was kept; `history-incomplete` when none of it is here, as in
 /// a clone that did not fetch the keep chain, or not all that a branch needs; `branch-invalid`,
 /// `branch-exists`, `path-exists`; `orchestrator-only`.
-pub fn plan(ctx: &Ctx, who: &str, destination: Destination) -> Result<RescuePlan> {
+pub fn plan(ctx: &Ctx, who: &str, destination: RescueDestination) -> Result<RescuePlan> {
     require_orchestrator(ctx)?;
     let ledger = ctx.ledger();
     let agent = lookup::agent(ctx, &ledger, who)?;
@@ -101,16 +101,16 @@ pub fn plan(ctx: &Ctx, who: &str, destination: Destination) -> Result<RescuePlan
     plan.require_something(&kept)?;
     plan.require_history(ctx)?;
     match &plan.destination {
-        Destination::Directory(path) => branch::require_place(ctx, &ctx.absolute(path))?,
-        Destination::Branch(name) => {
+        RescueDestination::Directory(path) => branch::require_place(ctx, &ctx.absolute(path))?,
+        RescueDestination::Branch(name) => {
             let full = full_name(name)?;
             // An interrupted rescue has made it already, and goes on.
             if !plan.is_made(ctx, &full)? {
                 ctx.repo.require_free_branch(&full)?;
             }
         }
-        Destination::RescuedBranch => {}
-        Destination::Agent => {
+        RescueDestination::RescuedBranch => {}
+        RescueDestination::Agent => {
             plan.agent.may(Move::BringBack)?;
             require_places(ctx, &plan)?;
         }
@@ -121,14 +121,14 @@ pub fn plan(ctx: &Ctx, who: &str, destination: Destination) -> Result<RescuePlan
 /// Makes worktree and branch of a discarded agent again, and leaves its row to the caller. Gives what the user should know.
 ///
 /// # Errors
-/// As [`plan`] and [`execute`] for [`Destination::Agent`], whatever state the agent is in.
+/// As [`plan`] and [`execute`] for [`RescueDestination::Agent`], whatever state the agent is in.
 pub(super) fn restore(ctx: &Ctx, agent: &Agent) -> Result<Vec<String>> {
     let kept = Kept::of(ctx, &ctx.ledger().events(agent.spawn_commit)?)?;
     let plan = RescuePlan {
         commit: kept.commit,
         bundle: kept.bundle,
         warnings: kept.warnings(agent),
-        destination: Destination::Agent,
+        destination: RescueDestination::Agent,
         agent: agent.clone(),
     };
     plan.require_something(&kept)?;
@@ -160,7 +160,7 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
         warnings: plan.warnings.clone(),
     };
     let to = match (&plan.destination, plan.commit) {
-        (Destination::Agent, _) => {
+        (RescueDestination::Agent, _) => {
             let record = || record(ctx, &plan.agent);
             let (path, warning) = reopen(ctx, plan, record)?;
             report.warnings.extend(warning);
@@ -174,7 +174,7 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
             report.rescued_directory = Some(path.to_string_lossy().into_owned());
             return Ok(report);
         }
-        (Destination::Directory(path), _) => {
+        (RescueDestination::Directory(path), _) => {
             let path = ctx.absolute(path);
             let kept = (plan.commit, plan.bundle);
             report
@@ -223,9 +223,13 @@ impl RescuePlan {
         let id = self.agent.id.short();
         match (self.commit, self.bundle, &self.destination) {
             (None, None, _)
-            | (None, _, Destination::Branch(_) | Destination::RescuedBranch | Destination::Agent)
-                if let Some(commit) = kept.absent.last() =>
-            {
+            | (
+                None,
+                _,
+                RescueDestination::Branch(_)
+                | RescueDestination::RescuedBranch
+                | RescueDestination::Agent,
+            ) if let Some(commit) = kept.absent.last() => {
                 let what = format!("commit {commit}, which was kept of agent {id},");
                 Err(keep::absent(&what))
             }
@@ -247,7 +251,7 @@ impl RescuePlan {
             .hint(format!(
                 "to see what became of it, run git agent show --log {id}"
             ))),
-            (None, Some(_), Destination::Directory(_)) | (Some(_), _, _) => Ok(()),
+            (None, Some(_), RescueDestination::Directory(_)) | (Some(_), _, _) => Ok(()),
             (None, Some(_), _) => Err(self.only_bundle()),
         }
     }
@@ -263,7 +267,9 @@ impl RescuePlan {
         match (absent, &self.destination) {
             (
                 Some(parent),
-                Destination::Branch(_) | Destination::RescuedBranch | Destination::Agent,
+                RescueDestination::Branch(_)
+                | RescueDestination::RescuedBranch
+                | RescueDestination::Agent,
             ) => {
                 let id = self.agent.id.short();
                 let what = format!("commit {parent}, which a branch of agent {id} needs,");
@@ -448,7 +454,7 @@ fn reopen(
     // What binds it there, and the row.
     let git = program::ask_version(&path)
         .ok()
-        .and_then(program::Question::answer);
+        .and_then(program::VersionQuestion::answer);
     hooks::install(ctx, agent.id, &path, git)?;
     set_lock(&admin, &layout::lock_reason(agent.id))?;
     ctx.reached("made");

@@ -8,7 +8,7 @@ use crate::domain::{Layering, What};
 use crate::error::{Code, Result};
 use crate::hosts::Host;
 use crate::ops::close;
-use crate::ops::run::{Echo, RunOptions, RunReport, StartReport, Target, execute, plan};
+use crate::ops::run::{Echo, RunOptions, RunReport, RunTarget, StartReport, execute, plan};
 use crate::proc::signals::Interrupts;
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
@@ -22,7 +22,7 @@ const TICK: Duration = Duration::from_millis(500);
 /// The same command for many.
 pub struct Batch {
     /// For whom; one that could not be read fails when its turn comes.
-    pub targets: Vec<Result<Target>>,
+    pub targets: Vec<Result<RunTarget>>,
     /// The command's words.
     pub command: Vec<OsString>,
     /// What was asked for besides.
@@ -77,7 +77,7 @@ pub fn execute_all(
     let (count, mut succeeded, mut failed) = (batch.targets.len(), 0, 0);
     let (command, options) = (&batch.command, &batch.options);
     let seed = ctx.seed();
-    let work = |queue: &Queue<(usize, Result<Target>)>, news: Sender<News>| {
+    let work = |queue: &Queue<(usize, Result<RunTarget>)>, news: Sender<News>| {
         // What has not begun when a signal comes is left; what works is ended by the signal's own
         // way.
         while interrupts.received().is_none()
@@ -176,7 +176,7 @@ pub struct AttemptReport {
 }
 
 /// A run that took part.
-pub struct Entry {
+pub struct BatchRun {
     /// What the command line named.
     pub target: String,
     /// The agent host that did it, if one did.
@@ -189,10 +189,10 @@ pub struct Entry {
 ///
 /// # Errors
 /// Those of the ledger.
-pub fn decide(ctx: &Ctx, entries: &[Entry]) -> Result<TournamentReport> {
+pub fn decide(ctx: &Ctx, entries: &[BatchRun]) -> Result<TournamentReport> {
     let mut reports: Vec<AttemptReport> = entries
         .iter()
-        .map(|Entry { target, host, run }| AttemptReport {
+        .map(|BatchRun { target, host, run }| AttemptReport {
             target: target.clone(),
             host: *host,
             agent_id: run.agent_id.clone(),

@@ -9,11 +9,11 @@ use crate::domain::{Agent, Enforcement, LayerMount, Oid};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::files::separate::separate;
 use crate::ops::run::RunPlan;
-use crate::ops::run::fence::{self, Request};
+use crate::ops::run::fence::{self, FenceRequest};
 use crate::ops::run::output::Output;
 use crate::ops::run::push_guard::{GitRights, PushGuard};
 use crate::ops::run::stage::Stage;
-use crate::proc::sandbox::{self, Outcome, Plan, read_report};
+use crate::proc::sandbox::{self, FenceOutcome, Plan, read_report};
 use crate::store::{fsx, layout, spawn_commit};
 use crate::wire::path_text::PathText;
 use serde::Serialize;
@@ -23,12 +23,12 @@ use std::path::{Path, PathBuf};
 /// What stands around a command.
 #[derive(Default)]
 pub(super) struct Enclosure {
-    fence: Option<Standing>,
+    fence: Option<StandingFence>,
     /// What the caller should know.
     pub warnings: Vec<String>,
 }
 
-struct Standing {
+struct StandingFence {
     level: Level,
     report: PathBuf,
     /// Where it works; a shared agent commits nothing.
@@ -78,7 +78,7 @@ impl Enclosure {
         allow.extend(answer.map(Output::directory_for_agent));
         let mut bounds = fence::bounds(
             ctx,
-            &Request {
+            &FenceRequest {
                 agent,
                 policy: &policy,
                 mode: plan.options.sandbox,
@@ -147,7 +147,7 @@ impl Enclosure {
         };
         stage.command = sandbox::wrap(ctx.env.require_program()?, &wrapped, &stage.command);
         stage.enclosure = Enclosure {
-            fence: Some(Standing {
+            fence: Some(StandingFence {
                 level,
                 report,
                 run_repo,
@@ -211,7 +211,7 @@ impl Enclosure {
         // No report means that the fence was never entered: the command did not get as far as being
         // started.
         match read_report(&standing.report)? {
-            Some(Outcome::Refused(why)) => {
+            Some(FenceOutcome::Refused(why)) => {
                 return Err(Error::new(Code::SandboxUnavailable, why));
             }
             Some(_) => {

@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 
 /// Whom the fence is for, and what lies ready for this run.
 #[derive(Clone, Copy)]
-pub struct Request<'a> {
+pub struct FenceRequest<'a> {
     /// The agent.
     pub agent: &'a Agent,
     /// What binds it.
@@ -59,7 +59,7 @@ pub struct Bounds {
 /// # Errors
 /// `worktree-foreign` when the worktree and its admin directory do not name each other, `usage` for a
 /// further place that does not exist, `sandbox-unavailable` for a symlink in the way of `strict`, `io`.
-pub fn bounds(ctx: &Ctx, request: &Request<'_>) -> Result<Bounds> {
+pub fn bounds(ctx: &Ctx, request: &FenceRequest<'_>) -> Result<Bounds> {
     let mut warnings = Vec::new();
     let common_dir = ctx.repo.common_dir();
     let (mut writable, own) = match request.agent.isolation {
@@ -112,7 +112,7 @@ pub fn bounds(ctx: &Ctx, request: &Request<'_>) -> Result<Bounds> {
 }
 
 /// What an agent with a worktree may write, and the worktree, of which that may be a part.
-fn own_places(ctx: &Ctx, request: &Request<'_>) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+fn own_places(ctx: &Ctx, request: &FenceRequest<'_>) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     let worktree = own_worktree(ctx, request.agent)?;
     let is_clone = clone::is_one(ctx, request.agent.id);
     let mut places = match request.mode {

@@ -50,7 +50,7 @@ use crate::hosts::{self, Host};
 use crate::ops::spawn::{self, SpawnOptions, SpawnPlan};
 use crate::proc::launch::not_found;
 pub use crate::proc::launch::{HandedOver, detach, hand_over, launch, prepare};
-pub use crate::proc::supervisor::{BuildSlots, Order, TreeBounds, keep};
+pub use crate::proc::supervisor::{BuildSlots, SupervisorOrder, TreeBounds, keep};
 pub use crate::proc::terminal::is_here as has_terminal;
 use crate::store::layout;
 pub use enclosure::SandboxReport;
@@ -127,7 +127,7 @@ pub struct RunOptions {
 }
 
 /// For whom a command is to work.
-pub enum Target {
+pub enum RunTarget {
     /// For an agent that this task makes.
     Task(Box<TaskDraft>),
     /// For the agent that goes by this.
@@ -168,7 +168,7 @@ enum Worker {
 /// `agent-type-unknown`, `roster-invalid`, `output-outside`, `output-exists`, `prompt-exposed`.
 pub fn plan(
     ctx: &Ctx,
-    target: Target,
+    target: RunTarget,
     command: Vec<OsString>,
     mut options: RunOptions,
 ) -> Result<RunPlan> {
@@ -188,11 +188,11 @@ pub fn plan(
         fenced: matches!(enforcement, Enforcement::Fenced(_)),
     };
     let (worker, inputs, enforcement) = match target {
-        Target::Task(_) if options.resume => {
+        RunTarget::Task(_) if options.resume => {
             let what = "--resume goes on with an agent's session, and a task has none yet";
             return Err(Error::new(Code::Usage, what));
         }
-        Target::Task(draft) => {
+        RunTarget::Task(draft) => {
             let enforcement = asked.answer()?;
             let mut made = options.made.clone();
             // Only such a sandbox can mount them.
@@ -205,7 +205,7 @@ pub fn plan(
             let inputs = AgentInputs::of_spawn(ctx, &plan, command, wishes)?;
             (Worker::New(Box::new(plan)), inputs, enforcement)
         }
-        Target::Agent(who) => {
+        RunTarget::Agent(who) => {
             authority::require_no_recursion(&ctx.env)?;
             let mut agent = lookup::agent(ctx, &ctx.ledger(), &who)?;
             require_startable(&agent)?;

@@ -43,11 +43,11 @@ pub struct OutputWish {
 /// Where one answer goes.
 #[derive(Debug)]
 pub struct Output {
-    directory: Directory,
+    directory: OutputDirectory,
     /// The directories between that one and the file.
     parents: Vec<OsString>,
     name: OsString,
-    taken: Taken,
+    taken: IfTaken,
     /// The file as it was before the agent started.
     before: Option<Mark>,
     /// Whether it is ours: made for this answer, and empty.
@@ -58,7 +58,7 @@ pub struct Output {
 
 /// What is done where a file goes by the name already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Taken {
+enum IfTaken {
     /// Nothing: the answer is refused a place.
     Refuse,
     /// The answer may replace it.
@@ -81,18 +81,20 @@ impl Output {
         wish: &OutputWish,
         agent_type: &str,
     ) -> Result<Output> {
-        let directory = Directory::of(ctx, place)?;
+        let directory = OutputDirectory::of(ctx, place)?;
         match &wish.file {
-            Some(name) if wish.allow_overwrite => Output::below(directory, name, Taken::Overwrite),
-            Some(name) => Output::below(directory, name, Taken::Refuse),
+            Some(name) if wish.allow_overwrite => {
+                Output::below(directory, name, IfTaken::Overwrite)
+            }
+            Some(name) => Output::below(directory, name, IfTaken::Refuse),
             None => {
                 let name = output_file::default_name(agent_type, ctx.now());
-                Output::below(directory, &name, Taken::Number)
+                Output::below(directory, &name, IfTaken::Number)
             }
         }
     }
 
-    fn below(directory: Directory, name: &str, taken: Taken) -> Result<Output> {
+    fn below(directory: OutputDirectory, name: &str, taken: IfTaken) -> Result<Output> {
         let top = directory.path();
         let inside = output_file::relative(name, top.to_str()).map_err(|problem| {
             let code = match problem {
@@ -117,7 +119,7 @@ impl Output {
         };
         let parent = output.parent(false)?;
         // Of a name that was made up, the next free one is taken, so nothing has to be judged here.
-        if let Some(parent) = parent.filter(|_| taken != Taken::Number) {
+        if let Some(parent) = parent.filter(|_| taken != IfTaken::Number) {
             output.before = output.judge(&parent)?;
         }
         Ok(output)
@@ -164,7 +166,9 @@ impl Output {
         std::fs::create_dir_all(&self.directory.anchor)
             .at("could not make", &self.directory.anchor)?;
         match self.parent(true)? {
-            Some(parent) if self.taken == Taken::Overwrite => self.before = self.judge(&parent)?,
+            Some(parent) if self.taken == IfTaken::Overwrite => {
+                self.before = self.judge(&parent)?
+            }
             Some(parent) => self.claim(&parent)?,
             None => {}
         }
@@ -211,7 +215,7 @@ impl Output {
                     self.claimed = true;
                     return Ok(());
                 }
-                Err(Errno::EXIST) if self.taken == Taken::Number => {
+                Err(Errno::EXIST) if self.taken == IfTaken::Number => {
                     nth += 1;
                     self.name = output_file::numbered(&first, nth).into();
                 }
@@ -265,7 +269,7 @@ impl Output {
         if is_link(&stat) {
             return Err(self.directory.leads_out(&self.path()));
         }
-        if self.taken == Taken::Overwrite && is_regular(&stat) {
+        if self.taken == IfTaken::Overwrite && is_regular(&stat) {
             // An answer as long as the last one, written right after it, would else look like that.
             wait_for_another_time([&stat].into_iter());
             return Ok(Some(mark(&stat)));
@@ -323,16 +327,16 @@ const DIRECTORY: &str = "output";
 
 /// An output directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Directory {
+struct OutputDirectory {
     /// The part that is trusted, symbolic links followed.
     pub anchor: PathBuf,
     /// The names below it.
     pub inside: Vec<OsString>,
 }
 
-impl Directory {
+impl OutputDirectory {
     /// The directory that the setting names, else the one in the agent's bundle.
-    fn of(ctx: &Ctx, place: &Workplace) -> Result<Directory> {
+    fn of(ctx: &Ctx, place: &Workplace) -> Result<OutputDirectory> {
         let setting = ctx.repo.config_string("agent.outputDir")?;
         let Some(setting) = setting.filter(|setting| !setting.is_empty()) else {
             // A shared agent's bundle is among our own files, whose directory the agent cannot replace.
@@ -341,7 +345,7 @@ impl Directory {
                 Err(_) => place.bundle.parent().unwrap_or(&place.bundle),
             };
             let bundle = place.bundle.strip_prefix(anchor).unwrap_or(&place.bundle);
-            return Ok(Directory {
+            return Ok(OutputDirectory {
                 anchor: anchor.to_owned(),
                 inside: names(&bundle.join(DIRECTORY)).unwrap_or_default(),
             });
@@ -354,12 +358,12 @@ impl Directory {
         let path = Path::new(&setting);
         // Only the user's own configuration can say this, so the whole way is trusted.
         if path.is_absolute() || path.starts_with("~") {
-            return Ok(Directory {
+            return Ok(OutputDirectory {
                 anchor: real_path(&ctx.absolute(path)).ok_or_else(invalid)?,
                 inside: Vec::new(),
             });
         }
-        Ok(Directory {
+        Ok(OutputDirectory {
             anchor: place.directory.clone(),
             inside: names(path).ok_or_else(invalid)?,
         })

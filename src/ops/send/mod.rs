@@ -20,7 +20,7 @@ use crate::ops::mail::ReceiversReport;
 use crate::proc::launch;
 use crate::store::mailbox::{Mailbox, Nonce, spool as mailbox_spool};
 use crate::store::repository_settings;
-use crate::wire::message::payload::{self, Addressed, Part};
+use crate::wire::message::payload::{self, Addressed, PayloadPart};
 use crate::wire::message::spooled::Spooled;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Serialize;
@@ -357,16 +357,16 @@ fn assemble_payload(
     parts: &[String],
 ) -> Result<std::result::Result<payload::Addressed, Vec<String>>> {
     let mut texts = Vec::new();
-    let input = |part: &&String| Part::of(part) == Part::File(INPUT);
+    let input = |part: &&String| PayloadPart::of(part) == PayloadPart::File(INPUT);
     if parts.iter().filter(input).count() > 1 {
         let problem = format!("`@{INPUT}` stands twice, and standard input can be read once");
         return Ok(Err(vec![problem]));
     }
     for part in parts {
-        match Part::of(part) {
-            Part::Field(key, value) => texts.push((Some(key), value.to_owned())),
-            Part::Json(text) => texts.push((None, text.to_owned())),
-            Part::File(path) => match read_payload(ctx, path)? {
+        match PayloadPart::of(part) {
+            PayloadPart::Field(key, value) => texts.push((Some(key), value.to_owned())),
+            PayloadPart::Json(text) => texts.push((None, text.to_owned())),
+            PayloadPart::File(path) => match read_payload(ctx, path)? {
                 Ok(text) => texts.push((None, text)),
                 Err(problem) => return Ok(Err(vec![problem])),
             },

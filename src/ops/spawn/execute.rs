@@ -154,7 +154,7 @@ fn build(
     if let Some((worktree, branch)) = &place {
         baseline = furnish(ctx, plan, (worktree, branch), preset, &mut built)?;
         // After the repository's hook, which may install a hook manager: that belongs where it always goes.
-        let git = git.and_then(program::Question::answer);
+        let git = git.and_then(program::VersionQuestion::answer);
         install(ctx, plan.id, worktree, git)?;
         let obstacles = hooks::obstacles(ctx, plan.id, worktree)?;
         built.warnings.extend(obstacles);

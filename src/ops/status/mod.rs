@@ -27,8 +27,8 @@ use crate::git::Tip;
 use crate::git::changes::Glance;
 use crate::git::uncommitted::glance;
 use crate::ops::agent_report::TargetReport;
-use crate::ops::status::survey::Common;
 pub use crate::ops::status::survey::OverlapCount;
+use crate::ops::status::survey::Surroundings;
 pub(super) use crate::ops::status::survey::{MergeKey, OverlapSet, conflicts, merge_key};
 use crate::store::{RecordedPlaces, agent_branch, layout, spawn_commit};
 use chrono::{DateTime, Utc};
@@ -174,7 +174,7 @@ pub(super) fn of(ctx: &Ctx, agent: &Agent) -> WorkStatus {
     let linked = ctx.repo.worktree(&layout::worktree_name(agent.id));
     let there = linked.filter(|worktree| worktree.path.is_dir());
     let histories = Histories::of([agent]);
-    let common = Common::new(ctx, &histories);
+    let common = Surroundings::new(ctx, &histories);
     let mut status = standing(&common, agent, there.as_ref().map(|one| one.path.as_path()));
     status.note_landing(ctx, agent, &landings(ctx, &[agent]));
     status
@@ -217,7 +217,7 @@ fn has_moved(ctx: &Ctx, agent: &Agent) -> bool {
 }
 
 /// Looks at one agent's work. `worktree` is where it is, if it is in this clone.
-fn standing(common: &Common<'_>, agent: &Agent, worktree: Option<&Path>) -> WorkStatus {
+fn standing(common: &Surroundings<'_>, agent: &Agent, worktree: Option<&Path>) -> WorkStatus {
     let mut standing = WorkStatus {
         findings: match &agent.verdict {
             Some(verdict) if !verdict.accepted => Fact::Known(verdict.findings.clone()),
@@ -252,7 +252,7 @@ fn standing(common: &Common<'_>, agent: &Agent, worktree: Option<&Path>) -> Work
 
 /// What the worktree holds that no commit does, the bundle aside.
 fn changes(
-    common: &Common<'_>,
+    common: &Surroundings<'_>,
     agent: &Agent,
     top: &Path,
     fence: Option<&ScopeGuard<'_>>,
@@ -284,7 +284,7 @@ pub(super) struct Look<'a> {
 }
 
 impl<'a> Look<'a> {
-    fn at(common: &Common<'a>, agent: &'a Agent, worktree: Option<&'a Path>) -> Look<'a> {
+    fn at(common: &Surroundings<'a>, agent: &'a Agent, worktree: Option<&'a Path>) -> Look<'a> {
         let ctx = common.ctx;
         let tip = work::tip_of(ctx, agent).ok();
         let target = common.target(agent);

@@ -69,7 +69,7 @@ pub(in crate::ops) fn survey<'a>(
                 return;
             }
         };
-        let common = Common::new(&own, &histories);
+        let common = Surroundings::new(&own, &histories);
         while let Some((index, agent)) = queue.next() {
             let mut status = standing(&common, agent, places.of(agent));
             status.note_landing(&own, agent, &landings);
@@ -107,7 +107,7 @@ fn in_order<'a>(
 // What the agents of one repository have in common, so that looking at many of them asks for it once.
 
 /// The surroundings of a look, and what was found out in them before.
-pub(super) struct Common<'a> {
+pub(super) struct Surroundings<'a> {
     pub(super) ctx: &'a Ctx,
     pub(super) histories: &'a Histories,
     /// Where the branches are that work lands on, by name.
@@ -116,9 +116,9 @@ pub(super) struct Common<'a> {
     rules: RefCell<Option<Rules>>,
 }
 
-impl<'a> Common<'a> {
-    pub(super) fn new(ctx: &'a Ctx, histories: &'a Histories) -> Common<'a> {
-        Common {
+impl<'a> Surroundings<'a> {
+    pub(super) fn new(ctx: &'a Ctx, histories: &'a Histories) -> Surroundings<'a> {
+        Surroundings {
             ctx,
             histories,
             // Each thread has one of these, so nothing in it is locked.

@@ -1,7 +1,7 @@
 //! What is left to decide once every agent has its verdict.
 
 use super::gather::{Rider, is_ready, judge_those, open_agents};
-use super::report::Outcome;
+use super::report::TrainOutcome;
 use super::{Order, TrainOptions, decide_all, rehearsed};
 use crate::agents::{Ctx, at_work, crash_recovery};
 use crate::domain::{Agent, AgentId, State};
@@ -33,12 +33,12 @@ pub struct CloseReport {
     pub question: Option<String>,
     /// The ways to answer it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub ways: Vec<Way>,
+    pub ways: Vec<AnswerWay>,
 }
 
 /// One way to answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Way {
+pub struct AnswerWay {
     /// `as-is`, `retry` or `close`.
     pub way: &'static str,
     /// What it means.
@@ -48,15 +48,15 @@ pub struct Way {
 }
 
 /// Whether an agent did its work and a verdict rejected that: nothing goes on in it, so that there is nothing to wait for.
-fn is_turned_back(one: &Decision) -> bool {
+fn is_turned_back(one: &TrainDecision) -> bool {
     // A verdict that rejects makes an agent idle again, which is not the same as having no verdict.
     one.outcome == Fate::Left(State::Idle) && one.verdict == Some("reject")
 }
 
 impl CloseReport {
     /// `None` when there is nothing to wait for and nothing to decide.
-    pub(super) fn of(common_dir: &Path, decisions: &[Decision]) -> Option<CloseReport> {
-        let with = |is: fn(&Decision) -> bool| -> Vec<AgentRef> {
+    pub(super) fn of(common_dir: &Path, decisions: &[TrainDecision]) -> Option<CloseReport> {
+        let with = |is: fn(&TrainDecision) -> bool| -> Vec<AgentRef> {
             let those = decisions.iter().filter(|one| is(one));
             those.map(|one| one.agent.clone()).collect()
         };
@@ -89,7 +89,7 @@ impl CloseReport {
         (left > 0 || !close.running.is_empty()).then_some(close)
     }
 
-    fn answers(&self, common_dir: &Path) -> Vec<Way> {
+    fn answers(&self, common_dir: &Path) -> Vec<AnswerWay> {
         let again = "git agent merge --all".to_owned();
         let mut retry: Vec<_> = self
             .rejected
@@ -100,7 +100,7 @@ impl CloseReport {
         // The verdict of each says what is to be mended.
         retry.extend(self.not_landed.iter().map(verify));
         retry.push(again.clone());
-        let way = |way, what, commands| Way {
+        let way = |way, what, commands| AnswerWay {
             way,
             what,
             commands,
@@ -147,7 +147,7 @@ fn spawn_again(common_dir: &Path, short: &str) -> String {
 #[serde(tag = "schema", rename = "git-agent.merge-all/3")]
 pub struct AllReport {
     /// What became of each, in the order they were taken.
-    pub items: Vec<Decision>,
+    pub items: Vec<TrainDecision>,
     /// Who is still at work, and what is to be decided about those who did not land; absent when there is
     /// neither.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -160,7 +160,7 @@ pub struct AllReport {
 /// What became of one agent.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Decision {
+pub struct TrainDecision {
     /// The agent.
     #[serde(flatten)]
     pub agent: AgentRef,
@@ -221,9 +221,9 @@ impl Serialize for Fate {
     }
 }
 
-impl Decision {
-    fn new(agent: &Agent, outcome: Fate) -> Decision {
-        Decision {
+impl TrainDecision {
+    fn new(agent: &Agent, outcome: Fate) -> TrainDecision {
+        TrainDecision {
             agent: AgentRef::of(agent),
             outcome,
             verdict: None,
@@ -300,12 +300,12 @@ pub fn merge_all(ctx: &Ctx, options: &TrainOptions) -> Result<AllReport> {
     })
 }
 
-fn decision(agent: &Agent, rider: &Rider) -> Decision {
+fn decision(agent: &Agent, rider: &Rider) -> TrainDecision {
     let report = &rider.report;
     let fate = match report.outcome {
-        Outcome::Landed => Fate::Landed(LandingState::Merged),
-        Outcome::AlreadyMerged => Fate::Landed(LandingState::AlreadyMerged),
-        Outcome::Planned => Fate::Landed(LandingState::Planned),
+        TrainOutcome::Landed => Fate::Landed(LandingState::Merged),
+        TrainOutcome::AlreadyMerged => Fate::Landed(LandingState::AlreadyMerged),
+        TrainOutcome::Planned => Fate::Landed(LandingState::Planned),
         _ if rider.lacks_bundle => Fate::RejectBundle,
         _ => Fate::NotMerged,
     };
@@ -314,7 +314,7 @@ fn decision(agent: &Agent, rider: &Rider) -> Decision {
     let findings = error.iter().flat_map(|error| &error.findings);
     let conflicts = { error.iter() }.flat_map(|error| error.conflicts.clone());
     let conflicts: Vec<PathText> = conflicts.collect();
-    Decision {
+    TrainDecision {
         verdict: rider.verdict,
         commit: report.commit.clone(),
         findings: findings.map(ToString::to_string).collect(),
@@ -325,11 +325,11 @@ fn decision(agent: &Agent, rider: &Rider) -> Decision {
         },
         reason: report.reason.clone(),
         error,
-        ..Decision::new(agent, fate)
+        ..TrainDecision::new(agent, fate)
     }
 }
 
-fn left_alone(agent: &Agent, state: State) -> Decision {
+fn left_alone(agent: &Agent, state: State) -> TrainDecision {
     let fate = if agent.deferred {
         Fate::Deferred
     } else {
@@ -337,11 +337,11 @@ fn left_alone(agent: &Agent, state: State) -> Decision {
     };
     let findings = rejected_for(agent);
     let reason = Some(findings.unwrap_or_default().join(", ")).filter(|text| !text.is_empty());
-    Decision {
+    TrainDecision {
         verdict: findings.map(|_| "reject"),
         findings: findings.unwrap_or_default().to_vec(),
         reason: reason.or(agent.summary.clone().filter(|text| !text.is_empty())),
-        ..Decision::new(agent, fate)
+        ..TrainDecision::new(agent, fate)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::ops::merge::{
     fetch_targets, judged_plan,
 };
 use crate::ops::overlap;
-use crate::ops::train::report::{FailedCheck, ItemReport, Outcome};
+use crate::ops::train::report::{FailedCheck, ItemReport, TrainOutcome};
 use crate::ops::train::track::CandidateFate;
 use crate::ops::train::{Order, TrainOptions};
 use crate::store::spawn_commit;
@@ -206,7 +206,7 @@ pub(super) fn close_conflict(ctx: &Ctx, options: &TrainOptions, item: &mut Rider
         // It may have landed by another way while the others were decided about.
         judge_those(ctx, options, std::slice::from_mut(item), |_| true)?;
     }
-    if item.report.outcome == Outcome::AlreadyMerged {
+    if item.report.outcome == TrainOutcome::AlreadyMerged {
         return Ok(());
     }
     item.plan = None;
@@ -215,7 +215,7 @@ pub(super) fn close_conflict(ctx: &Ctx, options: &TrainOptions, item: &mut Rider
         item.report.reason.get_or_insert(nothing.to_owned());
         return Ok(());
     }
-    item.report.outcome = Outcome::Conflicts;
+    item.report.outcome = TrainOutcome::Conflicts;
     item.report.conflicts = conflicts;
     Ok(())
 }
@@ -244,7 +244,7 @@ impl Rider {
                 agent_id: None,
                 short_id: None,
                 name: None,
-                outcome: Outcome::Refused,
+                outcome: TrainOutcome::Refused,
                 lands_on: None,
                 commit: None,
                 tree: None,
@@ -318,12 +318,12 @@ impl Rider {
         });
         match planned {
             Ok(plan) if plan.landed.is_some() => {
-                self.report.outcome = Outcome::AlreadyMerged;
+                self.report.outcome = TrainOutcome::AlreadyMerged;
                 self.report.commit = plan.landed.map(|landed| landed.commit.to_hex());
                 (self.report.error, self.report.reason) = (None, None);
             }
             Ok(plan) => {
-                self.report.outcome = Outcome::Undecided;
+                self.report.outcome = TrainOutcome::Undecided;
                 (self.report.error, self.report.reason) = (None, None);
                 self.plan = Some(plan);
             }
@@ -345,7 +345,7 @@ impl Rider {
         let row = ctx.ledger().agent(agent.spawn_commit)?;
         if let Some(now) = row.filter(|row| row.state == State::Merged) {
             let report = &mut self.report;
-            report.outcome = Outcome::AlreadyMerged;
+            report.outcome = TrainOutcome::AlreadyMerged;
             report.commit = now.landed.map(|(commit, _)| commit.to_hex());
             (report.error, report.reason) = (None, None);
         }
@@ -355,7 +355,7 @@ impl Rider {
     /// Leaves it behind.
     pub(super) fn refuse(&mut self, error: Error) {
         self.plan = None;
-        self.report.outcome = Outcome::Refused;
+        self.report.outcome = TrainOutcome::Refused;
         self.report.reason = Some(reason(&error));
         self.report.error = Some(error);
     }
@@ -372,8 +372,8 @@ impl Rider {
             }
             CandidateFate::Landed(landing) => {
                 report.outcome = match landing.outcome {
-                    LandingState::AlreadyMerged => Outcome::AlreadyMerged,
-                    LandingState::Merged | LandingState::Planned => Outcome::Landed,
+                    LandingState::AlreadyMerged => TrainOutcome::AlreadyMerged,
+                    LandingState::Merged | LandingState::Planned => TrainOutcome::Landed,
                 };
                 report.commit = landing.commit;
                 report.tree = Some(landing.merged_tree);
@@ -382,9 +382,9 @@ impl Rider {
             }
             CandidateFate::Planned(tree) | CandidateFate::Accepted(tree) => {
                 report.outcome = if matches!(fate, CandidateFate::Planned(_)) {
-                    Outcome::Planned
+                    TrainOutcome::Planned
                 } else {
-                    Outcome::Accepted
+                    TrainOutcome::Accepted
                 };
                 report.tree = Some(tree.to_hex());
                 report.conflicts.clear();
@@ -406,7 +406,7 @@ impl Rider {
                     }
                 };
                 report.fails_with = partner;
-                report.outcome = Outcome::Rejected;
+                report.outcome = TrainOutcome::Rejected;
                 report.error = Some(rejected(report.short_id.as_deref(), &check, &why));
                 report.reason = Some(why);
                 report.check = Some(check);
@@ -420,7 +420,7 @@ impl Rider {
     /// Leaves it undecided.
     pub(super) fn leave(&mut self, target_is_red: bool) {
         self.plan = None;
-        self.report.outcome = Outcome::Undecided;
+        self.report.outcome = TrainOutcome::Undecided;
         self.report.conflicts.clear();
         let why = if target_is_red {
             "the checks fail on the target without any agent's work"

@@ -20,10 +20,11 @@ mod gather;
 mod report;
 mod track;
 
-pub use close::{AllReport, Decision, Fate, merge_all};
-pub use close::{CloseReport, Way};
+pub use close::{AllReport, Fate, TrainDecision, merge_all};
+pub use close::{AnswerWay, CloseReport};
 pub use report::{
-    FailedCheck, FlakyReport, ItemReport, Outcome, RunReason, TrainReport, TrainRun, TrainTarget,
+    FailedCheck, FlakyReport, ItemReport, RunReason, TrainOutcome, TrainReport, TrainRun,
+    TrainTarget,
 };
 
 use crate::agents::authority::require_orchestrator;

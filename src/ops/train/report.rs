@@ -88,7 +88,7 @@ impl TrainReport {
 
 named! {
     /// How far an agent's work came.
-    pub enum Outcome {
+    pub enum TrainOutcome {
         /// It has landed.
         Landed = "landed",
         /// It had landed before, and only the row did not say so.
@@ -108,12 +108,15 @@ named! {
     }
 }
 
-impl Outcome {
+impl TrainOutcome {
     /// Whether it landed, or may.
     fn has_landed(self) -> bool {
         matches!(
             self,
-            Outcome::Landed | Outcome::AlreadyMerged | Outcome::Planned | Outcome::Accepted
+            TrainOutcome::Landed
+                | TrainOutcome::AlreadyMerged
+                | TrainOutcome::Planned
+                | TrainOutcome::Accepted
         )
     }
 }
@@ -131,7 +134,7 @@ pub struct ItemReport {
     /// The alias.
     pub name: Option<String>,
     /// How far it came.
-    pub outcome: Outcome,
+    pub outcome: TrainOutcome,
     /// The branch to land on, full name.
     pub lands_on: Option<String>,
     /// The commit that brought its work.

@@ -8,7 +8,7 @@ use crate::domain::event::Verified;
 use crate::domain::evidence::Conflict;
 use crate::domain::project::Projects;
 use crate::domain::sandbox::Layering;
-use crate::domain::train::{Culprit, Purpose, Question, Track};
+use crate::domain::train::{Culprit, Purpose, Track, WantedCheck};
 use crate::domain::{AgentId, Move, Oid, RequiredChecks, What};
 use crate::error::{Code, Error, Result};
 use crate::git::merge::{Stack, StackMerger};
@@ -345,7 +345,7 @@ impl Track for Stacking<'_, '_, '_> {
         }))
     }
 
-    fn check(&mut self, questions: &[Question<Stack>]) -> Result<Option<Vec<bool>>> {
+    fn check(&mut self, questions: &[WantedCheck<Stack>]) -> Result<Option<Vec<bool>>> {
         let stacked = questions.iter();
         let stacked = stacked.map(|question| self.stacked(&question.stack, question.purpose));
         self.ask(&stacked.collect::<Result<Vec<Stacked>>>()?)

@@ -10,7 +10,7 @@
 //! written last, so where it is missing the rest is done again; `MERGE_HEAD` is removed last, so where the branch holds its
 //! commit already nothing but clearing up is left.
 
-use super::{UpdateOptions, UpdatePlan, UpdateReport, Way, require_in_scope, texts};
+use super::{UpdateOptions, UpdatePlan, UpdateReport, UpdateWay, require_in_scope, texts};
 use crate::agents::branch_swap::index_scratch;
 use crate::agents::ctx::Ctx;
 use crate::agents::layered;
@@ -56,7 +56,7 @@ pub(super) fn pending(
     agent: &Agent,
     tip: Oid,
     options: UpdateOptions,
-) -> Result<Option<Way>> {
+) -> Result<Option<UpdateWay>> {
     let Some(unfinished) = UnfinishedMerge::of(ctx, agent)? else {
         return is_committed(ctx, agent, tip);
     };
@@ -74,7 +74,7 @@ pub(super) fn pending(
     };
     if !unresolved.is_empty() {
         if options.conflicts {
-            return Ok(Some(Way::Wait(Box::new(unfinished), unresolved)));
+            return Ok(Some(UpdateWay::Wait(Box::new(unfinished), unresolved)));
         }
         let what = format!("a merge into agent {short} is not resolved yet");
         return Err(refusal(what, unresolved)
@@ -106,11 +106,11 @@ pub(super) fn pending(
             }));
     }
     require_in_scope(ctx, agent, unfinished.theirs, work.1)?;
-    Ok(Some(Way::Resolved(Box::new(unfinished), work.1)))
+    Ok(Some(UpdateWay::Resolved(Box::new(unfinished), work.1)))
 }
 
 /// Whether the branch holds the merge already, and only the files of it are left.
-fn is_committed(ctx: &Ctx, agent: &Agent, tip: Oid) -> Result<Option<Way>> {
+fn is_committed(ctx: &Ctx, agent: &Agent, tip: Oid) -> Result<Option<UpdateWay>> {
     let admin_dir = worktree::admin_dir(&ctx.repo, agent.id);
     if !admin_dir.join("MERGE_HEAD").exists() {
         return Ok(None);
@@ -119,7 +119,7 @@ fn is_committed(ctx: &Ctx, agent: &Agent, tip: Oid) -> Result<Option<Way>> {
     let holds = |theirs: Oid| Ok(ctx.repo.has_object(theirs) && ctx.repo.is_ancestor(theirs, tip)?);
     let is_held: Result<bool> = place.merge_head().map_or(Ok(false), holds);
     if is_held? {
-        return Ok(Some(Way::Clear(place)));
+        return Ok(Some(UpdateWay::Clear(place)));
     }
     // A merge of something else, or one that does not conflict, is ended by the one who began it.
     Err(place.busy())

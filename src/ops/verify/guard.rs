@@ -20,7 +20,7 @@ use crate::domain::{
 use crate::error::{Code, Error, Result};
 use crate::git::repo::Resolved;
 use crate::ops::agent_report::TargetReport;
-use crate::ops::verify::history::Trees;
+use crate::ops::verify::history::JudgedTrees;
 use crate::store::{repository_settings, roles};
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
@@ -149,7 +149,7 @@ pub fn guard(ctx: &Ctx, options: &GuardOptions) -> Result<GuardReport> {
 
 fn gather(ctx: &Ctx, contract: &Contract, base: &Resolved, tip: Oid) -> Result<Evidence> {
     let repo = &ctx.repo;
-    let work = Trees::of_commit(repo, tip)?;
+    let work = JudgedTrees::of_commit(repo, tip)?;
     let divergence = repo.divergence(base.commit, tip, None)?;
     let mut touches = history::touches(repo, &divergence, &work, |_, ours| Ok(ours))?;
     let base_tree = repo.read_commit(base.commit)?.tree;

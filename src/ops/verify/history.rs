@@ -5,14 +5,14 @@ use crate::agents::work::simulated;
 use crate::agents::work::uncommitted::{Snapshot, snapshot};
 use crate::agents::worktree::UNFINISHED;
 use crate::agents::{AgentWorktree, Ctx, untrusted};
-use crate::domain::evidence::{History, Place, Touch, WorktreeFacts};
+use crate::domain::evidence::{BranchHistory, ChangePlace, Touch, WorktreeFacts};
 use crate::domain::{Agent, Change, Oid};
 use crate::error::{Code, Error, Result};
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::history::ancestry::{Divergence, Lineage};
 use crate::git::uncommitted::Uncommitted;
 use crate::git::{Commit, MergeResult, Repo};
-use crate::ops::verify::landing::{Subject, nonce_of};
+use crate::ops::verify::landing::{LandingSubject, nonce_of};
 use crate::store::spawn_commit::{NONCE, SPAWN_SUBJECT};
 use crate::store::{replay, spawn_commit};
 use crate::wire::policy::Policy;
@@ -24,11 +24,11 @@ use std::path::Path;
 /// it was built upon has landed, and that `divergence` leaves that out.
 pub(super) fn provenance(
     ctx: &Ctx,
-    subject: &Subject,
+    subject: &LandingSubject,
     started: Oid,
     divergence: &Divergence,
     is_above_landed: bool,
-) -> Result<History> {
+) -> Result<BranchHistory> {
     let repo = &ctx.repo;
     let ahead = CommitsAhead::read(repo, divergence)?;
     let spawn = ahead.spawn(ctx, subject)?;
@@ -54,7 +54,7 @@ pub(super) fn provenance(
         Some(spawn) => (true, ahead.foreign(subject, spawn)),
         None => foreign_since_landing(repo, subject, divergence)?,
     };
-    Ok(History {
+    Ok(BranchHistory {
         has_spawn_commit,
         lost_base,
         foreign,
@@ -85,7 +85,7 @@ impl<'a> CommitsAhead<'a> {
     }
 
     /// The agent's spawn commit among them, or what a rebase made of it.
-    fn spawn(&self, ctx: &Ctx, subject: &Subject) -> Result<Option<&'a Lineage>> {
+    fn spawn(&self, ctx: &Ctx, subject: &LandingSubject) -> Result<Option<&'a Lineage>> {
         let (repo, original) = (&ctx.repo, subject.agent.spawn_commit);
         let nonce = nonce_of(ctx, original);
         // A rebase gives the spawn commit another name and keeps its message.
@@ -114,7 +114,7 @@ impl<'a> CommitsAhead<'a> {
 
     /// Those that are not the agent's. Commits of a side branch count as the agent's where they name it. Their paths are judged like
     /// those of all others.
-    fn foreign(&self, subject: &Subject, spawn: &Lineage) -> Vec<Oid> {
+    fn foreign(&self, subject: &LandingSubject, spawn: &Lineage) -> Vec<Oid> {
         let own = own_line(subject.tip, spawn.oid, self.divergence, |oid| {
             // Of a commit that is not known here nothing below is taken for the agent's.
             let is_spawn = self.commits.get(&oid).is_none_or(|commit| {
@@ -136,7 +136,7 @@ impl<'a> CommitsAhead<'a> {
 /// Whether the base does not hold what the work was built upon.
 fn is_lost(
     repo: &Repo,
-    subject: &Subject,
+    subject: &LandingSubject,
     divergence: &Divergence,
     base: Oid,
     origin: Oid,
@@ -152,7 +152,7 @@ fn is_lost(
 /// What begins at the tip that landed, as the row of that landing names it, is the agent's own.
 fn foreign_since_landing(
     repo: &Repo,
-    subject: &Subject,
+    subject: &LandingSubject,
     divergence: &Divergence,
 ) -> Result<(bool, Vec<Oid>)> {
     if !repo.is_ancestor(subject.agent.spawn_commit, subject.tip)? {
@@ -167,7 +167,7 @@ fn foreign_since_landing(
 /// went on while its work landed goes on from a commit before the tip that landed.
 fn own_since_landing(
     repo: &Repo,
-    subject: &Subject,
+    subject: &LandingSubject,
     divergence: &Divergence,
 ) -> Result<HashSet<Oid>> {
     let first: HashMap<Oid, Option<Oid>> = { divergence.ahead.iter() }
@@ -230,7 +230,7 @@ fn own_line(
 pub(super) fn touches(
     repo: &Repo,
     divergence: &Divergence,
-    work: &Trees,
+    work: &JudgedTrees,
     stands_for: impl Fn(Oid, Oid) -> Result<Oid>,
 ) -> Result<Vec<Touch>> {
     let mut touches = Vec::new();
@@ -241,17 +241,17 @@ pub(super) fn touches(
         let tree = repo.read_commit(lineage.oid)?.tree;
         let before = before(repo, lineage, &stands_for)?;
         add(
-            Place::Commit(lineage.oid),
+            ChangePlace::Commit(lineage.oid),
             repo.tree_changes(before.as_slice(), tree)?,
         );
     }
-    add(Place::Index, work.staged.clone());
+    add(ChangePlace::Index, work.staged.clone());
     // What a merge brings that is not committed yet is no more the agent's doing.
     let before: Vec<Oid> = { std::iter::once(work.tip_tree) }
         .chain(work.merged.iter().copied())
         .collect();
     let changes = repo.tree_changes(&before, work.tree)?;
-    add(Place::Worktree, changes);
+    add(ChangePlace::Worktree, changes);
     Ok(touches)
 }
 
@@ -282,7 +282,7 @@ fn before(
 // The agent's work as trees: what its tip holds, and what committing the rest would make of it.
 
 /// What is judged, as trees.
-pub(super) struct Trees {
+pub(super) struct JudgedTrees {
     /// The tip's tree.
     pub tip_tree: Oid,
     /// The trees of what is being merged in the worktree.
@@ -301,19 +301,19 @@ pub(super) struct Trees {
     pub worktree: Option<WorktreeFacts>,
 }
 
-impl Trees {
+impl JudgedTrees {
     /// Reads the work; `twice` where something works on it meanwhile.
     ///
     /// # Errors
     /// `lost-race` when a file changed from one reading to the next, or the worktree went away; those of git and the file system.
     pub(super) fn gather(
         ctx: &Ctx,
-        subject: &Subject,
+        subject: &LandingSubject,
         policy: &Policy,
         twice: bool,
-    ) -> Result<Trees> {
+    ) -> Result<JudgedTrees> {
         let Some(place) = &subject.worktree else {
-            return Trees::of_commit(&ctx.repo, subject.tip);
+            return JudgedTrees::of_commit(&ctx.repo, subject.tip);
         };
         let tip_tree = ctx.repo.read_commit(subject.tip)?.tree;
         let bundle = policy.bundle_dir.as_deref();
@@ -330,7 +330,7 @@ impl Trees {
                     return Err(changed(&subject.agent));
                 }
             }
-            Ok(Trees {
+            Ok(JudgedTrees {
                 tip_tree,
                 merged: ctx.repo.merged_trees(&place.admin_dir),
                 staged,
@@ -344,9 +344,9 @@ impl Trees {
     }
 
     /// What a commit holds, where no worktree is looked at.
-    pub(super) fn of_commit(repo: &Repo, tip: Oid) -> Result<Trees> {
+    pub(super) fn of_commit(repo: &Repo, tip: Oid) -> Result<JudgedTrees> {
         let tip_tree = repo.read_commit(tip)?.tree;
-        Ok(Trees {
+        Ok(JudgedTrees {
             tip_tree,
             merged: Vec::new(),
             staged: Vec::new(),
@@ -378,7 +378,7 @@ fn changed(agent: &Agent) -> Error {
 
 fn facts(
     ctx: &Ctx,
-    subject: &Subject,
+    subject: &LandingSubject,
     place: &AgentWorktree,
     uncommitted: Uncommitted,
 ) -> Result<WorktreeFacts> {

@@ -3,7 +3,8 @@
 use crate::agents::work::{base_of, tip_of};
 use crate::agents::{AgentWorktree, Ctx, crash_recovery, lookup, own_changes, worktree};
 use crate::domain::evidence::{
-    Conflict, DependencyChange, Landed, Landing, NoWorktree, Outcome, Place, Row, Touch,
+    ChangePlace, Conflict, DependencyChange, Landed, Landing, MergeOutcome, NoWorktree,
+    RowEvidence, Touch,
 };
 use crate::domain::{Agent, Isolation, Oid};
 use crate::error::{Code, Error, Result};
@@ -11,7 +12,7 @@ use crate::git::history::ancestry::Divergence;
 use crate::git::merge::Merge;
 use crate::git::{MergeResult, Repo};
 use crate::ops::verify::VerifyOptions;
-use crate::ops::verify::history::Trees;
+use crate::ops::verify::history::JudgedTrees;
 use crate::ops::verify::origin::{Origin, Question};
 use crate::store::landed::Line;
 use crate::store::place::is_of_this_clone;
@@ -44,7 +45,7 @@ pub(super) struct Lands<'a> {
 pub(super) fn work_out(
     repo: &Repo,
     lands: &Lands<'_>,
-    work: &Trees,
+    work: &JudgedTrees,
     divergence: &Divergence,
     touched: bool,
     merge: impl Fn(Oid, Oid) -> Result<Merge>,
@@ -61,17 +62,17 @@ pub(super) fn work_out(
         // What is not committed lands as one commit.
         ahead: work_commits + uncommitted,
         behind: divergence.behind.len(),
-        outcome: Outcome::BaseGone,
+        outcome: MergeOutcome::BaseGone,
         approximate: false,
     };
     let Some(base) = lands.base else {
         if lands.base_out_of_reach {
-            landing.outcome = Outcome::OutOfReach { tree: work.tree };
+            landing.outcome = MergeOutcome::OutOfReach { tree: work.tree };
         }
         return Ok(landing);
     };
     let base_tree = repo.read_commit(base)?.tree;
-    let landed = |how| Outcome::Landed {
+    let landed = |how| MergeOutcome::Landed {
         tree: base_tree,
         how,
     };
@@ -89,9 +90,9 @@ pub(super) fn work_out(
     // moved to it.
     } else if landing.behind == 0 && !lands.leaves_changes {
         if touched {
-            Outcome::FastForward { tree }
+            MergeOutcome::FastForward { tree }
         } else {
-            Outcome::Nothing { tree }
+            MergeOutcome::Nothing { tree }
         }
     } else {
         let tip = work.commit(repo, lands.tip)?;
@@ -101,17 +102,17 @@ pub(super) fn work_out(
         } = merge(base, tip)?;
         landing.approximate = approximate;
         match result {
-            MergeResult::Unrelated => Outcome::Unrelated,
-            MergeResult::Clean { tree } if !touched => Outcome::Nothing { tree },
+            MergeResult::Unrelated => MergeOutcome::Unrelated,
+            MergeResult::Clean { tree } if !touched => MergeOutcome::Nothing { tree },
             // The target has all of it, whichever commits brought it.
             MergeResult::Clean { tree } if tree == base_tree => landed(Landed::Tree),
-            MergeResult::Clean { tree } => Outcome::Clean { tree },
+            MergeResult::Clean { tree } => MergeOutcome::Clean { tree },
             // Squashed and then built upon: merging it again conflicts with what came after.
             MergeResult::Conflicts { conflicts, .. } => {
                 if was_squashed(repo, base, tip, divergence)? {
                     landed(Landed::PatchId)
                 } else {
-                    Outcome::Conflicts(sorted(conflicts))
+                    MergeOutcome::Conflicts(sorted(conflicts))
                 }
             }
         }
@@ -126,7 +127,7 @@ pub(super) fn touches(repo: &Repo, landing: &Landing, base: Oid) -> Result<Vec<T
         return Ok(Vec::new());
     };
     let changes = repo.tree_changes(&[repo.read_commit(base)?.tree], merged)?;
-    let place = Place::Landing;
+    let place = ChangePlace::Landing;
     let touches = changes.into_iter().map(|change| Touch { change, place });
     Ok(touches.collect())
 }
@@ -143,7 +144,7 @@ pub(super) fn dependencies(
     };
     let before = repo.read_commit(base)?.tree;
     let manifests = { touches.iter() }
-        .filter(|touch| touch.place == Place::Landing)
+        .filter(|touch| touch.place == ChangePlace::Landing)
         .map(|touch| &touch.change.path)
         .filter(|path| dependencies::is_manifest(path));
     let mut changed = Vec::new();
@@ -215,7 +216,7 @@ fn was_squashed(repo: &Repo, base: Oid, tip: Oid, divergence: &Divergence) -> Re
 // What is judged: which agent, which commit, against which branch, and where its files are.
 
 /// One agent's work at one moment.
-pub(super) struct Subject {
+pub(super) struct LandingSubject {
     /// The agent, bound as its spawn commit says.
     pub agent: Agent,
     /// What its row says otherwise, one sentence each.
@@ -237,15 +238,15 @@ pub(super) struct Subject {
     /// Whether the agent lives in another clone, which alone knows its worktree and its bundle.
     pub is_foreign: bool,
     /// Whether the ledger knows the agent.
-    pub row: Row,
+    pub row: RowEvidence,
     /// The merge commit that was named, where `tip` is its second parent.
     pub merge_commit: Option<Oid>,
     /// What base and tip do not share, where that is known already.
     divergence: Option<Divergence>,
 }
 
-impl Subject {
-    pub(super) fn resolve(ctx: &Ctx, options: &VerifyOptions) -> Result<Subject> {
+impl LandingSubject {
+    pub(super) fn resolve(ctx: &Ctx, options: &VerifyOptions) -> Result<LandingSubject> {
         let revision = match (&options.tip, options.ci) {
             (Some(tip), _) => Some(tip.as_str()),
             (None, true) => Some("HEAD"),
@@ -293,8 +294,8 @@ impl Subject {
         } else {
             NoWorktree::Gone
         };
-        let is_elsewhere = options.ci || origin.row != Row::Present;
-        Ok(Subject {
+        let is_elsewhere = options.ci || origin.row != RowEvidence::Present;
+        Ok(LandingSubject {
             below_changes: own_changes::below(&ctx.repo, &agent)?,
             agent,
             altered: origin.altered,

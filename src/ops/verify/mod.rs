@@ -27,7 +27,7 @@ use crate::agents::work::{base_of, stacked, to_merge};
 use crate::agents::{
     Ctx, CurrentAgent, ScopeGuard, Scratch, at_work, bundle, lookup, own_changes, projects,
 };
-use crate::domain::evidence::{Commands, Conflict, Contract, LedgerFacts, NoWorktree, Row};
+use crate::domain::evidence::{Commands, Conflict, Contract, LedgerFacts, NoWorktree, RowEvidence};
 use crate::domain::judge::judge;
 use crate::domain::report::standing;
 use crate::domain::{BundleRule, Change, Evidence, Finding, FindingCode, Move, Oid, Verdict, What};
@@ -35,8 +35,8 @@ use crate::error::{Code, Error, Result};
 use crate::git::history::gained::shallow_parents_absent;
 use crate::git::merge::Merge;
 use crate::git::{MergeResult, Repo};
-use crate::ops::verify::history::Trees;
-use crate::ops::verify::landing::{Subject, is_foreign};
+use crate::ops::verify::history::JudgedTrees;
+use crate::ops::verify::landing::{LandingSubject, is_foreign};
 use crate::store::facts::Facts;
 use crate::store::{agent_branch, spawn_commit};
 use crate::wire::path_text::ConflictReport;
@@ -111,11 +111,11 @@ impl VerifyOptions {
 
 /// Everything that was gathered before anything is judged.
 struct Case<'r> {
-    subject: Subject,
+    subject: LandingSubject,
     fence: ScopeGuard<'r>,
     policy: Oid,
     started: Oid,
-    work: Trees,
+    work: JudgedTrees,
     bundle: Bundle,
     ledger: LedgerFacts,
 }
@@ -153,7 +153,7 @@ fn judges_itself(ctx: &Ctx, options: &VerifyOptions) -> bool {
 }
 
 fn verify_in(ctx: &Ctx, options: &VerifyOptions) -> Result<Verdict> {
-    let subject = Subject::resolve(ctx, options);
+    let subject = LandingSubject::resolve(ctx, options);
     ctx.logged("subject");
     let verdict = subject.and_then(|subject| judged(ctx, options, subject));
     verdict.or_else(|error| {
@@ -166,7 +166,7 @@ fn verify_in(ctx: &Ctx, options: &VerifyOptions) -> Result<Verdict> {
     })
 }
 
-fn judged(ctx: &Ctx, options: &VerifyOptions, subject: Subject) -> Result<Verdict> {
+fn judged(ctx: &Ctx, options: &VerifyOptions, subject: LandingSubject) -> Result<Verdict> {
     let case = gather(ctx, subject, options.twice)?;
     ctx.logged("evidence of the work");
     let reported = reported::read(ctx, &case)?;
@@ -180,7 +180,7 @@ fn judged(ctx: &Ctx, options: &VerifyOptions, subject: Subject) -> Result<Verdic
     Ok(verdict)
 }
 
-fn gather(ctx: &Ctx, subject: Subject, twice: bool) -> Result<Case<'_>> {
+fn gather(ctx: &Ctx, subject: LandingSubject, twice: bool) -> Result<Case<'_>> {
     let agent = &subject.agent;
     // In a shallow clone the base may be missing. That is no fault of the work, so it is an error
     // and no verdict.
@@ -193,7 +193,7 @@ fn gather(ctx: &Ctx, subject: Subject, twice: bool) -> Result<Case<'_>> {
         return Err(Error::bug("a fence has a policy and a base"));
     };
     Ok(Case {
-        work: Trees::gather(ctx, &subject, fence.policy(), twice)?,
+        work: JudgedTrees::gather(ctx, &subject, fence.policy(), twice)?,
         bundle: bundle::read(ctx, agent, subject.directory(), fence.policy())?,
         ledger: ledger_facts(ctx, &subject)?,
         subject,
@@ -203,7 +203,7 @@ fn gather(ctx: &Ctx, subject: Subject, twice: bool) -> Result<Case<'_>> {
     })
 }
 
-fn ledger_facts(ctx: &Ctx, subject: &Subject) -> Result<LedgerFacts> {
+fn ledger_facts(ctx: &Ctx, subject: &LandingSubject) -> Result<LedgerFacts> {
     let agent = &subject.agent;
     let (irregular, mut disorder) = if agent.origin_in_doubt {
         (agent.irregular.clone(), Vec::new())
@@ -271,7 +271,7 @@ fn decide(
         ..Evidence::default()
     };
     evidence.answer.clone_from(&reported.answer);
-    if subject.row == Row::Present {
+    if subject.row == RowEvidence::Present {
         let audits = ctx.ledger().audits(&subject.agent)?;
         evidence.failed_audit = standing(&audits, work.tree).cloned();
     }
@@ -314,7 +314,7 @@ fn add_history(ctx: &Ctx, case: &Case<'_>, evidence: &mut Evidence) -> Result<()
     let (repo, subject, work) = (&ctx.repo, &case.subject, &case.work);
     // What the work was built upon, where that has landed by now: the work is judged as if it stood on the base.
     let below = match subject.base {
-        Some(base) if subject.row == Row::Present => {
+        Some(base) if subject.row == RowEvidence::Present => {
             stacked::landed_below(ctx, &subject.agent, base)?
         }
         _ => None,
@@ -384,7 +384,7 @@ fn record(
         Recording::Never => false,
     };
     // A row begins with its spawn, in the clone that spawns.
-    if !is_wanted || subject.row != Row::Present {
+    if !is_wanted || subject.row != RowEvidence::Present {
         return Ok(());
     }
     // Kept before the verdict that names it.

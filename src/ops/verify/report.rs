@@ -6,7 +6,7 @@ use crate::agents::check_worktree::{CheckSetup, CheckWorktree};
 use crate::agents::commands::leased;
 use crate::agents::work::simulated;
 use crate::agents::{Ctx, projects};
-use crate::domain::evidence::{Commands, Conflict, Landing, Outcome};
+use crate::domain::evidence::{Commands, Conflict, Landing, MergeOutcome};
 use crate::domain::finding::verdict_word;
 use crate::domain::sandbox::Mode;
 use crate::domain::{CommandRun, Evidence, Finding, FindingCode, Oid, Verdict};
@@ -189,12 +189,12 @@ pub(super) fn merge(landing: &Landing) -> MergeReport {
     MergeReport {
         state: landing.outcome.as_str(),
         how: match landing.outcome {
-            Outcome::Landed { how, .. } => Some(how.as_str()),
+            MergeOutcome::Landed { how, .. } => Some(how.as_str()),
             _ => None,
         },
         ahead: landing.ahead,
         behind: landing.behind,
-        fast_forward: matches!(landing.outcome, Outcome::FastForward { .. }),
+        fast_forward: matches!(landing.outcome, MergeOutcome::FastForward { .. }),
         conflicts: { conflicts(landing).iter() }
             .map(|conflict| PathText::from(conflict.path.as_slice()))
             .collect(),
@@ -203,7 +203,7 @@ pub(super) fn merge(landing: &Landing) -> MergeReport {
 
 fn conflicts(landing: &Landing) -> &[Conflict] {
     match &landing.outcome {
-        Outcome::Conflicts(conflicts) => conflicts,
+        MergeOutcome::Conflicts(conflicts) => conflicts,
         _ => &[],
     }
 }
@@ -271,7 +271,9 @@ pub(super) fn run(
 ) -> Result<Commands> {
     let outcome = evidence.landing.as_ref().map(|landing| &landing.outcome);
     let Some(
-        Outcome::Clean { tree } | Outcome::FastForward { tree } | Outcome::OutOfReach { tree },
+        MergeOutcome::Clean { tree }
+        | MergeOutcome::FastForward { tree }
+        | MergeOutcome::OutOfReach { tree },
     ) = outcome
     else {
         return Ok(Commands::None);

@@ -6,7 +6,7 @@
 
 use crate::agents::work::{simulated, tip_of};
 use crate::agents::{Ctx, Work};
-use crate::domain::evidence::Answer;
+use crate::domain::evidence::FinalAnswer;
 use crate::domain::report::{Audited, Dangling, NamedThing, RoleReport};
 use crate::domain::{Agent, AgentId, Oid, ReportRules, State, What};
 use crate::error::Result;
@@ -21,7 +21,7 @@ const GENERATIONS: usize = 64;
 /// An agent's report.
 #[derive(Default)]
 pub(super) struct Reported {
-    pub answer: Answer,
+    pub answer: FinalAnswer,
     /// What it means for the agent that it audits.
     pub audit: Option<(Agent, Audited)>,
 }
@@ -44,7 +44,7 @@ pub(super) fn read(ctx: &Ctx, case: &Case<'_>) -> Result<Reported> {
     // What it said is in the clone where it ran, so its silence here is none.
     if texts.is_empty() && (case.subject.is_foreign || case.bundle.is_out_of_reach) {
         return Ok(Reported {
-            answer: Answer::OutOfReach,
+            answer: FinalAnswer::OutOfReach,
             audit: None,
         });
     }
@@ -68,7 +68,7 @@ pub(super) fn read(ctx: &Ctx, case: &Case<'_>) -> Result<Reported> {
     report.dangling = reader.dangling;
     if rules.audit.is_some() && is_started_by_an_agent(ctx, agent)? {
         return Ok(Reported {
-            answer: Answer::SaidForAgent(report),
+            answer: FinalAnswer::SaidForAgent(report),
             audit: None,
         });
     }
@@ -90,7 +90,7 @@ pub(super) fn read(ctx: &Ctx, case: &Case<'_>) -> Result<Reported> {
         _ => None,
     };
     Ok(Reported {
-        answer: Answer::Said(report),
+        answer: FinalAnswer::Said(report),
         audit,
     })
 }

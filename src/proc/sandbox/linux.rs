@@ -1,7 +1,7 @@
 //! The helper of a fence on Linux.
 
 use super::report::Report;
-use super::{FENCED, Outcome, Plan, landlock, mounts, namespaces, overlay, wrap};
+use super::{FENCED, FenceOutcome, Plan, landlock, mounts, namespaces, overlay, wrap};
 use crate::domain::run::{self, Ending};
 use crate::domain::sandbox::{Fence, Landlock, LayerMount, Level, Namespaces};
 use crate::error::{Code, Error, Result};
@@ -232,7 +232,7 @@ fn lead(plan: &Plan<'_>, command: &[OsString]) -> Result<u8> {
     let mut started = built(command)?;
     let ended = supervisor::lead(&mut started).map_err(|error| launch::failed(&started, error))?;
     // The report was opened before the fence stood, so it can still be written.
-    report.say(&Outcome::Ended(ended))?;
+    report.say(&FenceOutcome::Ended(ended))?;
     Ok(ended.code)
 }
 
@@ -255,7 +255,7 @@ fn restrict(plan: &Plan<'_>, report: &mut Report) -> Result<()> {
         Ok(())
     };
     report.or_say(arranged.and_then(|()| landlock::restrict(plan.fence, plan.level)))?;
-    report.say(&Outcome::Fenced)
+    report.say(&FenceOutcome::Fenced)
 }
 
 fn built(command: &[OsString]) -> Result<Command> {
@@ -273,7 +273,7 @@ impl Report {
         match result {
             Ok(value) => Ok(value),
             Err(why) => {
-                self.say(&Outcome::Refused(why.clone()))?;
+                self.say(&FenceOutcome::Refused(why.clone()))?;
                 Err(Error::new(Code::SandboxUnavailable, why))
             }
         }

@@ -46,7 +46,7 @@ mod without;
 use without as kernel;
 
 pub use git_guard::{NOWHERE, write_guard};
-pub use report::{Outcome, read_report};
+pub use report::{FenceOutcome, read_report};
 
 use crate::domain::sandbox::{Enforcement, Fence, LayerMount, Level, Mode, Namespaces};
 use crate::error::{Code, Error, Result};

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// What became of a fenced command's start.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum FenceOutcome {
     /// The fence stands, and whatever runs or ran was behind it.
     Fenced,
     /// The kernel would not; the command was not started.
@@ -64,12 +64,12 @@ impl Report {
             .at("could not read", &self.path)?;
         let text = String::from_utf8_lossy(&bytes);
         Ok(match text.lines().filter_map(from_line).next_back() {
-            Some(Outcome::Ended(end)) => Some(end),
+            Some(FenceOutcome::Ended(end)) => Some(end),
             _ => None,
         })
     }
 
-    pub(super) fn say(&mut self, outcome: &Outcome) -> Result<()> {
+    pub(super) fn say(&mut self, outcome: &FenceOutcome) -> Result<()> {
         let line = to_line(outcome);
         self.file
             .write_all(line.as_bytes())
@@ -82,27 +82,27 @@ impl Report {
 ///
 /// # Errors
 /// `io` when the file is there and cannot be read.
-pub fn read_report(path: &Path) -> Result<Option<Outcome>> {
+pub fn read_report(path: &Path) -> Result<Option<FenceOutcome>> {
     let bytes = fs::read(path).at_if_there("could not read", path)?;
     let text = bytes.as_deref().map(String::from_utf8_lossy);
-    let is_start = |outcome: &Outcome| !matches!(outcome, Outcome::Ended(_));
+    let is_start = |outcome: &FenceOutcome| !matches!(outcome, FenceOutcome::Ended(_));
     Ok(text.and_then(|text| { text.lines() }.filter_map(from_line).rfind(is_start)))
 }
 
-fn to_line(outcome: &Outcome) -> String {
+fn to_line(outcome: &FenceOutcome) -> String {
     match outcome {
-        Outcome::Fenced => "fenced\n".to_owned(),
-        Outcome::Refused(why) => format!("refused {}\n", why.replace(['\n', '\r'], " ")),
-        Outcome::Ended(end) => format!("ended {}", end.to_line()),
+        FenceOutcome::Fenced => "fenced\n".to_owned(),
+        FenceOutcome::Refused(why) => format!("refused {}\n", why.replace(['\n', '\r'], " ")),
+        FenceOutcome::Ended(end) => format!("ended {}", end.to_line()),
     }
 }
 
-fn from_line(line: &str) -> Option<Outcome> {
+fn from_line(line: &str) -> Option<FenceOutcome> {
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     match word {
-        "fenced" => Some(Outcome::Fenced),
-        "refused" => Some(Outcome::Refused(rest.to_owned())),
-        "ended" => run::Outcome::parse(&format!("{rest}\n")).map(Outcome::Ended),
+        "fenced" => Some(FenceOutcome::Fenced),
+        "refused" => Some(FenceOutcome::Refused(rest.to_owned())),
+        "ended" => run::Outcome::parse(&format!("{rest}\n")).map(FenceOutcome::Ended),
         _ => None,
     }
 }
@@ -118,7 +118,10 @@ mod tests {
         assert_eq!(read_report(&path).expect("absent"), None);
         let mut report = Report::create(&path).expect("made");
         assert_eq!(read_report(&path).expect("empty"), None);
-        let outcomes = [Outcome::Fenced, Outcome::Refused("no Landlock".into())];
+        let outcomes = [
+            FenceOutcome::Fenced,
+            FenceOutcome::Refused("no Landlock".into()),
+        ];
         for outcome in outcomes {
             report.say(&outcome).expect("said");
             assert_eq!(read_report(&path).expect("read"), Some(outcome));
@@ -126,9 +129,9 @@ mod tests {
         assert_eq!(report.end().expect("read"), None);
         let end = run::Outcome::TIMEOUT;
         let mut again = Report::append(&path).expect("there");
-        again.say(&Outcome::Ended(end)).expect("said");
+        again.say(&FenceOutcome::Ended(end)).expect("said");
         assert_eq!(report.end().expect("read"), Some(end));
         let start = read_report(&path).expect("read");
-        assert_eq!(start, Some(Outcome::Refused("no Landlock".into())));
+        assert_eq!(start, Some(FenceOutcome::Refused("no Landlock".into())));
     }
 }

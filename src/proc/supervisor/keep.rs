@@ -44,7 +44,7 @@ const VOLLEYS: u32 = 250;
 
 /// What a supervisor is told on its command line.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct SupervisorOrder {
     /// This program's own file.
     pub program: PathBuf,
     /// The process that waits for it.
@@ -72,12 +72,12 @@ pub struct Order {
 ///
 /// # Errors
 /// `io` when the command cannot be started.
-pub fn keep(order: &Order) -> Result<u8> {
+pub fn keep(order: &SupervisorOrder) -> Result<u8> {
     // It is in use as long as anything of the command is left, whatever becomes of our parent.
     let held = order.scratch.as_deref().map(temporary::hold);
     // Taken while our parent has it for certain, and given back by the kernel however this ends.
     let _ticket = order.ticket.as_deref().map(share).transpose();
-    let (mut watch, signals) = Watch::begin(order)
+    let (mut watch, signals) = SupervisorWatch::begin(order)
         .map_err(|error| Error::io("could not start watching over a command", error))?;
     let outcome = watch.until_nothing_is_left(&signals);
     // Noted as soon as nothing is left, and before the cleaning up: who finds no outcome takes the
@@ -99,7 +99,7 @@ pub fn keep(order: &Order) -> Result<u8> {
 pub fn lead(command: &mut Command) -> std::io::Result<Outcome> {
     let signals = signals::listen_to([Signal::CHILD].into_iter())?;
     let child = command.spawn()?;
-    let mut watch = Watch::over(
+    let mut watch = SupervisorWatch::over(
         child.id(),
         Instant::now() + FOREVER,
         BoundsWatch::new(TreeBounds::default(), None),
@@ -119,7 +119,7 @@ fn note(outcome: Outcome) -> std::io::Result<()> {
     slate.write_all_at(outcome.to_line().as_bytes(), 0)
 }
 
-struct Watch {
+struct SupervisorWatch {
     main: Pid,
     /// How the command itself ended.
     ended: Option<Outcome>,
@@ -139,8 +139,8 @@ enum Phase {
     Killing(u32),
 }
 
-impl Watch {
-    fn begin(order: &Order) -> std::io::Result<(Watch, Receiver<Signal>)> {
+impl SupervisorWatch {
+    fn begin(order: &SupervisorOrder) -> std::io::Result<(SupervisorWatch, Receiver<Signal>)> {
         // Before anything is started: an orphan of the first moment would else go to the process
         // above us.
         system::adopt_orphans()?;
@@ -165,7 +165,7 @@ impl Watch {
             launch.arg("--group").arg(group.directory());
         }
         let child = launch.arg("--").args(&order.command).stdin(stdin).spawn()?;
-        let mut watch = Watch::over(child.id(), until, bounds)?;
+        let mut watch = SupervisorWatch::over(child.id(), until, bounds)?;
         watch.builds = builds;
         if !is_below(order.parent) {
             // It was gone before its death could be announced.
@@ -174,9 +174,9 @@ impl Watch {
         Ok((watch, signals))
     }
 
-    fn over(main: u32, until: Instant, bounds: BoundsWatch) -> std::io::Result<Watch> {
+    fn over(main: u32, until: Instant, bounds: BoundsWatch) -> std::io::Result<SupervisorWatch> {
         let main = i32::try_from(main).ok().and_then(Pid::from_raw);
-        Ok(Watch {
+        Ok(SupervisorWatch {
             main: main.ok_or_else(|| std::io::Error::other("a process has a number"))?,
             ended: None,
             reason: None,

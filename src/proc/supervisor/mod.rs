@@ -11,7 +11,7 @@ use crate::proc::signals::Interrupts;
 pub use crate::proc::supervisor::keep::TreeBounds;
 use crate::system::{Handle, Process};
 pub use build_jobs::{BuildSlots, JOBSERVER_VARIABLES, knows_named_pipes};
-pub use keep::{Order, keep, lead};
+pub use keep::{SupervisorOrder, keep, lead};
 use rustix::process::{Pid, Signal};
 use std::borrow::Cow;
 use std::ffi::OsString;

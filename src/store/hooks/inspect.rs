@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// What is wrong with the hooks of a worktree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Problem {
+pub enum HookProblem {
     /// Nothing leads git to our hooks.
     NotInstalled,
     /// Git does not read the worktree's configuration.
@@ -42,61 +42,61 @@ pub enum Problem {
     ProgramGone(PathBuf),
 }
 
-impl Problem {
+impl HookProblem {
     /// Whether an agent must have done it: the rest comes with time and with other programs.
     pub fn is_tampering(&self) -> bool {
         match self {
-            Problem::NotInstalled
-            | Problem::ExtensionOff
-            | Problem::Unusable(_)
-            | Problem::LedAway { .. }
-            | Problem::Missing(_)
-            | Problem::Altered(_) => true,
-            Problem::TooOld
-            | Problem::Outdated { .. }
-            | Problem::Hidden(_)
-            | Problem::ProgramGone(_) => false,
+            HookProblem::NotInstalled
+            | HookProblem::ExtensionOff
+            | HookProblem::Unusable(_)
+            | HookProblem::LedAway { .. }
+            | HookProblem::Missing(_)
+            | HookProblem::Altered(_) => true,
+            HookProblem::TooOld
+            | HookProblem::Outdated { .. }
+            | HookProblem::Hidden(_)
+            | HookProblem::ProgramGone(_) => false,
         }
     }
 
     /// The stable word for machines.
     pub fn code(&self) -> &'static str {
         match self {
-            Problem::NotInstalled => "not-installed",
-            Problem::ExtensionOff => "extension-off",
-            Problem::Unusable(_) => "config-unusable",
-            Problem::LedAway { .. } => "led-away",
-            Problem::TooOld => "git-too-old",
-            Problem::Missing(_) => "missing",
-            Problem::Altered(_) => "altered",
-            Problem::Outdated { .. } => "outdated",
-            Problem::Hidden(_) => "hidden",
-            Problem::ProgramGone(_) => "program-gone",
+            HookProblem::NotInstalled => "not-installed",
+            HookProblem::ExtensionOff => "extension-off",
+            HookProblem::Unusable(_) => "config-unusable",
+            HookProblem::LedAway { .. } => "led-away",
+            HookProblem::TooOld => "git-too-old",
+            HookProblem::Missing(_) => "missing",
+            HookProblem::Altered(_) => "altered",
+            HookProblem::Outdated { .. } => "outdated",
+            HookProblem::Hidden(_) => "hidden",
+            HookProblem::ProgramGone(_) => "program-gone",
         }
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for HookProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Problem::NotInstalled => f.write_str("nothing leads git to the agent's hooks"),
-            Problem::ExtensionOff => f.write_str(
+            HookProblem::NotInstalled => f.write_str("nothing leads git to the agent's hooks"),
+            HookProblem::ExtensionOff => f.write_str(
                 "extensions.worktreeConfig is off, so git does not read the worktree's configuration",
             ),
-            Problem::Unusable(why) => write!(f, "the worktree's own configuration {why}"),
-            Problem::LedAway { key, value } => {
+            HookProblem::Unusable(why) => write!(f, "the worktree's own configuration {why}"),
+            HookProblem::LedAway { key, value } => {
                 write!(f, "the worktree's own configuration sets {key} to `{value}`")
             }
-            Problem::TooOld => f.write_str("this git is older than 2.54 and passes over hooks of the configuration"),
-            Problem::Missing(name) => write!(f, "the {name} shim is missing"),
-            Problem::Altered(name) => write!(f, "the {name} shim was altered"),
-            Problem::Outdated { name, version } => {
+            HookProblem::TooOld => f.write_str("this git is older than 2.54 and passes over hooks of the configuration"),
+            HookProblem::Missing(name) => write!(f, "the {name} shim is missing"),
+            HookProblem::Altered(name) => write!(f, "the {name} shim was altered"),
+            HookProblem::Outdated { name, version } => {
                 write!(f, "the {name} shim is of version {version}, not {}", VERSION)
             }
-            Problem::Hidden(name) => {
+            HookProblem::Hidden(name) => {
                 write!(f, "the repository's {name} hook is newer than the agent and does not run here")
             }
-            Problem::ProgramGone(path) => write!(f, "the shims run {}, which is gone", path.display()),
+            HookProblem::ProgramGone(path) => write!(f, "the shims run {}, which is gone", path.display()),
         }
     }
 }
@@ -107,7 +107,7 @@ pub struct Inspection {
     /// How git is led to the hooks; `None` when it is not.
     pub route: Option<Route>,
     /// Everything that is wrong, each thing once.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<HookProblem>,
 }
 
 /// Looks at the shims and at what leads git to them. `git` is the version that would run them;
@@ -119,10 +119,10 @@ pub fn inspect(site: &Site<'_>, git: Option<Version>) -> Result<Inspection> {
     let mut problems = Vec::new();
     let route = route(site, &mut problems)?;
     if !site.repo.reads_worktree_config()? {
-        problems.push(Problem::ExtensionOff);
+        problems.push(HookProblem::ExtensionOff);
     }
     if route == Some(Route::Config) && git.is_some_and(|git| git < Version::CONFIG_HOOKS) {
-        problems.push(Problem::TooOld);
+        problems.push(HookProblem::TooOld);
     }
     let repository = hooks::names(site)?;
     let directory = site.directory();
@@ -136,7 +136,7 @@ pub fn inspect(site: &Site<'_>, git: Option<Version>) -> Result<Inspection> {
             problems.extend(match shim_problem(&directory, name, true) {
                 // The shims were complete when they were written, so a missing one means that the
                 // repository's hook came later.
-                Some(Problem::Missing(name)) => Some(Problem::Hidden(name)),
+                Some(HookProblem::Missing(name)) => Some(HookProblem::Hidden(name)),
                 other => other,
             });
         }
@@ -145,9 +145,9 @@ pub fn inspect(site: &Site<'_>, git: Option<Version>) -> Result<Inspection> {
     Ok(Inspection { route, problems })
 }
 
-fn route(site: &Site<'_>, problems: &mut Vec<Problem>) -> Result<Option<Route>> {
+fn route(site: &Site<'_>, problems: &mut Vec<HookProblem>) -> Result<Option<Route>> {
     if let Some(why) = site.flaw() {
-        problems.push(Problem::Unusable(why));
+        problems.push(HookProblem::Unusable(why));
         return Ok(None);
     }
     let named = site.setting(HOOKS_PATH)?;
@@ -172,52 +172,52 @@ fn route(site: &Site<'_>, problems: &mut Vec<Problem>) -> Result<Option<Route>> 
             let key = shim_key(event, name);
             match site.setting(&key)? {
                 Some(value) if expected.contains(&value) => found += 1,
-                Some(value) => problems.push(Problem::LedAway { key, value }),
+                Some(value) => problems.push(HookProblem::LedAway { key, value }),
                 None => {}
             }
         }
         // Git can be told to leave a whole event out.
         let key = format!("hook.{event}.enabled");
         if let Some(value) = site.setting(&key)? {
-            problems.push(Problem::LedAway { key, value });
+            problems.push(HookProblem::LedAway { key, value });
         }
     }
     if found == 2 * EVENTS.len() {
         return Ok(Some(Route::Config));
     }
     problems.push(match named {
-        Some(value) => Problem::LedAway {
+        Some(value) => HookProblem::LedAway {
             key: HOOKS_PATH.to_owned(),
             value,
         },
-        None => Problem::NotInstalled,
+        None => HookProblem::NotInstalled,
     });
     Ok(None)
 }
 
-fn shim_problem(directory: &Path, name: &str, is_general: bool) -> Option<Problem> {
+fn shim_problem(directory: &Path, name: &str, is_general: bool) -> Option<HookProblem> {
     let name = name.to_owned();
     let text = match std::fs::read(directory.join(&name)) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Some(Problem::Missing(name));
+            return Some(HookProblem::Missing(name));
         }
         // A file that cannot be read has no text of ours, so it counts as altered.
         other => other.unwrap_or_default(),
     };
     let mode_is_right = hooks::is_executable(&directory.join(&name));
     match recognise_shim(&String::from_utf8_lossy(&text)) {
-        Found::Version(version) => Some(Problem::Outdated { name, version }),
-        Found::Foreign => Some(Problem::Altered(name)),
-        Found::Ours { .. } if !mode_is_right => Some(Problem::Altered(name)),
+        InstalledShim::Version(version) => Some(HookProblem::Outdated { name, version }),
+        InstalledShim::Foreign => Some(HookProblem::Altered(name)),
+        InstalledShim::Ours { .. } if !mode_is_right => Some(HookProblem::Altered(name)),
         // The short shim would keep the repository's own hook from most states.
-        Found::Ours {
+        InstalledShim::Ours {
             transaction: true, ..
-        } if is_general => Some(Problem::Hidden(name)),
-        Found::Ours { program, .. } => {
+        } if is_general => Some(HookProblem::Hidden(name)),
+        InstalledShim::Ours { program, .. } => {
             let program = PathBuf::from(program);
             // A program that is named without a path is found by PATH when the hook runs.
             (program.is_absolute() && !hooks::is_executable(&program))
-                .then_some(Problem::ProgramGone(program))
+                .then_some(HookProblem::ProgramGone(program))
         }
     }
 }
@@ -260,7 +260,7 @@ fn template(transaction: bool) -> &'static str {
 
 /// What an installed shim is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum InstalledShim {
     /// One of ours, as this version writes it, and the program it runs.
     Ours {
         /// Whether it is the one for `reference-transaction` alone.
@@ -275,7 +275,7 @@ pub(super) enum Found {
 }
 
 /// Recognises an installed shim by every byte of it but the program's path.
-pub(super) fn recognise_shim(text: &str) -> Found {
+pub(super) fn recognise_shim(text: &str) -> InstalledShim {
     let program = text
         .lines()
         .find_map(|line| line.strip_prefix(PROGRAM))
@@ -284,7 +284,7 @@ pub(super) fn recognise_shim(text: &str) -> Found {
         // Compared as a whole, and not by a mark in the text: a shim that keeps the mark and does
         // nothing would else pass.
         if !program.is_empty() && template(transaction).replace(PLACE, program) == text {
-            return Found::Ours {
+            return InstalledShim::Ours {
                 transaction,
                 program: unquote(program),
             };
@@ -294,8 +294,8 @@ pub(super) fn recognise_shim(text: &str) -> Found {
         .split_once("git-agent git hook, version ")
         .and_then(|(_, rest)| rest.split('.').next()?.parse().ok());
     match version {
-        Some(version) if version != VERSION => Found::Version(version),
-        _ => Found::Foreign,
+        Some(version) if version != VERSION => InstalledShim::Version(version),
+        _ => InstalledShim::Foreign,
     }
 }
 
@@ -329,20 +329,23 @@ mod tests {
         let program = Path::new("/opt/it's here/git-agent");
         for transaction in [false, true] {
             let text = shim_text(transaction, program);
-            let expected = Found::Ours {
+            let expected = InstalledShim::Ours {
                 transaction,
                 program: program.display().to_string(),
             };
             assert_eq!(recognise_shim(&text), expected);
             assert_eq!(
                 recognise_shim(&text.replace("exit 1", "exit 0")),
-                Found::Foreign
+                InstalledShim::Foreign
             );
             assert_eq!(
                 recognise_shim(&text.replace(&format!("version {VERSION}."), "version 7.")),
-                Found::Version(7)
+                InstalledShim::Version(7)
             );
         }
-        assert_eq!(recognise_shim("#!/bin/sh\nexit 0\n"), Found::Foreign);
+        assert_eq!(
+            recognise_shim("#!/bin/sh\nexit 0\n"),
+            InstalledShim::Foreign
+        );
     }
 }

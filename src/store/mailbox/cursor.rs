@@ -12,7 +12,6 @@
 //! cut short or of another version, means that the whole chain is walked again.
 
 use super::reader::{self, Reader};
-use super::spool::Step;
 use super::{Held, Mailbox, chain};
 use crate::domain::message::{Kind, Priority};
 use crate::domain::named::short_hex;
@@ -28,6 +27,7 @@ use crate::wire::receipt_line::{Receipt, ReceiptKind};
 use chrono::{DateTime, Utc};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ops::ControlFlow;
 
 /// How the first line begins.
 const MAGIC: &str = "git-agent mail cursor 2";
@@ -69,7 +69,7 @@ type Opens = BTreeMap<MessageId, Open>;
 
 /// The content of the file.
 #[derive(Debug, PartialEq, Eq)]
-struct Cursor {
+struct CursorFile {
     tip: Oid,
     stamp: Option<Stamp>,
     note: Option<Oid>,
@@ -120,11 +120,11 @@ pub(super) fn open(mailbox: &Mailbox<'_>, reader: &Reader) -> Result<Vec<Open>> 
 fn advance(
     mailbox: &Mailbox<'_>,
     reader: &Reader,
-    mut cursor: Cursor,
+    mut cursor: CursorFile,
     tip: &Commit,
     tree: Oid,
     note: Option<Oid>,
-) -> Option<Cursor> {
+) -> Option<CursorFile> {
     let mut next = tip.clone();
     while next.oid != cursor.tip {
         let stamp = next.trailer(STAMP_TRAILER).and_then(Stamp::parse);
@@ -192,19 +192,19 @@ fn begin(
     reader: &Reader,
     tip: &Commit,
     note: Option<Oid>,
-) -> Result<Cursor> {
+) -> Result<CursorFile> {
     let mut open = mailbox.walk(|open: &mut Opens, commit, envelope| {
         let Some(envelope) = envelope else {
-            return Step::On;
+            return ControlFlow::Continue(());
         };
         // No message went to an agent that was not there, unless by a name that was known before.
         let is_older = reader.since.is_some_and(|since| envelope.at.time() < since);
         if is_older && !reader.was_expected {
-            return Step::Stop;
+            return ControlFlow::Break(());
         }
         let entry = Open::of(commit, envelope, reader);
         open.extend(entry.map(|entry| (entry.id.clone(), entry)));
-        Step::On
+        ControlFlow::Continue(())
     })?;
     let receipts = load_receipts(mailbox.repo, reader)?;
     apply(&mut open, &receipts);
@@ -213,7 +213,7 @@ fn begin(
         named.add(&notes::body(mailbox.repo, tree, reader.key)?);
         Ok(named.pages)
     })?;
-    Ok(Cursor {
+    Ok(CursorFile {
         tip: tip.oid,
         stamp: tip.trailer(STAMP_TRAILER).and_then(Stamp::parse),
         note,
@@ -247,7 +247,7 @@ fn names_hash(reader: &Reader) -> String {
     short_hex(&hash, 8)
 }
 
-fn render(cursor: &Cursor) -> String {
+fn render(cursor: &CursorFile) -> String {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let stamp = |stamp: Option<Stamp>| or_dash(stamp.map(|stamp| stamp.to_string()));
     let mut text = format!(
@@ -275,7 +275,7 @@ fn render(cursor: &Cursor) -> String {
     text
 }
 
-fn parse(text: &str) -> Option<Cursor> {
+fn parse(text: &str) -> Option<CursorFile> {
     fn or_dash<T>(word: &str, parse: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
         if word == "-" {
             Some(None)
@@ -285,7 +285,7 @@ fn parse(text: &str) -> Option<Cursor> {
     }
     let mut lines = text.strip_suffix('\n')?.split('\n');
     let mut words = lines.next()?.strip_prefix(MAGIC)?.trim_start().split(' ');
-    let mut cursor = Cursor {
+    let mut cursor = CursorFile {
         tip: Oid::from_hex(words.next()?)?,
         stamp: or_dash(words.next()?, Stamp::parse)?,
         note: or_dash(words.next()?, Oid::from_hex)?,
@@ -535,7 +535,7 @@ mod tests {
             at: stamp,
             read: Some(stamp),
         };
-        let cursor = Cursor {
+        let cursor = CursorFile {
             tip: Oid::EMPTY_TREE,
             stamp: None,
             note: Some(Oid::EMPTY_TREE),

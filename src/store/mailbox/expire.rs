@@ -12,7 +12,6 @@
 use super::Mailbox;
 use super::cursor::{self, Receipts};
 use super::reader::{Reader, TRAILER as READER};
-use super::spool::Step;
 use crate::domain::message::{Name, Retention};
 use crate::domain::{Agent, MessageId, Oid, Receivers, Stamp};
 use crate::error::{Code, Error, Remedy, Result};
@@ -23,6 +22,7 @@ use crate::wire::message::{Envelope, STAMP_TRAILER};
 use crate::wire::receipt_line::ReceiptKind;
 use chrono::{DateTime, Utc};
 use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
 
 /// A mailbox of so many messages is rewritten for a single one.
 const SHORT: usize = 1_000;
@@ -84,7 +84,7 @@ pub fn plan(
         found.extend(
             envelope.map(|envelope| (commit.oid, commit.parents.clone(), envelope.clone())),
         );
-        Step::On
+        ControlFlow::Continue(())
     })?;
     messages.reverse();
     let is_expired = |envelope: &Envelope| {

@@ -34,8 +34,8 @@ pub use cursor::Open;
 use cursor::Receipts;
 pub use reader::Reader;
 use serde::Serialize;
-use spool::Step;
 use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
 
 /// After this long a message that was handed out and not acknowledged is handed out again.
 const LEASE: TimeDelta = TimeDelta::minutes(5);
@@ -148,7 +148,11 @@ impl<'r> Mailbox<'r> {
     pub fn is_empty(&self) -> Result<bool> {
         let any = self.walk(|any: &mut bool, _, envelope| {
             *any |= envelope.is_some();
-            if *any { Step::Stop } else { Step::On }
+            if *any {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         })?;
         Ok(!any)
     }
@@ -392,7 +396,7 @@ impl Mailbox<'_> {
         }
         let counted = self.walk(|counts: &mut HashMap<usize, Tally>, _, envelope| {
             let Some(envelope) = envelope else {
-                return Step::On;
+                return ControlFlow::Continue(());
             };
             let senders = named.get(envelope.from.as_str());
             for index in senders.into_iter().flatten() {
@@ -411,7 +415,7 @@ impl Mailbox<'_> {
                     count.pending += 1
                 }
             }
-            Step::On
+            ControlFlow::Continue(())
         })?;
         let count = |index| counted.get(&index).copied().unwrap_or_default();
         Ok((0..readers.len()).map(count).collect())

@@ -26,6 +26,7 @@ use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 /// The longest file that is read, in bytes: a payload and what stands around it.
@@ -187,27 +188,18 @@ pub fn posted(repo: &Repo, nonce: Nonce, since: DateTime<Utc>) -> Result<Option<
     let nonce = nonce.text();
     Mailbox::new(repo).walk(|found: &mut Option<Stamp>, _, envelope| {
         let Some(envelope) = envelope else {
-            return Step::On;
+            return ControlFlow::Continue(());
         };
         *found = (envelope.nonce == nonce).then_some(envelope.at);
         if found.is_some() || envelope.at.time() < since {
-            Step::Stop
+            ControlFlow::Break(())
         } else {
-            Step::On
+            ControlFlow::Continue(())
         }
     })
 }
 
 // Walking the chain, newest first, over merges and over damage.
-
-/// Whether to go on after a commit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// To what is below it.
-    On,
-    /// Nothing older is wanted.
-    Stop,
-}
 
 /// A commit in line: those without a stamp (merges and repairs) first, then by stamp, the latest first.
 struct Queued {
@@ -244,14 +236,14 @@ impl Eq for Queued {}
 
 impl Mailbox<'_> {
     /// Shows every commit of the chain to `visit`, messages in the order of their stamps, the latest first,
-    /// until it says stop; gives what it made of them. Where the chain is damaged, begins again with what
+    /// until it breaks; gives what it made of them. Where the chain is damaged, begins again with what
     /// the reflog gives back and passes over what is gone.
     ///
     /// # Errors
     /// `repo-corrupt` when the chain is damaged beyond its reflog.
     pub(super) fn walk<T: Default>(
         &self,
-        visit: impl Fn(&mut T, &Commit, Option<&Envelope>) -> Step,
+        visit: impl Fn(&mut T, &Commit, Option<&Envelope>) -> ControlFlow<()>,
     ) -> Result<T> {
         let walked = chain::read(self.repo, Chain::Mail, |tip, is_recovered| {
             self.walk_from(tip, is_recovered, &visit)
@@ -263,7 +255,7 @@ impl Mailbox<'_> {
         &self,
         tip: Commit,
         over_gaps: bool,
-        visit: &impl Fn(&mut T, &Commit, Option<&Envelope>) -> Step,
+        visit: &impl Fn(&mut T, &Commit, Option<&Envelope>) -> ControlFlow<()>,
     ) -> Result<T> {
         let mut made = T::default();
         let mut seen = HashSet::from([tip.oid]);
@@ -273,7 +265,7 @@ impl Mailbox<'_> {
         };
         let mut queue = BinaryHeap::from([queued(tip)]);
         while let Some(next) = queue.pop() {
-            if visit(&mut made, &next.commit, next.envelope.as_ref()) == Step::Stop {
+            if visit(&mut made, &next.commit, next.envelope.as_ref()).is_break() {
                 break;
             }
             for parent in next.commit.parents {
@@ -304,7 +296,7 @@ impl Mailbox<'_> {
         self.walk(
             |found: &mut HashMap<MessageId, Message>, commit, envelope| {
                 let Some(envelope) = envelope else {
-                    return Step::On;
+                    return ControlFlow::Continue(());
                 };
                 if wanted.contains(&envelope.id) {
                     let message = message::decode(&commit.message);
@@ -314,9 +306,9 @@ impl Mailbox<'_> {
                 // An id holds the time of its message, and the walk goes back in time.
                 let too_old = || wanted.iter().all(|id| id.is_after(envelope.at));
                 if all_found || too_old() {
-                    Step::Stop
+                    ControlFlow::Break(())
                 } else {
-                    Step::On
+                    ControlFlow::Continue(())
                 }
             },
         )
@@ -331,9 +323,9 @@ impl Mailbox<'_> {
             let id = envelope.map(|envelope| &envelope.id);
             found.extend(id.filter(|id| id.as_str().starts_with(beginning)).cloned());
             if found.len() > 1 {
-                Step::Stop
+                ControlFlow::Break(())
             } else {
-                Step::On
+                ControlFlow::Continue(())
             }
         })
     }
@@ -359,14 +351,14 @@ impl Mailbox<'_> {
         }
         let mut later = self.walk(|found: &mut Vec<Message>, commit, envelope| {
             let Some(envelope) = envelope else {
-                return Step::On;
+                return ControlFlow::Continue(());
             };
             let is_linked = envelope.re.is_some() || envelope.id == root || envelope.id == *id;
             found.extend(message::decode(&commit.message).filter(|_| is_linked));
             if root.is_after(envelope.at) {
-                Step::Stop
+                ControlFlow::Break(())
             } else {
-                Step::On
+                ControlFlow::Continue(())
             }
         })?;
         later.reverse();

@@ -7,12 +7,12 @@ use std::fmt;
 
 /// Any JSON, as far as an event may ask for it.
 #[derive(Debug, Default)]
-pub(super) enum Fact<'a> {
+pub(super) enum EventJson<'a> {
     Text(Cow<'a, str>),
     Number(u64),
     Truth(bool),
-    List(Vec<Fact<'a>>),
-    Object(Vec<(Text<'a>, Fact<'a>)>),
+    List(Vec<EventJson<'a>>),
+    Object(Vec<(Text<'a>, EventJson<'a>)>),
     /// What no event asks for.
     #[default]
     Other,
@@ -22,10 +22,10 @@ pub(super) enum Fact<'a> {
 #[derive(Debug, serde::Deserialize)]
 pub(super) struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-impl Fact<'_> {
+impl EventJson<'_> {
     /// What an object has under that key: the last one where it repeats itself.
     pub(super) fn get(&self, key: &str) -> Option<&Self> {
-        let Fact::Object(entries) = self else {
+        let EventJson::Object(entries) = self else {
             return None;
         };
         // serde_json's own maps keep the last as well, so that a line means the same to every
@@ -38,21 +38,21 @@ impl Fact<'_> {
 
     pub(super) fn as_str(&self) -> Option<&str> {
         match self {
-            Fact::Text(text) => Some(text),
+            EventJson::Text(text) => Some(text),
             _ => None,
         }
     }
 
     pub(super) fn as_u64(&self) -> Option<u64> {
         match self {
-            Fact::Number(number) => Some(*number),
+            EventJson::Number(number) => Some(*number),
             _ => None,
         }
     }
 
     pub(super) fn as_bool(&self) -> Option<bool> {
         match self {
-            Fact::Truth(truth) => Some(*truth),
+            EventJson::Truth(truth) => Some(*truth),
             _ => None,
         }
     }
@@ -60,70 +60,70 @@ impl Fact<'_> {
     /// The items; none of anything but a list.
     pub(super) fn as_list(&self) -> &[Self] {
         match self {
-            Fact::List(items) => items,
+            EventJson::List(items) => items,
             _ => &[],
         }
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Fact<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Fact<'a>, D::Error> {
-        deserializer.deserialize_any(Reader)
+impl<'de: 'a, 'a> Deserialize<'de> for EventJson<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<EventJson<'a>, D::Error> {
+        deserializer.deserialize_any(FactReader)
     }
 }
 
-struct Reader;
+struct FactReader;
 
-impl<'de> Visitor<'de> for Reader {
-    type Value = Fact<'de>;
+impl<'de> Visitor<'de> for FactReader {
+    type Value = EventJson<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("any JSON")
     }
 
-    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Fact<'de>, E> {
-        Ok(Fact::Text(Cow::Borrowed(text)))
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<EventJson<'de>, E> {
+        Ok(EventJson::Text(Cow::Borrowed(text)))
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Fact<'de>, E> {
-        Ok(Fact::Text(Cow::Owned(text.to_owned())))
+    fn visit_str<E: Error>(self, text: &str) -> Result<EventJson<'de>, E> {
+        Ok(EventJson::Text(Cow::Owned(text.to_owned())))
     }
 
-    fn visit_u64<E: Error>(self, number: u64) -> Result<Fact<'de>, E> {
-        Ok(Fact::Number(number))
+    fn visit_u64<E: Error>(self, number: u64) -> Result<EventJson<'de>, E> {
+        Ok(EventJson::Number(number))
     }
 
-    fn visit_i64<E: Error>(self, _: i64) -> Result<Fact<'de>, E> {
+    fn visit_i64<E: Error>(self, _: i64) -> Result<EventJson<'de>, E> {
         // No number of an event is negative or a fraction.
-        Ok(Fact::Other)
+        Ok(EventJson::Other)
     }
 
-    fn visit_f64<E: Error>(self, _: f64) -> Result<Fact<'de>, E> {
-        Ok(Fact::Other)
+    fn visit_f64<E: Error>(self, _: f64) -> Result<EventJson<'de>, E> {
+        Ok(EventJson::Other)
     }
 
-    fn visit_bool<E: Error>(self, truth: bool) -> Result<Fact<'de>, E> {
-        Ok(Fact::Truth(truth))
+    fn visit_bool<E: Error>(self, truth: bool) -> Result<EventJson<'de>, E> {
+        Ok(EventJson::Truth(truth))
     }
 
-    fn visit_unit<E: Error>(self) -> Result<Fact<'de>, E> {
-        Ok(Fact::Other)
+    fn visit_unit<E: Error>(self) -> Result<EventJson<'de>, E> {
+        Ok(EventJson::Other)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Fact<'de>, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<EventJson<'de>, A::Error> {
         let mut list = Vec::new();
         while let Some(item) = items.next_element()? {
             list.push(item);
         }
-        Ok(Fact::List(list))
+        Ok(EventJson::List(list))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Fact<'de>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<EventJson<'de>, A::Error> {
         let mut object = Vec::new();
         while let Some(entry) = entries.next_entry()? {
             object.push(entry);
         }
-        Ok(Fact::Object(object))
+        Ok(EventJson::Object(object))
     }
 }
 
@@ -134,7 +134,7 @@ mod tests {
     use serde_json::Value;
 
     /// The same answers as the general reader's, to every question that is asked.
-    fn agree(fact: &Fact<'_>, value: &Value) -> bool {
+    fn agree(fact: &EventJson<'_>, value: &Value) -> bool {
         let list = value.as_array().map_or(&[][..], Vec::as_slice);
         let keys = ["a", "b", "\u{e9}", "missing"];
         fact.as_str() == value.as_str()
@@ -151,7 +151,7 @@ mod tests {
     }
 
     fn check(text: &str) {
-        let fact = serde_json::from_str::<Fact<'_>>(text);
+        let fact = serde_json::from_str::<EventJson<'_>>(text);
         let value = serde_json::from_str::<Value>(text);
         match (&fact, &value) {
             (Ok(fact), Ok(value)) => assert!(agree(fact, value), "{text}"),

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 /// One part of a payload as the caller gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part<'a> {
+pub enum PayloadPart<'a> {
     /// `key=value`: one field that is a text.
     Field(&'a str, &'a str),
     /// `@file`: a file of JSON, whose content is still to be read.
@@ -16,14 +16,14 @@ pub enum Part<'a> {
     Json(&'a str),
 }
 
-impl Part<'_> {
+impl PayloadPart<'_> {
     /// Tells by its beginning what a part is.
-    pub fn of(text: &str) -> Part<'_> {
+    pub fn of(text: &str) -> PayloadPart<'_> {
         match (text.strip_prefix('@'), text.split_once('=')) {
-            (Some(path), _) => Part::File(path),
+            (Some(path), _) => PayloadPart::File(path),
             // JSON text may hold `=` as well, but not behind a plain word.
-            (None, Some((key, value))) if is_key(key) => Part::Field(key, value),
-            _ => Part::Json(text),
+            (None, Some((key, value))) if is_key(key) => PayloadPart::Field(key, value),
+            _ => PayloadPart::Json(text),
         }
     }
 }
@@ -195,14 +195,14 @@ mod tests {
     #[test]
     fn a_part_is_known_by_its_beginning() {
         for (text, part) in [
-            ("message=a=b", Part::Field("message", "a=b")),
-            ("m=", Part::Field("m", "")),
-            ("@notes/a=b.json", Part::File("notes/a=b.json")),
-            ("{\"a\":\"b=c\"}", Part::Json("{\"a\":\"b=c\"}")),
-            ("[1]", Part::Json("[1]")),
-            ("1=2", Part::Json("1=2")),
+            ("message=a=b", PayloadPart::Field("message", "a=b")),
+            ("m=", PayloadPart::Field("m", "")),
+            ("@notes/a=b.json", PayloadPart::File("notes/a=b.json")),
+            ("{\"a\":\"b=c\"}", PayloadPart::Json("{\"a\":\"b=c\"}")),
+            ("[1]", PayloadPart::Json("[1]")),
+            ("1=2", PayloadPart::Json("1=2")),
         ] {
-            assert_eq!(Part::of(text), part, "{text}");
+            assert_eq!(PayloadPart::of(text), part, "{text}");
         }
     }
 

@@ -19,7 +19,7 @@ pub struct CustomizeLayer {
 }
 
 #[derive(Deserialize)]
-struct File {
+struct CustomizeFile {
     #[serde(default)]
     agent: CustomizeLayer,
 }
@@ -29,7 +29,7 @@ struct File {
 /// # Errors
 /// One sentence that begins with `path:line:column:`.
 pub fn parse(path: &str, data: &[u8]) -> Result<CustomizeLayer, String> {
-    super::toml::<File>(path, data).map(|file| file.agent)
+    super::toml::<CustomizeFile>(path, data).map(|file| file.agent)
 }
 
 impl CustomizeLayer {

@@ -17,7 +17,7 @@ pub fn parse(path: &str, data: &[u8]) -> Result<Vec<Persona>, String> {
         return Err(format!("{path}:1: there is no column `name`"));
     }
     let mut personas = Vec::new();
-    for Row { line, cells } in rows {
+    for ManifestRow { line, cells } in rows {
         let (has, wants) = (cells.len(), header.len());
         if has != wants {
             return Err(format!(
@@ -36,14 +36,14 @@ pub fn parse(path: &str, data: &[u8]) -> Result<Vec<Persona>, String> {
 
 /// A row, and the line that it begins on.
 #[derive(Default)]
-struct Row {
+struct ManifestRow {
     line: usize,
     cells: Vec<String>,
 }
 
 /// The rows of a CSV file (RFC 4180), without the empty lines between them. The error is the line of a row with a quote that is not
 /// closed.
-fn rows(text: &str) -> Result<Vec<Row>, usize> {
+fn rows(text: &str) -> Result<Vec<ManifestRow>, usize> {
     let mut rows = Vec::new();
     let mut line = 1;
     let mut rest = text.chars().peekable();
@@ -54,7 +54,7 @@ fn rows(text: &str) -> Result<Vec<Row>, usize> {
         if rest.peek().is_none() {
             return Ok(rows);
         }
-        let mut row = Row {
+        let mut row = ManifestRow {
             line,
             cells: vec![String::new()],
         };
@@ -76,7 +76,7 @@ fn rows(text: &str) -> Result<Vec<Row>, usize> {
     }
 }
 
-fn add(row: &mut Row, c: char) {
+fn add(row: &mut ManifestRow, c: char) {
     if let Some(cell) = row.cells.last_mut() {
         cell.push(c);
     }

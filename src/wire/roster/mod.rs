@@ -53,7 +53,7 @@ fn trimmed(text: Option<&String>) -> String {
 
 /// What one layer says about one code.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-pub struct Entry {
+pub struct RosterEntry {
     module: Option<String>,
     name: Option<String>,
     title: Option<String>,
@@ -61,7 +61,7 @@ pub struct Entry {
 }
 
 /// What one layer says.
-pub type Layer = BTreeMap<String, Entry>;
+pub type Layer = BTreeMap<String, RosterEntry>;
 
 #[derive(Deserialize)]
 struct File {

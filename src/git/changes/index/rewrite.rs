@@ -4,7 +4,7 @@
 //! they come back with the next commit only. Here the trees on both sides are known, so the cache stays whole.
 //! What git keeps in extensions of its own stays git's to write.
 
-use super::{CHECKSUM, Content, Entry, FIXED, HEADER, Index, StatData, be32};
+use super::{CHECKSUM, Content, FIXED, HEADER, Index, IndexEntry, StatData, be32};
 use crate::domain::Oid;
 use crate::domain::path::directories;
 use crate::git::changes::ignore::ATTRIBUTES_FILES;
@@ -42,7 +42,7 @@ impl Index {
     }
 
     /// What stands at a path.
-    pub(in crate::git) fn find(&self, path: &[u8]) -> Option<&Entry> {
+    pub(in crate::git) fn find(&self, path: &[u8]) -> Option<&IndexEntry> {
         let at = { &self.entries }.binary_search_by(|entry| self.path(entry).cmp(path));
         self.entries.get(at.ok()?)
     }
@@ -171,13 +171,13 @@ impl Index {
     }
 
     /// Where an entry stands in the file, with its terminators.
-    fn extent(&self, entry: &Entry) -> Option<Range<usize>> {
+    fn extent(&self, entry: &IndexEntry) -> Option<Range<usize>> {
         let start = usize::try_from(entry.at).ok()?;
         let length = FIXED + self.path(entry).len();
         Some(start..start + length + 8 - length % 8)
     }
 
-    fn is_racy(&self, entry: &Entry, written: i64) -> bool {
+    fn is_racy(&self, entry: &IndexEntry, written: i64) -> bool {
         entry.content.0 != GITLINK && i64::from(self.modified(entry)) >= written
     }
 

@@ -35,8 +35,8 @@ impl Scene {
         Scene { _dir: dir, top }
     }
 
-    fn directory(&self) -> Directory {
-        Directory {
+    fn directory(&self) -> OutputDirectory {
+        OutputDirectory {
             anchor: self.top.join("agent"),
             inside: vec!["out".into()],
         }
@@ -45,9 +45,9 @@ impl Scene {
     fn plan(&self, name: &str, allow_overwrite: bool) -> Result<Output> {
         let directory = self.directory();
         let taken = if allow_overwrite {
-            Taken::Overwrite
+            IfTaken::Overwrite
         } else {
-            Taken::Refuse
+            IfTaken::Refuse
         };
         Output::below(directory, name, taken)
     }
@@ -139,7 +139,7 @@ fn a_link_that_an_agent_left_is_no_answer() {
 }
 
 /// What each of four gets who prepare the same name at once, in no order.
-fn at_once(scene: &Scene, taken: Taken) -> Vec<Result<Output>> {
+fn at_once(scene: &Scene, taken: IfTaken) -> Vec<Result<Output>> {
     let start = Barrier::new(4);
     std::thread::scope(|scope| {
         let one = || {
@@ -157,7 +157,7 @@ fn at_once(scene: &Scene, taken: Taken) -> Vec<Result<Output>> {
 #[test]
 fn a_name_that_was_not_asked_for_is_given_to_one_answer_only() {
     let scene = Scene::new();
-    let outputs = at_once(&scene, Taken::Number);
+    let outputs = at_once(&scene, IfTaken::Number);
     let mut names: Vec<_> = outputs
         .iter()
         .map(|output| output.as_ref().expect("prepared").path())
@@ -179,7 +179,7 @@ fn a_name_that_was_not_asked_for_is_given_to_one_answer_only() {
 #[test]
 fn of_several_who_ask_for_one_name_one_gets_it() {
     let scene = Scene::new();
-    let (got, refused): (Vec<_>, Vec<_>) = at_once(&scene, Taken::Refuse)
+    let (got, refused): (Vec<_>, Vec<_>) = at_once(&scene, IfTaken::Refuse)
         .into_iter()
         .partition(Result::is_ok);
     assert_eq!((got.len(), refused.len()), (1, 3));

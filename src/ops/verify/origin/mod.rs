@@ -16,7 +16,7 @@
 use super::VerifyOptions;
 use crate::agents::work::{base_of, landing_revision};
 use crate::agents::{Ctx, lookup};
-use crate::domain::evidence::Row;
+use crate::domain::evidence::RowEvidence;
 use crate::domain::{Agent, AgentId, Oid};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
@@ -33,7 +33,7 @@ pub(super) struct Origin {
     /// What its row says otherwise, one sentence each.
     pub altered: Vec<String>,
     /// Whether the ledger knows it.
-    pub row: Row,
+    pub row: RowEvidence,
     /// The commit whose history is judged.
     pub tip: Oid,
     /// The merge commit that was named, where only the side of the agent's branch is judged.
@@ -43,7 +43,7 @@ pub(super) struct Origin {
 }
 
 /// The branch that the work would land on.
-struct Target {
+struct OriginTarget {
     /// Its name, as far as it is known.
     name: String,
     /// Where it is; `None` if that is not known in this clone.
@@ -152,12 +152,12 @@ impl<'c> Question<'c> {
         Ok(origin)
     }
 
-    fn target(&self, agent: &Agent) -> Result<Target> {
+    fn target(&self, agent: &Agent) -> Result<OriginTarget> {
         let (name, tip) = base_of(self.ctx, agent, self.base)?;
         // A tag, or a commit without a name, says where the agent started, and nothing of what has landed since.
         let is_branch = |name: &String| !name.starts_with("refs/tags/");
         let is_unnamed = self.base.is_none() && !name.as_ref().is_some_and(is_branch);
-        Ok(Target {
+        Ok(OriginTarget {
             name: match (name, self.base) {
                 _ if is_unnamed => "the branch to land on".to_owned(),
                 (Some(name), _) => name,
@@ -210,7 +210,7 @@ impl<'c> Question<'c> {
     fn require_claims(
         &self,
         candidate: &Candidate,
-        target: &Target,
+        target: &OriginTarget,
         divergence: &Divergence,
     ) -> Result<()> {
         let id = candidate.agent.id.to_string();
@@ -311,7 +311,7 @@ impl Origin {
         Ok(Origin {
             agent,
             altered,
-            row: Row::Present,
+            row: RowEvidence::Present,
             tip,
             merge_commit: None,
             divergence: None,
@@ -367,7 +367,7 @@ struct Candidate {
     pub at: Oid,
     pub agent: Agent,
     pub altered: Vec<String>,
-    pub row: Row,
+    pub row: RowEvidence,
 }
 
 /// What the line of first parents holds.
@@ -461,15 +461,15 @@ impl Question<'_> {
             at,
             agent,
             altered,
-            row: Row::Present,
+            row: RowEvidence::Present,
         })
     }
 
     fn without_row(&self, at: Oid, spawn: &SpawnCommit) -> Result<Candidate> {
         let row = if self.ledger.is_begun()? {
-            Row::Missing
+            RowEvidence::Missing
         } else {
-            Row::NoLedger
+            RowEvidence::NoLedger
         };
         Ok(Candidate {
             at,
