@@ -222,7 +222,11 @@ fn a_command_finds_the_users_caches_and_changes_only_its_own() {
     let first = repo.agent_json(&["show", "first"])["short_id"].clone();
     let first = first.as_str().expect("an id");
     let kept = repo.path().join(format!(".git/agents/{first}/caches"));
-    assert!(kept.exists());
+    for cache in ["npm_config_cache", "CARGO_HOME"] {
+        // An ordinary user could not read what a mount leaves here, and a copy of the repository would end there.
+        let left = fs::read_dir(kept.join(cache).join("work")).expect("read");
+        assert_eq!(left.count(), 0, "{cache}");
+    }
     repo.agent_json(&["discard", "first"]);
     assert!(!kept.exists());
 }

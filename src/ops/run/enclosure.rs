@@ -1,6 +1,6 @@
 //! The sandbox of one run: put up before the command starts, taken down when nothing of it is left.
 
-use crate::agents::hidden_places::private_caches;
+use crate::agents::hidden_places::{private_caches, renew_views};
 use crate::agents::publish::Published;
 use crate::agents::run_repo::RunRepo;
 use crate::agents::{Ctx, hooks, layered, liveness, publish};
@@ -38,6 +38,8 @@ struct StandingFence {
     unsigned_from: Option<Oid>,
     /// The mount of a layered worktree, which is gone when the command is.
     layer: Option<LayerMount>,
+    /// The views of the user's caches, gone as well.
+    caches: Vec<LayerMount>,
 }
 
 /// Refuses an agent whose files only a mount shows, where there is none.
@@ -154,6 +156,7 @@ impl Enclosure {
                 guard,
                 unsigned_from,
                 layer: bounds.fence.layer,
+                caches: bounds.fence.caches,
             }),
             warnings: bounds.warnings,
         };
@@ -199,6 +202,9 @@ impl Enclosure {
             told.push_refused = guard.tries();
             guard.take_down();
         }
+        // What a mount leaves, no program but root's can read: a copy of the repository by `tar` would end there. What cannot be removed
+        // now goes before the next run.
+        let _ = renew_views(&standing.caches);
         let branch = agent.branch.as_deref().unwrap_or_default();
         if let Some(before) = standing.unsigned_from
             && ctx.repo.tip(branch)?.oid() != Some(before)
