@@ -64,7 +64,7 @@ fn every_way_out_leaves_the_terminal_as_it_was() {
     ];
     for (keys, signal) in ways {
         let mut board = OnTerminal::start(&repo, BOARD, 80, 24);
-        let before = board.modes();
+        let before = board.usual_modes.clone();
         board.until(|screen| screen.contains("There is no agent"));
         assert_ne!(board.modes(), before);
         board.press(keys);
@@ -85,7 +85,7 @@ fn every_way_out_leaves_the_terminal_as_it_was() {
 fn ctrl_z_gives_the_terminal_back_until_it_goes_on() {
     let repo = TestRepo::with_commit();
     let mut board = OnTerminal::start(&repo, BOARD, 80, 24);
-    let before = board.modes();
+    let before = board.usual_modes.clone();
     board.until(|screen| screen.contains("There is no agent"));
     for _ in 0..2 {
         board.press("\x1a");

@@ -57,6 +57,8 @@ pub struct OnTerminal {
     pub child: Child,
     /// The program's side.
     pub terminal: File,
+    /// Its modes before the program began, which can change them at once.
+    pub usual_modes: String,
     pub screen: vt100::Parser,
     keyboard: File,
     pieces: Receiver<Vec<u8>>,
@@ -64,6 +66,10 @@ pub struct OnTerminal {
     sent: String,
     /// All of it.
     all: String,
+}
+
+fn modes_of(terminal: &File) -> String {
+    format!("{:?}", tcgetattr(terminal).expect("modes"))
 }
 
 impl OnTerminal {
@@ -76,6 +82,7 @@ impl OnTerminal {
     pub fn of(mut command: Command, columns: u16, rows: u16) -> OnTerminal {
         let (mut master, terminal) = terminal(rows, columns);
         let keyboard = master.try_clone().expect("cloned");
+        let usual_modes = modes_of(&terminal);
         let side = || terminal.try_clone().expect("cloned");
         let child = command
             .env("SHELL", "/bin/sh")
@@ -98,6 +105,7 @@ impl OnTerminal {
         OnTerminal {
             child,
             terminal,
+            usual_modes,
             screen: vt100::Parser::new(cells(rows), cells(columns), 0),
             keyboard,
             pieces,
@@ -166,7 +174,7 @@ impl OnTerminal {
     }
 
     pub fn modes(&self) -> String {
-        format!("{:?}", tcgetattr(&self.terminal).expect("modes"))
+        modes_of(&self.terminal)
     }
 
     pub fn echoes(&self) -> bool {
