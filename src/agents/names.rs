@@ -42,11 +42,15 @@ impl Whom {
     }
 }
 
-/// Whom a name stands for: an agent where the ledger knows one by it, else a reader outside of the ledger.
+/// Whom a name stands for: the person by that word, an agent where the ledger knows one by it, else a reader outside of the ledger.
 ///
 /// # Errors
 /// `agent-ambiguous`, and those of the ledger.
 pub fn whom(ctx: &Ctx, name: &Name) -> Result<Whom> {
+    // A branch may be called so, too; what is for a person reaches no agent.
+    if name.as_str() == USER {
+        return Ok(Whom::Stranger(name.clone()));
+    }
     match lookup::agent(ctx, &ctx.ledger(), name.as_str()) {
         Ok(agent) => Ok(Whom::Agent(Box::new(agent))),
         // A name that several agents have is an error and no stranger: none of them would get the

@@ -1,5 +1,6 @@
 //! How an agent is named: its id, the handle a person gives it, and the slug in its branch.
 
+use super::message::{EVERYBODY, USER};
 use super::named::is_lower_hex;
 use super::oid::Oid;
 use serde::{Serialize, Serializer};
@@ -105,6 +106,11 @@ impl AgentName {
             Err("a name must not contain `..` nor end in `.` or `.lock`".into())
         } else if RESERVED.contains(&stem) || numbered {
             Err(format!("`{text}` is a reserved device name"))
+        } else if [USER, EVERYBODY]
+            .iter()
+            .any(|word| text.eq_ignore_ascii_case(word))
+        {
+            Err("messages to `user` reach a person, and those to `all` everybody".into())
         } else {
             Ok(AgentName(text.to_owned()))
         }
@@ -234,7 +240,8 @@ mod tests {
             assert!(AgentName::parse(good).is_ok(), "{good}");
         }
         for bad in [
-            "", "-a", "a b", "a/b", "a..b", "con", "COM1", "nul.txt", "ä", "x.lock", "x.",
+            "", "-a", "a b", "a/b", "a..b", "con", "COM1", "nul.txt", "ä", "x.lock", "x.", "user",
+            "ALL",
         ] {
             assert!(AgentName::parse(bad).is_err(), "{bad}");
         }

@@ -195,7 +195,7 @@ impl Repo {
     fn lock_ref(&self, refname: &str) -> Result<Option<LockFile>> {
         // In `pre-receive` the objects of the push are in a quarantine that git may throw away, and
         // a ref to one of them would then be broken. Git itself refuses this as well.
-        if Environment::followed().is_quarantined {
+        if Environment::followed().quarantine.is_some() {
             let what = format!("{refname} cannot be changed while git receives a push");
             return Err(Error::new(Code::RepoReadOnly, what)
                 .hint("to change it when the push is over, use the hook post-receive"));

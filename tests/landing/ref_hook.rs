@@ -93,8 +93,8 @@ fn a_refusal_leaves_everything_where_it_is() {
     agent.repo.agent_json(&["discard", other]);
     answer(&agent, "done", &["--summary=two functions"]);
     for arguments in [
-        &["merge", "--all"][..],
-        &["train", &agent.id],
+        &["merge", "--all", "--format=json"][..],
+        &["train", &agent.id, "--format=json"],
         &["rescue", other, "--branch", "rescued"],
     ] {
         let output = agent.repo.agent(arguments);
@@ -103,7 +103,14 @@ fn a_refusal_leaves_everything_where_it_is() {
             "{arguments:?} {}",
             describe(&output)
         );
-        assert!(taken(&log).contains("prepared in "), "{arguments:?}");
+        // Once: what the hook says is the same at a second attempt.
+        let told = taken(&log);
+        assert_eq!(told.matches("prepared in ").count(), 1, "{arguments:?}");
+        let said = describe(&output);
+        assert!(
+            said.contains("the branch is protected"),
+            "{arguments:?} {said}"
+        );
     }
     assert_eq!(agent.repo.git(["rev-parse", "main"]), before);
     assert_eq!(agent.repo.git(["status", "--porcelain"]), "");

@@ -1,11 +1,13 @@
 //! Several agents on one task, of which the best is named.
 
+use super::processes::{FAMILY, assert_over, family};
 use super::{WORKS, beside};
 use crate::support::TestRepo;
 use crate::support::agent::{TASK, agent_command, describe};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 /// Lets so many agents do two tasks in turn, of which one asks for more lines than the other.
 fn compete(repo: &TestRepo, count: &str, script: &str, format: &str) -> Output {
@@ -137,4 +139,36 @@ fn work_that_may_not_land_does_not_win() {
         let output = repo.agent(words);
         assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
     }
+}
+
+#[test]
+fn one_that_is_asked_to_end_has_no_winner() {
+    let repo = TestRepo::with_commit();
+    let task = beside(&repo, "task.toml");
+    std::fs::write(&task, TASK).expect("write a task");
+    // One has ended when the signal comes, the other is at work.
+    let script = format!("mkdir \"$BESIDE/ended\" && exit 0\n{FAMILY} sleep 1000");
+    let child = agent_command(&repo.path())
+        .args([
+            "run",
+            "--jobs=2",
+            "--best-of=2",
+            "--format=json",
+            "--allow-write",
+        ])
+        .arg(beside(&repo, ""))
+        .arg(&task)
+        .args(["--", "sh", "-c", &script])
+        .env("BESIDE", beside(&repo, ""))
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    family(&repo);
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    kill_process(pid.expect("a process"), Signal::TERM).expect("signalled");
+    let output = child.wait_with_output().expect("ends");
+    assert_eq!(output.status.code(), Some(143), "{}", describe(&output));
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(answer.get("tournament"), None, "{answer}");
+    assert_over(&repo);
 }

@@ -424,6 +424,18 @@ fn keys_and_times_that_cannot_be_meant_are_refused() {
     }
     let output = agent(clone, &["run", &task, "--claim=x", "--", "true"]);
     assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
+    let several = [
+        "run",
+        &task,
+        &task,
+        "--claim=x",
+        "--sync=origin",
+        "--",
+        "true",
+    ];
+    let output = agent(clone, &several);
+    assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
+    assert!(describe(&output).contains("--claim is for one task"));
     git_in(clone, ["config", "agent.claimTtl", "2h"]);
     let output = agent(
         clone,

@@ -2,6 +2,8 @@ use super::{Agent, codes, refused, report};
 use crate::support::agent::{agent_command, describe};
 use crate::support::{TestRepo, git_in, git_output, snapshot};
 use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 const RULES: &str = "[[guard]]\nbranch = \"bot/docs-*\"\ndeny = [\"src/**\"]\n\n\
@@ -176,6 +178,32 @@ fn a_plain_checkout_is_enough_and_stays_as_it_is() {
     assert_eq!(codes(&answer), ["scope.not-in-whitelist"], "{answer}");
     assert_eq!(answer["target"]["ref"], "refs/remotes/origin/main");
     assert_eq!(snapshot(&clone.join(".git")), before);
+}
+
+#[test]
+fn a_server_can_ask_while_it_receives_a_push() {
+    let repo = repo_with(RULES);
+    let bare = repo.path().join(".git/server.git");
+    repo.git(["clone", "--quiet", "--bare", ".", ".git/server.git"]);
+    let hook = bare.join("hooks/pre-receive");
+    let script = format!(
+        "#!/bin/sh\nread -r old new ref\n'{}' guard --base main --tip \"$new\" --branch \"${{ref#refs/heads/}}\"\n",
+        env!("CARGO_BIN_EXE_git-agent"),
+    );
+    fs::create_dir_all(bare.join("hooks")).expect("made");
+    fs::write(&hook, script).expect("written");
+    fs::set_permissions(&hook, PermissionsExt::from_mode(0o755)).expect("set");
+    // Until the hook has ended, the commits of the push are in no object directory of the repository.
+    for (name, file, is_taken) in [
+        ("bot/fine", "src/two.rs", true),
+        ("bot/wide", "notes.txt", false),
+    ] {
+        branch(&repo, name, &[file]);
+        let output = git_output(&repo.path(), ["push", "--quiet", ".git/server.git", name]);
+        assert_eq!(output.status.success(), is_taken, "{}", describe(&output));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(said.contains("scope.not-in-whitelist"), !is_taken, "{said}");
+    }
 }
 
 #[test]

@@ -195,7 +195,7 @@ impl Env {
         Environment {
             names_configuration: CONFIGURATION.iter().any(is_set)
                 && !LOCAL_VARIABLES.iter().chain(&["GIT_NAMESPACE"]).any(is_set),
-            is_quarantined: is_set(&"GIT_QUARANTINE_PATH"),
+            quarantine: path("GIT_QUARANTINE_PATH"),
         }
         .follow();
         Ok(Env {

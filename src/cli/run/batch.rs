@@ -76,7 +76,7 @@ pub(super) fn run(
     let mut exit = Exit::Child(report.exit_code);
     let mut tournament = None;
     // A batch that was asked to end has no winner.
-    if best_of.is_some() && report.left == 0 {
+    if best_of.is_some() && !report.is_interrupted {
         let decided = batch::decide(ctx, &attempts)?;
         // Competitors that failed do not count where one of them won.
         exit = Exit::answer(decided.winner.is_some());

@@ -186,6 +186,9 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
     }
     // A program that asks for JSON reads the answer, also where a person is to be shown nothing.
     let quiet = quiet && ui.format() == Format::Text;
+    if let Some(key) = args.claim.clone() {
+        return claimed::run(ctx, ui, args, &key);
+    }
     match args.mode.way(&args.targets)? {
         RunWay::Together { jobs } => {
             // A board shows what becomes of each.
@@ -197,9 +200,6 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
         }
         RunWay::Background => return supervisor::start(ctx, ui, quiet),
         RunWay::Plain => {}
-    }
-    if let Some(key) = args.claim.clone() {
-        return claimed::run(ctx, ui, args, &key);
     }
     let sync = args.sync.clone();
     let is_pipeline = args.pipeline;

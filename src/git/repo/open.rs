@@ -16,16 +16,21 @@ use std::sync::OnceLock;
 const WORKTREE: &str = "core.worktree";
 
 /// What git's environment says about every repository that this process opens.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug)]
 pub struct Environment {
     /// Whether variables name configuration files (`GIT_CONFIG_GLOBAL`, `GIT_CONFIG_SYSTEM`), and none names a part of one
     /// repository.
     pub names_configuration: bool,
-    /// Whether this is a hook of a git that receives a push (`GIT_QUARANTINE_PATH`), and may yet throw its objects away.
-    pub is_quarantined: bool,
+    /// Where a git that receives a push, and of which this is a hook, keeps the objects that it may yet throw away
+    /// (`GIT_QUARANTINE_PATH`, which is absolute).
+    pub quarantine: Option<PathBuf>,
 }
 
 static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
+const SILENT: &Environment = &Environment {
+    names_configuration: false,
+    quarantine: None,
+};
 
 impl Environment {
     /// Follows this one from now on. Only the first call counts.
@@ -34,8 +39,8 @@ impl Environment {
     }
 
     /// The one that is followed.
-    pub(in crate::git) fn followed() -> Environment {
-        ENVIRONMENT.get().copied().unwrap_or_default()
+    pub(in crate::git) fn followed() -> &'static Environment {
+        ENVIRONMENT.get().unwrap_or(SILENT)
     }
 }
 

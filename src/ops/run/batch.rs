@@ -60,6 +60,9 @@ pub struct BatchReport {
     /// The status to end with.
     #[serde(skip)]
     pub exit_code: u8,
+    /// Whether a signal asked all of it to end.
+    #[serde(skip)]
+    pub is_interrupted: bool,
 }
 
 /// Runs the command for every target, at most so many at a time, and tells of each as it comes. One that fails
@@ -138,6 +141,7 @@ pub fn execute_all(
         left,
         duration_ms: u64::try_from(clock.elapsed().as_millis()).unwrap_or(u64::MAX),
         exit_code: asked.unwrap_or(u8::from(succeeded != count)),
+        is_interrupted: asked.is_some(),
     })
 }
 

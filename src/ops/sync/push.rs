@@ -33,8 +33,8 @@ pub(crate) fn refused(remote: &str, refname: &str, reason: &str, outcome: &PushO
     let layer = remote::refusing_layer(reason, &outcome.remote_text);
     let what = format!("the remote `{remote}` does not take {refname}: {layer} ({reason})");
     let error = Error::new(Code::RemoteRefused, what).because(outcome.remote_text.clone());
-    // No other name helps against a full disk.
-    if remote::depends_on_name(layer) {
+    // No other name helps against a full disk, nor a branch that the remote protects.
+    if remote::depends_on_name(layer) && !refname.starts_with("refs/heads/") {
         error.hint(PREFIX_HINT)
     } else {
         error

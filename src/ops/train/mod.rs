@@ -32,7 +32,7 @@ use crate::agents::work::stacked;
 use crate::agents::{Ctx, Scratch};
 use crate::domain::sandbox::Mode;
 use crate::domain::train::{Purpose, Track, decide};
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Exit, Result};
 use crate::ops::agent_report::AgentRef;
 use crate::ops::merge::{MergeOptions, MergePlan, Method, concerns_all, fetch_targets};
 use crate::store::spawn_commit::AGENTS_BRANCHES;
@@ -350,7 +350,15 @@ fn run_target(
                             continue;
                         }
                     }
-                    None => last = Some(error),
+                    None => {
+                        // What no other process moved is the same at the next attempt.
+                        let may_pass =
+                            is_race || has_moved || error.code().exit() == Exit::TryAgain;
+                        last = Some((error, may_pass));
+                        if !may_pass {
+                            break;
+                        }
+                    }
                 }
             }
         }
@@ -366,8 +374,11 @@ fn run_target(
     for item in items.iter_mut().filter(|item| item.is_bound_for(target)) {
         let attempts = PAUSES.len() + 1;
         let moved = format!("other processes moved {target} {attempts} times meanwhile");
-        let last = last.as_ref().map(ToString::to_string);
-        item.refuse(Error::new(Code::LostRace, last.unwrap_or(moved)));
+        item.refuse(match &last {
+            Some((error, false)) => error.repeated(),
+            Some((error, true)) => Error::new(Code::LostRace, error.to_string()),
+            None => Error::new(Code::LostRace, moved),
+        });
     }
     Ok(report)
 }
