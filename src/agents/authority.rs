@@ -14,6 +14,9 @@ use crate::system::Process;
 /// # Errors
 /// `recursion-refused`, also when the agent or its policy cannot be read.
 pub fn require_no_recursion(env: &Env) -> Result<Option<AgentId>> {
+    if is_person(env) {
+        return Ok(None);
+    }
     match CurrentAgent::find(env, &[&env.directory]) {
         Ok(None) => Ok(None),
         Ok(Some(home)) => {
@@ -26,6 +29,12 @@ pub fn require_no_recursion(env: &Env) -> Result<Option<AgentId>> {
         )
         .because(error)),
     }
+}
+
+/// Whether a person asks, who may stand in an agent's worktree, at a terminal. The words of a run are no person's, whatever terminal
+/// they make for themselves.
+fn is_person(env: &Env) -> bool {
+    env.at_terminal && env.agent.is_none() && !env.fenced
 }
 
 /// Refuses what starts agents, unless the policy allows it.
@@ -52,13 +61,12 @@ pub(crate) fn require_own(ctx: &Ctx, agent: &Agent) -> Result<()> {
     require_orchestrator(ctx)
 }
 
-/// Refuses decisions from inside an agent: no agent lands, commits or removes work, its own or another's. A person who stands
-/// in an agent's worktree, at a terminal, is no agent; the words of a run are, whatever terminal they make for themselves.
+/// Refuses decisions from inside an agent: no agent lands, commits or removes work, its own or another's. A person may.
 ///
 /// # Errors
 /// `orchestrator-only`, also when it cannot be read whose worktree this is.
 pub(crate) fn require_orchestrator(ctx: &Ctx) -> Result<()> {
-    if ctx.env.at_terminal && ctx.env.agent.is_none() && !ctx.env.fenced {
+    if is_person(&ctx.env) {
         return Ok(());
     }
     let root = ctx.repo.main_worktree().ok().flatten();

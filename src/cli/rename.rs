@@ -1,24 +1,29 @@
 //! `git agent rename`
 
 use crate::agents::Ctx;
+use crate::cli::args::or_current;
 use crate::cli::render::handle;
 use crate::cli::ui::{Answer, Ui};
-use crate::error::{Exit, Result};
+use crate::error::{Error, Exit, Result};
 use crate::ops::rename::{self, RenameReport};
 
 /// Give an agent another name; its id, branch and worktree stay
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "git agent rename [AGENT] <NAME>")]
 pub(super) struct RenameArgs {
-    /// The agent: an id or the beginning of one, a name, a branch or a worktree
-    #[arg(value_name = "AGENT")]
-    agent: String,
-    /// Its new name
-    #[arg(value_name = "NAME")]
-    name: String,
+    /// The agent, its id or a prefix of 4 digits or more, its name, its branch or its worktree, and its new name; without
+    /// an agent, the one whose worktree this is
+    #[arg(value_names = ["AGENT", "NAME"], num_args = 1..=2, required = true)]
+    words: Vec<String>,
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &RenameArgs) -> Result<Exit> {
-    let report = rename::rename(ctx, &args.agent, &args.name)?;
+    let (agent, name) = match args.words.as_slice() {
+        [agent, name] => (Some(agent.as_str()), name),
+        [name, ..] => (None, name),
+        [] => return Err(Error::bug("clap asks for a name")),
+    };
+    let report = rename::rename(ctx, &or_current(ctx, ui, agent)?, name)?;
     report.warnings.iter().for_each(|warning| ui.warn(warning));
     ui.done(&report)
 }

@@ -74,7 +74,7 @@ impl Answer for ConfigReport {
         let mut text = table.render();
         if self.has_uncommitted {
             text.push_str(&format!(
-                "{} {PATH} in the worktree differs from the one that counts; to make it count, run git commit\n",
+                "{} {PATH} in the worktree differs from the one that counts; to make it count, run git add {PATH} && git commit -- {PATH}\n",
                 paint(HINT, "hint:")
             ));
         }

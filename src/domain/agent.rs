@@ -30,7 +30,8 @@ mod state;
 pub use state::{Move, State};
 
 use super::event::{
-    Base, Event, Exited, Isolation, ProgramVersion, Spawned, Spawning, Verified, WORKTREE, What,
+    Base, Event, Exited, Isolation, ProgramVersion, Spawned, Spawning, Started, Verified, WORKTREE,
+    What,
 };
 use super::id::{AgentId, AgentName};
 use super::oid::Oid;
@@ -300,7 +301,7 @@ impl Agent {
                 event.at.time().format("%Y-%m-%d")
             ));
         }
-        if let Some(exited) = self.ran(event, time) {
+        if let Some(exited) = Run::follow(&mut self.run, event, time) {
             self.run_ended(exited);
             return;
         }
@@ -406,6 +407,11 @@ impl Agent {
     fn step(&self, what: &What) -> Option<Move> {
         Some(match what {
             What::Spawned(_) => Move::Ready,
+            // A look changes no state, but work after a landing re-opens the agent, and `ready` is over.
+            What::Started(Started { by_hand: true, .. }) => match self.state {
+                State::Ready | State::Merged => Move::Reopen,
+                _ => return None,
+            },
             What::Started(_) => Move::Start,
             What::Verified(verdict) if verdict.accepted => Move::Accept,
             What::Verified(_) => Move::Reject,
@@ -533,6 +539,11 @@ impl Agent {
     /// Takes the end of the last run. What was declared, judged or decided meanwhile stands, but for work that
     /// counted as done and whose run failed.
     fn run_ended(&mut self, exited: &Exited) {
+        let by_hand = { self.run.as_ref() }.is_some_and(|run| run.started.by_hand);
+        // A person who works by hand declares when it is done.
+        if by_hand && exited.is_success() {
+            return;
+        }
         self.finished = true;
         let step = if exited.is_success() {
             Move::RunSucceeded
@@ -553,26 +564,6 @@ impl Agent {
     pub fn with_run_ended(mut self, exited: &Exited) -> Agent {
         self.run_ended(exited);
         self
-    }
-
-    /// Runs are facts of the outside world too: they are told whatever state the agent is in. Gives how the last
-    /// run ended, where this event says that.
-    fn ran<'e>(&mut self, event: &'e Event, time: DateTime<Utc>) -> Option<&'e Exited> {
-        match (&event.what, &mut self.run) {
-            (What::Started(started), run) => {
-                *run = Some(Run {
-                    started: started.clone(),
-                    began: time,
-                    end: None,
-                });
-                None
-            }
-            (What::Exited(exited), Some(run)) if run.is_ended_by(exited) => {
-                run.end = Some((exited.clone(), time));
-                Some(exited)
-            }
-            _ => None,
-        }
     }
 }
 

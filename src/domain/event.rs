@@ -367,6 +367,9 @@ pub struct Started {
     pub sandbox: Option<String>,
     /// The model that the task or the run names.
     pub model: Option<String>,
+    /// Whether a person works in it at a terminal. That work is not judged when it ends, so a good end says nothing about it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub by_hand: bool,
 }
 
 /// The facts known when a run is over.

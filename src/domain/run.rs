@@ -25,6 +25,30 @@ pub struct Run {
 }
 
 impl Run {
+    /// Takes what an event tells of the last run of an agent. Runs are facts of the outside world: they are told whatever state the
+    /// agent is in. Gives how the run ended, where this event says that.
+    pub(super) fn follow<'e>(
+        last: &mut Option<Run>,
+        event: &'e Event,
+        time: DateTime<Utc>,
+    ) -> Option<&'e Exited> {
+        match (&event.what, last) {
+            (What::Started(started), last) => {
+                *last = Some(Run {
+                    started: started.clone(),
+                    began: time,
+                    end: None,
+                });
+                None
+            }
+            (What::Exited(exited), Some(run)) if run.is_ended_by(exited) => {
+                run.end = Some((exited.clone(), time));
+                Some(exited)
+            }
+            _ => None,
+        }
+    }
+
     /// The run with this number, from the events of its agent; `None` when they tell of none.
     pub fn find(events: &[Event], number: u32) -> Option<Run> {
         let mut found: Option<Run> = None;

@@ -253,7 +253,8 @@ pub(super) fn diff_counts(
 /// The last lines of the last run's standard output, or of its standard error where it wrote nothing else; none where the
 /// run was not in this clone.
 pub(super) fn last_output(ctx: &Ctx, agent: &Agent) -> Vec<String> {
-    let Some(run) = &agent.run else {
+    // What a person types at a terminal, and the prompt for it, says nothing about the work.
+    let Some(run) = agent.run.as_ref().filter(|run| !run.started.by_hand) else {
         return Vec::new();
     };
     let host = hosts::of_command(&run.started.command);

@@ -230,6 +230,7 @@ fn parse_facts(kind: &str, d: &EventJson<'_>) -> Option<What> {
             sandbox: text("sandbox"),
             // It goes into the command line of a host, and the row may come from elsewhere.
             model: text("model").filter(|model| HostSession::is_id(model)),
+            by_hand: { d.get("by_hand") }.and_then(EventJson::as_bool) == Some(true),
         }),
         "exited" => What::Exited(Exited {
             run: run(),

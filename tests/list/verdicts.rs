@@ -23,6 +23,9 @@ fn a_verdict_on_uncommitted_work_stands_until_a_byte_changes() {
     assert_eq!(verdict(&agent), "stale");
     agent.write("src/two.rs", "pub fn two() {}\n");
     assert_eq!(verdict(&agent), "accept");
+    // Committing just what was judged changes nothing that was said of it.
+    agent.repo.agent_json(&["commit", &agent.id, "-m", "two"]);
+    assert_eq!(verdict(&agent), "accept");
     agent.write("src/three.rs", "pub fn three() {}\n");
     assert_eq!(verdict(&agent), "stale");
 }

@@ -117,7 +117,24 @@ fn a_shell_works_in_the_worktree_and_its_status_is_no_verdict() {
     session.expect("ended with status 0");
     assert_eq!(session.end().code(), Some(0));
     let shown = repo.agent_json(&["show", &id]);
-    assert_ne!(shown["state"], "failed", "{shown}");
+    assert_eq!(shown["state"], "idle", "{shown}");
+    // Neither is a look into what is finished: what was said of it stands.
+    let ways = [
+        ("done", "--summary=two", "done"),
+        ("fail", "--reason=half", "failed"),
+    ];
+    for (verb, words, state) in ways {
+        repo.agent_json(&[verb, &id, words]);
+        let before = repo.agent_json(&["show", &id]);
+        let mut session = Session::begin(&repo, &id, &[]);
+        session.type_in("exit\r");
+        assert_eq!(session.end().code(), Some(0));
+        let after = repo.agent_json(&["show", &id]);
+        assert_eq!(after["state"], state, "{after}");
+        for key in ["state", "verdict", "summary"] {
+            assert_eq!(after[key], before[key], "{key} {after}");
+        }
+    }
     let branch = shown["branch"].as_str().expect("a branch").to_owned();
     assert_eq!(repo.git(["log", "-1", "--format=%s", &branch]), "two");
 }

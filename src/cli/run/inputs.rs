@@ -158,10 +158,11 @@ impl RunsAsked {
         let is_agent = matches!(target, RunTarget::Agent(_));
         run::plan(ctx, target, self.command.clone(), self.options.clone()).map_err(|error| {
             if is_agent && error.code() == Code::AgentUnknown {
-                let text = shell::word(name.as_bytes());
-                error.hint(format!(
-                    "for a task of one word, run git agent run -m {text} …"
-                ))
+                let text = shell::word(self.targets.join(" ").as_bytes());
+                error.hint(match self.targets.as_slice() {
+                    [_] => format!("for a task of one word, run git agent run -m {text} …"),
+                    _ => format!("for a task of several words, run git agent run {text} …"),
+                })
             } else {
                 error
             }

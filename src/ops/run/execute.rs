@@ -8,7 +8,7 @@ use crate::agents::{
 };
 use crate::domain::event::Started;
 use crate::domain::run::Outcome;
-use crate::domain::{Agent, Ending, HostSession, Isolation, Move, Run, Verdict, What};
+use crate::domain::{Agent, Ending, HostSession, Isolation, Move, Run, State, Verdict, What};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::ops::run::cost_watch::{CostWatch, SessionBudget};
 use crate::ops::run::enclosure::warning;
@@ -173,8 +173,12 @@ fn work(
     // What it said of itself, which is recorded by now.
     // The command may have declared `done` or `fail`, which counts more than its status.
     let now = ctx.ledger().agent(agent.spawn_commit)?;
+    let had_failed = agent.state == State::Failed;
     let agent = now.as_ref().unwrap_or(agent);
-    report.declared(agent);
+    // What was said before a person looked into it is nothing new.
+    if !(plan.options.terminal && had_failed) {
+        report.declared(agent);
+    }
     let kept = liveness::keep_report(ctx.repo.common_dir(), agent, report.run, &json!(report));
     report
         .warnings
@@ -363,6 +367,7 @@ fn started(ctx: &Ctx, plan: &RunPlan, agent: &Agent, stage: &Stage) -> Result<Ru
         sandbox: Some(plan.enforcement.as_str().to_owned()),
         // A line of a row is short, and read by other programs.
         model: { plan.inputs.task().model.clone() }.filter(|model| HostSession::is_id(model)),
+        by_hand: plan.options.terminal,
     };
     // An agent that may start others does so in its own name, wherever it is called.
     let starter = CurrentAgent::find(&ctx.env, &[&ctx.env.directory]);

@@ -232,7 +232,7 @@ pub(super) fn verdict_now(look: &Look<'_>, artefacts: Option<&[Artefact]>) -> Op
         // Where the target is gone, it counts as it was when the agent began.
         None => look.agent.base.as_ref()?.oid,
     };
-    let moved = verdict.tip != tip
+    let moved = !is_about(look, verdict, tip)?
         || verdict.base != target && is_about_target(verdict)
         || look.agent.binding_policy() != Some(verdict.policy)
         || !(look.is_elsewhere() || is_bundle(&look.ctx.repo, verdict, artefacts?));
@@ -240,6 +240,18 @@ pub(super) fn verdict_now(look: &Look<'_>, artefacts: Option<&[Artefact]>) -> Op
         return Some(STALE);
     }
     Some(recorded_verdict(look.agent))
+}
+
+/// Whether a verdict is about this tip: the one that it names, or the commit of just what was judged on top of that.
+fn is_about(look: &Look<'_>, verdict: &Verified, tip: Oid) -> Option<bool> {
+    if verdict.tip == tip {
+        return Some(true);
+    }
+    let repo = &look.ctx.repo;
+    let commit = repo.read_commit(tip).ok()?;
+    // Of several commits only the last tree was judged, and an empty one is something new.
+    let is_next = commit.parents == [verdict.tip] && commit.tree == verdict.tree;
+    Some(is_next && repo.read_commit(verdict.tip).ok()?.tree != verdict.tree)
 }
 
 /// Whether nothing of a verdict is left once the target has moved: it rejects for how the work would land on it, and for

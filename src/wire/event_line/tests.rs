@@ -105,16 +105,19 @@ fn any_what() -> impl Strategy<Value = What> {
             name: None,
             task: Some(text),
         }),
-        (text(), any::<u32>(), any::<Option<u64>>()).prop_map(|(command, pid, limit_ms)| {
-            What::Started(Started {
-                run: Some(pid),
-                command,
-                pid,
-                limit_ms,
-                sandbox: Some("off".into()),
-                model: Some("a/model-1".into()),
-            })
-        }),
+        (text(), any::<u32>(), any::<Option<u64>>(), any::<bool>()).prop_map(
+            |(command, pid, limit_ms, by_hand)| {
+                What::Started(Started {
+                    run: Some(pid),
+                    command,
+                    pid,
+                    limit_ms,
+                    sandbox: Some("off".into()),
+                    model: Some("a/model-1".into()),
+                    by_hand,
+                })
+            }
+        ),
         (
             any::<u8>(),
             proptest::option::of(proptest::sample::select(&Ending::ALL[..]))
