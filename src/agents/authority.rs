@@ -5,8 +5,10 @@ use crate::agents::current::CurrentAgent;
 use crate::agents::lookup;
 use crate::domain::{Agent, AgentId, Move, What};
 use crate::error::{Code, Error, Remedy, Result};
+use crate::git::files::admin_dir::{STAND_IN, admin_dir_of_clone};
 use crate::store::ledger;
 use crate::system::Process;
+use std::path::{Path, PathBuf};
 
 /// Refuses a spawn from inside an agent whose policy does not allow it, whether the environment or the
 /// directory names that agent. Gives the agent that asks, where one does: it is the parent of what it spawns.
@@ -69,7 +71,7 @@ pub(crate) fn require_orchestrator(ctx: &Ctx) -> Result<()> {
     if is_person(&ctx.env) {
         return Ok(());
     }
-    let root = ctx.repo.main_worktree().ok().flatten();
+    let root = main_worktree(ctx);
     let root = root.map_or("<main worktree>".into(), |root| root.display().to_string());
     let refused = |message: String| {
         Error::new(Code::OrchestratorOnly, message).hint(format!(
@@ -84,6 +86,30 @@ pub(crate) fn require_orchestrator(ctx: &Ctx) -> Result<()> {
         ))),
         // Where that cannot be read, it is refused: an agent could else make it unreadable.
         Err(error) => Err(refused("this is inside an agent".to_owned()).because(error)),
+    }
+}
+
+/// The top of the main worktree, also where a repository of the agent's own stands in for the shared one.
+fn main_worktree(ctx: &Ctx) -> Option<PathBuf> {
+    let common = ctx.repo.common_dir();
+    let stand_in = common
+        .ancestors()
+        .nth(3)
+        .filter(|_| common.ends_with(STAND_IN));
+    let clone = || {
+        Some(
+            admin_dir_of_clone(&ctx.env.directory)?
+                .ancestors()
+                .nth(2)?
+                .to_owned(),
+        )
+    };
+    match stand_in.map(Path::to_owned).or_else(clone) {
+        Some(shared) => shared
+            .parent()
+            .filter(|_| shared.ends_with(".git"))
+            .map(Path::to_owned),
+        None => ctx.repo.main_worktree().ok().flatten(),
     }
 }
 

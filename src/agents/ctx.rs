@@ -4,8 +4,8 @@
 mod env;
 
 use crate::agents::run_repo;
-use crate::domain::OperationId;
 use crate::domain::path::PlaceNames;
+use crate::domain::{AgentId, OperationId};
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::changes::ignore::Rules;
@@ -14,7 +14,7 @@ use crate::git::files::admin_dir::admin_dir_of_clone;
 use crate::git::files::temporary::TemporaryDirectory;
 use crate::proc;
 use crate::proc::sandbox::Kernel;
-use crate::store::{Ledger, layout};
+use crate::store::{Ledger, layout, lock};
 use chrono::{DateTime, Utc};
 pub use env::{Env, HOOK_HOMES, OUTPUT_FILE, REPOSITORY_HOOKS};
 use std::cell::RefCell;
@@ -169,6 +169,10 @@ impl Ctx {
         // `core.sharedRepository` asks for this, and files that we make ourselves are not made by
         // git.
         proc::change_umask(|umask| repo.shared_umask(umask))?;
+        // Its supervisor holds the lock, which the fence hides.
+        if let (true, Some(id)) = (env.fenced, env.agent.as_deref().and_then(AgentId::parse)) {
+            lock::assume_held(repo.common_dir(), &layout::live_lock(id));
+        }
         Ok(Ctx::new(repo, env, Seams::real()))
     }
 

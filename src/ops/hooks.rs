@@ -1,5 +1,6 @@
 //! `hooks`: whether the git hooks of agents' worktrees are as they should be, and putting them right.
 
+use crate::agents::authority::require_orchestrator;
 use crate::agents::hooks::{inspection, install, linked_worktree, this_git};
 use crate::agents::{Ctx, lookup};
 use crate::domain::{Agent, State};
@@ -84,8 +85,9 @@ pub fn status(ctx: &Ctx, who: Option<&str>) -> Result<HooksReport> {
 /// Writes the hooks anew and looks at the result.
 ///
 /// # Errors
-/// As [`status`], and those of installing.
+/// As [`status`], and those of installing; `orchestrator-only`.
 pub fn repair(ctx: &Ctx, who: Option<&str>) -> Result<HooksReport> {
+    require_orchestrator(ctx)?;
     let git = this_git(ctx);
     for agent in chosen(ctx, who)? {
         if let Some(worktree) = linked_worktree(ctx, &agent) {

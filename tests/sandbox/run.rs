@@ -114,9 +114,12 @@ fn a_fenced_command_sees_its_own_work_and_nothing_wrong_of_others() {
     let other = other["agent_id"].as_str().expect("an id");
     let program = agent_command(&agent.repo.path());
     let program = program.get_program().to_str().expect("UTF-8");
+    let own = &agent.id;
     let script = format!(
         "echo '// one' >> src/lib.rs; '{program}' diff --name-only > src/told; '{program}' list --format=ndjson >> src/told
-         for words in 'path {other}' 'diff {other}' doctor gc pool; do ! '{program}' $words 2>> src/told; done"
+         for words in 'path {other}' 'diff {other}' doctor gc pool; do ! '{program}' $words 2>> src/told; done
+         for words in discard 'doctor hooks repair' stop 'wait {own}'; do ! '{program}' $words 2>> src/told; done
+         '{program}' list --line >> src/told"
     );
     let ran = run(&agent, &["--no-verify"], &script);
     assert!(ran.status.success(), "{}", describe(&ran));
@@ -128,7 +131,15 @@ fn a_fenced_command_sees_its_own_work_and_nothing_wrong_of_others() {
     assert_eq!(row.get("worktree_gone"), None, "{row}");
     let count = |what| told.matches(what).count();
     assert_eq!(count("is not seen from inside the sandbox"), 2, "{told}");
-    assert_eq!(count("error[orchestrator-only]"), 3, "{told}");
+    assert_eq!(count("error[orchestrator-only]"), 7, "{told}");
+    // It is the command of a run that goes on, whose lock the sandbox hides.
+    assert!(told.ends_with("1 running, 1 ready\n"), "{told}");
+    let own =
+        { lines.iter() }.find(|line| line.contains(&format!("\"agent_id\":\"{}\"", agent.id)));
+    let own: Value = serde_json::from_str(own.expect("listed")).expect("JSON");
+    assert_eq!(own["state"], "running", "{own}");
+    let main = format!("cd {}\n", agent.repo.path().display());
+    assert_eq!(count(&main), 2, "{told}");
 }
 
 #[test]

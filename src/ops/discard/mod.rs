@@ -139,12 +139,16 @@ fn plan_among(
     options: DiscardOptions,
     around: &WorktreeSnapshot,
 ) -> Result<DiscardPlan> {
+    // An agent is told so before anything is locked or written.
+    if ctx.env.fenced || ctx.env.agent.is_some() {
+        require_orchestrator(ctx)?;
+    }
     let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
     // What cannot be taken in is kept as it is.
     let _ = clone::bring_in(ctx, &agent);
     let agent = crash_recovery::run_at_rest(ctx, agent)?;
     let plan = plan_for(ctx, agent, options, around)?;
-    // Last: a caller in this very worktree is told so.
+    // Last: a person in this very worktree is told to leave it.
     require_orchestrator(ctx)?;
     Ok(plan)
 }

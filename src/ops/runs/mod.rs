@@ -4,6 +4,7 @@
 //! of ours works for it, its supervisor is the process that has that file as standard input, and the ledger and its logs
 //! tell the rest.
 
+use crate::agents::current::CurrentAgent;
 use crate::agents::{Ctx, crash_recovery, liveness, lookup};
 use crate::domain::run::Outcome;
 use crate::domain::{Agent, Run};
@@ -48,17 +49,32 @@ fn last_runs(ctx: &Ctx, who: &[String]) -> Result<Vec<Named>> {
 fn uncollected(ctx: &Ctx) -> Result<Vec<Named>> {
     let common_dir = ctx.repo.common_dir();
     all(ctx, |agent, run| {
-        let is_live = agent.state.is_open() && liveness::is_at_work(common_dir, agent, run)?;
+        let is_live = agent.state.is_open()
+            && !is_around_us(ctx, agent)
+            && liveness::is_at_work(common_dir, agent, run)?;
         Ok(is_live || liveness::is_uncollected(common_dir, agent, run))
     })
+}
+
+/// Whether this process is part of the agent's run, behind its fence.
+fn is_around_us(ctx: &Ctx, agent: &Agent) -> bool {
+    ctx.env.fenced && CurrentAgent::is_of(&ctx.env, agent)
 }
 
 /// The last run of an agent.
 ///
 /// # Errors
-/// As [`last_runs`].
+/// As [`last_runs`]; `orchestrator-only` inside that run.
 fn last_run(ctx: &Ctx, who: &str) -> Result<Named> {
     let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
+    if is_around_us(ctx, &agent) {
+        let id = agent.id.short();
+        let what = format!(
+            "this is inside the run of agent {id}, which cannot wait for itself or stop itself"
+        );
+        return Err(Error::new(Code::OrchestratorOnly, what)
+            .hint("to end the work, run git-agent done --summary <text>, and finish"));
+    }
     match agent.run.clone() {
         Some(run) if liveness::is_here(ctx.repo.common_dir(), &agent, &run) => {
             Ok(Named { agent, run })
