@@ -451,6 +451,8 @@ pub enum Remedy {
     Stop(String),
     /// Give an agent's work back.
     Rescue(String),
+    /// Make the worktree of an agent again.
+    Reopen(String),
     /// See the runs that go on.
     Running,
     /// See every setting.

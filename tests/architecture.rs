@@ -347,6 +347,8 @@ const VERBS_OF_VERBS: &[(&str, &[&str])] = &[
     ("pr", &["verify", "sync", "merge"]),
     // What those wrote is looked at and repaired.
     ("doctor", &["discard", "hooks", "install_shell", "pool"]),
+    // A worktree that is gone is made again in one way.
+    ("doctor", &["rescue"]),
 ];
 
 /// Rooms of `ops` that are no verbs: parts of answers that several verbs give.

@@ -157,6 +157,23 @@ impl Assignment {
         named.unwrap_or(&self.role.name)
     }
 
+    /// What the `spec.md` of its bundle says.
+    pub fn spec(&self, id: AgentId) -> String {
+        Brief {
+            id,
+            role: &self.role,
+            task: &self.task,
+            denylist: &self.denylist,
+            directory: "",
+            bundle_directory: "",
+            bundle_required: false,
+            cone: None,
+            character: &self.character,
+            output_file: None,
+        }
+        .spec()
+    }
+
     /// The prompt.
     pub fn prompt(&self, id: AgentId, place: &Workplace, output: Option<&Path>) -> String {
         let bundle = for_display(&place.directory, &place.bundle);

@@ -1,5 +1,6 @@
 //! The six files: read without being led astray or held up, and kept as a tree.
 
+use crate::agents::assignment::{Assignment, PromptWish};
 use crate::agents::ctx::Ctx;
 use crate::agents::worktree::admin_dir;
 use crate::domain::bundle::{FILES, PROGRESS, SPEC};
@@ -9,7 +10,7 @@ use crate::domain::{Agent, Oid};
 use crate::error::Result;
 use crate::git::tree::{Entry, FILE};
 use crate::git::{Identity, NewCommit, Repo, WorktreeLayer};
-use crate::store::{keep, layout};
+use crate::store::{keep, layout, spawn_commit};
 use crate::wire::policy::Policy;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
@@ -96,6 +97,35 @@ pub(crate) fn artefacts(
         // Without the worktree there is what the last verdict kept.
         _ => from_kept(ctx, agent),
     }
+}
+
+/// The commit with what is known of a bundle that went with its worktree: the files of the last verdict, else the `spec.md` that
+/// the agent got. `None` where neither is known.
+///
+/// # Errors
+/// Those of reading the policy and of writing objects.
+pub(crate) fn known(ctx: &Ctx, agent: &Agent) -> Result<Option<Oid>> {
+    let judged = agent.verdict.as_ref().and_then(|verdict| verdict.bundle);
+    let tree = match judged.filter(|tree| ctx.repo.has_object(*tree)) {
+        Some(tree) => tree,
+        None => {
+            let Some(policy) = spawn_commit::if_here(&ctx.repo, agent)? else {
+                return Ok(None);
+            };
+            let task = Assignment::recall(ctx, agent, &policy, &PromptWish::default());
+            let spec = task.map(|task| task.spec(agent.id)).unwrap_or_default();
+            if hex(&Sha256::digest(spec.as_bytes())) != policy.spec_sha {
+                return Ok(None);
+            }
+            let oid = ctx.repo.write_blob(spec.as_bytes())?;
+            ctx.repo.write_tree(vec![Entry {
+                mode: FILE,
+                name: SPEC.into(),
+                oid,
+            }])?
+        }
+    };
+    with_bundle_commit(tree, |commit| ctx.repo.write_commit(commit)).map(Some)
 }
 
 /// Puts a bundle's tree under the keep chain, unless the last verdict did.

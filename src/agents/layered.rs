@@ -181,7 +181,14 @@ pub(crate) fn adopt(ctx: &Ctx, id: AgentId, base: &FrozenBase, place: &Path) -> 
     copy_rules(&directory, &base.record.path, rules)?;
     let admin_dir = worktree::admin_dir(&ctx.repo, id);
     take(ctx, base, &directory, place, &admin_dir)?;
-    // What is written to this place outside of a mount is seen by no command in the worktree.
+    close(place)
+}
+
+/// Closes the place of a layered worktree: what is written to it outside of a mount is seen by no command in there.
+///
+/// # Errors
+/// `io`.
+pub(crate) fn close(place: &Path) -> Result<()> {
     let closed = Permissions::from_mode(0o555);
     fs::set_permissions(place, closed).at("could not change", place)
 }

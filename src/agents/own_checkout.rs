@@ -48,6 +48,9 @@ pub(crate) fn checkout_on_branch(ctx: &Ctx, agent: &Agent) -> Result<Checkout> {
     // A commit there moves the branch. A row alone does not make it the agent's.
     require_own_branch(ctx, agent)?;
     let admin_dir = worktree::admin_dir(&ctx.repo, agent.id);
+    if !top.is_dir() {
+        return Err(worktree::gone(agent));
+    }
     if !belongs_to(&top, &admin_dir) {
         return Err(Error::new(
             Code::WorktreeForeign,

@@ -121,6 +121,16 @@ pub(crate) fn find(repo: &Repo, agent: &Agent) -> Option<PathBuf> {
     }
 }
 
+/// The error for a worktree whose directory is gone.
+pub(crate) fn gone(agent: &Agent) -> Error {
+    let id = agent.id.short();
+    Error::new(
+        Code::AgentState,
+        format!("the worktree of agent {id} is gone"),
+    )
+    .remedy("to make it again", Remedy::Reopen(id))
+}
+
 /// The error for a worktree whose admin directory is gone.
 pub(crate) fn unlinked(worktree: &Path, admin: &Path, code: Code) -> Error {
     let (path, admin) = (worktree.display(), admin.display());

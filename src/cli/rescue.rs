@@ -19,7 +19,8 @@ pub(super) struct RescueArgs {
     /// Write the files, bundle included, into this directory, which must be empty or not exist
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
-    /// Recreate the agent's branch and worktree where they were, so that its work can go on
+    /// Recreate the agent's branch and worktree where they were, so that its work can go on, after a
+    /// discard or where the worktree was removed by hand
     #[arg(long, conflicts_with_all = ["branch", "to"])]
     reopen: bool,
 }

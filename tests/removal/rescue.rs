@@ -280,3 +280,71 @@ fn an_agent_comes_back_where_it_was_and_goes_on() {
     assert_eq!(shown["state"], "discarded");
     assert_kept(repo, &["later\n", WRITTEN[4]], "again");
 }
+
+#[test]
+fn a_worktree_that_was_removed_by_hand_comes_back_from_its_branch() {
+    for how in ["directory", "prune", "remove"] {
+        let agent = Agent::new();
+        let repo = &agent.repo;
+        agent.write("src/lib.rs", "committed\n");
+        let tip = agent.commit("one");
+        agent.write("src/staged.rs", "staged\n");
+        agent.git(&["add", "--all"]);
+        let spec = fs::read(agent.worktree.join(".agent/spec.md")).expect("written by spawn");
+        let place = agent.worktree.to_str().expect("UTF-8");
+        if how == "remove" {
+            repo.git(["worktree", "remove", "-f", "-f", place]);
+        } else {
+            fs::remove_dir_all(&agent.worktree).expect("removed");
+        }
+        if how == "prune" {
+            repo.git(["worktree", "unlock", place]);
+            repo.git(["worktree", "prune"]);
+        }
+        let command = format!("git agent rescue {} --reopen", &agent.id[..8]);
+        for words in [
+            &["run", &agent.id, "--", "true"][..],
+            &["commit", &agent.id, "-m", "x"],
+        ] {
+            let said = describe(&repo.agent(words));
+            assert!(said.contains(&command), "{how}: {said}");
+        }
+        let doctor = describe(&repo.agent(&["doctor"]));
+        assert_eq!(doctor.contains(&command), how != "directory", "{doctor}");
+        let report = repo.agent_json(&["rescue", &agent.id, "--reopen"]);
+        assert_eq!(report["state"], "ready", "{how}: no run has begun");
+        assert_eq!(report["rescued_branch"], agent.branch.as_str(), "{how}");
+        assert_eq!(agent.git(&["rev-parse", "HEAD"]), tip, "{how}");
+        let head = agent.git(&["symbolic-ref", "--short", "HEAD"]);
+        assert_eq!(head, agent.branch, "{how}");
+        // What was staged was in git's record of the worktree, and went with that.
+        let staged = ["A  src/staged.rs", ""][usize::from(how != "directory")];
+        assert_eq!(agent.git(&["status", "--porcelain"]), staged, "{how}");
+        let again = fs::read(agent.worktree.join(".agent/spec.md")).expect("made again");
+        assert_eq!(again, spec, "{how}");
+        let hooks = repo.agent(&["doctor", "hooks", "status", &agent.id]);
+        assert!(hooks.status.success(), "{how}: {}", describe(&hooks));
+        let worktrees = repo.git(["worktree", "list", "--porcelain"]);
+        let lock = format!("locked git-agent {}", &agent.id[..8]);
+        assert!(worktrees.contains(&lock), "{how}: {worktrees}");
+        let doctor = describe(&repo.agent(&["doctor"]));
+        assert!(!doctor.contains("[worktrees."), "{how}: {doctor}");
+        let shown = repo.agent_json(&["show", &agent.id]);
+        assert_eq!(shown.get("irregular"), None, "{how}: {shown:#}");
+        refused(&rescue(&agent, &["--reopen"]), "agent-state", 3);
+        let ran = repo.agent(&["run", &agent.id, "--no-verify", "--", "true"]);
+        assert!(ran.status.success(), "{how}: {}", describe(&ran));
+    }
+}
+
+#[test]
+fn a_branch_that_is_checked_out_elsewhere_gets_no_second_worktree() {
+    let agent = Agent::new();
+    let place = agent.worktree.to_str().expect("UTF-8");
+    agent.repo.git(["worktree", "remove", "-f", "-f", place]);
+    agent.repo.git(["switch", "--quiet", &agent.branch]);
+    refused(&rescue(&agent, &["--reopen"]), "agent-state", 3);
+    agent.repo.git(["switch", "--quiet", "main"]);
+    agent.repo.git(["branch", "-D", &agent.branch]);
+    refused(&rescue(&agent, &["--reopen"]), "agent-state", 3);
+}

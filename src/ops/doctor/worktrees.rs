@@ -6,16 +6,17 @@
 //! kill leaves one in which every file seems to be deleted. One that an interrupted discard has put aside gets
 //! its name back, unless all of it was kept already: then the discard is completed. All give up where a process works for the agent, such as a discard.
 
-use crate::agents::untrusted::WorktreeView;
 use crate::agents::{Ctx, layered, untrusted, worktree};
 use crate::domain::diagnosis::Sign;
 use crate::domain::{Agent, AgentId, Oid, State, branch_name, shell};
-use crate::error::{Code, Error, IoContext, Result};
+use crate::error::{IoContext, Remedy, Result};
 use crate::git::files::{self, admin_dir::belongs_to};
 use crate::git::{Commit, NewWorktree, Tip, command};
 use crate::ops::discard::{self, DiscardOptions};
 use crate::ops::doctor::DoctorFinding;
 use crate::ops::doctor::survey::Survey;
+use crate::ops::error_report::remedy_command;
+use crate::ops::rescue::from_index;
 use crate::store::{OwnBranch, agent_branch, chain, fsx, large_files, layout, lock};
 use std::collections::HashSet;
 use std::fs;
@@ -73,11 +74,11 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
         // Above a place outside of the repository a whole disk may be missing.
         let is_reachable = path.starts_with(&root) || path.parent().is_some_and(Path::is_dir);
         let admin = ctx.repo.admin_dir(&worktree.name);
-        let id = agent.id;
+        let agent = agent.clone();
         // The index is what the files are made from, so without it there is nothing to be restored.
         found.push(if is_reachable && admin.join("index").is_file() {
             DoctorFinding::curable(Sign::DirectoryGone, what, move |ctx| {
-                restore(ctx, id, &path, &admin)
+                restore(ctx, &agent, &path, &admin)
             })
         } else {
             DoctorFinding::report(
@@ -172,15 +173,10 @@ fn removed(ctx: &Ctx, survey: &Survey, agent: &Agent) -> Result<Option<DoctorFin
     let id = agent.id.short();
     let what = format!("the worktree of agent {id} was removed without git agent");
     let has_branch = agent_branch::local(&ctx.repo, agent)? != Tip::Absent;
-    // Git names its record of a worktree after the directory, and we find ours by that name.
-    let again = path.filter(|path| has_branch && path.ends_with(&name));
-    let command = match (again, &agent.branch) {
-        (Some(path), Some(branch)) => format!(
-            "git worktree add {} {}",
-            shell::quoted(&path.to_string_lossy()),
-            branch_name(branch)
-        ),
-        _ => format!("git agent discard {id}"),
+    let command = if has_branch && path.is_some() {
+        remedy_command(&Remedy::Reopen(id))
+    } else {
+        format!("git agent discard {id}")
     };
     Ok(Some(DoctorFinding::report(
         Sign::WorktreeRemoved,
@@ -264,45 +260,15 @@ fn put_aside(agent: &Agent, path: PathBuf, aside: PathBuf) -> DoctorFinding {
     })
 }
 
-fn restore(ctx: &Ctx, id: AgentId, path: &Path, admin: &Path) -> Result<String> {
-    let common = ctx.repo.common_dir();
-    let _alone = alone(ctx, id)?;
-    let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
-    let aside = layout::aside(path, &layout::worktree_name(id));
-    let is_there = |path: &Path| path.symlink_metadata().is_ok();
-    if is_there(path) || is_there(&aside) || !admin.join("index").is_file() {
-        return Ok(TAKEN_CARE_OF.to_owned());
-    }
-    let half_made = fsx::unique_name(path);
-    fsx::create_dir(&half_made)?;
-    let filled = fill(ctx, &half_made, admin).and_then(|()| {
-        // A rename would replace an empty directory, which is not in the way.
-        fs::rename(&half_made, path).at("could not restore", path)
-    });
-    if let Err(error) = filled {
-        fsx::remove_by_trash(common, &half_made)?;
-        return Err(error);
-    }
-    Ok(format!(
-        "made {} again from its index; what was never staged is not in it",
-        path.display()
-    ))
-}
-
-fn fill(ctx: &Ctx, directory: &Path, admin: &Path) -> Result<()> {
-    // The admin directory was the agent's to write, so git works through a view of ours.
-    let view = WorktreeView::make(&ctx.repo, admin, directory, &ctx.temporary_place())?;
-    let mut git = view.git();
-    git.args(["checkout-index", "--all", "--quiet"]);
-    command::successful(git)?;
-    let pointer = admin.to_str().ok_or_else(|| {
-        Error::new(
-            Code::PathInvalid,
-            format!("{} is not UTF-8", admin.display()),
-        )
-    })?;
-    let file = directory.join(".git");
-    fs::write(&file, format!("gitdir: {pointer}\n")).at("could not write", &file)
+fn restore(ctx: &Ctx, agent: &Agent, path: &Path, admin: &Path) -> Result<String> {
+    let _alone = alone(ctx, agent.id)?;
+    let is_made = from_index(ctx, agent, path, admin)?;
+    Ok(if is_made {
+        let path = path.display();
+        format!("made {path} again from its index; what was never staged is not in it")
+    } else {
+        TAKEN_CARE_OF.to_owned()
+    })
 }
 
 // Worktrees of agents whose admin directory is gone, as after `rm -r .git/worktrees/agent-…`: git knows

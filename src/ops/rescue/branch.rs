@@ -1,12 +1,15 @@
-//! The branch, or the directory of files, in which kept work comes back.
+//! The branch, or the directory of files, in which work comes back.
 
-use crate::agents::Ctx;
 use crate::agents::real_path::real_path;
-use crate::domain::{Agent, Oid, branch_name};
-use crate::error::{Code, Error, IoContext, Result};
+use crate::agents::untrusted::WorktreeView;
+use crate::agents::{Ctx, bundle, layered, lookup, worktree};
+use crate::domain::{Agent, Oid, State, branch_name, shell};
+use crate::error::{Code, Error, IoContext, Remedy, Result};
+use crate::git::command;
+use crate::git::files::admin_dir::belongs_to;
 use crate::git::refs::full_name;
-use crate::ops::rescue::{RescueDestination, RescuePlan};
-use crate::store::{fsx, layout, spawn_commit};
+use crate::ops::rescue::{Kept, RescueDestination, RescuePlan, places};
+use crate::store::{agent_branch, fsx, layout, lock, spawn_commit};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -58,7 +61,7 @@ fn taken(branch: &str) -> Error {
 const BUNDLE_DIR: &str = ".agent";
 
 /// The commit with the work, and the one with the bundle.
-type Kept = (Option<Oid>, Option<Oid>);
+type KeptCommits = (Option<Oid>, Option<Oid>);
 
 /// Fills a directory that is empty: the work, and beside it the bundle where the worktree had it; gives what
 /// its owner should know. That happens elsewhere, where the file system allows it, and the directory gets everything by one rename, so
@@ -66,7 +69,7 @@ type Kept = (Option<Oid>, Option<Oid>);
 pub(super) fn write(
     ctx: &Ctx,
     agent: &Agent,
-    kept: Kept,
+    kept: KeptCommits,
     directory: &Path,
 ) -> Result<Option<String>> {
     require_empty(directory)?;
@@ -108,7 +111,7 @@ fn half_made(ctx: &Ctx, directory: &Path, above: &Path) -> Result<PathBuf> {
 pub(super) fn fill(
     ctx: &Ctx,
     agent: &Agent,
-    (work, bundle): Kept,
+    (work, bundle): KeptCommits,
     directory: &Path,
 ) -> Result<Option<String>> {
     fs::create_dir_all(directory).at("could not make", directory)?;
@@ -185,5 +188,104 @@ pub(super) fn require_empty(path: &Path) -> Result<()> {
             format!("{} is not an empty directory", path.display()),
         )
         .hint("to choose another place, pass --to <directory>")),
+    }
+}
+
+// The directory of a worktree whose admin directory is left.
+
+/// Makes the directory of an agent's worktree again from its own index, so that what was staged comes back, with what is known of
+/// its bundle; gives whether it was gone. The caller keeps other processes away from the agent.
+///
+/// # Errors
+/// `git-failed`, `io`, `disk-full`.
+pub(in crate::ops) fn from_index(
+    ctx: &Ctx,
+    agent: &Agent,
+    path: &Path,
+    admin: &Path,
+) -> Result<bool> {
+    let common = ctx.repo.common_dir();
+    let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
+    let aside = layout::aside(path, &layout::worktree_name(agent.id));
+    let is_there = |path: &Path| path.symlink_metadata().is_ok();
+    if is_there(path) || is_there(&aside) || !admin.join("index").is_file() {
+        return Ok(false);
+    }
+    let half_made = fsx::unique_name(path);
+    fsx::create_dir(&half_made)?;
+    let layer = layered::of(&ctx.repo, agent.id);
+    let filled = match &layer {
+        // Its files are in its layer, and none may be at its place.
+        Some(_) => Ok(()),
+        None => checkout_index(ctx, &half_made, admin)
+            .and_then(|()| fill(ctx, agent, (None, bundle::known(ctx, agent)?), &half_made))
+            .map(drop),
+    };
+    let placed = filled
+        .and_then(|()| ctx.repo.point_worktree(&half_made, admin))
+        // A rename would replace an empty directory, which is not in the way.
+        .and_then(|()| fs::rename(&half_made, path).at("could not restore", path));
+    if let Err(error) = placed {
+        fsx::remove_by_trash(common, &half_made)?;
+        return Err(error);
+    }
+    if layer.is_some() {
+        layered::close(path)?;
+    }
+    Ok(true)
+}
+
+fn checkout_index(ctx: &Ctx, directory: &Path, admin: &Path) -> Result<()> {
+    // The admin directory was the agent's to write, so git works through a view of ours.
+    let view = WorktreeView::make(&ctx.repo, admin, directory, &ctx.temporary_place())?;
+    let mut git = view.git();
+    git.args(["checkout-index", "--all", "--quiet"]);
+    command::successful(git).map(drop)
+}
+
+// The branch of an agent that lost its worktree alone.
+
+impl Kept {
+    /// What there is of an agent that was not discarded, and whose worktree is gone: its branch.
+    pub(super) fn on_branch(ctx: &Ctx, agent: &Agent) -> Result<Kept> {
+        lookup::require_worktree_here(ctx, agent)?;
+        let id = agent.id.short();
+        let state = |what| Error::new(Code::AgentState, what);
+        let (branch, path) = places(ctx, agent)?;
+        let name = layout::worktree_name(agent.id);
+        let known = ctx.repo.worktree(&name);
+        let known = known.map_or(path.clone(), |worktree| worktree.path);
+        if agent.state == State::Spawning || known != path || layout::aside(&path, &name).exists() {
+            let what = format!("agent {id} is half made or half discarded, or was moved");
+            return Err(state(what).remedy("to see and repair it", Remedy::Repair));
+        }
+        let admin = worktree::admin_dir(&ctx.repo, agent.id);
+        if belongs_to(&path, &admin) {
+            return Err(if admin.is_dir() {
+                let what = format!("the worktree of agent {id} is there: {}", path.display());
+                state(what).hint(format!("to go on in it, run git agent enter {id}"))
+            } else {
+                worktree::unlinked(&path, &admin, Code::AgentState)
+            });
+        }
+        if !admin.exists()
+            && let Some(other) = ctx.repo.checkouts(branch)?.first()
+        {
+            let what = format!("{branch} is checked out at {}", other.top.display());
+            return Err(state(what).hint(format!(
+                "to free it, run git -C {} switch --detach",
+                shell::quoted(&other.top.to_string_lossy())
+            )));
+        }
+        let tip = agent_branch::local(&ctx.repo, agent)?
+            .oid()
+            .ok_or_else(|| {
+                let what = format!("agent {id} has neither a worktree nor the branch {branch}");
+                state(what).remedy("to see what is left of it", Remedy::Examine)
+            })?;
+        Ok(Kept {
+            commit: Some(tip),
+            ..Kept::default()
+        })
     }
 }

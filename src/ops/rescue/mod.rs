@@ -3,15 +3,18 @@
 //! The oids stand in the agent's row: `discarded` names the tip, `salvaged` the work and the bundle,
 //! each a commit whose trailer says which. The newest of a kind counts, because a discard that was
 //! interrupted has left older ones. Nothing is taken off the keep chain, so the same thing can be
-//! rescued any number of times. Nothing that exists is overwritten.
+//! rescued any number of times. Nothing that exists is overwritten. An agent that was not discarded, and whose worktree
+//! was removed without us, gets one from its branch.
 
 mod branch;
+
+pub(in crate::ops) use branch::from_index;
 
 use super::agent_report::{AgentReport, Reporter};
 use crate::agents::authority::require_orchestrator;
 use crate::agents::own_checkout::require_own_branch;
 use crate::agents::real_path::real_path;
-use crate::agents::{Ctx, half_made, hooks, lookup, worktree};
+use crate::agents::{Ctx, bundle, half_made, hooks, layered, lookup, worktree};
 use crate::domain::event::WORKTREE;
 use crate::domain::{Agent, Event, Isolation, Move, Oid, State, What, branch_name};
 use crate::error::{Code, Error, IoContext, Result};
@@ -90,7 +93,11 @@ pub fn plan(ctx: &Ctx, who: &str, destination: RescueDestination) -> Result<Resc
     require_orchestrator(ctx)?;
     let ledger = ctx.ledger();
     let agent = lookup::agent(ctx, &ledger, who)?;
-    let kept = Kept::of(ctx, &ledger.events(agent.spawn_commit)?)?;
+    let kept = if destination == RescueDestination::Agent && agent.state != State::Discarded {
+        Kept::on_branch(ctx, &agent)?
+    } else {
+        Kept::of(ctx, &ledger.events(agent.spawn_commit)?)?
+    };
     let plan = RescuePlan {
         commit: kept.commit,
         bundle: kept.bundle,
@@ -110,10 +117,7 @@ pub fn plan(ctx: &Ctx, who: &str, destination: RescueDestination) -> Result<Resc
             }
         }
         RescueDestination::RescuedBranch => {}
-        RescueDestination::Agent => {
-            plan.agent.may(Move::BringBack)?;
-            require_places(ctx, &plan)?;
-        }
+        RescueDestination::Agent => require_places(ctx, &plan)?,
     }
     Ok(plan)
 }
@@ -168,8 +172,10 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
             report
                 .warnings
                 .extend(large_files::give_back(common, plan.agent.id, &path)?);
-            // The report was made before the row moved.
-            report.agent.state = State::Idle.as_str();
+            if plan.agent.state == State::Discarded {
+                // The report was made before the row moved.
+                report.agent.state = State::Idle.as_str();
+            }
             report.rescued_branch = plan.agent.branch.as_deref().map(short_name);
             report.rescued_directory = Some(path.to_string_lossy().into_owned());
             return Ok(report);
@@ -426,6 +432,7 @@ fn reopen(
     half_made::sweep_left_over(ctx)?;
     let (branch, path) = places(ctx, agent)?;
     let tip = plan.tip(ctx)?.ok_or_else(|| plan.only_bundle())?;
+    let is_discarded = agent.state == State::Discarded;
 
     // The branch, created and never moved.
     if ctx.repo.tip(branch)?.oid() != Some(tip) {
@@ -441,7 +448,10 @@ fn reopen(
     // The files, and git's record of them.
     let admin = worktree::admin_dir(&ctx.repo, agent.id);
     let mut warning = None;
-    if !belongs_to(&path, &admin) {
+    if !is_discarded && admin.join("index").is_file() {
+        // git's record of the worktree is left, and in it what was staged.
+        from_index(ctx, agent, &path, &admin)?;
+    } else if !belongs_to(&path, &admin) {
         let half_made = fsx::unique_name(&path);
         let placed = place(ctx, plan, &half_made, &path, (branch, tip));
         if placed.is_err() && half_made.exists() {
@@ -456,15 +466,21 @@ fn reopen(
         .ok()
         .and_then(program::VersionQuestion::answer);
     hooks::install(ctx, agent.id, &path, git)?;
-    set_lock(&admin, &layout::lock_reason(agent.id))?;
+    // What has landed or was rejected keeps its worktree without a lock.
+    if !matches!(agent.state, State::Merged | State::Rejected) {
+        set_lock(&admin, &layout::lock_reason(agent.id))?;
+    }
     ctx.reached("made");
     record()?;
     ctx.reached("told");
     Ok((path, warning))
 }
 
-/// Tells the row that the agent is back.
+/// Tells the row that the agent is back, which never left where it was not discarded.
 fn record(ctx: &Ctx, agent: &Agent) -> Result<()> {
+    if agent.state != State::Discarded {
+        return Ok(());
+    }
     let actor = ctx.actor()?;
     ctx.ledger()
         .append_if(agent.spawn_commit, &actor, ctx.now(), |row| {
@@ -485,7 +501,19 @@ fn place(
 ) -> Result<Option<String>> {
     let above = path.parent().unwrap_or(path);
     fs::create_dir_all(above).at("could not make", above)?;
-    let warning = branch::fill(ctx, &plan.agent, (plan.commit, plan.bundle), half_made)?;
+    let agent = &plan.agent;
+    let layer = layered::of(&ctx.repo, agent.id);
+    let warning = if layer.is_some() {
+        fsx::create_dir(half_made)?;
+        None
+    } else {
+        let known = if agent.state == State::Discarded {
+            None
+        } else {
+            bundle::known(ctx, agent)?
+        };
+        branch::fill(ctx, agent, (plan.commit, plan.bundle.or(known)), half_made)?
+    };
     ctx.reached("filled");
     let common = ctx.repo.common_dir();
     let admin = worktree::admin_dir(&ctx.repo, plan.agent.id);
@@ -506,12 +534,21 @@ fn place(
         // changes.
         let fill = |admin: &Path| ctx.repo.write_index(work.tree, &admin.join("index"));
         ctx.repo.add_admin_dir(&new, fill)?;
+    } else if !admin.join("index").is_file() {
+        // The agent could put a link there, which a rename replaces.
+        let index = fsx::unique_name(&layout::tmp_dir(common).join("index"));
+        ctx.repo
+            .write_index(ctx.repo.read_commit(tip)?.tree, &index)?;
+        fs::rename(&index, admin.join("index")).at("could not make the index of", path)?;
     }
     ctx.reached("linked");
     // The way to the admin directory before the name: what appears at the place is a whole
     // worktree.
     ctx.repo.point_worktree(half_made, &admin)?;
     fs::rename(half_made, path).at("could not make", path)?;
+    if layer.is_some() {
+        layered::close(path)?;
+    }
     Ok(warning)
 }
 

@@ -39,7 +39,7 @@ mod report;
 mod stage;
 
 use crate::agents::assignment::PromptWish;
-use crate::agents::{Ctx, admission, authority, crash_recovery, lookup};
+use crate::agents::{Ctx, admission, authority, crash_recovery, lookup, worktree};
 use crate::domain::run::{DEFAULT_LIMIT, shell_line};
 use crate::domain::sandbox::{Mode, Namespaces};
 use crate::domain::{
@@ -358,10 +358,7 @@ fn require_startable(agent: &Agent) -> Result<()> {
             .hint("to finish it or take it apart, run git agent doctor --fix"));
     }
     agent.may(Move::Start).map_err(|error| match agent.state {
-        State::Discarded => error.hint(format!(
-            "to bring it back, run git agent rescue {} --reopen",
-            agent.id.short()
-        )),
+        State::Discarded => error.remedy("to bring it back", Remedy::Reopen(agent.id.short())),
         _ => error,
     })
 }
@@ -377,12 +374,7 @@ fn directory_of(ctx: &Ctx, agent: &Agent) -> Result<PathBuf> {
         .filter(|path| path.is_dir())
         .ok_or_else(|| match lookup::require_worktree_here(ctx, agent) {
             Err(elsewhere) => elsewhere,
-            Ok(()) => {
-                let id = agent.id.short();
-                let what = format!("the worktree of agent {id} is not in this clone");
-                Error::new(Code::AgentState, what)
-                    .remedy("to see what there is of it", Remedy::Agent(id))
-            }
+            Ok(()) => worktree::gone(agent),
         })
 }
 
