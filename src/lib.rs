@@ -56,6 +56,9 @@
 //! | `refs/notes/agents-mail` | who has read which message: one note per reader, and one per full page of it |
 //! | `refs/agents/remote/<remote>/<file>` | what a remote was last seen to have, by `sync`; on the remote itself `refs/agents/from/<clone>/<name>`, outboxes, and `refs/agents/claim/<key>`, claims on tasks |
 //! | `logs/refs/heads/agent/<slug>-<time>-<id8>` | the branch's reflog |
+//! | `refs/remotes/<remote>/agent/<slug>-<time>-<id8>` | what git keeps of a branch that `sync` pushed |
+//! | `logs/refs/remotes/<remote>/agent/<slug>-<time>-<id8>` | its reflog |
+//! | `logs/refs/agents/remote/<remote>/<file>` | the reflogs of what a remote was last seen to have |
 //! | `logs/refs/notes/agents` | the ledger's reflog, from which it is recovered |
 //! | `logs/refs/agents/keep` | the keep chain's reflog |
 //! | `logs/refs/agents/mail` | the mailbox's reflog, from which it is recovered |
@@ -99,6 +102,8 @@
 //! | `agents/<id8>/prompt.md` | the prompt, readable by its owner alone; deleted when the agent is merged or discarded |
 //! | `agents/<id8>/run-prompt.md` | while a run lasts that is told something else, as one that goes on with a session: its prompt, readable by its owner alone |
 //! | `agents/<id8>/task.toml` | the task as it was given, readable by its owner alone; without briefing and system prompt once the agent is merged or discarded |
+//! | `agents/<id8>/agent-type` | the agent type of the persona that the prompt was made for |
+//! | `agents/<id8>/seen` | which events a person has seen, by `show` on a terminal |
 //! | `agents/<id8>/called` | the session of a host that called its agent tool for the agent; until the host asks for a worktree |
 //! | `agents/<id8>/handed-out` | what a host called itself when it was given the agent's worktree |
 //! | `agents/<id8>/host-made` | there if the agent was made because a host asked for a worktree; empty until it is known what for |
@@ -129,6 +134,7 @@
 //! | `agents/<id8>/bundle/<file>` | the bundle of a shared agent: its specification, and templates where the bundle is required |
 //! | `agents/<id8>/bundle/output/<file>` | where a shared agent puts an answer that goes into a file (`agent.outputDir`) |
 //! | `<root>/.claude/worktrees/agent-<id8>/<file>` | the worktree (`agent.worktreeDir`) with the bundle in `.agent/` (`agent.bundleDir`), and in that `output/` (`agent.outputDir`) |
+//! | `<root>/.config/git-agent.toml` | the settings of the repository, by `init` once a person has agreed to them |
 //!
 //! On request, `install-shell` writes man pages, completions and a function, `git-agent*.1`, `git-agent`, `_git-agent`, `git-agent.fish` and
 //! `agent-cd*`, below
@@ -138,11 +144,11 @@
 //! worktree ([`hosts`] names them), and a host may be given plain worktrees, `.claude/worktrees/<name>`
 //! on `refs/heads/worktree-<name>`.
 //!
-//! Settings read: `agent.worktreeDir`, `agent.bundleDir`, `agent.outputDir`, `agent.role.<name>.*`,
-//! `agent.merge`, `agent.run.allowWrite`, `agent.push`, `agent.fetchCredentials`, `agent.remote`, `agent.sync`, `agent.refPrefix`, `agent.claimTtl`, `agent.limits.*`, `agent.{model,host}.*.price`, `agent.sign`, `core.hooksPath`. Settings written:
+//! Settings read: `agent.worktreeDir`, `agent.bundleDir`, `agent.outputDir`, `agent.role.<name>.<key>`,
+//! `agent.merge`, `agent.trailer`, `agent.run.allowWrite`, `agent.push`, `agent.fetchCredentials`, `agent.onEnd`, `agent.onWaiting`, `agent.onLanded`, `agent.remote`, `agent.sync`, `agent.refPrefix`, `agent.claimTtl`, `agent.limits.<limit>`, `agent.model.<model>.price`, `agent.host.<host>.price`, `agent.sign`, `core.hooksPath`. Settings written:
 //! `extensions.worktreeConfig`, and in the `config.worktree` of an agent's admin directory `core.hooksPath` or
 //! `hook.git-agent-<event>.*`, `gc.auto`, `maintenance.auto`; `notes.displayRef` and `alias.<name>`, by `init --notes` and
-//! `init --log-alias` alone. `doctor --fix` alone takes
+//! `init --log-alias` alone; `agent.worktreeDir`, by `init` once a person has agreed to it. `doctor --fix` alone takes
 //! `core.bare`, `core.worktree`, `core.hooksPath` and `gc.pruneExpire` out of `config` or the main worktree's `config.worktree`, where they
 //! cannot be meant.
 

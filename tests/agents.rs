@@ -189,6 +189,20 @@ fn the_invocation_of_an_agent_type_says_which_it_is() {
         call["description"].clone()
     };
     assert_eq!(description("pm"), "pm: Plan it");
+    // A persona that the run asks for is in the prompt as well.
+    let words = [
+        "run",
+        "Plan it all",
+        "--agent-type=pm",
+        "--name=asked",
+        "--no-verify",
+    ];
+    let ran = repo.agent(&[&words[..], &["--", "true"]].concat());
+    assert!(ran.status.success(), "{}", describe(&ran));
+    repo.write(".claude/agents/code-implementer.md", "---\nname: x\n---\n");
+    let call = repo.agent_json(&["show", "asked", "--invocation"]);
+    assert_eq!(call["description"], "pm: Plan it all");
+    assert_eq!(call["subagent_type"], "general-purpose");
     assert_eq!(description("developer"), "Plan it");
 }
 

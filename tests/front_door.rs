@@ -899,4 +899,19 @@ fn init_proposes_what_the_repository_asks_for_and_writes_it_on_a_yes() {
     );
     let text = refused(&repo.agent(&["init"]), 2);
     assert!(text.contains("no agent host is set up"), "{text}");
+    // A host that is installed is named; nothing is written, and nothing asked.
+    let bin = repo.path().with_file_name("bin");
+    std::fs::create_dir(&bin).expect("made");
+    std::fs::write(bin.join("claude"), "").expect("written");
+    let search = std::env::var("PATH").expect("a search path");
+    let mut init = agent_command(&repo.path());
+    init.args(["init"])
+        .env("PATH", format!("{}:{search}", bin.display()));
+    let output = init.output().expect("starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success() && text.starts_with("run git agent init --host claude\n"),
+        "{text}"
+    );
+    assert!(!text.contains("--yes"), "{text}");
 }

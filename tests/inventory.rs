@@ -2,6 +2,7 @@
 
 use crate::support::TestRepo;
 use crate::support::agent::{SHARED_TASK, TASK, describe};
+use crate::support::terminal::OnTerminal;
 use std::collections::BTreeSet;
 use std::path::Path;
 use walkdir::WalkDir;
@@ -11,8 +12,6 @@ const NOT_ALWAYS: &[&str] = &[
     "refs/heads/rescued/<slug>",
     "agents/tickets/<file>",
     "config.worktree",
-    "refs/agents/remote/<remote>/<file>",
-    "agents/sync.lock",
     "agents/claims/<file>",
     "agents/pool.lock",
     "agents/pool/<file>",
@@ -41,6 +40,7 @@ const NOT_ALWAYS: &[&str] = &[
     "agents/cache/<file>",
     "agents/facts.key",
     "agents/<id8>/verify.lock",
+    "agents/<id8>/agent-type",
     "agents/<id8>/called",
     "agents/<id8>/at-work/<file>",
     "agents/<id8>/run-prompt.md",
@@ -81,6 +81,7 @@ fn matches(pattern: &str, path: &str) -> bool {
             "[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]",
         )
         .replace("<variable>", "*")
+        .replace("<remote>", "*")
         .replace("<file>", "**")
         .replace("<object>", "**")
         .replace("<root>", "root");
@@ -123,6 +124,8 @@ fn a_real_run_writes_what_the_crate_page_lists() {
         ".config/git-agent.toml",
         "[lease]\nSLOT = \"number\"\n[limits]\njobs = 1\n",
     );
+    repo.write("package.json", r#"{"devDependencies": {"jest": "29"}}"#);
+    repo.write("Cargo.toml", "[workspace]\n");
     repo.commit_all("settings");
     let before = everything(&repo);
     let agent = repo.spawn();
@@ -152,6 +155,22 @@ fn a_real_run_writes_what_the_crate_page_lists() {
         "--payload=question=which one?",
         "--payload=context=two files",
     ]);
+    // A person looks, who has init write what it proposes, and exchanges with a remote.
+    let mut looks = OnTerminal::start(&repo, &["show", id], 100, 40);
+    assert!(looks.child.wait().expect("ends").success());
+    let before_init = repo.git(["config", "--list"]);
+    repo.git(["rm", "--quiet", ".config/git-agent.toml"]);
+    repo.agent_json(&["init", "--yes"]);
+    let added = repo.git(["config", "--list"]);
+    let added = added
+        .lines()
+        .filter(|line| !before_init.lines().any(|old| old == *line));
+    let added: Vec<_> = added.filter_map(|line| line.split('=').next()).collect();
+    assert_eq!(added, ["agent.worktreedir"], "settings that init writes");
+    let server = repo.path().with_file_name("server.git");
+    repo.git(["init", "--quiet", "--bare", server.to_str().expect("UTF-8")]);
+    repo.git(["remote", "add", "origin", server.to_str().expect("UTF-8")]);
+    repo.agent_json(&["sync"]);
     let written: Vec<_> = everything(&repo).difference(&before).cloned().collect();
     let listed = listed();
     for path in &written {
@@ -161,11 +180,29 @@ fn a_real_run_writes_what_the_crate_page_lists() {
         );
     }
     for pattern in &listed {
-        let was_there = ["info/exclude", "config"].contains(&pattern.as_str());
+        let settings = "<root>/.config/git-agent.toml";
+        let was_there = ["info/exclude", "config", settings].contains(&pattern.as_str());
         let seen = was_there || written.iter().any(|path| matches(pattern, path));
         assert!(
             seen || NOT_ALWAYS.contains(&pattern.as_str()),
             "{pattern} is listed and was not written"
+        );
+    }
+}
+
+#[test]
+fn the_crate_page_names_every_setting_of_git() {
+    let page = include_str!("../src/lib.rs");
+    let table = include_str!("../src/wire/settings.txt");
+    let settings = { table.lines() }.filter_map(|line| line.split(" | ").next());
+    let settings: Vec<_> = settings.filter(|name| name.starts_with("agent.")).collect();
+    assert!(settings.len() > 10, "the table was found");
+    let read = page.split("//! Settings read:").nth(1).expect("the list");
+    let read = read.split("Settings written:").next().unwrap_or_default();
+    for name in settings {
+        assert!(
+            read.contains(&format!("`{name}`")),
+            "{name} is read and not listed"
         );
     }
 }

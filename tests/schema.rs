@@ -167,6 +167,8 @@ fn life(judged: &mut Judged) {
         judged.answer(name, &[name, &one]);
     }
     judged.answer("list", &["list", "--all"]);
+    judged.answer("list-line", &["list", "--line"]);
+    judged.answer("help", &["help", "rename"]);
     judged.answer("guard", &["guard", "--base=main", "--deny=src/**"]);
     let ci = ["verify", "--ci", "--base=main", "--tip=main"];
     judged.answer("verify-parts", &ci);
@@ -472,7 +474,7 @@ fn errors_tell_codes_and_values() {
 }
 
 /// Commands that answer nothing in JSON: a terminal, hosts and git read what they say.
-const SILENT: [&str; 4] = ["board", "hook", "help", "mcp"];
+const SILENT: [&str; 3] = ["board", "hook", "mcp"];
 
 #[test]
 fn every_command_has_a_schema() {

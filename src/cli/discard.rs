@@ -88,6 +88,16 @@ impl Answer for DiscardReport {
                 text.push_str(&format!("  kept {what} as {}\n", &oid[..7]));
             }
         }
+        if !self.set_aside.is_empty() {
+            let verb = if self.dry_run { "would be set" } else { "set" };
+            let paths: Vec<_> = { self.set_aside.iter() }
+                .map(|file| file.path.clone())
+                .collect();
+            text.push_str(&format!(
+                "  {verb} aside, because above 64 MiB: {}\n",
+                first_of(&paths)
+            ));
+        }
         for line in not_kept(&self.not_kept, "") {
             text.push_str(&format!("  {line}"));
         }

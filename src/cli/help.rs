@@ -5,10 +5,11 @@
 use crate::cli::command_line as without_help;
 use crate::cli::render::table::wrapped;
 use crate::cli::terminal::{BOLD, paint, width};
-use crate::cli::ui::Ui;
+use crate::cli::ui::{Answer, AsJson, Ui, plain};
 use crate::cli::verbs::{GROUPS, kebab};
 use crate::error::{Code, Error, Exit, Result};
 use clap::Command;
+use serde_json::{Value, json};
 
 /// Where a line of help ends on wide terminals, as clap has it.
 const WIDEST: usize = 100;
@@ -34,8 +35,28 @@ pub(super) fn run(ui: &mut Ui, args: &HelpArgs) -> Result<Exit> {
         let explained = below(&mut command, &args.command)?;
         explained.render_long_help().ansi().to_string()
     };
-    ui.print(&text)?;
-    Ok(Exit::Yes)
+    ui.done(&HelpAnswer {
+        command: args.command.clone(),
+        text,
+    })
+}
+
+/// What a command takes, or the list of them.
+struct HelpAnswer {
+    command: Vec<String>,
+    text: String,
+}
+
+impl AsJson for HelpAnswer {
+    fn json(&self) -> Value {
+        json!({ "schema": "git-agent.help/1", "command": self.command, "text": plain(&self.text) })
+    }
+}
+
+impl Answer for HelpAnswer {
+    fn text(&self) -> String {
+        self.text.clone()
+    }
 }
 
 /// The whole command line, with help in groups.

@@ -8,15 +8,15 @@ use crate::domain::repository_settings::PATH;
 use crate::error::{Exit, Result};
 use crate::hosts;
 use crate::hosts::settings::Registration;
-use crate::ops::init::{self, InitOptions, InitReport, Proposal};
+use crate::ops::init::{self, InitOptions, InitReport, Proposal, ProposedPart};
 use serde_json::Value;
 use std::path::PathBuf;
 
 /// Set up git-agent in this repository: propose settings, and register its hooks with agent hosts
 ///
-/// Without options, this inspects the repository (lock files, test scripts, tools that crawl the root), shows the
-/// settings that it proposes with its reasons, and writes them once you confirm. It registers hooks with the hosts that
-/// have a directory here, in their settings files in this worktree.
+/// Without options, this inspects the repository (lock files, test scripts, hook managers, tools that crawl the root)
+/// and looks for installed hosts, shows what it proposes with its reasons, and writes the settings once you confirm. It
+/// registers hooks with the hosts that have a directory here, in their settings files in this worktree.
 #[derive(Debug, clap::Args)]
 pub(super) struct InitArgs {
     /// Agent hosts; without it those that have a directory here
@@ -72,7 +72,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: InitArgs) -> Result<Exit> {
     // it.
     let is_asked = !is_agreed && ui.may_ask();
     let is_agreed = match plan.proposal() {
-        Some(proposal) if is_asked => {
+        Some(proposal) if is_asked && proposal.has_settings() => {
             ui.print(&proposed(proposal))?;
             ui.ask("Write this?")?
         }
@@ -91,21 +91,14 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: InitArgs) -> Result<Exit> {
     }
     let mut report = init::execute(ctx, &plan)?;
     // A person who said no has read it.
-    report.proposal = { report.proposal }.filter(|proposal| proposal.is_written || !is_asked);
+    report.proposal = { report.proposal }
+        .filter(|proposal| proposal.is_written || !is_asked || !proposal.has_settings());
     ui.done(&report)
 }
 
 /// The settings that are proposed, each with its reason, and the file that they make.
 fn proposed(proposal: &Proposal) -> String {
-    let mut text = String::new();
-    for part in &proposal.parts {
-        text.push_str(&format!(
-            "{} {}\n  {}\n",
-            paint(BOLD, &part.setting),
-            part.value,
-            paint(DIM, &format!("because {}", part.because))
-        ));
-    }
+    let mut text: String = proposal.parts.iter().map(reasoned).collect();
     if !proposal.file.is_empty() {
         text.push_str(&format!("\n{PATH}:\n"));
         for line in proposal.file.lines() {
@@ -114,6 +107,16 @@ fn proposed(proposal: &Proposal) -> String {
         text.push('\n');
     }
     text
+}
+
+/// A part of a proposal with its reason.
+fn reasoned(part: &ProposedPart) -> String {
+    let because = paint(DIM, &format!("because {}", part.because));
+    format!(
+        "{} {}\n  {because}\n",
+        paint(BOLD, &part.setting),
+        part.value
+    )
 }
 
 fn parse_host(name: &str) -> std::result::Result<Registration, String> {
@@ -167,12 +170,14 @@ impl Answer for InitReport {
                     let key = paint(BOLD, "agent.worktreeDir");
                     text.push_str(&format!("created   {key} = {place}\n"));
                 }
+                text.extend(proposal.by_hand().map(reasoned));
                 text
             }
-            Some(proposal) => format!(
+            Some(proposal) if proposal.has_settings() => format!(
                 "{}to write it, run git agent init --yes\n",
                 proposed(proposal)
             ),
+            Some(proposal) => proposed(proposal),
             None => String::new(),
         };
         text.push_str(&registered(self));

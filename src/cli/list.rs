@@ -5,7 +5,7 @@ use crate::cli::args::{choices, one_of, states};
 use crate::cli::render::table::{Cell, Table, age};
 use crate::cli::render::{BY_NEED, NO_AGENTS, handle, state, state_of_work, state_style, task};
 use crate::cli::terminal::{BAD, BOLD, DIM, GOOD, WARN, paint, width};
-use crate::cli::ui::{Answer, Format, Ui};
+use crate::cli::ui::{Answer, AsJson, Format, Ui};
 use crate::cli::{board, runs};
 use crate::domain::State;
 use crate::error::{Exit, Result};
@@ -88,9 +88,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: ListArgs) -> Result<Exit> {
         return board::open(ctx, ui, options, args.interval);
     }
     if args.line {
-        let counted = counted(ctx, &options)?;
-        ui.print(&counted)?;
-        return Ok(Exit::Yes);
+        return ui.done(&counted(ctx, &options)?);
     }
     match ui.format() {
         Format::Ndjson => list::each(ctx, &options, |mut agent| {
@@ -118,8 +116,31 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: ListArgs) -> Result<Exit> {
     Ok(Exit::Yes)
 }
 
-/// How many agents are in which state, those that a person has to see to first; empty for none, so that a prompt shows nothing.
-fn counted(ctx: &Ctx, options: &ListOptions) -> Result<String> {
+/// How many agents are in which state, those that a person has to see to first.
+struct CountedStates(Vec<(usize, &'static str)>);
+
+impl AsJson for CountedStates {
+    fn json(&self) -> Value {
+        let count = |(count, state): &(usize, &str)| json!({ "state": state, "count": count });
+        let states: Vec<Value> = self.0.iter().map(count).collect();
+        json!({ "schema": "git-agent.list-line/1", "states": states })
+    }
+}
+
+impl Answer for CountedStates {
+    /// Nothing at all for no agents, so that a prompt shows nothing.
+    fn text(&self) -> String {
+        let parts: Vec<String> = { self.0.iter() }
+            .map(|(count, state)| format!("{count} {state}"))
+            .collect();
+        match parts.as_slice() {
+            [] => String::new(),
+            parts => format!("{}\n", parts.join(", ")),
+        }
+    }
+}
+
+fn counted(ctx: &Ctx, options: &ListOptions) -> Result<CountedStates> {
     let mut states = Vec::new();
     list::each(ctx, options, |agent| {
         states.push(agent.agent.state);
@@ -128,16 +149,8 @@ fn counted(ctx: &Ctx, options: &ListOptions) -> Result<String> {
     let counts = BY_NEED
         .map(State::as_str)
         .map(|state| (states.iter().filter(|it| **it == state).count(), state));
-    let parts: Vec<String> = { counts.iter() }
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, state)| format!("{count} {state}"))
-        .collect();
-    let line = parts.join(", ");
-    Ok(if line.is_empty() {
-        line
-    } else {
-        format!("{line}\n")
-    })
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    Ok(CountedStates(counts.collect()))
 }
 
 /// A line about the worktrees that wait for agents; none where there are none.

@@ -146,12 +146,15 @@ fn spawn(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
     }
     if is_asked {
         for plan in &mut plans {
+            let before = plan.warnings.len();
             spawn::preview_conflicts(ctx, plan)?;
             ui.print(&format!(
                 "{}\n{}",
                 plan.given.source.trim_end(),
                 plan.text()
             ))?;
+            // The spawn looks again, and tells what it finds then.
+            plan.warnings.truncate(before);
         }
         if !ui.ask("Spawn this?")? {
             ui.say("nothing was made\n");

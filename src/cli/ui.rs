@@ -38,6 +38,11 @@ impl<T: Serialize> AsJson for T {
     }
 }
 
+/// A text without what colours it.
+pub(super) fn plain(text: &str) -> String {
+    strip_str(text).to_string()
+}
+
 /// Something a command answers.
 pub(super) trait Answer: AsJson {
     /// For people; empty for nothing to say.
@@ -188,7 +193,7 @@ impl Ui {
         for copy in copies {
             let text = written(answer, copy.format)?;
             // Colours are for terminals.
-            let text = strip_str(&text).to_string();
+            let text = plain(&text);
             save(ctx, &copy.path, &text)?;
         }
         self.answer(answer)

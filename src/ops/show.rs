@@ -324,14 +324,13 @@ pub fn invocation(ctx: &Ctx, who: &str) -> Result<Invocation> {
     }
     let policy = spawn_commit::if_here(&ctx.repo, &agent)?;
     let description = agent.description.clone().unwrap_or_default();
-    let agent_type = policy
-        .as_ref()
-        .and_then(|policy| agent_type(ctx, &agent, policy));
-    let description = match agent_type {
-        Some(agent_type) => format!("{agent_type}: {description}"),
-        None => description,
-    };
+    let agent_type = agent_type(ctx, &agent, policy.as_ref())?;
     let wanted = policy.map(|policy| policy.subagent_type).or(agent.role);
+    let (description, wanted) = match agent_type {
+        // The prompt says who it is, and the host's general type takes any prompt.
+        Some(agent_type) => (format!("{agent_type}: {description}"), None),
+        None => (description, wanted),
+    };
     let places = [Some(ctx.repo.root()?), ctx.env.home.clone()];
     let is_defined = |file: &str| (places.iter().flatten()).any(|place| place.join(file).is_file());
     let settings = |file: &str| fs::read_to_string(places[0].as_ref()?.join(file)).ok();
@@ -345,10 +344,16 @@ pub fn invocation(ctx: &Ctx, who: &str) -> Result<Invocation> {
     })
 }
 
-/// The roster's agent type that the task asks for; `None` also where the task is not what was spawned.
-fn agent_type(ctx: &Ctx, agent: &Agent, policy: &Policy) -> Option<String> {
-    let task = Assignment::recall(ctx, agent, policy, &PromptWish::default());
-    task.ok()?.character.agent_type
+/// The roster's agent type that the run or the task asked for; `None` also where the task is not what was spawned.
+fn agent_type(ctx: &Ctx, agent: &Agent, policy: Option<&Policy>) -> Result<Option<String>> {
+    let noted = layout::agent_type_note(ctx.repo.common_dir(), agent.id);
+    if let Some(noted) = fsx::load_if_there(&noted)? {
+        return Ok(Some(String::from_utf8_lossy(&noted).into_owned()));
+    }
+    let task = policy.map(|policy| Assignment::recall(ctx, agent, policy, &PromptWish::default()));
+    Ok(task
+        .and_then(Result::ok)
+        .and_then(|task| task.character.agent_type))
 }
 
 /// Where an agent works.

@@ -44,6 +44,17 @@ pub fn is_large(top: &Path, path: &[u8]) -> bool {
     look(top, path).is_some_and(|(size, _)| size > LARGE)
 }
 
+/// The file at a path below a directory, as it would be told of; `None` where there is no regular one.
+pub fn at(top: &Path, path: &[u8]) -> Option<LargeFile> {
+    let (size, mode) = look(top, path)?;
+    Some(told(&MovedFile {
+        path: path.to_owned(),
+        size,
+        mode,
+        place: top.join(OsStr::from_bytes(path)),
+    }))
+}
+
 /// The size and the mode of a regular file.
 fn look(top: &Path, path: &[u8]) -> Option<(u64, u32)> {
     let (parent, name) = parent_of(top, path).ok()?;

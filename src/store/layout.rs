@@ -76,6 +76,11 @@ pub fn worktree_place(common_dir: &Path, id: AgentId) -> PathBuf {
     agent_dir(common_dir, id).join(WORKTREE_PLACE)
 }
 
+/// What keeps the agent type of the persona that an agent's prompt was made for, which its task need not name.
+pub fn agent_type_note(common_dir: &Path, id: AgentId) -> PathBuf {
+    agent_dir(common_dir, id).join("agent-type")
+}
+
 /// Where the worktree of the agent with these first eight digits finds its git hooks.
 pub fn hooks_dir(common_dir: &Path, short_id: &str) -> PathBuf {
     agents_dir(common_dir).join(short_id).join("hooks")

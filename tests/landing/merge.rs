@@ -455,7 +455,7 @@ fn a_round_closes_with_the_question_or_without_a_word() {
     let text = close("--format=text").replace(&task, "<task>");
     insta::assert_snapshot!(text.replace(&agent.id[..8], "<agent>"), @r"
     <agent> rejected
-    1 agent has not landed; close without it?
+    1 agent has not landed. Next: retry, land by hand, or stop here.
       1. open the pull request with what has landed
          git push
       2. begin the rejected ones anew and mend the others, then land them

@@ -48,13 +48,13 @@ use crate::error::{Code, Error, Result};
 use crate::ops::agent_report::{AgentReport, Reporter, rfc3339};
 use crate::ops::discard::salvage::Salvage;
 use crate::proc::launch;
-use crate::store::fsx;
 use crate::store::large_files::LargeFile;
+use crate::store::{fsx, large_files};
 use crate::wire::path_text::PathText;
 pub use batch::discard_each;
 pub(in crate::ops) use batch::execute_each;
-use gate::Remains;
 pub(in crate::ops) use gate::WorktreeSnapshot;
+use gate::{Place, Remains};
 pub use remove::execute;
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
@@ -250,7 +250,7 @@ pub struct DiscardReport {
     /// The files that are not kept.
     #[serde(flatten)]
     pub not_kept: NotKept,
-    /// Files that are too long to be read, which were moved away as they are.
+    /// Files that are too long to be read, which were moved away as they are, or would be.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub set_aside: Vec<LargeFile>,
     /// What the caller should know though it is discarded.
@@ -291,6 +291,16 @@ impl NotKept {
     }
 }
 
+/// The files that would be set aside, each where it is now.
+fn large_files(ctx: &Ctx, plan: &DiscardPlan, place: &Place) -> Result<Vec<LargeFile>> {
+    let Some(top) = place.contents() else {
+        return Ok(Vec::new());
+    };
+    let paths = remove::candidates(ctx, &plan.agent, place, &top, plan.options)?;
+    let files = paths.iter().filter_map(|path| large_files::at(&top, path));
+    Ok(files.collect())
+}
+
 impl DiscardReport {
     /// What a plan would do.
     ///
@@ -300,6 +310,9 @@ impl DiscardReport {
         let mut report = DiscardReport::new(&Reporter::new(ctx)?, &plan.agent, &plan.site);
         report.dry_run = true;
         report.not_kept = plan.not_kept(ctx)?;
+        if let Some(place) = &plan.site.place {
+            report.set_aside = large_files(ctx, plan, place)?;
+        }
         Ok(report)
     }
 

@@ -511,7 +511,7 @@ fn set_large_aside(
 }
 
 /// The paths of large files that are in no commit.
-fn candidates(
+pub(super) fn candidates(
     ctx: &Ctx,
     agent: &Agent,
     place: &Place,

@@ -99,26 +99,26 @@ pub fn plan(ctx: &Ctx, options: &InitOptions) -> Result<InitPlan> {
     let mut asked = options.hosts.clone();
     let is_whole = asked.is_empty() && !options.notes && options.log_alias.is_none();
     // Who names nothing in particular is new here: the repository is looked at as a whole.
-    let proposal = if is_whole && !options.remove && !options.of_user {
-        Proposal::of(ctx, &top)?
-    } else {
-        None
-    };
     if is_whole {
         asked = hosts::registrations()
             .filter(|known| is_used(&top, known, options.of_user))
             .collect();
-        if asked.is_empty() && proposal.is_none() {
-            let names: Vec<_> = hosts::registrations().map(|known| known.host).collect();
-            return Err(Error::new(
-                Code::Usage,
-                format!("no agent host is set up in {}", top.display()),
-            )
-            .hint(format!(
-                "to name one, run git agent init --host {}",
-                names.join("|")
-            )));
-        }
+    }
+    let proposal = if is_whole && !options.remove && !options.of_user {
+        Proposal::of(ctx, &top, asked.is_empty())?
+    } else {
+        None
+    };
+    if is_whole && asked.is_empty() && proposal.is_none() {
+        let names: Vec<_> = hosts::registrations().map(|known| known.host).collect();
+        return Err(Error::new(
+            Code::Usage,
+            format!("no agent host is set up in {}", top.display()),
+        )
+        .hint(format!(
+            "to name one, run git agent init --host {}",
+            names.join("|")
+        )));
     }
     let ours = |change: SettingChange| {
         if options.only_ours {

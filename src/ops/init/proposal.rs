@@ -8,6 +8,7 @@ use crate::agents::real_path::{self, BESIDE};
 use crate::domain::repository_settings::PATH;
 use crate::error::Result;
 use crate::git::files::untrusted;
+use crate::hosts::{self, Host};
 use crate::store::fsx;
 use serde::Serialize;
 use serde_json::Value;
@@ -47,7 +48,7 @@ const PYTHON: [(&str, &str, &str); 3] = [
 /// A part of the proposal, and its reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProposedPart {
-    /// The setting, as its file or `git config` names it.
+    /// The setting, as its file or `git config` names it, or `run` for a command that a person runs.
     pub setting: String,
     /// Its value.
     pub value: String,
@@ -73,18 +74,47 @@ pub struct Proposal {
 }
 
 impl Proposal {
-    /// Looks at the files at the top of the worktree; `None` where there is nothing to propose.
+    /// Looks at the files at the top of the worktree and, `with_hosts`, for agent hosts that are installed; `None` where there is
+    /// nothing to propose.
     ///
     /// # Errors
     /// `git-failed` when the configuration cannot be read.
-    pub(super) fn of(ctx: &Ctx, top: &Path) -> Result<Option<Proposal>> {
+    pub(super) fn of(ctx: &Ctx, top: &Path, with_hosts: bool) -> Result<Option<Proposal>> {
         // A link was put there by a person as well, wherever it leads.
-        if fs::symlink_metadata(top.join(PATH)).is_ok() {
-            return Ok(None);
-        }
-        let has_place = ctx.repo.config_string("agent.worktreeDir")?.is_some();
-        let proposal = propose(&|name| text_of(top, name), has_place);
+        let has_settings = fs::symlink_metadata(top.join(PATH)).is_ok();
+        let mut proposal = if has_settings {
+            Proposal::default()
+        } else {
+            let has_place = ctx.repo.config_string("agent.worktreeDir")?.is_some();
+            propose(&|name| text_of(top, name), has_place)
+        };
+        let hooks = ctx.repo.common_dir().join("hooks");
+        // One that is installed needs no advice.
+        proposal
+            .parts
+            .retain(|part| part.setting != BY_HAND || !calls(&hooks, &part.value));
+        let installed: Vec<&str> = hosts::installed(&ctx.env.search).map(Host::name).collect();
+        let unused = { hosts::registrations() }
+            .map(|known| known.host)
+            .filter(|host| with_hosts && installed.contains(host));
+        proposal.parts.extend(unused.map(|host| ProposedPart {
+            setting: BY_HAND.to_owned(),
+            value: format!("git agent init --host {host}"),
+            because: format!(
+                "{host} is installed, and its own sessions are not held to an agent's scope yet"
+            ),
+        }));
         Ok(Some(proposal).filter(|proposal| !proposal.parts.is_empty()))
+    }
+
+    /// What a person has to run.
+    pub fn by_hand(&self) -> impl Iterator<Item = &ProposedPart> {
+        self.parts.iter().filter(|part| part.setting == BY_HAND)
+    }
+
+    /// Whether there is something to write.
+    pub fn has_settings(&self) -> bool {
+        !self.file.is_empty() || self.worktree_dir.is_some()
     }
 
     /// Writes the settings file and the place of worktrees.
@@ -113,7 +143,7 @@ impl Proposal {
         if let Some(place) = &self.worktree_dir {
             ctx.repo.add_setting("agent.worktreeDir", place)?;
         }
-        self.is_written = true;
+        self.is_written = self.has_settings();
         Ok(())
     }
 }
@@ -121,6 +151,34 @@ impl Proposal {
 /// A regular file of a reasonable size as text.
 fn text_of(top: &Path, name: &str) -> Option<String> {
     String::from_utf8(untrusted::read(top, Path::new(name), MOST_BYTES)?).ok()
+}
+
+/// What stands for a setting in a part that a person carries out.
+const BY_HAND: &str = "run";
+
+/// The files of hook managers that install git's hooks once for a clone, and the command for that.
+const HOOK_MANAGERS: [(&str, &str); 4] = [
+    (".pre-commit-config.yaml", "pre-commit install"),
+    ("lefthook.yml", "lefthook install"),
+    ("lefthook.yaml", "lefthook install"),
+    (".lefthook.yml", "lefthook install"),
+];
+
+/// The hooks that husky is used for most.
+const HUSKY: [&str; 4] = [
+    ".husky/pre-commit",
+    ".husky/commit-msg",
+    ".husky/pre-push",
+    ".husky/prepare-commit-msg",
+];
+
+/// Whether a hook in this directory calls the program of a command.
+fn calls(hooks: &Path, command: &str) -> bool {
+    let program = command.split(' ').next().unwrap_or(command);
+    let names = ["pre-commit", "commit-msg", "pre-push", "prepare-commit-msg"];
+    names
+        .iter()
+        .any(|name| text_of(hooks, name).is_some_and(|text| text.contains(program)))
 }
 
 /// The settings that a proposal can have commands for.
@@ -162,6 +220,20 @@ fn propose(read: &dyn Fn(&str) -> Option<String>, has_place: bool) -> Proposal {
         let because = format!("{lock} is here, and a new worktree has no node_modules");
         parts.push(part(SET_UP, install, because));
     }
+    // Its hooks run from a directory that git ignores, so that no new worktree has it.
+    let prepare =
+        { package.as_ref() }.and_then(|package| package.pointer("/scripts/prepare")?.as_str());
+    let has_husky = prepare.is_some_and(|script| script.contains("husky"))
+        || HUSKY.iter().any(|hook| read(hook).is_some());
+    if has_husky && (node_lock.is_none() || package.is_none()) {
+        let install = if package.is_some() {
+            "npm install"
+        } else {
+            "npx husky"
+        };
+        let because = "the repository uses husky, whose hooks a new worktree has only once it is installed there";
+        parts.push(part(SET_UP, install, because.to_owned()));
+    }
     if let Some((lock, install, _)) = python_lock {
         let because = format!("{lock} is here, and a new worktree has no virtual environment");
         parts.push(part(SET_UP, install, because));
@@ -182,6 +254,13 @@ fn propose(read: &dyn Fn(&str) -> Option<String>, has_place: bool) -> Proposal {
             parts.push(part(CHECKS, run, format!("{file} is here")));
         }
     }
+    let managed = HOOK_MANAGERS.iter().find(|(file, _)| read(file).is_some());
+    parts.extend(managed.map(|(file, install)| {
+        let because = format!(
+            "{file} is here, and agents' commits run the hooks that are installed in this clone"
+        );
+        part(BY_HAND, install, because)
+    }));
     let file = file_of(&parts);
     let crawler = { package.as_ref() }.and_then(real_path::named_by);
     let crawler = { crawler.or(has_pytest.then_some("pytest")) }.filter(|_| !has_place);
@@ -297,6 +376,24 @@ mod tests {
         ]);
         assert_eq!(values(&uv), ["uv sync --frozen", "uv run pytest", BESIDE]);
         assert_eq!(uv.worktree_dir.as_deref(), Some(BESIDE));
+    }
+
+    #[test]
+    fn a_hook_manager_is_set_up() {
+        let package = ("package.json", r#"{"scripts": {"prepare": "husky"}}"#);
+        assert_eq!(values(&of(&[package])), ["npm install"]);
+        let both = [
+            package,
+            ("package-lock.json", ""),
+            (".husky/pre-commit", ""),
+        ];
+        assert_eq!(values(&of(&both)), ["npm ci"]);
+        assert_eq!(values(&of(&[(".husky/pre-commit", "")])), ["npx husky"]);
+        for (file, command) in HOOK_MANAGERS {
+            let found = of(&[(file, "")]);
+            assert_eq!(values(&found), [command]);
+            assert!(!found.has_settings());
+        }
     }
 
     #[test]

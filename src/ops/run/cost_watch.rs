@@ -58,7 +58,7 @@ impl CostWatch {
         limits: &Limits,
         session: Option<SessionBudget>,
     ) -> Result<Option<CostWatch>> {
-        let is_day_hard = limits.get(Limit::CostDay).is_some() && admission::is_cost_hard(ctx)?;
+        let is_day_hard = admission::is_cost_hard(ctx)? && limits.get(Limit::CostDay).is_some();
         if !is_day_hard && session.is_none() {
             return Ok(None);
         }

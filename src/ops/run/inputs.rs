@@ -155,6 +155,11 @@ impl AgentInputs {
         &self.assignment.task
     }
 
+    /// The agent type of the roster whose persona it is told to be.
+    pub(super) fn agent_type(&self) -> Option<&str> {
+        self.assignment.character.agent_type.as_deref()
+    }
+
     /// Whether the role may change files.
     pub(super) fn edits(&self) -> bool {
         self.assignment.role.edits

@@ -84,14 +84,14 @@ impl GitRights {
     /// repository has a say.
     ///
     /// # Errors
-    /// `git-failed` when a configuration file cannot be read.
+    /// `git-failed` when a configuration file cannot be read, `usage` for a value that is neither true nor false.
     pub(super) fn of(ctx: &Ctx, options: &RunOptions) -> Result<GitRights> {
         // Settings that all worktrees share: in its own worktree an agent could allow itself to
         // push.
-        let push = options.allow_push || ctx.repo.shared_bool("agent.push")?;
+        let push = options.allow_push || ctx.repo.shared_flag("agent.push")? == Some(true);
         Ok(GitRights {
             push,
-            credentials: push || ctx.repo.shared_bool("agent.fetchcredentials")?,
+            credentials: push || ctx.repo.shared_flag("agent.fetchcredentials")? == Some(true),
         })
     }
 

@@ -97,6 +97,12 @@ impl Stage {
             briefing::write_run_prompt(common, agent.id, &text)?
         } else {
             briefing::end_run_prompt(common, agent.id)?;
+            let note = layout::agent_type_note(common, agent.id);
+            // What the prompt says of who the agent is need not stand in its task.
+            match plan.inputs.agent_type() {
+                Some(agent_type) => fsx::write_private(&note, agent_type.as_bytes())?,
+                None => drop(fs::remove_file(&note).at_if_there("could not remove", &note)?),
+            }
             briefing::write_prompt(common, agent.id, &text)?
         };
         let named = command_line::name_prompt(command);

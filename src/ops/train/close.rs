@@ -78,12 +78,14 @@ impl CloseReport {
         };
         let left = close.rejected.len() + close.deferred.len() + close.not_landed.len();
         if left > 0 {
-            let (noun, them) = if left == 1 {
-                ("agent has", "it")
+            let noun = if left == 1 {
+                "agent has"
             } else {
-                ("agents have", "them")
+                "agents have"
             };
-            close.question = Some(format!("{left} {noun} not landed; close without {them}?"));
+            close.question = Some(format!(
+                "{left} {noun} not landed. Next: retry, land by hand, or stop here."
+            ));
             close.ways = close.answers(common_dir);
         }
         (left > 0 || !close.running.is_empty()).then_some(close)

@@ -14,6 +14,7 @@ use crate::domain::finding::verdict_word;
 use crate::domain::guard::GuardRule;
 use crate::domain::judge::judge;
 use crate::domain::repository_settings::PATH;
+use crate::domain::violation::IN_WORKTREE;
 use crate::domain::{
     Change, Evidence, Finding, FindingCode, Glob, Oid, ReportRules, RepositorySettings, RoleSet,
 };
@@ -137,7 +138,13 @@ pub fn guard(ctx: &Ctx, options: &GuardOptions) -> Result<GuardReport> {
         report: ReportRules::default(),
     };
     let evidence = gather(&apart, &contract, &base, tip.commit)?;
-    let found = judge(&contract, &evidence);
+    let mut found = judge(&contract, &evidence);
+    for finding in &mut found {
+        // No agent of ours made the branch, so there is no worktree of one.
+        if let Some(command) = finding.fix.strip_prefix(IN_WORKTREE) {
+            finding.fix = format!("in a worktree of the branch, run {command}");
+        }
+    }
     report.verdict = Some(verdict_word(!found.iter().any(Finding::rejects)));
     report.findings = findings(evidence.landing.as_ref(), &found);
     if let Some(landing) = &evidence.landing {
