@@ -84,7 +84,7 @@
 //! | `agents/pool/<file>` | a file for each warm worktree: its lock, and what is in it; `failure`, why the pool could not be filled |
 //! | `agents/base.lock` | an OS lock, never removed; held while a frozen base is made |
 //! | `agents/base-taking.lock` | an OS lock, never removed; held while a frozen base is taken for an agent or removed |
-//! | `agents/bases/warm-<random>/<file>` | a frozen base of layered worktrees: `record` (`damaged` once it was changed) and `index` |
+//! | `agents/bases/warm-<random>/<file>` | a frozen base of layered worktrees: `record` (`damaged` once it was changed), `index`, and the names that are `ignored` there |
 //! | `agents/<id8>/caches/<variable>/<file>` | what the commands of an agent wrote to their view of a cache of the user's: `upper/`; `work/`, the kernel's own while a command works there |
 //! | `agents/<id8>/layer/<file>` | a layered worktree: `record`, over which base; `upper/`, what the agent changed; `work-<random>/`, the kernel's own while a command works there |
 //! | `agents/landing.lock` | an OS lock, never removed |

@@ -519,6 +519,10 @@ const STARTS_GIT: &[(&str, &str)] = &[
         "in the common dir, and a new worktree where no agent has worked",
     ),
     (
+        "git/uncommitted/fingerprint.rs",
+        "in a warm worktree that becomes a base, which no agent has had",
+    ),
+    (
         "git/uncommitted/layer.rs",
         "in a warm worktree that becomes a base, which no agent has had",
     ),
@@ -620,7 +624,12 @@ const OPENS_FILES: &[(&str, &str)] = &[
     ),
     (
         "git/uncommitted/fingerprint.rs",
-        "an agent's: names below those that a walk saw",
+        "an agent's: names below those that a walk saw; and a base",
+    ),
+    ("git/files/layer.rs", "names in a base, no content"),
+    (
+        "git/uncommitted/base.rs",
+        "a base, which no agent can write",
     ),
     ("git/files/untrusted.rs", "the road itself"),
     ("git/worktree", "names of admin directories"),
@@ -655,7 +664,7 @@ const OPENS_FILES: &[(&str, &str)] = &[
     ),
     (
         "git/uncommitted/layer.rs",
-        "an agent's: names in its upper directory, no content; and a base",
+        "an agent's: names in its upper directory, no content",
     ),
     (
         "ops/materialize.rs",

@@ -4,6 +4,7 @@
 //! <worktrees>/warm-<n>                  the files, where they were set up: virtual environments hold their own path
 //! <common dir>/agents/bases/warm-<n>/   record: what it is, and the sums of its files
 //!                                       index: with which git in a layered worktree takes the files for unchanged
+//!                                       ignored: what git does not track in it
 //! ```
 //!
 //! One is made as a warm worktree is ([`furnish`]), from trusted content alone, and then gives up its `.git` file and its admin
@@ -16,24 +17,26 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::furnish::{self, WantedContent};
 use crate::agents::pool::{self, Slot};
+use crate::agents::untrusted;
 use crate::domain::Oid;
-use crate::error::{Code, Error, IoContext, Result};
+use crate::error::{Error, IoContext, Result};
 use crate::git::WorktreeLayer;
-use crate::git::files::layer::IndexStamp;
-use crate::git::uncommitted::{is_plain_index, rules_files};
+use crate::git::files::layer::{BaseSums, IndexStamp};
+use crate::git::uncommitted::{is_plain_index, rules_files, unsplit_index, untracked_names};
 use crate::store::{fsx, layout, lock};
 use crate::system::is_younger;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use std::fs::{self, Permissions};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use walkdir::WalkDir;
 
 const RECORD: &str = "record";
 const INDEX: &str = "index";
+const IGNORED: &str = "ignored";
+
+/// The longest index that is copied, in bytes.
+const LONGEST_INDEX: u64 = 1 << 30;
 
 /// A file that is written whenever the base was found unchanged.
 const CHECKED: &str = "checked";
@@ -65,7 +68,7 @@ pub(crate) struct BaseRecord {
     #[serde(default)]
     is_index_plain: bool,
     /// A hash over the names, modes, sizes and times of its files.
-    sums: String,
+    pub(crate) sums: String,
     /// How many names there are in it, and what they take of the disk, in bytes.
     #[serde(default)]
     names: usize,
@@ -125,7 +128,9 @@ const MAKING: Duration = Duration::from_secs(60 * 60);
 fn find(ctx: &Ctx, wanted: &WantedContent<'_>) -> Result<Option<FrozenBase>> {
     let (tree, setup) = (wanted.tree.to_hex(), wanted.setup());
     for base in all(ctx)? {
-        let fits = base.record.tree == tree && base.is_set_up_with(&setup);
+        // An older version did not note what git ignores in a base.
+        let is_noted = base.directory.join(IGNORED).is_file();
+        let fits = base.record.tree == tree && base.is_set_up_with(&setup) && is_noted;
         if fits && base.check()? {
             return Ok(Some(base));
         }
@@ -141,9 +146,13 @@ fn freeze(ctx: &Ctx, mut slot: Slot) -> Result<FrozenBase> {
     };
     let directory = layout::bases_dir(ctx.repo.common_dir()).join(&slot.name);
     fsx::create_dir(&directory)?;
+    let ignored = directory.join(IGNORED);
+    fs::write(&ignored, untracked_names(&slot.path)?).at("could not write", &ignored)?;
     let index = slot.admin_dir.join("index");
-    fs::copy(&index, directory.join(INDEX)).at("could not copy", &index)?;
-    let Sums { hash, names, bytes } = sums(&slot.path)?;
+    unsplit_index(&slot.path, &index)?;
+    // As old as it is: git looks into a file that was written in the same moment.
+    untrusted::copy_as_old(&index, &directory.join(INDEX), LONGEST_INDEX)?;
+    let BaseSums { hash, names, bytes } = BaseSums::of(&slot.path)?;
     let tree = Oid::from_hex(&warm.tree);
     let index = directory.join(INDEX);
     let record = BaseRecord {
@@ -183,45 +192,6 @@ fn freeze(ctx: &Ctx, mut slot: Slot) -> Result<FrozenBase> {
 
 fn set_mode(path: &Path, mode: u32) -> Result<()> {
     fs::set_permissions(path, Permissions::from_mode(mode)).at("could not change", path)
-}
-
-/// What a walk over a base gives.
-struct Sums {
-    /// Tells whether anything has changed.
-    hash: String,
-    names: usize,
-    bytes: u64,
-}
-
-/// Looks at all names below a directory: 100,000 files take a quarter of a second.
-fn sums(top: &Path) -> Result<Sums> {
-    let fail = |error: walkdir::Error| Error::new(Code::Io, "could not list a base").because(error);
-    let mut digest = Sha256::new();
-    let (mut names, mut bytes) = (0, 0);
-    for entry in WalkDir::new(top).min_depth(1).sort_by_file_name() {
-        let entry = entry.map_err(fail)?;
-        let path = entry.path().strip_prefix(top).unwrap_or(entry.path());
-        // It is removed once the sums are taken, so it must not count.
-        if path == Path::new(".git") {
-            continue;
-        }
-        let found = entry.metadata().map_err(fail)?;
-        names += 1;
-        bytes += found.blocks() * 512;
-        // What a directory takes of the disk is the file system's affair.
-        let size = if found.is_dir() { 0 } else { found.size() };
-        digest.update(path.as_os_str().as_bytes());
-        for number in [i64::from(found.mode()), found.mtime(), found.mtime_nsec()] {
-            digest.update(number.to_le_bytes());
-        }
-        digest.update(size.to_le_bytes());
-        digest.update([0]);
-    }
-    Ok(Sums {
-        hash: crate::domain::named::hex(&digest.finalize()[..]),
-        names,
-        bytes,
-    })
 }
 
 /// Every base, damaged ones too.
@@ -341,6 +311,14 @@ impl FrozenBase {
         self.directory.join(INDEX)
     }
 
+    /// What git ignores in it, as [`untracked_names`] gives it.
+    ///
+    /// # Errors
+    /// `io`.
+    pub(crate) fn ignored(&self) -> Result<Vec<u8>> {
+        Ok(fsx::load_if_there(&self.directory.join(IGNORED))?.unwrap_or_default())
+    }
+
     /// What tells its index, where that holds its tree and nothing else.
     pub(crate) fn plain_index(&self) -> Option<IndexStamp> {
         IndexStamp::of(&self.index()).filter(|_| self.record.is_index_plain)
@@ -365,7 +343,7 @@ impl FrozenBase {
             return Ok(true);
         }
         // What cannot be listed is not whole.
-        if path.is_dir() && sums(path).is_ok_and(|sums| sums.hash == self.record.sums) {
+        if path.is_dir() && BaseSums::of(path).is_ok_and(|sums| sums.hash == self.record.sums) {
             // Where this cannot be written, the next one checks again.
             let _ = fs::write(self.directory.join(CHECKED), b"");
             return Ok(true);

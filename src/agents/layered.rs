@@ -18,6 +18,7 @@ use crate::domain::id::AgentId;
 use crate::domain::sandbox::LayerMount;
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::Repo;
+pub(crate) use crate::git::files::layer::ORDINARY;
 use crate::git::files::layer::{LayerRecord, WorktreeLayer};
 use crate::git::uncommitted::copy_rules;
 use crate::proc::sandbox;
@@ -34,9 +35,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 use walkdir::WalkDir;
-
-/// What the command is for that gives every file its place.
-pub(crate) const ORDINARY: &str = "to make an ordinary worktree of it";
 
 /// What begins the name of a work directory.
 const WORK: &str = "work";
@@ -178,7 +176,7 @@ pub(crate) fn adopt(ctx: &Ctx, id: AgentId, base: &FrozenBase, place: &Path) -> 
     for directory in rules.iter().filter_map(|file| file.parent()) {
         make_directories(&base.record.path, &upper, directory)?;
     }
-    copy_rules(&directory, &base.record.path, rules)?;
+    copy_rules(&directory, &base.record.path, rules, &base.ignored()?)?;
     let admin_dir = worktree::admin_dir(&ctx.repo, id);
     take(ctx, base, &directory, place, &admin_dir)?;
     close(place)
@@ -229,6 +227,7 @@ pub(crate) fn take(
         path: base.record.path.clone(),
         tree: base.record.tree.clone(),
         index: base.plain_index(),
+        sums: base.record.sums.clone(),
     };
     fsx::write_atomic(&record, &written.to_bytes())
 }

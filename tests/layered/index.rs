@@ -2,6 +2,7 @@
 
 use super::{ORACLE, id, oracle, repo, run, spawn};
 use crate::support::TestRepo;
+use crate::support::agent::describe;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -89,4 +90,116 @@ fn every_change_of_a_file_of_rules_is_seen() {
         let verdict: Value = serde_json::from_slice(&verdict.stdout).expect("a verdict");
         assert_eq!(verdict["tree"], oracle(&printed), "{script}: {verdict:#}");
     }
+}
+
+/// What set-up makes in the base, where git ignores all of it: no tree holds it.
+const SETUP: &str = "[setup]\nrun = [\"mkdir -p built/deep; echo made > built/tool; echo deep > built/deep/x; echo made > made.out; \
+    echo made > lib/made.tmp; printf 'a\\\\r\\\\n' > crlf.out; ln -s built/tool link.out\"]\n";
+
+#[test]
+fn a_file_of_the_base_counts_whenever_git_does_not_ignore_it() {
+    let repo = repo(SETUP);
+    repo.write("docs/e.crlf", "e\r\n");
+    repo.commit_all("a file with other line ends");
+    let Some(spawned) = spawn(&repo, true) else {
+        return;
+    };
+    for script in [
+        "git add -f made.out",
+        "git commit -q -m forced; echo more >> lib/a.txt",
+        "git rm -q --cached made.out",
+        "git add -f built/deep/x; git reset -q",
+        // Other rules: everything, a part of a directory, with other attributes.
+        "echo '*.other' > .gitignore",
+        "printf '*.out\nbuilt/*\n!built/tool\n' > .gitignore",
+        "printf '*\n!tool\n' > built/.gitignore; echo none > .gitignore",
+        "rm built/.gitignore; echo '*.out text' > .gitattributes",
+        "git add -A; echo changed > built/tool; rm made.out; git rm -q --cached crlf.out",
+        "rm -r built; mkdir built; echo only > built/one",
+        "rm .gitignore lib/.gitignore",
+        "git add -A; git commit -q -m all; git rm -q -r lib",
+        "git reset -q --hard HEAD~; git clean -q -f -d",
+        // Git looks into every file of which the index remembers nothing.
+        "echo '*.crlf text' > .gitattributes; git read-tree HEAD",
+        "git add --renormalize .; git checkout -q -- .gitattributes 2>&- || rm .gitattributes",
+        "git reset -q --hard",
+        "git update-index --split-index; echo more >> lib/b.txt; git rm -q --cached lib/c.txt",
+        "git add -f crlf.out link.out; git update-index --no-split-index",
+        "git rm -r -q --cached docs; echo docs > .gitignore",
+    ] {
+        let printed = run(&repo, &spawned, &format!("{script}; {ORACLE}"));
+        let verdict = repo.agent(&["verify", id(&spawned), "--format", "json"]);
+        let verdict: Value = serde_json::from_slice(&verdict.stdout).expect("a verdict");
+        let told = oracle(&printed);
+        let differs = crate::support::git_output(
+            &repo.path(),
+            [
+                "diff",
+                "--raw",
+                told,
+                verdict["tree"].as_str().unwrap_or(""),
+            ],
+        );
+        let differs = String::from_utf8_lossy(&differs.stdout).into_owned();
+        assert_eq!(verdict["tree"], told, "{script}: {differs}{verdict:#}");
+    }
+}
+
+#[test]
+fn no_file_of_a_base_that_has_changed_becomes_work() {
+    let repo = repo(SETUP);
+    let Some(spawned) = spawn(&repo, true) else {
+        return;
+    };
+    run(&repo, &spawned, "echo none > .gitignore");
+    let pool = repo.agent_json(&["pool", "status"]);
+    let base = pool["bases"][0]["worktree_abspath"]
+        .as_str()
+        .expect("a path");
+    fs::write(format!("{base}/made.out"), "another\n").expect("written");
+    let output = repo.agent(&["diff", id(&spawned)]);
+    let said = describe(&output);
+    assert!(said.contains("error[layer-invalid]"), "{said}");
+    assert!(said.contains("git agent materialize "), "{said}");
+}
+
+#[test]
+fn a_staged_mode_counts_where_git_trusts_no_mode_of_a_file() {
+    let repo = repo("");
+    repo.git(["config", "core.fileMode", "false"]);
+    let Some(spawned) = spawn(&repo, true) else {
+        return;
+    };
+    for script in [
+        "git update-index --chmod=+x lib/a.txt",
+        "git commit -q -m mode; git update-index --chmod=-x lib/a.txt --chmod=+x lib/b.txt",
+        "git rm -q --cached lib/a.txt; git read-tree HEAD; chmod +x lib/c.txt",
+    ] {
+        let printed = run(&repo, &spawned, &format!("{script}; {ORACLE}"));
+        let verdict = repo.agent(&["verify", id(&spawned), "--format", "json"]);
+        let verdict: Value = serde_json::from_slice(&verdict.stdout).expect("a verdict");
+        assert_eq!(verdict["tree"], oracle(&printed), "{script}: {verdict:#}");
+    }
+}
+
+#[test]
+fn what_a_discard_keeps_of_a_layer_without_a_readable_index_has_the_files_of_the_base() {
+    let repo = repo("");
+    // Git then keeps an index in two files.
+    repo.git(["config", "core.splitIndex", "true"]);
+    let Some(spawned) = spawn(&repo, true) else {
+        return;
+    };
+    let script = "git status --short; echo changed > lib/a.txt; rm -r docs; rm link; rm -r lib/deep; echo file > lib/deep; git add lib/a.txt";
+    assert_eq!(run(&repo, &spawned, script), "");
+    let changes = repo.agent_json(&["diff", id(&spawned)])["changes"].clone();
+    let admin = format!(".git/worktrees/agent-{}/index", id(&spawned));
+    repo.write(&admin, "no index");
+    repo.agent_json(&["discard", id(&spawned)]);
+    repo.agent_json(&["rescue", id(&spawned), "--branch", "rescued"]);
+    let kept = repo.git(["diff", "--no-renames", "--name-only", "main", "rescued"]);
+    let changed: Vec<&str> = { changes.as_array().expect("changes").iter() }
+        .map(|change| change["path"].as_str().expect("a path"))
+        .collect();
+    assert_eq!(kept.lines().collect::<Vec<_>>(), changed);
 }

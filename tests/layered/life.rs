@@ -40,7 +40,7 @@ fn edit(random: &mut Random, number: usize) -> String {
     ];
     let one = PATHS[random.below(PATHS.len())];
     let other = PATHS[random.below(PATHS.len())];
-    match random.below(20) {
+    match random.below(27) {
         0..3 => format!("mkdir -p \"$(dirname {one})\"; echo {number} >> {one}"),
         3 => format!("rm -rf {one}"),
         4 => format!("rm -rf {one}; mkdir -p {one}; echo {number} > {one}/again.txt"),
@@ -60,9 +60,19 @@ fn edit(random: &mut Random, number: usize) -> String {
         16 => format!("git commit -q -m {number}"),
         17 => format!("git mv {one} moved-{number}"),
         18 => "git reset -q".to_owned(),
+        19 => "git add -f made.out built lib/*.tmp || git add -f built".to_owned(),
+        20 => format!("echo {number} > .gitignore"),
+        21 => "git checkout -q HEAD -- .gitignore; echo '!tool' >> .gitignore; echo 'built/*' >> .gitignore".to_owned(),
+        22 => "mkdir -p lib; echo '*.txt -text' >> lib/.gitattributes; rm -f .gitignore".to_owned(),
+        23 => format!("git update-index --chmod=+x {one}"),
+        24 => format!("git update-index --split-index; git add {one}"),
+        25 => "git rm -q -r --cached built made.out; echo mine > built/tool".to_owned(),
         _ => format!("git checkout -q -- {one}"),
     }
 }
+
+/// What git ignores in a new worktree of either kind.
+const SETUP: &str = "[setup]\nrun = [\"mkdir built; echo made > built/tool; echo made > made.out; echo made > lib/made.tmp\"]\n";
 
 /// Two agents of two repositories that hold the same.
 struct Twins {
@@ -190,8 +200,11 @@ fn neutral(value: &Value, repo: &TestRepo, agent: &Value) -> Value {
     match value {
         Value::Object(fields) => {
             let is_own = |key: &str| {
-                matches!(key, "layered" | "clone_id" | "hints")
-                    || key == "age"
+                // What set-up made is in the base, and no part of a layered worktree.
+                matches!(
+                    key,
+                    "layered" | "clone_id" | "hints" | "ignored" | "ignored_paths"
+                ) || key == "age"
                     || key.ends_with("_at")
                     || key.ends_with("_ms")
                     || key.ends_with("_seconds")
@@ -238,7 +251,7 @@ fn random_lives_are_the_same_in_a_copy_and_in_a_layer() {
         for _ in 0..5 {
             random.below(2);
         }
-        let Some(twins) = Twins::new("") else {
+        let Some(twins) = Twins::new(SETUP) else {
             return;
         };
         // Two runs: the second one mounts what the first has left.
@@ -509,4 +522,29 @@ fn a_killed_run_leaves_what_was_acknowledged_and_no_mount() {
     );
     assert_eq!(seen, "first\nsecond\nb\n");
     nothing_is_left(&repo);
+}
+
+#[test]
+fn an_embedded_repository_is_the_same_work_in_both() {
+    let Some(twins) = Twins::new("") else {
+        return;
+    };
+    // The same commit in both.
+    const COMMIT: &str = "GIT_AUTHOR_DATE='1700000000 +0000' GIT_COMMITTER_DATE='1700000000 +0000' git -C dep commit -q -a -m one";
+    twins.edit(&format!("git init -q dep && echo x > dep/f && git -C dep add f && {COMMIT} && git add -A && git ls-files --stage dep"));
+    twins.looks();
+    twins.edit("echo more >> dep/f; echo new > dep/new");
+    twins.looks();
+    twins.edit(COMMIT);
+    twins.looks();
+    twins.edit("rm dep/new");
+    twins.same(&["commit", "@", "-m", "work"]);
+    twins.same_trees();
+    twins.edit("rm -r dep/.git dep/f");
+    twins.looks();
+    twins.edit("rm -r dep; echo file > dep; git add -A");
+    twins.looks();
+    twins.same(&["commit", "@", "-m", "no repository"]);
+    twins.same(&["merge", "@"]);
+    twins.same_trees();
 }

@@ -95,7 +95,7 @@ pub fn pattern(directory: &str) -> String {
 const ATTRIBUTES: &str = ".gitattributes";
 
 /// The longest file of rules, in bytes; git passes over longer `.gitattributes`.
-const LONGEST_RULES: u64 = 100 << 20;
+pub(in crate::git) const LONGEST_RULES: u64 = 100 << 20;
 
 /// Files of a worktree that git reads on its own when it lists what is untracked.
 pub(in crate::git) const IGNORE_FILES: &[&str] = &[FILE_NAME];

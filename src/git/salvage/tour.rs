@@ -2,9 +2,11 @@
 
 use super::{unkeepable, write};
 use crate::domain::Oid;
+use crate::domain::change::Difference;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::ignore::{IGNORE_FILES, Rules, blocking_file};
 use crate::git::files::descent::Descent;
+use crate::git::files::layer::{LayerEntry, WorktreeLayer, is_whiteout};
 use crate::git::files::untrusted;
 use crate::git::objects::Commit;
 use crate::git::tree::{DIRECTORY, EXECUTABLE, Entry, FILE, SYMLINK};
@@ -310,7 +312,36 @@ pub fn write_files(
     let ignored = ignored(repo, tip, top, rules, index).unwrap_or_default();
     let ignored = ignored.iter().map(Vec::as_slice).collect();
     let bundle = rules.never().map(str::as_bytes);
-    Tour::begin(repo, top, &ignored, bundle)?.files(true)
+    let found = Tour::begin(repo, top, &ignored, bundle)?.files(true)?;
+    let layer = top.parent().and_then(WorktreeLayer::at);
+    match layer.filter(|layer| layer.upper == top) {
+        Some(layer) => over_base(repo, &layer, found),
+        None => Ok(found),
+    }
+}
+
+/// Adds to the files of an upper directory those that the base shows beside them.
+fn over_base(repo: &Repo, layer: &WorktreeLayer, own: FilesAsTheyAre) -> Result<FilesAsTheyAre> {
+    let of_base = repo.differences(Oid::EMPTY_TREE, layer.tree()?)?;
+    // What is at a path that cannot be told is better kept than lost.
+    let is_hidden =
+        |file: &Difference| !matches!(layer.shown(&file.path), Ok(LayerEntry::Base) | Err(_));
+    let hidden = of_base.into_iter().filter(is_hidden);
+    let mut changes: Vec<Difference> = hidden
+        .map(|file| Difference { new: None, ..file })
+        .collect();
+    changes.extend(repo.differences(Oid::EMPTY_TREE, own.tree.unwrap_or(Oid::EMPTY_TREE))?);
+    let mut special = own.special;
+    special.retain(|path| {
+        let place = layer.upper.join(OsStr::from_bytes(path));
+        let found = fs::symlink_metadata(&place);
+        !found.is_ok_and(|found| is_whiteout(&place, &found).unwrap_or(false))
+    });
+    Ok(FilesAsTheyAre {
+        tree: repo.tree_after(layer.tree()?, &changes)?.or(own.tree),
+        special,
+        ..own
+    })
 }
 
 /// Writes what an admin directory holds, with the blobs that its index names and the tip does not, as one commit;

@@ -1,20 +1,22 @@
 //! What a look at a worktree saw, to tell later at little cost whether another one would see the same.
 
-use crate::error::Result;
-use crate::git::changes::ignore::IGNORE_FILES;
+use crate::domain::Oid;
+use crate::error::{IoContext, Result};
+use crate::git::changes::ignore::{IGNORE_FILES, RULES_FILES};
 use crate::git::changes::{Index, Listed, TouchedEntries, Walk, Written};
+use crate::git::command;
 use crate::git::files::layer::WorktreeLayer;
 use crate::git::files::untrusted;
 use crate::git::objects::blob_name;
 use crate::git::pool::threads;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use walkdir::WalkDir;
+use walkdir::{DirEntry, WalkDir};
 
 /// What a look at a worktree saw.
 #[derive(Debug)]
@@ -262,4 +264,194 @@ fn is_there(path: &Path) -> bool {
 
 fn is_of_rules(name: &OsStr) -> bool {
     IGNORE_FILES.iter().any(|file| name == *file)
+}
+
+// The rules that a layer began with.
+
+/// Where it is written down what a layer began with.
+const COPIED: &str = "copied";
+
+/// Git looks into a longer file of rules, in bytes.
+const LONGEST_RULES: u64 = 1 << 16;
+
+/// The files of rules that a layer began with, and how to tell that one is still that copy: there may be hundreds of them, and each
+/// look meets them all. And what git ignored in the base by these rules.
+///
+/// Written beside the layer's record as `<blob> <identity>\0<path>\0` for each file of rules, and `\0<path>\0` for each ignored path.
+pub(super) struct InitialRules {
+    copies: HashMap<Vec<u8>, String>,
+    /// Files, and directories without a tracked file, which have a slash at the end.
+    ignored: Vec<Vec<u8>>,
+}
+
+impl InitialRules {
+    pub(super) fn read(layer: &WorktreeLayer) -> InitialRules {
+        let record = layer.upper.with_file_name(COPIED);
+        let record = untrusted::read_at(&record, untrusted::LONGEST_INDEX).unwrap_or_default();
+        let mut parts = record.split(|&byte| byte == 0);
+        let (mut copies, mut ignored) = (HashMap::new(), Vec::new());
+        while let (Some(known), Some(path)) = (parts.next(), parts.next()) {
+            if known.is_empty() {
+                ignored.push(path.to_vec());
+            } else {
+                copies.insert(path.to_vec(), String::from_utf8_lossy(known).into_owned());
+            }
+        }
+        InitialRules { copies, ignored }
+    }
+
+    /// The blob of the copy, if what was found at a path is still that. A file that tells nothing by its times is read.
+    pub(super) fn copy_at(
+        &self,
+        upper: &Path,
+        path: &[u8],
+        found: &Metadata,
+    ) -> Result<Option<Oid>> {
+        let known = { self.copies.get(path) }.and_then(|known| known.split_once(' '));
+        let Some((copied, identity)) = known.filter(|_| found.mode() & 0o111 == 0) else {
+            return Ok(None);
+        };
+        let copied = Oid::from_hex(copied);
+        if identity == words(found) {
+            return Ok(copied);
+        }
+        let own = untrusted::read(upper, Path::new(OsStr::from_bytes(path)), LONGEST_RULES);
+        let own = own.map(|own| blob_name(&own)).transpose()?;
+        Ok(own.filter(|own| Some(*own) == copied))
+    }
+
+    /// What git ignored in the base.
+    pub(super) fn ignored(&self) -> &[Vec<u8>] {
+        &self.ignored
+    }
+
+    /// Whether the base may have something at this path that git ignored.
+    pub(super) fn may_have_ignored(&self, path: &[u8]) -> bool {
+        let is_at = |name: &Vec<u8>| match name.last() {
+            Some(b'/') => path.starts_with(name),
+            _ => name == path,
+        };
+        self.ignored.iter().any(is_at)
+    }
+
+    /// Whether a name in the upper directory that the index does not know leads to a file of rules which is not a copy and which may
+    /// decide about something that git ignored in the base.
+    pub(super) fn may_differ_below(&self, upper: &Path, name: &[u8]) -> Result<bool> {
+        let inside = [name, b"/"].concat();
+        let is_beside = |one: &Vec<u8>| one.starts_with(&inside) || inside.starts_with(one);
+        if !self.ignored.iter().any(is_beside) {
+            return Ok(false);
+        }
+        let entries = WalkDir::new(upper.join(OsStr::from_bytes(name)));
+        let entries = entries.into_iter().flatten();
+        for entry in entries.filter(|entry| is_named(entry.file_name(), RULES_FILES)) {
+            let path = entry.path().strip_prefix(upper).unwrap_or(entry.path());
+            let path = path.as_os_str().as_bytes();
+            let found = entry.metadata().ok();
+            let copy = found.map(|found| self.copy_at(upper, path, &found));
+            if copy.transpose()?.flatten().is_none() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Whether a file has one of these names.
+pub(super) fn is_named(name: &OsStr, names: &[&str]) -> bool {
+    names.iter().any(|one| name == *one)
+}
+
+fn words(found: &Metadata) -> String {
+    identity(found).map(|number| number.to_string()).join("-")
+}
+
+/// Copies files of rules from a base to the upper directory of a layer that is being made, `directory`, where their directories are, and
+/// notes what is `ignored` in the base.
+///
+/// # Errors
+/// `io`, `disk-full`.
+pub fn copy_rules(directory: &Path, base: &Path, files: &[PathBuf], ignored: &[u8]) -> Result<()> {
+    let [upper, _] = WorktreeLayer::parts(directory);
+    let mut blobs = Vec::new();
+    for file in files {
+        let (from, to) = (base.join(file), upper.join(file));
+        fs::copy(&from, &to).at("could not copy", &from)?;
+        // Git looks into one that is not read here.
+        let content = untrusted::read(&upper, file, LONGEST_RULES);
+        blobs.push(content.map(|content| blob_name(&content)).transpose()?);
+    }
+    // A file that was written in the same moment as this one could be written again without another time.
+    let record = directory.join(COPIED);
+    let look = |path: &Path| fs::symlink_metadata(path).at("could not look at", path);
+    let time = |found: &Metadata| (found.ctime(), found.ctime_nsec());
+    fs::write(&record, b"").at("could not write", &record)?;
+    let now = time(&look(&record)?);
+    let mut written = Vec::new();
+    for (file, blob) in files.iter().zip(blobs) {
+        let Some(blob) = blob else {
+            continue;
+        };
+        let found = look(&upper.join(file))?;
+        let identity = if time(&found) < now {
+            words(&found)
+        } else {
+            String::new()
+        };
+        written.extend_from_slice(format!("{blob} {identity}\0").as_bytes());
+        written.extend_from_slice(file.as_os_str().as_bytes());
+        written.push(0);
+    }
+    for name in command::names(ignored) {
+        written.extend([b"\0", name, b"\0"].concat());
+    }
+    fs::write(&record, written).at("could not write", &record)
+}
+
+/// What git does not track in a worktree, a directory without a tracked file by its own name alone: of a base, all of it is ignored.
+/// As git lists it with `-z`.
+///
+/// # Errors
+/// `git-failed`.
+pub fn untracked_names(worktree: &Path) -> Result<Vec<u8>> {
+    command::run(worktree, ["ls-files", "-z", "--others", "--directory"])
+}
+
+/// The files of rules of a worktree whose content matters: all that are tracked, and of the others those in directories that git does
+/// not ignore.
+///
+/// # Errors
+/// `git-failed`, `io`.
+pub fn rules_files(worktree: &Path) -> Result<Vec<PathBuf>> {
+    let is_one =
+        |entry: &DirEntry| is_named(entry.file_name(), RULES_FILES) && entry.file_type().is_file();
+    let inside = |path: &Path| path.strip_prefix(worktree).map(Path::to_owned).ok();
+    let walk = WalkDir::new(worktree).into_iter().flatten().filter(is_one);
+    let all: Vec<PathBuf> = walk.filter_map(|entry| inside(entry.path())).collect();
+    let tracked = command::run(worktree, ["ls-files", "-z", "--cached"])?;
+    let tracked: HashSet<&[u8]> = command::names(&tracked).collect();
+    let above = all.iter().filter_map(|path| path.parent());
+    let above = above.filter(|path| *path != Path::new(""));
+    let asked: Vec<u8> = above
+        .flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat())
+        .collect();
+    let mut command = command::git(worktree);
+    // `--no-index` judges tracked names by the rules as well; which directories are ignored does
+    // not depend on what is tracked.
+    command.args(["check-ignore", "--no-index", "-z", "--stdin"]);
+    let ignored = if asked.is_empty() {
+        Vec::new()
+    } else {
+        command::feed(command, &asked)?.stdout
+    };
+    let ignored: HashSet<&[u8]> = command::names(&ignored).collect();
+    let counts = |path: &PathBuf| {
+        let parent = path
+            .parent()
+            .unwrap_or(Path::new(""))
+            .as_os_str()
+            .as_bytes();
+        tracked.contains(path.as_os_str().as_bytes()) || !ignored.contains(parent)
+    };
+    Ok(all.into_iter().filter(counts).collect())
 }

@@ -3,114 +3,25 @@
 use crate::domain::path::directory_with_slash;
 use crate::domain::{Change, ChangeKind, Oid};
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::changes::ignore::RULES_FILES;
-use crate::git::changes::{self, Content, Glance, Index};
+use crate::git::changes::ignore::{ATTRIBUTES_FILES, IGNORE_FILES, RULES_FILES};
+use crate::git::changes::{self, Content, Glance, Index, Written, gitlinks};
 use crate::git::files::layer::{LayerEntry, WorktreeLayer, is_opaque, is_whiteout, refused};
 use crate::git::files::untrusted;
-use crate::git::objects::blob_name;
-use crate::git::tree::FILE;
-use crate::git::uncommitted::fingerprint::identity;
+use crate::git::tree::{EXECUTABLE, FILE, GITLINK};
+use crate::git::uncommitted::base::{BaseFiles, ProvenFiles, TrackedFiles, TrackedPath};
+use crate::git::uncommitted::fingerprint::{InitialRules, is_named};
 use crate::git::uncommitted::listed::{Listed, update_files};
-use crate::git::uncommitted::tracked::{TrackedFiles, TrackedPath};
 use crate::git::uncommitted::{WorktreeSource, copy_index, git};
 use crate::git::worktree::view::WorktreeView;
 use crate::git::{Repo, command};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::fs::{self, Metadata};
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// More names than an agent makes in its work: reading them would take seconds and as much memory.
 const MOST_ENTRIES: usize = 1_000_000;
-
-/// Where it is written down what the files of rules were that a layer began with.
-const COPIED: &str = "copied";
-
-/// Git looks into a longer file of rules, in bytes.
-const LONGEST_RULES: u64 = 1 << 16;
-
-/// The files of rules that a layer began with, and how to tell that one is still that copy: there may be hundreds of them, and each
-/// look meets them all.
-///
-/// Written beside the layer's record as `<blob> <identity>\0<path>\0` for each.
-struct CopiedFiles(HashMap<Vec<u8>, String>);
-
-impl CopiedFiles {
-    fn read(layer: &WorktreeLayer) -> CopiedFiles {
-        let record = layer.upper.with_file_name(COPIED);
-        let record = untrusted::read_at(&record, untrusted::LONGEST_INDEX).unwrap_or_default();
-        let mut parts = record.split(|&byte| byte == 0);
-        let mut files = HashMap::new();
-        while let (Some(known), Some(path)) = (parts.next(), parts.next()) {
-            files.insert(path.to_vec(), String::from_utf8_lossy(known).into_owned());
-        }
-        CopiedFiles(files)
-    }
-
-    /// Whether what was found at a path is still the copy, and the blob that this path has in a commit. A file that tells nothing by its
-    /// times is read.
-    fn is_copy(&self, upper: &Path, path: &[u8], found: &Metadata, blob: Oid) -> Result<bool> {
-        let Some((copied, identity)) = self.0.get(path).and_then(|known| known.split_once(' '))
-        else {
-            return Ok(false);
-        };
-        // By its bytes alone a file is what is tracked only where no filter changes them: then the copy had that name.
-        if copied != blob.to_hex() || found.mode() & 0o111 != 0 {
-            return Ok(false);
-        }
-        if identity == words(found) {
-            return Ok(true);
-        }
-        match untrusted::read(upper, Path::new(OsStr::from_bytes(path)), LONGEST_RULES) {
-            Some(own) => Ok(blob_name(&own)? == blob),
-            None => Ok(false),
-        }
-    }
-}
-
-fn words(found: &Metadata) -> String {
-    identity(found).map(|number| number.to_string()).join("-")
-}
-
-/// Copies files of rules from a base to the upper directory of a layer that is being made, `directory`, where their directories are.
-///
-/// # Errors
-/// `io`, `disk-full`.
-pub fn copy_rules(directory: &Path, base: &Path, files: &[PathBuf]) -> Result<()> {
-    let [upper, _] = WorktreeLayer::parts(directory);
-    let mut blobs = Vec::new();
-    for file in files {
-        let (from, to) = (base.join(file), upper.join(file));
-        fs::copy(&from, &to).at("could not copy", &from)?;
-        // Git looks into one that is not read here.
-        let content = untrusted::read(&upper, file, LONGEST_RULES);
-        blobs.push(content.map(|content| blob_name(&content)).transpose()?);
-    }
-    // A file that was written in the same moment as this one could be written again without another time.
-    let record = directory.join(COPIED);
-    let look = |path: &Path| fs::symlink_metadata(path).at("could not look at", path);
-    let time = |found: &Metadata| (found.ctime(), found.ctime_nsec());
-    fs::write(&record, b"").at("could not write", &record)?;
-    let now = time(&look(&record)?);
-    let mut written = Vec::new();
-    for (file, blob) in files.iter().zip(blobs) {
-        let Some(blob) = blob else {
-            continue;
-        };
-        let found = look(&upper.join(file))?;
-        let identity = if time(&found) < now {
-            words(&found)
-        } else {
-            String::new()
-        };
-        written.extend_from_slice(format!("{blob} {identity}\0").as_bytes());
-        written.extend_from_slice(file.as_os_str().as_bytes());
-        written.push(0);
-    }
-    fs::write(&record, written).at("could not write", &record)
-}
 
 /// What stands at a tracked path that the upper directory says something about.
 #[derive(Clone, Copy)]
@@ -132,15 +43,29 @@ struct WalkedLayer {
     unknown: Vec<Vec<u8>>,
     /// Directories with tracked files that have become repositories.
     nested: Vec<Vec<u8>>,
+    /// Files of rules that are not, or no longer, what the layer began with.
+    rules: Vec<Vec<u8>>,
 }
 
 impl WalkedLayer {
     /// Takes note that the base shows none of these: where the upper directory has something, the walk meets that later.
     fn all_gone(&mut self, paths: Vec<Vec<u8>>) {
         for path in paths {
+            if is_rules_file(&path, RULES_FILES) {
+                self.rules.push(path.clone());
+            }
             self.touched.entry(path).or_insert(MetFile::Gone);
         }
     }
+
+    /// Whether a file of rules by one of these names has changed.
+    fn has_changed(&self, names: &[&str]) -> bool {
+        { self.rules.iter() }.any(|path| is_rules_file(path, names))
+    }
+}
+
+fn is_rules_file(path: &[u8], names: &[&str]) -> bool {
+    { Path::new(OsStr::from_bytes(path)).file_name() }.is_some_and(|name| is_named(name, names))
 }
 
 /// What git would make of a layered worktree.
@@ -150,6 +75,8 @@ pub(super) struct Layered {
     pub(super) staged: Option<Oid>,
     /// The tree of everything.
     pub(super) tree: Oid,
+    /// Submodules with files that their own commit does not hold.
+    pub(super) submodules: Vec<Vec<u8>>,
     /// The paths that are otherwise there than in the index.
     unstaged: BTreeSet<Vec<u8>>,
 }
@@ -159,10 +86,10 @@ pub(super) struct Layered {
 fn walk(
     layer: &WorktreeLayer,
     tracked: &TrackedFiles<'_>,
+    rules: &InitialRules,
     besides: Option<&str>,
 ) -> Result<WalkedLayer> {
     let mut found = WalkedLayer::default();
-    let copied = CopiedFiles::read(layer);
     let mut open = vec![Vec::new()];
     let mut count = 0;
     while let Some(directory) = open.pop() {
@@ -201,6 +128,13 @@ fn walk(
             };
             let is_gone = is_whiteout(&entry.path(), &metadata)?;
             let inside = [path.as_slice(), b"/"].concat();
+            let mut copy = None;
+            if is_named(&name, RULES_FILES) {
+                copy = rules.copy_at(&layer.upper, &path, &metadata)?;
+                if copy.is_none() {
+                    found.rules.push(path.clone());
+                }
+            }
             match at {
                 TrackedPath::Directory if metadata.is_dir() => {
                     open.push(inside);
@@ -208,16 +142,22 @@ fn walk(
                 }
                 TrackedPath::Directory => found.all_gone(tracked.below(&inside)?),
                 TrackedPath::File((mode, blob)) => {
-                    let what = if is_gone || metadata.is_dir() {
+                    let is_submodule = mode == GITLINK && metadata.is_dir() && !is_gone;
+                    if is_submodule {
+                        layer.require_no_repository(Path::new(OsStr::from_bytes(&path)))?;
+                    }
+                    let what = if is_gone || metadata.is_dir() && !is_submodule {
                         MetFile::Gone
-                    } else if mode == FILE
-                        && copied.is_copy(&layer.upper, &path, &metadata, blob)?
-                    {
+                    } else if mode == FILE && copy == Some(blob) {
+                        // By its bytes alone a file is what is tracked only where no filter changes them: then the copy had that name.
                         MetFile::Copy
                     } else {
                         MetFile::File
                     };
                     found.touched.insert(path.clone(), what);
+                    if is_submodule {
+                        continue;
+                    }
                 }
                 TrackedPath::Nothing => {}
             }
@@ -235,62 +175,89 @@ fn read(index: &Path) -> Option<Index> {
     untrusted::read_at(index, untrusted::LONGEST_INDEX).and_then(Index::parse)
 }
 
-/// The worktree's index. It is read where it is: a copy of 100,000 names takes as long as all else that a look does.
-fn read_index(source: &WorktreeSource<'_>) -> Result<Option<Index>> {
+/// The worktree's index. It is read where it is: a copy of 100,000 names takes as long as all else that a look does. What only git can
+/// read is read from a copy that git writes.
+fn read_index(source: &WorktreeSource<'_>) -> Result<Written> {
     let index = source.admin_dir.join("index");
     untrusted::require_regular(&index, untrusted::LONGEST_INDEX)?;
-    if fs::symlink_metadata(&index).is_ok() {
-        return Ok(read(&index));
+    if let Some(written) = Written::load(&index) {
+        return Ok(written);
     }
     copy_index(source)?;
-    Ok(read(source.index))
+    // A split or sparse one, which git turns into one that holds everything.
+    let mut command = git(source);
+    command.args(["-c", "index.sparse=false"]).args(UNSPLIT);
+    command::successful(command)?;
+    Written::load(source.index).ok_or_else(unreadable)
 }
 
-fn unreadable() -> Error {
+/// Makes git write an index as one file, in which an earlier git may have kept it.
+const UNSPLIT: [&str; 3] = ["update-index", "--no-split-index", "--force-write-index"];
+
+/// Has git write the index of a worktree as one file, where it is more than that.
+///
+/// # Errors
+/// `git-failed`.
+pub fn unsplit_index(worktree: &Path, index: &Path) -> Result<()> {
+    if read(index).is_some() {
+        return Ok(());
+    }
+    let settings = ["-c", "core.splitIndex=false"];
+    command::run(worktree, settings.into_iter().chain(UNSPLIT)).map(drop)
+}
+
+pub(super) fn unreadable() -> Error {
     let what = "the index of a layered worktree cannot be read";
     Error::new(Code::GitFailed, what)
 }
 
 /// The index of a layered worktree, where that is no longer the base's.
 struct LayerIndex {
-    /// What it has one content of.
-    merged: Index,
+    written: Written,
+    /// The same without flags and conflicts, where it has some.
+    plain: Option<Index>,
     /// Paths with more than one stage.
     unmerged: Vec<Vec<u8>>,
 }
 
 impl LayerIndex {
-    fn read(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result<LayerIndex> {
-        let index = read_index(source)?.ok_or_else(unreadable)?;
-        if index.has_submodules() {
-            return Err(refused(&layer.upper, "belongs to an index with submodules"));
-        }
+    fn read(source: &WorktreeSource<'_>) -> Result<LayerIndex> {
+        let written = read_index(source)?;
+        let index = &written.index;
         let is_unmerged = |(_, (_, oid)): &(&[u8], Content)| oid.is_zero();
         let unmerged = index.contents().filter(is_unmerged);
         let unmerged = unmerged.map(|(path, _)| path.to_vec()).collect();
-        let merged = if index.is_flagged {
+        let plain = if index.is_flagged {
             let contents = index.contents().filter(|entry| !is_unmerged(entry));
-            Index::parse(Index::of(&contents.collect())).ok_or_else(unreadable)?
+            Some(Index::parse(Index::of(&contents.collect())).ok_or_else(unreadable)?)
         } else {
-            index
+            None
         };
-        Ok(LayerIndex { merged, unmerged })
+        Ok(LayerIndex {
+            written,
+            plain,
+            unmerged,
+        })
+    }
+
+    /// What it has one content of.
+    fn merged(&self) -> &Index {
+        self.plain.as_ref().unwrap_or(&self.written.index)
     }
 }
 
 /// The tree of the index with these edits, by way of another index.
 fn whole_tree(
     source: &WorktreeSource<'_>,
-    layer: &WorktreeLayer,
     own: Option<&LayerIndex>,
     edits: &BTreeMap<Vec<u8>, Option<Content>>,
 ) -> Result<Oid> {
     let read = match own {
         Some(_) => None,
-        None => Some(LayerIndex::read(source, layer)?),
+        None => Some(LayerIndex::read(source)?),
     };
     let index = own.or(read.as_ref()).ok_or_else(unreadable)?;
-    let mut contents: BTreeMap<&[u8], Content> = index.merged.contents().collect();
+    let mut contents: BTreeMap<&[u8], Content> = index.merged().contents().collect();
     for (path, content) in edits {
         match content {
             Some(content) => contents.insert(path, *content),
@@ -330,14 +297,14 @@ pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result
     let own = if layer.has_index_of_base(source.admin_dir) {
         None
     } else {
-        Some(LayerIndex::read(source, layer)?)
+        Some(LayerIndex::read(source)?)
     };
     let (tracked, staged, unmerged) = match &own {
         None => (TrackedFiles::of_tree(repo, base), base, &[][..]),
         Some(own) => {
-            let staged = repo.tree_of(&own.merged)?.ok_or_else(unreadable)?;
+            let staged = repo.tree_of(own.merged())?.ok_or_else(unreadable)?;
             (
-                TrackedFiles::Index(&own.merged),
+                TrackedFiles::Index(own.merged()),
                 staged,
                 own.unmerged.as_slice(),
             )
@@ -345,30 +312,103 @@ pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result
     };
 
     // 2. What the files are, where that is not what the index says.
-    let found = walk(layer, &tracked, source.rules.never())?;
+    let rules = InitialRules::read(layer);
+    let found = walk(layer, &tracked, &rules, source.rules.never())?;
     let mut edits: BTreeMap<Vec<u8>, Option<Content>> = BTreeMap::new();
     let mut to_read: Vec<Vec<u8>> = Vec::new();
     let mut as_copied: Vec<Vec<u8>> = Vec::new();
     // The index may have moved since the layer was made, by a commit or an update. Where the upper
     // directory shows nothing, the file is still the base's, and that differs from the index.
-    let mut untracked = Vec::new();
-    for one in repo.differences(base, staged)? {
-        if layer.shown(&one.path)? != LayerEntry::Base {
+    let has_attributes = found.has_changed(ATTRIBUTES_FILES);
+    let base_index = if has_attributes && own.is_none() {
+        Written::load(&source.admin_dir.join("index"))
+    } else {
+        None
+    };
+    let written = own.as_ref().map(|own| &own.written).or(base_index.as_ref());
+    let proven = ProvenFiles::by(written, layer);
+    let differences = repo.differences(base, staged)?;
+    let without_modes =
+        !differences.is_empty() && repo.shared_flag("core.filemode")? == Some(false);
+    // Files of the base of which only git tells the content, and those that are no longer in the index.
+    let mut of_base: Vec<Vec<u8>> = Vec::new();
+    let mut untracked: BTreeMap<Vec<u8>, Option<Content>> = BTreeMap::new();
+    for one in differences {
+        // Where git takes the file for unchanged, it is as the index has it.
+        let is_proven = one.new.is_some() && proven.holds(&one.path);
+        if is_proven || layer.shown(&one.path)? != LayerEntry::Base {
             continue;
         }
-        // A file of the base that the index has no more counts as any untracked one does.
+        let old = one.old.filter(|_| !has_attributes);
+        // Where git goes by the index, a file has the mode that it has there.
+        let old = old.map(|(mode, oid)| match (mode, one.new) {
+            (FILE | EXECUTABLE, Some((new @ (FILE | EXECUTABLE), _))) if without_modes => {
+                (new, oid)
+            }
+            (FILE | EXECUTABLE, None) if without_modes => (FILE, oid),
+            _ => (mode, oid),
+        });
         if one.new.is_none() && !unmerged.contains(&one.path) {
-            untracked.push((one.path, one.old));
+            untracked.insert(one.path, old);
+        } else if old.is_some()
+            || one.old.is_none()
+                && !rules.may_have_ignored(&one.path)
+                && !layer.has_in_base(&one.path)
+        {
+            edits.insert(one.path, old);
         } else {
-            edits.insert(one.path, one.old);
+            of_base.push(one.path);
         }
     }
-    let ignored = ignored(source, &untracked)?;
-    edits.extend(
-        untracked
-            .into_iter()
-            .filter(|(path, _)| !ignored.contains(path)),
-    );
+    // With other attributes, git may make another blob of a file that the index does not prove unchanged.
+    for path in written
+        .into_iter()
+        .filter(|_| has_attributes)
+        .flat_map(|written| written.index.paths())
+    {
+        let is_known = found.touched.contains_key(path) || edits.contains_key(path);
+        let content = tracked.content(path)?.filter(|(mode, _)| *mode != GITLINK);
+        if content.is_some() && !is_known && !proven.holds(path) {
+            of_base.push(path.to_vec());
+        }
+    }
+    // With other rules, files of the base count that git ignored when it was made.
+    let mut has_rules = found.has_changed(IGNORE_FILES);
+    for name in &found.unknown {
+        has_rules = has_rules || rules.may_differ_below(&layer.upper, name)?;
+    }
+    let mut names: Vec<Vec<u8>> = untracked.keys().cloned().collect();
+    if has_rules && source.rules.leave_out() {
+        for name in rules.ignored() {
+            let is_directory = name.ends_with(b"/");
+            if is_directory
+                || layer.shown(name)? == LayerEntry::Base && tracked.content(name)?.is_none()
+            {
+                names.push(name.clone());
+            }
+        }
+    }
+    let mut listed = Listed {
+        unmerged: unmerged.to_vec(),
+        nested: found.nested,
+        ..Listed::default()
+    };
+    if !names.is_empty() || !of_base.is_empty() {
+        let files = BaseFiles::of(source, layer)?;
+        let (new, nested) = files.not_ignored(names, &tracked)?;
+        listed.nested.extend(nested);
+        for path in new {
+            match untracked.remove(&path).flatten() {
+                Some(content) => drop(edits.insert(path, Some(content))),
+                None => of_base.push(path),
+            }
+        }
+        of_base.sort_unstable();
+        of_base.dedup();
+        if !of_base.is_empty() {
+            edits.extend(files.contents(&of_base, &tracked)?);
+        }
+    }
     for path in unmerged {
         match layer.shown(path)? {
             LayerEntry::Upper => to_read.push(path.clone()),
@@ -385,11 +425,6 @@ pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result
     }
 
     // 3. Git looks into the files that may have changed, with an index that knows of those in the upper directory alone.
-    let mut listed = Listed {
-        unmerged: unmerged.to_vec(),
-        nested: found.nested,
-        ..Listed::default()
-    };
     let mut part: BTreeMap<Vec<u8>, Content> = BTreeMap::new();
     for path in to_read.iter().chain(&as_copied) {
         part.extend(
@@ -424,11 +459,22 @@ pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result
         edits.insert(path, content);
     }
 
+    let mut submodules: Vec<Vec<u8>> = Vec::new();
+    if let Some(own) = &own {
+        submodules.extend(own.merged().submodules().map(<[u8]>::to_vec));
+        submodules.retain(|path| {
+            edits
+                .get(path)
+                .is_none_or(|now| now.is_some_and(|now| now.0 == GITLINK))
+        });
+        submodules = gitlinks::holding_work(&layer.upper, &submodules, source.view.room());
+    }
+
     // 4. Both together.
     let tree = match tracked.edited(repo, &edits)? {
         Some(tree) => tree,
         // A file took the place of a directory, which takes a whole new index.
-        None => whole_tree(source, layer, own.as_ref(), &edits)?,
+        None => whole_tree(source, own.as_ref(), &edits)?,
     };
     let mut unstaged = BTreeSet::new();
     for (path, content) in edits {
@@ -438,6 +484,7 @@ pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result
     }
     let is_merged = listed.unmerged.is_empty();
     Ok(Layered {
+        submodules,
         unstaged,
         listed,
         staged: is_merged.then_some(staged),
@@ -489,6 +536,13 @@ pub fn glance(at: &Glance<'_>) -> Result<Vec<Change>> {
     if let Some(ours) = changes::own_in_merge(&own)? {
         all.retain(|path, _| ours.contains(path) || found.unstaged.contains(path));
     }
+    for path in found.submodules {
+        let change = Change {
+            kind: ChangeKind::Modified,
+            ..Change::named(path.clone())
+        };
+        all.entry(path).or_insert(change);
+    }
     for path in found.listed.nested {
         let change = Change {
             kind: ChangeKind::Untracked,
@@ -497,67 +551,4 @@ pub fn glance(at: &Glance<'_>) -> Result<Vec<Change>> {
         all.insert(path, change);
     }
     Ok(all.into_values().collect())
-}
-
-/// The files of rules of a worktree whose content matters: all that are tracked, and of the others those in directories that git does
-/// not ignore.
-///
-/// # Errors
-/// `git-failed`, `io`.
-pub fn rules_files(worktree: &Path) -> Result<Vec<PathBuf>> {
-    let is_one = |entry: &walkdir::DirEntry| {
-        let name = entry.file_name();
-        RULES_FILES.iter().any(|file| name == *file) && entry.file_type().is_file()
-    };
-    let inside = |path: &Path| path.strip_prefix(worktree).map(Path::to_owned).ok();
-    let walk = walkdir::WalkDir::new(worktree)
-        .into_iter()
-        .flatten()
-        .filter(is_one);
-    let all: Vec<PathBuf> = walk.filter_map(|entry| inside(entry.path())).collect();
-    let tracked = command::run(worktree, ["ls-files", "-z", "--cached"])?;
-    let tracked: HashSet<&[u8]> = command::names(&tracked).collect();
-    let above = all.iter().filter_map(|path| path.parent());
-    let above = above.filter(|path| *path != Path::new(""));
-    let asked: Vec<u8> = above
-        .flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat())
-        .collect();
-    let mut command = command::git(worktree);
-    // `--no-index` judges tracked names by the rules as well; which directories are ignored does
-    // not depend on what is tracked.
-    command.args(["check-ignore", "--no-index", "-z", "--stdin"]);
-    let ignored = if asked.is_empty() {
-        Vec::new()
-    } else {
-        command::feed(command, &asked)?.stdout
-    };
-    let ignored: HashSet<&[u8]> = command::names(&ignored).collect();
-    let counts = |path: &PathBuf| {
-        let parent = path
-            .parent()
-            .unwrap_or(Path::new(""))
-            .as_os_str()
-            .as_bytes();
-        tracked.contains(path.as_os_str().as_bytes()) || !ignored.contains(parent)
-    };
-    Ok(all.into_iter().filter(counts).collect())
-}
-
-/// Which of these files of the base git would ignore if they were untracked, as they are.
-fn ignored(
-    source: &WorktreeSource<'_>,
-    paths: &[(Vec<u8>, Option<Content>)],
-) -> Result<BTreeSet<Vec<u8>>> {
-    if paths.is_empty() || !source.rules.leave_out() {
-        return Ok(BTreeSet::new());
-    }
-    let mut command = git(source);
-    command.args(["check-ignore", "--no-index", "-z", "--stdin"]);
-    let names: Vec<u8> = paths
-        .iter()
-        .flat_map(|(path, _)| [path, &b"\0"[..]].concat())
-        .collect();
-    // It ends with 1 where none of them is.
-    let output = command::feed(command, &names)?;
-    Ok(command::names(&output.stdout).map(<[u8]>::to_vec).collect())
 }

@@ -9,10 +9,10 @@
 //! A walk of our own finds what git has to look at (`walked`). Where that cannot tell, git looks at everything
 //! (`listed`); both end in the same tree.
 
+mod base;
 mod fingerprint;
 mod layer;
 mod listed;
-mod tracked;
 
 use crate::domain::Oid;
 use crate::domain::path::directory_with_slash;
@@ -26,8 +26,10 @@ use crate::git::uncommitted::listed::{bring_up_to_date, update_files};
 use crate::git::worktree::view::WorktreeView;
 use crate::git::{Repo, command};
 use fingerprint::LayerFingerprint;
-pub use fingerprint::{SeenWorktree, WorktreeFingerprint};
-pub use layer::{copy_rules, glance, is_plain_index, rules_files};
+pub use fingerprint::{
+    SeenWorktree, WorktreeFingerprint, copy_rules, rules_files, untracked_names,
+};
+pub use layer::{glance, is_plain_index, unsplit_index};
 use listed::Listed;
 pub use listed::ignored;
 use std::collections::BTreeMap;
@@ -100,7 +102,7 @@ pub fn snapshot(source: &WorktreeSource<'_>) -> Result<Uncommitted> {
         let found = layer::look(source, &layer)?;
         let is_work = |tree: &Oid| source.staged || Some(*tree) != found.staged;
         let tree = Some(found.tree).filter(is_work);
-        return Ok(Uncommitted::new(tree, found.listed, Vec::new()));
+        return Ok(Uncommitted::new(tree, found.listed, found.submodules));
     }
     let Some(found) = look_through_walk(source)? else {
         return snapshot_by_git(source);
@@ -259,6 +261,8 @@ fn write_tree(source: &WorktreeSource<'_>) -> Result<(Oid, Option<Vec<Vec<u8>>>)
 pub(super) fn git(source: &WorktreeSource<'_>) -> Command {
     let mut command = source.view.git();
     command
+        .current_dir(source.worktree)
+        .env("GIT_WORK_TREE", source.worktree)
         .env("GIT_INDEX_FILE", source.index)
         // An agent could make a replacement ref, and the tree would be another one than what its
         // files hold.
