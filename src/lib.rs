@@ -131,8 +131,8 @@
 //! | `agents/<id8>/run-repo.state` | how the repository of an agent's clone was when all of it was last taken in |
 //! | `agents/<id8>/clone.lock` | an OS lock, held while what a clone has is taken in |
 //! | `agents/<id8>/clone.git.<file>` | the repository of a clone that could not be read when the agent was discarded |
-//! | `agents/<id8>/bundle/<file>` | the bundle of a shared agent: its specification, and templates where the bundle is required |
-//! | `agents/<id8>/bundle/output/<file>` | where a shared agent puts an answer that goes into a file (`agent.outputDir`) |
+//! | `<root>/.agent/<id8>/<file>` | the bundle of a shared agent (`agent.bundleDir`): its specification, and templates where the bundle is required; in a bare repository, or if a version before 0.3 spawned the agent, `agents/<id8>/bundle/` |
+//! | `<root>/.agent/<id8>/output/<file>` | where a shared agent puts an answer that goes into a file (`agent.outputDir`) |
 //! | `<root>/.claude/worktrees/agent-<id8>/<file>` | the worktree (`agent.worktreeDir`) with the bundle in `.agent/` (`agent.bundleDir`), and in that `output/` (`agent.outputDir`) |
 //! | `<root>/.config/git-agent.toml` | the settings of the repository, by `init` once a person has agreed to them |
 //!

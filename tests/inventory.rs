@@ -136,7 +136,7 @@ fn a_real_run_writes_what_the_crate_page_lists() {
     repo.spawn_task(TASK, &["--path", beside.to_str().expect("UTF-8")]);
     let shared = repo.spawn_task(SHARED_TASK, &[]);
     let id = shared["agent_id"].as_str().expect("an id");
-    let answers = format!("echo x > .git/agents/{}/bundle/output/x.md", &id[..8]);
+    let answers = format!("echo x > .agent/{}/output/x.md", &id[..8]);
     let run = repo.agent(&["run", id, "--output=x.md", "--", "sh", "-c", &answers]);
     assert!(run.status.success(), "{}", describe(&run));
     repo.agent_json(&[

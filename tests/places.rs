@@ -1,6 +1,6 @@
 //! Where worktrees and bundles go, what is refused there, and what our ignore rules hide.
 
-use crate::support::agent::{TASK, agent_command, describe};
+use crate::support::agent::{SHARED_TASK, TASK, agent_command, describe};
 use crate::support::{TestRepo, assert_unchanged, git_in, snapshot};
 use serde_json::Value;
 use std::fs;
@@ -136,6 +136,21 @@ fn a_bundle_goes_where_the_base_tracks_nothing() {
     let worktree = worktree_of(&repo.spawn());
     assert!(worktree.join("src/bundle/spec.md").is_file());
     assert_eq!(git_in(&worktree, ["status", "--porcelain"]), "");
+    // A shared agent has a directory of its own there, in the main worktree.
+    let shared = repo.spawn_task(SHARED_TASK, &[]);
+    let id8 = &shared["agent_id"].as_str().expect("an id")[..8];
+    let bundle = repo.path().join("src/bundle").join(id8);
+    assert!(bundle.join("spec.md").is_file());
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+    // Where it is stays so, whatever the setting is later.
+    let link = repo.path().join("link");
+    std::os::unix::fs::symlink(repo.path().with_file_name("elsewhere"), &link).expect("linked");
+    repo.git(["config", "agent.bundleDir", "link"]);
+    let task = repo.task_file(SHARED_TASK);
+    let said = describe(&repo.agent(&["spawn", &task]));
+    assert!(said.contains("error[path-exists]"), "{said}");
+    let path = repo.agent_json(&["bundle", id8])["bundle_path"].clone();
+    assert_eq!(path.as_str(), bundle.to_str());
 }
 
 #[test]

@@ -233,15 +233,13 @@ fn a_shared_agents_bundle_is_kept() {
     let repo = TestRepo::with_commit();
     let report = repo.spawn_task(SHARED_TASK, &[]);
     let id = report["agent_id"].as_str().expect("an id");
-    let bundle = repo
-        .path()
-        .join(".git/agents")
-        .join(&id[..8])
-        .join("bundle");
+    let bundle = repo.path().join(".agent").join(&id[..8]);
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
     fs::write(bundle.join("review.md"), "a review\n").expect("write");
     let report = repo.agent_json(&["discard", id]);
     assert_eq!(report["state"], "discarded");
     assert_kept(&repo, &["a review\n"], "shared");
+    assert!(!repo.path().join(".agent").exists());
 }
 
 #[test]

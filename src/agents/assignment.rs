@@ -78,10 +78,8 @@ pub struct Workplace {
 impl Workplace {
     /// Where an agent works: in `directory`.
     pub fn of(ctx: &Ctx, agent: &Agent, policy: &Policy, directory: PathBuf) -> Workplace {
-        let own = layout::agent_dir(ctx.repo.common_dir(), agent.id).join("bundle");
-        let inside = policy.bundle_dir.as_ref();
         Workplace {
-            bundle: inside.map_or(own, |inside| directory.join(inside)),
+            bundle: layout::bundle(ctx.repo.common_dir(), agent.id, policy, &directory),
             bundle_required: policy.bundle_required,
             cone: populate::cone_directories(&worktree::admin_dir(&ctx.repo, agent.id)),
             directory,

@@ -2,12 +2,13 @@
 
 use crate::agents::assignment::{Assignment, PromptWish};
 use crate::agents::ctx::Ctx;
+use crate::agents::real_path::real_path;
 use crate::agents::worktree::admin_dir;
 use crate::domain::bundle::{FILES, PROGRESS, SPEC};
 use crate::domain::evidence::{Artefact, ArtefactProblem, NoWorktree, Says};
 use crate::domain::named::hex;
-use crate::domain::{Agent, Oid};
-use crate::error::Result;
+use crate::domain::{Agent, Isolation, Oid};
+use crate::error::{IoContext, Result};
 use crate::git::tree::{Entry, FILE};
 use crate::git::{Identity, NewCommit, Repo, WorktreeLayer};
 use crate::store::{keep, layout, spawn_commit};
@@ -15,10 +16,10 @@ use crate::wire::policy::Policy;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// No artefact is longer, in bytes.
 const LONGEST: u64 = 4 << 20;
@@ -83,16 +84,19 @@ pub(crate) fn artefacts(
     worktree: Option<&Path>,
     policy: &Policy,
 ) -> Result<Vec<Artefact>> {
-    match (worktree, &policy.bundle_dir) {
+    let is_shared = agent.isolation == Some(Isolation::Shared);
+    let root = is_shared.then(|| ctx.repo.root()).transpose()?;
+    let top = root.as_deref().or(worktree);
+    match (top, layout::bundle_inside(agent.id, policy)) {
         (Some(top), Some(directory)) => {
             let layer = WorktreeLayer::of(&admin_dir(&ctx.repo, agent.id));
             // Of a layered worktree nothing is at its place while no run is at work.
             let top = layer.as_ref().map_or(top, |layer| &layer.upper);
-            Ok(from_directory(top, directory))
+            Ok(from_directory(top, &directory))
         }
-        (None, None) => {
+        (_, None) => {
             let own = layout::agent_dir(ctx.repo.common_dir(), agent.id);
-            Ok(from_directory(&own, "bundle"))
+            Ok(from_directory(&own, layout::BUNDLE))
         }
         // Without the worktree there is what the last verdict kept.
         _ => from_kept(ctx, agent),
@@ -126,6 +130,24 @@ pub(crate) fn known(ctx: &Ctx, agent: &Agent) -> Result<Option<Oid>> {
         }
     };
     with_bundle_commit(tree, |commit| ctx.repo.write_commit(commit)).map(Some)
+}
+
+/// Where the bundle of a shared agent is, outside of every worktree, unless it is gone or reached through a link.
+///
+/// # Errors
+/// `io`; those of finding the root.
+pub(crate) fn of_shared(ctx: &Ctx, agent: &Agent) -> Result<Option<PathBuf>> {
+    if agent.isolation != Some(Isolation::Shared) {
+        return Ok(None);
+    }
+    // No amendment moves it, and a policy that is not in this clone must not be in the way.
+    let Ok(Some(policy)) = spawn_commit::at_spawn(&ctx.repo, agent) else {
+        return Ok(None);
+    };
+    let (common, root) = (fs::canonicalize(ctx.repo.common_dir()), ctx.repo.root()?);
+    let common = common.at("could not resolve", ctx.repo.common_dir())?;
+    let path = layout::bundle(&common, agent.id, &policy, &root);
+    Ok(Some(path).filter(|path| path.is_dir() && real_path(path).as_ref() == Some(path)))
 }
 
 /// Puts a bundle's tree under the keep chain, unless the last verdict did.

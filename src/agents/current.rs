@@ -146,10 +146,12 @@ impl CurrentAgent {
 
     /// The directory of the six files: always the agent's to write.
     pub fn bundle(&self) -> PathBuf {
-        match &self.policy.bundle_dir {
-            Some(inside) => self.root.join(inside),
-            None => self.state().join("bundle"),
-        }
+        layout::bundle(
+            self.repo.common_dir(),
+            self.agent.id,
+            &self.policy,
+            &self.root,
+        )
     }
 
     /// What we keep for the agent in the common dir.

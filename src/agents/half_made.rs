@@ -148,6 +148,13 @@ fn remove_places(ctx: &Ctx, record: &SpawnJournal, admin: &Path, id: AgentId) ->
             &[Some(admin), slot.as_deref()],
         )?;
     }
+    if let Some(bundle) = record.shared_bundle.as_deref().map(Path::new)
+        && bundle.is_dir()
+    {
+        fsx::remove_by_trash(common, bundle)?;
+        // That of all of them goes with the last one.
+        let _ = bundle.parent().map(fs::remove_dir);
+    }
     // Deleted first: what is moved to the trash may lie there for a while.
     briefing::delete(common, id)?;
     leases::free(common, &id.short())?;

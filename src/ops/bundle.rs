@@ -5,7 +5,7 @@ use crate::agents::{Ctx, ScopeGuard, lookup, worktree};
 use crate::domain::bundle::FILES;
 use crate::domain::evidence::Contract;
 use crate::domain::judge::judge;
-use crate::domain::{Evidence, Finding, ReportRules};
+use crate::domain::{Evidence, Finding, Isolation, ReportRules};
 use crate::error::Result;
 use crate::store::layout;
 use serde::Serialize;
@@ -68,11 +68,12 @@ pub fn bundle(ctx: &Ctx, who: &str) -> Result<BundleReport> {
         ..Evidence::default()
     };
     let findings = judge(&contract, &evidence);
-    let directory = match (&policy.bundle_dir, place) {
-        (Some(inside), Some(top)) => Some(top.join(inside)),
-        (Some(_), None) => None,
-        (None, _) => Some(layout::agent_dir(ctx.repo.common_dir(), agent.id).join("bundle")),
+    let top = if agent.isolation == Some(Isolation::Shared) {
+        Some(ctx.repo.root()?)
+    } else {
+        place
     };
+    let directory = top.map(|top| layout::bundle(ctx.repo.common_dir(), agent.id, policy, &top));
     let file = |(name, about)| file(name, about, &findings);
     Ok(BundleReport {
         agent_id: agent.id.to_string(),

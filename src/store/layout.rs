@@ -3,8 +3,9 @@
 //! All files live below `<common dir>/agents/`, shared by the repository's worktrees and invisible
 //! to git's own commands.
 
-use crate::domain::AgentId;
+use crate::domain::{AgentId, Isolation};
 use crate::git::files::admin_dir::{CLONES, STAND_IN};
+use crate::wire::policy::Policy;
 use std::path::{Path, PathBuf};
 
 /// The ledger: one note per spawn commit.
@@ -67,6 +68,29 @@ pub fn agents_dir(common_dir: &Path) -> PathBuf {
 pub fn agent_dir(common_dir: &Path, id: AgentId) -> PathBuf {
     agents_dir(common_dir).join(id.short())
 }
+
+/// The directory of an agent's six files, seen from its worktree or, for a shared agent, from the root, where each has one of its
+/// own. `None` where they are in the agent's own directory: those of a shared agent in a bare repository, which has no root, or
+/// of a version before 0.3.
+pub fn bundle_inside(id: AgentId, policy: &Policy) -> Option<String> {
+    let inside = policy.bundle_dir.as_ref()?;
+    Some(if policy.isolation == Isolation::Shared.as_str() {
+        format!("{inside}/{}", id.short())
+    } else {
+        inside.clone()
+    })
+}
+
+/// The same directory, absolute; `top` is the worktree or the root.
+pub fn bundle(common_dir: &Path, id: AgentId, policy: &Policy, top: &Path) -> PathBuf {
+    match bundle_inside(id, policy) {
+        Some(inside) => top.join(inside),
+        None => agent_dir(common_dir, id).join(BUNDLE),
+    }
+}
+
+/// The directory of the six files in an agent's own directory.
+pub const BUNDLE: &str = "bundle";
 
 /// What keeps the absolute path of an agent's worktree, in the agent's directory.
 pub const WORKTREE_PLACE: &str = "worktree";

@@ -25,6 +25,9 @@ pub struct SpawnJournal {
     /// The worktree that was there before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopted: Option<AdoptedJournal>,
+    /// The absolute path of a shared agent's bundle below the root.
+    #[serde(default)]
+    pub shared_bundle: Option<String>,
     /// What the agent will be allowed to change; absent for one that may change nothing.
     pub scope: Option<JournalScope>,
 }

@@ -54,7 +54,8 @@ pub struct Policy {
     pub base_ref: Option<String>,
     /// Whether the six files are required.
     pub bundle_required: bool,
-    /// The bundle's directory, relative to the worktree; absent when shared.
+    /// The bundle's directory, relative to the worktree; of a shared agent relative to the root, and in it a directory of its own.
+    /// Absent for a shared agent of a bare repository or of a version before 0.3.
     pub bundle_dir: Option<String>,
     /// SHA-256 of the `spec.md` that spawn wrote, in hex; empty where only the spawn commit is known.
     pub spec_sha: String,

@@ -36,7 +36,7 @@ fn an_agent_writes_its_own_places_alone() {
     tmp
     ");
     insta::assert_snapshot!(places(&shared_agent(), Mode::Auto, &[]), @r"
-    repo/.git/agents/<id8>/bundle
+    repo/.agent/<id8>
     repo/.git/agents/spool/<id8>
     tmp
     ");

@@ -166,7 +166,7 @@ fn a_shared_agent_changes_no_file_of_the_repository() {
         return;
     };
     let agent = shared_agent();
-    let bundle = format!(".git/agents/{}/bundle", &agent.id[..8]);
+    let bundle = format!(".agent/{}", &agent.id[..8]);
     let script = format!(
         "cat README.md; ! touch new; ! touch src/lib.rs; ! git update-ref refs/heads/x HEAD
          echo x > {bundle}/plan.md; echo x > $TMPDIR/x; echo x > $GIT_AGENT_SPOOL/x"

@@ -1,7 +1,7 @@
 //! The steps of a discard.
 
 use crate::agents::commands::{in_one_line, run_hook_of};
-use crate::agents::{Ctx, Scratch, clone};
+use crate::agents::{Ctx, Scratch, bundle, clone};
 use crate::domain::repository_settings::HookMoment;
 use crate::domain::{Agent, AgentId, ChangeKind, Move, Oid, State, What, branch_name};
 use crate::error::{Code, Error, IoContext, Result};
@@ -246,6 +246,14 @@ fn remove_worktree(ctx: &Ctx, mut removal: Leaving, all: bool) -> Result<Leaving
         .trash
         .extend(remove_hooks(ctx, &removal.agent)?);
     briefing::forget(common, id)?;
+    if let Some(bundle) = bundle::of_shared(ctx, &removal.agent)? {
+        removal
+            .report
+            .trash
+            .extend(fsx::move_to_trash(common, &bundle)?);
+        // That of all of them goes with the last one.
+        let _ = bundle.parent().map(fs::remove_dir);
+    }
     // What it has written to its views of the user's caches may be gigabytes.
     let caches = layout::caches_dir(common, id);
     if caches.is_dir() {

@@ -1,6 +1,6 @@
 //! Takes everything of a site that no ref will name any more, and keeps it.
 
-use crate::agents::{Ctx, lookup, scratch, work};
+use crate::agents::{Ctx, bundle, lookup, scratch, work};
 use crate::domain::{Agent, Oid, What};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::salvage::{
@@ -158,12 +158,9 @@ impl Salvage {
             salvage.leftovers = of_branch(ctx, site)?;
         }
         let files = site.place.as_ref().and_then(Place::contents);
-        let bundle = match (&bundle_dir, &files) {
-            (Some(inside), Some(files)) => real_directory(files, inside),
-            (None, None) => Some(layout::agent_dir(ctx.repo.common_dir(), agent.id).join("bundle")),
-            _ => None,
-        };
-        if let Some(bundle) = bundle {
+        let own = bundle_dir.as_deref().zip(files);
+        let own = own.and_then(|(inside, files)| real_directory(&files, inside));
+        if let Some(bundle) = own.or(bundle::of_shared(ctx, agent)?) {
             salvage.bundle = write_bundle(&ctx.repo, &tip, &bundle, &whose)?;
         }
         Ok(salvage)

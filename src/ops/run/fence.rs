@@ -3,7 +3,7 @@
 //! ```text
 //! with a worktree   the worktree (strict: the whitelist's directories and the bundle), its run repository
 //! with a clone      the same, and the repository that it has of its own
-//! shared            its bundle
+//! shared            its bundle, below the root
 //! both              the private TMPDIR, the spool, the records of its host, what --allow-write and agent.run.allowWrite name
 //! ```
 //!
@@ -16,6 +16,7 @@
 //! place that lies in the worktree is an error.
 
 use crate::agents::hidden_places::open_places;
+use crate::agents::real_path::real_path;
 use crate::agents::{Ctx, clone, hidden_places, layered};
 use crate::domain::glob::Reach;
 use crate::domain::sandbox::Mode;
@@ -64,7 +65,17 @@ pub fn bounds(ctx: &Ctx, request: &FenceRequest<'_>) -> Result<Bounds> {
     let common_dir = ctx.repo.common_dir();
     let (mut writable, own) = match request.agent.isolation {
         Some(Isolation::Shared) => {
-            let bundle = layout::agent_dir(common_dir, request.agent.id).join("bundle");
+            let root = ctx.repo.root()?;
+            let bundle = layout::bundle(common_dir, request.agent.id, request.policy, &root);
+            // By a link on the way the agent could write anywhere.
+            let is_linked = || real_path(&bundle).as_ref() != Some(&bundle);
+            if request.policy.bundle_dir.is_some() && is_linked() {
+                let what = format!("{} is reached through a symlink", bundle.display());
+                return Err(Error::new(Code::PathInvalid, what).hint(format!(
+                    "to see where it is, run realpath {}",
+                    bundle.display()
+                )));
+            }
             // The kernel can open only what exists.
             fsx::create_dir(&bundle)?;
             (vec![real(&bundle)?], Vec::new())

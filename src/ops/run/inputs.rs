@@ -64,7 +64,7 @@ impl AgentInputs {
     ) -> Result<AgentInputs> {
         let place = Workplace {
             directory: plan.directory(ctx)?,
-            bundle: plan.bundle_path(ctx),
+            bundle: plan.bundle_path(ctx)?,
             bundle_required: plan.commit.terms.bundle_required,
             cone: plan.place.cone.clone(),
         };

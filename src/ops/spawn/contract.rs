@@ -232,11 +232,21 @@ impl SpawnPlan {
     }
 
     /// The directory of the six files, absolute.
-    pub(in crate::ops) fn bundle_path(&self, ctx: &Ctx) -> PathBuf {
-        match &self.place.worktree {
-            Some(worktree) => worktree.join(&self.place.bundle_dir),
-            None => layout::agent_dir(ctx.repo.common_dir(), self.id).join("bundle"),
-        }
+    pub(in crate::ops) fn bundle_path(&self, ctx: &Ctx) -> Result<PathBuf> {
+        let (common, terms) = (ctx.repo.common_dir(), &self.commit.terms);
+        Ok(layout::bundle(
+            common,
+            self.id,
+            terms,
+            &self.directory(ctx)?,
+        ))
+    }
+
+    /// The same as text, where it is outside of a worktree and of what we keep for the agent.
+    pub(super) fn shared_bundle(&self, ctx: &Ctx) -> Result<Option<String>> {
+        let is_apart = self.place.worktree.is_none() && self.commit.terms.bundle_dir.is_some();
+        let path = is_apart.then(|| self.bundle_path(ctx)).transpose()?;
+        Ok(path.map(|path| path.to_string_lossy().into_owned()))
     }
 
     /// Where the agent works, absolute.

@@ -51,6 +51,7 @@ pub fn execute(ctx: &Ctx, mut plan: SpawnPlan) -> Result<SpawnReport> {
             .worktree
             .as_ref()
             .map(|path| path.to_string_lossy().into_owned()),
+        shared_bundle: plan.shared_bundle(ctx)?,
         scope: scope_conflicts::journal_scope(&plan),
     };
     let (journal, under_way) = begin(ctx, &plan, &record)?;
@@ -196,7 +197,6 @@ fn write_objects(ctx: &Ctx, plan: &SpawnPlan, texts: &Texts, built: &mut Built) 
     }
     // Ignored before anything is there, so that no `git status` of the main worktree ever lists it.
     let (hidden, shown) = place::hidden(ctx, &plan.place.bundle_dir)?;
-    let shown = shown.filter(|_| plan.place.worktree.is_some());
     built.warnings.extend(shown);
     added::add_exclude(repo, &hidden)?;
     let policy = spawn_commit::write_policy(repo, &setup::policy(plan, texts))?;

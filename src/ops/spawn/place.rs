@@ -172,6 +172,24 @@ pub(super) fn require_free_for_bundle(ctx: &Ctx, mut tree: Oid, bundle: &str) ->
     Ok(())
 }
 
+/// Checks that a shared agent's files stay below the root: no link and no file stands where they go.
+///
+/// # Errors
+/// `path-exists`.
+pub(super) fn require_real_bundle(ctx: &Ctx, bundle: &str) -> Result<()> {
+    let place = ctx.repo.main_worktree()?.map(|root| root.join(bundle));
+    let is_other = |place: &PathBuf| {
+        let is_there = fs::symlink_metadata(place).is_ok();
+        real_path::real_path(place).as_ref() != Some(place) || is_there && !place.is_dir()
+    };
+    let Some(place) = place.filter(is_other) else {
+        return Ok(());
+    };
+    let what = format!("{} is no directory of the main worktree", place.display());
+    Err(Error::new(Code::PathExists, what)
+        .hint("to keep bundles elsewhere, run git config agent.bundleDir <directory>"))
+}
+
 /// The directories that `info/exclude` keeps out of everybody's `git status`: where worktrees are by default,
 /// and the bundle's, unless files of that name are in the main worktree. A warning then.
 pub(super) fn hidden<'p>(ctx: &Ctx, bundle: &'p str) -> Result<(Vec<&'p str>, Option<String>)> {

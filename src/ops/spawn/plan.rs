@@ -357,6 +357,7 @@ impl<'a> Planner<'a> {
             };
         }
         place::require_no_place(role, options)?;
+        place::require_real_bundle(ctx, &self.bundle_dir)?;
         if self.own_setup {
             let name = &role.name;
             self.warnings.push(format!(
@@ -403,13 +404,20 @@ impl<'a> Planner<'a> {
         base: &Base,
     ) -> Policy {
         let isolated = role.isolation == Isolation::Worktree;
+        // A bare repository has no root where a shared agent could leave files.
+        let has_root = || {
+            self.ctx
+                .repo
+                .main_worktree()
+                .is_ok_and(|main| main.is_some())
+        };
         let mut terms = setup::terms(
             &checked.task,
             role,
             denylist,
             base,
             checked.task.bundle_required.unwrap_or(isolated),
-            &self.bundle_dir,
+            (isolated || has_root()).then_some(self.bundle_dir.as_str()),
             &checked.given.source,
         );
         if let Some(start) = &self.options.start {

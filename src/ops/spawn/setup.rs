@@ -15,7 +15,7 @@ use crate::domain::change::Baseline;
 use crate::domain::event::Base;
 use crate::domain::named::hex;
 use crate::domain::repository_settings::{HookMoment, PATH};
-use crate::domain::{Glob, Isolation, Oid, Role, Task};
+use crate::domain::{Glob, Oid, Role, Task};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::landing::linked_at;
 use crate::git::populate;
@@ -365,7 +365,7 @@ pub(super) struct AgentFiles {
 
 pub(super) fn compose(ctx: &Ctx, plan: &SpawnPlan) -> Result<Texts> {
     let directory = plan.directory(ctx)?;
-    let bundle = plan.bundle_path(ctx);
+    let bundle = plan.bundle_path(ctx)?;
     let bundle = for_display(&directory, &bundle);
     let directory = directory.to_string_lossy();
     let brief = plan.brief(&directory, &bundle);
@@ -385,7 +385,7 @@ pub(super) fn terms(
     denylist: &[Glob],
     base: &Base,
     bundle_required: bool,
-    bundle_dir: &str,
+    bundle_dir: Option<&str>,
     task_source: &str,
 ) -> Policy {
     let text = |globs: &[Glob]| globs.iter().map(|glob| glob.as_str().to_owned()).collect();
@@ -402,7 +402,7 @@ pub(super) fn terms(
         base_oid: base.oid.to_hex(),
         base_ref: base.refname.clone(),
         bundle_required,
-        bundle_dir: (role.isolation == Isolation::Worktree).then(|| bundle_dir.to_owned()),
+        bundle_dir: bundle_dir.map(str::to_owned),
         spec_sha: String::new(),
         task_sha: Some(task_file::digest(task_source.as_bytes())),
         timeout_ms: None,
@@ -438,7 +438,7 @@ pub(super) fn write(ctx: &Ctx, plan: &SpawnPlan, texts: &Texts) -> Result<AgentF
     // what it will see.
     let bundle = match layered::of(&ctx.repo, plan.id) {
         Some(layer) => layer.upper.join(&plan.place.bundle_dir),
-        None => plan.bundle_path(ctx),
+        None => plan.bundle_path(ctx)?,
     };
     fs::create_dir_all(&bundle).at("could not make", &bundle)?;
     fsx::write_atomic(&bundle.join(artefacts::SPEC), texts.spec.as_bytes())?;

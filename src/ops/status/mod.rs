@@ -503,7 +503,8 @@ fn count(look: &Look<'_>, artefacts: Option<&[Artefact]>) -> Fact<BundleCount> {
     let is_here = |tree: Oid| look.ctx.repo.is_at_hand(tree);
     // A verdict of another clone names a tree that need not have travelled with the row.
     let is_unseen = kept.is_none_or(|tree| look.is_elsewhere() && !is_here(tree));
-    if policy.bundle_dir.is_some() && look.worktree.is_none() && is_unseen {
+    let has_worktree = look.agent.isolation != Some(Isolation::Shared);
+    if has_worktree && look.worktree.is_none() && is_unseen {
         return Fact::Unknown;
     }
     let contract = Contract {

@@ -14,14 +14,14 @@
 use crate::agents::authority::require_orchestrator;
 use crate::agents::kept_worktree::KeptWorktree;
 use crate::agents::liveness::Liveness;
-use crate::agents::{Ctx, liveness, lookup, pool, worktree};
+use crate::agents::{Ctx, bundle, liveness, lookup, pool, worktree};
 use crate::domain::{Agent, Oid, State};
 use crate::error::{Code, Error, Result};
 use crate::hosts::{self, WORKTREE_DIR};
 use crate::ops::init::{self, InitOptions, InitPlan};
 use crate::store::mailbox::spool;
 use crate::store::place::Journal;
-use crate::store::{Mailbox, OwnBranch, added, briefing, keep, layout, lock};
+use crate::store::{Mailbox, OwnBranch, added, briefing, fsx, keep, layout, lock};
 use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -93,6 +93,10 @@ pub fn execute(ctx: &Ctx, options: UninstallOptions) -> Result<UninstallReport> 
             init::execute(ctx, &plan)?;
         }
     }
+    for bundle in bundles(ctx)? {
+        fsx::remove_by_trash(common_dir, &bundle)?;
+        let _ = bundle.parent().map(fs::remove_dir);
+    }
     added::remove_exclude(&ctx.repo, false)?;
     ctx.reached(STEPS[2]);
     if options.ledger {
@@ -145,6 +149,9 @@ fn look(ctx: &Ctx, options: UninstallOptions) -> Result<UninstallReport> {
     }
     for line in added::remove_exclude(&ctx.repo, true)? {
         items.remove("exclude", &line);
+    }
+    for bundle in bundles(ctx)? {
+        items.remove("files", &bundle.to_string_lossy());
     }
     if layout::agents_dir(common_dir).exists() {
         for what in files(ctx)? {
@@ -353,6 +360,18 @@ fn files(ctx: &Ctx) -> Result<Vec<String>> {
         found.extend(names.map(|name| name.to_string_lossy().into_owned()));
     }
     Ok(found)
+}
+
+/// What shared agents left below the root.
+fn bundles(ctx: &Ctx) -> Result<Vec<PathBuf>> {
+    let agents = lookup::agents(ctx)?.into_iter();
+    let bundles = agents.map(|agent| bundle::of_shared(ctx, &agent));
+    let bundles: Result<Vec<_>> = bundles.filter_map(Result::transpose).collect();
+    let common = layout::agents_dir(ctx.repo.common_dir());
+    Ok(bundles?
+        .into_iter()
+        .filter(|path| !path.starts_with(&common))
+        .collect())
 }
 
 /// What an agent has left in this clone; `None` where that is nothing.
