@@ -28,6 +28,8 @@ mod ref_hook;
 mod replayed;
 /// Work that was built upon another agent's, after that has landed.
 mod stacked;
+/// States, and what answers say of them.
+mod states;
 /// Races and deaths.
 pub mod stops;
 /// `update`.

@@ -186,7 +186,7 @@ fn a_dry_run_and_a_second_discard_change_nothing() {
     let report = discarded(&agent, &["--dry-run"]);
     assert_eq!(
         (&report["dry_run"], &report["state"]),
-        (&Value::Bool(true), &"ready".into())
+        (&Value::Bool(true), &"idle".into())
     );
     let after = crate::support::snapshot(&agent.repo.path());
     crate::support::assert_unchanged(&before, &after, "a dry run");

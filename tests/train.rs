@@ -744,3 +744,31 @@ fn a_branch_that_is_only_moved_lands_where_it_is_ahead_of_all_below_it() {
     let [main, tip] = ["main", branch].map(|name| fleet.repo.git(["rev-parse", name]));
     assert_eq!(main, tip);
 }
+
+#[test]
+fn an_undo_takes_back_whom_the_train_rejected_as_well() {
+    let fleet = Fleet::with_parts(&["one", "bad", "three"]);
+    let states = || [0, 1, 2].map(|agent| fleet.state(agent));
+    let before = states();
+    assert_eq!(before, ["done"; 3]);
+    fleet.train(&["--all"]);
+    let after = states();
+    assert_eq!(after, ["merged", "idle", "merged"]);
+    let undone = fleet.repo.agent_json(&["undo"]);
+    assert_eq!(states(), before);
+    let again = undone["undone_by"].as_str().expect("an operation");
+    fleet.repo.agent_json(&["undo", again]);
+    assert_eq!(states(), after);
+    // What is done with a rejected agent since is its own, and does not hold up the others.
+    fleet
+        .repo
+        .agent_json(&["mark", "done", &fleet.agents[1], "-m", "it is right"]);
+    let train = fleet.repo.agent_json(&["undo", "--list"])["operations"].clone();
+    let train = { train.as_array().expect("a list").iter() }
+        .find(|one| one["events"].to_string().contains("merged"));
+    let train = train.expect("the train")["operation"]
+        .as_str()
+        .expect("an id");
+    fleet.repo.agent_json(&["undo", train]);
+    assert_eq!(states(), before);
+}

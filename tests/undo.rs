@@ -573,3 +573,14 @@ fn what_came_after_a_verdict_or_an_operation_is_shown_alone() {
         "operation-unknown"
     );
 }
+
+#[test]
+fn a_retry_is_not_taken_back_by_half() {
+    let team = team(1);
+    team.json(&["rename", team.id(0), "worker"]);
+    let new = team.json(&["retry", "worker"])["agent_id"].clone();
+    let retry = team.operations()[0].clone();
+    assert_eq!(retry["obstacle"], "made-or-ran", "{retry}");
+    assert_eq!(team.refusal(&["undo"]).0, "undo-built-upon");
+    assert_eq!(team.json(&["show", "worker"])["agent_id"], new);
+}

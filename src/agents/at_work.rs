@@ -39,8 +39,8 @@ pub(crate) enum AtWork {
     },
 }
 
-/// The state of an agent as a reader tells it: that of its row, unless a process of ours or a session works in it.
-/// Processes that merely stand in a worktree are looked for by the commands that land alone.
+/// The state of an agent as its row, locks and sessions tell it, for readers that look into no worktree: `ops::status::state` looks for
+/// work as well. Processes that merely stand in a worktree are looked for by the commands that land alone.
 pub(crate) fn shown_state(common_dir: &Path, agent: &Agent) -> State {
     // The row of a discarded or rejected agent is the last word, and so is that of one that is being made.
     if !(agent.state.is_live() || agent.state == State::Merged) {
@@ -51,18 +51,19 @@ pub(crate) fn shown_state(common_dir: &Path, agent: &Agent) -> State {
         Some(AtWork::Session { waits: true }) => State::Waiting,
         Some(_) if reader::is_open(common_dir, agent) => State::Waiting,
         Some(_) => State::Running,
-        // It asked, and nothing of it goes on before there is an answer, also where its run ended well after that: a host that
-        // is not talked to ends its turn to wait. What the agent declared stands.
-        None if matches!(agent.state, State::Ready | State::Idle | State::Done)
-            && !agent.declared
-            && reader::is_open(common_dir, agent) =>
-        {
-            State::Waiting
-        }
+        None if waits_for_answer(common_dir, agent) => State::Waiting,
         // The first session ends `ready`, whatever became of it.
         None if agent.state == State::Ready && !sessions.is_empty() => State::Idle,
         None => agent.state,
     }
+}
+
+/// Whether an agent asked, and nothing of it goes on before there is an answer, also where its run ended well after that: a host that is
+/// not talked to ends its turn to wait. What the agent declared stands.
+pub(crate) fn waits_for_answer(common_dir: &Path, agent: &Agent) -> bool {
+    matches!(agent.state, State::Ready | State::Idle | State::Done)
+        && !agent.declared
+        && reader::is_open(common_dir, agent)
 }
 
 /// What holds the agent's lock, or which session works.

@@ -43,18 +43,34 @@ pub(crate) fn moved(branch: &str) -> Error {
     .hint("to judge the work again and land it, run the same command again")
 }
 
-/// Moves a branch from one commit to another, and with it the worktrees that have it checked out. `require` may object
-/// under its lock. `known` are those worktrees as the caller has seen them.
+/// What else is done while a branch that moves is locked.
+pub(crate) struct UnderLock<'a> {
+    /// May object, before anything moves.
+    pub(crate) require: &'a dyn Fn() -> Result<()>,
+    /// The last step before the branch moves: only a failure of its own or of the disk can come after it.
+    pub(crate) finish: &'a dyn Fn() -> Result<()>,
+}
+
+impl UnderLock<'_> {
+    /// Nothing.
+    pub(crate) const NOTHING: UnderLock<'static> = UnderLock {
+        require: &|| Ok(()),
+        finish: &|| Ok(()),
+    };
+}
+
+/// Moves a branch from one commit to another, and with it the worktrees that have it checked out. `known` are those worktrees as the
+/// caller has seen them.
 ///
 /// # Errors
-/// `lost-race` when the branch is not where the first commit says; `target-dirty`, naming the paths, `worktree-busy`; what `require`
-/// fails with. Neither branch nor worktrees have moved then, unless the error says so.
+/// `lost-race` when the branch is not where the first commit says; `hook-refused`; `target-dirty`, naming the paths, `worktree-busy`;
+/// what `under_lock` fails with. Neither branch nor worktrees have moved then, unless the error says so.
 pub(crate) fn move_with_worktrees(
     ctx: &Ctx,
     (branch, known): (&str, &[Checkout]),
     (from, to): (Oid, Oid),
     reason: &str,
-    require: &dyn Fn() -> Result<()>,
+    under_lock: &UnderLock<'_>,
 ) -> Result<()> {
     let repo = &ctx.repo;
     // Seen from a worktree that has it checked out, so that its HEAD's reflog is written along with the branch's.
@@ -65,14 +81,14 @@ pub(crate) fn move_with_worktrees(
     // Who checked it out since then is asked again, under the ref's lock.
     let (mut carried, mut notes): (Vec<Checkout>, Vec<_>) = (Vec::new(), Vec::new());
     let mut carry = || {
-        require()?;
+        (under_lock.require)()?;
         let reached = |step: &str| ctx.reached(step);
         for checkout in untrusted::checkouts(repo, branch, &ctx.temporary_place())? {
             notes.push(checkout.carry(repo, (from, to), &index_scratch(repo)?, &reached)?);
             carried.push(checkout);
         }
         ctx.reached("moved");
-        Ok(())
+        (under_lock.finish)()
     };
     let who = ctx.identities()?;
     let swapped = swap(&own, branch, (from, to), &who, reason, &mut carry);

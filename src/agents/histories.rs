@@ -86,12 +86,8 @@ impl Histories {
         if target == started {
             return Ok(started);
         }
-        // What landed by a commit that the branch does not hold is no work of now.
-        if let (Some((landed, _)), Some(last)) = (&agent.landed, agent.landed_tip)
+        if let Some(last) = landed_tip(repo, agent, (target, tip))?
             && last != tip
-            && [*landed, last].iter().all(|oid| repo.has_object(*oid))
-            && repo.is_ancestor(last, tip)?
-            && repo.is_ancestor(*landed, target)?
         {
             return Ok(last);
         }
@@ -175,6 +171,25 @@ impl Histories {
         };
         known.entry(target).or_insert_with(pass).clone()
     }
+}
+
+/// The tip of the agent's branch that its last landing brought to the target, where the branch goes on from that: what landed by a commit
+/// that the branch does not hold is no work of now.
+///
+/// # Errors
+/// `git-failed` when history cannot be walked.
+pub(crate) fn landed_tip(
+    repo: &Repo,
+    agent: &Agent,
+    (target, tip): (Oid, Oid),
+) -> Result<Option<Oid>> {
+    let (Some((landed, _)), Some(last)) = (&agent.landed, agent.landed_tip) else {
+        return Ok(None);
+    };
+    let goes_on = [*landed, last].iter().all(|oid| repo.has_object(*oid))
+        && repo.is_ancestor(last, tip)?
+        && repo.is_ancestor(*landed, target)?;
+    Ok(goes_on.then_some(last))
 }
 
 /// Of any branch, by walking from it and from its target.

@@ -4,7 +4,7 @@ pub(crate) mod stacked;
 pub(crate) mod uncommitted;
 
 use crate::agents::ctx::Ctx;
-use crate::agents::histories::Histories;
+use crate::agents::histories::{self, Histories};
 use crate::agents::lookup;
 use crate::agents::work::uncommitted::uncommitted_tree;
 use crate::agents::worktree::{self, AgentWorktree};
@@ -141,6 +141,24 @@ impl Work {
         }
         changes
     }
+}
+
+/// How many of a branch's own commits, parents first, are to land on `target`: all but its spawn commit, which is ours and holds no work,
+/// and what an earlier landing brought there by other commits.
+///
+/// # Errors
+/// `git-failed` when history cannot be walked.
+pub(crate) fn left_to_land(
+    repo: &Repo,
+    agent: &Agent,
+    (target, tip): (Oid, Oid),
+    own: &[Oid],
+) -> Result<usize> {
+    let Some(last) = histories::landed_tip(repo, agent, (target, tip))? else {
+        return Ok(spawn_commit::without(repo, agent.spawn_commit, own));
+    };
+    let new: HashSet<Oid> = { repo.commits_between(&[last], tip)?.into_iter() }.collect();
+    Ok(own.iter().filter(|oid| new.contains(oid)).count())
 }
 
 /// The commit that is judged unless another is named.

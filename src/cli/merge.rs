@@ -200,12 +200,12 @@ impl Answer for AllReport {
         let mut text: String = if self.items.is_empty() {
             "(no agents)\n".to_owned()
         } else {
-            // Who is still at work has a line of the close.
-            let running = close.map_or(&[][..], |close| &close.running);
+            // Who is not finished has a line of the close.
+            let unfinished = close.map_or(&[][..], |close| &close.unfinished);
             let decided = self
                 .items
                 .iter()
-                .filter(|one| !running.contains(&one.agent));
+                .filter(|one| !unfinished.contains(&one.agent));
             decided.map(decision_text).collect()
         };
         text.extend(close.map(|close| close_text(close, &self.items)));
@@ -225,18 +225,18 @@ impl Answer for AllReport {
     }
 }
 
-/// More agents than this are counted where they are still at work.
+/// More agents than this are counted where they are not finished.
 const NAMED: usize = 5;
 
 fn close_text(close: &CloseReport, agents: &[TrainDecision]) -> String {
     let mut text = String::new();
-    if !close.running.is_empty() {
-        let is_running = |one: &&TrainDecision| close.running.contains(&one.agent);
-        let running = agents.iter().filter(is_running);
-        let named: Vec<_> = running.take(NAMED).map(who).collect();
+    if !close.unfinished.is_empty() {
+        let is_unfinished = |one: &&TrainDecision| close.unfinished.contains(&one.agent);
+        let unfinished = agents.iter().filter(is_unfinished);
+        let named: Vec<_> = unfinished.take(NAMED).map(who).collect();
         let label = paint(WARN, "not finished:");
         text.push_str(&format!("{label} {}", named.join(", ")));
-        if let Some(more @ 1..) = close.running.len().checked_sub(NAMED) {
+        if let Some(more @ 1..) = close.unfinished.len().checked_sub(NAMED) {
             text.push_str(&format!(" and {more} more"));
         }
         text.push('\n');

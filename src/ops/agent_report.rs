@@ -196,7 +196,8 @@ impl Reporter {
         })
     }
 
-    pub(super) fn agent(&self, agent: &Agent) -> AgentReport {
+    /// What its row, locks and sessions say of an agent, for callers that look for work themselves, or want none looked for.
+    pub(super) fn row(&self, agent: &Agent) -> AgentReport {
         let local = is_of_this_clone(&self.common_dir, self.clone, agent);
         // A path on another machine means nothing on this one.
         let worktree = self.places.of(agent).filter(|_| local);
@@ -234,9 +235,9 @@ impl Reporter {
         }
     }
 
-    /// As [`Reporter::agent`], with the place where its worktree was found, which may have been moved.
+    /// As [`Reporter::row`], with the place where its worktree was found, which may have been moved.
     pub(super) fn agent_at(&self, agent: &Agent, place: Option<&Path>) -> AgentReport {
-        let mut report = self.agent(agent);
+        let mut report = self.row(agent);
         if let Some(place) = place {
             report.worktree_path = Some(self.inside(place));
             report.worktree_abspath = Some(text(place));

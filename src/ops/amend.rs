@@ -125,7 +125,7 @@ pub fn amend(ctx: &Ctx, who: &str, options: &AmendOptions) -> Result<AmendReport
     }
     let now = ledger.agent(agent.spawn_commit)?.unwrap_or(agent);
     Ok(AmendReport {
-        agent: Reporter::new(ctx)?.agent(&now),
+        agent: Reporter::new(ctx)?.agent(ctx, &now),
         dry_run: options.dry_run,
         policy: blob.to_hex(),
         previous_policy: previous.to_hex(),

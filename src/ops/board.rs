@@ -164,7 +164,7 @@ impl<'c> BoardWatch<'c> {
             .map(|agent| {
                 let known = self.known.get(&agent.id);
                 let status = known.map(|known| known.status.clone()).unwrap_or_default();
-                ListedAgent::new(reporter.agent(agent), status, &self.options)
+                ListedAgent::new(reporter.row(agent), status, &self.options)
             })
             .filter(|agent| agent.is_wanted(&self.options))
             .collect();

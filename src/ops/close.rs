@@ -122,20 +122,18 @@ pub fn accept(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
     ledger.append(agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
     Ok(MoveReport {
         status: None,
-        agent: Reporter::new(ctx)?.agent(&agent),
+        agent: Reporter::new(ctx)?.agent(ctx, &agent),
     })
 }
 
-/// A row cannot tell whether a person has worked in an agent that was only spawned; its worktree and its branch can.
 fn require_worked(ctx: &Ctx, agent: &Agent, participle: &str) -> Result<()> {
-    let ready = State::Ready.as_str();
-    if agent.state != State::Ready || status::of(ctx, agent).state_of(ready) != ready {
+    if status::state(ctx, agent) != State::Ready {
         return Ok(());
     }
     let short = agent.id.short();
     Err(Error::new(
         Code::AgentState,
-        format!("agent {short} is {ready}: nothing was done in it that could be {participle}"),
+        format!("agent {short} is ready: nothing was done in it that could be {participle}"),
     )
     .hint(format!("to remove it, run git agent discard {short}")))
 }
@@ -153,7 +151,7 @@ fn declare(ctx: &Ctx, who: &str, step: Move, what: What) -> Result<MoveReport> {
         {
             Ok(MoveReport {
                 status: Some("spooled"),
-                agent: Reporter::new(ctx)?.agent(&agent),
+                agent: Reporter::new(ctx)?.agent(ctx, &agent),
             })
         }
         moved => moved,
@@ -169,6 +167,6 @@ pub(super) fn move_agent(ctx: &Ctx, who: &str, step: Move, what: What) -> Result
     let agent = ledger.agent(agent.spawn_commit)?.unwrap_or(agent);
     Ok(MoveReport {
         status: None,
-        agent: Reporter::new(ctx)?.agent(&agent),
+        agent: Reporter::new(ctx)?.agent(ctx, &agent),
     })
 }

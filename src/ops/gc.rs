@@ -20,6 +20,7 @@ use crate::git::files::temporary;
 use crate::ops::agent_report::TargetReport;
 use crate::ops::discard::{self, DiscardOptions, DiscardPlan, NotKept, WorktreeSnapshot};
 use crate::ops::gc::expire::RemoteSweep;
+use crate::ops::status;
 use crate::store::belief::Closed;
 use crate::store::landing_commit::{CommittedWork, FirstParents};
 use crate::store::large_files::LargeFile;
@@ -290,7 +291,7 @@ impl<'a> Judge<'a> {
         let mut item = GcItem {
             agent_id: agent.id.to_string(),
             short_id: agent.id.short(),
-            state: agent.state.as_str(),
+            state: status::state(ctx, &agent).as_str(),
             action: "keep",
             why: String::new(),
             landed: None,
@@ -547,6 +548,7 @@ impl GcItem {
             commit: Oid::from_hex(&landed.commit)?,
             into: landed.target.refname.clone().unwrap_or_default(),
             tip: None,
+            with: Vec::new(),
         })
     }
 }

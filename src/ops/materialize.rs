@@ -75,7 +75,7 @@ pub fn materialize(ctx: &Ctx, who: &str) -> Result<MaterializeReport> {
     };
     layered::settle(ctx, &agent)?;
     Ok(MaterializeReport {
-        agent: Reporter::new(ctx)?.agent(&agent),
+        agent: Reporter::new(ctx)?.agent(ctx, &agent),
         files,
     })
 }

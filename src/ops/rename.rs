@@ -48,7 +48,7 @@ pub fn rename(ctx: &Ctx, who: &str, name: &str) -> Result<RenameReport> {
     ledger.append(agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
     let agent = ledger.agent(agent.spawn_commit)?.unwrap_or(agent);
     Ok(RenameReport {
-        agent: Reporter::new(ctx)?.agent(&agent),
+        agent: Reporter::new(ctx)?.agent(ctx, &agent),
         previous_name,
         warnings: warning.into_iter().collect(),
     })

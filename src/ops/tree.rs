@@ -68,6 +68,7 @@ pub fn tree(ctx: &Ctx, who: Option<&str>) -> Result<TreeReport> {
     let near = nearest(&roots, &rest, &children, LIMIT + 1);
     let truncated = near.len() > LIMIT;
     let mut forest = Forest {
+        ctx,
         agents: agents.iter().map(|agent| (agent.id, agent)).collect(),
         children: &children,
         left: near.into_iter().take(LIMIT).collect(),
@@ -105,6 +106,7 @@ fn nearest(roots: &[AgentId], rest: &[AgentId], children: &Children, limit: usiz
 }
 
 struct Forest<'a> {
+    ctx: &'a Ctx,
     agents: BTreeMap<AgentId, &'a Agent>,
     children: &'a Children,
     /// Those still to be drawn.
@@ -125,7 +127,7 @@ impl Forest<'_> {
             self.nodes.push(Node {
                 depth,
                 last: depth == 0 || index + 1 == those.len(),
-                agent: self.reporter.agent(agent),
+                agent: self.reporter.agent(self.ctx, agent),
             });
             let children = self.children;
             let children = children.get(&Some(*id)).map_or(&[][..], Vec::as_slice);

@@ -33,6 +33,8 @@ pub struct RecordedLanding {
     pub into: String,
     /// The tip that it brought, where a landing of ours did.
     pub tip: Option<Oid>,
+    /// What the agent's row says before that, as part of the same landing.
+    pub with: Vec<What>,
 }
 
 /// A note that an event is added to: that of an agent, or the pointer on a commit that it landed.
@@ -135,28 +137,27 @@ impl<'r> Ledger<'r> {
             let pointer = Some(landing.commit).filter(|commit| *commit != landing.spawn_commit);
             // The pointer first and the row last, because the subject of the commit names the last
             // event.
-            for key in pointer.into_iter().chain([landing.spawn_commit]) {
-                notes.push(NoteToWrite {
-                    key,
-                    agent,
-                    about: landing,
-                });
-            }
-        }
-        let belief = Belief::new(self.repo);
-        let decide = |note: &NoteToWrite<&RecordedLanding>, row: &Row<'_>| {
-            let landing = note.about;
-            // Only the row itself is asked whether the agent may land; the pointer is a copy of
-            // that answer.
-            if note.key == landing.spawn_commit {
-                let agent = belief.fold(landing.spawn_commit, row)?;
-                may_land(agent.as_ref())?;
-            }
-            Ok(What::Merged {
+            let merged = What::Merged {
                 commit: landing.commit,
                 into: landing.into.clone(),
                 tip: landing.tip,
-            })
+            };
+            let on_row = landing.with.iter().chain([&merged]);
+            let on_row = on_row.map(|what| (landing.spawn_commit, what.clone()));
+            let on_pointer = pointer.map(|key| (key, merged.clone()));
+            for (key, about) in on_pointer.into_iter().chain(on_row) {
+                notes.push(NoteToWrite { key, agent, about });
+            }
+        }
+        let belief = Belief::new(self.repo);
+        let decide = |note: &NoteToWrite<What>, row: &Row<'_>| {
+            // Only the row itself is asked whether the agent may land; the pointer is a copy of
+            // that answer.
+            let is_row = AgentId::from_spawn_commit(note.key) == note.agent;
+            if is_row && matches!(note.about, What::Merged { .. }) {
+                may_land(belief.fold(note.key, row)?.as_ref())?;
+            }
+            Ok(note.about.clone())
         };
         self.write(&notes, by, now, decide).map(drop)
     }

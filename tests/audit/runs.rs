@@ -98,7 +98,7 @@ fn require_failed(repo: &TestRepo, id: &str, reason: &str) {
     );
     let (round, code) = ask(repo, &["merge", "--all", "--dry-run"]);
     assert_eq!(
-        (&round["close"]["running"], code),
+        (&round["close"]["unfinished"], code),
         (&json!([]), 1),
         "{round}"
     );

@@ -86,7 +86,7 @@ fn require_busy(agent: &Agent, what: &str) {
     }
     let round = agent.repo.agent(&["merge", "--all", "--format=json"]);
     let round: Value = serde_json::from_slice(&round.stdout).expect("JSON");
-    let named = &round["close"]["running"][0]["agent_id"];
+    let named = &round["close"]["unfinished"][0]["agent_id"];
     assert_eq!(named, agent.id.as_str(), "{what}: {round}");
     assert_eq!(agent.repo.git(["rev-parse", "main"]), main, "{what}");
     let (_, kept) = gc(agent);
@@ -506,4 +506,33 @@ fn what_is_out_of_scope_after_a_landing_does_not_land() {
         let codes = agent.codes();
         assert_eq!(codes, ["scope.not-in-whitelist"], "{method}");
     }
+}
+
+#[test]
+fn what_asked_and_ended_well_lands_only_by_name() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    let ended = run(&agent, "run", &["--", "true"]);
+    assert!(ended.status.success(), "{}", describe(&ended));
+    assert_eq!(state(&agent), "done");
+    let short = &agent.id[..8];
+    let from = ["send", "--type=clarify", "--from", short, "--to=user"];
+    let payload = ["--payload", "question=which?", "--payload", "context=two"];
+    agent.repo.agent_json(&[&from[..], &payload].concat());
+    assert_eq!(state(&agent), "waiting");
+    let main = agent.repo.git(["rev-parse", "main"]);
+    let round = agent.repo.agent(&["merge", "--all", "--format=json"]);
+    let round: Value = serde_json::from_slice(&round.stdout).expect("JSON");
+    assert_eq!(round["items"][0]["outcome"], "waiting", "{round}");
+    let train = agent.repo.agent_json(&["train", "--all"]);
+    assert_eq!(train["items"], serde_json::json!([]));
+    let train = agent.repo.agent(&["train", short]);
+    assert!(
+        describe(&train).contains("is waiting"),
+        "{}",
+        describe(&train)
+    );
+    assert_eq!(agent.repo.git(["rev-parse", "main"]), main);
+    answer(&agent, "merge", &[]);
+    assert_eq!(state(&agent), "merged");
 }

@@ -152,7 +152,7 @@ fn check_dirty(name: &str, dirty: impl Fn(&Agent)) {
         std::fs::read(agent.repo.path().join(name)).expect("a file"),
         content
     );
-    assert_eq!(state(&agent), "done");
+    assert_eq!(state(&agent), "idle");
 }
 
 #[test]
@@ -403,7 +403,7 @@ fn all_lands_in_order_and_gives_each_one_verdict() {
         let agents = close[key].as_array().expect("agents").iter();
         agents.filter_map(|one| one["agent_id"].as_str()).collect()
     };
-    assert_eq!(ids("running"), [&running]);
+    assert_eq!(ids("unfinished"), [&running]);
     assert_eq!(ids("deferred"), [&put_off]);
     assert_eq!(ids("not_landed"), [&conflicting, &bare]);
     first

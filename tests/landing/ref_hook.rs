@@ -25,13 +25,13 @@ fn hook(directory: &Path, log: &Path) {
     fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).expect("set");
 }
 
-fn hooked(agent: &Agent) -> PathBuf {
+pub fn hooked(agent: &Agent) -> PathBuf {
     let log = agent.repo.path().join(".git/ref-log");
     hook(&agent.repo.path().join(".git/hooks"), &log);
     log
 }
 
-fn refuse(log: &Path, is_refused: bool) {
+pub fn refuse(log: &Path, is_refused: bool) {
     let status = PathBuf::from(format!("{}.status", log.display()));
     fs::write(status, if is_refused { "1" } else { "0" }).expect("written");
 }

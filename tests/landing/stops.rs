@@ -325,7 +325,7 @@ fn check_race(meanwhile: impl Fn(&Agent)) {
     assert_eq!(error.code().exit().code(), 5);
     assert_eq!(agent.repo.git(["rev-parse", "main"]), main);
     assert_eq!(agent.repo.git(["status", "--porcelain"]), status);
-    assert_eq!(state(&agent), "done");
+    assert_eq!(state(&agent), "idle");
     answer(&agent, "merge", &[]);
     require_sound(&agent);
 }

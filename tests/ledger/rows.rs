@@ -130,6 +130,7 @@ fn a_copied_note_or_a_pointer_is_no_second_agent() {
         commit: oid(2),
         into: "refs/heads/main".into(),
         tip: None,
+        with: Vec::new(),
     });
     ledger
         .append_landings(&landings, "me", at(1), |_| Ok(()))

@@ -71,8 +71,8 @@ impl State {
             // A run that goes on while its work lands (`--now`) ends after that.
             (Running | Idle | Merged, Move::RunSucceeded) => Some(Done),
             (Running | Idle | Done | Merged, Move::RunFailed) => Some(Failed),
-            (Running | Idle | Done | Failed | Merged, Move::Merge) => Some(Merged),
             // A row cannot tell whether a person has worked in one that is ready: the verbs look.
+            (Ready | Running | Idle | Done | Failed | Merged, Move::Merge) => Some(Merged),
             (Ready | Idle | Done | Failed, Move::TurnDown) => Some(Rejected),
             (Ready | Idle | Done | Failed, Move::Defer) => Some(self),
             // The worktree of landed work is cleared away like any other; that does not unland it.

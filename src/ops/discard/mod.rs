@@ -307,7 +307,9 @@ impl DiscardReport {
     /// # Errors
     /// Those of reading the repository.
     pub fn planned(ctx: &Ctx, plan: &DiscardPlan) -> Result<DiscardReport> {
-        let mut report = DiscardReport::new(&Reporter::new(ctx)?, &plan.agent, &plan.site);
+        let reporter = Reporter::new(ctx)?;
+        let mut report = DiscardReport::new(&reporter, &plan.agent, &plan.site);
+        report.agent = reporter.agent(ctx, &plan.agent);
         report.dry_run = true;
         report.not_kept = plan.not_kept(ctx)?;
         if let Some(place) = &plan.site.place {
@@ -318,7 +320,7 @@ impl DiscardReport {
 
     fn new(reporter: &Reporter, agent: &Agent, site: &Remains) -> DiscardReport {
         DiscardReport {
-            agent: reporter.agent(agent),
+            agent: reporter.row(agent),
             dry_run: false,
             removes_worktree: site.place.is_some(),
             deletes_branch: site.branch.is_some(),

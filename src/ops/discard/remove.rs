@@ -297,7 +297,7 @@ fn finish(ctx: &Ctx, removal: Leaving, reporter: &Reporter) -> Result<Infallible
     fs::remove_file(&mark).at_if_there("could not remove", &mark)?;
     report.found(&salvage);
     if let Some(agent) = ctx.ledger().agent(agent.spawn_commit)? {
-        report.agent = reporter.agent(&agent);
+        report.agent = reporter.agent(ctx, &agent);
     }
     Err(RemovalEnd::Over(Box::new(report)))
 }

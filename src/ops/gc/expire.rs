@@ -18,6 +18,7 @@ use crate::git::changes::Glance;
 use crate::git::refs::remote::{self, PushManner, RefChange, RefPush};
 use crate::git::uncommitted::glance;
 use crate::ops::gc::GcOptions;
+use crate::ops::status;
 use crate::store::belief::Closed;
 use crate::store::keep::Passing;
 use crate::store::{agent_branch, keep, landed, layout, lock, place, spawn_commit};
@@ -98,7 +99,7 @@ pub(super) fn plan(ctx: &Ctx, agents: &[Agent], age: Duration) -> Result<ExpiryP
         commits.dedup();
         // An event that is not understood here may bring the agent back.
         let is_over = is_over(agent.state) && agent.needs.is_none() && ours.knows(agent);
-        let item = item(agent, &links, &commits, is_over);
+        let item = item(ctx, agent, &links, &commits, is_over);
         let doomed = is_over.then(|| Doomed {
             spawn_commit: agent.spawn_commit,
             links: links.iter().map(|link| link.link).collect(),
@@ -197,10 +198,20 @@ impl Ours<'_> {
     }
 }
 
-fn item(agent: &Agent, links: &[Passing], commits: &[Oid], is_doomed: bool) -> SalvageItem {
+fn item(
+    ctx: &Ctx,
+    agent: &Agent,
+    links: &[Passing],
+    commits: &[Oid],
+    is_doomed: bool,
+) -> SalvageItem {
     let seconds = links.iter().map(|link| link.seconds).max().unwrap_or(0);
     let kept = DateTime::from_timestamp(seconds, 0).unwrap_or_default();
-    let state = agent.state;
+    let state = if is_over(agent.state) {
+        agent.state
+    } else {
+        status::state(ctx, agent)
+    };
     let (action, why) = if is_doomed {
         ("expire", format!("it was {state} and kept until now"))
     } else if is_over(state) {
@@ -214,7 +225,7 @@ fn item(agent: &Agent, links: &[Passing], commits: &[Oid], is_doomed: bool) -> S
     SalvageItem {
         agent_id: agent.id.to_string(),
         short_id: agent.id.short(),
-        state: agent.state.as_str(),
+        state: state.as_str(),
         action,
         why,
         kept_at: kept.to_rfc3339_opts(SecondsFormat::Secs, true),
@@ -259,6 +270,7 @@ pub(super) fn life_end(
     if at_work::at_work(ctx, agent).is_some() {
         return Ok(Open("something is at work in it".to_owned()));
     }
+    let shown = status::state(ctx, agent);
     Ok(match state {
         State::Merged | State::Discarded if closed.says(agent.id, State::Discarded) => {
             Proven("it was discarded and left something behind".to_owned())
@@ -285,14 +297,14 @@ pub(super) fn life_end(
             Open("the decision about it was put off".to_owned())
         }
         State::Ready | State::Idle | State::Done | State::Failed => match landed {
-            None if state == State::Ready => Open("it is ready".to_owned()),
-            None => Open(format!("it is {state} and has not landed")),
+            None if shown == State::Ready => Open("it is ready".to_owned()),
+            None => Open(format!("it is {shown} and has not landed")),
             Some(target) if is_clean(ctx, agent)? => Proven(format!(
                 "{} has all of its work",
                 branch_name(target).trim_start_matches("refs/remotes/")
             )),
             Some(_) => Open(format!(
-                "it is {state}, its commits have landed, and its worktree holds uncommitted work"
+                "it is {shown}, its commits have landed, and its worktree holds uncommitted work"
             )),
         },
     })

@@ -157,7 +157,7 @@ pub fn each(
     // The rows alone say enough then, so no worktree is opened.
     if options.fast {
         return agents.iter().try_for_each(|agent| {
-            let report = reporter.agent(agent);
+            let report = reporter.row(agent);
             on(ListedAgent::new(report, WorkStatus::default(), options))
         });
     }

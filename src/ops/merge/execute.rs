@@ -1,6 +1,6 @@
 //! The steps of a landing, in the order that makes every stop harmless.
 
-use crate::agents::branch_swap::{index_scratch, move_with_worktrees, moved, swap};
+use crate::agents::branch_swap::{UnderLock, index_scratch, move_with_worktrees, moved, swap};
 use crate::agents::check_run::{CheckRequest, CheckRoom};
 use crate::agents::check_worktree::{CheckSetup, CheckWorktree};
 use crate::agents::commands::{in_one_line, run_hook_of};
@@ -20,27 +20,30 @@ use crate::store::ledger::RecordedLanding;
 use crate::store::lock::Guard;
 use crate::store::replay::Replay;
 use crate::store::{Ledger, fsx, keep, layout, lock, spawn_commit};
+use std::cell::Cell;
 
 /// The steps of a landing of uncommitted work on a branch that is checked out.
 pub const STEPS: [&str; 11] = [
-    "staged",
-    "advanced",
     "committed",
     "locked",
     "emptied",
     "written",
     "indexed",
     "moved",
+    "staged",
+    "advanced",
     "landed",
     "forgotten",
     "merged",
 ];
 
-/// The steps of a landing of uncommitted work on a remote's branch that is checked out here: between the commit and what is
-/// checked out, the remote's branch moves.
+/// The steps of a landing of uncommitted work on a remote's branch that is checked out here: before what is checked out, the agent's
+/// branch and the remote's move.
 pub fn push_steps() -> Vec<&'static str> {
-    let (before, after) = STEPS.split_at(3);
-    [before, &remote::STEPS, after].concat()
+    let (commit, rest) = STEPS.split_at(1);
+    let (checked_out, rest) = rest.split_at(5);
+    let (own, end) = rest.split_at(2);
+    [commit, own, &remote::STEPS, checked_out, end].concat()
 }
 
 /// Carries out a plan.
@@ -190,8 +193,23 @@ fn outcome_of(plan: &MergePlan, landed: Option<&LandedWork>) -> (LandingReport, 
         commit,
         into: plan.target.clone(),
         tip: Some(tip),
+        with: with_landing(plan, landed.filter(|one| one.advances)),
     };
     (report, brought)
+}
+
+/// What a row says along with a landing: the verdict by which the work landed, and the commit that was made of uncommitted work. Before
+/// the work has landed neither is recorded, so that a landing that is refused moves no agent.
+fn with_landing(plan: &MergePlan, landed: Option<&LandedWork>) -> Vec<What> {
+    let agent = &plan.agent;
+    let is_new = agent.verdict.as_ref() != Some(&plan.verdict);
+    let is_recorded = plan.is_whole && is_new && agent.may(Move::Accept).is_ok();
+    let verdict = is_recorded.then(|| What::Verified(plan.verdict.clone()));
+    let commit = landed.map(|one| What::Committed {
+        commit: one.tip,
+        tree: plan.work.tree,
+    });
+    verdict.into_iter().chain(commit).collect()
 }
 
 /// Writes down which commits brought the agents' work, and lets go of what the agents held.
@@ -221,31 +239,38 @@ fn record(
     Ok(())
 }
 
-/// Makes the judged uncommitted work the next commit of the agent's branch, and gives the tip
-/// that lands and the commit that the branch is at. The index goes first: seen from it, a branch that lags behind has
-/// everything staged, which is judged the same.
-fn commit_the_rest(ctx: &Ctx, plan: &MergePlan, who: &Identities) -> Result<(Oid, Oid)> {
+/// The judged work as a commit that no branch is at yet where a part of it was not committed: the tip that lands.
+fn commit_of_work(ctx: &Ctx, plan: &MergePlan, who: &Identities) -> Result<Oid> {
     let repo = &ctx.repo;
     // The swap asks once more under the lock of the branch; this refusal comes before anything is
     // written.
     if repo.tip(&plan.branch)? != Tip::At(plan.work.tip) {
         return Err(moved(&plan.branch));
     }
-    let tip_tree = repo.read_commit(plan.work.tip)?.tree;
-    if plan.work.tree == tip_tree {
-        return Ok((plan.work.tip, plan.work.tip));
+    if plan.work.tree == repo.read_commit(plan.work.tip)?.tree {
+        return Ok(plan.work.tip);
     }
     require_own_branch(ctx, &plan.agent)?;
     // The commit that committing everything makes, as it was judged.
     let message = plan.work_message();
     let commit = write(repo, plan.work.tree, &[plan.work.tip], &message, who)?;
-    if plan.now && publish::run_repo(ctx, &plan.agent).is_some_and(|run_repo| run_repo.exists()) {
-        // A fenced run goes on from the branch as it knows it, in a repository of its own. Were the branch moved, its
-        // next commits could not be published. The row names what has landed, and the next landing goes on from there.
+    if goes_on_apart(ctx, plan) {
         let why = format!("landed while at work {}", plan.agent.id);
         keep::keep(repo, &[commit], &why, ctx.now())?;
-        return Ok((commit, plan.work.tip));
     }
+    Ok(commit)
+}
+
+/// Whether the agent's branch stays where it is: a fenced run goes on from the branch as it knows it, in a repository of its own. Were the
+/// branch moved, its next commits could not be published. The row names what has landed, and the next landing goes on from there.
+fn goes_on_apart(ctx: &Ctx, plan: &MergePlan) -> bool {
+    plan.now && publish::run_repo(ctx, &plan.agent).is_some_and(|run_repo| run_repo.exists())
+}
+
+/// Moves the agent's branch, and the index of its worktree, to the commit of its work. The index goes first: seen from it, a branch that
+/// lags behind has everything staged, which is judged the same.
+fn advance(ctx: &Ctx, plan: &MergePlan, tip: Oid, who: &Identities) -> Result<()> {
+    let repo = &ctx.repo;
     let name = layout::worktree_name(plan.agent.id);
     let worktree = repo.worktree(&name);
     // A list entry may name a directory that is another worktree's by now.
@@ -255,7 +280,7 @@ fn commit_the_rest(ctx: &Ctx, plan: &MergePlan, who: &Identities) -> Result<(Oid
         .map(|worktree| landing::linked_at(repo, &name, &worktree.path, &scratch_place))
         .transpose()?;
     if let Some(place) = &place {
-        let staged = keep_what_is_only_staged(ctx, plan, place, tip_tree)?;
+        let staged = keep_what_is_only_staged(ctx, plan, place)?;
         place.restage(repo, staged, plan.work.tree, &index_scratch(repo)?)?;
     }
     ctx.reached("staged");
@@ -265,34 +290,17 @@ fn commit_the_rest(ctx: &Ctx, plan: &MergePlan, who: &Identities) -> Result<(Oid
         .as_ref()
         .map_or(repo.common_dir(), |place| &place.git_dir);
     let own = Repo::open_git_dir(own)?;
-    swap(
-        &own,
-        &plan.branch,
-        (plan.work.tip, commit),
-        who,
-        &reason,
-        &mut || Ok(()),
-    )?;
+    let way = (plan.work.tip, tip);
+    swap(&own, &plan.branch, way, who, &reason, &mut || Ok(()))?;
     ctx.reached("advanced");
-    let what = What::Committed {
-        commit,
-        tree: plan.work.tree,
-    };
-    let ledger = Ledger::new(repo);
-    ledger.append(plan.agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
-    ctx.reached("committed");
-    Ok((commit, commit))
+    Ok(())
 }
 
 /// What was staged and then changed again is in no file any more; the index is about to forget it. Gives
 /// the tree of what was staged.
-fn keep_what_is_only_staged(
-    ctx: &Ctx,
-    plan: &MergePlan,
-    place: &Checkout,
-    tip_tree: Oid,
-) -> Result<Oid> {
+fn keep_what_is_only_staged(ctx: &Ctx, plan: &MergePlan, place: &Checkout) -> Result<Oid> {
     let staged = place.staged_tree(&ctx.repo)?;
+    let tip_tree = ctx.repo.read_commit(plan.work.tip)?.tree;
     if staged == tip_tree || staged == plan.work.tree {
         return Ok(staged);
     }
@@ -315,6 +323,8 @@ struct LandedWork {
     tip: Oid,
     /// The commit that brought it.
     commit: Oid,
+    /// Whether the agent's branch moves to that tip: it was made of uncommitted work.
+    advances: bool,
     /// Whether the spawn commit landed too, because commits after it are signed.
     with_spawn: bool,
 }
@@ -328,6 +338,9 @@ impl LandedWork {
 }
 
 /// Brings the work to the target, worktrees and ref together. Gives what became of each plan.
+///
+/// What is not committed becomes a commit of its agent's branch as late as that can be, so that a landing which is refused leaves it as it
+/// was: once the target is locked, its hooks agree and its worktrees have moved. A remote cannot be locked, so there it comes before the push.
 fn land_stack(ctx: &Ctx, plans: &[MergePlan], at: &mut Option<usize>) -> Result<Vec<LandedWork>> {
     let repo = &ctx.repo;
     let who = ctx.identities()?;
@@ -336,42 +349,59 @@ fn land_stack(ctx: &Ctx, plans: &[MergePlan], at: &mut Option<usize>) -> Result<
     };
     // The landing commits, each with its judged tree.
     let mut stack: Vec<LandedWork> = Vec::new();
-    let mut branches = Vec::new();
     for (number, plan) in plans.iter().enumerate() {
         *at = Some(number);
-        let (tip, branch) = commit_the_rest(ctx, plan, &who)?;
+        let tip = commit_of_work(ctx, plan, &who)?;
         let below = stack.last().map_or(first.base, |one| one.commit);
-        let landing = landing_commit(ctx, plan, below, tip, &who)?;
+        let landing = LandedWork {
+            advances: tip != plan.work.tip && !goes_on_apart(ctx, plan),
+            ..landing_commit(ctx, plan, below, tip, &who)?
+        };
         remote::note_landing(ctx, plan, (tip, landing.commit))?;
         stack.push(landing);
-        branches.push(branch);
     }
     *at = None;
+    ctx.reached("committed");
     let top = stack.last().map_or(first.base, |one| one.commit);
     // Asked under the lock of the target: a commit that came to an agent's branch since it was
     // judged must not be left behind unnoticed.
     let are_judged = || {
-        for (plan, branch) in plans.iter().zip(&branches) {
-            if repo.tip(&plan.branch)? != Tip::At(*branch) {
+        for plan in plans {
+            if repo.tip(&plan.branch)? != Tip::At(plan.work.tip) {
                 return Err(moved(&plan.branch));
             }
         }
         Ok(())
     };
-    if let Some(there) = &first.remote {
-        // Nothing can be locked on a remote, so this comes as late as it can.
-        are_judged()?;
-        let agents: Vec<_> = plans.iter().map(|plan| plan.agent.id).collect();
-        let mut blamed = None;
-        let pushed = there.push(ctx, (first.base, top), &agents, &mut blamed);
-        *at = agents.iter().position(|agent| blamed == Some(*agent));
-        pushed?;
-        *at = None;
+    let blamed = Cell::new(None);
+    let advance_all = || {
+        for (number, (plan, one)) in plans.iter().zip(&stack).enumerate() {
+            if one.advances {
+                blamed.set(Some(number));
+                advance(ctx, plan, one.tip, &who)?;
+            }
+        }
+        blamed.set(None);
+        Ok(())
+    };
+    let landed = if let Some(there) = &first.remote {
+        are_judged().and_then(|()| advance_all()).and_then(|()| {
+            let agents: Vec<_> = plans.iter().map(|plan| plan.agent.id).collect();
+            let mut of_push = None;
+            let pushed = there.push(ctx, (first.base, top), &agents, &mut of_push);
+            blamed.set(agents.iter().position(|agent| of_push == Some(*agent)));
+            pushed
+        })
     } else {
-        move_target(ctx, plans, (first.base, top), &are_judged)?;
-        ctx.reached("landed");
-    }
-    Ok(stack)
+        let under_lock = UnderLock {
+            require: &are_judged,
+            finish: &advance_all,
+        };
+        let landed = move_target(ctx, plans, (first.base, top), &under_lock);
+        landed.inspect(|()| ctx.reached("landed"))
+    };
+    *at = blamed.get();
+    landed.map(|()| stack)
 }
 
 /// Writes the commit that brings the work on top of `below`; for a fast forward it is the tip.
@@ -409,6 +439,7 @@ fn landing_commit(
                 tip,
                 commit,
                 with_spawn,
+                advances: false,
             });
         }
     };
@@ -417,6 +448,7 @@ fn landing_commit(
         tip,
         commit,
         with_spawn,
+        advances: false,
     })
 }
 
@@ -451,7 +483,7 @@ pub(super) fn follow(ctx: &Ctx, plans: &[MergePlan], top: Option<Oid>) -> Result
         return Ok(None);
     };
     let followed = if repo.merge_base(is, top)? == Some(is) {
-        move_target(ctx, plans, (is, top), &|| Ok(()))
+        move_target(ctx, plans, (is, top), &UnderLock::NOTHING)
     } else {
         let what = "it has commits that the remote lacks";
         Err(Error::new(Code::NotFastForward, what))
@@ -463,13 +495,12 @@ pub(super) fn follow(ctx: &Ctx, plans: &[MergePlan], top: Option<Oid>) -> Result
     }))
 }
 
-/// Moves the branch that the plans are for, and with it the worktrees that have it checked out. `require` may object
-/// under its lock.
+/// Moves the branch that the plans are for, and with it the worktrees that have it checked out.
 pub(super) fn move_target(
     ctx: &Ctx,
     plans: &[MergePlan],
     way: (Oid, Oid),
-    require: &dyn Fn() -> Result<()>,
+    under_lock: &UnderLock<'_>,
 ) -> Result<()> {
     let Some(first) = plans.first() else {
         return Ok(());
@@ -479,7 +510,7 @@ pub(super) fn move_target(
         _ => format!("agent: merge {} agents", plans.len()),
     };
     let target = (first.target.as_str(), first.checkouts.as_slice());
-    move_with_worktrees(ctx, target, way, &reason, require)
+    move_with_worktrees(ctx, target, way, &reason, under_lock)
 }
 
 // The git hooks that `[merge] hooks` names: asked before anything lands, in a worktree of what would.

@@ -32,6 +32,8 @@ pub struct LandingText {
     summary: String,
     /// What was said about it beyond that line.
     body: String,
+    /// The message of the agent's last commit, where that is what lands.
+    of_tip: String,
     /// What a squash says besides: the task and the messages of the commits that do not land.
     squashed: Vec<String>,
     trailers: Trailers,
@@ -55,6 +57,10 @@ impl LandingText {
             squashed: match method {
                 Method::Squash => squashed(ctx, agent, range)?,
                 Method::NoFf | Method::FfOnly => Vec::new(),
+            },
+            of_tip: match method {
+                Method::FfOnly => ctx.repo.read_commit(range.1)?.message,
+                Method::NoFf | Method::Squash => String::new(),
             },
             trailers: Trailers::gather(ctx, method, range)?,
             ..LandingText::default()
@@ -117,6 +123,17 @@ fn require_trailer(line: &str) -> Result<()> {
 }
 
 impl MergePlan {
+    /// The first line of what the commit says that brings the work.
+    pub(super) fn landing_subject(&self) -> String {
+        let message = match (&self.landed, self.method) {
+            (Some(landed), _) => landed.message.clone(),
+            (None, Method::FfOnly) if self.work.uncommitted.is_empty() => self.text.of_tip.clone(),
+            (None, Method::FfOnly) => self.work_message(),
+            (None, Method::NoFf | Method::Squash) => self.message(),
+        };
+        message.lines().next().unwrap_or_default().to_owned()
+    }
+
     /// The message of the landing commit.
     pub(super) fn message(&self) -> String {
         let message = self.message_of_work();

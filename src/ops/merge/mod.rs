@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! plan     Agent ─> verify (known verdict or a new one) ─> method, target ─> MergePlan
-//! execute  uncommitted work as one commit ─> landing commit ─> [ref lock: worktrees, ref] ─> pointer ─> row
+//! execute  uncommitted work as one commit ─> landing commit ─> [ref lock: worktrees, agent's branch, ref] ─> pointer ─> row
 //! ```
 //!
-//! The landing commit has the tree that the verdict names; nothing is merged again. The order of the
-//! steps makes every stop harmless: until the ref moves, beginning again does the same once more; after
-//! that, beginning again finds the work landed and writes down what is missing (`landed`). A kill
-//! between worktree and ref leaves the landing staged in that worktree, which the next landing takes back, and the ref's `.lock` file,
-//! which it clears ([`crate::git::files::lock_file`]). A kill while files move leaves an `index.lock` that
-//! says whose it is, and files that are missing or new, which the next landing takes for what they are.
+//! The landing commit has the tree that the verdict names; nothing is merged again. A landing that is refused leaves everything as it was,
+//! and the order of the steps makes every stop harmless: until the ref moves, beginning again does the same once more; after that,
+//! beginning again finds the work landed and writes down what is missing (`landed`). A kill between worktree and ref leaves the landing
+//! staged in that worktree, which the next landing takes back, and the ref's `.lock` file, which it clears
+//! ([`crate::git::files::lock_file`]). A kill while files move leaves an `index.lock` that says whose it is, and files that are missing or
+//! new, which the next landing takes for what they are.
 //!
 //! Deliberately absent: removing worktree and branch, which is `discard`'s, and every git hook of the
 //! repository that `[merge] hooks` does not name: no merge takes place in a worktree, and a hook could change what was judged. Those that it
@@ -277,7 +277,7 @@ impl LandingReport {
             uncommitted_paths: PathText::all(&plan.work.uncommitted),
             editor_files: PathText::all(&plan.work.droppings),
             merged_tree: plan.merged_tree.to_hex(),
-            subject: plan.message().lines().next().unwrap_or_default().to_owned(),
+            subject: plan.landing_subject(),
             committed: None,
             commit: { plan.landed.as_ref() }.map(|landed| landed.commit.to_hex()),
             warnings: { plan.landed.iter() }

@@ -40,6 +40,8 @@ pub struct MergePlan {
     pub merged_tree: Oid,
     /// The verdict that accepted it, as the ledger records one.
     pub verdict: Verified,
+    /// Whether that verdict left nothing out and is about a branch of this clone, so that the row gets it with the landing.
+    pub is_whole: bool,
     /// How it lands.
     pub method: Method,
     /// Whether what is there lands although something works in the agent.
@@ -88,6 +90,8 @@ impl JudgedWork {
 pub struct EarlierLanding {
     /// The commit that brought the work.
     pub commit: Oid,
+    /// What that commit says.
+    pub message: String,
     /// What was fetched of the target from a remote, where the work has landed there and not in this clone yet.
     pub copy: Option<String>,
 }
@@ -109,7 +113,7 @@ pub fn plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<MergePlan> {
     judged_plan(&apart, who, options)?.accepted()
 }
 
-/// Judges the work, records the verdict unless this is a rehearsal, and plans its landing.
+/// Judges the work and plans its landing. The verdict is recorded once it has landed.
 ///
 /// # Errors
 /// As [`plan`], but for work that is not accepted: each caller reports that in its own way.
@@ -217,11 +221,10 @@ fn judge(
         base_at: options.base_at,
         no_commands: options.leave_checks,
         twice: options.now,
-        // Work that cannot land yet goes on as if nothing had been asked.
         recording: if ctx.repo.is_scratch() {
             Recording::Never
         } else {
-            Recording::WhereItLands
+            Recording::ByLanding
         },
         ..VerifyOptions::default()
     };
@@ -277,6 +280,8 @@ fn planned(
             droppings: verdict.droppings.clone(),
         },
         merged_tree,
+        is_whole: !verdict.is_partial()
+            && agent_branch::local(repo, &agent)?.oid() == Some(verdict.tip),
         verdict: verdict.recorded(),
         method,
         now: options.now,
@@ -306,7 +311,12 @@ fn earlier_landing(
         },
     };
     let commit = commit_that_brought(repo, plan, top)?;
-    Ok(Some(EarlierLanding { commit, copy }))
+    let message = repo.read_commit(commit)?.message;
+    Ok(Some(EarlierLanding {
+        commit,
+        message,
+        copy,
+    }))
 }
 
 fn require_changes(agent: &Agent, verdict: &Verdict) -> Result<()> {
@@ -368,14 +378,14 @@ impl MergePlan {
     }
 }
 
-/// Judging decides whether one that is not finished is done. One that was merged may land again, where its branch is still here.
+/// One that was merged may land again, where its branch is still here.
 fn require_landable(ctx: &Ctx, agent: &Agent) -> Result<()> {
     if agent.state == State::Merged && agent_branch::local(&ctx.repo, agent)? == Tip::Absent {
         // This gives the error for an agent that is merged: without its branch nothing can have
         // come since.
         return agent.may(Move::Accept);
     }
-    agent.may(Move::Accept).or_else(|_| agent.may(Move::Merge))
+    agent.may(Move::Merge)
 }
 
 /// Makes sure that an agent that was merged has work that came since.

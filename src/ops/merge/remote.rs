@@ -347,6 +347,7 @@ pub(super) fn complete_unrecorded(ctx: &Ctx, ledger: &Ledger<'_>, agent: Agent) 
             commit,
             into: into.to_owned(),
             tip: Some(tip),
+            with: Vec::new(),
         };
         ledger.append_landings(&[landing], &ctx.actor()?, ctx.now(), |_| Ok(()))?;
     }

@@ -26,6 +26,7 @@ use crate::domain::{Agent, AgentId, Oid, RepoPath};
 use crate::error::{Code, Error, Result};
 use crate::ops::agent_report::{AgentRef, TargetReport};
 use crate::ops::overlap::scopes::Changes;
+use crate::ops::status;
 use crate::wire::path_text::PathText;
 pub use merges::MergeState;
 use merges::Merges;
@@ -99,7 +100,7 @@ fn compare(ctx: &Ctx, options: &OverlapOptions) -> Result<OverlapReport> {
     }
     if options.merge || options.order {
         let landing = if options.order {
-            order::candidates(&scene)
+            order::candidates(ctx, &scene)
         } else {
             Vec::new()
         };
@@ -111,7 +112,7 @@ fn compare(ctx: &Ctx, options: &OverlapOptions) -> Result<OverlapReport> {
         None
     };
     let owners = owners(ctx, &scene)?;
-    report(&scene, options, (steps, &owners))
+    report(ctx, &scene, options, (steps, &owners))
 }
 
 /// The owners that the branch of each agent names that has changes; each commit is read once.
@@ -342,6 +343,7 @@ impl PairReport {
 }
 
 fn report(
+    ctx: &Ctx,
     scene: &Scene,
     options: &OverlapOptions,
     (order, owners): (Option<Vec<OrderStep>>, &HashMap<usize, Rc<CodeOwners>>),
@@ -366,20 +368,20 @@ fn report(
     });
     Ok(OverlapReport {
         compared: compared.collect(),
-        agents: agents(scene, options.changes),
+        agents: agents(ctx, scene, options.changes),
         pairs: pairs.collect::<Result<_>>()?,
         order,
         problems: problems.collect(),
     })
 }
 
-fn agents(scene: &Scene, changes: bool) -> Vec<LiveAgent> {
+fn agents(ctx: &Ctx, scene: &Scene, changes: bool) -> Vec<LiveAgent> {
     let agents = scene.agents.iter().enumerate();
     let agents = agents.map(|(index, live)| (live, scene.changes.get(&index)));
     agents
         .map(|(live, touched)| LiveAgent {
             agent: AgentRef::of(&live.agent),
-            state: live.agent.state.as_str(),
+            state: status::state(ctx, &live.agent).as_str(),
             deferred: live.agent.deferred,
             edits: live.policy.as_ref().is_some_and(|policy| policy.edits),
             target: { live.target.as_deref() }

@@ -1,7 +1,7 @@
 //! A landing order for what is done, tried out step by step.
 
 use crate::agents::work::simulated;
-use crate::agents::{Ctx, Work};
+use crate::agents::{Ctx, Work, at_work};
 use crate::domain::landing_order::most_without_conflict;
 use crate::domain::{Oid, State, branch_name};
 use crate::error::Result;
@@ -32,11 +32,12 @@ pub struct OrderStep {
     pub why: String,
 }
 
-/// The agents that could land now: done, not deferred, with a branch here and one to land on.
-pub(super) fn candidates(scene: &Scene) -> Vec<usize> {
+/// The agents that could land now: done and waiting for no answer, not deferred, with a branch here and one to land on.
+pub(super) fn candidates(ctx: &Ctx, scene: &Scene) -> Vec<usize> {
     let up = |live: &Work| {
         let done = live.agent.state == State::Done && !live.agent.deferred;
-        done && live.tip.is_some() && live.target_tip.is_some()
+        let waits = at_work::waits_for_answer(ctx.repo.common_dir(), &live.agent);
+        done && !waits && live.tip.is_some() && live.target_tip.is_some()
     };
     let all = scene.agents.iter().enumerate();
     all.filter_map(|(index, live)| up(live).then_some(index))
@@ -77,7 +78,7 @@ pub(super) fn order(ctx: &Ctx, scene: &Scene) -> Result<Vec<OrderStep>> {
         return Ok(Vec::new());
     };
     let mut by_target: BTreeMap<(&str, Oid), Vec<usize>> = BTreeMap::new();
-    for index in candidates(scene) {
+    for index in candidates(ctx, scene) {
         let live = scene.agent(index)?;
         let Some(tip) = live.target_tip else { continue };
         let touched = scene.changes.get(&index);

@@ -237,7 +237,7 @@ impl Gather<'_> {
         mut standing: WorkStatus,
     ) -> ReportedAgent {
         let (events, lost) = (self.events(agent), lost.as_ref());
-        let report = self.reporter.agent(agent);
+        let report = self.reporter.row(agent);
         standing.conflicts = merge_key(agent, &standing).is_some()
             && conflicts(self.ctx, agent, &standing).unwrap_or(false);
         // Like overlaps, what could not be counted keeps nothing else back.

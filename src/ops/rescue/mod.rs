@@ -156,7 +156,7 @@ pub(super) fn restore(ctx: &Ctx, agent: &Agent) -> Result<Vec<String>> {
 /// ledger.
 pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
     let mut report = RescueReport {
-        agent: Reporter::new(ctx)?.agent(&plan.agent),
+        agent: Reporter::new(ctx)?.agent(ctx, &plan.agent),
         rescued_branch: None,
         rescued_directory: None,
         commit: plan.commit.map(|oid| oid.to_hex()),

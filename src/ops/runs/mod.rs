@@ -4,6 +4,7 @@
 //! of ours works for it, its supervisor is the process that has that file as standard input, and the ledger and its logs
 //! tell the rest.
 
+use crate::agents::authority::require_own;
 use crate::agents::current::CurrentAgent;
 use crate::agents::{Ctx, crash_recovery, liveness, lookup};
 use crate::domain::run::Outcome;
@@ -159,10 +160,13 @@ pub struct StopReport {
 /// recorded. A run that is over already is told of as it ended.
 ///
 /// # Errors
-/// `agent-unknown`, `agent-ambiguous`; `agent-state` for an agent without a run in this clone; those of the
-/// ledger; `io`.
+/// `agent-unknown`, `agent-ambiguous`; `agent-state` for an agent without a run in this clone; `orchestrator-only` from inside another
+/// agent; those of the ledger; `io`.
 pub fn stop(ctx: &Ctx, agents: &[String], at_once: bool) -> Result<StopReport> {
     let runs = last_runs(ctx, agents)?;
+    for one in &runs {
+        require_own(ctx, &one.agent)?;
+    }
     for one in &runs {
         // All are asked before one is waited for.
         liveness::ask_to_end(ctx, one.agent.id, at_once)?;

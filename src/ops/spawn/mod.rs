@@ -38,6 +38,7 @@ use crate::agents::parallel::Queue;
 use crate::agents::{Ctx, lookup, parallel, task_copy};
 use crate::domain::{Agent, AgentId, State, TaskDraft};
 use crate::error::{Code, Error, Result};
+use crate::ops::status;
 pub use contract::{SpawnOptions, SpawnPlan};
 pub use execute::execute;
 pub(in crate::ops) use globs::{hooks_in_tree, spell_out_directories};
@@ -143,9 +144,12 @@ pub struct EarlierTask {
 pub fn earlier_task(ctx: &Ctx, who: &str) -> Result<EarlierTask> {
     let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
     agent.require_understood()?;
-    if matches!(agent.state, State::Spawning | State::Ready | State::Running) {
+    let state = status::state(ctx, &agent);
+    // One that waits for a permission, or before anything was done, goes on; one that asked and ended may be tried again.
+    let goes_on = matches!(agent.state, State::Ready | State::Running) && state == State::Waiting;
+    if goes_on || matches!(state, State::Spawning | State::Ready | State::Running) {
         let id = agent.id.short();
-        let what = format!("agent {id} is {} and cannot be tried again", agent.state);
+        let what = format!("agent {id} is {state} and cannot be tried again");
         return Err(Error::new(Code::AgentState, what).hint(format!(
             "to end it first, run git agent mark fail {id} -m <reason>"
         )));

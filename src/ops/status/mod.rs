@@ -13,7 +13,8 @@
 
 mod survey;
 
-use super::agent_report::{AgentReport, rfc3339};
+use super::agent_report::{AgentReport, Reporter, rfc3339};
+use crate::agents::at_work::shown_state;
 use crate::agents::histories::{Apart, Ends, Histories};
 use crate::agents::{AgentWorktree, Ctx, ScopeGuard, Scratch, bundle, lookup, work, worktree};
 use crate::domain::bundle::FILES;
@@ -25,12 +26,13 @@ use crate::domain::{
 use crate::error::Result;
 use crate::git::Tip;
 use crate::git::changes::Glance;
+use crate::git::files::admin_dir::Worktree;
 use crate::git::uncommitted::glance;
 use crate::ops::agent_report::TargetReport;
 pub use crate::ops::status::survey::OverlapCount;
 use crate::ops::status::survey::Surroundings;
 pub(super) use crate::ops::status::survey::{MergeKey, OverlapSet, conflicts, merge_key};
-use crate::store::{RecordedPlaces, agent_branch, layout, spawn_commit};
+use crate::store::{RecordedPlaces, agent_branch, layout};
 use chrono::{DateTime, Utc};
 use serde::{Serialize, Serializer};
 use std::collections::{BTreeSet, HashMap};
@@ -56,7 +58,8 @@ pub struct WorkStatus {
     /// a remote; absent where none has.
     #[serde(skip_serializing_if = "Fact::is_absent")]
     pub landed_on: Fact<TargetReport>,
-    /// Commits of the agent that the target does not hold: those of its branch without the spawn commit.
+    /// Commits of the agent that are to land: those of its branch that the target does not hold, without the spawn commit and
+    /// what an earlier landing brought in another form.
     #[serde(skip_serializing_if = "Fact::is_absent")]
     pub ahead: Fact<usize>,
     /// Commits of the target that the branch does not hold.
@@ -123,13 +126,10 @@ impl WorkStatus {
         }
     }
 
-    /// The state of an agent of which nothing is recorded but its spawn: idle once something was done in it.
+    /// The state of an agent whose recorded one is given, once its work was looked at.
     pub(super) fn state_of(&self, recorded: &'static str) -> &'static str {
-        let is_some = |count: &Fact<usize>| count.known().is_some_and(|count| *count > 0);
-        // Only runs and sessions are recorded; a person who works by hand in the worktree is not.
-        if recorded == State::Ready.as_str() && (is_some(&self.ahead) || is_some(&self.uncommitted))
-        {
-            State::Idle.as_str()
+        if recorded == State::Ready.as_str() {
+            of_spawned(&self.ahead, &self.uncommitted).as_str()
         } else {
             recorded
         }
@@ -169,10 +169,51 @@ impl WorkStatus {
     }
 }
 
+/// The state of an agent as every answer tells it: what its row, locks and sessions say, and for one that was only spawned what is in its
+/// branch and its worktree.
+pub(super) fn state(ctx: &Ctx, agent: &Agent) -> State {
+    match shown_state(ctx.repo.common_dir(), agent) {
+        State::Ready => {
+            let there = place(ctx, agent);
+            let histories = Histories::of([agent]);
+            let common = Surroundings::new(ctx, &histories);
+            let look = Look::at(&common, agent, there.as_ref().map(|one| one.path.as_path()));
+            of_spawned(&look.ahead(), &look.uncommitted())
+        }
+        state => state,
+    }
+}
+
+impl Reporter {
+    /// What an answer says of an agent.
+    pub(in crate::ops) fn agent(&self, ctx: &Ctx, agent: &Agent) -> AgentReport {
+        AgentReport {
+            state: state(ctx, agent).as_str(),
+            ..self.row(agent)
+        }
+    }
+}
+
+/// The state of an agent of which nothing is recorded but its spawn: only runs and sessions are recorded, and a person who works by hand in
+/// the worktree is not.
+fn of_spawned(ahead: &Fact<usize>, uncommitted: &Fact<usize>) -> State {
+    let is_some = |count: &Fact<usize>| count.known().is_some_and(|count| *count > 0);
+    if is_some(ahead) || is_some(uncommitted) {
+        State::Idle
+    } else {
+        State::Ready
+    }
+}
+
+/// An agent's worktree, where that is in this clone.
+fn place(ctx: &Ctx, agent: &Agent) -> Option<Worktree> {
+    let linked = ctx.repo.worktree(&layout::worktree_name(agent.id));
+    linked.filter(|worktree| worktree.path.is_dir())
+}
+
 /// Looks at one agent's work, wherever its worktree is.
 pub(super) fn of(ctx: &Ctx, agent: &Agent) -> WorkStatus {
-    let linked = ctx.repo.worktree(&layout::worktree_name(agent.id));
-    let there = linked.filter(|worktree| worktree.path.is_dir());
+    let there = place(ctx, agent);
     let histories = Histories::of([agent]);
     let common = Surroundings::new(ctx, &histories);
     let mut status = standing(&common, agent, there.as_ref().map(|one| one.path.as_path()));
@@ -338,17 +379,10 @@ impl<'a> Look<'a> {
         let refname = { self.agent.base.as_ref() }.and_then(|base| base.refname.as_deref());
         let target = |oid| TargetReport::new(refname, Some(oid));
         standing.target = Fact::of(self.target.map(target).ok_or(()));
-        let apart = self.apart.as_ref();
-        let own = |apart: &Apart| {
-            // The spawn commit is ours: it holds a policy and no work.
-            spawn_commit::without(&self.ctx.repo, self.agent.spawn_commit, &apart.own)
-        };
-        standing.ahead = Fact::of(apart.map(own).ok_or(()));
-        standing.behind = Fact::of(apart.and_then(|apart| apart.behind).ok_or(()));
-        standing.uncommitted = match &self.changes {
-            Fact::Known(changes) => Fact::Known(changes.len()),
-            _ => Fact::Unknown,
-        };
+        standing.ahead = self.ahead();
+        let behind = self.apart.as_ref().and_then(|apart| apart.behind);
+        standing.behind = Fact::of(behind.ok_or(()));
+        standing.uncommitted = self.uncommitted();
         standing.out_of_scope = match verdict {
             // An accepting verdict that stands has looked at every path.
             Some(survey::ACCEPTED) => Fact::Known(0),
@@ -356,6 +390,23 @@ impl<'a> Look<'a> {
         };
         standing.active_at = Fact::Known(rfc3339(self.last_seen()));
         standing.touched = survey::touched(self);
+    }
+
+    /// How many of its commits are to land.
+    fn ahead(&self) -> Fact<usize> {
+        let (Some(apart), Some(target), Some(tip)) = (&self.apart, self.target, self.tip) else {
+            return Fact::Unknown;
+        };
+        let (repo, ends) = (&self.ctx.repo, (target, tip));
+        Fact::of(work::left_to_land(repo, self.agent, ends, &apart.own))
+    }
+
+    /// How many paths are changed and not committed.
+    fn uncommitted(&self) -> Fact<usize> {
+        match &self.changes {
+            Fact::Known(changes) => Fact::Known(changes.len()),
+            _ => Fact::Unknown,
+        }
     }
 
     /// Whether its worktree is in another clone.

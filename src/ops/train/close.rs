@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::ops::agent_report::AgentRef;
 use crate::ops::error_report::ErrorReport;
 use crate::ops::merge::LandingState;
+use crate::ops::status;
 use crate::ops::train::gather::bring_into_order;
 use crate::store::{briefing, layout};
 use crate::wire::path_text::PathText;
@@ -21,7 +22,7 @@ use std::path::Path;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CloseReport {
     /// Who is not finished; the round is not over before they are.
-    pub running: Vec<AgentRef>,
+    pub unfinished: Vec<AgentRef>,
     /// Who was turned down.
     pub rejected: Vec<AgentRef>,
     /// About whom the decision was put off.
@@ -61,7 +62,7 @@ impl CloseReport {
             those.map(|one| one.agent.clone()).collect()
         };
         let mut close = CloseReport {
-            running: with(|one| {
+            unfinished: with(|one| {
                 let is_unfinished =
                     matches!(one.outcome, Fate::Left(state) if state.is_unfinished());
                 is_unfinished && !is_turned_back(one)
@@ -88,7 +89,7 @@ impl CloseReport {
             ));
             close.ways = close.answers(common_dir);
         }
-        (left > 0 || !close.running.is_empty()).then_some(close)
+        (left > 0 || !close.unfinished.is_empty()).then_some(close)
     }
 
     fn answers(&self, common_dir: &Path) -> Vec<AnswerWay> {
@@ -261,11 +262,11 @@ pub fn merge_all(ctx: &Ctx, options: &TrainOptions) -> Result<AllReport> {
         let mut agents = open_agents(ctx)?;
         // One in which something is at work is named and left: it is not finished, whatever its row says.
         let at_work: HashSet<AgentId> = { agents.iter() }
-            .filter(|agent| !options.now && is_ready(agent))
+            .filter(|agent| !options.now && is_ready(ctx, agent))
             .filter(|agent| at_work::at_work(ctx, agent).is_some())
             .map(|agent| agent.id)
             .collect();
-        let is_ready = |agent: &Agent| is_ready(agent) && !at_work.contains(&agent.id);
+        let is_ready = |agent: &Agent| is_ready(ctx, agent) && !at_work.contains(&agent.id);
         let ready = agents.iter().filter(|agent| is_ready(agent));
         let mut riders: Vec<Rider> = ready.cloned().map(Rider::of).collect();
         judge_those(ctx, options, &mut riders, |_| true)?;
@@ -290,7 +291,7 @@ pub fn merge_all(ctx: &Ctx, options: &TrainOptions) -> Result<AllReport> {
             let state = if at_work.contains(&agent.id) {
                 State::Running
             } else {
-                at_work::shown_state(ctx.repo.common_dir(), agent)
+                status::state(ctx, agent)
             };
             items.push(left_alone(agent, state));
         }

@@ -10,10 +10,10 @@ use crate::ops::merge::{
     JudgedPlan, LandingState, MergeOptions, MergePlan, before, concerns_all, execute,
     fetch_targets, judged_plan,
 };
-use crate::ops::overlap;
 use crate::ops::train::report::{FailedCheck, ItemReport, TrainOutcome};
 use crate::ops::train::track::CandidateFate;
 use crate::ops::train::{Order, TrainOptions};
+use crate::ops::{overlap, status};
 use crate::store::spawn_commit;
 use crate::wire::path_text::PathText;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -40,7 +40,7 @@ pub(super) fn items(ctx: &Ctx, options: &TrainOptions) -> Result<Vec<Rider>> {
     let mut items: Vec<Rider> = Vec::new();
     if options.agents.is_empty() {
         let mut agents = open_agents(ctx)?;
-        agents.retain(is_ready);
+        agents.retain(|agent| is_ready(ctx, agent));
         items = agents.into_iter().map(Rider::of).collect();
     } else {
         for who in &options.agents {
@@ -77,17 +77,22 @@ pub(super) fn open_agents(ctx: &Ctx) -> Result<Vec<Agent>> {
 }
 
 /// Whether an agent lands without being named: it is done, not deferred, and has a branch.
-pub(super) fn is_ready(agent: &Agent) -> bool {
+pub(super) fn is_ready(ctx: &Ctx, agent: &Agent) -> bool {
     // A shared agent has no branch, so nothing of it can land.
     let is_shared = agent.isolation == Some(Isolation::Shared);
-    agent.state == State::Done && !agent.deferred && !is_shared
+    is_done(ctx, agent) && !agent.deferred && !is_shared
 }
 
-fn require_done(agent: &Agent) -> Result<()> {
-    let (short, state) = (agent.id.short(), agent.state);
-    if state == State::Done {
+/// Whether an agent is finished. One that asked something is not, also where its run ended well.
+fn is_done(ctx: &Ctx, agent: &Agent) -> bool {
+    agent.state == State::Done && !at_work::waits_for_answer(ctx.repo.common_dir(), agent)
+}
+
+fn require_done(ctx: &Ctx, agent: &Agent) -> Result<()> {
+    if is_done(ctx, agent) {
         return Ok(());
     }
+    let (short, state) = (agent.id.short(), status::state(ctx, agent));
     let what = format!("agent {short} is {state}; a train takes agents that are done");
     Err(Error::new(Code::AgentState, what)
         .hint(format!("to judge its work, run git agent verify {short}"))
@@ -161,7 +166,7 @@ fn judge_as(
         let Some(agent) = item.agent.as_ref().filter(|_| is_wanted(item)) else {
             continue;
         };
-        match require_done(agent) {
+        match require_done(ctx, agent) {
             Ok(()) => wanted.push((at, agent.id.to_string())),
             Err(error) => item.refuse(error),
         }

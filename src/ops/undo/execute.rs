@@ -2,7 +2,7 @@
 
 use super::operations::BranchMove;
 use super::{STEPS, UndoPlan};
-use crate::agents::branch_swap::move_with_worktrees;
+use crate::agents::branch_swap::{UnderLock, move_with_worktrees};
 use crate::agents::ctx::Ctx;
 use crate::agents::worktree;
 use crate::domain::event::What;
@@ -45,7 +45,13 @@ pub fn execute(ctx: &Ctx, plan: &UndoPlan) -> Result<UndoReport> {
     for one in plan.moves.iter().filter(|one| one.from != one.to) {
         let checkouts = repo.checkouts(&one.refname)?;
         let branch = (one.refname.as_str(), checkouts.as_slice());
-        move_with_worktrees(ctx, branch, (one.from, one.to), &reason, &|| Ok(()))?;
+        move_with_worktrees(
+            ctx,
+            branch,
+            (one.from, one.to),
+            &reason,
+            &UnderLock::NOTHING,
+        )?;
     }
     let mut reverted = HashMap::new();
     for one in &plan.reverts {
@@ -88,7 +94,7 @@ pub fn execute(ctx: &Ctx, plan: &UndoPlan) -> Result<UndoReport> {
             let why = format!("its prompt was not written anew: {error}; the next run does that");
             report.warnings.push(why);
         }
-        report.agents.push(reporter.agent(&now));
+        report.agents.push(reporter.agent(ctx, &now));
     }
     report.undone_by = Some(repo.operation()?.to_string());
     Ok(report)
@@ -190,7 +196,7 @@ pub(super) fn revert(ctx: &Ctx, one: &BranchMove, operation: &OperationId) -> Re
     let reason = format!("agent: undo {operation}");
     let checkouts = repo.checkouts(&one.refname)?;
     let branch = (one.refname.as_str(), checkouts.as_slice());
-    move_with_worktrees(ctx, branch, (tip, commit), &reason, &|| Ok(()))?;
+    move_with_worktrees(ctx, branch, (tip, commit), &reason, &UnderLock::NOTHING)?;
     Ok(BranchMove {
         refname: one.refname.clone(),
         from: tip,

@@ -91,6 +91,10 @@ pub fn plan(ctx: &Ctx, options: &UndoOptions) -> Result<UndoPlan> {
         let agent = ctx.ledger().agent(part.spawn_commit)?;
         let agent = agent.ok_or_else(|| Error::bug("an operation must be in a row"))?;
         agent.require_understood()?;
+        // Work that goes on is not held up by what was said of it before.
+        if part.is_judged_only() && at_work::at_work(ctx, &agent).is_some() {
+            continue;
+        }
         at_work::require_at_rest(ctx, &agent)?;
         for effect in &part.effects {
             match effect {
@@ -103,7 +107,7 @@ pub fn plan(ctx: &Ctx, options: &UndoOptions) -> Result<UndoPlan> {
                 Effect::Removed => plan.restored.push(agent.clone()),
                 Effect::Restored => plan.removed.push(agent.clone()),
                 // A decision moves nothing; the event alone takes it back.
-                Effect::Decided => {}
+                Effect::Decided | Effect::Judged => {}
             }
         }
         plan.agents.push(agent);
@@ -263,7 +267,7 @@ impl UndoPlan {
     /// Those of the ledger.
     pub fn report(&self, ctx: &Ctx) -> Result<UndoReport> {
         let reporter = Reporter::new(ctx)?;
-        let agents = self.agents.iter().map(|agent| reporter.agent(agent));
+        let agents = self.agents.iter().map(|agent| reporter.agent(ctx, agent));
         Ok(UndoReport {
             agents: agents.collect(),
             ..self.answer("planned")

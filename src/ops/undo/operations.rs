@@ -11,7 +11,7 @@ use crate::error::{Code, Error, Result};
 use crate::ops::agent_report::{AgentRef, rfc3339};
 use crate::ops::undo::{BranchMoveReport, ListedOperation, OperationsReport};
 use chrono::{DateTime, Utc};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Where a branch was moved, or would be.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,6 +32,8 @@ pub(super) enum Effect {
     Restored,
     /// Its row alone was changed.
     Decided,
+    /// Nothing but its verdict: a part of what was done to other agents, as by a train, and on its own no act.
+    Judged,
 }
 
 /// What one operation did to one agent.
@@ -83,6 +85,13 @@ pub(super) struct Operation {
     pub(super) is_more: bool,
 }
 
+impl RowPart {
+    /// Whether nothing was done to the agent but that its work was judged.
+    pub(super) fn is_judged_only(&self) -> bool {
+        self.effects == [Effect::Judged]
+    }
+}
+
 impl Operation {
     /// Whether something of it still counts and can be taken back.
     pub(super) fn is_open(&self) -> bool {
@@ -122,9 +131,12 @@ impl Operation {
 /// Every operation that changed something which can be taken back, newest first.
 pub(super) fn all(ctx: &Ctx) -> Result<Vec<Operation>> {
     let rows = ctx.ledger().select(|key, events| {
+        let mut made = { events.iter() }.filter(|event| matches!(event.what, What::Spawning(_)));
+        let made = made.next().and_then(|event| event.operation.clone());
         let parts = parts(ctx, key, events);
-        (!parts.is_empty()).then_some(parts)
+        (made.is_some() || !parts.is_empty()).then_some((made, parts))
     })?;
+    let (made, rows): (HashSet<Option<OperationId>>, Vec<_>) = rows.into_iter().unzip();
     let mut operations: BTreeMap<OperationId, Operation> = BTreeMap::new();
     for (last, is_more, part) in rows.into_iter().flatten() {
         let Some(id) = last.operation.clone() else {
@@ -144,6 +156,12 @@ pub(super) fn all(ctx: &Ctx) -> Result<Vec<Operation>> {
         operation.parts.push(part);
     }
     let mut operations: Vec<Operation> = operations.into_values().collect();
+    // A verdict alone is no act: the same work would be judged alike again.
+    operations.retain(|operation| !operation.parts.iter().all(RowPart::is_judged_only));
+    for operation in &mut operations {
+        // What made one agent and decided about another, as a retry does, is not taken back by half.
+        operation.is_more |= made.contains(&Some(operation.id.clone()));
+    }
     operations.sort_by(|one, other| (other.at, &other.id).cmp(&(one.at, &one.id)));
     Ok(operations)
 }
@@ -176,13 +194,18 @@ fn parts(ctx: &Ctx, spawn_commit: Oid, events: &[Event]) -> Vec<(Event, bool, Ro
     let mut parts = Vec::new();
     let mut later: Option<&OperationId> = None;
     let mut is_gone = false;
+    let mut went_on = false;
     // Backwards, so that the next later operation that counts is known at each one.
     for operation in order.into_iter().rev() {
         let effects = row.of(operation, 0);
         let Some(of_it @ [.., last]) = members.get(operation).map(Vec::as_slice) else {
             continue;
         };
-        if effects.is_empty() {
+        let is_judged_only = effects == [Effect::Judged];
+        let had_gone_on = went_on;
+        went_on |= { of_it.iter() }.any(|event| matches!(event.what, What::Started(_)));
+        // A verdict that something came after holds no more, and keeps nothing from being taken back.
+        if effects.is_empty() || is_judged_only && (had_gone_on || later.is_some()) {
             continue;
         }
         // What also spawned or ran something did more than can be taken back.
@@ -205,7 +228,7 @@ fn parts(ctx: &Ctx, spawn_commit: Oid, events: &[Event]) -> Vec<(Event, bool, Ro
         };
         parts.push(((*last).clone(), is_more, part));
         // What was taken back, and what takes back, is nothing that could stand on it.
-        if !is_taken_back && !is_undo {
+        if !is_taken_back && !is_undo && !is_judged_only {
             later = Some(operation);
         }
     }
@@ -218,7 +241,6 @@ fn is_reversible(what: &What) -> bool {
         // Rows of earlier versions do not say what landed.
         What::Merged { tip, .. } => tip.is_some(),
         What::Undone { .. } => true,
-        // A verdict is no act: the same work would be judged alike again.
         What::Verified(_) => false,
         what => what.is_decision(),
     }
@@ -269,6 +291,10 @@ impl RowEffects<'_> {
                 | What::Renamed { .. } => effects.push(Effect::Decided),
                 _ => {}
             }
+        }
+        let is_judged = |event: &&Event| matches!(event.what, What::Verified(_));
+        if effects.is_empty() && events.iter().any(is_judged) {
+            effects.push(Effect::Judged);
         }
         effects
     }
@@ -336,6 +362,7 @@ fn inverted(effect: Effect) -> Effect {
         Effect::Removed => Effect::Restored,
         Effect::Restored => Effect::Removed,
         Effect::Decided => Effect::Decided,
+        Effect::Judged => Effect::Judged,
     }
 }
 

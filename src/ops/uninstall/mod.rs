@@ -19,6 +19,7 @@ use crate::domain::{Agent, Oid, State};
 use crate::error::{Code, Error, Result};
 use crate::hosts::{self, WORKTREE_DIR};
 use crate::ops::init::{self, InitOptions, InitPlan};
+use crate::ops::status;
 use crate::store::mailbox::spool;
 use crate::store::place::Journal;
 use crate::store::{Mailbox, OwnBranch, added, briefing, fsx, keep, layout, lock};
@@ -291,7 +292,7 @@ fn require_nothing(ctx: &Ctx, options: UninstallOptions) -> Result<()> {
     let mut lines = Vec::new();
     for agent in lookup::agents(ctx)? {
         if let Some(what) = what_is_left(ctx, &agent)? {
-            let (id, state) = (agent.id.short(), agent.state);
+            let (id, state) = (agent.id.short(), status::state(ctx, &agent));
             let command = way_out(ctx, &agent)?;
             lines.push(format!("{id} ({state}) has {what}: {command}"));
         }

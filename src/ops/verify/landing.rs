@@ -1,6 +1,6 @@
 //! What is judged, and how it would land on the base branch as it is now.
 
-use crate::agents::work::{base_of, tip_of};
+use crate::agents::work::{base_of, left_to_land, tip_of};
 use crate::agents::{AgentWorktree, Ctx, crash_recovery, lookup, own_changes, worktree};
 use crate::domain::evidence::{
     ChangePlace, Conflict, DependencyChange, Landed, Landing, MergeOutcome, NoWorktree,
@@ -53,9 +53,10 @@ pub(super) fn work_out(
     let uncommitted = usize::from(work.tree != work.tip_tree);
     let ahead = divergence.ahead.iter().map(|lineage| lineage.oid);
     let ahead: Vec<Oid> = ahead.collect();
-    let work_commits = match lands.agent {
-        Some(agent) => spawn_commit::without(repo, agent.spawn_commit, &ahead),
-        None => ahead.len(),
+    let work_commits = match (lands.agent, lands.base) {
+        (Some(agent), Some(base)) => left_to_land(repo, agent, (base, lands.tip), &ahead)?,
+        (Some(agent), None) => spawn_commit::without(repo, agent.spawn_commit, &ahead),
+        (None, _) => ahead.len(),
     };
     let mut landing = Landing {
         refname: lands.base_ref.map(str::to_owned),

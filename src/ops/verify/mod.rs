@@ -22,6 +22,7 @@ mod parts;
 mod report;
 mod reported;
 
+use crate::agents::authority::require_own;
 use crate::agents::bundle::Bundle;
 use crate::agents::work::{base_of, stacked, to_merge};
 use crate::agents::{
@@ -92,8 +93,8 @@ pub enum Recording {
     Requested,
     /// Every one.
     Always,
-    /// Those by which the work can land: that it cannot land now says nothing about the work itself.
-    WhereItLands,
+    /// None, but what a verdict by which the work can land rests on is kept: the landing records that verdict.
+    ByLanding,
     /// None.
     Never,
 }
@@ -123,9 +124,15 @@ struct Case<'r> {
 /// Judges an agent's work and records the verdict.
 ///
 /// # Errors
-/// `agent-unknown`, `agent-state` for one that is half made; `branch-gone`, `worktree-foreign`,
+/// `agent-unknown`, `agent-state` for one that is half made; `orchestrator-only` to record a verdict from inside another agent; `branch-gone`, `worktree-foreign`,
 /// `base-not-commit`, `history-incomplete`, `repo-corrupt`; those of git and the file system.
 pub fn verify(ctx: &Ctx, options: &VerifyOptions) -> Result<Verdict> {
+    // What is asked for is a decision, which moves the agent.
+    if let (Recording::Requested, false, Some(who)) =
+        (options.recording, options.ci, &options.agent)
+    {
+        require_own(ctx, &lookup::agent(ctx, &ctx.ledger(), who)?)?;
+    }
     let is_for_itself =
         options.ci || options.recording == Recording::Never || judges_itself(ctx, options);
     // A rehearsal reads on what was written here.
@@ -380,7 +387,7 @@ fn record(
                 && at_work::at_work(ctx, agent).is_none()
         }
         Recording::Requested => !CurrentAgent::is_of(&ctx.env, agent),
-        Recording::WhereItLands => verdict.can_land(),
+        Recording::ByLanding => verdict.can_land(),
         Recording::Never => false,
     };
     // A row begins with its spawn, in the clone that spawns.
@@ -394,6 +401,9 @@ fn record(
     // Before the verdict, so that a kill between the two leaves nothing unsaid: judging again says it.
     if let Some((audited, audit)) = said.audit.as_ref().filter(|_| verdict.is_accepted()) {
         reported::record(ctx, audited, audit)?;
+    }
+    if recording == Recording::ByLanding {
+        return Ok(());
     }
     let recorded = verdict.recorded();
     let step = if recorded.accepted {
