@@ -70,10 +70,13 @@
 //! | `config.worktree` | `core.bare` and `core.worktree` where `config` had them, moved as git does it |
 //! | `agents/clone-id` | four hex digits that tell clones apart in time stamps; sixteen once `sync` has given the clone a name on remotes |
 //! | `agents/added/<file>` | what `info/exclude`, `config` and hosts' settings got, and what they were before, for `uninstall` |
+//! | `agents/<id8>/said` | the digest of the last line of its row by which this clone settled whether the agent is done |
 //! | `agents/<id8>/discarding` | there while everything of a discarded agent is kept and its places are being removed |
 //! | `agents/<id8>/landing` | while `merge --now` lands: the commit, so that one that was killed is written into the row |
 //! | `agents/<id8>/large/`, `.agent-<id8>.large/` beside a worktree | the files above 64 MiB of a discarded agent, and their list |
+//! | `agents/<id8>/modules/<n>/` | repositories of the submodules of a discarded agent, with commits that no remote of theirs has |
 //! | `agents/closed` | the agents that this clone has merged, rejected, discarded, amended or cleared of a failed audit itself, one a line |
+//! | `agents/own-lines` | the digests of the lines that this clone wrote into rows, which `undo` takes back |
 //! | `agents/branches` | the branches that this clone made under other names than its own (`spawn --branch`), each with its spawn commit |
 //! | `agents/ledger.lock` | an OS lock, never removed |
 //! | `agents/spawn.lock` | an OS lock, never removed |
@@ -122,6 +125,7 @@
 //! | `agents/<id8>/run-repo/<file>` | the repository that a fenced command works in; its work, and what git-lfs stored below `lfs/`, is published and it is removed when the command is over |
 //! | `agents/<id8>/run-repo.pointer` | the worktree's `.git` file as it was before |
 //! | `agents/<id8>/run-repo.tip` | where the agent's branch was when it last agreed with that repository's |
+//! | `agents/<id8>/behind` | the commit that the worktree is at while what came to its branch during a run could not be brought there |
 //! | `<tmp>/git-agent-tmp-<purpose>-<random>/<file>` | temporary files of a command, below `TMPDIR` or `/tmp`: those of a run, where check commands run for `verify --ci` and in another clone and their `TMPDIR` in a `train`, objects that `overlap`, `guard` and dry runs ask git about, what git looks at a worktree through; removed afterwards, or by a later command once no process holds the lock on the directory. Where pnpm is installed, also the empty directory `/tmp/pnpm-store-operation-locks-<uid>`, in whose place an agent's pnpm sees one of its own |
 //! | `<root>/.claude/worktrees/.agent-<id8>.leaving/<file>` | a worktree while it is being discarded |
 //! | `worktrees/verify-<id8>/<file>` | the admin directory of the worktree they run in; for a train, a number in place of the id; removed afterwards |

@@ -29,6 +29,9 @@ struct Agent {
 
 fn agent_of(task: &str) -> Agent {
     let repo = TestRepo::with_commit();
+    repo.write("docs/one.md", "# One\n");
+    repo.write("tests/one.rs", "");
+    repo.commit_all("directories to name");
     let report = repo.spawn_task(task, &[]);
     let text = |key: &str| report[key].as_str().expect("a text").to_owned();
     Agent {
@@ -199,6 +202,8 @@ fn what_cannot_be_meant_changes_nothing() {
         (&["--deny="], "task-invalid", 2),
         (&["--check= "], "task-invalid", 2),
         (&["--scope=src/**"], "usage", 2),
+        (&["--scope=nosuch"], "scope-unmatched", 2),
+        (&["--add-scope=scr/lib.rs"], "scope-unmatched", 2),
     ] {
         let words = [&["amend", &agent.id][..], words].concat();
         refused(&agent.repo.agent(&words), code, status);

@@ -533,6 +533,10 @@ const STARTS_GIT: &[(&str, &str)] = &[
     ),
     ("ops/host_hook/worktree.rs", "in the common dir"),
     (
+        "ops/materialize.rs",
+        "in a base and in a new worktree, which no agent has had",
+    ),
+    (
         "agents/furnish.rs",
         "in a warm worktree, which no agent has had",
     ),

@@ -9,7 +9,7 @@ mod repository;
 /// Spawns that stopped half way.
 mod spawns;
 
-use crate::support::agent::{TASK, agent_command};
+use crate::support::agent::{TASK, agent_command, describe};
 use crate::support::{TestRepo, git_in, git_output};
 use git_agent::domain::diagnosis::Sign;
 use serde_json::Value;
@@ -245,6 +245,34 @@ fn a_worktree_on_a_missing_disk_is_not_made_up() {
         (1, strings(&["worktrees.directory-gone"]))
     );
     assert!(!place.exists());
+}
+
+#[test]
+fn a_worktree_that_was_moved_with_its_repository_is_found_again() {
+    let repo = TestRepo::with_commit();
+    let spawned = repo.agent_json(&["spawn", "do the work", "--scope", "**"]);
+    let id = spawned["agent_id"].as_str().expect("an id");
+    let place = spawned["worktree_path"].as_str().expect("a path");
+    let moved = repo.path().with_file_name("moved");
+    std::fs::rename(repo.path(), &moved).expect("moved");
+    let top = moved.join(place);
+    std::fs::write(top.join("src/two.rs"), "// two\n").expect("written");
+    let run = |words: &[&str]| {
+        let output = agent_command(&moved).args(words).output().expect("starts");
+        (output.status.code(), describe(&output))
+    };
+    let (status, said) = run(&["merge", id]);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("its worktree is not here"), "{said}");
+    let (status, said) = run(&["doctor"]);
+    assert!(status == Some(1) && said.contains("was moved"), "{said}");
+    let (status, said) = run(&["doctor", "--fix"]);
+    assert_eq!(status, Some(0), "{said}");
+    assert_eq!(git_in(&top, ["status", "--porcelain"]), "?? src/two.rs");
+    let (status, said) = run(&["merge", id]);
+    assert_eq!(status, Some(0), "{said}");
+    assert!(moved.join("src/two.rs").is_file());
+    assert_eq!(run(&["discard", id]).0, Some(0));
 }
 
 #[test]

@@ -517,10 +517,20 @@ fn one_line_makes_an_agent_without_any_setting() {
     repo.write(".github/workflows/ci.yml", "on: push\n");
     repo.write("dir [x]/file", "1\n");
     repo.commit_all("more files");
+    // Hooks in the git directory are no files of the repository.
+    repo.git(["config", "core.hooksPath", ".git/hooks"]);
     let output = repo.agent(&["spawn", "fix the README typo", "--name=typo"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(text.lines().count(), 2, "{text}");
+    assert_eq!(text.lines().count(), 3, "{text}");
     assert!(text.starts_with("agent typo ("), "{text}");
+    let kept_out = "control files, such as .github/workflows/ci.yml, unless a --scope names them";
+    assert!(text.contains(kept_out), "{text}");
+    // Nothing is to be said of a scope that names what it means.
+    for scope in [&["--scope=src"][..], &["--scope=.", "--scope=.github"]] {
+        let output = repo.agent(&[&["spawn", "fix it"], scope].concat());
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(text.lines().count(), 2, "{text}");
+    }
     assert!(text.contains("next: git agent run typo --host "), "{text}");
     // It may change everything but what other people's programs act on, and needs no bundle to land.
     let path = repo.agent(&["path", "typo"]);

@@ -428,10 +428,7 @@ fn temporary_files_are_nobodys_work_but_the_repository_stays_closed() {
 fn a_shared_agent_writes_its_bundle_only() {
     let agent = agent_of(SHARED_TASK);
     let main = agent.repo.path();
-    let bundle = main
-        .join(".git/agents")
-        .join(&agent.id[..8])
-        .join("bundle/plan.md");
+    let bundle = main.join(".agent").join(&agent.id[..8]).join("plan.md");
     let answers = main.with_file_name("answers");
     fs::create_dir(&answers).expect("made");
     let answer = answers.join("a.md");

@@ -2,6 +2,7 @@
 
 mod index;
 mod life;
+mod lost;
 
 use crate::support::agent::{TASK, describe};
 use crate::support::death::{self, Order, ctx};

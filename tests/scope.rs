@@ -1,6 +1,8 @@
+mod control_files;
 mod dna;
 mod naive;
 mod properties;
+mod typed;
 
 use crate::support::{TestRepo, git_output};
 use git_agent::domain::glob::Glob;

@@ -1,6 +1,6 @@
 //! One whole life of an agent (spawn, work, verdict, landing, discard) in repositories of unusual shape.
 
-use crate::support::agent::{agent_command, json_of};
+use crate::support::agent::{agent_command, describe, json_of};
 use crate::support::{TestRepo, git_in};
 use serde_json::Value;
 use std::fs;
@@ -11,6 +11,11 @@ fn json(directory: &Path, words: &[&str]) -> Value {
     let mut command = agent_command(directory);
     command.args(words).arg("--format=json");
     json_of(command)
+}
+
+fn run(repo: &TestRepo, id: &str, script: &str) {
+    let output = repo.agent(&["run", id, "--", "sh", "-ec", script]);
+    assert!(output.status.success(), "{}", describe(&output));
 }
 
 /// Spawns, works, judges, lands and discards, all from `directory`; git finds what was landed there and nothing besides.
@@ -91,6 +96,138 @@ fn with_a_file_system_monitor() {
     repo.git(["status"]);
     for file in ["src/two.rs", "new/three.rs"] {
         live(&repo.path(), file);
+    }
+}
+
+#[test]
+fn with_a_split_index() {
+    let repo = TestRepo::with_commit();
+    repo.write(
+        ".config/git-agent.toml",
+        "[setup]\nrun = [\"git add --refresh .\"]\n",
+    );
+    repo.commit_all("set-up");
+    repo.git(["config", "core.splitIndex", "true"]);
+    repo.git(["update-index", "--split-index"]);
+    live(&repo.path(), "src/two.rs");
+    for (number, kind) in ["--layered=auto", "--layered=off", "--isolation=clone"]
+        .into_iter()
+        .enumerate()
+    {
+        let root = repo.path();
+        let spawned = json(&root, &["spawn", kind, "do the work", "--scope", "**"]);
+        let id = spawned["agent_id"].as_str().expect("an id");
+        let top = PathBuf::from(spawned["worktree_abspath"].as_str().expect("a path"));
+        let script = format!("echo work > src/of_{number}.rs; git add .; git status");
+        run(&repo, id, &script);
+        // In a clone the agent itself commits.
+        let is_clone = kind == "--isolation=clone";
+        if !is_clone {
+            json(&root, &["commit", id, "-m", "feat: one"]);
+        }
+        if spawned["layered"] != true {
+            let status = git_in(&top, ["status", "--porcelain"]);
+            assert_eq!(status.is_empty(), !is_clone, "{status}");
+            // By hand git splits it.
+            fs::write(top.join("src/lib.rs"), format!("// {number}\n")).expect("written");
+            git_in(&top, ["add", "."]);
+        }
+        assert_eq!(json(&root, &["verify", id])["verdict"], "accept");
+        json(&root, &["discard", id]);
+        json(&root, &["rescue", id, "--reopen"]);
+        git_in(&top, ["status"]);
+        if spawned["layered"] != true {
+            json(&root, &["commit", id, "-m", "feat: two"]);
+        }
+        json(&root, &["update", id]);
+        json(&root, &["merge", id]);
+        assert_eq!(git_in(&top, ["status", "--porcelain"]), "");
+        json(&root, &["discard", id]);
+        assert_eq!(repo.git(["status", "--porcelain"]), "");
+    }
+}
+
+/// A repository with the submodule `lib`, whose remote is beside it.
+fn with_submodule(settings: &str) -> TestRepo {
+    let repo = TestRepo::with_commit();
+    let inner = repo.path().with_file_name("inner");
+    fs::create_dir(&inner).expect("made");
+    git_in(&inner, ["init", "--quiet"]);
+    fs::write(inner.join("file"), "content\n").expect("written");
+    git_in(&inner, ["add", "file"]);
+    git_in(&inner, ["commit", "--quiet", "-m", "inner"]);
+    let inner = inner.to_str().expect("UTF-8").to_owned();
+    let allow = ["-c", "protocol.file.allow=always"];
+    repo.git([&allow[..], &["submodule", "--quiet", "add", &inner, "lib"]].concat());
+    repo.write(".config/git-agent.toml", settings);
+    repo.commit_all("a submodule");
+    repo
+}
+
+const FILL: &str = "git -c protocol.file.allow=always submodule --quiet update --init";
+
+#[test]
+fn with_submodules() {
+    let own = "cd lib; git config user.name A; git config user.email a@b; echo more >> file; git commit -qam more";
+    // Filled by the agent, by the set-up, or by hand; a warm worktree with one is not taken.
+    let set_up = format!("[setup]\nrun = [\"{FILL}\"]\n[pool]\nsize = 1\n");
+    for by_set_up in [false, true] {
+        let repo = with_submodule(if by_set_up { &set_up } else { "" });
+        let root = repo.path();
+        if by_set_up {
+            json(&root, &["pool", "fill"]);
+        }
+        let spawned = json(&root, &["spawn", "do the work", "--scope", "**"]);
+        let warnings = spawned["warnings"].to_string();
+        assert_eq!(
+            !by_set_up,
+            warnings.contains("submodules are empty"),
+            "{warnings}"
+        );
+        let id = spawned["agent_id"].as_str().expect("an id");
+        let top = PathBuf::from(spawned["worktree_abspath"].as_str().expect("a path"));
+        let script = if by_set_up { "git status" } else { FILL };
+        run(&repo, id, script);
+        assert_eq!(git_in(&top.join("lib"), ["status", "--porcelain"]), "");
+        assert_eq!(json(&root, &["verify", id])["verdict"], "accept");
+        // Nothing that its remote lacks: nothing is kept.
+        let discarded = json(&root, &["discard", id]);
+        assert!(discarded.get("warnings").is_none(), "{discarded:#}");
+        let kept = root.join(format!(".git/agents/{}/modules", &id[..8]));
+        assert!(!kept.exists());
+
+        let spawned = json(&root, &["spawn", "do more work", "--scope", "**"]);
+        let id = spawned["agent_id"].as_str().expect("an id");
+        let top = PathBuf::from(spawned["worktree_abspath"].as_str().expect("a path"));
+        if !by_set_up {
+            git_in(&top, FILL.split(' ').skip(1));
+        }
+        let script = format!("({own}); git add lib");
+        run(&repo, id, &script);
+        let commit = git_in(&top.join("lib"), ["rev-parse", "HEAD"]);
+        assert_eq!(git_in(&top, ["status", "--porcelain"]), "M  lib");
+        // A second one finds it as it was left.
+        run(&repo, id, "git -C lib status; git commit -qm bump");
+        assert_eq!(json(&root, &["verify", id])["verdict"], "accept");
+        let discarded = json(&root, &["discard", id]);
+        let kept = root.join(format!(".git/agents/{}/modules/1", &id[..8]));
+        let warnings = discarded["warnings"].to_string();
+        assert!(
+            warnings.contains(kept.to_str().expect("UTF-8")),
+            "{warnings}"
+        );
+        assert_eq!(repo.agent(&["uninstall", "--yes"]).status.code(), Some(3));
+        json(&root, &["rescue", id, "--reopen"]);
+        git_in(&top, FILL.split(' ').skip(1));
+        assert_eq!(git_in(&top.join("lib"), ["rev-parse", "HEAD"]), commit);
+        assert!(!kept.exists());
+        assert_eq!(git_in(&top, ["status", "--porcelain"]), "");
+        // What no commit of it holds is still refused.
+        fs::write(top.join("lib/new"), "new\n").expect("written");
+        let refused = repo.agent(&["discard", id]);
+        assert_eq!(refused.status.code(), Some(3));
+        fs::remove_file(top.join("lib/new")).expect("removed");
+        json(&root, &["discard", id, "--force"]);
     }
 }
 

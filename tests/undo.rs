@@ -4,6 +4,8 @@
 mod listed;
 /// Beside agents at work.
 mod meanwhile;
+/// What of a row moves branches, and what of it was this clone's doing.
+mod moves;
 
 use crate::support::agent::{agent_command, describe};
 use crate::support::death::{self, Order, steps_of};
@@ -508,7 +510,7 @@ fn whatever_was_done_undo_leads_back_step_by_step() {
             2 => &["mark", "reject", id],
             3 => &["mark", "defer", id],
             4 => &["rename", id, &name],
-            5 => &["amend", id, "--add-scope", &name],
+            5 => &["amend", id, "--new", &name],
             _ => &["discard", id],
         };
         let before = seen(&team);

@@ -92,6 +92,7 @@ pub fn fold(agent: u8, lines: &[Line]) -> Agent {
                 commit: oid(*commit),
                 into: "refs/heads/main".into(),
                 tip: None,
+                from: None,
             },
             Said::Undone(undone) => What::Undone {
                 operation: operation(*undone),

@@ -59,7 +59,7 @@ pub struct Assignment {
     pub role: Role,
     /// Who the agent is told to be.
     pub character: Character,
-    denylist: Vec<Glob>,
+    denied: Vec<String>,
 }
 
 /// Where an agent works.
@@ -97,7 +97,7 @@ impl Assignment {
         base: Oid,
         task: Task,
         role: Role,
-        denylist: Vec<Glob>,
+        denied: Vec<String>,
         wish: &PromptWish,
     ) -> Result<Assignment> {
         let task = with_wishes(task, wish);
@@ -105,7 +105,7 @@ impl Assignment {
             character: character(ctx, base, &task, wish)?,
             task,
             role,
-            denylist,
+            denied,
         })
     }
 
@@ -134,7 +134,6 @@ impl Assignment {
         let (mut task, _) = draft.check(&roles, TaskOptions::default())?;
         // The whitelist that binds: at the spawn the names of directories became globs of what is below them.
         task.whitelist = globs(&policy.whitelist)?;
-        let denylist = globs(&policy.denylist)?;
         // As at the spawn, the agent is told of the checks of projects as well.
         let projects = projects::bound(&ctx.repo, policy)?;
         let reach = policy.scope().map_err(Error::bug)?;
@@ -146,7 +145,7 @@ impl Assignment {
         role.subagent_type.clone_from(&policy.subagent_type);
         role.edits = policy.edits;
         role.may_spawn = policy.may_spawn;
-        Assignment::new(ctx, base, task, role, denylist, wish)
+        Assignment::new(ctx, base, task, role, policy.denied_in_words(), wish)
     }
 
     /// The agent type for names and descriptions: the roster's, else the role's name.
@@ -161,7 +160,7 @@ impl Assignment {
             id,
             role: &self.role,
             task: &self.task,
-            denylist: &self.denylist,
+            denied: &self.denied,
             directory: "",
             bundle_directory: "",
             bundle_required: false,
@@ -180,7 +179,7 @@ impl Assignment {
             id,
             role: &self.role,
             task: &self.task,
-            denylist: &self.denylist,
+            denied: &self.denied,
             directory: &place.directory.to_string_lossy(),
             bundle_directory: &bundle,
             bundle_required: place.bundle_required,

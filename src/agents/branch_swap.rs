@@ -83,7 +83,12 @@ pub(crate) fn move_with_worktrees(
     let mut carry = || {
         (under_lock.require)()?;
         let reached = |step: &str| ctx.reached(step);
-        for checkout in untrusted::checkouts(repo, branch, &ctx.temporary_place())? {
+        for checkout in untrusted::checkouts(
+            &ctx.repo,
+            branch,
+            &ctx.temporary_place(),
+            ctx.env.lead.as_ref(),
+        )? {
             notes.push(checkout.carry(repo, (from, to), &index_scratch(repo)?, &reached)?);
             carried.push(checkout);
         }

@@ -39,6 +39,8 @@ pub(crate) struct CheckPlace<'a> {
 pub(crate) struct CheckLayer {
     directory: PathBuf,
     layer: WorktreeLayer,
+    /// Where the files of its base are.
+    base: PathBuf,
     /// The worktree.
     place: PathBuf,
 }
@@ -60,6 +62,7 @@ impl CheckLayer {
         let laid = CheckLayer {
             directory: place.layer.to_owned(),
             layer: WorktreeLayer::at(place.layer).ok_or_else(none)?,
+            base: base.path.clone(),
             place: place.path.to_owned(),
         };
         let before = Oid::from_hex(&base.record.tree).ok_or_else(none)?;
@@ -94,11 +97,10 @@ impl CheckLayer {
 
     /// Where commands find the same files as in the worktree: virtual environments hold this path.
     pub(crate) fn base(&self) -> PathBuf {
-        let path = &self.layer.record.path;
-        fs::canonicalize(path).unwrap_or_else(|_| path.clone())
+        fs::canonicalize(&self.base).unwrap_or_else(|_| self.base.clone())
     }
 
     fn prepare(&self) -> Result<Prepared> {
-        layered::prepare_in(&self.directory, &self.layer, &self.place)
+        layered::prepare_in(&self.directory, &self.layer, [&self.base, &self.place])
     }
 }

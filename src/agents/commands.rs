@@ -12,6 +12,7 @@ use crate::domain::claim::Lease;
 use crate::domain::repository_settings::HookMoment;
 use crate::domain::{Agent, AgentId};
 use crate::error::{Code, Error, Result};
+use crate::git::command::WHOLE_INDEX;
 use crate::git::files::separate::separate;
 use crate::proc::sandbox::Plan;
 use crate::proc::supervisor::TreeBounds;
@@ -200,6 +201,11 @@ fn variables(
         ("GIT_AGENT_HOOK".into(), moment.into()),
         ("GIT_AGENT_HOOK_ROOT".into(), ctx.repo.root()?.into()),
     ];
+    if moment == SETUP {
+        // Copies of the index that they leave become those of other worktrees.
+        let whole = WHOLE_INDEX.into_iter();
+        variables.extend(whole.map(|(name, value)| (name.into(), value.into())));
+    }
     let branch = subject.branch.map(OsString::from);
     let worktree = subject.worktree.map(OsString::from);
     variables.extend(branch.map(|branch| ("GIT_AGENT_HOOK_BRANCH".into(), branch)));

@@ -16,7 +16,7 @@ use crate::proc;
 use crate::proc::sandbox::Kernel;
 use crate::store::{Ledger, layout, lock};
 use chrono::{DateTime, Utc};
-pub use env::{Env, HOOK_HOMES, OUTPUT_FILE, REPOSITORY_HOOKS};
+pub use env::{Env, HOOK_HOMES, OUTPUT_FILE, REPOSITORY_HOOKS, WITHIN_HOOK};
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -166,6 +166,7 @@ impl Ctx {
     /// with.
     fn shared(env: Env, repo: Result<Repo>) -> Result<Ctx> {
         let repo = repo.map_err(|error| name_git_dir(error, &env))?;
+        layout::require_no_links(repo.common_dir())?;
         // `core.sharedRepository` asks for this, and files that we make ourselves are not made by
         // git.
         proc::change_umask(|umask| repo.shared_umask(umask))?;

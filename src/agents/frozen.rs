@@ -23,6 +23,7 @@ use crate::error::{Error, IoContext, Result};
 use crate::git::WorktreeLayer;
 use crate::git::files::layer::{BaseSums, IndexStamp};
 use crate::git::uncommitted::{is_plain_index, rules_files, unsplit_index, untracked_names};
+use crate::hosts::WORKTREE_DIR;
 use crate::store::{fsx, layout, lock};
 use crate::system::is_younger;
 use serde::{Deserialize, Serialize};
@@ -60,8 +61,6 @@ pub(crate) struct BaseRecord {
     pub(crate) tree: String,
     /// As in a warm worktree's record.
     setup: String,
-    /// Where its files are.
-    pub(crate) path: PathBuf,
     /// The files of rules in it, which every agent's upper directory begins with.
     pub(crate) rules: Vec<PathBuf>,
     /// Whether its index holds its tree and nothing else.
@@ -83,6 +82,8 @@ pub(crate) struct FrozenBase {
     pub(crate) record: BaseRecord,
     /// Whether it was found to have changed.
     pub(crate) is_damaged: bool,
+    /// Where its files are.
+    pub(crate) path: PathBuf,
     directory: PathBuf,
 }
 
@@ -167,7 +168,6 @@ fn freeze(ctx: &Ctx, mut slot: Slot) -> Result<FrozenBase> {
         sums: hash,
         names,
         bytes,
-        path: slot.path.clone(),
     };
     // No slot from here on, so no spawn gets it as a worktree of its own.
     slot.write(None)?;
@@ -180,18 +180,27 @@ fn freeze(ctx: &Ctx, mut slot: Slot) -> Result<FrozenBase> {
     fs::remove_file(&pointer).at("could not remove", &pointer)?;
     set_mode(&slot.path, 0o555)?;
     ctx.reached("base-frozen");
-    let name = slot.name.clone();
+    let (name, path) = (slot.name.clone(), slot.path.clone());
     slot.forget(ctx)?;
     Ok(FrozenBase {
         name,
         record,
         is_damaged: false,
+        path,
         directory,
     })
 }
 
 fn set_mode(path: &Path, mode: u32) -> Result<()> {
     fs::set_permissions(path, Permissions::from_mode(mode)).at("could not change", path)
+}
+
+/// Where the files of a base are: where the slot was that it was made of. A repository that was moved has them with it.
+///
+/// # Errors
+/// Those of [`crate::git::Repo::root`].
+pub(crate) fn place(ctx: &Ctx, name: &str) -> Result<PathBuf> {
+    Ok(ctx.repo.root()?.join(WORKTREE_DIR).join(name))
 }
 
 /// Every base, damaged ones too.
@@ -205,6 +214,11 @@ pub(crate) fn all(ctx: &Ctx) -> Result<Vec<FrozenBase>> {
         .filter_map(|entry| entry.file_name().into_string().ok())
         .collect();
     names.sort_unstable();
+    // Without bases nothing has to be said of the main worktree, whose disk may be missing.
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let top = place(ctx, "")?;
     let read = |name: String| {
         let directory = bases.join(&name);
         let whole = fsx::load_if_there(&directory.join(RECORD)).ok().flatten();
@@ -212,6 +226,7 @@ pub(crate) fn all(ctx: &Ctx) -> Result<Vec<FrozenBase>> {
         let is_damaged = whole.is_none();
         let record = serde_json::from_slice(&whole.or_else(damaged)?).ok()?;
         Some(FrozenBase {
+            path: top.join(&name),
             name,
             record,
             is_damaged,
@@ -227,6 +242,17 @@ pub(crate) fn all(ctx: &Ctx) -> Result<Vec<FrozenBase>> {
 /// `io`.
 pub(crate) fn named(ctx: &Ctx, name: &str) -> Result<Option<FrozenBase>> {
     Ok(all(ctx)?.into_iter().find(|base| base.name == name))
+}
+
+/// As [`named`]; `None` also where it has changed.
+///
+/// # Errors
+/// `io`.
+pub(crate) fn whole(ctx: &Ctx, name: &str) -> Result<Option<FrozenBase>> {
+    match named(ctx, name)? {
+        Some(base) if !base.is_damaged && base.check()? => Ok(Some(base)),
+        _ => Ok(None),
+    }
 }
 
 /// The short ids of the agents over a base.
@@ -288,16 +314,19 @@ pub(crate) fn sweep(ctx: &Ctx) -> Result<Vec<String>> {
             }
         }
     }
-    for base in all(ctx)? {
-        // An agent that is being made has chosen its base and not taken it yet.
+    for name in unused(ctx)? {
+        // An agent that is being made has chosen its base and not taken it yet. Another sweep may have removed one by now.
         let _taking = lock::hold(common, layout::BASE_TAKING_LOCK)?;
-        if !users(ctx, &base.name)?.is_empty() {
+        let Some(base) = named(ctx, &name)? else {
+            continue;
+        };
+        if !users(ctx, &name)?.is_empty() {
             continue;
         }
         // The record last: without it nothing would name the files.
-        if base.record.path.is_dir() {
-            set_mode(&base.record.path, 0o755)?;
-            fsx::remove_by_trash(common, &base.record.path)?;
+        if base.path.is_dir() {
+            set_mode(&base.path, 0o755)?;
+            fsx::remove_by_trash(common, &base.path)?;
         }
         fsx::remove_by_trash(common, &base.directory)?;
         removed.push(base.name);
@@ -334,7 +363,7 @@ impl FrozenBase {
     /// # Errors
     /// `io`.
     pub(crate) fn check(&self) -> Result<bool> {
-        let path = &self.record.path;
+        let path = &self.path;
         if fs::symlink_metadata(path.join(".git")).is_ok() {
             // It is being frozen, or that was killed.
             return Ok(false);
@@ -364,6 +393,6 @@ impl FrozenBase {
     /// Whether it is still there to be taken, by a process that holds the lock for that.
     pub(crate) fn is_there(&self) -> bool {
         // A sweep that was killed has removed the files and not yet the record.
-        self.directory.join(RECORD).is_file() && self.record.path.is_dir()
+        self.directory.join(RECORD).is_file() && self.path.is_dir()
     }
 }

@@ -21,7 +21,14 @@ use std::path::{Path, PathBuf};
 const OURS: [&str; 3] = [layout::WORKTREE_PREFIX, layout::SLOT_PREFIX, "verify-"];
 
 /// What our commands read of the directory of all agents.
-const READ: [&str; 5] = ["added", "cache", "clone-id", "closed", "leases"];
+const READ: [&str; 6] = [
+    "added",
+    "cache",
+    "clone-id",
+    "closed",
+    "leases",
+    "own-lines",
+];
 
 /// Hides from a command what is not its own agent's; `own` is that agent, if it works for one. `program` is this program's own
 /// file, which may lie in a worktree.

@@ -18,6 +18,7 @@ use crate::domain::id::AgentId;
 use crate::domain::sandbox::LayerMount;
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::Repo;
+use crate::git::files::admin_dir::{belongs_to, leads_to};
 pub(crate) use crate::git::files::layer::ORDINARY;
 use crate::git::files::layer::{LayerRecord, WorktreeLayer};
 use crate::git::uncommitted::copy_rules;
@@ -174,15 +175,15 @@ pub(crate) fn adopt(ctx: &Ctx, id: AgentId, base: &FrozenBase, place: &Path) -> 
     // The files of rules, so that git takes what the agent adds as it would in the whole worktree.
     let rules = &base.record.rules;
     for directory in rules.iter().filter_map(|file| file.parent()) {
-        make_directories(&base.record.path, &upper, directory)?;
+        make_directories(&base.path, &upper, directory)?;
     }
-    copy_rules(&directory, &base.record.path, rules, &base.ignored()?)?;
+    copy_rules(&directory, &base.path, rules, &base.ignored()?)?;
     let admin_dir = worktree::admin_dir(&ctx.repo, id);
     take(ctx, base, &directory, place, &admin_dir)?;
     close(place)
 }
 
-/// Closes the place of a layered worktree: what is written to it outside of a mount is seen by no command in there.
+/// Makes the place of a layered worktree one that nothing is written to: outside of a mount no command of the agent's would see it.
 ///
 /// # Errors
 /// `io`.
@@ -222,9 +223,10 @@ pub(crate) fn take(
         let what = format!("the base {} was removed meanwhile", base.name);
         return Err(Error::new(Code::LostRace, what));
     }
+    let real = |path: &Path| fs::canonicalize(path).at("could not resolve", path);
     let written = LayerRecord {
         base: base.name.clone(),
-        path: base.record.path.clone(),
+        path: WorktreeLayer::path_from(&real(directory)?, &real(&base.path)?),
         tree: base.record.tree.clone(),
         index: base.plain_index(),
         sums: base.record.sums.clone(),
@@ -322,33 +324,40 @@ pub(crate) fn prepare(ctx: &Ctx, agent: &Agent, place: &Path) -> Result<Option<P
     let Some(layer) = of(&ctx.repo, agent.id) else {
         return Ok(None);
     };
+    // The base is shared: a change of it would show in every worktree over it, and in no agent's work.
     let name = &layer.record.base;
-    match frozen::named(ctx, name)? {
-        // The base is shared: a change of it would show in every worktree over it, and in no
-        // agent's work.
-        Some(base) if !base.is_damaged && base.check()? => {}
-        _ => {
-            let id = agent.id.short();
-            let what = format!(
-                "the base {name} below agent {id} has changed, so no command can work there"
-            );
-            return Err(
-                Error::new(Code::LayerInvalid, what).remedy(ORDINARY, Remedy::Materialize(id))
-            );
-        }
+    let Some(base) = frozen::whole(ctx, name)? else {
+        let id = agent.id.short();
+        let what =
+            format!("the base {name} below agent {id} has changed, so no command can work there");
+        return Err(Error::new(Code::LayerInvalid, what).remedy(ORDINARY, Remedy::Materialize(id)));
+    };
+    let (common, admin) = (
+        ctx.repo.common_dir(),
+        worktree::admin_dir(&ctx.repo, agent.id),
+    );
+    // `git worktree repair`, after a repository was moved, knows the file in the worktree's place alone.
+    if leads_to(place, &admin) && !belongs_to(&layer.upper, &admin) {
+        let pointer = place.join(".git");
+        let pointer = fs::read(&pointer).at("could not read", &pointer)?;
+        fsx::write_atomic(&layer.upper.join(".git"), &pointer)?;
     }
-    let directory = layout::layer_dir(ctx.repo.common_dir(), agent.id);
-    prepare_in(&directory, &layer, place).map(Some)
+    prepare_in(
+        &layout::layer_dir(common, agent.id),
+        &layer,
+        [&base.path, place],
+    )
+    .map(Some)
 }
 
-/// Prepares a mount of the layer in this directory, for a caller that found its base unchanged.
+/// Prepares a mount of the layer in this directory, over a base that the caller found unchanged and on the worktree's place.
 ///
 /// # Errors
 /// `lock-timeout` where a process that an earlier command left still uses it; `io`.
 pub(crate) fn prepare_in(
     directory: &Path,
     layer: &WorktreeLayer,
-    place: &Path,
+    [base, place]: [&Path; 2],
 ) -> Result<Prepared> {
     let real = |path: &Path| fs::canonicalize(path).at("could not resolve", path);
     let directory = real(directory)?;
@@ -359,7 +368,7 @@ pub(crate) fn prepare_in(
     let work = fsx::unique_name(&directory.join(WORK));
     fs::create_dir(&work).at("could not make", &work)?;
     let mount = LayerMount {
-        base: real(&layer.record.path)?,
+        base: real(base)?,
         upper: real(&layer.upper)?,
         work,
         place: real(place)?,

@@ -1,7 +1,7 @@
 //! The worktree of an agent as something that a commit or a merge can be made in.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::{clone, worktree};
+use crate::agents::{clone, publish, worktree};
 use crate::domain::{Agent, branch_name};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::files::admin_dir::belongs_to;
@@ -13,6 +13,7 @@ use crate::store::{agent_branch, layout};
 /// # Errors
 /// `agent-state`, `worktree-foreign`, `worktree-busy`, each naming the worktree; those of git.
 pub(crate) fn own_checkout(ctx: &Ctx, agent: &Agent) -> Result<Checkout> {
+    publish::require_caught_up(ctx, agent)?;
     let place = checkout_on_branch(ctx, agent)?;
     if !place.is_busy() {
         return Ok(place);

@@ -7,15 +7,17 @@
 //! Each step may be repeated, so a publication that was killed is done again from the start by the next command that
 //! looks. Where a step is refused, the run repository stays and nothing of it is lost.
 
-use crate::agents::branch_swap;
 use crate::agents::ctx::Ctx;
+use crate::agents::layered::{self, Mounted};
 use crate::agents::run_repo::{Heads, RunRepo};
-use crate::agents::untrusted;
-use crate::domain::{Agent, Isolation, Oid};
-use crate::error::Result;
+use crate::agents::{branch_swap, liveness, untrusted, worktree};
+use crate::domain::{Agent, Isolation, Oid, branch_name};
+use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Tip;
 use crate::git::objects::quarantine::TakenObjects;
+use crate::git::worktree::view::sparse_words_at;
 use crate::store::{agent_branch, fsx, keep, layout};
+use std::fs;
 use std::path::PathBuf;
 
 /// What came of a publication.
@@ -97,6 +99,7 @@ fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Vec<Strin
     // 4. Index, HEAD, reflog. Without all objects they would name some that are missing.
     if taken == TakenObjects::All {
         let left = run_repo.carry_back()?;
+        carry_sparse(ctx, agent, run_repo)?;
         warnings.extend(left.iter().map(|file| {
             format!(
                 "the command left a {} that git cannot use; it was not taken over",
@@ -113,6 +116,20 @@ fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Vec<Strin
     Ok(warnings)
 }
 
+/// Takes over whether the command made its checkout sparse: else what the index then has without a file would be deleted.
+fn carry_sparse(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<()> {
+    let words = sparse_words_at(&run_repo.admin_dir());
+    if run_repo.is_clone() || words == sparse_words_at(&worktree::admin_dir(&ctx.repo, agent.id)) {
+        return Ok(());
+    }
+    let words = words
+        .into_iter()
+        .map(|(name, is_on)| (name, is_on.to_string()));
+    let name = layout::worktree_name(agent.id);
+    ctx.repo
+        .set_worktree_settings(&name, &words.collect::<Vec<_>>())
+}
+
 /// Publishes what a command left, leads its worktree back and removes the run repository. What cannot be published
 /// stays in the run repository, and a warning says so.
 ///
@@ -126,14 +143,17 @@ pub fn finish(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Published>
     ctx.reached("led-back");
     let warnings = match published {
         Ok(mut warnings) => {
-            let seen = run_repo.tip();
+            // Noted first: until the worktree has what came to the branch, a commit of it would take that back.
+            let branch = agent.branch.as_deref().unwrap_or_default();
+            let now = ctx.repo.tip(branch)?;
+            if let Some(seen) = run_repo.tip().filter(|seen| now != Tip::At(*seen)) {
+                let note = layout::behind(ctx.repo.common_dir(), agent.id);
+                fsx::write_private(&note, format!("{seen}\n").as_bytes())?;
+            }
             run_repo.remove()?;
-            warnings.extend(
-                seen.and_then(|seen| catch_up(ctx, agent, seen).err())
-                    .map(|error| {
-                        format!("what landed on the agent's branch is not in its worktree: {error}")
-                    }),
-            );
+            warnings.extend(catch_up_noted(ctx, agent).err().map(|error| {
+                format!("what came to the agent's branch is not in its worktree: {error}")
+            }));
             warnings
         }
         Err(error) => vec![format!(
@@ -144,19 +164,85 @@ pub fn finish(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Published>
     Ok(Published { restored, warnings })
 }
 
-/// Brings what landed on the branch while the command worked to the worktree, if the command has not taken it over itself.
-fn catch_up(ctx: &Ctx, agent: &Agent, seen: Oid) -> Result<()> {
+/// Makes sure that a worktree has what came to its branch while a run worked in it, and brings it there if that was not possible then.
+///
+/// # Errors
+/// Those of bringing it, `run-active`.
+pub(crate) fn require_caught_up(ctx: &Ctx, agent: &Agent) -> Result<()> {
+    // A look moves nothing.
+    if ctx.repo.is_scratch() || !layout::behind(ctx.repo.common_dir(), agent.id).exists() {
+        return Ok(());
+    }
+    let _alone = liveness::lock(ctx, agent)?;
+    catch_up_noted(ctx, agent)
+}
+
+/// As [`require_caught_up`], for the holder of the agent's lock.
+///
+/// # Errors
+/// Those of bringing it.
+pub(crate) fn catch_up_noted(ctx: &Ctx, agent: &Agent) -> Result<()> {
+    let note = layout::behind(ctx.repo.common_dir(), agent.id);
+    let Some(seen) = fsx::load_if_there(&note)? else {
+        return Ok(());
+    };
+    let seen = std::str::from_utf8(&seen).ok();
+    if let Some(seen) = seen.and_then(|seen| Oid::from_hex(seen.trim_end())) {
+        catch_up(ctx, agent, seen)?;
+    }
+    fs::remove_file(&note).at_if_there("could not remove", &note)?;
+    Ok(())
+}
+
+/// Brings what came to the branch since a commit to the worktree, which is at that commit but for what is not committed.
+///
+/// # Errors
+/// `target-dirty`, `worktree-busy`; `lost-race` where the branch does not hold the commit.
+pub fn catch_up(ctx: &Ctx, agent: &Agent, seen: Oid) -> Result<()> {
     let Some(branch) = agent.branch.as_deref() else {
         return Ok(());
     };
     let Tip::At(now) = ctx.repo.tip(branch)? else {
         return Ok(());
     };
-    if now == seen || !ctx.repo.is_ancestor(seen, now)? {
+    if now == seen {
         return Ok(());
     }
-    for checkout in untrusted::checkouts(&ctx.repo, branch, &ctx.temporary_place())? {
+    let short = agent.id.short();
+    // In the mount its files are in their place, as those of a copied worktree are.
+    if layered::of(&ctx.repo, agent.id).is_some() {
+        let words = ["catch-up", &short, &seen.to_hex()];
+        let output = layered::run_mounted(ctx, agent, &words, Mounted::ForRun)?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let what = format!("the layered worktree of agent {short} could not be moved");
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(Error::new(Code::TargetDirty, what).because(said.trim_end()));
+    }
+    for checkout in untrusted::checkouts(
+        &ctx.repo,
+        branch,
+        &ctx.temporary_place(),
+        ctx.env.lead.as_ref(),
+    )? {
         let scratch = branch_swap::index_scratch(&ctx.repo)?;
+        let is_at = |commit: Oid| -> Result<bool> {
+            Ok(checkout.staged_tree(&ctx.repo)? == ctx.repo.read_commit(commit)?.tree)
+        };
+        if !ctx.repo.is_ancestor(seen, now)? {
+            // A person may have brought it there.
+            if is_at(now)? {
+                continue;
+            }
+            let (name, branch) = (branch, branch_name(branch));
+            let what = format!(
+                "{branch} has moved to {now}, which does not hold {seen}, where the worktree of agent {short} is"
+            );
+            return Err(Error::new(Code::LostRace, what)
+                .hint(format!("to compare the two, run git log --oneline --graph {now} {seen}"))
+                .hint(format!("to put the branch back to where its worktree is, run git update-ref {name} {seen} {now}")));
+        }
         drop(checkout.carry(&ctx.repo, (seen, now), &scratch, &|_| {})?);
     }
     Ok(())

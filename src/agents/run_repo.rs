@@ -4,6 +4,7 @@
 //! <worktree>/.git ──────────────> <run repo>/worktrees/<name>   copy of the agent's admin directory
 //! <run repo>/objects              its new objects; alternates: the repository's
 //! <run repo>/refs, packed-refs    its branch; links to the refs of others, which it can read
+//! <run repo>/worktrees/<name>/modules   a link to the agent's, which the command may write: repositories of submodules
 //! <run repo>/config               includes the repository's
 //! <run repo>/hooks, info, agents… links to the repository's, which it can read
 //! ```
@@ -30,6 +31,7 @@ pub use left::Heads;
 use super::untrusted;
 use crate::domain::{AgentId, Oid};
 use crate::error::{IoContext, Result};
+use crate::git::files::admin_dir::MODULES;
 use crate::git::{Repo, WorktreeLayer};
 use crate::store::{fsx, layout};
 use std::fs;
@@ -243,6 +245,8 @@ impl RunRepo {
         }
         // Last, because without the note nothing is led back any more.
         fs::remove_file(self.pointer_note()).at("could not remove", self.pointer_note())?;
+        // For `git worktree remove` an empty one is a submodule, too.
+        let _ = fs::remove_dir(self.outer_admin_dir().join(MODULES));
         Ok(altered)
     }
 
@@ -253,6 +257,14 @@ impl RunRepo {
     pub fn remove(&self) -> Result<()> {
         if self.is_clone {
             return Ok(());
+        }
+        let modules = self.admin_dir().join(MODULES);
+        // Made by a command that had removed the link.
+        if fs::symlink_metadata(&modules).is_ok_and(|found| found.is_dir()) {
+            let kept = self.outer_admin_dir().join(MODULES);
+            fsx::create_dir(&kept)?;
+            let kept = fsx::unique_name(&kept.join("run"));
+            fs::rename(&modules, &kept).at("could not move", &modules)?;
         }
         if self.directory.exists() {
             fsx::remove_by_trash(&self.common_dir, &self.directory)?;
@@ -267,6 +279,11 @@ impl RunRepo {
             return self.directory.clone();
         }
         self.directory.join("worktrees").join(&self.name)
+    }
+
+    /// The admin directory that it has at all other times.
+    fn outer_admin_dir(&self) -> PathBuf {
+        self.common_dir.join("worktrees").join(&self.name)
     }
 
     /// How the worktree's `.git` file was before the run: out of the command's reach.
@@ -333,11 +350,8 @@ impl RunRepo {
     }
 
     fn copy_admin_dir(&self) -> Result<()> {
-        let (from, to) = (
-            self.common_dir.join("worktrees").join(&self.name),
-            self.admin_dir(),
-        );
-        for file in untrusted::files(&from) {
+        let (from, to) = (self.outer_admin_dir(), self.admin_dir());
+        for file in untrusted::files_except(&from, MODULES) {
             let path = to.join(&file);
             fsx::create_dir(path.parent().unwrap_or(&to))?;
             // With its time: git trusts an entry of the index only where the file is older than the
@@ -345,6 +359,8 @@ impl RunRepo {
             untrusted::copy_as_old(&from.join(&file), &path, LONGEST_COPIED)?;
         }
         fsx::create_dir(&to.join("refs"))?;
+        let modules = to.join(MODULES);
+        symlink(from.join(MODULES), &modules).at("could not link", &modules)?;
         let pointer = format!("{}\n", self.worktree.join(".git").display());
         // Over what was copied: the common directory of this admin directory is the run repository.
         fsx::write_atomic(&to.join("commondir"), b"../..\n")?;

@@ -1,18 +1,20 @@
 //! An agent's fence: its policy, read once, ready to judge.
 
 use crate::agents::real_path::real_path;
-use crate::domain::scope::CaseIndex;
+use crate::domain::scope::{CaseIndex, is_control_file};
 use crate::domain::violation::{Boundary, Reason};
 use crate::domain::{
-    Agent, BundleRule, Change, ChangeKind, Isolation, Oid, RepoPath, Scope, Violation, tool_call,
+    Agent, BundleRule, Change, ChangeKind, Glob, Isolation, Oid, RepoPath, Scope, Violation,
+    tool_call,
 };
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
 use crate::git::changes::Spellings;
+use crate::git::tree::Entry;
 use crate::store::{Ledger, layout, spawn_commit};
 use crate::wire::policy::{Policy, TRAILER};
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -223,13 +225,48 @@ pub(crate) fn tracked_near(
     Ok(CaseIndex::of(&tracked))
 }
 
-/// Scopes that were compiled before, by whitelist and denylist.
+/// Makes of the name of a tracked directory everything below it: `src` is `src/**`. In a denylist, so does a name that is not
+/// tracked: what comes to be there may be a directory, unless it is a control file.
+///
+/// # Errors
+/// Those of reading trees.
+pub(crate) fn spell_out_directories(
+    repo: &Repo,
+    trees: &[Oid],
+    globs: &mut [Glob],
+    is_denylist: bool,
+) -> Result<()> {
+    for glob in globs {
+        // A glob with a wildcard says itself what it covers; only a plain name can be that of a
+        // directory.
+        let Some(path) = glob.plain_path() else {
+            continue;
+        };
+        let mut is_file = false;
+        let mut is_directory = false;
+        for tree in trees {
+            let entry = repo.entry_at(*tree, &path)?;
+            is_directory |= entry.as_ref().is_some_and(Entry::is_directory);
+            is_file |= entry.is_some();
+        }
+        if is_directory || is_denylist && !is_file && !is_control_file(path.as_bytes()) {
+            *glob = Glob::parse(&format!("{glob}/**")).map_err(Error::bug)?;
+        }
+    }
+    Ok(())
+}
+
+/// Scopes that were compiled before, by what was recorded.
 #[derive(Default)]
-pub struct Scopes(RefCell<HashMap<[Vec<String>; 2], Scope>>);
+pub struct Scopes(RefCell<HashMap<ScopeKey, Scope>>);
+
+/// Whitelist, denylist and what is opened of it.
+type ScopeKey = ([Vec<String>; 2], BTreeMap<String, Vec<String>>);
 
 impl Scopes {
     fn of(&self, policy: &Policy) -> Result<Scope, String> {
-        let globs = [policy.whitelist.clone(), policy.denylist.clone()];
+        let lists = [policy.whitelist.clone(), policy.denylist.clone()];
+        let globs = (lists, policy.opened.clone());
         // Agents of one fleet mostly share few scopes, and making one takes longest.
         if let Some(scope) = self.0.borrow().get(&globs) {
             return Ok(scope.clone());

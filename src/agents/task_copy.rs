@@ -70,7 +70,7 @@ fn bind(draft: &mut TaskDraft, policy: &Policy) {
         given(items.iter().map(located).collect())
     };
     draft.whitelist = list(&policy.whitelist);
-    draft.denylist = list(&policy.denylist);
+    draft.denylist = list(&policy.wholly_denied());
     draft.checks = list(&policy.checks);
     draft.bundle_required = given(policy.bundle_required);
     draft.no_dep_bump = given(policy.no_dep_bump);

@@ -6,24 +6,30 @@
 //!
 //! What does the work is in the layer below, where git is started.
 
-use crate::error::Result;
+use crate::domain::branch_name;
+use crate::error::{Code, Error, Remedy, Result};
 use crate::git::{Checkout, Repo};
 use crate::store::layout;
 use std::path::Path;
 
 pub use crate::git::changes::gitlinks;
 pub use crate::git::files::untrusted::{
-    are_equal, copy_as_old, files, log, names, open, open_at, read, read_at, text,
+    are_equal, copy_as_old, files, files_except, log, names, open, open_at, read, read_at, text,
 };
 pub use crate::git::worktree::view::WorktreeView;
 
 /// The worktrees that have a branch checked out, those of agents through a view. `scratch` is a directory that agents
-/// cannot write. One in which a fenced command works is left out: it has a repository of its own there, and takes over what comes to the
-/// branch meanwhile, or its publication does.
+/// cannot write. That of the agent that asked for this from inside its fence is left out: its command has a repository of its own, and takes
+/// over itself what comes to the branch.
 ///
 /// # Errors
-/// As [`Repo::checkouts`] and [`WorktreeView::make`].
-pub fn checkouts(repo: &Repo, branch: &str, scratch: &Path) -> Result<Vec<Checkout>> {
+/// As [`crate::git::Repo::checkouts`] and [`WorktreeView::make`]; `agent-busy` where a fenced command of any other agent works in one.
+pub fn checkouts(
+    repo: &Repo,
+    branch: &str,
+    scratch: &Path,
+    asked_by: Option<&String>,
+) -> Result<Vec<Checkout>> {
     let mut found = Vec::new();
     for checkout in repo.checkouts(branch)? {
         let name = checkout.git_dir.file_name().and_then(|name| name.to_str());
@@ -33,11 +39,24 @@ pub fn checkouts(repo: &Repo, branch: &str, scratch: &Path) -> Result<Vec<Checko
             continue;
         };
         let run_repo = layout::agents_dir(repo.common_dir())
-            .join(id8)
+            .join(&id8)
             .join("run-repo/worktrees");
         if !run_repo.exists() {
             found.push(checkout.through_view(repo, scratch)?);
+        } else if asked_by != Some(&id8) {
+            return Err(target_busy(branch, id8));
         }
     }
     Ok(found)
+}
+
+/// The error for a branch in whose worktree a fenced command works. It goes on from the branch as it knows it, so its next commit would
+/// take back what came to the branch meanwhile.
+fn target_busy(branch: &str, id8: String) -> Error {
+    let branch = branch_name(branch);
+    let what = format!("a run of agent {id8} is at work on {branch}, so the branch does not move");
+    Error::new(Code::AgentBusy, what)
+        .remedy("to wait until it is over", Remedy::Wait(id8.clone()))
+        .remedy("to end it", Remedy::Stop(id8))
+        .remedy("to take over what a killed one left", Remedy::Repair)
 }

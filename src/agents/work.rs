@@ -57,11 +57,12 @@ impl Work {
     /// Looks an agent's work up.
     ///
     /// # Errors
-    /// `repo-corrupt`; those of reading a ref.
+    /// `repo-corrupt`; those of reading a ref and of [`worktree::require_linked`].
     pub(crate) fn look_up(ctx: &Ctx, agent: Agent) -> Result<Work> {
         let policy = spawn_commit::if_here(&ctx.repo, &agent)?;
         let (target, target_tip) = base_of(ctx, &agent, None)?;
         let tip = agent_branch::local_or_fetched(&ctx.repo, &agent)?.map(|(_, tip)| tip);
+        worktree::require_linked(&ctx.repo, agent.id, Code::AgentState)?;
         let place = AgentWorktree::of(&ctx.repo, agent.id);
         Ok(Work {
             policy,

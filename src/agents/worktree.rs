@@ -5,7 +5,7 @@ use crate::agents::untrusted;
 use crate::domain::{Agent, AgentId, Isolation, Oid, Slug, State};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::worktree::set_lock;
-use crate::git::{Repo, populate};
+use crate::git::{Repo, WorktreeLayer, populate};
 use crate::store::{RecordedPlaces, layout, leases, repository_settings, roles, spawn_commit};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,18 +38,21 @@ impl AgentWorktree {
 
     /// The worktree of an agent where git knows it and its directory is there.
     pub(crate) fn of(repo: &Repo, id: AgentId) -> Option<AgentWorktree> {
-        let worktree = repo.worktree(&layout::worktree_name(id))?;
-        worktree
-            .path
-            // git lists a worktree as long as it has an admin directory, wherever its files went.
-            .is_dir()
-            .then(|| AgentWorktree::new(worktree.path, admin_dir(repo, id)))
+        let path = repo.worktree(&layout::worktree_name(id))?.path;
+        let worktree = AgentWorktree::new(path, admin_dir(repo, id));
+        worktree.has_files().then_some(worktree)
+    }
+
+    /// Whether its files are there: git lists a worktree as long as it has an admin directory, wherever they went. Those of a layered
+    /// one are not in its directory.
+    fn has_files(&self) -> bool {
+        self.path.is_dir() || WorktreeLayer::of(&self.admin_dir).is_some()
     }
 
     /// As [`AgentWorktree::of`], at the place that the caller names, if there is one.
     ///
     /// # Errors
-    /// `worktree-foreign` where another place is named.
+    /// `worktree-foreign` where another place is named; those of [`require_linked`].
     pub(crate) fn at(
         ctx: &Ctx,
         agent: &Agent,
@@ -58,6 +61,7 @@ impl AgentWorktree {
         if agent.isolation == Some(Isolation::Shared) {
             return Ok(None);
         }
+        require_linked(&ctx.repo, agent.id, Code::AgentState)?;
         let worktree = AgentWorktree::of(&ctx.repo, agent.id);
         let Some(named) = named.map(|named| resolved(&ctx.absolute(named))) else {
             return Ok(worktree);
@@ -84,7 +88,7 @@ impl AgentWorktree {
     pub(crate) fn undisturbed<T>(&self, read: impl FnOnce() -> Result<T>) -> Result<T> {
         let read = read();
         // Looked at after the reading, since the worktree may go away at any moment until then.
-        if self.path.is_dir() && self.admin_dir.is_dir() {
+        if self.has_files() && self.admin_dir.is_dir() {
             return read;
         }
         let path = self.path.display();
@@ -103,6 +107,29 @@ impl AgentWorktree {
 /// The admin directory of an agent's worktree, whether there is one or not.
 pub(crate) fn admin_dir(repo: &Repo, id: AgentId) -> PathBuf {
     repo.admin_dir(&layout::worktree_name(id))
+}
+
+/// Refuses a layered worktree of which git's own record is gone, as after `git worktree remove -f -f`: what the agent changed is there
+/// still, and no look at the worktree would find it.
+///
+/// # Errors
+/// `code`.
+pub(crate) fn require_linked(repo: &Repo, id: AgentId, code: Code) -> Result<()> {
+    let Some(layer) = cut_off(repo, id) else {
+        return Ok(());
+    };
+    let what = format!(
+        "the layered worktree of agent {} was removed without git agent; what the agent changed is in {}",
+        id.short(),
+        layer.upper.display()
+    );
+    Err(Error::new(code, what).remedy("to make the worktree again", Remedy::Repair))
+}
+
+/// The layer of an agent whose worktree git does not know any more.
+pub(crate) fn cut_off(repo: &Repo, id: AgentId) -> Option<WorktreeLayer> {
+    let is_known = fs::symlink_metadata(admin_dir(repo, id)).is_ok();
+    WorktreeLayer::at(&layout::layer_dir(repo.common_dir(), id)).filter(|_| !is_known)
 }
 
 fn resolved(path: &Path) -> PathBuf {

@@ -5,6 +5,7 @@ use crate::cli::args::OwnAgentArg;
 use crate::cli::render::handle;
 use crate::cli::show::never;
 use crate::cli::terminal::{BOLD, DIM, paint};
+use crate::cli::typed_task::{from_here, new_from_here};
 use crate::cli::ui::{Answer, Ui};
 use crate::domain::task::parse_duration;
 use crate::error::{Exit, Result};
@@ -21,13 +22,16 @@ use std::time::Duration;
 pub(super) struct AmendArgs {
     #[command(flatten)]
     agent: OwnAgentArg,
-    /// Glob that the agent may touch, instead of its present whitelist; repeatable
+    /// Glob or directory that the agent may touch, instead of its present whitelist; repeatable
     #[arg(long, value_name = "GLOB", group = "change")]
     scope: Vec<String>,
-    /// Glob to add to the whitelist; repeatable
+    /// Glob or directory to add to the whitelist; repeatable
     #[arg(long, value_name = "GLOB", group = "change")]
     add_scope: Vec<String>,
-    /// Glob that the agent may not touch, instead of those of its task; the defaults stay; repeatable
+    /// As --add-scope, for what does not exist yet; repeatable
+    #[arg(long, value_name = "GLOB", group = "change")]
+    new: Vec<String>,
+    /// Glob or directory that the agent may not touch, instead of those of its task; the defaults stay; repeatable
     #[arg(long, value_name = "GLOB", group = "change")]
     deny: Vec<String>,
     /// Command that `verify` runs, instead of the present ones; repeatable
@@ -71,9 +75,10 @@ enum ChecksFrom {
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: AmendArgs) -> Result<Exit> {
     let options = AmendOptions {
-        scope: args.scope,
-        add_scope: args.add_scope,
-        deny: args.deny,
+        scope: from_here(ctx, &args.scope),
+        add_scope: from_here(ctx, &args.add_scope),
+        new: new_from_here(ctx, &args.new),
+        deny: from_here(ctx, &args.deny),
         checks: args.check,
         checks_of_target: args.checks.is_some(),
         no_bundle: args.no_bundle,
@@ -98,7 +103,7 @@ impl Answer for AmendReport {
             text.push_str(&format!("{} {value}\n", paint(DIM, &format!("{name}:"))));
         };
         line("may touch", self.whitelist.join(", "));
-        line("must not touch", never(&self.denylist));
+        line("must not touch", never(&self.denylist, &self.opened));
         line(
             "checks",
             match self.checks.as_slice() {

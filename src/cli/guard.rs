@@ -5,6 +5,7 @@ use crate::cli::format::{CopyArgs, with_findings};
 use crate::cli::markdown::Summary;
 use crate::cli::render::{counted, finding_text, sarif_of, verdict_word};
 use crate::cli::terminal::{DIM, paint};
+use crate::cli::typed_task::from_here;
 use crate::cli::ui::{Answer, Ui};
 use crate::error::{Exit, Result};
 use crate::ops::verify::{self, GuardOptions, GuardReport};
@@ -27,10 +28,10 @@ pub(super) struct GuardArgs {
     /// Name of the branch for the rules, if --tip is not a branch
     #[arg(long, value_name = "BRANCH")]
     branch: Option<String>,
-    /// Glob that the branch may touch, instead of the rules; repeatable
+    /// Glob or directory that the branch may touch, instead of the rules; repeatable
     #[arg(long, value_name = "GLOB")]
     scope: Vec<String>,
-    /// Glob that the branch may not touch, instead of the rules; repeatable
+    /// Glob or directory that the branch may not touch, instead of the rules; repeatable
     #[arg(long, value_name = "GLOB")]
     deny: Vec<String>,
     #[command(flatten)]
@@ -42,8 +43,8 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: GuardArgs) -> Result<Exit> {
         base: args.base,
         tip: args.tip,
         branch: args.branch,
-        scope: args.scope,
-        deny: args.deny,
+        scope: from_here(ctx, &args.scope),
+        deny: from_here(ctx, &args.deny),
     };
     let report = verify::guard(ctx, &options)?;
     ui.answer_also(&report, ctx, &args.copies.also)?;

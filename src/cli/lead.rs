@@ -1,11 +1,11 @@
 //! Commands that an agent gives which may spawn: read as any, and asked of its supervisor.
 
 use super::Cli;
-use super::typed_task::{from_directory, is_task_text};
+use super::typed_task::{from_here, is_task_text};
 use super::ui::{Answer, AsJson, Format, Ui};
 use super::usage_error;
 use super::verbs;
-use crate::agents::{Ctx, Env, projects};
+use crate::agents::{Ctx, Env};
 use crate::error::{Code, Error, Exit, Result};
 use crate::ops::ask::{ask, asker};
 use crate::wire::request::{COMMANDS, LeadRequest};
@@ -109,12 +109,13 @@ fn spawn_fields(ctx: &Ctx, fields: &mut Map<String, Value>) -> Result<()> {
         }
         fields.insert("message".to_owned(), tasks);
     }
-    let here = projects::directory_in_repository(ctx);
     for key in ["scope", "new", "deny"] {
         if let Some(Value::Array(globs)) = fields.get_mut(key) {
-            for glob in globs {
-                *glob = from_directory(&here, glob.as_str().unwrap_or_default()).into();
-            }
+            let texts = globs
+                .iter()
+                .map(|glob| glob.as_str().unwrap_or_default().to_owned());
+            let globs_here = from_here(ctx, &texts.collect::<Vec<_>>());
+            *globs = globs_here.into_iter().map(Value::from).collect();
         }
     }
     Ok(())

@@ -182,7 +182,7 @@ impl Answer for ShowReport {
             (
                 "Never",
                 self.denylist.as_ref().map(|globs| match globs {
-                    Some(globs) => never(globs),
+                    Some(globs) => never(globs, &self.opened),
                     None => NOT_KNOWN.to_owned(),
                 }),
             ),
@@ -284,7 +284,7 @@ fn changed(counts: DiffCountsReport) -> Option<String> {
 }
 
 /// The globs that an agent must not touch. The defaults, which every agent has, are named as such.
-pub(super) fn never(globs: &[String]) -> String {
+pub(super) fn never(globs: &[String], opened: &[String]) -> String {
     let defaults = show::default_denylist();
     let (usual, own): (Vec<_>, Vec<_>) = globs.iter().partition(|glob| defaults.contains(*glob));
     let mut parts: Vec<String> = own.into_iter().cloned().collect();
@@ -299,6 +299,9 @@ pub(super) fn never(globs: &[String]) -> String {
         ),
         count => Some(format!("{count} usual globs (--format json lists them)")),
     });
+    if !opened.is_empty() {
+        parts.push(format!("except {}", opened.join(" ")));
+    }
     parts.join(" ")
 }
 

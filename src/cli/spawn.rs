@@ -361,13 +361,12 @@ fn warn(ui: &mut Ui, report: &SpawnReport) {
 }
 
 pub(super) fn read_task(ctx: &Ctx, path: &std::path::Path) -> Result<TaskDraft> {
-    // One byte beyond the limit tells that there is more, also on a device that never ends.
     if path.to_string_lossy().trim().is_empty() {
         return Err(Error::new(Code::Usage, "the text of the task is empty")
             .hint("to type a task, run git agent spawn \"fix the typo\""));
     }
-    let limit = task_file::MAX_BYTES as u64 + 1;
-    let mut bytes = Vec::new();
+    // One byte beyond the limit tells that there is more, also on a device that never ends.
+    let (limit, mut bytes) = (task_file::MAX_BYTES as u64 + 1, Vec::new());
     let (name, read) = if path.as_os_str() == "-" {
         let stdin = std::io::stdin().lock();
         ("<stdin>".into(), stdin.take(limit).read_to_end(&mut bytes))
@@ -437,8 +436,14 @@ fn short(report: &SpawnReport, host: &str) -> String {
         Some(_) => format!(", or git agent enter {handle}"),
         None => String::new(),
     };
+    let kept_out = match &report.kept_out {
+        Some(file) => format!(
+            "it may not change control files, such as {file}, unless a --scope names them\n"
+        ),
+        None => String::new(),
+    };
     format!(
-        "agent {named} {place}{work}\n{} git agent run {handle} --host {host}{own}\n",
+        "agent {named} {place}{work}\n{kept_out}{} git agent run {handle} --host {host}{own}\n",
         paint(HINT, "next:")
     )
 }

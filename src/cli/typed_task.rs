@@ -151,25 +151,13 @@ impl TypedTaskArgs {
 
     /// The task with this text and these options.
     pub(super) fn draft(&self, ctx: &Ctx, text: &str) -> Result<TaskDraft> {
-        let here = projects::directory_in_repository(ctx);
-        let from_here = |globs: &[String]| -> Vec<String> {
-            { globs.iter() }
-                .map(|glob| from_directory(&here, glob))
-                .collect()
-        };
-        let mut new = from_here(&self.new);
-        // A name without a glob is a file or a directory; which of the two is not known before there is one.
-        let plain = |glob: &&String| !glob.contains(['*', '?', '[', '{']) && !glob.ends_with('/');
-        let below: Vec<_> = { new.iter().filter(plain) }
-            .map(|name| format!("{name}/**"))
-            .collect();
-        new.extend(below);
+        let new = new_from_here(ctx, &self.new);
         Ok(task_file::of_words(&TaskWords {
             text: text.to_owned(),
             role: self.role.clone(),
-            scope: [from_here(&self.scope), new.clone()].concat(),
+            scope: [from_here(ctx, &self.scope), new.clone()].concat(),
             new,
-            deny: from_here(&self.deny),
+            deny: from_here(ctx, &self.deny),
             checks: self.check.clone(),
             bundle: self.no_bundle.then_some(false),
             ..TaskWords::default()
@@ -205,9 +193,29 @@ pub(super) fn is_task_text(ctx: &Ctx, argument: &str) -> bool {
     argument.trim().contains(char::is_whitespace) && !ctx.absolute(Path::new(argument)).exists()
 }
 
+/// Globs that were typed where the caller stands, as globs of the whole repository.
+pub(super) fn from_here(ctx: &Ctx, globs: &[String]) -> Vec<String> {
+    let here = projects::directory_in_repository(ctx);
+    { globs.iter() }
+        .map(|glob| from_directory(&here, glob))
+        .collect()
+}
+
+/// The same of globs for what does not exist yet.
+pub(super) fn new_from_here(ctx: &Ctx, globs: &[String]) -> Vec<String> {
+    let mut new = from_here(ctx, globs);
+    // A name without a glob is a file or a directory; which of the two is not known before there is one.
+    let plain = |glob: &&String| !glob.contains(['*', '?', '[', '{']) && !glob.ends_with('/');
+    let below: Vec<_> = { new.iter().filter(plain) }
+        .map(|name| format!("{name}/**"))
+        .collect();
+    new.extend(below);
+    new
+}
+
 /// A glob that was typed in a directory, as a glob of the whole repository. What leads out of the repository stays as it is
 /// and is refused by the rules of globs.
-pub(super) fn from_directory(here: &Path, glob: &str) -> String {
+fn from_directory(here: &Path, glob: &str) -> String {
     // These beginnings are none of a path below here; the rules of globs say what is wrong with
     // them.
     let is_relative = !glob.starts_with(['/', '~', '!']) && !glob.is_empty();

@@ -117,5 +117,9 @@ impl Answer for OperationsReport {
 /// `main 1a2b3c4 -> 5d6e7f8`
 fn moved(one: &BranchMoveReport) -> String {
     let name = one.refname.trim_start_matches("refs/heads/");
-    format!("{name} {} -> {}", &one.from[..7], &one.to[..7])
+    let to = one
+        .to
+        .as_ref()
+        .map_or("a commit that reverts it", |to| &to[..7]);
+    format!("{name} {} -> {to}", &one.from[..7])
 }

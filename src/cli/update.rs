@@ -9,6 +9,7 @@ use crate::cli::ui::{Answer, Ui};
 use crate::domain::folded_paths::folded;
 use crate::error::{Exit, Result};
 use crate::hosts::{self, Host};
+use crate::ops::mounted;
 use crate::ops::solve::solve;
 use crate::ops::update::{self, UpdateOptions, UpdateReport};
 use crate::wire::path_text::PathText;
@@ -34,6 +35,19 @@ pub(super) struct UpdateArgs {
     /// Show what would be merged and stop
     #[arg(long, short = 'n')]
     dry_run: bool,
+}
+
+/// Bring what came to an agent's branch to its worktree
+#[derive(Debug, clap::Args)]
+pub(super) struct CatchUpArgs {
+    agent: String,
+    /// The commit that the worktree is at
+    seen: String,
+}
+
+pub(super) fn run_catch_up(ctx: &Ctx, args: &CatchUpArgs) -> Result<Exit> {
+    mounted::catch_up(ctx, &args.agent, &args.seen)?;
+    Ok(Exit::Yes)
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &UpdateArgs) -> Result<Exit> {

@@ -159,6 +159,8 @@ verbs! { ui;
         #[command(hide = true)]
         Sweep(args: discard::SweepArgs) => Ok(discard::run_sweep(&Ctx::of_process()?, &args));
         #[command(hide = true)]
+        CatchUp(args: update::CatchUpArgs) => update::run_catch_up(&open(ui)?, &args);
+        #[command(hide = true)]
         Supervise(args: supervisor::SuperviseArgs) => supervisor::run_supervise(args);
         #[command(hide = true)]
         Supervisor(args: supervisor::WardenArgs) => supervisor::run(args);

@@ -393,9 +393,7 @@ impl Agent {
             Move::Done => self.verdict.as_ref().is_some_and(|it| !it.accepted),
             _ => false,
         };
-        if is_void {
-            self.verdict = None;
-        }
+        self.verdict = self.verdict.take().filter(|_| !is_void);
     }
 
     /// Whether this is what was said before about what binds the agent.
@@ -466,7 +464,9 @@ impl Agent {
                 self.baseline = facts.baseline;
             }
             What::Verified(verdict) => self.verdict = Some(verdict.clone()),
-            What::Merged { commit, into, tip } => {
+            What::Merged {
+                commit, into, tip, ..
+            } => {
                 self.landed = Some((*commit, into.clone()));
                 self.landed_tip = *tip;
                 self.reverted = None;

@@ -59,6 +59,7 @@ codes! {
     LedgerLost, "ledger.lost", Problem, "Neither the ledger's ref nor its reflog leads to anything readable: no agent can be named.";
     LinesDropped, "ledger.lines-dropped", Problem, "A writer other than git-agent dropped events, which are still in the history.";
     ClockAhead, "ledger.clock-ahead", Information, "The clock of the machine that wrote the event is wrong, or the line was made up. The next event of the row puts it in its place.";
+    NoteTooLarge, "ledger.note-too-large", Problem, "No row is that long, so another writer made the note; nothing in it is read, and its agent is unknown here.";
     LandingUnproven, "ledger.landing-unproven", Information, "A row is a claim. Either the branch that took the work was not fetched or was rewritten, or the claim is false.";
     SpawnCommitGone, "ledger.commit-gone", Problem, "git notes prune would delete the row, because the commit it is on is gone.";
     KeepDamaged, "keep.damaged", Problem, "The keep chain's ref leads to nothing readable; git gc may delete what it held.";

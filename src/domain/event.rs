@@ -76,6 +76,8 @@ pub enum What {
         /// The tip of the agent's branch that it holds: what comes after that is new. Absent in rows of old, and where
         /// another program landed it.
         tip: Option<Oid>,
+        /// Where that branch was before. Absent in rows of old, and where the branch had the work already and did not move.
+        from: Option<Oid>,
     },
     /// The work was turned down; its branch stays.
     Rejected {

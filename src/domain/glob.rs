@@ -94,6 +94,31 @@ impl Glob {
             .collect()
     }
 
+    /// The one path that the glob matches, where it has no wildcard.
+    pub fn plain_path(&self) -> Option<String> {
+        let patterns: Vec<String> = self.alternatives().collect();
+        let [pattern] = patterns.as_slice() else {
+            return None;
+        };
+        let (mut path, mut rest) = (String::new(), pattern.as_str());
+        while let Some(next) = rest.chars().next() {
+            rest = match next {
+                '*' | '?' => return None,
+                // A class of one character is that character.
+                '[' => {
+                    let class = split_class(rest).ok().filter(|class| !class.negated)?;
+                    path.push_str(class.members);
+                    Some(class.rest).filter(|_| class.members.len() == 1)?
+                }
+                literal => {
+                    path.push(literal);
+                    &rest[literal.len_utf8()..]
+                }
+            };
+        }
+        Some(path)
+    }
+
     /// The patterns without braces that together mean this glob, each normalised.
     pub(super) fn alternatives(&self) -> impl Iterator<Item = String> {
         // Expansion succeeded when the glob was parsed.
@@ -337,6 +362,19 @@ mod tests {
         check("app/[[]slug]/page.tsx", &[below("app")]);
         check("Cargo.toml", &[Reach::Path("Cargo.toml".to_owned())]);
         check("{src,tests}/**", &[below("src"), below("tests")]);
+    }
+
+    #[test]
+    fn a_glob_without_wildcards_is_one_path() {
+        let check = |glob: &str, expected: Option<&str>| {
+            let path = Glob::parse(glob).expect(glob).plain_path();
+            assert_eq!(path.as_deref(), expected, "{glob}");
+        };
+        check("src/gen", Some("src/gen"));
+        check("app/[[]slug]/é", Some("app/[slug]/é"));
+        for glob in ["src/**", "a?", "[ab]", "[!a]", "{a,b}"] {
+            check(glob, None);
+        }
     }
 
     #[test]

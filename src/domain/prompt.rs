@@ -30,8 +30,8 @@ pub struct Brief<'a> {
     pub role: &'a Role,
     /// Its task.
     pub task: &'a Task,
-    /// The denylist that binds: the task's own united with the defaults.
-    pub denylist: &'a [Glob],
+    /// The denylist that binds, in words: the task's own united with the defaults.
+    pub denied: &'a [String],
     /// Where it works, as text.
     pub directory: &'a str,
     /// Where the six files go, as text.
@@ -132,7 +132,7 @@ impl Brief<'_> {
             scope(
                 self.role.edits,
                 self.task.whitelist.iter().map(Glob::as_str),
-                self.denylist.iter().map(Glob::as_str),
+                self.denied,
             )
         )
     }
@@ -166,14 +166,14 @@ pub fn going_on(id: AgentId, directory: &str, message: Option<&str>) -> String {
 pub fn scope<'a>(
     edits: bool,
     whitelist: impl Iterator<Item = &'a str>,
-    denylist: impl Iterator<Item = &'a str>,
+    denied: &[String],
 ) -> String {
     let verb = if edits { "change" } else { "read" };
     let mut text = format!(
         "You may {verb} only paths that match:\n\n{}",
         list(whitelist)
     );
-    let denied = list(denylist);
+    let denied: String = denied.iter().map(|glob| format!("- {glob}\n")).collect();
     if !denied.is_empty() {
         text.push_str("\nNever, even where the list above matches:\n\n");
         text.push_str(&denied);

@@ -18,14 +18,18 @@ use super::glob::{self, Glob};
 use super::path::{PathProblem, RepoPath, directories, nfc};
 use super::role::Role;
 use globset::{Candidate, GlobSet};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
+
+/// For a denylist glob the whitelist globs that win over it: what they match, it does not deny.
+pub type Opened = BTreeMap<Glob, Vec<Glob>>;
 
 /// A compiled whitelist and denylist.
 #[derive(Clone, Debug)]
 pub struct Scope {
     whitelist: Matcher,
     denylist: Matcher,
+    opened: Vec<(Glob, Matcher)>,
     beginnings: Vec<String>,
 }
 
@@ -76,6 +80,18 @@ impl Scope {
     /// One sentence that names the glob and the rule, for a whitelist glob that could only match
     /// inside a git directory, and for lists that globset cannot hold.
     pub fn new(whitelist: &[Glob], denylist: &[Glob]) -> Result<Scope, String> {
+        Scope::opening(whitelist, denylist, &Opened::new())
+    }
+
+    /// Compiles a scope in which some denylist globs do not deny everything that they match.
+    ///
+    /// # Errors
+    /// As [`Scope::new`].
+    pub fn opening(
+        whitelist: &[Glob],
+        denylist: &[Glob],
+        opened: &Opened,
+    ) -> Result<Scope, String> {
         if let Some(useless) = whitelist.iter().find(|glob| glob.needs_git_dir()) {
             return Err(format!(
                 "glob `{useless}` allows nothing: no path in a git directory is ever in scope"
@@ -84,6 +100,9 @@ impl Scope {
         Ok(Scope {
             whitelist: Matcher::new(whitelist, |_| None)?,
             denylist: Matcher::new(denylist, directory_itself)?,
+            opened: { opened.iter() }
+                .map(|(glob, by)| Ok((glob.clone(), Matcher::new(by, |_| None)?)))
+                .collect::<Result<_, String>>()?,
             beginnings: beginnings(whitelist),
         })
     }
@@ -110,10 +129,15 @@ impl Scope {
     pub fn decide(&self, path: &RepoPath) -> Decision {
         let candidate = Candidate::from_bytes(path.comparison_form());
         // The denylist is asked first: deny wins, and the answer names the glob that denied.
-        if let Some(glob) = self.denylist.first_match(&candidate) {
+        let is_opened = |denied: &Glob| {
+            let mut opened = self.opened.iter().filter(|(glob, _)| glob == denied);
+            opened.any(|(_, by)| by.matches(&candidate).next().is_some())
+        };
+        let denied = { self.denylist.matches(&candidate) }.find(|glob| !is_opened(glob));
+        if let Some(glob) = denied {
             return Decision::Denied(Denied::ByDenylist(glob.clone()));
         }
-        match self.whitelist.first_match(&candidate) {
+        match self.whitelist.matches(&candidate).next() {
             Some(glob) => Decision::Allowed { by: glob.clone() },
             None => Decision::Denied(Denied::NotInWhitelist),
         }
@@ -224,11 +248,12 @@ impl Matcher {
         })
     }
 
-    fn first_match(&self, candidate: &Candidate<'_>) -> Option<&Glob> {
+    /// The globs that match, in order.
+    fn matches(&self, candidate: &Candidate<'_>) -> impl Iterator<Item = &Glob> {
         // `GlobSet` gives the indices of the matching patterns in ascending order. Its `matches_all`
         // and the emptiness of a set never matter here: no match is no glob.
-        let pattern = *self.set.matches_candidate(candidate).first()?;
-        self.globs.get(*self.owners.get(pattern)?)
+        let patterns = self.set.matches_candidate(candidate).into_iter();
+        patterns.filter_map(|pattern| self.globs.get(*self.owners.get(pattern)?))
     }
 }
 
@@ -358,13 +383,26 @@ const CONTROL_FILES: &[&str] = &[
     ".gitmodules",
     // Hook managers.
     "**/.husky/**",
+    "**/.huskyrc*",
     "**/{,.}lefthook{,-local}.{yml,yaml,toml,json}",
+    "**/.lefthook{,-local}/**",
+    "**/.overcommit.yml",
+    ".git-hooks/**",
     "**/.pre-commit-config.yaml",
     "**/prek.toml",
     ".githooks/**",
+    // Editors and containers that start what they name, and hosts that are none of ours.
+    "**/.vscode/{tasks,mcp}.json",
+    "**/.devcontainer/**",
+    "**/.devcontainer.json",
+    "**/.windsurf/hooks.json",
+    "**/.roo/mcp.json",
     // Workflows of forges.
     ".github/{workflows,actions}/**",
     ".gitlab-ci.yml",
+    ".gitlab-ci/**",
+    ".drone.y*ml",
+    "{,.}appveyor.y*ml",
     ".gitea/workflows/**",
     ".forgejo/workflows/**",
     ".circleci/**",
@@ -377,33 +415,55 @@ const CONTROL_FILES: &[&str] = &[
     "Jenkinsfile",
 ];
 
-/// The globs of control files that a whitelist does not name. `others` are further control files: those of agent hosts, and
-/// the directory of the repository's hooks.
+/// The globs of control files that a whitelist does not mean, each with the globs of the whitelist that name some of them: only what these
+/// match is in scope. `others` are further control files: those of agent hosts, and the directory of the repository's hooks.
 ///
 /// Only a whitelist that reaches everything is narrowed, as any other one names what it means. What it has besides
 /// `**` names a control file by matching a path of it or, where the control file may lie in any directory, by matching nothing else: `.github/**`
 /// does not mean the `.gitattributes` that could be there.
-pub fn unnamed_control_files(
-    whitelist: &[Glob],
-    others: impl IntoIterator<Item = String>,
-) -> Vec<Glob> {
+pub fn control_files(whitelist: &[Glob], others: impl IntoIterator<Item = String>) -> Opened {
     if !whitelist.iter().any(Glob::is_bare) {
-        return Vec::new();
+        return Opened::new();
     }
-    let named: Vec<&Glob> = whitelist.iter().filter(|glob| !glob.is_bare()).collect();
-    let texts = { CONTROL_FILES.iter() }.map(|text| (*text).to_owned());
-    let texts = texts.chain(others);
-    let globs = texts.filter_map(|text| Glob::parse(&text).ok());
     let is_named_by = |control: &Glob, named: &Glob| {
-        let [control_glob, named] = [control, named].map(std::slice::from_ref);
-        let beyond = ScopeLanguage::new(named, control_glob);
-        let [all, named] = [control_glob, named].map(|globs| ScopeLanguage::new(globs, &[]));
+        let [own, denied] = [named, control].map(std::slice::from_ref);
+        let beyond = ScopeLanguage::new(own, denied);
         let is_anywhere = control.as_str().starts_with("**/");
-        named.intersection(&all) != Intersection::Empty
-            && (!is_anywhere || named.intersection(&beyond) == Intersection::Empty)
+        may_meet(control, named)
+            && (!is_anywhere || beyond.intersection(&beyond) == Intersection::Empty)
     };
-    let is_unnamed = |control: &Glob| !named.iter().any(|named| is_named_by(control, named));
-    globs.filter(is_unnamed).collect()
+    let texts = { CONTROL_FILES.iter() }.map(|text| (*text).to_owned());
+    let globs = { texts.chain(others) }.filter_map(|text| Glob::parse(&text).ok());
+    let named = |control: &Glob| {
+        let globs = whitelist.iter().filter(|glob| !glob.is_bare());
+        let named = globs.filter(|glob| is_named_by(control, glob));
+        named.cloned().collect()
+    };
+    globs
+        .map(|control| (control.clone(), named(&control)))
+        .collect()
+}
+
+/// Whether some path may match both globs.
+pub fn may_meet(one: &Glob, other: &Glob) -> bool {
+    let [one, other] = [one, other].map(|glob| ScopeLanguage::new(std::slice::from_ref(glob), &[]));
+    one.intersection(&other) != Intersection::Empty
+}
+
+/// Adds the globs of control files to a denylist, and returns those that are opened in part. What the denylist has already is denied as a
+/// whole, because the task, the role or the settings ask for that.
+pub fn deny_control_files(denylist: &mut Vec<Glob>, controls: Opened) -> Opened {
+    let mut opened = Opened::new();
+    for (control, named) in controls {
+        if denylist.contains(&control) {
+            continue;
+        }
+        denylist.push(control.clone());
+        if !named.is_empty() {
+            opened.insert(control, named);
+        }
+    }
+    opened
 }
 
 /// Whether a path is a control file of a fixed name: a scope that names it opens it.
@@ -472,44 +532,73 @@ mod tests {
         check("src/new.rs", &[]);
     }
 
-    fn unnamed(whitelist: &[&str]) -> Vec<String> {
+    /// The globs of control files beside a whitelist, and what names some of each.
+    fn controls(whitelist: &[&str]) -> Vec<(String, String)> {
         let globs = whitelist.iter().map(|text| Glob::parse(text).expect(text));
-        let left = unnamed_control_files(
-            &globs.collect::<Vec<_>>(),
-            ["**/.host/settings*".to_owned()],
-        );
-        left.iter().map(ToString::to_string).collect()
+        let others = ["**/.host/settings*".to_owned()];
+        let controls = control_files(&globs.collect::<Vec<_>>(), others);
+        let named = |by: Vec<Glob>| by.iter().map(Glob::as_str).collect::<Vec<_>>().join(" ");
+        { controls.into_iter() }
+            .map(|(glob, by)| (glob.to_string(), named(by)))
+            .collect()
     }
 
     #[test]
     fn every_control_glob_is_a_glob_and_binds_a_whitelist_of_everything() {
-        let all = unnamed(&["**"]);
+        let all = controls(&["**"]);
         assert_eq!(all.len(), CONTROL_FILES.len() + 1, "{all:?}");
-        assert!(all.contains(&"**/.host/settings*".to_owned()), "{all:?}");
+        assert!(all.iter().all(|(_, by)| by.is_empty()), "{all:?}");
     }
 
     #[test]
-    fn a_scope_that_names_a_control_file_may_touch_it() {
-        let left = unnamed(&["**", ".github/**", "packages/app/.host/settings.json"]);
-        assert!(
-            !left.iter().any(|glob| glob.starts_with(".github/")),
-            "{left:?}"
-        );
-        assert!(
-            !left.iter().any(|glob| glob == "**/.host/settings*"),
-            "{left:?}"
-        );
-        assert!(left.iter().any(|glob| glob == "**/.husky/**"), "{left:?}");
-        let left = unnamed(&["**", ".husky/**", "lib/.gitattributes"]);
-        let is_left = |control: &str| left.iter().any(|glob| glob == control);
-        assert!(
-            !is_left("**/.husky/**") && !is_left("**/.gitattributes"),
-            "{left:?}"
-        );
+    fn a_scope_that_names_control_files_opens_these() {
+        let found = controls(&[
+            "**",
+            ".github/**",
+            "packages/app/.host/settings.json",
+            "roles/x.toml",
+            "lib/.gitattributes",
+        ]);
+        let named: Vec<_> = found.into_iter().filter(|(_, by)| !by.is_empty()).collect();
+        let expected = [
+            ("**/.gitattributes", "lib/.gitattributes"),
+            ("**/.host/settings*", "packages/app/.host/settings.json"),
+            (".github/{workflows,actions}/**", ".github/**"),
+            ("roles/*.toml", "roles/x.toml"),
+        ];
+        let expected = expected.map(|(glob, by)| (glob.to_owned(), by.to_owned()));
+        assert_eq!(named, expected);
+    }
+
+    #[test]
+    fn what_opens_a_denied_glob_opens_what_it_matches_alone() {
+        let globs = |texts: &[&str]| -> Vec<Glob> {
+            { texts.iter() }
+                .map(|text| Glob::parse(text).expect(text))
+                .collect()
+        };
+        let whitelist = globs(&["**", "ci/a.yml"]);
+        let denylist = globs(&["**/*.pem", "ci/**"]);
+        let opened = Opened::from([(denylist[1].clone(), globs(&["ci/a.yml", "ci/key.pem"]))]);
+        let scope = Scope::opening(&whitelist, &denylist, &opened).expect("a scope");
+        let language = ScopeLanguage::opening(&whitelist, &denylist, &opened);
+        for (name, expected) in [
+            ("ci/a.yml", true),
+            ("ci/b.yml", false),
+            ("ci/a.yml/b", false),
+            ("ci", false),
+            // Another glob of the denylist wins as before.
+            ("ci/key.pem", false),
+            ("src/lib.rs", true),
+        ] {
+            assert_eq!(scope.decide(&path(name)).is_allowed(), expected, "{name}");
+            let meeting = language.intersection(&ScopeLanguage::new(&globs(&[name]), &[]));
+            assert_eq!(meeting != Intersection::Empty, expected, "{name}");
+        }
     }
 
     #[test]
     fn a_scope_of_some_directories_is_taken_as_it_is() {
-        assert!(unnamed(&["src/**"]).is_empty());
+        assert!(controls(&["src/**"]).is_empty());
     }
 }

@@ -36,6 +36,14 @@ pub const LOCAL_VARIABLES: &[&str] = &[
     "GIT_INTERNAL_SUPER_PREFIX",
 ];
 
+/// Variables under which git writes each index as one file. Git puts the shared part of a split index beside `HEAD`, and that is not
+/// beside the index where it works through a stand-in or on a copy.
+pub const WHOLE_INDEX: [(&str, &str); 3] = [
+    ("GIT_CONFIG_COUNT", "1"),
+    ("GIT_CONFIG_KEY_0", "core.splitIndex"),
+    ("GIT_CONFIG_VALUE_0", "false"),
+];
+
 /// A `git` command that will run in `directory`, free of the caller's repository variables, without
 /// standard input and without a prompt.
 pub fn git(directory: &Path) -> Command {
@@ -45,6 +53,7 @@ pub fn git(directory: &Path) -> Command {
     }
     command
         .current_dir(directory)
+        .envs(WHOLE_INDEX)
         .env("GIT_TERMINAL_PROMPT", "0")
         .stdin(Stdio::null());
     command

@@ -250,10 +250,17 @@ impl Repo {
     /// # Errors
     /// `git-failed` when the configuration cannot be read or names an impossible identity.
     pub fn identities(&self, now: i64) -> Result<Identities> {
+        // libgit2 passes over includes that depend on the remotes.
+        let includes = self.settings("includeif.hasconfig:")?;
         match (
             self.inner.author_from_env(),
             self.inner.committer_from_env(),
         ) {
+            _ if !includes.is_empty() => Ok(Identities {
+                author: self.identity_by_git("GIT_AUTHOR_IDENT")?,
+                committer: self.identity_by_git("GIT_COMMITTER_IDENT")?,
+                stand_in: false,
+            }),
             (Ok(author), Ok(committer)) => Ok(Identities {
                 author: plain(&author),
                 committer: plain(&committer),

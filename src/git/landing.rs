@@ -315,6 +315,12 @@ impl Checkout {
             return view.git();
         }
         let mut command = command::git(&self.top);
+        // The main worktree's index lies beside its `HEAD`, and stays split if its user has it so.
+        if self.common_dir() == self.git_dir {
+            for (name, _) in command::WHOLE_INDEX {
+                command.env_remove(name);
+            }
+        }
         command
             // Both are named, so that git neither searches upwards nor follows a `.git` file that
             // says otherwise. Messages are compared, so they come untranslated.

@@ -6,23 +6,26 @@
 //! committing would store it: `.gitattributes` decides about line ends and filters.
 //!
 //! `beside` walks the disk and names every file that is in none of the trees and not ignored: what git
-//! does not look at (a nested repository, a broken `.git` directory, files inside a submodule's
-//! place) is found there and is the reason to refuse a removal.
+//! does not look at (a nested repository, a broken `.git` directory, files inside a submodule that no
+//! commit of it holds) is found there and is the reason to refuse a removal.
 
 mod tour;
 
 use crate::domain::Oid;
-use crate::error::{Code, Error, Result};
-use crate::git::changes::Index;
+use crate::error::{Code, Error, IoContext, Result};
+use crate::git::changes::{Index, gitlinks};
+use crate::git::files::admin_dir::MODULES;
 use crate::git::files::untrusted;
 use crate::git::objects::{Commit, Identity, NewCommit};
+use crate::git::tree::{DIRECTORY, EXECUTABLE, GITLINK, SYMLINK};
 use crate::git::uncommitted::{Trees, WorktreeFingerprint, WorktreeSource, git, ignored};
 use crate::git::{Repo, command};
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 pub use tour::{FilesAsTheyAre, TOO_DEEP, write_admin, write_files as write_files_as_they_are};
@@ -37,6 +40,15 @@ pub const TRAILER: &str = "Salvage";
 pub const WORK: &str = "work";
 /// The trailer's value for the bundle.
 pub const BUNDLE: &str = "bundle";
+
+/// The line of a salvage of work that stores its files byte for byte, as that of a bundle does, and not as committing would.
+pub const AS_THEY_ARE: &str = "Salvage-Content: as-it-is";
+
+/// Whether a salvage stores its files byte for byte, so that no filter and no line-end conversion has a part in giving them back.
+pub fn is_as_it_was(salvage: &Commit) -> bool {
+    let is_bundle = salvage.trailer(TRAILER) == Some(BUNDLE);
+    is_bundle || salvage.message.lines().any(|line| line == AS_THEY_ARE)
+}
 
 /// Writes the commit that holds what is staged, modified and untracked; `None` when the tip holds it all.
 /// `whose` is a line for the message, such as `Agent-Id: …`.
@@ -175,7 +187,11 @@ impl Repo {
             // One that is no file tells nothing.
             named.extend(self.reflog_oids(branch).unwrap_or_default());
         }
-        let files = WalkDir::new(admin_dir).into_iter().flatten();
+        let modules = admin_dir.join(MODULES);
+        let files = WalkDir::new(admin_dir).into_iter();
+        let files = files
+            .filter_entry(|entry| entry.path() != modules)
+            .flatten();
         for file in files.filter(|entry| entry.file_type().is_file()) {
             let inside = file.path().strip_prefix(admin_dir).unwrap_or(file.path());
             let name = inside.as_os_str().as_encoded_bytes();
@@ -195,13 +211,45 @@ impl Repo {
         named.into_iter().filter_map(commit).collect()
     }
 
-    /// Writes the files of a tree into an empty directory, as a checkout would. Nothing is overwritten.
+    /// Writes the files of a salvage into an empty directory, as they were. Nothing is overwritten.
     ///
     /// # Errors
-    /// `git-failed` when git refuses a path or a filter fails.
-    pub fn write_files(&self, tree: Oid, directory: &Path, index: &Path) -> Result<()> {
-        self.write_index(tree, index)?;
+    /// `git-failed` when git refuses a path or a filter fails; `io`, `disk-full`.
+    pub fn write_files(&self, salvage: Oid, directory: &Path, index: &Path) -> Result<()> {
+        let salvage = self.read_commit(salvage)?;
+        // Git refuses names that lead elsewhere.
+        self.write_index(salvage.tree, index)?;
+        if is_as_it_was(&salvage) {
+            return self.write_bytes(salvage.tree, directory);
+        }
         self.on_index(directory, index, &["checkout-index", "--all"])
+    }
+
+    /// Writes the files of a tree that git knows to be sound into a directory, byte for byte.
+    fn write_bytes(&self, tree: Oid, directory: &Path) -> Result<()> {
+        for entry in self.read_tree(tree)? {
+            let path = directory.join(OsStr::from_bytes(&entry.name));
+            let written = match entry.mode {
+                DIRECTORY | GITLINK => fs::create_dir(&path),
+                SYMLINK => {
+                    let target = self.read_blob(entry.oid)?;
+                    symlink(OsStr::from_bytes(&target), &path)
+                }
+                mode => {
+                    let mut options = OpenOptions::new();
+                    options.write(true).create_new(true);
+                    options.mode(if mode == EXECUTABLE { 0o777 } else { 0o666 });
+                    let content = self.read_blob(entry.oid)?;
+                    let file = options.open(&path);
+                    file.and_then(|mut file| file.write_all(&content))
+                }
+            };
+            written.at("could not write", &path)?;
+            if entry.mode == DIRECTORY {
+                self.write_bytes(entry.oid, &path)?;
+            }
+        }
+        Ok(())
     }
 
     /// Writes an index file that holds a tree and knows no file.
@@ -298,6 +346,12 @@ struct BesideTour<'a> {
 }
 
 impl BesideTour<'_> {
+    /// Whether a submodule is as its repository has it, which a discard looks after.
+    fn is_safe(&self, submodule: &Path) -> bool {
+        let modules = self.source.admin_dir.join(MODULES);
+        gitlinks::is_in_modules(submodule, &modules, self.source.view.room())
+    }
+
     fn holds(&self, path: &[u8]) -> bool {
         self.kept.contains(path) || self.seen.is_some_and(|seen| seen.holds(path))
     }
@@ -330,6 +384,8 @@ impl BesideTour<'_> {
                 if kind.is_dir() {
                     walk.skip_current_dir();
                 }
+            } else if kind.is_dir() && self.holds(bytes) && self.is_safe(path) {
+                walk.skip_current_dir();
             } else if kind.is_dir() {
                 if { self.left_out.as_ref() }.is_some_and(|paths| has_directory(paths, bytes)) {
                     walk.skip_current_dir();

@@ -91,6 +91,17 @@ impl Repo {
             .at("could not write", &file)
     }
 
+    /// Lets an admin directory name a worktree, in one step.
+    ///
+    /// # Errors
+    /// `path-invalid`, `io`, `disk-full`.
+    pub fn point_admin_dir(&self, admin: &Path, worktree: &Path) -> Result<()> {
+        let (_, pointer) = self.link_texts(worktree, admin)?;
+        let (file, next) = (admin.join("gitdir"), admin.join("gitdir.new"));
+        fs::write(&next, pointer).at("could not write", &next)?;
+        fs::rename(&next, &file).at("could not write", &file)
+    }
+
     /// Makes the admin directory of a worktree whose directory and `.git` file are there. `fill` adds to it
     /// before it can be seen.
     ///

@@ -40,7 +40,7 @@ impl Host for Copilot {
     }
 
     fn control_files(&self) -> &'static [&'static str] {
-        &["**/.github/{hooks,copilot}/**"]
+        &["**/.github/{hooks,copilot}/**", "**/.copilot/**"]
     }
 
     fn program(&self) -> Option<&'static str> {

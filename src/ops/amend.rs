@@ -10,21 +10,25 @@
 //! alone. A kill before the second step leaves a blob that nothing names, and after it a prompt that the next run composes anew.
 
 use crate::agents::assignment::{Assignment, PromptWish, Workplace};
-use crate::agents::{Ctx, authority, lookup, worktree};
-use crate::domain::scope::{Intersection, effective_denylist, unnamed_control_files};
+use crate::agents::scope_guard::spell_out_directories;
+use crate::agents::{Ctx, Scratch, Work, authority, lookup, worktree};
+use crate::domain::scope::{
+    Opened, control_files, deny_control_files, effective_denylist, may_meet,
+};
 use crate::domain::task::TaskOptions;
-use crate::domain::{Agent, Glob, Oid, RoleSet, ScopeLanguage, Task, What};
+use crate::domain::{Agent, Glob, Oid, RoleSet, Task, What};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::populate;
 use crate::hosts;
 use crate::ops::agent_report::{AgentReport, Reporter};
-use crate::ops::spawn::{hooks_in_tree, spell_out_directories};
+use crate::ops::spawn::{hooks_in_tree, require_matched, unmatched};
 use crate::store::{
     briefing, fsx, keep, layout, ledger, lock, repository_settings, roles, spawn_commit,
 };
-use crate::wire::policy::Policy;
+use crate::wire::policy::{self, Policy};
 use crate::wire::task_file::{self, TaskWords};
 use serde::Serialize;
+use std::collections::HashSet;
 use std::time::Duration;
 
 /// The steps, in order, under the names given to [`crate::agents::ctx::Seams::reached`].
@@ -37,6 +41,8 @@ pub struct AmendOptions {
     pub scope: Vec<String>,
     /// Globs that are added to it.
     pub add_scope: Vec<String>,
+    /// Globs that are added to it and may match nothing yet.
+    pub new: Vec<String>,
     /// Globs that take the place of the denylist, beside the defaults of role and repository.
     pub deny: Vec<String>,
     /// Commands that take the place of the checks.
@@ -70,6 +76,9 @@ pub struct AmendReport {
     pub whitelist: Vec<String>,
     /// The globs it must not touch.
     pub denylist: Vec<String>,
+    /// The globs of the whitelist that win over the denylist, as they name control files.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub opened: Vec<String>,
     /// Commands that `verify` runs.
     pub checks: Vec<String>,
     /// Whether its work lands only with a complete bundle.
@@ -129,6 +138,7 @@ pub fn amend(ctx: &Ctx, who: &str, options: &AmendOptions) -> Result<AmendReport
         dry_run: options.dry_run,
         policy: blob.to_hex(),
         previous_policy: previous.to_hex(),
+        opened: new.opened_by(),
         whitelist: new.whitelist,
         denylist: new.denylist,
         checks: new.checks,
@@ -173,8 +183,12 @@ fn amended(ctx: &Ctx, agent: &Agent, old: &Policy, options: &AmendOptions) -> Re
         [] => old.whitelist.clone(),
         scope => scope.to_vec(),
     };
-    let added = { options.add_scope.iter() }.filter(|glob| !old.whitelist.contains(glob));
-    scope.extend(added.cloned());
+    let added = options.add_scope.iter().chain(&options.new);
+    let added: Vec<String> = added
+        .filter(|glob| !scope.contains(glob))
+        .cloned()
+        .collect();
+    scope.extend(added);
     // The rules of task files hold for what is typed here, too; the text stands in for one that is not looked at.
     let draft = task_file::of_words(&TaskWords {
         text: "A policy that is amended has no task text of its own.".to_owned(),
@@ -186,8 +200,19 @@ fn amended(ctx: &Ctx, agent: &Agent, old: &Policy, options: &AmendOptions) -> Re
         ..TaskWords::default()
     });
     let (mut task, _) = draft.check(&roles, TaskOptions::default())?;
-    let tree = ctx.repo.read_commit(base.oid)?.tree;
-    spell_out_directories(&ctx.repo, &[tree], &mut task)?;
+    // What a name stands for shows in the base and in the agent's work. Its uncommitted part is written as a tree that is not kept.
+    let scratch = Scratch::make(ctx, "amend")?;
+    let apart = ctx.with_scratch_objects(scratch.path())?;
+    let work = Work::look_up(&apart, agent.clone()).and_then(|work| work.tree(&apart));
+    let base_tree = apart.repo.read_commit(base.oid)?.tree;
+    let trees: Vec<Oid> = [base_tree].into_iter().chain(work.ok()).collect();
+    spell_out_directories(&apart.repo, &trees, &mut task.whitelist, false)?;
+    let mut seen = HashSet::new();
+    task.whitelist.retain(|glob| seen.insert(glob.clone()));
+    let is_new = |glob: &&Glob| !old.whitelist.iter().any(|old| old == glob.as_str());
+    let typed: Vec<Glob> = task.whitelist.iter().filter(is_new).cloned().collect();
+    let unmatched = unmatched(&apart.repo, &trees, &typed, &[])?;
+    require_matched(&apart.repo, &trees, &unmatched, &options.new)?;
     let text = |globs: &[Glob]| -> Vec<String> {
         globs.iter().map(|glob| glob.as_str().to_owned()).collect()
     };
@@ -196,7 +221,12 @@ fn amended(ctx: &Ctx, agent: &Agent, old: &Policy, options: &AmendOptions) -> Re
         ..old.clone()
     };
     if new.whitelist != old.whitelist || !options.deny.is_empty() {
-        new.denylist = text(&denylist(ctx, agent, old, (&task, options), &roles)?);
+        let (mut denylist, controls) = denylist(ctx, agent, old, (&task, options), &roles)?;
+        spell_out_directories(&apart.repo, &trees, &mut denylist, true)?;
+        let opened = deny_control_files(&mut denylist, controls);
+        denylist.sort_unstable();
+        denylist.dedup();
+        (new.denylist, new.opened) = (text(&denylist), policy::recorded(&opened));
     }
     if options.checks_of_target {
         let target = base.refname.as_deref().unwrap_or("HEAD");
@@ -217,34 +247,46 @@ fn amended(ctx: &Ctx, agent: &Agent, old: &Policy, options: &AmendOptions) -> Re
     Ok(new)
 }
 
-/// The denylist beside a whitelist that was changed. Files that decide what other people's programs run are denied as at the
-/// spawn: not beside a whitelist that names them, and always beside one that reaches everything.
+/// The denylist beside a whitelist that was changed, and the control files that are denied besides. Files that decide what other people's programs run are
+/// denied as at the spawn: all that the owner does not name.
 fn denylist(
     ctx: &Ctx,
     agent: &Agent,
     old: &Policy,
     (task, options): (&Task, &AmendOptions),
     roles: &RoleSet,
-) -> Result<Vec<Glob>> {
+) -> Result<(Vec<Glob>, Opened)> {
     let base =
         { agent.base.as_ref() }.ok_or_else(|| Error::bug("a live agent must have a base"))?;
     let others: Vec<String> = { hosts::control_files().map(str::to_owned) }
         .chain(hooks_in_tree(&ctx.repo)?)
         .collect();
     let everything = Glob::parse("**").map_err(Error::bug)?;
-    let controls = unnamed_control_files(&[everything], others.clone());
+    let all = control_files(&[everything], others.clone());
     let [_, before] = old.globs().map_err(Error::bug)?;
     let (denied, rest): (Vec<Glob>, Vec<Glob>) =
-        before.into_iter().partition(|glob| controls.contains(glob));
-    // What the owner names now is meant.
-    let is_new =
-        |glob: &&Glob| !glob.is_bare() && !old.whitelist.iter().any(|old| old == glob.as_str());
-    let named: Vec<Glob> = task.whitelist.iter().filter(is_new).cloned().collect();
-    let named = ScopeLanguage::new(&named, &[]);
-    let is_unnamed = |glob: &Glob| {
-        let glob = ScopeLanguage::new(std::slice::from_ref(glob), &[]);
-        glob.intersection(&named) == Intersection::Empty
-    };
+        before.into_iter().partition(|glob| all.contains_key(glob));
+    let opened = old.opened_globs().map_err(Error::bug)?;
+    let mut controls = control_files(&task.whitelist, others);
+    for control in denied {
+        // What the owner names now is meant, and what was opened before.
+        let is_old = |glob: &Glob| old.whitelist.iter().any(|old| old == glob.as_str());
+        let is_opened = |glob: &Glob| opened.get(&control).is_some_and(|by| by.contains(glob));
+        let is_meant = |glob: &Glob| !is_old(glob) || is_opened(glob);
+        if let Some(named) = controls.get_mut(&control) {
+            named.retain(is_meant);
+            continue;
+        }
+        let touching = task
+            .whitelist
+            .iter()
+            .filter(|glob| may_meet(glob, &control));
+        let (meant, others): (Vec<Glob>, Vec<Glob>) = touching.cloned().partition(is_meant);
+        // Where all that reaches the control file names it, nothing of it is left to deny.
+        if meant.is_empty() || !others.is_empty() {
+            controls.insert(control, meant);
+        }
+    }
     let mut denylist = if options.deny.is_empty() {
         rest
     } else {
@@ -252,12 +294,7 @@ fn denylist(
     };
     let at = old.settings().unwrap_or(base.oid);
     denylist.extend(repository_settings::load(&ctx.repo, at, roles)?.deny);
-    denylist.extend(denied.into_iter().filter(is_unnamed));
-    // What decides how others run is denied unless it is named, however wide the new scope is.
-    denylist.extend(unnamed_control_files(&task.whitelist, others));
-    denylist.sort_unstable();
-    denylist.dedup();
-    Ok(denylist)
+    Ok((denylist, controls))
 }
 
 fn warnings(ctx: &Ctx, agent: &Agent, old: &Policy, new: &Policy) -> Vec<String> {

@@ -548,6 +548,7 @@ impl GcItem {
             commit: Oid::from_hex(&landed.commit)?,
             into: landed.target.refname.clone().unwrap_or_default(),
             tip: None,
+            from: None,
             with: Vec::new(),
         })
     }

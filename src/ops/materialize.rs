@@ -12,16 +12,19 @@
 //! run or a discard, ends it in the same way first (`layered::settle`): a run over a layer that is about to go would lose its work.
 
 use crate::agents::authority::require_orchestrator;
-use crate::agents::{Ctx, layered, lookup, untrusted, worktree};
+use crate::agents::frozen::{self, FrozenBase};
+use crate::agents::{Ctx, Scratch, layered, lookup, untrusted, worktree};
 use crate::domain::Agent;
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::WorktreeLayer;
 use crate::git::files::layer::{is_opaque, is_whiteout};
+use crate::git::{WorktreeLayer, command};
 use crate::ops::agent_report::{AgentReport, Reporter};
 use crate::store::{fsx, layout, lock};
 use rustix::fs::{AtFlags, CWD, RenameFlags, Timespec, Timestamps, renameat_with, utimensat};
 use serde::Serialize;
+use std::ffi::OsStr;
 use std::fs::{self, Metadata};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 use std::time::Duration;
@@ -36,6 +39,9 @@ pub struct MaterializeReport {
     pub agent: AgentReport,
     /// How many files were written.
     pub files: usize,
+    /// What the caller should know though it is done.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// Gives an agent an ordinary worktree in the place of its layered one.
@@ -68,19 +74,32 @@ pub fn materialize(ctx: &Ctx, who: &str) -> Result<MaterializeReport> {
     };
     // So does a commit or an update that this program makes in a mount of its own.
     let _unmounted = layered::lock_upper(&layer.upper)?;
-    let files = if layered::is_exchanged(ctx, &agent, &place)? {
-        0
-    } else {
-        exchange(ctx, &agent, &layer, &place)?
-    };
-    layered::settle(ctx, &agent)?;
-    Ok(MaterializeReport {
+    let base = frozen::whole(ctx, &layer.record.base)?;
+    let mut report = MaterializeReport {
         agent: Reporter::new(ctx)?.agent(ctx, &agent),
-        files,
-    })
+        files: 0,
+        warnings: Vec::new(),
+    };
+    if base.is_none() {
+        let base = &layer.record.base;
+        report.warnings.push(format!(
+            "the base {base} has changed: tracked files are those of its commit, and of the others only what git ignores was taken from it"
+        ));
+    }
+    if !layered::is_exchanged(ctx, &agent, &place)? {
+        report.files = exchange(ctx, &agent, &layer, base.as_ref(), &place)?;
+    }
+    layered::settle(ctx, &agent)?;
+    Ok(report)
 }
 
-fn exchange(ctx: &Ctx, agent: &Agent, layer: &WorktreeLayer, place: &Path) -> Result<usize> {
+fn exchange(
+    ctx: &Ctx,
+    agent: &Agent,
+    layer: &WorktreeLayer,
+    base: Option<&FrozenBase>,
+    place: &Path,
+) -> Result<usize> {
     // The exchange would take away what was put there while nothing was mounted over it.
     let others = untrusted::names(place).into_iter();
     if let Some(first) = others.filter(|name| name != ".git").min() {
@@ -98,7 +117,10 @@ fn exchange(ctx: &Ctx, agent: &Agent, layer: &WorktreeLayer, place: &Path) -> Re
     let aside = layout::aside(place, &layout::worktree_name(agent.id));
     let _activity = ctx.activity("writing the files of a worktree");
     fs::create_dir(&aside).at("could not make", &aside)?;
-    let mut files = copy(&layer.record.path, &aside)?;
+    let mut files = match base {
+        Some(base) => copy(&base.path, &aside)?,
+        None => check_out(ctx, layer, &aside)?,
+    };
     // The agent's changes come over the base's files, deletions included.
     files += apply(&layer.upper, &aside, true)?;
     let pointer = place.join(".git");
@@ -116,6 +138,52 @@ fn exchange(ctx: &Ctx, agent: &Agent, layer: &WorktreeLayer, place: &Path) -> Re
         .at("could not exchange", place)?;
     ctx.reached("exchanged");
     Ok(files)
+}
+
+/// Writes the tracked files of a base that has changed as its commit has them, and what git ignores as it lies there; gives how many
+/// files. Anything else in it would look like the agent's own work.
+fn check_out(ctx: &Ctx, layer: &WorktreeLayer, to: &Path) -> Result<usize> {
+    let base = frozen::place(ctx, &layer.record.base)?;
+    let scratch = Scratch::make(ctx, "materialize")?;
+    let git = |top: &Path, words: &[&str]| {
+        let mut git = command::git(top);
+        git.env("GIT_DIR", ctx.repo.common_dir())
+            .env("GIT_WORK_TREE", top)
+            .env("GIT_INDEX_FILE", scratch.path().join("index"))
+            .args(words);
+        command::successful(git)
+    };
+    let tree = &layer.record.tree;
+    git(to, &["read-tree", tree])?;
+    let mut files = 0;
+    if base.is_dir() {
+        let words = [
+            "ls-files",
+            "-z",
+            "--others",
+            "--ignored",
+            "--exclude-standard",
+        ];
+        let ignored = git(&base, &words)?;
+        for name in command::names(&ignored) {
+            let name = Path::new(OsStr::from_bytes(name));
+            let (from, target) = (base.join(name), to.join(name));
+            let metadata = fs::symlink_metadata(&from).at("could not look at", &from)?;
+            let parent = target.parent().unwrap_or(to);
+            fs::create_dir_all(parent).at("could not make", parent)?;
+            if metadata.is_dir() {
+                // A repository of its own, into which git does not look.
+                fs::create_dir_all(&target).at("could not make", &target)?;
+                files += copy(&from, &target)?;
+            } else {
+                files += usize::from(put(&from, &metadata, &target)?);
+            }
+        }
+    }
+    // Last, so that no link among them leads out what is copied.
+    git(to, &["read-tree", "--reset", "-u", tree])?;
+    let tracked = git(to, &["ls-files", "-z"])?;
+    Ok(files + command::names(&tracked).count())
 }
 
 /// Copies a directory's files, links and directories into one that is there; gives how many files.

@@ -5,8 +5,8 @@
 //! ordinary one, so what an update, a landing or a commit takes there is written once, for both kinds.
 
 use crate::agents::layered::{Mounted, run_mounted};
-use crate::agents::{Ctx, lookup};
-use crate::domain::Agent;
+use crate::agents::{Ctx, lookup, publish};
+use crate::domain::{Agent, Oid};
 use crate::error::{Code, Error, Result};
 use serde_json::Value;
 use std::ffi::OsString;
@@ -23,6 +23,17 @@ pub fn again(ctx: &Ctx, who: &str, words: &[OsString]) -> Result<u8> {
     Ok(code
         .and_then(|code| u8::try_from(code).ok())
         .unwrap_or(u8::MAX))
+}
+
+/// Moves the worktree of an agent from the commit that it is at to the agent's branch; called in the mount.
+///
+/// # Errors
+/// Those of [`publish::catch_up`].
+pub fn catch_up(ctx: &Ctx, who: &str, seen: &str) -> Result<()> {
+    let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
+    let seen = Oid::from_hex(seen);
+    let seen = seen.ok_or_else(|| Error::new(Code::Usage, "that is no name of a commit"))?;
+    publish::catch_up(ctx, &agent, seen)
 }
 
 /// Commits an agent's work in the mount, for a run that is over. That there is nothing in scope to commit is no error there.

@@ -4,7 +4,7 @@ use crate::agents::assignment::{Assignment, PromptWish};
 use crate::agents::work::{base_of, tip_of};
 use crate::agents::{Ctx, Scratch, Work, layered, liveness, lookup, task_copy, worktree};
 use crate::domain::role::DEFAULT_DENYLIST;
-use crate::domain::scope::unnamed_control_files;
+use crate::domain::scope::control_files;
 use crate::domain::{Agent, AgentId, Event, Glob, Isolation, Oid, State, What};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::populate;
@@ -53,6 +53,9 @@ pub struct ShowReport {
     pub whitelist: Option<Option<Vec<String>>>,
     /// The globs it must not touch; absent and null as the whitelist.
     pub denylist: Option<Option<Vec<String>>>,
+    /// The globs of the whitelist that win over the denylist, as they name control files.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub opened: Vec<String>,
     /// Commands that `verify` runs; absent and null as the whitelist.
     pub checks: Option<Option<Vec<String>>>,
     /// The blob of the policy that its owner gave it since it was spawned; absent where that was never amended.
@@ -168,6 +171,7 @@ pub fn show(ctx: &Ctx, who: &str) -> Result<ShowReport> {
             .and_then(|_| populate::cone_directories(&worktree::admin_dir(&ctx.repo, agent.id))),
         whitelist: told(|policy| &policy.whitelist),
         denylist: told(|policy| &policy.denylist),
+        opened: { policy.as_ref() }.map_or_else(Vec::new, Policy::opened_by),
         checks: told(|policy| &policy.checks),
         amended_policy: agent.amended.map(Oid::to_hex),
         events,
@@ -418,8 +422,8 @@ fn not_there(ctx: &Ctx, agent: &Agent, worktree: Option<&Path>) -> Error {
 pub fn default_denylist() -> BTreeSet<String> {
     let everything = Glob::parse("**").into_iter().collect::<Vec<_>>();
     let others = hosts::control_files().map(str::to_owned);
-    let control = unnamed_control_files(&everything, others);
-    let control = control.iter().map(|glob| glob.as_str().to_owned());
+    let control = control_files(&everything, others).into_keys();
+    let control = control.map(|glob| glob.as_str().to_owned());
     let usual = DEFAULT_DENYLIST.iter().map(|glob| (*glob).to_owned());
     usual.chain(control).collect()
 }

@@ -18,6 +18,7 @@ use std::time::Duration;
 pub const AGENT_VARIABLES: &[&str] = &[
     "GIT_AGENT_ID",
     "GIT_AGENT_DEPTH",
+    "GIT_AGENT_LEAD",
     "GIT_AGENT_WORKTREE",
     "GIT_AGENT_SPOOL",
     "GIT_AGENT_MODEL",

@@ -271,18 +271,23 @@ fn status_of(status: ExitStatus) -> u8 {
 const NO_FORMAT: i32 = 8;
 
 /// Runs a program to its end and gives its status, 128 and the signal's number for one that was killed.
-/// `input` is what it reads on standard input, when we have read ours already.
+/// `input` is what it reads on standard input, when we have read ours already. The variable `mark` is set for it.
 ///
 /// # Errors
 /// `io` when it cannot be started.
-pub fn run(program: &Path, arguments: &[OsString], input: Option<&[u8]>) -> Result<Exit> {
+pub fn run(
+    program: &Path,
+    arguments: &[OsString],
+    input: Option<&[u8]>,
+    mark: &str,
+) -> Result<Exit> {
     let start = |command: &mut Command| {
         let stdin = if input.is_some() {
             Stdio::piped()
         } else {
             Stdio::inherit()
         };
-        command.args(arguments).stdin(stdin).spawn()
+        command.args(arguments).env(mark, "1").stdin(stdin).spawn()
     };
     let started = match start(&mut Command::new(program)) {
         Err(error) if error.raw_os_error() == Some(NO_FORMAT) => {

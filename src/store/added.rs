@@ -8,8 +8,7 @@ use crate::git::files::descent;
 use crate::store::{fsx, layout, lock};
 use crate::wire::journal::FileCopy;
 use sha2::{Digest, Sha256};
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -29,10 +28,7 @@ const COPY: &str = "copy-";
 pub fn note(common_dir: &Path, file: &str, addition: &[u8]) -> Result<()> {
     let path = place(common_dir, file);
     fsx::create_dir(path.parent().unwrap_or(&path))?;
-    let opened = File::options().create(true).append(true).open(&path);
-    opened
-        .and_then(|mut file| file.write_all(addition))
-        .map_err(|error| fsx::not_writable(&path, error))
+    fsx::append(&path, addition)
 }
 
 /// What was remembered.

@@ -18,8 +18,6 @@ use crate::error::Result;
 use crate::git::refs::{REMOTE_COPIES, Swap};
 use crate::git::{Identity, Repo, Tip};
 use std::collections::HashMap;
-use std::fs::OpenOptions;
-use std::io::Write;
 use std::path::Path;
 use walkdir::WalkDir;
 
@@ -207,10 +205,7 @@ pub fn note(repo: &Repo, spawn_commit: Oid, name: &str) -> Result<()> {
     let path = layout::branches(repo.common_dir());
     fsx::create_dir(&layout::agents_dir(repo.common_dir()))?;
     // It begins with a line feed: what stands before may have been cut short by a power loss.
-    let opened = OpenOptions::new().create(true).append(true).open(&path);
-    opened
-        .and_then(|mut file| file.write_all(format!("\n{spawn_commit} {name}\n").as_bytes()))
-        .map_err(|error| fsx::not_writable(&path, error))
+    fsx::append(&path, format!("\n{spawn_commit} {name}\n").as_bytes())
 }
 
 fn is_noted(repo: &Repo, spawn_commit: Oid, name: &str) -> Result<bool> {

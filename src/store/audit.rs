@@ -5,13 +5,13 @@
 //! reachable there. Only the first is evidence against the row; the second must not be a way to block an agent.
 
 use crate::domain::report::{AuditVerdict, Audited};
-use crate::domain::{Agent, AgentId, Oid, What};
+use crate::domain::{Agent, AgentId, Event, Oid, State, What};
 use crate::error::Result;
 use crate::git::{Repo, notes};
 use crate::store::chain::{self, Chain};
 use crate::store::ledger::Ledger;
 use crate::store::row::Row;
-use crate::store::spawn_commit;
+use crate::store::{belief, fsx, layout, place, spawn_commit};
 use crate::wire::event_line;
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -83,7 +83,7 @@ impl Ledger<'_> {
             // Most commits of the ledger leave a given row as it was, and its blob is then read
             // once.
             for blob in notes.into_iter().filter(|blob| blobs.insert(*blob)) {
-                let body = self.repo.read_blob(blob).unwrap_or_default();
+                let body = notes::united(self.repo, &[blob]).unwrap_or_default();
                 for digest in notes::lines_of(&body).map(event_line::digest) {
                     if wanted.remove(digest.as_str()) {
                         found.insert(digest);
@@ -235,5 +235,47 @@ impl Ledger<'_> {
         let policy = spawn_commit::if_here(self.repo, &auditor)?;
         // A policy that is not here says nothing, and then the stricter reading holds.
         Ok(policy.is_none_or(|policy| policy.report_rules().audit.is_some()))
+    }
+}
+
+// Who said that an agent is done.
+//
+// `merge --all` lands what is done, and the caller names none of it. Of an agent that is in this clone only this clone, which ran
+// it, can know that: another one that can push the ledger can add a line that says so of work that is half finished.
+
+impl Ledger<'_> {
+    /// Whether an agent that is done is so by what this clone, or a run in it, said; of one that has nothing here every row is
+    /// believed.
+    ///
+    /// # Errors
+    /// `repo-corrupt`, `io`.
+    pub fn is_done_by_own_word(&self, agent: &Agent) -> Result<bool> {
+        let common_dir = self.repo.common_dir();
+        let own = self.clone_number()?;
+        let admin_dir = common_dir
+            .join("worktrees")
+            .join(layout::worktree_name(agent.id));
+        if !admin_dir.exists() && !place::is_of_this_clone(common_dir, own, agent) {
+            return Ok(true);
+        }
+        let said = fsx::load_if_there(&layout::said(common_dir, agent.id))?;
+        let body = self.lines(agent.spawn_commit)?;
+        let row = Row::read(&body, agent.id);
+        let is_last = |(line, _): (&[u8], &Event)| {
+            said.as_deref() == Some(event_line::digest(line).as_bytes())
+        };
+        let last = row.pairs().position(is_last);
+        let counts = |(index, event): &(usize, &Event)| {
+            !belief::settles(&event.what)
+                || match (&said, last) {
+                    (Some(_), last) => last.is_some_and(|last| *index <= last),
+                    // It was spawned by a program that noted nothing.
+                    (None, _) => Some(event.at.clone_number()) == own,
+                }
+        };
+        let events = row.events.iter().enumerate().filter(counts);
+        let events: Vec<Event> = events.map(|(_, event)| event.clone()).collect();
+        let told = Agent::fold(agent.spawn_commit, &events);
+        Ok(told.is_some_and(|told| told.state == State::Done))
     }
 }

@@ -17,8 +17,7 @@ use crate::wire::policy::{Policy, TRAILER};
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::HashSet;
-use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::fs;
 use std::path::Path;
 
 /// What is known of this clone, read when it is first asked for.
@@ -497,14 +496,30 @@ pub(super) fn note_closed(
     if lines.is_empty() {
         return Ok(());
     }
-    let path = layout::closed(common_dir);
-    OpenOptions::new()
-        // Appended and never rewritten, so that a kill can cost the last line at most.
-        .create(true)
-        .append(true)
-        .open(&path)
-        .and_then(|mut file| file.write_all(lines.as_bytes()))
-        .map_err(|error| fsx::not_writable(&path, error))
+    // Appended and never rewritten, so that a kill can cost the last line at most.
+    fsx::append(&layout::closed(common_dir), lines.as_bytes())
+}
+
+/// Whether an event says that an agent is done, or could have said that.
+pub(super) fn settles(what: &What) -> bool {
+    matches!(
+        what,
+        What::Done { .. } | What::Exited(_) | What::Verified(_)
+    )
+}
+
+/// Notes that this clone writes an event of that line.
+///
+/// # Errors
+/// `repo-read-only`, `disk-full`, `io`.
+pub(super) fn note_said(common_dir: &Path, event: &Event, line: &str) -> Result<()> {
+    let place = layout::said(common_dir, event.agent);
+    let counts = settles(&event.what) || matches!(event.what, What::Spawned(_));
+    // An agent of another clone has no directory here, and no worktree.
+    if !counts || !place.parent().is_some_and(Path::is_dir) {
+        return Ok(());
+    }
+    fsx::write_atomic(&place, event_line::digest(line.as_bytes()).as_bytes())
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 
 use super::belief::Belief;
 use super::ledger::Ledger;
-use super::row::Row;
+use super::row::{OwnLines, Row};
 use super::{fsx, layout};
 use crate::domain::{Agent, AgentId, Event, Oid};
 use crate::error::{IoContext, Result};
@@ -78,6 +78,25 @@ impl Ledger<'_> {
     /// # Errors
     /// As [`Ledger::agents`].
     pub fn select<T>(&self, select: impl Fn(Oid, &[Event]) -> Option<T>) -> Result<Vec<T>> {
+        self.select_rows(|key, row| select(key, &row.events))
+    }
+
+    /// As [`Ledger::select`], where `select` is also given whether this clone wrote each of the events.
+    ///
+    /// # Errors
+    /// As [`Ledger::agents`]; `io`.
+    pub fn select_by_origin<T>(
+        &self,
+        select: impl Fn(Oid, &[Event], &[bool]) -> Option<T>,
+    ) -> Result<Vec<T>> {
+        let own = OwnLines::load(self.repo.common_dir())?;
+        self.select_rows(|key, row| {
+            let is_own: Vec<bool> = row.pairs().map(|(line, _)| own.has(line)).collect();
+            select(key, &row.events, &is_own)
+        })
+    }
+
+    fn select_rows<T>(&self, select: impl Fn(Oid, &Row<'_>) -> Option<T>) -> Result<Vec<T>> {
         let belief = Belief::new(self.repo);
         let selected = self.read(|tree| {
             let mut selected = Vec::new();
@@ -85,7 +104,7 @@ impl Ledger<'_> {
                 let id = AgentId::from_spawn_commit(key);
                 let row = Row::read(body, id);
                 let row = belief.lasting(id, &row);
-                selected.push(row.map(|row| select(key, &row.events)));
+                selected.push(row.map(|row| select(key, &row)));
             })?;
             selected.into_iter().filter_map(Result::transpose).collect()
         })?;

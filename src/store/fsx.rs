@@ -142,6 +142,17 @@ pub fn end_of(path: &Path, most: u64) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// Adds to the end of a file, which is made where there is none.
+///
+/// # Errors
+/// As [`write_atomic`].
+pub fn append(path: &Path, content: &[u8]) -> Result<()> {
+    let opened = OpenOptions::new().create(true).append(true).open(path);
+    opened
+        .and_then(|mut file| file.write_all(content))
+        .map_err(|error| not_writable(path, error))
+}
+
 /// Replaces `path` by a file that only its owner may read, from the first moment on.
 ///
 /// # Errors

@@ -4,21 +4,24 @@
 //! to `agents/<id8>/large/<n>` or, where the worktree is on another file system, to a directory beside the worktree. The list of
 //! them, `agents/<id8>/large/list`, has a line for each with its path, size and mode. A line is written before its file is moved:
 //! one whose file is not there says nothing, so no kill leaves a file that no line names. None of it travels to other clones.
+//!
+//! So are the repositories of submodules, which lie in the admin directory: to `agents/<id8>/modules/<n>`.
 
 use crate::domain::id::AgentId;
 use crate::domain::path::Quoted;
 use crate::domain::path::split_name;
 use crate::error::{Error, IoContext, Result};
+use crate::git::files::admin_dir::{MODULES, leads_to};
 use crate::store::{fsx, layout};
 use crate::system;
 use crate::wire::journal::MovedFile;
 use crate::wire::path_text::PathText;
 use rustix::fd::AsFd;
-use rustix::fs::{AtFlags, CWD, FileType, renameat, statat};
+use rustix::fs::{AtFlags, CWD, FileType, Stat, renameat, statat};
 use serde::Serialize;
 use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -72,7 +75,8 @@ fn wide(mode: impl Into<u32>) -> u32 {
 }
 
 /// Moves a file out of a worktree. `beside` is a directory on the worktree's own file system, used where the agent's own is on
-/// another; it is made if need be.
+/// another; it is made if need be. `None` stands for the upper directory of a layered worktree: it is on the file system of the agent's own,
+/// and a whiteout takes the file's place, without which the base's file would be seen there.
 ///
 /// # Errors
 /// `io`, `disk-full`. The file is where it was then.
@@ -81,7 +85,7 @@ pub fn set_aside(
     id: AgentId,
     top: &Path,
     path: &[u8],
-    beside: &Path,
+    beside: Option<&Path>,
 ) -> Result<LargeFile> {
     let shown = top.join(OsStr::from_bytes(path));
     let gone = || {
@@ -96,7 +100,7 @@ pub fn set_aside(
     let mut moved = Ok(());
     // A rename does not reach another file system, and to copy a file of this size is what is to be
     // avoided.
-    for directory in [own.as_path(), beside] {
+    for directory in [Some(own.as_path()), beside].into_iter().flatten() {
         fsx::create_dir(directory)?;
         let place = free_place(directory);
         let line = MovedFile {
@@ -107,7 +111,10 @@ pub fn set_aside(
         };
         note(&own, &line)?;
         let (parent, name) = parent_of(top, path).at("could not open the directory of", &shown)?;
-        moved = renameat(&parent, name, CWD, &line.place).map_err(std::io::Error::from);
+        moved = match beside {
+            Some(_) => renameat(&parent, name, CWD, &line.place).map_err(std::io::Error::from),
+            None => system::rename_off_layer(&parent, name, &line.place),
+        };
         match &moved {
             Ok(()) => return Ok(told(&line)),
             // The line that was written for this place names a file that never comes, and so says
@@ -134,7 +141,8 @@ pub fn of_agent(common_dir: &Path, id: AgentId) -> Result<Vec<LargeFile>> {
 /// # Errors
 /// `io`.
 pub fn give_back(common_dir: &Path, id: AgentId, top: &Path) -> Result<Vec<String>> {
-    let mut stay = Vec::new();
+    let mut stay = give_back_modules(common_dir, id, top);
+    let before = stay.len();
     for line in lines(common_dir, id)? {
         let shown = Quoted(&line.path);
         let to = top.join(OsStr::from_bytes(&line.path));
@@ -147,10 +155,45 @@ pub fn give_back(common_dir: &Path, id: AgentId, top: &Path) -> Result<Vec<Strin
         }
     }
     // The list goes last: after a kill it still names what was not moved back.
-    if stay.is_empty() {
+    if stay.len() == before {
         forget(common_dir, id)?;
     }
     Ok(stay)
+}
+
+/// Moves the repositories of submodules out of an admin directory that goes; gives where they are.
+///
+/// # Errors
+/// `io`.
+pub fn set_modules_aside(common_dir: &Path, id: AgentId, admin_dir: &Path) -> Result<PathBuf> {
+    let directory = layout::modules_dir(common_dir, id);
+    fsx::create_dir(&directory)?;
+    let (from, to) = (admin_dir.join(MODULES), free_place(&directory));
+    fs::rename(&from, &to).at("could not move", &from)?;
+    Ok(to)
+}
+
+/// Moves the newest of these back where a directory is the agent's worktree again; gives those that stay where they are.
+fn give_back_modules(common_dir: &Path, id: AgentId, top: &Path) -> Vec<String> {
+    let directory = layout::modules_dir(common_dir, id);
+    let admin_dir = common_dir.join("worktrees").join(layout::worktree_name(id));
+    let kept = (1..).map(|number: u64| directory.join(number.to_string()));
+    let mut kept: Vec<_> = kept.take_while(|place| place.is_dir()).collect();
+    // A rename takes the place of nothing but an empty directory.
+    if leads_to(top, &admin_dir)
+        && let Some(newest) = kept.last()
+        && fs::rename(newest, admin_dir.join(MODULES)).is_ok()
+    {
+        kept.pop();
+    }
+    let _ = fs::remove_dir(&directory);
+    let stays = |place: PathBuf| {
+        let place = place.display();
+        format!(
+            "the repositories of submodules in {place} stay there; to have one, run git clone {place}/<name>"
+        )
+    };
+    kept.into_iter().map(stays).collect()
 }
 
 /// Removes the list and the directories, where no file is in them any more.
@@ -177,8 +220,11 @@ fn go_back(line: &MovedFile, top: &Path, to: &Path) -> std::io::Result<()> {
         fs::create_dir_all(directory)?;
     }
     let (parent, name) = parent_of(top, &line.path)?;
-    // A rename would replace what is there, which may be newer work.
-    if statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+    // A rename would replace what is there, which may be newer work. A whiteout says that nothing is.
+    let is_something = |found: Stat| {
+        FileType::from_raw_mode(found.st_mode) != FileType::CharacterDevice || found.st_rdev != 0
+    };
+    if statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(is_something) {
         return Err(std::io::Error::other("something is at its place"));
     }
     match renameat(CWD, &line.place, &parent, name).map_err(std::io::Error::from) {
@@ -205,11 +251,7 @@ fn lines(common_dir: &Path, id: AgentId) -> Result<Vec<MovedFile>> {
 }
 
 fn note(own: &Path, line: &MovedFile) -> Result<()> {
-    let list = own.join(LIST);
-    let opened = OpenOptions::new().create(true).append(true).open(&list);
-    opened
-        .and_then(|mut file| file.write_all(line.to_line().as_bytes()))
-        .map_err(|error| fsx::not_writable(&list, error))
+    fsx::append(&own.join(LIST), line.to_line().as_bytes())
 }
 
 fn free_place(directory: &Path) -> PathBuf {

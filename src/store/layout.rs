@@ -3,7 +3,8 @@
 //! All files live below `<common dir>/agents/`, shared by the repository's worktrees and invisible
 //! to git's own commands.
 
-use crate::domain::{AgentId, Isolation};
+use crate::domain::{AgentId, Isolation, shell};
+use crate::error::{Code, Error, Result};
 use crate::git::files::admin_dir::{CLONES, STAND_IN};
 use crate::wire::policy::Policy;
 use std::path::{Path, PathBuf};
@@ -64,6 +65,42 @@ pub fn agents_dir(common_dir: &Path) -> PathBuf {
     common_dir.join("agents")
 }
 
+/// Directories below [`agents_dir`] out of which something is removed that was found by listing them.
+const SWEPT: [&str; 12] = [
+    "bases",
+    "builds",
+    "clones",
+    "leases",
+    "locks",
+    "pool",
+    "questions",
+    "spawning",
+    "spool",
+    "tickets",
+    "tmp",
+    "trash",
+];
+
+/// Checks that no link stands in the place of a directory that is swept: what it leads to would be taken for leftovers of ours.
+///
+/// # Errors
+/// `repo-corrupt`, naming the link.
+pub fn require_no_links(common_dir: &Path) -> Result<()> {
+    let agents = agents_dir(common_dir);
+    let mut places = SWEPT.iter().map(|name| agents.join(name));
+    let Some(link) = places.find(|place| place.is_symlink()) else {
+        return Ok(());
+    };
+    let shown = shell::word(link.as_os_str().as_encoded_bytes());
+    let what = format!(
+        "{} is a symbolic link, and its content would be removed as leftovers",
+        link.display()
+    );
+    Err(Error::new(Code::RepoCorrupt, what)
+        .hint(format!("to see where it leads, run ls -l {shown}"))
+        .hint(format!("to remove it, run rm {shown}")))
+}
+
 /// What belongs to one agent: prompt, task, hooks, logs.
 pub fn agent_dir(common_dir: &Path, id: AgentId) -> PathBuf {
     agents_dir(common_dir).join(id.short())
@@ -91,6 +128,11 @@ pub fn bundle(common_dir: &Path, id: AgentId, policy: &Policy, top: &Path) -> Pa
 
 /// The directory of the six files in an agent's own directory.
 pub const BUNDLE: &str = "bundle";
+
+/// The digest of the last line by which this clone settled whether the agent is done.
+pub fn said(common_dir: &Path, id: AgentId) -> PathBuf {
+    agent_dir(common_dir, id).join("said")
+}
 
 /// What keeps the absolute path of an agent's worktree, in the agent's directory.
 pub const WORKTREE_PLACE: &str = "worktree";
@@ -281,6 +323,11 @@ pub fn closed(common_dir: &Path) -> PathBuf {
     agents_dir(common_dir).join("closed")
 }
 
+/// The lines of rows that this clone wrote: the digest of each.
+pub fn own_lines(common_dir: &Path) -> PathBuf {
+    agents_dir(common_dir).join("own-lines")
+}
+
 /// The branches that this clone made under names that do not hold their agents' ids, one a line.
 pub fn branches(common_dir: &Path) -> PathBuf {
     agents_dir(common_dir).join("branches")
@@ -320,7 +367,12 @@ pub fn large_dir(common_dir: &Path, id: AgentId) -> PathBuf {
     agent_dir(common_dir, id).join("large")
 }
 
-/// The same on the file system of a worktree, where that is another one.
+/// The repositories of an agent's submodules that were set aside, each time below a number.
+pub fn modules_dir(common_dir: &Path, id: AgentId) -> PathBuf {
+    agent_dir(common_dir, id).join("modules")
+}
+
+/// As [`large_dir`], on the file system of a worktree, where that is another one.
 pub fn large_beside(worktree: &Path, id: AgentId) -> PathBuf {
     worktree.with_file_name(format!(".{}.large", worktree_name(id)))
 }
@@ -328,6 +380,11 @@ pub fn large_beside(worktree: &Path, id: AgentId) -> PathBuf {
 /// There while everything of a discarded agent is kept and its places are being removed.
 pub fn discarding(common_dir: &Path, id: AgentId) -> PathBuf {
     agent_dir(common_dir, id).join("discarding")
+}
+
+/// The commit that an agent's worktree is at while what came to its branch since then could not be brought there.
+pub fn behind(common_dir: &Path, id: AgentId) -> PathBuf {
+    agent_dir(common_dir, id).join("behind")
 }
 
 /// The file, below [`agents_dir`], locked while a process of ours works for an agent or removes it.

@@ -13,7 +13,7 @@ use crate::git::{Commit, Repo, Tip, notes};
 use crate::store::belief::{self, Belief, BeliefDecision, Closed};
 use crate::store::chain::{self, Chain};
 use crate::store::mailbox::{Mailbox, reader};
-use crate::store::row::Row;
+use crate::store::row::{OwnLines, Row};
 use crate::store::{keep, layout, lock, remote_names, spawn_commit};
 use crate::wire::event_line;
 use chrono::{DateTime, NaiveDate, Utc};
@@ -33,6 +33,8 @@ pub struct RecordedLanding {
     pub into: String,
     /// The tip that it brought, where a landing of ours did.
     pub tip: Option<Oid>,
+    /// Where the branch was before, where this landing moved it.
+    pub from: Option<Oid>,
     /// What the agent's row says before that, as part of the same landing.
     pub with: Vec<What>,
 }
@@ -141,6 +143,7 @@ impl<'r> Ledger<'r> {
                 commit: landing.commit,
                 into: landing.into.clone(),
                 tip: landing.tip,
+                from: landing.from,
             };
             let on_row = landing.with.iter().chain([&merged]);
             let on_row = on_row.map(|what| (landing.spawn_commit, what.clone()));
@@ -249,6 +252,7 @@ impl<'r> Ledger<'r> {
         let operation = repo.operation()?;
         let guard = lock::hold(repo.common_dir(), layout::LEDGER_LOCK)?;
         let (mut written, mut closed) = (Vec::new(), Vec::new());
+        let (mut own, mut said) = (Vec::new(), Vec::new());
         let message = format!("agent: event of {}", first.agent.short());
         let commit = chain::append(
             repo,
@@ -262,6 +266,8 @@ impl<'r> Ledger<'r> {
                 // count.
                 written.clear();
                 closed.clear();
+                own.clear();
+                said.clear();
                 let mut bodies: BTreeMap<Oid, Vec<u8>> = BTreeMap::new();
                 for note in notes {
                     let (key, agent) = (note.key, note.agent);
@@ -283,6 +289,8 @@ impl<'r> Ledger<'r> {
                     // The pointer on a landed commit is no row.
                     if AgentId::from_spawn_commit(key) == agent {
                         closed.extend(decisions(key, &row, &event, &line));
+                        own.push(line.clone());
+                        said.push((event.clone(), line.clone()));
                     }
                     bodies.insert(
                         key,
@@ -306,6 +314,10 @@ impl<'r> Ledger<'r> {
                 let commit = write(repo, tree, &parents, &who, &subject(&written))?;
                 // After the signature, which may be refused, and before the event.
                 belief::note_closed(repo.common_dir(), &closed)?;
+                OwnLines::note(repo.common_dir(), &own)?;
+                for (event, line) in &said {
+                    belief::note_said(repo.common_dir(), event, line)?;
+                }
                 Ok(commit)
             },
         )?;

@@ -7,11 +7,14 @@
 //! same lines read the same row, whatever their clocks say.
 
 use crate::domain::{AgentId, Event, Oid, OperationId, Stamp, State, What};
+use crate::error::Result;
 use crate::git::notes;
+use crate::store::{fsx, layout};
 use crate::wire::event_line;
 use chrono::{DateTime, Utc};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::path::Path;
 
 /// How many lines that are dated later one event names at most. Where there are more, the next events name them.
 const NAMED: usize = 16;
@@ -194,6 +197,40 @@ fn sorted<K: Ord>(
     // for it.
     order.extend((0..is_in.len()).filter(|&index| !is_in[index]));
     order
+}
+
+// Which lines this clone wrote: `agents/own-lines`, the digest of each. That a stamp has the number of this clone proves nothing: any user
+// who may push the ledger can write any line.
+
+/// The digests of the lines that this clone wrote. What a power loss has cut short is the digest of none.
+pub(super) struct OwnLines(HashSet<String>);
+
+impl OwnLines {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// `io`.
+    pub(super) fn load(common_dir: &Path) -> Result<OwnLines> {
+        let text = fsx::load_if_there(&layout::own_lines(common_dir))?.unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        Ok(OwnLines(text.lines().map(str::to_owned).collect()))
+    }
+
+    /// Whether this clone wrote that line.
+    pub(super) fn has(&self, line: &[u8]) -> bool {
+        self.0.contains(&event_line::digest(line))
+    }
+
+    /// Notes lines that this clone is about to write. The caller holds the ledger's lock.
+    ///
+    /// # Errors
+    /// `repo-read-only`, `disk-full`, `io`.
+    pub(super) fn note(common_dir: &Path, lines: &[String]) -> Result<()> {
+        let digests = { lines.iter() }.map(|line| event_line::digest(line.as_bytes()));
+        // Each begins with a line feed: what stands before may have been cut short.
+        let digests: String = digests.map(|digest| format!("\n{digest}\n")).collect();
+        fsx::append(&layout::own_lines(common_dir), digests.as_bytes())
+    }
 }
 
 #[cfg(test)]

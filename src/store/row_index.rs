@@ -238,7 +238,7 @@ impl ScopeText {
 impl BoundScope {
     fn of(policy: &Policy) -> BoundScope {
         if policy.edits {
-            BoundScope::Globs(ScopeText::of(&policy.whitelist, &policy.denylist))
+            BoundScope::Globs(ScopeText::of(&policy.whitelist, &policy.wholly_denied()))
         } else {
             BoundScope::Nothing
         }

@@ -281,7 +281,7 @@ pub fn signatures(repo: &Repo) -> Result<Vec<EventSignature>> {
     // 1. The events that there are.
     let mut origins = Origins::new();
     for (note, blob) in notes::all(repo, tip.tree)? {
-        let body = repo.read_blob(blob)?;
+        let body = notes::united(repo, &[blob])?;
         origins.extend(notes::lines_of(&body).map(|line| ((note, line.to_vec()), Vec::new())));
     }
     // 2. Where they came from.
@@ -434,7 +434,11 @@ pub(super) fn bound_policy(
 ) -> Result<Option<Policy>> {
     let first = match SpawnCommit::read(repo, spawn_commit)? {
         Some(spawn) => Some(spawn.terms),
-        None => load_policy(repo, blob)?,
+        // The digest in an older spawn commit does not cover what opens control files.
+        None => load_policy(repo, blob)?.map(|policy| Policy {
+            opened: BTreeMap::new(),
+            ..policy
+        }),
     };
     let (Some(first), Some(amended)) = (&first, amended) else {
         return Ok(first);

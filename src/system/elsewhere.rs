@@ -11,7 +11,7 @@ use super::{
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{Dir, FileType};
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process, test_kill_process};
-use std::ffi::CStr;
+use std::ffi::{CStr, OsStr};
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -212,6 +212,11 @@ pub(crate) fn blank_file() -> io::Result<File> {
 /// Those of openat(2).
 pub(crate) fn open_directory(root: BorrowedFd<'_>, path: &[u8]) -> rustix::io::Result<OwnedFd> {
     open_directory_by_steps(root, path)
+}
+
+/// There are no overlays.
+pub(crate) fn rename_off_layer(_from: &OwnedFd, _name: &OsStr, _to: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Has one file share the blocks of another: not known here.

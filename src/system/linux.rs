@@ -6,6 +6,7 @@ use super::{DIRECTORY, Holders, Occupant, Process, ResourceLimits, open_director
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::fs::{FileType, MemfdFlags, Mode, RawDir, ResolveFlags, memfd_create};
 use rustix::io::Errno;
 use rustix::process::{
@@ -13,7 +14,7 @@ use rustix::process::{
     prlimit, set_child_subreaper, set_parent_process_death_signal,
 };
 use std::collections::HashMap;
-use std::ffi::CStr;
+use std::ffi::{CStr, OsStr};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::mem::MaybeUninit;
@@ -316,6 +317,11 @@ pub(crate) fn open_directory(root: BorrowedFd<'_>, path: &[u8]) -> rustix::io::R
         Err(Errno::NOSYS | Errno::PERM) => open_directory_by_steps(root, path),
         opened => opened,
     }
+}
+
+/// Moves a file out of the upper directory of an overlay; a whiteout takes its place in the same step.
+pub(crate) fn rename_off_layer(from: &OwnedFd, name: &OsStr, to: &Path) -> io::Result<()> {
+    Ok(renameat_with(from, name, CWD, to, RenameFlags::WHITEOUT)?)
 }
 
 /// Has one file share the blocks of another; `false` where the file system cannot.

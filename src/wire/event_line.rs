@@ -274,6 +274,7 @@ fn parse_facts(kind: &str, d: &EventJson<'_>) -> Option<What> {
             into: text("into")?,
             // Absent in rows of earlier versions, as are `whole` and `baseline` above.
             tip: oid("tip"),
+            from: oid("from"),
         },
         "rejected" => What::Rejected {
             reason: text("reason")?,

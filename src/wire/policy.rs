@@ -11,11 +11,13 @@
 
 use crate::domain::named::hex;
 use crate::domain::report::key;
-use crate::domain::{Glob, Oid, ReportRules, RequiredChecks, Scope};
+use crate::domain::scope::Opened;
+use crate::domain::{Glob, Oid, ReportRules, RequiredChecks, Scope, ScopeLanguage};
 use crate::wire::answer::ReportTable;
 use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
 use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The schema's name and version.
 pub const SCHEMA: &str = "git-agent.policy/1";
@@ -46,6 +48,10 @@ pub struct Policy {
     pub whitelist: Vec<String>,
     /// The globs it must not touch: the task's united with the defaults, sorted.
     pub denylist: Vec<String>,
+    /// For globs of the denylist the globs of the whitelist that win over them. A version that does not know this denies all that the
+    /// denylist has.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub opened: BTreeMap<String, Vec<String>>,
     /// Commands that `verify` runs in the merged tree.
     pub checks: Vec<String>,
     /// The commit it started from.
@@ -102,6 +108,15 @@ impl LandsOn {
     }
 }
 
+/// What is opened of a denylist, as [`Policy::opened`] has it.
+pub fn recorded(opened: &Opened) -> BTreeMap<String, Vec<String>> {
+    let entry = |(glob, by): (&Glob, &Vec<Glob>)| {
+        let by = by.iter().map(ToString::to_string);
+        (glob.to_string(), by.collect())
+    };
+    opened.iter().map(entry).collect()
+}
+
 fn is_false(flag: &bool) -> bool {
     !flag
 }
@@ -119,6 +134,7 @@ impl Policy {
     /// digest anew from what it has read, and would take an agent of ours for a forged one.
     pub fn digest(&self) -> String {
         let known = Policy {
+            opened: BTreeMap::new(),
             task_sha: None,
             timeout_ms: None,
             min_tests: None,
@@ -139,6 +155,7 @@ impl Policy {
         Policy {
             whitelist: amended.whitelist,
             denylist: amended.denylist,
+            opened: amended.opened,
             checks: amended.checks,
             min_tests: amended.min_tests,
             bundle_required: amended.bundle_required,
@@ -210,7 +227,59 @@ impl Policy {
     /// As [`Policy::globs`].
     pub fn scope(&self) -> Result<Scope, String> {
         let [whitelist, denylist] = self.globs()?;
-        Scope::new(&whitelist, &denylist)
+        Scope::opening(&whitelist, &denylist, &self.opened_globs()?)
+    }
+
+    /// All paths that the scope allows.
+    ///
+    /// # Errors
+    /// As [`Policy::globs`].
+    pub fn language(&self) -> Result<ScopeLanguage, String> {
+        let [whitelist, denylist] = self.globs()?;
+        Ok(ScopeLanguage::opening(
+            &whitelist,
+            &denylist,
+            &self.opened_globs()?,
+        ))
+    }
+
+    /// Globs of the denylist, each with those of the whitelist that win over it.
+    ///
+    /// # Errors
+    /// As [`Policy::globs`].
+    pub fn opened_globs(&self) -> Result<Opened, String> {
+        let entry = |(denied, by): (&String, &Vec<String>)| {
+            let by = by.iter().map(|glob| Glob::parse(glob));
+            Ok((Glob::parse(denied)?, by.collect::<Result<_, String>>()?))
+        };
+        self.opened.iter().map(entry).collect()
+    }
+
+    /// The globs of the whitelist that win over some of the denylist, each once.
+    pub fn opened_by(&self) -> Vec<String> {
+        let globs: BTreeSet<&String> = self.opened.values().flatten().collect();
+        globs.into_iter().cloned().collect()
+    }
+
+    /// The denylist without what is opened in part: for a comparison that may find too much, and for a spawn, which denies control
+    /// files anew.
+    pub fn wholly_denied(&self) -> Vec<String> {
+        let globs = self.denylist.iter();
+        let wholly = globs.filter(|glob| !self.opened.contains_key(*glob));
+        wholly.cloned().collect()
+    }
+
+    /// The denylist in words.
+    pub fn denied_in_words(&self) -> Vec<String> {
+        let quoted = |glob: &String| format!("`{glob}`");
+        let words = |glob| match self.opened.get(glob) {
+            None => quoted(glob),
+            Some(by) => {
+                let by: Vec<_> = by.iter().map(quoted).collect();
+                format!("{}, except {}", quoted(glob), by.join(", "))
+            }
+        };
+        self.denylist.iter().map(words).collect()
     }
 
     /// What has to hold in the merged tree.

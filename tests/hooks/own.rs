@@ -1,5 +1,6 @@
 use super::{Fenced, said, script};
 use crate::support::TestRepo;
+use crate::support::agent::describe;
 
 /// A hook that writes down its name, its arguments, its standard input and where it ran.
 const RECORD: &str =
@@ -117,4 +118,35 @@ fn what_the_main_worktree_alone_is_told_is_followed() {
     agent.stage("src/lib.rs");
     let output = agent.git(&["commit", "-m", "no"]);
     assert!(said(&output).contains("from tools"), "{}", said(&output));
+}
+
+#[test]
+fn a_hook_may_put_work_aside_and_take_it_back() {
+    let repo = TestRepo::with_commit();
+    // What lint-staged does before and after the tools that it runs.
+    let hook = "set -e; kept=$(git stash create); git stash store --quiet --message kept $kept\n\
+                git write-tree; git stash drop --quiet";
+    script(&repo.path().join(".git/hooks/pre-commit"), hook);
+    let agent = Fenced::on(repo);
+    agent.stage("src/lib.rs");
+    agent.allowed(&["commit", "--quiet", "-m", "work"]);
+    assert_eq!(agent.repo.git(["stash", "list"]), "");
+    std::fs::write(agent.top.join("src/lib.rs"), "changed\n").expect("write");
+    agent
+        .repo
+        .agent_json(&["commit", agent.text("agent_id"), "-m", "more"]);
+    std::fs::write(agent.top.join("src/lib.rs"), "changed again\n").expect("write");
+    let id = agent.text("agent_id");
+    let ran = agent.repo.agent(&[
+        "run",
+        "--no-verify",
+        id,
+        "--",
+        "git",
+        "commit",
+        "-qam",
+        "most",
+    ]);
+    assert!(ran.status.success(), "{}", describe(&ran));
+    assert_eq!(agent.repo.git(["stash", "list"]), "");
 }

@@ -257,7 +257,7 @@ fn amend() {
         all.step += 1;
         let before = scope(&all);
         let new = format!("extra{}/**", all.step);
-        let words = ["amend", &id, "--scope", "src/**", "--scope", &new];
+        let words = ["amend", &id, "--scope", "src/**", "--new", &new];
         let ended = all.killed("amend", &words);
         all.require_mended();
         let after = scope(&all);

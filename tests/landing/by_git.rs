@@ -1,5 +1,6 @@
 //! Landings that git moves the files of, because a file takes the place of a directory or more than a few differ.
 
+use super::stops::age;
 use super::{answer, require_sound, run};
 use crate::support::agent::{TASK, agent_command, describe};
 use crate::support::{TestRepo, git_in, git_output, isolated, snapshot};
@@ -33,6 +34,7 @@ fn ready(attributes: &str) -> Agent {
     fs::set_permissions(source.join("lib.rs"), PermissionsExt::from_mode(0o755)).expect("set");
     symlink("lib.rs", source.join("link")).expect("a link");
     agent.write("src/large.txt", "x\n".repeat(1 << 19));
+    age(&source.join("large.txt"));
     agent.commit("every kind");
     agent.verify(&[]);
     agent

@@ -2,6 +2,7 @@ use super::{answer, ready, require_sound, run, spawns_in, state};
 use crate::support::agent::{TASK, agent_command, describe};
 use crate::support::git_in;
 use crate::verify::{Agent, refused};
+use std::fs;
 
 #[test]
 fn a_merge_commit_has_the_judged_tree_and_brings_the_uncommitted_work() {
@@ -339,6 +340,50 @@ fn what_was_only_staged_is_kept() {
 }
 
 #[test]
+fn what_is_staged_and_in_no_file_any_more_is_no_work() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "staged\n");
+    agent.git(&["add", "src/two.rs"]);
+    std::fs::remove_file(agent.worktree.join("src/two.rs")).expect("removed");
+    refused(&run(&agent, "merge", &[]), "nothing-to-land", 1);
+    // Nor is a submodule without a directory.
+    let link = format!("160000,{},src/sub", agent.git(&["rev-parse", "HEAD"]));
+    agent.git(&["update-index", "--add", "--cacheinfo", &link]);
+    refused(&run(&agent, "merge", &[]), "nothing-to-land", 1);
+}
+
+#[test]
+fn what_only_another_clone_calls_done_is_not_landed_unasked() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "half\n");
+    let row = agent.repo.agent_json(&["show", &agent.id]);
+    let commit = row["spawn_commit"].as_str().expect("an oid").to_owned();
+    let notes = ["notes", "--ref=agents"];
+    let before = agent.repo.git([&notes[..], &["show", &commit]].concat());
+    let own = before.lines().next().expect("a line");
+    let own = own.split_once("Z-").and_then(|(_, rest)| rest.get(4..8));
+    // Also where it claims to be this clone.
+    for clone in ["ffff", own.expect("a clone")] {
+        let now = chrono::Utc::now().format("%Y%m%dT%H%M%S");
+        let forged = format!(
+            "{{\"t\":\"{now}.999999Z-000-{clone}\",\"a\":\"{}\",\"e\":\"done\",\"by\":\"Mallory\",\"d\":{{\"summary\":\"finished\"}}}}",
+            agent.id
+        );
+        let append = [&notes[..], &["append", "-m", &forged, &commit]].concat();
+        agent.repo.git(append);
+        for all in [&["merge", "--all"][..], &["train", "--all"]] {
+            let output = agent.repo.agent(&[all, &["--format=json"]].concat());
+            let said = describe(&output);
+            assert_eq!(output.status.code(), Some(1), "{said}");
+            assert!(said.contains("only another clone says"), "{said}");
+        }
+    }
+    assert_eq!(agent.repo.agent_json(&["show", &agent.id])["state"], "done");
+    let report = agent.repo.agent_json(&["merge", &agent.id]);
+    assert_eq!(report["outcome"], "merged", "{report}");
+}
+
+#[test]
 fn all_lands_in_order_and_gives_each_one_verdict() {
     let first = Agent::new();
     first.write("src/two.rs", "pub fn two() {}\n");
@@ -552,4 +597,42 @@ fn what_was_said_beyond_one_line_is_the_body_of_the_message() {
         "main",
     ];
     assert_eq!(agent.repo.git(trailers).trim(), agent.id);
+}
+
+#[test]
+fn commits_have_the_identity_that_git_would_choose() {
+    let agent = ready();
+    let included = agent.repo.path().join(".git/work.inc");
+    fs::write(
+        &included,
+        "[user]\nname = At Work\nemail = me@work.example\n",
+    )
+    .expect("written");
+    let key = "includeIf.hasconfig:remote.*.url:https://forge.example/**.path";
+    for (key, value) in [
+        ("user.name", "At Home"),
+        ("user.email", "me@home.example"),
+        ("remote.origin.url", "https://forge.example/a.git"),
+        (key, included.to_str().expect("UTF-8")),
+    ] {
+        agent.repo.git(["config", key, value]);
+    }
+    let output = agent_command(&agent.repo.path())
+        .args(["merge", &agent.id])
+        .env_remove("GIT_AUTHOR_NAME")
+        .env_remove("GIT_AUTHOR_EMAIL")
+        .env_remove("GIT_COMMITTER_NAME")
+        .env_remove("GIT_COMMITTER_EMAIL")
+        .output()
+        .expect("git-agent starts");
+    assert!(output.status.success(), "{}", describe(&output));
+    for commit in ["main", "main^2"] {
+        let who = agent
+            .repo
+            .git(["log", "-1", "--format=%an %ae %cn %ce", commit]);
+        assert_eq!(
+            who, "At Work me@work.example At Work me@work.example",
+            "{commit}"
+        );
+    }
 }

@@ -88,6 +88,7 @@ pub fn die_at(agent: &Agent, step: &str, method: &str) {
 fn check(step: &str, method: &str) {
     let agent = ready();
     let judged = agent.verify(&[]);
+    let before = agent.repo.git(["rev-parse", "main"]);
     die_at(&agent, step, method);
     if step == "merged" {
         assert_eq!(state(&agent), "merged");
@@ -112,6 +113,13 @@ fn check(step: &str, method: &str) {
     let notes = agent.repo.git(["log", "-1", "--notes=agents", "main"]);
     assert!(notes.contains(&agent.id), "after {step}: {notes}");
     require_sound(&agent);
+    // Whichever of the two moved the branch, it goes back.
+    agent.repo.agent_json(&["undo"]);
+    assert_eq!(
+        agent.repo.git(["rev-parse", "main"]),
+        before,
+        "after {step}"
+    );
 }
 
 #[test]
@@ -255,6 +263,15 @@ fn files_that_git_writes_move_back_as_well() {
     check_unwritable("*.rs eol=crlf\n");
 }
 
+/// Makes a file older than the index that lists it.
+pub(super) fn age(file: &Path) {
+    let file = std::fs::File::options()
+        .write(true)
+        .open(file)
+        .expect("opens");
+    file.set_modified(std::time::UNIX_EPOCH).expect("set");
+}
+
 fn check_unwritable(attributes: &str) {
     let agent = ready_with_every_kind();
     let own = agent.repo.path().join(".git/info/attributes");
@@ -262,6 +279,8 @@ fn check_unwritable(attributes: &str) {
     agent.repo.git(["rm", "--quiet", "--cached", "-r", "."]);
     agent.repo.git(["reset", "--quiet", "--hard"]);
     agent.write("src/large", vec![b'x'; 1 << 20]);
+    // Else it would be looked at once more, by a copy of it that is too long as well.
+    age(&agent.worktree.join("src/large"));
     agent.commit("every kind");
     agent.verify(&[]);
     let program = agent_command(&agent.repo.path());

@@ -77,6 +77,7 @@ fn an_illegal_move_is_refused_under_the_lock() {
             commit: oid(2),
             into: "refs/heads/main".into(),
             tip: None,
+            from: None,
         })
     };
     let error = ledger
@@ -130,6 +131,7 @@ fn a_copied_note_or_a_pointer_is_no_second_agent() {
         commit: oid(2),
         into: "refs/heads/main".into(),
         tip: None,
+        from: None,
         with: Vec::new(),
     });
     ledger
@@ -306,6 +308,7 @@ fn the_index_of_rows_says_what_the_rows_say() {
         commit: oid(50),
         into: "refs/heads/main".into(),
         tip: None,
+        from: None,
     };
     append(4, merged.clone());
     append(5, merged);

@@ -47,6 +47,7 @@ fn a_spooled_message_comes_from_the_agent_whatever_it_claims() {
     let (test, id, spool) = fenced();
     let sent = send_spooled(&test, &spool, "hello");
     assert_eq!(sent["status"], "spooled");
+    assert_eq!(sent["from"], id);
     assert_eq!(sent.get("message_id"), None);
     assert_eq!(
         test.git(["for-each-ref", "refs/agents/mail"]),

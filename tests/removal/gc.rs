@@ -1,5 +1,5 @@
 use super::{WRITTEN, assert_gone, assert_kept, busy};
-use crate::support::agent::{TASK, agent_command};
+use crate::support::agent::{TASK, agent_command, describe};
 use crate::support::death::{self, Order};
 use crate::support::{PAST_HOOKS, TestRepo, assert_unchanged, git_in, snapshot};
 use crate::verify::Agent;
@@ -52,7 +52,7 @@ fn declare(agent: &Agent, verb: &str, option: &str) {
 }
 
 #[test]
-fn what_landed_by_squash_is_removed_and_what_is_in_doubt_is_kept() {
+fn what_landed_by_squash_is_removed_and_what_did_not_land_is_kept() {
     check("remove", &[], |agent| {
         work(agent);
         squash(agent);
@@ -68,7 +68,7 @@ fn what_landed_by_squash_is_removed_and_what_is_in_doubt_is_kept() {
     assert_gone(&agent, "gc --yes");
     assert_kept(&agent.repo, &["one\n"], "gc --yes");
 
-    check("keep", &["--yes"], |agent| {
+    check("removed", &["--yes"], |agent| {
         work(agent);
         squash(agent);
     });
@@ -197,8 +197,14 @@ fn a_merged_agent_is_cleared_away_and_stays_merged() {
         let head = agent.repo.git(["rev-parse", "HEAD"]);
         let commit = Oid::from_hex(&head).expect("an oid");
         let into = "refs/heads/main".to_owned();
-        let tip = None;
-        tell(agent, What::Merged { commit, into, tip });
+        let (tip, from) = (None, None);
+        let merged = What::Merged {
+            commit,
+            into,
+            tip,
+            from,
+        };
+        tell(agent, merged);
     });
     assert_gone(&agent, "merged");
     assert_kept(&agent.repo, &["one\n"], "merged");
@@ -480,4 +486,29 @@ fn what_a_sweep_would_not_keep_is_named_and_kept_on_request() {
     assert!(report["agents"][0]["ignored"].is_null(), "{report}");
     assert_gone(&agent, "gc --with-ignored");
     assert_kept(&agent.repo, &["an ignored file\n"], "gc --with-ignored");
+}
+
+#[test]
+fn a_link_in_the_place_of_a_directory_that_is_swept_is_refused() {
+    let agent = busy();
+    let outside = agent.repo.path().with_file_name("outside");
+    fs::create_dir_all(outside.join("photos")).expect("made");
+    fs::write(outside.join("precious"), "").expect("written");
+    for name in ["bases", "spawning", "locks", "trash"] {
+        let place = agent.repo.path().join(".git/agents").join(name);
+        let aside = place.with_extension("aside");
+        let was_there = fs::rename(&place, &aside).is_ok();
+        std::os::unix::fs::symlink(&outside, &place).expect("linked");
+        for words in [&["gc", "--yes"][..], &["list"], &["doctor", "--fix"]] {
+            let output = agent.repo.agent(words);
+            let said = describe(&output);
+            assert_eq!(output.status.code(), Some(4), "{said}");
+            assert!(said.contains("is a symbolic link"), "{said}");
+        }
+        fs::remove_file(&place).expect("removed");
+        if was_there {
+            fs::rename(&aside, &place).expect("put back");
+        }
+    }
+    assert!(outside.join("precious").exists() && outside.join("photos").exists());
 }

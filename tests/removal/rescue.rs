@@ -282,6 +282,73 @@ fn an_agent_comes_back_where_it_was_and_goes_on() {
 }
 
 #[test]
+fn a_file_whose_filter_fails_comes_back_as_it_was() {
+    use std::os::unix::fs::PermissionsExt;
+    let repo = TestRepo::with_commit();
+    let program = repo.path().with_file_name("rotate");
+    let script = "#!/bin/sh\ntext=$(cat)\ncase $1:$text in clean:*FAIL*) exit 1;; esac\nprintf '%s\\n' \"$text\" | tr a-z b-za\n";
+    fs::write(&program, script).expect("written");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("mode");
+    let program = program.to_str().expect("UTF-8");
+    for action in ["clean", "smudge"] {
+        let key = format!("filter.rotate.{action}");
+        repo.git(["config", &key, &format!("{program} {action}")]);
+    }
+    repo.git(["config", "filter.rotate.required", "true"]);
+    repo.write(".gitattributes", "*.x filter=rotate\n*.txt text eol=crlf\n");
+    repo.write("there.x", "there\n");
+    repo.commit_all("attributes");
+    let agent = Agent::spawned_in(repo, crate::support::agent::TASK);
+    agent.write("src/new.x", "FAIL and work\n");
+    agent.write("src/new.txt", "unix\n");
+    agent.write(".agent/plan.txt", "unix\n");
+    fs::set_permissions(
+        agent.worktree.join("src/new.txt"),
+        fs::Permissions::from_mode(0o755),
+    )
+    .expect("mode");
+    std::os::unix::fs::symlink("new.x", agent.worktree.join("src/link")).expect("linked");
+    let before = files(&agent.worktree);
+    discarded(&agent, &[]);
+    let to = agent.repo.path().with_file_name("back");
+    let place = to.to_str().expect("UTF-8");
+    agent.repo.agent_json(&["rescue", &agent.id, "--to", place]);
+    assert_eq!(files(&to), before);
+    let branch = agent
+        .repo
+        .agent_json(&["rescue", &agent.id, "--branch", "back"]);
+    let warnings = branch["warnings"].to_string();
+    assert!(warnings.contains("would convert"), "{warnings}");
+    agent.repo.agent_json(&["rescue", &agent.id, "--reopen"]);
+    assert_eq!(files(&agent.worktree), before);
+    assert_eq!(agent.git(&["diff", "--cached", "--name-only"]), "");
+}
+
+#[test]
+fn work_after_a_landing_re_opens_the_agent() {
+    let repo = TestRepo::with_commit();
+    let spawned = repo.agent_json(&["spawn", "do the work", "--scope", "**"]);
+    let id = spawned["agent_id"].as_str().expect("an id");
+    let top = PathBuf::from(spawned["worktree_abspath"].as_str().expect("a path"));
+    fs::write(top.join("src/one.rs"), "// one\n").expect("written");
+    repo.agent_json(&["merge", id]);
+    repo.agent_json(&["discard", id]);
+    refused(&repo.agent(&["rescue", id, "--reopen"]), "agent-state", 3);
+    repo.agent_json(&["undo"]);
+    fs::write(top.join("src/later.rs"), "// later\n").expect("written");
+    repo.agent_json(&["discard", id]);
+    let back = repo.agent_json(&["rescue", id, "--reopen"]);
+    assert_eq!(back["state"], "idle", "{back}");
+    let shown = repo.agent_json(&["show", id]);
+    assert_eq!(shown["state"], "idle", "{shown}");
+    let landed = repo.agent_json(&["merge", id]);
+    let commit = landed["commit"].as_str().expect("a commit");
+    let changed = repo.git(["diff", "--name-only", &format!("{commit}^"), commit]);
+    assert_eq!(changed, "src/later.rs");
+    refused(&repo.agent(&["rescue", id, "--reopen"]), "agent-state", 3);
+}
+
+#[test]
 fn a_worktree_that_was_removed_by_hand_comes_back_from_its_branch() {
     for how in ["directory", "prune", "remove"] {
         let agent = Agent::new();
@@ -312,7 +379,7 @@ fn a_worktree_that_was_removed_by_hand_comes_back_from_its_branch() {
         let doctor = describe(&repo.agent(&["doctor"]));
         assert_eq!(doctor.contains(&command), how != "directory", "{doctor}");
         let report = repo.agent_json(&["rescue", &agent.id, "--reopen"]);
-        assert_eq!(report["state"], "ready", "{how}: no run has begun");
+        assert_eq!(report["state"], "idle", "{how}: it has a commit");
         assert_eq!(report["rescued_branch"], agent.branch.as_str(), "{how}");
         assert_eq!(agent.git(&["rev-parse", "HEAD"]), tip, "{how}");
         let head = agent.git(&["symbolic-ref", "--short", "HEAD"]);

@@ -143,7 +143,7 @@ fn no_lock_that_others_wait_for_is_seen() {
     let worktree = Path::new(other["worktree_abspath"].as_str().expect("a path"));
     let own = agent.repo.path().join(".git/agents").join(&agent.id[..8]);
     let above = own.parent().expect("the directory of all agents");
-    let shown = ["added", "cache", "clone-id", "closed"].map(|name| above.join(name));
+    let shown = ["added", "cache", "clone-id", "closed", "own-lines"].map(|name| above.join(name));
     let is_shown =
         |path: &&PathBuf| path.starts_with(&own) || shown.iter().any(|one| path.starts_with(one));
     let foreign = files.iter().filter(|path| !is_shown(path));

@@ -26,6 +26,7 @@ fn an_agent_writes_its_own_places_alone() {
     repo/.claude/worktrees/agent-<id8>
     repo/.git/agents/<id8>/run-repo
     repo/.git/agents/spool/<id8>
+    repo/.git/worktrees/agent-<id8>/modules
     tmp
     ");
     insta::assert_snapshot!(places(&agent, Mode::Strict, &[]), @r"
@@ -33,6 +34,7 @@ fn an_agent_writes_its_own_places_alone() {
     repo/.claude/worktrees/agent-<id8>/src
     repo/.git/agents/<id8>/run-repo
     repo/.git/agents/spool/<id8>
+    repo/.git/worktrees/agent-<id8>/modules
     tmp
     ");
     insta::assert_snapshot!(places(&shared_agent(), Mode::Auto, &[]), @r"

@@ -169,7 +169,7 @@ fn run(agent: &Agent, server: &Server, options: &[&str], script: &str) -> Value 
 }
 
 /// Pushes that the git which is first on `PATH` is told to make, or a git of the agent's worktree with its own remote.
-const BY_NAME: [&str; 17] = [
+const BY_NAME: [&str; 20] = [
     "git push",
     "git push --no-verify origin HEAD:refs/heads/x",
     "git push --no-verify --dry-run origin HEAD:refs/heads/x",
@@ -188,6 +188,10 @@ const BY_NAME: [&str; 17] = [
     // Without the variables and the search path of the run there are still the settings of its repository.
     "env -i $GIT push --no-verify origin HEAD:refs/heads/x",
     "git -c alias.p=push p --no-verify origin HEAD:refs/heads/x",
+    // What git takes for a misspelt subcommand it runs by itself.
+    "git -c help.autocorrect=immediate puhs --no-verify origin HEAD:refs/heads/x",
+    "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=help.autocorrect GIT_CONFIG_VALUE_0=1 git --no-pager -C src psuh origin HEAD:refs/heads/x",
+    "printf '[help]\n\tautocorrect = 1\n' >$TMPDIR/c; env -i GIT_CONFIG_GLOBAL=$TMPDIR/c $GIT puhs --no-verify origin HEAD:refs/heads/x",
 ];
 
 /// Pushes that only a fence with a mount namespace refuses.

@@ -1,6 +1,6 @@
 use super::claims::{self, CLAIM, plant, work};
 use super::push::taken_over;
-use super::{Hub, json, row, tip};
+use super::{Hub, json, names, row, tip};
 use crate::support::{death, git_in};
 use chrono::{TimeDelta, Utc};
 use git_agent::agents::ctx::Ctx;
@@ -171,4 +171,63 @@ fn a_tree_of_the_remote_that_is_nested_too_deep_is_called_that() {
         !said.contains("remote-unreachable") && said.contains("deep"),
         "{said}"
     );
+}
+
+#[test]
+fn a_note_that_is_larger_than_any_row_is_not_read_and_replaces_none() {
+    let (hub, [one, two]) = Hub::synchronised();
+    let ledger = "refs/notes/agents";
+    let notes = |clone: &Path| git_in(clone, ["notes", "--ref=agents", "list"]);
+    let key = notes(&one)
+        .split_whitespace()
+        .last()
+        .expect("a row")
+        .to_owned();
+    let body = |clone: &Path| git_in(clone, ["notes", "--ref=agents", "show", &key]);
+    let before = body(&one);
+    let file = hub.bare.join("large");
+    for content in ["x".repeat(9 << 20), "x\n".repeat(50_000)] {
+        std::fs::write(&file, content).expect("written");
+        let large = file.to_str().expect("UTF-8");
+        let blob = git_in(&two, ["hash-object", "-w", large]);
+        git_in(
+            &two,
+            ["notes", "--ref=agents", "add", "-f", "-C", &blob, &key],
+        );
+        git_in(&two, ["push", "--quiet", "origin", ledger]);
+        // Without a row of its own a clone takes the note as it is, says so and does not read it.
+        let said = crate::support::agent::agent_command(&two)
+            .args(["doctor", "--format=json"])
+            .output()
+            .expect("starts");
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        assert!(said.contains("ledger.note-too-large"), "{said}");
+        assert_eq!(names(&two), [""; 0]);
+        // The other one keeps its row, and gives it back.
+        json(&one, &["sync"]);
+        assert_eq!(body(&one), before);
+        assert_eq!(names(&one), ["a"]);
+        json(&two, &["sync"]);
+        assert_eq!(body(&two), before);
+        hub.assert_equal(&two);
+    }
+}
+
+#[test]
+fn notes_that_are_too_large_together_leave_the_smaller_one() {
+    let (hub, [one, two]) = Hub::synchronised();
+    let notes = git_in(&one, ["notes", "--ref=agents", "list"]);
+    let key = notes.split_whitespace().last().expect("a row");
+    let body = |clone: &Path| git_in(clone, ["notes", "--ref=agents", "show", key]);
+    let before = body(&one);
+    let file = hub.bare.join("large");
+    std::fs::write(&file, "x".repeat(4 << 20)).expect("written");
+    let blob = git_in(&two, ["hash-object", "-w", file.to_str().expect("UTF-8")]);
+    git_in(
+        &two,
+        ["notes", "--ref=agents", "add", "-f", "-C", &blob, key],
+    );
+    git_in(&two, ["push", "--quiet", "origin", "refs/notes/agents"]);
+    json(&one, &["sync"]);
+    assert_eq!(body(&one), before);
 }

@@ -159,7 +159,7 @@ fn a_server_that_refuses_is_named_with_its_words_and_nothing_lands() {
         assert_eq!(tip(clone, MAIN), before);
         std::fs::remove_file(hub.bare.join("hooks").join(hook)).expect("removed");
     }
-    assert_eq!(row_of(clone, &id)["state"], "done");
+    assert_eq!(row_of(clone, &id)["state"], "idle");
     let output = agent(clone, &["merge", &id, "--push", "--into=nowhere"]);
     assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
     // A server that takes branches only gets the branch; the rows need a prefix there.

@@ -233,3 +233,39 @@ fn a_repository_that_cannot_be_written_is_looked_at_and_a_verdict_for_it_refused
     assert!(describe(&listed).contains(why), "{}", describe(&listed));
     refused(&within(looks[6]), "io", 4);
 }
+
+#[test]
+fn a_directory_that_becomes_a_link_while_git_reads_shows_nothing_from_outside() {
+    let repo = TestRepo::with_commit();
+    repo.write(".gitattributes", "*.swap filter=swap\n");
+    repo.commit_all("a filter");
+    let outside = repo.path().with_file_name("outside");
+    fs::create_dir(&outside).expect("made");
+    fs::write(outside.join("file"), "from outside\n").expect("written");
+    let agent = Agent::spawned_in(repo, TASK);
+    agent.write("src/a.swap", "first\n");
+    agent.write("src/b/file", "of the agent\n");
+    // Git runs the filter between its looks at the two files.
+    let filter = agent.repo.path().with_file_name("filter");
+    let directory = agent.worktree.join("src/b");
+    let script = format!(
+        "#!/bin/sh\nif mv '{0}' '{0}.aside'; then ln -s '{1}' '{0}'; fi 2>/dev/null\nexec cat\n",
+        directory.display(),
+        outside.display()
+    );
+    fs::write(&filter, script).expect("written");
+    fs::set_permissions(&filter, fs::Permissions::from_mode(0o755)).expect("mode");
+    let clean = filter.to_str().expect("UTF-8");
+    agent.repo.git(["config", "filter.swap.clean", clean]);
+    let output = agent_command(&agent.repo.path())
+        .args(["verify", "--no-commands", &agent.id])
+        .output();
+    let said = describe(&output.expect("starts"));
+    assert!(directory.is_symlink(), "{said}");
+    let file = outside.join("file");
+    let blob = agent
+        .repo
+        .git(["hash-object", file.to_str().expect("UTF-8")]);
+    let all = ["cat-file", "--batch-check", "--batch-all-objects"];
+    assert!(!agent.repo.git(all).contains(&blob), "{said}");
+}

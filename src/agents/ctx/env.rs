@@ -21,6 +21,9 @@ use std::path::{Path, PathBuf};
 /// The variable that tells our own hooks where those of the repository are.
 pub const REPOSITORY_HOOKS: &str = "GIT_AGENT_REPOSITORY_HOOKS";
 
+/// The variable that tells our hooks that one of the repository's has started git.
+pub const WITHIN_HOOK: &str = "GIT_AGENT_WITHIN_HOOK";
+
 /// The variable that tells an agent where its answer goes.
 pub const OUTPUT_FILE: &str = "GIT_AGENT_OUTPUT_FILE";
 
@@ -47,6 +50,8 @@ pub struct Env {
     /// `GIT_AGENT_REPOSITORY_HOOKS`: the directory of the repository's hooks, set by `commit` for the hooks that it
     /// starts; empty where there is none that the agent cannot write.
     pub repository_hooks: Option<PathBuf>,
+    /// `GIT_AGENT_WITHIN_HOOK`: set for the repository's own hooks.
+    pub within_hook: bool,
     /// `GIT_AGENT_SPOOL`: where messages are left instead of sent, inside a fence that keeps refs from
     /// being written.
     pub spool: Option<PathBuf>,
@@ -62,6 +67,8 @@ pub struct Env {
     pub temporary: Option<PathBuf>,
     /// `GIT_AGENT_DEPTH`: how many agents this process is inside of.
     pub depth: u32,
+    /// `GIT_AGENT_LEAD`: the first eight digits of the agent that asked for this from inside its fence.
+    pub lead: Option<String>,
     /// Where commands are looked for, in order.
     pub search: Vec<PathBuf>,
     /// The words that this program was called with, to call it in the same way again.
@@ -208,6 +215,7 @@ impl Env {
             allow_push: std::env::var_os("GIT_AGENT_ALLOW_PUSH").is_some_and(|set| !set.is_empty()),
             at_terminal: terminal::is_here(),
             repository_hooks: path(REPOSITORY_HOOKS),
+            within_hook: is_set(&WITHIN_HOOK),
             spool: std::env::var_os("GIT_AGENT_SPOOL")
                 .filter(|path| !path.is_empty())
                 .map(PathBuf::from),
@@ -227,6 +235,7 @@ impl Env {
                 .ok()
                 .and_then(|depth| depth.parse().ok())
                 .unwrap_or(0),
+            lead: std::env::var("GIT_AGENT_LEAD").ok(),
             words: std::env::args_os().skip(1).collect(),
             search: paths("PATH"),
             config: path("XDG_CONFIG_HOME").filter(|path| !path.as_os_str().is_empty()),

@@ -4,6 +4,7 @@ use super::{LONGEST_REF, RunRepo, oid_of};
 use crate::agents::untrusted;
 use crate::domain::Oid;
 use crate::error::{IoContext, Result};
+use crate::git::files::admin_dir::MODULES;
 use crate::git::files::separate::FileStamp;
 use crate::store::{fsx, layout};
 use std::collections::BTreeMap;
@@ -131,12 +132,9 @@ impl RunRepo {
     /// # Errors
     /// `io`, `disk-full`.
     pub fn carry_back(&self) -> Result<Vec<PathBuf>> {
-        let (from, to) = (
-            self.admin_dir(),
-            self.common_dir.join("worktrees").join(&self.name),
-        );
+        let (from, to) = (self.admin_dir(), self.outer_admin_dir());
         let mut left = Vec::new();
-        let mut files = untrusted::files(&from);
+        let mut files = untrusted::files_except(&from, MODULES);
         if self.is_clone {
             // The rest of it is what a worktree finds in the common directory.
             files.retain(|file| is_of_worktree(file));
@@ -159,7 +157,7 @@ impl RunRepo {
             fsx::write_atomic(&to.join(file), &content)?;
         }
         // What the command finished, such as a merge, is unfinished no longer.
-        for file in untrusted::files(&to) {
+        for file in untrusted::files_except(&to, MODULES) {
             if !is_kept(&file) && files.binary_search(&file).is_err() && !is_vital(&file) {
                 fs::remove_file(to.join(&file)).at("could not remove", to.join(&file))?;
             }

@@ -78,7 +78,8 @@ fn page(command: &Command) -> Result<ShellFile> {
     let mut page = Vec::new();
     man.render(&mut page)
         .map_err(|error| Error::bug("a page could not be written").because(error))?;
-    let page = String::from_utf8_lossy(&page);
+    // A long choice of options has no space at which a line could break.
+    let page = String::from_utf8_lossy(&page).replace("\\fR|\\fB", "\\fR|\\:\\fB");
     let content = format!("{MARK}\n{}", ascii(&page)).into_bytes();
     Ok(ShellFile {
         part: Part::Man,

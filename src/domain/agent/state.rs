@@ -81,7 +81,8 @@ impl State {
                 Spawning | Ready | Running | Waiting | Idle | Done | Failed | Rejected,
                 Move::Discard,
             ) => Some(Discarded),
-            (Discarded, Move::BringBack) => Some(Idle),
+            // What came after a landing is as open as what never landed.
+            (Discarded | Merged, Move::BringBack) => Some(Idle),
             _ => None,
         }
     }

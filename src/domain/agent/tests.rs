@@ -77,6 +77,7 @@ fn what(word: &str) -> What {
             commit: OTHER,
             into: text(),
             tip: None,
+            from: None,
         },
         "rejected" => What::Rejected {
             reason: text(),
@@ -351,7 +352,6 @@ fn only_the_last_run_ends_an_agent() {
 #[test]
 fn impossible_orders_are_marked() {
     use State::{Discarded, Merged, Ready, Rejected};
-    check("merged", Merged, false, 1);
     check("done done", State::Done, false, 1);
     check("started deferred", State::Running, false, 1);
     check("done rejected merged", Merged, false, 1);
@@ -447,11 +447,11 @@ fn half_made_and_headless_rows_are_rows() {
 #[test]
 fn a_refused_move_names_agent_state_and_move() {
     let agent = fold(["spawning", "spawned"]).expect("a row");
-    let error = agent.may(Move::Merge).expect_err("ready");
+    let error = agent.may(Move::BringBack).expect_err("ready");
     assert_eq!(error.code(), Code::AgentState);
     assert_eq!(
         error.message(),
-        "agent 07070707 is ready and cannot be merged"
+        "agent 07070707 is ready and cannot be brought back"
     );
 }
 

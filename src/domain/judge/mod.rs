@@ -17,9 +17,7 @@ use super::id::AgentId;
 use super::oid::Oid;
 use super::path::Quoted;
 use super::report::Audited;
-use super::sandbox::refused_write;
 use super::scope::Denied;
-use super::shell::word;
 use super::violation::{
     BundleRule, Reason, Violation, in_worktree, out_of_commit, out_of_worktree, pathspec,
 };
@@ -284,11 +282,8 @@ fn command(run: &CommandRun) -> Option<Finding> {
         CommandEnd::Status(_) => Code::CommandFailed,
         CommandEnd::TimedOut(_) => Code::CommandTimedOut,
     };
-    let place = refused_write(&run.output)
-        .map_or_else(|| "<directory>".to_owned(), |path| word(path.as_bytes()));
-    let opened = format!(
-        "where the sandbox refused a write, git config --add agent.run.allowWrite {place} opens a cache"
-    );
+    // Never with a place that the command names: it would choose what its owner opens.
+    let opened = "where the sandbox refused a write, git config --add agent.run.allowWrite <directory> opens a cache";
     if run.is_setup {
         return Some(Finding::new(
             Code::CommandSetupFailed,

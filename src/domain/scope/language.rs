@@ -10,7 +10,7 @@
 
 use crate::domain::glob::{Glob, split_class};
 use crate::domain::path::RepoPath;
-use crate::domain::scope::directory_itself;
+use crate::domain::scope::{Opened, directory_itself};
 use std::collections::{HashSet, VecDeque};
 use std::iter::zip;
 
@@ -38,16 +38,31 @@ pub enum Intersection {
 impl ScopeLanguage {
     /// The language of the scope with these lists.
     pub fn new(whitelist: &[Glob], denylist: &[Glob]) -> ScopeLanguage {
+        ScopeLanguage::opening(whitelist, denylist, &Opened::new())
+    }
+
+    /// The language of a scope in which some denylist globs do not deny everything that they match.
+    pub fn opening(whitelist: &[Glob], denylist: &[Glob], opened: &Opened) -> ScopeLanguage {
         let mut language = ScopeLanguage::default();
         for pattern in whitelist.iter().flat_map(Glob::alternatives) {
-            language.whitelist.add(&pattern);
+            language.whitelist.add(&pattern, PatternStep::End);
         }
-        for pattern in denylist.iter().flat_map(Glob::alternatives) {
-            // A denied directory is denied itself, too, where a link or a file takes its place.
-            if let Some(directory) = directory_itself(&pattern) {
-                language.denylist.add(directory);
+        for (index, glob) in denylist.iter().enumerate() {
+            for pattern in glob.alternatives() {
+                // A denied directory is denied itself, too, where a link or a file takes its place.
+                if let Some(directory) = directory_itself(&pattern) {
+                    language
+                        .denylist
+                        .add(directory, PatternStep::EndUnlessOpened(index));
+                }
+                language
+                    .denylist
+                    .add(&pattern, PatternStep::EndUnlessOpened(index));
             }
-            language.denylist.add(&pattern);
+            let by = opened.get(glob).into_iter().flatten();
+            for pattern in by.flat_map(Glob::alternatives) {
+                language.denylist.add(&pattern, PatternStep::Opened(index));
+            }
         }
         language
     }
@@ -248,7 +263,7 @@ impl<'p> Search<'p> {
 
 /// One step of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PatternStep {
+pub(super) enum PatternStep {
     /// One byte of these.
     One(ByteSet),
     /// Any bytes of one name, or none.
@@ -263,6 +278,10 @@ enum PatternStep {
     Rest,
     /// The end of a pattern.
     End,
+    /// The same, of a pattern that does not match what a pattern with this number opens.
+    EndUnlessOpened(usize),
+    /// The end of a pattern that opens.
+    Opened(usize),
 }
 
 /// Patterns without braces, compiled.
@@ -276,8 +295,8 @@ pub(super) struct Program {
 pub(super) type Standing = Vec<usize>;
 
 impl Program {
-    /// Adds a pattern, normalised and without braces.
-    pub(super) fn add(&mut self, pattern: &str) {
+    /// Adds a pattern, normalised and without braces, with its last step.
+    pub(super) fn add(&mut self, pattern: &str, end: PatternStep) {
         self.starts.push(self.steps.len());
         let parts: Vec<&str> = pattern.split('/').collect();
         for (index, part) in parts.iter().enumerate() {
@@ -296,7 +315,7 @@ impl Program {
                 }
             }
         }
-        self.steps.push(PatternStep::End);
+        self.steps.push(end);
     }
 
     fn add_name(&mut self, mut name: &str) {
@@ -330,7 +349,7 @@ impl Program {
 
     #[expect(
         clippy::indexing_slicing,
-        reason = "a pattern ends with `End`, which leads to no step, and all others lead to steps of their pattern"
+        reason = "a pattern ends with an end, which leads to no step, and all others lead to steps of their pattern"
     )]
     fn step(&self, at: usize) -> PatternStep {
         self.steps[at]
@@ -356,7 +375,7 @@ impl Program {
                 PatternStep::InsideDirectory if byte == b'/' => Some(at - 1),
                 PatternStep::InsideDirectory | PatternStep::Rest => Some(at),
                 PatternStep::Everything => Some(at + 1),
-                PatternStep::End => None,
+                PatternStep::End | PatternStep::EndUnlessOpened(_) | PatternStep::Opened(_) => None,
             };
             if let Some(to) = to {
                 self.enter(to, &mut next);
@@ -367,7 +386,15 @@ impl Program {
 
     /// Whether a path that ends here is matched.
     pub(super) fn accepts(&self, standing: &Standing) -> bool {
-        standing.iter().any(|at| self.step(*at) == PatternStep::End)
+        let mut steps = standing.iter().map(|at| self.step(*at));
+        let is_opened = |number| {
+            let mut steps = standing.iter().map(|at| self.step(*at));
+            steps.any(|step| step == PatternStep::Opened(number))
+        };
+        steps.any(|step| match step {
+            PatternStep::EndUnlessOpened(number) => !is_opened(number),
+            step => step == PatternStep::End,
+        })
     }
 
     /// The bytes with which a path can go on from here.
@@ -379,7 +406,9 @@ impl Program {
                 PatternStep::InsideDirectory | PatternStep::Everything | PatternStep::Rest => {
                     ByteSet::ALL
                 }
-                PatternStep::End => ByteSet::NONE,
+                PatternStep::End | PatternStep::EndUnlessOpened(_) | PatternStep::Opened(_) => {
+                    ByteSet::NONE
+                }
             })
         })
     }

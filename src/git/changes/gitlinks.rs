@@ -11,8 +11,10 @@ use crate::domain::Oid;
 use crate::error::{IoContext, Result};
 use crate::git::command;
 use crate::git::config::programs::program_settings_without_tree;
+use crate::git::files::admin_dir::MODULES;
 use crate::git::files::temporary::TemporaryDirectory;
 use crate::git::files::untrusted;
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -43,6 +45,12 @@ pub fn of_index(index: &Path) -> Option<Vec<Vec<u8>>> {
     Some(index.submodules().map(<[u8]>::to_vec).collect())
 }
 
+/// Whether each submodule that an index lists is there.
+pub fn are_filled(top: &Path, index: &Path) -> bool {
+    let is_there = |name: &Vec<u8>| top.join(OsStr::from_bytes(name)).join(".git").exists();
+    of_index(index).is_some_and(|names| names.iter().all(is_there))
+}
+
 /// As [`of_index`], asked of a `git` that was prepared for it.
 ///
 /// # Errors
@@ -67,6 +75,99 @@ fn holds_work(place: &Path, scratch: &Path, depth: usize) -> bool {
         return true;
     };
     inner.is_changed(scratch, depth).unwrap_or(true)
+}
+
+/// Whether the repositories of submodules below a directory of git's have commits that no remote of theirs is known to have. Any
+/// doubt is a yes.
+pub fn have_own_commits(modules: &Path, scratch: &Path) -> bool {
+    // A link leads to what is not the worktree's.
+    is_directory(modules) && any_has_own(modules, scratch, DEEPEST)
+}
+
+/// Whether a submodule at `place` is as its repository has it, and that is where [`have_own_commits`] looks for it.
+pub(in crate::git) fn is_in_modules(place: &Path, modules: &Path, scratch: &Path) -> bool {
+    let real = |path: &Path| fs::canonicalize(path).ok();
+    let pointer = one_line(place, ".git");
+    let git_dir = { pointer.as_deref() }.and_then(|text| text.strip_prefix("gitdir: "));
+    let git_dir = git_dir.and_then(|git_dir| real(&place.join(git_dir)));
+    let is_inside = git_dir.zip(real(modules));
+    is_inside.is_some_and(|(one, all)| one.starts_with(all)) && !holds_work(place, scratch, DEEPEST)
+}
+
+fn any_has_own(directory: &Path, scratch: &Path, depth: usize) -> bool {
+    untrusted::names(directory).into_iter().any(|name| {
+        let git_dir = directory.join(name);
+        if !is_directory(&git_dir) || depth == 0 {
+            return true;
+        }
+        if !is_directory(&git_dir.join("objects")) {
+            // A part of a submodule's name, which is a path.
+            return any_has_own(&git_dir, scratch, depth - 1);
+        }
+        let inner = git_dir.join(MODULES);
+        has_own_commits(&git_dir, scratch).unwrap_or(true)
+            || is_directory(&inner) && any_has_own(&inner, scratch, depth - 1)
+    })
+}
+
+fn is_directory(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
+}
+
+fn has_own_commits(git_dir: &Path, scratch: &Path) -> Result<bool> {
+    let (mut own, mut remote) = (BTreeSet::new(), BTreeSet::new());
+    let mut add = |name: &Path, oid: Option<Oid>| {
+        let is_remote = name.starts_with("refs/remotes");
+        if is_remote { &mut remote } else { &mut own }.extend(oid);
+    };
+    let oid = |text: &str| Oid::from_hex(text).filter(|oid| *oid != Oid::ZERO);
+    add(
+        Path::new("HEAD"),
+        one_line(git_dir, "HEAD").as_deref().and_then(oid),
+    );
+    let packed = untrusted::read(git_dir, Path::new("packed-refs"), LONGEST_INDEX);
+    for line in String::from_utf8_lossy(&packed.unwrap_or_default()).lines() {
+        if let Some((hex, name)) = line.split_once(' ') {
+            add(Path::new(name), oid(hex));
+        }
+    }
+    for top in ["refs", "logs"] {
+        let files = untrusted::files(&git_dir.join(top));
+        if files.len() >= untrusted::MOST {
+            return Ok(true);
+        }
+        for file in files {
+            let path = Path::new(top).join(&file);
+            let text = untrusted::log(git_dir, &path);
+            // A line of a log begins with what was there before and after.
+            for line in String::from_utf8_lossy(&text).lines() {
+                let name = if top == "logs" { &file } else { &path };
+                for hex in line.split(' ').take(2) {
+                    add(name, oid(hex));
+                }
+            }
+        }
+    }
+    let mut asked: String = own
+        .difference(&remote)
+        .map(|oid| format!("{oid}\n"))
+        .collect();
+    let Some(head) = own.difference(&remote).next() else {
+        return Ok(false);
+    };
+    asked.extend(remote.iter().map(|oid| format!("^{oid}\n")));
+    let repository = NestedRepository {
+        top: git_dir,
+        git_dir: git_dir.to_owned(),
+        common_dir: git_dir.to_owned(),
+        head: *head,
+    };
+    let room = TemporaryDirectory::make(scratch, "view")?;
+    repository.stand_in(room.path())?;
+    let mut list = repository.git(room.path())?;
+    list.args(["rev-list", "--max-count=1", "--ignore-missing", "--stdin"]);
+    let output = command::feed(list, asked.as_bytes())?;
+    Ok(!output.status.success() || !output.stdout.is_empty())
 }
 
 /// A repository inside a worktree.
@@ -146,6 +247,11 @@ impl NestedRepository<'_> {
         let ignored = Path::new("info/exclude");
         if let Some(rules) = untrusted::read(&self.common_dir, ignored, LONGEST_TEXT) {
             write("info/exclude", &rules)?;
+        }
+        if let Some(shallow) =
+            untrusted::read(&self.common_dir, Path::new("shallow"), LONGEST_INDEX)
+        {
+            write("shallow", &shallow)?;
         }
         if let Some(index) = untrusted::open(&self.git_dir, Path::new("index")) {
             // As old as it is, or a file that was changed in the second in which it was written would look clean.

@@ -16,6 +16,9 @@ pub struct Worktree {
     pub lock_reason: Option<String>,
 }
 
+/// The directory of an admin directory in which git keeps the repositories of the worktree's submodules.
+pub const MODULES: &str = "modules";
+
 /// The name of a repository that stands in for the shared one while an untrusted command works in a worktree. It lies
 /// two directories below the common dir and has an admin directory of the same name.
 pub const STAND_IN: &str = "run-repo";

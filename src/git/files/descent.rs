@@ -178,6 +178,35 @@ pub fn remove(doomed: &Path) -> io::Result<()> {
     fs::remove_dir(doomed)
 }
 
+/// Gives us the right to read, write and search every directory below one, where it is ours to give; gives whether any lacked it.
+///
+/// # Errors
+/// For the first directory that stays closed.
+pub fn open_all(top: &Path) -> io::Result<bool> {
+    let mut descent = Descent::begin(top)?;
+    let mut was_closed = false;
+    let mut waiting = vec![descent.entries()?];
+    while let Some(entries) = waiting.last_mut() {
+        let Some((name, kind)) = entries.pop() else {
+            waiting.pop();
+            descent.leave()?;
+            continue;
+        };
+        if kind != FileType::Directory {
+            continue;
+        }
+        let found = statat(&descent.here, &name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let mode = Mode::from_raw_mode(found.st_mode);
+        if !mode.contains(Mode::RWXU) {
+            chmodat(&descent.here, &name, mode | Mode::RWXU, AtFlags::empty())?;
+            was_closed = true;
+        }
+        descent.enter(name)?;
+        waiting.push(descent.entries()?);
+    }
+    Ok(was_closed)
+}
+
 /// Opens a directory, if need be with the right to read it.
 pub(in crate::git) fn open_by_force(above: impl AsFd, name: &OsStr) -> rustix::io::Result<File> {
     match open(&above, name) {
@@ -215,6 +244,23 @@ mod tests {
         }
         let flags = OFlags::CREATE | OFlags::WRONLY;
         openat(&here, "file", flags, Mode::RWXU).expect("made");
+    }
+
+    #[test]
+    fn closed_directories_are_opened_and_no_others() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        fs::create_dir_all(scratch.path().join("a/b/c")).expect("made");
+        let mode = |path: &str, mode: Option<u32>| {
+            let path = scratch.path().join(path);
+            let set = |mode| fs::set_permissions(&path, Permissions::from_mode(mode));
+            mode.map(set).transpose().expect("changed");
+            fs::metadata(&path).expect("there").permissions().mode() & 0o7777
+        };
+        mode("a/b/c", Some(0o055));
+        mode("a/b", Some(0));
+        assert!(open_all(scratch.path()).expect("opened"));
+        assert_eq!([mode("a/b", None), mode("a/b/c", None)], [0o700, 0o755]);
+        assert!(!open_all(scratch.path()).expect("opened"));
     }
 
     #[test]

@@ -54,6 +54,8 @@ pub struct WorktreeLayer {
     pub upper: PathBuf,
     /// What it was made over.
     pub record: LayerRecord,
+    /// Where the files of the base are.
+    pub base: PathBuf,
 }
 
 /// What is written down of a layer: out of the reach of what the agent starts.
@@ -61,7 +63,7 @@ pub struct WorktreeLayer {
 pub struct LayerRecord {
     /// The name of the frozen base.
     pub base: String,
-    /// Where its files are.
+    /// Where its files are, from the directory of the layer: a repository that was moved has both.
     pub path: PathBuf,
     /// The tree of those that are tracked, in hex.
     pub tree: String,
@@ -177,10 +179,23 @@ impl WorktreeLayer {
     /// The layer in a directory of its own.
     pub fn at(directory: &Path) -> Option<WorktreeLayer> {
         let record = untrusted::read_at(&directory.join(RECORD), 1 << 16)?;
+        let record: LayerRecord = serde_json::from_slice(&record).ok()?;
         Some(WorktreeLayer {
             upper: directory.join(UPPER),
-            record: serde_json::from_slice(&record).ok()?,
+            base: directory.join(&record.path),
+            record,
         })
+    }
+
+    /// The path of a base from a directory; both are free of symlinks.
+    pub fn path_from(directory: &Path, base: &Path) -> PathBuf {
+        let shared = { directory.components().zip(base.components()) }
+            .take_while(|(one, other)| one == other)
+            .count();
+        let up = directory.components().skip(shared).map(|_| "..");
+        up.map(OsStr::new)
+            .chain(base.components().skip(shared).map(|part| part.as_os_str()))
+            .collect()
     }
 
     /// Where its two parts are in a directory of its own: the upper directory, and the record, without which there is no layer.
@@ -205,7 +220,7 @@ impl WorktreeLayer {
     /// Whether the base may have a file at a path that its tree has not; where the upper directory shows nothing, the agent may have
     /// removed a file of its own, too.
     pub(in crate::git) fn has_in_base(&self, path: &[u8]) -> bool {
-        fs::symlink_metadata(self.record.path.join(OsStr::from_bytes(path))).is_ok()
+        fs::symlink_metadata(self.base.join(OsStr::from_bytes(path))).is_ok()
     }
 
     /// Checks that the files of the base are what they were when it was made.
@@ -213,7 +228,7 @@ impl WorktreeLayer {
     /// # Errors
     /// `layer-invalid`.
     pub(in crate::git) fn require_whole_base(&self) -> Result<()> {
-        if BaseSums::of(&self.record.path).is_ok_and(|sums| sums.hash == self.record.sums) {
+        if BaseSums::of(&self.base).is_ok_and(|sums| sums.hash == self.record.sums) {
             return Ok(());
         }
         let base = &self.record.base;
@@ -227,7 +242,7 @@ impl WorktreeLayer {
     /// # Errors
     /// `layer-invalid`.
     pub(in crate::git) fn require_no_repository(&self, path: &Path) -> Result<()> {
-        if fs::symlink_metadata(self.record.path.join(path).join(".git")).is_err() {
+        if fs::symlink_metadata(self.base.join(path).join(".git")).is_err() {
             return Ok(());
         }
         let path = path.display();

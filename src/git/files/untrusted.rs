@@ -6,7 +6,10 @@
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::{has_own_repository, leads_to};
 use crate::git::tree::{EXECUTABLE, FILE, SYMLINK};
-use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, mkdirat, openat, readlinkat, statat, symlinkat,
+};
+use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Write};
@@ -19,7 +22,7 @@ use walkdir::WalkDir;
 const DEEPEST: usize = 8;
 
 /// How many files of a tree are read.
-const MOST: usize = 10_000;
+pub(in crate::git) const MOST: usize = 10_000;
 
 /// So much of a file is compared at a time, in bytes.
 const PIECE: usize = 1 << 16;
@@ -31,7 +34,7 @@ pub fn open(top: &Path, relative: &Path) -> Option<File> {
 
 /// As [`open`], with how long the file is.
 fn open_sized(top: &Path, relative: &Path) -> Option<(File, u64)> {
-    let (parent, name) = place(top, relative)?;
+    let (parent, name) = place(top, relative, false).ok()?;
     let (file, metadata) = open_in(&parent, name)?;
     Some((file, metadata.len()))
 }
@@ -46,22 +49,71 @@ fn open_in(parent: &OwnedFd, name: &OsStr) -> Option<(File, Metadata)> {
     metadata.is_file().then_some((file, metadata))
 }
 
-/// The directory that a path is in, and its name there.
-fn place<'a>(top: &Path, relative: &'a Path) -> Option<(OwnedFd, &'a OsStr)> {
+/// The directory that a path is in, made where it is absent and `is_made` asks for that, and its name there.
+fn place<'a>(top: &Path, relative: &'a Path, is_made: bool) -> Result<(OwnedFd, &'a OsStr), Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::DIRECTORY;
-    let (parents, name) = (relative.parent()?, relative.file_name()?);
-    let top = openat(CWD, top, flags, Mode::empty()).ok()?;
-    let parent = parents
-        .components()
-        .try_fold(top, |directory, part| -> Option<OwnedFd> {
-            // `..` and absolute parts would lead out of the top.
-            let Component::Normal(name) = part else {
-                return None;
-            };
-            // Opened one name at a time: `O_NOFOLLOW` holds for the last part of a path alone.
-            openat(&directory, name, flags, Mode::empty()).ok()
-        })?;
-    Some((parent, name))
+    let (parents, name) = { relative.parent().zip(relative.file_name()) }.ok_or(Errno::INVAL)?;
+    let top = openat(CWD, top, flags, Mode::empty())?;
+    let parent = parents.components().try_fold(top, |directory, part| {
+        // `..` and absolute parts would lead out of the top.
+        let Component::Normal(name) = part else {
+            return Err(Errno::INVAL);
+        };
+        // Opened one name at a time: `O_NOFOLLOW` holds for the last part of a path alone.
+        match openat(&directory, name, flags, Mode::empty()) {
+            Err(Errno::NOENT) if is_made => {
+                mkdirat(&directory, name, Mode::RWXU)?;
+                openat(&directory, name, flags, Mode::empty())
+            }
+            opened => opened,
+        }
+    })?;
+    Ok((parent, name))
+}
+
+/// Copies what a commit can hold of a path to the same path below `to`: a regular file of at most `limit` bytes, or a symlink.
+/// Gives what kind of file is there; nothing is there where a symlink stands in the place of a directory above it.
+///
+/// # Errors
+/// For a file that cannot be read, or that becomes another one meanwhile.
+pub(in crate::git) fn copy_below(
+    top: &Path,
+    relative: &Path,
+    to: &Path,
+    limit: u64,
+) -> io::Result<Option<FileType>> {
+    let place_of = |top, is_made| place(top, relative, is_made);
+    let found = place_of(top, false)
+        .and_then(|(parent, name)| Ok((statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?, parent)));
+    let (found, parent) = match found {
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
+        found => found?,
+    };
+    let kind = FileType::from_raw_mode(found.st_mode);
+    let is_kept = matches!(kind, FileType::RegularFile | FileType::Symlink);
+    if !is_kept {
+        return Ok(Some(kind));
+    }
+    let (copies, name) = place_of(to, true)?;
+    if kind == FileType::Symlink {
+        let target = readlinkat(&parent, name, Vec::new())?;
+        symlinkat(target.as_c_str(), &copies, name)?;
+        return Ok(Some(kind));
+    }
+    let other = || io::Error::other("it changes while it is read");
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = File::from(openat(&parent, name, flags, Mode::empty())?);
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(other());
+    }
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode((metadata.mode() & 0o100) | 0o600);
+    let mut copy = File::from(openat(&copies, name, flags, mode)?);
+    if io::copy(&mut file.take(limit + 1), &mut copy)? > limit {
+        return Err(other());
+    }
+    Ok(Some(kind))
 }
 
 /// Adds to the end of a regular file that is there; `relative` is as in [`open`].
@@ -69,14 +121,13 @@ fn place<'a>(top: &Path, relative: &'a Path) -> Option<(OwnedFd, &'a OsStr)> {
 /// # Errors
 /// When something else is in its place, or it cannot be written.
 pub fn append(top: &Path, relative: &Path, content: &[u8]) -> io::Result<()> {
-    let absent = || io::Error::from(io::ErrorKind::NotFound);
-    let (directory, name) = place(top, relative).ok_or_else(absent)?;
+    let (directory, name) = place(top, relative, false)?;
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     // A FIFO that no process reads cannot be opened then.
     let file = openat(&directory, name, flags | OFlags::NONBLOCK, Mode::empty())?;
     let mut file = File::from(file);
     if !file.metadata()?.is_file() {
-        return Err(absent());
+        return Err(io::Error::from(io::ErrorKind::NotFound));
     }
     file.write_all(content)
 }
@@ -100,7 +151,7 @@ fn read_all(file: File, length: u64, limit: u64) -> Option<Vec<u8>> {
 /// Reads what a commit can hold of a path: the mode and the bytes of a regular file, or of a symlink the place it leads to;
 /// otherwise as [`read`].
 pub(in crate::git) fn content(top: &Path, relative: &Path, limit: u64) -> Option<(u32, Vec<u8>)> {
-    let (parent, name) = place(top, relative)?;
+    let (parent, name) = place(top, relative, false).ok()?;
     // Asked first, because it fails for anything but a symlink, and opening a symlink here would
     // fail.
     if let Ok(target) = readlinkat(&parent, name, Vec::new()) {
@@ -204,6 +255,11 @@ pub fn names(top: &Path) -> Vec<OsString> {
 
 /// The regular files below a directory, relative to it and sorted. Links are left out, with what they lead to.
 pub fn files(top: &Path) -> Vec<PathBuf> {
+    files_except(top, "")
+}
+
+/// As [`files`], without what is below one of the names in the directory.
+pub fn files_except(top: &Path, left_out: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = vec![PathBuf::new()];
     while let Some(directory) = open.pop() {
@@ -212,6 +268,9 @@ pub fn files(top: &Path) -> Vec<PathBuf> {
         };
         for entry in entries.flatten() {
             let path = directory.join(entry.file_name());
+            if path == Path::new(left_out) {
+                continue;
+            }
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() && path.components().count() < DEEPEST => open.push(path),
                 Ok(kind) if kind.is_file() && found.len() < MOST => found.push(path),

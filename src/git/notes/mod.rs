@@ -37,9 +37,8 @@ fn read_level(repo: &Repo, tree: Oid, prefix: &[u8]) -> Result<NotesLevel> {
             }
             Some(rest) if rest.len() + prefix.len() == 20 && entry.is_file() => {
                 let key = [prefix, rest].concat();
-                level
-                    .notes
-                    .extend(Oid::from_slice(&key).map(|key| (key, entry.oid)));
+                let key = Oid::from_slice(&key);
+                level.notes.extend(key.map(|key| (key, entry.oid)));
             }
             _ => level.others.push(entry),
         }
@@ -85,11 +84,25 @@ pub fn body(repo: &Repo, tree: Oid, key: Oid) -> Result<Vec<u8>> {
 /// # Errors
 /// `repo-corrupt` when one is missing.
 pub fn united(repo: &Repo, blobs: &[Oid]) -> Result<Vec<u8>> {
-    let bodies: Vec<_> = blobs
-        .iter()
-        .map(|blob| repo.read_blob(*blob))
-        .collect::<Result<_>>()?;
+    let bodies = { blobs.iter() }.filter_map(|blob| read_note(repo, *blob).transpose());
+    let bodies = bodies.collect::<Result<Vec<_>>>()?;
     Ok(union_of_lines(bodies.iter().map(Vec::as_slice)))
+}
+
+/// How many bytes and lines a note has at most. A long row has a few hundred lines of about 300 bytes.
+const LARGEST: (usize, usize) = (8 << 20, 40_000);
+
+/// The content of a blob of a notes tree; `None` for one that is larger than notes of ours can be, of which nothing is read.
+/// A remote can send hundreds of megabytes in a few hundred kilobytes.
+///
+/// # Errors
+/// `repo-corrupt` when it is missing.
+pub fn read_note(repo: &Repo, blob: Oid) -> Result<Option<Vec<u8>>> {
+    if repo.blob_size(blob)? > LARGEST.0 {
+        return Ok(None);
+    }
+    let body = repo.read_blob(blob)?;
+    Ok((lines_of(&body).count() <= LARGEST.1).then_some(body))
 }
 
 /// As [`lookup`], for many objects: each tree on the way to them is read once. An object without a note is not in
@@ -113,8 +126,8 @@ fn lookup_below(
     found: &mut Vec<(Oid, Oid)>,
 ) -> Result<()> {
     let level = read_level(repo, tree, prefix)?;
-    let notes = level.notes.into_iter();
-    found.extend(notes.filter(|(key, _)| keys.binary_search(key).is_ok()));
+    let is_wanted = |note: &(Oid, Oid)| keys.binary_search(&note.0).is_ok();
+    found.extend(level.notes.into_iter().filter(is_wanted));
     for (byte, tree) in level.directories {
         prefix.push(byte);
         let start = keys.partition_point(|key| key.as_bytes().as_slice() < prefix.as_slice());
@@ -191,12 +204,8 @@ impl Directories {
             let spelled = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
             spelled.zip(nibbles).all(|(one, &two)| one == two)
         };
-        found.extend(
-            level
-                .notes
-                .into_iter()
-                .filter(|(key, _)| agrees(key.as_bytes())),
-        );
+        let notes = level.notes.into_iter();
+        found.extend(notes.filter(|(key, _)| agrees(key.as_bytes())));
         for (byte, tree) in level.directories {
             prefix.push(byte);
             if agrees(prefix) {
@@ -358,14 +367,29 @@ fn flatten(
 fn join(repo: &Repo, batch: &mut Batch, key: Oid, value: Put) -> Result<()> {
     let joined = match (batch.remove(&key), value) {
         (Some(Put::Union(one)), Put::Union(two)) if one != two => {
-            let bodies = [repo.read_blob(one)?, repo.read_blob(two)?];
-            Put::Union(repo.write_blob(&union_of_lines(bodies.iter().map(Vec::as_slice)))?)
+            Put::Union(union_of_blobs(repo, one.min(two), one.max(two))?)
         }
         (Some(Put::Replace(oid)), Put::Union(_)) => Put::Replace(oid),
         (_, value) => value,
     };
     batch.insert(key, joined);
     Ok(())
+}
+
+/// One blob with the lines of two, in whatever order they come. What is too large does not replace what can be read, and
+/// neither do the two together: half of a note stays free for events that are appended.
+fn union_of_blobs(repo: &Repo, one: Oid, two: Oid) -> Result<Oid> {
+    let (first, second) = match (read_note(repo, one)?, read_note(repo, two)?) {
+        (Some(first), Some(second)) => (first, second),
+        (None, Some(_)) => return Ok(two),
+        (_, None) => return Ok(one),
+    };
+    let union = union_of_lines([first.as_slice(), &second]);
+    let adds = union.len() > first.len().max(second.len());
+    if adds && (union.len() > LARGEST.0 / 2 || lines_of(&union).count() > LARGEST.1 / 2) {
+        return Ok(if second.len() < first.len() { two } else { one });
+    }
+    repo.write_blob(&union)
 }
 
 fn directory_entry(byte: u8, oid: Oid) -> tree::Entry {

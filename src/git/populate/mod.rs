@@ -84,6 +84,10 @@ pub struct Populated {
     pub warnings: Vec<String>,
 }
 
+/// A warning that holds until something fills them.
+pub const EMPTY_SUBMODULES: &str =
+    "submodules are empty; to fill them, run git submodule update --init";
+
 /// Writes the files and the index of a new worktree.
 ///
 /// # Errors
@@ -170,9 +174,7 @@ fn populate_ourselves(request: &Request<'_>, threads: usize) -> Result<Option<Po
         outcome.source = source.map(CopySource::into_path);
     }
     if forms.contains(&Form::Submodule) {
-        outcome
-            .warnings
-            .push("submodules are empty; to fill them, run git submodule update --init".to_owned());
+        outcome.warnings.push(EMPTY_SUBMODULES.to_owned());
     }
     Ok(Some(outcome))
 }

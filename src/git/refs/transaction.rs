@@ -418,6 +418,14 @@ impl Repo {
     /// # Errors
     /// `io`.
     pub fn last_reflog_move(&self, refname: &str) -> Result<Option<(Oid, Oid)>> {
+        self.last_reflog_move_by(refname, "")
+    }
+
+    /// As [`Repo::last_reflog_move`], if the message of that move ends so.
+    ///
+    /// # Errors
+    /// `io`.
+    pub fn last_reflog_move_by(&self, refname: &str, message: &str) -> Result<Option<(Oid, Oid)>> {
         let path = path(self, refname);
         untrusted::require_regular(&path, LONGEST)?;
         let Some(mut file) = File::open(&path).at_if_there("could not read", &path)? else {
@@ -431,7 +439,10 @@ impl Repo {
         // Without a line feed at its end the last entry is cut off, and then it tells nothing
         // certain.
         let lines = tail.strip_suffix(b"\n").unwrap_or_default();
-        Ok(lines.rsplit(|&b| b == b'\n').next().and_then(names))
+        let last = lines.rsplit(|&b| b == b'\n').next();
+        Ok(last
+            .filter(|line| line.ends_with(message.as_bytes()))
+            .and_then(names))
     }
 }
 

@@ -5,6 +5,7 @@ use crate::domain::Oid;
 use crate::domain::change::Difference;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::ignore::{IGNORE_FILES, Rules, blocking_file};
+use crate::git::files::admin_dir::MODULES;
 use crate::git::files::descent::Descent;
 use crate::git::files::layer::{LayerEntry, WorktreeLayer, is_whiteout};
 use crate::git::files::untrusted;
@@ -357,7 +358,7 @@ pub fn write_admin(
     whose: &str,
 ) -> Result<Option<Oid>> {
     let mut entries = BTreeMap::new();
-    for file in untrusted::files(admin_dir) {
+    for file in untrusted::files_except(admin_dir, MODULES) {
         if let Some(content) = untrusted::read(admin_dir, &file, LONGEST_KEPT) {
             // One level is enough for files that a person may want to look at.
             let name = file.as_os_str().as_bytes();

@@ -218,7 +218,7 @@ pub(super) struct ProvenFiles<'a> {
 impl<'a> ProvenFiles<'a> {
     /// By an index, where it can be read.
     pub(super) fn by(written: Option<&'a Written>, layer: &'a WorktreeLayer) -> ProvenFiles<'a> {
-        let base = &layer.record.path;
+        let base = &layer.base;
         ProvenFiles { written, base }
     }
 
@@ -361,7 +361,7 @@ impl<'a> BaseFiles<'a> {
             self.layer.require_whole_base()?;
             self.is_whole.set(true);
         }
-        Ok(&self.layer.record.path)
+        Ok(&self.layer.base)
     }
 
     /// Copies the files of rules that count for a path: those beside it, and above.
@@ -399,10 +399,7 @@ impl<'a> BaseFiles<'a> {
     /// Copies a file of the base, if it has it.
     fn copy(&self, path: &[u8]) -> Result<()> {
         let path = Path::new(OsStr::from_bytes(path));
-        let (from, to) = (
-            self.layer.record.path.join(path),
-            self.room.path().join(path),
-        );
+        let (from, to) = (self.layer.base.join(path), self.room.path().join(path));
         let Ok(found) = fs::symlink_metadata(&from) else {
             return Ok(());
         };

@@ -1,16 +1,18 @@
 //! What git lists when it looks at everything, and the copy of the index that it looks with.
 
 use crate::domain::path::split_name;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::ignore::{ATTRIBUTES_FILES, IGNORE_FILES, Rules, blocking_file};
 use crate::git::command::{self, Running, feed_paths};
+use crate::git::files::temporary::TemporaryDirectory;
 use crate::git::files::untrusted;
 use crate::git::uncommitted::{WorktreeSource, git};
+use rustix::fs::FileType;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// What git lists, by what has to be done about it.
@@ -274,26 +276,67 @@ pub(super) fn bring_up_to_date(source: &WorktreeSource<'_>, listed: &Listed) -> 
     Ok(!changed.is_empty())
 }
 
-/// Puts the files at these paths into the copy of the index: added, changed or gone. Git refuses to look at what
-/// the index has beyond a symlink. None of it is in the worktree, so it is taken out first.
+/// Puts the files at these paths into the copy of the index: added, changed or gone. What is beyond a symlink is gone: none of
+/// it is in the worktree.
+///
+/// Git opens files by their paths. The agent may be at work, and exchange a directory for a link between two of git's steps, so
+/// git is given copies that were made from descriptors.
 ///
 /// # Errors
-/// As [`bring_up_to_date`].
+/// As [`bring_up_to_date`]; `io` for a file that cannot be read.
 pub(super) fn update_files(source: &WorktreeSource<'_>, paths: &[Vec<u8>]) -> Result<()> {
-    let mut known = HashMap::new();
-    let (beyond, paths): (Vec<_>, Vec<_>) =
-        { paths.iter() }.partition(|path| is_beyond_symlink(source.worktree, path, &mut known));
-    // Before git is started, which would read a file of any length, and wait at a FIFO for ever.
-    require_readable(source.worktree, &paths)?;
-    let owned = |paths: Vec<&Vec<u8>>| paths.into_iter().cloned().collect::<Vec<_>>();
+    if paths.is_empty() {
+        return Ok(());
+    }
+    let mut known = HashSet::new();
+    let paths = paths.iter().filter(|path| known.insert(path.as_slice()));
+    let paths: Vec<&Vec<u8>> = paths.collect();
+    let (mut inside, mut links) = (Vec::new(), HashMap::new());
+    for &path in &paths {
+        if !is_beyond_symlink(source.worktree, path, &mut links) {
+            inside.push(path);
+        }
+    }
+    // Before git is started, which would wait at a FIFO for ever.
+    let attributes = require_readable(source.worktree, &inside)?;
+    let room = TemporaryDirectory::make(source.view.room(), "files")?;
+    let copies = room.path().join("worktree");
+    fs::create_dir(&copies).at("could not make", &copies)?;
+    let copy = |path: &Path| {
+        untrusted::copy_below(source.worktree, path, &copies, LONGEST_FILE)
+            .at("could not read", source.worktree.join(path))
+    };
+    let (mut gone, mut directories, mut files) = (Vec::new(), Vec::new(), Vec::new());
+    for path in paths {
+        let kind = match copy(Path::new(OsStr::from_bytes(path)))? {
+            None => &mut gone,
+            Some(FileType::Directory) => &mut directories,
+            Some(_) => &mut files,
+        };
+        kind.push(path.clone());
+    }
+    for path in attributes {
+        if !known.contains(path.as_os_str().as_bytes()) {
+            copy(&path)?;
+        }
+    }
     // Apart from the others: git refuses a whole list where one path is beyond a link.
-    update(source, &["--force-remove"], &owned(beyond))?;
-    update(source, &["--add", "--remove", "--replace"], &owned(paths))
+    update(source, &["--force-remove"], &gone)?;
+    let options = ["--add", "--remove", "--replace"];
+    // Of a directory git looks for the commit of a repository in it, and writes nothing.
+    let nothing = room.path().join("objects");
+    fs::create_dir(&nothing).at("could not make", &nothing)?;
+    update_by(source, &options, &directories, |git| {
+        git.env("GIT_OBJECT_DIRECTORY", &nothing);
+    })?;
+    update_by(source, &options, &files, |git| {
+        git.env("GIT_WORK_TREE", &copies).current_dir(&copies);
+    })
 }
 
 /// Checks that git can look into these files: that none of them is without measure, and that no file of attributes
-/// beside or above them keeps it waiting.
-fn require_readable(top: &Path, paths: &[&Vec<u8>]) -> Result<()> {
+/// beside or above them keeps it waiting. Gives the places of these.
+fn require_readable(top: &Path, paths: &[&Vec<u8>]) -> Result<Vec<PathBuf>> {
     let mut directories = HashSet::new();
     for path in paths {
         let path = Path::new(OsStr::from_bytes(path));
@@ -310,7 +353,10 @@ fn require_readable(top: &Path, paths: &[&Vec<u8>]) -> Result<()> {
             untrusted::require_file(&attributes, LONGEST_FILE)?;
         }
     }
-    Ok(())
+    let directories = directories.into_iter();
+    Ok(directories
+        .map(|directory| directory.join(".gitattributes"))
+        .collect())
 }
 
 /// Whether a directory on the way to a path is a symlink. `known` remembers the answers by directory.
@@ -329,6 +375,15 @@ fn is_beyond_symlink<'p>(top: &Path, path: &'p [u8], known: &mut HashMap<&'p [u8
 }
 
 fn update(source: &WorktreeSource<'_>, options: &[&str], paths: &[Vec<u8>]) -> Result<()> {
+    update_by(source, options, paths, |_| {})
+}
+
+fn update_by(
+    source: &WorktreeSource<'_>,
+    options: &[&str],
+    paths: &[Vec<u8>],
+    led: impl Fn(&mut Command),
+) -> Result<()> {
     if paths.is_empty() {
         return Ok(());
     }
@@ -337,5 +392,6 @@ fn update(source: &WorktreeSource<'_>, options: &[&str], paths: &[Vec<u8>]) -> R
         .arg("update-index")
         .args(options)
         .args(["-z", "--stdin"]);
+    led(&mut command);
     feed_paths(command, paths)
 }

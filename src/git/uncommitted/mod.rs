@@ -16,14 +16,14 @@ mod listed;
 
 use crate::domain::Oid;
 use crate::domain::path::directory_with_slash;
-use crate::error::{Code, Error, IoContext, Result};
+use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::changes::ignore::Rules;
 use crate::git::changes::{Index, TouchedEntries, Walk, Written, gitlinks, names_may_differ};
 use crate::git::files::layer::WorktreeLayer;
 use crate::git::files::untrusted;
 use crate::git::pool::threads;
 use crate::git::uncommitted::listed::{bring_up_to_date, update_files};
-use crate::git::worktree::view::WorktreeView;
+use crate::git::worktree::view::{WorktreeView, sparse_words_at};
 use crate::git::{Repo, command};
 use fingerprint::LayerFingerprint;
 pub use fingerprint::{
@@ -40,7 +40,6 @@ use std::process::Command;
 /// Settings that could make git overlook a change. The view keeps git from running something.
 const SETTINGS: &[&str] = &[
     "core.untrackedCache=false",
-    "core.splitIndex=false",
     "core.checkStat=default",
     "core.trustctime=true",
     "core.ignoreStat=false",
@@ -99,6 +98,7 @@ pub fn snapshot(source: &WorktreeSource<'_>) -> Result<Uncommitted> {
     // A layered worktree has only its `.git` at its own path, and a look there would find every
     // file deleted.
     if let Some(layer) = WorktreeLayer::of(source.admin_dir) {
+        require_whole(source)?;
         let found = layer::look(source, &layer)?;
         let is_work = |tree: &Oid| source.staged || Some(*tree) != found.staged;
         let tree = Some(found.tree).filter(is_work);
@@ -143,6 +143,23 @@ impl Uncommitted {
             ignored: listed.ignored,
         }
     }
+}
+
+/// Refuses a layered worktree whose agent made the checkout sparse: what is absent there looks as what was deleted.
+fn require_whole(source: &WorktreeSource<'_>) -> Result<()> {
+    if !sparse_words_at(source.admin_dir).contains(&("core.sparsecheckout", true)) {
+        return Ok(());
+    }
+    let name = source.admin_dir.file_name().unwrap_or_default();
+    let id = name
+        .to_string_lossy()
+        .trim_start_matches("agent-")
+        .to_owned();
+    let what = format!("agent {id} made its checkout sparse, which a layered worktree cannot be");
+    Err(Error::new(Code::LayerInvalid, what).remedy(
+        "to make an ordinary worktree of it",
+        Remedy::Materialize(id),
+    ))
 }
 
 /// Writes the tree that adding these paths to the index as it is would make, for a caller that has asked

@@ -162,8 +162,7 @@ impl WorktreeView {
                 }
             }
         }
-        let own = untrusted::read(admin_dir, Path::new("config.worktree"), LONGEST_SETTINGS);
-        let sparse = sparse_settings(&own.unwrap_or_default());
+        let sparse = sparse_settings(&sparse_words_at(admin_dir));
         // Without it git would take every file that a sparse checkout leaves out for deleted.
         if !sparse.is_empty() {
             text.extend(sparse);
@@ -236,13 +235,27 @@ fn escaped(text: &[u8]) -> Vec<u8> {
 
 /// Whether a configuration file as git writes it says that the checkout is sparse.
 pub(in crate::git) fn is_sparse(text: &[u8]) -> bool {
-    let settings = sparse_settings(text);
-    String::from_utf8_lossy(&settings).contains("\tsparsecheckout = \"true\"")
+    sparse_words(text).contains(&("core.sparsecheckout", true))
 }
 
-/// The settings about sparse checkouts in a configuration file as git writes it. Files that it includes are not
-/// read.
-fn sparse_settings(text: &[u8]) -> Vec<u8> {
+/// The same as a configuration file has it.
+fn sparse_settings(words: &[(&'static str, bool)]) -> Vec<u8> {
+    let lines = words.iter().filter_map(|&(name, is_on)| {
+        // What is written is only ever one of two words, whatever the agent's file holds.
+        let value: &[u8] = if is_on { b"true" } else { b"false" };
+        setting(name.as_bytes(), Some(value))
+    });
+    lines.flatten().collect()
+}
+
+/// What the settings of an admin directory say about sparse checkouts; no program depends on it.
+pub fn sparse_words_at(admin_dir: &Path) -> Vec<(&'static str, bool)> {
+    let own = untrusted::read(admin_dir, Path::new("config.worktree"), LONGEST_SETTINGS);
+    sparse_words(&own.unwrap_or_default())
+}
+
+/// What a configuration file says about sparse checkouts. Files that it includes are not read.
+fn sparse_words(text: &[u8]) -> Vec<(&'static str, bool)> {
     let mut section = String::new();
     let mut found = Vec::new();
     // Read here and not by libgit2, which would follow an `include.path` of the agent's.
@@ -254,12 +267,12 @@ fn sparse_settings(text: &[u8]) -> Vec<u8> {
         }
         let (key, value) = line.split_once('=').unwrap_or((line, "true"));
         let name = format!("{section}.{}", key.trim().to_ascii_lowercase());
-        if SPARSE.contains(&name.as_str()) {
-            // What is written is only ever one of two words, whatever the agent's file holds.
-            let is_on = git2::Config::parse_bool(value.trim()).unwrap_or(false);
-            let value: &[u8] = if is_on { b"true" } else { b"false" };
-            found.extend(setting(name.as_bytes(), Some(value)).unwrap_or_default());
-        }
+        let is_on = || git2::Config::parse_bool(value.trim()).unwrap_or(false);
+        found.extend(
+            { SPARSE.into_iter() }
+                .find(|known| *known == name)
+                .map(|known| (known, is_on())),
+        );
     }
     found
 }

@@ -2,7 +2,7 @@
 
 use crate::agents::untrusted::WorktreeView;
 use crate::agents::worktree::UNFINISHED;
-use crate::agents::{Ctx, scratch, untrusted};
+use crate::agents::{Ctx, scratch, untrusted, worktree};
 use crate::domain::{Agent, Isolation, Oid};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::ignore::Rules;
@@ -180,6 +180,7 @@ fn require_not_elsewhere(agent: &Agent, branch: &str, around: &WorktreeSnapshot)
 }
 
 fn place_of(ctx: &Ctx, agent: &Agent, worktrees: &WorktreeCache) -> Result<Option<Place>> {
+    worktree::require_linked(&ctx.repo, agent.id, Code::DiscardRefused)?;
     let name = layout::worktree_name(agent.id);
     let recorded = RecordedPlaces::new(&ctx.repo)?.of(agent);
     let linked = || ctx.repo.worktree(&name).map(|worktree| worktree.path);
@@ -306,15 +307,7 @@ fn require_unprotected(
             );
         }
     }
-    require_finished(place)?;
-    // A submodule's repository is in the admin directory, so its commits go with that.
-    if has_entries(&place.admin_dir.join("modules")) {
-        return Err(refused(format!(
-            "{shown} has submodules, whose commits are nowhere else"
-        ))
-        .hint("to give up its submodules, run git submodule deinit --all in it"));
-    }
-    Ok(())
+    require_finished(place)
 }
 
 fn require_finished(place: &Place) -> Result<()> {
@@ -336,10 +329,6 @@ fn require_finished(place: &Place) -> Result<()> {
 
 fn is_file_or_directory(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file() || metadata.is_dir())
-}
-
-fn has_entries(directory: &Path) -> bool {
-    fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some())
 }
 
 pub(super) fn refused(message: String) -> Error {

@@ -6,11 +6,12 @@ use crate::domain::repository_settings::HookMoment;
 use crate::domain::{Agent, AgentId, ChangeKind, Move, Oid, State, What, branch_name};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::Glance;
+use crate::git::files::descent;
 use crate::git::uncommitted::glance;
 use crate::ops::agent_report::Reporter;
 use crate::ops::discard::batch::{RemovalBatch, RemovalEnd};
 use crate::ops::discard::gate::{Place, Remains, bundle_dir, refused};
-use crate::ops::discard::salvage::Salvage;
+use crate::ops::discard::salvage::{Salvage, keep_submodules};
 use crate::ops::discard::{
     DiscardOptions, DiscardPlan, DiscardReport, WorktreeSnapshot, plan_for, tip_of,
 };
@@ -185,7 +186,14 @@ fn look_again(
             }
         }
     }
-    match Salvage::take(ctx, &removal.agent, &removal.site, options, None) {
+    let take = || Salvage::take(ctx, &removal.agent, &removal.site, options, None);
+    let files = removal.site.place.as_ref().and_then(Place::contents);
+    // A directory that the agent closed can hide work from us alone, so it is opened, and all is read once more.
+    let salvage = take().or_else(|refusal| match files.as_deref().map(descent::open_all) {
+        Some(Ok(true)) => take(),
+        _ => Err(refusal),
+    });
+    match salvage {
         Ok(salvage) => removal.salvage = salvage,
         Err(refusal) => return Err(give_back(ctx, &removal.agent, &removal.site, refusal).into()),
     }
@@ -236,10 +244,7 @@ fn remove_worktree(ctx: &Ctx, mut removal: Leaving, all: bool) -> Result<Leaving
     }
     // All of it is kept. A kill from here on leaves what only has to be removed, and the next `doctor --fix` does that.
     fsx::write_private(&layout::discarding(common, id), b"")?;
-    if removal.site.place.is_some() {
-        let trash = remove_place(ctx, &removal.site)?;
-        removal.report.trash.extend(trash);
-    }
+    remove_place(ctx, id, &removal.site, &mut removal.report)?;
     clone::forget(common, id);
     removal
         .report
@@ -446,12 +451,12 @@ fn put_back(ctx: &Ctx, site: &Remains, refusal: Error) -> Error {
     }
 }
 
-/// Moves the worktree and its admin directory into the trash; gives their names there.
-fn remove_place(ctx: &Ctx, site: &Remains) -> Result<Vec<String>> {
+/// Moves the worktree and its admin directory into the trash; reports their names there.
+fn remove_place(ctx: &Ctx, id: AgentId, site: &Remains, report: &mut DiscardReport) -> Result<()> {
     let common = ctx.repo.common_dir();
-    let mut names = Vec::new();
+    let names = &mut report.trash;
     let Some(place) = &site.place else {
-        return Ok(names);
+        return Ok(());
     };
     // A spawn makes the directories that are removed here, and reads the list of worktrees.
     let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
@@ -472,10 +477,12 @@ fn remove_place(ctx: &Ctx, site: &Remains) -> Result<Vec<String>> {
         names.extend(fsx::move_to_trash(common, &layer)?);
     }
     if fs::symlink_metadata(&place.admin_dir).is_ok() {
+        // The files of the submodules are gone: until now a repeated call had to find the repositories that hold them.
+        report.warnings.extend(keep_submodules(ctx, id, place)?);
         names.extend(fsx::move_to_trash(common, &place.admin_dir)?);
     }
     ctx.reached("unlinked");
-    Ok(names)
+    Ok(())
 }
 
 /// Moves the agent's git hooks, which bind a worktree that is gone, into the trash; gives their name there.
@@ -509,8 +516,9 @@ fn set_large_aside(
     let common = ctx.repo.common_dir();
     let mut moved = Vec::new();
     for path in candidates(ctx, agent, place, top, options)? {
+        let beside = Some(beside.as_path()).filter(|_| place.layer_dir().is_none());
         moved.push(large_files::set_aside(
-            common, agent.id, top, &path, &beside,
+            common, agent.id, top, &path, beside,
         )?);
     }
     // Made for a file that went elsewhere.

@@ -1,10 +1,12 @@
 //! Takes everything of a site that no ref will name any more, and keeps it.
 
+use crate::agents::untrusted::gitlinks;
 use crate::agents::{Ctx, bundle, lookup, scratch, work};
-use crate::domain::{Agent, Oid, What};
+use crate::domain::{Agent, AgentId, Oid, What};
 use crate::error::{Code, Error, IoContext, Result};
+use crate::git::files::admin_dir::MODULES;
 use crate::git::salvage::{
-    FilesAsTheyAre, TOO_DEEP, beside, unkeepable, write_admin, write_bundle,
+    AS_THEY_ARE, FilesAsTheyAre, TOO_DEEP, beside, unkeepable, write_admin, write_bundle,
     write_files_as_they_are, write_work,
 };
 use crate::git::uncommitted::{SeenWorktree, Trees};
@@ -12,7 +14,7 @@ use crate::git::{Commit, uncommitted};
 use crate::ops::discard::gate::{OwnFiles, Place, Reading, Remains, bundle_dir, real_directory};
 use crate::ops::discard::{DiscardOptions, NotKept, tip_of};
 use crate::store::keep::Keeping;
-use crate::store::{OwnBranch, fsx, layout};
+use crate::store::{OwnBranch, fsx, large_files, layout};
 use std::collections::BTreeSet;
 use std::fs;
 
@@ -396,6 +398,7 @@ fn keep_broken(
             tree: tree.unwrap_or(Oid::EMPTY_TREE),
             unmerged: Vec::new(),
         };
+        let whose = format!("{whose}\n{AS_THEY_ARE}");
         kept.work = write_work(&ctx.repo, tip, &found, &whose)?;
         kept.not_kept = NotKept::new(&ignored, &[], &special);
         kept.warning = (!too_deep.is_empty()).then(|| {
@@ -404,4 +407,16 @@ fn keep_broken(
         });
     }
     Ok(kept)
+}
+
+/// Sets the repositories of its submodules aside where they have commits that are nowhere else; gives a sentence about it.
+pub(super) fn keep_submodules(ctx: &Ctx, id: AgentId, place: &Place) -> Result<Option<String>> {
+    if !gitlinks::have_own_commits(&place.admin_dir.join(MODULES), &ctx.temporary_place()) {
+        return Ok(None);
+    }
+    let kept = large_files::set_modules_aside(ctx.repo.common_dir(), id, &place.admin_dir)?;
+    let (kept, id) = (kept.display(), id.short());
+    Ok(Some(format!(
+        "submodules have commits that no remote of theirs has; their repositories are kept in {kept}, and git agent rescue {id} --reopen brings them back"
+    )))
 }

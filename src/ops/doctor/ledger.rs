@@ -8,7 +8,7 @@ use crate::domain::diagnosis::Sign;
 use crate::domain::stamp::is_ahead;
 use crate::domain::{Agent, AgentId, Event, Oid, State, What};
 use crate::error::{Remedy, Result};
-use crate::git::Repo;
+use crate::git::{Repo, notes};
 use crate::ops::doctor::survey::Survey;
 use crate::ops::doctor::{DOCTOR, DoctorFinding};
 use crate::ops::error_report::remedy_command;
@@ -59,6 +59,17 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
                 })
             },
         ));
+    }
+    if let Some(tip) = chain::tip(&ctx.repo, Chain::Ledger)? {
+        for (note, blob) in notes::all(&ctx.repo, tip.tree)? {
+            if notes::read_note(&ctx.repo, blob)?.is_none() {
+                found.push(DoctorFinding::report(
+                    Sign::NoteTooLarge,
+                    format!("the note on commit {note} is too large to be a row"),
+                    format!("git log {}", Chain::Ledger.refname()),
+                ));
+            }
+        }
     }
     let ahead = { survey.rows().iter() }.filter(|agent| is_ahead(agent.updated, ctx.now()));
     found.extend(ahead.map(|agent| {

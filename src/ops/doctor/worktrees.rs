@@ -6,12 +6,12 @@
 //! kill leaves one in which every file seems to be deleted. One that an interrupted discard has put aside gets
 //! its name back, unless all of it was kept already: then the discard is completed. All give up where a process works for the agent, such as a discard.
 
-use crate::agents::{Ctx, layered, untrusted, worktree};
+use crate::agents::{Ctx, hooks, layered, untrusted, worktree};
 use crate::domain::diagnosis::Sign;
 use crate::domain::{Agent, AgentId, Oid, State, branch_name, shell};
 use crate::error::{IoContext, Remedy, Result};
 use crate::git::files::{self, admin_dir::belongs_to};
-use crate::git::{Commit, NewWorktree, Tip, command};
+use crate::git::{Commit, NewWorktree, Tip, WorktreeLayer, command};
 use crate::ops::discard::{self, DiscardOptions};
 use crate::ops::doctor::DoctorFinding;
 use crate::ops::doctor::survey::Survey;
@@ -66,6 +66,10 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
         if !survey.is_at_rest(ctx, agent) {
             continue;
         }
+        if let Some(moved) = moved_along(ctx, survey, agent) {
+            found.push(moved);
+            continue;
+        }
         let what = format!(
             "the worktree of agent {} is gone: {}",
             agent.id.short(),
@@ -93,6 +97,57 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
         found.extend(unknown(survey));
     }
     Ok(found)
+}
+
+/// A worktree that moved along with its repository, and is where the row of its agent says: git looks for it at its old place.
+fn moved_along(ctx: &Ctx, survey: &Survey, agent: &Agent) -> Option<DoctorFinding> {
+    let path = survey.places.as_ref()?.of(agent)?;
+    let admin = worktree::admin_dir(&ctx.repo, agent.id);
+    // The mount of a layered one, and its base, are named by absolute paths, too.
+    if layered::of(&ctx.repo, agent.id).is_some() || !is_moved(&path, &admin) {
+        return None;
+    }
+    let what = format!(
+        "the repository was moved, and git does not find the worktree of agent {}: {}",
+        agent.id.short(),
+        path.display()
+    );
+    let id = agent.id;
+    Some(DoctorFinding::curable(
+        Sign::DirectoryGone,
+        what,
+        move |ctx| {
+            let _alone = alone(ctx, id)?;
+            if !is_moved(&path, &admin) {
+                return Ok(TAKEN_CARE_OF.to_owned());
+            }
+            ctx.repo.point_worktree(&path, &admin)?;
+            // The settings of the worktree name our directory of hooks.
+            hooks::install(ctx, id, &path, hooks::this_git(ctx))?;
+            // Last, since after it nothing is found here.
+            ctx.repo.point_admin_dir(&admin, &path)?;
+            Ok("git finds it again".to_owned())
+        },
+    ))
+}
+
+/// Whether a worktree names an admin directory, or one of its name that is not there.
+fn is_moved(path: &Path, admin: &Path) -> bool {
+    if !fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
+        return false;
+    }
+    let pointer = untrusted::text(path, ".git");
+    let named = pointer
+        .as_deref()
+        .and_then(|text| text.strip_prefix("gitdir: "));
+    named
+        .map(|named| path.join(named.trim_end()))
+        .is_some_and(|named| {
+            named == admin
+                || named
+                    .ends_with(Path::new("worktrees").join(admin.file_name().unwrap_or_default()))
+                    && fs::symlink_metadata(&named).is_err()
+        })
 }
 
 /// Whether the index in an admin directory is a file and lacks even the first word of one.
@@ -167,6 +222,8 @@ fn removed(ctx: &Ctx, survey: &Survey, agent: &Agent) -> Result<Option<DoctorFin
     let left = path
         .as_deref()
         .is_some_and(|path| is_there(path) || is_there(&layout::aside(path, &name)));
+    // What the agent changed is there, so the worktree can be made again (`unlinked_agents`).
+    let left = left || worktree::cut_off(&ctx.repo, agent.id).is_some();
     if !survey.is_local(agent) || is_there(&admin) || left || !survey.is_at_rest(ctx, agent) {
         return Ok(None);
     }
@@ -265,7 +322,11 @@ fn restore(ctx: &Ctx, agent: &Agent, path: &Path, admin: &Path) -> Result<String
     let is_made = from_index(ctx, agent, path, admin)?;
     Ok(if is_made {
         let path = path.display();
-        format!("made {path} again from its index; what was never staged is not in it")
+        if WorktreeLayer::of(admin).is_some() {
+            format!("made {path} again; what the agent changed was never in it")
+        } else {
+            format!("made {path} again from its index; what was never staged is not in it")
+        }
     } else {
         TAKEN_CARE_OF.to_owned()
     })
@@ -287,13 +348,18 @@ fn unlinked_agents<'a>(
     survey.rows().iter().filter(made).filter_map(|agent| {
         let path = survey.places.as_ref()?.of(agent)?;
         let admin = worktree::admin_dir(&ctx.repo, agent.id);
-        let is_unlinked = is_unlinked(&path, &admin) && survey.is_at_rest(ctx, agent);
+        let is_unlinked = is_unlinked(ctx, agent, &path) && survey.is_at_rest(ctx, agent);
         is_unlinked.then(|| finding(ctx, agent, path, admin))
     })
 }
 
-fn is_unlinked(path: &Path, admin: &Path) -> bool {
-    admin.symlink_metadata().is_err() && belongs_to(path, admin)
+/// Whether git's record of a worktree is gone and its files are there: those of a layered one are not in its directory.
+fn is_unlinked(ctx: &Ctx, agent: &Agent, path: &Path) -> bool {
+    let admin = worktree::admin_dir(&ctx.repo, agent.id);
+    if path.symlink_metadata().is_err() {
+        return worktree::cut_off(&ctx.repo, agent.id).is_some();
+    }
+    admin.symlink_metadata().is_err() && belongs_to(path, &admin)
 }
 
 fn finding(ctx: &Ctx, agent: &Agent, path: PathBuf, admin: PathBuf) -> DoctorFinding {
@@ -310,11 +376,20 @@ fn finding(ctx: &Ctx, agent: &Agent, path: PathBuf, admin: PathBuf) -> DoctorFin
                 make_again(ctx, &agent, &path, &admin)
             })
         }
-        None => DoctorFinding::report(
-            Sign::AdminGone,
-            what,
-            format!("mv '{}' <elsewhere>", path.display()),
-        ),
+        None => DoctorFinding::report(Sign::AdminGone, what, way_out(ctx, agent, &path)),
+    }
+}
+
+/// What a person can do about a worktree that cannot be made again, because its branch is not free.
+fn way_out(ctx: &Ctx, agent: &Agent, path: &Path) -> String {
+    let quoted = |path: &Path| shell::quoted(&path.to_string_lossy());
+    let branch = agent.branch.as_deref().unwrap_or_default();
+    if worktree::cut_off(&ctx.repo, agent.id).is_none() {
+        return format!("mv {} <elsewhere>", quoted(path));
+    }
+    match ctx.repo.checkouts(branch).unwrap_or_default().first() {
+        Some(other) => format!("git -C {} switch --detach", quoted(&other.top)),
+        None => format!("git branch {} {}", branch_name(branch), agent.spawn_commit),
     }
 }
 
@@ -333,9 +408,10 @@ fn make_again(ctx: &Ctx, agent: &Agent, path: &Path, admin: &Path) -> Result<Str
     let _alone = alone(ctx, agent.id)?;
     let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
     let branch = agent.branch.as_deref().unwrap_or_default();
-    let (Some(tip), true) = (free_tip(ctx, agent), is_unlinked(path, admin)) else {
+    let (Some(tip), true) = (free_tip(ctx, agent), is_unlinked(ctx, agent, path)) else {
         return Ok(TAKEN_CARE_OF.to_owned());
     };
+    let is_without_place = path.symlink_metadata().is_err();
     let scratch = layout::tmp_dir(common);
     let new = NewWorktree {
         name: &layout::worktree_name(agent.id),
@@ -351,6 +427,11 @@ fn make_again(ctx: &Ctx, agent: &Agent, path: &Path, admin: &Path) -> Result<Str
     })?;
     // Nothing is in it any more.
     let _ = std::fs::remove_dir(new.scratch);
+    if is_without_place {
+        fsx::create_dir(path)?;
+        ctx.repo.point_worktree(path, admin)?;
+        layered::close(path)?;
+    }
     Ok(format!(
         "made {} again; what was only staged is not in its index",
         admin.display()

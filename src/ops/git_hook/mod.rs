@@ -9,6 +9,7 @@
 //!
 //! Outside an agent's worktree they do nothing at all. `verify` judges what they let pass.
 
+use crate::agents::ctx::WITHIN_HOOK;
 use crate::agents::{Ctx, ScopeGuard, scope_guard, work};
 use crate::domain::ref_update::{Owner, RefUpdate, Target};
 use crate::domain::{Agent, BundleRule, Oid, Quoted, Violation};
@@ -79,7 +80,7 @@ pub fn run(ctx: &Ctx, mut call: Call<'_>) -> Result<Exit> {
         None => hooks::hidden_hook(&site, call.name)?,
     };
     match hook {
-        Some(hook) => launch::run(&hook, call.arguments, input.as_deref()),
+        Some(hook) => launch::run(&hook, call.arguments, input.as_deref(), WITHIN_HOOK),
         None => Ok(Exit::Yes),
     }
 }
@@ -214,6 +215,11 @@ fn judge_transaction(ctx: &Ctx, input: &[u8]) -> Result<()> {
     // Behind a fence the copies of a remote's refs are the run's own and end with it: a fetch may move them.
     if ctx.env.fenced {
         updates.retain(|update| !update.name.starts_with(REMOTE_COPIES));
+    }
+    // What a run puts aside is kept when it ends. Elsewhere a stash is the user's, like all of the worktrees, and tools that hooks
+    // start, such as lint-staged, put one there while they work.
+    if ctx.env.fenced || ctx.env.within_hook {
+        updates.retain(|update| update.name != "refs/stash");
     }
     if updates.is_empty() {
         return Ok(());

@@ -305,7 +305,8 @@ impl CallGuard {
             list(&policy.whitelist)
         );
         if !policy.denylist.is_empty() {
-            lines.push_str(&format!("Never: {}\n", list(&policy.denylist)));
+            let denied = policy.denied_in_words().join(", ");
+            lines.push_str(&format!("Never: {denied}\n"));
         }
         lines
     }

@@ -60,7 +60,7 @@ pub fn session_start(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
         prompt::scope(
             policy.edits,
             policy.whitelist.iter().map(String::as_str),
-            policy.denylist.iter().map(String::as_str),
+            &policy.denied_in_words(),
         )
     ));
     if policy.bundle_required {

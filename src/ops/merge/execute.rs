@@ -106,13 +106,13 @@ fn land_and_record(
         (None, plans) => plans.first().map(|plan| plan.base),
     };
     // Before the rows are written: after a kill in between, the same command does what is missing.
-    let behind = follow(ctx, plans, top)?;
+    let behind = remote::follow(ctx, plans, top)?;
     let outcomes = plans.iter().enumerate().map(|(number, plan)| {
         let landed = landed.as_ref().map(|all| {
             let landed = all.get(number);
             landed.ok_or_else(|| Error::bug("a plan that landed without its commit"))
         });
-        Ok(outcome_of(plan, landed.transpose()?))
+        outcome_of(ctx, plan, landed.transpose()?)
     });
     let outcomes = outcomes.collect::<Result<Vec<_>>>()?;
     let (mut reports, brought): (Vec<_>, Vec<_>) = outcomes.into_iter().unzip();
@@ -173,18 +173,28 @@ fn hold_all(
 }
 
 /// What is answered of a landing, and what its row is to say; `None` for one that was killed before its row was written.
-fn outcome_of(plan: &MergePlan, landed: Option<&LandedWork>) -> (LandingReport, RecordedLanding) {
+fn outcome_of(
+    ctx: &Ctx,
+    plan: &MergePlan,
+    landed: Option<&LandedWork>,
+) -> Result<(LandingReport, RecordedLanding)> {
     let mut report = LandingReport::new(plan, LandingState::Merged);
-    let (tip, commit) = match landed {
+    let (tip, commit, from) = match landed {
         Some(one) => {
             report.committed = (one.tip != plan.work.tip).then(|| one.tip.to_hex());
             report.warnings.extend(one.warning(plan));
-            (one.tip, one.commit)
+            (one.tip, one.commit, Some(one.from))
         }
         None => {
             report.outcome = LandingState::AlreadyMerged;
             let earlier = plan.landed.as_ref().map(|landed| landed.commit);
-            (plan.work.tip, earlier.unwrap_or(plan.base))
+            let commit = earlier.unwrap_or(plan.base);
+            // Only a landing that was killed before its row was written has moved the branch.
+            let moved = ctx
+                .repo
+                .last_reflog_move_by(&plan.target, &reason(std::slice::from_ref(plan)))?;
+            let moved = moved.filter(|(_, to)| *to == commit);
+            (plan.work.tip, commit, moved.map(|(from, _)| from))
         }
     };
     report.commit = Some(commit.to_hex());
@@ -193,9 +203,10 @@ fn outcome_of(plan: &MergePlan, landed: Option<&LandedWork>) -> (LandingReport, 
         commit,
         into: plan.target.clone(),
         tip: Some(tip),
+        from,
         with: with_landing(plan, landed.filter(|one| one.advances)),
     };
-    (report, brought)
+    Ok((report, brought))
 }
 
 /// What a row says along with a landing: the verdict by which the work landed, and the commit that was made of uncommitted work. Before
@@ -323,6 +334,8 @@ struct LandedWork {
     tip: Oid,
     /// The commit that brought it.
     commit: Oid,
+    /// Where the branch was before.
+    from: Oid,
     /// Whether the agent's branch moves to that tip: it was made of uncommitted work.
     advances: bool,
     /// Whether the spawn commit landed too, because commits after it are signed.
@@ -357,7 +370,7 @@ fn land_stack(ctx: &Ctx, plans: &[MergePlan], at: &mut Option<usize>) -> Result<
             advances: tip != plan.work.tip && !goes_on_apart(ctx, plan),
             ..landing_commit(ctx, plan, below, tip, &who)?
         };
-        remote::note_landing(ctx, plan, (tip, landing.commit))?;
+        remote::note_landing(ctx, plan, (tip, landing.commit, landing.from))?;
         stack.push(landing);
     }
     *at = None;
@@ -438,6 +451,7 @@ fn landing_commit(
             return Ok(LandedWork {
                 tip,
                 commit,
+                from: below,
                 with_spawn,
                 advances: false,
             });
@@ -447,6 +461,7 @@ fn landing_commit(
     Ok(LandedWork {
         tip,
         commit,
+        from: below,
         with_spawn,
         advances: false,
     })
@@ -466,35 +481,6 @@ fn write(repo: &Repo, tree: Oid, parents: &[Oid], message: &str, who: &Identitie
 
 // The branch of this clone that work lands on, and the worktrees that move along with it.
 
-/// Brings this clone's branch to what has landed on the remote's, if that is a fast-forward. Gives a warning where it
-/// stays behind.
-pub(super) fn follow(ctx: &Ctx, plans: &[MergePlan], top: Option<Oid>) -> Result<Option<String>> {
-    let repo = &ctx.repo;
-    let Some((first, top)) = plans
-        .first()
-        .zip(top)
-        .filter(|(plan, _)| plan.remote.is_some())
-    else {
-        return Ok(None);
-    };
-    let target = &first.target;
-    let Some(is) = repo.tip(target)?.oid().filter(|is| *is != top) else {
-        ctx.reached("landed");
-        return Ok(None);
-    };
-    let followed = if repo.merge_base(is, top)? == Some(is) {
-        move_target(ctx, plans, (is, top), &UnderLock::NOTHING)
-    } else {
-        let what = "it has commits that the remote lacks";
-        Err(Error::new(Code::NotFastForward, what))
-    };
-    ctx.reached("landed");
-    Ok(followed.err().map(|error| {
-        let error = in_one_line(&error);
-        format!("{target} of this clone stays behind what has landed: {error}; to bring it along, run git pull")
-    }))
-}
-
 /// Moves the branch that the plans are for, and with it the worktrees that have it checked out.
 pub(super) fn move_target(
     ctx: &Ctx,
@@ -505,12 +491,16 @@ pub(super) fn move_target(
     let Some(first) = plans.first() else {
         return Ok(());
     };
-    let reason = match plans {
+    let target = (first.target.as_str(), first.checkouts.as_slice());
+    move_with_worktrees(ctx, target, way, &reason(plans), under_lock)
+}
+
+/// What the reflog of the branch says of a landing.
+fn reason(plans: &[MergePlan]) -> String {
+    match plans {
         [only] => format!("agent: merge {}", only.agent.id.short()),
         _ => format!("agent: merge {} agents", plans.len()),
-    };
-    let target = (first.target.as_str(), first.checkouts.as_slice());
-    move_with_worktrees(ctx, target, way, &reason, under_lock)
+    }
 }
 
 // The git hooks that `[merge] hooks` names: asked before anything lands, in a worktree of what would.

@@ -3,11 +3,12 @@
 use crate::agents::authority::require_orchestrator;
 use crate::agents::branch_swap::index_scratch;
 use crate::agents::work::{simulated, stacked};
-use crate::agents::{Ctx, Scratch, at_work, lookup, own_changes, untrusted};
+use crate::agents::{Ctx, Scratch, at_work, lookup, own_changes, publish, untrusted};
 use crate::domain::event::Verified;
 use crate::domain::evidence::MergeOutcome;
+use crate::domain::finding::{Finding, FindingCode};
 use crate::domain::{Agent, Isolation, Move, Oid, RepositorySettings, State, Verdict, branch_name};
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Remedy, Result};
 use crate::git::{Checkout, Repo, Tip};
 use crate::ops::merge::message::LandingText;
 use crate::ops::merge::{
@@ -126,6 +127,7 @@ pub fn judged_plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<Judge
     if !options.now {
         at_work::require_at_rest(ctx, &agent)?;
     }
+    publish::require_caught_up(ctx, &agent)?;
     let place = LandingPlace::find(ctx, &agent, options)?;
     if !ctx.repo.is_scratch() {
         // A landing with `--now` that was killed before its row was written is written down first: only then is it known which
@@ -160,7 +162,12 @@ pub fn judged_plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<Judge
     if plan.landed.is_none() {
         require_fast_forward(&plan, &verdict)?;
         ctx.logged("judged");
-        plan.checkouts = untrusted::checkouts(&ctx.repo, &plan.target, &ctx.temporary_place())?;
+        plan.checkouts = untrusted::checkouts(
+            &ctx.repo,
+            &plan.target,
+            &ctx.temporary_place(),
+            ctx.env.lead.as_ref(),
+        )?;
         // What lands on a remote has landed even where this clone's branch cannot follow.
         let blocking = plan.checkouts.iter().filter(|_| plan.remote.is_none());
         for checkout in blocking {
@@ -193,7 +200,7 @@ impl LandingPlace {
     /// The place that the caller or the agent's row names, fetched where a remote has it.
     fn find(ctx: &Ctx, agent: &Agent, options: &MergeOptions) -> Result<LandingPlace> {
         let target = target(ctx, agent, options)?;
-        let remote = remote_target(ctx, options, agent, &target)?;
+        let remote = remote::wanted_target(ctx, options, agent, &target)?;
         match &remote {
             None => require_here(ctx, agent, &target)?,
             Some(there) if ctx.repo.is_scratch() || options.is_fetched => {
@@ -324,6 +331,12 @@ fn require_changes(agent: &Agent, verdict: &Verdict) -> Result<()> {
         return Ok(());
     }
     let short = agent.id.short();
+    let is_gone = |finding: &Finding| finding.code == FindingCode::WorktreeGone;
+    if verdict.findings.iter().any(is_gone) {
+        let what = format!("agent {short} committed nothing, and its worktree is not here");
+        return Err(Error::new(Code::NothingToLand, what)
+            .remedy("to find out what became of it", Remedy::Examine));
+    }
     let what = format!("agent {short} changed nothing");
     Err(Error::new(Code::NothingToLand, what)
         .hint(format!("to clear it away, run git agent discard {short}")))
@@ -435,28 +448,6 @@ fn target(ctx: &Ctx, agent: &Agent, options: &MergeOptions) -> Result<String> {
     )))
 }
 
-/// The remote's branch to land on, where the caller wants that. What was spawned from a pull request lands on its branch, wherever
-/// that is.
-fn remote_target(
-    ctx: &Ctx,
-    options: &MergeOptions,
-    agent: &Agent,
-    target: &str,
-) -> Result<Option<RemoteTarget>> {
-    let Some(remote) = options.push.as_deref() else {
-        return Ok(None);
-    };
-    let of_others = if remote.is_empty() && options.into.is_none() {
-        spawn_commit::if_here(&ctx.repo, agent)?.and_then(|policy| policy.lands_on)
-    } else {
-        None
-    };
-    match of_others {
-        Some(place) => RemoteTarget::of_others(ctx, &place, target).map(Some),
-        None => RemoteTarget::new(ctx, remote, target).map(Some),
-    }
-}
-
 /// Refuses to land on the branch of a pull request that is not here: only the remote has it.
 fn require_here(ctx: &Ctx, agent: &Agent, target: &str) -> Result<()> {
     if spawn_commit::settings_apart(&ctx.repo, agent)?.is_none()
@@ -485,7 +476,7 @@ pub(crate) fn fetch_targets<'a>(
         let Ok(branch) = target(ctx, agent, options) else {
             continue;
         };
-        let there = remote_target(ctx, options, agent, &branch)?;
+        let there = remote::wanted_target(ctx, options, agent, &branch)?;
         // Most agents share their target, and each fetch is a round trip.
         if seen.contains(&there) {
             continue;

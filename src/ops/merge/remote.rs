@@ -9,7 +9,8 @@
 //! Until the push, nothing has happened; after it, the work is part of the remote's branch, so that running the command
 //! again finds it landed and writes down what is missing.
 
-use crate::agents::branch_swap::moved;
+use crate::agents::branch_swap::{UnderLock, moved};
+use crate::agents::commands::in_one_line;
 use crate::agents::lookup::remote_name;
 use crate::agents::{Ctx, forge};
 use crate::domain::{Agent, AgentId, Oid, branch_name};
@@ -18,11 +19,12 @@ use crate::git::Tip;
 use crate::git::refs::remote::{
     self, Fetched, PushManner, PushOutcome, RefChange, RefPush, RemoteRefs,
 };
-use crate::ops::merge::MergePlan;
+use crate::ops::merge::execute::move_target;
+use crate::ops::merge::{MergeOptions, MergePlan};
 use crate::ops::sync::claim::{self, LandingClaim};
 use crate::ops::sync::refused;
 use crate::store::ledger::RecordedLanding;
-use crate::store::{Ledger, fsx, layout, lock};
+use crate::store::{Ledger, fsx, layout, lock, spawn_commit};
 use crate::wire::policy::LandsOn;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -298,15 +300,20 @@ impl RemoteTarget {
 // landing which part of the work the target has already: `<common dir>/agents/<id8>/landing`, written before the target moves and
 // removed once the row says so.
 
-/// Notes what is about to land of an agent that goes on: the commit, the work in it, and the branch.
+/// Notes what is about to land of an agent that goes on: the commit, the work in it, the branch, and where that was.
 ///
 /// # Errors
 /// `io`, `disk-full`.
-pub(super) fn note_landing(ctx: &Ctx, plan: &MergePlan, (tip, commit): (Oid, Oid)) -> Result<()> {
+pub(super) fn note_landing(
+    ctx: &Ctx,
+    plan: &MergePlan,
+    (tip, commit, from): (Oid, Oid, Oid),
+) -> Result<()> {
     if !plan.now {
         return Ok(());
     }
-    let text = format!("{commit} {tip} {} {}\n", plan.target, plan.base_ref());
+    let (target, base) = (&plan.target, plan.base_ref());
+    let text = format!("{commit} {tip} {target} {base} {from}\n");
     let path = layout::landing_note(ctx.repo.common_dir(), plan.agent.id);
     fsx::write_private(&path, text.as_bytes())
 }
@@ -335,7 +342,7 @@ pub(super) fn complete_unrecorded(ctx: &Ctx, ledger: &Ledger<'_>, agent: Agent) 
     let text = String::from_utf8_lossy(&text);
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     let now = ledger.agent(agent.spawn_commit)?.unwrap_or(agent);
-    if let [commit, tip, into, base] = words[..]
+    if let [commit, tip, into, base, from] = words[..]
         && let (Some(commit), Some(tip)) = (Oid::from_hex(commit), Oid::from_hex(tip))
         && now.landed_tip != Some(tip)
         // The note is older than the move of the target, so it may tell of a landing that never
@@ -347,6 +354,7 @@ pub(super) fn complete_unrecorded(ctx: &Ctx, ledger: &Ledger<'_>, agent: Agent) 
             commit,
             into: into.to_owned(),
             tip: Some(tip),
+            from: Oid::from_hex(from),
             with: Vec::new(),
         };
         ledger.append_landings(&[landing], &ctx.actor()?, ctx.now(), |_| Ok(()))?;
@@ -366,4 +374,55 @@ fn holds(ctx: &Ctx, refs: &[&str], commit: Oid) -> Result<bool> {
         }
     }
     Ok(false)
+}
+
+/// Brings this clone's branch to what has landed on the remote's, if that is a fast-forward. Gives a warning where it
+/// stays behind.
+pub(super) fn follow(ctx: &Ctx, plans: &[MergePlan], top: Option<Oid>) -> Result<Option<String>> {
+    let repo = &ctx.repo;
+    let Some((first, top)) = plans
+        .first()
+        .zip(top)
+        .filter(|(plan, _)| plan.remote.is_some())
+    else {
+        return Ok(None);
+    };
+    let target = &first.target;
+    let Some(is) = repo.tip(target)?.oid().filter(|is| *is != top) else {
+        ctx.reached("landed");
+        return Ok(None);
+    };
+    let followed = if repo.merge_base(is, top)? == Some(is) {
+        move_target(ctx, plans, (is, top), &UnderLock::NOTHING)
+    } else {
+        let what = "it has commits that the remote lacks";
+        Err(Error::new(Code::NotFastForward, what))
+    };
+    ctx.reached("landed");
+    Ok(followed.err().map(|error| {
+        let error = in_one_line(&error);
+        format!("{target} of this clone stays behind what has landed: {error}; to bring it along, run git pull")
+    }))
+}
+
+/// The remote's branch to land on, where the caller wants that. What was spawned from a pull request lands on its branch, wherever
+/// that is.
+pub(super) fn wanted_target(
+    ctx: &Ctx,
+    options: &MergeOptions,
+    agent: &Agent,
+    target: &str,
+) -> Result<Option<RemoteTarget>> {
+    let Some(remote) = options.push.as_deref() else {
+        return Ok(None);
+    };
+    let of_others = if remote.is_empty() && options.into.is_none() {
+        spawn_commit::if_here(&ctx.repo, agent)?.and_then(|policy| policy.lands_on)
+    } else {
+        None
+    };
+    match of_others {
+        Some(place) => RemoteTarget::of_others(ctx, &place, target).map(Some),
+        None => RemoteTarget::new(ctx, remote, target).map(Some),
+    }
 }

@@ -107,18 +107,17 @@ impl ScopeComparison {
 
 impl Distinct {
     fn new(number: usize, policy: &Policy) -> Result<Distinct, String> {
-        let [whitelist, denylist] = policy.globs()?;
         Ok(Distinct {
             number,
-            scope: Scope::new(&whitelist, &denylist)?,
-            language: ScopeLanguage::new(&whitelist, &denylist),
+            scope: policy.scope()?,
+            language: policy.language()?,
         })
     }
 }
 
 /// The scope that each agent has. A fleet often shares a few.
 fn distinct(scene: &Scene) -> Result<HashMap<usize, Arc<Distinct>>> {
-    let mut known: BTreeMap<(&[String], &[String]), Arc<Distinct>> = BTreeMap::new();
+    let mut known = BTreeMap::<_, Arc<Distinct>>::new();
     let mut of = HashMap::new();
     for (index, live) in scene.agents.iter().enumerate() {
         // One that may change nothing meets no other.
@@ -126,7 +125,7 @@ fn distinct(scene: &Scene) -> Result<HashMap<usize, Arc<Distinct>>> {
             continue;
         };
         let number = known.len();
-        let scope = match known.entry((&policy.whitelist, &policy.denylist)) {
+        let scope = match known.entry((&policy.whitelist, &policy.denylist, &policy.opened)) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
                 new.insert(Arc::new(Distinct::new(number, policy).map_err(|why| {

@@ -136,7 +136,7 @@ pub fn look(ctx: &Ctx) -> Result<PoolReport> {
         bases.push(FrozenBaseReport {
             agents: frozen::users(ctx, &base.name)?,
             name: base.name,
-            worktree_abspath: base.record.path.to_string_lossy().into_owned(),
+            worktree_abspath: base.path.to_string_lossy().into_owned(),
             commit: base.record.commit,
             state: if base.is_damaged { "damaged" } else { "ready" },
             disk_bytes: base.record.bytes,

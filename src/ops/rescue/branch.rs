@@ -3,13 +3,13 @@
 use crate::agents::real_path::real_path;
 use crate::agents::untrusted::WorktreeView;
 use crate::agents::{Ctx, bundle, layered, lookup, worktree};
-use crate::domain::{Agent, Oid, State, branch_name, shell};
+use crate::domain::{Agent, Isolation, Oid, State, branch_name, shell};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::command;
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::refs::full_name;
-use crate::ops::rescue::{Kept, RescueDestination, RescuePlan, places};
-use crate::store::{agent_branch, fsx, layout, lock, spawn_commit};
+use crate::ops::rescue::{Kept, RescueDestination, RescuePlan};
+use crate::store::{RecordedPlaces, agent_branch, fsx, layout, lock, spawn_commit};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -156,8 +156,7 @@ fn checkout(ctx: &Ctx, commit: Oid, directory: &Path) -> Result<()> {
     let scratch = layout::tmp_dir(ctx.repo.common_dir());
     fs::create_dir_all(&scratch).at("could not make", &scratch)?;
     let index = fsx::unique_name(&scratch.join("rescue"));
-    let tree = ctx.repo.read_commit(commit)?.tree;
-    let written = ctx.repo.write_files(tree, directory, &index);
+    let written = ctx.repo.write_files(commit, directory, &index);
     let _ = fs::remove_file(&index);
     written
 }
@@ -249,6 +248,7 @@ impl Kept {
     /// What there is of an agent that was not discarded, and whose worktree is gone: its branch.
     pub(super) fn on_branch(ctx: &Ctx, agent: &Agent) -> Result<Kept> {
         lookup::require_worktree_here(ctx, agent)?;
+        worktree::require_linked(&ctx.repo, agent.id, Code::AgentState)?;
         let id = agent.id.short();
         let state = |what| Error::new(Code::AgentState, what);
         let (branch, path) = places(ctx, agent)?;
@@ -288,4 +288,19 @@ impl Kept {
             ..Kept::default()
         })
     }
+}
+
+/// The branch and the worktree that the agent had.
+pub(super) fn places<'a>(ctx: &Ctx, agent: &'a Agent) -> Result<(&'a str, PathBuf)> {
+    let path = RecordedPlaces::new(&ctx.repo)?.of(agent);
+    // A row names the place: what is written there must not go through a link to somewhere else.
+    let path = path.filter(|path| real_path(path).as_deref() == Some(path));
+    let path = path.filter(|_| agent.isolation == Some(Isolation::Worktree));
+    let id = agent.id.short();
+    agent.branch.as_deref().zip(path).ok_or_else(|| {
+        let message = format!("agent {id} had no worktree in this clone");
+        Error::new(Code::AgentState, message).hint(format!(
+            "to have its files, run git agent rescue {id} --to <directory>"
+        ))
+    })
 }

@@ -9,6 +9,7 @@
 mod branch;
 
 pub(in crate::ops) use branch::from_index;
+use branch::places;
 
 use super::agent_report::{AgentReport, Reporter};
 use crate::agents::authority::require_orchestrator;
@@ -16,15 +17,15 @@ use crate::agents::own_checkout::require_own_branch;
 use crate::agents::real_path::real_path;
 use crate::agents::{Ctx, bundle, half_made, hooks, layered, lookup, worktree};
 use crate::domain::event::WORKTREE;
-use crate::domain::{Agent, Event, Isolation, Move, Oid, State, What, branch_name};
+use crate::domain::{Agent, Event, Move, Oid, State, What, branch_name};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::refs::full_name;
-use crate::git::salvage::{BUNDLE, TRAILER, WORK};
+use crate::git::salvage::{BUNDLE, TRAILER, WORK, is_as_it_was};
 use crate::git::worktree::set_lock;
 use crate::git::{Commit, NewWorktree, Tip, program};
 use crate::ops::error_report::to_have_what_others_keep;
-use crate::store::{RecordedPlaces, fsx, keep, large_files, layout, lock};
+use crate::store::{fsx, keep, large_files, layout, lock};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
@@ -61,6 +62,8 @@ pub struct RescuePlan {
     bundle: Option<Oid>,
     /// What the caller should know.
     warnings: Vec<String>,
+    /// Whether it was taken away by us, and not by hand.
+    was_discarded: bool,
 }
 
 /// The answer of `rescue`.
@@ -93,15 +96,20 @@ pub fn plan(ctx: &Ctx, who: &str, destination: RescueDestination) -> Result<Resc
     require_orchestrator(ctx)?;
     let ledger = ctx.ledger();
     let agent = lookup::agent(ctx, &ledger, who)?;
-    let kept = if destination == RescueDestination::Agent && agent.state != State::Discarded {
-        Kept::on_branch(ctx, &agent)?
-    } else {
-        Kept::of(ctx, &ledger.events(agent.spawn_commit)?)?
+    let mut kept = Kept::of(ctx, &ledger.events(agent.spawn_commit)?)?;
+    let was_discarded = match agent.state {
+        State::Discarded => true,
+        State::Merged => kept.is_since_landing,
+        _ => false,
     };
+    if destination == RescueDestination::Agent && !was_discarded {
+        kept = Kept::on_branch(ctx, &agent)?;
+    }
     let plan = RescuePlan {
         commit: kept.commit,
         bundle: kept.bundle,
         warnings: kept.warnings(&agent),
+        was_discarded,
         destination,
         agent,
     };
@@ -117,7 +125,12 @@ pub fn plan(ctx: &Ctx, who: &str, destination: RescueDestination) -> Result<Resc
             }
         }
         RescueDestination::RescuedBranch => {}
-        RescueDestination::Agent => require_places(ctx, &plan)?,
+        RescueDestination::Agent => {
+            if plan.was_discarded {
+                plan.agent.may(Move::BringBack)?;
+            }
+            require_places(ctx, &plan)?;
+        }
     }
     Ok(plan)
 }
@@ -132,6 +145,7 @@ pub(super) fn restore(ctx: &Ctx, agent: &Agent) -> Result<Vec<String>> {
         commit: kept.commit,
         bundle: kept.bundle,
         warnings: kept.warnings(agent),
+        was_discarded: true,
         destination: RescueDestination::Agent,
         agent: agent.clone(),
     };
@@ -165,14 +179,14 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
     };
     let to = match (&plan.destination, plan.commit) {
         (RescueDestination::Agent, _) => {
-            let record = || record(ctx, &plan.agent);
+            let record = || record(ctx, plan);
             let (path, warning) = reopen(ctx, plan, record)?;
             report.warnings.extend(warning);
             let common = ctx.repo.common_dir();
             report
                 .warnings
                 .extend(large_files::give_back(common, plan.agent.id, &path)?);
-            if plan.agent.state == State::Discarded {
+            if plan.was_discarded {
                 // The report was made before the row moved.
                 report.agent.state = State::Idle.as_str();
             }
@@ -199,6 +213,13 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
         }
         (_, Some(commit)) => {
             let name = plan.make_branch(ctx, commit)?;
+            if is_as_it_was(&ctx.repo.read_commit(commit)?) {
+                let id = plan.agent.id.short();
+                report.warnings.push(format!(
+                    "the files are as they were on the disk, and a checkout of {} would convert them; to have them unchanged, run git agent rescue {id} --to <directory>",
+                    short_name(&name)
+                ));
+            }
             let large = large_files::of_agent(ctx.repo.common_dir(), plan.agent.id)?;
             if !large.is_empty() {
                 let id = plan.agent.id.short();
@@ -308,6 +329,8 @@ struct Kept {
     pub commit: Option<Oid>,
     /// The commit that holds the bundle.
     pub bundle: Option<Oid>,
+    /// Whether work was kept after the agent's last landing.
+    pub is_since_landing: bool,
     /// What is missing here and was never let go of, as in a clone that did not fetch the keep chain.
     pub absent: Vec<Oid>,
     /// When the newest was let go of that is not here because of that.
@@ -326,6 +349,10 @@ impl Kept {
         for event in events {
             let commit = match event.what {
                 What::Discarded { tip: Some(commit) } | What::Salvaged { commit } => commit,
+                What::Merged { .. } => {
+                    kept.is_since_landing = false;
+                    continue;
+                }
                 _ => continue,
             };
             if gone.contains_key(&commit) {
@@ -337,7 +364,10 @@ impl Kept {
             }
             let found = ctx.repo.read_commit(commit)?;
             match (&event.what, found.trailer(TRAILER)) {
-                (What::Salvaged { .. }, Some(WORK)) => work = Some(found),
+                (What::Salvaged { .. }, Some(WORK)) => {
+                    kept.is_since_landing = true;
+                    work = Some(found);
+                }
                 (What::Salvaged { .. }, Some(BUNDLE)) => kept.bundle = Some(commit),
                 // The tip, or one that came after the agent was discarded.
                 _ => tip = Some(commit),
@@ -432,7 +462,6 @@ fn reopen(
     half_made::sweep_left_over(ctx)?;
     let (branch, path) = places(ctx, agent)?;
     let tip = plan.tip(ctx)?.ok_or_else(|| plan.only_bundle())?;
-    let is_discarded = agent.state == State::Discarded;
 
     // The branch, created and never moved.
     if ctx.repo.tip(branch)?.oid() != Some(tip) {
@@ -448,7 +477,7 @@ fn reopen(
     // The files, and git's record of them.
     let admin = worktree::admin_dir(&ctx.repo, agent.id);
     let mut warning = None;
-    if !is_discarded && admin.join("index").is_file() {
+    if !plan.was_discarded && admin.join("index").is_file() {
         // git's record of the worktree is left, and in it what was staged.
         from_index(ctx, agent, &path, &admin)?;
     } else if !belongs_to(&path, &admin) {
@@ -467,7 +496,7 @@ fn reopen(
         .and_then(program::VersionQuestion::answer);
     hooks::install(ctx, agent.id, &path, git)?;
     // What has landed or was rejected keeps its worktree without a lock.
-    if !matches!(agent.state, State::Merged | State::Rejected) {
+    if plan.was_discarded || !matches!(agent.state, State::Merged | State::Rejected) {
         set_lock(&admin, &layout::lock_reason(agent.id))?;
     }
     ctx.reached("made");
@@ -477,10 +506,11 @@ fn reopen(
 }
 
 /// Tells the row that the agent is back, which never left where it was not discarded.
-fn record(ctx: &Ctx, agent: &Agent) -> Result<()> {
-    if agent.state != State::Discarded {
+fn record(ctx: &Ctx, plan: &RescuePlan) -> Result<()> {
+    if !plan.was_discarded {
         return Ok(());
     }
+    let agent = &plan.agent;
     let actor = ctx.actor()?;
     ctx.ledger()
         .append_if(agent.spawn_commit, &actor, ctx.now(), |row| {
@@ -507,7 +537,7 @@ fn place(
         fsx::create_dir(half_made)?;
         None
     } else {
-        let known = if agent.state == State::Discarded {
+        let known = if plan.was_discarded {
             None
         } else {
             bundle::known(ctx, agent)?
@@ -521,6 +551,9 @@ fn place(
     // A call that was killed may have come this far, and its admin directory serves.
     if !admin.is_dir() {
         let work = ctx.repo.read_commit(plan.commit.unwrap_or(tip))?;
+        // Files that were not stored as committing would store them are no staged changes.
+        let listed = if is_as_it_was(&work) { tip } else { work.oid };
+        let listed = ctx.repo.read_commit(listed)?.tree;
         let new = NewWorktree {
             name: &layout::worktree_name(plan.agent.id),
             path,
@@ -530,9 +563,9 @@ fn place(
             lock_reason: &layout::lock_reason(plan.agent.id),
             identity: &ctx.identities()?.committer,
         };
-        // The index holds the salvaged tree, so what was not committed comes back as staged
+        // The index mostly holds the salvaged tree, so what was not committed comes back as staged
         // changes.
-        let fill = |admin: &Path| ctx.repo.write_index(work.tree, &admin.join("index"));
+        let fill = |admin: &Path| ctx.repo.write_index(listed, &admin.join("index"));
         ctx.repo.add_admin_dir(&new, fill)?;
     } else if !admin.join("index").is_file() {
         // The agent could put a link there, which a rename replaces.
@@ -550,21 +583,6 @@ fn place(
         layered::close(path)?;
     }
     Ok(warning)
-}
-
-/// The branch and the worktree that the agent had.
-fn places<'a>(ctx: &Ctx, agent: &'a Agent) -> Result<(&'a str, PathBuf)> {
-    let path = RecordedPlaces::new(&ctx.repo)?.of(agent);
-    // A row names the place: what is written there must not go through a link to somewhere else.
-    let path = path.filter(|path| real_path(path).as_deref() == Some(path));
-    let path = path.filter(|_| agent.isolation == Some(Isolation::Worktree));
-    let id = agent.id.short();
-    agent.branch.as_deref().zip(path).ok_or_else(|| {
-        let message = format!("agent {id} had no worktree in this clone");
-        Error::new(Code::AgentState, message).hint(format!(
-            "to have its files, run git agent rescue {id} --to <directory>"
-        ))
-    })
 }
 
 impl RescuePlan {

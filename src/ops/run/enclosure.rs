@@ -131,6 +131,8 @@ impl Enclosure {
                 )
             })?;
             let mut settings = rights.settings();
+            // The index of a layered worktree is read as one file.
+            settings.push(("core".into(), "splitIndex", "false"));
             // A fetch brings tags along, which are shared, and our hooks would refuse the whole of it.
             let remotes = ctx.repo.remotes()?.into_iter();
             settings.extend(remotes.map(|name| (format!("remote.{name}"), "tagOpt", "--no-tags")));

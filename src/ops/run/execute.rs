@@ -103,6 +103,7 @@ fn work(
     // judged.
     let lock = liveness::lock_after_landing(ctx, agent)?;
     let buried = crash_recovery::record_crashed_run_locked(ctx, agent, &lock)?;
+    publish::catch_up_noted(ctx, agent)?;
     let row = ctx.ledger().agent(agent.spawn_commit)?;
     let agent = row.as_ref().unwrap_or(agent);
     // A run after a landing makes the agent live again, with its lock and its values.
@@ -140,7 +141,7 @@ fn work(
     }
     let ended = ended?;
     // What came of it: the answer file, then the verdict.
-    let mut report = RunReport::new(agent, plan, &stage, &ended, made);
+    let mut report = RunReport::new(ctx, agent, plan, &stage, &ended, made);
     let restored = buried.map(|run| run.restored).unwrap_or_default();
     let before = restored.iter().map(|path| warning(&path.to_string_lossy()));
     report.warnings.extend(before);

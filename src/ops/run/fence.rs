@@ -1,7 +1,8 @@
 //! Which places the command of one agent may write.
 //!
 //! ```text
-//! with a worktree   the worktree (strict: the whitelist's directories and the bundle), its run repository
+//! with a worktree   the worktree (strict: the whitelist's directories and the bundle), its run repository, and where git
+//!                   keeps the repositories of its submodules
 //! with a clone      the same, and the repository that it has of its own
 //! shared            its bundle, below the root
 //! both              the private TMPDIR, the spool, the records of its host, what --allow-write and agent.run.allowWrite name
@@ -22,7 +23,7 @@ use crate::domain::glob::Reach;
 use crate::domain::sandbox::Mode;
 use crate::domain::{Agent, Fence, Glob, Isolation};
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::files::admin_dir::leads_to;
+use crate::git::files::admin_dir::{MODULES, leads_to};
 pub use crate::proc::sandbox::{Plan, become_mounted, enter, probe, probe_layer};
 use crate::store::{fsx, layout};
 use crate::wire::policy::Policy;
@@ -139,6 +140,16 @@ fn own_places(ctx: &Ctx, request: &FenceRequest<'_>) -> Result<(Vec<PathBuf>, Ve
         &real(ctx.repo.common_dir())?,
         request.agent.id,
     ));
+    // Where they are after the run as well: what leads to them, and from them to the worktree, is paths.
+    let admin_dir = ctx.repo.admin_dir(&layout::worktree_name(request.agent.id));
+    let modules = real(&admin_dir)?.join(MODULES);
+    if fs::symlink_metadata(&modules).is_err() {
+        fsx::create_dir(&modules)?;
+    }
+    // An agent without a fence can have put a link there.
+    if fs::symlink_metadata(&modules).is_ok_and(|found| found.is_dir()) {
+        places.push(modules);
+    }
     Ok((places, vec![worktree]))
 }
 

@@ -73,7 +73,7 @@ impl AgentInputs {
             plan.base.oid,
             plan.task.clone(),
             plan.role.clone(),
-            plan.denylist.clone(),
+            plan.denied.clone(),
             &wishes.options.prompt,
         )?;
         AgentInputs::new(ctx, (plan.id, place, assignment), command, wishes)

@@ -271,7 +271,7 @@ impl Lead {
             },
             // What the agent itself may touch need not be there.
             new: if whole { of_own() } else { new.clone() },
-            deny: [deny.as_slice(), &self.policy.denylist].concat(),
+            deny: [deny.as_slice(), &self.policy.wholly_denied()].concat(),
             checks: self.policy.checks.clone(),
             ..TaskWords::default()
         });
@@ -472,7 +472,10 @@ impl Lead {
     /// Runs a command of ours in the main worktree.
     fn command(&self, ctx: &Ctx, words: Vec<String>) -> Result<LeadAnswer> {
         let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
-        let depth = [("GIT_AGENT_DEPTH", self.depth.to_string())];
+        let variables = [
+            ("GIT_AGENT_DEPTH", self.depth.to_string()),
+            ("GIT_AGENT_LEAD", self.agent.id.short()),
+        ];
         let begun = |ender: Ender| {
             let mut work = locked(&self.work);
             if work.is_over {
@@ -484,7 +487,7 @@ impl Lead {
             &self.program,
             &words,
             &ctx.env.directory,
-            &depth,
+            &variables,
             MOST_SAID,
             begun,
         )?;
@@ -542,17 +545,17 @@ fn require_within(inner: &Policy, outer: &Policy) -> Result<()> {
         return Err(refuse(format!("the role {} changes files", inner.role)));
     }
     let invalid = |rule| Error::new(Code::RepoCorrupt, rule);
-    let [allowed, denied] = inner.globs().map_err(invalid)?;
+    let inner = inner.language().map_err(invalid)?;
     let [outer_allowed, outer_denied] = outer.globs().map_err(invalid)?;
+    let opened = outer.opened_globs().map_err(invalid)?;
     let everything = [Glob::parse("**").map_err(invalid)?];
-    let everything = ScopeLanguage::new(&everything, &[]);
-    // What is in the whitelist and not in that of the other; then what is in the scope and in the other's denylist.
-    let beyond = [
-        ScopeLanguage::new(&allowed, &[denied.as_slice(), &outer_allowed].concat())
-            .intersection(&everything),
-        ScopeLanguage::new(&allowed, &denied).intersection(&ScopeLanguage::new(&outer_denied, &[])),
-    ];
-    for found in beyond {
+    // What is in the scope and not in the whitelist of the other; then what is in the scope and in the other's denylist.
+    let mut beyond = vec![ScopeLanguage::new(&everything, &outer_allowed)];
+    for denied in &outer_denied {
+        let opened = opened.get(denied).map_or(&[][..], Vec::as_slice);
+        beyond.push(ScopeLanguage::new(std::slice::from_ref(denied), opened));
+    }
+    for found in beyond.iter().map(|beyond| inner.intersection(beyond)) {
         let what = match found {
             Intersection::Empty => continue,
             Intersection::Witness(path) => format!("{path} is out of its scope"),

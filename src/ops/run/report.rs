@@ -22,7 +22,8 @@ use crate::wire::answer::MOST_BYTES;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path};
 use std::time::Duration;
 
 /// How many words of the end of the standard output are given back.
@@ -126,6 +127,7 @@ pub struct RunReport {
 
 impl RunReport {
     pub(super) fn new(
+        ctx: &Ctx,
         agent: &Agent,
         plan: &RunPlan,
         stage: &Stage,
@@ -145,7 +147,9 @@ impl RunReport {
         warnings.extend(stage.enclosure.warnings.iter().cloned());
         warnings.extend(ended.sandbox.warnings());
         let is_fenced = !matches!(ended.sandbox.enforced, None | Some("off" | "none"));
-        warnings.extend(refused(stage).filter(|_| is_fenced && !ended.is_success()));
+        warnings.extend(
+            refused(ctx.env.home.as_deref(), stage).filter(|_| is_fenced && !ended.is_success()),
+        );
         for (path, logged) in [(&stage.stdout, &ended.out), (&stage.stderr, &ended.err)] {
             if let Some(trouble) = &logged.trouble {
                 let path = path.display();
@@ -261,15 +265,32 @@ fn summary(words: Option<String>, host: Option<&dyn Host>, stage: &Stage) -> Str
 }
 
 /// What to try where a command failed and says that it could not write something: a program that keeps a cache of its own outside of
-/// those that the sandbox moves.
-fn refused(stage: &Stage) -> Option<String> {
+/// those that the sandbox moves. The command chooses these words, so no other place than a cache is offered.
+fn refused(home: Option<&Path>, stage: &Stage) -> Option<String> {
     let ends = [&stage.stderr, &stage.stdout].map(|log| end_of(log, SUMMARY_BYTES));
     let path = ends.iter().find_map(|text| refused_write(text))?;
-    let place = word(path.as_bytes());
-    Some(format!(
-        "the command could not write {path}; where the sandbox refused that, --allow-write {place} opens it for one run, and \
-         git config --add agent.run.allowWrite {place} for all"
-    ))
+    Some(advice(home, path))
+}
+
+fn advice(home: Option<&Path>, path: &str) -> String {
+    let caches = home.map(|home| home.join(".cache"));
+    let cache = caches.and_then(|caches| {
+        let inside = Path::new(path).strip_prefix(&caches).ok()?;
+        match inside.components().next()? {
+            Component::Normal(name) => Some(caches.join(name)),
+            _ => None,
+        }
+    });
+    match cache {
+        Some(cache) => format!(
+            "the command could not write {path}; where the sandbox refused that, --allow-write {} opens this cache for one run",
+            word(cache.as_os_str().as_bytes())
+        ),
+        None => format!(
+            "the command could not write {path}; if the sandbox refused that, do not open the place to an agent unless you know that \
+             no program of yours reads settings or code there"
+        ),
+    }
 }
 
 /// Keeps the agent's final answer, of which `verify` reads fields: what the host says that it was, else the end of standard output; and the file
@@ -353,6 +374,27 @@ impl StartReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_place_but_a_cache_is_offered_to_be_opened() {
+        let offered = |path: &str| {
+            let advice = advice(Some(Path::new("/home/a")), path);
+            let (_, option) = advice.split_once("--allow-write ")?;
+            Some(option.split(' ').next()?.to_owned())
+        };
+        let cache = Some("/home/a/.cache/tool".to_owned());
+        assert_eq!(offered("/home/a/.cache/tool/x/lock"), cache);
+        for path in [
+            "/home/a/.cache",
+            "/home/a/.cache/../.bashrc",
+            "/home/a/.claude/settings.json",
+            "/home/a/r/.git/hooks/post-checkout",
+            "/home/b/.cache/tool",
+            "/",
+        ] {
+            assert_eq!(offered(path), None, "{path}");
+        }
+    }
 
     #[test]
     fn a_summary_is_the_last_five_hundred_words_as_they_stand() {

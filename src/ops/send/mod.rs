@@ -79,9 +79,12 @@ pub fn plan(ctx: &Ctx, options: &SendOptions) -> Result<SendPlan> {
         Err(problems) => (None, problems),
     };
     let own_from = said.as_ref().and_then(|said| said.from.as_deref());
-    let from = match options.from.as_deref().or(own_from) {
-        Some(name) => name.to_owned(),
-        None => own(ctx)?.name()?.to_string(),
+    let spool = ctx.env.spool.as_deref().and_then(Path::file_name);
+    let from = match (spool, options.from.as_deref().or(own_from)) {
+        // The supervisor posts what is in an agent's spool as that agent's, whatever it says.
+        (Some(id), _) => id.to_string_lossy().into_owned(),
+        (None, Some(name)) => name.to_owned(),
+        (None, None) => own(ctx)?.name()?.to_string(),
     };
     let to = match &said {
         Some(said) if options.to.is_empty() => &said.to,

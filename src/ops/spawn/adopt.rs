@@ -19,7 +19,7 @@ use crate::agents::{Ctx, untrusted, worktree};
 use crate::domain::{Oid, branch_name};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Repo;
-use crate::git::files::admin_dir::leads_to;
+use crate::git::files::admin_dir::{MODULES, leads_to};
 use crate::git::objects::RawCommit;
 use crate::ops::spawn::contract::SpawnPlan;
 use crate::ops::spawn::execute::publish;
@@ -111,7 +111,7 @@ impl AdoptedWorktree {
                 format!("to see how to end it, run git -C {word} status"),
             ));
         }
-        if admin.join("modules").exists() {
+        if admin.join(MODULES).exists() {
             // Their `.git` files name the admin directory by its path.
             let hint = format!("to take them out, run git -C {word} submodule deinit --all");
             return Err(busy(

@@ -7,7 +7,7 @@ use crate::domain::dna::Dna;
 use crate::domain::event::Base;
 use crate::domain::persona::Character;
 use crate::domain::prompt::Brief;
-use crate::domain::{AgentId, AgentName, Glob, Layering, Limit, Limits, Oid, Role, Slug, Task};
+use crate::domain::{AgentId, AgentName, Layering, Limit, Limits, Oid, RepoPath, Role, Slug, Task};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::NewCommit;
 use crate::git::config::Identities;
@@ -73,8 +73,10 @@ pub struct SpawnPlan {
     pub given: GivenTask,
     /// The role it runs in.
     pub role: Role,
-    /// The denylist that binds.
-    pub denylist: Vec<Glob>,
+    /// The denylist that binds, in words.
+    pub denied: Vec<String>,
+    /// A tracked control file, where a scope of everything leaves out all of them.
+    pub kept_out: Option<RepoPath>,
     /// Who it is told to be.
     pub character: Character,
     /// Where it starts.
@@ -263,7 +265,7 @@ impl SpawnPlan {
             id: self.id,
             role: &self.role,
             task: &self.task,
-            denylist: &self.denylist,
+            denied: &self.denied,
             directory,
             bundle_directory: bundle,
             bundle_required: self.commit.terms.bundle_required,

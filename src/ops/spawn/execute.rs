@@ -4,10 +4,12 @@ use crate::agents::clone::NewClone;
 use crate::agents::frozen::FrozenBase;
 use crate::agents::furnish::WantedContent;
 use crate::agents::hooks::install;
+use crate::agents::untrusted::gitlinks;
 use crate::agents::{Ctx, clone, frozen, half_made, hooks, layered, worktree};
 use crate::domain::event::{Spawned, Spawning};
 use crate::domain::{Layering, Oid, What};
 use crate::error::{Code, Error, Result};
+use crate::git::populate::EMPTY_SUBMODULES;
 use crate::git::worktree::set_lock;
 use crate::git::{NewWorktree, program};
 use crate::ops::spawn::adopt::HeldIndex;
@@ -281,6 +283,10 @@ fn furnish(
     built: &mut Built,
 ) -> Result<Option<Oid>> {
     let warnings = setup::set_up(ctx, plan, worktree, branch, preset)?;
+    let index = worktree::admin_dir(&ctx.repo, plan.id).join("index");
+    built
+        .warnings
+        .retain(|warning| warning != EMPTY_SUBMODULES || !gitlinks::are_filled(worktree, &index));
     built.warnings.extend(warnings);
     // What the hook starts may lie in the worktree, as what husky installs does.
     let hook = if plan.setup.hooks && !built.layered && !plan.is_of_others() {

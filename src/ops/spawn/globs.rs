@@ -3,10 +3,9 @@
 
 use crate::agents::{Ctx, worktree};
 use crate::domain::diagnostic::nearest;
-use crate::domain::glob::Reach;
 use crate::domain::project::Projects;
 use crate::domain::repository_settings::PATH;
-use crate::domain::scope::Intersection;
+use crate::domain::scope::{Intersection, Opened};
 use crate::domain::{AgentId, Glob, Oid, RepoPath, Scope, ScopeLanguage, Task, scope};
 use crate::error::{Code, Error, Result};
 use crate::git::objects::Visitor;
@@ -22,30 +21,6 @@ const MOST_NAMES: usize = 100_000;
 
 /// So many names are suggested for a glob.
 const SUGGESTIONS: usize = 3;
-
-/// Makes of the name of a tracked directory everything below it: `src` is `src/**`.
-pub(in crate::ops) fn spell_out_directories(
-    repo: &Repo,
-    trees: &[Oid],
-    task: &mut Task,
-) -> Result<()> {
-    let denylist = task.denylist.iter_mut().flatten();
-    for glob in task.whitelist.iter_mut().chain(denylist) {
-        let reach = glob.reach();
-        // A glob with a wildcard says itself what it covers; only a plain name can be that of a
-        // directory.
-        let [Reach::Path(path)] = reach.as_slice() else {
-            continue;
-        };
-        for tree in trees {
-            if { repo.entry_at(*tree, path)? }.is_some_and(|entry| entry.is_directory()) {
-                *glob = Glob::parse(&format!("{path}/**")).map_err(Error::bug)?;
-                break;
-            }
-        }
-    }
-    Ok(())
-}
 
 /// The files below the directory that `core.hooksPath` names, as a glob, where it lies in the tree of the repository.
 pub(in crate::ops) fn hooks_in_tree(repo: &Repo) -> Result<Option<String>> {
@@ -65,9 +40,56 @@ pub(in crate::ops) fn hooks_in_tree(repo: &Repo) -> Result<Option<String>> {
     Ok(inside.map(|directory| format!("{directory}/**")))
 }
 
+/// The control files of this program: they decide what agents do, and no other program.
+const OWN: [&str; 3] = [PATH, "roles/*.toml", ".worktreeinclude"];
+
+/// A tracked file that the globs of control files deny, but for our own. Those that may lie anywhere are looked for at the top
+/// alone, since it would take long to walk through a large repository for a hint.
+pub(super) fn control_file(
+    repo: &Repo,
+    trees: &[Oid],
+    controls: &Opened,
+) -> Result<Option<RepoPath>> {
+    let texts = { controls.keys() }.map(|glob| glob.as_str().trim_start_matches("**/"));
+    let globs =
+        { texts.filter(|text| !OWN.contains(text)) }.filter_map(|text| Glob::parse(text).ok());
+    // The directory of the hooks may be the one of git.
+    let globs: Vec<Glob> = globs.filter(|glob| !glob.needs_git_dir()).collect();
+    let mut first = FirstAllowed {
+        scope: Scope::new(&globs, &[]).map_err(Error::bug)?,
+        found: None,
+    };
+    for tree in trees {
+        repo.walk_tracked(*tree, &mut first)?;
+    }
+    Ok(first.found)
+}
+
+/// The first tracked path that a scope allows.
+struct FirstAllowed {
+    scope: Scope,
+    found: Option<RepoPath>,
+}
+
+impl Visitor for FirstAllowed {
+    fn enters(&mut self, directory: &RepoPath) -> bool {
+        self.found.is_none() && self.scope.may_allow_below(directory)
+    }
+
+    fn visit(&mut self, path: &RepoPath) -> ControlFlow<()> {
+        if self.found.is_none() && self.scope.decide(path).is_allowed() {
+            self.found = Some(path.clone());
+        }
+        match self.found {
+            Some(_) => ControlFlow::Break(()),
+            None => ControlFlow::Continue(()),
+        }
+    }
+}
+
 /// The globs that match nothing in any of these trees, each with a sentence that says so. Such a glob is legal, because the agent may create the
 /// file, and often a slip.
-pub(super) fn unmatched(
+pub(in crate::ops) fn unmatched(
     repo: &Repo,
     trees: &[Oid],
     whitelist: &[Glob],
@@ -123,7 +145,7 @@ impl Visitor for Unmatched<'_> {
 }
 
 /// Refuses a typed scope with a glob that matches nothing, unless the person said that it is for new files.
-pub(super) fn require_matched(
+pub(in crate::ops) fn require_matched(
     repo: &Repo,
     trees: &[Oid],
     unmatched: &[(Glob, String)],

@@ -41,7 +41,7 @@ use crate::error::{Code, Error, Result};
 use crate::ops::status;
 pub use contract::{SpawnOptions, SpawnPlan};
 pub use execute::execute;
-pub(in crate::ops) use globs::{hooks_in_tree, spell_out_directories};
+pub(in crate::ops) use globs::{hooks_in_tree, require_matched, unmatched};
 pub use pipeline::handed_on;
 pub use plan::plan;
 pub use report::SpawnReport;

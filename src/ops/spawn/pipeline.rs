@@ -70,7 +70,7 @@ pub fn handed_on(ctx: &Ctx, who: &str) -> Result<Option<TaskDraft>> {
         // What the worker was to make may not be there yet.
         new: bound.whitelist.clone(),
         scope: bound.whitelist.clone(),
-        deny: bound.denylist.clone(),
+        deny: bound.wholly_denied(),
         ..TaskWords::default()
     })))
 }

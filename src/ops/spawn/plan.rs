@@ -1,5 +1,6 @@
 //! Everything a spawn decides, decided before anything is made.
 
+use crate::agents::scope_guard::spell_out_directories;
 use crate::agents::{Ctx, assignment, authority, projects, real_path};
 use crate::domain::dna::Dna;
 use crate::domain::event::Base;
@@ -7,10 +8,10 @@ use crate::domain::named::hex;
 use crate::domain::persona::Character;
 use crate::domain::project::{ProjectSettings, Projects};
 use crate::domain::repository_settings::HookMoment;
-use crate::domain::scope::unnamed_control_files;
+use crate::domain::scope::{Opened, control_files, deny_control_files};
 use crate::domain::task::{DESCRIPTION_CHARS, TaskOptions};
 use crate::domain::{
-    AgentId, Glob, Isolation, Layering, Oid, Role, RoleSet, Scope, Slug, Task, TaskDraft,
+    AgentId, Glob, Isolation, Layering, Oid, RepoPath, Role, RoleSet, Scope, Slug, Task, TaskDraft,
     branch_name, scope,
 };
 use crate::error::{Code, Error, Result};
@@ -26,7 +27,7 @@ use crate::ops::spawn::named::{self, Found};
 use crate::ops::spawn::{globs, place, setup};
 use crate::store::spawn_commit::SPAWN_SUBJECT;
 use crate::store::{Ledger, repository_settings};
-use crate::wire::policy::{Policy, TRAILER};
+use crate::wire::policy::{self, Policy, TRAILER};
 use chrono::{DateTime, Utc};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -63,11 +64,11 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
     let role = roles.require_spawnable(&checked.task.role)?.clone();
     let tree = ctx.repo.read_commit(base.oid)?.tree;
     let trees = planner.trees(tree)?;
-    globs::spell_out_directories(&ctx.repo, &trees, &mut checked.task)?;
+    spell_out_directories(&ctx.repo, &trees, &mut checked.task.whitelist, false)?;
     character.instructions = assignment::nearest(&ctx.repo, settings_at, &checked.task.whitelist)?;
     let denied = std::mem::take(&mut settings.deny);
-    let (denylist, reach) = planner.bound(&checked, &role, denied, &settings.projects)?;
-    planner.require_matched(&checked, &trees, &denylist)?;
+    let bound = planner.bound(&checked, &role, denied, (&trees, &settings.projects))?;
+    planner.require_matched(&checked, &trees, &bound.denylist)?;
     // What it is called, and where it works.
     let task = &checked.task;
     let name = named::alias(&planner.ledger, options, task, &mut planner.warnings)?;
@@ -81,25 +82,29 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         options,
         &mut planner.warnings,
     )?;
-    let projects =
-        planner.project_setup(&role, tree, cone.as_ref(), settings.projects.needed(&reach));
+    let projects = planner.project_setup(
+        &role,
+        tree,
+        cone.as_ref(),
+        settings.projects.needed(&bound.reach),
+    );
     let planned = ctx.now();
     let chosen = chosen_branch(ctx, &planner.ledger, options)?;
     // What binds it; all of it goes into the spawn commit.
     let identities = planner.identities()?;
-    let terms = planner.terms(&checked, &role, &denylist, &base);
+    let terms = planner.terms(&checked, &role, &bound, &base);
     let is_of_fork = terms.is_of_fork();
     // The policy holds the commands of all work; those of a project depend on what will be touched. The agent is told of both.
     let GivenAndChecked {
         mut task, given, ..
     } = checked;
     task.checks
-        .extend(settings.projects.checks_in(&reach).cloned());
+        .extend(settings.projects.checks_in(&bound.reach).cloned());
     if is_of_fork && !std::mem::take(&mut task.setup_copy).is_empty() {
         planner.warnings.push(FORK_COPIES.to_owned());
     }
     let commit = PlannedCommit {
-        dna: Dna::of(&role.name, &task.text, &task.whitelist, &denylist),
+        dna: Dna::of(&role.name, &task.text, &task.whitelist, &bound.denylist),
         header: terms.header(),
         terms,
         tree,
@@ -139,7 +144,8 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         },
         task,
         given,
-        denylist,
+        denied: commit.terms.denied_in_words(),
+        kept_out: bound.kept_out,
         character,
         base,
         settings_at,
@@ -202,8 +208,21 @@ struct GivenAndChecked {
     given: GivenTask,
     /// Whether it was typed as an argument.
     is_typed: bool,
+    /// Whether an agent was spawned of it already.
+    was_accepted: bool,
     /// The globs that may match nothing yet.
     new_globs: Vec<String>,
+}
+
+/// What the agent may touch.
+struct Bound<'p> {
+    denylist: Vec<Glob>,
+    /// What is in scope though the denylist has it.
+    opened: Opened,
+    /// A tracked control file, where a scope of everything leaves out all of them.
+    kept_out: Option<RepoPath>,
+    /// The repository's projects that it reaches.
+    reach: BTreeSet<&'p str>,
 }
 
 impl<'a> Planner<'a> {
@@ -244,7 +263,7 @@ impl<'a> Planner<'a> {
             source: draft.source.text().to_owned(),
             file: draft.source.name(),
         };
-        let is_typed = draft.is_typed;
+        let (is_typed, was_accepted) = (draft.is_typed, draft.was_accepted);
         let new_globs = std::mem::take(&mut draft.new_globs);
         let wishes = TaskOptions {
             no_default_deny: self.options.no_default_deny,
@@ -266,6 +285,7 @@ impl<'a> Planner<'a> {
             task,
             given,
             is_typed,
+            was_accepted,
             new_globs,
         };
         Ok((checked, character))
@@ -295,29 +315,40 @@ impl<'a> Planner<'a> {
         checked: &GivenAndChecked,
         role: &Role,
         denied: Vec<Glob>,
-        projects: &'p Projects,
-    ) -> Result<(Vec<Glob>, BTreeSet<&'p str>)> {
+        (trees, projects): (&[Oid], &'p Projects),
+    ) -> Result<Bound<'p>> {
         let task = &checked.task;
         let no_default_deny = self.options.no_default_deny;
         let mut denylist =
             scope::effective_denylist(task.denylist.as_deref(), role, no_default_deny);
         denylist.extend(denied);
+        spell_out_directories(&self.ctx.repo, trees, &mut denylist, true)?;
         let reach = Scope::new(&task.whitelist, &denylist);
         let reach = reach.map_err(|rule| Error::new(Code::TaskInvalid, rule))?;
         let reach = projects.within(&reach);
         if checked.is_typed {
             self.warnings.extend(scope_here(self.ctx, task, projects));
         }
-        if checked.is_typed && role.edits {
+        let (mut opened, mut kept_out) = (Opened::new(), None);
+        if (checked.is_typed || checked.was_accepted) && role.edits {
             // A typed task that may touch everything hardly means the files that decide what other people's programs run.
             let hooks = globs::hooks_in_tree(&self.ctx.repo)?;
             let others = hosts::control_files().map(str::to_owned).chain(hooks);
-            denylist.extend(unnamed_control_files(&task.whitelist, others));
+            let controls = control_files(&task.whitelist, others);
+            if checked.is_typed && controls.values().all(Vec::is_empty) {
+                kept_out = globs::control_file(&self.ctx.repo, trees, &controls)?;
+            }
+            opened = deny_control_files(&mut denylist, controls);
         }
         // The policy says the same of the same set of globs, in whatever order its sources named them.
         denylist.sort_unstable();
         denylist.dedup();
-        Ok((denylist, reach))
+        Ok(Bound {
+            denylist,
+            opened,
+            kept_out,
+            reach,
+        })
     }
 
     /// Refuses globs of a typed task that match no file; those of a file are warned of.
@@ -400,7 +431,7 @@ impl<'a> Planner<'a> {
         &self,
         checked: &GivenAndChecked,
         role: &Role,
-        denylist: &[Glob],
+        bound: &Bound<'_>,
         base: &Base,
     ) -> Policy {
         let isolated = role.isolation == Isolation::Worktree;
@@ -414,12 +445,13 @@ impl<'a> Planner<'a> {
         let mut terms = setup::terms(
             &checked.task,
             role,
-            denylist,
+            &bound.denylist,
             base,
             checked.task.bundle_required.unwrap_or(isolated),
             (isolated || has_root()).then_some(self.bundle_dir.as_str()),
             &checked.given.source,
         );
+        terms.opened = policy::recorded(&bound.opened);
         if let Some(start) = &self.options.start {
             terms.settings_oid = Some(start.settings.to_hex());
             terms.lands_on.clone_from(&start.lands_on);

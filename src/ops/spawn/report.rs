@@ -73,6 +73,9 @@ pub struct SpawnReport {
     pub timing_ms: u64,
     /// Milliseconds of these for writing the files.
     pub populate_ms: u64,
+    /// A control file that the scope leaves out though it reaches everything, for people; machines read the denylist.
+    #[serde(skip)]
+    pub kept_out: Option<String>,
     /// What the caller should know.
     pub warnings: Vec<String>,
 }
@@ -169,6 +172,7 @@ impl SpawnReport {
             leases: built.leases,
             timing_ms: millis(elapsed),
             populate_ms: millis(built.populate),
+            kept_out: plan.kept_out.map(|path| path.to_string()),
             warnings,
         })
     }

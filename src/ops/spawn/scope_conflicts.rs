@@ -15,10 +15,10 @@ const NAMED: usize = 3;
 
 /// What a journal tells others about the scope; `None` for an agent that may change nothing.
 pub(super) fn journal_scope(plan: &SpawnPlan) -> Option<JournalScope> {
-    let texts = |globs: &[Glob]| globs.iter().map(ToString::to_string).collect();
-    plan.role.edits.then(|| JournalScope {
-        whitelist: texts(&plan.task.whitelist),
-        denylist: texts(&plan.denylist),
+    let terms = &plan.commit.terms;
+    terms.edits.then(|| JournalScope {
+        whitelist: terms.whitelist.clone(),
+        denylist: terms.wholly_denied(),
     })
 }
 
@@ -48,7 +48,7 @@ pub(super) fn scope_conflicts(
         return Ok(Contenders::default());
     }
     let mut neighbours = Neighbours {
-        own: ScopeLanguage::new(&plan.task.whitelist, &plan.denylist),
+        own: { plan.commit.terms.language() }.map_err(Error::bug)?,
         globs: HashMap::new(),
         known: HashMap::new(),
     };

@@ -17,6 +17,7 @@ use crate::domain::named::hex;
 use crate::domain::repository_settings::{HookMoment, PATH};
 use crate::domain::{Glob, Oid, Role, Task};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
+use crate::git::files::admin_dir::MODULES;
 use crate::git::landing::linked_at;
 use crate::git::populate;
 use crate::ops::spawn::contract::SpawnPlan;
@@ -26,6 +27,7 @@ use crate::wire::answer::ReportTable;
 use crate::wire::policy::{self, Policy};
 use crate::wire::{settings_file, task_file};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -260,11 +262,14 @@ fn try_claim(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<Option<Claimed>> {
     let hash = pool::setup_hash(wanted.copy, &plan.task.setup_run, wanted.include);
     let tree = plan.commit.tree.to_hex();
     let slot = pool::claim(ctx, |slot, record| {
-        let is_placeable = if record.pinned {
-            !plan.place.is_chosen
-        } else {
-            pool::can_be_moved(&slot.path, worktree)
-        };
+        // Their `.git` files name the slot's admin directory by its path.
+        let has_submodules = slot.admin_dir.join(MODULES).exists();
+        let is_placeable = !has_submodules
+            && if record.pinned {
+                !plan.place.is_chosen
+            } else {
+                pool::can_be_moved(&slot.path, worktree)
+            };
         if record.setup != hash || !is_placeable {
             None
         } else {
@@ -398,6 +403,7 @@ pub(super) fn terms(
         may_spawn: role.may_spawn,
         whitelist: text(&task.whitelist),
         denylist: text(denylist),
+        opened: BTreeMap::new(),
         checks: task.checks.clone(),
         base_oid: base.oid.to_hex(),
         base_ref: base.refname.clone(),

@@ -1,6 +1,6 @@
 //! What is left to decide once every agent has its verdict.
 
-use super::gather::{Rider, is_ready, judge_those, open_agents};
+use super::gather::{Rider, is_ready, judge_those, open_agents, riders};
 use super::report::TrainOutcome;
 use super::{Order, TrainOptions, decide_all, rehearsed};
 use crate::agents::{Ctx, at_work, crash_recovery};
@@ -268,8 +268,8 @@ pub fn merge_all(ctx: &Ctx, options: &TrainOptions) -> Result<AllReport> {
             .collect();
         let is_ready = |agent: &Agent| is_ready(ctx, agent) && !at_work.contains(&agent.id);
         let ready = agents.iter().filter(|agent| is_ready(agent));
-        let mut riders: Vec<Rider> = ready.cloned().map(Rider::of).collect();
-        judge_those(ctx, options, &mut riders, |_| true)?;
+        let mut riders = riders(ctx, ready.cloned())?;
+        judge_those(ctx, options, &mut riders, Rider::is_open)?;
         bring_into_order(ctx, options.order, &mut riders)?;
         // Decisions are told in the order in which they were made.
         if options.order == Order::Best {

@@ -41,7 +41,7 @@ pub(super) fn items(ctx: &Ctx, options: &TrainOptions) -> Result<Vec<Rider>> {
     if options.agents.is_empty() {
         let mut agents = open_agents(ctx)?;
         agents.retain(|agent| is_ready(ctx, agent));
-        items = agents.into_iter().map(Rider::of).collect();
+        items = riders(ctx, agents.into_iter())?;
     } else {
         for who in &options.agents {
             let found = lookup::agent(ctx, &ctx.ledger(), who);
@@ -57,7 +57,7 @@ pub(super) fn items(ctx: &Ctx, options: &TrainOptions) -> Result<Vec<Rider>> {
             }
         }
     }
-    judge_those(ctx, options, &mut items, |_| true)?;
+    judge_those(ctx, options, &mut items, Rider::is_open)?;
     if options.agents.is_empty() {
         bring_into_order(ctx, options.order, &mut items)?;
     }
@@ -86,6 +86,31 @@ pub(super) fn is_ready(ctx: &Ctx, agent: &Agent) -> bool {
 /// Whether an agent is finished. One that asked something is not, also where its run ended well.
 fn is_done(ctx: &Ctx, agent: &Agent) -> bool {
     agent.state == State::Done && !at_work::waits_for_answer(ctx.repo.common_dir(), agent)
+}
+
+/// Takes agents that the caller has not named. One that is done by the word of another clone alone, which knows nothing of its worktree,
+/// is refused.
+///
+/// # Errors
+/// Those of reading the ledger.
+pub(super) fn riders(ctx: &Ctx, agents: impl Iterator<Item = Agent>) -> Result<Vec<Rider>> {
+    let ride = |agent: Agent| {
+        let is_by_own_word = ctx.ledger().is_done_by_own_word(&agent)?;
+        let short = agent.id.short();
+        let mut rider = Rider::of(agent);
+        if !is_by_own_word {
+            let what = format!(
+                "agent {short} has its worktree here, and only another clone says that it is done"
+            );
+            rider.refuse(
+                Error::new(Code::AgentState, what)
+                    .hint(format!("to see its work, run git agent diff {short}"))
+                    .hint(format!("to land it, run git agent merge {short}")),
+            );
+        }
+        Ok(rider)
+    };
+    agents.map(ride).collect()
 }
 
 fn require_done(ctx: &Ctx, agent: &Agent) -> Result<()> {
@@ -275,6 +300,11 @@ impl Rider {
         rider.report.name = agent.name.as_ref().map(ToString::to_string);
         rider.agent = Some(agent);
         rider
+    }
+
+    /// Whether nothing is against it yet.
+    pub(super) fn is_open(&self) -> bool {
+        self.report.error.is_none()
     }
 
     /// Whether this is the agent.

@@ -123,12 +123,6 @@ fn record(ctx: &Ctx, plan: &UndoPlan, reverted: &HashMap<Oid, Oid>) -> Result<()
 /// The trailer of a revert that `undo` made.
 const TRAILER: &str = "Agent-Undo";
 
-/// Whether a commit is a revert that `undo` made.
-pub(super) fn is_ours(ctx: &Ctx, commit: Oid) -> Result<bool> {
-    let commit = ctx.repo.read_commit(commit)?;
-    Ok({ commit.trailer(TRAILER) }.is_some_and(|id| OperationId::parse(id).is_some()))
-}
-
 /// Takes back what a branch gained by a move, with one commit on top of where it is; gives how that moved it.
 ///
 /// # Errors

@@ -34,7 +34,7 @@ pub use execute::execute;
 pub use operations::list;
 use operations::{BranchMove, Effect, Obstacle, Operation};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The steps of an undo that moves a branch which is checked out, in order, under the names given to
 /// [`crate::agents::ctx::Seams::reached`].
@@ -73,7 +73,7 @@ pub struct UndoPlan {
 pub fn plan(ctx: &Ctx, options: &UndoOptions) -> Result<UndoPlan> {
     require_orchestrator(ctx)?;
     let operation = operations::meant(ctx, options.what.as_deref())?;
-    if let Some(obstacle) = operation.obstacle(ctx.ledger().clone_number()?) {
+    if let Some(obstacle) = operation.obstacle() {
         return Err(refusal(ctx, &operation, obstacle)?);
     }
     let mut plan = UndoPlan {
@@ -99,7 +99,9 @@ pub fn plan(ctx: &Ctx, options: &UndoOptions) -> Result<UndoPlan> {
         for effect in &part.effects {
             match effect {
                 Effect::Moved(one) => {
-                    require_trusted(ctx, &agent, one)?;
+                    if !operation.is_undo() {
+                        require_backwards(ctx, one)?;
+                    }
                     plan.landings.push((agent.spawn_commit, one.to));
                     let moves = by_branch.entry(one.refname.clone()).or_default();
                     moves.push(one.clone());
@@ -120,12 +122,20 @@ pub fn plan(ctx: &Ctx, options: &UndoOptions) -> Result<UndoPlan> {
             Back::BuiltUpon(_) if options.revert => {
                 plan.reverts.extend(newest_first(ctx, moves)?);
             }
-            Back::BuiltUpon(why) => return Err(built_upon(&operation.id, &why)),
+            Back::BuiltUpon(why) => {
+                let asked = options.what.as_deref().unwrap_or(operation.id.as_str());
+                return Err(built_upon(&operation.id, asked, &why));
+            }
         }
     }
     // All are asked before any moves, so that one dirty worktree does not leave the undo half done.
     for one in &plan.moves {
-        for checkout in untrusted::checkouts(&ctx.repo, &one.refname, &ctx.temporary_place())? {
+        for checkout in untrusted::checkouts(
+            &ctx.repo,
+            &one.refname,
+            &ctx.temporary_place(),
+            ctx.env.lead.as_ref(),
+        )? {
             let tree = ctx.repo.read_commit(one.to)?.tree;
             checkout.require_unblocked(&ctx.repo, one.from, tree, &index_scratch(&ctx.repo)?)?;
         }
@@ -197,11 +207,12 @@ fn newest_first(ctx: &Ctx, moves: Vec<BranchMove>) -> Result<Vec<BranchMove>> {
     Ok(ranked.into_iter().map(|(_, one)| one).collect())
 }
 
-fn built_upon(operation: &OperationId, why: &str) -> Error {
+/// `asked` is what the caller named: of an operation, the landing of one agent alone may be meant.
+fn built_upon(operation: &OperationId, asked: &str, why: &str) -> Error {
     let what =
         format!("{operation} cannot be taken back by moving a branch: {why}; nothing was moved");
     Error::new(Code::UndoBuiltUpon, what).hint(format!(
-        "to take it back by a commit on top, run git agent undo --revert {operation}"
+        "to take it back by a commit on top, run git agent undo --revert {asked}"
     ))
 }
 
@@ -209,10 +220,9 @@ fn built_upon(operation: &OperationId, why: &str) -> Error {
 fn refusal(ctx: &Ctx, operation: &Operation, obstacle: Obstacle) -> Result<Error> {
     let id = &operation.id;
     let what = match obstacle {
-        Obstacle::OtherClone => format!(
-            "{id} was done in another clone, {:04x}, and only there can it be taken back",
-            operation.clone
-        ),
+        Obstacle::OtherClone => {
+            format!("{id} was done in another clone, and only there can it be taken back")
+        }
         Obstacle::MadeOrRan => {
             format!("{id} made an agent or ran a command, which is not taken back")
         }
@@ -230,32 +240,18 @@ fn refusal(ctx: &Ctx, operation: &Operation, obstacle: Obstacle) -> Result<Error
     Ok(Error::new(Code::AgentState, what).hint(hint))
 }
 
-/// Rows travel, and who may push the ledger can write that any commit was a landing. What is taken off a branch must name the
-/// agent, or be what the agent's own branch is at.
-fn require_trusted(ctx: &Ctx, agent: &Agent, one: &BranchMove) -> Result<()> {
-    let names_it = |oid: Oid| -> Result<bool> {
-        let commit = ctx.repo.read_commit(oid)?;
-        let named = commit.trailer("Agent-Id").map(str::to_owned);
-        Ok(named == Some(agent.id.to_string()))
-    };
-    let is_tip = |oid: Oid| -> Result<bool> {
-        let branch = agent.branch.as_deref();
-        Ok(match branch {
-            Some(branch) => ctx.repo.tip(branch)? == Tip::At(oid),
-            None => false,
-        })
-    };
-    // Either end may be the landing: an undo of an undo has them the other way round.
-    for end in [one.to, one.from] {
-        if names_it(end)? || is_tip(end)? || execute::is_ours(ctx, end)? {
-            return Ok(());
-        }
+/// Taking something back for the first time brings a branch nothing that it did not have before.
+fn require_backwards(ctx: &Ctx, one: &BranchMove) -> Result<()> {
+    if ctx.repo.is_ancestor(one.from, one.to)? {
+        return Ok(());
     }
-    let what = format!(
-        "the row of agent {} says that {} moved to {}, and that commit does not name the agent",
-        agent.id.short(),
+    let (name, from, to) = (
         Quoted(one.refname.as_bytes()),
-        one.to.short()
+        one.from.short(),
+        one.to.short(),
+    );
+    let what = format!(
+        "commit {to} on {name} does not build upon {from}, where that is said to have been"
     );
     Err(Error::new(Code::AgentState, what).hint("to take it back all the same, run git revert"))
 }
@@ -268,10 +264,19 @@ impl UndoPlan {
     pub fn report(&self, ctx: &Ctx) -> Result<UndoReport> {
         let reporter = Reporter::new(ctx)?;
         let agents = self.agents.iter().map(|agent| reporter.agent(ctx, agent));
-        Ok(UndoReport {
-            agents: agents.collect(),
-            ..self.answer("planned")
-        })
+        let mut report = self.answer("planned");
+        report.agents = agents.collect();
+        let reverted: BTreeSet<&String> = { self.reverts.iter() }.map(|one| &one.refname).collect();
+        for refname in reverted {
+            if let Some(tip) = ctx.repo.tip(refname)?.oid() {
+                report.moves.push(BranchMoveReport {
+                    refname: refname.clone(),
+                    from: tip.to_hex(),
+                    to: None,
+                });
+            }
+        }
+        Ok(report)
     }
 
     /// The answer without the agents.
@@ -304,8 +309,9 @@ pub struct BranchMoveReport {
     pub refname: String,
     /// The commit that it was at.
     pub from: String,
-    /// The commit that it is at after it.
-    pub to: String,
+    /// The commit that it is at after it; absent before a revert is made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
 }
 
 impl From<&BranchMove> for BranchMoveReport {
@@ -313,7 +319,7 @@ impl From<&BranchMove> for BranchMoveReport {
         BranchMoveReport {
             refname: one.refname.clone(),
             from: one.from.to_hex(),
-            to: one.to.to_hex(),
+            to: Some(one.to.to_hex()),
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
 use crate::domain::agent::Agent;
-use crate::domain::event::{Event, What};
+use crate::domain::event::{Event, WORKTREE, What};
 use crate::domain::id::{AgentId, OperationId};
 use crate::domain::oid::Oid;
 use crate::domain::operation::taken_back;
@@ -11,6 +11,7 @@ use crate::error::{Code, Error, Result};
 use crate::ops::agent_report::{AgentRef, rfc3339};
 use crate::ops::undo::{BranchMoveReport, ListedOperation, OperationsReport};
 use chrono::{DateTime, Utc};
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Where a branch was moved, or would be.
@@ -46,6 +47,8 @@ pub(super) struct RowPart {
     /// A later operation that decided something about the agent, and counts.
     pub(super) built_upon: Option<OperationId>,
     pub(super) is_taken_back: bool,
+    /// Whether this clone wrote it.
+    is_own: bool,
 }
 
 /// What keeps an operation from being taken back.
@@ -78,8 +81,10 @@ pub(super) struct Operation {
     pub(super) id: OperationId,
     pub(super) at: DateTime<Utc>,
     pub(super) by: String,
-    /// The number of the clone that it was done in.
-    pub(super) clone: u16,
+    /// The number of the clone that it was done in, as its rows say.
+    clone: u16,
+    /// Whether this clone did it.
+    is_own: bool,
     pub(super) parts: Vec<RowPart>,
     /// Whether it made or ran an agent too, which is not taken back.
     pub(super) is_more: bool,
@@ -99,9 +104,9 @@ impl Operation {
     }
 
     /// Why it is not taken back in this clone, as far as rows tell. `undo` and its list ask this and nothing else.
-    pub(super) fn obstacle(&self, clone: Option<u16>) -> Option<Obstacle> {
+    pub(super) fn obstacle(&self) -> Option<Obstacle> {
         let mut open = self.parts.iter().filter(|part| !part.is_taken_back);
-        if Some(self.clone) != clone {
+        if !self.is_own {
             Some(Obstacle::OtherClone)
         } else if self.is_more {
             Some(Obstacle::MadeOrRan)
@@ -130,15 +135,20 @@ impl Operation {
 
 /// Every operation that changed something which can be taken back, newest first.
 pub(super) fn all(ctx: &Ctx) -> Result<Vec<Operation>> {
-    let rows = ctx.ledger().select(|key, events| {
-        let mut made = { events.iter() }.filter(|event| matches!(event.what, What::Spawning(_)));
-        let made = made.next().and_then(|event| event.operation.clone());
-        let parts = parts(ctx, key, events);
+    let rows = ctx.ledger().select_by_origin(|key, events, own| {
+        let makes =
+            |(event, is_own): &(&Event, &bool)| **is_own && matches!(event.what, What::Spawning(_));
+        let made = events.iter().zip(own).find(makes);
+        let made = made.and_then(|(event, _)| event.operation.clone());
+        let parts = parts(ctx, key, events, own);
         (made.is_some() || !parts.is_empty()).then_some((made, parts))
     })?;
     let (made, rows): (HashSet<Option<OperationId>>, Vec<_>) = rows.into_iter().unzip();
+    let mut rows: Vec<_> = rows.into_iter().flatten().collect();
+    // What another clone wrote under the id of an operation of this one is no part of that.
+    rows.sort_by_key(|(_, _, part)| !part.is_own);
     let mut operations: BTreeMap<OperationId, Operation> = BTreeMap::new();
-    for (last, is_more, part) in rows.into_iter().flatten() {
+    for (last, is_more, part) in rows {
         let Some(id) = last.operation.clone() else {
             continue;
         };
@@ -147,9 +157,13 @@ pub(super) fn all(ctx: &Ctx) -> Result<Vec<Operation>> {
             at: last.at.time(),
             by: last.by.clone(),
             clone: last.at.clone_number(),
+            is_own: part.is_own,
             parts: Vec::new(),
             is_more: false,
         });
+        if operation.is_own != part.is_own {
+            continue;
+        }
         // It is as old as its last event, in whatever row that is.
         operation.at = operation.at.max(last.at.time());
         operation.is_more |= is_more;
@@ -167,33 +181,42 @@ pub(super) fn all(ctx: &Ctx) -> Result<Vec<Operation>> {
 }
 
 /// What each operation did to the agent of one row, with its last event there and whether it did more than can be taken back.
-fn parts(ctx: &Ctx, spawn_commit: Oid, events: &[Event]) -> Vec<(Event, bool, RowPart)> {
+fn parts(
+    ctx: &Ctx,
+    spawn_commit: Oid,
+    events: &[Event],
+    own: &[bool],
+) -> Vec<(Event, bool, RowPart)> {
     let undone = taken_back(events);
+    let written = events.iter().zip(own);
+    let ours = written.clone().filter(|(_, is_own)| **is_own);
+    let ours: HashSet<_> = ours
+        .filter_map(|(event, _)| event.operation.as_ref())
+        .collect();
     let mut order: Vec<&OperationId> = Vec::new();
     let mut members: HashMap<&OperationId, Vec<&Event>> = HashMap::new();
-    for event in events {
+    for (event, is_own) in written {
         let Some(operation) = &event.operation else {
             continue;
         };
+        if *is_own != ours.contains(operation) {
+            continue;
+        }
         let of_it = members.entry(operation).or_default();
         if of_it.is_empty() {
             order.push(operation);
         }
         of_it.push(event);
     }
-    let branch = { events.iter() }.find_map(|event| match &event.what {
-        What::Spawning(facts) => facts.branch.clone(),
-        _ => None,
-    });
     let row = RowEffects {
         ctx,
-        events,
+        spawn_commit,
         members: &members,
-        branch,
+        branch: OnceCell::new(),
     };
     let mut parts = Vec::new();
     let mut later: Option<&OperationId> = None;
-    let mut is_gone = false;
+    let (mut is_gone, mut is_back) = (false, false);
     let mut went_on = false;
     // Backwards, so that the next later operation that counts is known at each one.
     for operation in order.into_iter().rev() {
@@ -201,6 +224,10 @@ fn parts(ctx: &Ctx, spawn_commit: Oid, events: &[Event]) -> Vec<(Event, bool, Ro
         let Some(of_it @ [.., last]) = members.get(operation).map(Vec::as_slice) else {
             continue;
         };
+        let is_own = ours.contains(operation);
+        let reopens =
+            |event: &&Event| matches!(&event.what, What::Rescued { to } if to == WORKTREE);
+        is_back |= is_own && of_it.iter().any(reopens);
         let is_judged_only = effects == [Effect::Judged];
         let had_gone_on = went_on;
         went_on |= { of_it.iter() }.any(|event| matches!(event.what, What::Started(_)));
@@ -217,14 +244,18 @@ fn parts(ctx: &Ctx, spawn_commit: Oid, events: &[Event]) -> Vec<(Event, bool, Ro
         kinds.dedup();
         // A discard takes back what brought the worktree back, whether it was an undo of that or a new one.
         let is_gone_again = is_gone && effects.contains(&Effect::Restored);
-        let is_taken_back = undone.contains(operation) || is_gone_again;
-        is_gone |= !is_taken_back && effects.contains(&Effect::Removed);
+        // And what brought it back otherwise takes back the discard before that.
+        let is_removed = effects.contains(&Effect::Removed);
+        let is_back_again = is_removed && std::mem::take(&mut is_back);
+        let is_taken_back = undone.contains(operation) || is_gone_again || is_back_again;
+        is_gone |= !is_taken_back && is_removed;
         let part = RowPart {
             spawn_commit,
             effects,
             kinds,
             built_upon: later.cloned(),
             is_taken_back,
+            is_own,
         };
         parts.push(((*last).clone(), is_more, part));
         // What was taken back, and what takes back, is nothing that could stand on it.
@@ -248,9 +279,10 @@ fn is_reversible(what: &What) -> bool {
 
 struct RowEffects<'r> {
     ctx: &'r Ctx,
-    events: &'r [Event],
+    spawn_commit: Oid,
     members: &'r HashMap<&'r OperationId, Vec<&'r Event>>,
-    branch: Option<String>,
+    /// The agent's own branch, once it was asked for.
+    branch: OnceCell<Option<String>>,
 }
 
 impl RowEffects<'_> {
@@ -266,8 +298,16 @@ impl RowEffects<'_> {
                 What::Merged {
                     commit,
                     into,
-                    tip: Some(tip),
-                } => effects.extend(self.landing(*commit, into, *tip).map(Effect::Moved)),
+                    tip: Some(_),
+                    from,
+                } => effects.push(from.map_or(Effect::Decided, |from| {
+                    // Without it the branch had the work already, and only the row said so.
+                    Effect::Moved(BranchMove {
+                        refname: into.clone(),
+                        from,
+                        to: *commit,
+                    })
+                })),
                 // A landing commits the uncommitted work first, and that commit goes where the
                 // landing goes.
                 What::Committed { commit, .. } if !is_landing => {
@@ -299,31 +339,6 @@ impl RowEffects<'_> {
         effects
     }
 
-    /// How a landing moved its branch. A merge commit and a squash stand on where it was; a fast-forward ends at the agent's own
-    /// tip, and the verdict says where it began.
-    fn landing(&self, commit: Oid, into: &str, tip: Oid) -> Option<BranchMove> {
-        // Of a branch that only moved, the commit does not say where it was before; the verdict
-        // does.
-        let from = if commit == tip {
-            let mut verdicts = self
-                .events
-                .iter()
-                .rev()
-                .filter_map(|event| match &event.what {
-                    What::Verified(verdict) if verdict.tip == tip => Some(verdict.base),
-                    _ => None,
-                });
-            verdicts.next()?
-        } else {
-            *self.ctx.repo.read_commit(commit).ok()?.parents.first()?
-        };
-        Some(BranchMove {
-            refname: into.to_owned(),
-            from,
-            to: commit,
-        })
-    }
-
     /// How an update moved the agent's branch: by a merge. What else is committed is work, which no undo takes back.
     fn update(&self, commit: Oid) -> Option<BranchMove> {
         let parents = self.ctx.repo.read_commit(commit).ok()?.parents;
@@ -331,8 +346,12 @@ impl RowEffects<'_> {
         let [from, _] = parents[..] else {
             return None;
         };
+        let branch = self.branch.get_or_init(|| {
+            let agent = self.ctx.ledger().agent(self.spawn_commit);
+            agent.ok().flatten()?.branch
+        });
         Some(BranchMove {
-            refname: self.branch.clone()?,
+            refname: branch.clone()?,
             from,
             to: commit,
         })
@@ -374,10 +393,9 @@ fn inverted(effect: Effect) -> Effect {
 pub(super) fn meant(ctx: &Ctx, what: Option<&str>) -> Result<Operation> {
     let all = all(ctx)?;
     let ledger = ctx.ledger();
-    let clone = ledger.clone_number()?;
     let is_own = |operation: &&Operation| {
         // What another clone did is taken back there, where its branches and worktrees are.
-        Some(operation.clone) == clone && operation.is_open() && !operation.is_undo()
+        operation.is_own && operation.is_open() && !operation.is_undo()
     };
     let unknown = |message: String| {
         Error::new(Code::OperationUnknown, message)
@@ -430,7 +448,6 @@ pub fn list(ctx: &Ctx) -> Result<OperationsReport> {
     let agents: HashMap<Oid, Agent> = { ledger.agents()?.into_iter() }
         .map(|agent| (agent.spawn_commit, agent))
         .collect();
-    let clone = ledger.clone_number()?;
     let listed = all(ctx)?.into_iter().map(|operation| {
         let parts = || operation.parts.iter();
         let mut kinds: Vec<String> = parts().flat_map(|part| part.kinds.clone()).collect();
@@ -438,7 +455,7 @@ pub fn list(ctx: &Ctx) -> Result<OperationsReport> {
         kinds.dedup();
         let moves = parts().flat_map(|part| &part.effects);
         let moves = joined(moves.filter_map(Effect::branch_move).cloned().collect());
-        let obstacle = operation.obstacle(clone);
+        let obstacle = operation.obstacle();
         ListedOperation {
             operation: operation.id.to_string(),
             recorded_at: rfc3339(operation.at),

@@ -341,8 +341,9 @@ fn only_copies(common_dir: &Path, options: UninstallOptions) -> Result<Vec<PathB
             .into_iter()
             .flatten()
             .flatten();
-        let is_copy =
-            |name: &str| name.starts_with("clone.git") || name == "large" && !options.ledger;
+        let is_copy = |name: &str| {
+            name.starts_with("clone.git") || ["large", "modules"].contains(&name) && !options.ledger
+        };
         let copies = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_copy));
         found.extend(copies.map(|entry| entry.path()));
     }
@@ -380,7 +381,8 @@ fn what_is_left(ctx: &Ctx, agent: &Agent) -> Result<Option<&'static str>> {
     let is_here = || lookup::is_local(ctx, agent);
     // Either may be there without the other: git's record, and the directory.
     let has_worktree = worktree::admin_dir(&ctx.repo, agent.id).exists()
-        || worktree::find(&ctx.repo, agent).is_some_and(|worktree| worktree.exists());
+        || worktree::find(&ctx.repo, agent).is_some_and(|worktree| worktree.exists())
+        || worktree::cut_off(&ctx.repo, agent.id).is_some();
     Ok(if has_worktree {
         Some("a worktree")
     } else if OwnBranch::of(&ctx.repo, agent)?.is_some() {

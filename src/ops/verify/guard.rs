@@ -6,7 +6,7 @@
 
 use super::report::{FindingReport, MergeReport, findings, merge};
 use super::{history, landing};
-use crate::agents::scope_guard::tracked_near;
+use crate::agents::scope_guard::{spell_out_directories, tracked_near};
 use crate::agents::work::landing_revision;
 use crate::agents::{Ctx, Scratch};
 use crate::domain::evidence::Contract;
@@ -119,11 +119,20 @@ pub fn guard(ctx: &Ctx, options: &GuardOptions) -> Result<GuardReport> {
     } else {
         rule_for(report.branch.as_deref(), tip.commit, &settings)?.cloned()
     };
-    let Some(rule) = rule else {
+    let Some(mut rule) = rule else {
         report.findings = vec![FindingReport::from(&no_rule(report.branch.as_deref()))];
         return Ok(report);
     };
-    let deny = denied_to_all(&settings, &roles);
+    let mut deny = denied_to_all(&settings, &roles);
+    // Names of directories are those of the commit to land on, as the rules are.
+    let tree = apart.repo.read_commit(base.commit)?.tree;
+    for (globs, is_denylist) in [
+        (&mut rule.scope, false),
+        (&mut rule.deny, true),
+        (&mut deny, true),
+    ] {
+        spell_out_directories(&apart.repo, &[tree], globs, is_denylist)?;
+    }
     report.rule = Some(told(&rule, &deny, is_given));
     let boundary = rule
         .boundary(&deny)

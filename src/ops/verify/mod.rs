@@ -28,7 +28,9 @@ use crate::agents::work::{base_of, stacked, to_merge};
 use crate::agents::{
     Ctx, CurrentAgent, ScopeGuard, Scratch, at_work, bundle, lookup, own_changes, projects,
 };
-use crate::domain::evidence::{Commands, Conflict, Contract, LedgerFacts, NoWorktree, RowEvidence};
+use crate::domain::evidence::{
+    ChangePlace, Commands, Conflict, Contract, LedgerFacts, NoWorktree, RowEvidence,
+};
 use crate::domain::judge::judge;
 use crate::domain::report::standing;
 use crate::domain::{BundleRule, Change, Evidence, Finding, FindingCode, Move, Oid, Verdict, What};
@@ -336,7 +338,9 @@ fn add_history(ctx: &Ctx, case: &Case<'_>, evidence: &mut Evidence) -> Result<()
     evidence.touches = history::touches(repo, &divergence, work, |theirs, ours| {
         to_merge(ctx, &subject.agent, theirs, ours)
     })?;
-    let touched = !evidence.touches.is_empty();
+    // What is staged and in no file any more is judged, and does not land.
+    let mut places = evidence.touches.iter().map(|touch| touch.place);
+    let touched = places.any(|place| place != ChangePlace::Index);
     let merge = |ours, theirs| merged(ctx, case, ours, theirs);
     let landing = landing::work_out(repo, &subject.lands(), work, &divergence, touched, merge)?;
     let base = subject.base.unwrap_or(case.started);

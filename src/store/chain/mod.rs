@@ -251,7 +251,8 @@ fn dropped(repo: &Repo, now: Oid, once: Oid) -> Result<BTreeSet<Oid>> {
     let mut dropped = BTreeSet::new();
     for (key, blob) in notes::added_notes(repo, now, once)? {
         let left = notes::body(repo, now, key)?;
-        if notes::union_of_lines([left.as_slice(), &repo.read_blob(blob)?]) != left {
+        let once = notes::united(repo, &[blob])?;
+        if notes::union_of_lines([left.as_slice(), &once]) != left {
             dropped.insert(key);
         }
     }

@@ -98,8 +98,11 @@ pub(super) fn recover(repo: &Repo, chain: Chain) -> Result<Option<Commit>> {
 /// readers of a mailbox.
 pub(super) fn is_whole(repo: &Repo, chain: Chain, commit: &Commit) -> bool {
     !chain.holds_notes()
-        || notes::all(repo, commit.tree)
-            .is_ok_and(|notes| notes.iter().all(|(_, blob)| repo.read_blob(*blob).is_ok()))
+        || notes::all(repo, commit.tree).is_ok_and(|notes| {
+            notes
+                .iter()
+                .all(|(_, blob)| notes::read_note(repo, *blob).is_ok())
+        })
 }
 
 /// What remotes were last seen to have of a chain, in shared refs and in outboxes.

@@ -136,8 +136,14 @@ fn any_what() -> impl Strategy<Value = What> {
                 })
             }),
         (oid(), oid()).prop_map(|(commit, tree)| What::Committed { commit, tree }),
-        (oid(), "[a-z/]{1,40}", proptest::option::of(oid()))
-            .prop_map(|(commit, into, tip)| What::Merged { commit, into, tip }),
+        (oid(), "[a-z/]{1,40}", proptest::option::of(oid())).prop_map(|(commit, into, tip)| {
+            What::Merged {
+                commit,
+                into,
+                tip,
+                from: tip,
+            }
+        }),
         proptest::option::of(oid()).prop_map(|tip| What::Discarded { tip }),
         oid().prop_map(|commit| What::Salvaged { commit }),
         "[a-z/]{1,40}".prop_map(|to| What::Rescued { to }),

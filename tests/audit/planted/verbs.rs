@@ -181,6 +181,7 @@ pub const VERBS: &[Verb] = &[
         ],
     ),
     changes("sweep", &["sweep"]),
+    changes("catch-up", &["catch-up {id}"]),
     changes("hooks repair", &["hooks repair {id}"]),
 ];
 

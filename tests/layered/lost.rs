@@ -1,0 +1,397 @@
+//! What a person takes away or moves under a layered worktree: git's record of it, its directory, its base, the whole repository.
+
+use super::{id, layer, repo, run, spawn};
+use crate::support::TestRepo;
+use crate::support::agent::{agent_command, describe};
+use serde_json::Value;
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+
+const WORK: &str = "echo hours of work >> lib/a.txt; echo new > new.txt; rm lib/b.txt";
+
+fn place(spawned: &Value) -> PathBuf {
+    PathBuf::from(spawned["worktree_abspath"].as_str().expect("a path"))
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).expect("changed");
+}
+
+/// The base of the only agents.
+fn base(repo: &TestRepo) -> PathBuf {
+    let status = repo.agent_json(&["pool", "status"]);
+    PathBuf::from(
+        status["bases"][0]["worktree_abspath"]
+            .as_str()
+            .expect("a path"),
+    )
+}
+
+#[track_caller]
+fn refused(repo: &TestRepo, words: &[&str], code: &str) {
+    let output = repo.agent(words);
+    let said = describe(&output);
+    assert!(
+        !output.status.success() && said.contains(code),
+        "{words:?}\n{said}"
+    );
+}
+
+#[test]
+fn a_worktree_that_git_removed_is_made_again_with_its_work() {
+    let repo = repo("");
+    let Some(spawned) = spawn(&repo, true) else {
+        return;
+    };
+    let (agent, place) = (id(&spawned), place(&spawned));
+    run(&repo, &spawned, WORK);
+    let before = repo.agent_json(&["diff", agent])["changes"].clone();
+    repo.git([
+        "worktree",
+        "remove",
+        "-f",
+        "-f",
+        place.to_str().expect("UTF-8"),
+    ]);
+
+    // No command takes the work for gone.
+    for (words, code) in [
+        (&["diff", agent][..], "[agent-state]"),
+        (&["verify", agent], "[agent-state]"),
+        (&["merge", agent], "[agent-state]"),
+        (&["discard", agent], "[discard-refused]"),
+        (&["discard", "--force", agent], "[discard-refused]"),
+        (&["uninstall", "--yes"], "[uninstall-refused]"),
+    ] {
+        refused(&repo, words, code);
+    }
+    repo.agent_json(&["gc", "--yes"]);
+    assert!(layer(&repo, &spawned).join("upper/new.txt").is_file());
+
+    repo.agent(&["doctor", "--fix"]);
+    assert_eq!(repo.agent_json(&["diff", agent])["changes"], before);
+    let seen = run(
+        &repo,
+        &spawned,
+        "cat lib/a.txt new.txt; ls lib/b.txt || git status --short",
+    );
+    assert_eq!(
+        seen,
+        "a\nhours of work\nnew\n M lib/a.txt\n D lib/b.txt\n?? new.txt\n"
+    );
+    repo.agent_json(&["discard", agent]);
+    let to = repo.path().with_file_name("rescued");
+    repo.agent_json(&["rescue", agent, "--to", to.to_str().expect("UTF-8")]);
+    assert!(to.join("new.txt").is_file() && !to.join("lib/b.txt").exists());
+}
+
+#[test]
+fn a_directory_that_was_deleted_is_made_again() {
+    let repo = repo("");
+    let Some(spawned) = spawn(&repo, true) else {
+        return;
+    };
+    let (agent, place) = (id(&spawned), place(&spawned));
+    run(&repo, &spawned, WORK);
+    let before = repo.agent_json(&["diff", agent])["changes"].clone();
+    set_mode(&place, 0o755);
+    fs::remove_dir_all(&place).expect("removed");
+    assert_eq!(repo.agent_json(&["diff", agent])["changes"], before);
+    repo.agent(&["doctor", "--fix"]);
+    let names = fs::read_dir(&place)
+        .expect("listed")
+        .map(|one| one.expect("read").file_name());
+    assert_eq!(names.collect::<Vec<_>>(), [".git"]);
+    let mode = fs::metadata(&place).expect("there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o555);
+    assert_eq!(run(&repo, &spawned, "cat new.txt"), "new\n");
+}
+
+#[test]
+fn what_changed_a_base_becomes_no_work_of_the_agent() {
+    let repo = repo("[setup]\nrun = [\"mkdir built; echo made > built/tool\"]\n");
+    let Some(spawned) = spawn(&repo, true) else {
+        return;
+    };
+    let agent = id(&spawned);
+    run(&repo, &spawned, WORK);
+    let before = repo.agent_json(&["diff", agent])["changes"].clone();
+    let base = base(&repo);
+    set_mode(&base, 0o755);
+    fs::write(base.join("lib/c.txt"), "foreign\n").expect("written");
+    fs::remove_file(base.join("lib/d.txt")).expect("removed");
+    fs::write(base.join("foreign.txt"), "foreign\n").expect("written");
+    let answer = repo.agent_json(&["materialize", agent]);
+    assert_eq!(
+        answer["warnings"].as_array().map(Vec::len),
+        Some(1),
+        "{answer}"
+    );
+    assert_eq!(repo.agent_json(&["diff", agent])["changes"], before);
+    let place = place(&spawned);
+    let read = |name: &str| fs::read_to_string(place.join(name)).expect("read");
+    assert_eq!(
+        read("lib/a.txt") + &read("lib/c.txt") + &read("built/tool"),
+        "a\nhours of work\nc\nmade\n"
+    );
+    assert!(!place.join("foreign.txt").exists());
+}
+
+#[test]
+fn a_base_that_is_gone_leaves_the_agent_its_tracked_files() {
+    let repo = repo("");
+    let Some(spawned) = spawn(&repo, true) else {
+        return;
+    };
+    let agent = id(&spawned);
+    run(&repo, &spawned, WORK);
+    let before = repo.agent_json(&["diff", agent])["changes"].clone();
+    let base = base(&repo);
+    set_mode(&base, 0o755);
+    fs::remove_dir_all(&base).expect("removed");
+    repo.agent_json(&["materialize", agent]);
+    assert_eq!(repo.agent_json(&["diff", agent])["changes"], before);
+    assert_eq!(
+        run(&repo, &spawned, "cat lib/deep/c.txt new.txt"),
+        "deep c\nnew\n"
+    );
+}
+
+#[test]
+fn a_moved_repository_keeps_its_layers_and_bases() {
+    let repo = repo("");
+    let Some(spawned) = spawn(&repo, true) else {
+        return;
+    };
+    run(&repo, &spawned, WORK);
+    let base = base(&repo);
+    let moved = repo.path().with_file_name("moved");
+    fs::rename(repo.path(), &moved).expect("moved");
+    let there = |path: &Path| moved.join(path.strip_prefix(repo.path()).expect("below"));
+    let agent = |words: &[&str]| {
+        let output = agent_command(&moved).args(words).output().expect("started");
+        assert!(output.status.success(), "{words:?}\n{}", describe(&output));
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let place = there(&place(&spawned));
+    crate::support::git_output(
+        &moved,
+        ["worktree", "repair", place.to_str().expect("UTF-8")],
+    );
+    let seen = agent(&[
+        "run",
+        id(&spawned),
+        "--no-verify",
+        "--",
+        "sh",
+        "-c",
+        "cat lib/c.txt new.txt; git status --short",
+    ]);
+    assert_eq!(seen, "c\nnew\n M lib/a.txt\n D lib/b.txt\n?? new.txt\n");
+    // In a mount of the program's own git finds the repository, too.
+    agent(&["commit", id(&spawned), "-m", "work"]);
+    agent(&["update", id(&spawned)]);
+    agent(&["discard", id(&spawned)]);
+    assert!(there(&base).exists());
+    agent(&["gc", "--yes"]);
+    assert!(!there(&base).exists());
+}
+
+#[test]
+fn sweeps_of_one_base_at_once_all_succeed() {
+    let repo = repo("");
+    for _ in 0..3 {
+        let Some(spawned) = spawn(&repo, true) else {
+            return;
+        };
+        repo.agent_json(&["discard", id(&spawned)]);
+        let started: Vec<Child> = (0..6)
+            .map(|_| {
+                let mut gc = agent_command(&repo.path());
+                gc.args(["gc", "--yes"])
+                    .stdout(Stdio::null())
+                    .spawn()
+                    .expect("started")
+            })
+            .collect();
+        for mut gc in started {
+            assert!(gc.wait().expect("waited for").success());
+        }
+    }
+}
+
+// What comes to an agent's branch while a run works in its worktree.
+
+/// A run that works until it is stopped, after a script.
+fn working(repo: &TestRepo, spawned: &Value, script: &str) -> Child {
+    let script = format!("{script}; echo begun; exec sleep 1000");
+    let mut run = agent_command(&repo.path())
+        .args(["run", id(spawned), "--no-verify", "--", "sh", "-c", &script])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let mut line = String::new();
+    let said = run.stdout.take().expect("piped");
+    BufReader::new(said).read_line(&mut line).expect("read");
+    assert_eq!(line, "begun\n");
+    run
+}
+
+/// A parent, layered or not, and an agent that has committed on top of it.
+fn parent_and_child(repo: &TestRepo, layered: bool) -> Option<[Value; 2]> {
+    let parent = spawn(repo, layered)?;
+    let branch = parent["branch"].as_str().expect("a branch");
+    let words = [
+        "spawn",
+        "--layered=off",
+        "--base",
+        branch,
+        "Build on it",
+        "--scope",
+        "**",
+    ];
+    let child = repo.agent_json(&words);
+    run(
+        repo,
+        &child,
+        "echo child >> lib/b.txt; echo child > lib/new.txt",
+    );
+    repo.agent_json(&["commit", id(&child), "-m", "work"]);
+    Some([parent, child])
+}
+
+fn stop(repo: &TestRepo, parent: &Value, mut run: Child) {
+    repo.agent(&["stop", id(parent)]);
+    run.wait().expect("waited for");
+}
+
+#[test]
+fn nothing_lands_on_a_branch_in_whose_worktree_a_run_works() {
+    for layered in [false, true] {
+        let repo = repo("");
+        let Some([parent, child]) = parent_and_child(&repo, layered) else {
+            return;
+        };
+        let run_of_parent = working(&repo, &parent, "true");
+        refused(&repo, &["merge", id(&child)], "[agent-busy]");
+        stop(&repo, &parent, run_of_parent);
+        repo.agent_json(&["merge", id(&child)]);
+        let seen = run(
+            &repo,
+            &parent,
+            "cat lib/b.txt lib/new.txt; git status --porcelain",
+        );
+        assert_eq!(seen, "b\nchild\nchild\n", "{layered}");
+    }
+}
+
+#[test]
+fn a_worktree_follows_what_came_to_its_branch_meanwhile_or_is_committed_by_none() {
+    for layered in [false, true] {
+        let repo = repo("");
+        let Some([parent, child]) = parent_and_child(&repo, layered) else {
+            return;
+        };
+        let [branch, tip] = [&parent, &child].map(|one| one["branch"].as_str().expect("a branch"));
+        let branch = repo.git(["rev-parse", "--symbolic-full-name", branch]);
+        let follows = |script: &str| {
+            let run_of_parent = working(&repo, &parent, script);
+            repo.git(["update-ref", branch.trim(), tip]);
+            stop(&repo, &parent, run_of_parent);
+        };
+        follows("echo own > own.txt");
+        let seen = run(
+            &repo,
+            &parent,
+            "cat lib/b.txt lib/new.txt own.txt; git status --porcelain",
+        );
+        assert_eq!(seen, "b\nchild\nchild\nown\n?? own.txt\n", "{layered}");
+
+        // What cannot be brought there is not taken back by a commit either.
+        let parent = spawn(&repo, layered).expect("an agent");
+        let branch = repo.git([
+            "rev-parse",
+            "--symbolic-full-name",
+            parent["branch"].as_str().expect("a branch"),
+        ]);
+        let run_of_parent = working(&repo, &parent, "echo mine > lib/b.txt");
+        let other = repo.git([
+            "commit-tree",
+            &format!("{tip}^{{tree}}"),
+            "-p",
+            branch.trim(),
+            "-m",
+            "other",
+        ]);
+        repo.git(["update-ref", branch.trim(), other.trim()]);
+        stop(&repo, &parent, run_of_parent);
+        for words in [
+            &["commit", id(&parent), "-m", "work"][..],
+            &["merge", id(&parent)],
+            &["run", id(&parent), "--no-verify", "--", "true"],
+        ] {
+            refused(&repo, words, "[target-dirty]");
+        }
+        assert_eq!(repo.git(["rev-parse", branch.trim()]), other);
+        repo.agent_json(&["discard", id(&parent)]);
+    }
+}
+
+#[test]
+fn a_long_file_comes_back_as_the_agent_left_it() {
+    let repo = repo("");
+    let Some(spawned) = spawn(&repo, true) else {
+        return;
+    };
+    let (agent, length) = (id(&spawned), 65 << 20);
+    run(
+        &repo,
+        &spawned,
+        &format!("truncate -s {length} lib/a.txt new.bin; echo changed > lib/b.txt"),
+    );
+    repo.agent_json(&["discard", agent]);
+    let to = repo.path().with_file_name("rescued");
+    repo.agent_json(&["rescue", agent, "--to", to.to_str().expect("UTF-8")]);
+    let length_of = |name: &str| fs::metadata(to.join(name)).expect("there").len();
+    assert_eq!(
+        [
+            length_of("lib/a.txt"),
+            length_of("new.bin"),
+            length_of("lib/b.txt")
+        ],
+        [length, length, 8]
+    );
+}
+
+#[test]
+fn what_a_sparse_checkout_leaves_out_is_not_deleted() {
+    for layered in [false, true] {
+        let repo = repo("");
+        let Some(spawned) = spawn(&repo, layered) else {
+            return;
+        };
+        let agent = id(&spawned);
+        run(
+            &repo,
+            &spawned,
+            "git sparse-checkout set --no-cone '/*' '!docs' && echo q >> lib/a.txt",
+        );
+        if layered {
+            refused(&repo, &["diff", agent], "[layer-invalid]");
+            refused(&repo, &["merge", agent], "[layer-invalid]");
+            repo.agent_json(&["materialize", agent]);
+        }
+        let seen = run(&repo, &spawned, "git status --short; ls -d docs || true");
+        assert_eq!(seen, " M lib/a.txt\n", "{layered}");
+        let diff = repo.agent_json(&["diff", agent]);
+        assert_eq!(diff["changes"].as_array().map(Vec::len), Some(1), "{diff}");
+        repo.agent_json(&["merge", agent]);
+        assert_eq!(
+            repo.git(["diff", "--name-only", "HEAD~1", "HEAD"]),
+            "lib/a.txt"
+        );
+    }
+}

@@ -1,0 +1,213 @@
+//! Files that decide what other people's programs run: a scope of everything opens those alone that it names.
+
+use crate::support::agent::{agent_command, describe};
+use crate::support::{TestRepo, git_output};
+use git_agent::wire::policy::Policy;
+use serde_json::{Value, json};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+fn repo() -> TestRepo {
+    let repo = TestRepo::with_commit();
+    for name in [
+        ".github/workflows/ci.yml",
+        ".github/workflows/release.yml",
+        ".codex/config.toml",
+        "sub/.codex/config.toml",
+        "roles/x.toml",
+    ] {
+        repo.write(name, "extends = \"edit-local\"\n");
+    }
+    repo.commit_all("control files");
+    repo
+}
+
+fn spawn(repo: &TestRepo, name: &str, scope: &[&str]) -> PathBuf {
+    let scope = scope.iter().map(|glob| format!("--scope={glob}"));
+    let words = ["spawn", "do it", "--name", name].map(str::to_owned);
+    let words: Vec<String> = words.into_iter().chain(scope).collect();
+    let report = repo.agent_json(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    report["worktree_abspath"].as_str().expect("a path").into()
+}
+
+fn check(directory: &Path, path: &str) -> bool {
+    let mut command = agent_command(directory);
+    let output = command.args(["check", "--path", path]).output();
+    output.expect("starts").status.success()
+}
+
+/// Whether a host may write the file, by the hook before its tool.
+fn may_write(worktree: &Path, path: &str) -> bool {
+    let mut command = agent_command(worktree);
+    command.args(["hook", "pre-tool"]).stdin(Stdio::piped());
+    let mut child = { command.stderr(Stdio::null()).spawn() }.expect("starts");
+    let payload = json!({
+        "hook_event_name": "PreToolUse", "tool_name": "Write", "cwd": worktree,
+        "tool_input": {"file_path": worktree.join(path), "content": "x"},
+    });
+    let _ = { child.stdin.take().expect("a pipe") }.write_all(payload.to_string().as_bytes());
+    child.wait().expect("ends").success()
+}
+
+/// The paths that a verdict names.
+fn rejected(repo: &TestRepo, name: &str) -> Vec<String> {
+    let output = repo.agent(&["verify", name, "--format=json"]);
+    let verdict: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", describe(&output)));
+    let findings = verdict["findings"].as_array().expect("a list");
+    let paths = findings.iter().filter_map(|one| one["path"].as_str());
+    paths.map(str::to_owned).collect()
+}
+
+#[test]
+fn naming_one_control_file_opens_no_other() {
+    let repo = repo();
+    let scope = [
+        ".",
+        ".github/workflows/ci.yml",
+        "sub/.codex",
+        "roles/x.toml",
+    ];
+    let worktree = spawn(&repo, "named", &scope);
+    let cases = [
+        (".github/workflows/ci.yml", true),
+        ("sub/.codex/config.toml", true),
+        ("roles/x.toml", true),
+        ("src/new.rs", true),
+        (".github/workflows/release.yml", false),
+        (".github/workflows/new.yml", false),
+        (".codex/config.toml", false),
+        ("roles/new.toml", false),
+        (".github/workflows", false),
+        // A default of the denylist, which no name opens.
+        ("sub/.codex/.env", false),
+    ];
+    for (path, expected) in cases {
+        assert_eq!(check(&worktree, path), expected, "check {path}");
+        if path != ".github/workflows" {
+            assert_eq!(may_write(&worktree, path), expected, "pre-tool {path}");
+        }
+    }
+    // The agent and its owner are told.
+    let shown = repo.agent_json(&["show", "named"]);
+    let opened = [".github/workflows/ci.yml", "roles/x.toml", "sub/.codex/**"];
+    assert_eq!(shown["opened"], json!(opened));
+    let prompt = repo.agent_json(&["show", "named", "--invocation"])["prompt"].to_string();
+    let told = "`.github/{workflows,actions}/**`, except `.github/workflows/ci.yml`";
+    assert!(prompt.contains(told), "{prompt}");
+    // The hook of git, the verdict and the landing.
+    let write = |path: &str| fs::write(worktree.join(path), "extends = \"edit-shared\"\n");
+    write(".github/workflows/ci.yml").expect("written");
+    write(".github/workflows/release.yml").expect("written");
+    git_output(&worktree, ["add", "--all"]);
+    let committed = git_output(&worktree, ["commit", "--message=both"]);
+    let said = describe(&committed);
+    assert!(
+        !committed.status.success() && said.contains("release.yml"),
+        "{said}"
+    );
+    assert_eq!(rejected(&repo, "named"), [".github/workflows/release.yml"]);
+    assert!(!repo.agent(&["merge", "named"]).status.success());
+    git_output(
+        &worktree,
+        ["checkout", "HEAD", "--", ".github/workflows/release.yml"],
+    );
+    let committed = git_output(&worktree, ["commit", "--message=one"]);
+    assert!(committed.status.success(), "{}", describe(&committed));
+    // The session whose hook was asked counts as one that goes on.
+    repo.agent_json(&["merge", "named", "--now"]);
+    let landed = repo.git(["diff", "--name-only", "HEAD~1", "HEAD"]);
+    assert!(
+        landed.contains("ci.yml") && !landed.contains("release.yml"),
+        "{landed}"
+    );
+}
+
+#[test]
+fn an_amendment_opens_what_it_names() {
+    let repo = repo();
+    let worktree = spawn(&repo, "worker", &[]);
+    let opens = |expected: [bool; 3]| {
+        let paths = [
+            ".github/workflows/ci.yml",
+            ".github/workflows/release.yml",
+            "roles/x.toml",
+        ];
+        assert_eq!(paths.map(|path| check(&worktree, path)), expected);
+    };
+    opens([false, false, false]);
+    repo.agent_json(&["amend", "worker", "--add-scope=.github/workflows/ci.yml"]);
+    opens([true, false, false]);
+    // What was opened stays so, also beside another denylist.
+    repo.agent_json(&["amend", "worker", "--add-scope=roles/x.toml"]);
+    repo.agent_json(&["amend", "worker", "--deny=src/gen/**"]);
+    opens([true, false, true]);
+    // Another try begins with the same.
+    repo.agent_json(&["fail", "worker", "-m", "no"]);
+    let again = repo.agent_json(&["retry", "worker"]);
+    let again = Path::new(again["worktree_abspath"].as_str().expect("a path"));
+    assert!(check(again, ".github/workflows/ci.yml"));
+    assert!(!check(again, ".github/workflows/release.yml"));
+}
+
+#[test]
+fn what_a_person_denies_is_not_opened_by_a_wider_scope() {
+    let repo = repo();
+    let scope = [
+        "spawn",
+        "do it",
+        "--name=shut",
+        "--scope=.",
+        "--scope=roles/x.toml",
+    ];
+    repo.agent_json(&[&scope[..], &["--deny=roles/*.toml"]].concat());
+    let worktree = repo.agent(&["path", "shut"]).stdout;
+    let worktree = PathBuf::from(String::from_utf8_lossy(&worktree).trim());
+    assert!(!check(&worktree, "roles/x.toml"));
+    repo.agent_json(&["amend", "shut", "--add-scope=.github/workflows/ci.yml"]);
+    assert!(!check(&worktree, "roles/x.toml"));
+    assert!(check(&worktree, ".github/workflows/ci.yml"));
+}
+
+#[test]
+fn another_try_of_a_task_with_a_scope_of_everything_keeps_control_files_out() {
+    let repo = repo();
+    spawn(&repo, "first", &[".", "roles/x.toml"]);
+    repo.agent_json(&["fail", "first", "-m", "no"]);
+    let again = repo.agent_json(&["retry", "first"]);
+    let again = Path::new(again["worktree_abspath"].as_str().expect("a path"));
+    assert!(!check(again, ".github/workflows/ci.yml"));
+    assert!(check(again, "roles/x.toml"));
+}
+
+#[test]
+fn versions_agree_on_what_was_recorded_before_and_an_older_one_opens_nothing() {
+    let repo = repo();
+    let recorded = |name: &str| {
+        let commit = repo.agent_json(&["show", name])["spawn_commit"].clone();
+        let commit = repo.git(["cat-file", "commit", commit.as_str().expect("an oid")]);
+        let header = { commit.lines() }.find_map(|line| line.strip_prefix("agent-policy "));
+        serde_json::from_str::<Value>(header.expect("a header")).expect("JSON")
+    };
+    let allows = |policy: &Value, path: &str| {
+        let policy = Policy::from_bytes(policy.to_string().as_bytes()).expect("a policy");
+        let scope = policy.scope().expect("a scope");
+        scope.decide_bytes(path.as_bytes()).is_allowed()
+    };
+    let (ci, release) = (".github/workflows/ci.yml", ".github/workflows/release.yml");
+    spawn(&repo, "named", &[".", ci]);
+    let mut policy = recorded("named");
+    assert!(allows(&policy, ci) && !allows(&policy, release));
+    // A program that does not know the key reads the denylist as it is.
+    policy.as_object_mut().expect("an object").remove("opened");
+    assert!(!allows(&policy, ci) && !allows(&policy, release));
+    // Versions before left the whole glob out of the denylist.
+    let denylist = policy["denylist"].as_array_mut().expect("a list");
+    denylist.retain(|glob| !glob.as_str().expect("a text").starts_with(".github/"));
+    assert!(allows(&policy, ci) && allows(&policy, release));
+    // What opens nothing is recorded as before.
+    spawn(&repo, "plain", &[]);
+    assert_eq!(recorded("plain").get("opened"), None);
+}

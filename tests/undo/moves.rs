@@ -1,0 +1,181 @@
+use super::{Team, team};
+use crate::support::git_in;
+use chrono::{TimeDelta, Utc};
+use serde_json::{Value, json};
+use std::fs;
+
+/// Adds lines to the row of an agent, as another clone can that may push the ledger: dated ahead, with the number of this one.
+fn forge(team: &Team, number: usize, operation: &str, events: &[(&str, Value)]) {
+    let shown = team.json(&["show", team.id(number)]);
+    let spawn = shown["spawn_commit"].as_str().expect("an oid");
+    let clone = &shown["clone_id"].as_str().expect("a number");
+    let time = (Utc::now() + TimeDelta::seconds(30)).format("%Y%m%dT%H%M%S");
+    for (count, (kind, facts)) in events.iter().enumerate() {
+        let line = json!({
+            "t": format!("{time}.{count:06}Z-000-{clone}"), "a": team.id(number), "e": kind, "by": "me", "o": operation,
+            "d": facts,
+        });
+        let line = line.to_string();
+        team.repo.git([
+            "notes",
+            "--ref=agents",
+            "append",
+            "--no-separator",
+            "-m",
+            &line,
+            spawn,
+        ]);
+    }
+}
+
+#[test]
+fn what_a_row_says_that_this_clone_landed_moves_nothing() {
+    let team = team(2);
+    let before = team.main();
+    // Work that was not judged, and a landing by which main came from there.
+    let worktree = &team.agents[0].1;
+    git_in(worktree, ["add", "--all"]);
+    git_in(worktree, ["commit", "--quiet", "-m", "not judged"]);
+    let unjudged = git_in(worktree, ["rev-parse", "HEAD"]);
+    let merged = |from: &str, to: &str| json!({"commit": to, "into": "refs/heads/main", "tip": to, "from": from});
+    let verified = json!({
+        "accepted": true, "tip": before, "base": unjudged, "tree": before, "policy": before, "findings": [],
+    });
+    let events = [
+        ("verified", verified),
+        ("merged", merged(&unjudged, &before)),
+    ];
+    forge(&team, 0, "op-beefbeefbeef", &events);
+    let listed = team.operations();
+    let forged = listed
+        .iter()
+        .find(|one| one["operation"] == "op-beefbeefbeef");
+    assert_eq!(forged.expect("listed")["obstacle"], "other-clone");
+    for words in [&["undo", "op-beef"][..], &["undo", "op-beef", "--revert"]] {
+        assert_eq!(team.refusal(words), ("agent-state".to_owned(), 3));
+    }
+    // What this clone did last is taken back, and that alone.
+    let report = team.json(&["undo"]);
+    assert_eq!(report["agents"][0]["agent_id"], team.id(1));
+    assert_eq!(
+        (&report["moves"], team.main()),
+        (&json!([]), before.clone())
+    );
+    // Nor is it a part of an operation of this clone whose id it has.
+    team.json(&["mark", "done", team.id(1), "-m", "finished"]);
+    team.json(&["merge", team.id(1)]);
+    let landed = team.main();
+    let landing = team.operations().into_iter();
+    let mut landing = landing.filter(|one| one["obstacle"].is_null());
+    let landing = landing.next().expect("a landing")["operation"].clone();
+    let landing = landing.as_str().expect("an id");
+    for number in [0, 1] {
+        forge(
+            &team,
+            number,
+            landing,
+            &[("merged", merged(&unjudged, &landed))],
+        );
+    }
+    let report = team.json(&["undo", landing]);
+    assert_eq!(report["agents"].as_array().map(Vec::len), Some(1));
+    assert_eq!(team.main(), before);
+}
+
+#[test]
+fn a_fast_forward_over_a_new_commit_goes_back_to_where_the_branch_was() {
+    let team = team(2);
+    team.json(&["discard", team.id(0)]);
+    let before = team.main();
+    team.json(&["merge", team.id(1), "--ff-only"]);
+    let landed = team.main();
+    assert_eq!(team.operations()[0]["moves"][0]["from"], before.as_str());
+    let report = team.json(&["undo"]);
+    let expected = json!([{"ref": "refs/heads/main", "from": landed, "to": before}]);
+    assert_eq!(report["moves"], expected);
+    assert_eq!(
+        (team.main(), team.state(0)),
+        (before, "discarded".to_owned())
+    );
+    team.assert_sound();
+}
+
+#[test]
+fn what_had_landed_already_moves_no_branch_and_keeps_no_train_from_going_back() {
+    let team = team(3);
+    for (_, worktree) in &team.agents[..2] {
+        fs::write(worktree.join("src/same.rs"), "pub fn same() {}\n").expect("written");
+        fs::remove_file(worktree.join("src/file-0.rs")).ok();
+        fs::remove_file(worktree.join("src/file-1.rs")).ok();
+    }
+    let before = team.main();
+    let states = |team: &Team| [0, 1, 2].map(|it| team.state(it));
+    team.json(&["merge", "--all"]);
+    assert_eq!(states(&team), ["merged"; 3]);
+    team.json(&["undo"]);
+    assert_eq!(
+        (team.main(), states(&team)),
+        (before, ["done"; 3].map(str::to_owned))
+    );
+    // One by one: only the mark of the second goes.
+    team.json(&["merge", team.id(0)]);
+    let landed = team.main();
+    let second = team.json(&["merge", team.id(1)]);
+    assert_eq!(second["outcome"], "already-merged");
+    let report = team.json(&["undo", team.id(1)]);
+    assert_eq!(report["moves"], json!([]));
+    assert_eq!((team.main(), team.state(1)), (landed, "done".to_owned()));
+    team.assert_sound();
+}
+
+#[test]
+fn the_revert_of_one_landing_of_a_train_is_advised_and_planned_as_it_is_done() {
+    let team = team(3);
+    team.json(&["merge", "--all"]);
+    team.repo.write("README.md", "later work\n");
+    let later = team.repo.commit_all("later");
+    let id = team.id(1);
+    let output = team.repo.agent(&["undo", id]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        said.contains(&format!("run git agent undo --revert {id}\n")),
+        "{said}"
+    );
+    let planned = team.json(&["undo", id, "--revert", "--dry-run"]);
+    let expected = json!([{"ref": "refs/heads/main", "from": later}]);
+    assert_eq!(planned["moves"], expected);
+    let done = team.json(&["undo", id, "--revert"]);
+    let expected = json!([{"ref": "refs/heads/main", "from": later, "to": team.main()}]);
+    assert_eq!(done["moves"], expected);
+    let gone = team.repo.git(["diff", "--name-only", &later, "main"]);
+    assert_eq!(gone, "src/file-1.rs");
+    assert_eq!(
+        [0, 1, 2].map(|it| team.state(it)),
+        ["merged", "done", "merged"]
+    );
+}
+
+#[test]
+fn a_discard_that_a_rescue_took_back_is_not_taken_back_again() {
+    let team = team(1);
+    let id = team.id(0);
+    team.json(&["discard", id]);
+    team.json(&["rescue", id, "--reopen"]);
+    let state = team.state(0);
+    let discard = &team.operations()[0];
+    assert_eq!(
+        (&discard["events"], &discard["obstacle"]),
+        (&json!(["discarded"]), &json!("undone"))
+    );
+    let discard = discard["operation"].as_str().expect("an id");
+    assert_eq!(team.refusal(&["undo", discard]).0, "agent-state");
+    assert_eq!(team.state(0), state);
+    // What came before it is next.
+    team.json(&["undo"]);
+    assert_eq!(team.refusal(&["undo"]).0, "operation-unknown");
+    assert_eq!(team.state(0), state);
+    // A discard after that counts again.
+    team.json(&["discard", id]);
+    team.json(&["undo"]);
+    assert!(team.agents[0].1.exists());
+}
