@@ -70,7 +70,6 @@
 //! | `config.worktree` | `core.bare` and `core.worktree` where `config` had them, moved as git does it |
 //! | `agents/clone-id` | four hex digits that tell clones apart in time stamps; sixteen once `sync` has given the clone a name on remotes |
 //! | `agents/added/<file>` | what `info/exclude`, `config` and hosts' settings got, and what they were before, for `uninstall` |
-//! | `agents/<id8>/said` | the digest of the last line of its row by which this clone settled whether the agent is done |
 //! | `agents/<id8>/discarding` | there while everything of a discarded agent is kept and its places are being removed |
 //! | `agents/<id8>/landing` | while `merge --now` lands: the commit, so that one that was killed is written into the row |
 //! | `agents/<id8>/large/`, `.agent-<id8>.large/` beside a worktree | the files above 64 MiB of a discarded agent, and their list |

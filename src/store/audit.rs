@@ -10,8 +10,8 @@ use crate::error::Result;
 use crate::git::{Repo, notes};
 use crate::store::chain::{self, Chain};
 use crate::store::ledger::Ledger;
-use crate::store::row::Row;
-use crate::store::{belief, fsx, layout, place, spawn_commit};
+use crate::store::row::{OwnLines, Row};
+use crate::store::{layout, place, spawn_commit};
 use crate::wire::event_line;
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -244,12 +244,23 @@ impl Ledger<'_> {
 // it, can know that: another one that can push the ledger can add a line that says so of work that is half finished.
 
 impl Ledger<'_> {
-    /// Whether an agent that is done is so by what this clone, or a run in it, said; of one that has nothing here every row is
+    /// Those of agents that are done which are so by what this clone, or a run in it, said; of one that has nothing here every row is
     /// believed.
     ///
     /// # Errors
     /// `repo-corrupt`, `io`.
-    pub fn is_done_by_own_word(&self, agent: &Agent) -> Result<bool> {
+    pub fn done_by_own_word(&self, agents: &[Agent]) -> Result<HashSet<AgentId>> {
+        let own_lines = OwnLines::load(self.repo.common_dir())?;
+        let mut done = HashSet::new();
+        for agent in agents {
+            if self.is_done_by_own_word(agent, &own_lines)? {
+                done.insert(agent.id);
+            }
+        }
+        Ok(done)
+    }
+
+    fn is_done_by_own_word(&self, agent: &Agent, own_lines: &OwnLines) -> Result<bool> {
         let common_dir = self.repo.common_dir();
         let own = self.clone_number()?;
         let admin_dir = common_dir
@@ -258,24 +269,32 @@ impl Ledger<'_> {
         if !admin_dir.exists() && !place::is_of_this_clone(common_dir, own, agent) {
             return Ok(true);
         }
-        let said = fsx::load_if_there(&layout::said(common_dir, agent.id))?;
         let body = self.lines(agent.spawn_commit)?;
         let row = Row::read(&body, agent.id);
-        let is_last = |(line, _): (&[u8], &Event)| {
-            said.as_deref() == Some(event_line::digest(line).as_bytes())
+        let is_spawn = |(line, event): (&[u8], &Event)| {
+            matches!(event.what, What::Spawned(_)) && own_lines.has(line)
         };
-        let last = row.pairs().position(is_last);
-        let counts = |(index, event): &(usize, &Event)| {
-            !belief::settles(&event.what)
-                || match (&said, last) {
-                    (Some(_), last) => last.is_some_and(|last| *index <= last),
-                    // It was spawned by a program that noted nothing.
-                    (None, _) => Some(event.at.clone_number()) == own,
+        // Where it was spawned by a program that noted no lines, the number of the clone has to do.
+        let is_noted = row.pairs().any(is_spawn);
+        let counts = |(line, event): &(&[u8], &Event)| {
+            !settles(&event.what)
+                || if is_noted {
+                    own_lines.has(line)
+                } else {
+                    Some(event.at.clone_number()) == own
                 }
         };
-        let events = row.events.iter().enumerate().filter(counts);
+        let events = row.pairs().filter(counts);
         let events: Vec<Event> = events.map(|(_, event)| event.clone()).collect();
         let told = Agent::fold(agent.spawn_commit, &events);
         Ok(told.is_some_and(|told| told.state == State::Done))
     }
+}
+
+/// Whether an event says that an agent is done, or could have said that.
+fn settles(what: &What) -> bool {
+    matches!(
+        what,
+        What::Done { .. } | What::Exited(_) | What::Verified(_)
+    )
 }

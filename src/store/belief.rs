@@ -500,28 +500,6 @@ pub(super) fn note_closed(
     fsx::append(&layout::closed(common_dir), lines.as_bytes())
 }
 
-/// Whether an event says that an agent is done, or could have said that.
-pub(super) fn settles(what: &What) -> bool {
-    matches!(
-        what,
-        What::Done { .. } | What::Exited(_) | What::Verified(_)
-    )
-}
-
-/// Notes that this clone writes an event of that line.
-///
-/// # Errors
-/// `repo-read-only`, `disk-full`, `io`.
-pub(super) fn note_said(common_dir: &Path, event: &Event, line: &str) -> Result<()> {
-    let place = layout::said(common_dir, event.agent);
-    let counts = settles(&event.what) || matches!(event.what, What::Spawned(_));
-    // An agent of another clone has no directory here, and no worktree.
-    if !counts || !place.parent().is_some_and(Path::is_dir) {
-        return Ok(());
-    }
-    fsx::write_atomic(&place, event_line::digest(line.as_bytes()).as_bytes())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

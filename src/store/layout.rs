@@ -129,11 +129,6 @@ pub fn bundle(common_dir: &Path, id: AgentId, policy: &Policy, top: &Path) -> Pa
 /// The directory of the six files in an agent's own directory.
 pub const BUNDLE: &str = "bundle";
 
-/// The digest of the last line by which this clone settled whether the agent is done.
-pub fn said(common_dir: &Path, id: AgentId) -> PathBuf {
-    agent_dir(common_dir, id).join("said")
-}
-
 /// What keeps the absolute path of an agent's worktree, in the agent's directory.
 pub const WORKTREE_PLACE: &str = "worktree";
 

@@ -251,8 +251,7 @@ impl<'r> Ledger<'r> {
         let clone = remote_names::load_or_make_clone_id(repo.common_dir())?;
         let operation = repo.operation()?;
         let guard = lock::hold(repo.common_dir(), layout::LEDGER_LOCK)?;
-        let (mut written, mut closed) = (Vec::new(), Vec::new());
-        let (mut own, mut said) = (Vec::new(), Vec::new());
+        let (mut written, mut closed, mut own) = (Vec::new(), Vec::new(), Vec::new());
         let message = format!("agent: event of {}", first.agent.short());
         let commit = chain::append(
             repo,
@@ -267,7 +266,6 @@ impl<'r> Ledger<'r> {
                 written.clear();
                 closed.clear();
                 own.clear();
-                said.clear();
                 let mut bodies: BTreeMap<Oid, Vec<u8>> = BTreeMap::new();
                 for note in notes {
                     let (key, agent) = (note.key, note.agent);
@@ -290,7 +288,6 @@ impl<'r> Ledger<'r> {
                     if AgentId::from_spawn_commit(key) == agent {
                         closed.extend(decisions(key, &row, &event, &line));
                         own.push(line.clone());
-                        said.push((event.clone(), line.clone()));
                     }
                     bodies.insert(
                         key,
@@ -315,9 +312,6 @@ impl<'r> Ledger<'r> {
                 // After the signature, which may be refused, and before the event.
                 belief::note_closed(repo.common_dir(), &closed)?;
                 OwnLines::note(repo.common_dir(), &own)?;
-                for (event, line) in &said {
-                    belief::note_said(repo.common_dir(), event, line)?;
-                }
                 Ok(commit)
             },
         )?;

@@ -94,9 +94,11 @@ fn is_done(ctx: &Ctx, agent: &Agent) -> bool {
 /// # Errors
 /// Those of reading the ledger.
 pub(super) fn riders(ctx: &Ctx, agents: impl Iterator<Item = Agent>) -> Result<Vec<Rider>> {
+    let agents: Vec<Agent> = agents.collect();
+    let done = ctx.ledger().done_by_own_word(&agents)?;
     let ride = |agent: Agent| {
-        let is_by_own_word = ctx.ledger().is_done_by_own_word(&agent)?;
         let short = agent.id.short();
+        let is_by_own_word = done.contains(&agent.id);
         let mut rider = Rider::of(agent);
         if !is_by_own_word {
             let what = format!(
@@ -108,9 +110,9 @@ pub(super) fn riders(ctx: &Ctx, agents: impl Iterator<Item = Agent>) -> Result<V
                     .hint(format!("to land it, run git agent merge {short}")),
             );
         }
-        Ok(rider)
+        rider
     };
-    agents.map(ride).collect()
+    Ok(agents.into_iter().map(ride).collect())
 }
 
 fn require_done(ctx: &Ctx, agent: &Agent) -> Result<()> {
