@@ -288,10 +288,11 @@ impl<'a> Judge<'a> {
 
     fn decide(&mut self, agent: Agent) -> (GcItem, Option<DiscardPlan>) {
         let (ctx, options) = (self.ctx, self.options);
+        let state = status::state(ctx, &agent);
         let mut item = GcItem {
             agent_id: agent.id.to_string(),
             short_id: agent.id.short(),
-            state: status::state(ctx, &agent).as_str(),
+            state: state.as_str(),
             action: "keep",
             why: String::new(),
             landed: None,
@@ -299,7 +300,8 @@ impl<'a> Judge<'a> {
         };
         let landed = self.landed.remove(&agent.id).unwrap_or(Ok(None));
         let end = landed.and_then(|landed| {
-            let end = expire::life_end(ctx, &agent, landed.as_deref(), &self.closed, options)?;
+            let known = (state, landed.as_deref());
+            let end = expire::life_end(ctx, &agent, known, &self.closed, options)?;
             Ok((end, landed))
         });
         let landed = match end {

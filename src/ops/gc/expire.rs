@@ -245,11 +245,12 @@ pub(super) enum LifeEnd {
 
 use LifeEnd::{Open, Proven};
 
-/// Whether an agent is finished. `landed` is the branch that has its work, `closed` is what this clone has merged or discarded itself.
+/// Whether an agent is finished. `shown` is its state as every answer tells it, `landed` the branch that has its work, `closed` what this
+/// clone has merged or discarded itself.
 pub(super) fn life_end(
     ctx: &Ctx,
     agent: &Agent,
-    landed: Option<&str>,
+    (shown, landed): (State, Option<&str>),
     closed: &Closed,
     options: &GcOptions,
 ) -> Result<LifeEnd> {
@@ -270,7 +271,6 @@ pub(super) fn life_end(
     if at_work::at_work(ctx, agent).is_some() {
         return Ok(Open("something is at work in it".to_owned()));
     }
-    let shown = status::state(ctx, agent);
     Ok(match state {
         State::Merged | State::Discarded if closed.says(agent.id, State::Discarded) => {
             Proven("it was discarded and left something behind".to_owned())
