@@ -1,7 +1,6 @@
 //! Moving a branch while others may hold its lock, and the worktrees that have it checked out along with it.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::untrusted;
 use crate::domain::{Oid, shell};
 use crate::error::{Code, Error, Result};
 use crate::git::config::Identities;
@@ -83,12 +82,7 @@ pub(crate) fn move_with_worktrees(
     let mut carry = || {
         (under_lock.require)()?;
         let reached = |step: &str| ctx.reached(step);
-        for checkout in untrusted::checkouts(
-            &ctx.repo,
-            branch,
-            &ctx.temporary_place(),
-            ctx.env.lead.as_ref(),
-        )? {
+        for checkout in ctx.checkouts(branch)? {
             notes.push(checkout.carry(repo, (from, to), &index_scratch(repo)?, &reached)?);
             carried.push(checkout);
         }

@@ -3,15 +3,15 @@
 
 mod env;
 
-use crate::agents::run_repo;
+use crate::agents::{run_repo, untrusted};
 use crate::domain::path::PlaceNames;
 use crate::domain::{AgentId, OperationId};
 use crate::error::{Code, Error, Result};
-use crate::git::Repo;
 use crate::git::changes::ignore::Rules;
 use crate::git::config::Identities;
 use crate::git::files::admin_dir::admin_dir_of_clone;
 use crate::git::files::temporary::TemporaryDirectory;
+use crate::git::{Checkout, Repo};
 use crate::proc;
 use crate::proc::sandbox::Kernel;
 use crate::store::{Ledger, layout, lock};
@@ -253,6 +253,15 @@ impl Ctx {
     /// As [`Ctx::reached`], of a step that changes nothing: only the log is told.
     pub fn logged(&self, step: &str) {
         self.log.passed(step);
+    }
+
+    /// The worktrees that have a branch checked out, without that of the agent that asks from inside its fence.
+    ///
+    /// # Errors
+    /// Those of [`untrusted::checkouts`].
+    pub(crate) fn checkouts(&self, branch: &str) -> Result<Vec<Checkout>> {
+        let lead = self.env.lead.as_ref();
+        untrusted::checkouts(&self.repo, branch, &self.temporary_place(), lead)
     }
 
     /// Author and committer of what we commit now.

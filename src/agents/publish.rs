@@ -10,7 +10,7 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::layered::{self, Mounted};
 use crate::agents::run_repo::{Heads, RunRepo};
-use crate::agents::{branch_swap, liveness, untrusted, worktree};
+use crate::agents::{branch_swap, liveness, worktree};
 use crate::domain::{Agent, Isolation, Oid, branch_name};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Tip;
@@ -220,12 +220,7 @@ pub fn catch_up(ctx: &Ctx, agent: &Agent, seen: Oid) -> Result<()> {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(Error::new(Code::TargetDirty, what).because(said.trim_end()));
     }
-    for checkout in untrusted::checkouts(
-        &ctx.repo,
-        branch,
-        &ctx.temporary_place(),
-        ctx.env.lead.as_ref(),
-    )? {
+    for checkout in ctx.checkouts(branch)? {
         let scratch = branch_swap::index_scratch(&ctx.repo)?;
         let is_at = |commit: Oid| -> Result<bool> {
             Ok(checkout.staged_tree(&ctx.repo)? == ctx.repo.read_commit(commit)?.tree)

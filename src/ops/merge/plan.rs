@@ -3,7 +3,7 @@
 use crate::agents::authority::require_orchestrator;
 use crate::agents::branch_swap::index_scratch;
 use crate::agents::work::{simulated, stacked};
-use crate::agents::{Ctx, Scratch, at_work, lookup, own_changes, publish, untrusted};
+use crate::agents::{Ctx, Scratch, at_work, lookup, own_changes, publish};
 use crate::domain::event::Verified;
 use crate::domain::evidence::MergeOutcome;
 use crate::domain::finding::{Finding, FindingCode};
@@ -162,12 +162,7 @@ pub fn judged_plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<Judge
     if plan.landed.is_none() {
         require_fast_forward(&plan, &verdict)?;
         ctx.logged("judged");
-        plan.checkouts = untrusted::checkouts(
-            &ctx.repo,
-            &plan.target,
-            &ctx.temporary_place(),
-            ctx.env.lead.as_ref(),
-        )?;
+        plan.checkouts = ctx.checkouts(&plan.target)?;
         // What lands on a remote has landed even where this clone's branch cannot follow.
         let blocking = plan.checkouts.iter().filter(|_| plan.remote.is_none());
         for checkout in blocking {

@@ -18,10 +18,10 @@
 mod execute;
 mod operations;
 
+use crate::agents::at_work;
 use crate::agents::authority::require_orchestrator;
 use crate::agents::branch_swap::index_scratch;
 use crate::agents::ctx::Ctx;
-use crate::agents::{at_work, untrusted};
 use crate::domain::agent::Agent;
 use crate::domain::id::OperationId;
 use crate::domain::oid::Oid;
@@ -130,12 +130,7 @@ pub fn plan(ctx: &Ctx, options: &UndoOptions) -> Result<UndoPlan> {
     }
     // All are asked before any moves, so that one dirty worktree does not leave the undo half done.
     for one in &plan.moves {
-        for checkout in untrusted::checkouts(
-            &ctx.repo,
-            &one.refname,
-            &ctx.temporary_place(),
-            ctx.env.lead.as_ref(),
-        )? {
+        for checkout in ctx.checkouts(&one.refname)? {
             let tree = ctx.repo.read_commit(one.to)?.tree;
             checkout.require_unblocked(&ctx.repo, one.from, tree, &index_scratch(&ctx.repo)?)?;
         }
