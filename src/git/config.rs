@@ -251,22 +251,19 @@ impl Repo {
     /// `git-failed` when the configuration cannot be read or names an impossible identity.
     pub fn identities(&self, now: i64) -> Result<Identities> {
         // libgit2 passes over includes that depend on the remotes.
-        let includes = self.settings("includeif.hasconfig:")?;
+        let is_plain = self.settings("includeif.hasconfig:")?.is_empty();
         match (
             self.inner.author_from_env(),
             self.inner.committer_from_env(),
         ) {
-            _ if !includes.is_empty() => Ok(Identities {
-                author: self.identity_by_git("GIT_AUTHOR_IDENT")?,
-                committer: self.identity_by_git("GIT_COMMITTER_IDENT")?,
-                stand_in: false,
-            }),
-            (Ok(author), Ok(committer)) => Ok(Identities {
+            (Ok(author), Ok(committer)) if is_plain => Ok(Identities {
                 author: plain(&author),
                 committer: plain(&committer),
                 stand_in: false,
             }),
-            (Err(error), _) | (_, Err(error)) if error.code() == git2::ErrorCode::NotFound => {
+            (Err(error), _) | (_, Err(error))
+                if is_plain && error.code() == git2::ErrorCode::NotFound =>
+            {
                 let stand_in = Identity::stand_in(now);
                 Ok(Identities {
                     author: stand_in.clone(),
