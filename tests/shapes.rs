@@ -150,12 +150,7 @@ fn with_a_split_index() {
 /// A repository with the submodule `lib`, whose remote is beside it.
 fn with_submodule(settings: &str) -> TestRepo {
     let repo = TestRepo::with_commit();
-    let inner = repo.path().with_file_name("inner");
-    fs::create_dir(&inner).expect("made");
-    git_in(&inner, ["init", "--quiet"]);
-    fs::write(inner.join("file"), "content\n").expect("written");
-    git_in(&inner, ["add", "file"]);
-    git_in(&inner, ["commit", "--quiet", "-m", "inner"]);
+    let inner = repo.make_inner();
     let inner = inner.to_str().expect("UTF-8").to_owned();
     let allow = ["-c", "protocol.file.allow=always"];
     repo.git([&allow[..], &["submodule", "--quiet", "add", &inner, "lib"]].concat());

@@ -30,6 +30,16 @@ fn base(repo: &TestRepo) -> PathBuf {
     )
 }
 
+/// An agent that has worked, what it changed, and its base, in which anything can be done.
+fn over_open_base(repo: &TestRepo) -> Option<(Value, Value, PathBuf)> {
+    let spawned = spawn(repo, true)?;
+    run(repo, &spawned, WORK);
+    let changes = repo.agent_json(&["diff", id(&spawned)])["changes"].clone();
+    let base = base(repo);
+    set_mode(&base, 0o755);
+    Some((spawned, changes, base))
+}
+
 #[track_caller]
 fn refused(repo: &TestRepo, words: &[&str], code: &str) {
     let output = repo.agent(words);
@@ -115,14 +125,10 @@ fn a_directory_that_was_deleted_is_made_again() {
 #[test]
 fn what_changed_a_base_becomes_no_work_of_the_agent() {
     let repo = repo("[setup]\nrun = [\"mkdir built; echo made > built/tool\"]\n");
-    let Some(spawned) = spawn(&repo, true) else {
+    let Some((spawned, before, base)) = over_open_base(&repo) else {
         return;
     };
     let agent = id(&spawned);
-    run(&repo, &spawned, WORK);
-    let before = repo.agent_json(&["diff", agent])["changes"].clone();
-    let base = base(&repo);
-    set_mode(&base, 0o755);
     fs::write(base.join("lib/c.txt"), "foreign\n").expect("written");
     fs::remove_file(base.join("lib/d.txt")).expect("removed");
     fs::write(base.join("foreign.txt"), "foreign\n").expect("written");
@@ -145,14 +151,10 @@ fn what_changed_a_base_becomes_no_work_of_the_agent() {
 #[test]
 fn a_base_that_is_gone_leaves_the_agent_its_tracked_files() {
     let repo = repo("");
-    let Some(spawned) = spawn(&repo, true) else {
+    let Some((spawned, before, base)) = over_open_base(&repo) else {
         return;
     };
     let agent = id(&spawned);
-    run(&repo, &spawned, WORK);
-    let before = repo.agent_json(&["diff", agent])["changes"].clone();
-    let base = base(&repo);
-    set_mode(&base, 0o755);
     fs::remove_dir_all(&base).expect("removed");
     repo.agent_json(&["materialize", agent]);
     assert_eq!(repo.agent_json(&["diff", agent])["changes"], before);

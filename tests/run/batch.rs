@@ -1,8 +1,8 @@
-use super::processes::{FAMILY, assert_over, family};
+use super::processes::{FAMILY, assert_over, family, send};
 use super::{beside, events, spawned};
 use crate::support::TestRepo;
 use crate::support::agent::{TASK, agent_command, describe};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::process::{Command, Stdio};
 
@@ -101,8 +101,7 @@ fn a_request_to_end_ends_those_at_work_and_begins_no_more() {
         .spawn()
         .expect("starts");
     family(&repo);
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    kill_process(pid.expect("a process"), Signal::TERM).expect("signalled");
+    send(&child, Signal::TERM);
     let output = child.wait_with_output().expect("ends");
     assert_eq!(output.status.code(), Some(143));
     let summary = lines(&output.stdout).pop().expect("a summary");

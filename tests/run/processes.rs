@@ -139,7 +139,7 @@ fn waiting(repo: &TestRepo, id: &str, script: &str) -> Child {
     child
 }
 
-fn send(child: &Child, signal: Signal) {
+pub(super) fn send(child: &Child, signal: Signal) {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     kill_process(pid.expect("a process"), signal).expect("signalled");
 }

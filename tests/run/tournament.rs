@@ -1,10 +1,10 @@
 //! Several agents on one task, of which the best is named.
 
-use super::processes::{FAMILY, assert_over, family};
+use super::processes::{FAMILY, assert_over, family, send};
 use super::{WORKS, beside};
 use crate::support::TestRepo;
 use crate::support::agent::{TASK, agent_command, describe};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Output, Stdio};
@@ -164,8 +164,7 @@ fn one_that_is_asked_to_end_has_no_winner() {
         .spawn()
         .expect("starts");
     family(&repo);
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    kill_process(pid.expect("a process"), Signal::TERM).expect("signalled");
+    send(&child, Signal::TERM);
     let output = child.wait_with_output().expect("ends");
     assert_eq!(output.status.code(), Some(143), "{}", describe(&output));
     let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");

@@ -40,6 +40,17 @@ impl TestRepo {
         repo
     }
 
+    /// Makes a repository with one file beside this one, to be a submodule of it.
+    pub fn make_inner(&self) -> PathBuf {
+        let inner = self.path().with_file_name("inner");
+        std::fs::create_dir(&inner).expect("made");
+        git_in(&inner, ["init", "--quiet"]);
+        std::fs::write(inner.join("file"), "content\n").expect("written");
+        git_in(&inner, ["add", "file"]);
+        git_in(&inner, ["commit", "--quiet", "-m", "inner"]);
+        inner
+    }
+
     /// The top of the main worktree, free of symlinks.
     pub fn path(&self) -> PathBuf {
         std::fs::canonicalize(self.dir.path())

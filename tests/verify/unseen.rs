@@ -90,12 +90,7 @@ fn a_directory_that_cannot_be_read_rejects() {
 /// An agent whose worktree has the submodule `src/sub` checked out.
 fn with_submodule() -> Agent {
     let repo = TestRepo::with_commit();
-    let inner = repo.path().with_file_name("inner");
-    fs::create_dir(&inner).expect("made");
-    git_in(&inner, ["init", "--quiet"]);
-    fs::write(inner.join("file"), "content\n").expect("written");
-    git_in(&inner, ["add", "file"]);
-    git_in(&inner, ["commit", "--quiet", "-m", "inner"]);
+    let inner = repo.make_inner();
     let allow = ["-c", "protocol.file.allow=always"];
     let add = [
         "submodule",
