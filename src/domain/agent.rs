@@ -33,7 +33,7 @@ use super::event::{
     Base, Event, Exited, Isolation, ProgramVersion, Spawned, Spawning, Started, Verified, WORKTREE,
     What,
 };
-use super::id::{AgentId, AgentName};
+use super::id::{AgentId, AgentName, OperationId};
 use super::oid::Oid;
 use super::operation;
 use super::report::AuditVerdict;
@@ -100,8 +100,8 @@ pub struct Agent {
     pub landed: Option<(Oid, String)>,
     /// The tip of its branch that landed so; absent in rows of old, and where another program landed it.
     pub landed_tip: Option<Oid>,
-    /// The commit on the branch that took its landing back, after which it has not landed again.
-    pub reverted: Option<Oid>,
+    /// What took its landing back by a commit on top, after which it has not landed again.
+    pub reverted: Option<Reverted>,
     /// Its last run.
     pub run: Option<Run>,
     /// The last summary or reason that came with a change of state; absent where that gave none.
@@ -116,6 +116,34 @@ pub struct Agent {
     pub origin_in_doubt: bool,
     /// How many audits have spoken against its work.
     pub objections: usize,
+}
+
+/// A landing that was taken back where its branch had gone on: its commits stay in the history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reverted {
+    /// The commit on the branch that took back what they changed.
+    pub commit: Oid,
+    /// The undo that made it; absent in rows of old.
+    pub operation: Option<OperationId>,
+}
+
+impl Reverted {
+    /// What it means for the branch, as a sentence without its full stop.
+    pub fn meaning(&self) -> String {
+        format!(
+            "commit {} took back a landing of this branch, and a merge brings none of that work again",
+            self.commit.short()
+        )
+    }
+
+    /// What brings the work back, as a sentence with a command.
+    pub fn way_back(&self) -> String {
+        let command = match &self.operation {
+            Some(undo) => format!("git agent undo {undo}"),
+            None => format!("git revert {}", self.commit.short()),
+        };
+        format!("to bring that work back first, run {command}")
+    }
 }
 
 impl Agent {
@@ -157,6 +185,14 @@ impl Agent {
                 agent.updated = agent.updated.max(time);
                 tell(event, agent.state);
                 continue;
+            }
+            if let What::Undone { operation, revert } = &event.what {
+                // One that takes an undo back lands the work again.
+                let counts = taken_back.contains(operation::first_taken_back(events, operation));
+                agent.reverted = revert.filter(|_| counts).map(|commit| Reverted {
+                    commit,
+                    operation: event.operation.clone(),
+                });
             }
             let before = (agent.state, agent.declared);
             let fork = match event
@@ -318,7 +354,6 @@ impl Agent {
             }
             What::Renamed { name, task: None } => self.name.clone_from(name),
             What::Renamed { task, .. } => self.description.clone_from(task),
-            What::Undone { revert, .. } => self.reverted = *revert,
             What::Unknown {
                 needs: Some(needs), ..
             } => {

@@ -1,6 +1,7 @@
 //! The facts a judgement rests on, gathered from objects and from what the ledger recorded at spawn.
 //! Plain values: gathering them decides nothing, and judging them reads nothing.
 
+use super::agent::Reverted;
 use super::change::Change;
 use super::oid::Oid;
 use super::report::{Audited, ReportRules, RoleReport};
@@ -229,6 +230,8 @@ pub struct Landing {
     pub outcome: MergeOutcome,
     /// Whether libgit2 said it in git's place.
     pub approximate: bool,
+    /// What took an earlier landing of the same commits back.
+    pub reverted: Option<Reverted>,
 }
 
 /// What merging would do.

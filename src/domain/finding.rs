@@ -64,6 +64,7 @@ codes! {
     WorkUnreadable, "work.unreadable", Error, "The agent's branch, objects, index, settings or files cannot be read.";
     MergeConflict, "merge.conflict", Error, "The work conflicts with the base branch as it is now.";
     MergeMarkers, "merge.conflict-markers", Error, "The work gives a file conflict markers that it did not have.";
+    MergeReverted, "merge.reverted", Error, "A landing of this branch was taken back by a commit on top, and merging it again brings none of that work.";
     MergeUnrelated, "merge.unrelated", Error, "The branch and the base branch have no common ancestor.";
     MergeBaseGone, "merge.base-gone", Error, "The base branch does not exist any more.";
     MergeNotJudged, "merge.not-judged", Note, "The base branch is not in this clone, so how the work would land was not judged.";

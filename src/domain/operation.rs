@@ -23,6 +23,25 @@ pub fn taken_back(events: &[Event]) -> HashSet<&OperationId> {
     taken
 }
 
+/// The operation that an `undone` of this operation is about in the end: where it takes an `undone` back, what that one took back.
+pub fn first_taken_back<'e>(events: &'e [Event], operation: &'e OperationId) -> &'e OperationId {
+    let mut first = operation;
+    // A row from elsewhere may say that an undo took itself back, and no row of ours has more than a few upon each other.
+    for _ in 0..8 {
+        let undone = events.iter().find_map(|event| match &event.what {
+            What::Undone { operation, .. } if event.operation.as_ref() == Some(first) => {
+                Some(operation)
+            }
+            _ => None,
+        });
+        match undone {
+            Some(earlier) => first = earlier,
+            None => break,
+        }
+    }
+    first
+}
+
 impl What {
     /// Whether taking back the operation of this event takes back what it says. Facts of the world stay: that an agent was made, that
     /// a command ran, what was kept.

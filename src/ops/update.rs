@@ -36,6 +36,7 @@ use crate::git::changes::Staging;
 use crate::git::landing::{Checkout, ConflictedMerge};
 use crate::git::merge::MergeResult;
 use crate::ops::agent_report::TargetReport;
+use crate::store::replay;
 use crate::wire::path_text::PathText;
 pub use conflicts::{CONFLICT_STEPS, RESOLVED_STEPS};
 use serde::Serialize;
@@ -143,6 +144,9 @@ pub fn plan(ctx: &Ctx, who: &str, options: UpdateOptions) -> Result<UpdatePlan> 
         )
         .hint("to see the branches, run git branch --all"));
     };
+    if let Some(reverted) = replay::reverted_on(&ctx.repo, &agent, target_tip, tip)? {
+        return Err(Error::new(Code::AgentState, reverted.meaning()).hint(reverted.way_back()));
+    }
     // A merge that waits in the worktree comes first, whatever the target is by now.
     let way = match conflicts::pending(ctx, &agent, tip, options)? {
         Some(way) => way,

@@ -12,6 +12,7 @@
 //! signed nothing is replayed, and the spawn commit stays.
 
 use super::spawn_commit::{AGENTS_BRANCHES, CARRIED, NONCE, SPAWN_SUBJECT, SpawnCommit, carried};
+use crate::domain::agent::Reverted;
 use crate::domain::{Agent, Oid};
 use crate::error::Result;
 use crate::git::Repo;
@@ -249,6 +250,35 @@ fn lacking(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<Vec<Oid>
 pub fn is_held(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<bool> {
     let replay = Replay::of(repo, agent, target, tip)?;
     Ok(replay.tip != tip && repo.has_object(replay.tip) && repo.is_ancestor(replay.tip, target)?)
+}
+
+/// What took a landing of a branch with that tip back on `target`, where the history of `target` has commits of the branch still: merging
+/// it again brings nothing of what they changed. What landed in another form, such as a squash, is brought again.
+///
+/// # Errors
+/// As [`Replay::of`].
+pub fn reverted_on<'a>(
+    repo: &Repo,
+    agent: &'a Agent,
+    target: Oid,
+    tip: Oid,
+) -> Result<Option<&'a Reverted>> {
+    let is_below = |commit: Oid| -> Result<bool> {
+        Ok(repo.has_object(commit) && repo.is_ancestor(commit, target)?)
+    };
+    let Some(reverted) = &agent.reverted else {
+        return Ok(None);
+    };
+    if !is_below(reverted.commit)? {
+        return Ok(None);
+    }
+    let begun = Replay::of(repo, agent, target, tip)?
+        .commits
+        .into_iter()
+        .next();
+    let is_there = is_below(agent.spawn_commit)?
+        || begun.map_or(Ok(false), |(_, first, _)| is_below(first))?;
+    Ok(Some(reverted).filter(|_| is_there))
 }
 
 /// The text of the spawn commit that a commit is, or that a rebase made it of; `None` for every other commit. What holds a

@@ -179,3 +179,127 @@ fn a_discard_that_a_rescue_took_back_is_not_taken_back_again() {
     team.json(&["undo"]);
     assert!(team.agents[0].1.exists());
 }
+
+#[test]
+fn a_landing_that_was_reverted_lands_again_only_with_all_of_it() {
+    for method in ["--no-ff", "--ff-only"] {
+        let team = team(1);
+        let (id, worktree) = &team.agents[0];
+        team.json(&["merge", id, method]);
+        team.repo.write("README.md", "later work\n");
+        team.repo.commit_all("later");
+        let undone = team.json(&["undo", "--revert"]);
+        let undo = undone["undone_by"].as_str().expect("an operation");
+        let before = team.main();
+        // As it is, and with work that came since: a merge would bring only that.
+        for name in [None, Some("src/more.rs")] {
+            if let Some(name) = name {
+                fs::write(worktree.join(name), "pub fn more() {}\n").expect("written");
+            }
+            assert_eq!(team.refusal(&["merge", id]).1, 3);
+            let judged = team.repo.agent(&["verify", id, "--format=json"]);
+            let judged: Value = serde_json::from_slice(&judged.stdout).expect("an object");
+            let code = &judged["findings"][0]["code"];
+            assert_eq!(code, "merge.reverted", "{judged}");
+            let fix = judged["findings"][0]["fix"].as_str().expect("a text");
+            assert!(fix.ends_with(&format!("git agent undo {undo}")), "{fix}");
+            assert_eq!(team.main(), before);
+        }
+        assert_eq!(team.refusal(&["update", id]), ("agent-state".to_owned(), 3));
+        assert!(worktree.join("src/file-0.rs").exists());
+        // The way that it names.
+        team.json(&["undo", undo]);
+        team.json(&["merge", id]);
+        let landed = team.repo.git(["ls-tree", "--name-only", "main", "src/"]);
+        assert!(
+            landed.contains("src/file-0.rs") && landed.contains("src/more.rs"),
+            "{landed}"
+        );
+        team.assert_sound();
+    }
+}
+
+#[test]
+fn a_squash_that_was_reverted_lands_again() {
+    let team = team(1);
+    let id = team.id(0);
+    team.json(&["merge", id, "--squash"]);
+    team.repo.write("README.md", "later work\n");
+    team.repo.commit_all("later");
+    team.json(&["undo", "--revert"]);
+    assert!(!team.repo.path().join("src/file-0.rs").exists());
+    team.json(&["merge", id, "--squash"]);
+    assert!(team.repo.path().join("src/file-0.rs").exists());
+    team.assert_sound();
+}
+
+#[test]
+fn an_update_that_work_stands_on_stays() {
+    let team = team(1);
+    let (id, worktree) = &team.agents[0];
+    team.json(&["commit", id, "-m", "one"]);
+    team.repo.write("README.md", "the target's own\n");
+    team.repo.commit_all("the target goes on");
+    let updated = team.json(&["update", id]);
+    assert_eq!(updated["outcome"], "updated");
+    fs::write(worktree.join("src/more.rs"), "pub fn more() {}\n").expect("written");
+    team.json(&["commit", id, "-m", "two"]);
+    let tip = git_in(worktree, ["rev-parse", "HEAD"]);
+    for words in [&["undo", id][..], &["undo", id, "--revert"]] {
+        assert_eq!(team.refusal(words), ("undo-built-upon".to_owned(), 3));
+        let output = team.repo.agent(words);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!said.contains("--revert"), "{said}");
+    }
+    assert_eq!(git_in(worktree, ["rev-parse", "HEAD"]), tip);
+    team.json(&["merge", id]);
+    let readme = fs::read_to_string(team.repo.path().join("README.md")).expect("a file");
+    assert_eq!(readme, "the target's own\n");
+}
+
+#[test]
+fn a_revert_that_was_reverted_is_done_again_by_the_id_that_is_told() {
+    let team = team(1);
+    team.land(0);
+    let mut told = team.operations()[0]["operation"].clone();
+    // Each time something stands on it, so each is a commit on top.
+    for number in 0..4 {
+        team.repo
+            .write("README.md", &format!("later work {number}\n"));
+        team.repo.commit_all("later");
+        let operation = told.as_str().expect("an id").to_owned();
+        let undone = team.json(&["undo", "--revert", &operation]);
+        told = undone["undone_by"].clone();
+        let is_there = number % 2 == 1;
+        assert_eq!(team.repo.path().join("src/file-0.rs").exists(), is_there);
+        assert_eq!(team.state(0) == "merged", is_there, "{}", team.state(0));
+    }
+    team.assert_sound();
+}
+
+#[test]
+fn what_became_of_a_landing_decides_what_is_advised() {
+    let team = team(1);
+    let id = team.id(0);
+    let before = team.main();
+    team.land(0);
+    let said = |words: &[&str]| {
+        let output = team.repo.agent(words);
+        assert_eq!(output.status.code(), Some(3));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    // The commit has another name by now, so nothing can revert it by the old one.
+    team.repo
+        .git(["commit", "--quiet", "--amend", "-m", "better"]);
+    assert!(!said(&["undo"]).contains("--revert"));
+    // Dropped.
+    team.repo.git(["reset", "--quiet", "--hard", &before]);
+    assert!(
+        said(&["merge", id]).contains("git agent undo"),
+        "{}",
+        said(&["merge", id])
+    );
+    team.json(&["undo", id]);
+    team.json(&["merge", id]);
+    assert!(team.repo.path().join("src/file-0.rs").exists());
+}

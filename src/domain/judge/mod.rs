@@ -5,6 +5,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
+use super::agent::Reverted;
 use super::bundle;
 use super::change::ChangeKind;
 use super::evidence::{
@@ -239,6 +240,7 @@ fn landing(landing: &Landing) -> Vec<Finding> {
         | MergeOutcome::FastForward { .. }
         | MergeOutcome::Clean { .. } => Vec::new(),
     };
+    findings.extend(landing.reverted.as_ref().map(reverted));
     if landing.approximate {
         findings.push(Finding::new(
             Code::MergeApproximate,
@@ -247,6 +249,11 @@ fn landing(landing: &Landing) -> Vec<Finding> {
         ));
     }
     findings
+}
+
+fn reverted(reverted: &Reverted) -> Finding {
+    Finding::new(Code::MergeReverted, reverted.meaning(), reverted.way_back())
+        .at(Some(reverted.commit))
 }
 
 fn marked((path, line): &(Vec<u8>, usize)) -> Finding {

@@ -66,6 +66,7 @@ fn landing(outcome: MergeOutcome) -> Landing {
         behind: 1,
         outcome,
         approximate: false,
+        reverted: None,
     }
 }
 

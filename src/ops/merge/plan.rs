@@ -412,10 +412,41 @@ fn require_new(ctx: &Ctx, agent: &Agent, verdict: &Verdict) -> Result<()> {
         };
         Ok(ctx.repo.read_commit(tip)?.tree == verdict.tree)
     };
-    if is_there || is_same()? {
+    if is_there {
         return agent.may(Move::Accept);
     }
+    if is_same()? {
+        return Err(landed_elsewhere(ctx, agent, verdict)?);
+    }
     Ok(())
+}
+
+/// The error for work that a row calls landed and the branch lacks to which it was to go.
+fn landed_elsewhere(ctx: &Ctx, agent: &Agent, verdict: &Verdict) -> Result<Error> {
+    let Some((commit, into)) = &agent.landed else {
+        return Err(Error::bug("a merged agent must have landed somewhere"));
+    };
+    let (short, at, branch) = (agent.id.short(), commit.short(), branch_name(into));
+    let is_dropped = match ctx.repo.tip(into)?.oid() {
+        Some(tip) => !(ctx.repo.has_object(*commit) && ctx.repo.is_ancestor(*commit, tip)?),
+        None => true,
+    };
+    let landed = format!("agent {short} landed on {branch} as {at}");
+    Ok(if is_dropped && verdict.base_ref.as_deref() == Some(into) {
+        Error::new(
+            Code::AgentState,
+            format!("{landed}, which {branch} does not hold any more"),
+        )
+        .hint(format!("to land it anew, first run git agent undo {short}"))
+    } else {
+        Error::new(
+            Code::AgentState,
+            format!("{landed}, and has done nothing since"),
+        )
+        .hint(format!(
+            "to bring that to another branch, run git cherry-pick {at} there"
+        ))
+    })
 }
 
 /// Why judging failed: a concurrent removal of the agent took away what was to be judged.

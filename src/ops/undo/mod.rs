@@ -24,9 +24,11 @@ use crate::agents::branch_swap::index_scratch;
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::Agent;
 use crate::domain::id::OperationId;
+use crate::domain::named::branch_name;
 use crate::domain::oid::Oid;
 use crate::domain::operation::retreat;
 use crate::domain::path::Quoted;
+use crate::domain::shell;
 use crate::error::{Code, Error, Result};
 use crate::git::refs::Tip;
 use crate::ops::agent_report::{AgentRef, AgentReport, Reporter};
@@ -119,12 +121,18 @@ pub fn plan(ctx: &Ctx, options: &UndoOptions) -> Result<UndoPlan> {
     for (refname, moves) in by_branch {
         match back(ctx, &plan.agents, &refname, &moves)? {
             Back::To(one) => plan.moves.push(one),
-            Back::BuiltUpon(_) if options.revert => {
-                plan.reverts.extend(newest_first(ctx, moves)?);
-            }
             Back::BuiltUpon(why) => {
-                let asked = options.what.as_deref().unwrap_or(operation.id.as_str());
-                return Err(built_upon(&operation.id, asked, &why));
+                let refused = built_upon(&operation.id, &why);
+                if let Some(hint) = no_revert(ctx, &plan.agents, &refname, &moves)? {
+                    return Err(refused.hint(hint));
+                }
+                if !options.revert {
+                    let asked = options.what.as_deref().unwrap_or(operation.id.as_str());
+                    return Err(refused.hint(format!(
+                        "to take it back by a commit on top, run git agent undo --revert {asked}"
+                    )));
+                }
+                plan.reverts.extend(newest_first(ctx, moves)?);
             }
         }
     }
@@ -202,13 +210,40 @@ fn newest_first(ctx: &Ctx, moves: Vec<BranchMove>) -> Result<Vec<BranchMove>> {
     Ok(ranked.into_iter().map(|(_, one)| one).collect())
 }
 
-/// `asked` is what the caller named: of an operation, the landing of one agent alone may be meant.
-fn built_upon(operation: &OperationId, asked: &str, why: &str) -> Error {
+fn built_upon(operation: &OperationId, why: &str) -> Error {
     let what =
         format!("{operation} cannot be taken back by moving a branch: {why}; nothing was moved");
-    Error::new(Code::UndoBuiltUpon, what).hint(format!(
-        "to take it back by a commit on top, run git agent undo --revert {asked}"
-    ))
+    Error::new(Code::UndoBuiltUpon, what)
+}
+
+/// What to do where no commit on top can take the moves of a branch back; `None` where one can.
+fn no_revert(
+    ctx: &Ctx,
+    agents: &[Agent],
+    refname: &str,
+    moves: &[BranchMove],
+) -> Result<Option<String>> {
+    let is_own = |agent: &&Agent| agent.branch.as_deref() == Some(refname);
+    if let Some(agent) = agents.iter().find(is_own) {
+        // The branch would land the revert, which takes the target's own commits out of the target.
+        return Ok(Some(format!(
+            "an update can stay: it lands nothing; to see what does, run git agent diff {}",
+            agent.id.short()
+        )));
+    }
+    let Some(tip) = ctx.repo.tip(refname)?.oid() else {
+        return Ok(Some("to see the branches, run git branch --all".to_owned()));
+    };
+    for one in moves {
+        // Amended or rebased since, it is there under another name.
+        if !ctx.repo.has_object(one.to) || !ctx.repo.is_ancestor(one.to, tip)? {
+            let branch = shell::word(branch_name(refname).as_bytes());
+            return Ok(Some(format!(
+                "the commit may be there in another form, which git revert takes back; to find it, run git log {branch}"
+            )));
+        }
+    }
+    Ok(None)
 }
 
 /// The error for an operation that is not taken back as it stands.
@@ -226,6 +261,14 @@ fn refusal(ctx: &Ctx, operation: &Operation, obstacle: Obstacle) -> Result<Error
             let agent = ctx.ledger().agent(spawn_commit)?;
             let agent = agent.map_or_else(String::new, |agent| agent.id.short());
             let what = format!("agent {agent} was decided about again after {id}");
+            let is_final = |one: &Operation| {
+                one.id == later && matches!(one.obstacle(), Some(Obstacle::MadeOrRan))
+            };
+            if operations::all(ctx)?.iter().any(is_final) {
+                let what = format!("{what}, by what made an agent or ran a command");
+                return Ok(Error::new(Code::UndoBuiltUpon, what)
+                    .hint("to see what can be taken back, run git agent undo --list"));
+            }
             return Ok(Error::new(Code::UndoBuiltUpon, what).hint(format!(
                 "to take that back first, run git agent undo {later}"
             )));

@@ -358,16 +358,25 @@ impl RowEffects<'_> {
     }
 
     fn revert(&self, operation: &OperationId, commit: Oid) -> Option<Effect> {
-        let into = { self.members.get(operation)?.iter() }.find_map(|event| match &event.what {
-            What::Merged { into, .. } => Some(into.clone()),
-            _ => None,
-        })?;
+        let into = self.landed_on(operation, 0)?;
         let from = *self.ctx.repo.read_commit(commit).ok()?.parents.first()?;
         Some(Effect::Moved(BranchMove {
             refname: into,
             from,
             to: commit,
         }))
+    }
+}
+
+impl RowEffects<'_> {
+    /// The branch that an operation landed on, or that of the landing which it took back or did again.
+    fn landed_on(&self, operation: &OperationId, depth: usize) -> Option<String> {
+        { self.members.get(operation)?.iter() }.find_map(|event| match &event.what {
+            What::Merged { into, .. } => Some(into.clone()),
+            // As in [`RowEffects::of`].
+            What::Undone { operation, .. } if depth < 8 => self.landed_on(operation, depth + 1),
+            _ => None,
+        })
     }
 }
 

@@ -65,6 +65,7 @@ pub(super) fn work_out(
         behind: divergence.behind.len(),
         outcome: MergeOutcome::BaseGone,
         approximate: false,
+        reverted: None,
     };
     let Some(base) = lands.base else {
         if lands.base_out_of_reach {
@@ -72,6 +73,9 @@ pub(super) fn work_out(
         }
         return Ok(landing);
     };
+    if let Some(agent) = lands.agent {
+        landing.reverted = replay::reverted_on(repo, agent, base, lands.tip)?.cloned();
+    }
     let base_tree = repo.read_commit(base)?.tree;
     let landed = |how| MergeOutcome::Landed {
         tree: base_tree,
