@@ -131,6 +131,37 @@ fn work_in_a_clone_is_judged_and_lands_as_any_other() {
 }
 
 #[test]
+fn a_clone_goes_on_after_each_landing_from_where_it_is() {
+    let agent = cloned();
+    let file = agent.worktree.join("src/new.txt");
+    let mut expected = String::new();
+    for (way, how) in [
+        ("--no-ff", "left"),
+        ("--no-ff", "committed"),
+        ("--squash", "left"),
+    ] {
+        let text = format!("{how} {way}");
+        expected.push_str(&format!("{text}\n"));
+        let commit = match how {
+            "committed" => "git add --all && git commit --quiet -m work",
+            _ => "true",
+        };
+        let words = format!("echo '{text}' >> src/new.txt && {commit}");
+        let ran = agent
+            .repo
+            .agent(&["run", &agent.id, "--", "sh", "-c", &words]);
+        assert!(ran.status.success(), "{}", describe(&ran));
+        let planned = agent.repo.agent_json(&["merge", &agent.id, "-n", way]);
+        assert_eq!(planned["outcome"], "planned");
+        let landed = agent.repo.agent_json(&["merge", &agent.id, way]);
+        assert_eq!(landed["outcome"], "merged", "{landed}");
+        let main = agent.repo.git(["show", "main:src/new.txt"]);
+        assert_eq!(format!("{main}\n"), expected, "{way} {how}");
+        assert_eq!(fs::read_to_string(&file).expect("read"), expected);
+    }
+}
+
+#[test]
 fn a_command_in_the_sandbox_writes_its_clone_and_nothing_of_the_repository() {
     if level().is_none() {
         return;

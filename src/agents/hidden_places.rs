@@ -61,6 +61,8 @@ pub(crate) fn hide(
     let mut shown: Vec<PathBuf> = READ.map(|name| agents.join(name)).into();
     if let Some(id) = own {
         shown.push(admin_dirs.join(layout::worktree_name(id)));
+        // By which git-agent knows in there that the worktree has a repository of its own.
+        shown.push(layout::clone_record(&common, id));
         // Each by itself, so that no lock is among them, not even one that is made later.
         let entries = fs::read_dir(layout::agent_dir(&common, id));
         let paths = { entries.into_iter().flatten().flatten() }.map(|entry| entry.path());

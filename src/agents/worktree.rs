@@ -126,6 +126,24 @@ pub(crate) fn require_linked(repo: &Repo, id: AgentId, code: Code) -> Result<()>
     Err(Error::new(code, what).remedy("to make the worktree again", Remedy::Repair))
 }
 
+/// Refuses a worktree that a killed `discard` has put aside: without its files only the committed part of the work would be seen.
+///
+/// # Errors
+/// `agent-state`.
+pub(crate) fn require_in_place(repo: &Repo, agent: &Agent) -> Result<()> {
+    let name = layout::worktree_name(agent.id);
+    let is_aside = { repo.worktree(&name) }
+        .is_some_and(|worktree| layout::aside(&worktree.path, &name).exists());
+    if !is_aside {
+        return Ok(());
+    }
+    let what = format!(
+        "agent {} is half discarded, and its files are aside",
+        agent.id.short()
+    );
+    Err(Error::new(Code::AgentState, what).remedy("to see and repair it", Remedy::Repair))
+}
+
 /// The layer of an agent whose worktree git does not know any more.
 pub(crate) fn cut_off(repo: &Repo, id: AgentId) -> Option<WorktreeLayer> {
     let is_known = fs::symlink_metadata(admin_dir(repo, id)).is_ok();

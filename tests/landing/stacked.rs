@@ -186,3 +186,59 @@ fn a_landing_below_that_is_taken_back_aims_as_before() {
     pair.json(&["undo"]);
     assert_eq!(aimed(&pair), format!("refs/heads/{}", pair.branch).as_str());
 }
+
+#[test]
+fn what_came_below_after_the_branch_above_left_stays_landed() {
+    for way in ["squash", "no-ff"] {
+        for last in [&["merge"][..], &["merge", "--squash"], &["train"]] {
+            let pair = Pair::new();
+            let below = pair.json(&["show", &pair.below]);
+            let below = below["worktree_abspath"].as_str().expect("a path");
+            let below = PathBuf::from(below);
+            fs::write(below.join("src/later.txt"), "later\n").expect("written");
+            git_in(&below, ["add", "--all"]);
+            git_in(&below, ["commit", "--quiet", "-m", "add more"]);
+            land_below(&pair, way);
+            pair.json(&[last, &[&pair.above]].concat());
+            assert_eq!(
+                pair.repo.git(["show", "main:src/later.txt"]),
+                "later",
+                "{way} {last:?}"
+            );
+            let list = pair.repo.git(["show", "main:src/list.txt"]);
+            assert_eq!(format!("{list}\n"), lines(&[(2, "above"), (9, "above")]));
+        }
+    }
+}
+
+#[test]
+fn work_that_landed_on_an_agents_branch_lands_along_with_it() {
+    for way in ["--no-ff", "--ff-only", "--squash"] {
+        let pair = Pair::new();
+        let child = pair.json(&["merge", &pair.above, way]);
+        assert_eq!(
+            child["target"]["ref"],
+            format!("refs/heads/{}", pair.branch).as_str()
+        );
+        let worktree = pair.json(&["show", &pair.below]);
+        let worktree = worktree["worktree_abspath"].as_str().expect("a path");
+        let list = PathBuf::from(worktree).join("src/list.txt");
+        let text = fs::read_to_string(&list).expect("read");
+        fs::write(&list, text.replace("line 5\n", "below\n")).expect("written");
+        pair.json(&["commit", &pair.below, "-m", "go on"]);
+        pair.json(&["merge", &pair.below]);
+        let text = pair.repo.git(["show", "main:src/list.txt"]);
+        let expected = lines(&[(2, "above"), (5, "below"), (9, "above")]);
+        assert_eq!(format!("{text}\n"), expected, "{way}");
+    }
+    // A commit of which no row says so is foreign as before.
+    let pair = Pair::new();
+    let worktree = pair.json(&["show", &pair.below]);
+    let worktree = PathBuf::from(worktree["worktree_abspath"].as_str().expect("a path"));
+    let above = pair.json(&["show", &pair.above]);
+    let above = above["branch"].as_str().expect("a branch");
+    git_in(&worktree, ["merge", "--quiet", "--no-edit", above]);
+    let output = pair.repo.agent(&["verify", &pair.below, "--format=json"]);
+    let judged: Value = serde_json::from_slice(&output.stdout).expect("an object");
+    assert_eq!(judged["findings"][0]["code"], "provenance.foreign-commit");
+}

@@ -1,7 +1,7 @@
 //! A discard that dies at any step: see [`death`].
 
 use super::{WRITTEN, assert_gone, assert_kept, busy, discarded};
-use crate::support::agent::{agent_command, json_of};
+use crate::support::agent::{agent_command, describe, json_of};
 use crate::support::death::{self, Order, Reached, steps_of};
 use crate::support::git_in;
 use crate::verify::Agent;
@@ -86,6 +86,21 @@ fn whatever_a_kill_leaves_the_next_discard_finishes() {
         assert_gone(&agent, step);
         assert_kept(&agent.repo, &WRITTEN, step);
     }
+}
+
+#[test]
+fn what_a_kill_put_aside_does_not_land_without_its_uncommitted_part() {
+    let agent = busy();
+    die_at(&agent, "aside");
+    let before = agent.repo.git(["rev-parse", "main"]);
+    let output = agent.repo.agent(&["merge", &agent.id]);
+    assert_eq!(output.status.code(), Some(3), "{}", describe(&output));
+    assert!(
+        describe(&output).contains("half discarded"),
+        "{}",
+        describe(&output)
+    );
+    assert_eq!(agent.repo.git(["rev-parse", "main"]), before);
 }
 
 #[test]

@@ -124,7 +124,17 @@ fn what_had_landed_already_moves_no_branch_and_keeps_no_train_from_going_back() 
     assert_eq!(second["outcome"], "already-merged");
     let report = team.json(&["undo", team.id(1)]);
     assert_eq!(report["moves"], json!([]));
-    assert_eq!((team.main(), team.state(1)), (landed, "done".to_owned()));
+    assert_eq!(
+        (team.main(), team.state(1)),
+        (landed.clone(), "done".to_owned())
+    );
+    // The same of one that landed itself, and is landed again after a run that did nothing.
+    let ran = team.repo.agent(&["run", team.id(0), "--", "true"]);
+    assert!(ran.status.success());
+    let again = team.json(&["merge", team.id(0)]);
+    assert_eq!(again["outcome"], "already-merged");
+    let report = team.json(&["undo", team.id(0)]);
+    assert_eq!((&report["moves"], team.main()), (&json!([]), landed));
     team.assert_sound();
 }
 

@@ -149,10 +149,12 @@ pub(super) fn on_top(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> Result
         .transpose()
 }
 
-/// The tree of `target` with what a branch has on top of `below`; `None` where these conflict.
+/// The tree of `target` with what a branch has on top of `below`; `None` where these conflict. The branch may have left `below` before
+/// its end, and what came there since is nothing that the branch took away.
 fn merged_onto(repo: &Repo, below: Oid, target: Oid, tip: Oid) -> Result<Option<Oid>> {
+    let left = repo.merge_base(below, tip)?.unwrap_or(below);
     let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
-    applied(repo, tree(below)?, tree(target)?, tree(tip)?)
+    applied(repo, tree(left)?, tree(target)?, tree(tip)?)
 }
 
 /// What comes of a tree if it changes as another one did.

@@ -11,7 +11,7 @@
 use crate::agents::histories::landed_there;
 use crate::agents::lookup::remote_name;
 use crate::agents::work::uncommitted::without_baseline;
-use crate::agents::{AgentWorktree, Ctx, at_work, liveness, worktree};
+use crate::agents::{AgentWorktree, Ctx, Scratch, Work, at_work, liveness, worktree};
 use crate::domain::{Agent, Oid, State, What, branch_name};
 use crate::error::{Code, Error, Result};
 use crate::git::changes::Glance;
@@ -319,11 +319,26 @@ fn end_of_merged(ctx: &Ctx, agent: &Agent, closed: &Closed) -> Result<LifeEnd> {
         Open(format!(
             "it was merged, and {into} does not hold what its branch holds now"
         ))
-    } else if is_clean(ctx, agent)? {
+    } else if is_clean(ctx, agent)? || is_as_landed(ctx, agent, tip)? {
         Proven("it was merged".to_owned())
     } else {
         Open("it was merged, and its worktree holds uncommitted work".to_owned())
     })
+}
+
+/// Whether the files are what landed, although the branch, which is at `tip`, does not say so: that of a clone stays where the clone
+/// knows it.
+fn is_as_landed(ctx: &Ctx, agent: &Agent, tip: Option<Oid>) -> Result<bool> {
+    let landed = agent
+        .landed_tip
+        .filter(|landed| ctx.repo.has_object(*landed));
+    let Some(landed) = landed.filter(|landed| tip != Some(*landed)) else {
+        return Ok(false);
+    };
+    let scratch = Scratch::make(ctx, "gc")?;
+    let apart = ctx.with_scratch_objects(scratch.path())?;
+    let work = Work::look_up(&apart, agent.clone())?.tree(&apart)?;
+    Ok(work == apart.repo.read_commit(landed)?.tree)
 }
 
 /// Whether nothing in the worktree is uncommitted.

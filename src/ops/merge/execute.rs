@@ -7,10 +7,10 @@ use crate::agents::commands::{in_one_line, run_hook_of};
 use crate::agents::own_checkout::require_own_branch;
 use crate::agents::spool::{Notice, notify};
 use crate::agents::work::{simulated, stacked};
-use crate::agents::{Ctx, at_work, commands, publish, worktree};
+use crate::agents::{Ctx, at_work, clone, commands, publish, worktree};
 use crate::domain::repository_settings::HookMoment;
 use crate::domain::sandbox::Mode;
-use crate::domain::{CommandRun, Move, Oid, State, What};
+use crate::domain::{CommandRun, Move, Oid, State, What, operation};
 use crate::error::{Code, Error, Result};
 use crate::git::config::Identities;
 use crate::git::files::admin_dir::belongs_to;
@@ -190,9 +190,12 @@ fn outcome_of(
             let earlier = plan.landed.as_ref().map(|landed| landed.commit);
             let commit = earlier.unwrap_or(plan.base);
             // Only a landing that was killed before its row was written has moved the branch.
-            let moved = ctx
-                .repo
-                .last_reflog_move_by(&plan.target, &reason(std::slice::from_ref(plan)))?;
+            let moved = if is_recorded(ctx, plan, commit)? {
+                None
+            } else {
+                let reason = reason(std::slice::from_ref(plan));
+                ctx.repo.last_reflog_move_by(&plan.target, &reason)?
+            };
             let moved = moved.filter(|(_, to)| *to == commit);
             (plan.work.tip, commit, moved.map(|(from, _)| from))
         }
@@ -207,6 +210,19 @@ fn outcome_of(
         with: with_landing(plan, landed.filter(|one| one.advances)),
     };
     Ok((report, brought))
+}
+
+/// Whether the row says already that the work landed as this commit.
+fn is_recorded(ctx: &Ctx, plan: &MergePlan, landed: Oid) -> Result<bool> {
+    let events = ctx.ledger().events(plan.agent.spawn_commit)?;
+    let taken_back = operation::taken_back(&events);
+    Ok(events.iter().any(|event| {
+        matches!(&event.what, What::Merged { commit, .. } if *commit == landed)
+            && event
+                .operation
+                .as_ref()
+                .is_none_or(|own| !taken_back.contains(own))
+    }))
 }
 
 /// What a row says along with a landing: the verdict by which the work landed, and the commit that was made of uncommitted work. Before
@@ -272,10 +288,13 @@ fn commit_of_work(ctx: &Ctx, plan: &MergePlan, who: &Identities) -> Result<Oid> 
     Ok(commit)
 }
 
-/// Whether the agent's branch stays where it is: a fenced run goes on from the branch as it knows it, in a repository of its own. Were the
-/// branch moved, its next commits could not be published. The row names what has landed, and the next landing goes on from there.
+/// Whether the agent's branch stays where it is: a clone, and a fenced run, go on from the branch as they know it, in a repository of their
+/// own. Were the branch moved, their next commits could not be published. The row names what has landed, and the next landing goes on
+/// from there.
 fn goes_on_apart(ctx: &Ctx, plan: &MergePlan) -> bool {
-    plan.now && publish::run_repo(ctx, &plan.agent).is_some_and(|run_repo| run_repo.exists())
+    let has_run_repo =
+        || publish::run_repo(ctx, &plan.agent).is_some_and(|run_repo| run_repo.exists());
+    clone::is_one(ctx, plan.agent.id) || plan.now && has_run_repo()
 }
 
 /// Moves the agent's branch, and the index of its worktree, to the commit of its work. The index goes first: seen from it, a branch that

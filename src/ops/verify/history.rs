@@ -4,9 +4,9 @@ use crate::agents::hooks::inspection;
 use crate::agents::work::simulated;
 use crate::agents::work::uncommitted::{Snapshot, snapshot};
 use crate::agents::worktree::UNFINISHED;
-use crate::agents::{AgentWorktree, Ctx, untrusted};
+use crate::agents::{AgentWorktree, Ctx, lookup, untrusted};
 use crate::domain::evidence::{BranchHistory, ChangePlace, Touch, WorktreeFacts};
-use crate::domain::{Agent, Change, Oid};
+use crate::domain::{Agent, Change, Oid, What};
 use crate::error::{Code, Error, Result};
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::history::ancestry::{Divergence, Lineage};
@@ -51,7 +51,13 @@ pub(super) fn provenance(
         _ => None,
     };
     let (has_spawn_commit, foreign) = match spawn {
-        Some(spawn) => (true, ahead.foreign(subject, spawn)),
+        Some(spawn) => {
+            let mut foreign = ahead.foreign(subject, spawn, &HashSet::new());
+            if !foreign.is_empty() {
+                foreign = ahead.foreign(subject, spawn, &landed_on_it(ctx, subject)?);
+            }
+            (true, foreign)
+        }
         None => foreign_since_landing(repo, subject, divergence)?,
     };
     Ok(BranchHistory {
@@ -112,25 +118,58 @@ impl<'a> CommitsAhead<'a> {
         Ok(spawn)
     }
 
-    /// Those that are not the agent's. Commits of a side branch count as the agent's where they name it. Their paths are judged like
-    /// those of all others.
-    fn foreign(&self, subject: &LandingSubject, spawn: &Lineage) -> Vec<Oid> {
+    /// Those that are not the agent's. Commits of a side branch count as the agent's where they name it, or where they `landed` on its
+    /// branch. Their paths are judged like those of all others.
+    fn foreign(
+        &self,
+        subject: &LandingSubject,
+        spawn: &Lineage,
+        landed: &HashSet<Oid>,
+    ) -> Vec<Oid> {
         let own = own_line(subject.tip, spawn.oid, self.divergence, |oid| {
             // Of a commit that is not known here nothing below is taken for the agent's.
             let is_spawn = self.commits.get(&oid).is_none_or(|commit| {
                 commit.trailer(NONCE).is_some() && commit.message.starts_with(SPAWN_SUBJECT)
             });
-            is_spawn || self.carriers.contains_key(&oid)
+            !landed.contains(&oid) && (is_spawn || self.carriers.contains_key(&oid))
         });
         let id = subject.agent.id.to_string();
         let all = self.divergence.ahead.iter().map(|lineage| lineage.oid);
         all.filter(|oid| {
             let commit = self.commits.get(oid);
             let trailer = commit.and_then(|commit| commit.trailer("Agent-Id"));
-            !own.contains(oid) && trailer != Some(id.as_str())
+            !own.contains(oid) && !landed.contains(oid) && trailer != Some(id.as_str())
         })
         .collect()
     }
+}
+
+/// The commits by which other agents, as this clone believes their rows, landed on the branch of this one.
+fn landed_on_it(ctx: &Ctx, subject: &LandingSubject) -> Result<HashSet<Oid>> {
+    let (repo, mut landed) = (&ctx.repo, HashSet::new());
+    let Some(branch) = &subject.agent.branch else {
+        return Ok(landed);
+    };
+    for other in lookup::agents(ctx)? {
+        if other.landed.as_ref().is_none_or(|(_, into)| into != branch) {
+            continue;
+        }
+        for event in ctx.ledger().events(other.spawn_commit)? {
+            if let What::Merged {
+                commit,
+                into,
+                from: Some(from),
+                ..
+            } = event.what
+                && into == *branch
+                && [from, commit].iter().all(|oid| repo.has_object(*oid))
+                && repo.is_ancestor(commit, subject.tip)?
+            {
+                landed.extend(repo.commits_between(&[from], commit)?);
+            }
+        }
+    }
+    Ok(landed)
 }
 
 /// Whether the base does not hold what the work was built upon.
