@@ -82,17 +82,21 @@ fn seen(common_dir: &Path, agent: &Agent, sessions: &[SessionRecord]) -> Option<
     working().next().map(|_| AtWork::Session { waits: false })
 }
 
-/// What works in an agent; `None` where nothing does. Another landing of it is waited for, and is no work.
+/// What works in an agent; `None` where nothing does. Another landing of it, or another short command, is waited for, and is no work.
 pub(crate) fn at_work(ctx: &Ctx, agent: &Agent) -> Option<AtWork> {
     let what = look(ctx, agent);
     let common_dir = ctx.repo.common_dir();
     // It holds the agent's lock, too, for as long as the target moves.
     let is_landing = || lock::is_held(common_dir, layout::LANDING_LOCK).unwrap_or(false);
-    if what == Some(AtWork::Ours) && is_landing() {
-        let _ = lock::wait_until_free(common_dir, layout::LANDING_LOCK);
-        return look(ctx, agent);
+    if what != Some(AtWork::Ours) {
+        return what;
     }
-    what
+    if is_landing() {
+        let _ = lock::wait_until_free(common_dir, layout::LANDING_LOCK);
+    } else {
+        let _ = liveness::lock(ctx, agent);
+    }
+    look(ctx, agent)
 }
 
 /// As [`at_work`], at this moment: for the holder of the landing lock, who must not wait for it.
@@ -132,16 +136,20 @@ pub(crate) fn require_at_rest(ctx: &Ctx, agent: &Agent) -> Result<()> {
 }
 
 /// Keeps runs from beginning as long as the guard lives, and makes sure that nothing works in the agent. `None` for one that has no worktree
-/// here, in which nothing can begin.
+/// here, in which nothing can begin. `lock` is one of those of [`liveness`].
 ///
 /// # Errors
 /// `agent-busy`; those of making the lock.
-pub(crate) fn hold_at_rest(ctx: &Ctx, agent: &Agent) -> Result<Option<Guard>> {
+pub(crate) fn hold_at_rest(
+    ctx: &Ctx,
+    agent: &Agent,
+    lock: fn(&Ctx, &Agent) -> Result<Guard>,
+) -> Result<Option<Guard>> {
     if worktree::find(&ctx.repo, agent).is_none_or(|top| !top.exists()) {
         return Ok(None);
     }
     // The lock first: once it is held no run can begin, and what is found then stays true.
-    let guard = liveness::lock(ctx, agent).map_err(|error| match error.code() {
+    let guard = lock(ctx, agent).map_err(|error| match error.code() {
         Code::RunActive => busy(agent, &AtWork::Ours),
         _ => error,
     })?;

@@ -30,7 +30,7 @@ pub(crate) struct CrashRecovery {
 /// # Errors
 /// Those of the ledger and of the file system.
 pub(crate) fn record_crashed_run(ctx: &Ctx, agent: &Agent) -> Result<Option<CrashRecovery>> {
-    match liveness::lock(ctx, agent) {
+    match liveness::lock_at_once(ctx, agent) {
         Ok(guard) => record_crashed_run_locked(ctx, agent, &guard),
         Err(error) if error.code() == Code::RunActive => Ok(None),
         Err(error) => Err(error),

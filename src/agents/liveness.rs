@@ -12,10 +12,13 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a process that only asks whether an agent is at work may keep us waiting.
-const PATIENCE: Duration = Duration::from_millis(250);
+const GLANCE: Duration = Duration::from_millis(250);
+
+/// How long another command of ours that has the agent's lock, and is no run, is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The ending of the empty file that stands beside the logs of a run in the background until its end is told of.
 const UNCOLLECTED: &str = "uncollected";
@@ -149,14 +152,38 @@ pub(crate) fn load_report(common_dir: &Path, agent: &Agent, number: u32) -> Resu
     Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
 }
 
-/// Takes the lock that says a process of ours works for the agent.
+/// Takes the lock that says a process of ours works for the agent. A run that has it may go on for hours and is not waited for; any
+/// other command is, as it is over soon.
 ///
 /// # Errors
-/// `run-active` when one does.
+/// `run-active` when one works for it.
 pub(crate) fn lock(ctx: &Ctx, agent: &Agent) -> Result<Guard> {
     let common = ctx.repo.common_dir();
+    let began = Instant::now();
+    loop {
+        let busy = match lock_at_once(ctx, agent) {
+            Err(error) if error.code() == Code::RunActive => error,
+            taken => return taken,
+        };
+        // A run that has just begun is in the row after it has the lock.
+        let row = ctx.ledger().agent(agent.spawn_commit)?;
+        let run = row.as_ref().unwrap_or(agent).run.as_ref();
+        let liveness = run.map(|run| of_run(common, agent, run)).transpose()?;
+        if liveness == Some(Liveness::Alive) || began.elapsed() >= PATIENCE {
+            return Err(busy);
+        }
+        tracing::debug!(agent = agent.id.short(), "waits for another command");
+    }
+}
+
+/// As [`lock`], without waiting for another command: for the holder of the landing lock, for which that command may wait.
+///
+/// # Errors
+/// As [`lock`].
+pub(crate) fn lock_at_once(ctx: &Ctx, agent: &Agent) -> Result<Guard> {
+    let common = ctx.repo.common_dir();
     fsx::create_dir(&layout::agent_dir(common, agent.id))?;
-    lock::hold_for(common, &layout::live_lock(agent.id), PATIENCE).map_err(|error| {
+    lock::hold_for(common, &layout::live_lock(agent.id), GLANCE).map_err(|error| {
         let id = agent.id.short();
         match error.code() {
             Code::LockTimeout => Error::new(

@@ -173,7 +173,7 @@ pub(crate) fn require_caught_up(ctx: &Ctx, agent: &Agent) -> Result<()> {
     if ctx.repo.is_scratch() || !layout::behind(ctx.repo.common_dir(), agent.id).exists() {
         return Ok(());
     }
-    let _alone = liveness::lock(ctx, agent)?;
+    let _alone = liveness::lock_at_once(ctx, agent)?;
     catch_up_noted(ctx, agent)
 }
 

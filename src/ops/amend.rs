@@ -10,6 +10,7 @@
 //! alone. A kill before the second step leaves a blob that nothing names, and after it a prompt that the next run composes anew.
 
 use crate::agents::assignment::{Assignment, PromptWish, Workplace};
+use crate::agents::liveness;
 use crate::agents::scope_guard::spell_out_directories;
 use crate::agents::{Ctx, Scratch, Work, authority, lookup, worktree};
 use crate::domain::scope::{
@@ -23,7 +24,7 @@ use crate::hosts;
 use crate::ops::agent_report::{AgentReport, Reporter};
 use crate::ops::spawn::{hooks_in_tree, require_matched, unmatched};
 use crate::store::{
-    briefing, fsx, keep, layout, ledger, lock, repository_settings, roles, spawn_commit,
+    briefing, keep, layout, ledger, lock, repository_settings, roles, spawn_commit,
 };
 use crate::wire::policy::{self, Policy};
 use crate::wire::task_file::{self, TaskWords};
@@ -160,11 +161,8 @@ fn require_live(agent: &Agent) -> Result<()> {
 
 /// Makes sure that nothing runs for the agent, as long as the guard lives: a run has read its policy.
 fn require_at_rest(ctx: &Ctx, agent: &Agent) -> Result<lock::Guard> {
-    let common = ctx.repo.common_dir();
-    fsx::create_dir(&layout::agent_dir(common, agent.id))?;
-    let held = lock::hold_for(common, &layout::live_lock(agent.id), Duration::ZERO);
-    held.map_err(|error| match error.code() {
-        Code::LockTimeout => {
+    liveness::lock_after_landing(ctx, agent).map_err(|error| match error.code() {
+        Code::RunActive => {
             let id = agent.id.short();
             Error::new(Code::AgentBusy, format!("something runs for agent {id}"))
                 .hint(format!("to end it, run git agent stop {id}"))

@@ -13,13 +13,14 @@
 
 use crate::agents::authority::require_orchestrator;
 use crate::agents::frozen::{self, FrozenBase};
+use crate::agents::liveness;
 use crate::agents::{Ctx, Scratch, layered, lookup, untrusted, worktree};
 use crate::domain::Agent;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::layer::{is_opaque, is_whiteout};
 use crate::git::{WorktreeLayer, command};
 use crate::ops::agent_report::{AgentReport, Reporter};
-use crate::store::{fsx, layout, lock};
+use crate::store::{fsx, layout};
 use rustix::fs::{AtFlags, CWD, RenameFlags, Timespec, Timestamps, renameat_with, utimensat};
 use serde::Serialize;
 use std::ffi::OsStr;
@@ -27,7 +28,6 @@ use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
-use std::time::Duration;
 use walkdir::WalkDir;
 
 /// The answer of `materialize`: `git-agent.materialize/1`.
@@ -53,14 +53,8 @@ pub fn materialize(ctx: &Ctx, who: &str) -> Result<MaterializeReport> {
     require_orchestrator(ctx)?;
     let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
     let id = agent.id.short();
-    let common = ctx.repo.common_dir();
     // A run that has the layer mounted writes to its upper directory.
-    let held = lock::hold_for(common, &layout::live_lock(agent.id), Duration::ZERO);
-    let _alone = held.map_err(|error| match error.code() {
-        Code::LockTimeout => Error::new(Code::RunActive, format!("a command works for agent {id}"))
-            .hint(format!("to wait until it is over, run git agent wait {id}")),
-        _ => error,
-    })?;
+    let _alone = liveness::lock(ctx, &agent)?;
     // Looked for under the lock: a command that ends what a killed call began takes the layer away.
     let (layer, place) = match (
         layered::of(&ctx.repo, agent.id),

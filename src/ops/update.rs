@@ -188,7 +188,7 @@ pub fn execute(ctx: &Ctx, plan: &UpdatePlan) -> Result<UpdateReport> {
     let _lock = if plan.now {
         Some(liveness::lock(ctx, &plan.agent)?)
     } else {
-        at_work::hold_at_rest(ctx, &plan.agent)?
+        at_work::hold_at_rest(ctx, &plan.agent, liveness::lock)?
     };
     worktree::reopen(ctx, &plan.agent)?;
     match &plan.way {

@@ -5,6 +5,8 @@ use super::{answer, run, state};
 use crate::support::agent::{agent_command, describe};
 use crate::support::isolated;
 use crate::verify::{Agent, refused};
+use git_agent::domain::AgentId;
+use git_agent::store::{layout, lock};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -119,6 +121,37 @@ fn a_run_that_goes_on_is_not_taken() {
     answer(&agent, "merge", &[]);
     assert!(file(&agent, "src/run.rs").contains("full"));
     assert_eq!(state(&agent), "merged");
+}
+
+#[test]
+fn short_commands_for_one_agent_wait_for_one_another() {
+    for words in [
+        &["merge"][..],
+        &["update"],
+        &["amend", "--deny=docs/**"],
+        &["discard"],
+    ] {
+        let agent = finished();
+        agent.commit("two");
+        let common = agent.repo.path().join(".git");
+        let id = AgentId::parse(&agent.id).expect("an id");
+        // As another command of this program holds it.
+        let held = lock::hold(&common, &layout::live_lock(id)).expect("a lock");
+        let log = beside(&agent).join("log");
+        let mut command = agent_command(&agent.repo.path());
+        command.args([words[0], &agent.id]).args(&words[1..]);
+        command.env("GIT_AGENT_LOG", "debug").stdout(Stdio::null());
+        command.stderr(fs::File::create(&log).expect("a log"));
+        let mut child = command.spawn().expect("starts");
+        let said = || fs::read_to_string(&log).expect("a log");
+        while !said().contains("waits for another command") {
+            let ended = child.try_wait().expect("a child");
+            assert!(ended.is_none(), "{words:?}: {}", said());
+        }
+        drop(held);
+        let status = child.wait().expect("ends");
+        assert!(status.success(), "{words:?}: {}", said());
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The steps of a discard.
 
 use crate::agents::commands::{in_one_line, run_hook_of};
+use crate::agents::liveness;
 use crate::agents::{Ctx, Scratch, bundle, clone};
 use crate::domain::repository_settings::HookMoment;
 use crate::domain::{Agent, AgentId, ChangeKind, Move, Oid, State, What, branch_name};
@@ -23,7 +24,6 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::Duration;
 use walkdir::WalkDir;
 
 /// Carries out a plan. What the report names as `trash` is still to be deleted, by
@@ -59,7 +59,7 @@ pub(super) fn execute_together(
     let batch = RemovalBatch::new(plans).each(|plan| {
         // Before any lock is taken, since the commands may call this program.
         let warning = before_discard(ctx, &plan)?;
-        Ok((require_at_rest(ctx, plan.agent.id)?, plan, warning))
+        Ok((require_at_rest(ctx, &plan.agent)?, plan, warning))
     });
     if batch.is_over() {
         return batch.results();
@@ -120,25 +120,13 @@ pub(super) fn execute_together(
 }
 
 /// Makes sure that no other process works for an agent, as long as the guard lives.
-fn require_at_rest(ctx: &Ctx, id: AgentId) -> Result<Guard> {
-    let common = ctx.repo.common_dir();
-    fsx::create_dir(&layout::agent_dir(common, id))?;
-    // Not waited for: a run may go on for hours.
-    let take = || lock::hold_for(common, &layout::live_lock(id), Duration::ZERO);
-    let held = take().or_else(|error| {
-        // A landing holds it, too, and is over soon.
-        if error.code() == Code::LockTimeout && lock::is_held(common, layout::LANDING_LOCK)? {
-            lock::wait_until_free(common, layout::LANDING_LOCK)?;
-            return take();
+fn require_at_rest(ctx: &Ctx, agent: &Agent) -> Result<Guard> {
+    liveness::lock_after_landing(ctx, agent).map_err(|error| match error.code() {
+        Code::RunActive => {
+            let short = agent.id.short();
+            refused(format!("a process is at work for agent {short}"))
+                .hint(format!("to see it, run git agent show --log {short}"))
         }
-        Err(error)
-    });
-    held.map_err(|error| match error.code() {
-        Code::LockTimeout => refused(format!("a process is at work for agent {}", id.short()))
-            .hint(format!(
-                "to see it, run git agent show --log {}",
-                id.short()
-            )),
         _ => error,
     })
 }

@@ -15,7 +15,7 @@ use crate::error::{Code, Error, Result};
 use crate::git::config::Identities;
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::{Checkout, Repo, Tip, landing};
-use crate::ops::merge::{LandingReport, LandingState, MergePlan, Method, remote};
+use crate::ops::merge::{LandingReport, LandingState, MergePlan, Method, hold, remote};
 use crate::store::ledger::RecordedLanding;
 use crate::store::lock::Guard;
 use crate::store::replay::Replay;
@@ -91,11 +91,8 @@ fn land_and_record(
     plans: &[MergePlan],
     at: &mut Option<usize>,
 ) -> Result<Vec<LandingReport>> {
-    // One landing at a time, and none while an agent is discarded: both read and change rows,
-    // branches and worktrees.
-    let landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
     let ledger = ctx.ledger();
-    let guards = hold_all(ctx, &ledger, plans, at)?;
+    let (landings, guards) = hold(ctx, &ledger, plans, at)?;
     // The landing itself, unless an earlier one was killed right after it.
     let landed = match plans {
         [only] if only.landed.is_some() => None,
@@ -137,39 +134,6 @@ fn land_and_record(
         }
     }
     Ok(reports)
-}
-
-/// Holds the agents at rest, and makes sure that each is as it was judged: nothing begins to work in them until their rows say that
-/// they have landed.
-fn hold_all(
-    ctx: &Ctx,
-    ledger: &Ledger<'_>,
-    plans: &[MergePlan],
-    at: &mut Option<usize>,
-) -> Result<Vec<Option<Guard>>> {
-    let mut guards = Vec::new();
-    for (number, plan) in plans.iter().enumerate() {
-        *at = Some(number);
-        // With `--now` a run may hold the lock of the agent, and goes on.
-        let guard = if plan.now {
-            None
-        } else {
-            at_work::hold_at_rest(ctx, &plan.agent)?
-        };
-        let agent = ledger.agent(plan.agent.spawn_commit)?;
-        let agent = agent.as_ref().unwrap_or(&plan.agent);
-        agent.may(Move::Merge)?;
-        // What is on the target already is only written down.
-        if plan.landed.is_none() {
-            agent.require_as_judged(&plan.agent)?;
-        }
-        if !plan.now {
-            at_work::require_same_run(&plan.agent, agent)?;
-        }
-        guards.push(guard);
-    }
-    *at = None;
-    Ok(guards)
 }
 
 /// What is answered of a landing, and what its row is to say; `None` for one that was killed before its row was written.

@@ -22,14 +22,15 @@ mod message;
 mod plan;
 mod remote;
 
-use crate::agents::Ctx;
+use crate::agents::{Ctx, at_work, liveness};
 use crate::domain::evidence::MergeOutcome;
 use crate::domain::folded_paths::by_code;
 use crate::domain::named::named;
-use crate::domain::{Agent, Finding, Oid, Verdict, branch_name};
+use crate::domain::{Agent, Finding, Move, Oid, Verdict, branch_name};
 use crate::error::{Code, Error, ErrorFacts, Exit, Result};
 use crate::ops::agent_report::TargetReport;
-use crate::store::{layout, lock};
+use crate::store::lock::Guard;
+use crate::store::{Ledger, layout, lock};
 use crate::wire::path_text::PathText;
 pub use execute::{STEPS, execute, push_steps};
 pub(crate) use execute::{before, execute_stack};
@@ -294,4 +295,70 @@ fn not_pulled(plan: &MergePlan, copy: &str) -> String {
         copy.trim_start_matches("refs/remotes/"),
         branch_name(&plan.target)
     )
+}
+
+// What a landing holds: the lock of landings, and the agents.
+
+/// How often agents that are let go again are tried to be held.
+const TRIES: usize = 8;
+
+/// Holds the lock of landings and the agents of the plans, as [`hold_all`] does.
+///
+/// # Errors
+/// As [`hold_all`]; `lock-timeout`.
+fn hold(
+    ctx: &Ctx,
+    ledger: &Ledger<'_>,
+    plans: &[MergePlan],
+    at: &mut Option<usize>,
+) -> Result<(Guard, Vec<Option<Guard>>)> {
+    let mut tries = 0..TRIES;
+    loop {
+        // One landing at a time, and none while an agent is discarded: both read and change rows,
+        // branches and worktrees.
+        let landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
+        let held = hold_all(ctx, ledger, plans, at);
+        let is_busy = |error: &Error| error.code() == Code::AgentBusy;
+        if !held.as_ref().is_err_and(is_busy) || tries.next().is_none() {
+            return Ok((landings, held?));
+        }
+        // A command that is over soon may have the agent, and wait for the lock of landings.
+        drop(landings);
+        if let Some(plan) = at.and_then(|number| plans.get(number)) {
+            at_work::require_at_rest(ctx, &plan.agent)?;
+        }
+    }
+}
+
+/// Holds the agents at rest, and makes sure that each is as it was judged: nothing begins to work in them until their rows say that
+/// they have landed.
+fn hold_all(
+    ctx: &Ctx,
+    ledger: &Ledger<'_>,
+    plans: &[MergePlan],
+    at: &mut Option<usize>,
+) -> Result<Vec<Option<Guard>>> {
+    let mut guards = Vec::new();
+    for (number, plan) in plans.iter().enumerate() {
+        *at = Some(number);
+        // With `--now` a run may hold the lock of the agent, and goes on.
+        let guard = if plan.now {
+            None
+        } else {
+            at_work::hold_at_rest(ctx, &plan.agent, liveness::lock_at_once)?
+        };
+        let agent = ledger.agent(plan.agent.spawn_commit)?;
+        let agent = agent.as_ref().unwrap_or(&plan.agent);
+        agent.may(Move::Merge)?;
+        // What is on the target already is only written down.
+        if plan.landed.is_none() {
+            agent.require_as_judged(&plan.agent)?;
+        }
+        if !plan.now {
+            at_work::require_same_run(&plan.agent, agent)?;
+        }
+        guards.push(guard);
+    }
+    *at = None;
+    Ok(guards)
 }

@@ -13,6 +13,7 @@ use branch::places;
 
 use super::agent_report::{AgentReport, Reporter};
 use crate::agents::authority::require_orchestrator;
+use crate::agents::liveness;
 use crate::agents::own_checkout::require_own_branch;
 use crate::agents::real_path::real_path;
 use crate::agents::{Ctx, bundle, half_made, hooks, layered, lookup, worktree};
@@ -32,7 +33,6 @@ use serde_with_macros::skip_serializing_none;
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// The steps of a rescue to files, in order, under the names given to
 /// [`crate::agents::ctx::Seams::reached`]; one to a branch has no `filled`.
@@ -446,7 +446,7 @@ fn require_places(ctx: &Ctx, plan: &RescuePlan) -> Result<()> {
 /// Makes branch, worktree and hooks again; gives the worktree and what the caller should know.
 ///
 /// # Errors
-/// As [`require_places`]; `lock-timeout` where a process works for the agent; `git-failed`, `io`, `disk-full`; what `record`
+/// As [`require_places`]; `run-active` where a process works for the agent; `git-failed`, `io`, `disk-full`; what `record`
 /// fails with, which tells the row while nothing can begin to work for the agent.
 fn reopen(
     ctx: &Ctx,
@@ -454,9 +454,7 @@ fn reopen(
     record: impl FnOnce() -> Result<()>,
 ) -> Result<(PathBuf, Option<String>)> {
     let agent = &plan.agent;
-    let common = ctx.repo.common_dir();
-    fsx::create_dir(&layout::agent_dir(common, agent.id))?;
-    let _alone = lock::hold_for(common, &layout::live_lock(agent.id), Duration::ZERO)?;
+    let _alone = liveness::lock(ctx, agent)?;
     // A rescue that was killed has filled a directory beside the place, under a name that is found
     // in no other way.
     half_made::sweep_left_over(ctx)?;
@@ -484,7 +482,7 @@ fn reopen(
         let half_made = fsx::unique_name(&path);
         let placed = place(ctx, plan, &half_made, &path, (branch, tip));
         if placed.is_err() && half_made.exists() {
-            fsx::remove_by_trash(common, &half_made)?;
+            fsx::remove_by_trash(ctx.repo.common_dir(), &half_made)?;
         }
         warning = placed?;
     }
