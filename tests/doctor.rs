@@ -188,7 +188,7 @@ fn a_healthy_repository_is_healthy() {
     let (status, report) = patient.doctor(&["--fix"]);
     assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
     assert_eq!(report["healthy"], true);
-    assert_eq!(report["families"].as_array().expect("a list").len(), 14);
+    assert_eq!(report["families"].as_array().expect("a list").len(), 15);
     let output = patient.repo.agent(&["doctor"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("hooks") && text.contains("ok"), "{text}");

@@ -6,6 +6,7 @@ use crate::error::{Code, Error, Result};
 use crate::git::config::Identities;
 use crate::git::refs::Swap;
 use crate::git::{Checkout, Repo, Tip};
+use crate::proc::signals::Deferred;
 use crate::store::lock::PATIENCE;
 use crate::store::{fsx, layout};
 use std::path::PathBuf;
@@ -64,13 +65,15 @@ impl UnderLock<'_> {
 /// # Errors
 /// `lost-race` when the branch is not where the first commit says; `hook-refused`; `target-dirty`, naming the paths, `worktree-busy`;
 /// what `under_lock` fails with. Neither branch nor worktrees have moved then, unless the error says so.
+///
+/// Requests to end this process wait from the moment in which files begin to move, and until what is returned is dropped.
 pub(crate) fn move_with_worktrees(
     ctx: &Ctx,
     (branch, known): (&str, &[Checkout]),
     (from, to): (Oid, Oid),
     reason: &str,
     under_lock: &UnderLock<'_>,
-) -> Result<()> {
+) -> Result<Option<Deferred>> {
     let repo = &ctx.repo;
     // Seen from a worktree that has it checked out, so that its HEAD's reflog is written along with the branch's.
     let own = match known.first() {
@@ -78,9 +81,11 @@ pub(crate) fn move_with_worktrees(
         None => Repo::open_git_dir(repo.common_dir())?,
     };
     // Who checked it out since then is asked again, under the ref's lock.
+    let mut deferred = None;
     let (mut carried, mut notes): (Vec<Checkout>, Vec<_>) = (Vec::new(), Vec::new());
     let mut carry = || {
         (under_lock.require)()?;
+        deferred = Some(Deferred::hold()?);
         let reached = |step: &str| ctx.reached(step);
         for checkout in ctx.checkouts(branch)? {
             notes.push(checkout.carry(repo, (from, to), &index_scratch(repo)?, &reached)?);
@@ -108,7 +113,7 @@ pub(crate) fn move_with_worktrees(
         }
         return Err(error);
     }
-    Ok(())
+    Ok(deferred)
 }
 
 /// An unused name on the file system of the indexes, or where a dry run may write.

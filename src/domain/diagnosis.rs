@@ -55,6 +55,7 @@ codes! {
     BranchGone, "branches.gone", Problem, "An agent that is neither landed nor discarded has lost its branch; git gc may delete its commits.";
     BranchEmptied, "branches.emptied", Problem, "A power loss can leave the file of a branch empty, and git refuses to list or collect anything then.";
     RefLocked, "locks.stale", Problem, "While the lock file of a killed process is there, git cannot move the ref or write the index.";
+    LandingInterrupted, "landing.interrupted", Problem, "A landing was killed while it moved files, so index, files and branch of the worktree may not agree.";
     LedgerDamaged, "ledger.damaged", Problem, "The ledger's ref leads to nothing whole; its rows are read from the reflog, which expires.";
     LedgerLost, "ledger.lost", Problem, "Neither the ledger's ref nor its reflog leads to anything readable: no agent can be named.";
     LinesDropped, "ledger.lines-dropped", Problem, "A writer other than git-agent dropped events, which are still in the history.";

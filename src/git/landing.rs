@@ -70,7 +70,11 @@ impl Repo {
         Some(branch_name(&name).to_owned())
     }
 
-    fn every_checkout(&self) -> Result<Vec<Checkout>> {
+    /// Every worktree, the main one first.
+    ///
+    /// # Errors
+    /// `io`.
+    pub fn every_checkout(&self) -> Result<Vec<Checkout>> {
         let main = self.main_worktree()?.map(|top| Checkout {
             top,
             git_dir: self.common_dir().to_owned(),
@@ -233,11 +237,12 @@ impl Checkout {
         // The killed landing is undone before the new note is written, because both are the same
         // file: the new one would overwrite the trees that say what to undo.
         self.undo_interrupted(repo)?;
-        let note = self.note_landing(trees)?;
+        let mut note = self.note_landing(trees)?;
         // The fast way gives the work back only while nothing has moved, so git starts from what
         // the index says.
-        if self.fast_checkout(repo, trees, scratch, reached)? == FastCheckout::LeftToGit {
-            self.carry_by_git(Way::between(repo, old, new, new_tree)?)?;
+        let moved = self.fast_checkout(repo, trees, scratch, (&mut note, reached))?;
+        if moved == FastCheckout::LeftToGit {
+            self.carry_by_git(Way::between(repo, old, new, new_tree)?, Some(&mut note))?;
         }
         Ok(note)
     }

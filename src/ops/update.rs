@@ -36,6 +36,7 @@ use crate::git::changes::Staging;
 use crate::git::landing::{Checkout, ConflictedMerge};
 use crate::git::merge::MergeResult;
 use crate::ops::agent_report::TargetReport;
+use crate::proc::signals::Deferred;
 use crate::store::replay;
 use crate::wire::path_text::PathText;
 pub use conflicts::{CONFLICT_STEPS, RESOLVED_STEPS};
@@ -247,7 +248,7 @@ impl UpdatePlan {
         let own = Repo::open_git_dir(&place.git_dir)?;
         let way = (self.tip, commit);
         let reason = format!("agent: update {}", self.agent.id.short());
-        let mut note = None;
+        let (mut note, mut deferred) = (None, None);
         swap(&own, &self.branch, way, &who, &reason, &mut || {
             let reached = |step: &str| ctx.reached(step);
             if matches!(self.way, UpdateWay::Resolved(..)) {
@@ -256,6 +257,8 @@ impl UpdatePlan {
                 ctx.reached("indexed");
                 return Ok(());
             }
+            // Until the row says what has moved.
+            deferred = Some(Deferred::hold()?);
             note = Some(place.carry(&ctx.repo, way, &index_scratch(&ctx.repo)?, &reached)?);
             Ok(())
         })?;
@@ -267,6 +270,7 @@ impl UpdatePlan {
         }
         // The row: what was judged before is not what there is any more.
         self.record(ctx, What::Committed { commit, tree })?;
+        drop(deferred);
         ctx.reached(STEPS[6]);
         Ok(UpdateReport {
             outcome: "updated",

@@ -1,7 +1,7 @@
 //! Signals that ask this process to end, while it has something to see to first.
 //!
 //! As long as an [`Interrupts`] is held they are handed to its supervisor, which ends the command, and this
-//! process ends in its own time. While none is held they do what they always do.
+//! process ends in its own time. As long as a [`Deferred`] is held they wait. While none is held they do what they always do.
 //!
 //! A signal's handler sets a flag and writes into a pipe. It is no socket, because sandboxes of agent hosts forbid
 //! sending on sockets, and a supervisor that does not hear of its command's end waits until its time is up.
@@ -87,6 +87,31 @@ impl Interrupts {
 impl Drop for Interrupts {
     fn drop(&mut self) {
         locked(&HOLDERS).retain(|holder| !Arc::ptr_eq(holder, &self.holder));
+    }
+}
+
+/// Lets requests to end wait while something must not stay half done. When it is dropped they do what they always do, unless another
+/// in this process holds them.
+#[must_use = "requests wait only until this is dropped"]
+#[derive(Debug)]
+pub struct Deferred(Option<Interrupts>);
+
+impl Deferred {
+    /// From now on.
+    ///
+    /// # Errors
+    /// As [`Interrupts::hold`].
+    pub fn hold() -> Result<Deferred> {
+        Ok(Deferred(Some(Interrupts::hold()?)))
+    }
+}
+
+impl Drop for Deferred {
+    fn drop(&mut self) {
+        let received = self.0.take().and_then(|held| held.received());
+        if let Some(signal) = received.filter(|_| locked(&HOLDERS).is_empty()) {
+            drop(emulate_default_handler(signal.as_raw()));
+        }
     }
 }
 

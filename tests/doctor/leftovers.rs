@@ -101,8 +101,12 @@ fn the_ref_lock_of_a_killed_landing_is_cleared_however_young() {
     stops::die_at(&agent, "moved", "--no-ff");
     assert!(lock_file(&agent).exists());
     let (status, report) = examine(&agent.repo, &[]);
-    let stale = vec!["locks.stale".to_owned()];
-    assert_eq!((status, problems(&report)), (1, stale), "{report:#}");
+    let found = ["locks.stale", "landing.interrupted"].map(str::to_owned);
+    assert_eq!(
+        (status, problems(&report)),
+        (1, found.to_vec()),
+        "{report:#}"
+    );
     let (status, report) = examine(&agent.repo, &["--fix"]);
     assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
     assert!(!lock_file(&agent).exists());

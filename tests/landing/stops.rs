@@ -225,7 +225,7 @@ fn a_file_that_a_kill_left_half_written_is_not_in_the_way() {
 #[test]
 fn what_appears_while_files_move_stays_and_the_others_move_back() {
     for name in ["src/lib.rs", "src/two.rs"] {
-        let agent = ready();
+        let agent = with_attributes(ready(), WAYS[1]);
         let path = agent.repo.path().join(name);
         let mine = path.clone();
         let write = move |step: &str| {
@@ -272,12 +272,90 @@ pub(super) fn age(file: &Path) {
     file.set_modified(std::time::UNIX_EPOCH).expect("set");
 }
 
-fn check_unwritable(attributes: &str) {
-    let agent = ready_with_every_kind();
+/// Lets the files of the target be written by other rules than those of the repository.
+fn with_attributes(agent: Agent, attributes: &str) -> Agent {
     let own = agent.repo.path().join(".git/info/attributes");
     std::fs::write(own, attributes).expect("written");
     agent.repo.git(["rm", "--quiet", "--cached", "-r", "."]);
     agent.repo.git(["reset", "--quiet", "--hard"]);
+    agent
+}
+
+/// Files that are their blobs' bytes, and files that git alone can write.
+const WAYS: [&str; 2] = ["", "*.rs eol=crlf\n"];
+
+#[test]
+fn a_landing_that_was_killed_while_files_moved_is_found_and_put_back() {
+    for step in ["locked", "emptied", "written", "indexed"] {
+        for attributes in WAYS {
+            let agent = with_attributes(ready_with_every_kind(), attributes);
+            let repo = &agent.repo;
+            agent.verify(&[]);
+            die_at(&agent, step, "--no-ff");
+            let is_there = repo.path().join("src/lib.rs").is_file();
+            assert!(is_there || !attributes.is_empty(), "{step} removed it");
+            let found = describe(&repo.agent(&["doctor"]));
+            assert!(found.contains("landing.interrupted"), "{step}: {found}");
+            let cured = describe(&repo.agent(&["doctor", "--fix"]));
+            assert!(
+                cured.contains("put index and files back"),
+                "{step}: {cured}"
+            );
+            assert_eq!(repo.git(["status", "--porcelain"]), "", "after {step}");
+            answer(&agent, "merge", &[]);
+            require_sound(&agent);
+        }
+    }
+}
+
+#[test]
+fn other_work_that_lands_after_a_kill_brings_back_what_was_removed() {
+    for attributes in WAYS {
+        let agent = with_attributes(ready_with_every_kind(), attributes);
+        let repo = &agent.repo;
+        agent.verify(&[]);
+        // What a person removed stays away.
+        std::fs::remove_file(repo.path().join("README.md")).expect("removed");
+        die_at(&agent, "emptied", "--no-ff");
+        let report = repo.spawn_task(&format!("{TASK}[bundle]\nrequired = false\n"), &[]);
+        let worktree = Path::new(report["worktree_abspath"].as_str().expect("a path"));
+        std::fs::write(worktree.join("src/other.rs"), "// other\n").expect("written");
+        repo.agent_json(&["merge", report["agent_id"].as_str().expect("an id")]);
+        assert_eq!(repo.git(["status", "--porcelain"]), " D README.md");
+    }
+}
+
+#[test]
+fn a_request_to_end_waits_until_the_work_has_landed() {
+    use std::os::unix::process::ExitStatusExt;
+    for signal in ["HUP", "INT", "TERM"] {
+        let agent = ready_with_every_kind();
+        let repo = &agent.repo;
+        let pid = repo.path().join(".git/pid");
+        // Git starts it in the middle of the files that it writes.
+        let filter = format!("kill -{signal} $(cat '{}'); cat", pid.display());
+        let agent = with_attributes(agent, "src/deep/** filter=ends\n");
+        let repo = &agent.repo;
+        repo.git(["config", "filter.ends.smudge", &filter]);
+        repo.git(["config", "filter.ends.clean", "cat"]);
+        let program = agent_command(&repo.path());
+        let output = isolated("sh", &repo.path())
+            .args(["-c", "echo $$ >\"$0\"; exec \"$@\""])
+            .arg(&pid)
+            .arg(program.get_program())
+            .args(["merge", &agent.id])
+            .output()
+            .expect("starts");
+        let said = describe(&output);
+        assert!(output.status.signal().is_some(), "{signal}: {said}");
+        assert!(!repo.path().join(".git/index.lock").exists(), "{signal}");
+        assert_eq!(state(&agent), "merged", "{signal}: {said}");
+        require_sound(&agent);
+    }
+}
+
+fn check_unwritable(attributes: &str) {
+    let agent = with_attributes(ready_with_every_kind(), attributes);
     agent.write("src/large", vec![b'x'; 1 << 20]);
     // Else it would be looked at once more, by a copy of it that is too long as well.
     age(&agent.worktree.join("src/large"));

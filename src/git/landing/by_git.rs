@@ -14,6 +14,7 @@ use crate::error::{Code, Result};
 use crate::git::changes::{StatData, stat_data};
 use crate::git::files::separate::wait_for_another_time;
 use crate::git::files::untrusted;
+use crate::git::landing::interrupted::LandingNote;
 use crate::git::landing::{Checkout, refresh_by};
 use crate::git::tree::GITLINK;
 use crate::git::{Repo, command};
@@ -92,7 +93,11 @@ impl Checkout {
     ///
     /// # Errors
     /// As [`Checkout::carry`].
-    pub(super) fn carry_by_git(&self, mut way: Way<'_>) -> Result<()> {
+    pub(super) fn carry_by_git(
+        &self,
+        mut way: Way<'_>,
+        note: Option<&mut LandingNote>,
+    ) -> Result<()> {
         let own = self.own_index()?;
         // This is git's blind spot: since 2.34 `read-tree -u` overwrites ignored files. A doubt is
         // not an answer yet, because what a killed landing wrote is in the way as well; the
@@ -102,6 +107,11 @@ impl Checkout {
         }
         // What git writes is told from what was there by its time, so nothing may bear that of now.
         let found = self.found(&way);
+        if let Some(note) = note {
+            let paths = way.changes.iter().map(|change| change.path.as_slice());
+            let missing: Vec<_> = paths.filter(|path| !found.contains_key(*path)).collect();
+            note.add_missing(&missing)?;
+        }
         wait_for_another_time(found.values());
         let before = stats(&found);
         let mut command = own.git()?;

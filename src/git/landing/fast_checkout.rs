@@ -1,17 +1,18 @@
 //! Moving a worktree along when few paths differ, without a tour of two trees and a new look at every entry.
 //!
 //! ```text
-//! index.lock ─> look ─> a new index, beside ─> old files gone ─> the new ones ─> rename ─> unlock
+//! index.lock ─> look ─> a new index, beside ─> new files in the place of old ones ─> others gone ─> rename ─> unlock
 //! ```
 //!
-//! Files that are their blobs' bytes are written here (`plain_files`). Where one is made by a filter or with other line
-//! ends, git writes them all (`git checkout-index`). Neither overwrites anything: a file that appeared meanwhile makes
-//! it fail. What goes was looked at right before, and is reached through directories alone, never through a symlink.
-//! Until the rename, the index says what it said, so a kill leaves files that are missing or new; the next attempt takes
-//! both for what they are. What fails, as on a full disk, is undone.
+//! Files that are their blobs' bytes are written here (`plain_files`), beside the old ones, and renamed over them. Where one
+//! is made by a filter or with other line ends, git writes them all (`git checkout-index`), once the old ones are gone. A
+//! file that appeared meanwhile makes either fail. What goes was looked at right before, and is reached through directories
+//! alone, never through a symlink. Until the rename of the index, that says what it said, so a kill leaves files that are missing
+//! or new; the next attempt takes both for what they are (`interrupted`). What fails, as on a full disk, is undone.
 
 use super::Checkout;
 use super::by_git::LONGEST;
+use super::interrupted::LandingNote;
 use super::precheck::{Above, IndexSnapshot, PathState, Precheck, stat_at};
 use super::steps::{PathStep, Steps};
 use crate::domain::Oid;
@@ -53,14 +54,21 @@ impl Checkout {
         repo: &Repo,
         trees: (Oid, Oid),
         scratch: &Path,
-        reached: &dyn Fn(&str),
+        (note, reached): (&mut LandingNote, &dyn Fn(&str)),
     ) -> Result<FastCheckout> {
         // The lock comes before the look: what is seen under it stays true of the index until the rename.
         let lock = self.lock_index()?;
         reached("locked");
         let looked = self.look(repo, trees, scratch);
         let carried = looked.and_then(|looked| match looked {
-            Some((steps, look)) => self.carry_looked(repo, &steps, &look, scratch, lock, reached),
+            Some((steps, look)) => {
+                // What is free and has an old side was removed by a person.
+                let free = of(&steps, &look, &[PathState::Free]).into_iter();
+                let removed = free.filter(|step| step.old.is_some());
+                let removed: Vec<_> = removed.map(|step| step.path.as_slice()).collect();
+                note.add_missing(&removed)?;
+                self.carry_looked(repo, &steps, &look, scratch, lock, reached)
+            }
             None => Ok(LeftToGit),
         });
         // Renamed away where all went well; what is left of it otherwise has no use.
@@ -105,7 +113,7 @@ impl Checkout {
         Ok(Moved)
     }
 
-    /// Moves along what was looked at. The order makes each moment recoverable: old files go, new files come, and only then
+    /// Moves along what was looked at. The order makes each moment recoverable: the files move, and only then
     /// does the rename let the index say so. Until then everything is undone from the index that still stands.
     fn carry_looked(
         &self,
@@ -132,10 +140,10 @@ impl Checkout {
         let touched = of(steps, look, &[PathState::Old, PathState::Free]);
         let (new, gone): (Vec<_>, Vec<_>) =
             touched.into_iter().partition(|step| step.new.is_some());
-        // All old files go before the first new one comes: a directory may take the place of a file, and the reverse. The
-        // first one that is not what was looked at ends it.
-        let remove = || {
-            let removed = { old.iter() }.try_fold(true, |all, step| {
+        // The first one that is not what was looked at ends it.
+        let remove = |makes_room: bool| {
+            let mut old = { old.iter() }.filter(|step| makes_room || step.new.is_none());
+            let removed = old.try_fold(true, |all, step| {
                 Ok::<_, Error>(all && self.remove_looked(look, step)?)
             });
             reached("emptied");
@@ -143,12 +151,15 @@ impl Checkout {
         };
         let mut stats = BTreeMap::new();
         let written = if is_plain {
-            self.write_plainly(repo, &new, (&index, &file, copy), &mut stats, remove)
+            let remove = || remove(false);
+            let new = (new.as_slice(), look);
+            self.write_plainly(repo, new, (&index, &file, copy), &mut stats, remove)
         } else {
             // Git reads the new index, writes the files that it names, and adds what `stat` says of them (`-u`), so the index
             // is whole before it starts.
             index.write(&file).at("could not write", copy)?;
-            remove().and_then(|removed| {
+            // It overwrites nothing, so the old files make room first.
+            remove(true).and_then(|removed| {
                 if removed {
                     self.write_files(copy, &["-u"], &new, &lock)?;
                 }
@@ -185,7 +196,7 @@ impl Checkout {
         Ok(Moved)
     }
 
-    /// Removes the old files, writes the new ones and, beside, the index that counts them; `false` where something was in
+    /// Writes the new files, lets the others be removed and, beside, writes the index that counts them; `false` where something was in
     /// the way. `stats` gets what was written, so that the caller can undo it.
     ///
     /// An index ends with a checksum of all before it, which for a large one takes as long as writing the files. Two threads
@@ -196,7 +207,7 @@ impl Checkout {
     fn write_plainly(
         &self,
         repo: &Repo,
-        new: &[&PathStep],
+        new: (&[&PathStep], &Precheck),
         (index, file, copy): (&Rewritten<'_>, &File, &Path),
         stats: &mut BTreeMap<Vec<u8>, StatData>,
         remove: impl FnOnce() -> Result<bool>,
@@ -204,9 +215,6 @@ impl Checkout {
         let (tell, told) = mpsc::channel();
         let write = || -> Result<bool> {
             let tell = tell;
-            if !remove()? {
-                return Ok(false);
-            }
             let is_written = self.write_plain_files(repo, new, |path, stat| {
                 stats.insert(path.to_vec(), stat);
                 // The other thread hears everything, or nothing matters any more.
@@ -214,9 +222,12 @@ impl Checkout {
             })?;
             // Closed before the index is written: the other thread is to end while this one writes.
             drop(tell);
+            if !is_written || !remove()? {
+                return Ok(false);
+            }
             let written = index.write_content(file, |path| stats.get(path).copied());
             written.at("could not write", copy)?;
-            Ok(is_written)
+            Ok(true)
         };
         let (checksum, written) = pool::beside(|| index.checksum(in_turn(told)), write);
         let is_written = written?;

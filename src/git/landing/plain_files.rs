@@ -5,7 +5,7 @@
 //! several times as long as the rest. Where a filter, a line end or an encoding may be asked for, git writes the files.
 
 use crate::domain::Oid;
-use crate::domain::path::split_once;
+use crate::domain::path::{split_name, split_once};
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
 use crate::git::changes::{Content, StatData, stat_data};
@@ -17,7 +17,8 @@ use crate::git::objects::blob_name;
 use crate::git::populate::are_plain;
 use crate::git::tree::{EXECUTABLE, FILE, SYMLINK};
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, statat, symlinkat, unlinkat,
+    AtFlags, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, renameat, statat, symlinkat,
+    unlinkat,
 };
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -28,6 +29,17 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+
+/// The name under which a file is written that is to replace another one in its directory.
+const BESIDE: &[u8] = b".git-agent-landing";
+
+/// The path of what is to replace a file.
+pub(super) fn beside(path: &[u8]) -> Vec<u8> {
+    match split_name(path) {
+        Some((directory, _)) => [directory, b"/", BESIDE].concat(),
+        None => BESIDE.to_vec(),
+    }
+}
 
 /// What a step finds, or what it leaves.
 type Side = fn(&PathStep) -> Option<Content>;
@@ -92,20 +104,20 @@ impl Checkout {
         }
     }
 
-    /// Writes files where nothing is, and says what the index is to keep of each that is `written`; `false` where something
-    /// appeared in their place.
+    /// Writes files where nothing is or in the place of what was looked at, and says what the index is to keep of each that is
+    /// `written`; `false` where something else appeared in their place. At no moment is a file missing that is replaced.
     ///
     /// # Errors
     /// `repo-corrupt`, `io`, `disk-full`; the files before the one that failed are there then.
     pub(super) fn write_plain_files(
         &self,
         repo: &Repo,
-        steps: &[&PathStep],
+        (steps, look): (&[&PathStep], &Precheck),
         mut written: impl FnMut(&[u8], StatData),
     ) -> Result<bool> {
         for step in steps {
             if let Some((mode, blob)) = step.new {
-                let Some(stat) = self.write_plain(repo, &step.path, mode, blob)? else {
+                let Some(stat) = self.write_plain(repo, (&step.path, look), mode, blob)? else {
                     return Ok(false);
                 };
                 written(&step.path, stat);
@@ -117,7 +129,7 @@ impl Checkout {
     fn write_plain(
         &self,
         repo: &Repo,
-        path: &[u8],
+        (path, look): (&[u8], &Precheck),
         mode: u32,
         blob: Oid,
     ) -> Result<Option<StatData>> {
@@ -128,11 +140,13 @@ impl Checkout {
         };
         let made = self.make_above(path).map_err(io::Error::from);
         let written = made.and_then(|(directory, name)| {
-            if mode == SYMLINK {
-                symlinkat(content.as_slice(), &directory, name)?;
-                Ok(statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)?)
-            } else {
-                write_file(&directory, name, mode, &content)
+            match stat_at(&directory, name) {
+                Some(Some(found)) if look.is_old(path, &found) => {
+                    let is_old = |found: &Stat| look.is_old(path, found);
+                    replace_file(&directory, name, is_old, (mode, &content))
+                }
+                // Whatever else is there keeps it from being made.
+                _ => make_file(&directory, name, (mode, &content))?.stat(&directory, name),
             }
         });
         match written.as_ref().map_err(io::Error::kind) {
@@ -173,24 +187,57 @@ impl Checkout {
     }
 }
 
-/// Writes a file that must not exist; nothing is left of one that could not be written.
-fn write_file(
+/// What was made: a file, which is open, or a symlink, which cannot be.
+struct Made(Option<File>);
+
+impl Made {
+    /// Its stat data under the name that it has by now.
+    fn stat(&self, directory: &OwnedFd, name: &[u8]) -> io::Result<Stat> {
+        Ok(match &self.0 {
+            Some(file) => fstat(file)?,
+            None => statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?,
+        })
+    }
+}
+
+/// Makes a file beside one that `is_old`, and gives it that one's name.
+fn replace_file(
     directory: &OwnedFd,
     name: &[u8],
-    mode: u32,
-    content: &[u8],
-) -> io::Result<rustix::fs::Stat> {
+    is_old: impl Fn(&Stat) -> bool,
+    content: (u32, &[u8]),
+) -> io::Result<Stat> {
+    let made = make_file(directory, BESIDE, content)?;
+    // Asked again right before: writing took its time.
+    let found = stat_at(directory, name).flatten();
+    let replaced = if found.as_ref().is_some_and(is_old) {
+        renameat(directory, BESIDE, directory, name).map_err(io::Error::from)
+    } else {
+        Err(ErrorKind::AlreadyExists.into())
+    };
+    if let Err(error) = replaced {
+        let _ = unlinkat(directory, BESIDE, AtFlags::empty());
+        return Err(error);
+    }
+    made.stat(directory, name)
+}
+
+/// Makes a file or a symlink that must not exist; nothing is left of one that could not be written.
+fn make_file(directory: &OwnedFd, name: &[u8], (mode, content): (u32, &[u8])) -> io::Result<Made> {
+    if mode == SYMLINK {
+        symlinkat(content, directory, name)?;
+        return Ok(Made(None));
+    }
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     // The umask takes its bits from these, as with git.
     let bits = if mode == EXECUTABLE { 0o777 } else { 0o666 };
     let mut file = File::from(openat(directory, name, flags, Mode::from_raw_mode(bits))?);
     let written = file.write_all(content);
-    let stat = written.and_then(|()| fstat(&file).map_err(io::Error::from));
-    if stat.is_err() {
+    if written.is_err() {
         // The caller counts only whole files as written, and would leave this one.
         let _ = unlinkat(directory, name, AtFlags::empty());
     }
-    stat
+    written.map(|()| Made(Some(file)))
 }
 
 // Telling by its content that a file is what the index holds, where its stat data prove nothing.

@@ -4,7 +4,7 @@
 
 use crate::agents::Ctx;
 use crate::agents::kept_worktree::KeptWorktree;
-use crate::agents::{at_work, half_made, pool as slots, untrusted, worktree};
+use crate::agents::{at_work, half_made, liveness, pool as slots, untrusted, worktree};
 use crate::domain::Agent;
 use crate::domain::diagnosis::Sign;
 use crate::domain::named::size_text;
@@ -315,6 +315,43 @@ fn locked(ctx: &Ctx, survey: &Survey, lock: &Path) -> String {
         .unwrap_or(&path)
         .display()
         .to_string()
+}
+
+// Landings that were killed between the first file that moved and the branch.
+
+pub(super) fn examine_landings(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> {
+    let mut found = Vec::new();
+    for checkout in ctx.repo.every_checkout()? {
+        let name = checkout.git_dir.file_name().and_then(|name| name.to_str());
+        let id8 = name.and_then(layout::agent_of_worktree);
+        let is_own = |agent: &&Agent| id8 == Some(agent.id.short().as_str());
+        let agent = survey.rows().iter().find(is_own).cloned();
+        // A worktree of an unknown agent may be led to settings that are not to be read.
+        if !checkout.is_landing_interrupted()? || agent.is_some() != id8.is_some() {
+            continue;
+        }
+        let what = format!(
+            "a landing was killed while it moved files of {}",
+            checkout.top.display()
+        );
+        found.push(DoctorFinding::curable(
+            Sign::LandingInterrupted,
+            what,
+            move |ctx| {
+                let _landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
+                let (_held, checkout) = match &agent {
+                    Some(agent) => (
+                        at_work::hold_at_rest(ctx, agent, liveness::lock_at_once)?,
+                        checkout.through_view(&ctx.repo, &ctx.temporary_place())?,
+                    ),
+                    None => (None, checkout),
+                };
+                checkout.undo_interrupted(&ctx.repo)?;
+                Ok("put index and files back; the command that was killed can be run again".into())
+            },
+        ));
+    }
+    Ok(found)
 }
 
 // Warm worktrees that no spawn gets, and a pool that could not be filled.

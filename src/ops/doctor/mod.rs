@@ -104,6 +104,11 @@ const FAMILIES: &[Family] = &[
         debris::examine_locks,
     ),
     family(
+        "landing",
+        "landings that were killed while files moved",
+        debris::examine_landings,
+    ),
+    family(
         "ledger",
         "the ledger's ref, dropped lines, rows on commits that are gone",
         ledger::examine,

@@ -16,6 +16,7 @@ use crate::git::config::Identities;
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::{Checkout, Repo, Tip, landing};
 use crate::ops::merge::{LandingReport, LandingState, MergePlan, Method, hold, remote};
+use crate::proc::signals::Deferred;
 use crate::store::ledger::RecordedLanding;
 use crate::store::lock::Guard;
 use crate::store::replay::Replay;
@@ -94,9 +95,12 @@ fn land_and_record(
     let ledger = ctx.ledger();
     let (landings, guards) = hold(ctx, &ledger, plans, at)?;
     // The landing itself, unless an earlier one was killed right after it.
-    let landed = match plans {
-        [only] if only.landed.is_some() => None,
-        _ => Some(land_stack(ctx, plans, at)?),
+    let (landed, deferred) = match plans {
+        [only] if only.landed.is_some() => (None, None),
+        _ => {
+            let (stack, deferred) = land_stack(ctx, plans, at)?;
+            (Some(stack), deferred)
+        }
     };
     let top = match (&landed, plans) {
         (Some(stack), _) => stack.last().map(|one| one.commit),
@@ -115,8 +119,8 @@ fn land_and_record(
     let (mut reports, brought): (Vec<_>, Vec<_>) = outcomes.into_iter().unzip();
     record(ctx, &ledger, plans, &brought, &guards)?;
     // The commands below are the user's and may call this program, which would wait for these
-    // locks.
-    drop((guards, landings));
+    // locks. A request to end that came while files moved ends this process here.
+    drop((guards, landings, deferred));
     for plan in plans {
         notify(
             &ctx.repo,
@@ -337,11 +341,15 @@ impl LandedWork {
 ///
 /// What is not committed becomes a commit of its agent's branch as late as that can be, so that a landing which is refused leaves it as it
 /// was: once the target is locked, its hooks agree and its worktrees have moved. A remote cannot be locked, so there it comes before the push.
-fn land_stack(ctx: &Ctx, plans: &[MergePlan], at: &mut Option<usize>) -> Result<Vec<LandedWork>> {
+fn land_stack(
+    ctx: &Ctx,
+    plans: &[MergePlan],
+    at: &mut Option<usize>,
+) -> Result<(Vec<LandedWork>, Option<Deferred>)> {
     let repo = &ctx.repo;
     let who = ctx.identities()?;
     let Some(first) = plans.first() else {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), None));
     };
     // The landing commits, each with its judged tree.
     let mut stack: Vec<LandedWork> = Vec::new();
@@ -386,7 +394,7 @@ fn land_stack(ctx: &Ctx, plans: &[MergePlan], at: &mut Option<usize>) -> Result<
             let mut of_push = None;
             let pushed = there.push(ctx, (first.base, top), &agents, &mut of_push);
             blamed.set(agents.iter().position(|agent| of_push == Some(*agent)));
-            pushed
+            pushed.map(|()| None)
         })
     } else {
         let under_lock = UnderLock {
@@ -394,10 +402,10 @@ fn land_stack(ctx: &Ctx, plans: &[MergePlan], at: &mut Option<usize>) -> Result<
             finish: &advance_all,
         };
         let landed = move_target(ctx, plans, (first.base, top), &under_lock);
-        landed.inspect(|()| ctx.reached("landed"))
+        landed.inspect(|_| ctx.reached("landed"))
     };
     *at = blamed.get();
-    landed.map(|()| stack)
+    landed.map(|deferred| (stack, deferred))
 }
 
 /// Writes the commit that brings the work on top of `below`; for a fast forward it is the tip.
@@ -470,9 +478,9 @@ pub(super) fn move_target(
     plans: &[MergePlan],
     way: (Oid, Oid),
     under_lock: &UnderLock<'_>,
-) -> Result<()> {
+) -> Result<Option<Deferred>> {
     let Some(first) = plans.first() else {
-        return Ok(());
+        return Ok(None);
     };
     let target = (first.target.as_str(), first.checkouts.as_slice());
     move_with_worktrees(ctx, target, way, &reason(plans), under_lock)

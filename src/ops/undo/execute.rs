@@ -41,17 +41,15 @@ pub fn execute(ctx: &Ctx, plan: &UndoPlan) -> Result<UndoReport> {
         )?;
     }
     ctx.reached(STEPS[0]);
+    // Until the rows say what has moved.
+    let mut deferred = Vec::new();
     let reason = format!("agent: undo {}", plan.operation);
     for one in plan.moves.iter().filter(|one| one.from != one.to) {
         let checkouts = repo.checkouts(&one.refname)?;
         let branch = (one.refname.as_str(), checkouts.as_slice());
-        move_with_worktrees(
-            ctx,
-            branch,
-            (one.from, one.to),
-            &reason,
-            &UnderLock::NOTHING,
-        )?;
+        let way = (one.from, one.to);
+        let moved = move_with_worktrees(ctx, branch, way, &reason, &UnderLock::NOTHING)?;
+        deferred.push(moved);
     }
     let mut reverted = HashMap::new();
     for one in &plan.reverts {
@@ -69,6 +67,7 @@ pub fn execute(ctx: &Ctx, plan: &UndoPlan) -> Result<UndoReport> {
         report.warnings.extend(rescue::restore(ctx, agent)?);
     }
     record(ctx, plan, &reverted)?;
+    drop(deferred);
     ctx.reached(STEPS[6]);
     let names: Vec<String> = { plan.removed.iter() }
         .map(|it| it.id.to_string())
@@ -190,7 +189,13 @@ pub(super) fn revert(ctx: &Ctx, one: &BranchMove, operation: &OperationId) -> Re
     let reason = format!("agent: undo {operation}");
     let checkouts = repo.checkouts(&one.refname)?;
     let branch = (one.refname.as_str(), checkouts.as_slice());
-    move_with_worktrees(ctx, branch, (tip, commit), &reason, &UnderLock::NOTHING)?;
+    drop(move_with_worktrees(
+        ctx,
+        branch,
+        (tip, commit),
+        &reason,
+        &UnderLock::NOTHING,
+    )?);
     Ok(BranchMove {
         refname: one.refname.clone(),
         from: tip,

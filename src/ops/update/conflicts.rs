@@ -26,6 +26,7 @@ use crate::domain::oid::Oid;
 use crate::domain::violation::BundleRule;
 use crate::error::{Code, Error, ErrorFacts, IoContext, Result};
 use crate::git::landing::{Checkout, ConflictedMerge};
+use crate::proc::signals::Deferred;
 use crate::store::fsx;
 use std::collections::HashSet;
 use std::fs;
@@ -154,6 +155,7 @@ impl UpdatePlan {
         let marked = work::simulated(&ctx.repo, merge.tree, &[self.tip])?;
         let reached = |step: &str| ctx.reached(step);
         let way = (self.tip, marked);
+        let _deferred = Deferred::hold()?;
         let note = place.carry(&ctx.repo, way, &index_scratch(&ctx.repo)?, &reached)?;
         // Before `MERGE_HEAD`, by which git takes the merge for begun, come the files that it then
         // reads.
