@@ -6,7 +6,7 @@ use super::change::Change;
 use super::oid::Oid;
 use super::report::{Audited, ReportRules, RoleReport};
 use super::scope::CaseIndex;
-use super::violation::Boundary;
+use super::violation::{Boundary, Parents};
 use crate::domain::named::named;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,6 +36,8 @@ pub struct Evidence {
     pub history: Option<BranchHistory>,
     /// Every change, commit by commit, then the index, the files, and what landing would do.
     pub touches: Vec<Touch>,
+    /// Where each of the commits comes from.
+    pub parents: Parents,
     /// The tracked spellings of the base, where a path was added that may collide with one.
     pub tracked: CaseIndex,
     /// The six files as they were found, in order; empty where the bundle is out of reach.

@@ -4,9 +4,11 @@
 //! the hooks and `verify` all judge by [`Boundary::violation`], so they cannot disagree.
 
 use super::change::{Change, ChangeKind};
+use super::oid::Oid;
 use super::path::{PathProblem, Quoted, RepoPath};
 use super::scope::{CaseIndex, Decision, Denied, Scope};
 use super::shell;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 /// What an agent may touch.
@@ -221,11 +223,19 @@ fn stays_inside(path: &RepoPath, target: &[u8]) -> bool {
 ///
 /// Each path comes with what the first of these commits that touched it did to it. One that was added then is not in the commit before:
 /// `git restore` fails on it where a later commit, or the agent, removed it again, and would stop the command half-way.
+///
+/// `parents` are those of every commit of the branch: where there are merges among the commits, what they brought is merged by the new
+/// commit as well. Else it would be work of the agent's own.
 pub fn out_of_commit<'a>(
     elsewhere: &str,
-    commit: &str,
+    commit: Oid,
+    parents: &Parents,
     paths: impl IntoIterator<Item = (&'a [u8], ChangeKind)>,
 ) -> String {
+    let merges = merges_since(commit, parents);
+    let is_merge = merges.first().is_some_and(|(merge, _)| *merge == commit);
+    let commit = commit.short();
+    let git = format!("git{elsewhere}");
     let (mut new, mut old) = (String::new(), String::new());
     for (path, kind) in paths {
         let list = if kind == ChangeKind::Added {
@@ -241,16 +251,70 @@ pub fn out_of_commit<'a>(
         steps.push(format!("rm -rfq --ignore-unmatch --{new}"));
     }
     if !old.is_empty() {
-        let restore = format!("restore --source={commit}^ --staged --worktree --{old}");
-        steps.push(restore);
+        // A merge is judged by what git would have merged.
+        let source = if is_merge {
+            format!("$({git} merge-tree --write-tree {commit}^1 {commit}^2 | sed 1q)")
+        } else {
+            format!("{commit}^")
+        };
+        steps.push(format!(
+            "restore --source={source} --staged --worktree --{old}"
+        ));
     }
-    let git = format!("git{elsewhere}");
     let steps: Vec<_> = { steps.iter() }
         .map(|step| format!("{git} {step}"))
         .collect();
-    // Where nothing else was committed, git refuses a commit, and none is needed.
-    let commit = format!("({git} diff --cached --quiet || {git} commit -C {commit})");
-    format!("{} && {commit}", steps.join(" && "))
+    let steps = steps.join(" && ");
+    if merges.is_empty() {
+        // Where nothing else was committed, git refuses a commit, and none is needed.
+        return format!("{steps} && ({git} diff --cached --quiet || {git} commit -C {commit})");
+    }
+    let brought = merges.iter().flat_map(|(_, brought)| *brought);
+    let brought: Vec<_> = brought.map(|one| one.to_hex()).collect();
+    // As `git merge` says what is being merged.
+    format!(
+        "{steps} && printf '%s\\n' {} >\"$({git} rev-parse --absolute-git-dir)/MERGE_HEAD\" && {git} commit -C {commit}",
+        brought.join(" ")
+    )
+}
+
+/// The parents of every commit that a branch has and its base lacks.
+pub type Parents = HashMap<Oid, Vec<Oid>>;
+
+/// The merges among a commit and those above it, each with what it brought, oldest first; none where they brought the commit too.
+fn merges_since(first: Oid, parents: &Parents) -> Vec<(Oid, &[Oid])> {
+    let below: HashSet<Oid> = parents.values().flatten().copied().collect();
+    let mut next = parents.keys().find(|oid| !below.contains(oid)).copied();
+    let mut merges = Vec::new();
+    while let Some(at) = next
+        && let Some([line, brought @ ..]) = parents.get(&at).map(Vec::as_slice)
+    {
+        if !brought.is_empty() {
+            merges.push((at, brought));
+        }
+        if at == first {
+            merges.reverse();
+            return merges;
+        }
+        if brought.iter().any(|one| leads_to(*one, first, parents)) {
+            break;
+        }
+        next = Some(*line);
+    }
+    Vec::new()
+}
+
+fn leads_to(from: Oid, to: Oid, parents: &Parents) -> bool {
+    let (mut open, mut seen) = (vec![from], HashSet::new());
+    while let Some(at) = open.pop() {
+        if at == to {
+            return true;
+        }
+        if seen.insert(at) {
+            open.extend(parents.get(&at).into_iter().flatten());
+        }
+    }
+    false
 }
 
 /// The command that takes back a change that is not committed: of a file that git does not track, of one that was added to the index, or of

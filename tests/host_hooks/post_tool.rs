@@ -236,6 +236,51 @@ fn the_command_named_for_commits_out_of_scope_is_the_same_everywhere_and_works()
 }
 
 #[test]
+fn the_command_named_for_a_merge_keeps_the_merge() {
+    // The first: in the merge itself. The second: in a commit before it.
+    for is_in_merge in [true, false] {
+        let agent = agent();
+        let top = &agent.worktree;
+        agent.repo.write("NOTES.md", "moved on\n");
+        let main = agent.repo.commit_all("main moves on");
+        let commit = |words: &[&str]| {
+            git_in(top, ["add", "-A"]);
+            git_in(top, [&PAST_HOOKS[..], words].concat());
+        };
+        write(&agent, "src/one.rs");
+        if !is_in_merge {
+            write(&agent, "README.md");
+        }
+        commit(&["commit", "-qm", "one"]);
+        git_in(
+            top,
+            [
+                &PAST_HOOKS[..],
+                &["merge", "-q", "--no-commit", "--no-ff", &main],
+            ]
+            .concat(),
+        );
+        if is_in_merge {
+            write(&agent, "README.md");
+            write(&agent, "docs/evil.md");
+        }
+        commit(&["commit", "-qm", "merge"]);
+        let said = denied(&hook(top, "post-tool", &ran(top)), "committed");
+        let command = said.lines().find(|line| line.contains("git reset --soft"));
+        let done = isolated("sh", top)
+            .args(["-c", command.expect("a command").trim()])
+            .output()
+            .expect("sh starts");
+        assert!(done.status.success(), "{}", describe(&done));
+        assert_allowed(&hook(top, "post-tool", &ran(top)), "mended");
+        assert_eq!(git_in(top, ["rev-parse", "HEAD^2"]), main);
+        assert_eq!(git_in(top, ["status", "--porcelain"]), "");
+        let changed = git_in(top, ["diff", "--name-only", &main, "HEAD"]);
+        assert_eq!(changed, "src/one.rs");
+    }
+}
+
+#[test]
 fn commits_of_nothing_but_what_is_out_of_scope_are_taken_back_whole() {
     let agent = agent();
     let top = &agent.worktree;

@@ -521,14 +521,14 @@ fn judge_scope(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
         ChangePlace::Commit(commit) => Some((commit, violation)),
         _ => None,
     });
-    let first = of_commits.clone().next().map(|(commit, _)| commit.short());
+    let first = of_commits.clone().next().map(|(commit, _)| *commit);
     let mend = first.map(|commit| {
         let mut paths = BTreeMap::new();
         for (_, violation) in of_commits {
             let path = violation.path.as_slice();
             paths.entry(path).or_insert(violation.kind);
         }
-        let command = out_of_commit("", &commit, paths);
+        let command = out_of_commit("", commit, &evidence.parents, paths);
         in_worktree(&command)
     });
     { found.iter() }

@@ -8,7 +8,7 @@ use super::gained::{incomplete_history, shallow_parents_absent};
 use crate::domain::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::{Repo, command};
-use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::process::Command;
 
 /// Commits that are followed one by one before git is asked.
@@ -21,6 +21,16 @@ pub struct Divergence {
     pub ahead: Vec<Lineage>,
     /// What only the first one's holds, parents first, each with its parents.
     pub behind: Vec<Lineage>,
+}
+
+impl Divergence {
+    /// The parents of what only the second one's history holds.
+    pub fn parents(&self) -> HashMap<Oid, Vec<Oid>> {
+        let ahead = self.ahead.iter();
+        { ahead }
+            .map(|one| (one.oid, one.parents.clone()))
+            .collect()
+    }
 }
 
 /// A commit and where it comes from.

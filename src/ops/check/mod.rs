@@ -9,7 +9,7 @@
 
 use crate::agents::scope_guard::agent_here;
 use crate::agents::{Ctx, ScopeGuard, Scratch, lookup, work, worktree};
-use crate::domain::violation::{out_of_commit, out_of_worktree, pathspec};
+use crate::domain::violation::{Parents, out_of_commit, out_of_worktree, pathspec};
 use crate::domain::{Agent, BundleRule, Change, ChangeKind, Isolation, Oid, Violation, shell};
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
@@ -73,7 +73,12 @@ pub fn check(ctx: &Ctx, who: Option<&str>, subject: &Subject) -> Result<CheckRep
             report.add(changes.len(), &violations, &fixer);
         }
         Subject::Range(range) => {
-            for commit in commits(repo, range)? {
+            let commits = commits(repo, range)?;
+            for commit in &commits {
+                let parents = repo.read_commit(*commit)?.parents;
+                fixer.parents.insert(*commit, parents);
+            }
+            for commit in commits {
                 fixer.commit = Some(commit);
                 let changes = repo.commit_changes(commit)?;
                 let violations = fence.judge(&changes, BundleRule::NeverCommitted)?;
@@ -200,6 +205,7 @@ struct Fixer<'a> {
     unborn: bool,
     /// The commit that is being judged.
     commit: Option<Oid>,
+    parents: Parents,
 }
 
 impl<'a> Fixer<'a> {
@@ -223,6 +229,7 @@ impl<'a> Fixer<'a> {
             // There `git restore` has no commit to restore from.
             unborn: repo.resolve_commit("HEAD").is_err(),
             commit: None,
+            parents: Parents::new(),
         }
     }
 
@@ -238,14 +245,12 @@ impl<'a> Fixer<'a> {
             (Subject::Worktree, kind) => {
                 out_of_worktree(elsewhere, &self.prefix, kind, &violation.path)
             }
-            (Subject::Range(_), _) => {
-                let commit = self.commit.map(Oid::short).unwrap_or_default();
-                out_of_commit(
-                    elsewhere,
-                    &commit,
-                    [(violation.path.as_slice(), violation.kind)],
-                )
-            }
+            (Subject::Range(_), _) => out_of_commit(
+                elsewhere,
+                self.commit.unwrap_or(Oid::ZERO),
+                &self.parents,
+                [(violation.path.as_slice(), violation.kind)],
+            ),
             (Subject::Paths(_), _) => format!("git agent show {}", self.agent),
         }
     }

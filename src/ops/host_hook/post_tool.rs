@@ -26,7 +26,7 @@ use crate::ops::host_hook::{directory_of, own_place, whereabouts};
 use crate::ops::mail::MessageReport;
 use crate::store::mailbox::{Mailbox, Open, Reader};
 use crate::store::{fsx, layout};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// How many offending paths a reason lists.
 const LISTED: usize = 20;
@@ -160,8 +160,9 @@ fn committed(
     hidden.retain(|oid| ctx.repo.has_object(*oid));
     let commits = ctx.repo.commits_between(&hidden, head)?;
     let mut first = None;
-    let mut paths = BTreeMap::new();
+    let (mut paths, mut parents) = (BTreeMap::new(), HashMap::new());
     for commit in commits {
+        parents.insert(commit, ctx.repo.read_commit(commit)?.parents);
         let changes = ctx.repo.commit_changes(commit)?;
         let violations = fence.judge(&changes, BundleRule::NeverCommitted)?;
         let line = |found: &Violation| {
@@ -182,7 +183,7 @@ fn committed(
     }
     // The command that `verify` names.
     let paths = paths.iter().map(|(path, kind)| (path.as_slice(), *kind));
-    mends.extend(first.map(|first| out_of_commit("", &first.short(), paths)));
+    mends.extend(first.map(|first| out_of_commit("", first, &parents, paths)));
     Ok(())
 }
 

@@ -335,6 +335,7 @@ fn add_history(ctx: &Ctx, case: &Case<'_>, evidence: &mut Evidence) -> Result<()
     let is_above_landed = below.is_some();
     let history = history::provenance(ctx, subject, case.started, &divergence, is_above_landed)?;
     evidence.history = Some(history);
+    evidence.parents = divergence.parents();
     evidence.touches = history::touches(repo, &divergence, work, |theirs, ours| {
         to_merge(ctx, &subject.agent, theirs, ours)
     })?;
