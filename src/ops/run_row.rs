@@ -22,6 +22,8 @@ pub struct RunRow {
     pub agent_id: String,
     /// The first eight hex digits of the id.
     pub short_id: String,
+    /// The agent's alias.
+    pub name: Option<String>,
     /// The number of the run among those of its agent.
     pub run: u32,
     /// The command, shortened, with its placeholders.
@@ -80,6 +82,7 @@ impl RunRow {
             },
             agent_id: agent.id.to_string(),
             short_id: agent.id.short(),
+            name: agent.name.as_ref().map(ToString::to_string),
             run: run.number(),
             command: run.started.command.clone(),
             exit_code: facts.map(|facts| facts.code),

@@ -45,13 +45,14 @@ fn pid_of(row: &Value) -> i32 {
 #[test]
 fn it_outlives_its_caller_and_is_waited_for() {
     let repo = TestRepo::with_commit();
-    let task = repo.task_file(TASK);
+    let task = repo.task_file(&format!("name = \"worker\"\n{TASK}"));
     let begun = start(&repo, &task, &format!("{GATED} {WORKS} echo said"));
     let id = begun["agent_id"].as_str().expect("an id");
     assert_eq!(begun["spawn"]["agent_id"], id);
     let (ps, _) = ask(&repo, &["ps"]);
     assert_eq!(ps["runs"][0]["agent_id"], id);
     assert_eq!(ps["runs"][0]["pid"], begun["pid"]);
+    assert_eq!([&begun["name"], &ps["runs"][0]["name"]], ["worker"; 2]);
     assert!(ps["runs"][0]["left_ms"].as_u64().expect("time") <= 300_000);
     go(&repo);
     let (wait, code) = ask(&repo, &["wait", id]);
