@@ -159,6 +159,39 @@ fn what_is_committed_on_the_way_is_named_and_what_editors_leave_is_not_work() {
 }
 
 #[test]
+fn what_is_proposed_next_can_be_done() {
+    let repo = TestRepo::with_commit();
+    let told = |words: &[&str]| describe(&repo.agent(words));
+    // A name that two live agents have names neither.
+    repo.agent_json(&["spawn", "do it", "--name=worker"]);
+    let second = told(&["spawn", "do it", "--name=worker"]);
+    assert!(!second.contains("git agent run worker"), "{second}");
+    let shown = repo.agent_json(&["list"]);
+    let ids: Vec<&str> = { shown["agents"].as_array().expect("agents").iter() }
+        .map(|agent| agent["short_id"].as_str().expect("an id"))
+        .collect();
+    let names_id = |id: &&str| second.contains(&format!("git agent run {id} "));
+    assert!(ids.iter().any(names_id), "{second}");
+    // Words without quotes are one task.
+    let words = told(&["spawn", "fix", "the", "typo"]);
+    assert!(words.contains("git agent spawn 'fix the typo'"), "{words}");
+    let word = told(&["spawn", "fix"]);
+    assert!(word.contains("git agent spawn -m fix"), "{word}");
+    // What was spawned from no branch lands on none unasked.
+    repo.git(["checkout", "--quiet", "--detach"]);
+    let work = ["--", "sh", "-c", "echo new >new.txt"];
+    let ran = told(&[&["run", "write a file"][..], &work].concat());
+    assert!(ran.contains(" --into <branch>\n"), "{ran}");
+    repo.git(["checkout", "--quiet", "main"]);
+    let ran = told(&[&["run", "write a file"][..], &work].concat());
+    assert!(!ran.contains("--into"), "{ran}");
+    // Nothing is discarded twice.
+    let id = ids.first().expect("an agent");
+    assert!(told(&["discard", id]).starts_with("discarded "));
+    assert!(told(&["discard", id]).starts_with("had already discarded "));
+}
+
+#[test]
 fn a_directory_that_no_rule_ignores_is_a_line() {
     let repo = TestRepo::with_commit();
     let agent = repo.agent_json(&["spawn", "do it", "--name=worker", "--scope=src"]);

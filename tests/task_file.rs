@@ -285,7 +285,7 @@ fn a_missing_tasks_directory_is_named_with_the_command_that_makes_it() {
     let directory = tempfile::tempdir().expect("temporary directory");
     let hint = |path: &Path| {
         let cause = std::fs::read(path).expect_err("unreadable");
-        let error = task_file::unreadable(path, &cause);
+        let error = task_file::unreadable(path, &[], &cause);
         assert_eq!(error.code(), Code::TaskUnreadable);
         assert_eq!(error.causes(), [cause.to_string()]);
         error.hints(error_report::remedy_command)[0].clone()

@@ -4,10 +4,22 @@ use crate::agents::ctx::Ctx;
 use crate::agents::current::CurrentAgent;
 use crate::agents::lookup;
 use crate::domain::message::{EVERYBODY, Name, USER};
-use crate::domain::{Agent, AgentId, Letter, Receivers};
+use crate::domain::{Agent, AgentId, AgentName, Letter, Receivers};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::store::Mailbox;
 use crate::store::mailbox::Reader;
+
+/// What the user names an agent by in a command: its alias, or its id where another live agent has the alias too.
+pub(crate) fn for_command(ctx: &Ctx, id: AgentId, alias: Option<&AgentName>) -> String {
+    let is_own = |alias: &&AgentName| {
+        let others = ctx.ledger().live_with_alias(alias);
+        others.is_ok_and(|others| others.iter().all(|other| other.id == id))
+    };
+    match alias.filter(is_own) {
+        Some(alias) => alias.to_string(),
+        None => id.short(),
+    }
+}
 
 /// What a name stands for.
 #[derive(Clone, Debug)]

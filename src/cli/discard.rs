@@ -67,10 +67,10 @@ pub(super) fn run_sweep(ctx: &Ctx, args: &SweepArgs) -> Exit {
 impl Answer for DiscardReport {
     fn text(&self) -> String {
         let id = paint(BOLD, &self.agent.short_id);
-        let verb = if self.dry_run {
-            "would discard"
-        } else {
-            "discarded"
+        let verb = match (self.was_discarded, self.dry_run) {
+            (true, _) => "had already discarded",
+            (false, true) => "would discard",
+            (false, false) => "discarded",
         };
         let mut text = format!("{verb} {id}\n");
         if let (true, Some(path)) = (self.removes_worktree, &self.agent.worktree_path) {

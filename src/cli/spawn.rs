@@ -217,7 +217,7 @@ fn plan(ctx: &Ctx, args: SpawnArgs) -> Result<Vec<SpawnPlan>> {
             _ => {
                 args.start.require_no_issue()?;
                 args.typed.require_unused(&path.to_string_lossy())?;
-                read_task(ctx, path)?
+                read_task(ctx, path, &args.tasks)?
             }
         };
         plans.push(spawn::plan(ctx, draft, &options)?);
@@ -360,7 +360,7 @@ fn warn(ui: &mut Ui, report: &SpawnReport) {
     report.warnings.iter().for_each(|text| ui.warn(text));
 }
 
-pub(super) fn read_task(ctx: &Ctx, path: &std::path::Path) -> Result<TaskDraft> {
+pub(super) fn read_task(ctx: &Ctx, path: &Path, words: &[PathBuf]) -> Result<TaskDraft> {
     if path.to_string_lossy().trim().is_empty() {
         return Err(Error::new(Code::Usage, "the text of the task is empty")
             .hint("to type a task, run git agent spawn \"fix the typo\""));
@@ -375,7 +375,7 @@ pub(super) fn read_task(ctx: &Ctx, path: &std::path::Path) -> Result<TaskDraft> 
         let read = file.and_then(|file| file.take(limit).read_to_end(&mut bytes));
         (path.to_string_lossy(), read)
     };
-    read.map_err(|error| task_file::unreadable(path, &error))?;
+    read.map_err(|error| task_file::unreadable(path, words, &error))?;
     Ok(task_file::parse(&name, &bytes))
 }
 
@@ -415,7 +415,7 @@ impl Answer for SpawnAnswer {
 /// What was made, and what to do next.
 fn short(report: &SpawnReport, host: &str) -> String {
     let id = &report.short_id;
-    let handle = report.name.as_ref().unwrap_or(id);
+    let handle = &report.handle;
     let named = match &report.name {
         Some(name) => format!("{} ({id})", paint(BOLD, name)),
         None => paint(BOLD, id),

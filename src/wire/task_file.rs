@@ -30,7 +30,7 @@ use sha2::{Digest, Sha256};
 use std::io;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use toml::de::DeValue;
 
 /// The keys that are handed to the agent alone.
@@ -191,8 +191,8 @@ fn is_word(path: &Path) -> bool {
     path.extension().is_none() && path.components().count() == 1
 }
 
-/// The error of a task file that could not be read at all.
-pub fn unreadable(path: &Path, cause: &io::Error) -> Error {
+/// The error of a task file that could not be read at all, one of several `words` where there are more.
+pub fn unreadable(path: &Path, words: &[PathBuf], cause: &io::Error) -> Error {
     let error = Error::new(
         Code::TaskUnreadable,
         format!("could not read task file {}", path.display()),
@@ -210,11 +210,22 @@ pub fn unreadable(path: &Path, cause: &io::Error) -> Error {
     match cause.kind() {
         io::ErrorKind::IsADirectory => error.hint("name a file, or `-` for standard input"),
         io::ErrorKind::NotFound if is_word(path) => {
-            let text = shell::word(path.as_os_str().as_bytes());
-            error.remedy(
-                "for a task of one word",
-                Remedy::SpawnFrom(format!("-m {text}").into()),
-            )
+            // What is no file and holds white space is a task as it is.
+            let words: Vec<_> = words
+                .iter()
+                .map(|word| word.as_os_str().as_bytes())
+                .collect();
+            let (purpose, task) = match words.as_slice() {
+                [] | [_] => {
+                    let word = shell::word(path.as_os_str().as_bytes());
+                    ("for a task of one word", format!("-m {word}"))
+                }
+                several => {
+                    let text = several.join(&b' ');
+                    ("for a task of several words", shell::word(&text))
+                }
+            };
+            error.remedy(purpose, Remedy::SpawnFrom(task.into()))
         }
         _ => error.remedy(
             "for a task on standard input",

@@ -500,13 +500,11 @@ fn a_round_closes_with_the_question_or_without_a_word() {
     let text = close("--format=text").replace(&task, "<task>");
     insta::assert_snapshot!(text.replace(&agent.id[..8], "<agent>"), @r"
     <agent> rejected
-    1 agent has not landed. Next: retry, land by hand, or stop here.
-      1. open the pull request with what has landed
-         git push
-      2. begin the rejected ones anew and mend the others, then land them
+    1 agent has not landed. What next?
+      1. begin the rejected ones anew, then land them
          git agent retry <agent>
          git agent merge --all
-      3. close now and come back; all of it stays, and deferred agents land by their names
+      2. close now and come back; all of it stays
          git agent list
     ");
     let lines = close("--format=ndjson");
@@ -514,7 +512,7 @@ fn a_round_closes_with_the_question_or_without_a_word() {
         serde_json::from_str(lines.lines().last().expect("a line")).expect("JSON");
     let ways = last["close"]["ways"].as_array().expect("ways");
     let ways: Vec<_> = ways.iter().map(|way| way["way"].as_str()).collect();
-    assert_eq!(ways, [Some("as-is"), Some("retry"), Some("close")]);
+    assert_eq!(ways, [Some("retry"), Some("close")]);
 }
 
 #[test]
@@ -532,6 +530,10 @@ fn a_deferred_agent_stays_deferred_until_somebody_decides() {
     let report = agent.repo.agent_json(&["merge", "--all"]);
     assert_eq!(report["items"][0]["outcome"], "deferred");
     assert_eq!(report["items"][0]["reason"], "after the release");
+    let ways = report["close"]["ways"].as_array().expect("ways");
+    let by_name = format!("git agent merge {}", &agent.id[..8]);
+    assert_eq!(ways.len(), 1, "{report}");
+    assert_eq!(ways[0]["commands"][0], by_name);
 }
 
 #[test]

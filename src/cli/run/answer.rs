@@ -7,7 +7,6 @@ use crate::domain::Finding;
 use crate::domain::message::plain;
 use crate::ops::agent_report::SessionReport;
 use crate::ops::run::{RunOutline, RunReport, SandboxReport, StartReport};
-use crate::ops::verify::VerifyReport;
 use std::time::Duration;
 
 /// Where a line ends on wide terminals and where there is none.
@@ -42,7 +41,7 @@ impl Answer for RunOutline {
 
 impl Answer for RunReport {
     fn text(&self) -> String {
-        let who = self.name.as_deref().unwrap_or(&self.short_id);
+        let who = &self.handle;
         let style = if self.status == "success" { GOOD } else { BAD };
         let end = ending(self.ended, self.exit_code, self.timeout_ms);
         let mut text = format!(
@@ -85,13 +84,17 @@ impl Answer for RunReport {
         match &self.verdict {
             Some(Some(verdict)) if is_accepted => {
                 text.push_str(&format!("  verdict {}\n", paint(GOOD, verdict)));
-                let lands = |report: &VerifyReport| {
-                    report.verdict.landing.is_some() && report.verdict.can_land()
-                };
-                if verified.is_some_and(lands) {
+                let landing = { verified }
+                    .filter(|report| report.verdict.can_land())
+                    .and_then(|report| report.verdict.landing.as_ref());
+                if let Some(landing) = landing {
                     let next = paint(HINT, "next:");
+                    let into = match &landing.refname {
+                        Some(name) if name.starts_with("refs/heads/") => "",
+                        _ => " --into <branch>",
+                    };
                     text.push_str(&format!(
-                        "{next} git agent diff {who}, then git agent merge {who}\n"
+                        "{next} git agent diff {who}, then git agent merge {who}{into}\n"
                     ));
                 }
             }

@@ -276,7 +276,7 @@ impl RunsAsked {
             return Ok(RunTarget::Agent(text.to_owned()));
         }
         self.start.require_no_issue()?;
-        Ok(RunTarget::Task(Box::new(read_task(ctx, path)?)))
+        Ok(RunTarget::Task(Box::new(read_task(ctx, path, &[])?)))
     }
 }
 

@@ -256,6 +256,9 @@ pub struct DiscardReport {
     /// What the caller should know though it is discarded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// Whether it had been discarded before, and nothing was left of it.
+    #[serde(skip)]
+    pub was_discarded: bool,
     /// Names in the trash that are still to be deleted.
     #[serde(skip)]
     pub trash: Vec<String>,
@@ -336,6 +339,7 @@ impl DiscardReport {
                     )
                 })
                 .collect(),
+            was_discarded: agent.state == State::Discarded && site.is_empty(),
             trash: Vec::new(),
         }
     }

@@ -4,7 +4,7 @@ use super::RunPlan;
 use super::enclosure::SandboxReport;
 use super::output::Output;
 use super::stage::Stage;
-use crate::agents::Ctx;
+use crate::agents::{Ctx, names};
 use crate::domain::run::Outcome;
 use crate::domain::sandbox::refused_write;
 use crate::domain::shell::word;
@@ -70,6 +70,9 @@ pub struct RunReport {
     pub short_id: String,
     /// Its alias.
     pub name: Option<String>,
+    /// What names it in a command, for people.
+    #[serde(skip)]
+    pub handle: String,
     /// The number of the run among those of its agent.
     pub run: u32,
     /// The command, shortened, with its placeholders.
@@ -166,6 +169,7 @@ impl RunReport {
             agent_id: agent.id.to_string(),
             short_id: agent.id.short(),
             name: agent.name.as_ref().map(ToString::to_string),
+            handle: names::for_command(ctx, agent.id, agent.name.as_ref()),
             run: stage.number,
             command: stage.description.clone(),
             exit_code: outcome.code,

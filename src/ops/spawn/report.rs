@@ -1,6 +1,6 @@
 //! What a finished spawn answers: `git-agent.spawn/2`, flat and stable.
 
-use crate::agents::Ctx;
+use crate::agents::{Ctx, names};
 use crate::domain::claim::Lease;
 use crate::domain::{State, branch_name, shell};
 use crate::error::Result;
@@ -73,6 +73,9 @@ pub struct SpawnReport {
     pub timing_ms: u64,
     /// Milliseconds of these for writing the files.
     pub populate_ms: u64,
+    /// What names it in a command, for people.
+    #[serde(skip)]
+    pub handle: String,
     /// A control file that the scope leaves out though it reaches everything, for people; machines read the denylist.
     #[serde(skip)]
     pub kept_out: Option<String>,
@@ -136,6 +139,7 @@ impl SpawnReport {
             } else {
                 plan.role.isolation.as_str()
             },
+            handle: names::for_command(ctx, plan.id, plan.called.name.as_ref()),
             name: plan.called.name.map(|name| name.to_string()),
             parent_id: plan.spawner.parent.map(|parent| parent.to_string()),
             verify_command: format!(

@@ -84,16 +84,15 @@ impl CloseReport {
             } else {
                 "agents have"
             };
-            close.question = Some(format!(
-                "{left} {noun} not landed. Next: retry, land by hand, or stop here."
-            ));
-            close.ways = close.answers(common_dir);
+            close.question = Some(format!("{left} {noun} not landed. What next?"));
+            let is_landed = |one: &TrainDecision| matches!(one.outcome, Fate::Landed(_));
+            close.ways = close.answers(common_dir, decisions.iter().any(is_landed));
         }
         (left > 0 || !close.unfinished.is_empty()).then_some(close)
     }
 
-    fn answers(&self, common_dir: &Path) -> Vec<AnswerWay> {
-        let again = "git agent merge --all".to_owned();
+    /// Each way is there where something goes it.
+    fn answers(&self, common_dir: &Path, is_any_landed: bool) -> Vec<AnswerWay> {
         let mut retry: Vec<_> = self
             .rejected
             .iter()
@@ -102,29 +101,36 @@ impl CloseReport {
         let verify = |agent: &AgentRef| format!("git agent verify {}", agent.short_id);
         // The verdict of each says what is to be mended.
         retry.extend(self.not_landed.iter().map(verify));
-        retry.push(again.clone());
+        let retried = match (self.rejected.is_empty(), self.not_landed.is_empty()) {
+            (false, true) => "begin the rejected ones anew, then land them",
+            (true, _) => "mend what the verdicts reject, then land it",
+            (false, false) => "begin the rejected ones anew and mend the others, then land them",
+        };
+        let is_retried = !retry.is_empty();
+        retry.push("git agent merge --all".to_owned());
+        let mut closing: Vec<_> = { self.deferred.iter() }
+            .map(|agent| format!("git agent merge {}", agent.short_id))
+            .collect();
+        let closed = if closing.is_empty() {
+            "close now and come back; all of it stays"
+        } else {
+            "close now and come back; all of it stays, and deferred agents land by their names"
+        };
+        closing.push("git agent list".to_owned());
         let way = |way, what, commands| AnswerWay {
             way,
             what,
             commands,
         };
-        vec![
-            way(
-                "as-is",
-                "open the pull request with what has landed",
-                vec!["git push".to_owned()],
-            ),
-            way(
-                "retry",
-                "begin the rejected ones anew and mend the others, then land them",
-                retry,
-            ),
-            way(
-                "close",
-                "close now and come back; all of it stays, and deferred agents land by their names",
-                vec!["git agent list".to_owned()],
-            ),
-        ]
+        let ways = [
+            is_any_landed.then(|| {
+                let push = vec!["git push".to_owned()];
+                way("as-is", "open the pull request with what has landed", push)
+            }),
+            is_retried.then(|| way("retry", retried, retry)),
+            Some(way("close", closed, closing)),
+        ];
+        ways.into_iter().flatten().collect()
     }
 }
 
