@@ -375,6 +375,17 @@ pub fn set_trailer(directory: &Path, message: &Path, trailer: &str) -> Result<()
     interpret(directory, message, "--if-exists=replace", trailer)
 }
 
+/// Whether a message holds nothing but comments, as git tells them by its settings.
+///
+/// # Errors
+/// `git-missing`, `git-failed`, `io`.
+pub fn is_comment(directory: &Path, message: &str) -> Result<bool> {
+    let mut command = command::git(directory);
+    command.args(["stripspace", "--strip-comments"]);
+    let output = command::feed(command, message.as_bytes())?;
+    Ok(output.status.success() && output.stdout.is_empty())
+}
+
 fn interpret(directory: &Path, message: &Path, if_exists: &str, trailer: &str) -> Result<()> {
     let arguments = [
         "interpret-trailers",

@@ -189,6 +189,18 @@ fn is_plain(ctx: &Ctx, agent: &Agent, place: &Checkout, message: &str) -> Result
     Ok(!is_git_needed)
 }
 
+/// Refuses a message of which git leaves nothing: the trailer would be its subject.
+fn require_message(ctx: &Ctx, message: &str) -> Result<()> {
+    // Of a message that is not edited git takes out comments only where it is told to.
+    let cleanup = ctx.repo.config_string("commit.cleanup")?;
+    if cleanup.as_deref() != Some("strip") || !commit::is_comment(ctx.repo.common_dir(), message)? {
+        return Ok(());
+    }
+    let what = "the message is empty without its comments, which commit.cleanup takes out";
+    Err(Error::new(Code::Usage, what)
+        .hint("to keep lines that begin as comments, run git config commit.cleanup whitespace"))
+}
+
 /// Lets the index hold what the branch does.
 fn unstage(ctx: &Ctx, place: &Checkout, tip: Oid) -> Result<()> {
     place.stage(ctx.repo.read_commit(tip)?.tree)
@@ -207,6 +219,7 @@ fn by_git(
     let scratch = CommitScratch::new(ctx)?;
     fs::write(&scratch.message, format!("{}\n", message.trim_end()))
         .at("could not write", &scratch.message)?;
+    require_message(ctx, message)?;
     commit::set_trailer(ctx.repo.common_dir(), &scratch.message, trailer)?;
     // The hooks.
     if hooks::has_own(ctx, agent.id, &place.top)? {

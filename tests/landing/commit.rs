@@ -1,5 +1,6 @@
 use super::{answer, run};
 use crate::support::agent::describe;
+use crate::support::git_output;
 use crate::verify::{Agent, refused};
 use std::os::unix::fs::PermissionsExt;
 
@@ -23,6 +24,38 @@ fn everything_is_committed_with_the_trailer() {
         1,
     );
     refused(&run(&agent, "commit", &["-m", " "]), "usage", 2);
+}
+
+#[test]
+fn a_message_is_cleaned_up_as_git_does_it() {
+    for (cleanup, message) in [
+        ("strip", "#42 Fix it"),
+        ("strip", "#42 Fix it\n\nThe body."),
+        ("whitespace", "#42 Fix it"),
+        ("default", "#42 Fix it"),
+    ] {
+        let agent = Agent::new();
+        agent.write("src/two.rs", "pub fn two() {}\n");
+        agent.repo.git(["config", "commit.cleanup", cleanup]);
+        let by_git = ["commit", "--quiet", "--allow-empty", "-m", message];
+        let by_git = git_output(&agent.repo.path(), by_git);
+        let tip = agent.git(&["rev-parse", "HEAD"]);
+        let output = run(&agent, "commit", &["-m", message]);
+        if by_git.status.success() {
+            assert!(output.status.success(), "{}", describe(&output));
+            let subject = agent.repo.git(["log", "-1", "--format=%s"]);
+            assert_eq!(
+                agent.git(&["log", "-1", "--format=%s"]),
+                subject,
+                "{cleanup}"
+            );
+        } else {
+            refused(&output, "usage", 2);
+            assert!(describe(&output).contains("commit.cleanup"));
+            assert_eq!(agent.git(&["rev-parse", "HEAD"]), tip);
+            assert_eq!(agent.git(&["status", "--porcelain"]), "?? src/two.rs");
+        }
+    }
 }
 
 #[test]
