@@ -73,7 +73,10 @@ impl Checkout {
             None => Some(IndexCopy::make(self, view)?),
         };
         let index = { staged.as_ref() }.map(|staged| staged.copy.as_path());
-        let commit = self.commit_copies(new, index, who)?;
+        let commit = self.commit_copies(new, index, who);
+        let kept = own.keep_files();
+        let commit = commit?;
+        kept?;
         // 2. What git and the hooks made of the index, then the branch: from the index, a branch that lags behind has
         // everything staged.
         if let Some(staged) = staged {

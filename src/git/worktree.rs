@@ -416,6 +416,9 @@ fn path_text(path: &Path) -> Result<&str> {
 /// The longest file of a ref, in bytes.
 const LONGEST_REF: u64 = 4096;
 
+/// What git or this program writes in the stand-in, each in a way of its own.
+const OF_GIT: [&str; 6] = ["HEAD", "config", "refs", "logs", "packed-refs", "shallow"];
+
 /// The stand-in, through which a view looks as long as this lives.
 pub(in crate::git) struct BranchCopy<'r> {
     repo: &'r Repo,
@@ -496,6 +499,27 @@ impl<'r> BranchCopy<'r> {
             return Ok(());
         }
         Err(moved_meanwhile(branch, new))
+    }
+
+    /// Takes over the files that hooks have written to the stand-in, such as marks and logs, as they would have been written to the
+    /// shared repository.
+    ///
+    /// # Errors
+    /// `io`, `disk-full`.
+    pub(in crate::git) fn keep_files(&self) -> Result<()> {
+        let common = self.repo.common_dir();
+        // Links are not among the files: what is written through one is in its place.
+        for file in untrusted::files(&self.directory) {
+            let is_of_git = OF_GIT.iter().any(|name| file.starts_with(name));
+            if is_of_git || file.extension().is_some_and(|end| end == "lock") {
+                continue;
+            }
+            let path = self.directory.join(&file);
+            let content = fs::read(&path).at("could not read", &path)?;
+            own_repository::create(common, &file, &content)
+                .at("could not write", common.join(&file))?;
+        }
+        Ok(())
     }
 
     /// Makes the directories above a path; whatever else the repository has in them is a link.

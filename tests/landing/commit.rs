@@ -1,6 +1,6 @@
 use super::{answer, run};
-use crate::support::agent::describe;
-use crate::support::git_output;
+use crate::support::agent::{TASK, describe};
+use crate::support::{TestRepo, git_output};
 use crate::verify::{Agent, refused};
 use std::os::unix::fs::PermissionsExt;
 
@@ -24,6 +24,51 @@ fn everything_is_committed_with_the_trailer() {
         1,
     );
     refused(&run(&agent, "commit", &["-m", " "]), "usage", 2);
+}
+
+#[test]
+fn what_hooks_write_beside_the_repository_stays() {
+    let repo = TestRepo::with_commit();
+    let hooks = repo.path().join(".git/hooks");
+    std::fs::create_dir_all(&hooks).expect("directory");
+    // As each does where `git commit` runs it.
+    let script = "#!/bin/sh
+        common=$(git rev-parse --git-common-dir) && name=$(basename \"$0\")
+        mkdir -p \"$common/marks\" && echo ran >>\"$common/marks/$name\" && echo ran >>\"$common/$name.log\"
+        ! [ \"$name\" = pre-commit ] || ! [ -e refuse ]
+        ";
+    let names = ["pre-commit", "commit-msg", "post-commit"];
+    for name in names {
+        let hook = hooks.join(name);
+        std::fs::write(&hook, script).expect("a hook");
+        std::fs::set_permissions(&hook, PermissionsExt::from_mode(0o755)).expect("executable");
+    }
+    let agent = Agent::spawned_in(repo, TASK);
+    for name in ["src/two.rs", "src/three.rs"] {
+        agent.write(name, "pub fn one() {}\n");
+        answer(&agent, "commit", &["-m", "Add one"]);
+    }
+    let common = agent.repo.path().join(".git");
+    let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+    for name in names {
+        assert_eq!(
+            read(common.join("marks").join(name)),
+            "ran\nran\n",
+            "{name}"
+        );
+        assert_eq!(
+            read(common.join(format!("{name}.log"))),
+            "ran\nran\n",
+            "{name}"
+        );
+    }
+    // Also where one refuses.
+    std::fs::remove_file(common.join("pre-commit.log")).expect("there");
+    agent.write("refuse", "");
+    agent.write("src/four.rs", "pub fn four() {}\n");
+    let words = ["--in-scope-only", "-m", "Add four"];
+    refused(&run(&agent, "commit", &words), "commit-refused", 3);
+    assert_eq!(read(common.join("pre-commit.log")), "ran\n");
 }
 
 #[test]

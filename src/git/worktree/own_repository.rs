@@ -238,7 +238,7 @@ fn note_in(scratch: &Path, notes: &str, (noted, body): (Oid, &[u8])) -> Result<(
 }
 
 /// Puts a file into a repository, with the directories above it. No link is followed, and a file that is there is replaced.
-fn create(top: &Path, relative: &Path, content: &[u8]) -> std::io::Result<()> {
+pub(super) fn create(top: &Path, relative: &Path, content: &[u8]) -> std::io::Result<()> {
     // Each directory is opened by its name in the one above, because the agent can put a link in
     // the place of any of them.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::DIRECTORY;
