@@ -86,7 +86,7 @@
 //! | `agents/pool/<file>` | a file for each warm worktree: its lock, and what is in it; `failure`, why the pool could not be filled |
 //! | `agents/base.lock` | an OS lock, never removed; held while a frozen base is made |
 //! | `agents/base-taking.lock` | an OS lock, never removed; held while a frozen base is taken for an agent or removed |
-//! | `agents/bases/warm-<random>/<file>` | a frozen base of layered worktrees: `record` (`damaged` once it was changed), `index`, and the names that are `ignored` there |
+//! | `agents/bases/warm-<random>/<file>` | a frozen base of layered worktrees: its `files/`, `record` (`damaged` once it was changed), `index`, and the names that are `ignored` there |
 //! | `agents/<id8>/caches/<variable>/<file>` | what the commands of an agent wrote to their view of a cache of the user's: `upper/`; `work/`, the kernel's own while a command works there |
 //! | `agents/<id8>/layer/<file>` | a layered worktree: `record`, over which base; `upper/`, what the agent changed; `work-<random>/`, the kernel's own while a command works there |
 //! | `agents/landing.lock` | an OS lock, never removed |
@@ -130,7 +130,7 @@
 //! | `worktrees/verify-<id8>/<file>` | the admin directory of the worktree they run in; for a train, a number in place of the id; removed afterwards |
 //! | `<root>/.claude/worktrees/verify-<id8>/<file>` | that worktree; removed afterwards |
 //! | `worktrees/warm-<random>/<file>` | the admin directory of a warm worktree (`[pool] size`), until an agent gets it |
-//! | `<root>/.claude/worktrees/warm-<random>/<file>` | that worktree; where set-up wrote its path into a file, it stays there with the agent; a frozen base has no `.git` file and no admin directory; `.warm-<random>.leaving` while it is removed |
+//! | `<root>/.claude/worktrees/warm-<random>/<file>` | that worktree; where set-up wrote its path into a file, it stays there with the agent; empty where a frozen base was set up, as its commands see the files there; `.warm-<random>.leaving` while it is removed |
 //! | `agents/<id8>/run-repo.state` | how the repository of an agent's clone was when all of it was last taken in |
 //! | `agents/<id8>/clone.lock` | an OS lock, held while what a clone has is taken in |
 //! | `agents/<id8>/clone.git.<file>` | the repository of a clone that could not be read when the agent was discarded |

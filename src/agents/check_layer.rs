@@ -39,8 +39,7 @@ pub(crate) struct CheckPlace<'a> {
 pub(crate) struct CheckLayer {
     directory: PathBuf,
     layer: WorktreeLayer,
-    /// Where the files of its base are.
-    base: PathBuf,
+    base: FrozenBase,
     /// The worktree.
     place: PathBuf,
 }
@@ -62,7 +61,7 @@ impl CheckLayer {
         let laid = CheckLayer {
             directory: place.layer.to_owned(),
             layer: WorktreeLayer::at(place.layer).ok_or_else(none)?,
-            base: base.path.clone(),
+            base: base.clone(),
             place: place.path.to_owned(),
         };
         let before = Oid::from_hex(&base.record.tree).ok_or_else(none)?;
@@ -97,10 +96,12 @@ impl CheckLayer {
 
     /// Where commands find the same files as in the worktree: virtual environments hold this path.
     pub(crate) fn base(&self) -> PathBuf {
-        fs::canonicalize(&self.base).unwrap_or_else(|_| self.base.clone())
+        let place = &self.base.place;
+        fs::canonicalize(place).unwrap_or_else(|_| place.clone())
     }
 
     fn prepare(&self) -> Result<Prepared> {
-        layered::prepare_in(&self.directory, &self.layer, [&self.base, &self.place])
+        let upper = &self.layer.upper;
+        layered::prepare_in(&self.directory, upper, &self.base, &self.place)
     }
 }

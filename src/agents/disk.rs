@@ -110,7 +110,9 @@ fn ours(ctx: &Ctx) -> Result<Vec<(PathBuf, PathBuf)>> {
 fn own(ctx: &Ctx) -> Result<Vec<CountedPlace>> {
     let agents = layout::agents_dir(ctx.repo.common_dir());
     let entries = fs::read_dir(&agents).at_if_there("could not list", &agents)?;
-    let entries = entries.into_iter().flatten().flatten();
+    // The size of bases is known.
+    let entries = { entries.into_iter().flatten().flatten() }
+        .filter(|entry| entry.path() != layout::bases_dir(ctx.repo.common_dir()));
     let place = |entry: fs::DirEntry| CountedPlace {
         path: entry.path(),
         files: 0,

@@ -1,24 +1,26 @@
 //! Frozen bases: worktrees of one commit, set up, that any number of layered agents share and that never change.
 //!
 //! ```text
-//! <worktrees>/warm-<n>                  the files, where they were set up: virtual environments hold their own path
-//! <common dir>/agents/bases/warm-<n>/   record: what it is, and the sums of its files
+//! <common dir>/agents/bases/warm-<n>/   files: those of the base; no `git clean` of the main worktree comes here
+//!                                       record: what it is, and the sums of its files
 //!                                       index: with which git in a layered worktree takes the files for unchanged
 //!                                       ignored: what git does not track in it
+//! <worktrees>/warm-<n>                  where it was set up, and is mounted: virtual environments hold their own path
 //! ```
 //!
 //! One is made as a warm worktree is ([`furnish`]), from trusted content alone, and then gives up its `.git` file and its admin
 //! directory. Names, modes, sizes and times of all files are written down and compared before each use; a base that has changed
-//! serves no agent any more, and another is made. The modes of files stay what they are, because a layered worktree shows them as its
+//! serves no agent any more, and another with the same content takes its place ([`renewed`]). The modes of files stay what they are, because a layered worktree shows them as its
 //! own: what keeps agents from writing is that they reach a base through a mount alone.
 //!
 //! A process that takes a base for an agent, or removes one, holds one lock, so that none is removed that has just been taken.
 
 use crate::agents::ctx::Ctx;
 use crate::agents::furnish::{self, WantedContent};
+use crate::agents::ignored_files::WantedFiles;
 use crate::agents::pool::{self, Slot};
 use crate::agents::untrusted;
-use crate::domain::Oid;
+use crate::domain::{Glob, Oid};
 use crate::error::{Error, IoContext, Result};
 use crate::git::WorktreeLayer;
 use crate::git::files::layer::{BaseSums, IndexStamp};
@@ -28,10 +30,12 @@ use crate::store::{fsx, layout, lock};
 use crate::system::is_younger;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, Permissions};
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+const FILES: &str = "files";
 const RECORD: &str = "record";
 const INDEX: &str = "index";
 const IGNORED: &str = "ignored";
@@ -61,6 +65,13 @@ pub(crate) struct BaseRecord {
     pub(crate) tree: String,
     /// As in a warm worktree's record.
     setup: String,
+    /// What that stands for, of which another base can be made; an older version did not write it.
+    #[serde(default)]
+    copy: Vec<String>,
+    #[serde(default)]
+    include: Option<Vec<u8>>,
+    #[serde(default)]
+    run: Vec<String>,
     /// The files of rules in it, which every agent's upper directory begins with.
     pub(crate) rules: Vec<PathBuf>,
     /// Whether its index holds its tree and nothing else.
@@ -84,7 +95,12 @@ pub(crate) struct FrozenBase {
     pub(crate) is_damaged: bool,
     /// Where its files are.
     pub(crate) path: PathBuf,
+    /// Where it was set up, and is mounted. That of an older version has its files there, and so has one whose common directory is on
+    /// another file system.
+    pub(crate) place: PathBuf,
     directory: PathBuf,
+    /// The file of the slot that it is made of, until it is made.
+    slot: PathBuf,
 }
 
 /// A base that holds what is wanted, made if there is none; or why there can be none.
@@ -119,7 +135,37 @@ pub(crate) fn obtain(ctx: &Ctx, wanted: &WantedContent<'_>) -> Result<Result<Fro
             "set-up leaves files that git does not ignore, which would be each agent's own work";
         return Ok(Err(why.to_owned()));
     }
-    freeze(ctx, slot).map(Ok)
+    freeze(ctx, slot, wanted).map(Ok)
+}
+
+/// A whole base with the content of one that has changed or is gone; `None` where nothing tells what that was, or it can be had no more.
+///
+/// # Errors
+/// As [`obtain`].
+pub(crate) fn renewed(ctx: &Ctx, name: &str) -> Result<Option<FrozenBase>> {
+    let Some(FrozenBase { record, .. }) = named(ctx, name)? else {
+        return Ok(None);
+    };
+    let ids = [&record.commit, &record.tree].map(|hex| Oid::from_hex(hex));
+    let copy: Result<Vec<Glob>, _> = { record.copy.iter() }
+        .map(|glob| Glob::parse(glob))
+        .collect();
+    let ([Some(commit), Some(tree)], Ok(copy)) = (ids, copy) else {
+        return Ok(None);
+    };
+    let wanted = WantedContent {
+        commit,
+        tree,
+        files: WantedFiles {
+            copy: &copy,
+            include: record.include.as_deref(),
+        },
+        run: &record.run,
+    };
+    if wanted.setup() != record.setup {
+        return Ok(None);
+    }
+    Ok(obtain(ctx, &wanted)?.ok())
 }
 
 /// How long a process waits for another one that makes a base, which may install all that a project needs.
@@ -140,8 +186,8 @@ fn find(ctx: &Ctx, wanted: &WantedContent<'_>) -> Result<Option<FrozenBase>> {
 }
 
 /// Turns a warm worktree into a base. A kill before its `.git` file is gone leaves a half-made slot, which is swept as one, and
-/// perhaps a record of nothing; one after that leaves a base.
-fn freeze(ctx: &Ctx, mut slot: Slot) -> Result<FrozenBase> {
+/// perhaps a record of nothing; one after that leaves a base, which serves once its slot is swept.
+fn freeze(ctx: &Ctx, mut slot: Slot, wanted: &WantedContent<'_>) -> Result<FrozenBase> {
     let Some(warm) = slot.record.clone() else {
         return Err(Error::bug("a slot that is to be frozen must be whole"));
     };
@@ -164,6 +210,9 @@ fn freeze(ctx: &Ctx, mut slot: Slot) -> Result<FrozenBase> {
         commit: warm.commit,
         tree: warm.tree,
         setup: warm.setup,
+        copy: wanted.files.copy.iter().map(Glob::to_string).collect(),
+        include: wanted.files.include.map(<[u8]>::to_vec),
+        run: wanted.run.to_vec(),
         rules: rules_files(&slot.path)?,
         sums: hash,
         names,
@@ -178,29 +227,20 @@ fn freeze(ctx: &Ctx, mut slot: Slot) -> Result<FrozenBase> {
     ctx.reached("base-recorded");
     let pointer = slot.path.join(".git");
     fs::remove_file(&pointer).at("could not remove", &pointer)?;
-    set_mode(&slot.path, 0o555)?;
+    ctx.reached("base-unlinked");
+    match fs::rename(&slot.path, directory.join(FILES)) {
+        Err(error) if error.kind() == ErrorKind::CrossesDevices => {}
+        moved => moved.at("could not move", &slot.path)?,
+    }
+    let base = FrozenBase::at(ctx, slot.name.clone(), directory, record, &slot.path);
+    set_mode(&base.path, 0o555)?;
     ctx.reached("base-frozen");
-    let (name, path) = (slot.name.clone(), slot.path.clone());
     slot.forget(ctx)?;
-    Ok(FrozenBase {
-        name,
-        record,
-        is_damaged: false,
-        path,
-        directory,
-    })
+    Ok(base)
 }
 
 fn set_mode(path: &Path, mode: u32) -> Result<()> {
     fs::set_permissions(path, Permissions::from_mode(mode)).at("could not change", path)
-}
-
-/// Where the files of a base are: where the slot was that it was made of. A repository that was moved has them with it.
-///
-/// # Errors
-/// Those of [`crate::git::Repo::root`].
-pub(crate) fn place(ctx: &Ctx, name: &str) -> Result<PathBuf> {
-    Ok(ctx.repo.root()?.join(WORKTREE_DIR).join(name))
 }
 
 /// Every base, damaged ones too.
@@ -218,20 +258,16 @@ pub(crate) fn all(ctx: &Ctx) -> Result<Vec<FrozenBase>> {
     if names.is_empty() {
         return Ok(Vec::new());
     }
-    let top = place(ctx, "")?;
+    let top = ctx.repo.root()?.join(WORKTREE_DIR);
     let read = |name: String| {
         let directory = bases.join(&name);
         let whole = fsx::load_if_there(&directory.join(RECORD)).ok().flatten();
         let damaged = || fsx::load_if_there(&directory.join(DAMAGED)).ok().flatten();
         let is_damaged = whole.is_none();
         let record = serde_json::from_slice(&whole.or_else(damaged)?).ok()?;
-        Some(FrozenBase {
-            path: top.join(&name),
-            name,
-            record,
-            is_damaged,
-            directory,
-        })
+        let place = top.join(&name);
+        let base = FrozenBase::at(ctx, name, directory, record, &place);
+        Some(FrozenBase { is_damaged, ..base })
     };
     Ok(names.into_iter().filter_map(read).collect())
 }
@@ -328,6 +364,8 @@ pub(crate) fn sweep(ctx: &Ctx) -> Result<Vec<String>> {
             set_mode(&base.path, 0o755)?;
             fsx::remove_by_trash(common, &base.path)?;
         }
+        // Empty, unless a person has put something there.
+        let _ = fs::remove_dir(&base.place);
         fsx::remove_by_trash(common, &base.directory)?;
         removed.push(base.name);
     }
@@ -335,6 +373,25 @@ pub(crate) fn sweep(ctx: &Ctx) -> Result<Vec<String>> {
 }
 
 impl FrozenBase {
+    fn at(
+        ctx: &Ctx,
+        name: String,
+        directory: PathBuf,
+        record: BaseRecord,
+        place: &Path,
+    ) -> FrozenBase {
+        let files = Some(directory.join(FILES)).filter(|files| files.is_dir());
+        FrozenBase {
+            path: files.unwrap_or_else(|| place.to_owned()),
+            place: place.to_owned(),
+            slot: layout::pool_dir(ctx.repo.common_dir()).join(&name),
+            name,
+            record,
+            is_damaged: false,
+            directory,
+        }
+    }
+
     /// The index that an agent begins with.
     pub(crate) fn index(&self) -> PathBuf {
         self.directory.join(INDEX)
@@ -364,8 +421,9 @@ impl FrozenBase {
     /// `io`.
     pub(crate) fn check(&self) -> Result<bool> {
         let path = &self.path;
-        if fs::symlink_metadata(path.join(".git")).is_ok() {
-            // It is being frozen, or that was killed.
+        // It is being frozen, or that was killed.
+        let is_there = |path: &Path| fs::symlink_metadata(path).is_ok();
+        if is_there(&path.join(".git")) || is_there(&self.slot) {
             return Ok(false);
         }
         if path.is_dir() && self.was_just_checked() {
@@ -388,6 +446,14 @@ impl FrozenBase {
         let names = self.record.names;
         let lasts = Duration::from_secs(u64::try_from(names / NAMES_A_SECOND).unwrap_or(0));
         names >= FEW && is_younger(&self.directory.join(CHECKED), lasts)
+    }
+
+    /// Makes the directory that it is mounted on, which may be gone without a loss.
+    ///
+    /// # Errors
+    /// `io`.
+    pub(crate) fn make_place(&self) -> Result<()> {
+        fsx::create_dir(&self.place)
     }
 
     /// Whether it is still there to be taken, by a process that holds the lock for that.

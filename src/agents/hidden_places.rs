@@ -206,6 +206,7 @@ pub(crate) fn private_caches(
                 upper: real(&upper)?,
                 work: real(&work)?,
                 place,
+                worktree: None,
             });
         }
         Ok(())

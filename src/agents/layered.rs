@@ -73,7 +73,7 @@ pub(crate) enum Mounted {
 }
 
 /// Runs this program again where the layered worktree of an agent is mounted and looks like an ordinary one. So what writes files, or has
-/// a hook look at them, does that in one way for both kinds.
+/// a hook look at them, does that in one way for both kinds. Gives besides what the caller should know of the mount.
 ///
 /// # Errors
 /// `run-active` while a command works there; those of [`prepare`].
@@ -82,14 +82,19 @@ pub(crate) fn run_mounted<W: AsRef<OsStr>>(
     agent: &Agent,
     words: &[W],
     mounted: Mounted,
-) -> Result<Output> {
+) -> Result<(Output, Option<String>)> {
     let place = worktree::find(&ctx.repo, agent).unwrap_or_default();
     // Until the upper directory is locked: a run that began now would remove our work directory, and we its own.
     let held = match mounted {
         Mounted::ForRun => None,
         Mounted::ForCaller => Some(liveness::lock(ctx, agent)?),
     };
-    let Some(Prepared { mount, lock }) = prepare(ctx, agent, &place)? else {
+    let Some(Prepared {
+        mount,
+        warning,
+        lock,
+    }) = prepare(ctx, agent, &place)?
+    else {
         let what = "the worktree has become an ordinary one meanwhile";
         return Err(Error::new(Code::LostRace, what));
     };
@@ -114,7 +119,7 @@ pub(crate) fn run_mounted<W: AsRef<OsStr>>(
     let child = command.spawn().and_then(Child::wait_with_output);
     let output = child.map_err(|error| Error::io("could not start git-agent again", error))?;
     finish(&mount)?;
-    Ok(output)
+    Ok((output, warning))
 }
 
 /// Why the kernel lets no layered worktree be mounted here; tried with empty directories on the same file systems.
@@ -136,7 +141,8 @@ pub(crate) fn refused_by_kernel(ctx: &Ctx) -> Result<Option<String>> {
             base: below("base"),
             upper: below("upper"),
             work: below("work"),
-            place: below("place"),
+            place: below("base"),
+            worktree: Some(below("place")),
         })
     })?;
     if trial.exists() {
@@ -204,19 +210,31 @@ pub(crate) fn take(
     place: &Path,
     admin_dir: &Path,
 ) -> Result<()> {
-    let [upper, record] = WorktreeLayer::parts(directory);
+    let [upper, _] = WorktreeLayer::parts(directory);
     fsx::create_dir(&upper)?;
     let pointer = place.join(".git");
     fs::copy(&pointer, upper.join(".git")).at("could not copy", &pointer)?;
-    // 1. The index: the base's own file, 9 MB for 100,000 names, until a git puts another one in its place. Each run works on a copy
-    // of it (`RunRepo`), so no command behind a fence can write to this one. A copy would have to keep the time: one that looked
-    // younger would let git trust entries that it has to look at.
-    let (frozen, own) = (base.index(), admin_dir.join("index"));
-    if fs::hard_link(&frozen, &own).is_err() {
-        untrusted::copy_as_old(&frozen, &own, LONGEST)?;
-    }
+    give_index(base, admin_dir)?;
     ctx.reached("layer-filled");
-    // 2. From here on it is layered, and the base is taken.
+    // From here on it is layered, and the base is taken.
+    write_record(ctx, base, directory)
+}
+
+/// Gives a worktree the base's own index, 9 MB for 100,000 names, until a git puts another one in its place. Each run works on a copy
+/// of it (`RunRepo`), so no command behind a fence can write to this one. A copy would have to keep the time: one that looked
+/// younger would let git trust entries that it has to look at.
+fn give_index(base: &FrozenBase, admin_dir: &Path) -> Result<()> {
+    let own = admin_dir.join("index");
+    let (frozen, new) = (base.index(), fsx::unique_name(&own));
+    if fs::hard_link(&frozen, &new).is_err() {
+        untrusted::copy_as_old(&frozen, &new, LONGEST)?;
+    }
+    fs::rename(&new, &own).at("could not replace", &own)
+}
+
+/// Writes down which base the layer in a directory is over.
+fn write_record(ctx: &Ctx, base: &FrozenBase, directory: &Path) -> Result<()> {
+    let [_, record] = WorktreeLayer::parts(directory);
     // A base that no agent uses is removed under this lock.
     let _taking = lock::hold(ctx.repo.common_dir(), layout::BASE_TAKING_LOCK)?;
     if !base.is_there() {
@@ -311,26 +329,57 @@ pub(crate) fn settle_killed(ctx: &Ctx, agent: &Agent) -> Result<()> {
 /// A mount that can be made.
 pub(crate) struct Prepared {
     pub(crate) mount: LayerMount,
+    /// What the caller should know, in one sentence.
+    pub(crate) warning: Option<String>,
     /// Keeps others from its upper directory. The process that mounts takes it by itself, unless it is handed this one.
     pub(crate) lock: File,
+}
+
+/// Puts a layer over another base with the same content, where its own has changed or is gone. A change of that would show in every
+/// worktree over it, and in no agent's work. What the agent changed stays as it is.
+///
+/// # Errors
+/// `layer-invalid` where no other base can be had; `setup-failed`, `lock-timeout`, `io`.
+fn replace_base(ctx: &Ctx, agent: &Agent, layer: &WorktreeLayer) -> Result<(FrozenBase, String)> {
+    let (id, before) = (agent.id.short(), &layer.record.base);
+    // A mount that an earlier command has left holds the old base, which is removed once no record names it.
+    let _unmounted = lock_upper(&layer.upper)?;
+    let what = format!("the base {before} below agent {id} has changed");
+    let Some(base) = frozen::renewed(ctx, before)? else {
+        let what = format!("{what}, so no command can work there");
+        return Err(Error::new(Code::LayerInvalid, what).remedy(ORDINARY, Remedy::Materialize(id)));
+    };
+    let admin_dir = worktree::admin_dir(&ctx.repo, agent.id);
+    if layer.has_index_of_base(&admin_dir) {
+        give_index(&base, &admin_dir)?;
+    }
+    write_record(
+        ctx,
+        &base,
+        &layout::layer_dir(ctx.repo.common_dir(), agent.id),
+    )?;
+    let warning = format!(
+        "{what}: {}, made of the same commit, replaces it",
+        base.name
+    );
+    Ok((base, warning))
 }
 
 /// Prepares the mount for a command of an agent, whose lock the caller holds; `None` where its worktree is an ordinary one.
 ///
 /// # Errors
-/// `layer-invalid` where the base has changed; `lock-timeout` where a command that this program ran there has left a process; `io`.
+/// Those of [`replace_base`]; `lock-timeout` where a command that this program ran there has left a process; `io`.
 pub(crate) fn prepare(ctx: &Ctx, agent: &Agent, place: &Path) -> Result<Option<Prepared>> {
     settle(ctx, agent)?;
     let Some(layer) = of(&ctx.repo, agent.id) else {
         return Ok(None);
     };
-    // The base is shared: a change of it would show in every worktree over it, and in no agent's work.
-    let name = &layer.record.base;
-    let Some(base) = frozen::whole(ctx, name)? else {
-        let id = agent.id.short();
-        let what =
-            format!("the base {name} below agent {id} has changed, so no command can work there");
-        return Err(Error::new(Code::LayerInvalid, what).remedy(ORDINARY, Remedy::Materialize(id)));
+    let (base, warning) = match frozen::whole(ctx, &layer.record.base)? {
+        Some(base) => (base, None),
+        None => {
+            let (base, warning) = replace_base(ctx, agent, &layer)?;
+            (base, Some(warning))
+        }
     };
     let (common, admin) = (
         ctx.repo.common_dir(),
@@ -342,38 +391,45 @@ pub(crate) fn prepare(ctx: &Ctx, agent: &Agent, place: &Path) -> Result<Option<P
         let pointer = fs::read(&pointer).at("could not read", &pointer)?;
         fsx::write_atomic(&layer.upper.join(".git"), &pointer)?;
     }
-    prepare_in(
-        &layout::layer_dir(common, agent.id),
-        &layer,
-        [&base.path, place],
-    )
-    .map(Some)
+    let directory = layout::layer_dir(common, agent.id);
+    let prepared = prepare_in(&directory, &layer.upper, &base, place)?;
+    Ok(Some(Prepared {
+        warning,
+        ..prepared
+    }))
 }
 
-/// Prepares a mount of the layer in this directory, over a base that the caller found unchanged and on the worktree's place.
+/// Prepares a mount of the layer in this directory, over a base that the caller found unchanged, at a worktree too.
 ///
 /// # Errors
 /// `lock-timeout` where a process that an earlier command left still uses it; `io`.
 pub(crate) fn prepare_in(
     directory: &Path,
-    layer: &WorktreeLayer,
-    [base, place]: [&Path; 2],
+    upper: &Path,
+    base: &FrozenBase,
+    worktree: &Path,
 ) -> Result<Prepared> {
     let real = |path: &Path| fs::canonicalize(path).at("could not resolve", path);
     let directory = real(directory)?;
     // A work directory that is in use must stay.
-    let lock = lock_upper(&layer.upper)?;
+    let lock = lock_upper(upper)?;
     // A run that was killed has left the one of its own mount.
     forget_work(&directory)?;
     let work = fsx::unique_name(&directory.join(WORK));
     fs::create_dir(&work).at("could not make", &work)?;
+    base.make_place()?;
     let mount = LayerMount {
-        base: real(base)?,
-        upper: real(&layer.upper)?,
+        base: real(&base.path)?,
+        upper: real(upper)?,
         work,
-        place: real(place)?,
+        place: real(&base.place)?,
+        worktree: Some(real(worktree)?),
     };
-    Ok(Prepared { mount, lock })
+    Ok(Prepared {
+        mount,
+        warning: None,
+        lock,
+    })
 }
 
 /// Takes the lock of an upper directory, of which the kernel bears one mount at a time; what holds it is over soon.

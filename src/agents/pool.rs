@@ -105,20 +105,13 @@ impl Slot {
         let directory = layout::pool_dir(ctx.repo.common_dir());
         fsx::create_dir(&directory)?;
         let place = directory.join(&name);
-        let options = File::options()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(&place);
-        let file = options.at("could not make", &place)?;
+        let file = File::create_new(&place).at("could not make", &place)?;
         if file.try_lock().is_err() {
             // No process of ours locks a slot that it does not know; one that can read it may, and is not waited for.
             let what = format!("another process holds {}", place.display());
             return Err(Error::new(Code::LostRace, what));
         }
-        let mut slot = Slot::at(ctx, name, place, file)?;
-        slot.record = None;
-        Ok(slot)
+        Slot::at(ctx, name, place, file)
     }
 
     fn at(ctx: &Ctx, name: String, place: PathBuf, file: File) -> Result<Slot> {
@@ -307,6 +300,14 @@ impl Slot {
     /// # Errors
     /// `io`; those of [`kept_worktree::keep_all`]. The slot stays then.
     pub(crate) fn remove(self, ctx: &Ctx) -> Result<Option<KeptWorktree>> {
+        // A process that made a base of it was killed, and the files are the base's.
+        let is_base = !leads_to(&self.path, &self.admin_dir)
+            && layout::bases_dir(ctx.repo.common_dir())
+                .join(&self.name)
+                .exists();
+        if is_base {
+            return self.forget(ctx).map(|()| None);
+        }
         if self.is_taken_over(ctx) {
             fs::remove_file(&self.place).at("could not remove", &self.place)?;
             return Ok(None);

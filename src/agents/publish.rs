@@ -212,7 +212,7 @@ pub fn catch_up(ctx: &Ctx, agent: &Agent, seen: Oid) -> Result<()> {
     // In the mount its files are in their place, as those of a copied worktree are.
     if layered::of(&ctx.repo, agent.id).is_some() {
         let words = ["catch-up", &short, &seen.to_hex()];
-        let output = layered::run_mounted(ctx, agent, &words, Mounted::ForRun)?;
+        let (output, _) = layered::run_mounted(ctx, agent, &words, Mounted::ForRun)?;
         if output.status.success() {
             return Ok(());
         }

@@ -188,7 +188,8 @@ fn mounted(error: Error, arguments: &[OsString], ui: &mut Ui) -> Result<Exit> {
         return Err(error);
     };
     let behind = arguments.get(1..).unwrap_or_default();
-    let status = ops::mounted::again(&verbs::open(ui)?, agent, behind)?;
+    let (status, warning) = ops::mounted::again(&verbs::open(ui)?, agent, behind)?;
+    warning.iter().for_each(|text| ui.warn(text));
     Ok(Exit::Child(status))
 }
 

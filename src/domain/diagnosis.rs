@@ -73,7 +73,7 @@ codes! {
     SpoolWaiting, "mail.spool-waiting", Problem, "Messages of an agent that could not write refs were not sent, because the run that would do it is over.";
     HooksInert, "hooks.inert", Problem, "The agent's worktree is not fenced; a forbidden change is noticed only by verify.";
     OutsideMount, "worktrees.outside-mount", Problem, "A file lies where a layered worktree is and was written by no command of its agent, so no look at the agent's work sees it.";
-    BaseDamaged, "pool.base-damaged", Problem, "A base that layered worktrees share was changed: no agent gets it any more, and no command runs over it.";
+    BaseDamaged, "pool.base-damaged", Problem, "A base that layered worktrees share was changed: no agent gets it any more, and the next run of each agent over it takes another.";
     SlotHalfMade, "pool.half-made", Problem, "What a killed process left of a warm worktree takes up space and shows in git worktree list.";
     SlotStale, "pool.stale", Information, "A spawn from HEAD does not get the warm worktree, which takes up space.";
     PoolNotFilled, "pool.not-filled", Problem, "Spawns find no warm worktree and make their own, which takes longer.";

@@ -88,17 +88,39 @@ pub struct Fence {
     pub terminal: bool,
 }
 
-/// The overlay mount of a layered worktree. Each is a directory; no symlink leads there.
+/// An overlay mount, of a layered worktree or of a cache. Each is a directory; no symlink leads there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerMount {
-    /// The frozen base, on whose own path the mount goes: virtual environments and caches hold absolute paths.
+    /// The files below: a frozen base, or the user's cache.
     pub base: PathBuf,
     /// What is written goes here.
     pub upper: PathBuf,
     /// What the kernel needs for itself: empty, and new for each mount.
     pub work: PathBuf,
-    /// The agent's worktree, where the same files appear.
+    /// Where it is mounted: for a frozen base where it was set up, because virtual environments and caches hold absolute paths.
     pub place: PathBuf,
+    /// The agent's worktree, where the same files appear; a cache has none.
+    pub worktree: Option<PathBuf>,
+}
+
+impl LayerMount {
+    /// Its directories, in the order in which [`LayerMount::from_paths`] takes them.
+    pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        let four = [&self.base, &self.upper, &self.work, &self.place];
+        four.into_iter().chain(&self.worktree)
+    }
+
+    /// The mount with these directories; `None` unless there are four or five.
+    pub fn from_paths(paths: &[PathBuf]) -> Option<LayerMount> {
+        let ([base, upper, work, place], worktree) = paths.split_first_chunk()?;
+        Some(LayerMount {
+            base: base.clone(),
+            upper: upper.clone(),
+            work: work.clone(),
+            place: place.clone(),
+            worktree: worktree.first().cloned(),
+        })
+    }
 }
 
 /// The script that stands in the place of git's programs and keeps a command from pushing.

@@ -137,7 +137,7 @@ fn exchange(
 /// Writes the tracked files of a base that has changed as its commit has them, and what git ignores as it lies there; gives how many
 /// files. Anything else in it would look like the agent's own work.
 fn check_out(ctx: &Ctx, layer: &WorktreeLayer, to: &Path) -> Result<usize> {
-    let base = frozen::place(ctx, &layer.record.base)?;
+    let base = &layer.base;
     let scratch = Scratch::make(ctx, "materialize")?;
     let git = |top: &Path, words: &[&str]| {
         let mut git = command::git(top);
@@ -158,7 +158,7 @@ fn check_out(ctx: &Ctx, layer: &WorktreeLayer, to: &Path) -> Result<usize> {
             "--ignored",
             "--exclude-standard",
         ];
-        let ignored = git(&base, &words)?;
+        let ignored = git(base, &words)?;
         for name in command::names(&ignored) {
             let name = Path::new(OsStr::from_bytes(name));
             let (from, target) = (base.join(name), to.join(name));

@@ -12,17 +12,18 @@ use serde_json::Value;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 
-/// Runs the words after `git agent` where the layered worktree of an agent is mounted; gives the status to end with.
+/// Runs the words after `git agent` where the layered worktree of an agent is mounted; gives the status to end with, and what the caller
+/// should know besides.
 ///
 /// # Errors
 /// `run-active` while a command works there, `layer-invalid`, `lock-timeout`, `io`.
-pub fn again(ctx: &Ctx, who: &str, words: &[OsString]) -> Result<u8> {
+pub fn again(ctx: &Ctx, who: &str, words: &[OsString]) -> Result<(u8, Option<String>)> {
     let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
-    let status = run_mounted(ctx, &agent, words, Mounted::ForCaller)?.status;
+    let (output, warning) = run_mounted(ctx, &agent, words, Mounted::ForCaller)?;
+    let status = output.status;
     let code = { status.code() }.or_else(|| status.signal().map(|signal| 128 + signal));
-    Ok(code
-        .and_then(|code| u8::try_from(code).ok())
-        .unwrap_or(u8::MAX))
+    let code = code.and_then(|code| u8::try_from(code).ok());
+    Ok((code.unwrap_or(u8::MAX), warning))
 }
 
 /// Moves the worktree of an agent from the commit that it is at to the agent's branch; called in the mount.
@@ -40,7 +41,8 @@ pub fn catch_up(ctx: &Ctx, who: &str, seen: &str) -> Result<()> {
 pub(super) fn commit(ctx: &Ctx, agent: &Agent, summary: &str) -> Result<()> {
     let id = agent.id.to_string();
     let words = ["commit", &id, "-m", summary, "--format", "json"];
-    let output = run_mounted(ctx, agent, &words, Mounted::ForRun)?;
+    // The run has a base of its own that is whole.
+    let (output, _) = run_mounted(ctx, agent, &words, Mounted::ForRun)?;
     let answer: Value = serde_json::from_slice(&output.stderr).unwrap_or_default();
     let error = answer.get("error").unwrap_or(&Value::Null);
     let is_no_error = [Code::NothingToLand, Code::OutOfScope].map(Code::name);

@@ -165,6 +165,72 @@ fn a_base_that_is_gone_leaves_the_agent_its_tracked_files() {
 }
 
 #[test]
+fn a_base_that_has_changed_or_is_gone_is_made_anew_by_the_next_run() {
+    let damages: [fn(&Path); 4] = [
+        |base| fs::write(base.join("lib/c.txt"), "foreign\n").expect("written"),
+        |base| fs::remove_file(base.join("built/tool")).expect("removed"),
+        |base| set_mode(&base.join("lib/d.txt"), 0o755),
+        |base| fs::remove_dir_all(base).expect("removed"),
+    ];
+    for (number, damage) in damages.into_iter().enumerate() {
+        let repo = repo("[setup]\nrun = [\"mkdir built; echo made > built/tool\"]\n");
+        let Some((spawned, before, base)) = over_open_base(&repo) else {
+            return;
+        };
+        let other = spawn(&repo, true).expect("an agent");
+        let upper = layer(&repo, &spawned).join("upper");
+        let changed = crate::support::snapshot(&upper);
+        damage(&base);
+        let script = "cat lib/a.txt lib/c.txt new.txt built/tool; git status --short";
+        let words = ["run", id(&spawned), "--no-verify", "--", "sh", "-c", script];
+        let output = repo.agent(&words);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("replaces it"), "{number}: {said}");
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            "a\nhours of work\nc\nnew\nmade\n M lib/a.txt\n D lib/b.txt\n?? new.txt\n",
+            "{number}: {said}"
+        );
+        assert_eq!(crate::support::snapshot(&upper), changed, "{number}");
+        assert_eq!(repo.agent_json(&["diff", id(&spawned)])["changes"], before);
+        // The other agent is over the old base still, until it works.
+        repo.agent_json(&["gc", "--yes"]);
+        let bases = |repo: &TestRepo| {
+            let status = repo.agent_json(&["pool", "status"]);
+            status["bases"].as_array().map_or(0, Vec::len)
+        };
+        assert_eq!(bases(&repo), 2, "{number}");
+        assert_eq!(run(&repo, &other, "cat lib/c.txt built/tool"), "c\nmade\n");
+        repo.agent_json(&["gc", "--yes"]);
+        assert_eq!(bases(&repo), 1, "{number}");
+        repo.agent_json(&["merge", id(&spawned)]);
+    }
+}
+
+#[test]
+fn no_git_clean_of_the_main_worktree_reaches_a_base() {
+    for force in ["-fdxq", "-ffdxq"] {
+        let repo = repo("[setup]\nrun = [\"mkdir built; echo made > built/tool\"]\n");
+        let Some(spawned) = spawn(&repo, true) else {
+            return;
+        };
+        run(&repo, &spawned, WORK);
+        let base = base(&repo);
+        let before = crate::support::snapshot(&base);
+        repo.git(["clean", force]);
+        assert_eq!(crate::support::snapshot(&base), before, "{force}");
+        // The second force takes all worktrees away.
+        repo.agent(&["doctor", "--fix"]);
+        let script = "cat lib/c.txt new.txt built/tool";
+        assert_eq!(run(&repo, &spawned, script), "c\nnew\nmade\n", "{force}");
+        assert_eq!(
+            repo.agent_json(&["pool", "status"])["bases"][0]["state"],
+            "ready"
+        );
+    }
+}
+
+#[test]
 fn a_moved_repository_keeps_its_layers_and_bases() {
     let repo = repo("");
     let Some(spawned) = spawn(&repo, true) else {

@@ -121,10 +121,10 @@ pub(in crate::cli) struct FencedArgs {
     /// Mount a layered worktree and become the command, without any restriction
     #[arg(long, requires = "layer", conflicts_with = "probe")]
     mounted: bool,
-    /// A base, an upper directory, a work directory and a place: the overlay mount of a layered worktree
-    #[arg(long, value_name = "DIR", num_args = 4)]
+    /// A base, an upper directory, a work directory, a place and a worktree: the overlay mount of a layered worktree
+    #[arg(long, value_name = "DIR", num_args = 5)]
     layer: Vec<PathBuf>,
-    /// The same four of a cache of the user's, of which the command gets a private view
+    /// The first four of a cache of the user's, of which the command gets a private view
     #[arg(long, value_name = "DIR", num_args = 4)]
     cache: Vec<PathBuf>,
     /// What Landlock has to enforce
@@ -178,16 +178,7 @@ fn namespaces(word: &str) -> Result<Namespaces, String> {
 
 /// Opens no repository: a fence has nothing to do with where the command runs.
 pub(in crate::cli) fn run_fenced(args: FencedArgs) -> Result<Exit> {
-    let overlay = |four: &[PathBuf]| match four {
-        [base, upper, work, place] => Some(LayerMount {
-            base: base.clone(),
-            upper: upper.clone(),
-            work: work.clone(),
-            place: place.clone(),
-        }),
-        _ => None,
-    };
-    let layer = overlay(&args.layer);
+    let layer = LayerMount::from_paths(&args.layer);
     if args.mounted
         && let Some(layer) = &layer
     {
@@ -210,7 +201,9 @@ pub(in crate::cli) fn run_fenced(args: FencedArgs) -> Result<Exit> {
     };
     let fence = Fence {
         layer,
-        caches: args.cache.chunks(4).filter_map(overlay).collect(),
+        caches: { args.cache.chunks(4) }
+            .filter_map(LayerMount::from_paths)
+            .collect(),
         guard,
         writable: args.write,
         own: args.own,

@@ -87,9 +87,12 @@ pub fn bounds(ctx: &Ctx, request: &FenceRequest<'_>) -> Result<Bounds> {
         Some(worktree) => layered::prepare(ctx, request.agent, worktree)?,
         None => None,
     };
-    let layer = layer.map(|prepared| prepared.mount);
+    let layer = layer.map(|prepared| {
+        warnings.extend(prepared.warning);
+        prepared.mount
+    });
     // The same files at another path.
-    writable.extend(layer.as_ref().map(|layer| layer.base.clone()));
+    writable.extend(layer.as_ref().map(|layer| layer.place.clone()));
     for directory in [request.temporary, request.spool] {
         fsx::create_dir(directory)?;
         writable.push(real(directory)?);

@@ -217,11 +217,11 @@ pub fn wrap(program: &Path, plan: &Plan<'_>, command: &[OsString]) -> Vec<OsStri
     }
     if let Some(layer) = &plan.fence.layer {
         words.push("--layer".into());
-        words.extend([&layer.base, &layer.upper, &layer.work, &layer.place].map(OsString::from));
+        words.extend(layer.paths().map(OsString::from));
     }
     for cache in &plan.fence.caches {
         words.push("--cache".into());
-        words.extend([&cache.base, &cache.upper, &cache.work, &cache.place].map(OsString::from));
+        words.extend(cache.paths().map(OsString::from));
     }
     if let Some(guard) = &plan.fence.guard {
         words.push("--guard".into());
@@ -246,7 +246,7 @@ pub fn mounted(program: &Path, layer: &LayerMount) -> Command {
 pub fn within(program: &Path, layer: &LayerMount, command: &Command) -> Command {
     let mut inside = Command::new(program);
     inside.args([VERB, "--mounted", "--layer"]);
-    inside.args([&layer.base, &layer.upper, &layer.work, &layer.place]);
+    inside.args(layer.paths());
     inside.arg("--").arg(command.get_program());
     inside.args(command.get_args());
     for (name, value) in command.get_envs() {

@@ -98,7 +98,7 @@ pub(super) fn probe() -> u8 {
 pub(super) fn layers_refused(program: &Path, layer: &LayerMount) -> Option<String> {
     let mut probe = Command::new(program);
     probe.args([super::VERB, "--probe", "--layer"]);
-    probe.args([&layer.base, &layer.upper, &layer.work, &layer.place]);
+    probe.args(layer.paths());
     probe.stdin(Stdio::null());
     match probe.output() {
         Ok(output) if output.status.success() => None,

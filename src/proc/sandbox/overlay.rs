@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 1. open     the four directories, by which they are mounted: no path is looked up twice
-//! 2. mount    on the base's own path, which hides the base at the same time
+//! 2. mount    where the base was set up
 //! 3. probe    the mount comes up read-only, or without what it needs, and the kernel says nothing
 //! 4. bind     the same files at the agent's worktree
 //! ```
@@ -11,8 +11,8 @@
 //! - `volatile`: else the last process to leave waits until everything that the whole file system has to write is written. The
 //!   supervisor syncs before it says that a run is over. The price is that a work directory serves for one mount.
 //!
-//! What is below the mount, and what it writes to, is out of the command's reach: the mount covers the one, and the directory of
-//! agents is hidden.
+//! What is below the mount, and what it writes to, is out of the command's reach: both lie in the directory of agents, which is
+//! hidden; a base that lies at the place of the mount is covered by it.
 
 use super::landlock::open;
 use crate::domain::sandbox::LayerMount;
@@ -65,13 +65,18 @@ pub(super) fn mount_layer(layer: &LayerMount) -> Result<(), String> {
     // Tried before the mount, which comes up without what it needs and says nothing of it.
     require_attributes(&layer.upper)
         .map_err(|error| fail("give attributes to", &layer.upper, error))?;
-    overlay(&base, &upper, &work, &base)
-        .map_err(|error| fail("mount an overlay on", &layer.base, error))?;
+    let worktree = { layer.worktree.as_deref() }
+        .map(|path| Ok::<_, String>((path, opened(path)?)))
+        .transpose()?;
+    overlay(&base, &upper, &work, &place)
+        .map_err(|error| fail("mount an overlay on", &layer.place, error))?;
     // Only now its path leads to the mount.
-    let mounted = opened(&layer.base)?;
-    probe(&layer.base).map_err(|error| fail("write to", &layer.base, error))?;
-    mount_bind(link(&mounted), link(&place))
-        .map_err(|error| fail("show the files at", &layer.place, error))
+    let mounted = opened(&layer.place)?;
+    probe(&layer.place).map_err(|error| fail("write to", &layer.place, error))?;
+    worktree.map_or(Ok(()), |(path, worktree)| {
+        mount_bind(link(&mounted), link(&worktree))
+            .map_err(|error| fail("show the files at", path, error))
+    })
 }
 
 /// Mounts a private view of a cache, as far as the kernel lets us: one that cannot be written is taken away again.
