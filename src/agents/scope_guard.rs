@@ -1,7 +1,7 @@
 //! An agent's fence: its policy, read once, ready to judge.
 
 use crate::agents::real_path::real_path;
-use crate::domain::scope::{CaseIndex, is_control_file};
+use crate::domain::scope::{CaseIndex, CaseRule, is_control_file};
 use crate::domain::violation::{Boundary, Reason};
 use crate::domain::{
     Agent, BundleRule, Change, ChangeKind, Glob, Isolation, Oid, RepoPath, Scope, Violation,
@@ -11,6 +11,7 @@ use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
 use crate::git::changes::Spellings;
 use crate::git::tree::Entry;
+use crate::hosts;
 use crate::store::{Ledger, layout, spawn_commit};
 use crate::wire::policy::{Policy, TRAILER};
 use std::cell::RefCell;
@@ -101,7 +102,7 @@ impl<'r> ScopeGuard<'r> {
         let base = Oid::from_hex(&policy.base_oid)
             .ok_or_else(|| broken(format!("`{}` is no commit", policy.base_oid)))?;
         Ok(ScopeGuard {
-            boundary: boundary(&policy, scopes).map_err(broken)?,
+            boundary: boundary(repo, &policy, scopes).map_err(broken)?,
             base_tree: repo.read_commit(base)?.tree,
             repo,
             agent,
@@ -263,24 +264,38 @@ pub struct Scopes(RefCell<HashMap<ScopeKey, Scope>>);
 /// Whitelist, denylist and what is opened of it.
 type ScopeKey = ([Vec<String>; 2], BTreeMap<String, Vec<String>>);
 
+/// What an agent may touch, in this clone.
+///
+/// # Errors
+/// One sentence, as [`Policy::scope`].
+pub fn scope_of(repo: &Repo, policy: &Policy) -> Result<Scope, String> {
+    let control_files: Vec<&str> = hosts::control_files().collect();
+    // A setting of the agent's own worktree counts for nothing.
+    let is_ignored = repo.shared_bool("core.ignorecase");
+    policy.scope(CaseRule {
+        is_ignored: is_ignored.map_err(|error| error.message().to_owned())?,
+        control_files: &control_files,
+    })
+}
+
 impl Scopes {
-    fn of(&self, policy: &Policy) -> Result<Scope, String> {
+    fn of(&self, repo: &Repo, policy: &Policy) -> Result<Scope, String> {
         let lists = [policy.whitelist.clone(), policy.denylist.clone()];
         let globs = (lists, policy.opened.clone());
         // Agents of one fleet mostly share few scopes, and making one takes longest.
         if let Some(scope) = self.0.borrow().get(&globs) {
             return Ok(scope.clone());
         }
-        let scope = policy.scope()?;
+        let scope = scope_of(repo, policy)?;
         self.0.borrow_mut().insert(globs, scope.clone());
         Ok(scope)
     }
 }
 
-fn boundary(policy: &Policy, scopes: &Scopes) -> Result<Boundary, String> {
+fn boundary(repo: &Repo, policy: &Policy, scopes: &Scopes) -> Result<Boundary, String> {
     let bundle = policy.bundle_dir.as_ref();
     Ok(Boundary {
-        scope: scopes.of(policy)?,
+        scope: scopes.of(repo, policy)?,
         edits: policy.edits,
         bundle: bundle
             .filter(|_| policy.isolation == Isolation::Worktree.as_str())

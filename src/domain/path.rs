@@ -211,12 +211,16 @@ fn is_ntfs_git_dir(name: &[u8]) -> bool {
     })
 }
 
-/// HFS+ ignores case and these characters without a glyph.
+/// The characters without a glyph that HFS+ ignores.
+pub(super) fn is_ignored_by_hfs(c: char) -> bool {
+    matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}')
+}
+
+/// HFS+ ignores case, too.
 fn is_hfs_git_dir(name: &[u8]) -> bool {
-    let ignored = |c: &char| matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
     std::str::from_utf8(name).is_ok_and(|name| {
         name.chars()
-            .filter(|c| !ignored(c))
+            .filter(|c| !is_ignored_by_hfs(*c))
             .map(|c| c.to_ascii_lowercase())
             .eq(".git".chars())
     })

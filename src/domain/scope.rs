@@ -7,6 +7,9 @@
 //! is what lies below `vendor`, in a denylist it is `vendor` itself as well, because a file, symlink
 //! or submodule pointer put in the place of a directory replaces everything below it.
 //!
+//! A glob of the denylist that protects a file which programs look up by its name denies all names that some file system takes for that
+//! one: `.Husky/x` is `.husky/x` on macOS and Windows ([`CaseRule`]).
+//!
 //! Deliberately absent: the agent's own bundle directory, which is always writable and never part of
 //! a commit; the code that gathers the paths leaves it out.
 
@@ -15,8 +18,8 @@ mod language;
 pub use language::{Intersection, ScopeLanguage};
 
 use super::glob::{self, Glob};
-use super::path::{PathProblem, RepoPath, directories, nfc};
-use super::role::Role;
+use super::path::{PathProblem, RepoPath, directories, is_ignored_by_hfs, nfc};
+use super::role::{DEFAULT_DENYLIST, Role};
 use globset::{Candidate, GlobSet};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -29,6 +32,8 @@ pub type Opened = BTreeMap<Glob, Vec<Glob>>;
 pub struct Scope {
     whitelist: Matcher,
     denylist: Matcher,
+    /// Those globs of the denylist that match names of any case.
+    caseless: Matcher,
     opened: Vec<(Glob, Matcher)>,
     beginnings: Vec<String>,
 }
@@ -92,16 +97,40 @@ impl Scope {
         denylist: &[Glob],
         opened: &Opened,
     ) -> Result<Scope, String> {
+        Scope::with_case(whitelist, denylist, opened, CaseRule::default())
+    }
+
+    /// As [`Scope::opening`], where the caller knows more of names that differ by case.
+    ///
+    /// # Errors
+    /// As [`Scope::new`].
+    pub fn with_case(
+        whitelist: &[Glob],
+        denylist: &[Glob],
+        opened: &Opened,
+        case: CaseRule<'_>,
+    ) -> Result<Scope, String> {
         if let Some(useless) = whitelist.iter().find(|glob| glob.needs_git_dir()) {
             return Err(format!(
                 "glob `{useless}` allows nothing: no path in a git directory is ever in scope"
             ));
         }
+        let plain = |pattern: &str| vec![pattern.to_owned()];
+        let denied = |pattern: &str| {
+            let directory = directory_itself(pattern).map(str::to_owned);
+            [pattern.to_owned()].into_iter().chain(directory).collect()
+        };
+        // Two automata hold each glob of the denylist once: so they take no longer to make than one.
+        let (caseless, exact): (Vec<Glob>, Vec<Glob>) =
+            { denylist.iter().cloned() }.partition(|glob| case.is_ignored_in(glob));
         Ok(Scope {
-            whitelist: Matcher::new(whitelist, |_| None)?,
-            denylist: Matcher::new(denylist, directory_itself)?,
+            whitelist: Matcher::new(whitelist, plain)?,
+            denylist: Matcher::new(&exact, denied)?,
+            caseless: Matcher::new(&caseless, |pattern| {
+                denied(&String::from_utf8_lossy(&fold(pattern.as_bytes())))
+            })?,
             opened: { opened.iter() }
-                .map(|(glob, by)| Ok((glob.clone(), Matcher::new(by, |_| None)?)))
+                .map(|(glob, by)| Ok((glob.clone(), Matcher::new(by, plain)?)))
                 .collect::<Result<_, String>>()?,
             beginnings: beginnings(whitelist),
         })
@@ -133,8 +162,12 @@ impl Scope {
             let mut opened = self.opened.iter().filter(|(glob, _)| glob == denied);
             opened.any(|(_, by)| by.matches(&candidate).next().is_some())
         };
+        let folded = one_name(path.comparison_form());
+        let folded = Candidate::from_bytes(&folded);
         let denied = { self.denylist.matches(&candidate) }.find(|glob| !is_opened(glob));
-        if let Some(glob) = denied {
+        let caseless = { self.caseless.matches(&folded) }.find(|glob| !is_opened(glob));
+        // As if they were one list.
+        if let Some(glob) = denied.into_iter().chain(caseless).min() {
             return Decision::Denied(Denied::ByDenylist(glob.clone()));
         }
         match self.whitelist.matches(&candidate).next() {
@@ -165,6 +198,52 @@ impl Scope {
         }
         decision
     }
+}
+
+/// Which globs of a denylist match names of any case. A file system that ignores case opens what they protect by each of these names.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CaseRule<'a> {
+    /// Whether all do, because the clone is on such a file system.
+    pub is_ignored: bool,
+    /// Globs of control files besides [`CONTROL_FILES`].
+    pub control_files: &'a [&'a str],
+}
+
+/// Globs of [`DEFAULT_DENYLIST`] about build output, whose names in another case are ordinary directories of some project.
+const ORDINARY_NAMES: [&str; 2] = ["target/**", "dist/**"];
+
+impl CaseRule<'_> {
+    fn is_ignored_in(&self, glob: &Glob) -> bool {
+        let glob = glob.as_str();
+        let is_among = |globs: &[&str]| globs.contains(&glob);
+        self.is_ignored
+            || is_among(self.control_files)
+            || is_among(CONTROL_FILES)
+            || is_among(DEFAULT_DENYLIST) && !is_among(&ORDINARY_NAMES)
+    }
+}
+
+/// As [`fold`], without what HFS+ and NTFS leave out of a name: characters without a glyph, and dots and spaces at its end.
+fn one_name(path: &[u8]) -> Vec<u8> {
+    let mut path = fold(path);
+    if !path.is_ascii()
+        && let Ok(text) = std::str::from_utf8(&path)
+    {
+        let seen = text.chars().filter(|c| !is_ignored_by_hfs(*c));
+        path = seen.collect::<String>().into_bytes();
+    }
+    let is_left_out = |byte: &u8| matches!(byte, b'.' | b' ');
+    if !path
+        .split(|&byte| byte == b'/')
+        .any(|name| name.last().is_some_and(is_left_out))
+    {
+        return path;
+    }
+    let names = path.split(|&byte| byte == b'/').map(|name| {
+        let last = name.iter().rposition(|byte| !is_left_out(byte));
+        last.and_then(|last| name.get(..=last)).unwrap_or_default()
+    });
+    names.collect::<Vec<_>>().join(&b'/')
 }
 
 /// The denylist that binds an agent: its task's and its role's united, sorted, each glob once.
@@ -226,14 +305,13 @@ struct Matcher {
 }
 
 impl Matcher {
-    fn new(globs: &[Glob], also: impl Fn(&str) -> Option<&str>) -> Result<Matcher, String> {
+    fn new(globs: &[Glob], spelled: impl Fn(&str) -> Vec<String>) -> Result<Matcher, String> {
         let mut patterns = Vec::new();
         let mut owners = Vec::new();
         for (index, glob) in globs.iter().enumerate() {
             for alternative in glob.alternatives() {
-                for pattern in [Some(alternative.as_str()), also(&alternative)] {
-                    let Some(pattern) = pattern else { continue };
-                    let compiled = glob::compile(pattern)
+                for pattern in spelled(&alternative) {
+                    let compiled = glob::compile(&pattern)
                         .map_err(|problem| format!("glob `{glob}` does not compile: {problem}"))?;
                     patterns.push(compiled);
                     owners.push(index);
@@ -594,6 +672,50 @@ mod tests {
             assert_eq!(scope.decide(&path(name)).is_allowed(), expected, "{name}");
             let meeting = language.intersection(&ScopeLanguage::new(&globs(&[name]), &[]));
             assert_eq!(meeting != Intersection::Empty, expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_programs_look_up_by_name_is_denied_in_every_case() {
+        let globs = |texts: &[&str]| -> Vec<Glob> {
+            { texts.iter() }
+                .map(|text| Glob::parse(text).expect(text))
+                .collect()
+        };
+        let of_host = "**/.host/settings*";
+        let mut denylist = super::super::role::default_denylist();
+        denylist.extend(globs(CONTROL_FILES));
+        denylist.extend(globs(&[of_host, "docs/**"]));
+        let decide = |is_ignored, name: &str| {
+            let case = CaseRule {
+                is_ignored,
+                control_files: &[of_host],
+            };
+            let scope = Scope::with_case(&globs(&["**"]), &denylist, &Opened::new(), case);
+            scope.expect("a scope").decide(&path(name)).is_allowed()
+        };
+        for name in [
+            ".Husky/x",
+            "a/.HUSKY/x",
+            ".Host/settings.json",
+            "Secrets/k",
+            "a/.ENV.local",
+            ".GITHUB/workflows/x.yml",
+            ".GitModules",
+            ".GitAttributes",
+            "jenkinsfile",
+            ".hu\u{200c}sky/x",
+            ".husky./x",
+            ".gitmodules ",
+        ] {
+            assert!(!decide(false, name), "{name}");
+        }
+        // What a person denies, and what is ordinary in another case, is denied as it is written.
+        for name in ["Docs/x", "Target/x", "Dist/x", "src/target./x"] {
+            assert!(decide(false, name), "{name}");
+        }
+        for name in ["Docs/x", "Target/x", "docs/x"] {
+            assert!(!decide(true, name), "{name}");
         }
     }
 

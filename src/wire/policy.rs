@@ -11,7 +11,7 @@
 
 use crate::domain::named::hex;
 use crate::domain::report::key;
-use crate::domain::scope::Opened;
+use crate::domain::scope::{CaseRule, Opened};
 use crate::domain::{Glob, Oid, ReportRules, RequiredChecks, Scope, ScopeLanguage};
 use crate::wire::answer::ReportTable;
 use serde::{Deserialize, Serialize};
@@ -225,9 +225,9 @@ impl Policy {
     ///
     /// # Errors
     /// As [`Policy::globs`].
-    pub fn scope(&self) -> Result<Scope, String> {
+    pub fn scope(&self, case: CaseRule<'_>) -> Result<Scope, String> {
         let [whitelist, denylist] = self.globs()?;
-        Scope::opening(&whitelist, &denylist, &self.opened_globs()?)
+        Scope::with_case(&whitelist, &denylist, &self.opened_globs()?, case)
     }
 
     /// All paths that the scope allows.

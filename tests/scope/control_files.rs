@@ -2,6 +2,7 @@
 
 use crate::support::agent::{agent_command, describe};
 use crate::support::{TestRepo, git_output};
+use git_agent::domain::scope::CaseRule;
 use git_agent::wire::policy::Policy;
 use serde_json::{Value, json};
 use std::fs;
@@ -193,7 +194,7 @@ fn versions_agree_on_what_was_recorded_before_and_an_older_one_opens_nothing() {
     };
     let allows = |policy: &Value, path: &str| {
         let policy = Policy::from_bytes(policy.to_string().as_bytes()).expect("a policy");
-        let scope = policy.scope().expect("a scope");
+        let scope = policy.scope(CaseRule::default()).expect("a scope");
         scope.decide_bytes(path.as_bytes()).is_allowed()
     };
     let (ci, release) = (".github/workflows/ci.yml", ".github/workflows/release.yml");
@@ -210,4 +211,69 @@ fn versions_agree_on_what_was_recorded_before_and_an_older_one_opens_nothing() {
     // What opens nothing is recorded as before.
     spawn(&repo, "plain", &[]);
     assert_eq!(recorded("plain").get("opened"), None);
+}
+
+#[test]
+fn a_control_file_by_another_case_is_denied_and_an_ordinary_name_is_not() {
+    let repo = repo();
+    let worktree = spawn(&repo, "any", &["."]);
+    let denied = [
+        ".Codex/config.toml",
+        ".GITHUB/workflows/x.yml",
+        ".GitModules",
+        "Secrets/k",
+        "sub/.Husky/x",
+    ];
+    let ordinary = ["Target/x", "Dist/x", "Docs/x"];
+    for path in denied.iter().chain(&ordinary) {
+        let is_denied = denied.contains(path);
+        assert_eq!(check(&worktree, path), !is_denied, "{path}");
+        assert_eq!(may_write(&worktree, path), !is_denied, "{path}");
+        let file = worktree.join(path);
+        fs::create_dir_all(file.parent().expect("a directory")).expect("made");
+        fs::write(file, "x\n").expect("written");
+    }
+    assert_eq!(rejected(&repo, "any"), denied);
+    // In a clone where names ignore case, all that is denied is so in every case.
+    repo.git(["config", "core.ignoreCase", "true"]);
+    assert!(!check(&worktree, "Target/x") && check(&worktree, "Docs/x"));
+}
+
+#[test]
+fn a_tree_with_a_git_directory_by_another_name_is_rejected() {
+    for name in [".GIT", ".git ", "git~1", ".g\u{200c}it"] {
+        let repo = repo();
+        spawn(&repo, "any", &["."]);
+        let branch = repo.agent_json(&["show", "any"])["branch"].clone();
+        let branch = branch.as_str().expect("a branch");
+        // Git refuses such a name in its index, and no commit of another program's has to.
+        let tree = format!(
+            "100644 blob {}\tconfig\n",
+            repo.git(["hash-object", "-w", "roles/x.toml"]).trim()
+        );
+        let inner = make_tree(&repo, &tree);
+        let all = repo.git(["ls-tree", branch]);
+        let tree = make_tree(&repo, &format!("{all}\n040000 tree {inner}\t{name}\n"));
+        let commit = repo.git(["commit-tree", &tree, "-p", branch, "-m", "work"]);
+        repo.git(["update-ref", &format!("refs/heads/{branch}"), commit.trim()]);
+        let path = format!("{name}/config");
+        assert!(rejected(&repo, "any").contains(&path), "{name}");
+    }
+}
+
+fn make_tree(repo: &TestRepo, entries: &str) -> String {
+    let mut git = std::process::Command::new("git");
+    git.args(["mktree"]).current_dir(repo.path());
+    let mut child = { git.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() }.expect("starts");
+    let input = child
+        .stdin
+        .take()
+        .expect("a pipe")
+        .write_all(entries.as_bytes());
+    input.expect("written");
+    let output = child.wait_with_output().expect("ends");
+    String::from_utf8(output.stdout)
+        .expect("UTF-8")
+        .trim()
+        .to_owned()
 }

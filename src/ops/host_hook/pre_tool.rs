@@ -4,6 +4,7 @@ use crate::agents::ctx::Env;
 use crate::agents::current::CurrentAgent;
 use crate::agents::host_session::SessionPhase;
 use crate::agents::real_path::real_path;
+use crate::agents::scope_guard::scope_of;
 use crate::domain::path::RepoPath;
 use crate::domain::scope::{CaseIndex, Decision, Scope, is_case_variant};
 use crate::domain::tool_call::{FileTouch, HookAnswer, Intent, ToolCall, TouchedPath, locate};
@@ -195,7 +196,7 @@ struct CallGuard {
 
 impl CallGuard {
     pub(super) fn new(home: CurrentAgent, env: &Env) -> Result<CallGuard> {
-        let scope = home.policy.scope().map_err(|rule| {
+        let scope = scope_of(&home.repo, &home.policy).map_err(|rule| {
             Error::new(
                 Code::RepoCorrupt,
                 format!("the policy of agent {}: {rule}", home.agent.id.short()),

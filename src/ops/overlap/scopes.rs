@@ -1,11 +1,13 @@
 //! What several agents may touch, and what they have.
 
 use crate::agents::histories::Histories;
+use crate::agents::scope_guard::scope_of;
 use crate::agents::work::uncommitted::without_baseline;
 use crate::agents::{Ctx, Work, parallel};
 use crate::domain::scope::Intersection;
 use crate::domain::{Change, ChangeKind, Oid, RepoPath, Scope, ScopeLanguage, path};
 use crate::error::{Code, Error, Result};
+use crate::git::Repo;
 use crate::git::changes::Glance;
 use crate::git::objects::Visitor;
 use crate::git::uncommitted::glance;
@@ -46,7 +48,7 @@ struct Distinct {
 
 impl ScopeComparison {
     pub(super) fn compare(ctx: &Ctx, scene: &Scene) -> Result<ScopeComparison> {
-        let of = distinct(scene)?;
+        let of = distinct(&ctx.repo, scene)?;
         let mut asked = BTreeMap::new();
         // Agents of one fleet mostly share few scopes, and each pair of those is compared once.
         for (one, two) in &scene.pairs {
@@ -106,17 +108,17 @@ impl ScopeComparison {
 }
 
 impl Distinct {
-    fn new(number: usize, policy: &Policy) -> Result<Distinct, String> {
+    fn new(repo: &Repo, number: usize, policy: &Policy) -> Result<Distinct, String> {
         Ok(Distinct {
             number,
-            scope: policy.scope()?,
+            scope: scope_of(repo, policy)?,
             language: policy.language()?,
         })
     }
 }
 
 /// The scope that each agent has. A fleet often shares a few.
-fn distinct(scene: &Scene) -> Result<HashMap<usize, Arc<Distinct>>> {
+fn distinct(repo: &Repo, scene: &Scene) -> Result<HashMap<usize, Arc<Distinct>>> {
     let mut known = BTreeMap::<_, Arc<Distinct>>::new();
     let mut of = HashMap::new();
     for (index, live) in scene.agents.iter().enumerate() {
@@ -127,12 +129,12 @@ fn distinct(scene: &Scene) -> Result<HashMap<usize, Arc<Distinct>>> {
         let number = known.len();
         let scope = match known.entry((&policy.whitelist, &policy.denylist, &policy.opened)) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => {
-                new.insert(Arc::new(Distinct::new(number, policy).map_err(|why| {
+            Entry::Vacant(new) => new.insert(Arc::new(
+                Distinct::new(repo, number, policy).map_err(|why| {
                     let what = format!("the policy of agent {} cannot be used", live.agent.id);
                     Error::new(Code::RepoCorrupt, what).because(why)
-                })?))
-            }
+                })?,
+            )),
         };
         of.insert(index, scope.clone());
     }
