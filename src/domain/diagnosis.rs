@@ -50,6 +50,7 @@ codes! {
     DiscardUnfinished, "worktrees.discard-unfinished", Problem, "A discard was interrupted after everything was kept; what is left of the worktree, the branch and the row do not agree.";
     AdminGone, "worktrees.admin-gone", Problem, "Git knows nothing of the worktree any more, and what is in it is in no commit and in no salvage.";
     WorktreeRemoved, "worktrees.removed", Problem, "The agent is neither landed nor discarded and has no worktree to go on in; what was not committed in it is gone, unless it was rescued.";
+    WorktreeUnreadable, "worktrees.unreadable", Problem, "What the agent changed cannot be told, so it is neither judged nor landed, and no command takes it for no work.";
     WorktreeUnknown, "worktrees.no-row", Problem, "The worktree is ours and no row says whose; no command of ours can name it.";
     BranchUnknown, "branches.no-row", Problem, "The branch starts from a spawn commit that has no row here; no command of ours can name it.";
     BranchGone, "branches.gone", Problem, "An agent that is neither landed nor discarded has lost its branch; git gc may delete its commits.";

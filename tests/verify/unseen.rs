@@ -87,6 +87,45 @@ fn a_directory_that_cannot_be_read_rejects() {
     assert_eq!(answer["verdict"], "accept", "{answer}");
 }
 
+#[test]
+fn files_that_cannot_be_read_are_no_empty_work() {
+    for layered in ["off", "auto"] {
+        let repo = TestRepo::with_commit();
+        repo.write(
+            ".config/git-agent.toml",
+            format!("[worktree]\nlayered = \"{layered}\"\n"),
+        );
+        repo.commit_all("settings");
+        let agent = Agent::spawned_in(repo, TASK);
+        let script = "echo // two > src/two.rs";
+        let words = ["run", &agent.id, "--no-verify", "--", "sh", "-c", script];
+        assert!(agent.repo.agent(&words).status.success());
+        let Some(command) = ordinary_user(&agent) else {
+            return;
+        };
+        let short = agent.id.get(..8).expect("a short id");
+        let upper = format!(".git/agents/{short}/layer/upper");
+        let files = Some(agent.repo.path().join(upper)).filter(|upper| upper.is_dir());
+        let files = files.unwrap_or_else(|| agent.worktree.clone());
+        let set_mode = |mode| fs::set_permissions(&files, fs::Permissions::from_mode(mode));
+        set_mode(0o000).expect("closed");
+        let run = |words: &[&str]| command(words).output().expect("starts");
+        let answer = report(&run(&["verify", &agent.id, "--format=json"]));
+        assert_eq!(codes(&answer), ["work.unreadable"], "{layered}: {answer}");
+        let said = String::from_utf8_lossy(&run(&["doctor"]).stdout).into_owned();
+        assert!(said.contains("worktrees.unreadable"), "{layered}: {said}");
+        for words in [&["merge", &agent.id][..], &["discard", &agent.id]] {
+            assert!(!run(words).status.success(), "{layered}: {words:?}");
+        }
+        set_mode(0o755).expect("opened");
+        let diff = report(&run(&["diff", &agent.id, "--format=json"]));
+        assert_eq!(
+            diff["changes"][0]["path"], "src/two.rs",
+            "{layered}: {diff}"
+        );
+    }
+}
+
 /// An agent whose worktree has the submodule `src/sub` checked out.
 fn with_submodule() -> Agent {
     let repo = TestRepo::with_commit();

@@ -318,10 +318,7 @@ fn require_plain(place: &Path) -> Result<()> {
         Ok(length) => length,
         Err(Errno::NOTSUP | Errno::NOENT) => 0,
         Err(error) => {
-            return Err(refused(
-                place,
-                &format!("has unreadable attributes: {error}"),
-            ));
+            return Err(unreadable(place, error));
         }
     };
     let names = names.get(..length).unwrap_or_default();
@@ -356,11 +353,16 @@ pub fn is_opaque(place: &Path) -> Result<bool> {
             Err(refused(place, "has an attribute `opaque` that is not `y`"))
         }
         Err(Errno::NODATA | Errno::NOTSUP | Errno::NOENT | Errno::NOTDIR) => Ok(false),
-        Err(error) => Err(refused(
-            place,
-            &format!("has unreadable attributes: {error}"),
-        )),
+        Err(error) => Err(unreadable(place, error)),
     }
+}
+
+fn unreadable(place: &Path, error: Errno) -> Error {
+    if error == Errno::ACCESS {
+        let what = format!("could not read the attributes of {}", place.display());
+        return Error::io(what, error.into());
+    }
+    refused(place, &format!("has unreadable attributes: {error}"))
 }
 
 /// The error for what no overlay mount of ours leaves.

@@ -48,6 +48,7 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
         let path = worktree.path.clone();
         if path.symlink_metadata().is_ok() {
             found.extend(outside_mount(ctx, agent, &path));
+            found.extend(unreadable(ctx, agent, &path));
             let admin = ctx.repo.admin_dir(&worktree.name);
             if is_emptied(&admin) && survey.is_at_rest(ctx, agent) {
                 found.push(emptied_index(agent, path, admin));
@@ -210,6 +211,24 @@ fn outside_mount(ctx: &Ctx, agent: &Agent, path: &Path) -> Option<DoctorFinding>
     );
     let command = format!("mv {} <elsewhere>", shell::quoted(&first.to_string_lossy()));
     Some(DoctorFinding::report(Sign::OutsideMount, what, command))
+}
+
+/// A directory with all of an agent's files, or with all that it changed, that cannot be listed.
+fn unreadable(ctx: &Ctx, agent: &Agent, path: &Path) -> Option<DoctorFinding> {
+    let layer = layered::of(&ctx.repo, agent.id);
+    let files = layer.as_ref().map_or(path, |layer| &layer.upper);
+    let error = fs::read_dir(files).err()?;
+    let what = format!(
+        "the files of agent {} cannot be read: {}: {error}",
+        agent.id.short(),
+        files.display()
+    );
+    let command = format!("chmod u+rwx {}", shell::quoted(&files.to_string_lossy()));
+    Some(DoctorFinding::report(
+        Sign::WorktreeUnreadable,
+        what,
+        command,
+    ))
 }
 
 /// A worktree of this clone of which neither the directory nor git's own record is left, as after `git worktree
