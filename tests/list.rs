@@ -284,6 +284,12 @@ fn a_worktree_that_was_taken_away_is_told() {
 
 /// What a command prints on a terminal of 80 columns, without its styles.
 fn on_80_columns(repo: &TestRepo, arguments: &[&str]) -> String {
+    let (seen, is_success) = said_on_80_columns(repo, arguments);
+    assert!(is_success, "{seen}");
+    seen
+}
+
+fn said_on_80_columns(repo: &TestRepo, arguments: &[&str]) -> (String, bool) {
     let (mut outside, inside) = terminal(24, 80);
     let mut command = agent_command(&repo.path());
     command
@@ -294,8 +300,8 @@ fn on_80_columns(repo: &TestRepo, arguments: &[&str]) -> String {
     let mut child = command.spawn().expect("starts");
     drop(command);
     let seen = read(&mut outside, None);
-    assert!(child.wait().expect("ended").success(), "{seen}");
-    seen.replace('\r', "")
+    let status = child.wait().expect("ended");
+    (seen.replace('\r', ""), status.success())
 }
 
 #[test]
@@ -380,6 +386,35 @@ fn show_has_the_whole_task_what_was_changed_and_the_last_output() {
             .success()
     );
     agent.repo.agent_json(&["show", "long"]);
+}
+
+#[test]
+fn every_line_of_an_answer_fits_the_terminal() {
+    let agent = Agent::new();
+    let task = "Make the words of this task long enough to be cut, as it is on a terminal";
+    let words = [
+        "spawn",
+        task,
+        "--name=a-much-longer-name",
+        "--parent",
+        &agent.id,
+    ];
+    agent.repo.agent_json(&words);
+    for words in [
+        &["doctor"][..],
+        &["tree"],
+        &["config"],
+        &["setup", "pool"],
+        &["setup", "shell", "--dry-run"],
+        &["doctor", "hooks", "status"],
+    ] {
+        // `doctor` ends with another status where it finds something.
+        let (seen, _) = said_on_80_columns(&agent.repo, words);
+        // What is to be copied is not broken, such as the directories of this test.
+        let place = agent.repo.path().display().to_string();
+        let is_wide = |line: &&str| line.chars().count() > 80 && !line.contains(&place);
+        assert_eq!(seen.lines().find(is_wide), None, "{words:?}\n{seen}");
+    }
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! `git agent doctor`
 
 use crate::agents::Ctx;
-use crate::cli::terminal::{BAD, DIM, GOOD, HINT, WARN, paint};
+use crate::cli::render::table::{labelled, wrapped};
+use crate::cli::terminal::{BAD, DIM, GOOD, HINT, WARN, paint, width};
 use crate::cli::ui::{Answer, Ui};
 use crate::cli::verbs::open;
 use crate::cli::{ledger, setup, shell};
 use crate::error::{Exit, Result};
 use crate::ops::doctor::{self, DoctorReport};
+use anstyle::Style;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
@@ -44,8 +46,8 @@ impl Answer for DoctorReport {
         let mut text = String::new();
         for cured in &self.fixed {
             let label = format!("fixed[{}]:", cured.code);
-            text.push_str(&format!("{} {}\n", paint(GOOD, &label), cured.what));
-            text.push_str(&format!("  {}\n", cured.done));
+            text.push_str(&fact(GOOD, &label, &cured.what));
+            text.push_str(&detail(&cured.done));
         }
         for finding in &self.findings {
             let style = if finding.severity == "problem" {
@@ -54,20 +56,23 @@ impl Answer for DoctorReport {
                 WARN
             };
             let label = format!("{}[{}]:", finding.severity, finding.code);
-            text.push_str(&format!("{} {}\n", paint(style, &label), finding.what));
-            text.push_str(&format!("  {}\n", finding.why));
+            text.push_str(&fact(style, &label, &finding.what));
+            text.push_str(&detail(finding.why));
             if let Some(failed) = &finding.failed {
-                text.push_str(&format!("  could not be fixed: {failed}\n"));
+                text.push_str(&detail(&format!("could not be fixed: {failed}")));
             }
             let hint = paint(HINT, "run:");
             text.push_str(&format!("  {hint} {}\n", finding.command));
         }
         for family in &self.families {
-            let state = match family.problems {
-                0 => paint(GOOD, "ok"),
-                count => paint(BAD, &format!("{count} found")),
+            let (style, state) = match family.problems {
+                0 => (GOOD, "ok".to_owned()),
+                count => (BAD, format!("{count} found")),
             };
-            let what = paint(DIM, family.examines);
+            // The words are broken below each other, behind the name and the state.
+            let indent = 10 + 1 + state.len() + 2;
+            let what = wrapped(family.examines, indent, width());
+            let (state, what) = (paint(style, &state), paint(DIM, &what));
             text.push_str(&format!("{:<10} {state}  {what}\n", family.family));
         }
         text
@@ -76,4 +81,12 @@ impl Answer for DoctorReport {
     fn rows(&self) -> Vec<Value> {
         self.findings.iter().map(|finding| json!(finding)).collect()
     }
+}
+
+fn fact(style: Style, label: &str, what: &str) -> String {
+    format!("{}\n", labelled(style, label, what, 2, width()))
+}
+
+fn detail(text: &str) -> String {
+    format!("  {}\n", wrapped(text, 2, width()))
 }

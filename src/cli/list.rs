@@ -2,7 +2,7 @@
 
 use crate::agents::Ctx;
 use crate::cli::args::{choices, one_of, states};
-use crate::cli::render::table::{Cell, Table, age};
+use crate::cli::render::table::{Cell, Table, age, cut};
 use crate::cli::render::{BY_NEED, NO_AGENTS, handle, state, state_of_work, state_style, task};
 use crate::cli::terminal::{BAD, BOLD, DIM, GOOD, WARN, paint, width};
 use crate::cli::ui::{Answer, AsJson, Format, Ui};
@@ -16,6 +16,7 @@ use crate::ops::{pool, usage};
 use globset::{Glob, GlobMatcher};
 use serde_json::{Value, json};
 use std::time::Duration;
+use unicode_width::UnicodeWidthStr;
 
 /// List the agents that are neither landed nor discarded, with the state of their work, oldest first
 #[derive(Debug, clap::Args)]
@@ -385,14 +386,18 @@ impl Answer for TreeReport {
         let mut text = String::new();
         for node in &self.agents {
             open.truncate(node.depth);
-            text.push_str(&branch_lines(node, &open));
+            let lines = branch_lines(node, &open);
             open.push(!node.last);
             let agent = &node.agent;
+            let (name, state) = (handle(agent), state(agent));
+            // Of the task, which is last, as much as fits.
+            let before = lines.width() + name.width() + state.width() + 2;
+            let room = width().saturating_sub(before).max(12);
             text.push_str(&format!(
-                "{} {} {}\n",
-                paint(BOLD, &handle(agent)),
-                paint(state_style(agent.state), &state(agent)),
-                agent.description.as_deref().unwrap_or_default()
+                "{lines}{} {} {}\n",
+                paint(BOLD, &name),
+                paint(state_style(agent.state), &state),
+                cut(agent.description.as_deref().unwrap_or_default(), room)
             ));
         }
         if self.truncated {

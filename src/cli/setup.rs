@@ -1,7 +1,7 @@
 //! `git agent setup`: `config`, `pool`, `hooks` and `shell`, which are also verbs of their own.
 
 use crate::agents::Ctx;
-use crate::cli::render::table::{Cell, Table};
+use crate::cli::render::table::{Cell, Table, labelled, wrapped};
 use crate::cli::shell;
 use crate::cli::terminal::{BAD, BOLD, DIM, GOOD, HINT, WARN, paint, width};
 use crate::cli::ui::{Answer, Ui};
@@ -40,6 +40,9 @@ pub(super) fn run(ui: &mut Ui, args: SetupArgs) -> Result<Exit> {
 
 // `git agent config`
 
+/// On fewer characters a line of `config` leaves the default out.
+const WIDE: usize = 120;
+
 /// List every setting with its value, its default and where it comes from
 #[derive(Debug, clap::Args)]
 pub(super) struct ConfigArgs {
@@ -54,10 +57,15 @@ pub(super) fn run_config(ctx: &Ctx, ui: &mut Ui, args: &ConfigArgs) -> Result<Ex
 
 impl Answer for ConfigReport {
     fn text(&self) -> String {
-        let mut table = Table::new(vec!["SETTING", "VALUE", "FROM", "DEFAULT"], width());
+        let header = vec!["SETTING", "VALUE", "FROM", "DEFAULT"];
+        // Where there is no room for both, what holds is shown: the value, or else the default.
+        let is_narrow = width() < WIDE;
+        let mut table = Table::new(header, width()).shrinking("VALUE", 16);
         for setting in &self.settings {
+            let default = setting.default.replace('`', "");
             let (style, value) = match &setting.value {
                 Some(value) => (BOLD, shown(value)),
+                None if is_narrow => (DIM, default.clone()),
                 None => (DIM, "-".to_owned()),
             };
             let source = match &setting.overruled_by {
@@ -68,15 +76,15 @@ impl Answer for ConfigReport {
                 Cell::painted(style, setting.key.clone()),
                 Cell::plain(value),
                 Cell::painted(DIM, source),
-                Cell::painted(DIM, setting.default.replace('`', "")),
+                Cell::painted(DIM, if is_narrow { String::new() } else { default }),
             ]);
         }
-        let mut text = table.render();
+        let mut text = table.yielding(&["DEFAULT"]).render();
         if self.has_uncommitted {
-            text.push_str(&format!(
-                "{} {PATH} in the worktree differs from the one that counts; to make it count, run git add {PATH} && git commit -- {PATH}\n",
-                paint(HINT, "hint:")
-            ));
+            let what = format!(
+                "{PATH} in the worktree differs from the one that counts; to make it count, run git add {PATH} && git commit -- {PATH}"
+            );
+            text.push_str(&hint(&what));
         }
         text
     }
@@ -84,6 +92,10 @@ impl Answer for ConfigReport {
     fn rows(&self) -> Vec<Value> {
         self.settings.iter().map(|setting| json!(setting)).collect()
     }
+}
+
+fn hint(text: &str) -> String {
+    format!("{}\n", labelled(HINT, "hint:", text, 2, width()))
 }
 
 fn shown(value: &SettingValue) -> String {
@@ -143,7 +155,8 @@ impl Answer for HooksReport {
                 paint(BOLD, &agent.agent_id[..8])
             ));
             for problem in &agent.problems {
-                text.push_str(&format!("  {}: {}\n", problem.code, problem.message));
+                let problem = format!("{}: {}", problem.code, problem.message);
+                text.push_str(&format!("  {}\n", wrapped(&problem, 4, width())));
             }
         }
         if !self.is_ok() {
@@ -255,7 +268,8 @@ impl Answer for PoolReport {
             text.push_str(&table.render());
         }
         if let Some(failure) = &self.failure {
-            text.push_str(&format!("{} {failure}\n", paint(WARN, "not filled:")));
+            let failure = labelled(WARN, "not filled:", failure, 2, width());
+            text.push_str(&format!("{failure}\n"));
         }
         text.push_str(&self.hint());
         text
@@ -279,19 +293,18 @@ impl PoolReport {
     }
 
     fn hint(&self) -> String {
-        let hint = paint(HINT, "hint:");
         if self.size == 0 {
-            return format!(
-                "{hint} to keep two worktrees ready, commit [pool] size = 2 in {PATH}{}\n",
-                self.cost()
-            );
+            let cost = self.cost();
+            return hint(&format!(
+                "to keep two worktrees ready, commit [pool] size = 2 in {PATH}{cost}"
+            ));
         }
         let ready = self.slots.iter().filter(|slot| slot.state == "ready");
         if ready.count() + self.busy < self.size {
-            format!(
-                "{hint} to fill it now, run git agent setup pool fill{}\n",
-                self.cost()
-            )
+            let cost = self.cost();
+            hint(&format!(
+                "to fill it now, run git agent setup pool fill{cost}"
+            ))
         } else {
             String::new()
         }

@@ -5,8 +5,9 @@ mod claimed;
 use crate::agents::{Ctx, half_made};
 use crate::cli::args::{LayeredArg, SyncArg, at_least_one, require_one_input};
 use crate::cli::render::counted;
+use crate::cli::render::table::labelled;
 use crate::cli::several::{self, SeveralAnswer};
-use crate::cli::terminal::{BOLD, DIM, HINT, is_terminal, paint};
+use crate::cli::terminal::{BOLD, DIM, HINT, WARN, is_terminal, paint, width};
 use crate::cli::typed_task::{StartArgs, TypedTaskArgs, is_task_text};
 use crate::cli::ui::{Answer, AsJson, Format, Ui};
 use crate::domain::TaskDraft;
@@ -542,12 +543,8 @@ impl Answer for SpawnPlan {
         );
         let would_be = format!("{} {}", self.id, paint(DIM, "(would be)"));
         let mut lines = vec![("Agent ID", would_be)];
-        lines.extend(
-            self.called
-                .name
-                .as_ref()
-                .map(|name| ("Name", name.to_string())),
-        );
+        let name = self.called.name.as_ref();
+        lines.extend(name.map(|name| ("Name", name.to_string())));
         lines.extend([
             ("DNA", self.commit.dna.to_string()),
             ("Role", kind),
@@ -566,7 +563,8 @@ impl Answer for SpawnPlan {
         )]);
         let mut text = report_block(&lines);
         for warning in &self.warnings {
-            text.push_str(&format!("warning: {warning}\n"));
+            let warning = labelled(WARN, "warning:", warning, 2, width());
+            text.push_str(&format!("{warning}\n"));
         }
         text
     }

@@ -248,20 +248,30 @@ pub(in crate::cli) fn labelled(
     indent: usize,
     width: usize,
 ) -> String {
+    let parts = text.find(", run ").map(|at| text.split_at(at + 5));
+    let (words, command) = parts.map_or((text, None), |(words, command)| (words, Some(command)));
+    labelled_command(style, label, (words, command), indent, width)
+}
+
+/// As [`labelled`], of words and the command behind them, which begins with a space.
+pub(in crate::cli) fn labelled_command(
+    style: Style,
+    label: &str,
+    (words, command): (&str, Option<&str>),
+    indent: usize,
+    width: usize,
+) -> String {
     let painted = paint(style, label);
+    let text = format!("{words}{}", command.unwrap_or_default());
     let fits = indent + label.width() + text.width() < width;
     if fits || text.contains('\n') {
         return format!("{painted} {text}");
     }
-    let (words, command) = match text.split_once(", run ") {
-        Some((words, command)) => (format!("{words}, run"), Some(command)),
-        None => (text.to_owned(), None),
-    };
     // The first line begins left of the others and is broken where they are.
     let lines = wrapped(&format!("{label} {words}"), indent, width);
     let mut lines = format!("{painted}{}", &lines[label.len()..]);
     if let Some(command) = command {
-        lines.push_str(&format!("\n{}{command}", " ".repeat(indent)));
+        lines.push_str(&format!("\n{}{}", " ".repeat(indent), command.trim_start()));
     }
     lines
 }

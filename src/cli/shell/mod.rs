@@ -5,7 +5,8 @@
 
 use crate::agents::{Ctx, Env};
 use crate::cli::command_line;
-use crate::cli::terminal::{BOLD, HINT, WARN, paint};
+use crate::cli::render::table::labelled_command;
+use crate::cli::terminal::{BOLD, HINT, WARN, paint, width};
 use crate::cli::ui::{Answer, Ui};
 use crate::error::{Error, Exit, Result};
 use crate::ops::install_shell::{
@@ -236,7 +237,12 @@ impl Answer for ShellReport {
     fn text(&self) -> String {
         let mut text: String = self.parts.iter().map(part).collect();
         for advice in &self.advice {
-            text.push_str(&format!("{} {advice}\n", paint(HINT, "hint:")));
+            // What goes into a file is not broken.
+            let parts = { advice.rfind(": ") }.map(|at| advice.split_at(at + 1));
+            let (words, line) =
+                parts.map_or((&**advice, None), |(words, line)| (words, Some(line)));
+            let hint = labelled_command(HINT, "hint:", (words, line), 2, width());
+            text.push_str(&format!("{hint}\n"));
         }
         text
     }
