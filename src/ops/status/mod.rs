@@ -20,9 +20,7 @@ use crate::agents::{AgentWorktree, Ctx, ScopeGuard, Scratch, bundle, lookup, wor
 use crate::domain::bundle::FILES;
 use crate::domain::evidence::{Artefact, Contract};
 use crate::domain::judge::judge;
-use crate::domain::{
-    Agent, AgentId, BundleRule, Change, Evidence, Isolation, Oid, ReportRules, State,
-};
+use crate::domain::{Agent, AgentId, Change, Evidence, Isolation, Oid, ReportRules, State};
 use crate::error::Result;
 use crate::git::Tip;
 use crate::git::changes::Glance;
@@ -35,7 +33,7 @@ pub(super) use crate::ops::status::survey::{MergeKey, OverlapSet, conflicts, mer
 use crate::store::{RecordedPlaces, agent_branch, layout};
 use chrono::{DateTime, Utc};
 use serde::{Serialize, Serializer};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -177,8 +175,14 @@ pub(super) fn state(ctx: &Ctx, agent: &Agent) -> State {
             let there = place(ctx, agent);
             let histories = Histories::of([agent]);
             let common = Surroundings::new(ctx, &histories);
-            let look = Look::at(&common, agent, there.as_ref().map(|one| one.path.as_path()));
-            of_spawned(&look.ahead(), &look.uncommitted())
+            let worktree = there.as_ref().map(|one| one.path.as_path());
+            let mut look = Look::at_commits(&common, agent, worktree);
+            let ahead = look.ahead();
+            // Beside commits it does not matter what the files are, and reading them takes longest.
+            if of_spawned(&ahead, &Fact::Unknown) == State::Ready {
+                look.read_files(&common);
+            }
+            of_spawned(&ahead, &look.uncommitted())
         }
         state => state,
     }
@@ -326,6 +330,17 @@ pub(super) struct Look<'a> {
 
 impl<'a> Look<'a> {
     fn at(common: &Surroundings<'a>, agent: &'a Agent, worktree: Option<&'a Path>) -> Look<'a> {
+        let mut look = Look::at_commits(common, agent, worktree);
+        look.read_files(common);
+        look
+    }
+
+    /// As [`Look::at`], but for what is not committed.
+    fn at_commits(
+        common: &Surroundings<'a>,
+        agent: &'a Agent,
+        worktree: Option<&'a Path>,
+    ) -> Look<'a> {
         let ctx = common.ctx;
         let tip = work::tip_of(ctx, agent).ok();
         let target = common.target(agent);
@@ -345,12 +360,6 @@ impl<'a> Look<'a> {
             }
             _ => None,
         };
-        let changes = match (agent.isolation, worktree) {
-            (Some(Isolation::Shared), _) => Fact::NotApplicable,
-            // It may be in another clone, so nothing can be said about it.
-            (_, None) => Fact::Unknown,
-            (_, Some(top)) => Fact::of(changes(common, agent, top, fence.as_ref())),
-        };
         Look {
             ctx,
             agent,
@@ -359,8 +368,17 @@ impl<'a> Look<'a> {
             tip,
             target,
             apart,
-            changes,
+            changes: Fact::NotApplicable,
         }
+    }
+
+    fn read_files(&mut self, common: &Surroundings<'a>) {
+        self.changes = match (self.agent.isolation, self.worktree) {
+            (Some(Isolation::Shared), _) => Fact::NotApplicable,
+            // It may be in another clone, so nothing can be said about it.
+            (_, None) => Fact::Unknown,
+            (_, Some(top)) => Fact::of(changes(common, self.agent, top, self.fence.as_ref())),
+        };
     }
 
     fn tell(&self, standing: &mut WorkStatus) {
@@ -386,7 +404,7 @@ impl<'a> Look<'a> {
         standing.out_of_scope = match verdict {
             // An accepting verdict that stands has looked at every path.
             Some(survey::ACCEPTED) => Fact::Known(0),
-            _ => Fact::of(paths_out(self).ok_or(())),
+            _ => Fact::of(survey::paths_out(self).ok_or(())),
         };
         standing.active_at = Fact::Known(rfc3339(self.last_seen()));
         standing.touched = survey::touched(self);
@@ -488,35 +506,6 @@ impl<T: Serialize> Serialize for Fact<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.known().serialize(serializer)
     }
-}
-
-// How many paths an agent touched that it may not.
-
-/// A branch with more commits of its own is for `verify` to look through.
-const MOST_COMMITS: usize = 500;
-
-/// The paths out of scope in any commit of the branch or in the worktree; `None` when that is not cheap to
-/// say for certain.
-fn paths_out(look: &Look<'_>) -> Option<usize> {
-    let (fence, commits) = (look.fence.as_ref()?, &look.apart.as_ref()?.own);
-    if commits.len() > MOST_COMMITS {
-        return None;
-    }
-    let mut out = BTreeSet::new();
-    for commit in commits {
-        let repo = &look.ctx.repo;
-        let changes = repo.commit_changes(*commit).ok()?;
-        let violations = fence.judge(&changes, BundleRule::NeverCommitted).ok()?;
-        // A merge may differ from all its parents only because git put their changes together.
-        if !violations.is_empty() && repo.read_commit(*commit).ok()?.parents.len() > 1 {
-            return None;
-        }
-        out.extend(violations.into_iter().map(|violation| violation.path));
-    }
-    let changes = look.changes.known()?;
-    let violations = fence.judge(changes, BundleRule::Writable).ok()?;
-    out.extend(violations.into_iter().map(|violation| violation.path));
-    Some(out.len())
 }
 
 // How much of the bundle is there.

@@ -8,7 +8,7 @@ use crate::agents::work::{is_live, simulated, to_merge};
 use crate::agents::{Ctx, ScopeGuard, Scratch, Work, parallel, work};
 use crate::domain::event::Verified;
 use crate::domain::evidence::Artefact;
-use crate::domain::{Agent, Change, Isolation, Oid, State};
+use crate::domain::{Agent, BundleRule, Change, Isolation, Oid, State};
 use crate::error::Result;
 use crate::git::changes::ignore::Rules;
 use crate::git::{MergeResult, Repo};
@@ -202,6 +202,35 @@ pub(in crate::ops) fn conflicts(ctx: &Ctx, agent: &Agent, status: &WorkStatus) -
     let ours = to_merge(&ctx, agent, target, commit)?;
     let merge = ctx.repo.merge(ours, target)?;
     Ok(matches!(merge.result, MergeResult::Conflicts { .. }))
+}
+
+// How many paths an agent touched that it may not.
+
+/// A branch with more commits of its own is for `verify` to look through.
+const MOST_COMMITS: usize = 500;
+
+/// The paths out of scope in any commit of the branch or in the worktree; `None` when that is not cheap to
+/// say for certain.
+pub(super) fn paths_out(look: &Look<'_>) -> Option<usize> {
+    let (fence, commits) = (look.fence.as_ref()?, &look.apart.as_ref()?.own);
+    if commits.len() > MOST_COMMITS {
+        return None;
+    }
+    let mut out = BTreeSet::new();
+    for commit in commits {
+        let repo = &look.ctx.repo;
+        let changes = repo.commit_changes(*commit).ok()?;
+        let violations = fence.judge(&changes, BundleRule::NeverCommitted).ok()?;
+        // A merge may differ from all its parents only because git put their changes together.
+        if !violations.is_empty() && repo.read_commit(*commit).ok()?.parents.len() > 1 {
+            return None;
+        }
+        out.extend(violations.into_iter().map(|violation| violation.path));
+    }
+    let changes = look.changes.known()?;
+    let violations = fence.judge(changes, BundleRule::Writable).ok()?;
+    out.extend(violations.into_iter().map(|violation| violation.path));
+    Some(out.len())
 }
 
 // Whether the last verdict is still about what there is.
