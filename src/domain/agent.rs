@@ -110,6 +110,8 @@ pub struct Agent {
     pub started: DateTime<Utc>,
     /// The time of its last event.
     pub updated: DateTime<Utc>,
+    /// The time of the event that brought it into its state.
+    pub state_since: DateTime<Utc>,
     /// What is impossible about its history, one sentence each; the first ones, where there are very many.
     pub irregular: Vec<String>,
     /// Whether that is about how it began or what it was given since, so that what binds it is unknown.
@@ -166,7 +168,7 @@ impl Agent {
         let mut own = own.into_iter().zip(times);
         let (first, time) = own.next()?;
         let mut agent = Agent::blank(id, spawn_commit, first.at);
-        (agent.started, agent.updated) = (time, time);
+        (agent.started, agent.updated, agent.state_since) = (time, time, time);
         if !matches!(first.what, What::Spawning(_)) {
             agent.doubt_origin(format!(
                 "it begins with `{}`, not with `spawning`",
@@ -208,6 +210,9 @@ impl Agent {
                 None => None,
             };
             agent.apply(event, time, false, fork);
+            if agent.state != before.0 {
+                agent.state_since = time;
+            }
             tell(event, agent.state);
         }
         Some(agent)
@@ -315,6 +320,7 @@ impl Agent {
             summary: None,
             started: first.time(),
             updated: first.time(),
+            state_since: first.time(),
             irregular: Vec::new(),
             origin_in_doubt: false,
             objections: 0,

@@ -205,7 +205,7 @@ impl<'c> BoardWatch<'c> {
             (None, _) => BoardGroup::Later,
         };
         let began = { agent.run.as_ref() }.filter(|_| is_running);
-        let since = began.map_or(agent.updated, |run| run.began);
+        let since = began.map_or(agent.state_since, |run| run.began);
         BoardRow {
             group,
             need,

@@ -3,6 +3,7 @@
 use super::*;
 use crate::domain::event::{Competed, Exited, Started};
 use crate::domain::stamp::Stamp;
+use chrono::TimeDelta;
 use proptest::prelude::*;
 
 const SPAWN: Oid = Oid::from_bytes([7; 20]);
@@ -169,6 +170,21 @@ fn very_many_impossible_events_are_not_all_listed() {
         "{:?}",
         agent.irregular[50]
     );
+}
+
+#[test]
+fn what_changes_no_state_does_not_make_it_younger() {
+    let words = ["spawning", "spawned", "started", "exited", "done"];
+    let mut row = events(words.into_iter().chain(["accepted", "noted"]));
+    let minute = |number| DateTime::UNIX_EPOCH + TimeDelta::minutes(number);
+    let mut last = None;
+    for (number, event) in (0..).zip(&mut row) {
+        event.at = Stamp::next(minute(number), 1, last);
+        last = Some(event.at);
+    }
+    let agent = Agent::fold(SPAWN, &row).expect("a row");
+    let got = (agent.state, agent.state_since, agent.updated);
+    assert_eq!(got, (State::Done, minute(3), minute(6)));
 }
 
 #[test]
