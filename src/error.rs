@@ -453,6 +453,8 @@ pub enum Remedy {
     Rescue(String),
     /// Make the worktree of an agent again.
     Reopen(String),
+    /// Take back an operation.
+    Undo(String),
     /// See the runs that go on.
     Running,
     /// See every setting.

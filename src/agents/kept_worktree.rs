@@ -162,7 +162,7 @@ fn work(ctx: &Ctx, place: &AgentWorktree, tip: &Commit, made: Oid) -> Result<Opt
     let walked = fingerprint.as_ref().and_then(SeenWorktree::walked);
     let missed = beside(&source, None, walked)?.missed;
     if !missed.is_empty() {
-        return Err(unkeepable(&missed));
+        return Err(unkeepable(&missed, &place.path));
     }
     let is_staged = found.staged.is_some_and(|staged| staged != tip.tree);
     if !is_staged && holds_nothing_new(ctx, &[made, tip.tree], found.tree)? {

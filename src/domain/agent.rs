@@ -125,8 +125,8 @@ pub struct Agent {
 pub struct Reverted {
     /// The commit on the branch that took back what they changed.
     pub commit: Oid,
-    /// The undo that made it; absent in rows of old.
-    pub operation: Option<OperationId>,
+    /// The undo that made it.
+    pub operation: OperationId,
 }
 
 impl Reverted {
@@ -138,13 +138,9 @@ impl Reverted {
         )
     }
 
-    /// What brings the work back, as a sentence with a command.
-    pub fn way_back(&self) -> String {
-        let command = match &self.operation {
-            Some(undo) => format!("git agent undo {undo}"),
-            None => format!("git revert {}", self.commit.short()),
-        };
-        format!("to bring that work back first, run {command}")
+    /// What brings the work back.
+    pub fn way_back(&self) -> Remedy {
+        Remedy::Undo(self.operation.to_string())
     }
 }
 
@@ -191,10 +187,8 @@ impl Agent {
             if let What::Undone { operation, revert } = &event.what {
                 // One that takes an undo back lands the work again.
                 let counts = taken_back.contains(operation::first_taken_back(events, operation));
-                agent.reverted = revert.filter(|_| counts).map(|commit| Reverted {
-                    commit,
-                    operation: event.operation.clone(),
-                });
+                let made = revert.filter(|_| counts).zip(event.operation.clone());
+                agent.reverted = made.map(|(commit, operation)| Reverted { commit, operation });
             }
             let before = (agent.state, agent.declared);
             let fork = match event

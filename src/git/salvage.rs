@@ -428,19 +428,24 @@ fn listed(command: Command) -> Result<HashSet<Vec<u8>>> {
     Ok(command::names(&output).map(<[u8]>::to_vec).collect())
 }
 
-/// The error for files that no salvage can hold.
-pub fn unkeepable(paths: &[PathBuf]) -> Error {
+/// The error for files below `top` that no salvage can hold. They are named from there: while a worktree is discarded, it has another
+/// name.
+pub fn unkeepable(paths: &[PathBuf], top: &Path) -> Error {
     const NAMED: usize = 20;
+    let paths: Vec<_> = paths
+        .iter()
+        .map(|path| path.strip_prefix(top).unwrap_or(path))
+        .collect();
     let named = paths.iter().take(NAMED);
     let lines: Vec<_> = named.map(|path| format!("  {}", path.display())).collect();
-    let first = paths.first().map_or(Path::new("."), PathBuf::as_path);
+    let first = paths.first().copied().unwrap_or(Path::new("."));
+    // What belongs to a repository goes with it.
+    let within = first.ancestors().find(|above| above.ends_with(".git"));
+    let first = within.and_then(Path::parent).unwrap_or(first);
     Error::new(
         Code::DiscardRefused,
         format!("{} files are in no commit and git cannot salvage them, as in a repository inside the worktree", paths.len()),
     )
     .detail(lines.join("\n"))
-    .hint(format!(
-        "to keep them, move them out of the worktree: mv {} <elsewhere>",
-        first.display()
-    ))
+    .hint(format!("to keep them, move {} out of the worktree", first.display()))
 }

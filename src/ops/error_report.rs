@@ -105,6 +105,7 @@ pub fn remedy_command(remedy: &Remedy) -> String {
         Remedy::Stop(id) => format!("git agent stop {id}"),
         Remedy::Rescue(id) => format!("git agent rescue {id}"),
         Remedy::Reopen(id) => format!("git agent rescue {id} --reopen"),
+        Remedy::Undo(operation) => format!("git agent undo {operation}"),
         Remedy::Running => "git agent ps".to_owned(),
         Remedy::Settings => "git agent setup config".to_owned(),
         Remedy::Collect => "git agent gc".to_owned(),

@@ -146,7 +146,8 @@ pub fn plan(ctx: &Ctx, who: &str, options: UpdateOptions) -> Result<UpdatePlan> 
         .hint("to see the branches, run git branch --all"));
     };
     if let Some(reverted) = replay::reverted_on(&ctx.repo, &agent, target_tip, tip)? {
-        return Err(Error::new(Code::AgentState, reverted.meaning()).hint(reverted.way_back()));
+        let error = Error::new(Code::AgentState, reverted.meaning());
+        return Err(error.remedy("to bring that work back first", reverted.way_back()));
     }
     // A merge that waits in the worktree comes first, whatever the target is by now.
     let way = match conflicts::pending(ctx, &agent, tip, options)? {

@@ -252,8 +252,13 @@ fn landing(landing: &Landing) -> Vec<Finding> {
 }
 
 fn reverted(reverted: &Reverted) -> Finding {
-    Finding::new(Code::MergeReverted, reverted.meaning(), reverted.way_back())
-        .at(Some(reverted.commit))
+    Finding::new(
+        Code::MergeReverted,
+        reverted.meaning(),
+        "to bring that work back first",
+    )
+    .at(Some(reverted.commit))
+    .remedy(reverted.way_back())
 }
 
 fn marked((path, line): &(Vec<u8>, usize)) -> Finding {

@@ -51,14 +51,19 @@ pub struct FilesAsTheyAre {
 /// # Errors
 /// `discard-refused` for an entry named `.git`; `io`, `disk-full`.
 pub(super) fn write_directory(repo: &Repo, directory: &Path) -> Result<Option<Oid>> {
-    let tour = Tour::begin(repo, directory, &HashSet::new(), None)?.files(false)?;
-    Ok(tour.tree)
+    let ignored = HashSet::new();
+    let mut tour = Tour::begin(repo, directory, &ignored, None)?;
+    // An error names what is in it as seen from the worktree.
+    tour.seen_from = directory.parent().unwrap_or(directory);
+    Ok(tour.files(false)?.tree)
 }
 
 /// A tour of a directory.
 pub(super) struct Tour<'a> {
     repo: &'a Repo,
     top: &'a Path,
+    /// From where errors name files.
+    seen_from: &'a Path,
     descent: Descent,
     /// Where it is, from the top.
     path: Vec<u8>,
@@ -87,6 +92,7 @@ impl<'a> Tour<'a> {
         Ok(Tour {
             repo,
             top,
+            seen_from: top,
             descent: Descent::begin(top).at("could not list", top)?,
             path: Vec::new(),
             bundle,
@@ -158,7 +164,7 @@ impl<'a> Tour<'a> {
             // it for `.git`.
             if name.eq_ignore_ascii_case(".git") {
                 if !is_top_of_worktree || is_directory {
-                    return Err(unkeepable(&[self.shown()]));
+                    return Err(unkeepable(&[self.shown()], self.seen_from));
                 }
             } else if !self.is_left_out(is_directory) {
                 let content = match kind {

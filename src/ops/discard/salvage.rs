@@ -262,7 +262,7 @@ fn work(
         fingerprint.as_ref().and_then(SeenWorktree::walked),
     )?;
     if !beside.missed.is_empty() {
-        return Err(unkeepable(&beside.missed));
+        return Err(unkeepable(&beside.missed, source.worktree));
     }
     let setup = leave_out_setup(ctx, agent, options, tip, &mut found);
     let commit = write_work(&ctx.repo, tip, &found, &whose)?;
