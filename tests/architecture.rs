@@ -410,6 +410,61 @@ fn only_verbs_know_what_commands_are_called() {
     report(&broken);
 }
 
+/// Commands of a shell whose next word is a path, as they stand in advice.
+const BEFORE_PATHS: [&str; 14] = [
+    "git -C",
+    "cd",
+    "cat",
+    "run rm",
+    "run mv",
+    "ls -l",
+    "ls -ld",
+    "worktree remove",
+    "worktree remove --force",
+    "worktree unlock",
+    "worktree repair",
+    "worktree move -f -f",
+    "is: mv",
+    "worktree: mv",
+];
+
+#[test]
+fn paths_in_commands_are_words_of_a_shell() {
+    let mut broken = Vec::new();
+    for file in files() {
+        for before in BEFORE_PATHS {
+            for (at, _) in file.code.match_indices(&format!("{before} {{")) {
+                let rest = &file.code[at + before.len() + 2..];
+                let (name, rest) = rest.split_once('}').expect("a placeholder");
+                // The argument stands behind the text, or is the variable of that name that was bound last.
+                let value = if name.is_empty() {
+                    rest.split(';').next().unwrap_or_default()
+                } else {
+                    let above = &file.code[..at];
+                    let bound = [
+                        format!("let {name} "),
+                        format!("{name}) = ("),
+                        format!("|{name}|"),
+                    ];
+                    let bound = bound.iter().filter_map(|text| above.rfind(text)).max();
+                    above[bound.unwrap_or(0)..]
+                        .split(';')
+                        .next()
+                        .unwrap_or_default()
+                };
+                // The names of a host's settings files are ours, and a tilde in quotes leads nowhere.
+                let is_constant =
+                    file.name.starts_with("domain/") || file.name == "ops/init/mod.rs";
+                if !is_constant && !value.contains("shell::") && !value.contains("quoted(") {
+                    let line = file.code[..at].lines().count();
+                    broken.push(format!("src/{}:{line}: {before} {{{name}}}", file.name));
+                }
+            }
+        }
+    }
+    report(&broken);
+}
+
 #[test]
 fn a_type_name_means_one_type() {
     let mut types: BTreeMap<String, Vec<String>> = BTreeMap::new();

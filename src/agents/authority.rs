@@ -3,7 +3,7 @@
 use crate::agents::ctx::{Ctx, Env};
 use crate::agents::current::CurrentAgent;
 use crate::agents::lookup;
-use crate::domain::{Agent, AgentId, Move, What};
+use crate::domain::{Agent, AgentId, Move, What, shell};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::files::admin_dir::{STAND_IN, admin_dir_of_clone};
 use crate::store::ledger;
@@ -22,7 +22,11 @@ pub fn require_no_recursion(env: &Env) -> Result<Option<AgentId>> {
     match CurrentAgent::find(env, &[&env.directory]) {
         Ok(None) => Ok(None),
         Ok(Some(home)) => {
-            require_may_spawn(&home)?;
+            require_may_spawn(&home).map_err(|error| {
+                error.hint(
+                    "a person spawns from the main worktree; to see where it is, run git worktree list",
+                )
+            })?;
             Ok(Some(home.agent.id))
         }
         Err(error) => Err(Error::new(
@@ -72,10 +76,10 @@ pub(crate) fn require_orchestrator(ctx: &Ctx) -> Result<()> {
         return Ok(());
     }
     let root = main_worktree(ctx);
-    let root = root.map_or("<main worktree>".into(), |root| root.display().to_string());
+    let root = root.map_or("<main worktree>".into(), |root| shell::path(&root));
     let refused = |message: String| {
         Error::new(Code::OrchestratorOnly, message).hint(format!(
-            "to decide about an agent, do so from the main worktree: cd {root}"
+            "to decide about an agent from the main worktree, run cd {root}"
         ))
     };
     match CurrentAgent::find(&ctx.env, &[&ctx.env.directory]) {

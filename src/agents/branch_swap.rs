@@ -105,7 +105,7 @@ pub(crate) fn move_with_worktrees(
             let back =
                 index_scratch(repo).and_then(|name| checkout.carry(repo, way, &name, &|_| {}));
             if back.is_err() {
-                let top = shell::word(checkout.top.as_os_str().as_encoded_bytes());
+                let top = shell::path(&checkout.top);
                 error = error.hint(format!(
                     "{top} could not be moved back; to see what is staged, run git -C {top} status"
                 ));

@@ -10,7 +10,7 @@ use crate::agents::{layered, untrusted, worktree};
 use crate::domain::install_inputs::is_install_input;
 use crate::domain::repository_settings::PATH;
 use crate::domain::sandbox::Layering;
-use crate::domain::{Glob, Oid, RepositorySettings};
+use crate::domain::{Glob, Oid, RepositorySettings, shell};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::files::separate::separate;
@@ -135,7 +135,7 @@ impl CheckWorktree {
         .because("only what a verify itself left there is removed")
         .hint(format!(
             "to move it out of the way, run git worktree move -f -f {} <elsewhere>",
-            self.path.display()
+            shell::path(&self.path)
         ))
         .hint("to see whose it is, run git worktree list --verbose")
     }

@@ -2,7 +2,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::{clone, publish, worktree};
-use crate::domain::{Agent, branch_name};
+use crate::domain::{Agent, branch_name, shell};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::{Checkout, landing};
@@ -42,7 +42,7 @@ pub(crate) fn checkout_on_branch(ctx: &Ctx, agent: &Agent) -> Result<Checkout> {
             "agent {} works in a clone of its own, and so are its commits made",
             agent.id.short()
         );
-        let place = top.display();
+        let place = shell::path(&top);
         return Err(Error::new(Code::AgentState, what)
             .hint(format!("to commit there, run git -C {place} commit")));
     }
@@ -72,8 +72,8 @@ pub(crate) fn checkout_on_branch(ctx: &Ctx, agent: &Agent) -> Result<Checkout> {
         let what = format!("HEAD of {} is not on {branch}", top.display());
         return Err(Error::new(Code::WorktreeBusy, what).hint(format!(
             "to put it back, run git -C {} switch {}",
-            top.display(),
-            branch_name(branch)
+            shell::path(&top),
+            shell::word(branch_name(branch).as_bytes())
         )));
     }
     Ok(place)

@@ -26,7 +26,7 @@ use crate::agents::untrusted;
 use crate::agents::work::uncommitted::look;
 use crate::agents::worktree::AgentWorktree;
 use crate::domain::named::{hex, short_hex};
-use crate::domain::{Glob, Oid, RepositorySettings};
+use crate::domain::{Glob, Oid, RepositorySettings, shell};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Checkout;
 use crate::git::files::admin_dir::leads_to;
@@ -426,9 +426,10 @@ fn require_inside(root: &Path) -> Result<()> {
     if real.is_some_and(|real| real.starts_with(&root)) {
         return Ok(());
     }
-    let place = place.display();
+    let shown = place.display();
     let what =
-        format!("a symlink leads {place} out of the repository, and no warm worktree goes there");
+        format!("a symlink leads {shown} out of the repository, and no warm worktree goes there");
+    let place = shell::path(&place);
     Err(Error::new(Code::PathInvalid, what)
         .hint(format!("to see which one it is, run ls -ld {place}")))
 }

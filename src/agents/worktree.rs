@@ -2,7 +2,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::untrusted;
-use crate::domain::{Agent, AgentId, Isolation, Oid, Slug, State};
+use crate::domain::{Agent, AgentId, Isolation, Oid, Slug, State, shell};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::worktree::set_lock;
 use crate::git::{Repo, WorktreeLayer, populate};
@@ -178,13 +178,15 @@ pub(crate) fn gone(agent: &Agent) -> Error {
 
 /// The error for a worktree whose admin directory is gone.
 pub(crate) fn unlinked(worktree: &Path, admin: &Path, code: Code) -> Error {
-    let (path, admin) = (worktree.display(), admin.display());
-    Error::new(
-        code,
-        format!("{path} is an agent's worktree, but its admin directory {admin} is gone"),
-    )
-    .remedy("to make it again", Remedy::Repair)
-    .hint(format!("to keep its files, run mv {path} <elsewhere>"))
+    let what = format!(
+        "{} is an agent's worktree, but its admin directory {} is gone",
+        worktree.display(),
+        admin.display()
+    );
+    let path = shell::path(worktree);
+    Error::new(code, what)
+        .remedy("to make it again", Remedy::Repair)
+        .hint(format!("to keep its files, run mv {path} <elsewhere>"))
 }
 
 /// Takes our lock off the worktree of an agent that is decided about, and gives back the values that it held. Where this

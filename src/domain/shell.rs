@@ -1,6 +1,7 @@
 //! Words of a shell, for commands that are printed to be pasted.
 
 use std::fmt::Write;
+use std::path::Path;
 
 /// Bytes as one word of a shell: as they are, in single quotes, or where they cannot be read in bash's
 /// `$'…'`.
@@ -25,6 +26,11 @@ pub fn word(bytes: &[u8]) -> String {
             word
         }
     }
+}
+
+/// A path as one word of a shell, as [`word`].
+pub fn path(path: &Path) -> String {
+    word(path.as_os_str().as_encoded_bytes())
 }
 
 /// A text in single quotes.

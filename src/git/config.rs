@@ -9,8 +9,8 @@ use super::objects::{Identity, NewCommit};
 use super::refs::{lost_to, patiently};
 use super::repo::{failed, string};
 use super::{Repo, command};
-use crate::domain::Oid;
 use crate::domain::named::named;
+use crate::domain::{Oid, shell};
 use crate::error::{Code, Error, IoContext, Result};
 use std::ffi::OsStr;
 use std::fs;
@@ -467,10 +467,7 @@ fn change_file(copy: &Path, words: &[&str]) -> Result<()> {
 }
 
 fn unusable(path: &Path) -> Error {
-    let shown = path.display();
-    Error::new(
-        Code::GitFailed,
-        format!("{shown} is no file that git can use"),
-    )
-    .hint(format!("to see what it is, run ls -l {shown}"))
+    let what = format!("{} is no file that git can use", path.display());
+    let word = shell::path(path);
+    Error::new(Code::GitFailed, what).hint(format!("to see what it is, run ls -l {word}"))
 }

@@ -18,7 +18,7 @@ mod precheck;
 mod steps;
 
 use crate::domain::evidence::Conflict;
-use crate::domain::{Oid, branch_name};
+use crate::domain::{Oid, branch_name, shell};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::files::layer::WorktreeLayer;
 use crate::git::files::untrusted;
@@ -155,7 +155,10 @@ impl Checkout {
             Code::WorktreeBusy,
             format!("{top} is in the middle of a merge, a rebase or the like"),
         )
-        .hint(format!("to see of what, run git -C {top} status"))
+        .hint(format!(
+            "to see of what, run git -C {} status",
+            shell::path(&self.top)
+        ))
     }
 
     fn rebases(&self, branch: &str) -> bool {
@@ -342,12 +345,9 @@ impl Checkout {
 
     fn locked_out(&self) -> Error {
         let lock = self.lock_path();
-        let lock = lock.display();
-        Error::new(
-            Code::LockTimeout,
-            format!("waited too long for the index lock {lock}"),
-        )
-        .hint(format!(
+        let what = format!("waited too long for the index lock {}", lock.display());
+        let lock = shell::path(&lock);
+        Error::new(Code::LockTimeout, what).hint(format!(
             "to clear it when no git process is at work, run rm {lock}"
         ))
     }

@@ -7,7 +7,7 @@
 pub mod remote;
 mod transaction;
 
-use crate::domain::{Oid, branch_name};
+use crate::domain::{Oid, branch_name, shell};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::lock_file::LockFile;
 use crate::git::files::untrusted;
@@ -352,7 +352,7 @@ fn lock_timeout(lock: &Path) -> Error {
     )
     .hint(format!(
         "to clear it when no git process is at work, run rm {}",
-        lock.display()
+        shell::path(lock)
     ))
 }
 

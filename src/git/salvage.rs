@@ -11,7 +11,7 @@
 
 mod tour;
 
-use crate::domain::Oid;
+use crate::domain::{Oid, shell};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::{Index, gitlinks};
 use crate::git::files::admin_dir::MODULES;
@@ -447,5 +447,5 @@ pub fn unkeepable(paths: &[PathBuf], top: &Path) -> Error {
         format!("{} files are in no commit and git cannot salvage them, as in a repository inside the worktree", paths.len()),
     )
     .detail(lines.join("\n"))
-    .hint(format!("to keep them, move {} out of the worktree", first.display()))
+    .hint(format!("to keep them, move {} out of the worktree", shell::path(first)))
 }

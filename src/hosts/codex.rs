@@ -9,6 +9,7 @@ use super::output::{Shown, Tokens, Told, json_lines, text};
 use super::payload::{Json, ToolKind, ToolNames};
 use super::settings::{Distrust, Registered, Registration, TrustFiles};
 use super::{Host, context};
+use crate::domain::shell;
 use serde_json::{Value, json};
 
 /// Where it keeps configuration and state, in place of `~/.codex`.
@@ -140,7 +141,7 @@ impl Host for Codex {
         let begin = format!("{}:", of.file.display());
         let trusts_hooks =
             hooks.is_some_and(|hooks| hooks.keys().any(|key| key.starts_with(&begin)));
-        let there = of.folder.or(of.file.parent())?.display();
+        let there = shell::path(of.folder.or(of.file.parent())?);
         (!trusts_folder || !trusts_hooks).then(|| Distrust {
             what: format!(
                 "Codex skips the hooks of {} without a word until it trusts them",

@@ -10,6 +10,7 @@ use super::home::{Ground, Preparation, hooks};
 use super::output::{Shown, Told, json_lines, text};
 use super::payload::{EventNames, Json, Moment, ToolKind, ToolNames};
 use super::settings::{Distrust, Registered, Registration, TrustFiles, read_jsonc};
+use crate::domain::shell;
 use crate::domain::tool_call::HookEvent;
 use serde_json::{Value, json};
 
@@ -129,7 +130,7 @@ impl Host for Copilot {
             ),
             command: format!(
                 "cd {} && copilot  # then trust the folder for all sessions",
-                folder.display()
+                shell::path(folder)
             ),
         })
     }

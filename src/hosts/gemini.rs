@@ -9,6 +9,7 @@ use super::output::{Shown, Tokens, Told, first_object, json_lines, text};
 use super::payload::{EventNames, Json, Moment, ToolKind, ToolNames};
 use super::settings::{Distrust, Registered, Registration, TrustFiles, read_jsonc};
 use super::{Host, context};
+use crate::domain::shell;
 use serde_json::Value;
 use std::path::Path;
 
@@ -184,7 +185,7 @@ impl Host for Gemini {
             ),
             command: format!(
                 "cd {} && gemini  # then /permissions trust",
-                folder.display()
+                shell::path(folder)
             ),
         })
     }

@@ -18,7 +18,7 @@ use crate::agents::{
 };
 use crate::domain::folded_paths::folded;
 use crate::domain::violation::Reason;
-use crate::domain::{Agent, BundleRule, Change, Move, Oid, Quoted, State, What};
+use crate::domain::{Agent, BundleRule, Change, Move, Oid, Quoted, State, What, shell};
 use crate::error::{Code, Error, ErrorFacts, IoContext, Result};
 use crate::git::changes::Staging;
 use crate::git::commit::ToCommit;
@@ -61,7 +61,8 @@ pub struct CommitReport {
 pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Result<CommitReport> {
     require_orchestrator(ctx)?;
     if message.trim().is_empty() {
-        return Err(Error::new(Code::Usage, "the message is empty"));
+        return Err(Error::new(Code::Usage, "the message is empty")
+            .hint("to give one, run git agent commit -m <text>"));
     }
     // Whose work, and whether it can still take a commit.
     let ledger = ctx.ledger();
@@ -164,7 +165,7 @@ fn nothing_in_scope(agent: &Agent, place: &Checkout, is_staged: bool) -> Error {
     };
     Error::new(Code::NothingToLand, what).hint(format!(
         "to see what is in its worktree, run git -C {} status",
-        place.top.display()
+        shell::path(&place.top)
     ))
 }
 

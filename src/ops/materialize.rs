@@ -15,7 +15,7 @@ use crate::agents::authority::require_orchestrator;
 use crate::agents::frozen::{self, FrozenBase};
 use crate::agents::liveness;
 use crate::agents::{Ctx, Scratch, layered, lookup, untrusted, worktree};
-use crate::domain::Agent;
+use crate::domain::{Agent, shell};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::layer::{is_opaque, is_whiteout};
 use crate::git::{WorktreeLayer, command};
@@ -98,11 +98,10 @@ fn exchange(
     let others = untrusted::names(place).into_iter();
     if let Some(first) = others.filter(|name| name != ".git").min() {
         let path = place.join(first);
-        let path = path.display();
-        return Err(
-            Error::new(Code::PathExists, format!("{path} is in the way"))
-                .hint(format!("to keep it, run mv {path} <elsewhere>")),
-        );
+        let what = format!("{} is in the way", path.display());
+        let path = shell::path(&path);
+        return Err(Error::new(Code::PathExists, what)
+            .hint(format!("to keep it, run mv {path} <elsewhere>")));
     }
     // What a killed call has left goes, and from here on what bears the hidden name is known to be this one's.
     layered::settle(ctx, agent)?;

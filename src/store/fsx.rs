@@ -243,7 +243,7 @@ pub(in crate::store) fn not_writable(path: &Path, error: std::io::Error) -> Erro
         return Error::new(Code::RepoReadOnly, what)
             .hint(format!(
                 "to see who may write there, run ls -ld {}",
-                shell::word(path.as_os_str().as_encoded_bytes())
+                shell::path(path)
             ))
             .because(error);
     }

@@ -91,7 +91,7 @@ pub fn require_no_links(common_dir: &Path) -> Result<()> {
     let Some(link) = places.find(|place| place.is_symlink()) else {
         return Ok(());
     };
-    let shown = shell::word(link.as_os_str().as_encoded_bytes());
+    let shown = shell::path(&link);
     let what = format!(
         "{} is a symbolic link, and its content would be removed as leftovers",
         link.display()

@@ -5,7 +5,7 @@
 //! one gets it, and no lock is needed. What is taken is seen with its owner from the first moment on.
 
 use crate::domain::claim::{LOOPBACK, Lease, LeaseKind, PORTS, WantedLease};
-use crate::domain::{AgentId, Slug};
+use crate::domain::{AgentId, Slug, shell};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::store::{fsx, layout};
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ pub fn take(
         let what = format!("no {} is left for {variable}", kind.as_str());
         Err(Error::new(Code::LeaseExhausted, what).hint(format!(
             "to see which agents hold them, run ls -l {}",
-            directory.display()
+            shell::path(&directory)
         )))
     };
     wanted.iter().map(take_one).collect()

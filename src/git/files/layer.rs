@@ -20,8 +20,8 @@
 //! An agent writes that directory, so it is data: no link is followed, and what no overlay mount of ours writes is refused.
 
 use super::untrusted;
-use crate::domain::Oid;
 use crate::domain::named::hex;
+use crate::domain::{Oid, shell};
 use crate::error::{Code, Error, Remedy, Result};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -367,10 +367,11 @@ fn unreadable(place: &Path, error: Errno) -> Error {
 
 /// The error for what no overlay mount of ours leaves.
 pub(in crate::git) fn refused(place: &Path, what: &str) -> Error {
-    let place = place.display();
+    let shown = place.display();
+    let place = shell::path(place);
     Error::new(
         Code::LayerInvalid,
-        format!("{place} {what}, so what the agent's files are cannot be told"),
+        format!("{shown} {what}, so what the agent's files are cannot be told"),
     )
     .hint(format!("to look at it, run ls -ld {place}"))
 }

@@ -3,6 +3,7 @@
 //! Beneath a directory that was chosen by us no link is followed, nothing but a regular file is opened, opening
 //! never waits, and no more is read than a limit. What is anything else counts as absent.
 
+use crate::domain::shell;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::{has_own_repository, leads_to};
 use crate::git::tree::{EXECUTABLE, FILE, SYMLINK};
@@ -240,7 +241,8 @@ pub fn copy_open_as_old(file: &File, from: &Path, to: &Path, limit: u64) -> Resu
 fn not_copied(from: &Path, limit: u64) -> Error {
     let shown = from.display();
     let what = format!("could not copy {shown}: it is no regular file of at most {limit} bytes");
-    Error::new(Code::Io, what).hint(format!("to see what it is, run ls -l {shown}"))
+    let word = shell::path(from);
+    Error::new(Code::Io, what).hint(format!("to see what it is, run ls -l {word}"))
 }
 
 /// The names in a directory, sorted; none where it cannot be listed.
@@ -406,9 +408,10 @@ pub fn require_linked_as_known(directory: &Path) -> Result<()> {
     }
     let shown = top.display();
     let what = format!("the .git of the worktree {shown} does not lead to its repository");
-    let outside = around.parent().unwrap_or(&around).display();
+    let outside = shell::path(around.parent().unwrap_or(&around));
+    let word = shell::path(&top);
     Err(Error::new(Code::RepoCorrupt, what).hint(format!(
-        "to see what is there, run ls -l {shown}/.git; to lead it back, move that away and run git -C {outside} worktree repair {shown}"
+        "to see what is there, run ls -l {word}/.git; to lead it back, move that away and run git -C {outside} worktree repair {word}"
     )))
 }
 
@@ -449,9 +452,9 @@ pub(in crate::git) fn require_regular(path: &Path, limit: u64) -> Result<()> {
         }
         _ => return Ok(()),
     };
-    let shown = path.display();
-    Err(Error::new(Code::RepoCorrupt, format!("{shown} {what}"))
-        .hint(format!("to see what it is, run ls -l {shown}")))
+    let word = shell::path(path);
+    let what = format!("{} {what}", path.display());
+    Err(Error::new(Code::RepoCorrupt, what).hint(format!("to see what it is, run ls -l {word}")))
 }
 
 /// As [`require_regular`], for a file of a worktree.
@@ -467,7 +470,8 @@ pub(in crate::git) fn require_file(path: &Path, limit: u64) -> Result<()> {
     let what = format!("{shown} is {length} bytes long, and the limit is {limit} bytes");
     Err(Error::new(Code::FileTooLong, what)
         .hint(format!(
-            "to go on, move it out of the worktree: mv {shown} <elsewhere>"
+            "to go on, move it out of the worktree: mv {} <elsewhere>",
+            shell::path(path)
         ))
         .hint("to leave such files out, name them in a .gitignore"))
 }
@@ -489,13 +493,14 @@ pub(in crate::git) fn require_listable(refs: &Path) -> Result<()> {
     for entry in WalkDir::new(refs).into_iter().flatten() {
         let path = entry.path();
         if entry.path_is_symlink() && path.is_dir() {
-            let shown = path.display();
-            return Err(Error::new(
-                Code::RepoCorrupt,
-                format!("{shown} is a link to a directory, so listing the refs may never end"),
-            )
-            .hint(format!("to see where it leads, run ls -l {shown}"))
-            .hint(format!("to remove it, run rm {shown}")));
+            let what = format!(
+                "{} is a link to a directory, so listing the refs may never end",
+                path.display()
+            );
+            let shown = shell::path(path);
+            return Err(Error::new(Code::RepoCorrupt, what)
+                .hint(format!("to see where it leads, run ls -l {shown}"))
+                .hint(format!("to remove it, run rm {shown}")));
         }
         if !entry.file_type().is_dir() {
             require_ref(path)?;

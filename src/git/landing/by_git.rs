@@ -9,7 +9,7 @@
 
 use crate::domain::change::{Content, Difference};
 use crate::domain::path::split_once;
-use crate::domain::{Change, ChangeKind, Oid};
+use crate::domain::{Change, ChangeKind, Oid, shell};
 use crate::error::{Code, Result};
 use crate::git::changes::{StatData, stat_data};
 use crate::git::files::separate::wait_for_another_time;
@@ -134,7 +134,7 @@ impl Checkout {
             Ok(()) => Err(error),
             Err(because) => Err(error.hint(format!(
                 "not all files could be moved back ({because}); to see them, run git -C {} status",
-                self.top.display()
+                shell::path(&self.top)
             ))),
         }
     }

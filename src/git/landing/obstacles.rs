@@ -2,8 +2,8 @@
 //! files that git was told to pass over.
 
 use super::{ATTEMPTS, Checkout, PAUSE, precheck};
-use crate::domain::Quoted;
 use crate::domain::path::directories;
+use crate::domain::{Quoted, shell};
 use crate::error::{Code, Error, ErrorFacts, IoContext, Result};
 use crate::git::changes::{Asked, status};
 use crate::git::command;
@@ -82,7 +82,7 @@ impl Checkout {
         } else {
             error.hint(format!(
                 "to see which of them git was told to pass over, run git -C {} ls-files -v",
-                self.top.display()
+                shell::path(&self.top)
             ))
         })
     }
@@ -128,7 +128,8 @@ impl Checkout {
             format!("landing would touch changed or untracked files in {top}"),
         )
         .hint(format!(
-            "to see them all before you move or commit them, run git -C {top} status --ignored"
+            "to see them all before you move or commit them, run git -C {} status --ignored",
+            shell::path(&self.top)
         ));
         let error = if names.is_empty() {
             error

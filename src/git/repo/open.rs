@@ -130,10 +130,7 @@ impl Repo {
             return Ok(());
         }
         let top = self.workdir().filter(|_| !self.inner.is_worktree());
-        let top = top.map_or_else(
-            || "<the main worktree>".to_owned(),
-            |top| shell::word(top.as_os_str().as_encoded_bytes()),
-        );
+        let top = top.map_or_else(|| "<the main worktree>".to_owned(), shell::path);
         let what = format!(
             "the git directory {} is not inside its main worktree, and {WORKTREE} does not name that",
             shown(self.common_dir())

@@ -3,8 +3,8 @@
 use crate::agents::untrusted::WorktreeView;
 use crate::agents::worktree::UNFINISHED;
 use crate::agents::{Ctx, scratch, untrusted, worktree};
-use crate::domain::{Agent, Isolation, Oid};
-use crate::error::{Code, Error, IoContext, Result};
+use crate::domain::{Agent, Isolation, Oid, shell};
+use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::changes::ignore::Rules;
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::uncommitted::WorktreeSource;
@@ -64,10 +64,11 @@ impl Place {
             return Ok(());
         };
         let path = files.join(first);
+        let word = shell::path(&path);
         let path = path.display();
         Err(
             refused(format!("{path} was written outside of the agent's mount"))
-                .hint(format!("to keep it, run mv {path} <elsewhere>")),
+                .hint(format!("to keep it, run mv {word} <elsewhere>")),
         )
     }
 
@@ -172,9 +173,10 @@ fn require_not_elsewhere(agent: &Agent, branch: &str, around: &WorktreeSnapshot)
     match elsewhere.next() {
         None => Ok(()),
         Some(path) => {
+            let word = shell::path(path);
             let path = path.display();
             Err(refused(format!("{branch} is checked out at {path}"))
-                .hint(format!("to leave it, run git -C {path} switch --detach")))
+                .hint(format!("to leave it, run git -C {word} switch --detach")))
         }
     }
 }
@@ -225,26 +227,27 @@ fn files_of(place: &Place, linked: Option<&Path>) -> Result<Option<PathBuf>> {
         let Ok(metadata) = fs::symlink_metadata(&path) else {
             continue;
         };
-        let shown = path.display();
+        let (shown, word) = (path.display(), shell::path(&path));
         let real = fs::canonicalize(&path).at("could not resolve", &path);
         // A row names this path. Through a symlink on the way another directory would be removed.
         if !metadata.is_dir() || real? != path {
             return Err(refused(format!(
                 "{shown} is not the directory that was made there, or is reached through a symlink"
             ))
-            .hint(format!("to see what it is, run ls -ld {shown}")));
+            .hint(format!("to see what it is, run ls -ld {word}")));
         }
         if !belongs_to(&path, &place.admin_dir) && !is_unclaimed(&path, place, linked) {
             let what = format!("{shown} does not say that it is this agent's worktree");
             return Err(Error::new(Code::WorktreeForeign, what)
-                .hint(format!("to see whose it is, run cat {shown}/.git")));
+                .hint(format!("to see whose it is, run cat {word}/.git"))
+                .remedy("to find out what became of the agent's", Remedy::Examine));
         }
         if let Some(other) = found.replace(path.clone()) {
             return Err(refused(format!(
                 "the worktree is there twice: {shown} and {}",
                 other.display()
             ))
-            .hint(format!("to keep one of them, run mv {shown} <elsewhere>")));
+            .hint(format!("to keep one of them, run mv {word} <elsewhere>")));
         }
     }
     Ok(found)
@@ -260,7 +263,7 @@ fn require_unprotected(
     worktrees: &WorktreeCache,
 ) -> Result<()> {
     let path = &place.path;
-    let shown = path.display();
+    let (shown, word) = (path.display(), shell::path(path));
     let root = ctx.repo.root()?;
     if root.starts_with(path) || ctx.repo.common_dir().starts_with(path) {
         return Err(refused(format!("{shown} holds the main worktree"))
@@ -269,7 +272,7 @@ fn require_unprotected(
     // The caller's shell would stand in a directory that is gone.
     if ctx.env.directory.starts_with(path) {
         return Err(refused(format!("this command was started inside {shown}"))
-            .hint(format!("to leave it, run cd {}", root.display())));
+            .hint(format!("to leave it, run cd {}", shell::path(&root))));
     }
     let own_name = layout::worktree_name(agent.id);
     for worktree in worktrees.worktrees() {
@@ -277,15 +280,15 @@ fn require_unprotected(
         // An admin directory that names a place where no worktree of its own is says nothing.
         if own && worktree.path != *path && belongs_to(&worktree.path, &place.admin_dir) {
             let now = worktree.path.display();
-            return Err(
-                refused(format!("the worktree was moved from {shown} to {now}")).hint(format!(
-                    "to move it back, run git worktree move -f -f {now} {shown}"
-                )),
-            );
+            let error = refused(format!("the worktree was moved from {shown} to {now}"));
+            let now = shell::path(&worktree.path);
+            return Err(error.hint(format!(
+                "to move it back, run git worktree move -f -f {now} {word}"
+            )));
         }
         // What is inside would go with it without having been looked at.
         if !own && worktree.path.starts_with(path) {
-            let inner = worktree.path.display();
+            let inner = shell::path(&worktree.path);
             let remove = match layout::agent_of_worktree(&worktree.name) {
                 Some(other) => format!("git agent discard {other}"),
                 None => format!("git worktree remove {inner}"),
@@ -302,7 +305,7 @@ fn require_unprotected(
         {
             return Err(
                 refused(format!("{shown} is locked: {reason}")).hint(format!(
-                    "to take the lock away, run git worktree unlock {shown}"
+                    "to take the lock away, run git worktree unlock {word}"
                 )),
             );
         }
@@ -318,11 +321,9 @@ fn require_finished(place: &Place) -> Result<()> {
         None => Ok(()),
         Some((_, what)) => {
             let shown = place.path.display();
-            Err(
-                refused(format!("{shown} is in the middle of a {what}")).hint(format!(
-                    "to finish it, run git -C {shown} {what} --continue"
-                )),
-            )
+            let word = shell::path(&place.path);
+            Err(refused(format!("{shown} is in the middle of a {what}"))
+                .hint(format!("to finish it, run git -C {word} {what} --continue")))
         }
     }
 }

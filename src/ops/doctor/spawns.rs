@@ -126,11 +126,11 @@ fn locked(survey: &Survey, worktree: &Worktree, reason: &str) -> Option<DoctorFi
     survey.agents.as_ref()?;
     let path = worktree.path.clone();
     if !is_empty(&path) {
-        let path = path.display();
+        let path = shell::path(&path);
         return Some(DoctorFinding::report(
             Sign::LockUnfinished,
             what,
-            format!("git worktree unlock '{path}' && git worktree remove '{path}'"),
+            format!("git worktree unlock {path} && git worktree remove {path}"),
         ));
     }
     Some(DoctorFinding::curable(

@@ -21,6 +21,7 @@ use crate::domain::oid::Oid;
 use crate::domain::path::Quoted;
 use crate::domain::redaction::redact_secrets;
 use crate::domain::sandbox::Layering;
+use crate::domain::shell;
 use crate::domain::task::DESCRIPTION_CHARS;
 use crate::domain::tool_call::{HookAnswer, HookEvent, Intent, ToolCall};
 use crate::error::{Code, Error, IoContext, Result};
@@ -158,7 +159,8 @@ fn require_finished(path: &Path, git_dir: &Path) -> Result<()> {
         format!("{shown} is in the middle of a {what}, and stays"),
     );
     Err(error.hint(format!(
-        "to give that up, run git -C {shown} {what} --abort"
+        "to give that up, run git -C {} {what} --abort",
+        shell::path(path)
     )))
 }
 
@@ -185,7 +187,8 @@ fn not_clean(worktree: &Path, path: &[u8]) -> Error {
         ),
     )
     .hint(format!(
-        "to remove it all the same, run git worktree remove --force {shown}"
+        "to remove it all the same, run git worktree remove --force {}",
+        shell::path(worktree)
     ))
 }
 

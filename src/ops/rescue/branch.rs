@@ -274,7 +274,7 @@ impl Kept {
             let what = format!("{branch} is checked out at {}", other.top.display());
             return Err(state(what).hint(format!(
                 "to free it, run git -C {} switch --detach",
-                shell::quoted(&other.top.to_string_lossy())
+                shell::path(&other.top)
             )));
         }
         let tip = agent_branch::local(&ctx.repo, agent)?

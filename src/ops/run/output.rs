@@ -277,10 +277,7 @@ impl Output {
         let error = Error::new(Code::OutputExists, EXISTS);
         let path = self.path();
         Err(if is_regular(&stat) {
-            error.hint(format!(
-                "to see it, run cat {}",
-                shell::word(path.as_os_str().as_encoded_bytes())
-            ))
+            error.hint(format!("to see it, run cat {}", shell::path(&path)))
         } else {
             error.detail(format!("{} is no regular file", path.display()))
         })

@@ -16,7 +16,7 @@
 
 use crate::agents::worktree::UNFINISHED;
 use crate::agents::{Ctx, untrusted, worktree};
-use crate::domain::{Oid, branch_name};
+use crate::domain::{Oid, branch_name, shell};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Repo;
 use crate::git::files::admin_dir::{MODULES, leads_to};
@@ -93,7 +93,7 @@ impl AdoptedWorktree {
         let busy = |what: String, hint: String| {
             Error::new(Code::WorktreeBusy, format!("{shown} {what}")).hint(hint)
         };
-        let word = crate::domain::shell::word(path.as_os_str().as_encoded_bytes());
+        let word = shell::path(&path);
         if let Some(reason) = there.lock_reason {
             let what = format!("is locked: {}", reason.escape_debug());
             return Err(busy(

@@ -2,7 +2,7 @@
 
 use crate::agents::{Ctx, real_path};
 use crate::domain::event::Base;
-use crate::domain::{AgentId, Layering, Oid, Role, Slug};
+use crate::domain::{AgentId, Layering, Oid, Role, Slug, shell};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::hosts::WORKTREE_DIR;
 use crate::ops::spawn::SpawnOptions;
@@ -79,14 +79,13 @@ pub(super) fn worktree(
 
 /// The error for a default place that a symlink, which may have come with a commit, leads out of the repository.
 fn led_out(root: &Path, path: &Path) -> Error {
-    let (default, path) = (root.join(WORKTREE_DIR), path.display());
-    let default = default.display();
-    Error::new(
-        Code::PathInvalid,
-        format!("a symlink leads {default} out of the repository, to {path}"),
-    )
-    .hint("to have worktrees there all the same, run git config agent.worktreeDir <directory>")
-    .hint(format!("to see which one it is, run ls -ld {default}"))
+    let default = root.join(WORKTREE_DIR);
+    let (shown, path) = (default.display(), path.display());
+    let what = format!("a symlink leads {shown} out of the repository, to {path}");
+    let default = shell::path(&default);
+    Error::new(Code::PathInvalid, what)
+        .hint("to have worktrees there all the same, run git config agent.worktreeDir <directory>")
+        .hint(format!("to see which one it is, run ls -ld {default}"))
 }
 
 /// Puts values in place of the fields of the template `agent.worktreeDir`.
@@ -255,7 +254,8 @@ fn resolve(path: &Path) -> Result<PathBuf> {
 
 /// What to know where no branch is checked out at the base, as nothing but a person can tell where the work is to land.
 pub(super) fn without_branch(ctx: &Ctx, base: &Base, options: &SpawnOptions) -> Option<String> {
-    if base.refname.is_some() {
+    let is_branch = |name: &String| name.starts_with("refs/heads/");
+    if base.refname.as_ref().is_some_and(is_branch) {
         return None;
     }
     let why = match ctx.repo.branch_being_rebased() {

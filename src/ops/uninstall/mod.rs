@@ -15,7 +15,7 @@ use crate::agents::authority::require_orchestrator;
 use crate::agents::kept_worktree::KeptWorktree;
 use crate::agents::liveness::Liveness;
 use crate::agents::{Ctx, bundle, liveness, lookup, pool, worktree};
-use crate::domain::{Agent, Oid, State};
+use crate::domain::{Agent, Oid, State, shell};
 use crate::error::{Code, Error, Result};
 use crate::hosts::{self, WORKTREE_DIR};
 use crate::ops::init::{self, InitOptions, InitPlan};
@@ -308,11 +308,9 @@ fn require_nothing(ctx: &Ctx, options: UninstallOptions) -> Result<()> {
             .hint("to remove what is provably finished, run git agent gc --yes"));
     }
     if let Some(kept) = only_copies(common_dir, options)?.first() {
-        let shown = kept.display();
-        return Err(
-            refused(&format!("{shown} is the only copy of an agent's work"))
-                .hint(format!("to keep it, run mv {shown} <elsewhere>")),
-        );
+        let what = format!("{} is the only copy of an agent's work", kept.display());
+        let word = shell::path(kept);
+        return Err(refused(&what).hint(format!("to keep it, run mv {word} <elsewhere>")));
     }
     // The journal of a spawn is the only list of what it has made so far.
     if Journal::any(common_dir) {

@@ -23,6 +23,7 @@ use crate::domain::agent::{Agent, State};
 use crate::domain::event::What;
 use crate::domain::folded_paths::folded;
 use crate::domain::oid::Oid;
+use crate::domain::shell;
 use crate::domain::violation::BundleRule;
 use crate::error::{Code, Error, ErrorFacts, IoContext, Result};
 use crate::git::landing::{Checkout, ConflictedMerge};
@@ -71,7 +72,7 @@ pub(super) fn pending(
     // Where no file is in its place, git can be used in the mount alone.
     let git = match layered::of(&ctx.repo, agent.id) {
         Some(_) => format!("git agent enter {short} -- git"),
-        None => format!("git -C {}", place.top.display()),
+        None => format!("git -C {}", shell::path(&place.top)),
     };
     if !unresolved.is_empty() {
         if options.conflicts {

@@ -10,7 +10,6 @@ use crate::domain::sandbox::GitGuard;
 use crate::domain::shell;
 use std::fs::{self, OpenOptions};
 use std::io::{Result, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -63,7 +62,7 @@ pub fn write_guard(guard: &GitGuard, is_layered: bool) -> Result<Vec<GuardedProg
 }
 
 fn text(guard: &GitGuard, is_layered: bool, original: &Path, kept: &Path) -> String {
-    let word = |path: &Path| shell::word(path.as_os_str().as_bytes());
+    let word = shell::path;
     let yes = |is: bool| if is { "yes" } else { "" };
     let is_git = original.file_name().is_some_and(|name| name == "git");
     SCRIPT
