@@ -10,7 +10,7 @@ mod repository;
 mod spawns;
 
 use crate::support::agent::{TASK, agent_command, describe};
-use crate::support::{TestRepo, git_in, git_output};
+use crate::support::{TestRepo, git_in, git_output, isolated};
 use git_agent::domain::diagnosis::Sign;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -273,6 +273,70 @@ fn a_worktree_that_was_moved_with_its_repository_is_found_again() {
     assert_eq!(status, Some(0), "{said}");
     assert!(moved.join("src/two.rs").is_file());
     assert_eq!(run(&["discard", id]).0, Some(0));
+}
+
+#[test]
+fn a_worktree_beside_its_repository_is_found_again_after_a_move_and_left_to_the_original_of_a_copy()
+{
+    let repo = TestRepo::with_commit();
+    repo.git(["config", "agent.worktreeDir", "../beside/{id}"]);
+    let spawned = repo.agent_json(&["spawn", "do the work", "--scope", "**"]);
+    let id = spawned["agent_id"].as_str().expect("an id");
+    let place = Path::new(spawned["worktree_abspath"].as_str().expect("a path"));
+    let other = |name: &str| repo.path().with_file_name(name);
+    let run = |top: &Path, words: &[&str]| {
+        let output = agent_command(top).args(words).output().expect("starts");
+        (output.status.code(), describe(&output))
+    };
+    // A copy says whose the worktree is, and takes nothing from the original.
+    let copy = other("copy");
+    git_in(&other(""), ["clone", "--quiet", "repo", "copy"]);
+    std::fs::remove_dir_all(copy.join(".git")).expect("removed");
+    let cp = isolated("cp", &other(""))
+        .args(["-r", "repo/.git", "copy/.git"])
+        .status();
+    assert!(cp.expect("starts").success());
+    let pointer = std::fs::read_to_string(place.join(".git")).expect("a pointer");
+    let (status, said) = run(&copy, &["doctor", "--fix"]);
+    let show = format!("git -C {} agent show {}", repo.path().display(), &id[..8]);
+    assert!(
+        status == Some(1) && said.contains("worktrees.unlinked"),
+        "{said}"
+    );
+    assert!(said.contains(&show), "{said}");
+    assert_eq!(
+        std::fs::read_to_string(place.join(".git")).expect("a pointer"),
+        pointer
+    );
+    assert_eq!(run(&repo.path(), &["doctor"]).0, Some(0));
+    // One that was moved finds its worktree again.
+    std::fs::remove_dir_all(&copy).expect("removed");
+    let moved = other("moved");
+    std::fs::rename(repo.path(), &moved).expect("moved");
+    let (status, said) = run(&moved, &["doctor"]);
+    assert!(
+        status == Some(1) && said.contains("worktrees.unlinked"),
+        "{said}"
+    );
+    let (status, said) = run(&moved, &["doctor", "--fix"]);
+    assert_eq!(status, Some(0), "{said}");
+    assert_eq!(run(&moved, &["discard", id]).0, Some(0));
+    std::fs::rename(&moved, repo.path()).expect("moved back");
+}
+
+#[test]
+fn a_landing_on_a_branch_that_was_renamed_is_not_unproven() {
+    let repo = TestRepo::with_commit();
+    let spawned = repo.agent_json(&["spawn", "do the work", "--scope", "**", "--name=one"]);
+    let worktree = Path::new(spawned["worktree_abspath"].as_str().expect("a path"));
+    std::fs::write(worktree.join("new"), "1\n").expect("written");
+    repo.agent_json(&["merge", "one"]);
+    repo.git(["branch", "--move", "main", "trunk"]);
+    let report = repo.agent_json(&["doctor"]);
+    assert!(
+        !report.to_string().contains("landing-unproven"),
+        "{report:#}"
+    );
 }
 
 #[test]

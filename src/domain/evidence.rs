@@ -133,6 +133,8 @@ pub enum RowEvidence {
 pub struct BranchHistory {
     /// Whether the branch holds the spawn commit, or a commit with the same nonce after a rebase.
     pub has_spawn_commit: bool,
+    /// The commit that spawn made.
+    pub spawn_commit: Option<Oid>,
     /// The commit it started from, when the base branch does not hold it.
     pub lost_base: Option<Oid>,
     /// Commits that are neither the agent's nor the base's.

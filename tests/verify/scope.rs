@@ -1,6 +1,6 @@
 use super::{Agent, codes, refused};
 use crate::support::agent::TASK;
-use crate::support::{TestRepo, git_output};
+use crate::support::{TestRepo, git_output, isolated};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
@@ -201,6 +201,17 @@ fn foreign_commits_and_lost_spawn_commits_are_found() {
     agent.write("src/two.rs", "");
     agent.commit("without the spawn commit");
     assert_eq!(agent.codes(), ["provenance.spawn-commit"]);
+    // The advice is a command that keeps the work.
+    let verdict = agent.verify(&[]);
+    let fix = verdict["findings"][0]["fix"].as_str().expect("advice");
+    let (_, command) = fix.split_once("run ").expect("a command");
+    let command = format!("{command} --message='the same work'");
+    let sh = isolated("sh", &agent.worktree)
+        .args(["-c", &command])
+        .status();
+    assert!(sh.expect("starts").success());
+    assert_eq!(agent.codes(), [""; 0]);
+    assert!(agent.worktree.join("src/two.rs").is_file());
 }
 
 #[test]

@@ -60,11 +60,13 @@ pub fn judge(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
 fn provenance(history: &BranchHistory) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !history.has_spawn_commit {
-        findings.push(Finding::new(
-            Code::ProvenanceSpawnCommit,
-            "the branch does not contain the commit that spawn made",
-            "put the work back on the agent's branch; git reflog shows where it was",
-        ));
+        // The files stay as they are, and become one commit on top of it.
+        let fix = match history.spawn_commit {
+            Some(oid) => in_worktree(&format!("git reset --soft {} && git commit", oid.short())),
+            None => "put the work back on the agent's branch".to_owned(),
+        };
+        let message = "the branch does not contain the commit that spawn made";
+        findings.push(Finding::new(Code::ProvenanceSpawnCommit, message, fix));
     }
     if let Some(base) = history.lost_base {
         findings.push(
@@ -131,11 +133,9 @@ fn no_worktree(why: NoWorktree) -> Vec<Finding> {
 fn worktree(facts: &WorktreeFacts) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !facts.linked {
-        findings.push(Finding::new(
-            Code::WorktreeUnlinked,
-            "the worktree's .git file does not lead to its admin directory",
-            "run git worktree repair <worktree>",
-        ));
+        let message = "the worktree's .git file does not lead to its admin directory";
+        let fix = "to lead it back";
+        findings.push(Finding::new(Code::WorktreeUnlinked, message, fix).remedy(Remedy::Examine));
     }
     if let Some(head) = &facts.head_elsewhere {
         findings.push(Finding::new(

@@ -142,8 +142,10 @@ fn unproven(ctx: &Ctx, agents: &[Agent]) -> Result<Option<DoctorFinding>> {
         let local = ctx.repo.tip(into)?.oid();
         let fetched = ctx.repo.fetched_branches(into)?;
         let fetched = fetched.into_iter().map(|(_, tip)| tip);
+        // A branch that was renamed is mostly the one that is checked out.
+        let head = || Some(ctx.repo.resolve_commit("HEAD").ok()?.commit);
         // A forge may have landed it where only the remote's branch shows it.
-        let tips: Vec<Oid> = local.into_iter().chain(fetched).collect();
+        let tips: Vec<Oid> = { local.or_else(head).into_iter() }.chain(fetched).collect();
         let there: Vec<Oid> = { claims.iter().map(|(_, commit)| *commit) }
             .filter(|commit| ctx.repo.has_object(*commit))
             .collect();

@@ -47,6 +47,9 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
         };
         let path = worktree.path.clone();
         if path.symlink_metadata().is_ok() {
+            if survey.is_at_rest(ctx, agent) {
+                found.extend(led_away(ctx, survey, agent, &path));
+            }
             found.extend(outside_mount(ctx, agent, &path));
             found.extend(unreadable(ctx, agent, &path));
             let admin = ctx.repo.admin_dir(&worktree.name);
@@ -67,7 +70,7 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
         if !survey.is_at_rest(ctx, agent) {
             continue;
         }
-        if let Some(moved) = moved_along(ctx, survey, agent) {
+        if let Some(moved) = led_away(ctx, survey, agent, &path) {
             found.push(moved);
             continue;
         }
@@ -100,55 +103,78 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
     Ok(found)
 }
 
-/// A worktree that moved along with its repository, and is where the row of its agent says: git looks for it at its old place.
-fn moved_along(ctx: &Ctx, survey: &Survey, agent: &Agent) -> Option<DoctorFinding> {
-    let path = survey.places.as_ref()?.of(agent)?;
+/// A worktree whose `.git` file does not lead to the admin directory that git has for it here, as after the repository was moved or copied.
+/// `found_at` is where that directory says the worktree is.
+fn led_away(ctx: &Ctx, survey: &Survey, agent: &Agent, found_at: &Path) -> Option<DoctorFinding> {
     let admin = worktree::admin_dir(&ctx.repo, agent.id);
     // The mount of a layered one, and its base, are named by absolute paths, too.
-    if layered::of(&ctx.repo, agent.id).is_some() || !is_moved(&path, &admin) {
+    if layered::of(&ctx.repo, agent.id).is_some() || belongs_to(found_at, &admin) {
         return None;
     }
+    let sign = if found_at.symlink_metadata().is_ok() {
+        Sign::WorktreeUnlinked
+    } else {
+        Sign::DirectoryGone
+    };
+    let id = agent.id;
+    // One inside the root went along with the repository, and is where the row says; one beside it stayed.
+    let row = survey.places.as_ref().and_then(|places| places.of(agent));
+    let mut places = row.into_iter().chain([found_at.to_owned()]);
+    let Some(path) = places.find(|path| is_ours(path, &admin)) else {
+        // Where a repository was copied, the agent goes on in the other one, whose worktree this is.
+        let named = named_admin_dir(found_at, &admin)?;
+        let other = named.ancestors().nth(2)?;
+        let other = if other.ends_with(".git") {
+            other.parent()?
+        } else {
+            other
+        };
+        let what = format!(
+            "agent {} works in {}, of which this repository is a copy: {}",
+            id.short(),
+            other.display(),
+            found_at.display()
+        );
+        let command = format!("git -C {} agent show {}", shell::path(other), id.short());
+        return Some(DoctorFinding::report(sign, what, command));
+    };
     let what = format!(
         "the repository was moved, and git does not find the worktree of agent {}: {}",
-        agent.id.short(),
+        id.short(),
         path.display()
     );
-    let id = agent.id;
-    Some(DoctorFinding::curable(
-        Sign::DirectoryGone,
-        what,
-        move |ctx| {
-            let _alone = alone(ctx, id)?;
-            if !is_moved(&path, &admin) {
-                return Ok(TAKEN_CARE_OF.to_owned());
-            }
-            ctx.repo.point_worktree(&path, &admin)?;
-            // The settings of the worktree name our directory of hooks.
-            hooks::install(ctx, id, &path, hooks::this_git(ctx))?;
-            // Last, since after it nothing is found here.
-            ctx.repo.point_admin_dir(&admin, &path)?;
-            Ok("git finds it again".to_owned())
-        },
-    ))
+    Some(DoctorFinding::curable(sign, what, move |ctx| {
+        let _alone = alone(ctx, id)?;
+        if !is_ours(&path, &admin) {
+            return Ok(TAKEN_CARE_OF.to_owned());
+        }
+        ctx.repo.point_worktree(&path, &admin)?;
+        // The settings of the worktree name our directory of hooks.
+        hooks::install(ctx, id, &path, hooks::this_git(ctx))?;
+        // Last, since after it nothing is found here.
+        ctx.repo.point_admin_dir(&admin, &path)?;
+        Ok("git finds it again".to_owned())
+    }))
 }
 
-/// Whether a worktree names an admin directory, or one of its name that is not there.
-fn is_moved(path: &Path, admin: &Path) -> bool {
+/// The admin directory of this name that a worktree names, here or in another repository.
+fn named_admin_dir(path: &Path, admin: &Path) -> Option<PathBuf> {
     if !fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
-        return false;
+        return None;
     }
-    let pointer = untrusted::text(path, ".git");
-    let named = pointer
-        .as_deref()
-        .and_then(|text| text.strip_prefix("gitdir: "));
-    named
-        .map(|named| path.join(named.trim_end()))
-        .is_some_and(|named| {
-            named == admin
-                || named
-                    .ends_with(Path::new("worktrees").join(admin.file_name().unwrap_or_default()))
-                    && fs::symlink_metadata(&named).is_err()
-        })
+    let pointer = untrusted::text(path, ".git")?;
+    let named = path.join(pointer.strip_prefix("gitdir: ")?.trim_end());
+    let name = Path::new("worktrees").join(admin.file_name()?);
+    named.ends_with(name).then_some(named)
+}
+
+/// Whether a worktree names an admin directory, or one of its name that is gone or has another worktree.
+fn is_ours(path: &Path, admin: &Path) -> bool {
+    let claims = |named: &Path| {
+        let pointer = untrusted::text(named, "gitdir");
+        pointer.is_some_and(|pointer| named.join(pointer.trim_end()) == path.join(".git"))
+    };
+    named_admin_dir(path, admin).is_some_and(|named| named == admin || !claims(&named))
 }
 
 /// Whether the index in an admin directory is a file and lacks even the first word of one.
@@ -169,7 +195,7 @@ fn emptied_index(agent: &Agent, path: PathBuf, admin: PathBuf) -> DoctorFinding 
     );
     // Which paths of it are not to be in the worktree only git's own commands write into an index.
     if admin.join("info/sparse-checkout").exists() {
-        let git = format!("git -C {}", shell::quoted(&path.to_string_lossy()));
+        let git = format!("git -C {}", shell::path(&path));
         let command = format!("{git} read-tree HEAD && {git} sparse-checkout reapply");
         return DoctorFinding::report(Sign::IndexEmptied, what, command);
     }
@@ -209,7 +235,7 @@ fn outside_mount(ctx: &Ctx, agent: &Agent, path: &Path) -> Option<DoctorFinding>
         first.display(),
         agent.id.short()
     );
-    let command = format!("mv {} <elsewhere>", shell::quoted(&first.to_string_lossy()));
+    let command = format!("mv {} <elsewhere>", shell::path(&first));
     Some(DoctorFinding::report(Sign::OutsideMount, what, command))
 }
 
@@ -273,10 +299,7 @@ fn unknown(survey: &Survey) -> impl Iterator<Item = DoctorFinding> {
         DoctorFinding::report(
             Sign::WorktreeUnknown,
             format!("{} is ours and has no row", worktree.path.display()),
-            format!(
-                "git -C {} status",
-                shell::quoted(&worktree.path.to_string_lossy())
-            ),
+            format!("git -C {} status", shell::path(&worktree.path)),
         )
     })
 }
@@ -401,13 +424,12 @@ fn finding(ctx: &Ctx, agent: &Agent, path: PathBuf, admin: PathBuf) -> DoctorFin
 
 /// What a person can do about a worktree that cannot be made again, because its branch is not free.
 fn way_out(ctx: &Ctx, agent: &Agent, path: &Path) -> String {
-    let quoted = |path: &Path| shell::quoted(&path.to_string_lossy());
     let branch = agent.branch.as_deref().unwrap_or_default();
     if worktree::cut_off(&ctx.repo, agent.id).is_none() {
-        return format!("mv {} <elsewhere>", quoted(path));
+        return format!("mv {} <elsewhere>", shell::path(path));
     }
     match ctx.repo.checkouts(branch).unwrap_or_default().first() {
-        Some(other) => format!("git -C {} switch --detach", quoted(&other.top)),
+        Some(other) => format!("git -C {} switch --detach", shell::path(&other.top)),
         None => format!("git branch {} {}", branch_name(branch), agent.spawn_commit),
     }
 }

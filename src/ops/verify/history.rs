@@ -62,6 +62,7 @@ pub(super) fn provenance(
     };
     Ok(BranchHistory {
         has_spawn_commit,
+        spawn_commit: Some(subject.agent.spawn_commit),
         lost_base,
         foreign,
     })
