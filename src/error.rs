@@ -95,6 +95,7 @@ codes! {
     MessageUnknown, "message-unknown", Usage, "There is no message with that id, or it is for another reader.";
     EventTooLong, "event-too-long", Usage, "A fact does not fit into a line of the ledger.";
     BaseNotCommit, "base-not-commit", Usage, "A revision, such as the base, names no commit of this repository.";
+    NoTarget, "no-target", Usage, "The agent started at no branch of this clone, so it has none to land on.";
     HeadUnborn, "head-unborn", Environment, "HEAD points at a branch without commits.";
     BranchInvalid, "branch-invalid", Usage, "That is no valid branch name for an agent.";
     BranchGone, "branch-gone", Environment, "The agent's branch does not exist any more.";
@@ -455,6 +456,8 @@ pub enum Remedy {
     Reopen(String),
     /// Take back an operation.
     Undo(String),
+    /// Land an agent on another branch.
+    LandElsewhere(String),
     /// See the runs that go on.
     Running,
     /// See every setting.

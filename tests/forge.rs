@@ -121,7 +121,8 @@ fn nothing_of_a_pull_request_is_obeyed_and_the_work_lands_on_its_branch() {
 
     work(&forge, &spawned, "src/two.rs");
     let agent = id(&spawned);
-    refused_json(&forge.run(&["merge", &agent, "--format=json"]), "usage", 2);
+    let output = forge.run(&["merge", &agent, "--format=json"]);
+    refused_json(&output, "base-not-commit", 2);
     let before = git_in(bare, ["rev-parse", "main"]);
     let landed = forge.json(&["merge", &agent, "--push"]);
     assert_eq!(landed["outcome"], "merged", "{landed:#}");

@@ -677,13 +677,69 @@ fn an_agent_that_cannot_ride_is_an_item_with_an_error() {
         "--new=parts/**",
     ]);
     let (answer, status) = fleet.train(&["nobody", "slow", &fleet.agents[0]]);
-    assert_eq!(status, 1);
+    assert_eq!(status, 2);
     let items = answer["items"].as_array().expect("items");
     assert_eq!(items[0]["target"], "nobody");
     assert_eq!(items[0]["error"]["code"], "agent-unknown");
     assert_eq!(items[1]["agent_id"], spawned["agent_id"]);
     assert_eq!(items[1]["error"]["code"], "agent-state");
     assert_eq!(items[2]["outcome"], "landed");
+}
+
+#[test]
+fn an_agent_without_a_branch_to_land_on_keeps_no_other_from_landing() {
+    let fleet = Fleet::with_parts(&["one", "two", "three", "four"]);
+    let repo = &fleet.repo;
+    let spawn = |base: &str| {
+        let name = format!("--name=from-{}", base.replace('/', "-"));
+        let words = [
+            "spawn",
+            "-m",
+            "Write another part.",
+            "--new=parts/**",
+            "--base",
+            base,
+        ];
+        let spawned = repo.agent_json(&[&words[..], &[name.as_str()]].concat());
+        let worktree = Path::new(spawned["worktree_abspath"].as_str().expect("a path"));
+        fs::create_dir_all(worktree.join("parts")).expect("made");
+        fs::write(worktree.join("parts").join(base.replace('/', "-")), base).expect("written");
+        repo.agent_json(&["mark", "done", &name["--name=".len()..]]);
+        spawned
+    };
+    repo.git(["branch", "gone"]);
+    repo.git(["update-ref", "refs/remotes/origin/copy", "HEAD"]);
+    spawn("gone");
+    let warnings = spawn("origin/copy")["warnings"].to_string();
+    assert!(warnings.contains("no branch to land on"), "{warnings}");
+    repo.git(["branch", "--delete", "gone"]);
+    let (answer, status) = fleet.train(&[&fleet.agents[0], "from-gone", "from-origin-copy"]);
+    assert_eq!(status, 1, "{answer:#}");
+    let codes = |items: &Value| -> Vec<Value> {
+        let items = items.as_array().expect("items").iter();
+        items.map(|item| item["error"]["code"].clone()).collect()
+    };
+    let expected = [Value::Null, "base-not-commit".into(), "no-target".into()];
+    assert_eq!(codes(&answer["items"]), expected);
+    let output = repo.agent(&["merge", "--all", "--format=json"]);
+    assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let landed = answer["items"].as_array().expect("items").iter();
+    let landed = landed.filter(|item| item["outcome"] == "merged").count();
+    assert_eq!(landed, 3, "{answer:#}");
+    // A branch that the caller names is asked for before any agent.
+    for words in [
+        &["merge", "--all"][..],
+        &["train", "--all"],
+        &["train", "from-gone"],
+    ] {
+        let output = repo.agent(&[words, &["--into=nope"]].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
+    }
+    for words in [&["train", "nope"][..], &["list", "--role=nope"]] {
+        let output = repo.agent(words);
+        assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
+    }
 }
 
 #[test]

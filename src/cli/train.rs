@@ -146,7 +146,10 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: TrainArgs) -> Result<Exit> {
             report.take_over(train::train(ctx, &again, &mut hear)?);
         }
     }
-    let exit = Exit::answer(report.is_success());
+    let exit = match report.misnamed() {
+        Some(error) => error.code().exit(),
+        None => Exit::answer(report.is_success()),
+    };
     report.warnings = pushed.warnings(ctx, ui);
     let warnings = report.warnings.clone();
     ui.answer(&TrainAnswer {

@@ -30,7 +30,7 @@ use crate::domain::change::{Change, ChangeKind};
 use crate::domain::event::What;
 use crate::domain::oid::Oid;
 use crate::domain::path::Quoted;
-use crate::error::{Code, Error, ErrorFacts, Result};
+use crate::error::{Code, Error, ErrorFacts, Remedy, Result};
 use crate::git::Repo;
 use crate::git::changes::Staging;
 use crate::git::landing::{Checkout, ConflictedMerge};
@@ -143,7 +143,10 @@ pub fn plan(ctx: &Ctx, who: &str, options: UpdateOptions) -> Result<UpdatePlan> 
                 agent.id.short()
             ),
         )
-        .hint("to see the branches, run git branch --all"));
+        .remedy(
+            "to land on another branch",
+            Remedy::LandElsewhere(agent.id.short()),
+        ));
     };
     if let Some(reverted) = replay::reverted_on(&ctx.repo, &agent, target_tip, tip)? {
         let error = Error::new(Code::AgentState, reverted.meaning());

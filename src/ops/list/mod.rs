@@ -13,7 +13,8 @@ use crate::agents::at_work::shown_state;
 use crate::agents::{Ctx, lookup};
 use crate::domain::named::named;
 use crate::domain::{Agent, State};
-use crate::error::Result;
+use crate::error::{Code, Result};
+use crate::store::roles;
 use globset::GlobMatcher;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -202,6 +203,21 @@ named! {
     }
 }
 
+/// Refuses a role that no agent has and that there is not: a slip would else look like a role without agents.
+fn require_role(ctx: &Ctx, role: &str, agents: &[Agent]) -> Result<()> {
+    if agents
+        .iter()
+        .any(|agent| agent.role.as_deref() == Some(role))
+    {
+        return Ok(());
+    }
+    match ctx.repo.resolve_commit("HEAD") {
+        Ok(head) => roles::load(&ctx.repo, head.commit)?.require(role).map(drop),
+        Err(error) if error.code() == Code::HeadUnborn => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 /// The agents that are wanted, sorted as far as the ledger knows.
 pub(super) fn select(ctx: &Ctx, options: &ListOptions) -> Result<Vec<Agent>> {
     let parent = match &options.parent {
@@ -210,6 +226,9 @@ pub(super) fn select(ctx: &Ctx, options: &ListOptions) -> Result<Vec<Agent>> {
     };
     let common_dir = ctx.repo.common_dir();
     let mut agents = lookup::agents(ctx)?;
+    if let Some(role) = &options.role {
+        require_role(ctx, role, &agents)?;
+    }
     agents.retain(|agent| {
         let state = match options.state {
             // Whether it is idle is known only once its worktree was looked at, which `is_wanted`

@@ -75,6 +75,28 @@ pub struct MergeOptions {
     pub message: Option<String>,
 }
 
+impl MergeOptions {
+    /// Checks that the branch that `--into` names is in this clone, before any agent is judged.
+    ///
+    /// # Errors
+    /// `base-not-commit`.
+    pub(crate) fn require_into(&self, ctx: &Ctx) -> Result<()> {
+        match (&self.into, &self.push) {
+            (Some(name), None) => ctx.repo.resolve_commit(&full_branch(name)).map(drop),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The full name of a branch that the caller names.
+fn full_branch(name: &str) -> String {
+    if name.starts_with("refs/") {
+        name.to_owned()
+    } else {
+        format!("refs/heads/{name}")
+    }
+}
+
 // Landing one agent, as often as other processes get in the way.
 
 /// How often an agent is tried when another process moves a branch meanwhile.
@@ -113,11 +135,13 @@ pub(crate) fn concerns_all(code: Code) -> bool {
     // branch, objects or worktree that is damaged, and the others can go on.
     let is_of_one = matches!(
         code,
-        Code::BranchGone
+        Code::BaseNotCommit
+            | Code::BranchGone
             | Code::GitFailed
             | Code::HistoryIncomplete
             | Code::Io
             | Code::FileTooLong
+            | Code::NoTarget
             | Code::RepoCorrupt
             | Code::WorktreeForeign
     );

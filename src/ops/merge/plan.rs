@@ -458,35 +458,44 @@ fn overtaken(ctx: &Ctx, agent: &Agent, error: Error) -> Error {
     refused.unwrap_or(error)
 }
 
+/// What another branch to land on is named for.
+const ELSEWHERE: &str = "to land on another branch";
+
 /// The branch to land on: what the caller says, else what the agent started from or is aimed at by now.
 fn target(ctx: &Ctx, agent: &Agent, options: &MergeOptions) -> Result<String> {
     let target = match &options.into {
-        Some(name) if name.starts_with("refs/") => name.clone(),
-        Some(name) => format!("refs/heads/{name}"),
+        Some(name) => super::full_branch(name),
         None => stacked::target_of(ctx, agent)?.unwrap_or_default(),
     };
     if target.starts_with("refs/heads/") && agent.branch.as_ref() != Some(&target) {
         return Ok(target);
     }
-    let what = format!("agent {} has no branch to land on", agent.id.short());
-    Err(Error::new(Code::Usage, what).hint(format!(
-        "to name one, run git agent merge {} --into <branch>",
-        agent.id.short()
-    )))
+    let id = agent.id.short();
+    let what = format!("agent {id} has no branch to land on");
+    Err(Error::new(Code::NoTarget, what).remedy(ELSEWHERE, Remedy::LandElsewhere(id)))
 }
 
-/// Refuses to land on the branch of a pull request that is not here: only the remote has it.
+/// Refuses to land on a branch that is not here. That of a pull request is on the remote.
 fn require_here(ctx: &Ctx, agent: &Agent, target: &str) -> Result<()> {
-    if spawn_commit::settings_apart(&ctx.repo, agent)?.is_none()
-        || ctx.repo.tip(target)?.oid().is_some()
-    {
+    if ctx.repo.tip(target)? != Tip::Absent {
         return Ok(());
     }
     let (id, short) = (agent.id.short(), branch_name(target));
     let what = format!("agent {id} lands on {short}, a branch that is not in this clone");
-    Err(Error::new(Code::Usage, what).hint(format!(
-        "to land on the branch that it was fetched from, run git agent merge {id} --push"
-    )))
+    let mut error = Error::new(Code::BaseNotCommit, what);
+    // Work that was built upon an agent's which was discarded.
+    if let Some(below) = ctx.ledger().last_with_branch(target)? {
+        error = error.remedy("to bring it back", Remedy::Reopen(below.id.short()));
+    }
+    Err(
+        if spawn_commit::settings_apart(&ctx.repo, agent)?.is_some() {
+            error.hint(format!(
+                "to land on the branch that it was fetched from, run git agent merge {id} --push"
+            ))
+        } else {
+            error.remedy(ELSEWHERE, Remedy::LandElsewhere(id))
+        },
+    )
 }
 
 /// Fetches the branches of a remote that agents land on. What the remote lacks is told when their work is judged.
@@ -510,7 +519,7 @@ pub(crate) fn fetch_targets<'a>(
         }
         seen.push(there.clone());
         match there.map_or(Ok(()), |there| there.fetch(ctx)) {
-            Err(error) if error.code() == Code::Usage => {}
+            Err(error) if error.code() == Code::BaseNotCommit => {}
             fetched => fetched?,
         }
     }

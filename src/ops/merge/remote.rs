@@ -84,7 +84,7 @@ impl RemoteTarget {
     /// Fetches the branch.
     ///
     /// # Errors
-    /// `usage` when the remote has none of that name; those of the network.
+    /// `base-not-commit` when the remote has none of that name; those of the network.
     pub(super) fn fetch(&self, ctx: &Ctx) -> Result<()> {
         // One limit for the listing and the fetch together.
         let end = Instant::now() + LIMIT;
@@ -122,7 +122,7 @@ impl RemoteTarget {
     /// Checks that the branch was fetched.
     ///
     /// # Errors
-    /// `usage` when the remote has none of that name.
+    /// `base-not-commit` when the remote has none of that name.
     pub(super) fn require_fetched(&self, ctx: &Ctx) -> Result<()> {
         match ctx.repo.tip(&self.copy)? {
             Tip::Absent => Err(self.missing()),
@@ -173,7 +173,8 @@ impl RemoteTarget {
     fn missing(&self) -> Error {
         let (remote, branch) = (&self.remote, &self.branch);
         let what = format!("the remote `{remote}` has no {branch}");
-        Error::new(Code::Usage, what).hint(format!("to create it, run git push {remote} {branch}"))
+        Error::new(Code::BaseNotCommit, what)
+            .hint(format!("to create it, run git push {remote} {branch}"))
     }
 
     /// Moves the branch of the remote from where the work was judged to where it has landed, together with the claims of

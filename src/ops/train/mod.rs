@@ -219,6 +219,7 @@ fn rehearsed<T>(
     work: impl FnOnce(&Ctx) -> Result<T>,
 ) -> Result<T> {
     require_orchestrator(ctx)?;
+    options.of_each().require_into(ctx)?;
     if !options.dry_run {
         return work(ctx);
     }

@@ -3,7 +3,7 @@
 use crate::domain::FindingCode;
 use crate::domain::named::named;
 use crate::domain::train::Purpose;
-use crate::error::Error;
+use crate::error::{Code, Error};
 use crate::ops::agent_report::AgentRef;
 use crate::wire::path_text::PathText;
 use serde::Serialize;
@@ -42,6 +42,14 @@ impl TrainReport {
     /// Whether every agent landed, or would.
     pub fn is_success(&self) -> bool {
         self.items.iter().all(|item| item.outcome.has_landed())
+    }
+
+    /// The error of an agent that the caller named and that there is not.
+    pub fn misnamed(&self) -> Option<&Error> {
+        let is_misnamed =
+            |error: &&Error| matches!(error.code(), Code::AgentUnknown | Code::AgentAmbiguous);
+        let mut errors = { self.items.iter() }.filter_map(|item| item.error.as_ref());
+        errors.find(is_misnamed)
     }
 
     /// The agents that conflict, by their full ids.
