@@ -472,6 +472,7 @@ fn a_refusal_is_broken_at_words_where_the_terminal_ends_and_its_command_is_not()
     insta::assert_snapshot!(seen, @r"
     error[usage]: `a name that no agent can have, of more words than a line of a
       terminal can hold` cannot be an agent's name: a name has at most 64 characters
+    hint: to choose another one, pass --name a-name-that-no-agent-can
     ");
     repo.agent_json(&["spawn", "do it", "--name=worker", "--scope=src"]);
     let worktree = repo.agent_json(&["path", "worker"])["worktree_abspath"].clone();

@@ -88,6 +88,7 @@ fn offer(ctx: &Ctx, args: &PrArgs, who: &str) -> Result<PrReport> {
     }
     let verdict = VerifyReport {
         verdict: plan.verdict.clone(),
+        directory: std::path::PathBuf::new(),
     };
     pr::execute(ctx, &plan, &verdict.markdown().unwrap_or_default())
 }

@@ -5,10 +5,11 @@
 
 use crate::agents::{Ctx, projects};
 use crate::domain::TaskDraft;
+use crate::domain::glob::from_directory;
 use crate::error::{Code, Error, Result};
 use crate::ops::spawn::{self, ForgeText, SpawnOptions};
 use crate::wire::task_file::{self, TaskWords};
-use std::path::{Component, Path};
+use std::path::Path;
 
 /// Where an agent starts that is made here, and what others wrote about its task.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -211,73 +212,4 @@ pub(super) fn new_from_here(ctx: &Ctx, globs: &[String]) -> Vec<String> {
         .collect();
     new.extend(below);
     new
-}
-
-/// A glob that was typed in a directory, as a glob of the whole repository. What leads out of the repository stays as it is
-/// and is refused by the rules of globs.
-fn from_directory(here: &Path, glob: &str) -> String {
-    // These beginnings are none of a path below here; the rules of globs say what is wrong with
-    // them.
-    let is_relative = !glob.starts_with(['/', '~', '!']) && !glob.is_empty();
-    if !is_relative {
-        return glob.to_owned();
-    }
-    let mut parts: Vec<String> = Vec::new();
-    for part in here.components() {
-        if let Component::Normal(name) = part {
-            parts.push(escaped(&name.to_string_lossy()));
-        }
-    }
-    for part in glob.split('/') {
-        match part {
-            "." => {}
-            ".." if !parts.is_empty() => {
-                parts.pop();
-            }
-            part => parts.push(part.to_owned()),
-        }
-    }
-    match parts.join("/") {
-        all if all.is_empty() => "**".to_owned(),
-        glob => glob,
-    }
-}
-
-/// A name as a glob that matches it and nothing else.
-pub(super) fn escaped(name: &str) -> String {
-    let mut glob = String::with_capacity(name.len());
-    for c in name.chars() {
-        match c {
-            '*' | '?' | '[' | '{' | '}' => glob.extend(['[', c, ']']),
-            c => glob.push(c),
-        }
-    }
-    glob
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn globs_are_relative_to_where_one_stands() {
-        for (here, typed, meant) in [
-            ("", "src", "src"),
-            ("", ".", "**"),
-            ("", "./", "**"),
-            ("", "**", "**"),
-            ("packages/a", ".", "packages/a"),
-            ("packages/a", "src/**", "packages/a/src/**"),
-            ("packages/a", "../b/*.ts", "packages/b/*.ts"),
-            ("packages/a", "../..", "**"),
-            ("packages/a", "../../..", ".."),
-            ("app/[slug]", "page.tsx", "app/[[]slug]/page.tsx"),
-            ("src", "/etc/**", "/etc/**"),
-            ("src", "~/x", "~/x"),
-            ("src", "!x", "!x"),
-        ] {
-            let found = from_directory(Path::new(here), typed);
-            assert_eq!(found.trim_end_matches('/'), meant, "{typed} in {here}");
-        }
-    }
 }

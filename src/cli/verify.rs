@@ -1,16 +1,16 @@
 //! `git agent verify`
 
-use crate::agents::Ctx;
+use crate::agents::{Ctx, projects};
 use crate::cli::args::or_current;
 use crate::cli::format::{CopyArgs, with_findings};
 use crate::cli::markdown::{Summary, part_line};
 use crate::cli::render::table::wrapped;
 use crate::cli::render::{counted, finding_text, sarif_of, verdict_word};
 use crate::cli::terminal::{BAD, BOLD, DIM, GOOD, HINT, paint, width};
-use crate::cli::typed_task::escaped;
 use crate::cli::ui::{Answer, Format, Ui};
 use crate::domain::evidence::{CommandEnd, Commands, Landing, MergeOutcome};
 use crate::domain::folded_paths::by_code;
+use crate::domain::glob::{escaped, seen_from};
 use crate::domain::message::plain;
 use crate::domain::scope::is_control_file;
 use crate::domain::task::parse_duration;
@@ -25,7 +25,7 @@ use crate::ops::verify::{
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Judge an agent's work: bundle, scope, provenance, merge, check commands, ledger
@@ -144,7 +144,10 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: VerifyArgs) -> Result<Exit> {
     {
         ui.say(&text);
     }
-    let report = VerifyReport { verdict };
+    let report = VerifyReport {
+        verdict,
+        directory: projects::directory_in_repository(ctx),
+    };
     ui.answer_also(&report, ctx, &args.copies.also)?;
     Ok(Exit::answer(report.verdict.is_accepted()))
 }
@@ -180,7 +183,7 @@ impl Answer for VerifyReport {
         text.push_str(&format!("{word}: {facts}\n"));
         text.push_str(&bundle_text(verdict));
         text.push_str(&findings_text(&verdict.findings));
-        text.push_str(&ways_text(verdict));
+        text.push_str(&ways_text(verdict, &self.directory));
         text.push_str(&projects_text(&verdict.commands));
         failed(&verdict.commands).for_each(|command| text.push_str(&command_text(command)));
         text
@@ -409,7 +412,7 @@ fn findings_text(findings: &[Finding]) -> String {
 }
 
 /// Where the commands above work, and what the owner of an agent can do instead.
-fn ways_text(verdict: &Verdict) -> String {
+fn ways_text(verdict: &Verdict, here: &Path) -> String {
     let id = verdict.agent.short();
     let takes_back = |one: &&Finding| one.fix.starts_with(IN_WORKTREE);
     let mut text = String::new();
@@ -425,7 +428,7 @@ fn ways_text(verdict: &Verdict) -> String {
         })
         .filter_map(|one| std::str::from_utf8(one.path.as_deref()?).ok());
     if let Some(path) = opened.next() {
-        let glob = shell::word(escaped(path).as_bytes());
+        let glob = shell::word(seen_from(here, &escaped(path)).as_bytes());
         text.push_str(&format!(
             "to let the agent change it: git agent amend {id} --add-scope {glob}\n"
         ));

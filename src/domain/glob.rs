@@ -13,6 +13,7 @@
 use super::path::is_git_dir;
 use std::borrow::Cow;
 use std::fmt;
+use std::path::{Component, Path};
 use unicode_normalization::UnicodeNormalization;
 
 /// How long a glob may be, in bytes. Real ones are below 100; the limit keeps a denial readable.
@@ -338,6 +339,66 @@ fn join(starts: &[String], ends: &[String]) -> Result<Vec<String>, String> {
     Ok(pairs.collect())
 }
 
+// Globs that a person types or pastes in a directory of the repository.
+
+/// A glob that was typed in a directory, as a glob of the whole repository. What leads out of the repository stays as it is
+/// and is refused by the rules of globs.
+pub fn from_directory(here: &Path, glob: &str) -> String {
+    // These beginnings are none of a path below here; the rules of globs say what is wrong with
+    // them.
+    let is_relative = !glob.starts_with(['/', '~', '!']) && !glob.is_empty();
+    if !is_relative {
+        return glob.to_owned();
+    }
+    let mut parts: Vec<String> = Vec::new();
+    for part in here.components() {
+        if let Component::Normal(name) = part {
+            parts.push(escaped(&name.to_string_lossy()));
+        }
+    }
+    for part in glob.split('/') {
+        match part {
+            "." => {}
+            ".." if !parts.is_empty() => {
+                parts.pop();
+            }
+            part => parts.push(part.to_owned()),
+        }
+    }
+    match parts.join("/") {
+        all if all.is_empty() => "**".to_owned(),
+        glob => glob,
+    }
+}
+
+/// A glob of the whole repository, as one that is typed in the directory `here`: the inverse of [`from_directory`].
+pub fn seen_from(here: &Path, glob: &str) -> String {
+    let mut here: Vec<String> = { here.iter() }
+        .map(|name| escaped(&name.to_string_lossy()))
+        .collect();
+    let mut rest: Vec<&str> = glob.split('/').collect();
+    let is_common = |(name, part): &(&String, &&str)| name == *part;
+    let common = { here.iter().zip(&rest) }.take_while(is_common).count();
+    here.drain(..common);
+    rest.drain(..common);
+    match [vec![".."; here.len()], rest].concat().join("/") {
+        all if all.is_empty() => ".".to_owned(),
+        glob => glob,
+    }
+}
+
+/// A name as a glob that matches it and nothing else.
+pub fn escaped(name: &str) -> String {
+    let mut glob = String::with_capacity(name.len());
+    for c in name.chars() {
+        match c {
+            '*' | '?' | '[' | '{' | '}' => glob.extend(['[', c, ']']),
+            c => glob.push(c),
+        }
+    }
+    glob
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -451,5 +512,46 @@ mod tests {
         check("{a,b}/{c,}", &["a/c", "a/", "b/c", "b/"]);
         check("x{a,{b,c}d}y", &["xay", "xbdy", "xcdy"]);
         check("[{,}]{é,è}", &["[{,}]é", "[{,}]è"]);
+    }
+
+    #[test]
+    fn globs_are_relative_to_where_one_stands() {
+        for (here, typed, meant) in [
+            ("", "src", "src"),
+            ("", ".", "**"),
+            ("", "./", "**"),
+            ("", "**", "**"),
+            ("packages/a", ".", "packages/a"),
+            ("packages/a", "src/**", "packages/a/src/**"),
+            ("packages/a", "../b/*.ts", "packages/b/*.ts"),
+            ("packages/a", "../..", "**"),
+            ("packages/a", "../../..", ".."),
+            ("app/[slug]", "page.tsx", "app/[[]slug]/page.tsx"),
+            ("src", "/etc/**", "/etc/**"),
+            ("src", "~/x", "~/x"),
+            ("src", "!x", "!x"),
+        ] {
+            let found = from_directory(Path::new(here), typed);
+            assert_eq!(found.trim_end_matches('/'), meant, "{typed} in {here}");
+        }
+    }
+
+    #[test]
+    fn a_glob_is_typed_as_it_is_seen_from_a_directory() {
+        for (here, glob, typed) in [
+            ("", "src/**", "src/**"),
+            ("src", "src/**", "**"),
+            ("src", "src/nope", "nope"),
+            ("src", "README.md", "../README.md"),
+            ("a/b", "a/c/d", "../c/d"),
+            ("a/b", "a", ".."),
+            ("src", "src", "."),
+            ("src", "**", "../**"),
+            ("app/[slug]", "app/[[]slug]/page.tsx", "page.tsx"),
+        ] {
+            let here = Path::new(here);
+            assert_eq!(seen_from(here, glob), typed, "{glob} from {here:?}");
+            assert_eq!(from_directory(here, typed).trim_end_matches('/'), glob);
+        }
     }
 }

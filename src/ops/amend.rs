@@ -22,7 +22,7 @@ use crate::error::{Code, Error, Remedy, Result};
 use crate::git::populate;
 use crate::hosts;
 use crate::ops::agent_report::{AgentReport, Reporter};
-use crate::ops::spawn::{hooks_in_tree, require_matched, unmatched};
+use crate::ops::spawn::{denied, hooks_in_tree, require_matched, unmatched};
 use crate::store::{
     briefing, keep, layout, ledger, lock, repository_settings, roles, spawn_commit,
 };
@@ -210,7 +210,7 @@ fn amended(ctx: &Ctx, agent: &Agent, old: &Policy, options: &AmendOptions) -> Re
     let is_new = |glob: &&Glob| !old.whitelist.iter().any(|old| old == glob.as_str());
     let typed: Vec<Glob> = task.whitelist.iter().filter(is_new).cloned().collect();
     let unmatched = unmatched(&apart.repo, &trees, &typed, &[])?;
-    require_matched(&apart.repo, &trees, &unmatched, &options.new)?;
+    require_matched(&apart, &trees, &unmatched, &options.new)?;
     let text = |globs: &[Glob]| -> Vec<String> {
         globs.iter().map(|glob| glob.as_str().to_owned()).collect()
     };
@@ -228,7 +228,15 @@ fn amended(ctx: &Ctx, agent: &Agent, old: &Policy, options: &AmendOptions) -> Re
     }
     if options.checks_of_target {
         let target = base.refname.as_deref().unwrap_or("HEAD");
-        let tip = ctx.repo.resolve_commit(target)?.commit;
+        let tip = ctx.repo.resolve_commit(target).map_err(|error| {
+            let id = agent.id.short();
+            error
+                .hint_only(format!(
+                    "to name the checks, run git agent amend {id} --check <command>"
+                ))
+                .remedy("to land on another branch", Remedy::LandElsewhere(id))
+        });
+        let tip = tip?.commit;
         // The branch that a pull request lands on is the pull request's.
         let tip = old.settings().unwrap_or(tip);
         let roles = roles::load(&ctx.repo, tip)?;
@@ -302,6 +310,15 @@ fn warnings(ctx: &Ctx, agent: &Agent, old: &Policy, new: &Policy) -> Vec<String>
         let what = "its worktree is sparse and holds the directories of the first scope; to have others in it, run git sparse-checkout add in it";
         warnings.push(what.to_owned());
     }
+    let parsed = |globs: &[String]| -> Vec<Glob> {
+        { globs.iter() }
+            .filter_map(|glob| Glob::parse(glob).ok())
+            .collect()
+    };
+    let is_old = |glob: &Glob| old.whitelist.iter().any(|old| old == glob.as_str());
+    let mut added = parsed(&new.whitelist);
+    added.retain(|glob| !is_old(glob));
+    warnings.extend(denied(&added, &parsed(&new.denylist)));
     warnings
 }
 

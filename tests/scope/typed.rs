@@ -135,6 +135,45 @@ fn a_guard_reads_names_of_directories_as_a_spawn_does() {
 }
 
 #[test]
+fn a_glob_in_advice_is_typed_where_the_caller_stands() {
+    let repo = repo();
+    let run = |directory: &str, words: &[&str]| {
+        let output = agent_command(&repo.path().join(directory))
+            .args(words)
+            .output();
+        describe(&output.expect("starts"))
+    };
+    let said = run("src", &["spawn", "do it", "--scope=nope"]);
+    assert!(said.contains("pass --new 'nope'"), "{said}");
+    let said = run("src", &["spawn", "do it", "--scope=gen/mad.rs"]);
+    assert!(said.contains("are gen/made.rs"), "{said}");
+    let worktree = spawn(&repo, "one", &["--scope=src"]);
+    fs::write(worktree.join("README.md"), "more\n").expect("written");
+    let said = run("src", &["verify", "one"]);
+    assert!(said.contains("--add-scope ../README.md"), "{said}");
+    at(&repo, "src", &["amend", "one", "--add-scope=../README.md"]);
+    assert!(may_change(&worktree, "README.md"));
+}
+
+#[test]
+fn a_glob_of_which_the_denylist_has_all_is_warned_of() {
+    let repo = repo();
+    repo.write(".env.example", "A=1\n");
+    repo.git(["add", "--force", ".env.example"]);
+    repo.commit_all("an example");
+    let warned = |report: Value| report["warnings"].to_string();
+    let words = ["spawn", "do it", "--scope=.env.example", "--name=one"];
+    let said = warned(repo.agent_json(&words));
+    assert!(
+        said.contains("`**/.env.*` of the denylist has all"),
+        "{said}"
+    );
+    spawn(&repo, "two", &["--scope=src"]);
+    let said = warned(at(&repo, "", &["amend", "two", "--add-scope=.env.example"]));
+    assert!(said.contains("`.env.example` allows nothing"), "{said}");
+}
+
+#[test]
 fn an_amendment_reads_globs_as_a_spawn_does() {
     let repo = repo();
     let worktree = spawn(&repo, "one", &["--scope=README.md"]);

@@ -1,20 +1,21 @@
 //! What `git agent run` is about: an agent or a new task, and what it is told besides that.
 
-use crate::agents::Ctx;
 use crate::agents::assignment::PromptWish;
 use crate::agents::persona::CharacterWish;
+use crate::agents::{Ctx, lookup};
 use crate::cli::args::one_of;
 use crate::cli::spawn::read_task;
 use crate::cli::typed_task::{StartArgs, TypedTaskArgs, is_task_text};
 use crate::cli::ui::Ui;
 use crate::domain::diagnostic::{Field, Located};
+use crate::domain::shell;
 use crate::domain::task::parse_duration;
-use crate::domain::{AgentName, shell};
 use crate::error::{Code, Error, Exit, IoContext, Result};
 use crate::hosts::{self, Host};
 use crate::ops::run::batch::Batch;
 use crate::ops::run::output::OutputWish;
 use crate::ops::run::{self, RunOptions, RunPlan, RunTarget};
+use crate::ops::spawn;
 use crate::wire::task_file::MAX_BYTES;
 use std::ffi::OsString;
 use std::io::Read;
@@ -254,10 +255,7 @@ impl RunsAsked {
         };
         if let Some(name) = &self.name {
             // Said of the option, not of a line of the task.
-            AgentName::parse(name).map_err(|rule| {
-                let what = format!("`{name}` cannot be an agent's name: {rule}");
-                Error::new(Code::Usage, what)
-            })?;
+            spawn::parse_name(name)?;
             let value = name.clone();
             draft.name = Field::Given(Located::unplaced(value));
         }
@@ -271,7 +269,10 @@ impl RunsAsked {
         }
         self.typed.require_unused(text)?;
         let path = Path::new(text);
-        let is_task = text == "-" || text.ends_with(".toml") || ctx.absolute(path).is_file();
+        // A file that is called like an agent is not meant, unless its directory is named, too.
+        let is_agent = || !text.contains('/') && lookup::agent(ctx, &ctx.ledger(), text).is_ok();
+        let is_task =
+            text == "-" || text.ends_with(".toml") || ctx.absolute(path).is_file() && !is_agent();
         if !is_task {
             return Ok(RunTarget::Agent(text.to_owned()));
         }

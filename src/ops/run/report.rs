@@ -241,7 +241,10 @@ impl RunReport {
                 if !verdict.is_accepted() {
                     self.status = "rejected";
                 }
-                let report = VerifyReport { verdict };
+                let report = VerifyReport {
+                    verdict,
+                    directory: std::path::PathBuf::new(),
+                };
                 self.verdict = Some(Some(report.word()));
                 self.verify = Some(report);
             }

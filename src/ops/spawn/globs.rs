@@ -1,12 +1,13 @@
 //! What the globs of a task mean in the base: directories, globs that match nothing, hooks of the repository,
 //! and the cone of a sparse checkout.
 
-use crate::agents::{Ctx, worktree};
+use crate::agents::{Ctx, projects, worktree};
 use crate::domain::diagnostic::nearest;
+use crate::domain::glob::{escaped, seen_from};
 use crate::domain::project::Projects;
 use crate::domain::repository_settings::PATH;
 use crate::domain::scope::{Intersection, Opened};
-use crate::domain::{AgentId, Glob, Oid, RepoPath, Scope, ScopeLanguage, Task, scope};
+use crate::domain::{AgentId, Glob, Oid, RepoPath, Scope, ScopeLanguage, Task, scope, shell};
 use crate::error::{Code, Error, Result};
 use crate::git::objects::Visitor;
 use crate::git::{Repo, populate};
@@ -109,9 +110,7 @@ pub(in crate::ops) fn unmatched(
         repo.walk_tracked(*tree, &mut open)?;
     }
     let told = |(glob, _): &(&Glob, _)| {
-        let allowed = ScopeLanguage::new(std::slice::from_ref(*glob), denylist);
-        // A language that does not even meet itself is empty.
-        let told = if allowed.intersection(&allowed) == Intersection::Empty {
+        let told = if allows_nothing(glob, denylist) {
             format!("the glob `{glob}` allows nothing: the denylist has all that it matches")
         } else {
             format!("the glob `{glob}` matches no tracked path")
@@ -119,6 +118,32 @@ pub(in crate::ops) fn unmatched(
         (Glob::clone(glob), told)
     };
     Ok(open.globs.iter().map(told).collect())
+}
+
+/// Whether a denylist has all that a glob matches.
+fn allows_nothing(glob: &Glob, denylist: &[Glob]) -> bool {
+    let allowed = ScopeLanguage::new(std::slice::from_ref(glob), denylist);
+    // A language that does not even meet itself is empty.
+    allowed.intersection(&allowed) == Intersection::Empty
+}
+
+/// A warning for each glob of a whitelist that allows nothing, with the glob of the denylist that has all that it matches.
+pub(in crate::ops) fn denied<'a>(
+    whitelist: impl IntoIterator<Item = &'a Glob>,
+    denylist: &[Glob],
+) -> Vec<String> {
+    let globs = { whitelist.into_iter() }.filter(|glob| allows_nothing(glob, denylist));
+    let told = |glob: &Glob| {
+        let covers = |denied: &&Glob| allows_nothing(glob, std::slice::from_ref(*denied));
+        let by = match denylist.iter().find(covers) {
+            Some(denied) => format!("`{denied}` of the denylist has all that it matches"),
+            None => "the denylist has all that it matches".to_owned(),
+        };
+        format!(
+            "the glob `{glob}` allows nothing: {by}; to open it, list that glob in `relaxes` of a role (docs/tasks.md)"
+        )
+    };
+    globs.map(told).collect()
 }
 
 /// Globs that have matched nothing so far, each as a scope of its own.
@@ -146,7 +171,7 @@ impl Visitor for Unmatched<'_> {
 
 /// Refuses a typed scope with a glob that matches nothing, unless the person said that it is for new files.
 pub(in crate::ops) fn require_matched(
-    repo: &Repo,
+    ctx: &Ctx,
     trees: &[Oid],
     unmatched: &[(Glob, String)],
     new: &[String],
@@ -159,15 +184,22 @@ pub(in crate::ops) fn require_matched(
         return Ok(());
     };
     let mut error = Error::new(Code::ScopeUnmatched, what.clone());
-    let near = near_names(repo, trees, glob)?;
+    // What is pasted behind an option is read as from where the caller stands.
+    let here = projects::directory_in_repository(ctx);
+    let near = near_names(&ctx.repo, trees, glob)?;
     if !near.is_empty() {
+        let near: Vec<_> = near
+            .iter()
+            .map(|name| seen_from(&here, &escaped(name)))
+            .collect();
         error = error.hint(format!("names like it are {}", near.join(", ")));
     }
     for (_, other) in slips {
         error = error.because(other.clone());
     }
     Err(error.hint(format!(
-        "for a file that the agent is to make, pass --new '{glob}' instead of --scope"
+        "for a file that the agent is to make, pass --new {} instead of --scope",
+        shell::quoted(&seen_from(&here, glob.as_str()))
     )))
 }
 

@@ -6,7 +6,7 @@ use crate::agents::{Ctx, own_changes, persona};
 use crate::domain::event::Base;
 use crate::domain::persona::Character;
 use crate::domain::{
-    AgentId, AgentName, Oid, RepositorySettings, RoleSet, Task, TaskDraft, redaction,
+    AgentId, AgentName, Oid, RepositorySettings, RoleSet, Slug, Task, TaskDraft, redaction,
 };
 use crate::error::{Code, Error, Result};
 use crate::ops::spawn::adopt::AdoptedWorktree;
@@ -195,7 +195,11 @@ fn shared(ledger: &Ledger<'_>, name: &AgentName, but: Option<AgentId>) -> Result
     }))
 }
 
-fn parse_name(name: &str) -> Result<AgentName> {
+/// A name that the caller gives an agent.
+///
+/// # Errors
+/// `usage` for what holds a secret or breaks a rule of names.
+pub(crate) fn parse_name(name: &str) -> Result<AgentName> {
     if let Some(found) = redaction::find_secret(name) {
         let message = format!("the name holds what looks like {}", found.kind);
         return Err(Error::new(Code::Usage, message)
@@ -206,6 +210,10 @@ fn parse_name(name: &str) -> Result<AgentName> {
             Code::Usage,
             format!("`{name}` cannot be an agent's name: {rule}"),
         )
+        .hint(format!(
+            "to choose another one, pass --name {}",
+            Slug::from_text(name)
+        ))
     })
 }
 

@@ -358,11 +358,16 @@ impl<'a> Planner<'a> {
         trees: &[Oid],
         denylist: &[Glob],
     ) -> Result<()> {
-        let repo = &self.ctx.repo;
-        let unmatched = globs::unmatched(repo, trees, &checked.task.whitelist, denylist)?;
+        let whitelist = &checked.task.whitelist;
+        let unmatched = globs::unmatched(&self.ctx.repo, trees, whitelist, denylist)?;
         if checked.is_typed {
-            return globs::require_matched(repo, trees, &unmatched, &checked.new_globs);
+            globs::require_matched(self.ctx, trees, &unmatched, &checked.new_globs)?;
+            self.warnings.extend(globs::denied(whitelist, denylist));
+            return Ok(());
         }
+        let is_matched = |glob: &&Glob| !unmatched.iter().any(|(other, _)| other == *glob);
+        let matched = whitelist.iter().filter(is_matched);
+        self.warnings.extend(globs::denied(matched, denylist));
         self.warnings
             .extend(unmatched.into_iter().map(|(_, warning)| warning));
         Ok(())

@@ -18,7 +18,7 @@ use crate::store::{fsx, layout, lock};
 use crate::wire::path_text::PathText;
 use serde::{Serialize, Serializer};
 use serde_with_macros::skip_serializing_none;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const SCHEMA: &str = "git-agent.verify/2";
 
@@ -27,6 +27,8 @@ const SCHEMA: &str = "git-agent.verify/2";
 pub struct VerifyReport {
     /// The verdict.
     pub verdict: Verdict,
+    /// Where the caller stands, from the top of the repository: globs in printed commands are relative to it.
+    pub directory: PathBuf,
 }
 
 impl VerifyReport {
