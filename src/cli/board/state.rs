@@ -199,10 +199,13 @@ impl BoardView {
         if let BoardMode::Page(page) = &mut self.mode
             && page.number == number
         {
-            page.text = Some(text);
-            if !is_success && matches!(page.kind, PageKind::Ask(_)) {
-                page.kind = PageKind::Text;
+            if let PageKind::Ask(words) = &page.kind {
+                match agreed_to(words, &text).filter(|_| is_success) {
+                    Some(words) => page.kind = PageKind::Ask(words),
+                    None => page.kind = PageKind::Text,
+                }
             }
+            page.text = Some(text);
         }
     }
 
@@ -522,6 +525,18 @@ pub(super) fn shown(words: &[String]) -> String {
 
 fn words(words: &[&str]) -> Words {
     words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// The command that a person agrees to who has read `shown`; `None` where that names no operation to undo. Another operation may become
+/// the newest meanwhile, so the one that was shown is undone.
+fn agreed_to(command: &[String], shown: &str) -> Option<Words> {
+    if command.first().is_none_or(|verb| verb != "undo") {
+        return Some(command.to_owned());
+    }
+    let operation = shown
+        .split_whitespace()
+        .find(|word| word.starts_with("op-"))?;
+    Some(words(&["undo", operation]))
 }
 
 /// Types into a text of at most so many bytes. What is pasted becomes one line.
