@@ -1,7 +1,7 @@
 //! The front door: tasks without a file, settings of a repository, and what leads a newcomer on.
 
-use crate::support::TestRepo;
 use crate::support::agent::{agent_command, describe};
+use crate::support::{TestRepo, git_in, isolated};
 use serde_json::Value;
 use std::process::Output;
 
@@ -924,4 +924,75 @@ fn init_proposes_what_the_repository_asks_for_and_writes_it_on_a_yes() {
         "{text}"
     );
     assert!(!text.contains("--yes"), "{text}");
+}
+
+#[test]
+fn an_agent_is_meant_by_its_name_and_not_a_file_that_has_it() {
+    let repo = TestRepo::with_commit();
+    repo.agent_json(&["spawn", TEXT, "--name=README.md"]);
+    let output = repo.agent(&["run", "README.md", "--", "true"]);
+    assert!(output.status.success(), "{}", describe(&output));
+    let output = repo.agent(&["status", "README.md"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.starts_with("Agent ID:"), "{text}");
+    // Where only the worktree is gone, what makes it again is named.
+    let place = repo.agent_json(&["show", "README.md"])["worktree_abspath"].clone();
+    repo.git([
+        "worktree",
+        "remove",
+        "-f",
+        "-f",
+        place.as_str().expect("a path"),
+    ]);
+    let said = describe(&repo.agent(&["show", "README.md"]));
+    let (_, command) = said.split_once("run git agent rescue ").expect("a command");
+    let words: Vec<_> = ["rescue"]
+        .into_iter()
+        .chain(command.split_whitespace().take(2))
+        .collect();
+    let output = repo.agent(&words);
+    assert!(output.status.success(), "{}", describe(&output));
+}
+
+#[test]
+fn the_command_that_commits_the_settings_works_in_every_directory() {
+    let repo = TestRepo::with_commit();
+    repo.write(".config/git-agent.toml", "[bundle]\nrequired = false\n");
+    let said = describe(&repo.agent(&["spawn", TEXT]));
+    let (_, command) = said.split_once("run git add ").expect("a command");
+    let command = format!("git add {}", command.lines().next().unwrap_or_default());
+    let shell = isolated("sh", &repo.path().join("src"))
+        .args(["-c", &command])
+        .output();
+    let shell = shell.expect("starts");
+    assert!(shell.status.success(), "{command}: {}", describe(&shell));
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+}
+
+#[test]
+fn habits_of_git_are_accepted_or_answered() {
+    let repo = TestRepo::with_commit();
+    let place = repo.agent_json(&["spawn", TEXT, "--name=one"])["worktree_abspath"].clone();
+    let place = std::path::Path::new(place.as_str().expect("a path"));
+    std::fs::write(place.join("new"), "1\n").expect("written");
+    repo.agent_json(&["commit", "one", "-m", "first", "-m", "second"]);
+    let message = git_in(place, ["log", "-1", "--format=%B"]);
+    assert!(message.starts_with("first\n\nsecond\n"), "{message}");
+    for (words, hint) in [
+        (&["merge", "--abort"][..], "run git agent undo"),
+        (&["commit", "-am", "x"], "run git agent commit -m <text>"),
+        (
+            &["config", "agent.merge", "squash"],
+            "run git config <key> <value>",
+        ),
+        (&["spawn", TEXT, "--name=a b"], "pass --name a-b"),
+        (
+            &["commit", "one", "-m", ""],
+            "run git agent commit -m <text>",
+        ),
+    ] {
+        let output = repo.agent(words);
+        refused(&output, 2);
+        assert!(describe(&output).contains(hint), "{}", describe(&output));
+    }
 }

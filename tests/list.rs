@@ -267,8 +267,8 @@ fn a_worktree_that_was_taken_away_is_told() {
     assert!(table.contains("ready, worktree gone"), "{table}");
     let shown = repo.agent(&["show", id]);
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-    assert!(shown.contains("git agent doctor --fix"), "{shown}");
-    repo.agent(&["doctor", "--fix"]);
+    assert!(shown.contains("--reopen"), "{shown}");
+    repo.agent_json(&["rescue", id, "--reopen"]);
     assert_eq!(row().get("worktree_gone"), None);
     // Git's own record may go as well.
     repo.git([

@@ -299,7 +299,10 @@ fn a_missing_tasks_directory_is_named_with_the_command_that_makes_it() {
     let no_file = |name| hint(Path::new(name));
     assert!(no_file("proofread").ends_with("git agent spawn -m proofread"));
     for name in ["no-such.toml", "./proofread"] {
-        assert!(no_file(name).ends_with("git agent spawn -"), "{name}");
+        assert!(
+            no_file(name).ends_with("git agent spawn \"<task>\""),
+            "{name}"
+        );
     }
 }
 

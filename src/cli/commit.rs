@@ -13,9 +13,9 @@ use crate::ops::commit::{self, CommitReport};
 pub(super) struct CommitArgs {
     #[command(flatten)]
     agent: OwnAgentArg,
-    /// Message of the commit
-    #[arg(long, short = 'm', value_name = "MSG")]
-    message: String,
+    /// Message of the commit; several make paragraphs, as in git commit
+    #[arg(long, short = 'm', value_name = "MSG", required = true)]
+    message: Vec<String>,
     /// Leave out changes that are out of scope instead of refusing
     #[arg(long)]
     in_scope_only: bool,
@@ -23,7 +23,7 @@ pub(super) struct CommitArgs {
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &CommitArgs) -> Result<Exit> {
     let who = args.agent.or_current(ctx, ui)?;
-    let report = commit::commit(ctx, &who, &args.message, args.in_scope_only);
+    let report = commit::commit(ctx, &who, &args.message.join("\n\n"), args.in_scope_only);
     let report = report.map_err(|error| match error.code() {
         // The one decision that git makes as well: the hooks of the worktree look at the scope.
         Code::OrchestratorOnly => error.hint("to commit in this worktree, run git commit"),

@@ -4,7 +4,7 @@ use crate::agents::Ctx;
 use crate::cli::args::one_of;
 use crate::cli::terminal::{BOLD, DIM, paint};
 use crate::cli::ui::{Answer, AsJson, Format, Ui};
-use crate::domain::repository_settings::PATH;
+use crate::domain::repository_settings::{PATH, to_commit};
 use crate::error::{Exit, Result};
 use crate::hosts;
 use crate::hosts::settings::Registration;
@@ -74,7 +74,11 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: InitArgs) -> Result<Exit> {
     let is_agreed = match plan.proposal() {
         Some(proposal) if is_asked && proposal.has_settings() => {
             ui.print(&proposed(proposal))?;
-            ui.ask("Write this?")?
+            let is_agreed = ui.ask("Write this?")?;
+            if !is_agreed {
+                ui.say("the proposal was not written\n");
+            }
+            is_agreed
         }
         Some(_) => is_agreed,
         None => false,
@@ -162,8 +166,9 @@ impl Answer for InitReport {
                 let mut text = String::new();
                 if !proposal.file.is_empty() {
                     text.push_str(&format!(
-                        "created   {}\n          to make it count, run git add {PATH} && git commit -m \"set git-agent up\" -- {PATH}\n",
-                        paint(BOLD, PATH)
+                        "created   {}\n          to make it count, run {}\n",
+                        paint(BOLD, PATH),
+                        to_commit("set git-agent up")
                     ));
                 }
                 if let Some(place) = &proposal.worktree_dir {

@@ -44,9 +44,14 @@ impl Answer for RescueReport {
         match (&self.rescued_branch, &self.rescued_directory) {
             (Some(branch), Some(directory)) => {
                 let id8 = &self.agent.short_id;
-                let hint = paint(HINT, "to go on with its last session:");
+                let run = self.agent.run.as_ref();
+                let (what, resume) = match run.and_then(|run| run.session.session_id.as_ref()) {
+                    Some(_) => ("to go on with its last session:", " --resume"),
+                    None => ("to go on in it:", ""),
+                };
+                let hint = paint(HINT, what);
                 format!(
-                    "reopened {id} in {directory}\n  branch {branch}\n{hint} git agent run {id8} --host <host> --resume\n"
+                    "reopened {id} in {directory}\n  branch {branch}\n{hint} git agent run {id8} --host <host>{resume}\n"
                 )
             }
             (Some(branch), _) => {

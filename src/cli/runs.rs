@@ -47,7 +47,9 @@ pub(super) fn run_wait(ctx: &Ctx, ui: &mut Ui, args: WaitArgs) -> Result<Exit> {
     )?;
     ui.answer(&report)?;
     let ended = report.runs.len();
-    ui.ring(&format!("{ended} of the runs that were waited for ended"))?;
+    if ended > 0 {
+        ui.ring(&format!("{ended} of the runs that were waited for ended"))?;
+    }
     Ok(Exit::Child(report.exit_code()))
 }
 

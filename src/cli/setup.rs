@@ -7,7 +7,7 @@ use crate::cli::terminal::{BAD, BOLD, DIM, GOOD, HINT, WARN, paint, width};
 use crate::cli::ui::{Answer, Ui};
 use crate::cli::verbs::open;
 use crate::domain::named::size_text;
-use crate::domain::repository_settings::PATH;
+use crate::domain::repository_settings::{PATH, to_commit};
 use crate::error::{Exit, Result};
 use crate::ops::config::{self, ConfigReport, uncommitted_settings};
 use crate::ops::hooks::{self, HooksReport};
@@ -82,7 +82,8 @@ impl Answer for ConfigReport {
         let mut text = table.yielding(&["DEFAULT"]).render();
         if self.has_uncommitted {
             let what = format!(
-                "{PATH} in the worktree differs from the one that counts; to make it count, run git add {PATH} && git commit -- {PATH}"
+                "{PATH} in the worktree differs from the one that counts; to make it count, run {}",
+                to_commit("set git-agent up")
             );
             text.push_str(&hint(&what));
         }

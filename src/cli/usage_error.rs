@@ -24,11 +24,13 @@ pub(super) fn show(error: clap::Error, arguments: &[OsString]) -> Exit {
         in_our_terms(&without_hidden_verbs(error))
     };
     // A word of another tool has one answer, which what clap suggests would hide.
-    let error = match meant(arguments) {
-        Some((word, hint)) => {
+    let error = match (meant(arguments), foreign_option(arguments)) {
+        (Some((word, hint)), _) => {
             Error::new(Code::Usage, format!("there is no command `{word}`")).hint(hint)
         }
-        None => {
+        // Nor do the options of git that clap finds like it.
+        (None, Some(hint)) => error.hint_only(hint),
+        (None, None) => {
             let is_json = error.message().contains("'--json'");
             let json = is_json.then(|| format!("for JSON, run {command} --format json"));
             let error = json.into_iter().fold(error, Error::hint);
@@ -150,11 +152,15 @@ const NEAR: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// The verb that a word stands for. `status` asks for the agent around it, as `git status` asks for the worktree around it,
-/// and outside of agents for all of them.
-fn verb(word: &str) -> Option<&'static str> {
+/// The verb that a word stands for. `status` asks for the agent that is named behind it, else for the one around it, as `git status` asks
+/// for the worktree around it, and outside of agents for all of them.
+fn verb(word: &str, is_of_one: bool) -> Option<&'static str> {
     if matches!(word, "status" | "st") {
-        return Some(if is_in_worktree() { "show" } else { "list" });
+        return Some(if is_of_one || is_in_worktree() {
+            "show"
+        } else {
+            "list"
+        });
     }
     let entry = SYNONYMS.iter().find(|(words, _)| words.contains(&word));
     entry.map(|(_, verb)| *verb)
@@ -173,6 +179,32 @@ pub(super) fn meant(arguments: &[OsString]) -> Option<(&str, &'static str)> {
     entry.map(|(_, hint)| (verb, *hint))
 }
 
+/// Options of git's commands that ours of the same name lack, and what is meant.
+const FOREIGN: &[(&str, &[&str], &str)] = &[
+    (
+        "merge",
+        &["--abort", "--continue", "--quit"],
+        "a landing goes through or changes nothing; to take back one that is done, run git agent undo",
+    ),
+    (
+        "commit",
+        &["-a", "-am", "--all"],
+        "where nothing is staged, all changes are committed; run git agent commit -m <text>",
+    ),
+];
+
+/// The hint for an option that git's command of the same name has.
+fn foreign_option(arguments: &[OsString]) -> Option<&'static str> {
+    let (place, verb) = verb_among(arguments)?;
+    let follows = arguments.get(place + 1);
+    if verb == "config" && follows.is_some_and(|word| !word.as_encoded_bytes().starts_with(b"-")) {
+        return Some("to set what git agent reads, run git config <key> <value>");
+    }
+    let is_given = |option: &&str| arguments.iter().any(|one| one == *option);
+    let mut known = FOREIGN.iter().filter(|(of, ..)| verb == *of);
+    known.find_map(|(_, options, hint)| options.iter().any(is_given).then_some(*hint))
+}
+
 /// Which of the arguments is the verb, and its place. `--format` is the one option before it whose value is a word of its
 /// own.
 pub(super) fn verb_among(arguments: &[OsString]) -> Option<(usize, &OsString)> {
@@ -187,9 +219,12 @@ pub(super) fn verb_among(arguments: &[OsString]) -> Option<(usize, &OsString)> {
 pub(super) fn translated(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let place = verb_among(&arguments);
     let place = place.map(|(place, verb)| place + usize::from(verb == "help"));
+    // `git status <path>` is about that path alone.
+    let is_of_one = { place.and_then(|place| arguments.get(place + 1)) }
+        .is_some_and(|next| !next.as_encoded_bytes().starts_with(b"-"));
     let word = place.and_then(|place| arguments.get_mut(place));
     if let Some(word) = word
-        && let Some(verb) = word.to_str().and_then(verb)
+        && let Some(verb) = word.to_str().and_then(|word| verb(word, is_of_one))
     {
         *word = verb.into();
     }

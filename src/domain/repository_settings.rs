@@ -17,6 +17,7 @@ use crate::domain::named::named;
 use crate::domain::project::{ProjectDraft, Projects};
 use crate::domain::role::RoleSet;
 use crate::domain::sandbox::Layering;
+use crate::domain::shell;
 use crate::domain::task::{TaskDraft, TaskOptions, TaskProblems, parse_duration};
 use chrono::TimeDelta;
 use std::collections::BTreeMap;
@@ -24,6 +25,12 @@ use std::ops::Range;
 
 /// The file, from the top of the base commit's tree.
 pub const PATH: &str = ".config/git-agent.toml";
+
+/// The command that commits the settings file, in whichever directory of the repository it is run.
+pub fn to_commit(subject: &str) -> String {
+    let file = shell::quoted(&format!(":/{PATH}"));
+    format!("git add {file} && git commit -m \"{subject}\" -- {file}")
+}
 
 /// Patterns in the form of a `.gitignore` file, from the top of the base commit's tree: ignored files of the main worktree
 /// that they match are copied into a new worktree.

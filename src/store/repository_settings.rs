@@ -2,7 +2,7 @@
 //!
 //! The file is read from the base commit's objects and never from a worktree, so no agent can change what binds it.
 
-use crate::domain::repository_settings::{INCLUDE_PATH, PATH};
+use crate::domain::repository_settings::{INCLUDE_PATH, PATH, to_commit};
 use crate::domain::{Oid, RepositorySettings, RoleSet};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::{Repo, tree};
@@ -48,7 +48,8 @@ pub fn uncommitted(repo: &Repo, counting: Option<&[u8]>) -> Result<Option<String
     }
     Ok(Some(format!(
         "{PATH} has changes that are not committed, so they do not count; to make them count, run \
-         git add {PATH} && git commit -m \"set git-agent up\" -- {PATH}"
+         {}",
+        to_commit("set git-agent up")
     )))
 }
 
@@ -78,7 +79,8 @@ pub fn load(repo: &Repo, base: Oid, roles: &RoleSet) -> Result<RepositorySetting
                 "to see the file that counts, run git show {short}:{PATH}"
             ))
             .hint(format!(
-                "to go on, correct the file and run git commit -m \"correct the settings\" -- {PATH}"
+                "to go on, correct the file and run {}",
+                to_commit("correct the settings")
             ))
             .remedy(
                 "to start from a commit whose settings are right",

@@ -227,6 +227,10 @@ pub fn unreadable(path: &Path, words: &[PathBuf], cause: &io::Error) -> Error {
             };
             error.remedy(purpose, Remedy::SpawnFrom(task.into()))
         }
+        io::ErrorKind::NotFound => error.remedy(
+            "for a task without a file",
+            Remedy::SpawnFrom("\"<task>\"".into()),
+        ),
         _ => error.remedy(
             "for a task on standard input",
             Remedy::SpawnFrom("-".into()),

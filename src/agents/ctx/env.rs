@@ -1,8 +1,8 @@
 //! The one door to the environment of this process.
 
 use crate::agents::real_path::real_path;
-use crate::domain::Oid;
 use crate::domain::named::hex;
+use crate::domain::{Oid, shell};
 use crate::error::{Code, Error, Result};
 use crate::git::changes::Staging;
 use crate::git::command::LOCAL_VARIABLES;
@@ -190,9 +190,16 @@ impl Env {
         reason = "this is the one door to the environment"
     )]
     pub fn of_process() -> Result<Env> {
-        let directory = std::env::current_dir()
-            .map_err(|source| Error::io("the current directory is gone", source))?;
         let path = |name: &str| std::env::var_os(name).map(PathBuf::from);
+        let directory = std::env::current_dir().map_err(|source| {
+            let error = Error::io("the current directory is gone", source);
+            // A shell remembers where it was, and one of the directories above is mostly there.
+            let was = path("PWD").unwrap_or_default();
+            match was.ancestors().find(|above| above.is_dir()) {
+                Some(above) => error.hint(format!("to go on, run cd {}", shell::path(above))),
+                None => error.hint("to go on, run cd"),
+            }
+        })?;
         let paths = |name: &str| -> Vec<PathBuf> {
             let list = std::env::var_os(name).filter(|list| !list.is_empty());
             list.map(|list| std::env::split_paths(&list).collect())

@@ -5,7 +5,7 @@ use crate::agents::liveness;
 use crate::agents::{Ctx, Scratch, bundle, clone};
 use crate::domain::repository_settings::HookMoment;
 use crate::domain::{Agent, AgentId, ChangeKind, Move, Oid, State, What, branch_name};
-use crate::error::{Code, Error, IoContext, Result};
+use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::changes::Glance;
 use crate::git::files::descent;
 use crate::git::uncommitted::glance;
@@ -125,7 +125,8 @@ fn require_at_rest(ctx: &Ctx, agent: &Agent) -> Result<Guard> {
         Code::RunActive => {
             let short = agent.id.short();
             refused(format!("a process is at work for agent {short}"))
-                .hint(format!("to see it, run git agent show --log {short}"))
+                .remedy("to wait until a run is over", Remedy::Wait(short.clone()))
+                .remedy("to end a run", Remedy::Stop(short))
         }
         _ => error,
     })

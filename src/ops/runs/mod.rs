@@ -9,7 +9,7 @@ use crate::agents::current::CurrentAgent;
 use crate::agents::{Ctx, crash_recovery, liveness, lookup};
 use crate::domain::run::Outcome;
 use crate::domain::{Agent, Run};
-use crate::error::{Code, Error, IoContext, Result};
+use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::ops::run_row::{RunRow, SUCCESS};
 use crate::store::{layout, lock};
 use serde::Serialize;
@@ -86,9 +86,14 @@ fn last_run(ctx: &Ctx, who: &str) -> Result<Named> {
                 Some(run) => format!("run {} of agent {id} is not in this clone", run.number()),
                 None => format!("agent {id} has not been run"),
             };
-            Err(Error::new(Code::AgentState, what).hint(format!(
-                "to run a command for it, run git agent run {id} -- …"
-            )))
+            let error = Error::new(Code::AgentState, what);
+            Err(if agent.state.is_live() {
+                error.hint(format!(
+                    "to run a command for it, run git agent run {id} -- …"
+                ))
+            } else {
+                error.remedy("to see what became of it", Remedy::History(id))
+            })
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::domain::bundle as artefacts;
 use crate::domain::change::Baseline;
 use crate::domain::event::Base;
 use crate::domain::named::hex;
-use crate::domain::repository_settings::{HookMoment, PATH};
+use crate::domain::repository_settings::{HookMoment, PATH, to_commit};
 use crate::domain::{Glob, Oid, Role, Task};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::files::admin_dir::MODULES;
@@ -92,12 +92,10 @@ fn located(ctx: &Ctx, plan: &SpawnPlan, error: Error) -> Error {
     let place = format!("{PATH}:{line}");
     error
         .hint(format!(
-            "it stands at {place}; to go on, correct it and run git commit -m \"correct the setup\" -- {PATH}"
+            "it stands at {place}; to go on, correct it and run {}",
+            to_commit("correct the setup")
         ))
-        .remedy(
-            "to start from a commit without it",
-            Remedy::SpawnFromCommit,
-        )
+        .remedy("to start from a commit without it", Remedy::SpawnFromCommit)
 }
 
 /// The line of the repository's settings that the command comes from that an error names; `None` where the task has its own.
