@@ -73,8 +73,5 @@ fn stage(worktree: &Path, directory: &Path) {
 
 fn listed(directory: &Path, words: &[&str]) -> Vec<String> {
     let output = git(directory, words).stdout;
-    String::from_utf8_lossy(&output)
-        .lines()
-        .map(str::to_owned)
-        .collect()
+    String::from_utf8_lossy(&output).lines().map(str::to_owned).collect()
 }

@@ -39,14 +39,8 @@ fn main() {
     let rounds = arguments.next().unwrap_or(15);
     let dir = tempfile::tempdir().expect("temporary directory");
     let worktree = make_agent(dir.path(), files);
-    println!(
-        "installing: {:.1} ms",
-        milliseconds(time_install(&worktree, rounds))
-    );
-    for (name, options) in [
-        ("reference-transaction", &["--no-verify"][..]),
-        ("all hooks", &[]),
-    ] {
+    println!("installing: {:.1} ms", milliseconds(time_install(&worktree, rounds)));
+    for (name, options) in [("reference-transaction", &["--no-verify"][..]), ("all hooks", &[])] {
         let [with, without] = medians(rounds, |_| {
             [
                 time_commit(&worktree, &[], options),
@@ -92,12 +86,6 @@ fn time_commit(worktree: &Path, before: &[&str], options: &[&str]) -> Duration {
     let text = std::fs::read_to_string(&path).expect("read");
     std::fs::write(&path, format!("{text}more\n")).expect("write");
     git(worktree, &["add", FILE]);
-    let words = [
-        &["git"],
-        before,
-        &["commit", "--quiet", "--message=work"],
-        options,
-    ]
-    .concat();
+    let words = [&["git"], before, &["commit", "--quiet", "--message=work"], options].concat();
     time(worktree, &words)
 }

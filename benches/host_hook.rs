@@ -33,9 +33,7 @@ fn main() {
     let files: usize = numbers.next().unwrap_or(100_000);
     let rounds: usize = numbers.next().unwrap_or(51);
     let dir = tempfile::tempdir().expect("temporary directory");
-    let top = std::fs::canonicalize(dir.path())
-        .expect("there")
-        .join("repo");
+    let top = std::fs::canonicalize(dir.path()).expect("there").join("repo");
     make_repository(&top, files);
     let task = top.with_file_name("task.toml");
     std::fs::write(&task, TASK).expect("written");
@@ -44,24 +42,14 @@ fn main() {
         format!(r#"{{"tool_name":"Write","tool_input":{{"file_path":"{path}","content":"x"}}}}"#)
     };
     let many: Vec<String> = (0..100).map(|n| format!("\"d1/new{n}.txt\"")).collect();
-    let many = format!(
-        r#"{{"tool_name":"write_file","tool_input":{{"paths":[{}]}}}}"#,
-        many.join(",")
-    );
+    let many =
+        format!(r#"{{"tool_name":"write_file","tool_input":{{"paths":[{}]}}}}"#, many.join(","));
     let read = r#"{"tool_name":"Read","tool_input":{"file_path":"d1/f1.txt"}}"#;
     let cases = [
         ("inside an agent, in scope", &worktree, write("d1/f1.txt")),
-        (
-            "inside an agent, out of scope",
-            &worktree,
-            write("d2/f2.txt"),
-        ),
+        ("inside an agent, out of scope", &worktree, write("d2/f2.txt")),
         ("inside an agent, 100 files", &worktree, many),
-        (
-            "inside an agent, a tool that reads",
-            &worktree,
-            read.to_owned(),
-        ),
+        ("inside an agent, a tool that reads", &worktree, read.to_owned()),
         ("in the main worktree", &top, write("d1/f1.txt")),
     ];
     println!("{files} files, median of {rounds}, ms");
@@ -72,10 +60,7 @@ fn main() {
     let shell =
         r#"{"hook_event_name":"PostToolUse","tool_name":"Bash","tool_input":{"command":"make"}}"#;
     let time = typical(rounds, || hook("post-tool", &worktree, shell));
-    println!(
-        "{:6.1}  inside an agent, after a shell command",
-        milliseconds(time)
-    );
+    println!("{:6.1}  inside an agent, after a shell command", milliseconds(time));
     let words = ["git", "rev-parse", "--show-toplevel"];
     let git = typical(rounds, || {
         let mut command = command(&worktree, &words);
@@ -105,11 +90,7 @@ fn hook(moment: &str, directory: &Path, payload: &str) -> Duration {
 
 fn timed(command: &mut Command, input: &[u8]) -> Duration {
     let start = Instant::now();
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("starts");
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().expect("starts");
     let _ = child.stdin.take().expect("a pipe").write_all(input);
     child.wait().expect("ends");
     start.elapsed()

@@ -41,26 +41,15 @@ fn main() {
     let clone = clone(dir.path(), "clone", "--no-bare", Path::new(&repository));
     println!("{} files, {count} agents", count_files(&clone));
     // The first one makes the base.
-    let first = agent(
-        &clone,
-        &["spawn", "--layered", "make the base", "--format=json"],
-    );
-    assert!(
-        first["layered"] == true,
-        "no layered worktrees here: {first}"
-    );
+    let first = agent(&clone, &["spawn", "--layered", "make the base", "--format=json"]);
+    assert!(first["layered"] == true, "no layered worktrees here: {first}");
     // Gigabytes of copies are on their way to the disk for a while, and take a processor.
     let [layered, copied] = ["--layered=on", "--layered=off"].map(|how| {
         settle();
         measure(&clone, how, count)
     });
-    for (name, at) in [
-        ("spawn", 0),
-        ("run of true", 1),
-        ("verify", 2),
-        ("list", 3),
-        ("discard", 4),
-    ] {
+    for (name, at) in [("spawn", 0), ("run of true", 1), ("verify", 2), ("list", 3), ("discard", 4)]
+    {
         let (theirs, ours) = (copied.times[at], layered.times[at]);
         println!(
             "{name:12} copied {:8.2} ms, layered {:8.2} ms, ratio {:.2}",
@@ -90,12 +79,13 @@ fn bars(clone: &Path) {
     agent(clone, &["list", "--format=json"]);
     println!("list of 17   {:.1} ms", milliseconds(clock.elapsed()));
     spawned.extend((17..100).map(spawn));
-    let bytes: u64 = ["worktrees", "agents"]
-        .map(|name| disk_use(&clone.join(".git").join(name)))
-        .iter()
-        .sum();
+    let bytes: u64 =
+        ["worktrees", "agents"].map(|name| disk_use(&clone.join(".git").join(name))).iter().sum();
     let bases = agent(clone, &["pool", "status", "--format=json"]);
-    let bases: u64 = { bases["bases"].as_array().into_iter().flatten() }
+    let bases: u64 = bases["bases"]
+        .as_array()
+        .into_iter()
+        .flatten()
         .filter_map(|base| base["disk_bytes"].as_u64())
         .sum();
     println!(
@@ -104,7 +94,9 @@ fn bars(clone: &Path) {
         bases / 1_000_000
     );
     let clock = Instant::now();
-    let begun: Vec<_> = { spawned.iter().take(32) }
+    let begun: Vec<_> = spawned
+        .iter()
+        .take(32)
         .filter_map(|one| one["short_id"].as_str())
         .map(|id| {
             Command::new(AGENT)
@@ -113,16 +105,10 @@ fn bars(clone: &Path) {
                 .spawn()
         })
         .collect();
-    let ended = begun
-        .into_iter()
-        .map(|child| child.and_then(|mut child| child.wait()));
-    let good = ended
-        .filter(|status| status.as_ref().is_ok_and(std::process::ExitStatus::success))
-        .count();
-    println!(
-        "32 at once   {good} succeed in {:.0} ms",
-        milliseconds(clock.elapsed())
-    );
+    let ended = begun.into_iter().map(|child| child.and_then(|mut child| child.wait()));
+    let good =
+        ended.filter(|status| status.as_ref().is_ok_and(std::process::ExitStatus::success)).count();
+    println!("32 at once   {good} succeed in {:.0} ms", milliseconds(clock.elapsed()));
     settle();
     let of_git = processor_time(
         Command::new("git")
@@ -131,9 +117,7 @@ fn bars(clone: &Path) {
     );
     settle();
     let ours = processor_time(
-        Command::new(AGENT)
-            .args(["spawn", "--layered=off", "do a thing"])
-            .current_dir(clone),
+        Command::new(AGENT).args(["spawn", "--layered=off", "do a thing"]).current_dir(clone),
     );
     println!(
         "copied       git worktree add {:.0} ms ({:.0} ms of processors), spawn {:.0} ms ({:.0} ms): ratios {:.2} and {:.2}; bars 0.50 and 1.00",
@@ -157,25 +141,13 @@ fn processor_time(command: &mut Command) -> (Duration, Duration) {
     // What children that are over took, in hundredths of a second (proc(5)).
     let spent = || {
         let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-        let fields = stat
-            .rsplit(") ")
-            .next()
-            .unwrap_or_default()
-            .split(' ')
-            .skip(13);
-        let ticks: u64 = fields
-            .take(2)
-            .filter_map(|field| field.parse::<u64>().ok())
-            .sum();
+        let fields = stat.rsplit(") ").next().unwrap_or_default().split(' ').skip(13);
+        let ticks: u64 = fields.take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
         Duration::from_millis(ticks * 10)
     };
     let (clock, before) = (Instant::now(), spent());
     let output = command.output().expect("starts");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     (clock.elapsed(), spent() - before)
 }
 
@@ -191,10 +163,7 @@ fn measure(clone: &Path, how: &str, count: usize) -> Measured {
     for one in &spawned {
         let id = one["short_id"].as_str().expect("an id");
         let clock = Instant::now();
-        agent(
-            clone,
-            &["run", id, "--no-verify", "--format=json", "--", "true"],
-        );
+        agent(clone, &["run", id, "--no-verify", "--format=json", "--", "true"]);
         times[1].push(clock.elapsed());
         let places = [
             clone.join(".git/agents").join(id),
@@ -206,16 +175,7 @@ fn measure(clone: &Path, how: &str, count: usize) -> Measured {
     for one in &spawned {
         let id = one["short_id"].as_str().expect("an id");
         let script = "for one in $(git ls-files | head -n 10); do echo changed >> \"$one\"; done";
-        let words = [
-            "run",
-            id,
-            "--no-verify",
-            "--format=json",
-            "--",
-            "sh",
-            "-c",
-            script,
-        ];
+        let words = ["run", id, "--no-verify", "--format=json", "--", "sh", "-c", script];
         agent(clone, &words);
         let clock = Instant::now();
         agent(clone, &["verify", id, "--format=json"]);
@@ -236,10 +196,7 @@ fn measure(clone: &Path, how: &str, count: usize) -> Measured {
         times.sort_unstable();
         times[times.len() / 2]
     };
-    Measured {
-        times: times.map(median),
-        bytes,
-    }
+    Measured { times: times.map(median), bytes }
 }
 
 fn agent(clone: &Path, words: &[&str]) -> Value {
@@ -255,13 +212,6 @@ fn disk_use(directory: &Path) -> u64 {
     let entries = walkdir::WalkDir::new(directory).into_iter().flatten();
     entries
         .filter_map(|entry| entry.metadata().ok())
-        .map(|file| {
-            file.blocks() * 512
-                / if file.is_file() {
-                    file.nlink().max(1)
-                } else {
-                    1
-                }
-        })
+        .map(|file| file.blocks() * 512 / if file.is_file() { file.nlink().max(1) } else { 1 })
         .sum()
 }

@@ -48,9 +48,7 @@ fn measure() {
         fill(&repo, rows);
         let ledger = Ledger::new(&repo);
         let append = median_of(100, |round| {
-            ledger
-                .append(oid(rows + round), "bench", event(round), Utc::now())
-                .unwrap();
+            ledger.append(oid(rows + round), "bench", event(round), Utc::now()).unwrap();
         });
         println!("{rows:>7} rows  append                 {append:>10.2?}");
         if rows == 0 {
@@ -70,10 +68,7 @@ fn measure() {
         let by_name = median_of(9, |_| start(&["find", text(path), &name]));
         println!("{rows:>7} rows  find by name, process  {by_name:>10.2?}");
         let per_second = storm::appends_per_second(path);
-        println!(
-            "{rows:>7} rows  {} processes append   {per_second:>8.0}/s",
-            storm::PROCESSES
-        );
+        println!("{rows:>7} rows  {} processes append   {per_second:>8.0}/s", storm::PROCESSES);
     }
 }
 

@@ -57,10 +57,7 @@ fn measure() {
         let send = median_of(50, |round| drop(post(&mailbox, &format!("s{round}"))));
         println!("{messages:>7} messages  send                    {send:>10.2?}");
         let receive = median_of(50, |_| {
-            let wanted = Wanted {
-                limit: Some(1),
-                ..Wanted::default()
-            };
+            let wanted = Wanted { limit: Some(1), ..Wanted::default() };
             let taken = mailbox.receive(&reader, wanted, Handing::Archive, Utc::now());
             assert_eq!(taken.unwrap().len(), 1);
         });
@@ -102,11 +99,7 @@ fn wake(path: &Path) -> Duration {
     std::thread::sleep(Duration::from_millis(300));
     let begin = Instant::now();
     let to = "--to=sleeper";
-    agent(
-        path,
-        &["send", "--type=notify", to, "--payload=message=x"],
-        true,
-    );
+    agent(path, &["send", "--type=notify", to, "--payload=message=x"], true);
     assert!(child.wait().unwrap().success());
     begin.elapsed()
 }
@@ -114,9 +107,8 @@ fn wake(path: &Path) -> Duration {
 /// All processes behind a barrier; messages per second from the first send to the last receipt.
 fn storm(path: &Path) -> f64 {
     let mut receivers: Vec<_> = (0..RECEIVERS).map(|_| start(path, &["receive"])).collect();
-    let mut senders: Vec<_> = (0..SENDERS)
-        .map(|number| start(path, &["send", &number.to_string()]))
-        .collect();
+    let mut senders: Vec<_> =
+        (0..SENDERS).map(|number| start(path, &["send", &number.to_string()])).collect();
     // Long enough for all to be at the barrier; a measurement, not a test.
     std::thread::sleep(Duration::from_secs(1));
     let begin = Instant::now();
@@ -142,10 +134,7 @@ fn storm(path: &Path) -> f64 {
         }
     }
     let elapsed = begin.elapsed();
-    assert_eq!(
-        (seen.len(), count),
-        (SENDERS * SENDS_EACH, SENDERS * SENDS_EACH)
-    );
+    assert_eq!((seen.len(), count), (SENDERS * SENDS_EACH, SENDERS * SENDS_EACH));
     count as f64 / elapsed.as_secs_f64()
 }
 
@@ -162,9 +151,7 @@ fn send_many(directory: &Path, number: &str) {
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
     for round in 0..SENDS_EACH {
         let letter = letter("storm", &format!("{number}/{round}"));
-        Mailbox::new(&repo)
-            .post(letter, nonce(), Utc::now())
-            .unwrap();
+        Mailbox::new(&repo).post(letter, nonce(), Utc::now()).unwrap();
     }
 }
 
@@ -173,10 +160,7 @@ fn receive_many(directory: &Path) {
     let repo = Repo::open(directory).unwrap();
     let reader = Reader::stranger(&Name::parse("storm").unwrap()).unwrap();
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
-    let wanted = Wanted {
-        limit: Some(8),
-        ..Wanted::default()
-    };
+    let wanted = Wanted { limit: Some(8), ..Wanted::default() };
     loop {
         let mailbox = Mailbox::new(&repo);
         let taken = mailbox.receive(&reader, wanted, Handing::Archive, Utc::now());
@@ -189,9 +173,7 @@ fn receive_many(directory: &Path) {
         }
         // A reader that takes more than its own stop passes the rest on.
         for _ in 1..stops {
-            mailbox
-                .post(letter("storm", "stop"), nonce(), Utc::now())
-                .unwrap();
+            mailbox.post(letter("storm", "stop"), nonce(), Utc::now()).unwrap();
         }
         if stops > 0 {
             return;
@@ -231,16 +213,10 @@ fn fill(repo: &Repo, messages: usize) {
     }
     let tip = tip.unwrap().to_hex();
     let common = repo.common_dir();
-    git(
-        common,
-        &["update-ref", "--create-reflog", "refs/agents/mail", &tip],
-    );
+    git(common, &["update-ref", "--create-reflog", "refs/agents/mail", &tip]);
     git(common, &["repack", "-a", "-d", "-q"]);
     git(common, &["prune-packed", "-q"]);
-    let wanted = Wanted {
-        limit: Some(250),
-        ..Wanted::default()
-    };
+    let wanted = Wanted { limit: Some(250), ..Wanted::default() };
     let mailbox = Mailbox::new(repo);
     let reader = reader();
     loop {
@@ -258,9 +234,7 @@ fn reader() -> Reader {
 }
 
 fn post(mailbox: &Mailbox<'_>, text: &str) -> Message {
-    mailbox
-        .post(letter("bench", text), nonce(), Utc::now())
-        .unwrap()
+    mailbox.post(letter("bench", text), nonce(), Utc::now()).unwrap()
 }
 
 fn letter(to: &str, text: &str) -> Letter {

@@ -51,10 +51,7 @@ fn main() {
     }
     let total = merges.len();
     println!("{total} merges, {conflicts} with conflicts");
-    println!(
-        "git-agent: {} of {total} equal in verdict, tree and paths",
-        same.0
-    );
+    println!("git-agent: {} of {total} equal in verdict, tree and paths", same.0);
     println!("libgit2 fallback: {} of {total} equal in verdict", same.1);
 }
 
@@ -69,24 +66,15 @@ enum Answer {
 fn answer(result: MergeResult) -> Answer {
     match result {
         MergeResult::Clean { tree } => Answer::Clean(tree),
-        MergeResult::Conflicts { conflicts, .. } => Answer::Conflicts(
-            conflicts
-                .into_iter()
-                .map(|conflict| conflict.path)
-                .collect(),
-        ),
+        MergeResult::Conflicts { conflicts, .. } => {
+            Answer::Conflicts(conflicts.into_iter().map(|conflict| conflict.path).collect())
+        }
         MergeResult::Unrelated => Answer::Unrelated,
     }
 }
 
 fn answer_of_git(common_dir: &Path, ours: Oid, theirs: Oid) -> Answer {
-    let words = [
-        "merge-tree",
-        "--write-tree",
-        "-z",
-        "--name-only",
-        "--no-messages",
-    ];
+    let words = ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages"];
     let source = format!("--attr-source={ours}");
     let oids = [ours.to_hex(), theirs.to_hex()];
     let words: Vec<&str> = std::iter::once(source.as_str())
@@ -95,13 +83,9 @@ fn answer_of_git(common_dir: &Path, ours: Oid, theirs: Oid) -> Answer {
         .collect();
     let output = git(common_dir, &words);
     let mut fields = output.stdout.split(|&byte| byte == 0);
-    let tree = fields
-        .next()
-        .and_then(|hex| Oid::from_hex(std::str::from_utf8(hex).ok()?));
-    let mut paths: Vec<Vec<u8>> = fields
-        .take_while(|f| !f.is_empty())
-        .map(<[u8]>::to_vec)
-        .collect();
+    let tree = fields.next().and_then(|hex| Oid::from_hex(std::str::from_utf8(hex).ok()?));
+    let mut paths: Vec<Vec<u8>> =
+        fields.take_while(|f| !f.is_empty()).map(<[u8]>::to_vec).collect();
     paths.sort();
     match (output.status.code(), tree) {
         (Some(0), Some(tree)) => Answer::Clean(tree),
@@ -113,13 +97,7 @@ fn answer_of_git(common_dir: &Path, ours: Oid, theirs: Oid) -> Answer {
 
 /// At most `count` two-parent merges, evenly over history: the parents of each.
 fn merges(repository: &Path, count: usize) -> Vec<(Oid, Oid)> {
-    let words = [
-        "rev-list",
-        "--all",
-        "--parents",
-        "--min-parents=2",
-        "--max-parents=2",
-    ];
+    let words = ["rev-list", "--all", "--parents", "--min-parents=2", "--max-parents=2"];
     let output = git(repository, &words);
     let text = String::from_utf8_lossy(&output.stdout);
     let parents = |line: &str| {

@@ -70,12 +70,7 @@ impl Fleet {
     fn spawn(dir: &Path, main: PathBuf, agents: usize) -> Fleet {
         let directories = directories(&main);
         let task = dir.join("task.toml");
-        let mut fleet = Fleet {
-            main,
-            task,
-            workers: Vec::new(),
-            alone: 0.0,
-        };
+        let mut fleet = Fleet { main, task, workers: Vec::new(), alone: 0.0 };
         for number in 0..agents {
             let (own, file) = &directories[number % directories.len()];
             let (neighbour, shared) = &directories[(number + 1) % directories.len()];
@@ -94,10 +89,7 @@ impl Fleet {
             let worktree = &worker.worktree;
             append(&worktree.join(file), &format!("agent {number}\n"));
             git(worktree, &["add", "--update"]);
-            git(
-                worktree,
-                &["commit", "--quiet", "--no-verify", "--message=work"],
-            );
+            git(worktree, &["commit", "--quiet", "--no-verify", "--message=work"]);
             std::fs::write(worktree.join(own).join("new.txt"), "new\n").expect("write");
             if number % 4 == 0 {
                 append(&worktree.join(shared), &format!("agent {number}\n"));
@@ -138,9 +130,7 @@ impl Fleet {
         let report = agent(&self.main, &["overlap", "--format=json"]);
         let report: serde_json::Value = serde_json::from_slice(&report).expect("JSON");
         let pairs = report["pairs"].as_array().expect("pairs");
-        let conflicts = pairs
-            .iter()
-            .filter(|pair| pair["merge"]["state"] == "conflicts");
+        let conflicts = pairs.iter().filter(|pair| pair["merge"]["state"] == "conflicts");
         println!("pairs {}, conflicts {}", pairs.len(), conflicts.count());
         let among = self.time_dry_spawn(rounds);
         println!(
@@ -159,10 +149,8 @@ impl Fleet {
 fn directories(main: &Path) -> Vec<(String, String)> {
     let listed = String::from_utf8(git(main, &["ls-files"])).expect("UTF-8");
     let mut seen = BTreeSet::new();
-    let plain = |name: &str| {
-        name.bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"/._-".contains(&b))
-    };
+    let plain =
+        |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"/._-".contains(&b));
     listed
         .lines()
         .filter(|path| plain(path))

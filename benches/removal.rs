@@ -88,10 +88,7 @@ impl Scene {
     }
 
     fn ctx(&self, seams: Seams) -> Ctx {
-        let env = Env {
-            directory: self.main.clone(),
-            ..Env::default()
-        };
+        let env = Env { directory: self.main.clone(), ..Env::default() };
         Ctx::new(Repo::open(&self.main).expect("a repository"), env, seams)
     }
 }
@@ -125,10 +122,7 @@ fn inside(scene: &Scene, worker: &Worker) -> [Duration; 2] {
         let mut log = log.lock().expect("unpoisoned");
         log.extend(name.map(|name| (*name, Instant::now())));
     };
-    let ctx = scene.ctx(Seams {
-        reached: Arc::new(reached),
-        ..Seams::real()
-    });
+    let ctx = scene.ctx(Seams { reached: Arc::new(reached), ..Seams::real() });
     let plan = discard::plan(&ctx, &worker.id, DiscardOptions::default()).expect("a plan");
     let report = discard::execute(&ctx, plan).expect("discarded");
     let all = start.elapsed();

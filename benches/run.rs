@@ -43,11 +43,7 @@ fn main() {
     let rounds = words.iter().find_map(|word| word.parse().ok());
     let repository = words.iter().find(|word| word.parse::<usize>().is_err());
     let dir = tempfile::tempdir().expect("temporary directory");
-    let bench = Bench::new(
-        dir.path(),
-        repository.map(String::as_str),
-        rounds.unwrap_or(21),
-    );
+    let bench = Bench::new(dir.path(), repository.map(String::as_str), rounds.unwrap_or(21));
     println!("cargo bench --bench run -- {}", words.join(" "));
     println!("{} rounds\n", bench.rounds);
     bench.overhead();
@@ -75,12 +71,7 @@ impl Bench {
             }
             None => small(dir),
         };
-        Bench {
-            main,
-            task,
-            temporary,
-            rounds,
-        }
+        Bench { main, task, temporary, rounds }
     }
 
     /// What a run costs over its parts.
@@ -91,16 +82,7 @@ impl Bench {
             &[AGENT, "spawn", task],
             &[AGENT, "run", "--no-verify", "--quiet", task, "--", "true"],
             &[AGENT, "run", "--quiet", task, "--", "true"],
-            &[
-                AGENT,
-                "run",
-                "--no-verify",
-                "--background",
-                "--quiet",
-                task,
-                "--",
-                "true",
-            ],
+            &[AGENT, "run", "--no-verify", "--background", "--quiet", task, "--", "true"],
         ];
         let [bare, spawn, run, judged, background] = medians(self.rounds, |_| {
             sides.map(|side| {
@@ -114,10 +96,7 @@ impl Bench {
         row("true", &ms(bare));
         row("spawn", &ms(spawn));
         row("run --no-verify of a task: true", &ms(run));
-        row(
-            "  over spawn and true",
-            &ms(run.saturating_sub(spawn + bare)),
-        );
+        row("  over spawn and true", &ms(run.saturating_sub(spawn + bare)));
         row("run of a task: true", &ms(judged));
         row("  what judging adds", &ms(judged.saturating_sub(run)));
         row("run --background of a task: true", &ms(background));
@@ -129,20 +108,14 @@ impl Bench {
         let id = field(&spawned, "short_id").expect("an id");
         let id = id.as_str().expect("text");
         let around = ["unshare", "--user", "--map-root-user", "sh", "-ec"];
-        let (all, few) = (
-            "exec \"$@\"",
-            "echo 0 > /proc/sys/user/max_mnt_namespaces; exec \"$@\"",
-        );
+        let (all, few) = ("exec \"$@\"", "echo 0 > /proc/sys/user/max_mnt_namespaces; exec \"$@\"");
         let side = |limit, sandbox| {
             let run = [AGENT, "run", "--no-verify", "--format=json", sandbox, id];
             let words = [&around[..], &[limit, "sh"], &run, &["--", "true"]];
             words.concat()
         };
-        let sides = [
-            side(all, "--sandbox=off"),
-            side(few, "--sandbox=auto"),
-            side(all, "--sandbox=auto"),
-        ];
+        let sides =
+            [side(all, "--sandbox=off"), side(few, "--sandbox=auto"), side(all, "--sandbox=auto")];
         println!();
         let enforced = sides.each_ref().map(|side| {
             let output = self.command(side).output().ok()?;
@@ -170,13 +143,7 @@ impl Bench {
     fn crowd(&self) {
         let go = self.temporary.join("go");
         let script = format!("while [ ! -e {} ]; do sleep 0.05; done; {LIST}", text(&go));
-        let words = [
-            "run",
-            "--no-verify",
-            "--background",
-            "--format=json",
-            text(&self.task),
-        ];
+        let words = ["run", "--no-verify", "--background", "--format=json", text(&self.task)];
         let before = self.worktrees();
         let (began, took) = at_once(CROWD, || {
             let mut command = self.command(&[AGENT]);
@@ -187,24 +154,15 @@ impl Bench {
         for failed in began.iter().filter(|one| !one.status.success()) {
             println!("{}", String::from_utf8_lossy(&failed.stderr));
         }
-        let pids: Vec<u64> = began
-            .iter()
-            .filter_map(|one| field(one, "pid")?.as_u64())
-            .collect();
+        let pids: Vec<u64> = began.iter().filter_map(|one| field(one, "pid")?.as_u64()).collect();
         let descriptors = pids.iter().map(|pid| {
             let open = std::fs::read_dir(format!("/proc/{pid}/fd"));
             open.map_or(0, Iterator::count)
         });
         println!();
-        row(
-            &format!("{CROWD} at once in the background: began"),
-            &succeeded.to_string(),
-        );
+        row(&format!("{CROWD} at once in the background: began"), &succeeded.to_string());
         row("  time until the last one works", &ms(took));
-        row(
-            "  descriptors of a supervisor, at most",
-            &descriptors.max().unwrap_or(0).to_string(),
-        );
+        row("  descriptors of a supervisor, at most", &descriptors.max().unwrap_or(0).to_string());
         let ids: Vec<String> = began
             .iter()
             .filter_map(|one| Some(field(one, "agent_id")?.as_str()?.to_owned()))
@@ -213,10 +171,7 @@ impl Bench {
         std::fs::write(&go, "").expect("write");
         let all: Vec<&str> = ids.iter().map(String::as_str).collect();
         let waited = self.run(&[&[AGENT, "wait", "--format=ndjson"], &all[..]].concat());
-        row(
-            "  time until all are over and recorded",
-            &ms(clock.elapsed()),
-        );
+        row("  time until all are over and recorded", &ms(clock.elapsed()));
         let answers: Vec<Value> = String::from_utf8_lossy(&waited.stdout)
             .lines()
             .filter_map(|line| serde_json::from_str(line).ok())
@@ -226,10 +181,7 @@ impl Bench {
         let clean = answers
             .iter()
             .filter(|answer| answer["status"] == "success" && answer["summary"] == bare.trim());
-        row(
-            "  succeeded, with the descriptors of a bare one",
-            &clean.count().to_string(),
-        );
+        row("  succeeded, with the descriptors of a bare one", &clean.count().to_string());
         self.left_behind(&before, &ids, &pids);
     }
 
@@ -241,13 +193,11 @@ impl Bench {
             std::thread::yield_now();
         }
         let mark = format!("TMPDIR={}/git-agent-", text(&self.temporary));
-        let processes = std::fs::read_dir("/proc")
-            .expect("readable")
-            .filter(|entry| {
-                let entry = entry.as_ref().map(|entry| entry.path().join("environ"));
-                let environment = entry.ok().and_then(|path| std::fs::read(path).ok());
-                String::from_utf8_lossy(&environment.unwrap_or_default()).contains(&mark)
-            });
+        let processes = std::fs::read_dir("/proc").expect("readable").filter(|entry| {
+            let entry = entry.as_ref().map(|entry| entry.path().join("environ"));
+            let environment = entry.ok().and_then(|path| std::fs::read(path).ok());
+            String::from_utf8_lossy(&environment.unwrap_or_default()).contains(&mark)
+        });
         row("  supervisors left", &alive().to_string());
         row("  other processes left", &processes.count().to_string());
         let scratch = std::fs::read_dir(&self.temporary).expect("readable");
@@ -255,37 +205,27 @@ impl Bench {
             let name = entry.as_ref().map(|entry| entry.file_name());
             name.is_ok_and(|name| name.to_string_lossy().starts_with("git-agent-"))
         });
-        row(
-            "  directories for temporary files left",
-            &scratch.count().to_string(),
-        );
-        let expected = ids.iter().map(|id| format!("agent-{}", &id[..8]));
-        let expected: BTreeSet<String> = expected.chain(before.iter().cloned()).collect();
+        row("  directories for temporary files left", &scratch.count().to_string());
+        let expected: BTreeSet<String> = ids
+            .iter()
+            .map(|id| format!("agent-{}", &id[..8]))
+            .chain(before.iter().cloned())
+            .collect();
         let stray = self.worktrees().symmetric_difference(&expected).count();
-        row(
-            "  worktrees that are no agent's, or missing",
-            &stray.to_string(),
-        );
+        row("  worktrees that are no agent's, or missing", &stray.to_string());
         let doctor = self.command(&[AGENT, "doctor"]).output();
         let problems = doctor.expect("starts").stdout;
         let problems = String::from_utf8_lossy(&problems);
-        let dead = problems
-            .lines()
-            .filter(|line| line.contains("runs.dead"))
-            .count();
+        let dead = problems.lines().filter(|line| line.contains("runs.dead")).count();
         row("  runs that doctor takes for dead", &dead.to_string());
     }
 
     fn worktrees(&self) -> BTreeSet<String> {
         let listed = self.run(&["git", "worktree", "list", "--porcelain"]).stdout;
         let listed = String::from_utf8_lossy(&listed);
-        let paths = listed
-            .lines()
-            .filter_map(|line| line.strip_prefix("worktree "));
+        let paths = listed.lines().filter_map(|line| line.strip_prefix("worktree "));
         let names = paths.map(|path| Path::new(path).file_name().unwrap_or_default());
-        names
-            .map(|name| name.to_string_lossy().into_owned())
-            .collect()
+        names.map(|name| name.to_string_lossy().into_owned()).collect()
     }
 
     fn run(&self, words: &[&str]) -> Output {

@@ -24,38 +24,22 @@ use support::{AGENT, arguments, git, run, text};
 const TASK: &str = "Measure what an agent costs a remote.";
 
 fn main() {
-    let numbers: Vec<usize> = arguments()
-        .iter()
-        .map(|word| word.parse().unwrap())
-        .collect();
+    let numbers: Vec<usize> = arguments().iter().map(|word| word.parse().unwrap()).collect();
     let number = |index: usize, unless: usize| numbers.get(index).copied().unwrap_or(unless);
     let (clones, rounds, at_once) = (number(0, 200), number(1, 5), number(2, 8));
     let directory = tempfile::tempdir().unwrap();
     let remote = directory.path().join("remote.git");
-    git(
-        directory.path(),
-        &[
-            "init",
-            "--quiet",
-            "--bare",
-            "--initial-branch=main",
-            text(&remote),
-        ],
-    );
+    git(directory.path(), &["init", "--quiet", "--bare", "--initial-branch=main", text(&remote)]);
     let counted = directory.path().join("pushes");
     count_pushes(&remote, &counted);
-    let machines: Vec<PathBuf> = (0..clones)
-        .map(|clone| machine(directory.path(), &remote, clone))
-        .collect();
+    let machines: Vec<PathBuf> =
+        (0..clones).map(|clone| machine(directory.path(), &remote, clone)).collect();
     println!(
         " agents   pushes  refs moved    rows' refs  remote's size  one sync (median)  ls-remote  git fetch of a user"
     );
     for round in 1..=rounds {
         let times = in_parallel(&machines, at_once, |machine| {
-            run(
-                machine,
-                &[AGENT, "spawn", "--no-bundle", "--scope=src/**", "-m", TASK],
-            );
+            run(machine, &[AGENT, "spawn", "--no-bundle", "--scope=src/**", "-m", TASK]);
             let clock = Instant::now();
             run(machine, &[AGENT, "sync", "origin"]);
             clock.elapsed()
@@ -66,9 +50,8 @@ fn main() {
         let refs = git(&remote, &["for-each-ref", "refs/notes", "refs/agents"]);
         let refs = refs.stdout.iter().filter(|&&byte| byte == b'\n').count();
         let listing = median_of(3, |_| drop(git(&machines[0], &["ls-remote", "origin"])));
-        let fetch = median_of(3, |_| {
-            drop(git(&machines[0], &["fetch", "--quiet", "origin", "main"]))
-        });
+        let fetch =
+            median_of(3, |_| drop(git(&machines[0], &["fetch", "--quiet", "origin", "main"])));
         println!(
             "{:>7} {:>8} {:>11} {refs:>13} {:>11} KB {sync:>18.0?} {listing:>10.0?} {fetch:>20.0?}",
             round * clones,
@@ -90,10 +73,7 @@ fn main() {
     );
     let ledger = |machine: &PathBuf| git(machine, &["rev-parse", "refs/notes/agents"]).stdout;
     let one = ledger(&machines[0]);
-    let other = machines
-        .iter()
-        .filter(|machine| ledger(machine) != one)
-        .count();
+    let other = machines.iter().filter(|machine| ledger(machine) != one).count();
     println!("clones whose ledger is another than the first one's: {other}");
 }
 
@@ -102,10 +82,7 @@ fn count_pushes(remote: &Path, counted: &Path) {
     let hook = remote.join("hooks/post-receive");
     std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
     // One write for each push: they end at the same time.
-    let script = format!(
-        "#!/bin/sh\nmoved=$(cat)\necho \"push\n$moved\" >>{}\n",
-        text(counted)
-    );
+    let script = format!("#!/bin/sh\nmoved=$(cat)\necho \"push\n$moved\" >>{}\n", text(counted));
     std::fs::write(&hook, script).unwrap();
     std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
@@ -122,10 +99,7 @@ fn machine(directory: &Path, remote: &Path, number: usize) -> PathBuf {
     git(directory, &["clone", "--quiet", text(remote), text(&path)]);
     if number == 0 {
         git(&path, &["checkout", "--quiet", "-b", "main"]);
-        git(
-            &path,
-            &["commit", "--quiet", "--allow-empty", "-m", "first"],
-        );
+        git(&path, &["commit", "--quiet", "--allow-empty", "-m", "first"]);
         git(&path, &["push", "--quiet", "origin", "main"]);
     }
     path
@@ -147,10 +121,7 @@ fn in_parallel<T: Send>(
             done
         };
         let running: Vec<_> = (0..at_once).map(|_| scope.spawn(run)).collect();
-        running
-            .into_iter()
-            .flat_map(|thread| thread.join().unwrap())
-            .collect()
+        running.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     })
 }
 

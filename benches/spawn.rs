@@ -123,12 +123,7 @@ impl Bench {
             let field = |name: &str| report[name].as_u64().expect("milliseconds");
             Duration::from_millis(field("timing_ms") - field("populate_ms"))
         });
-        row(
-            "everything but the files",
-            "",
-            &ms(median(rest.collect())),
-            "",
-        );
+        row("everything but the files", "", &ms(median(rest.collect())), "");
     }
 
     fn version(&self) {
@@ -152,19 +147,9 @@ impl Bench {
         let succeeded = ended.iter().filter(|one| one.status.success()).count();
         let check = git(&self.main, &["fsck", "--strict", "--no-dangling"]);
         let times = took.as_secs_f64() / in_turn.as_secs_f64();
-        row(
-            &format!("{CROWD} at once: succeeded"),
-            "",
-            &succeeded.to_string(),
-            "",
-        );
+        row(&format!("{CROWD} at once: succeeded"), "", &succeeded.to_string(), "");
         row("  time until the last is ready", "", &ms(took), "");
-        row(
-            "  in times of as many in turn",
-            "",
-            &format!("{times:.2}"),
-            "",
-        );
+        row("  in times of as many in turn", "", &format!("{times:.2}"), "");
         let rows = (self.rows() - before).to_string();
         row("  rows added to the ledger", "", &rows, "");
         let complaints = lines(&check.stdout).to_string();

@@ -53,13 +53,7 @@ fn many_rows() {
     let plain = hub(directory.path(), "plain.git");
     git(&clone, &["remote", "add", "plain", text(&plain)]);
     let push = ["git", "push", "--quiet", "plain", LEDGER];
-    let fetch = [
-        "git",
-        "fetch",
-        "--quiet",
-        "plain",
-        "+refs/notes/agents:refs/plain",
-    ];
+    let fetch = ["git", "fetch", "--quiet", "plain", "+refs/notes/agents:refs/plain"];
     time(&clone, &push);
     time(&clone, &fetch);
     let [idle, fetched] = medians(ROUNDS, |_| [time(&clone, &SYNC), time(&clone, &fetch)]);
@@ -76,9 +70,8 @@ fn many_rows() {
 fn many_clones() {
     let directory = tempfile::tempdir().unwrap();
     let hub = hub(directory.path(), "hub.git");
-    let clones: Vec<PathBuf> = { 0..CLONES }
-        .map(|number| clone_of(&hub, &format!("clone-{number}")))
-        .collect();
+    let clones: Vec<PathBuf> =
+        (0..CLONES).map(|number| clone_of(&hub, &format!("clone-{number}"))).collect();
     let mut written = 0;
     let mut write = || {
         for clone in &clones {
@@ -92,9 +85,8 @@ fn many_clones() {
     write();
     let next = AtomicUsize::new(0);
     let start = Instant::now();
-    let (ended, all) = at_once(CLONES, || {
-        command(&clones[next.fetch_add(1, Ordering::Relaxed)], &SYNC)
-    });
+    let (ended, all) =
+        at_once(CLONES, || command(&clones[next.fetch_add(1, Ordering::Relaxed)], &SYNC));
     let last = time(&clones[0], &SYNC);
     let waited = start.elapsed() - all - last;
     assert!(ended.iter().all(|output| output.status.success()));
@@ -107,10 +99,7 @@ fn many_clones() {
     let (ended, plain) = at_once(CLONES, || {
         let number = next.fetch_add(1, Ordering::Relaxed);
         let refspec = format!("{LEDGER}:refs/plain/{number}");
-        command(
-            &clones[number],
-            &["git", "push", "--quiet", "origin", &refspec],
-        )
+        command(&clones[number], &["git", "push", "--quiet", "origin", &refspec])
     });
     assert!(ended.iter().all(|output| output.status.success()));
     let what = format!("{CLONES} clones x {EVENTS} events, all united");
@@ -122,18 +111,14 @@ fn many_clones() {
 fn wrong_answers(what: &str, count: usize, rounds: usize, commands: &[&[&str]]) {
     let directory = tempfile::tempdir().unwrap();
     let hub = hub(directory.path(), "hub.git");
-    let clones: Vec<PathBuf> = { 0..count }
-        .map(|number| clone_of(&hub, &format!("clone-{number}")))
-        .collect();
+    let clones: Vec<PathBuf> =
+        (0..count).map(|number| clone_of(&hub, &format!("clone-{number}"))).collect();
     let (mut took, mut wrong) = (Duration::ZERO, 0);
     for round in 0..rounds {
         let next = AtomicUsize::new(0);
         let (ended, time) = at_once(count, || {
             let number = next.fetch_add(1, Ordering::Relaxed);
-            append(
-                &Repo::open(&clones[number]).unwrap(),
-                number * rounds + round,
-            );
+            append(&Repo::open(&clones[number]).unwrap(), number * rounds + round);
             command(&clones[number], commands[(number + round) % commands.len()])
         });
         took += time;
@@ -149,10 +134,7 @@ fn wrong_answers(what: &str, count: usize, rounds: usize, commands: &[&[&str]]) 
     let there = git(&hub, &["ls-tree", "-r", "--name-only", LEDGER]).stdout;
     let rows = there.iter().filter(|byte| **byte == b'\n').count();
     assert_eq!(rows, count * rounds, "rows were lost");
-    println!(
-        "{what:<38} {took:>9.1?}   {wrong} wrong answers of {}",
-        count * rounds
-    );
+    println!("{what:<38} {took:>9.1?}   {wrong} wrong answers of {}", count * rounds);
 }
 
 fn print(what: &str, ours: Duration, other: &str, theirs: Duration) {
@@ -168,10 +150,7 @@ fn print(what: &str, ours: Duration, other: &str, theirs: Duration) {
 /// A bare remote with one commit.
 fn hub(directory: &Path, name: &str) -> PathBuf {
     let hub = directory.join(name);
-    git(
-        directory,
-        &["init", "--quiet", "--bare", "-b", "main", text(&hub)],
-    );
+    git(directory, &["init", "--quiet", "--bare", "-b", "main", text(&hub)]);
     let tree = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
     git(&hub, &["hash-object", "-t", "tree", "-w", "/dev/null"]);
     let commit = git(&hub, &["commit-tree", "-m", "first", tree]).stdout;
@@ -199,7 +178,5 @@ fn clone_of(hub: &Path, name: &str) -> PathBuf {
 fn append(repo: &Repo, number: usize) {
     let ledger = Ledger::new(repo);
     let row = oid(20_000_000 + number);
-    ledger
-        .append(row, "bench", event(number), Utc::now())
-        .unwrap();
+    ledger.append(row, "bench", event(number), Utc::now()).unwrap();
 }

@@ -38,12 +38,9 @@ fn main() {
     println!("cargo bench --bench train -- {}", words.join(" "));
     let dir = tempfile::tempdir().expect("temporary directory");
     match words.first().map(String::as_str) {
-        Some("fleet") => fleet(
-            dir.path(),
-            (number(1, 64), number(2, 3)),
-            number(3, 5),
-            number(4, 2),
-        ),
+        Some("fleet") => {
+            fleet(dir.path(), (number(1, 64), number(2, 3)), number(3, 5), number(4, 2))
+        }
         Some("stack") => stack(dir.path(), number(1, 200), number(2, 13_000)),
         _ => println!("usage: cargo bench --bench train -- fleet|stack [numbers]"),
     }

@@ -27,10 +27,7 @@ fn main() {
         println!("usage: cargo bench --bench verify -- <repository> [rounds]");
         return;
     };
-    let rounds: usize = arguments
-        .next()
-        .and_then(|word| word.parse().ok())
-        .unwrap_or(11);
+    let rounds: usize = arguments.next().and_then(|word| word.parse().ok()).unwrap_or(11);
     let dir = tempfile::tempdir().expect("temporary directory");
     let scene = Scene::build(dir.path(), Path::new(&repository));
     let times = medians(rounds, |round| {
@@ -40,14 +37,8 @@ fn main() {
     });
     let [git, fresh, known] = times.map(milliseconds);
     println!("git merge-tree + git status {git:.1} ms");
-    println!(
-        "verify, unseen state {fresh:.1} ms, ratio {:.2}",
-        fresh / git
-    );
-    println!(
-        "verify, known state {known:.1} ms, ratio {:.2}",
-        known / git
-    );
+    println!("verify, unseen state {fresh:.1} ms, ratio {:.2}", fresh / git);
+    println!("verify, known state {known:.1} ms, ratio {:.2}", known / git);
 }
 
 struct Scene {

@@ -209,10 +209,9 @@ impl Error {
                 Code::DiskFull,
                 Some("free some space and try again; to see what is full, run df -h"),
             ),
-            ErrorKind::ReadOnlyFilesystem => (
-                Code::RepoReadOnly,
-                Some("to see how it is mounted, run findmnt --target ."),
-            ),
+            ErrorKind::ReadOnlyFilesystem => {
+                (Code::RepoReadOnly, Some("to see how it is mounted, run findmnt --target ."))
+            }
             _ => (Code::Io, None),
         };
         let error = Error::new(code, what).because(source);
@@ -351,10 +350,7 @@ impl fmt::Display for Error {
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.inner
-            .source
-            .as_deref()
-            .map(|source| source as &(dyn StdError + 'static))
+        self.inner.source.as_deref().map(|source| source as &(dyn StdError + 'static))
     }
 }
 
@@ -526,10 +522,7 @@ mod tests {
         let names: HashSet<_> = Code::ALL.iter().map(|code| code.name()).collect();
         assert_eq!(names.len(), Code::ALL.len());
         for name in names {
-            assert!(
-                name.bytes().all(|b| b.is_ascii_lowercase() || b == b'-'),
-                "{name}"
-            );
+            assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b == b'-'), "{name}");
         }
     }
 }

@@ -75,11 +75,7 @@ fn files(place: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 
 fn adopt(repo: &TestRepo, place: &Path, more: &[&str]) -> Value {
     let place = text(place);
-    let words = [
-        &["adopt", &place, "-m", "Finish it", "--scope", "src/**"],
-        more,
-    ]
-    .concat();
+    let words = [&["adopt", &place, "-m", "Finish it", "--scope", "src/**"], more].concat();
     repo.agent_json(&words)
 }
 
@@ -100,30 +96,14 @@ fn git_sees_no_difference_in_the_worktree() {
         git_in(&place, ["branch", "--show-current"]),
         report["branch"].as_str().expect("one")
     );
-    let admins: Vec<_> = fs::read_dir(repo.path().join(".git/worktrees"))
-        .expect("some")
-        .collect();
+    let admins: Vec<_> = fs::read_dir(repo.path().join(".git/worktrees")).expect("some").collect();
     assert_eq!(admins.len(), 1, "the old admin directory is gone");
     let log = git_in(&place, ["reflog", "-2", "--format=%gs"]);
-    assert_eq!(
-        log, "git-agent: adopt\nreset: moving to HEAD",
-        "its reflog goes on"
-    );
-    assert_eq!(
-        git_in(
-            &place,
-            ["fsck", "--strict", "--no-dangling", "--no-progress"]
-        ),
-        ""
-    );
+    assert_eq!(log, "git-agent: adopt\nreset: moving to HEAD", "its reflog goes on");
+    assert_eq!(git_in(&place, ["fsck", "--strict", "--no-dangling", "--no-progress"]), "");
     let listed = repo.agent_json(&["list"]);
     assert_eq!(listed["agents"][0]["state"], "idle", "{listed}");
-    assert_eq!(
-        repo.agent_json(&["doctor"])["problems"]
-            .as_array()
-            .map_or(0, Vec::len),
-        0
-    );
+    assert_eq!(repo.agent_json(&["doctor"])["problems"].as_array().map_or(0, Vec::len), 0);
 }
 
 #[test]
@@ -132,27 +112,18 @@ fn what_the_branch_lacks_is_judged_and_lands_as_it_was_committed() {
     let report = adopt(&repo, &place, &[]);
     let id = report["agent_id"].as_str().expect("one");
     let changed = repo.agent_json(&["diff", id]);
-    let paths: Vec<_> = { changed["changes"].as_array().expect("some").iter() }
+    let paths: Vec<_> = changed["changes"]
+        .as_array()
+        .expect("some")
+        .iter()
         .map(|change| change["path"].as_str().expect("a path"))
         .collect();
-    for path in [
-        "src/one.rs",
-        "src/two.rs",
-        "src/three.rs",
-        "src/untracked.rs",
-    ] {
+    for path in ["src/one.rs", "src/two.rs", "src/three.rs", "src/untracked.rs"] {
         assert!(paths.contains(&path), "{path} in {paths:?}");
     }
     repo.agent_json(&["merge", id, "--no-ff"]);
     assert_eq!(repo.git(["show", "main:src/untracked.rs"]), "new");
-    let landed = repo.git([
-        "log",
-        "--format=%s",
-        "main",
-        "--",
-        "src/one.rs",
-        "src/two.rs",
-    ]);
+    let landed = repo.git(["log", "--format=%s", "main", "--", "src/one.rs", "src/two.rs"]);
     assert!(landed.contains("two") && landed.contains("one"), "{landed}");
 }
 
@@ -168,45 +139,24 @@ fn a_scope_may_name_what_only_the_worktree_has() {
     assert_eq!(repo.agent_json(&["verify", id])["verdict"], "accept");
     let shown = repo.agent_json(&["show", id]);
     let allowed = &shown["whitelist"];
-    assert_eq!(
-        *allowed,
-        serde_json::json!(["docs/**", "src/**"]),
-        "{shown}"
-    );
+    assert_eq!(*allowed, serde_json::json!(["docs/**", "src/**"]), "{shown}");
 }
 
 #[test]
 fn an_earlier_commit_out_of_scope_keeps_the_work_from_landing_unless_the_agent_begins_after_it() {
     let (repo, place) = begun();
     let words = ["adopt", &text(&place), "--scope", "src/two.rs"];
-    let id = repo.agent_json(&words)["agent_id"]
-        .as_str()
-        .expect("one")
-        .to_owned();
+    let id = repo.agent_json(&words)["agent_id"].as_str().expect("one").to_owned();
     let output = repo.agent(&["verify", &id]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        describe(&output).contains("src/one.rs"),
-        "{}",
-        describe(&output)
-    );
+    assert!(describe(&output).contains("src/one.rs"), "{}", describe(&output));
 
     let (repo, place) = begun();
     for name in ["src/three.rs", "src/four.rs", "src/untracked.rs"] {
-        git_in(
-            &place,
-            ["rm", "-q", "-f", "--cached", "--ignore-unmatch", name],
-        );
+        git_in(&place, ["rm", "-q", "-f", "--cached", "--ignore-unmatch", name]);
         fs::remove_file(place.join(name)).expect("removed");
     }
-    let words = [
-        "add",
-        &text(&place),
-        "--scope",
-        "src/two.rs",
-        "--base",
-        "feat",
-    ];
+    let words = ["add", &text(&place), "--scope", "src/two.rs", "--base", "feat"];
     let report = repo.agent_json(&words);
     assert_eq!(report["adopted"]["commits"], 0);
     assert_eq!(report["base"]["ref"], "refs/heads/feat");
@@ -231,42 +181,17 @@ fn commits_of_a_detached_head_are_kept() {
 fn what_cannot_be_adopted_stays_as_it_is() {
     let merging = |place: &Path| {
         git_in(place, ["reset", "-q", "--hard"]);
-        git_in(
-            place,
-            [
-                "merge",
-                "-q",
-                "--no-commit",
-                "--no-ff",
-                "main~1",
-                "-s",
-                "ours",
-            ],
-        );
-        fs::write(
-            git_dir(place).join("MERGE_HEAD"),
-            git_in(place, ["rev-parse", "main"]),
-        )
-        .expect("written");
+        git_in(place, ["merge", "-q", "--no-commit", "--no-ff", "main~1", "-s", "ours"]);
+        fs::write(git_dir(place).join("MERGE_HEAD"), git_in(place, ["rev-parse", "main"]))
+            .expect("written");
     };
     let rebasing = |place: &Path| {
         git_in(place, ["reset", "-q", "--hard"]);
         let output = git_output(
             place,
-            [
-                "-c",
-                "sequence.editor=sed -i 1s/pick/edit/",
-                "rebase",
-                "-q",
-                "-i",
-                "main",
-            ],
+            ["-c", "sequence.editor=sed -i 1s/pick/edit/", "rebase", "-q", "-i", "main"],
         );
-        assert!(
-            git_dir(place).join("rebase-merge").is_dir(),
-            "{}",
-            describe(&output)
-        );
+        assert!(git_dir(place).join("rebase-merge").is_dir(), "{}", describe(&output));
     };
     let bisecting = |place: &Path| drop(git_in(place, ["bisect", "start"]));
     let locked = |place: &Path| drop(git_in(place, ["worktree", "lock", "--reason", "mine", "."]));
@@ -298,17 +223,8 @@ fn what_cannot_be_adopted_stays_as_it_is() {
         prepare(&place);
         let (before, admin) = (snapshot(&place), snapshot(&git_dir(&place)));
         let output = repo.agent(&["adopt", &text(&place), "--scope", "src/**"]);
-        assert_eq!(
-            output.status.code(),
-            Some(3),
-            "{what}: {}",
-            describe(&output)
-        );
-        assert!(
-            describe(&output).contains(code),
-            "{what}: {}",
-            describe(&output)
-        );
+        assert_eq!(output.status.code(), Some(3), "{what}: {}", describe(&output));
+        assert!(describe(&output).contains(code), "{what}: {}", describe(&output));
         assert_unchanged(&before, &snapshot(&place), what);
         assert_unchanged(&admin, &snapshot(&git_dir(&place)), what);
         assert_eq!(repo.git(["branch", "--list", "agent/*"]), "", "{what}");
@@ -319,26 +235,13 @@ fn what_cannot_be_adopted_stays_as_it_is() {
 fn only_a_linked_worktree_of_no_agent_can_be_adopted() {
     let (repo, place) = begun();
     let elsewhere = TestRepo::with_commit();
-    for path in [
-        repo.path(),
-        place.join("src"),
-        elsewhere.path(),
-        place.join("none"),
-    ] {
+    for path in [repo.path(), place.join("src"), elsewhere.path(), place.join("none")] {
         let output = repo.agent(&["adopt", &text(&path)]);
-        assert!(
-            describe(&output).contains("[worktree-foreign]"),
-            "{}",
-            describe(&output)
-        );
+        assert!(describe(&output).contains("[worktree-foreign]"), "{}", describe(&output));
     }
     adopt(&repo, &place, &[]);
     let output = repo.agent(&["adopt", &text(&place)]);
-    assert!(
-        describe(&output).contains("[agent-state]"),
-        "{}",
-        describe(&output)
-    );
+    assert!(describe(&output).contains("[agent-state]"), "{}", describe(&output));
 }
 
 fn git_dir(place: &Path) -> PathBuf {
@@ -349,18 +252,12 @@ fn git_dir(place: &Path) -> PathBuf {
 #[test]
 fn child() {
     if let Some(order) = Order::received() {
-        adopt_in(
-            &ctx(&order.directory, order.dying()),
-            Path::new(&order.words[0]),
-        );
+        adopt_in(&ctx(&order.directory, order.dying()), Path::new(&order.words[0]));
     }
 }
 
 fn adopt_in(ctx: &Ctx, place: &Path) {
-    let options = SpawnOptions {
-        adopt: Some(place.to_owned()),
-        ..SpawnOptions::default()
-    };
+    let options = SpawnOptions { adopt: Some(place.to_owned()), ..SpawnOptions::default() };
     let draft = task_file::of_words(&TaskWords {
         text: "Finish it".to_owned(),
         scope: vec!["src/**".to_owned()],
@@ -391,9 +288,6 @@ fn a_kill_leaves_the_worktree_as_it_was_or_the_agents() {
         assert_unchanged(&content, &files(&place), &step);
         let listed = repo.git(["worktree", "list"]);
         assert_eq!(listed.lines().count(), 2, "after {step}: {listed}");
-        assert_eq!(
-            repo.git(["fsck", "--strict", "--no-dangling", "--no-progress"]),
-            ""
-        );
+        assert_eq!(repo.git(["fsck", "--strict", "--no-dangling", "--no-progress"]), "");
     }
 }

@@ -22,10 +22,7 @@ fn an_empty_ledger_lists_nobody() {
     let repo = TestRepo::with_commit();
     let output = repo.agent(&["list"]);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "(no agents)\n");
-    assert_eq!(
-        repo.agent_json(&["list"])["agents"],
-        Value::Array(Vec::new())
-    );
+    assert_eq!(repo.agent_json(&["list"])["agents"], Value::Array(Vec::new()));
     assert!(repo.agent(&["list", "--format=ndjson"]).stdout.is_empty());
 }
 
@@ -67,10 +64,7 @@ fn done_and_fail_move_an_agent_once() {
     let repo = TestRepo::with_commit();
     let (one, two) = (repo.spawn(), repo.spawn());
     let done = repo.agent_json(&["done", id(&one), "--summary=all green"]);
-    assert_eq!(
-        (&done["state"], &done["summary"]),
-        (&"done".into(), &"all green".into())
-    );
+    assert_eq!((&done["state"], &done["summary"]), (&"done".into(), &"all green".into()));
     let failed = repo.agent_json(&["fail", id(&two), "--reason=no idea"]);
     assert_eq!(failed["state"], "failed");
     refused(&repo, &["done", id(&one)], "agent-state", 3);
@@ -80,12 +74,8 @@ fn done_and_fail_move_an_agent_once() {
     assert_eq!(listed["agents"].as_array().expect("rows").len(), 1);
     assert_eq!(listed["agents"][0]["agent_id"], one["agent_id"]);
     let log = repo.agent_json(&["log", id(&one)]);
-    let kinds: Vec<_> = log["events"]
-        .as_array()
-        .expect("events")
-        .iter()
-        .map(|event| &event["event"])
-        .collect();
+    let kinds: Vec<_> =
+        log["events"].as_array().expect("events").iter().map(|event| &event["event"]).collect();
     assert_eq!(kinds, ["spawning", "spawned", "done"]);
 }
 
@@ -96,19 +86,11 @@ fn list_filters_by_role_and_dna() {
     let only = |argument: String| {
         let listed = repo.agent_json(&["list", &argument]);
         let rows = listed["agents"].as_array().expect("rows").clone();
-        rows.iter()
-            .map(|row| row["agent_id"].clone())
-            .collect::<Vec<_>>()
+        rows.iter().map(|row| row["agent_id"].clone()).collect::<Vec<_>>()
     };
-    assert_eq!(
-        only("--role=read-only".into()),
-        std::slice::from_ref(&two["agent_id"])
-    );
+    assert_eq!(only("--role=read-only".into()), std::slice::from_ref(&two["agent_id"]));
     let dna = one["dna"].as_str().expect("dna");
-    assert_eq!(
-        only(format!("--dna={}", &dna[..20])),
-        std::slice::from_ref(&one["agent_id"])
-    );
+    assert_eq!(only(format!("--dna={}", &dna[..20])), std::slice::from_ref(&one["agent_id"]));
     assert_eq!(only("--dna=sha256:zz".into()), Vec::<Value>::new());
     assert_eq!(only("--all".into()).len(), 2);
     let lines = repo.agent(&["list", "--format=ndjson"]).stdout;
@@ -131,17 +113,10 @@ fn the_tree_shows_who_asked_for_whom() {
             let words: Vec<_> = line.split(' ').collect();
             let hex = |word: &&&str| word.len() == 8 && word.bytes().all(|b| b.is_ascii_hexdigit());
             let id = words.iter().find(hex).expect("an id");
-            line.replace(&format!("{id} "), "")
-                .split(" ready")
-                .next()
-                .expect("a name")
-                .to_owned()
+            line.replace(&format!("{id} "), "").split(" ready").next().expect("a name").to_owned()
         })
         .collect();
-    assert_eq!(
-        shape,
-        ["root", "├─ child", "│  └─ grandchild", "└─ second", "alone"]
-    );
+    assert_eq!(shape, ["root", "├─ child", "│  └─ grandchild", "└─ second", "alone"]);
     let below = repo.agent_json(&["tree", "child"]);
     assert_eq!(below["agents"].as_array().expect("nodes").len(), 2);
 }
@@ -151,26 +126,12 @@ fn the_invocation_is_ready_to_paste() {
     let repo = TestRepo::with_commit();
     let report = repo.spawn();
     let call = repo.agent_json(&["show", id(&report), "--invocation"]);
-    assert_eq!(
-        call["subagent_type"], "general-purpose",
-        "a type that hosts have"
-    );
+    assert_eq!(call["subagent_type"], "general-purpose", "a type that hosts have");
     assert_eq!(call.get("isolation"), None, "no second worktree");
-    assert_eq!(
-        call["description"],
-        "Add a second function to the library and test it."
-    );
-    assert!(
-        call["prompt"]
-            .as_str()
-            .expect("a prompt")
-            .contains("MUST NOT invoke git")
-    );
+    assert_eq!(call["description"], "Add a second function to the library and test it.");
+    assert!(call["prompt"].as_str().expect("a prompt").contains("MUST NOT invoke git"));
     let shared = repo.spawn_task(SHARED_TASK, &[]);
-    repo.write(
-        ".claude/agents/researcher.md",
-        "---\nname: researcher\n---\n",
-    );
+    repo.write(".claude/agents/researcher.md", "---\nname: researcher\n---\n");
     let call = repo.agent_json(&["show", id(&shared), "--invocation"]);
     assert_eq!(call["subagent_type"], "researcher", "the project's own");
 }
@@ -190,13 +151,7 @@ fn the_invocation_of_an_agent_type_says_which_it_is() {
     };
     assert_eq!(description("pm"), "pm: Plan it");
     // A persona that the run asks for is in the prompt as well.
-    let words = [
-        "run",
-        "Plan it all",
-        "--agent-type=pm",
-        "--name=asked",
-        "--no-verify",
-    ];
+    let words = ["run", "Plan it all", "--agent-type=pm", "--name=asked", "--no-verify"];
     let ran = repo.agent(&[&words[..], &["--", "true"]].concat());
     assert!(ran.status.success(), "{}", describe(&ran));
     repo.write(".claude/agents/code-implementer.md", "---\nname: x\n---\n");
@@ -241,25 +196,15 @@ fn a_worktree_that_was_moved_is_where_it_is_now() {
     let to = to.to_str().expect("UTF-8");
     let from = agent.worktree.to_str().expect("UTF-8");
     repo.git(["worktree", "move", "-f", "-f", from, to]);
-    assert_eq!(
-        repo.agent_json(&["path", &agent.id])["worktree_abspath"],
-        to
-    );
+    assert_eq!(repo.agent_json(&["path", &agent.id])["worktree_abspath"], to);
     assert_eq!(repo.agent_json(&["show", &agent.id])["worktree_path"], to);
     let listed = repo.agent_json(&["list"]);
     assert_eq!(listed["agents"][0]["worktree_path"], to, "{listed}");
-    assert_eq!(
-        repo.agent_json(&["show", to])["agent_id"],
-        agent.id.as_str()
-    );
+    assert_eq!(repo.agent_json(&["show", to])["agent_id"], agent.id.as_str());
     std::fs::write(format!("{to}/NOTES.md"), "out of scope\n").expect("write");
     let output = repo.agent(&["check", &agent.id, "--worktree"]);
     assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
-    assert!(
-        describe(&output).contains("NOTES.md"),
-        "{}",
-        describe(&output)
-    );
+    assert!(describe(&output).contains("NOTES.md"), "{}", describe(&output));
 }
 
 #[test]
@@ -295,11 +240,7 @@ fn no_path_is_printed_for_a_worktree_that_is_not_there() {
         .output()
         .expect("starts");
     crate::verify::refused(&output, "agent-state", 3);
-    assert!(
-        describe(&output).contains("in another clone"),
-        "{}",
-        describe(&output)
-    );
+    assert!(describe(&output).contains("in another clone"), "{}", describe(&output));
 }
 
 #[test]
@@ -309,17 +250,9 @@ fn a_summary_too_long_for_a_line_is_kept_whole() {
     let long = format!("All of it\n{}\nthe end", "and more ".repeat(600));
     repo.agent_json(&["done", id(&one), "--summary", &long]);
     let log = repo.agent_json(&["log", id(&one)]);
-    let said = log["events"]
-        .as_array()
-        .expect("events")
-        .last()
-        .expect("one")
-        .clone();
+    let said = log["events"].as_array().expect("events").last().expect("one").clone();
     assert_eq!(said["detail"], long.as_str());
-    assert_eq!(
-        repo.agent_json(&["show", id(&one)])["summary"],
-        long.as_str()
-    );
+    assert_eq!(repo.agent_json(&["show", id(&one)])["summary"], long.as_str());
     let text = String::from_utf8(repo.agent(&["log", id(&one)]).stdout).expect("UTF-8");
     assert!(text.contains("the end"), "{text}");
     let listed = repo.agent_json(&["list"]);
@@ -333,10 +266,7 @@ fn a_summary_too_long_for_a_line_is_kept_whole() {
         "show",
         one["spawn_commit"].as_str().expect("a commit"),
     ]);
-    assert!(
-        note.lines().all(|line| line.len() < 1024) && note.contains(blob),
-        "{note}"
-    );
+    assert!(note.lines().all(|line| line.len() < 1024) && note.contains(blob), "{note}");
     repo.git(["reflog", "expire", "--expire=now", "--all"]);
     repo.git(["gc", "--quiet", "--prune=now"]);
     assert_eq!(repo.git(["cat-file", "blob", blob]), long);
@@ -344,22 +274,11 @@ fn a_summary_too_long_for_a_line_is_kept_whole() {
     let two = repo.spawn();
     repo.agent_json(&["fail", id(&two), "--reason", "short"]);
     let log = repo.agent_json(&["log", id(&two)]);
-    let said = log["events"]
-        .as_array()
-        .expect("events")
-        .last()
-        .expect("one")
-        .clone();
-    assert_eq!(
-        (&said["detail"], &said["text_blob"]),
-        (&"short".into(), &Value::Null)
-    );
+    let said = log["events"].as_array().expect("events").last().expect("one").clone();
+    assert_eq!((&said["detail"], &said["text_blob"]), (&"short".into(), &Value::Null));
     let longer = "x".repeat(5000);
     repo.agent_json(&["reject", id(&two), "--reason", &longer]);
-    assert_eq!(
-        repo.agent_json(&["show", id(&two)])["summary"],
-        longer.as_str()
-    );
+    assert_eq!(repo.agent_json(&["show", id(&two)])["summary"], longer.as_str());
 }
 
 #[test]
@@ -371,8 +290,7 @@ fn what_came_after_a_persons_last_look_is_marked() {
         let shown = repo.agent_json(&["show", &id]);
         let events = shown["events"].as_array().expect("events").clone();
         let new = events.into_iter().filter(|event| event["unseen"] == true);
-        new.map(|event| event["event"].as_str().expect("a kind").to_owned())
-            .collect::<Vec<_>>()
+        new.map(|event| event["event"].as_str().expect("a kind").to_owned()).collect::<Vec<_>>()
     };
     let look = || {
         let mut screen = OnTerminal::start(&repo, &["show", &id], 100, 60);
@@ -388,9 +306,6 @@ fn what_came_after_a_persons_last_look_is_marked() {
     repo.agent_json(&["mark", "fail", &id, "-m", "it was not"]);
     assert_eq!(unseen(), ["failed"]);
     let text = look();
-    assert!(
-        text.contains("1 event since you last looked") && text.contains("* failed"),
-        "{text}"
-    );
+    assert!(text.contains("1 event since you last looked") && text.contains("* failed"), "{text}");
     assert_eq!(unseen(), [] as [&str; 0]);
 }

@@ -34,11 +34,7 @@ fn agent_of(task: &str) -> Agent {
     repo.commit_all("directories to name");
     let report = repo.spawn_task(task, &[]);
     let text = |key: &str| report[key].as_str().expect("a text").to_owned();
-    Agent {
-        id: text("agent_id"),
-        worktree: text("worktree_abspath").into(),
-        repo,
-    }
+    Agent { id: text("agent_id"), worktree: text("worktree_abspath").into(), repo }
 }
 
 fn agent() -> Agent {
@@ -47,8 +43,7 @@ fn agent() -> Agent {
 
 impl Agent {
     fn amend(&self, words: &[&str]) -> Value {
-        self.repo
-            .agent_json(&[&["amend", &self.id][..], words].concat())
+        self.repo.agent_json(&[&["amend", &self.id][..], words].concat())
     }
 
     fn verdict(&self) -> Value {
@@ -73,15 +68,7 @@ impl Agent {
         let show = self.repo.agent_json(&["show", &self.id]);
         let spawn = show["spawn_commit"].as_str().expect("an oid");
         let body = format!("{}\n{line}\n", self.row());
-        self.repo.git([
-            "notes",
-            "--ref=agents",
-            "add",
-            "--force",
-            "--message",
-            &body,
-            spawn,
-        ]);
+        self.repo.git(["notes", "--ref=agents", "add", "--force", "--message", &body, spawn]);
     }
 
     fn line(&self, kind: &str, facts: &Value) -> Value {
@@ -110,40 +97,23 @@ fn every_verb_obeys_the_amended_policy() {
         "the docs, too",
     ]);
     assert_eq!(report["whitelist"], json!(["src/**", "docs/**"]));
-    assert_eq!(
-        (&report["checks"], &report["timeout_ms"]),
-        (&json!(["false"]), &json!(90_000))
-    );
+    assert_eq!((&report["checks"], &report["timeout_ms"]), (&json!(["false"]), &json!(90_000)));
     // No commit is made; the row names who, what and why, and the blob outlives a collection.
     assert_eq!(before, git_in(&agent.worktree, ["rev-parse", "HEAD"]));
     let show = agent.repo.agent_json(&["show", &agent.id]);
     assert_eq!(show["amended_policy"], report["policy"]);
     assert_eq!(show["whitelist"], report["whitelist"]);
-    let event = show["events"]
-        .as_array()
-        .expect("events")
-        .last()
-        .expect("one");
+    let event = show["events"].as_array().expect("events").last().expect("one");
     assert_eq!(event["event"], "amended", "{event}");
     assert!(event.to_string().contains("the docs, too"), "{event}");
     agent.repo.git(["gc", "--quiet", "--prune=now"]);
     let policy = report["policy"].as_str().expect("an oid");
-    assert!(
-        agent
-            .repo
-            .git(["cat-file", "blob", policy])
-            .contains("docs/**")
-    );
+    assert!(agent.repo.git(["cat-file", "blob", policy]).contains("docs/**"));
     // The scope holds for verify, the hook and the prompt; the checks for verify.
     let verdict = agent.verdict();
     let codes = verdict["findings"].to_string();
-    assert!(
-        !codes.contains("scope.") && codes.contains("commands."),
-        "{verdict:#}"
-    );
-    let check = agent_command(&agent.worktree)
-        .args(["check", "--worktree"])
-        .output();
+    assert!(!codes.contains("scope.") && codes.contains("commands."), "{verdict:#}");
+    let check = agent_command(&agent.worktree).args(["check", "--worktree"]).output();
     assert!(check.expect("starts").status.success());
     let prompt = agent.repo.agent_json(&["show", &agent.id, "--invocation"])["prompt"].to_string();
     assert!(prompt.contains("docs/**"), "{prompt}");
@@ -155,37 +125,22 @@ fn every_verb_obeys_the_amended_policy() {
     let report = agent.amend(&["--scope=docs/**", "--check=true", "--deny=docs/secret/**"]);
     assert_eq!(report["whitelist"], json!(["docs/**"]));
     let denied = report["denylist"].to_string();
-    assert!(
-        denied.contains("docs/secret/**") && denied.contains("**/.env"),
-        "{denied}"
-    );
+    assert!(denied.contains("docs/secret/**") && denied.contains("**/.env"), "{denied}");
     agent.write("src/two.rs");
     assert!(agent.verdict()["findings"].to_string().contains("scope."));
     fs::remove_file(agent.worktree.join("src/two.rs")).expect("removed");
     agent.repo.agent_json(&["merge", &agent.id]);
-    assert_eq!(
-        agent.repo.git(["show", "main:docs/two.md"]),
-        "pub fn two() {}"
-    );
-    refused(
-        &agent.repo.agent(&["amend", &agent.id, "--scope=src/**"]),
-        "agent-state",
-        3,
-    );
+    assert_eq!(agent.repo.git(["show", "main:docs/two.md"]), "pub fn two() {}");
+    refused(&agent.repo.agent(&["amend", &agent.id, "--scope=src/**"]), "agent-state", 3);
 }
 
 #[test]
 fn checks_come_from_the_target_and_a_bundle_can_be_waived() {
-    let task = TASK
-        .replace("required = false", "required = true")
-        .replace("\"true\"", "\"false\"");
+    let task = TASK.replace("required = false", "required = true").replace("\"true\"", "\"false\"");
     let agent = agent_of(&task);
     agent.write("src/two.rs");
     assert!(agent.verdict()["findings"].to_string().contains("bundle."));
-    agent.repo.write(
-        ".config/git-agent.toml",
-        "[checks]\ncommands = [\"test -f src/two.rs\"]\n",
-    );
+    agent.repo.write(".config/git-agent.toml", "[checks]\ncommands = [\"test -f src/two.rs\"]\n");
     agent.repo.commit_all("settings");
     let report = agent.amend(&["--checks=target", "--no-bundle"]);
     assert_eq!(report["checks"], json!(["test -f src/two.rs"]));
@@ -228,9 +183,7 @@ fn no_agent_amends_anything() {
     refused(&inside.output().expect("starts"), "orchestrator-only", 3);
     for variable in ["GIT_AGENT_ID", "GIT_AGENT_SPOOL"] {
         let mut named = agent_command(&agent.repo.path());
-        named
-            .args(["amend", &agent.id, "--scope=docs/**"])
-            .env(variable, other);
+        named.args(["amend", &agent.id, "--scope=docs/**"]).env(variable, other);
         refused(&named.output().expect("starts"), "orchestrator-only", 3);
     }
     let root = agent.repo.path();
@@ -251,11 +204,7 @@ fn no_agent_amends_anything() {
                 "-c",
                 &script,
             ]);
-            assert!(
-                !run.status.success(),
-                "{sandbox} {target}: {}",
-                describe(&run)
-            );
+            assert!(!run.status.success(), "{sandbox} {target}: {}", describe(&run));
         }
     }
     assert_eq!(agent.row(), row);
@@ -268,23 +217,10 @@ fn nothing_is_amended_while_something_runs() {
     let agent = agent();
     let log = agent.repo.path().with_file_name("go");
     let wait = format!("while ! test -e {}; do sleep 0.05; done", log.display());
-    let run = [
-        "run",
-        &agent.id,
-        "--background",
-        "--no-verify",
-        "--",
-        "sh",
-        "-c",
-        &wait,
-    ];
+    let run = ["run", &agent.id, "--background", "--no-verify", "--", "sh", "-c", &wait];
     let begun = agent.repo.agent(&run);
     assert!(begun.status.success(), "{}", describe(&begun));
-    refused(
-        &agent.repo.agent(&["amend", &agent.id, "--scope=docs/**"]),
-        "agent-busy",
-        3,
-    );
+    refused(&agent.repo.agent(&["amend", &agent.id, "--scope=docs/**"]), "agent-busy", 3);
     fs::write(&log, "").expect("written");
     agent.repo.agent(&["wait", &agent.id]);
     agent.amend(&["--scope=docs/**"]);
@@ -295,31 +231,18 @@ fn a_row_from_elsewhere_amends_nothing() {
     let agent = agent();
     agent.write("secrets.md");
     let policy = agent.amend(&["--add-scope=docs/**"])["policy"].clone();
-    let text = agent
-        .repo
-        .git(["cat-file", "blob", policy.as_str().expect("an oid")]);
+    let text = agent.repo.git(["cat-file", "blob", policy.as_str().expect("an oid")]);
     let wide = agent.repo.path().with_file_name("wide");
     fs::write(&wide, text.replace("docs/**", "**/*.md") + "\n").expect("written");
-    let blob = agent
-        .repo
-        .git(["hash-object", "-w", wide.to_str().expect("UTF-8")]);
-    agent.append(&agent.line(
-        "amended",
-        &json!({"policy": blob, "reason": "", "needs": "0.3.0"}),
-    ));
+    let blob = agent.repo.git(["hash-object", "-w", wide.to_str().expect("UTF-8")]);
+    agent.append(&agent.line("amended", &json!({"policy": blob, "reason": "", "needs": "0.3.0"})));
     let show = agent.repo.agent_json(&["show", &agent.id]);
     // The last amendment of this clone binds, and the other is named.
     assert_eq!(show["amended_policy"], policy, "{show:#}");
-    assert!(
-        show["irregular"].to_string().contains("amended"),
-        "{show:#}"
-    );
+    assert!(show["irregular"].to_string().contains("amended"), "{show:#}");
     let verdict = agent.verdict();
     let codes = verdict["findings"].to_string();
-    assert!(
-        codes.contains("scope.") && codes.contains("ledger.irregular"),
-        "{verdict:#}"
-    );
+    assert!(codes.contains("scope.") && codes.contains("ledger.irregular"), "{verdict:#}");
     // A claim that this clone denies does not hide the amendment.
     let landed =
         json!({"commit": agent.repo.git(["rev-parse", "main"]), "into": "refs/heads/main"});
@@ -342,12 +265,7 @@ fn an_event_of_a_newer_version_stops_what_cannot_be_taken_back() {
         // Reading verbs show it and what it needs.
         let show = agent.repo.agent_json(&["show", &agent.id]);
         assert!(show["irregular"].to_string().contains("99.0.0"), "{show:#}");
-        for words in [
-            &["list"][..],
-            &["log", &agent.id],
-            &["diff", &agent.id],
-            &["report"],
-        ] {
+        for words in [&["list"][..], &["log", &agent.id], &["diff", &agent.id], &["report"]] {
             let output = agent.repo.agent(words);
             assert!(output.status.success(), "{words:?}: {}", describe(&output));
         }
@@ -369,12 +287,7 @@ fn an_event_of_a_newer_version_stops_what_cannot_be_taken_back() {
         agent.repo.agent_json(&["gc", "--yes"]);
         assert!(agent.worktree.join("src/two.rs").exists());
         assert_eq!(agent.row(), row);
-        assert!(
-            !agent
-                .repo
-                .git(["ls-tree", "-r", "--name-only", "main"])
-                .contains("two.rs")
-        );
+        assert!(!agent.repo.git(["ls-tree", "-r", "--name-only", "main"]).contains("two.rs"));
     }
     // One that every version understands is passed over, as before.
     let agent = agent();
@@ -388,10 +301,7 @@ fn an_event_of_a_newer_version_stops_what_cannot_be_taken_back() {
 #[test]
 fn child() {
     if let Some(order) = Order::received() {
-        let options = AmendOptions {
-            scope: vec!["docs/**".to_owned()],
-            ..AmendOptions::default()
-        };
+        let options = AmendOptions { scope: vec!["docs/**".to_owned()], ..AmendOptions::default() };
         let ctx = ctx(&order.directory, order.dying());
         amend::amend(&ctx, &order.words[0], &options).expect("amended");
     }
@@ -417,10 +327,7 @@ fn a_killed_amendment_is_whole_or_was_never_made() {
 
 /// What an agent outside of a fence can write.
 fn forge(agent: &Agent, change: impl Fn(&str) -> String) {
-    let copy = agent
-        .repo
-        .path()
-        .join(format!(".git/agents/{}/task.toml", &agent.id[..8]));
+    let copy = agent.repo.path().join(format!(".git/agents/{}/task.toml", &agent.id[..8]));
     let text = fs::read_to_string(&copy).expect("a task");
     fs::write(&copy, change(&text)).expect("written");
 }
@@ -442,9 +349,7 @@ fn another_try_takes_nothing_from_a_copy_that_an_agent_can_write() {
         assert!(said.contains("changed after it was spawned"), "{said}");
         assert!(!planted(&agent.repo.path()).exists());
         refused(
-            &agent
-                .repo
-                .agent(&["run", &agent.id, "--host=claude", "--dry-run"]),
+            &agent.repo.agent(&["run", &agent.id, "--host=claude", "--dry-run"]),
             "agent-state",
             3,
         );
@@ -458,7 +363,8 @@ fn another_try_of_an_old_agent_takes_what_was_recorded() {
     let agent = Agent { id, ..agent };
     // Its policy says nothing of the task file, as those of version 0.2.0.
     let row = agent.row();
-    let spawned: Value = { row.lines() }
+    let spawned: Value = row
+        .lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))
         .find(|line: &Value| line["e"] == "spawned")
         .expect("one");
@@ -469,9 +375,7 @@ fn another_try_of_an_old_agent_takes_what_was_recorded() {
     let start = text.find(",\"task_sha\"").expect("there");
     let end = start + text[start + 1..].find([',', '}']).expect("an end") + 1;
     fs::write(&file, format!("{}{}\n", &text[..start], &text[end..])).expect("written");
-    let old = agent
-        .repo
-        .git(["hash-object", "-w", file.to_str().expect("UTF-8")]);
+    let old = agent.repo.git(["hash-object", "-w", file.to_str().expect("UTF-8")]);
     let spawn = agent.repo.agent_json(&["show", &agent.id])["spawn_commit"].clone();
     let body = row.replace(blob, &old);
     agent.repo.git([
@@ -485,14 +389,11 @@ fn another_try_of_an_old_agent_takes_what_was_recorded() {
     ]);
     agent.repo.agent_json(&["fail", &agent.id, "-m", "no"]);
     forge(&agent, |text| {
-        text.replace("src/**", "**/*")
-            .replace("\"true\"", "\"planted\"")
+        text.replace("src/**", "**/*").replace("\"true\"", "\"planted\"")
             + "[setup]\nrun = [\"planted\"]\n"
     });
     let again = agent.repo.agent_json(&["retry", &agent.id]);
-    let show = agent
-        .repo
-        .agent_json(&["show", again["agent_id"].as_str().expect("an id")]);
+    let show = agent.repo.agent_json(&["show", again["agent_id"].as_str().expect("an id")]);
     assert_eq!(show["whitelist"], json!(["src/**"]));
     assert_eq!(show["checks"], json!(["true"]));
 }
@@ -500,16 +401,10 @@ fn another_try_of_an_old_agent_takes_what_was_recorded() {
 #[test]
 fn another_try_of_an_amended_agent_begins_with_what_binds_it() {
     let agent = agent();
-    agent.amend(&[
-        "--scope=docs/**",
-        "--check=echo checked",
-        "--deny=docs/secret/**",
-    ]);
+    agent.amend(&["--scope=docs/**", "--check=echo checked", "--deny=docs/secret/**"]);
     agent.repo.agent_json(&["fail", &agent.id, "-m", "no"]);
     let again = agent.repo.agent_json(&["retry", &agent.id]);
-    let show = agent
-        .repo
-        .agent_json(&["show", again["agent_id"].as_str().expect("an id")]);
+    let show = agent.repo.agent_json(&["show", again["agent_id"].as_str().expect("an id")]);
     assert_eq!(show["whitelist"], json!(["docs/**"]));
     assert_eq!(show["checks"], json!(["echo checked"]));
     assert!(show["denylist"].to_string().contains("docs/secret/**"));

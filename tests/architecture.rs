@@ -15,22 +15,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("proc", &["system", "git", "domain", "error"]),
     ("store", &["system", "wire", "git", "domain", "error"]),
     ("hosts", &["proc", "wire", "domain", "error"]),
-    (
-        "agents",
-        &[
-            "system", "hosts", "store", "proc", "git", "wire", "domain", "error",
-        ],
-    ),
-    (
-        "ops",
-        &[
-            "system", "agents", "hosts", "store", "proc", "git", "wire", "domain", "error",
-        ],
-    ),
-    (
-        "cli",
-        &["ops", "agents", "hosts", "wire", "domain", "error"],
-    ),
+    ("agents", &["system", "hosts", "store", "proc", "git", "wire", "domain", "error"]),
+    ("ops", &["system", "agents", "hosts", "store", "proc", "git", "wire", "domain", "error"]),
+    ("cli", &["ops", "agents", "hosts", "wire", "domain", "error"]),
 ];
 
 /// Words that may appear only below the given places.
@@ -38,10 +25,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("git2::", &["git/"]),
     ("gix::", &["git/populate", "git/history/gained.rs"]),
     ("gix_", &["git/populate"]),
-    (
-        "Command::new",
-        &["git/command.rs", "proc/", "system/elsewhere.rs"],
-    ),
+    ("Command::new", &["git/command.rs", "proc/", "system/elsewhere.rs"]),
     ("target_os", &["system/mod.rs", "proc/sandbox/mod.rs"]),
     ("std::env", &["agents/ctx/env.rs", "main.rs"]),
     ("SystemTime::now", &["agents/ctx.rs"]),
@@ -70,10 +54,7 @@ const DOORS: &[(&str, &[&str])] = &[
             "ops/uninstall/",
         ],
     ),
-    (
-        ".delete_broken_ref",
-        &["git/", "store/agent_branch.rs", "ops/sync/"],
-    ),
+    (".delete_broken_ref", &["git/", "store/agent_branch.rs", "ops/sync/"]),
     (
         ".swap_ref",
         &[
@@ -95,26 +76,11 @@ const DOORS: &[(&str, &[&str])] = &[
             "ops/host_hook/worktree.rs",
         ],
     ),
-    (
-        "RefPush {",
-        &[
-            "git/",
-            "ops/gc/expire.rs",
-            "ops/merge/remote.rs",
-            "ops/pr/",
-            "ops/sync/",
-        ],
-    ),
+    ("RefPush {", &["git/", "ops/gc/expire.rs", "ops/merge/remote.rs", "ops/pr/", "ops/sync/"]),
 ];
 
 /// What `domain` must not name at all.
-const IMPURE: &[&str] = &[
-    "std::fs",
-    "std::net",
-    "std::thread",
-    "serde_json",
-    "Instant",
-];
+const IMPURE: &[&str] = &["std::fs", "std::net", "std::thread", "serde_json", "Instant"];
 
 /// The most lines a file may have, unit tests not counted.
 const CEILING: usize = 600;
@@ -143,10 +109,7 @@ fn files() -> Vec<File> {
             }
             let text = fs::read_to_string(&path).expect("UTF-8");
             let code = without_unit_tests(&text);
-            files.push(File {
-                name,
-                code: code.to_owned(),
-            });
+            files.push(File { name, code: code.to_owned() });
         }
     }
     assert!(files.len() > 10, "the sources were found");
@@ -228,15 +191,7 @@ fn a_use_tree_is_read_with_its_braces() {
         code: "use crate::{ops::run, wire};\nuse crate::ops::{Ctx, a::{b, c}};\nlet x = crate::git::y(z);\nuse super::d;"
             .to_owned(),
     };
-    let expected = [
-        "ops::run",
-        "wire",
-        "ops::Ctx",
-        "ops::a::b",
-        "ops::a::c",
-        "git::y",
-        "ops::d",
-    ];
+    let expected = ["ops::run", "wire", "ops::Ctx", "ops::a::b", "ops::a::c", "git::y", "ops::d"];
     assert_eq!(crate_paths(&file), expected);
 }
 
@@ -352,15 +307,8 @@ const VERBS_OF_VERBS: &[(&str, &[&str])] = &[
 ];
 
 /// Rooms of `ops` that are no verbs: parts of answers that several verbs give.
-const SHARED_ANSWERS: &[&str] = &[
-    "agent_report",
-    "error_report",
-    "host_trust",
-    "mail",
-    "run_row",
-    "status",
-    "usage",
-];
+const SHARED_ANSWERS: &[&str] =
+    &["agent_report", "error_report", "host_trust", "mail", "run_row", "status", "usage"];
 
 #[test]
 fn verbs_stand_on_few_floors_and_name_few_verbs() {
@@ -441,16 +389,10 @@ fn paths_in_commands_are_words_of_a_shell() {
                     rest.split(';').next().unwrap_or_default()
                 } else {
                     let above = &file.code[..at];
-                    let bound = [
-                        format!("let {name} "),
-                        format!("{name}) = ("),
-                        format!("|{name}|"),
-                    ];
+                    let bound =
+                        [format!("let {name} "), format!("{name}) = ("), format!("|{name}|")];
                     let bound = bound.iter().filter_map(|text| above.rfind(text)).max();
-                    above[bound.unwrap_or(0)..]
-                        .split(';')
-                        .next()
-                        .unwrap_or_default()
+                    above[bound.unwrap_or(0)..].split(';').next().unwrap_or_default()
                 };
                 // The names of a host's settings files are ours, and a tilde in quotes leads nowhere.
                 let is_constant =
@@ -474,9 +416,7 @@ fn a_type_name_means_one_type() {
             continue;
         }
         for (_, line) in code_lines(&file) {
-            let mut words = line
-                .split_whitespace()
-                .skip_while(|word| word.starts_with("pub"));
+            let mut words = line.split_whitespace().skip_while(|word| word.starts_with("pub"));
             let kind = words.next().unwrap_or_default();
             // A macro that declares types has their names further to the right.
             let is_inner = line.starts_with(char::is_whitespace) && !line.contains("pub");
@@ -484,14 +424,8 @@ fn a_type_name_means_one_type() {
                 continue;
             }
             let name = words.next().unwrap_or_default();
-            let name = name
-                .split(|c: char| !c.is_alphanumeric())
-                .next()
-                .unwrap_or_default();
-            types
-                .entry(name.to_owned())
-                .or_default()
-                .push(file.name.clone());
+            let name = name.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+            types.entry(name.to_owned()).or_default().push(file.name.clone());
         }
     }
     types.retain(|_, files| files.len() > 1);
@@ -532,69 +466,33 @@ fn the_domain_is_pure() {
 /// The files that start git, and where. Every other file looks at an agent's worktree through
 /// `agents::untrusted::WorktreeView`: git started there would obey what the agent wrote.
 const STARTS_GIT: &[(&str, &str)] = &[
-    (
-        "ops/ask.rs",
-        "the agent's own git, in a command of its own run",
-    ),
-    (
-        "git/history/ancestry.rs",
-        "in the common dir, without a worktree",
-    ),
+    ("ops/ask.rs", "the agent's own git, in a command of its own run"),
+    ("git/history/ancestry.rs", "in the common dir, without a worktree"),
     (
         "git/changes/staged.rs",
         "on an index that git alone can read, compared with a tree; no file is looked at",
     ),
-    (
-        "git/changes/gitlinks.rs",
-        "through a stand-in for a nested repository",
-    ),
-    (
-        "git/landing.rs",
-        "in the user's worktrees; an agent's has a view",
-    ),
-    (
-        "git/populate/mod.rs",
-        "in a new worktree, where no agent has worked",
-    ),
+    ("git/changes/gitlinks.rs", "through a stand-in for a nested repository"),
+    ("git/landing.rs", "in the user's worktrees; an agent's has a view"),
+    ("git/populate/mod.rs", "in a new worktree, where no agent has worked"),
     ("git/config.rs", "in the common dir, on a copy"),
-    (
-        "git/worktree/own_repository.rs",
-        "in the common dir, and in a clone that no agent has had",
-    ),
+    ("git/worktree/own_repository.rs", "in the common dir, and in a clone that no agent has had"),
     ("git/objects/quarantine.rs", "in the common dir"),
     ("git/repo/scratch_objects.rs", "in a repository of ours"),
-    (
-        "git/config/programs.rs",
-        "where new files are written, with no program from among them",
-    ),
+    ("git/config/programs.rs", "where new files are written, with no program from among them"),
     ("git/commit.rs", "for trailers, in the common dir"),
     ("git/diff.rs", "in the main worktree or the common dir"),
-    (
-        "git/program.rs",
-        "in the common dir, and a new worktree where no agent has worked",
-    ),
+    ("git/program.rs", "in the common dir, and a new worktree where no agent has worked"),
     (
         "git/uncommitted/fingerprint.rs",
         "in a warm worktree that becomes a base, which no agent has had",
     ),
-    (
-        "git/uncommitted/layer.rs",
-        "in a warm worktree that becomes a base, which no agent has had",
-    ),
+    ("git/uncommitted/layer.rs", "in a warm worktree that becomes a base, which no agent has had"),
     ("git/worktree/view.rs", "through the view itself"),
-    (
-        "ops/doctor/worktrees.rs",
-        "in the common dir, on a new index",
-    ),
+    ("ops/doctor/worktrees.rs", "in the common dir, on a new index"),
     ("ops/host_hook/worktree.rs", "in the common dir"),
-    (
-        "ops/materialize.rs",
-        "in a base and in a new worktree, which no agent has had",
-    ),
-    (
-        "agents/furnish.rs",
-        "in a warm worktree, which no agent has had",
-    ),
+    ("ops/materialize.rs", "in a base and in a new worktree, which no agent has had"),
+    ("agents/furnish.rs", "in a warm worktree, which no agent has had"),
     ("agents/ignored_files.rs", "in the main worktree"),
     ("store/keep.rs", "in the common dir"),
 ];
@@ -611,95 +509,41 @@ fn git_is_started_where_no_agent_can_write() {
 /// The files that open files without `agents::untrusted`, and what they open. None of it may be in a place that an
 /// agent can write, but for those that say so.
 const OPENS_FILES: &[(&str, &str)] = &[
-    (
-        "agents/check_worktree.rs",
-        "a worktree that we made for a merged tree",
-    ),
-    (
-        "agents/host_session.rs",
-        "what hooks told of sessions, in the common directory",
-    ),
-    (
-        "agents/forge/mod.rs",
-        "what gh answered, in a scratch directory of ours",
-    ),
-    (
-        "agents/hidden_places.rs",
-        "the names in our own directory of an agent",
-    ),
-    (
-        "agents/half_made.rs",
-        "/proc, and whether a directory is empty",
-    ),
+    ("agents/check_worktree.rs", "a worktree that we made for a merged tree"),
+    ("agents/host_session.rs", "what hooks told of sessions, in the common directory"),
+    ("agents/forge/mod.rs", "what gh answered, in a scratch directory of ours"),
+    ("agents/hidden_places.rs", "the names in our own directory of an agent"),
+    ("agents/half_made.rs", "/proc, and whether a directory is empty"),
     ("agents/clone.rs", "state of ours"),
     ("ops/uninstall/mod.rs", "the names in our own directories"),
-    (
-        "ops/discard/remove.rs",
-        "the names below a directory that no commit has, through no link",
-    ),
+    ("ops/discard/remove.rs", "the names below a directory that no commit has, through no link"),
     ("agents/persona.rs", "personas of the user"),
     ("agents/pool.rs", "state of ours"),
-    (
-        "agents/run_repo.rs",
-        "names of refs of the shared repository",
-    ),
+    ("agents/run_repo.rs", "names of refs of the shared repository"),
     ("cli/run/inputs.rs", "what the user names"),
     ("cli/spawn.rs", "what the user names"),
-    (
-        "git/changes/glance.rs",
-        "an agent's: names of files, no content",
-    ),
-    (
-        "git/changes/ignore.rs",
-        "an agent's: names of files, no content",
-    ),
+    ("git/changes/glance.rs", "an agent's: names of files, no content"),
+    ("git/changes/ignore.rs", "an agent's: names of files, no content"),
     ("git/files/lock_file.rs", "notes of ours"),
     ("git/landing/interrupted.rs", "notes of ours"),
-    (
-        "git/populate/",
-        "worktrees that git-agent copies from, each file by its stat data",
-    ),
-    (
-        "git/objects/quarantine.rs",
-        "objects of a run, each of which is checked by its hash",
-    ),
-    (
-        "git/worktree/own_repository.rs",
-        "the shared repository, for one that no agent has yet",
-    ),
-    (
-        "git/refs/transaction.rs",
-        "packed-refs of the shared repository",
-    ),
-    (
-        "git/salvage",
-        "an agent's: names in its directories, no content",
-    ),
+    ("git/populate/", "worktrees that git-agent copies from, each file by its stat data"),
+    ("git/objects/quarantine.rs", "objects of a run, each of which is checked by its hash"),
+    ("git/worktree/own_repository.rs", "the shared repository, for one that no agent has yet"),
+    ("git/refs/transaction.rs", "packed-refs of the shared repository"),
+    ("git/salvage", "an agent's: names in its directories, no content"),
     ("git/repo/scratch_objects.rs", "the shared repository"),
     ("git/history/gained.rs", "the shared repository"),
-    (
-        "git/files/temporary.rs",
-        "names of temporary directories, no content",
-    ),
-    (
-        "git/uncommitted/fingerprint.rs",
-        "an agent's: names below those that a walk saw; and a base",
-    ),
+    ("git/files/temporary.rs", "names of temporary directories, no content"),
+    ("git/uncommitted/fingerprint.rs", "an agent's: names below those that a walk saw; and a base"),
     ("git/files/layer.rs", "names in a base, no content"),
-    (
-        "git/uncommitted/base.rs",
-        "a base, which no agent can write",
-    ),
+    ("git/uncommitted/base.rs", "a base, which no agent can write"),
     ("git/files/untrusted.rs", "the road itself"),
     ("git/worktree", "names of admin directories"),
     ("ops/discard/gate.rs", "the shared repository"),
     ("ops/discard/gate.rs", "whether a directory is empty"),
     ("ops/doctor/", "state of ours"),
     ("ops/git_hook/mod.rs", "the message that git names"),
-    (
-        "ops/host_hook/pre_tool.rs",
-        "an agent's: names of files, no content",
-    ),
+    ("ops/host_hook/pre_tool.rs", "an agent's: names of files, no content"),
     ("ops/host_hook/worktree.rs", "notes and a prompt of ours"),
     ("ops/init/mod.rs", "settings of hosts"),
     ("ops/pool/", "a warm worktree, which no agent has had"),
@@ -708,58 +552,27 @@ const OPENS_FILES: &[(&str, &str)] = &[
     ("ops/runs/mod.rs", "logs of ours"),
     ("ops/send/mod.rs", "what the user names"),
     ("ops/show.rs", "a prompt of ours"),
-    (
-        "agents/ignored_files.rs",
-        "ignored files of the main worktree",
-    ),
+    ("agents/ignored_files.rs", "ignored files of the main worktree"),
     ("agents/frozen.rs", "a base, which no agent can write"),
-    (
-        "agents/furnish.rs",
-        "a warm worktree, which no agent has had",
-    ),
-    (
-        "agents/layered.rs",
-        "a base, and names and files of ours in the directory of an agent",
-    ),
-    (
-        "git/uncommitted/layer.rs",
-        "an agent's: names in its upper directory, no content",
-    ),
-    (
-        "ops/materialize.rs",
-        "an agent's: names in its upper directory, no content; and a base",
-    ),
-    (
-        "ops/spawn/setup.rs",
-        "names in the admin directory of a warm worktree",
-    ),
+    ("agents/furnish.rs", "a warm worktree, which no agent has had"),
+    ("agents/layered.rs", "a base, and names and files of ours in the directory of an agent"),
+    ("git/uncommitted/layer.rs", "an agent's: names in its upper directory, no content"),
+    ("ops/materialize.rs", "an agent's: names in its upper directory, no content; and a base"),
+    ("ops/spawn/setup.rs", "names in the admin directory of a warm worktree"),
     ("proc/", "/proc, and files of ours"),
-    (
-        "store/mailbox/spool.rs",
-        "an agent's: names in its spool, no content",
-    ),
+    ("store/mailbox/spool.rs", "an agent's: names in its spool, no content"),
     ("agents/disk.rs", "names in our own directory, no content"),
     ("store/", "state of ours"),
     ("system/", "proc(5), and a file in /tmp"),
 ];
 
 /// What opens a file or lists a directory.
-const OPENS: &[&str] = &[
-    "fs::read(",
-    "fs::read_to_string(",
-    "File::open(",
-    "fs::copy(",
-    "read_dir(",
-    "WalkDir::new(",
-];
+const OPENS: &[&str] =
+    &["fs::read(", "fs::read_to_string(", "File::open(", "fs::copy(", "read_dir(", "WalkDir::new("];
 
 #[test]
 fn what_agents_can_write_is_opened_in_one_module() {
-    let is_listed = |file: &File| {
-        OPENS_FILES
-            .iter()
-            .any(|(name, _)| file.name.starts_with(name))
-    };
+    let is_listed = |file: &File| OPENS_FILES.iter().any(|(name, _)| file.name.starts_with(name));
     require_list("opens files", OPENS, OPENS_FILES, &is_listed);
 }
 
@@ -780,7 +593,7 @@ fn require_list(
         .map(|file| format!("src/{} {what}, which agents::untrusted is for", file.name))
         .collect();
     let idle =
-        { list.iter() }.filter(|(name, _)| !using.iter().any(|file| file.name.starts_with(name)));
+        list.iter().filter(|(name, _)| !using.iter().any(|file| file.name.starts_with(name)));
     broken.extend(
         idle.map(|(name, _)| format!("src/{name} no longer {what}; take it from the list")),
     );
@@ -808,9 +621,7 @@ fn a_host_is_named_in_its_own_file_and_the_list_alone() {
     assert!(hosts.len() > 5, "{hosts:?}");
     let mut broken = Vec::new();
     for file in &files {
-        let own = hosts
-            .iter()
-            .any(|host| file.name == format!("hosts/{host}.rs"));
+        let own = hosts.iter().any(|host| file.name == format!("hosts/{host}.rs"));
         if own || LISTS.contains(&file.name.as_str()) {
             continue;
         }
@@ -832,10 +643,7 @@ fn no_room_is_crowded() {
     for file in files() {
         let lines = file.code.lines().count();
         if lines > CEILING {
-            broken.push(format!(
-                "src/{}: {lines} lines, {CEILING} allowed",
-                file.name
-            ));
+            broken.push(format!("src/{}: {lines} lines, {CEILING} allowed", file.name));
         }
     }
     report(&broken);
@@ -877,13 +685,7 @@ fn rust_files(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).expect("readable");
     let paths = entries.map(|entry| entry.expect("readable").path());
     paths
-        .flat_map(|path| {
-            if path.is_dir() {
-                rust_files(&path)
-            } else {
-                vec![path]
-            }
-        })
+        .flat_map(|path| if path.is_dir() { rust_files(&path) } else { vec![path] })
         .filter(|path| path.extension().is_some_and(|ending| ending == "rs"))
         .collect()
 }

@@ -31,10 +31,7 @@ fn spawn_refused(repo: &TestRepo, arguments: &[&str], code: &str, status: i32) -
 }
 
 fn spawn_in(directory: &Path, task: &str) -> Output {
-    agent_command(directory)
-        .args(["spawn", task, "--format=json"])
-        .output()
-        .expect("starts")
+    agent_command(directory).args(["spawn", task, "--format=json"]).output().expect("starts")
 }
 
 /// Spawns in a directory, which must work, and gives the worktree's path.
@@ -78,11 +75,7 @@ fn impossible_requests_are_typed_and_leave_nothing() {
         (&["--parent=0123456789ab"], "agent-unknown", 2),
         (&["--path", in_git], "path-invalid", 2),
         (&["--no-default-deny"], "task-invalid", 2),
-        (
-            &["--base=HEAD", "--dry-run", "--branch=taken"],
-            "branch-exists",
-            3,
-        ),
+        (&["--base=HEAD", "--dry-run", "--branch=taken"], "branch-exists", 3),
     ];
     for (arguments, code, status) in cases {
         spawn_refused(&repo, arguments, code, *status);
@@ -106,12 +99,7 @@ fn a_branch_called_agent_blocks_with_a_hint() {
     let mut command = agent_command(&repo.path());
     command.args(["spawn", &task]);
     let error = refused(command, "branch-exists", 3);
-    assert!(
-        error["error"]["hints"][0]
-            .as_str()
-            .expect("a hint")
-            .contains("--branch")
-    );
+    assert!(error["error"]["hints"][0].as_str().expect("a hint").contains("--branch"));
     assert_eq!(repo.git(["worktree", "list"]).lines().count(), 1);
 }
 
@@ -129,17 +117,11 @@ fn no_repository_no_commit() {
 
 #[test]
 fn formats_that_libgit2_cannot_open_are_named() {
-    let cases = [
-        ("--ref-format=reftable", "reftable"),
-        ("--object-format=sha256", "sha256"),
-    ];
+    let cases = [("--ref-format=reftable", "reftable"), ("--object-format=sha256", "sha256")];
     for (option, word) in cases {
         let repo = TestRepo::with_commit();
         let odd = repo.path().with_file_name("odd");
-        let made = git_output(
-            &repo.path(),
-            ["init", "-q", option, odd.to_str().expect("UTF-8")],
-        );
+        let made = git_output(&repo.path(), ["init", "-q", option, odd.to_str().expect("UTF-8")]);
         if !made.status.success() {
             // This git is too old to make one, so its users cannot meet it either.
             continue;
@@ -173,10 +155,7 @@ fn no_ref_moves_while_git_receives_a_push() {
     let repo = TestRepo::with_commit();
     let before = repo.git(["for-each-ref"]);
     let mut command = agent_command(&repo.path());
-    command.env(
-        "GIT_QUARANTINE_PATH",
-        repo.path().join(".git/objects/incoming"),
-    );
+    command.env("GIT_QUARANTINE_PATH", repo.path().join(".git/objects/incoming"));
     command.args(["send", "--type=notify", "--to=bob", "--payload=message=hi"]);
     refused(command, "repo-read-only", 4);
     assert_eq!(repo.git(["for-each-ref"]), before);
@@ -191,17 +170,11 @@ fn without_an_identity_one_stands_in_and_a_warning_says_so() {
         command.env_remove(format!("GIT_{who}_NAME"));
         command.env_remove(format!("GIT_{who}_EMAIL"));
     }
-    let output = command
-        .args(["spawn", &task, "--format=json"])
-        .output()
-        .expect("starts");
+    let output = command.args(["spawn", &task, "--format=json"]).output().expect("starts");
     assert!(output.status.success(), "{}", describe(&output));
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let warning = report["warnings"][0].as_str().expect("a warning");
-    assert!(
-        warning.contains("git config --global user.name"),
-        "{warning}"
-    );
+    assert!(warning.contains("git config --global user.name"), "{warning}");
     let commit = report["spawn_commit"].as_str().expect("a commit");
     assert_eq!(
         repo.git(["log", "-1", "--format=%an <%ae>|%cn <%ce>", commit]),
@@ -215,9 +188,7 @@ fn dates_are_read_as_git_reads_them() {
     let task = repo.task_file(TASK);
     let spawn = |date: &str| {
         let mut command = agent_command(&repo.path());
-        command
-            .env("GIT_COMMITTER_DATE", date)
-            .args(["spawn", &task]);
+        command.env("GIT_COMMITTER_DATE", date).args(["spawn", &task]);
         command
     };
     for (date, read) in [
@@ -243,13 +214,7 @@ fn a_shallow_clone_works() {
     repo.commit_all("second commit");
     let clone = repo.path().with_file_name("shallow");
     let url = format!("file://{}", repo.path().display());
-    repo.git([
-        "clone",
-        "-q",
-        "--depth=1",
-        &url,
-        clone.to_str().expect("UTF-8"),
-    ]);
+    repo.git(["clone", "-q", "--depth=1", &url, clone.to_str().expect("UTF-8")]);
     spawned_in(&clone, &repo.task_file(TASK));
     assert_eq!(git_in(&clone, ["fsck", "--strict", "--no-progress"]), "");
 }
@@ -299,13 +264,7 @@ fn a_git_directory_apart_works_once_the_settings_name_the_main_worktree() {
     let id = report["agent_id"].as_str().expect("an id");
     // From a linked worktree, where git does not see the main one.
     let linked = repo.path().with_file_name("linked");
-    repo.git([
-        "worktree",
-        "add",
-        "--quiet",
-        "--detach",
-        linked.to_str().expect("UTF-8"),
-    ]);
+    repo.git(["worktree", "add", "--quiet", "--detach", linked.to_str().expect("UTF-8")]);
     let mut merge = agent_command(&linked);
     merge.args(["merge", id, "--format=json"]);
     let landed = json_of(merge);
@@ -347,14 +306,7 @@ fn a_subdirectory_a_linked_worktree_and_a_symlinked_root_lead_to_the_same_root()
     assert!(spawned_in(&repo.path().join("src/bin"), &task).starts_with(&expected));
 
     let linked = repo.path().with_file_name("linked");
-    repo.git([
-        "worktree",
-        "add",
-        "-q",
-        "-b",
-        "side",
-        linked.to_str().expect("UTF-8"),
-    ]);
+    repo.git(["worktree", "add", "-q", "-b", "side", linked.to_str().expect("UTF-8")]);
     assert!(spawned_in(&linked, &task).starts_with(&expected));
 
     let link = repo.path().with_file_name("link");
@@ -391,26 +343,18 @@ fn an_agent_may_not_spawn_agents() {
     let repo = TestRepo::with_commit();
     let task = repo.task_file(TASK);
     let mut command = agent_command(&repo.path());
-    command
-        .args(["spawn", &task])
-        .env("GIT_AGENT_ID", "6a48ca7b");
+    command.args(["spawn", &task]).env("GIT_AGENT_ID", "6a48ca7b");
     refused(command, "recursion-refused", 3);
 }
 
 #[test]
 fn a_moved_repository_keeps_its_worktrees() {
     let repo = TestRepo::with_commit();
-    let worktree = repo.spawn()["worktree_abspath"]
-        .as_str()
-        .expect("one")
-        .to_owned();
+    let worktree = repo.spawn()["worktree_abspath"].as_str().expect("one").to_owned();
     let moved = repo.path().with_file_name("moved");
     fs::rename(repo.path(), &moved).expect("moved");
     let inside = moved.join(worktree.rsplit_once("/repo/").expect("inside").1);
-    git_in(
-        &moved,
-        ["worktree", "repair", inside.to_str().expect("UTF-8")],
-    );
+    git_in(&moved, ["worktree", "repair", inside.to_str().expect("UTF-8")]);
     assert_eq!(git_in(&inside, ["status", "--porcelain"]), "");
     git_in(&moved, ["gc", "-q"]);
     fs::rename(&moved, repo.path()).expect("moved back");

@@ -71,11 +71,7 @@ fn every_way_out_leaves_the_terminal_as_it_was() {
         if let Some(signal) = signal {
             board.signal(signal);
         }
-        assert_eq!(
-            board.child.wait().expect("ends").code(),
-            Some(0),
-            "{keys:?} {signal:?}"
-        );
+        assert_eq!(board.child.wait().expect("ends").code(), Some(0), "{keys:?} {signal:?}");
         assert_eq!(board.modes(), before, "{keys:?} {signal:?}");
         board.until_sent("\x1b[?2004l\x1b[?25h\x1b[?1049l");
     }
@@ -149,15 +145,7 @@ fn work_is_judged_landed_and_taken_back() {
 fn agents_are_looked_at_entered_answered_stopped_and_discarded() {
     let repo = TestRepo::with_commit();
     repo.agent_json(&["spawn", "Add a file", "--name=fixer"]);
-    let command = [
-        "run",
-        "fixer",
-        "--background",
-        "--",
-        "sh",
-        "-c",
-        "echo at it; sleep 600",
-    ];
+    let command = ["run", "fixer", "--background", "--", "sh", "-c", "echo at it; sleep 600"];
     assert!(repo.agent(&command).status.success());
     let mut board = OnTerminal::start(&repo, BOARD, 100, 40);
     board.until(|screen| screen.contains("WORKING") && screen.contains("| at it"));
@@ -219,21 +207,12 @@ fn work_that_conflicts_with_what_landed_needs_a_person() {
     let objects = || repo.git(["count-objects"]);
     let finished = "its work is finished and not judged";
     let named = |name: &str, why| (name.to_owned(), why);
-    assert_eq!(
-        needs(),
-        ["first", "second", "third"].map(|name| named(name, finished))
-    );
+    assert_eq!(needs(), ["first", "second", "third"].map(|name| named(name, finished)));
     repo.agent_json(&["merge", "first"]);
     let before = objects();
     let conflict = "its work conflicts with what has landed";
-    assert_eq!(
-        needs(),
-        [named("second", conflict), named("third", finished)]
-    );
-    assert_eq!(
-        needs(),
-        [named("second", conflict), named("third", finished)]
-    );
+    assert_eq!(needs(), [named("second", conflict), named("third", finished)]);
+    assert_eq!(needs(), [named("second", conflict), named("third", finished)]);
     assert_eq!(objects(), before, "looking adds nothing to the repository");
     let page = repo.agent(&["report", "--html=-"]);
     let page = String::from_utf8(page.stdout).expect("UTF-8");
@@ -312,10 +291,7 @@ fn without_colours_it_shows_the_same() {
     let repo = with_accepted("fixer");
     for no_color in ["", "1"] {
         let mut command = agent_command(&repo.path());
-        command
-            .args(BOARD)
-            .env("NO_COLOR", no_color)
-            .env("TERM", "xterm-256color");
+        command.args(BOARD).env("NO_COLOR", no_color).env("TERM", "xterm-256color");
         let mut board = OnTerminal::of(command, 80, 24);
         board.until(|screen| screen.contains("NEEDS YOU") && screen.contains("q: quit"));
         board.press("q");
@@ -371,14 +347,7 @@ fn the_inbox_is_followed() {
     let mut inbox = OnTerminal::start(&repo, &["inbox", "--watch"], 80, 24);
     inbox.until(|screen| screen.contains("q: quit"));
     let payload = r#"{"message": "look here"}"#;
-    repo.agent_json(&[
-        "send",
-        "--type=notify",
-        "--from=b",
-        "--to=user",
-        "--payload",
-        payload,
-    ]);
+    repo.agent_json(&["send", "--type=notify", "--from=b", "--to=user", "--payload", payload]);
     inbox.until(|screen| screen.contains("Messages for user: 1"));
     inbox.press("q");
     assert_eq!(inbox.child.wait().expect("ends").code(), Some(0));
@@ -393,11 +362,9 @@ fn a_verb_without_its_agent_lets_a_person_pick() {
     path.press("\r");
     assert_eq!(path.child.wait().expect("ends").code(), Some(0));
     path.until(|screen| screen.contains(id.trim_matches('"')));
-    for (arguments, keys) in [
-        (&["show"][..], "\x1b"),
-        (&["show", "--no-pick"], ""),
-        (&["show", "--format=json"], ""),
-    ] {
+    for (arguments, keys) in
+        [(&["show"][..], "\x1b"), (&["show", "--no-pick"], ""), (&["show", "--format=json"], "")]
+    {
         let mut none = OnTerminal::start(&repo, arguments, 80, 24);
         if !keys.is_empty() {
             none.until(|screen| screen.contains("Which agent?"));
@@ -416,10 +383,7 @@ fn without_a_terminal_it_names_what_to_use_instead() {
     for (arguments, instead) in [
         (&["board"][..], "git agent list --format ndjson"),
         (&["list", "--watch"], "git agent list --format ndjson"),
-        (
-            &["list", "--watch", "--format=json"],
-            "git agent list --format ndjson",
-        ),
+        (&["list", "--watch", "--format=json"], "git agent list --format ndjson"),
         (&["inbox", "--watch"], "git agent receive --wait"),
     ] {
         let output = repo.agent(arguments);

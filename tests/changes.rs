@@ -22,10 +22,8 @@ fn spawned(repo: &TestRepo) -> (Value, PathBuf) {
     fs::write(top.join("noise.log"), "noise\n").expect("written");
     fs::remove_file(top.join("gone.txt")).expect("removed");
     let task = TASK.replace("\"src/**\"", "\"src/**\", \"notes.txt\", \"new.txt\"");
-    let report = repo.spawn_task(
-        &format!("{task}[bundle]\nrequired = false\n"),
-        &["--with-changes"],
-    );
+    let report =
+        repo.spawn_task(&format!("{task}[bundle]\nrequired = false\n"), &["--with-changes"]);
     let worktree = PathBuf::from(report["worktree_abspath"].as_str().expect("a path"));
     (report, worktree)
 }
@@ -44,10 +42,7 @@ fn all_that_git_add_would_take_is_the_base_and_stays_here_as_it_is() {
     let index = |repo: &TestRepo| repo.git(["ls-files", "--stage"]);
     let (report, worktree) = spawned(&repo);
     let base = report["base"]["oid"].as_str().expect("an oid");
-    assert_eq!(
-        repo.git(["rev-parse", &format!("{base}^")]),
-        repo.git(["rev-parse", "HEAD"])
-    );
+    assert_eq!(repo.git(["rev-parse", &format!("{base}^")]), repo.git(["rev-parse", "HEAD"]));
     assert_eq!(report["base"]["ref"], "refs/heads/main");
     // git itself says what it would commit.
     let status = repo.git(["status", "--porcelain"]);
@@ -67,15 +62,9 @@ fn all_that_git_add_would_take_is_the_base_and_stays_here_as_it_is() {
     let mut write = crate::support::isolated("git", &repo.path());
     write.env("GIT_INDEX_FILE", &alternate).arg("write-tree");
     let tree = String::from_utf8(write.output().expect("starts").stdout).expect("UTF-8");
-    assert_eq!(
-        repo.git(["rev-parse", &format!("{base}^{{tree}}")]),
-        tree.trim()
-    );
+    assert_eq!(repo.git(["rev-parse", &format!("{base}^{{tree}}")]), tree.trim());
     assert_eq!(git_in(&worktree, ["status", "--porcelain"]), "");
-    assert_eq!(
-        text(&worktree.join("notes.txt")).lines().next(),
-        Some("ONE")
-    );
+    assert_eq!(text(&worktree.join("notes.txt")).lines().next(), Some("ONE"));
     assert!(!worktree.join("noise.log").exists() && !worktree.join("gone.txt").exists());
 }
 
@@ -102,39 +91,19 @@ fn the_work_lands_without_the_changes_it_started_from() {
     assert_eq!(landed["outcome"], "merged", "{landed:#}");
     let changed = repo.git(["diff", "--stat=80", "--name-only", "HEAD^", "HEAD"]);
     assert_eq!(changed, "notes.txt\nsrc/two.rs");
-    assert_eq!(
-        repo.git(["rev-list", "--parents", "-1", "HEAD"])
-            .split(' ')
-            .count(),
-        2
-    );
-    assert_eq!(
-        text(&repo.path().join("notes.txt")),
-        "one\ntwo\nthree\nfour\nfive\nSIX\n"
-    );
+    assert_eq!(repo.git(["rev-list", "--parents", "-1", "HEAD"]).split(' ').count(), 2);
+    assert_eq!(text(&repo.path().join("notes.txt")), "one\ntwo\nthree\nfour\nfive\nSIX\n");
     let history = repo.git(["log", "--format=%s", "main"]);
     assert!(!history.contains("uncommitted changes"), "{history}");
     let message = repo.git(["log", "-1", "--format=%B"]);
-    assert!(
-        !message.contains("uncommitted") && !message.contains("Agent-Changes"),
-        "{message}"
-    );
+    assert!(!message.contains("uncommitted") && !message.contains("Agent-Changes"), "{message}");
     repo.git(["stash", "pop", "--quiet"]);
-    assert_eq!(
-        text(&repo.path().join("notes.txt")),
-        "ONE\ntwo\nthree\nfour\nfive\nSIX\n"
-    );
+    assert_eq!(text(&repo.path().join("notes.txt")), "ONE\ntwo\nthree\nfour\nfive\nSIX\n");
     // What comes after the first landing lands by itself.
     fs::write(worktree.join("src/three.rs"), "pub fn three() {}\n").expect("written");
     repo.agent_json(&["merge", agent]);
-    assert_eq!(
-        repo.git(["diff", "--name-only", "HEAD^", "HEAD"]),
-        "src/three.rs"
-    );
-    assert_eq!(
-        repo.git(["fsck", "--strict", "--no-dangling", "--no-progress"]),
-        ""
-    );
+    assert_eq!(repo.git(["diff", "--name-only", "HEAD^", "HEAD"]), "src/three.rs");
+    assert_eq!(repo.git(["fsck", "--strict", "--no-dangling", "--no-progress"]), "");
 }
 
 #[test]
@@ -152,10 +121,7 @@ fn it_lands_as_well_when_the_changes_were_committed_or_came_to_something_else() 
     let landed = repo.agent_json(&["merge", agent]);
     assert_eq!(landed["outcome"], "merged", "{landed:#}");
     assert_eq!(text(&here), "ONE and a half\ntwo\nthree\nfour\nfive\nSIX\n");
-    assert_eq!(
-        repo.git(["diff", "--name-only", "HEAD^", "HEAD"]),
-        "notes.txt"
-    );
+    assert_eq!(repo.git(["diff", "--name-only", "HEAD^", "HEAD"]), "notes.txt");
 }
 
 #[test]
@@ -166,11 +132,7 @@ fn work_on_top_of_the_changes_themselves_conflicts_until_they_are_committed() {
     fs::write(worktree.join("new.txt"), "newer\n").expect("written");
     let output = repo.agent(&["merge", agent, "--format=json"]);
     refused_json(&output, "not-accepted", 3);
-    assert!(
-        describe(&output).contains("new.txt"),
-        "{}",
-        describe(&output)
-    );
+    assert!(describe(&output).contains("new.txt"), "{}", describe(&output));
     assert_eq!(repo.git(["log", "-1", "--format=%s"]), "ground");
     repo.git(["add", "."]);
     repo.git(["commit", "--quiet", "-m", "mine"]);
@@ -188,48 +150,22 @@ fn a_train_lands_it_alone_and_nothing_takes_its_branch_away() {
         command.args(words).arg("--format=json");
         command
     };
-    let report = json_of(run(&[
-        "spawn",
-        "-m",
-        "add two",
-        "--with-changes",
-        "--no-bundle",
-    ]));
+    let report = json_of(run(&["spawn", "-m", "add two", "--with-changes", "--no-bundle"]));
     let worktree = PathBuf::from(report["worktree_abspath"].as_str().expect("a path"));
     fs::write(worktree.join("two.txt"), "two\n").expect("written");
     let agent = id(&report);
     json_of(run(&["commit", agent, "-m", "two"]));
-    refused_json(
-        &run(&["pr", agent]).output().expect("starts"),
-        "agent-state",
-        3,
-    );
+    refused_json(&run(&["pr", agent]).output().expect("starts"), "agent-state", 3);
     json_of(run(&["sync"]));
-    let there = git_in(
-        &hub.bare,
-        ["for-each-ref", "--format=%(refname)", "refs/heads"],
-    );
+    let there = git_in(&hub.bare, ["for-each-ref", "--format=%(refname)", "refs/heads"]);
     assert_eq!(there, "refs/heads/main");
     json_of(run(&["mark", "done", agent, "--summary", "two"]));
     let train = json_of(run(&["train", "--all"]));
-    assert_eq!(
-        git_in(clone, ["diff", "--name-only", "HEAD^", "HEAD"]),
-        "two.txt",
-        "{train:#}"
-    );
+    assert_eq!(git_in(clone, ["diff", "--name-only", "HEAD^", "HEAD"]), "two.txt", "{train:#}");
     // A clean worktree has nothing to start from but HEAD, and a bare repository has no worktree.
     fs::remove_file(clone.join("mine.txt")).expect("removed");
-    let clean = json_of(run(&[
-        "spawn",
-        "-m",
-        "add three",
-        "--with-changes",
-        "--no-bundle",
-    ]));
-    assert_eq!(
-        clean["base"]["oid"],
-        git_in(clone, ["rev-parse", "HEAD"]).as_str()
-    );
+    let clean = json_of(run(&["spawn", "-m", "add three", "--with-changes", "--no-bundle"]));
+    assert_eq!(clean["base"]["oid"], git_in(clone, ["rev-parse", "HEAD"]).as_str());
     let mut bare = crate::support::agent::agent_command(&hub.bare);
     bare.args(["spawn", "-m", "add four", "--with-changes", "--format=json"]);
     refused_json(&bare.output().expect("starts"), "usage", 2);

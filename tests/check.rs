@@ -28,11 +28,7 @@ impl Fenced {
     fn of(repo: TestRepo) -> Fenced {
         let report = repo.spawn_task(TASK, &["--no-hooks"]);
         let text = |key: &str| report[key].as_str().expect(key).to_owned();
-        Fenced {
-            worktree: text("worktree_abspath").into(),
-            id: text("agent_id"),
-            repo,
-        }
+        Fenced { worktree: text("worktree_abspath").into(), id: text("agent_id"), repo }
     }
 
     fn write(&self, name: &str, content: &str) {
@@ -72,12 +68,7 @@ impl Fenced {
         let output = self.check(&[arguments, &["--format=json"]].concat());
         let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
         let expected = i32::from(report["in_scope"] == false);
-        assert_eq!(
-            output.status.code(),
-            Some(expected),
-            "{}",
-            describe(&output)
-        );
+        assert_eq!(output.status.code(), Some(expected), "{}", describe(&output));
         report
     }
 }
@@ -155,14 +146,7 @@ agent {id} may touch: src/**
             "fix": "git restore --staged -- src/app.env",
         })
     );
-    agent.git(&[
-        "restore",
-        "--staged",
-        "--",
-        "a b.txt",
-        "src/app.env",
-        "README.md",
-    ]);
+    agent.git(&["restore", "--staged", "--", "a b.txt", "src/app.env", "README.md"]);
     assert!(agent.check(&[]).status.success());
 }
 
@@ -173,10 +157,7 @@ fn outside_every_agents_worktree_nobody_is_judged() {
     agent.repo.git(["add", "--force", "--all"]);
     for arguments in [&[][..], &["--worktree"], &["--path", "/etc/passwd"]] {
         let output = check_in(&agent.repo.path(), arguments);
-        assert_eq!(
-            describe(&output),
-            "------- stderr -------\n[exit status: 0]"
-        );
+        assert_eq!(describe(&output), "------- stderr -------\n[exit status: 0]");
     }
     // Whoever names the agent asks about its worktree.
     agent.write("secrets/key", "");
@@ -184,10 +165,7 @@ fn outside_every_agents_worktree_nobody_is_judged() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
     let file = agent.worktree.join("secrets/key");
-    assert!(
-        text.contains(&format!("run: rm -r -- {}\n", file.display())),
-        "{text}"
-    );
+    assert!(text.contains(&format!("run: rm -r -- {}\n", file.display())), "{text}");
 }
 
 #[test]
@@ -263,10 +241,7 @@ fn each_commit_of_a_range_is_judged_by_itself() {
     assert_eq!(report["checked"], 3);
     assert_eq!(
         summary(&report),
-        [
-            "README.md modified not-in-whitelist",
-            "README.md modified not-in-whitelist"
-        ]
+        ["README.md modified not-in-whitelist", "README.md modified not-in-whitelist"]
     );
     assert_eq!(report["violations"][0]["commit"], broken.as_str());
     assert_eq!(agent.violations(&["--range", "HEAD..HEAD"]), [""; 0]);
@@ -288,10 +263,7 @@ fn a_merge_is_not_blamed_for_what_it_merges() {
     let evil = ["README.md modified not-in-whitelist"];
     assert_eq!(agent.violations(&[]), evil);
     agent.git_past_hooks(&["commit", "--quiet", "--no-edit"]);
-    assert_eq!(
-        agent.violations(&["--range", &format!("main..{base}")]),
-        [""; 0]
-    );
+    assert_eq!(agent.violations(&["--range", &format!("main..{base}")]), [""; 0]);
     assert_eq!(agent.violations(&["--range", "main..HEAD"]), evil);
 }
 
@@ -314,10 +286,7 @@ fn names_that_nobody_can_read_are_quoted() {
     fs::write(agent.worktree.join(bytes), "").expect("written");
     agent.git(&["add", "--all"]);
     let report = agent.json(&[]);
-    assert_eq!(
-        report["violations"][0]["path"],
-        json!({"bytes": "Y2Fm6So="})
-    );
+    assert_eq!(report["violations"][0]["path"], json!({"bytes": "Y2Fm6So="}));
     assert_eq!(report["violations"][1]["path"], "line\nend");
     let text = String::from_utf8_lossy(&agent.check(&[]).stdout).into_owned();
     for part in [
@@ -344,10 +313,7 @@ fn a_worktree_without_its_row_is_refused() {
     let output = agent.check(&[]);
     assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    let start = format!(
-        "error[agent-unknown]: this is the worktree of agent {}",
-        &agent.id[..8]
-    );
+    let start = format!("error[agent-unknown]: this is the worktree of agent {}", &agent.id[..8]);
     assert!(text.starts_with(&start), "{text}");
     assert!(check_in(&agent.repo.path(), &[]).status.success());
 }

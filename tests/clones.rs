@@ -68,27 +68,16 @@ fn a_clone_needs_nothing_of_the_repository_that_it_was_made_from() {
         command.args(["check", "--worktree", "--format=json"]);
         command.output().expect("starts")
     };
-    assert!(
-        check(&alone).status.success(),
-        "{}",
-        describe(&check(&alone))
-    );
+    assert!(check(&alone).status.success(), "{}", describe(&check(&alone)));
     git_in(&alone, ["commit", "--quiet", "-a", "-m", "Work"]);
     let message = git_in(&alone, ["log", "-1", "--format=%B"]);
-    assert!(
-        message.contains(&format!("Agent-Id: {}", agent.id)),
-        "{message}"
-    );
+    assert!(message.contains(&format!("Agent-Id: {}", agent.id)), "{message}");
     // Its hooks know its scope.
     fs::write(alone.join("README.md"), "mine\n").expect("written");
     assert_eq!(check(&alone).status.code(), Some(1));
     let refused = git_output(&alone, ["commit", "-a", "-m", "Out of scope"]);
     assert!(!refused.status.success());
-    assert!(
-        describe(&refused).contains("README.md"),
-        "{}",
-        describe(&refused)
-    );
+    assert!(describe(&refused).contains("README.md"), "{}", describe(&refused));
 }
 
 #[test]
@@ -110,10 +99,7 @@ fn work_in_a_clone_is_judged_and_lands_as_any_other() {
     assert_eq!(agent.known_tip(), tip);
     assert_eq!(agent.verdict()["verdict"], "accept");
     agent.repo.agent_json(&["merge", &agent.id]);
-    assert_eq!(
-        agent.repo.git(["show", "HEAD:src/more.rs"]),
-        "pub fn three() {}"
-    );
+    assert_eq!(agent.repo.git(["show", "HEAD:src/more.rs"]), "pub fn three() {}");
     assert_eq!(agent.repo.git(["status", "--porcelain"]), "");
     let log = agent.repo.agent_json(&["log", &agent.id]);
     assert!(log.to_string().contains("merged"), "{log}");
@@ -135,11 +121,7 @@ fn a_clone_goes_on_after_each_landing_from_where_it_is() {
     let agent = cloned();
     let file = agent.worktree.join("src/new.txt");
     let mut expected = String::new();
-    for (way, how) in [
-        ("--no-ff", "left"),
-        ("--no-ff", "committed"),
-        ("--squash", "left"),
-    ] {
+    for (way, how) in [("--no-ff", "left"), ("--no-ff", "committed"), ("--squash", "left")] {
         let text = format!("{how} {way}");
         expected.push_str(&format!("{text}\n"));
         let commit = match how {
@@ -147,9 +129,7 @@ fn a_clone_goes_on_after_each_landing_from_where_it_is() {
             _ => "true",
         };
         let words = format!("echo '{text}' >> src/new.txt && {commit}");
-        let ran = agent
-            .repo
-            .agent(&["run", &agent.id, "--", "sh", "-c", &words]);
+        let ran = agent.repo.agent(&["run", &agent.id, "--", "sh", "-c", &words]);
         assert!(ran.status.success(), "{}", describe(&ran));
         let planned = agent.repo.agent_json(&["merge", &agent.id, "-n", way]);
         assert_eq!(planned["outcome"], "planned");
@@ -175,23 +155,10 @@ fn a_command_in_the_sandbox_writes_its_clone_and_nothing_of_the_repository() {
     for mode in ["require", "strict"] {
         let sandbox = format!("--sandbox={mode}");
         let mut run = agent_command(&repository);
-        run.args([
-            "run",
-            &agent.id,
-            "--format=json",
-            &sandbox,
-            "--",
-            "sh",
-            "-c",
-            &script,
-        ]);
+        run.args(["run", &agent.id, "--format=json", &sandbox, "--", "sh", "-c", &script]);
         let report = json_of(run);
         assert_eq!(report["verify"]["verdict"], "accept", "{mode}: {report}");
-        assert_eq!(
-            agent.known_tip(),
-            agent.git(&["rev-parse", "HEAD"]),
-            "{mode}"
-        );
+        assert_eq!(agent.known_tip(), agent.git(&["rev-parse", "HEAD"]), "{mode}");
         assert!(!repository.join(".git/evil").exists(), "{mode}");
         assert!(!repository.join(".git/objects/evil").exists(), "{mode}");
     }
@@ -215,14 +182,7 @@ fn what_was_rewritten_stashed_or_packed_in_a_clone_comes_along() {
     agent.write("src/lib.rs", "pub fn two() {}\n");
     agent.commit("Work");
     agent.repo.agent_json(&["list"]);
-    agent.git(&[
-        "commit",
-        "--quiet",
-        "--no-verify",
-        "--amend",
-        "-m",
-        "Better",
-    ]);
+    agent.git(&["commit", "--quiet", "--no-verify", "--amend", "-m", "Better"]);
     let tip = agent.git(&["rev-parse", "HEAD"]);
     agent.write("src/stashed.rs", "pub fn stashed() {}\n");
     agent.git(&["stash", "--quiet", "--include-untracked"]);
@@ -242,19 +202,12 @@ fn whatever_a_kill_leaves_a_discard_of_a_clone_loses_nothing() {
         agent.write("src/lib.rs", "pub fn two() {}\n");
         let tip = agent.commit("Work");
         agent.write("src/loose.rs", "pub fn loose() {}\n");
-        death::die_at(
-            "removal::kill::child",
-            &agent.repo.path(),
-            step,
-            &[&agent.id],
-        );
+        death::die_at("removal::kill::child", &agent.repo.path(), step, &[&agent.id]);
         agent.repo.agent_json(&["discard", &agent.id]);
         assert!(!agent.worktree.exists(), "after {step}");
         assert!(agent.keeps(&tip), "after {step}");
         let to = agent.repo.path().with_file_name("rescued");
-        agent
-            .repo
-            .agent_json(&["rescue", &agent.id, "--to", to.to_str().expect("UTF-8")]);
+        agent.repo.agent_json(&["rescue", &agent.id, "--to", to.to_str().expect("UTF-8")]);
         let loose = fs::read_to_string(to.join("src/loose.rs"));
         assert_eq!(loose.expect("kept"), "pub fn loose() {}\n", "after {step}");
         let records = fs::read_dir(agent.repo.path().join(".git/agents/clones"));
@@ -285,11 +238,7 @@ fn a_clone_with_damaged_objects_is_rejected_and_kept_as_it_is() {
     let blob = agent.git(&["rev-parse", "HEAD:src/lib.rs"]);
     // Its content is nowhere else.
     agent.write("src/lib.rs", "pub fn three() {}\n");
-    let object = agent
-        .own_repository()
-        .join("objects")
-        .join(&blob[..2])
-        .join(&blob[2..]);
+    let object = agent.own_repository().join("objects").join(&blob[..2]).join(&blob[2..]);
     fs::remove_file(object).expect("removed");
     let before = agent.known_tip();
     let output = agent.repo.agent(&["verify", &agent.id]);
@@ -299,11 +248,7 @@ fn a_clone_with_damaged_objects_is_rejected_and_kept_as_it_is() {
     // The others are not disturbed, and it can be removed.
     let other = agent.repo.spawn_task(&task(), &[]);
     let listed = agent.repo.agent_json(&["list"]);
-    assert_eq!(
-        listed["agents"].as_array().expect("rows").len(),
-        2,
-        "{other}"
-    );
+    assert_eq!(listed["agents"].as_array().expect("rows").len(), 2, "{other}");
     let report = agent.repo.agent_json(&["discard", &agent.id]);
     let warnings = report["warnings"].to_string();
     let (_, kept) = warnings.split_once("is kept in ").expect("a place");
@@ -321,12 +266,7 @@ fn with_hostile(name: &str, plant: impl FnOnce(&Agent)) -> Agent {
     agent.write("src/lib.rs", "pub fn two() {}\n");
     let before = agent.known_tip();
     plant(&agent);
-    for words in [
-        &["list"][..],
-        &["show", &agent.id],
-        &["diff", &agent.id],
-        &["doctor"],
-    ] {
+    for words in [&["list"][..], &["show", &agent.id], &["diff", &agent.id], &["doctor"]] {
         let output = agent.repo.agent(words);
         let said = describe(&output);
         assert!(
@@ -359,28 +299,20 @@ fn nothing_that_a_clone_leads_to_is_followed() {
         let agent = with_hostile(way, |agent| {
             let (other, commit, reference) = secret(agent);
             fs::write(reference, format!("{commit}\n")).expect("written");
-            let (objects, own) = (
-                other.join(".git/objects"),
-                agent.own_repository().join("objects"),
-            );
+            let (objects, own) =
+                (other.join(".git/objects"), agent.own_repository().join("objects"));
             if way == "link" {
                 fs::rename(&own, own.with_extension("old")).expect("moved");
                 symlink(objects, own).expect("linked");
             } else {
-                fs::write(
-                    own.join("info/alternates"),
-                    format!("{}\n", objects.display()),
-                )
-                .expect("written");
+                fs::write(own.join("info/alternates"), format!("{}\n", objects.display()))
+                    .expect("written");
             }
         });
         let secret = agent.repo.path().with_file_name("secret");
         let commit = git_in(&secret, ["rev-parse", "HEAD"]);
         let had = git_output(&agent.repo.path(), ["cat-file", "-e", &commit]);
-        assert!(
-            !had.status.success(),
-            "{way}: the objects of another repository were taken in"
-        );
+        assert!(!had.status.success(), "{way}: the objects of another repository were taken in");
         agent.repo.agent_json(&["discard", &agent.id]);
     }
     // A link to another repository, or a file, in the place of the whole.
@@ -398,12 +330,7 @@ fn nothing_that_a_clone_leads_to_is_followed() {
             }
         });
         let output = agent.repo.agent(&["verify", &agent.id]);
-        assert_eq!(
-            output.status.code(),
-            Some(1),
-            "{way}: {}",
-            describe(&output)
-        );
+        assert_eq!(output.status.code(), Some(1), "{way}: {}", describe(&output));
     }
 }
 
@@ -417,17 +344,10 @@ fn a_clone_that_denies_whose_it_is_is_refused_and_runs_nothing() {
     let other = agent.repo.spawn_task(&task(), &[]);
     let id = other["short_id"].as_str().expect("an id");
     let elsewhere = agent.repo.path().join(format!(".git/worktrees/agent-{id}"));
-    let pointers = [
-        format!("gitdir: {}\n", elsewhere.display()),
-        "nothing".to_owned(),
-    ];
+    let pointers = [format!("gitdir: {}\n", elsewhere.display()), "nothing".to_owned()];
     for pointer in pointers {
         fs::write(own.join("agents/worktree"), pointer).expect("written");
-        for words in [
-            &["list"][..],
-            &["check", "--worktree"],
-            &["verify", &agent.id],
-        ] {
+        for words in [&["list"][..], &["check", "--worktree"], &["verify", &agent.id]] {
             let mut command = agent_command(&agent.worktree);
             let output = command.args(words).output().expect("starts");
             let said = describe(&output);

@@ -35,9 +35,11 @@ fn pages() -> Vec<(PathBuf, String)> {
 /// The pages, and those of the directories that have one of their own.
 fn all_pages() -> Vec<(PathBuf, String)> {
     let directories = ["fleet", "fuzz", "plugin", "proof"].map(|name| root().join(name));
-    let files = directories.iter().flat_map(walkdir::WalkDir::new);
-    let files = files.map(|entry| entry.expect("readable").into_path());
-    let files = files.filter(|path| path.extension().is_some_and(|ending| ending == "md"));
+    let files = directories
+        .iter()
+        .flat_map(walkdir::WalkDir::new)
+        .map(|entry| entry.expect("readable").into_path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "md"));
     let more = files.map(|path| (path.clone(), fs::read_to_string(path).expect("UTF-8")));
     pages().into_iter().chain(more).collect()
 }
@@ -50,13 +52,8 @@ const FORGE: [&str; 2] = [
 
 /// The heading's name in a link: lower case, words joined by hyphens.
 fn anchor(heading: &str) -> String {
-    let kept = heading
-        .chars()
-        .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
-    kept.collect::<String>()
-        .trim()
-        .to_lowercase()
-        .replace(' ', "-")
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.collect::<String>().trim().to_lowercase().replace(' ', "-")
 }
 
 #[test]
@@ -129,11 +126,7 @@ fn a_page_says_what_every_command_is_for() {
         .filter(|(path, _)| path.starts_with(root().join("docs")) && !path.ends_with(COMMANDS))
         .collect();
     let mut missing = Vec::new();
-    for verb in verbs()
-        .iter()
-        .map(String::as_str)
-        .filter(|verb| *verb != "help")
-    {
+    for verb in verbs().iter().map(String::as_str).filter(|verb| *verb != "help") {
         let begins = |text: &str| {
             let mut words = text.split('`').skip(1).step_by(2);
             words.any(|word| word.split(' ').next() == Some(verb))

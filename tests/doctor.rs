@@ -56,9 +56,7 @@ impl Patient {
     }
 
     fn admin(&self) -> PathBuf {
-        self.git_dir()
-            .join("worktrees/agent-")
-            .with_file_name(format!("agent-{}", self.short()))
+        self.git_dir().join("worktrees/agent-").with_file_name(format!("agent-{}", self.short()))
     }
 
     /// The status and the report; standard error is empty.
@@ -99,20 +97,12 @@ fn files(top: &Path) -> Vec<(PathBuf, Vec<u8>)> {
         .map(|entry| entry.expect("readable"))
         .filter(|entry| entry.file_type().is_file());
     files
-        .map(|entry| {
-            (
-                entry.path().to_owned(),
-                std::fs::read(entry.path()).expect("read"),
-            )
-        })
+        .map(|entry| (entry.path().to_owned(), std::fs::read(entry.path()).expect("read")))
         .collect()
 }
 
 fn assert_sound(repo: &TestRepo, what: &str) {
-    let fsck = git_output(
-        &repo.path(),
-        ["fsck", "--strict", "--no-progress", "--no-dangling"],
-    );
+    let fsck = git_output(&repo.path(), ["fsck", "--strict", "--no-progress", "--no-dangling"]);
     assert!(fsck.status.success(), "{what}: {fsck:?}");
 }
 
@@ -124,11 +114,7 @@ fn heals(expected: &[&str], damage: impl Fn(&Patient)) {
     damage(&patient);
     let (before, tip) = (files(&patient.top), tip(&patient));
     let (status, report) = patient.doctor(&[]);
-    assert_eq!(
-        (status, problems(&report)),
-        (1, strings(expected)),
-        "{report:#}"
-    );
+    assert_eq!((status, problems(&report)), (1, strings(expected)), "{report:#}");
     assert_eq!(files(&patient.top), before, "looking changes nothing");
 
     let (status, report) = patient.doctor(&["--fix"]);
@@ -150,10 +136,7 @@ fn heals(expected: &[&str], damage: impl Fn(&Patient)) {
     assert_eq!(row["state"], "idle", "{expected:?}: {row}");
     assert_sound(&patient.repo, expected[0]);
     let status = git_in(&patient.top, ["status", "--porcelain"]);
-    assert!(
-        status.contains("A  src/staged.rs"),
-        "{expected:?}: {status}"
-    );
+    assert!(status.contains("A  src/staged.rs"), "{expected:?}: {status}");
 }
 
 /// Expects to hear of this, and that `--fix` leaves it to a person and changes no ref.
@@ -164,11 +147,7 @@ fn is_left_alone(expected: &[&str], damage: impl Fn(&Patient)) {
     let (before, refs) = (files(&patient.top), patient.repo.git(["for-each-ref"]));
     for arguments in [&[][..], &["--fix"]] {
         let (status, report) = patient.doctor(arguments);
-        assert_eq!(
-            (status, problems(&report)),
-            (1, strings(expected)),
-            "{report:#}"
-        );
+        assert_eq!((status, problems(&report)), (1, strings(expected)), "{report:#}");
     }
     assert_eq!(files(&patient.top), before, "{expected:?}");
     assert_eq!(patient.repo.git(["for-each-ref"]), refs, "{expected:?}");
@@ -194,10 +173,7 @@ fn a_healthy_repository_is_healthy() {
     assert!(text.contains("hooks") && text.contains("ok"), "{text}");
     let empty = TestRepo::empty();
     assert_eq!(examine(&empty, &["--fix"]).0, 0);
-    assert!(
-        !empty.path().join(".git/agents").exists(),
-        "looking makes nothing"
-    );
+    assert!(!empty.path().join(".git/agents").exists(), "looking makes nothing");
 }
 
 #[test]
@@ -240,10 +216,7 @@ fn a_worktree_on_a_missing_disk_is_not_made_up() {
     repo.spawn_task(TASK, &["--path", place.to_str().expect("UTF-8")]);
     std::fs::remove_dir_all(away.path().join("disk")).expect("removed");
     let (status, report) = examine(&repo, &["--fix"]);
-    assert_eq!(
-        (status, problems(&report)),
-        (1, strings(&["worktrees.directory-gone"]))
-    );
+    assert_eq!((status, problems(&report)), (1, strings(&["worktrees.directory-gone"])));
     assert!(!place.exists());
 }
 
@@ -292,32 +265,21 @@ fn a_worktree_beside_its_repository_is_found_again_after_a_move_and_left_to_the_
     let copy = other("copy");
     git_in(&other(""), ["clone", "--quiet", "repo", "copy"]);
     std::fs::remove_dir_all(copy.join(".git")).expect("removed");
-    let cp = isolated("cp", &other(""))
-        .args(["-r", "repo/.git", "copy/.git"])
-        .status();
+    let cp = isolated("cp", &other("")).args(["-r", "repo/.git", "copy/.git"]).status();
     assert!(cp.expect("starts").success());
     let pointer = std::fs::read_to_string(place.join(".git")).expect("a pointer");
     let (status, said) = run(&copy, &["doctor", "--fix"]);
     let show = format!("git -C {} agent show {}", repo.path().display(), &id[..8]);
-    assert!(
-        status == Some(1) && said.contains("worktrees.unlinked"),
-        "{said}"
-    );
+    assert!(status == Some(1) && said.contains("worktrees.unlinked"), "{said}");
     assert!(said.contains(&show), "{said}");
-    assert_eq!(
-        std::fs::read_to_string(place.join(".git")).expect("a pointer"),
-        pointer
-    );
+    assert_eq!(std::fs::read_to_string(place.join(".git")).expect("a pointer"), pointer);
     assert_eq!(run(&repo.path(), &["doctor"]).0, Some(0));
     // One that was moved finds its worktree again.
     std::fs::remove_dir_all(&copy).expect("removed");
     let moved = other("moved");
     std::fs::rename(repo.path(), &moved).expect("moved");
     let (status, said) = run(&moved, &["doctor"]);
-    assert!(
-        status == Some(1) && said.contains("worktrees.unlinked"),
-        "{said}"
-    );
+    assert!(status == Some(1) && said.contains("worktrees.unlinked"), "{said}");
     let (status, said) = run(&moved, &["doctor", "--fix"]);
     assert_eq!(status, Some(0), "{said}");
     assert_eq!(run(&moved, &["discard", id]).0, Some(0));
@@ -333,10 +295,7 @@ fn a_landing_on_a_branch_that_was_renamed_is_not_unproven() {
     repo.agent_json(&["merge", "one"]);
     repo.git(["branch", "--move", "main", "trunk"]);
     let report = repo.agent_json(&["doctor"]);
-    assert!(
-        !report.to_string().contains("landing-unproven"),
-        "{report:#}"
-    );
+    assert!(!report.to_string().contains("landing-unproven"), "{report:#}");
 }
 
 #[test]
@@ -439,10 +398,7 @@ fn the_branch_that_is_gone_is_named_with_its_last_commit() {
     let (_, report) = patient.doctor(&[]);
     let expected = format!("git branch {} {tip}", patient.branch);
     let findings = report["findings"].as_array().expect("a list");
-    assert!(
-        findings.iter().any(|one| one["command"] == expected),
-        "{report:#}"
-    );
+    assert!(findings.iter().any(|one| one["command"] == expected), "{report:#}");
 }
 
 #[test]
@@ -450,15 +406,7 @@ fn worktrees_and_branches_of_others_are_nobodys_business() {
     let patient = Patient::new();
     let theirs = patient.repo.path().join(".claude/worktrees/agent-0123abcd");
     let theirs = theirs.to_str().expect("UTF-8");
-    patient.repo.git([
-        "worktree",
-        "add",
-        "--quiet",
-        "-b",
-        "agent/theirs",
-        theirs,
-        "main",
-    ]);
+    patient.repo.git(["worktree", "add", "--quiet", "-b", "agent/theirs", theirs, "main"]);
     let (status, report) = patient.doctor(&["--fix"]);
     assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
 }
@@ -493,11 +441,7 @@ fn problems_of_an_older_git(report: &Value) -> Vec<String> {
 #[test]
 fn an_old_git_is_noticed() {
     let (status, report) = examine_with_git("2.30.2");
-    assert_eq!(
-        problems_of_an_older_git(&report),
-        ["git.too-old"],
-        "{report:#}"
-    );
+    assert_eq!(problems_of_an_older_git(&report), ["git.too-old"], "{report:#}");
     assert_eq!(status, 1);
 }
 
@@ -508,12 +452,11 @@ fn what_an_older_git_is_spared_is_said() {
     assert_eq!(found, Vec::<String>::new(), "{report:#}");
     assert_eq!(status, i32::from(!problems(&report).is_empty()));
     let findings = report["findings"].as_array().expect("a list");
-    let said = findings.iter().find(|one| one["code"] == "git.falls-back");
-    let said = said.expect("information")["what"].as_str().expect("a text");
-    assert!(
-        said.contains("before 2.54") && said.contains("before 2.43"),
-        "{said}"
-    );
+    let said =
+        findings.iter().find(|one| one["code"] == "git.falls-back").expect("information")["what"]
+            .as_str()
+            .expect("a text");
+    assert!(said.contains("before 2.54") && said.contains("before 2.43"), "{said}");
 }
 
 #[test]
@@ -531,22 +474,13 @@ fn the_documentation_lists_every_finding() {
 fn a_worktree_whose_admin_directory_is_gone_gets_it_back_with_every_file() {
     let patient = Patient::new();
     std::fs::remove_dir_all(patient.admin()).expect("removed");
-    let output = patient
-        .repo
-        .agent(&["commit", &patient.id, "-m", "not yet"]);
+    let output = patient.repo.agent(&["commit", &patient.id, "-m", "not yet"]);
     crate::verify::refused(&output, "agent-state", 3);
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        said.contains("its admin directory") && said.contains("doctor --fix"),
-        "{said}"
-    );
+    assert!(said.contains("its admin directory") && said.contains("doctor --fix"), "{said}");
     let before = files(&patient.top);
     let (status, report) = patient.doctor(&[]);
-    assert_eq!(
-        (status, problems(&report)),
-        (1, strings(&["worktrees.admin-gone"])),
-        "{report:#}"
-    );
+    assert_eq!((status, problems(&report)), (1, strings(&["worktrees.admin-gone"])), "{report:#}");
     let (status, report) = patient.doctor(&["--fix"]);
     assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
     assert_eq!(files(&patient.top), before);
@@ -554,16 +488,11 @@ fn a_worktree_whose_admin_directory_is_gone_gets_it_back_with_every_file() {
         git_in(&patient.top, ["status", "--porcelain"]),
         "?? src/staged.rs\n?? src/untracked.rs"
     );
-    let fence = git_output(
-        &patient.top,
-        ["commit", "--allow-empty", "--quiet", "-m", "x"],
-    );
+    let fence = git_output(&patient.top, ["commit", "--allow-empty", "--quiet", "-m", "x"]);
     assert!(fence.status.success(), "{fence:?}");
     let trailer = ["log", "-1", "--format=%(trailers:key=Agent-Id,valueonly)"];
     assert_eq!(git_in(&patient.top, trailer).trim(), patient.id);
-    patient
-        .repo
-        .agent_json(&["commit", &patient.id, "-m", "now"]);
+    patient.repo.agent_json(&["commit", &patient.id, "-m", "now"]);
     assert_eq!(git_in(&patient.top, ["status", "--porcelain"]), "");
     assert_sound(&patient.repo, "the admin directory");
     patient.repo.agent_json(&["discard", &patient.id]);

@@ -48,14 +48,7 @@ fn what_is_not_for_people_is_not_what_they_meant() {
         assert!(!said.contains(&format!("'{hidden}'")), "{said}");
     }
     let all = describe(&repo.agent(&["--format=json"]));
-    for hidden in [
-        "sweep",
-        "supervise",
-        "supervisor",
-        "launch",
-        "fenced",
-        "complete",
-    ] {
+    for hidden in ["sweep", "supervise", "supervisor", "launch", "fenced", "complete"] {
         let mut words = all.split(|c: char| !c.is_ascii_alphabetic());
         assert!(!words.any(|word| word == hidden), "{all}");
     }

@@ -15,9 +15,7 @@ const COMMANDS: [(&str, &str); 6] = [
 
 fn play(program: &str, script: &str) {
     let repo = TestRepo::with_commit();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/examples")
-        .join(script);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/examples").join(script);
     let ours = Path::new(env!("CARGO_BIN_EXE_git-agent")).parent();
     let ours = ours.expect("a directory").display().to_string();
     let path = std::env::var("PATH").expect("PATH");

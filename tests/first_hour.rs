@@ -24,26 +24,17 @@ fn a_retry_takes_the_name_over() {
     repo.agent_json(&["mark", "fail", "worker", "-m", "no"]);
     let planned = repo.agent(&["retry", "worker", "--dry-run"]);
     assert!(planned.status.success(), "{}", describe(&planned));
-    assert_eq!(
-        repo.agent_json(&["show", "worker"])["agent_id"],
-        first["agent_id"]
-    );
+    assert_eq!(repo.agent_json(&["show", "worker"])["agent_id"], first["agent_id"]);
     let second = repo.agent_json(&["retry", "worker"]);
     assert_eq!(second["name"], "worker");
     assert_eq!(second["warnings"], serde_json::json!([]), "{second}");
-    assert_eq!(
-        repo.agent_json(&["show", "worker"])["agent_id"],
-        second["agent_id"]
-    );
+    assert_eq!(repo.agent_json(&["show", "worker"])["agent_id"], second["agent_id"]);
     let old = repo.agent_json(&["show", first["agent_id"].as_str().expect("an id")]);
     assert_eq!(old.get("name"), None, "{old}");
     // The new one can be tried again in its turn.
     repo.agent_json(&["mark", "fail", "worker", "-m", "no"]);
     let third = repo.agent_json(&["retry", "worker"]);
-    assert_eq!(
-        repo.agent_json(&["path", "worker"])["agent_id"],
-        third["agent_id"]
-    );
+    assert_eq!(repo.agent_json(&["path", "worker"])["agent_id"], third["agent_id"]);
     let list = repo.agent(&["list"]);
     let list = String::from_utf8_lossy(&list.stdout).into_owned();
     assert_eq!(list.matches(" worker ").count(), 1, "{list}");
@@ -62,10 +53,7 @@ fn a_spawn_without_a_branch_says_where_the_work_can_land() {
     assert!(warnings(&["--base", &head]).contains("the base is no branch"));
     repo.git(["checkout", "--quiet", "--detach"]);
     let text = warnings(&[]);
-    assert!(
-        text.contains("HEAD is detached") && text.contains("merge --into <branch>"),
-        "{text}"
-    );
+    assert!(text.contains("HEAD is detached") && text.contains("merge --into <branch>"), "{text}");
     assert_eq!(warnings(&["--base", "main"]), "");
     // A rebase that stops leaves HEAD detached as well.
     repo.git(["checkout", "--quiet", "-b", "topic", "main"]);
@@ -75,9 +63,7 @@ fn a_spawn_without_a_branch_says_where_the_work_can_land() {
     repo.write("src/lib.rs", "main\n");
     repo.commit_all("main");
     repo.git(["checkout", "--quiet", "topic"]);
-    let rebase = crate::support::isolated("git", &repo.path())
-        .args(["rebase", "main"])
-        .output();
+    let rebase = crate::support::isolated("git", &repo.path()).args(["rebase", "main"]).output();
     assert!(!rebase.expect("starts").status.success());
     let text = warnings(&[]);
     assert!(text.contains("a rebase of topic is under way"), "{text}");
@@ -94,52 +80,28 @@ fn what_is_committed_on_the_way_is_named_and_what_editors_leave_is_not_work() {
     }
     // Alone they are no work, nothing to ask about, and nothing to land.
     assert_eq!(repo.agent_json(&["show", "worker"])["uncommitted"], 0);
-    assert!(
-        in_worktree(&agent, &["check", "--worktree"])
-            .status
-            .success()
-    );
+    assert!(in_worktree(&agent, &["check", "--worktree"]).status.success());
     let text = refused(&repo.agent(&["merge", "worker"]), 1);
     assert!(text.contains("changed nothing"), "{text}");
     std::fs::write(worktree.join("README.md"), "# Text\n").expect("write");
     std::fs::write(worktree.join("src/new.rs"), "").expect("write");
     let dry = repo.agent_json(&["merge", "worker", "--dry-run"]);
-    assert_eq!(
-        dry["uncommitted_paths"],
-        serde_json::json!(["README.md", "src/new.rs"])
-    );
+    assert_eq!(dry["uncommitted_paths"], serde_json::json!(["README.md", "src/new.rs"]));
     assert_eq!(
         dry["editor_files"],
         serde_json::json!([".DS_Store", "src/.lib.rs.swp", "src/lib.rs~"])
     );
     let landed = repo.agent(&["merge", "worker"]);
     let text = String::from_utf8_lossy(&landed.stdout).into_owned();
-    assert!(
-        text.contains("commits first: README.md, src/new.rs\n"),
-        "{text}"
-    );
-    assert!(
-        text.contains(".DS_Store, src/.lib.rs.swp, src/lib.rs~\n"),
-        "{text}"
-    );
+    assert!(text.contains("commits first: README.md, src/new.rs\n"), "{text}");
+    assert!(text.contains(".DS_Store, src/.lib.rs.swp, src/lib.rs~\n"), "{text}");
     assert_eq!(
-        repo.git([
-            "ls-tree",
-            "-r",
-            "--name-only",
-            "HEAD",
-            "README.md",
-            "src/new.rs"
-        ])
-        .lines()
-        .count(),
+        repo.git(["ls-tree", "-r", "--name-only", "HEAD", "README.md", "src/new.rs"])
+            .lines()
+            .count(),
         2
     );
-    assert!(
-        !repo
-            .git(["ls-tree", "-r", "--name-only", "HEAD"])
-            .contains("DS_Store")
-    );
+    assert!(!repo.git(["ls-tree", "-r", "--name-only", "HEAD"]).contains("DS_Store"));
     // A file that someone adds on purpose is work, and a discard loses none of them.
     std::fs::write(worktree.join("kept~"), "kept\n").expect("write");
     crate::support::git_in(&worktree, ["add", "kept~"]);
@@ -151,10 +113,7 @@ fn what_is_committed_on_the_way_is_named_and_what_editors_leave_is_not_work() {
     let rescued = repo.path().join("../rescued");
     repo.agent_json(&["rescue", "worker", "--to", rescued.to_str().expect("UTF-8")]);
     for name in left {
-        assert_eq!(
-            std::fs::read_to_string(rescued.join(name)).expect(name),
-            "left\n"
-        );
+        assert_eq!(std::fs::read_to_string(rescued.join(name)).expect(name), "left\n");
     }
 }
 
@@ -167,7 +126,10 @@ fn what_is_proposed_next_can_be_done() {
     let second = told(&["spawn", "do it", "--name=worker"]);
     assert!(!second.contains("git agent run worker"), "{second}");
     let shown = repo.agent_json(&["list"]);
-    let ids: Vec<&str> = { shown["agents"].as_array().expect("agents").iter() }
+    let ids: Vec<&str> = shown["agents"]
+        .as_array()
+        .expect("agents")
+        .iter()
         .map(|agent| agent["short_id"].as_str().expect("an id"))
         .collect();
     let names_id = |id: &&str| second.contains(&format!("git agent run {id} "));
@@ -210,10 +172,7 @@ fn a_directory_that_no_rule_ignores_is_a_line() {
         told(repo.agent(&["commit", "worker", "-m", "all"])),
         told(repo.agent(&["merge", "worker"])),
     ] {
-        assert!(
-            text.contains(".venv/") && text.contains(" paths)"),
-            "{text}"
-        );
+        assert!(text.contains(".venv/") && text.contains(" paths)"), "{text}");
         assert!(text.lines().count() < 20, "{text}");
     }
     let report = repo.agent(&["verify", "worker", "--format=json"]);
@@ -231,10 +190,7 @@ const KINDS: [Kind; 4] = [
     (
         "TypeScript",
         &[
-            (
-                "package.json",
-                "{\"name\": \"app\", \"scripts\": {\"test\": \"vitest run\"}}\n",
-            ),
+            ("package.json", "{\"name\": \"app\", \"scripts\": {\"test\": \"vitest run\"}}\n"),
             ("tsconfig.json", "{\"include\": [\"src\"]}\n"),
             ("src/index.ts", "export const one = 1;\n"),
             (".gitignore", "node_modules/\ndist/\n"),
@@ -244,10 +200,7 @@ const KINDS: [Kind; 4] = [
     (
         "Python",
         &[
-            (
-                "pyproject.toml",
-                "[project]\nname = \"app\"\nversion = \"0.1\"\n",
-            ),
+            ("pyproject.toml", "[project]\nname = \"app\"\nversion = \"0.1\"\n"),
             ("app/__init__.py", "ONE = 1\n"),
             ("tests/test_app.py", "from app import ONE\n"),
             (".gitignore", ".venv/\n__pycache__/\n"),
@@ -257,10 +210,7 @@ const KINDS: [Kind; 4] = [
     (
         "Rust",
         &[
-            (
-                "Cargo.toml",
-                "[package]\nname = \"app\"\nversion = \"0.1.0\"\n",
-            ),
+            ("Cargo.toml", "[package]\nname = \"app\"\nversion = \"0.1.0\"\n"),
             ("src/lib.rs", "pub const ONE: u32 = 1;\n"),
             (".gitignore", "/target\n"),
         ],
@@ -268,10 +218,7 @@ const KINDS: [Kind; 4] = [
     ),
     (
         "submodules",
-        &[
-            ("README.md", "# App\n"),
-            ("main.c", "int main(void) { return 0; }\n"),
-        ],
+        &[("README.md", "# App\n"), ("main.c", "int main(void) { return 0; }\n")],
         "main.c",
     ),
 ];
@@ -286,10 +233,7 @@ enum Reader {
 /// All that a command prints, on either stream; it must succeed.
 fn printed(repo: &TestRepo, arguments: &[&str], reader: Reader) -> String {
     let mut command = agent_command(&repo.path());
-    command
-        .args(arguments)
-        .env("NO_COLOR", "1")
-        .stdin(Stdio::null());
+    command.args(arguments).env("NO_COLOR", "1").stdin(Stdio::null());
     if reader == Reader::Pipe {
         let output = command.output().expect("starts");
         assert!(output.status.success(), "{}", describe(&output));
@@ -328,15 +272,7 @@ fn first_hour((kind, files, changed): Kind, reader: Reader) {
     repo.commit_all("begin");
     let work = format!("echo '// more' >> {changed}; echo done");
     let commands: [&[&str]; 4] = [
-        &[
-            "run",
-            "add a --verbose flag",
-            "--name=verbose",
-            "--",
-            "sh",
-            "-c",
-            &work,
-        ],
+        &["run", "add a --verbose flag", "--name=verbose", "--", "sh", "-c", &work],
         &["list"],
         &["show", "verbose"],
         &["merge", "verbose"],
@@ -346,58 +282,38 @@ fn first_hour((kind, files, changed): Kind, reader: Reader) {
         let said = printed(&repo, arguments, reader);
         // A program that reads the table gets all of its columns.
         let is_table = reader == Reader::Pipe && arguments[0] == "list";
-        let wide = said
-            .lines()
-            .find(|line| line.chars().count() > 80 && !is_table);
+        let wide = said.lines().find(|line| line.chars().count() > 80 && !is_table);
         assert_eq!(wide, None, "{kind} {arguments:?}:\n{said}");
         transcript.push_str(&format!("$ git agent {}\n{said}", arguments.join(" ")));
     }
     let landed = repo.git(["show", &format!("HEAD:{changed}")]);
     assert!(landed.ends_with("// more"), "{kind}\n{transcript}");
-    assert_eq!(
-        repo.git(["status", "--porcelain"]),
-        "",
-        "{kind}\n{transcript}"
-    );
+    assert_eq!(repo.git(["status", "--porcelain"]), "", "{kind}\n{transcript}");
     // Nothing has to be looked up: each answer names what comes next.
-    for next in [
-        "next: git agent diff verbose, then git agent merge verbose",
-        "git agent discard",
-    ] {
+    for next in ["next: git agent diff verbose, then git agent merge verbose", "git agent discard"]
+    {
         assert!(transcript.contains(next), "{kind}: {next}\n{transcript}");
     }
     let warnings = usize::from(kind == "submodules");
-    assert_eq!(
-        transcript.matches("warning:").count(),
-        warnings,
-        "{kind}\n{transcript}"
-    );
+    assert_eq!(transcript.matches("warning:").count(), warnings, "{kind}\n{transcript}");
 }
 
 #[test]
 fn four_commands_lead_from_git_init_to_landed_work_on_a_terminal() {
-    KINDS
-        .into_iter()
-        .for_each(|kind| first_hour(kind, Reader::Terminal));
+    KINDS.into_iter().for_each(|kind| first_hour(kind, Reader::Terminal));
 }
 
 #[test]
 fn four_commands_lead_from_git_init_to_landed_work_in_a_pipe() {
-    KINDS
-        .into_iter()
-        .for_each(|kind| first_hour(kind, Reader::Pipe));
+    KINDS.into_iter().for_each(|kind| first_hour(kind, Reader::Pipe));
 }
 
 #[test]
 fn what_a_newcomer_reads_first_fits_80_columns() {
     let repo = TestRepo::with_commit();
-    for arguments in [
-        &["-h"][..],
-        &["help"],
-        &["help", "--all"],
-        &["spawn", "fix the typo"],
-        &["list"],
-    ] {
+    for arguments in
+        [&["-h"][..], &["help"], &["help", "--all"], &["spawn", "fix the typo"], &["list"]]
+    {
         let said = printed(&repo, arguments, Reader::Terminal);
         let wide = said.lines().find(|line| line.chars().count() > 80);
         assert_eq!(wide, None, "{arguments:?}");
@@ -406,10 +322,7 @@ fn what_a_newcomer_reads_first_fits_80_columns() {
     for reader in [Reader::Terminal, Reader::Pipe] {
         let said = printed(&repo, &["spawn", long], reader);
         assert_eq!(said.lines().count(), 2, "{said}");
-        assert!(
-            said.lines().all(|line| line.chars().count() <= 80),
-            "{said}"
-        );
+        assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
     }
 }
 
@@ -479,7 +392,7 @@ fn a_refusal_is_broken_at_words_where_the_terminal_ends_and_its_command_is_not()
     let worktree = std::path::PathBuf::from(worktree.as_str().expect("a path"));
     std::fs::write(worktree.join("a file [of] ours.md"), "text\n").expect("write");
     let seen = refused_on_a_terminal(&repo, &["verify", "worker"]);
-    let wide = { seen.lines() }.find(|line| line.chars().count() > 80 && line.contains(" is "));
+    let wide = seen.lines().find(|line| line.chars().count() > 80 && line.contains(" is "));
     assert_eq!(wide, None, "{seen}");
     // The command is for the agent's worktree: here it would remove a file of the same name.
     assert!(
@@ -487,7 +400,8 @@ fn a_refusal_is_broken_at_words_where_the_terminal_ends_and_its_command_is_not()
         "{seen}"
     );
     // The other way is a command that works as it stands.
-    let amend = { seen.lines() }
+    let amend = seen
+        .lines()
         .find_map(|line| line.split_once("to let the agent change it: git agent "))
         .expect("a way");
     let arguments = amend.1.replace('\'', "");
@@ -499,22 +413,11 @@ fn a_refusal_is_broken_at_words_where_the_terminal_ends_and_its_command_is_not()
 #[test]
 fn a_run_names_its_agent_and_says_why_the_work_is_rejected() {
     let repo = TestRepo::with_commit();
-    let run = [
-        "run",
-        "do it",
-        "--name=worker",
-        "--scope=src",
-        "--",
-        "sh",
-        "-c",
-    ];
+    let run = ["run", "do it", "--name=worker", "--scope=src", "--", "sh", "-c"];
     let output = repo.agent(&[&run[..], &["touch a b c d"]].concat());
     assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
     let said = String::from_utf8(output.stderr).expect("UTF-8");
-    assert!(
-        said.starts_with("run 1 of worker ended with status 0"),
-        "{said}"
-    );
+    assert!(said.starts_with("run 1 of worker ended with status 0"), "{said}");
     for line in [
         "  verdict reject\n    scope.not-in-whitelist a (added in the worktree): ",
         "    and 1 more\n",
@@ -532,29 +435,25 @@ fn the_host_that_comes_next_is_one_that_is_installed() {
     std::fs::write(programs.join("qwen"), "").expect("write");
     let said = |host: &str, words: &[&str]| {
         let mut command = agent_command(&repo.path());
-        let path = std::env::join_paths([programs.clone()].into_iter().chain(
-            std::env::split_paths(&std::env::var_os("PATH").expect("a path")),
-        ));
+        let path = std::env::join_paths(
+            [programs.clone()]
+                .into_iter()
+                .chain(std::env::split_paths(&std::env::var_os("PATH").expect("a path"))),
+        );
         command.env("PATH", path.expect("joined"));
         let output = command.args(words).output().expect("starts");
         let said = String::from_utf8([output.stdout, output.stderr].concat()).expect("UTF-8");
         assert!(said.contains(host), "{said}");
     };
     said("--host qwen, or git agent enter", &["spawn", "do it"]);
-    said(
-        "hint: hosts that are installed: qwen",
-        &["run", "do it", "--host=copilot"],
-    );
+    said("hint: hosts that are installed: qwen", &["run", "do it", "--host=copilot"]);
 }
 
 #[test]
 fn a_spawn_shows_the_task_and_asks_where_a_person_can_answer() {
     let repo = TestRepo::with_commit();
     let refused = refused(&repo.agent(&["spawn", "-i", "do it"]), 2);
-    assert!(
-        refused.contains("--interactive requires a terminal"),
-        "{refused}"
-    );
+    assert!(refused.contains("--interactive requires a terminal"), "{refused}");
     for (answer, made) in [("n\r", 0), ("\r", 0), ("y\r", 1)] {
         let mut spawn = OnTerminal::start(&repo, &["spawn", "-i", "do it at once"], 100, 40);
         spawn.until(|screen| {

@@ -80,34 +80,18 @@ fn nothing_of_a_pull_request_is_obeyed_and_the_work_lands_on_its_branch() {
         &request("feature", "Make it faster", body).to_string(),
     );
 
-    let spawned = forge.json(&[
-        "spawn",
-        "--pr",
-        "7",
-        "fix the review's first point",
-        "--no-bundle",
-    ]);
+    let spawned =
+        forge.json(&["spawn", "--pr", "7", "fix the review's first point", "--no-bundle"]);
     let tree = place(&spawned);
     assert_eq!(spawned["base"]["ref"], "refs/heads/feature");
     assert_eq!(spawned["base"]["oid"], head.as_str());
     assert!(tree.join("main.ignored").exists() && !tree.join("head.ignored").exists());
     assert!(clone.join("main.ignored").exists() && !clone.join("head.ignored").exists());
-    assert!(
-        !tree.join("a.secret").exists(),
-        "only the target says what is copied"
-    );
-    assert!(
-        !outside.exists(),
-        "a program of the pull request wrote outside of its worktree"
-    );
+    assert!(!tree.join("a.secret").exists(), "only the target says what is copied");
+    assert!(!outside.exists(), "a program of the pull request wrote outside of its worktree");
     assert!(!clone.join(".git/hooks/evil").exists());
     assert_eq!(spawned.get("claimed"), None, "{spawned:#}");
-    assert!(
-        spawned["warnings"]
-            .to_string()
-            .contains("are those of main"),
-        "{spawned:#}"
-    );
+    assert!(spawned["warnings"].to_string().contains("are those of main"), "{spawned:#}");
     let prompt =
         fs::read_to_string(spawned["prompt_path"].as_str().expect("a path")).expect("a prompt");
     assert!(prompt.contains("fix the review's first point"), "{prompt}");
@@ -128,10 +112,7 @@ fn nothing_of_a_pull_request_is_obeyed_and_the_work_lands_on_its_branch() {
     assert_eq!(landed["outcome"], "merged", "{landed:#}");
     assert_eq!(landed["method"], "squash", "the target branch says how");
     assert_eq!(git_in(bare, ["rev-parse", "feature^"]), head);
-    assert_eq!(
-        git_in(bare, ["diff", "--name-only", "feature^", "feature"]),
-        "src/two.rs"
-    );
+    assert_eq!(git_in(bare, ["diff", "--name-only", "feature^", "feature"]), "src/two.rs");
     assert_eq!(git_in(bare, ["rev-parse", "main"]), before);
 
     // Once more, from what is there by now, and with the same settings.
@@ -153,12 +134,7 @@ fn the_branch_of_a_fork_is_none_of_ours_whatever_it_is_called() {
     let head = forge.commit(&forge.fork, ("main", "main"), &[("theirs.txt", "theirs\n")]);
     git_in(
         bare,
-        [
-            "fetch",
-            "--quiet",
-            forge.fork.to_str().expect("UTF-8"),
-            "main:refs/pull/8/head",
-        ],
+        ["fetch", "--quiet", forge.fork.to_str().expect("UTF-8"), "main:refs/pull/8/head"],
     );
     let main = git_in(bare, ["rev-parse", "main"]);
     let answer = forge.answers("gh pr view 8 ", &from_fork("main", true).to_string());
@@ -166,10 +142,7 @@ fn the_branch_of_a_fork_is_none_of_ours_whatever_it_is_called() {
     let spawned = forge.json(&["spawn", "--pr", page, "--no-bundle"]);
     assert_eq!(spawned["base"]["ref"], "refs/heads/pr/8", "{spawned:#}");
     assert_eq!(spawned["base"]["oid"], head.as_str());
-    assert!(
-        !spawned["warnings"].to_string().contains("cannot push"),
-        "{spawned:#}"
-    );
+    assert!(!spawned["warnings"].to_string().contains("cannot push"), "{spawned:#}");
     work(&forge, &spawned, "src/two.rs");
     let verdict = forge.json(&["verify", &id(&spawned)]);
     assert_eq!(verdict["verdict"], "accept", "{verdict:#}");
@@ -185,9 +158,7 @@ fn the_branch_of_a_fork_is_none_of_ours_whatever_it_is_called() {
     fs::write(answer.join("out"), from_fork("main", false).to_string()).expect("written");
     let spawned = forge.json(&["spawn", "--pr=8", "--no-bundle"]);
     assert!(
-        spawned["warnings"]
-            .to_string()
-            .contains("github.com/f/b, where you cannot push"),
+        spawned["warnings"].to_string().contains("github.com/f/b, where you cannot push"),
         "{spawned:#}"
     );
     let mut gone = from_fork("main", true);
@@ -195,18 +166,9 @@ fn the_branch_of_a_fork_is_none_of_ours_whatever_it_is_called() {
     gone["headRepositoryOwner"] = Value::Null;
     fs::write(answer.join("out"), gone.to_string()).expect("written");
     let spawned = forge.json(&["spawn", "--pr=8", "--no-bundle"]);
-    assert!(
-        spawned["warnings"]
-            .to_string()
-            .contains("a repository that is gone"),
-        "{spawned:#}"
-    );
+    assert!(spawned["warnings"].to_string().contains("a repository that is gone"), "{spawned:#}");
     work(&forge, &spawned, "src/three.rs");
-    refused_json(
-        &forge.run(&["merge", &id(&spawned), "--push", "--format=json"]),
-        "usage",
-        2,
-    );
+    refused_json(&forge.run(&["merge", &id(&spawned), "--push", "--format=json"]), "usage", 2);
 }
 
 #[test]
@@ -221,45 +183,19 @@ fn a_program_of_a_fork_gets_no_ignored_file() {
     fs::write(forge.clone.join("a.secret"), "secret\n").expect("written");
     let url = forge.hub.bare.to_str().expect("UTF-8");
     git_in(&forge.fork, ["fetch", "--quiet", url, "main:main"]);
-    forge.commit(
-        &forge.fork,
-        ("main", "topic"),
-        &[("theirs.txt", "theirs\n")],
-    );
+    forge.commit(&forge.fork, ("main", "topic"), &[("theirs.txt", "theirs\n")]);
     let fork = forge.fork.to_str().expect("UTF-8");
-    git_in(
-        &forge.hub.bare,
-        ["fetch", "--quiet", fork, "topic:refs/pull/8/head"],
-    );
+    git_in(&forge.hub.bare, ["fetch", "--quiet", fork, "topic:refs/pull/8/head"]);
     forge.answers("gh pr view 8 ", &from_fork("topic", true).to_string());
     let check = "test ! -e a.secret";
-    let spawned = forge.json(&[
-        "spawn",
-        "--pr=8",
-        "-m",
-        "x y",
-        "--no-bundle",
-        "--check",
-        check,
-    ]);
+    let spawned = forge.json(&["spawn", "--pr=8", "-m", "x y", "--no-bundle", "--check", check]);
     assert!(!place(&spawned).join("a.secret").exists());
-    assert!(
-        spawned["warnings"]
-            .to_string()
-            .contains("no ignored files were copied")
-    );
+    assert!(spawned["warnings"].to_string().contains("no ignored files were copied"));
     work(&forge, &spawned, "src/two.rs");
     let verdict = forge.json(&["verify", &id(&spawned)]);
     assert_eq!(verdict["verdict"], "accept", "{verdict:#}");
     // An agent on our own branch gets it, in its worktree and where its checks run.
-    let own = forge.json(&[
-        "spawn",
-        "-m",
-        "x y",
-        "--no-bundle",
-        "--check",
-        "test -e a.secret",
-    ]);
+    let own = forge.json(&["spawn", "-m", "x y", "--no-bundle", "--check", "test -e a.secret"]);
     assert!(place(&own).join("a.secret").exists());
 }
 
@@ -267,16 +203,10 @@ fn a_program_of_a_fork_gets_no_ignored_file() {
 fn a_branch_that_only_the_remote_has_is_fetched_and_its_settings_are_not_obeyed() {
     let forge = FakeForge::new("github.com");
     let of_head = settings("head");
-    let files = [
-        (".config/git-agent.toml", &*of_head),
-        ("build.sh", "true\n"),
-    ];
+    let files = [(".config/git-agent.toml", &*of_head), ("build.sh", "true\n")];
     let head = forge.commit(&forge.hub.bare, ("main", "topic"), &files);
     let spawned = forge.json(&["spawn", "--from", "topic", "x y", "--no-bundle"]);
-    assert_eq!(
-        spawned["base"],
-        json!({"ref": "refs/heads/topic", "oid": head})
-    );
+    assert_eq!(spawned["base"], json!({"ref": "refs/heads/topic", "oid": head}));
     assert!(!place(&spawned).join("head.ignored").exists());
     work(&forge, &spawned, "src/two.rs");
     let landed = forge.json(&["merge", &id(&spawned), "--push"]);
@@ -288,11 +218,8 @@ fn a_branch_that_only_the_remote_has_is_fetched_and_its_settings_are_not_obeyed(
     assert_eq!(own["base"]["ref"], "refs/heads/mine");
     assert_eq!(own["warnings"], json!([]));
     assert_eq!(forge.told(), "", "no forge is asked about a branch");
-    for (branch, code, status) in [
-        ("nowhere", "usage", 2),
-        ("a:b", "usage", 2),
-        ("*", "usage", 2),
-    ] {
+    for (branch, code, status) in [("nowhere", "usage", 2), ("a:b", "usage", 2), ("*", "usage", 2)]
+    {
         let output = forge.run(&["spawn", "--from", branch, "x y", "--format=json"]);
         refused_json(&output, code, status);
     }
@@ -315,22 +242,12 @@ fn an_issue_is_a_task_and_glab_is_asked_as_gh_is() {
             && prompt.contains("> Very.\n"),
         "{prompt}"
     );
-    assert!(
-        !prompt.contains("sk-aaaa"),
-        "a credential is never written down: {prompt}"
-    );
+    assert!(!prompt.contains("sk-aaaa"), "a credential is never written down: {prompt}");
     assert_eq!(spawned["description"], "Resolve issue 12.");
     // A merge request of a fork.
-    forge.commit(
-        &forge.fork,
-        ("main", "topic"),
-        &[("theirs.txt", "theirs\n")],
-    );
+    forge.commit(&forge.fork, ("main", "topic"), &[("theirs.txt", "theirs\n")]);
     let fork = forge.fork.to_str().expect("UTF-8");
-    git_in(
-        &forge.hub.bare,
-        ["fetch", "--quiet", fork, "topic:refs/merge-requests/3/head"],
-    );
+    git_in(&forge.hub.bare, ["fetch", "--quiet", fork, "topic:refs/merge-requests/3/head"]);
     let request = json!({
         "iid": 3, "title": "T", "description": null, "state": "opened", "source_branch": "topic", "target_branch": "main",
         "source_project_id": 2, "target_project_id": 1, "allow_collaboration": true,
@@ -343,19 +260,12 @@ fn an_issue_is_a_task_and_glab_is_asked_as_gh_is() {
         "glab api projects/2 --hostname gitlab.com",
         &json!({"path_with_namespace": "f/b"}).to_string(),
     );
-    let spawned = forge.json(&[
-        "spawn",
-        "--mr",
-        "https://gitlab.com/a/b/-/merge_requests/3",
-        "--no-bundle",
-    ]);
+    let spawned =
+        forge.json(&["spawn", "--mr", "https://gitlab.com/a/b/-/merge_requests/3", "--no-bundle"]);
     assert_eq!(spawned["base"]["ref"], "refs/heads/mr/3", "{spawned:#}");
     work(&forge, &spawned, "src/two.rs");
     forge.json(&["merge", &id(&spawned), "--push"]);
-    assert_eq!(
-        git_in(&forge.fork, ["diff", "--name-only", "topic^", "topic"]),
-        "src/two.rs"
-    );
+    assert_eq!(git_in(&forge.fork, ["diff", "--name-only", "topic^", "topic"]), "src/two.rs");
 }
 
 #[test]
@@ -380,12 +290,7 @@ fn what_a_forge_does_not_answer_makes_no_agent() {
             "remote-refused",
             4,
         ),
-        (
-            "To get started with GitHub CLI, please run:  gh auth login",
-            4,
-            "remote-refused",
-            4,
-        ),
+        ("To get started with GitHub CLI, please run:  gh auth login", 4, "remote-refused", 4),
     ] {
         let entry = forge.fails("gh pr view 7", error, status);
         refused_json(&spawn("7"), code, exit);
@@ -402,11 +307,7 @@ fn what_a_forge_does_not_answer_makes_no_agent() {
     ] {
         let entry = forge.answers("gh pr view 7", answer);
         let output = spawn("7");
-        assert!(
-            matches!(output.status.code(), Some(2 | 4)),
-            "{answer}: {}",
-            describe(&output)
-        );
+        assert!(matches!(output.status.code(), Some(2 | 4)), "{answer}: {}", describe(&output));
         fs::remove_dir_all(entry).expect("removed");
     }
     forge.told();

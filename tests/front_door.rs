@@ -74,10 +74,7 @@ fn the_settings_of_the_base_commit_fill_what_a_task_leaves_out() {
          [bundle]\nrequired = false\n[checks]\ncommands = [\"true\"]\n[setup]\nrun = [\"touch made\"]\n",
     );
     // What is not committed does not count.
-    repo.write(
-        ".config/git-agent.toml",
-        "[defaults]\nrole = \"read-only\"\n",
-    );
+    repo.write(".config/git-agent.toml", "[defaults]\nrole = \"read-only\"\n");
     let agent = repo.agent_json(&["spawn", "-m", TEXT, "--check", "ls", "--deny", "src/lib.rs"]);
     assert_eq!(agent["role"], "edit-shared");
     let id = agent["agent_id"].as_str().expect("an id");
@@ -141,17 +138,10 @@ fn every_mistake_in_the_settings_is_told_with_its_line() {
 #[test]
 fn a_setup_command_of_the_settings_that_fails_is_told_with_its_line_and_the_way_on() {
     let repo = TestRepo::with_commit();
-    settings(
-        &repo,
-        "[bundle]\nrequired = false\n\n[setup]\nrun = [\"exit 7\"]\n",
-    );
+    settings(&repo, "[bundle]\nrequired = false\n\n[setup]\nrun = [\"exit 7\"]\n");
     let text = refused(&repo.agent(&["spawn", "-m", TEXT, "--scope", "src/**"]), 4);
     assert!(text.starts_with("error[setup-failed]"), "{text}");
-    for part in [
-        ".config/git-agent.toml:5",
-        "git commit -m",
-        "git agent spawn --base <revision>",
-    ] {
+    for part in [".config/git-agent.toml:5", "git commit -m", "git agent spawn --base <revision>"] {
         assert!(text.contains(part), "{part} in {text}");
     }
     let output = repo.agent(&["spawn", "-m", TEXT, "--scope", "src/**", "--base", "HEAD~1"]);
@@ -171,14 +161,8 @@ fn u6_the_repository_says_how_work_lands_and_under_which_subject() {
     std::fs::write(format!("{worktree}/src/two.rs"), "pub fn two() {}\n").expect("written");
     repo.agent_json(&["done", "two", "-m", "add two"]);
     repo.agent_json(&["merge", "two"]);
-    assert_eq!(
-        repo.git(["log", "-1", "--format=%s", "main"]),
-        "edit-local: add two [two]"
-    );
-    let after: usize = repo
-        .git(["rev-list", "--count", "main"])
-        .parse()
-        .expect("a number");
+    assert_eq!(repo.git(["log", "-1", "--format=%s", "main"]), "edit-local: add two [two]");
+    let after: usize = repo.git(["rev-list", "--count", "main"]).parse().expect("a number");
     assert_eq!(after, before.parse::<usize>().expect("a number") + 1);
     // The clone's configuration and the command line win.
     let agent = repo.agent_json(&["spawn", "-m", TEXT, "--scope", "src/**", "--name", "three"]);
@@ -186,25 +170,14 @@ fn u6_the_repository_says_how_work_lands_and_under_which_subject() {
     std::fs::write(format!("{worktree}/src/three.rs"), "pub fn three() {}\n").expect("written");
     repo.git(["config", "agent.merge", "no-ff"]);
     repo.agent_json(&["merge", "three", "-m", "feat: three"]);
-    assert_eq!(
-        repo.git(["log", "-1", "--format=%s", "main"]),
-        "feat: three"
-    );
-    assert_eq!(
-        repo.git(["log", "-1", "--format=%P", "main"])
-            .split(' ')
-            .count(),
-        2
-    );
+    assert_eq!(repo.git(["log", "-1", "--format=%s", "main"]), "feat: three");
+    assert_eq!(repo.git(["log", "-1", "--format=%P", "main"]).split(' ').count(), 2);
 }
 
 #[test]
 fn config_lists_every_setting_and_where_it_comes_from() {
     let repo = TestRepo::with_commit();
-    settings(
-        &repo,
-        "[defaults]\ntimeout = \"10m\"\n\n[checks]\ncommands = [\"true\"]\n",
-    );
+    settings(&repo, "[defaults]\ntimeout = \"10m\"\n\n[checks]\ncommands = [\"true\"]\n");
     repo.git(["config", "agent.merge", "squash"]);
     repo.git(["config", "--add", "agent.run.allowWrite", "/tmp/a"]);
     repo.git(["config", "--add", "agent.run.allowWrite", "/tmp/b"]);
@@ -218,10 +191,7 @@ fn config_lists_every_setting_and_where_it_comes_from() {
     let timeout = find("defaults.timeout");
     assert_eq!(timeout["value"], "10m");
     assert_eq!(timeout["source"], ".config/git-agent.toml:2");
-    assert_eq!(
-        find("checks.commands")["source"],
-        ".config/git-agent.toml:5"
-    );
+    assert_eq!(find("checks.commands")["source"], ".config/git-agent.toml:5");
     assert_eq!(find("agent.merge")["value"], "squash");
     assert_eq!(find("agent.merge")["source"], "git-config");
     let places = serde_json::json!(["/tmp/a", "/tmp/b"]);
@@ -251,24 +221,9 @@ fn a_bundle_starts_as_templates_that_are_found_until_they_are_replaced() {
         .filter(|one| one["code"] == "bundle.template")
         .map(|one| one["path"].as_str())
         .collect();
-    let expected = [
-        "plan.md",
-        "progress.json",
-        "chatlog.md",
-        "handoffs.md",
-        "review.md",
-    ];
-    let expected: Vec<_> = expected
-        .iter()
-        .map(|name| format!(".agent/{name}"))
-        .collect();
-    assert_eq!(
-        paths,
-        expected
-            .iter()
-            .map(|path| Some(path.as_str()))
-            .collect::<Vec<_>>()
-    );
+    let expected = ["plan.md", "progress.json", "chatlog.md", "handoffs.md", "review.md"];
+    let expected: Vec<_> = expected.iter().map(|name| format!(".agent/{name}")).collect();
+    assert_eq!(paths, expected.iter().map(|path| Some(path.as_str())).collect::<Vec<_>>());
     let output = repo.agent(&["bundle", id]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(1), "{text}");
@@ -279,10 +234,8 @@ fn a_bundle_starts_as_templates_that_are_found_until_they_are_replaced() {
     let answer: Value =
         serde_json::from_slice(&repo.agent(&["bundle", id, "--format=json"]).stdout).expect("JSON");
     let left = answer["files"].as_array().expect("a list").iter();
-    let left: Vec<_> = left
-        .filter(|file| file.get("code").is_some())
-        .map(|file| file["name"].as_str())
-        .collect();
+    let left: Vec<_> =
+        left.filter(|file| file.get("code").is_some()).map(|file| file["name"].as_str()).collect();
     assert_eq!(left, [Some("progress.json")]);
     std::fs::remove_file(bundle.join("plan.md")).expect("removed");
     std::fs::write(bundle.join("progress.json"), "{\"status\": \"done\"}").expect("written");
@@ -308,9 +261,7 @@ fn a_bundle_that_is_not_required_has_no_templates() {
     let id = agent["agent_id"].as_str().expect("an id");
     let worktree = agent["worktree_abspath"].as_str().expect("a path");
     let names = std::fs::read_dir(format!("{worktree}/.agent")).expect("a directory");
-    let names: Vec<_> = names
-        .map(|entry| entry.expect("readable").file_name())
-        .collect();
+    let names: Vec<_> = names.map(|entry| entry.expect("readable").file_name()).collect();
     assert_eq!(names, ["spec.md"]);
     assert_eq!(repo.agent_json(&["bundle", id])["required"], false);
 }
@@ -318,13 +269,7 @@ fn a_bundle_that_is_not_required_has_no_templates() {
 #[test]
 fn options_of_a_task_without_a_file_are_refused_beside_a_file() {
     let repo = TestRepo::with_commit();
-    for option in [
-        "--no-bundle",
-        "--role=read-only",
-        "--scope=*",
-        "--new=x",
-        "--check=true",
-    ] {
+    for option in ["--no-bundle", "--role=read-only", "--scope=*", "--new=x", "--check=true"] {
         let text = refused(&repo.agent(&["spawn", "task.toml", option]), 2);
         assert!(text.contains("task.toml is none"), "{text}");
         let text = refused(&repo.agent(&["run", "0123abcd", option, "--", "true"]), 2);
@@ -337,13 +282,10 @@ fn help_shows_a_newcomer_at_most_sixteen_verbs_and_every_verb_on_request() {
     let repo = TestRepo::with_commit();
     let short = String::from_utf8(repo.agent(&["-h"]).stdout).expect("UTF-8");
     let (_, list) = short.split_once("start:\n").expect("the first group");
-    let (list, _) = list
-        .split_once("\nOptions:")
-        .expect("the end of the groups");
-    let names = list
+    let (list, _) = list.split_once("\nOptions:").expect("the end of the groups");
+    let names: Vec<_> = list
         .lines()
-        .filter(|line| line.starts_with("  ") && !line.starts_with("   "));
-    let names: Vec<_> = names
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
         .filter_map(|line| line.trim().split(' ').next())
         .collect();
     assert!(names.len() <= 16, "{names:?}");
@@ -351,36 +293,15 @@ fn help_shows_a_newcomer_at_most_sixteen_verbs_and_every_verb_on_request() {
     assert_eq!(titles, ["look:", "land:", "talk:", "clean:", "set up:"]);
     assert!(short.contains("git agent help --all"), "{short}");
     let all = crate::support::agent::verbs();
-    assert!(
-        names.iter().all(|name| all.iter().any(|verb| verb == name)),
-        "{all:?}"
-    );
-    let internal = [
-        "sweep",
-        "supervise",
-        "supervisor",
-        "launch",
-        "fenced",
-        "complete",
-    ];
-    assert!(
-        !all.iter().any(|verb| internal.contains(&verb.as_str())),
-        "{all:?}"
-    );
-    assert!(
-        short.lines().all(|line| line.chars().count() <= 102),
-        "{short}"
-    );
+    assert!(names.iter().all(|name| all.iter().any(|verb| verb == name)), "{all:?}");
+    let internal = ["sweep", "supervise", "supervisor", "launch", "fenced", "complete"];
+    assert!(!all.iter().any(|verb| internal.contains(&verb.as_str())), "{all:?}");
+    assert!(short.lines().all(|line| line.chars().count() <= 102), "{short}");
     // What stands under a heading belongs there.
     let spawn = repo.agent(&["help", "spawn"]);
     let spawn = String::from_utf8_lossy(&spawn.stdout).into_owned();
-    let (every_task, of_text) = spawn
-        .split_once("A task without a file:")
-        .expect("a heading");
-    assert!(
-        every_task.contains("--sparse") && of_text.contains("--scope"),
-        "{spawn}"
-    );
+    let (every_task, of_text) = spawn.split_once("A task without a file:").expect("a heading");
+    assert!(every_task.contains("--sparse") && of_text.contains("--scope"), "{spawn}");
     assert!(!of_text.contains("--base"), "{spawn}");
     let unknown = repo.agent(&["help", "bogus"]);
     assert!(refused(&unknown, 2).contains("git agent help --all"));
@@ -443,22 +364,13 @@ fn a_verb_that_was_folded_into_another_answers_under_both_names() {
         (&["ps"][..], &["list", "--runs"][..]),
         (&["log", "worker"], &["show", "worker", "--log"]),
         (&["logs", "worker"], &["show", "worker", "--output"]),
-        (
-            &["logs", "worker", "--run=1"],
-            &["show", "worker", "--run=1"],
-        ),
+        (&["logs", "worker", "--run=1"], &["show", "worker", "--run=1"]),
         (&["ledger", "verify"], &["doctor", "ledger", "verify"]),
         (&["hooks", "status"], &["doctor", "hooks", "status"]),
         (&["config"], &["setup", "config"]),
         (&["pool"], &["setup", "pool"]),
-        (
-            &["install-shell", "--dry-run"],
-            &["setup", "shell", "--dry-run"],
-        ),
-        (
-            &["log", "worker", "--format=otlp"],
-            &["show", "worker", "--log", "--format=otlp"],
-        ),
+        (&["install-shell", "--dry-run"], &["setup", "shell", "--dry-run"]),
+        (&["log", "worker", "--format=otlp"], &["show", "worker", "--log", "--format=otlp"]),
     ] {
         for format in ["text", "json"] {
             // Before the verb, where its value is a word of its own.
@@ -468,20 +380,14 @@ fn a_verb_that_was_folded_into_another_answers_under_both_names() {
             assert!(new.status.success() && !new.stdout.is_empty() || format == "text");
         }
     }
-    for (word, text) in [
-        ("fail", "failed"),
-        ("done", "done"),
-        ("defer", "deferred"),
-        ("reject", "rejected"),
-    ] {
+    for (word, text) in
+        [("fail", "failed"), ("done", "done"), ("defer", "deferred"), ("reject", "rejected")]
+    {
         let report = repo.agent_json(&["mark", word, "worker", "-m", "because"]);
         let shown = repo.agent(&["show", "worker"]);
         let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
         let state = shown.lines().find(|line| line.starts_with("State:"));
-        assert!(
-            state.is_some_and(|state| state.contains(text)),
-            "{word}: {shown}"
-        );
+        assert!(state.is_some_and(|state| state.contains(text)), "{word}: {shown}");
         assert_eq!(report["schema"], "git-agent.move/3", "{word}");
     }
     let all = crate::support::agent::verbs();
@@ -554,25 +460,13 @@ fn one_line_makes_an_agent_without_any_setting() {
         let shown = repo.agent_json(&["show", report["agent_id"].as_str().expect("an id")]);
         serde_json::from_value(shown["whitelist"].clone()).expect("globs")
     };
+    assert_eq!(whitelist(&["spawn", "do it", "--scope", "src"], ""), ["src/**"]);
+    assert_eq!(whitelist(&["spawn", "do it", "--scope", "."], "packages/a"), ["packages/a/**"]);
     assert_eq!(
-        whitelist(&["spawn", "do it", "--scope", "src"], ""),
-        ["src/**"]
-    );
-    assert_eq!(
-        whitelist(&["spawn", "do it", "--scope", "."], "packages/a"),
-        ["packages/a/**"]
-    );
-    assert_eq!(
-        whitelist(
-            &["spawn", "do it", "--scope", "../a/src/*.ts"],
-            "packages/a"
-        ),
+        whitelist(&["spawn", "do it", "--scope", "../a/src/*.ts"], "packages/a"),
         ["packages/a/src/*.ts"]
     );
-    assert_eq!(
-        whitelist(&["spawn", "do it", "--scope", "file"], "dir [x]"),
-        ["dir [[]x]/file"]
-    );
+    assert_eq!(whitelist(&["spawn", "do it", "--scope", "file"], "dir [x]"), ["dir [[]x]/file"]);
     assert_eq!(
         whitelist(&["spawn", "do it", "--new", "docs/new.md"], ""),
         ["docs/new.md", "docs/new.md/**"]
@@ -595,12 +489,9 @@ fn a_settings_file_that_is_not_committed_is_named_where_it_would_have_counted() 
     };
     assert!(!warns(&["spawn", "do it", "--name=one"]));
     repo.write(".config/git-agent.toml", "[merge]\nmethod = \"squash\"\n");
-    for words in [
-        &["spawn", "do it", "--name=two"][..],
-        &["merge", "one"],
-        &["train", "one"],
-        &["pool"],
-    ] {
+    for words in
+        [&["spawn", "do it", "--name=two"][..], &["merge", "one"], &["train", "one"], &["pool"]]
+    {
         assert!(warns(words), "{words:?}");
     }
     repo.commit_all("settings");
@@ -626,10 +517,7 @@ fn one_line_runs_a_command_on_a_typed_task() {
         serde_json::from_slice(&ran.stdout).unwrap_or_else(|_| panic!("{}", describe(&ran)));
     assert_eq!(report["verdict"], "accept", "{report}");
     let id = report["agent_id"].as_str().expect("an id");
-    assert_eq!(
-        repo.agent_json(&["show", id])["whitelist"],
-        serde_json::json!(["README.md"])
-    );
+    assert_eq!(repo.agent_json(&["show", id])["whitelist"], serde_json::json!(["README.md"]));
     // A host takes as long as it takes; a command has a limit.
     assert_eq!(report["timeout_ms"], 300_000);
     let plan = repo.agent_json(&["run", id, "--dry-run", "--host=claude"]);
@@ -672,10 +560,7 @@ fn several_agents_are_one_answer_in_the_order_they_were_named() {
     assert_eq!(output.status.code(), Some(3), "{}", describe(&output));
     assert!(output.stderr.is_empty(), "{}", describe(&output));
     let answer: Value = serde_json::from_slice(&output.stdout).expect("one document");
-    assert_eq!(
-        (&answer["succeeded"], &answer["failed"]),
-        (&1.into(), &1.into())
-    );
+    assert_eq!((&answer["succeeded"], &answer["failed"]), (&1.into(), &1.into()));
     let items = answer["items"].as_array().expect("a list");
     assert_eq!(items[0]["target"], one);
     assert_eq!(items[0]["state"], "rejected");
@@ -716,18 +601,11 @@ fn a_glob_that_allows_nothing_is_named_with_the_reason() {
 fn u17_a_verb_without_an_argument_means_the_agent_whose_worktree_this_is() {
     let repo = TestRepo::with_commit();
     let agent = repo.agent_json(&["spawn", "-m", TEXT, "--scope", "src/**", "--no-bundle"]);
-    let worktree = agent["worktree_abspath"]
-        .as_str()
-        .expect("a path")
-        .to_owned();
+    let worktree = agent["worktree_abspath"].as_str().expect("a path").to_owned();
     std::fs::write(format!("{worktree}/src/two.rs"), "pub fn two() {}\n").expect("written");
     for arguments in [&["diff"][..], &["show"], &["verify"], &["done"]] {
         let output = in_worktree(&agent, arguments);
-        assert!(
-            output.status.success(),
-            "{arguments:?} {}",
-            describe(&output)
-        );
+        assert!(output.status.success(), "{arguments:?} {}", describe(&output));
     }
     for verb in [
         "show", "diff", "stop", "verify", "bundle", "merge", "train", "discard", "rescue",
@@ -785,10 +663,7 @@ fn a_retry_is_the_same_task_on_the_current_base() {
     assert_eq!(repo.agent_json(&["show", id])["state"], "rejected");
     repo.agent_json(&["discard", id]);
     let third = repo.agent_json(&["retry", id]);
-    assert!(
-        third["warnings"].to_string().contains("briefing"),
-        "{third}"
-    );
+    assert!(third["warnings"].to_string().contains("briefing"), "{third}");
     // The task that a retry runs is the one that it was given.
     let third = third["agent_id"].as_str().expect("an id");
     let ran = repo.agent(&["run", third, "--no-verify", "--", "true"]);
@@ -805,23 +680,14 @@ fn u17_a_verdict_is_a_sentence() {
     let said = |arguments: &[&str]| String::from_utf8(repo.agent(arguments).stdout).expect("UTF-8");
     let text = said(&["verify", id]);
     let end = "can be merged into main (fast-forward, 1 commit, 1 file not yet committed)\n";
-    assert!(
-        text.starts_with("accepted: ") && text.ends_with(end),
-        "{text}"
-    );
+    assert!(text.starts_with("accepted: ") && text.ends_with(end), "{text}");
     std::fs::write(format!("{worktree}/README.md"), "more\n").expect("written");
     let text = said(&["verify", id]);
     assert!(text.starts_with("rejected: "), "{text}");
-    assert!(
-        text.contains("cannot be merged into main (fast-forward, 1 commit, 2 files"),
-        "{text}"
-    );
+    assert!(text.contains("cannot be merged into main (fast-forward, 1 commit, 2 files"), "{text}");
     // Looked at from outside, an agent is judged by all that it changed.
     assert_eq!(repo.agent(&["check", id]).status.code(), Some(1));
-    assert_eq!(
-        repo.agent(&["check", id, "--staged"]).status.code(),
-        Some(0)
-    );
+    assert_eq!(repo.agent(&["check", id, "--staged"]).status.code(), Some(0));
 }
 
 #[test]
@@ -853,9 +719,7 @@ fn u5_one_documented_line_hides_what_is_ours_from_gits_log() {
     repo.agent_json(&["fail", id, "--reason=no"]);
     assert_ne!(repo.git(["log", "--format=%H", "--all"]), before);
     let page = include_str!("../docs/concepts.md");
-    let line = page
-        .lines()
-        .find_map(|line| line.strip_prefix("git log --graph --oneline "));
+    let line = page.lines().find_map(|line| line.strip_prefix("git log --graph --oneline "));
     let words: Vec<String> = line
         .expect("the line is documented")
         .split(' ')
@@ -878,35 +742,21 @@ fn init_proposes_what_the_repository_asks_for_and_writes_it_on_a_yes() {
     let shown = repo.agent_json(&["init"]);
     let values = |shown: &Value| -> Vec<String> {
         let parts = shown["proposal"]["parts"].as_array().expect("parts");
-        { parts.iter() }
-            .map(|part| part["value"].as_str().expect("a value").to_owned())
-            .collect()
+        parts.iter().map(|part| part["value"].as_str().expect("a value").to_owned()).collect()
     };
-    assert_eq!(
-        values(&shown),
-        ["npm ci", "npm test", "../{repo}.agents/{id}"]
-    );
+    assert_eq!(values(&shown), ["npm ci", "npm test", "../{repo}.agents/{id}"]);
     assert_eq!(shown["proposal"]["is_written"], false);
     assert_eq!(repo.git(["status", "--porcelain"]), "");
     let written = repo.agent_json(&["init", "--yes"]);
     assert_eq!(written["proposal"]["is_written"], true);
-    assert_eq!(
-        repo.git(["config", "agent.worktreeDir"]),
-        "../{repo}.agents/{id}"
-    );
+    assert_eq!(repo.git(["config", "agent.worktreeDir"]), "../{repo}.agents/{id}");
     repo.commit_all("settings");
     // The next command takes the settings as they are, and the next init has nothing to propose.
     let planned = repo.agent_json(&["spawn", "do it", "--dry-run"]);
     let place = planned["worktree_abspath"].as_str().expect("a place");
-    assert!(
-        !std::path::Path::new(place).starts_with(repo.path()),
-        "{place}"
-    );
+    assert!(!std::path::Path::new(place).starts_with(repo.path()), "{place}");
     let listed = repo.agent_json(&["config"]).to_string();
-    assert!(
-        listed.contains("npm ci") && listed.contains("npm test"),
-        "{listed}"
-    );
+    assert!(listed.contains("npm ci") && listed.contains("npm test"), "{listed}");
     let text = refused(&repo.agent(&["init"]), 2);
     assert!(text.contains("no agent host is set up"), "{text}");
     // A host that is installed is named; nothing is written, and nothing asked.
@@ -915,8 +765,7 @@ fn init_proposes_what_the_repository_asks_for_and_writes_it_on_a_yes() {
     std::fs::write(bin.join("claude"), "").expect("written");
     let search = std::env::var("PATH").expect("a search path");
     let mut init = agent_command(&repo.path());
-    init.args(["init"])
-        .env("PATH", format!("{}:{search}", bin.display()));
+    init.args(["init"]).env("PATH", format!("{}:{search}", bin.display()));
     let output = init.output().expect("starts");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
@@ -937,19 +786,10 @@ fn an_agent_is_meant_by_its_name_and_not_a_file_that_has_it() {
     assert!(text.starts_with("Agent ID:"), "{text}");
     // Where only the worktree is gone, what makes it again is named.
     let place = repo.agent_json(&["show", "README.md"])["worktree_abspath"].clone();
-    repo.git([
-        "worktree",
-        "remove",
-        "-f",
-        "-f",
-        place.as_str().expect("a path"),
-    ]);
+    repo.git(["worktree", "remove", "-f", "-f", place.as_str().expect("a path")]);
     let said = describe(&repo.agent(&["show", "README.md"]));
     let (_, command) = said.split_once("run git agent rescue ").expect("a command");
-    let words: Vec<_> = ["rescue"]
-        .into_iter()
-        .chain(command.split_whitespace().take(2))
-        .collect();
+    let words: Vec<_> = ["rescue"].into_iter().chain(command.split_whitespace().take(2)).collect();
     let output = repo.agent(&words);
     assert!(output.status.success(), "{}", describe(&output));
 }
@@ -961,9 +801,7 @@ fn the_command_that_commits_the_settings_works_in_every_directory() {
     let said = describe(&repo.agent(&["spawn", TEXT]));
     let (_, command) = said.split_once("run git add ").expect("a command");
     let command = format!("git add {}", command.lines().next().unwrap_or_default());
-    let shell = isolated("sh", &repo.path().join("src"))
-        .args(["-c", &command])
-        .output();
+    let shell = isolated("sh", &repo.path().join("src")).args(["-c", &command]).output();
     let shell = shell.expect("starts");
     assert!(shell.status.success(), "{command}: {}", describe(&shell));
     assert_eq!(repo.git(["status", "--porcelain"]), "");
@@ -981,15 +819,9 @@ fn habits_of_git_are_accepted_or_answered() {
     for (words, hint) in [
         (&["merge", "--abort"][..], "run git agent undo"),
         (&["commit", "-am", "x"], "run git agent commit -m <text>"),
-        (
-            &["config", "agent.merge", "squash"],
-            "run git config <key> <value>",
-        ),
+        (&["config", "agent.merge", "squash"], "run git config <key> <value>"),
         (&["spawn", TEXT, "--name=a b"], "pass --name a-b"),
-        (
-            &["commit", "one", "-m", ""],
-            "run git agent commit -m <text>",
-        ),
+        (&["commit", "one", "-m", ""], "run git agent commit -m <text>"),
     ] {
         let output = repo.agent(words);
         refused(&output, 2);

@@ -56,19 +56,14 @@ fn targets_hold_for_their_seeds_cut_anywhere() {
 #[test]
 fn the_shipped_program_keeps_the_numbers_of_a_message() {
     let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("readable");
-    let json = manifest
-        .lines()
-        .find(|line| line.starts_with("serde_json ="))
-        .expect("a dependency");
+    let json =
+        manifest.lines().find(|line| line.starts_with("serde_json =")).expect("a dependency");
     assert!(json.contains("\"float_roundtrip\""), "{json}");
 }
 
 #[test]
 fn every_target_is_built_documented_and_tested() {
-    let names: BTreeSet<_> = TARGETS
-        .iter()
-        .map(|(name, ..)| (*name).to_owned())
-        .collect();
+    let names: BTreeSet<_> = TARGETS.iter().map(|(name, ..)| (*name).to_owned()).collect();
     let stems = |place: &str| -> BTreeSet<String> {
         let files = files(&root().join(place)).into_iter();
         let stems = files.map(|file| file.file_stem().expect("a name").to_string_lossy().into());
@@ -111,10 +106,7 @@ fn an_index_is_read_as_git_lists_it() {
 fn the_tree_that_an_index_knows_is_the_same_however_it_is_read() {
     let repo = TestRepo::empty();
     for number in 0..900 {
-        repo.write(
-            &format!("d{}/{number}/{:0>60}", number % 7, "name"),
-            "text\n",
-        );
+        repo.write(&format!("d{}/{number}/{:0>60}", number % 7, "name"), "text\n");
     }
     repo.commit_all("many");
     let long = fs::read(repo.path().join(".git/index")).expect("readable");
@@ -156,9 +148,7 @@ fn is_read_alike(repo: &TestRepo, bytes: &[u8]) -> bool {
     if !listed.status.success() {
         return false;
     }
-    let ours: Vec<_> = { index.entries() }
-        .map(|(path, (_, oid))| (path.to_owned(), oid))
-        .collect();
+    let ours: Vec<_> = index.entries().map(|(path, (_, oid))| (path.to_owned(), oid)).collect();
     let shown = bytes.escape_ascii();
     assert_eq!(ours, entries_of(&listed.stdout), "{shown}");
     true
@@ -181,8 +171,8 @@ fn entries_of(listed: &[u8]) -> Vec<(Vec<u8>, Oid)> {
         let words: Vec<&str> = words.split(' ').collect();
         let path = head[tab + 1..].to_vec();
         let is_merged = words[2] == "0";
-        if is_merged && flags & 0x2000_0000 != 0 || { entries.last() }
-            .is_some_and(|(last, _)| *last == path)
+        if is_merged && flags & 0x2000_0000 != 0
+            || entries.last().is_some_and(|(last, _)| *last == path)
         {
             continue;
         }

@@ -46,11 +46,7 @@ impl Fenced {
 
     /// The directory of the shims.
     fn shims(&self) -> PathBuf {
-        self.repo
-            .path()
-            .join(".git/agents")
-            .join(self.short_id())
-            .join("hooks")
+        self.repo.path().join(".git/agents").join(self.short_id()).join("hooks")
     }
 
     /// Appends to a file of the agent's worktree and stages it.
@@ -71,11 +67,7 @@ impl Fenced {
     #[track_caller]
     fn allowed(&self, arguments: &[&str]) -> String {
         let output = self.git(arguments);
-        assert!(
-            output.status.success(),
-            "git {arguments:?}: {}",
-            said(&output)
-        );
+        assert!(output.status.success(), "git {arguments:?}: {}", said(&output));
         said(&output)
     }
 
@@ -85,19 +77,9 @@ impl Fenced {
         let before = self.repo.git(["for-each-ref"]);
         let output = self.git(arguments);
         let said = said(&output);
-        assert!(
-            !output.status.success(),
-            "git {arguments:?} was let through: {said}"
-        );
-        assert!(
-            said.contains("error[hook-refused]"),
-            "git {arguments:?}: {said}"
-        );
-        assert_eq!(
-            self.repo.git(["for-each-ref"]),
-            before,
-            "git {arguments:?} moved a ref"
-        );
+        assert!(!output.status.success(), "git {arguments:?} was let through: {said}");
+        assert!(said.contains("error[hook-refused]"), "git {arguments:?}: {said}");
+        assert_eq!(self.repo.git(["for-each-ref"]), before, "git {arguments:?} moved a ref");
         said
     }
 
@@ -107,9 +89,7 @@ impl Fenced {
 }
 
 fn said(output: &Output) -> String {
-    [&output.stdout[..], &output.stderr[..]]
-        .map(String::from_utf8_lossy)
-        .concat()
+    [&output.stdout[..], &output.stderr[..]].map(String::from_utf8_lossy).concat()
 }
 
 /// Writes an executable script, making its directory.

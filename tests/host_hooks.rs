@@ -37,11 +37,7 @@ fn agent_of(task: &str) -> Agent {
     let repo = TestRepo::with_commit();
     let report = repo.spawn_task(task, &[]);
     let text = |key: &str| report[key].as_str().unwrap_or_default().to_owned();
-    Agent {
-        id: text("agent_id"),
-        worktree: PathBuf::from(text("worktree_abspath")),
-        repo,
-    }
+    Agent { id: text("agent_id"), worktree: PathBuf::from(text("worktree_abspath")), repo }
 }
 
 /// Feeds a payload to a hook that a host started in `directory`.
@@ -65,22 +61,13 @@ fn hook(directory: &Path, hook: &str, payload: &Value) -> Output {
 
 fn assert_allowed(output: &Output, what: &str) {
     let silent = output.stdout.is_empty() && output.stderr.is_empty();
-    assert!(
-        output.status.success() && silent,
-        "{what}: {}",
-        describe(output)
-    );
+    assert!(output.status.success() && silent, "{what}: {}", describe(output));
 }
 
 /// Checks a denial in the one form that all hosts understand, and gives the reason.
 fn denied(output: &Output, what: &str) -> String {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(
-        output.status.code(),
-        Some(2),
-        "{what}: {}",
-        describe(output)
-    );
+    assert_eq!(output.status.code(), Some(2), "{what}: {}", describe(output));
     assert!(output.stdout.is_empty(), "{what}: {}", describe(output));
     assert!(!said.trim().is_empty(), "{what}");
     said
@@ -144,10 +131,7 @@ fn files_are_judged_by_where_they_lead() {
         ("../agent-00000000/src/x", "outside of"),
         ("/etc/passwd", "/etc/passwd is outside of"),
         (&main.join("src/lib.rs").display().to_string(), "outside of"),
-        (
-            &main.join(".git/config").display().to_string(),
-            "outside of",
-        ),
+        (&main.join(".git/config").display().to_string(), "outside of"),
     ];
     for (path, why) in denied_paths {
         let output = hook(top, "pre-tool", &write_call(top, path));
@@ -196,15 +180,8 @@ fn twins_by_case_are_judged_as_what_is_there() {
         + "denylist = [\"config/secrets/**\", \"config/App.toml\"]\n";
     let report = repo.spawn_task(&task, &[]);
     let top = PathBuf::from(report["worktree_abspath"].as_str().expect("one"));
-    assert_allowed(
-        &hook(&top, "pre-tool", &write_call(&top, "config/b.toml")),
-        "b",
-    );
-    for path in [
-        "config/Secrets/new.pem",
-        "config/app.TOML",
-        "config/SECRETS",
-    ] {
+    assert_allowed(&hook(&top, "pre-tool", &write_call(&top, "config/b.toml")), "b");
+    for path in ["config/Secrets/new.pem", "config/app.TOML", "config/SECRETS"] {
         denied(&hook(&top, "pre-tool", &write_call(&top, path)), path);
     }
 }
@@ -214,24 +191,16 @@ fn patches_and_lists_are_judged_file_by_file() {
     let agent = agent();
     let top = &agent.worktree;
     let patch = |paths: &[&str]| {
-        let files: String = paths
-            .iter()
-            .map(|path| format!("*** Update File: {path}\n@@\n-a\n+b\n"))
-            .collect();
+        let files: String =
+            paths.iter().map(|path| format!("*** Update File: {path}\n@@\n-a\n+b\n")).collect();
         format!("*** Begin Patch\n{files}*** End Patch\n")
     };
     let call = |tool: &str, command: String| json!({"tool_name": tool, "cwd": top, "tool_input": {"command": command}});
     let good = patch(&["src/lib.rs", "src/bin/tool.rs"]);
     assert_allowed(&hook(top, "pre-tool", &call("apply_patch", good)), "good");
     let bad = patch(&["src/lib.rs", "README.md", "Cargo.toml"]);
-    let said = denied(
-        &hook(top, "pre-tool", &call("apply_patch", bad.clone())),
-        "bad",
-    );
-    assert!(
-        said.contains("README.md") && said.contains("Cargo.toml"),
-        "{said}"
-    );
+    let said = denied(&hook(top, "pre-tool", &call("apply_patch", bad.clone())), "bad");
+    assert!(said.contains("README.md") && said.contains("Cargo.toml"), "{said}");
     assert!(!said.contains("src/lib.rs:"), "{said}");
     let shell = format!("apply_patch <<'EOF'\n{bad}EOF");
     denied(&hook(top, "pre-tool", &call("Bash", shell)), "in a shell");
@@ -243,13 +212,7 @@ fn patches_and_lists_are_judged_file_by_file() {
 fn an_agent_starts_nobody_and_stays_where_it_is() {
     let agent = agent();
     let top = &agent.worktree;
-    for tool in [
-        "Agent",
-        "Task",
-        "spawn_agent",
-        "EnterWorktree",
-        "ExitWorktree",
-    ] {
+    for tool in ["Agent", "Task", "spawn_agent", "EnterWorktree", "ExitWorktree"] {
         let call = json!({"tool_name": tool, "cwd": top, "tool_input": {"prompt": "x"}});
         denied(&hook(top, "pre-tool", &call), tool);
         let elsewhere = hook(&agent.repo.path(), "pre-tool", &json!({"tool_name": tool}));
@@ -273,10 +236,7 @@ fn a_role_that_may_spawn_does() {
     let mut command = agent_command(&top);
     command.args(["spawn", &task, "--format=json"]);
     let child = crate::support::agent::json_of(command);
-    assert_eq!(
-        child["parent_id"], report["agent_id"],
-        "whoever asks is the parent"
-    );
+    assert_eq!(child["parent_id"], report["agent_id"], "whoever asks is the parent");
 }
 
 #[test]
@@ -305,10 +265,7 @@ fn spawning_inside_an_agent_is_refused_by_place_and_by_name() {
     // A repository inside the worktree does not hide the worktree.
     let call = write_call(&nested, "x.rs");
     assert_allowed(&hook(&nested, "pre-tool", &call), "in scope");
-    denied(
-        &hook(&nested, "pre-tool", &write_call(&nested, "../../Makefile")),
-        "out",
-    );
+    denied(&hook(&nested, "pre-tool", &write_call(&nested, "../../Makefile")), "out");
 }
 
 #[test]
@@ -319,9 +276,7 @@ fn outside_of_agents_there_is_silence() {
     // A host names the worktrees of its own subagents as we name ours.
     let foreign = main.join(".claude/worktrees/agent-01234567");
     let path = foreign.to_str().expect("UTF-8");
-    agent
-        .repo
-        .git(["worktree", "add", "--quiet", "--detach", path]);
+    agent.repo.git(["worktree", "add", "--quiet", "--detach", path]);
     for directory in [&main, &nowhere, &foreign] {
         for call in [
             write_call(directory, "README.md"),
@@ -344,25 +299,14 @@ fn whoever_writes_into_an_agents_worktree_is_bound_by_its_scope() {
     let main = agent.repo.path();
     let inside = |path: &str| agent.worktree.join(path).display().to_string();
     for path in ["src/x.rs", ".agent/review.md"] {
-        assert_allowed(
-            &hook(&main, "pre-tool", &write_call(&main, &inside(path))),
-            path,
-        );
+        assert_allowed(&hook(&main, "pre-tool", &write_call(&main, &inside(path))), path);
     }
-    denied(
-        &hook(&main, "pre-tool", &write_call(&main, &inside("README.md"))),
-        "README",
-    );
+    denied(&hook(&main, "pre-tool", &write_call(&main, &inside("README.md"))), "README");
     // A shell of the host that left the worktree does not leave the fence.
     let call = write_call(&main, "README.md");
-    denied(
-        &hook(&agent.worktree, "pre-tool", &call),
-        "process in the worktree",
-    );
+    denied(&hook(&agent.worktree, "pre-tool", &call), "process in the worktree");
     let mut named = agent_command(&main);
-    named
-        .args(["hook", "pre-tool"])
-        .env("GIT_AGENT_ID", &agent.id);
+    named.args(["hook", "pre-tool"]).env("GIT_AGENT_ID", &agent.id);
     denied(&feed(named, call.to_string().as_bytes()), "named");
 }
 
@@ -376,31 +320,17 @@ fn what_cannot_be_judged_is_denied_inside() {
         feed(command, bytes)
     };
     let long = vec![b' '; (8 << 20) + 10];
-    for bytes in [
-        &b""[..],
-        b"{",
-        b"{\"tool_name\":\"Write\"}",
-        b"\xff\xfe",
-        &long,
-    ] {
+    for bytes in [&b""[..], b"{", b"{\"tool_name\":\"Write\"}", b"\xff\xfe", &long] {
         denied(&feed_raw(top, bytes), "unreadable");
         assert_allowed(&feed_raw(&agent.repo.path(), bytes), "unreadable, outside");
     }
     // Without its row nobody knows what the agent may do.
     agent.repo.git(["update-ref", "-d", "refs/notes/agents"]);
-    let said = denied(
-        &hook(top, "pre-tool", &write_call(top, "src/x.rs")),
-        "no ledger",
-    );
+    let said = denied(&hook(top, "pre-tool", &write_call(top, "src/x.rs")), "no ledger");
     assert!(said.contains("cannot judge"), "{said}");
-    assert_allowed(
-        &hook(top, "pre-tool", &json!({"tool_name": "Read"})),
-        "read",
-    );
+    assert_allowed(&hook(top, "pre-tool", &json!({"tool_name": "Read"})), "read");
     let mut unknown = agent_command(&agent.repo.path());
-    unknown
-        .args(["hook", "pre-tool"])
-        .env("GIT_AGENT_ID", "6a48ca7b");
+    unknown.args(["hook", "pre-tool"]).env("GIT_AGENT_ID", "6a48ca7b");
     let call = write_call(top, "src/x.rs").to_string();
     denied(&feed(unknown, call.as_bytes()), "unknown agent");
 }
@@ -442,10 +372,7 @@ fn a_shared_agent_writes_its_bundle_only() {
     };
     assert_allowed(&judged(bundle.to_str().expect("UTF-8")), "bundle");
     let said = denied(&judged("src/lib.rs"), "src");
-    assert!(
-        said.contains("the role read-only changes no files"),
-        "{said}"
-    );
+    assert!(said.contains("the role read-only changes no files"), "{said}");
     denied(&judged(".git/agents/clone-id"), "state");
     // Its answer goes where the run says, and nothing else goes there.
     assert_allowed(&judged(answer.to_str().expect("UTF-8")), "answer");
@@ -460,11 +387,7 @@ fn a_session_begins_with_its_rules() {
     let call =
         json!({"hook_event_name": "SessionStart", "source": "compact", "cwd": agent.worktree});
     let output = hook(&agent.worktree, "session-start", &call);
-    assert!(
-        output.status.success() && output.stderr.is_empty(),
-        "{}",
-        describe(&output)
-    );
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", describe(&output));
     let said = String::from_utf8_lossy(&output.stdout)
         .replace(&agent.id, "ID")
         .replace(&agent.worktree.display().to_string(), "WORKTREE");
@@ -505,23 +428,14 @@ fn a_session_begins_with_its_rules() {
 fn an_agent_may_end_when_its_bundle_is_complete_or_it_was_sent_back_three_times() {
     let agent = agent();
     let top = &agent.worktree;
-    let names = [
-        "plan.md",
-        "progress.json",
-        "chatlog.md",
-        "handoffs.md",
-        "review.md",
-    ];
+    let names = ["plan.md", "progress.json", "chatlog.md", "handoffs.md", "review.md"];
     let stop = |event: &str| {
         let call = json!({"hook_event_name": event, "cwd": top, "stop_hook_active": false});
         hook(top, "stop", &call)
     };
     for event in ["Stop", "SubagentStop", "AfterAgent", "agentStop"] {
         let said = denied(&stop(event), event);
-        assert!(
-            said.starts_with(&format!("MISSING for {}:", agent.id)),
-            "{said}"
-        );
+        assert!(said.starts_with(&format!("MISSING for {}:", agent.id)), "{said}");
         assert!(names.iter().all(|name| said.contains(name)), "{said}");
     }
     let again = json!({"hook_event_name": "Stop", "cwd": top, "stop_hook_active": true});
@@ -540,10 +454,7 @@ fn an_agent_may_end_when_its_bundle_is_complete_or_it_was_sent_back_three_times(
         fs::write(top.join(".agent").join(name), "{\"status\": \"open\"}").expect("written");
     }
     let said = denied(&stop("Stop"), "not done");
-    assert!(
-        said.contains("progress.json: its `status` is not \"done\""),
-        "{said}"
-    );
+    assert!(said.contains("progress.json: its `status` is not \"done\""), "{said}");
     fs::write(top.join(".agent/progress.json"), "{\"status\": \"done\"}").expect("written");
     assert_allowed(&stop("Stop"), "complete");
     fs::write(top.join(".agent/plan.md"), "").expect("written");
@@ -559,9 +470,7 @@ fn an_agent_that_wants_to_end_hears_what_the_judge_finds() {
     let call = json!({"hook_event_name": "Stop", "cwd": top, "stop_hook_active": false});
     let in_a_run = || {
         let mut command = agent_command(top);
-        command
-            .args(["hook", "stop"])
-            .env("GIT_AGENT_ID", &agent.id);
+        command.args(["hook", "stop"]).env("GIT_AGENT_ID", &agent.id);
         feed(command, call.to_string().as_bytes())
     };
     assert_allowed(&in_a_run(), "no work");

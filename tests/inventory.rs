@@ -67,9 +67,7 @@ const NOT_ALWAYS: &[&str] = &[
 fn listed() -> Vec<String> {
     let page = include_str!("../src/lib.rs");
     let table = page.split("# What we write").nth(1).expect("the section");
-    let rows = table
-        .lines()
-        .filter_map(|line| line.strip_prefix("//! | `")?.split('`').next());
+    let rows = table.lines().filter_map(|line| line.strip_prefix("//! | `")?.split('`').next());
     let listed: Vec<_> = rows.map(str::to_owned).collect();
     assert!(listed.len() > 10, "the table was found");
     listed
@@ -79,10 +77,7 @@ fn listed() -> Vec<String> {
 fn matches(pattern: &str, path: &str) -> bool {
     let glob = pattern
         .replace("<slug>-<time>-<id8>", "*")
-        .replace(
-            "<id8>",
-            "[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]",
-        )
+        .replace("<id8>", "[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]")
         .replace("<variable>", "*")
         .replace("<remote>", "*")
         .replace("<file>", "**")
@@ -123,10 +118,7 @@ fn everything(repo: &TestRepo) -> BTreeSet<String> {
 #[test]
 fn a_real_run_writes_what_the_crate_page_lists() {
     let repo = TestRepo::with_commit();
-    repo.write(
-        ".config/git-agent.toml",
-        "[lease]\nSLOT = \"number\"\n[limits]\njobs = 1\n",
-    );
+    repo.write(".config/git-agent.toml", "[lease]\nSLOT = \"number\"\n[limits]\njobs = 1\n");
     repo.write("package.json", r#"{"devDependencies": {"jest": "29"}}"#);
     repo.write("Cargo.toml", "[workspace]\n");
     repo.commit_all("settings");
@@ -142,12 +134,7 @@ fn a_real_run_writes_what_the_crate_page_lists() {
     let answers = format!("echo x > .agent/{}/output/x.md", &id[..8]);
     let run = repo.agent(&["run", id, "--output=x.md", "--", "sh", "-c", &answers]);
     assert!(run.status.success(), "{}", describe(&run));
-    repo.agent_json(&[
-        "send",
-        "--type=notify",
-        "--to=bob",
-        "--payload=message=hello",
-    ]);
+    repo.agent_json(&["send", "--type=notify", "--to=bob", "--payload=message=hello"]);
     repo.agent_json(&["receive", "--agent=bob"]);
     repo.agent_json(&[
         "send",
@@ -165,10 +152,11 @@ fn a_real_run_writes_what_the_crate_page_lists() {
     repo.git(["rm", "--quiet", ".config/git-agent.toml"]);
     repo.agent_json(&["init", "--yes"]);
     let added = repo.git(["config", "--list"]);
-    let added = added
+    let added: Vec<_> = added
         .lines()
-        .filter(|line| !before_init.lines().any(|old| old == *line));
-    let added: Vec<_> = added.filter_map(|line| line.split('=').next()).collect();
+        .filter(|line| !before_init.lines().any(|old| old == *line))
+        .filter_map(|line| line.split('=').next())
+        .collect();
     assert_eq!(added, ["agent.worktreedir"], "settings that init writes");
     let server = repo.path().with_file_name("server.git");
     repo.git(["init", "--quiet", "--bare", server.to_str().expect("UTF-8")]);
@@ -197,15 +185,15 @@ fn a_real_run_writes_what_the_crate_page_lists() {
 fn the_crate_page_names_every_setting_of_git() {
     let page = include_str!("../src/lib.rs");
     let table = include_str!("../src/wire/settings.txt");
-    let settings = { table.lines() }.filter_map(|line| line.split(" | ").next());
-    let settings: Vec<_> = settings.filter(|name| name.starts_with("agent.")).collect();
+    let settings: Vec<_> = table
+        .lines()
+        .filter_map(|line| line.split(" | ").next())
+        .filter(|name| name.starts_with("agent."))
+        .collect();
     assert!(settings.len() > 10, "the table was found");
     let read = page.split("//! Settings read:").nth(1).expect("the list");
     let read = read.split("Settings written:").next().unwrap_or_default();
     for name in settings {
-        assert!(
-            read.contains(&format!("`{name}`")),
-            "{name} is read and not listed"
-        );
+        assert!(read.contains(&format!("`{name}`")), "{name} is read and not listed");
     }
 }

@@ -29,11 +29,7 @@ fn child() {
             sparse: order.words.get(1).is_some_and(|word| word == "sparse"),
             ..SpawnOptions::default()
         };
-        spawn_as(
-            &ctx(&order.directory, order.dying()),
-            &order.words[0],
-            &options,
-        );
+        spawn_as(&ctx(&order.directory, order.dying()), &order.words[0], &options);
     }
 }
 
@@ -127,11 +123,7 @@ fn a_clone_gets_its_row_though_its_spawn_was_killed_and_no_link_in_it_is_followe
         std::fs::rename(clone, &alone).expect("moved");
         std::fs::rename(repo.path(), repo.path().with_file_name("away")).expect("moved");
         let mut show = agent_command(&alone);
-        show.args([
-            "show",
-            spawned["agent_id"].as_str().expect("an id"),
-            "--format=json",
-        ]);
+        show.args(["show", spawned["agent_id"].as_str().expect("an id"), "--format=json"]);
         assert_eq!(json_of(show)["state"], spawned["state"]);
         assert_eq!(git_in(&alone, ["fsck", "--strict", "--no-dangling"]), "");
     }
@@ -166,41 +158,20 @@ pub(crate) fn check_what_is_left(repo: &TestRepo, step: &str, task: &str) {
     let with_worktree = finished && task == TASK;
     let expected = if with_worktree { 3 } else { 2 };
     let worktrees = repo.git(["worktree", "list", "--porcelain"]);
-    let count = |word: &str| {
-        worktrees
-            .lines()
-            .filter(|line| line.starts_with(word))
-            .count()
-    };
+    let count = |word: &str| worktrees.lines().filter(|line| line.starts_with(word)).count();
     assert_eq!(count("worktree "), expected, "after {step}: {worktrees}");
-    assert_eq!(
-        count("locked git-agent "),
-        expected - 1,
-        "after {step}: {worktrees}"
-    );
+    assert_eq!(count("locked git-agent "), expected - 1, "after {step}: {worktrees}");
     let branches = repo.git(["for-each-ref", "refs/heads/agent"]);
-    assert_eq!(
-        branches.lines().count(),
-        expected - 1,
-        "after {step}: {branches}"
-    );
+    assert_eq!(branches.lines().count(), expected - 1, "after {step}: {branches}");
     for directory in ["spawning", "tmp", "trash"] {
         let left = std::fs::read_dir(repo.path().join(".git/agents").join(directory));
         let left: BTreeSet<_> = left
-            .map(|entries| {
-                entries
-                    .map(|entry| entry.expect("readable").path())
-                    .collect()
-            })
+            .map(|entries| entries.map(|entry| entry.expect("readable").path()).collect())
             .unwrap_or_default();
         assert!(left.is_empty(), "after {step}: {left:?}");
     }
     let directories = std::fs::read_dir(repo.path().join(".claude/worktrees"));
-    assert_eq!(
-        directories.expect("ours").count(),
-        expected - 1,
-        "after {step}"
-    );
+    assert_eq!(directories.expect("ours").count(), expected - 1, "after {step}");
     let agents = repo.agent_json(&["list", "--all"]);
     for row in agents["agents"].as_array().expect("rows") {
         assert_ne!(row["state"], "spawning", "after {step}: {row}");

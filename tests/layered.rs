@@ -37,27 +37,12 @@ fn repo(settings: &str) -> TestRepo {
 
 /// Spawns an agent for anything, layered or not; `None` where the kernel of this machine has no layered worktrees.
 fn spawn(repo: &TestRepo, layered: bool) -> Option<Value> {
-    let how = if layered {
-        "--layered"
-    } else {
-        "--layered=off"
-    };
-    let words = [
-        "spawn",
-        how,
-        "Change what there is",
-        "--scope",
-        "**",
-        "--format",
-        "json",
-    ];
+    let how = if layered { "--layered" } else { "--layered=off" };
+    let words = ["spawn", how, "Change what there is", "--scope", "**", "--format", "json"];
     let output = repo.agent(&words);
     let said = describe(&output);
     if layered && said.contains("[sandbox-unavailable]") {
-        assert!(
-            said.contains("no layered worktree can be had here: "),
-            "{said}"
-        );
+        assert!(said.contains("no layered worktree can be had here: "), "{said}");
         return None;
     }
     assert!(output.status.success(), "{said}");
@@ -95,25 +80,13 @@ fn answers(repo: &TestRepo, spawned: &Value) -> Value {
     let verdict: Value = serde_json::from_slice(&verdict.stdout).expect("a verdict");
     // Their texts name the agent.
     let findings = verdict["findings"].as_array().expect("findings").iter();
-    let findings: Vec<Value> = findings
-        .map(|one| json!([one["code"], one["paths"]]))
-        .collect();
+    let findings: Vec<Value> = findings.map(|one| json!([one["code"], one["paths"]])).collect();
     let diff = repo.agent_json(&["diff", id(spawned)]);
     let listed = repo.agent_json(&["list"]);
     let row = listed["agents"].as_array().expect("rows").iter();
-    let row = row
-        .clone()
-        .find(|row| row["short_id"] == spawned["short_id"]);
+    let row = row.clone().find(|row| row["short_id"] == spawned["short_id"]);
     let row = row.expect("its row");
-    let facts = [
-        "state",
-        "scope",
-        "ahead",
-        "behind",
-        "uncommitted",
-        "bundle",
-        "isolation",
-    ];
+    let facts = ["state", "scope", "ahead", "behind", "uncommitted", "bundle", "isolation"];
     let facts: Vec<&Value> = facts.iter().map(|fact| &row[*fact]).collect();
     json!({
         "changes": diff["changes"],
@@ -130,10 +103,7 @@ fn a_whole_life_in_a_layer_leaves_the_base_as_it_was() {
     let Some(spawned) = spawn(&repo, true) else {
         return;
     };
-    assert_eq!(
-        (&spawned["layered"], &spawned["isolation"]),
-        (&json!(true), &json!("worktree"))
-    );
+    assert_eq!((&spawned["layered"], &spawned["isolation"]), (&json!(true), &json!("worktree")));
     let place = PathBuf::from(spawned["worktree_abspath"].as_str().expect("a path"));
     let names: Vec<_> = fs::read_dir(&place)
         .expect("listed")
@@ -145,13 +115,8 @@ fn a_whole_life_in_a_layer_leaves_the_base_as_it_was() {
     assert_eq!(base["agents"], json!([id(&spawned)]));
     // No index is copied for it, which would weigh more than its work: it has the base's own until git writes another one.
     let frozen = repo.path().join(".git/agents/bases");
-    let frozen = frozen
-        .join(base["name"].as_str().expect("a name"))
-        .join("index");
-    let admin = repo
-        .path()
-        .join(".git/worktrees")
-        .join(format!("agent-{}", id(&spawned)));
+    let frozen = frozen.join(base["name"].as_str().expect("a name")).join("index");
+    let admin = repo.path().join(".git/worktrees").join(format!("agent-{}", id(&spawned)));
     let inode = |path: &Path| fs::metadata(path).expect("there").ino();
     assert_eq!(inode(&admin.join("index")), inode(&frozen));
     let index = fs::read(&frozen).expect("read");
@@ -203,10 +168,7 @@ fn a_whole_life_in_a_layer_leaves_the_base_as_it_was() {
 
     // Without agents the bases go.
     let swept = repo.agent_json(&["gc", "--yes"]);
-    assert!(
-        !swept["bases"].as_array().expect("bases").is_empty(),
-        "{swept}"
-    );
+    assert!(!swept["bases"].as_array().expect("bases").is_empty(), "{swept}");
     assert!(!base.exists());
     assert_eq!(repo.agent_json(&["pool", "status"])["bases"], Value::Null);
     repo.git(["fsck", "--strict", "--no-dangling"]);
@@ -219,15 +181,10 @@ fn neither_base_nor_upper_directory_can_be_reached_but_through_the_mount() {
         return;
     };
     let pool = repo.agent_json(&["pool", "status"]);
-    let base = pool["bases"][0]["worktree_abspath"]
-        .as_str()
-        .expect("a path")
-        .to_owned();
+    let base = pool["bases"][0]["worktree_abspath"].as_str().expect("a path").to_owned();
     let before = crate::support::snapshot(Path::new(&base));
-    let modified = fs::metadata(format!("{base}/lib/c.txt"))
-        .expect("there")
-        .modified()
-        .expect("a time");
+    let modified =
+        fs::metadata(format!("{base}/lib/c.txt")).expect("there").modified().expect("a time");
     let layer = layer(&repo, &spawned);
     let printed = run(
         &repo,
@@ -257,42 +214,21 @@ fn what_no_mount_leaves_is_refused_and_loses_nothing() {
         let output = repo.agent(&["diff", id(&spawned)]);
         let said = describe(&output);
         assert_eq!(output.status.code(), Some(3), "{said}");
-        assert!(
-            said.contains("error[layer-invalid]") && said.contains(what),
-            "{said}"
-        );
+        assert!(said.contains("error[layer-invalid]") && said.contains(what), "{said}");
     };
-    for name in [
-        "user.overlay.redirect",
-        "user.overlay.metacopy",
-        "user.overlay.whiteout",
-    ] {
+    for name in ["user.overlay.redirect", "user.overlay.metacopy", "user.overlay.whiteout"] {
         let lib = upper.join("lib");
         lsetxattr(&lib, name, b"/docs", XattrFlags::empty()).expect("set");
         refused(name);
         rustix::fs::lremovexattr(&lib, name).expect("removed");
     }
-    lsetxattr(
-        upper.join("lib"),
-        "user.overlay.opaque",
-        b"x",
-        XattrFlags::empty(),
-    )
-    .expect("set");
+    lsetxattr(upper.join("lib"), "user.overlay.opaque", b"x", XattrFlags::empty()).expect("set");
     refused("opaque");
     rustix::fs::lremovexattr(upper.join("lib"), "user.overlay.opaque").expect("removed");
     assert!(repo.agent(&["diff", id(&spawned)]).status.success());
     // Root can make a device.
     let device = rustix::fs::makedev(1, 3);
-    if mknodat(
-        CWD,
-        upper.join("lib/null"),
-        FileType::CharacterDevice,
-        Mode::RWXU,
-        device,
-    )
-    .is_ok()
-    {
+    if mknodat(CWD, upper.join("lib/null"), FileType::CharacterDevice, Mode::RWXU, device).is_ok() {
         refused("is a device");
         // A discard keeps what can be kept all the same.
         repo.agent_json(&["discard", id(&spawned)]);
@@ -323,20 +259,9 @@ fn names_that_no_program_makes_by_accident_do_no_harm() {
         mknodat(CWD, &place, FileType::CharacterDevice, Mode::empty(), 0).expect("made");
     }
     let changes = repo.agent_json(&["diff", id(&spawned)])["changes"].clone();
-    let paths: Vec<&Value> = changes
-        .as_array()
-        .expect("changes")
-        .iter()
-        .map(|one| &one["path"])
-        .collect();
-    for path in [
-        "lib/a.txt",
-        "lib/link.txt",
-        "docs",
-        "hard",
-        ".wh.b",
-        "new\nline",
-    ] {
+    let paths: Vec<&Value> =
+        changes.as_array().expect("changes").iter().map(|one| &one["path"]).collect();
+    for path in ["lib/a.txt", "lib/link.txt", "docs", "hard", ".wh.b", "new\nline"] {
         assert!(paths.contains(&&json!(path)), "{path} in {changes:#}");
     }
     // Links that lead out are out of scope, and that is the only thing to say of them.
@@ -384,17 +309,7 @@ fn a_run_makes_its_agent_layered_where_that_is_asked_for() {
     let script = "echo new > lib/new.txt";
     for (option, layered) in [("--layered", true), ("--layered=off", false)] {
         let name = if layered { "shared" } else { "copied" };
-        let words = [
-            "run",
-            "add a file",
-            option,
-            "--name",
-            name,
-            "--",
-            "sh",
-            "-c",
-            script,
-        ];
+        let words = ["run", "add a file", option, "--name", name, "--", "sh", "-c", script];
         let output = repo.agent(&words);
         assert!(output.status.success(), "{}", describe(&output));
         let shown = repo.agent_json(&["show", name]);
@@ -508,11 +423,7 @@ fn whatever_a_kill_leaves_of_a_spawn_is_swept_and_the_next_one_succeeds() {
         death::die_at("kill::child", &repo.path(), step, &[TASK]);
         let spawned = spawn(&repo, true).expect("an agent");
         assert_eq!(
-            run(
-                &repo,
-                &spawned,
-                "cat made.out lib/a.txt; git status --porcelain"
-            ),
+            run(&repo, &spawned, "cat made.out lib/a.txt; git status --porcelain"),
             "made\na\n",
             "after {step}"
         );
@@ -526,11 +437,7 @@ fn whatever_a_kill_leaves_of_a_spawn_is_swept_and_the_next_one_succeeds() {
             .map(|entry| entry.expect("readable").path())
             .collect();
         assert_eq!(left, [] as [PathBuf; 0], "after {step}");
-        assert_eq!(
-            repo.git(["branch", "--list", "agent/*"]),
-            "",
-            "after {step}"
-        );
+        assert_eq!(repo.git(["branch", "--list", "agent/*"]), "", "after {step}");
         repo.git(["fsck", "--strict", "--no-dangling"]);
     }
 }
@@ -542,11 +449,7 @@ fn a_kill_while_a_worktree_becomes_an_ordinary_one_loses_nothing() {
         let Some(spawned) = spawn(&repo, true) else {
             return;
         };
-        run(
-            &repo,
-            &spawned,
-            "echo changed > lib/a.txt; rm lib/b.txt; echo new > new.txt",
-        );
+        run(&repo, &spawned, "echo changed > lib/a.txt; rm lib/b.txt; echo new > new.txt");
         let before = answers(&repo, &spawned);
         death::die_at("layered::child", &repo.path(), step, &[id(&spawned)]);
         assert_eq!(answers(&repo, &spawned), before, "after {step}");
@@ -555,28 +458,16 @@ fn a_kill_while_a_worktree_becomes_an_ordinary_one_loses_nothing() {
         let before = answers(&repo, &spawned);
         let again = repo.agent(&["materialize", id(&spawned)]);
         let is_over = matches!(step, "exchanged" | "ordinary");
-        assert_eq!(
-            again.status.success(),
-            !is_over,
-            "after {step}: {}",
-            describe(&again)
-        );
+        assert_eq!(again.status.success(), !is_over, "after {step}: {}", describe(&again));
         assert_eq!(answers(&repo, &spawned), before, "after {step}");
         let place = Path::new(spawned["worktree_abspath"].as_str().expect("a path"));
-        assert_eq!(
-            fs::read_to_string(place.join("lib/a.txt")).expect("there"),
-            "changed\n"
-        );
-        assert_eq!(
-            fs::read_to_string(place.join("lib/c.txt")).expect("there"),
-            "later\n"
-        );
+        assert_eq!(fs::read_to_string(place.join("lib/a.txt")).expect("there"), "changed\n");
+        assert_eq!(fs::read_to_string(place.join("lib/c.txt")).expect("there"), "later\n");
         assert!(!place.join("lib/b.txt").exists());
         let agents = fs::read_dir(repo.path().join(".claude/worktrees")).expect("listed");
         let hidden = agents.map(|entry| entry.expect("read").file_name());
-        let hidden: Vec<_> = hidden
-            .filter(|name| name.to_string_lossy().starts_with('.'))
-            .collect();
+        let hidden: Vec<_> =
+            hidden.filter(|name| name.to_string_lossy().starts_with('.')).collect();
         assert!(hidden.is_empty(), "after {step}: {hidden:?}");
     }
 }
@@ -626,11 +517,7 @@ fn what_is_written_while_a_layered_agent_is_discarded_is_kept() {
         discard::execute(&ctx, plan).expect("discarded");
         repo.agent_json(&["rescue", id(&spawned), "--branch", "rescued"]);
         let kept = repo.git(["show", "rescued:lib/a.txt"]);
-        let expected = if step.is_empty() {
-            "changed"
-        } else {
-            "CHANGED"
-        };
+        let expected = if step.is_empty() { "changed" } else { "CHANGED" };
         assert_eq!(kept, expected, "after {step}");
         assert_eq!(repo.git(["ls-tree", "rescued", "lib/b.txt"]), "");
     }
@@ -643,16 +530,9 @@ fn auto_copies_where_none_can_be_had_and_says_why() {
     let spawned = repo.spawn_task(TASK, &[]);
     assert_eq!(spawned["layered"], Value::Null);
     let warnings = spawned["warnings"].to_string();
-    assert!(
-        warnings.contains("the worktree is not layered: "),
-        "{warnings}"
-    );
+    assert!(warnings.contains("the worktree is not layered: "), "{warnings}");
     let place = spawned["worktree_abspath"].as_str().expect("a path");
     assert!(Path::new(place).join("src/lib.rs").is_file());
     let output = repo.agent(&["spawn", "--layered=on", "Change it", "--scope", "src/**"]);
-    assert!(
-        describe(&output).contains("error[sandbox-unavailable]"),
-        "{}",
-        describe(&output)
-    );
+    assert!(describe(&output).contains("error[sandbox-unavailable]"), "{}", describe(&output));
 }

@@ -22,10 +22,7 @@ fn with_settings(text: &str) -> TestRepo {
 fn value(answer: &Value, variable: &str) -> String {
     let leases = answer["leases"].as_array().expect("leases");
     let lease = leases.iter().find(|lease| lease["variable"] == variable);
-    lease.expect("that lease")["value"]
-        .as_str()
-        .expect("a text")
-        .to_owned()
+    lease.expect("that lease")["value"].as_str().expect("a text").to_owned()
 }
 
 fn leases_dir(repo: &TestRepo) -> PathBuf {
@@ -59,12 +56,7 @@ fn an_agent_gets_values_of_its_own_wherever_its_commands_run() {
     assert_eq!(read(worktree.join("setup.txt")), told);
     assert_eq!(read(repo.path().join(".git/hook.txt")), told);
     let ran = repo.agent(&["run", &id_of(&one), "--no-verify", "--", "sh", "-c", write]);
-    assert_eq!(
-        String::from_utf8_lossy(&ran.stdout),
-        told,
-        "{}",
-        describe(&ran)
-    );
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), told, "{}", describe(&ran));
     std::fs::write(worktree.join("src/lib.rs"), "pub fn two() {}\n").expect("written");
     // The one place that a check may write besides its own worktree.
     let open = repo.path().join("check");
@@ -80,16 +72,11 @@ fn an_agent_gets_values_of_its_own_wherever_its_commands_run() {
     assert_eq!(shown["leases"], one["leases"]);
     let listed = repo.agent_json(&["list"]);
     let agents = listed["agents"].as_array().expect("a list");
-    let found = agents
-        .iter()
-        .find(|agent| agent["agent_id"] == two["agent_id"]);
+    let found = agents.iter().find(|agent| agent["agent_id"] == two["agent_id"]);
     assert_eq!(found.expect("listed")["leases"], two["leases"]);
     let text = repo.agent(&["show", &id_of(&one)]);
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
-    assert!(
-        text.contains(&format!("DB={name} PORT={port} SLOT={slot}")),
-        "{text}"
-    );
+    assert!(text.contains(&format!("DB={name} PORT={port} SLOT={slot}")), "{text}");
 }
 
 #[test]
@@ -100,9 +87,7 @@ fn processes_that_spawn_at_once_get_different_values() {
     let spawn = || {
         let mut command = agent_command(&repo.path());
         command.args(["--format=json", "spawn", &task]);
-        command
-            .stdout(std::process::Stdio::piped())
-            .stderr(std::process::Stdio::piped());
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
         command.spawn().expect("starts")
     };
     let children: Vec<_> = (0..PROCESSES).map(|_| spawn()).collect();
@@ -112,10 +97,7 @@ fn processes_that_spawn_at_once_get_different_values() {
         assert!(output.status.success(), "{}", describe(&output));
         let answer = serde_json::from_slice(&output.stdout).expect("JSON");
         for (values, variable) in values.iter_mut().zip(["PORT", "DB", "SLOT"]) {
-            assert!(
-                values.insert(value(&answer, variable)),
-                "{variable} was given twice"
-            );
+            assert!(values.insert(value(&answer, variable)), "{variable} was given twice");
         }
     }
     let numbers: BTreeSet<String> = (1..=PROCESSES).map(|number| number.to_string()).collect();
@@ -204,16 +186,10 @@ fn wishes_that_cannot_be_are_told_with_their_lines() {
     let repo = with_settings("[lease]\nDB = \"slug\"\n");
     let settings = repo.agent_json(&["config"])["settings"].clone();
     let settings = settings.as_array().expect("a list").iter();
-    let mut leases = settings.filter(|one| {
-        one["key"]
-            .as_str()
-            .is_some_and(|key| key.starts_with("lease."))
-    });
+    let mut leases =
+        settings.filter(|one| one["key"].as_str().is_some_and(|key| key.starts_with("lease.")));
     let lease = leases.next().expect("the lease");
-    assert_eq!(
-        (&lease["key"], &lease["value"]),
-        (&json!("lease.DB"), &json!("slug"))
-    );
+    assert_eq!((&lease["key"], &lease["value"]), (&json!("lease.DB"), &json!("slug")));
     assert!(leases.next().is_none());
 }
 
@@ -225,24 +201,16 @@ fn twelve_agents_listen_on_the_same_port_at_the_same_time() {
         let spawns: Vec<_> = (0..12)
             .map(|_| scope.spawn(|| value(&repo.agent_json(&["spawn", &task]), "HOST")))
             .collect();
-        spawns
-            .into_iter()
-            .map(|spawn| spawn.join().expect("made"))
-            .collect()
+        spawns.into_iter().map(|spawn| spawn.join().expect("made")).collect()
     });
     assert_eq!(hosts.len(), 12, "each has its own: {hosts:?}");
-    let listeners: Vec<TcpListener> = { hosts.iter() }
-        .map(|host| TcpListener::bind((host.as_str(), 3000)).expect("free"))
-        .collect();
+    let listeners: Vec<TcpListener> =
+        hosts.iter().map(|host| TcpListener::bind((host.as_str(), 3000)).expect("free")).collect();
     for listener in &listeners {
         let address = listener.local_addr().expect("bound");
         let client = std::net::TcpStream::connect(address).expect("listens");
         let (_, peer) = listener.accept().expect("connected");
-        assert_eq!(
-            peer,
-            client.local_addr().expect("connected"),
-            "{address} is its own"
-        );
+        assert_eq!(peer, client.local_addr().expect("connected"), "{address} is its own");
     }
     assert_eq!(held(&repo), 12);
 }

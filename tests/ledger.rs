@@ -41,10 +41,7 @@ fn spawning(name: &str) -> What {
         description: format!("Do the work of {name}"),
         name: AgentName::parse(name).ok(),
         parent: None,
-        base: Base {
-            refname: Some("refs/heads/main".into()),
-            oid: oid(0),
-        },
+        base: Base { refname: Some("refs/heads/main".into()), oid: oid(0) },
         dna: "sha256:00".into(),
         branch: Some(format!("refs/heads/agent/{name}-20261120T214929Z")),
         worktree: Some(format!(".claude/worktrees/{name}")),

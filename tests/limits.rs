@@ -121,10 +121,7 @@ fn a_value_that_is_none_is_refused_with_its_place_and_loses_nothing() {
         let refused = repo.agent(&["run", &id, "--", "true"]);
         assert_eq!(refused.status.code(), Some(2), "{}", describe(&refused));
         let text = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert!(
-            text.contains(part) && text.contains("git config --unset-all"),
-            "{text}"
-        );
+        assert!(text.contains(part) && text.contains("git config --unset-all"), "{text}");
         repo.git(["config", "--unset", key]);
     }
     // A worktree's own configuration is the agent's to write, and limits nothing.

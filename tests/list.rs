@@ -41,10 +41,7 @@ fn what_a_configuration_ignores_that_the_environment_names_is_no_work() {
         command.env("GIT_CONFIG_GLOBAL", named);
         command.args(["list", "--format=json"]);
         let listed = json_of(command);
-        assert_eq!(
-            listed["agents"][0]["uncommitted"], uncommitted,
-            "{listed:#}"
-        );
+        assert_eq!(listed["agents"][0]["uncommitted"], uncommitted, "{listed:#}");
     }
 }
 
@@ -65,10 +62,7 @@ fn what_the_user_s_own_ignore_file_names_is_no_work() {
         command.env("XDG_CONFIG_HOME", &config);
         command.args(["list", "--format=json"]);
         let listed = json_of(command);
-        assert_eq!(
-            listed["agents"][0]["uncommitted"], uncommitted,
-            "{listed:#}"
-        );
+        assert_eq!(listed["agents"][0]["uncommitted"], uncommitted, "{listed:#}");
     }
 }
 
@@ -96,19 +90,14 @@ fn counts_are_those_of_git() {
     let agent = at_work();
     let row = row(&agent.repo);
     let range = format!("main...{}", agent.branch);
-    let counts = agent
-        .repo
-        .git(["rev-list", "--left-right", "--count", &range]);
+    let counts = agent.repo.git(["rev-list", "--left-right", "--count", &range]);
     // The spawn commit is no work.
     let ahead = row["ahead"].as_u64().expect("a count") + 1;
     assert_eq!(format!("{}\t{ahead}", row["behind"]), counts);
     let status = agent.git(&["status", "--porcelain", "-uall", "--no-renames"]);
     assert_eq!(row["uncommitted"], lines(&status));
     assert_eq!(row["tip"], agent.git(&["rev-parse", "HEAD"]).as_str());
-    assert_eq!(
-        row["target"]["oid"],
-        agent.repo.git(["rev-parse", "main"]).as_str()
-    );
+    assert_eq!(row["target"]["oid"], agent.repo.git(["rev-parse", "main"]).as_str());
 }
 
 #[test]
@@ -137,10 +126,7 @@ fn a_merge_of_the_base_is_no_work_of_the_agent() {
     }
     agent.git(&["merge", "--quiet", "--no-verify", "-m", "merge", "main"]);
     let row = row(&agent.repo);
-    assert_eq!(
-        (&row["out_of_scope"], &row["behind"]),
-        (&json!(0), &json!(0))
-    );
+    assert_eq!((&row["out_of_scope"], &row["behind"]), (&json!(0), &json!(0)));
 }
 
 #[test]
@@ -174,14 +160,7 @@ fn a_shared_agent_has_no_branch_to_count_on() {
     let repo = TestRepo::with_commit();
     repo.spawn_task(SHARED_TASK, &[]);
     let row = row(&repo);
-    for key in [
-        "tip",
-        "ahead",
-        "behind",
-        "uncommitted",
-        "out_of_scope",
-        "bundle",
-    ] {
+    for key in ["tip", "ahead", "behind", "uncommitted", "out_of_scope", "bundle"] {
         assert_eq!(row.get(key), None, "{key}");
     }
     assert_eq!(row.get("verdict"), None);
@@ -196,9 +175,7 @@ fn what_cannot_be_told_is_null() {
         assert_eq!(without_worktree[key], Value::Null, "{key}");
     }
     assert_eq!(without_worktree["ahead"], 0);
-    agent
-        .repo
-        .git(["update-ref", "-d", &format!("refs/heads/{}", agent.branch)]);
+    agent.repo.git(["update-ref", "-d", &format!("refs/heads/{}", agent.branch)]);
     let without_branch = row(&agent.repo);
     for key in ["tip", "ahead", "behind"] {
         assert_eq!(without_branch[key], Value::Null, "{key}");
@@ -220,10 +197,7 @@ fn a_broken_worktree_does_not_take_the_others_away() {
 #[test]
 fn show_knows_what_list_knows() {
     let agent = at_work();
-    let (listed, shown) = (
-        row(&agent.repo),
-        agent.repo.agent_json(&["show", &agent.id]),
-    );
+    let (listed, shown) = (row(&agent.repo), agent.repo.agent_json(&["show", &agent.id]));
     for (key, value) in listed.as_object().expect("an object") {
         assert_eq!(shown[key], *value, "{key}");
     }
@@ -271,13 +245,7 @@ fn a_worktree_that_was_taken_away_is_told() {
     repo.agent_json(&["rescue", id, "--reopen"]);
     assert_eq!(row().get("worktree_gone"), None);
     // Git's own record may go as well.
-    repo.git([
-        "worktree",
-        "remove",
-        "--force",
-        "--force",
-        top.to_str().expect("UTF-8"),
-    ]);
+    repo.git(["worktree", "remove", "--force", "--force", top.to_str().expect("UTF-8")]);
     assert_eq!(row()["worktree_gone"], true);
     assert_eq!(row()["tip"], tip.as_str());
 }
@@ -292,11 +260,7 @@ fn on_80_columns(repo: &TestRepo, arguments: &[&str]) -> String {
 fn said_on_80_columns(repo: &TestRepo, arguments: &[&str]) -> (String, bool) {
     let (mut outside, inside) = terminal(24, 80);
     let mut command = agent_command(&repo.path());
-    command
-        .args(arguments)
-        .stdout(inside)
-        .stderr(Stdio::null())
-        .env("NO_COLOR", "1");
+    command.args(arguments).stdout(inside).stderr(Stdio::null()).env("NO_COLOR", "1");
     let mut child = command.spawn().expect("starts");
     drop(command);
     let seen = read(&mut outside, None);
@@ -308,24 +272,13 @@ fn said_on_80_columns(repo: &TestRepo, arguments: &[&str]) -> (String, bool) {
 fn a_list_fits_the_terminal_and_cuts_no_word() {
     let agent = Agent::new();
     let task = "Make the words of this task long enough to be cut, elsewhere";
-    agent
-        .repo
-        .agent_json(&["spawn", task, "--name=a-longer-name"]);
+    agent.repo.agent_json(&["spawn", task, "--name=a-longer-name"]);
     let seen = on_80_columns(&agent.repo, &["list"]);
-    assert!(
-        seen.lines().all(|line| line.chars().count() <= 80),
-        "{seen}"
-    );
+    assert!(seen.lines().all(|line| line.chars().count() <= 80), "{seen}");
     let row = seen.lines().find(|line| line.contains("a-longer-name"));
-    let shown = row
-        .and_then(|row| row.split_once("Make"))
-        .expect("the task")
-        .1;
+    let shown = row.and_then(|row| row.split_once("Make")).expect("the task").1;
     let shown = format!("Make{}", shown.trim_end().trim_end_matches('…'));
-    assert!(
-        shown.len() < task.len() && task.starts_with(&format!("{shown} ")),
-        "{seen}"
-    );
+    assert!(shown.len() < task.len() && task.starts_with(&format!("{shown} ")), "{seen}");
     let whole = agent.repo.agent(&["list"]);
     assert!(String::from_utf8_lossy(&whole.stdout).contains(task));
 }
@@ -333,58 +286,33 @@ fn a_list_fits_the_terminal_and_cuts_no_word() {
 #[test]
 fn show_has_the_whole_task_what_was_changed_and_the_last_output() {
     let agent = Agent::new();
-    let task = format!(
-        "{}\nlast words of it",
-        "a task of many words ".repeat(12).trim_end()
-    );
+    let task = format!("{}\nlast words of it", "a task of many words ".repeat(12).trim_end());
     agent.repo.agent_json(&["spawn", &task, "--name=long"]);
     let command = "printf 'new\\n%.0s' 1 2 3 >> README.md; seq 1 9; printf '\\033[2Jend\\n'";
-    let run = agent
-        .repo
-        .agent(&["run", "long", "--no-verify", "--", "sh", "-c", command]);
+    let run = agent.repo.agent(&["run", "long", "--no-verify", "--", "sh", "-c", command]);
     assert!(run.status.success(), "{run:?}");
     let objects = || agent.repo.git(["count-objects", "-v"]);
     let before = objects();
     let shown = agent.repo.agent_json(&["show", "long"]);
     assert_eq!(shown["task"], task.as_str());
-    assert_eq!(
-        shown["diff"],
-        serde_json::json!({"files": 1, "insertions": 3, "deletions": 0})
-    );
+    assert_eq!(shown["diff"], serde_json::json!({"files": 1, "insertions": 3, "deletions": 0}));
     let piped = agent.repo.agent(&["show", "long"]);
     let piped = String::from_utf8_lossy(&piped.stdout).into_owned();
     for text in [on_80_columns(&agent.repo, &["show", "long"]), piped] {
-        assert!(
-            text.lines().all(|line| line.chars().count() <= 80),
-            "{text}"
-        );
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         let words: Vec<_> = text.split_whitespace().collect();
         assert!(words.join(" ").contains(&task.replace('\n', " ")), "{text}");
         assert!(text.contains("Changed:   1 file, +3 -0\n"), "{text}");
-        assert!(
-            text.contains("\nLast output:\n  6\n  7\n  8\n  9\n"),
-            "{text}"
-        );
-        assert!(
-            !text.contains('\u{1b}') && text.contains("  \\u{1b}[2Jend\n"),
-            "{text:?}"
-        );
+        assert!(text.contains("\nLast output:\n  6\n  7\n  8\n  9\n"), "{text}");
+        assert!(!text.contains('\u{1b}') && text.contains("  \\u{1b}[2Jend\n"), "{text:?}");
     }
     // What was compared is not left in the repository.
     assert_eq!(objects(), before);
     // A log in whose place a reader would wait is passed over.
     let log = agent.repo.path().join(".git/agents");
-    let log = log
-        .join(shown["short_id"].as_str().expect("an id"))
-        .join("run/1.out");
+    let log = log.join(shown["short_id"].as_str().expect("an id")).join("run/1.out");
     std::fs::remove_file(&log).expect("removed");
-    assert!(
-        std::process::Command::new("mkfifo")
-            .arg(&log)
-            .status()
-            .expect("starts")
-            .success()
-    );
+    assert!(std::process::Command::new("mkfifo").arg(&log).status().expect("starts").success());
     agent.repo.agent_json(&["show", "long"]);
 }
 
@@ -392,13 +320,7 @@ fn show_has_the_whole_task_what_was_changed_and_the_last_output() {
 fn every_line_of_an_answer_fits_the_terminal() {
     let agent = Agent::new();
     let task = "Make the words of this task long enough to be cut, as it is on a terminal";
-    let words = [
-        "spawn",
-        task,
-        "--name=a-much-longer-name",
-        "--parent",
-        &agent.id,
-    ];
+    let words = ["spawn", task, "--name=a-much-longer-name", "--parent", &agent.id];
     agent.repo.agent_json(&words);
     for words in [
         &["doctor"][..],
@@ -440,17 +362,8 @@ fn a_long_name_leaves_room_for_the_others() {
     let text = on_80_columns(&repo, &["list"]);
     let lines: Vec<_> = text.lines().collect();
     assert_eq!(lines.len(), 3, "{text}");
-    assert!(
-        lines.iter().all(|line| line.chars().count() <= 80),
-        "{text}"
-    );
-    assert!(
-        lines[0].contains("VERDICT") || lines[0].contains("SCOPE"),
-        "{text}"
-    );
-    assert!(
-        lines[1].contains(" nnnnnnnnnnn") && lines[1].contains("…  ready"),
-        "{text}"
-    );
+    assert!(lines.iter().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(lines[0].contains("VERDICT") || lines[0].contains("SCOPE"), "{text}");
+    assert!(lines[1].contains(" nnnnnnnnnnn") && lines[1].contains("…  ready"), "{text}");
     assert!(lines[2].contains(" fixer  "), "{text}");
 }

@@ -23,10 +23,7 @@ fn spawned(level: Option<&str>) -> String {
 fn every_step_is_a_span() {
     let log = spawned(Some("debug"));
     for step in spawn::STEPS {
-        assert!(
-            log.contains(&format!("step{{step=\"{step}\"}}")),
-            "{step} in {log}"
-        );
+        assert!(log.contains(&format!("step{{step=\"{step}\"}}")), "{step} in {log}");
     }
 }
 

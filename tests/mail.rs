@@ -46,10 +46,7 @@ fn open(test: &TestRepo) -> Repo {
 
 /// Surroundings in which it is that many seconds after noon.
 fn ctx_at(test: &TestRepo, seconds: i64) -> Ctx {
-    let seams = Seams {
-        clock: Arc::new(move || at(seconds)),
-        ..Seams::real()
-    };
+    let seams = Seams { clock: Arc::new(move || at(seconds)), ..Seams::real() };
     ctx_with(&test.path(), seams)
 }
 
@@ -86,9 +83,7 @@ fn hand_out(repo: &Repo, name: &str, handing: Handing, seconds: i64) -> Vec<Stri
     let mailbox = Mailbox::new(repo);
     let taken = mailbox.receive(&stranger(name), Wanted::default(), handing, at(seconds));
     let taken = taken.expect("received").into_iter();
-    taken
-        .map(|(_, message)| message.letter.summary().to_owned())
-        .collect()
+    taken.map(|(_, message)| message.letter.summary().to_owned()).collect()
 }
 
 fn fsck(test: &TestRepo) {

@@ -47,9 +47,7 @@ impl Day {
 
     /// An agent for a task as a maintainer types it.
     fn spawn(&self, name: &str, task: &str, scope: &str) -> PathBuf {
-        let report = self
-            .repo
-            .agent_json(&["spawn", task, "--name", name, "--scope", scope]);
+        let report = self.repo.agent_json(&["spawn", task, "--name", name, "--scope", scope]);
         report["worktree_abspath"].as_str().expect("a path").into()
     }
 
@@ -84,33 +82,22 @@ fn one_day_in_the_life_of_a_maintainer() {
     // The first writes good work under a bad message: the repository's own hook refuses it, also from the agent's hand.
     let greet = "#!/bin/sh\n# Greets whoever is named, politely where the second word is `politely`.\ngreet() {\n    if [ \"${2-}\" = politely ]; then\n        echo \"Good day, $1\"\n    else\n        echo \"Hello, $1\"\n    fi\n}\n";
     fs::write(polite.join("src/greet.sh"), greet).expect("written");
-    let tests = TESTS.replace(
-        "echo 'test",
-        "[ \"$(greet Ada politely)\" = 'Good day, Ada' ]\necho 'test",
-    );
+    let tests =
+        TESTS.replace("echo 'test", "[ \"$(greet Ada politely)\" = 'Good day, Ada' ]\necho 'test");
     fs::write(polite.join("tests/run.sh"), tests).expect("written");
     let commit = |message: &str| {
         let mut git = crate::support::isolated("git", &polite);
-        git.args(["commit", "--quiet", "--all", "-m", message])
-            .output()
-            .expect("git starts")
+        git.args(["commit", "--quiet", "--all", "-m", message]).output().expect("git starts")
     };
     let bad = commit("Did the thing.");
     assert!(!bad.status.success());
-    assert!(
-        describe(&bad).contains("conventional header"),
-        "{}",
-        describe(&bad)
-    );
+    assert!(describe(&bad).contains("conventional header"), "{}", describe(&bad));
     let good = commit("feat: greet politely where that is asked for");
     assert!(good.status.success(), "{}", describe(&good));
 
     // The second leaves its scope on the way, and is told before anything lands.
-    fs::write(
-        docs.join("README.md"),
-        "# greet\n\nGreets whoever is named: `greet Ada`.\n",
-    )
-    .expect("written");
+    fs::write(docs.join("README.md"), "# greet\n\nGreets whoever is named: `greet Ada`.\n")
+        .expect("written");
     fs::write(docs.join("src/greet.sh"), GREET.replace("Hello", "Hi")).expect("written");
     assert_eq!(day.codes("docs"), ["scope.not-in-whitelist"]);
     let refused = day.agent(&["merge", "docs", "-m", "docs: say how greet is called"]);
@@ -123,11 +110,7 @@ fn one_day_in_the_life_of_a_maintainer() {
     assert_eq!(day.codes("loud"), ["commands.failed"]);
     let refused = day.agent(&["merge", "loud", "-m", "feat: greet loudly"]);
     assert_eq!(refused.status.code(), Some(3), "{}", describe(&refused));
-    assert_eq!(
-        day.repo.git(["rev-parse", "HEAD"]),
-        first,
-        "nothing has landed so far"
-    );
+    assert_eq!(day.repo.git(["rev-parse", "HEAD"]), first, "nothing has landed so far");
 
     // What is right lands, under the message that the maintainer gives it.
     day.land("docs", "docs: say how greet is called");
@@ -136,52 +119,33 @@ fn one_day_in_the_life_of_a_maintainer() {
     // The third is mended on top of what landed meanwhile, and lands as well.
     let loud_greet = greet.replace("greet() {\n", "greet() {\n    if [ -n \"${LOUD-}\" ]; then\n        echo \"HELLO, $1\"\n        return\n    fi\n");
     git_in(&loud, ["restore", "src/greet.sh"]);
-    let updated = agent_command(&day.repo.path())
-        .args(["update", "loud"])
-        .output()
-        .expect("it starts");
+    let updated =
+        agent_command(&day.repo.path()).args(["update", "loud"]).output().expect("it starts");
     assert!(updated.status.success(), "{}", describe(&updated));
     fs::write(loud.join("src/greet.sh"), loud_greet).expect("written");
     day.land("loud", "feat: greet loudly where LOUD is set");
 
     // The history is the one that a careful person would have made: one commit for each change, in the repository's form, each of
     // which passes the tests, with nothing of the tool but a trailer.
-    let subjects = day
-        .repo
-        .git(["log", "--format=%s", &format!("{first}..HEAD")]);
+    let subjects = day.repo.git(["log", "--format=%s", &format!("{first}..HEAD")]);
     assert_eq!(
         subjects,
         "feat: greet loudly where LOUD is set\nfeat: greet politely where that is asked for\ndocs: say how greet is called"
     );
     assert_eq!(day.repo.git(["rev-list", "--merges", "HEAD"]), "");
     let header = day.repo.path().join("header");
-    for commit in day
-        .repo
-        .git(["rev-list", &format!("{first}..HEAD")])
-        .lines()
-    {
+    for commit in day.repo.git(["rev-list", &format!("{first}..HEAD")]).lines() {
         fs::write(&header, day.repo.git(["log", "-1", "--format=%B", commit])).expect("written");
         let hook = crate::support::isolated("sh", &day.repo.path())
             .args([".githooks/commit-msg", "header"])
             .output()
             .expect("sh starts");
         assert!(hook.status.success(), "{}", describe(&hook));
-        assert_eq!(
-            day.repo
-                .git(["diff", "--check", &format!("{commit}^"), commit]),
-            ""
-        );
-        let touched = day
-            .repo
-            .git(["diff", "--name-only", &format!("{commit}^"), commit]);
-        assert!(
-            touched.lines().all(|path| !path.starts_with(".agent")),
-            "{touched}"
-        );
+        assert_eq!(day.repo.git(["diff", "--check", &format!("{commit}^"), commit]), "");
+        let touched = day.repo.git(["diff", "--name-only", &format!("{commit}^"), commit]);
+        assert!(touched.lines().all(|path| !path.starts_with(".agent")), "{touched}");
         day.repo.git(["checkout", "--quiet", commit]);
-        let tests = crate::support::isolated("sh", &day.repo.path())
-            .arg("tests/run.sh")
-            .output();
+        let tests = crate::support::isolated("sh", &day.repo.path()).arg("tests/run.sh").output();
         let tests = tests.expect("sh starts");
         assert!(tests.status.success(), "{}", describe(&tests));
     }
@@ -194,10 +158,7 @@ fn one_day_in_the_life_of_a_maintainer() {
         let output = day.agent(&["discard", name]);
         assert!(output.status.success(), "{}", describe(&output));
     }
-    assert_eq!(
-        day.repo.git(["branch", "--format=%(refname:short)"]),
-        "main"
-    );
+    assert_eq!(day.repo.git(["branch", "--format=%(refname:short)"]), "main");
     assert_eq!(day.repo.git(["worktree", "list"]).lines().count(), 1);
     assert_eq!(day.repo.git(["config", "core.hooksPath"]), ".githooks");
 }

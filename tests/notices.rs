@@ -101,22 +101,9 @@ fn a_question_from_inside_of_the_fence_is_told_of_once_until_it_is_answered() {
         "{program} send --type=clarify --to=user --payload question='which?' --payload context=x >&2"
     );
     let script = format!("{ask}; {ask}; until [ -e src/go ]; do sleep 0.01; done");
-    let run = [
-        "run",
-        "fixer",
-        "--no-verify",
-        "--sandbox=auto",
-        "--",
-        "sh",
-        "-c",
-        &script,
-    ];
+    let run = ["run", "fixer", "--no-verify", "--sandbox=auto", "--", "sh", "-c", &script];
     let mut command = agent_command(&repo.path());
-    let child = command
-        .args(run)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
+    let child = command.args(run).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let child = child.expect("starts");
     let state = || {
         let agent = repo.agent_json(&["show", "fixer"]);
@@ -133,18 +120,9 @@ fn a_question_from_inside_of_the_fence_is_told_of_once_until_it_is_answered() {
     assert_eq!(notices.next(), format!("end|fixer|done|{task}"));
     // The run ended well, and it still waits for the answer, of which the sender is told how it is read.
     assert_eq!(state(), "waiting");
-    let answer = [
-        "send",
-        "--type=notify",
-        "--from=user",
-        "--to=fixer",
-        "--payload=message=this",
-    ];
+    let answer = ["send", "--type=notify", "--from=user", "--to=fixer", "--payload=message=this"];
     let sent = repo.agent_json(&answer);
-    assert!(
-        sent["warnings"].to_string().contains("--resume"),
-        "{sent:#}"
-    );
+    assert!(sent["warnings"].to_string().contains("--resume"), "{sent:#}");
     assert_eq!(state(), "done");
     assert_eq!(repo.agent_json(&answer)["warnings"], json!([]));
 }
@@ -165,10 +143,7 @@ fn what_an_agent_can_write_sets_no_command() {
     assert!(notices.next().starts_with("end|fixer|"));
     assert!(!mark.exists());
     // A file of the repository has no such key.
-    repo.write(
-        ".config/git-agent.toml",
-        format!("[agent]\nonEnd = {evil:?}\n"),
-    );
+    repo.write(".config/git-agent.toml", format!("[agent]\nonEnd = {evil:?}\n"));
     repo.commit_all("settings");
     let refused = repo.agent(&["spawn", "Try it"]);
     assert_eq!(refused.status.code(), Some(2), "{}", describe(&refused));
@@ -178,17 +153,10 @@ fn what_an_agent_can_write_sets_no_command() {
 #[test]
 fn the_recipes_of_the_documentation_run_nothing_that_an_agent_wrote() {
     let page = include_str!("../docs/look.md");
-    let section = page
-        .split("\n## Notifications\n")
-        .nth(1)
-        .expect("the section");
-    let block = section
-        .split("```sh\n")
-        .nth(1)
-        .and_then(|rest| rest.split("```").next());
-    let recipes: Vec<_> = { block.expect("a block").lines() }
-        .filter(|line| line.starts_with("git config "))
-        .collect();
+    let section = page.split("\n## Notifications\n").nth(1).expect("the section");
+    let block = section.split("```sh\n").nth(1).and_then(|rest| rest.split("```").next());
+    let recipes: Vec<_> =
+        block.expect("a block").lines().filter(|line| line.starts_with("git config ")).collect();
     assert_eq!(recipes.len(), 4, "{recipes:#?}");
     let repo = TestRepo::with_commit();
     let programs = repo.path().with_file_name("programs");
@@ -199,11 +167,7 @@ fn the_recipes_of_the_documentation_run_nothing_that_an_agent_wrote() {
         fs::write(programs.join(name), script).expect("written");
         fs::set_permissions(programs.join(name), Permissions::from_mode(0o755)).expect("set");
     }
-    let path = format!(
-        "{}:{}",
-        programs.display(),
-        std::env::var("PATH").expect("PATH")
-    );
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").expect("PATH"));
     let task = "--help $(touch owned) `touch owned` \"; touch owned; '\\";
     for recipe in recipes {
         if recipe.contains("jq ") && crate::shell::find("jq").is_none() {
@@ -224,10 +188,7 @@ fn the_recipes_of_the_documentation_run_nothing_that_an_agent_wrote() {
         assert!(output.status.success(), "{recipe}: {}", describe(&output));
         let said = String::from_utf8_lossy(&output.stdout);
         let json = json!(task).to_string();
-        assert!(
-            said.contains(task) || said.contains(json.trim_matches('"')),
-            "{recipe}: {said}"
-        );
+        assert!(said.contains(task) || said.contains(json.trim_matches('"')), "{recipe}: {said}");
         assert!(!repo.path().join("owned").exists(), "{recipe}");
     }
 }

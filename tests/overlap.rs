@@ -86,19 +86,13 @@ fn pairs<'v>(report: &'v Value, agents: &[(&str, &Agent)], key: &str) -> Vec<(St
     let pairs = report["pairs"].as_array().expect("pairs").iter();
     pairs
         .filter(|pair| !pair[key].is_null())
-        .map(|pair| {
-            (
-                format!("{} {}", name(&pair["one_id"]), name(&pair["two_id"])),
-                &pair[key],
-            )
-        })
+        .map(|pair| (format!("{} {}", name(&pair["one_id"]), name(&pair["two_id"])), &pair[key]))
         .collect()
 }
 
 fn strings(value: &Value) -> BTreeSet<String> {
     let list = value.as_array().expect("a list").iter();
-    list.map(|item| item.as_str().expect("a text").to_owned())
-        .collect()
+    list.map(|item| item.as_str().expect("a text").to_owned()).collect()
 }
 
 /// The paths that differ between a base and everything in a worktree, as git tells it.
@@ -106,10 +100,7 @@ fn touched(worktree: &Path) -> BTreeSet<String> {
     let lines = |text: String| text.lines().map(str::to_owned).collect::<Vec<_>>();
     let tracked = git_in(worktree, ["diff", "--name-only", "--no-renames", "main"]);
     let untracked = git_in(worktree, ["ls-files", "--others", "--exclude-standard"]);
-    [lines(tracked), lines(untracked)]
-        .concat()
-        .into_iter()
-        .collect()
+    [lines(tracked), lines(untracked)].concat().into_iter().collect()
 }
 
 #[test]
@@ -232,11 +223,7 @@ fn histories_without_a_common_commit_end_no_other_merge() {
         .into_iter()
         .map(|(names, merge)| format!("{names} {}", merge["state"].as_str().expect("a state")))
         .collect();
-    let expected = [
-        "one two conflicts",
-        "one three unrelated",
-        "two three unrelated",
-    ];
+    let expected = ["one two conflicts", "one three unrelated", "two three unrelated"];
     assert_eq!(states, expected);
 }
 
@@ -260,10 +247,7 @@ fn one_agent_is_compared_with_all_and_several_among_themselves() {
 #[test]
 fn a_check_says_no_by_the_most_telling_of_what_was_compared() {
     let repo = repo();
-    let (one, two) = (
-        spawn(&repo, "one", &["a/**"]),
-        spawn(&repo, "two", &["a/**"]),
-    );
+    let (one, two) = (spawn(&repo, "one", &["a/**"]), spawn(&repo, "two", &["a/**"]));
     let status = |arguments: &[&str]| {
         let output = repo.agent(&[&["overlap", "--check"], arguments].concat());
         output.status.code()
@@ -280,10 +264,7 @@ fn a_check_says_no_by_the_most_telling_of_what_was_compared() {
 #[test]
 fn the_matrix_names_rows_and_numbers_columns() {
     let repo = repo();
-    assert_eq!(
-        String::from_utf8_lossy(&repo.agent(&["overlap"]).stdout),
-        "(no agents)\n"
-    );
+    assert_eq!(String::from_utf8_lossy(&repo.agent(&["overlap"]).stdout), "(no agents)\n");
     let one = spawn(&repo, "one", &["a/**"]);
     let two = spawn(&repo, "two", &["a/**", "b/**"]);
     let three = spawn(&repo, "three", &["b/**", "new/**"]);
@@ -337,11 +318,7 @@ fn a_worktree_that_cannot_be_read_is_said_and_hides_nothing_else() {
     let output = repo.agent(&["overlap", "--merge", &one.id, &two.id]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let first = text.lines().next();
-    assert_eq!(
-        first,
-        Some("no overlap among 2 agents, as far as is known"),
-        "{text}"
-    );
+    assert_eq!(first, Some("no overlap among 2 agents, as far as is known"), "{text}");
 }
 
 #[test]
@@ -360,20 +337,11 @@ fn looking_moves_no_ref_and_no_file() {
     assert_eq!(agents[0].git(&["status", "--porcelain"]), status);
     let again = std::fs::read(agents[0].git(&["rev-parse", "--absolute-git-dir"]) + "/index");
     assert_eq!(index.expect("an index"), again.expect("an index"));
-    assert_eq!(
-        repo.git(["fsck", "--strict", "--no-progress", "--no-dangling"]),
-        ""
-    );
+    assert_eq!(repo.git(["fsck", "--strict", "--no-progress", "--no-dangling"]), "");
     let left = std::fs::read_dir(repo.path().join(".git/agents/tmp")).expect("a directory");
     assert_eq!(left.count(), 0);
-    let started = agent_command(&agents[1].worktree)
-        .args(["overlap", "--check"])
-        .output();
-    assert_eq!(
-        started.expect("starts").status.code(),
-        Some(1),
-        "from a linked worktree too"
-    );
+    let started = agent_command(&agents[1].worktree).args(["overlap", "--check"]).output();
+    assert_eq!(started.expect("starts").status.code(), Some(1), "from a linked worktree too");
 }
 
 #[test]

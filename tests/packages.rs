@@ -36,27 +36,15 @@ fn executable(path: &Path, content: &str) {
         .stdout(Stdio::null())
         .spawn()
         .expect("starts");
-    tee.stdin
-        .take()
-        .expect("piped")
-        .write_all(content.as_bytes())
-        .expect("written");
+    tee.stdin.take().expect("piped").write_all(content.as_bytes()).expect("written");
     assert!(tee.wait().expect("ends").success());
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("set");
 }
 
 /// The name of the package with the program for this machine.
 fn platform_package() -> String {
-    let os = if cfg!(target_os = "macos") {
-        "darwin"
-    } else {
-        "linux"
-    };
-    let cpu = if cfg!(target_arch = "aarch64") {
-        "arm64"
-    } else {
-        "x64"
-    };
+    let os = if cfg!(target_os = "macos") { "darwin" } else { "linux" };
+    let cpu = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
     format!("git-agent-worktree-{os}-{cpu}")
 }
 
@@ -66,10 +54,7 @@ fn installed(place: &Path, program: &Path) -> PathBuf {
     let launcher = fs::read_to_string(top().join(".github/npm/git-agent")).expect("a launcher");
     executable(&modules.join("git-agent-worktree/bin/git-agent"), &launcher);
     executable(
-        &program
-            .join("node_modules")
-            .join(platform_package())
-            .join("bin/git-agent"),
+        &program.join("node_modules").join(platform_package()).join("bin/git-agent"),
         "#!/bin/sh\necho \"$$\"\nprintf '%s\\n' \"$@\"\nkill -TERM $$ & wait\nexit 7\n",
     );
     let bin = modules.join(".bin");
@@ -175,7 +160,8 @@ fn the_notices_name_every_crate_with_a_text() {
         .args(["--target=all", "--prefix=none", "--format={p}"])
         .output();
     let tree = text(&tree.expect("cargo starts"));
-    let crates: BTreeSet<_> = { tree.lines() }
+    let crates: BTreeSet<_> = tree
+        .lines()
         .filter_map(|line| line.split_once(" v"))
         .map(|(name, rest)| format!("{name} {}", rest.split(' ').next().unwrap_or_default()))
         .filter(|one| !one.starts_with("git-agent-worktree "))
@@ -184,8 +170,10 @@ fn the_notices_name_every_crate_with_a_text() {
     let lines: Vec<_> = notices.lines().collect();
     for one in &crates {
         let head = format!("{one} (");
-        let at = lines.iter().position(|line| line.starts_with(&head));
-        let at = at.unwrap_or_else(|| panic!("the notices lack {one}"));
+        let at = lines
+            .iter()
+            .position(|line| line.starts_with(&head))
+            .unwrap_or_else(|| panic!("the notices lack {one}"));
         let text = lines[at + 2].trim();
         let number = text.split(' ').next().expect("a number");
         let is_text = lines.contains(&number) && number.starts_with('[');
@@ -201,19 +189,15 @@ fn the_notices_name_every_crate_with_a_text() {
 fn the_notes_of_a_release_are_the_section_of_its_version() {
     let changelog = fs::read_to_string(top().join("CHANGELOG.md")).expect("a changelog");
     let mut sections = changelog.split("\n## ").skip(1);
-    let (version, of_newest) = sections
-        .next()
-        .and_then(|section| section.split_once('\n'))
-        .expect("a section");
+    let (version, of_newest) =
+        sections.next().and_then(|section| section.split_once('\n')).expect("a section");
     let version = version.split(' ').next().expect("a version");
     let notes = text(&script(".ci/notes", &[&format!("v{version}")]));
     assert_eq!(notes.trim(), of_newest.trim());
     let output = script(".ci/notes", &["0.0.99"]);
     assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
     let debian = text(&script(".ci/notes", &["--debian", version]));
-    assert!(debian.starts_with(&format!(
-        "git-agent ({version}) unstable; urgency=medium\n\n  "
-    )));
+    assert!(debian.starts_with(&format!("git-agent ({version}) unstable; urgency=medium\n\n  ")));
     let last = debian.lines().last().expect("a line");
     assert!(last.starts_with(" -- ") && last.contains('@'), "{last}");
 }
@@ -229,11 +213,7 @@ fn the_debian_package_has_a_maintainer_a_changelog_and_the_notices() {
     let assets = deb["assets"].to_string();
     assert!(assets.contains("THIRD-PARTY-NOTICES"), "{assets}");
     let release = fs::read_to_string(top().join(".ci/release")).expect("a script");
-    for file in [
-        "THIRD-PARTY-NOTICES",
-        "share/doc/git-agent",
-        "changelog.Debian",
-    ] {
+    for file in ["THIRD-PARTY-NOTICES", "share/doc/git-agent", "changelog.Debian"] {
         assert!(release.contains(file), "{file}");
     }
 }
@@ -244,7 +224,7 @@ fn workflows_name_actions_by_commit_and_ask_for_few_rights() {
     let files = fs::read_dir(top().join(".github/workflows")).expect("a directory");
     for file in files.map(|file| file.expect("an entry").path()) {
         let text = fs::read_to_string(&file).expect("a workflow");
-        let used = { text.lines() }.filter_map(|line| line.split_once("uses: "));
+        let used = text.lines().filter_map(|line| line.split_once("uses: "));
         for (_, action) in used {
             let (_, commit) = action.split_once('@').expect("a version");
             let (commit, version) = commit.split_once(" # v").expect("a commit and its tag");
@@ -261,21 +241,15 @@ fn workflows_name_actions_by_commit_and_ask_for_few_rights() {
 fn the_formula_and_the_pkgbuild_have_the_version_and_the_checksums() {
     let out = tempfile::tempdir().expect("temporary directory");
     let version = env!("CARGO_PKG_VERSION");
-    let targets = [
-        "x86_64-unknown-linux-musl",
-        "aarch64-unknown-linux-musl",
-        "aarch64-apple-darwin",
-    ];
+    let targets =
+        ["x86_64-unknown-linux-musl", "aarch64-unknown-linux-musl", "aarch64-apple-darwin"];
     let sum = |at: usize| ["a", "b", "c"][at].repeat(64);
     for (at, target) in targets.iter().enumerate() {
         let name = format!("git-agent-{version}-{target}.tar.gz");
         let line = format!("{}  {name}\n", sum(at));
         fs::write(out.path().join(format!("{name}.sha256")), line).expect("written");
     }
-    text(&script(
-        ".ci/packages",
-        &[out.path().to_str().expect("UTF-8")],
-    ));
+    text(&script(".ci/packages", &[out.path().to_str().expect("UTF-8")]));
     let read = |name: &str| fs::read_to_string(out.path().join(name)).expect("written");
     let (formula, pkgbuild) = (read("git-agent.rb"), read("PKGBUILD"));
     for (at, target) in targets.iter().enumerate() {
@@ -304,9 +278,7 @@ fn the_formula_and_the_pkgbuild_have_the_version_and_the_checksums() {
 /// What a lock file says that this package needs, without versions.
 fn needed(lock: &str) -> BTreeSet<String> {
     let lock = fs::read_to_string(top().join(lock)).expect("a lock file");
-    let start = lock
-        .find("name = \"git-agent-worktree\"\n")
-        .expect("this package");
+    let start = lock.find("name = \"git-agent-worktree\"\n").expect("this package");
     lock[start..]
         .lines()
         .skip_while(|line| *line != "dependencies = [")

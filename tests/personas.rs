@@ -14,13 +14,9 @@ fn with_profile(profile: &str) -> String {
 
 /// The part of the agent's prompt under one heading.
 fn part(prompt: &str, heading: &str) -> String {
-    let start = prompt
-        .find(&format!("## {heading}\n"))
-        .unwrap_or(prompt.len());
+    let start = prompt.find(&format!("## {heading}\n")).unwrap_or(prompt.len());
     let rest = &prompt[start..];
-    let end = rest[1.min(rest.len())..]
-        .find("\n## ")
-        .map_or(rest.len(), |end| end + 1);
+    let end = rest[1.min(rest.len())..].find("\n## ").map_or(rest.len(), |end| end + 1);
     rest[..end].trim().to_owned()
 }
 
@@ -38,19 +34,8 @@ fn refusal(repo: &TestRepo, task: &str) -> String {
 #[test]
 fn a_task_without_profile_has_no_persona() {
     let prompt = prompt_of(&TestRepo::with_commit(), TASK);
-    let headings: Vec<&str> = prompt
-        .lines()
-        .filter(|line| line.starts_with("## "))
-        .collect();
-    assert_eq!(
-        headings,
-        [
-            "## Rules",
-            "## Task",
-            "## Deliverables",
-            "## When you are finished"
-        ]
-    );
+    let headings: Vec<&str> = prompt.lines().filter(|line| line.starts_with("## ")).collect();
+    assert_eq!(headings, ["## Rules", "## Task", "## Deliverables", "## When you are finished"]);
 }
 
 #[test]
@@ -112,18 +97,12 @@ fn the_central_roster_is_read_with_its_layers_and_its_skill() {
     let repo = TestRepo::with_commit();
     let roster = "[agents.bmad-agent-pm]\nmodule = \"bmm\"\nname = \"John\"\ntitle = \"PM\"\n";
     repo.write("_bmad/config.toml", roster);
-    repo.write(
-        "_bmad/custom/config.toml",
-        "[agents.bmad-agent-pm]\ntitle = \"Senior PM\"\n",
-    );
+    repo.write("_bmad/custom/config.toml", "[agents.bmad-agent-pm]\ntitle = \"Senior PM\"\n");
     repo.write(
         ".claude/skills/bmad-agent-pm/customize.toml",
         "[agent]\nrole = \"Plans\"\nprinciples = [\"Ask why\"]\npersistent_facts = [\"file:{project-root}/docs/x.md\"]\n",
     );
-    repo.write(
-        "_bmad/custom/bmad-agent-pm.toml",
-        "[agent]\nprinciples = [\"Ask who\"]\n",
-    );
+    repo.write("_bmad/custom/bmad-agent-pm.toml", "[agent]\nprinciples = [\"Ask who\"]\n");
     repo.commit_all("a roster");
     let prompt = prompt_of(&repo, &with_profile("bmad-agent-pm"));
     insta::assert_snapshot!(part(&prompt, "Persona"), @r"
@@ -147,10 +126,7 @@ fn the_central_roster_is_read_with_its_layers_and_its_skill() {
 #[test]
 fn of_two_with_one_name_and_no_module_none_can_be_chosen() {
     let repo = TestRepo::with_commit();
-    repo.write(
-        "_bmad/_config/agent-manifest.csv",
-        "name,role\na,One\na,Two\n",
-    );
+    repo.write("_bmad/_config/agent-manifest.csv", "name,role\na,One\na,Two\n");
     repo.commit_all("a roster");
     insta::assert_snapshot!(refusal(&repo, &with_profile("a")), @r"
     ------- stderr -------
@@ -175,17 +151,10 @@ fn the_manifest_comes_before_the_central_roster() {
     repo.commit_all("two rosters");
     let first_line = |profile: &str| {
         let prompt = prompt_of(&repo, &with_profile(profile));
-        part(&prompt, "Persona")
-            .lines()
-            .nth(2)
-            .unwrap_or_default()
-            .to_owned()
+        part(&prompt, "Persona").lines().nth(2).unwrap_or_default().to_owned()
     };
     assert_eq!(first_line("dev"), "You are Amelia, Developer.");
-    assert_eq!(
-        first_line("bmad-agent-analyst"),
-        "You are Mary, Business Analyst."
-    );
+    assert_eq!(first_line("bmad-agent-analyst"), "You are Mary, Business Analyst.");
     assert_eq!(first_line("kirk"), "You are James.");
     assert_eq!(first_line("bmm:dev"), "You are Amelia, Developer.");
 }
@@ -253,11 +222,8 @@ fn a_malformed_roster_is_told_with_its_line() {
 fn a_roster_that_is_a_symbolic_link_is_none() {
     let repo = TestRepo::with_commit();
     std::fs::create_dir_all(repo.path().join("_bmad/_config")).expect("made");
-    std::os::unix::fs::symlink(
-        "/etc/passwd",
-        repo.path().join("_bmad/_config/agent-manifest.csv"),
-    )
-    .expect("linked");
+    std::os::unix::fs::symlink("/etc/passwd", repo.path().join("_bmad/_config/agent-manifest.csv"))
+        .expect("linked");
     repo.commit_all("a link");
     assert!(refusal(&repo, &with_profile("dev")).contains("there is no roster in the base commit"));
 }

@@ -31,11 +31,7 @@ fn assert_refused(repo: &TestRepo, arguments: &[&str], code: &str) -> String {
         let words = [&["spawn", task.as_str()], arguments, dry].concat();
         let output = repo.agent(&words);
         said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(
-            said.starts_with(&format!("error[{code}]")),
-            "{words:?}: {}",
-            describe(&output)
-        );
+        assert!(said.starts_with(&format!("error[{code}]")), "{words:?}: {}", describe(&output));
         assert_unchanged(&before, &snapshot(&repo.path()), &format!("{words:?}"));
     }
     said
@@ -66,10 +62,7 @@ fn a_place_that_will_not_do_is_refused_before_anything_is_written() {
 fn a_worktree_inside_the_main_one_hides_nothing_once_it_is_gone() {
     let repo = TestRepo::with_commit();
     let report = repo.spawn_task(TASK, &["--path", "tools"]);
-    assert!(
-        warnings_of(&report).contains("git add see tools"),
-        "{report}"
-    );
+    assert!(warnings_of(&report).contains("git add see tools"), "{report}");
     assert_eq!(exclude_lines(&repo), OURS);
     assert_eq!(repo.git(["status", "--porcelain"]), "?? tools/");
     let id = report["agent_id"].as_str().expect("an id");
@@ -166,10 +159,7 @@ fn the_line_for_the_bundle_hides_it_and_nothing_else() {
     repo.write("notes/mine.txt", "mine\n");
     repo.git(["config", "agent.bundleDir", "notes"]);
     let report = repo.spawn();
-    assert!(
-        warnings_of(&report).contains("notes is in the main worktree"),
-        "{report}"
-    );
+    assert!(warnings_of(&report).contains("notes is in the main worktree"), "{report}");
     assert_eq!(repo.git(["status", "--porcelain"]), "?? notes/");
 }
 
@@ -180,10 +170,7 @@ fn what_is_printed_to_be_pasted_is_quoted() {
     let report = repo.spawn_task(TASK, &["--path", place.to_str().expect("UTF-8")]);
     let command = report["verify_command"].as_str().expect("a command");
     let id = report["agent_id"].as_str().expect("an id");
-    assert_eq!(
-        command,
-        format!("git agent verify {id} '{}'", place.display())
-    );
+    assert_eq!(command, format!("git agent verify {id} '{}'", place.display()));
 }
 
 #[test]
@@ -194,17 +181,12 @@ fn a_repository_that_no_worktree_can_name_says_so() {
     let name = std::ffi::OsStr::from_bytes(b"caf\xe9");
     let moved = repo.path().with_file_name(name);
     fs::rename(repo.path(), &moved).expect("moved");
-    let output = agent_command(&moved)
-        .args(["spawn", &task, "--path=../out"])
-        .output()
-        .expect("starts");
+    let output =
+        agent_command(&moved).args(["spawn", &task, "--path=../out"]).output().expect("starts");
     fs::rename(&moved, repo.path()).expect("moved back");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.starts_with("error[path-invalid]"), "{said}");
-    assert!(
-        said.contains(".git` is not UTF-8") && !said.contains("--path"),
-        "{said}"
-    );
+    assert!(said.contains(".git` is not UTF-8") && !said.contains("--path"), "{said}");
 }
 
 #[test]
@@ -218,15 +200,9 @@ fn a_tool_that_looks_through_the_root_is_named_once_where_no_place_was_chosen() 
     };
     let repo = repo_with(package);
     let planned = repo.agent_json(&["spawn", "do it", "--dry-run"]);
-    assert!(
-        warnings_of(&planned).contains("vitest looks through"),
-        "{planned:#}"
-    );
+    assert!(warnings_of(&planned).contains("vitest looks through"), "{planned:#}");
     let first = repo.agent_json(&["spawn", "do it"]);
-    assert!(
-        warnings_of(&first).contains("agent.worktreeDir"),
-        "{first:#}"
-    );
+    assert!(warnings_of(&first).contains("agent.worktreeDir"), "{first:#}");
     let second = repo.agent_json(&["spawn", "do it again"]);
     assert!(!warnings_of(&second).contains("vitest"), "{second:#}");
     // Not where there is nothing to choose any more, and not of other tools.
@@ -243,9 +219,7 @@ fn a_tool_that_looks_through_the_root_is_named_once_where_no_place_was_chosen() 
 /// The tools themselves, where their registries can be reached; `crawling_tools.sh` has the steps.
 #[test]
 fn tools_of_the_root_say_the_same_beside_agents() {
-    for tool in [
-        "vitest", "jest", "eslint", "prettier", "pytest", "tsc", "ruff",
-    ] {
+    for tool in ["vitest", "jest", "eslint", "prettier", "pytest", "tsc", "ruff"] {
         crate::hook_managers::run_script("crawling_tools.sh", "crawling-tools", tool);
     }
 }

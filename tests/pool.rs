@@ -51,11 +51,8 @@ fn require_tidy(repo: &TestRepo) {
         .map(PathBuf::from)
         .collect();
     let there = fs::read_dir(repo.path().join(".claude/worktrees"));
-    let there: BTreeSet<PathBuf> = there
-        .into_iter()
-        .flatten()
-        .map(|entry| entry.expect("readable").path())
-        .collect();
+    let there: BTreeSet<PathBuf> =
+        there.into_iter().flatten().map(|entry| entry.expect("readable").path()).collect();
     assert_eq!(listed, there);
     for path in listed {
         let status = ["-c", "core.hooksPath=/dev/null", "status", "--porcelain"];
@@ -80,22 +77,13 @@ fn a_spawn_claims_a_warm_worktree_that_is_as_a_new_one() {
     assert_eq!(repo.agent(&["list"]).stdout, listed.as_bytes());
     fs::remove_file(half_made).expect("removed");
     let slot = filled["slots"][0].clone();
-    assert_eq!(
-        (&slot["state"], &slot["current"]),
-        (&json!("ready"), &json!(true))
-    );
+    assert_eq!((&slot["state"], &slot["current"]), (&json!("ready"), &json!(true)));
     assert!(slot["disk_bytes"].as_u64().is_some_and(|bytes| bytes > 0));
     let report = repo.spawn_task(TASK, &[]);
     assert_eq!(report["claimed"], true, "{report}");
     let path = worktree(&report);
-    assert!(path.ends_with(format!(
-        "agent-{}",
-        &report["agent_id"].as_str().expect("an id")[..8]
-    )));
-    assert_eq!(
-        fs::read_to_string(path.join("built.out")).expect("set up"),
-        "built\n"
-    );
+    assert!(path.ends_with(format!("agent-{}", &report["agent_id"].as_str().expect("an id")[..8])));
+    assert_eq!(fs::read_to_string(path.join("built.out")).expect("set up"), "built\n");
     assert_eq!(
         fs::read_to_string(path.join("local.env")).expect("copied"),
         "secret of this machine\n"
@@ -145,18 +133,12 @@ fn the_doctor_names_slots_that_no_spawn_gets_and_a_pool_that_stays_empty() {
     );
 
     let settings = |text: &str| {
-        repo.write(
-            ".config/git-agent.toml",
-            format!("[bundle]\nrequired = false\n{text}"),
-        );
+        repo.write(".config/git-agent.toml", format!("[bundle]\nrequired = false\n{text}"));
         repo.commit_all("settings");
     };
     settings("[pool]\nsize = 2\n");
     let filled = fill(&repo);
-    assert_eq!(
-        (filled["files_bytes"].as_u64(), codes(&repo)),
-        (None, vec![])
-    );
+    assert_eq!((filled["files_bytes"].as_u64(), codes(&repo)), (None, vec![]));
     assert!(describe(&repo.agent(&["pool"])).contains("pool of 2: 2 ready, "));
     // Another commit is no reason to complain, and other settings are.
     repo.commit_all("on");
@@ -176,10 +158,7 @@ fn the_doctor_names_slots_that_no_spawn_gets_and_a_pool_that_stays_empty() {
     settings("");
     assert_eq!(codes(&repo).len(), 1);
     fill(&repo);
-    assert_eq!(
-        (codes(&repo), &repo.agent_json(&["pool"])["slots"]),
-        (vec![], &json!([]))
-    );
+    assert_eq!((codes(&repo), &repo.agent_json(&["pool"])["slots"]), (vec![], &json!([])));
 }
 
 #[test]
@@ -236,26 +215,16 @@ fn a_slot_whose_set_up_wrote_its_path_stays_where_it_is() {
 fn a_task_that_sets_up_something_else_gets_a_new_worktree() {
     let repo = with_pool(1, COUNTED);
     fill(&repo);
-    let own = repo.spawn_task(
-        &format!("{TASK}[setup]\nrun = [\"echo own > own.out\"]\n"),
-        &[],
-    );
+    let own = repo.spawn_task(&format!("{TASK}[setup]\nrun = [\"echo own > own.out\"]\n"), &[]);
     assert_eq!(own["claimed"], Value::Null);
     assert!(worktree(&own).join("own.out").exists() && !worktree(&own).join("built.out").exists());
     // What set-up staged or left is no work of the agent's, in a warm worktree neither.
-    let repo = with_pool(
-        1,
-        "[setup]\nrun = [\"echo made > made.txt; git add made.txt\"]\n",
-    );
+    let repo = with_pool(1, "[setup]\nrun = [\"echo made > made.txt; git add made.txt\"]\n");
     fill(&repo);
     let report = repo.spawn_task(TASK, &[]);
     assert_eq!(report["claimed"], true);
     let verdict = agent_command(&repo.path())
-        .args([
-            "verify",
-            report["agent_id"].as_str().expect("an id"),
-            "--format=json",
-        ])
+        .args(["verify", report["agent_id"].as_str().expect("an id"), "--format=json"])
         .output()
         .expect("starts");
     let verdict: Value = serde_json::from_slice(&verdict.stdout).expect("JSON");
@@ -297,19 +266,13 @@ fn the_pool_is_off_unless_it_is_asked_for_and_can_be_emptied() {
     let repo = TestRepo::with_commit();
     let output = repo.agent(&["pool"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        text.contains("pool of 0: 0 ready") && text.contains("[pool] size = 2"),
-        "{text}"
-    );
+    assert!(text.contains("pool of 0: 0 ready") && text.contains("[pool] size = 2"), "{text}");
     repo.spawn();
     assert!(!repo.path().join(".git/agents/pool").exists());
     let repo = with_pool(2, "");
     assert_eq!(fill(&repo)["made"], 2);
     let drained = repo.agent_json(&["pool", "drain"]);
-    assert_eq!(
-        (&drained["removed"], &drained["slots"]),
-        (&json!(2), &json!([]))
-    );
+    assert_eq!((&drained["removed"], &drained["slots"]), (&json!(2), &json!([])));
     require_tidy(&repo);
     // Where set-up fails nothing is left, and the next look says why.
     let repo = with_pool(1, "[setup]\nrun = [\"echo no such thing; exit 3\"]\n");
@@ -318,9 +281,7 @@ fn the_pool_is_off_unless_it_is_asked_for_and_can_be_emptied() {
     let status = repo.agent_json(&["pool"]);
     assert_eq!(status["slots"], json!([]));
     assert!(
-        status["failure"]
-            .as_str()
-            .is_some_and(|text| text.contains("no such thing")),
+        status["failure"].as_str().is_some_and(|text| text.contains("no such thing")),
         "{status}"
     );
     require_tidy(&repo);
@@ -371,11 +332,7 @@ fn a_fill_or_a_drain_that_is_killed_leaves_whole_slots_or_what_is_swept() {
         let repo = with_pool(1, COUNTED);
         death::die_at("pool::child", &repo.path(), step, &["fill"]);
         let filled = fill(&repo);
-        assert_eq!(
-            filled["slots"].as_array().map(Vec::len),
-            Some(1),
-            "{step}: {filled}"
-        );
+        assert_eq!(filled["slots"].as_array().map(Vec::len), Some(1), "{step}: {filled}");
         assert_eq!(filled["slots"][0]["state"], "ready");
         require_tidy(&repo);
     }
@@ -387,10 +344,7 @@ fn a_fill_or_a_drain_that_is_killed_leaves_whole_slots_or_what_is_swept() {
             serde_json::from_slice::<Value>(&repo.agent(&["doctor", "--format=json"]).stdout)
                 .expect("JSON")["findings"]
                 .clone();
-        assert!(
-            findings.to_string().contains("was never finished"),
-            "{step}: {findings}"
-        );
+        assert!(findings.to_string().contains("was never finished"), "{step}: {findings}");
         repo.agent_json(&["doctor", "--fix"]);
         assert_eq!(repo.agent_json(&["pool"])["slots"], json!([]), "{step}");
         require_tidy(&repo);
@@ -400,13 +354,7 @@ fn a_fill_or_a_drain_that_is_killed_leaves_whole_slots_or_what_is_swept() {
 #[test]
 fn a_claim_that_is_killed_leaves_a_whole_slot_or_what_is_swept() {
     let claim = ["adopted", "renamed", "pointed", "slot-emptied", "metadata"];
-    let others = [
-        "slot-moved",
-        "journal",
-        "spawning",
-        "slot-unlinked",
-        "spawned",
-    ];
+    let others = ["slot-moved", "journal", "spawning", "slot-unlinked", "spawned"];
     // One that is renamed, at every step, and one that stays, where that makes a difference.
     let renamed = [&claim[..], &others[..]].concat();
     let pinned = "[setup]\nrun = [\"pwd > here.out\"]\n";
@@ -423,18 +371,10 @@ fn a_claim_that_is_killed_leaves_a_whole_slot_or_what_is_swept() {
             let report = repo.spawn_task(TASK, &[]);
             assert!(worktree(&report).join("src/lib.rs").exists(), "{step}");
             let filled = fill(&repo);
-            assert_eq!(
-                filled["slots"].as_array().map(Vec::len),
-                Some(1),
-                "{step}: {filled}"
-            );
+            assert_eq!(filled["slots"].as_array().map(Vec::len), Some(1), "{step}: {filled}");
             let agents = repo.agent_json(&["list"])["agents"].clone();
             let expected = if step == "spawned" { 2 } else { 1 };
-            assert_eq!(
-                agents.as_array().map(Vec::len),
-                Some(expected),
-                "{step}: {agents}"
-            );
+            assert_eq!(agents.as_array().map(Vec::len), Some(expected), "{step}: {agents}");
             require_tidy(&repo);
         }
     }
@@ -484,10 +424,7 @@ fn require_kept(repo: &TestRepo, commit: &str, what: &str) {
         ("staged.txt", "staged by hand\n"),
         ("made.txt", "committed by hand\n"),
     ] {
-        assert!(
-            kept_at(repo, path).contains(&content.to_owned()),
-            "{what}: {path}"
-        );
+        assert!(kept_at(repo, path).contains(&content.to_owned()), "{what}: {path}");
     }
 }
 
@@ -570,7 +507,7 @@ fn scribble(slot: &Path) -> Vec<(&'static str, &'static str)> {
 /// The worktrees below the default place whose names begin so.
 fn named(repo: &TestRepo, begin: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(repo.path().join(".claude/worktrees"));
-    let entries = { entries.into_iter().flatten() }.map(|entry| entry.expect("readable").path());
+    let entries = entries.into_iter().flatten().map(|entry| entry.expect("readable").path());
     let found = entries.filter(|path| name_of(path).starts_with(begin));
     found.collect()
 }
@@ -649,11 +586,7 @@ fn what_is_written_in_a_slot_whose_set_up_fails_is_kept() {
 #[test]
 fn what_is_written_in_a_slot_while_it_goes_is_kept_or_stays() {
     // By its path, and by a process that stands in it.
-    for (step, edited) in [
-        ("slot-aside", true),
-        ("slot-aside", false),
-        ("worktree-kept", true),
-    ] {
+    for (step, edited) in [("slot-aside", true), ("slot-aside", false), ("worktree-kept", true)] {
         let repo = with_pool(1, "");
         fill(&repo);
         let slot = only_slot(&repo);
@@ -705,14 +638,8 @@ fn a_slot_that_was_filled_before_the_base_moved_on_serves_after_another_fill() {
     let repo = with_pool(1, "");
     fill(&repo);
     let slot = only_slot(&repo);
-    for (number, how) in [&["fill"][..], &["fill", "--unless-busy"]]
-        .iter()
-        .enumerate()
-    {
-        repo.write(
-            "src/lib.rs",
-            format!("pub fn number() -> u32 {{ {number} }}\n"),
-        );
+    for (number, how) in [&["fill"][..], &["fill", "--unless-busy"]].iter().enumerate() {
+        repo.write("src/lib.rs", format!("pub fn number() -> u32 {{ {number} }}\n"));
         repo.commit_all("on");
         repo.agent_json(&[&["pool"], *how].concat());
         let pool = repo.agent_json(&["pool"]);
@@ -738,15 +665,15 @@ fn a_process_in_the_background_leaves_edited_slots_alone() {
         repo.agent_json(&["pool", "fill", "--unless-busy"]);
     }
     let pool = repo.agent_json(&["pool"]);
-    let mut states: Vec<&str> = { pool["slots"].as_array().expect("a list").iter() }
+    let mut states: Vec<&str> = pool["slots"]
+        .as_array()
+        .expect("a list")
+        .iter()
         .map(|slot| slot["state"].as_str().expect("a state"))
         .collect();
     states.sort_unstable();
     assert_eq!(states, ["edited", "ready"], "{pool}");
-    assert_eq!(
-        fs::read_to_string(slot.join("new.txt")).expect("there"),
-        "new by hand\n"
-    );
+    assert_eq!(fs::read_to_string(slot.join("new.txt")).expect("there"), "new by hand\n");
     let findings = describe(&repo.agent(&["doctor"]));
     let said = format!("{} was edited by hand", name_of(&slot));
     assert!(findings.contains(&said), "{findings}");
@@ -790,10 +717,7 @@ fn what_git_cannot_tell_of_a_slot_is_kept_or_stays() {
     let slots = named(&repo, "warm-");
     git_in(&slots[0], ["switch", "--quiet", "-c", "mine"]);
     let written = scribble(&slots[0]);
-    let place = repo
-        .path()
-        .join(".git/agents/pool")
-        .join(name_of(&slots[0]));
+    let place = repo.path().join(".git/agents/pool").join(name_of(&slots[0]));
     fs::write(place, "").expect("written");
     // Without its admin directory.
     fs::write(slots[1].join("src/more.rs"), "more by hand\n").expect("written");
@@ -803,10 +727,7 @@ fn what_git_cannot_tell_of_a_slot_is_kept_or_stays() {
     require_all_kept(&repo, &written, "on a branch");
     require_all_kept(&repo, &[("src/more.rs", "more by hand\n")], "damaged");
     // What is staged and nowhere else, beside what set-up staged.
-    let repo = with_pool(
-        1,
-        "[setup]\nrun = [\"echo made > made.txt; git add made.txt\"]\n",
-    );
+    let repo = with_pool(1, "[setup]\nrun = [\"echo made > made.txt; git add made.txt\"]\n");
     fill(&repo);
     let slot = only_slot(&repo);
     fs::write(slot.join("staged.txt"), "staged by hand\n").expect("written");

@@ -43,10 +43,7 @@ fn a_bare_repository_gives_every_file_from_objects() {
 fn a_linked_worktree_serves_a_bare_repository() {
     let repo = varied();
     let bare = bare_clone(&repo);
-    git_in(
-        &bare,
-        ["worktree", "add", "--quiet", "--detach", "../linked"],
-    );
+    git_in(&bare, ["worktree", "add", "--quiet", "--detach", "../linked"]);
     let outcome = check(&bare).outcome;
     assert_eq!(outcome.source, Some(bare.with_file_name("linked")));
     assert_eq!(outcome.copied, 11);
@@ -59,14 +56,9 @@ fn nothing_dirty_leaks_from_the_source() {
     repo.write("README.md", "# Tesy\n");
     // Same size, and the old time put back: only the content tells.
     let touched = top.join("a0");
-    let time = fs::metadata(&touched)
-        .and_then(|meta| meta.modified())
-        .expect("time");
+    let time = fs::metadata(&touched).and_then(|meta| meta.modified()).expect("time");
     fs::write(&touched, "sorts after b/").expect("write");
-    let file = fs::File::options()
-        .write(true)
-        .open(&touched)
-        .expect("open");
+    let file = fs::File::options().write(true).open(&touched).expect("open");
     file.set_modified(time).expect("set the time");
     repo.write("a.b", "staged");
     repo.git(["add", "a.b"]);
@@ -98,35 +90,22 @@ fn an_index_that_lies_about_the_source_is_not_believed() {
     repo.write("README.md", "# Evil\n");
     let honest = repo.git(["rev-parse", "HEAD:README.md"]);
     // Git is told that the changed file, stat and all, is the committed blob.
-    repo.git([
-        "update-index",
-        "--cacheinfo",
-        &format!("100644,{honest},README.md"),
-    ]);
+    repo.git(["update-index", "--cacheinfo", &format!("100644,{honest},README.md")]);
     repo.git(["update-index", "--assume-unchanged", "README.md"]);
     let Pair { ours, .. } = check(&repo.path());
-    assert_eq!(
-        fs::read_to_string(ours.join("README.md")).expect("file"),
-        "# Test\n"
-    );
+    assert_eq!(fs::read_to_string(ours.join("README.md")).expect("file"), "# Test\n");
 }
 
 #[test]
 fn a_source_checked_out_under_other_settings_is_not_copied() {
     let repo = varied();
     repo.write("README.md", "# Test\r\n");
-    let readme = fs::File::options()
-        .write(true)
-        .open(repo.path().join("README.md"));
+    let readme = fs::File::options().write(true).open(repo.path().join("README.md"));
     let long_ago = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1 << 30);
     let stepped_back = readme.and_then(|file| file.set_modified(long_ago));
     stepped_back.expect("set the time");
     repo.git(["-c", "core.autocrlf=true", "add", "README.md"]);
-    assert_eq!(
-        repo.git(["status", "--porcelain"]),
-        "",
-        "to git it is clean"
-    );
+    assert_eq!(repo.git(["status", "--porcelain"]), "", "to git it is clean");
     let outcome = check(&repo.path()).outcome;
     assert_eq!((outcome.copied, outcome.checked_out), (10, 5));
 }
@@ -170,10 +149,7 @@ fn attributes_outside_the_tree_are_obeyed() {
         ] {
             fs::write(file, line).expect("write");
             let converted = check(&repo.path());
-            assert!(
-                converted.outcome.via_git || converted.outcome.copied == 2,
-                "{line}"
-            );
+            assert!(converted.outcome.via_git || converted.outcome.copied == 2, "{line}");
             for worktree in [converted.ours, converted.theirs] {
                 let top = worktree.to_str().expect("UTF-8");
                 repo.git(["worktree", "remove", "--force", "--force", top]);
@@ -224,11 +200,7 @@ fn sparse_checkout_is_inherited() {
     for cone in ["--cone", "--no-cone"] {
         let repo = varied();
         repo.git(["sparse-checkout", "set", cone, "src"]);
-        let Pair {
-            ours,
-            theirs,
-            outcome,
-        } = check(&repo.path());
+        let Pair { ours, theirs, outcome } = check(&repo.path());
         assert!(outcome.via_git && !ours.join("deep").exists());
         let list = ["sparse-checkout", "list"];
         assert_eq!(git_in(&ours, list), git_in(&theirs, list));
@@ -241,11 +213,7 @@ fn a_linked_worktrees_hooks_and_place_are_not_inherited() {
     repo.git(["config", "extensions.worktreeConfig", "true"]);
     repo.git(["worktree", "add", "--quiet", "--detach", "../linked"]);
     let linked = repo.path().with_file_name("linked");
-    for (key, value) in [
-        ("core.hooksPath", "/fence"),
-        ("hook.x.command", "true"),
-        ("a.b", "c"),
-    ] {
+    for (key, value) in [("core.hooksPath", "/fence"), ("hook.x.command", "true"), ("a.b", "c")] {
         git_in(&linked, ["config", "--worktree", key, value]);
     }
     let (ours, _) = populate_new(&linked, "ours").expect("populate");
@@ -259,24 +227,11 @@ fn submodules_are_empty_directories() {
     let repo = TestRepo::with_commit();
     let url = library.path();
     let url = url.to_str().expect("UTF-8");
-    let words = [
-        "-c",
-        "protocol.file.allow=always",
-        "submodule",
-        "add",
-        "--quiet",
-        url,
-        "lib/sub",
-    ];
+    let words = ["-c", "protocol.file.allow=always", "submodule", "add", "--quiet", url, "lib/sub"];
     repo.git(words);
     repo.commit_all("submodule");
     let Pair { ours, outcome, .. } = check(&repo.path());
-    assert_eq!(
-        fs::read_dir(ours.join("lib/sub"))
-            .expect("directory")
-            .count(),
-        0
-    );
+    assert_eq!(fs::read_dir(ours.join("lib/sub")).expect("directory").count(), 0);
     assert_eq!(outcome.warnings.len(), 1);
 }
 
@@ -305,11 +260,7 @@ fn unsafe_names_are_refused_before_anything_is_written() {
         let error = populate_new(&repo.path(), "ours").expect_err(name);
         assert_eq!(error.code(), Code::PathInvalid, "{name}: {error}");
         let ours = repo.path().with_file_name("ours");
-        assert_eq!(
-            fs::read_dir(ours).expect("directory").count(),
-            1,
-            "only .git"
-        );
+        assert_eq!(fs::read_dir(ours).expect("directory").count(), 1, "only .git");
     }
 }
 
@@ -318,11 +269,7 @@ fn a_missing_blob_is_named() {
     let repo = TestRepo::with_commit();
     let blob = repo.git(["rev-parse", "HEAD:README.md"]);
     fs::remove_file(repo.path().join("README.md")).expect("remove");
-    let object = repo
-        .path()
-        .join(".git/objects")
-        .join(&blob[..2])
-        .join(&blob[2..]);
+    let object = repo.path().join(".git/objects").join(&blob[..2]).join(&blob[2..]);
     fs::remove_file(object).expect("remove");
     let error = populate_new(&repo.path(), "ours").expect_err("blob is gone");
     assert_eq!(error.code(), Code::RepoCorrupt);

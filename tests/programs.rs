@@ -80,10 +80,7 @@ impl Scene {
     }
 
     fn marking(&self, then: &str) -> String {
-        format!(
-            "#!/bin/sh\necho \"$0 $*\" >>'{}'\n{then}\n",
-            self.mark.display()
-        )
+        format!("#!/bin/sh\necho \"$0 $*\" >>'{}'\n{then}\n", self.mark.display())
     }
 
     /// Tries every verb from the main worktree and, as far as it goes, from the agent's, with these variables.
@@ -137,10 +134,7 @@ fn no_program_is_found_by_an_entry_of_a_list_that_leads_into_a_worktree() {
         let list = lists(&scene.worktree)[number].clone();
         // The attack works where nothing is done against it.
         let mut plain = Command::new("env");
-        plain
-            .env("PATH", &list)
-            .current_dir(&scene.worktree)
-            .args(["env", "git", "status"]);
+        plain.env("PATH", &list).current_dir(&scene.worktree).args(["env", "git", "status"]);
         let _ = plain.output().expect("env starts");
         assert!(fs::read_to_string(&scene.mark).is_ok(), "{list}");
         fs::remove_file(&scene.mark).expect("removed");
@@ -156,14 +150,7 @@ fn children_get_no_relative_entry_either() {
     let path = std::env::var("PATH").expect("PATH");
     let mut command = agent_command(&scene.repo.path());
     command.env("PATH", format!("./node_modules/.bin::{path}"));
-    command.args([
-        "run",
-        &scene.id,
-        "--",
-        "sh",
-        "-c",
-        "echo \"$PATH\" >src/path",
-    ]);
+    command.args(["run", &scene.id, "--", "sh", "-c", "echo \"$PATH\" >src/path"]);
     let output = command.output().expect("git-agent starts");
     let inside = fs::read_to_string(scene.worktree.join("src/path"));
     let inside = inside.unwrap_or_else(|_| panic!("no path: {}", describe(&output)));
@@ -174,14 +161,8 @@ fn children_get_no_relative_entry_either() {
 /// A filter whose program lies in the tree, as the settings name it.
 fn filtered(clean: &str, smudge: &str) {
     let scene = Scene::new(|repo| {
-        executable(
-            &repo.path().join("scripts/clean.sh"),
-            "#!/bin/sh\nsed s/secret/hidden/\n",
-        );
-        executable(
-            &repo.path().join("scripts/smudge.sh"),
-            "#!/bin/sh\nsed s/hidden/secret/\n",
-        );
+        executable(&repo.path().join("scripts/clean.sh"), "#!/bin/sh\nsed s/secret/hidden/\n");
+        executable(&repo.path().join("scripts/smudge.sh"), "#!/bin/sh\nsed s/hidden/secret/\n");
         repo.write(".gitattributes", "*.txt filter=x\n");
         repo.write("src/a.txt", "hidden\n");
         for (key, value) in [("clean", clean), ("smudge", smudge)] {
@@ -189,16 +170,9 @@ fn filtered(clean: &str, smudge: &str) {
         }
     });
     let read = |name: &str| fs::read_to_string(scene.worktree.join(name)).expect("readable");
-    assert_eq!(
-        read("src/a.txt"),
-        "secret\n",
-        "the base's program ran at spawn"
-    );
+    assert_eq!(read("src/a.txt"), "secret\n", "the base's program ran at spawn");
     for name in ["clean.sh", "smudge.sh"] {
-        executable(
-            &scene.worktree.join("scripts").join(name),
-            &scene.marking("cat"),
-        );
+        executable(&scene.worktree.join("scripts").join(name), &scene.marking("cat"));
     }
     fs::write(scene.worktree.join("src/a.txt"), "secret secret\n").expect("written");
     let commit = ["commit", &scene.id, "-m", "work", "--in-scope-only"];
@@ -226,19 +200,12 @@ fn a_filter_that_the_main_worktree_lacks_fails_and_does_not_pass_content_on() {
         repo.write(".gitattributes", "*.txt filter=x\n");
         repo.git(["config", "filter.x.clean", "scripts/clean.sh"]);
     });
-    executable(
-        &scene.worktree.join("scripts/clean.sh"),
-        &scene.marking("cat"),
-    );
+    executable(&scene.worktree.join("scripts/clean.sh"), &scene.marking("cat"));
     fs::write(scene.worktree.join("src/a.txt"), "secret\n").expect("written");
     let output = scene.repo.agent(&["verify", &scene.id, "--no-commands"]);
     assert!(!scene.mark.exists(), "the agent's program ran");
     assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
-    assert!(
-        describe(&output).contains("scripts/clean.sh"),
-        "{}",
-        describe(&output)
-    );
+    assert!(describe(&output).contains("scripts/clean.sh"), "{}", describe(&output));
     // Other agents are still listed, and this one can be discarded.
     let output = scene.repo.agent(&["list"]);
     assert_eq!(output.status.code(), Some(0), "{}", describe(&output));

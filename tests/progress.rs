@@ -37,9 +37,7 @@ fn a_step_that_takes_long_is_shown_and_nothing_of_it_is_left() {
     let (repo, go) = slow();
     let (mut outside, inside) = terminal(24, 40);
     let mut command = spawning(&repo, "0", &[]);
-    let mut child = { command.stdout(Stdio::null()).stderr(inside) }
-        .spawn()
-        .expect("starts");
+    let mut child = command.stdout(Stdio::null()).stderr(inside).spawn().expect("starts");
     // The program alone has the other side open from here on.
     drop(command);
     let shown = "running the setup command `until t";
@@ -52,10 +50,7 @@ fn a_step_that_takes_long_is_shown_and_nothing_of_it_is_left() {
     let lines: Vec<_> = seen.split('\r').collect();
     assert_eq!(lines.last(), Some(&""), "{seen:?}");
     for [line, spaces] in lines[..lines.len() - 1].as_chunks().0 {
-        assert!(
-            line.ends_with(" ...") && line.chars().count() < 40,
-            "{seen:?}"
-        );
+        assert!(line.ends_with(" ...") && line.chars().count() < 40, "{seen:?}");
         assert_eq!(*spaces, " ".repeat(line.chars().count()), "{seen:?}");
     }
 }
@@ -68,18 +63,12 @@ fn a_short_step_a_pipe_and_a_program_are_told_nothing() {
         repo
     };
     let piped = spawning(&ready(), "0", &[]).output().expect("starts");
-    assert!(
-        piped.status.success() && piped.stderr.is_empty(),
-        "{}",
-        describe(&piped)
-    );
+    assert!(piped.status.success() && piped.stderr.is_empty(), "{}", describe(&piped));
     for (delay, words) in [("1000", &[][..]), ("0", &["--format=json"])] {
         let (mut outside, inside) = terminal(24, 80);
         let repo = ready();
         let mut command = spawning(&repo, delay, words);
-        let mut child = { command.stdout(Stdio::null()).stderr(inside) }
-            .spawn()
-            .expect("starts");
+        let mut child = command.stdout(Stdio::null()).stderr(inside).spawn().expect("starts");
         drop(command);
         assert_eq!(read(&mut outside, None), "", "{words:?}");
         assert!(child.wait().expect("ended").success());
@@ -91,9 +80,7 @@ fn told(repo: &TestRepo, task: &str) -> Vec<String> {
     let told = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&told);
     let ctx = ctx_with(&repo.path(), Seams::real()).narrated_by(Arc::new(move |_, what| {
-        log.lock()
-            .expect("unpoisoned")
-            .extend(what.map(str::to_owned));
+        log.lock().expect("unpoisoned").extend(what.map(str::to_owned));
     }));
     let draft = task_file::parse("task.toml", task.as_bytes());
     let plan = spawn::plan(&ctx, draft, &SpawnOptions::default()).expect("a plan");
@@ -128,7 +115,8 @@ fn files_that_are_checked_out_are_counted() {
     repo.commit_all("files");
     let all = repo.git(["ls-files"]).lines().count();
     let told = told(&repo, TASK);
-    let counts: Vec<usize> = { told.iter() }
+    let counts: Vec<usize> = told
+        .iter()
         .filter_map(|what| what.strip_prefix("checking out files: "))
         .map(|count| {
             let (done, of) = count.split_once(" of ").expect("a count");

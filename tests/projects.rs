@@ -46,10 +46,7 @@ fn repository(more: &str) -> TestRepo {
     }
     repo.write("shared.lock", "1\n");
     repo.write(".gitignore", "built\nuses\n.env.local\n");
-    repo.write(
-        ".config/git-agent.toml",
-        format!("{more}{NO_BUNDLE}{SETTINGS}"),
-    );
+    repo.write(".config/git-agent.toml", format!("{more}{NO_BUNDLE}{SETTINGS}"));
     repo.commit_all("projects");
     repo
 }
@@ -69,9 +66,7 @@ fn agent(repo: TestRepo, here: &str, scope: &[&str]) -> (Agent, Value) {
 fn checked(verdict: &Value) -> Vec<&str> {
     let commands = verdict["commands"].as_array().expect("commands");
     let project = |one| Value::get(one, "project").and_then(Value::as_str);
-    { commands.iter() }
-        .map(|one| project(one).unwrap_or_default())
-        .collect()
+    commands.iter().map(|one| project(one).unwrap_or_default()).collect()
 }
 
 /// Whether each result was taken over.
@@ -90,14 +85,8 @@ fn the_checks_of_projects_run_where_work_touches_them() {
         ("packages/core/more", &core_and_app),
         ("docs/more", &["docs"]),
         // It lies in no project, and no setting says who reads it.
-        (
-            "shared.lock",
-            &["packages/core", "packages/app", "packages/app", "docs"],
-        ),
-        (
-            "packages/application/more",
-            &["packages/core", "packages/app", "packages/app", "docs"],
-        ),
+        ("shared.lock", &["packages/core", "packages/app", "packages/app", "docs"]),
+        ("packages/application/more", &["packages/core", "packages/app", "packages/app", "docs"]),
     ] {
         let (agent, _) = agent(repository(""), "", &["packages/**", "docs", "shared.lock"]);
         agent.write(touched, "2\n");
@@ -107,18 +96,11 @@ fn the_checks_of_projects_run_where_work_touches_them() {
     }
 
     // Those of the whole repository run always, and first.
-    let (agent, _) = agent(
-        repository("[checks]\ncommands = [\"true\"]\n"),
-        "",
-        &["docs"],
-    );
+    let (agent, _) = agent(repository("[checks]\ncommands = [\"true\"]\n"), "", &["docs"]);
     agent.write("docs/more", "2\n");
     assert_eq!(checked(&agent.verify(&[])), ["", "docs"]);
     let text = String::from_utf8(agent.run(&[]).stdout).expect("text");
-    assert!(
-        text.contains("docs: `cd ./docs && grep -q right source` passed"),
-        "{text}"
-    );
+    assert!(text.contains("docs: `cd ./docs && grep -q right source` passed"), "{text}");
 }
 
 #[test]
@@ -126,11 +108,7 @@ fn what_breaks_another_project_is_found_there() {
     let (agent, _) = agent(repository(""), "", &["packages/core"]);
     agent.write("packages/core/source", "wrong\n");
     let verdict = agent.verify(&[]);
-    assert_eq!(
-        checked(&verdict),
-        ["packages/core"],
-        "until the first that fails"
-    );
+    assert_eq!(checked(&verdict), ["packages/core"], "until the first that fails");
     let finding = &verdict["findings"][0];
     assert_eq!(finding["code"], "commands.failed");
     let message = finding["message"].as_str().expect("a text");
@@ -142,9 +120,7 @@ fn what_breaks_another_project_is_found_there() {
     agent.repo.commit_all("the target checks less");
     assert_eq!(agent.verify(&[])["verdict"], "reject");
     // Its owner has.
-    agent
-        .repo
-        .agent_json(&["amend", &agent.id, "--checks=target"]);
+    agent.repo.agent_json(&["amend", &agent.id, "--checks=target"]);
     assert_eq!(agent.verify(&[])["verdict"], "accept");
 }
 
@@ -160,12 +136,8 @@ fn a_project_that_the_work_removes_is_checked_no_more() {
 #[test]
 fn an_agent_gets_the_set_up_of_the_projects_that_it_may_touch() {
     let there = |worktree: &Path| {
-        [
-            "packages/core/built",
-            "packages/app/uses",
-            "packages/app/.env.local",
-        ]
-        .map(|name| worktree.join(name).exists())
+        ["packages/core/built", "packages/app/uses", "packages/app/.env.local"]
+            .map(|name| worktree.join(name).exists())
     };
     let repo = || {
         let repo = repository("");
@@ -178,10 +150,7 @@ fn an_agent_gets_the_set_up_of_the_projects_that_it_may_touch() {
     assert_eq!(report["warnings"], json!([]));
     let prompt = fs::read_to_string(report["prompt_path"].as_str().expect("a path"));
     let spec = fs::read_to_string(app.worktree.join(".agent/spec.md")).expect("a spec");
-    assert!(
-        spec.contains("cd ./packages/app && grep -q right source"),
-        "{spec}"
-    );
+    assert!(spec.contains("cd ./packages/app && grep -q right source"), "{spec}");
     assert!(prompt.expect("a prompt").contains("packages/app/**"));
     // It may touch nothing else.
     app.write("docs/more", "2\n");
@@ -222,18 +191,9 @@ fn a_set_up_that_fails_names_the_project() {
     repo.commit_all("broken");
     let output = repo.agent(&["spawn", "mend what is wrong", "--scope", "packages/core"]);
     let told = describe(&output);
-    let line = 1 + broken
-        .lines()
-        .position(|line| line == "path = \"packages/core\"")
-        .expect("it");
-    assert!(
-        told.contains(&format!(".config/git-agent.toml:{line}")),
-        "{told}"
-    );
-    assert!(
-        told.contains("cd ./packages/core && { echo broken >&2; false; }"),
-        "{told}"
-    );
+    let line = 1 + broken.lines().position(|line| line == "path = \"packages/core\"").expect("it");
+    assert!(told.contains(&format!(".config/git-agent.toml:{line}")), "{told}");
+    assert!(told.contains("cd ./packages/core && { echo broken >&2; false; }"), "{told}");
     // Others are not held up.
     let other = repo.agent(&["spawn", "mend what is wrong", "--scope", "docs"]);
     assert!(other.status.success(), "{}", describe(&other));
@@ -246,47 +206,28 @@ fn a_sparse_worktree_holds_a_project_and_what_it_needs() {
         let report = repo.agent_json(&[&["spawn", "mend what is wrong"], words].concat());
         let worktree = PathBuf::from(report["worktree_abspath"].as_str().expect("a path"));
         assert_eq!(git_in(&worktree, ["status", "--porcelain"]), "");
-        [
-            "packages/core",
-            "packages/app",
-            "docs",
-            "src",
-            "shared.lock",
-        ]
-        .map(|name| worktree.join(name).exists())
+        ["packages/core", "packages/app", "docs", "src", "shared.lock"]
+            .map(|name| worktree.join(name).exists())
     };
     let app = [true, true, false, false, true];
     assert_eq!(holds(&["--sparse=app"]), app);
     assert_eq!(holds(&["--sparse=packages/app/"]), app);
     // By the scope: the whole project, with what it needs.
     assert_eq!(holds(&["--sparse", "--scope", "packages/app/source"]), app);
-    assert_eq!(
-        holds(&["--sparse=core", "--sparse=docs"]),
-        [true, false, true, false, true]
-    );
+    assert_eq!(holds(&["--sparse=core", "--sparse=docs"]), [true, false, true, false, true]);
 
     let repo = repository("");
     let unknown = repo.agent(&["spawn", "mend what is wrong", "--sparse=apps"]);
     let told = describe(&unknown);
     assert_eq!(unknown.status.code(), Some(2), "{told}");
-    assert!(
-        told.contains("`apps` names no project") && told.contains("packages/app"),
-        "{told}"
-    );
+    assert!(told.contains("`apps` names no project") && told.contains("packages/app"), "{told}");
 }
 
 #[test]
 fn a_train_checks_the_projects_that_its_agents_touch() {
     let repo = repository("");
     let spawn = |name: &str, scope: &str| {
-        let words = [
-            "spawn",
-            "mend what is wrong",
-            "--name",
-            name,
-            "--scope",
-            scope,
-        ];
+        let words = ["spawn", "mend what is wrong", "--name", name, "--scope", scope];
         let report = repo.agent_json(&words);
         PathBuf::from(report["worktree_abspath"].as_str().expect("a path"))
     };
@@ -299,20 +240,15 @@ fn a_train_checks_the_projects_that_its_agents_touch() {
     let output = repo.agent(&["train", "--all", "--format=json"]);
     let answer = serde_json::from_slice(&output.stdout);
     let answer: Value = answer.unwrap_or_else(|_| panic!("{}", describe(&output)));
-    let commands: Vec<&str> = { answer["runs"].as_array().expect("runs").iter() }
+    let commands: Vec<&str> = answer["runs"]
+        .as_array()
+        .expect("runs")
+        .iter()
         .flat_map(|run| run["commands"].as_array().expect("commands"))
         .filter_map(Value::as_str)
         .collect();
-    assert!(
-        commands.contains(&"cd ./docs && grep -q right source"),
-        "{answer:#}"
-    );
-    assert!(
-        commands
-            .iter()
-            .all(|command| !command.contains("./packages/core")),
-        "{answer:#}"
-    );
+    assert!(commands.contains(&"cd ./docs && grep -q right source"), "{answer:#}");
+    assert!(commands.iter().all(|command| !command.contains("./packages/core")), "{answer:#}");
     // What is right landed, and what is wrong did not.
     assert_eq!(repo.git(["show", "HEAD:packages/app/more"]), "2");
     assert_eq!(repo.git(["show", "HEAD:docs/source"]), "right");
@@ -358,16 +294,9 @@ fn a_result_that_was_taken_over_is_called_so_and_is_never_signed() {
     assert!(text.contains("taken over from tree"), "{text}");
     // The tree is that of what was checked, as git merges it.
     let verdict = agent.verify(&[]);
-    let from = verdict["commands"][0]["taken_over_from"]
-        .as_str()
-        .expect("a tree");
+    let from = verdict["commands"][0]["taken_over_from"].as_str().expect("a tree");
     assert_eq!(agent.repo.git(["cat-file", "-t", from]), "tree");
-    assert_eq!(
-        agent
-            .repo
-            .git(["show", &format!("{from}:packages/app/more")]),
-        "2"
-    );
+    assert_eq!(agent.repo.git(["show", &format!("{from}:packages/app/more")]), "2");
     // Signed events tell others that the checks ran.
     agent.repo.git(["config", "agent.sign", "true"]);
     let output = agent.run(&["--format=json"]);

@@ -14,13 +14,8 @@ fn is_word(c: char) -> bool {
 
 /// Takes what differs between two runs out of a text.
 pub fn shape(text: &str) -> String {
-    let shapes = words(text.trim_end()).map(|word| {
-        if word.starts_with(is_word) {
-            word_shape(word)
-        } else {
-            word.to_owned()
-        }
-    });
+    let shapes = words(text.trim_end())
+        .map(|word| if word.starts_with(is_word) { word_shape(word) } else { word.to_owned() });
     shapes.collect()
 }
 
@@ -30,9 +25,7 @@ fn word_shape(word: &str) -> String {
     }
     let hex = |text: &str| text.len() >= 7 && text.bytes().all(|b| b.is_ascii_hexdigit());
     let digits = word.bytes().filter(u8::is_ascii_digit).count();
-    if word
-        .split('-')
-        .all(|part| part.len() >= 4 && hex(&part.repeat(2)))
+    if word.split('-').all(|part| part.len() >= 4 && hex(&part.repeat(2)))
         && hex(&word.replace('-', ""))
     {
         return "<id>".to_owned();
@@ -47,9 +40,7 @@ fn word_shape(word: &str) -> String {
         return format!("{}-<{}>", word_shape(&format!("{name}Z")), id.len());
     }
     if word.ends_with('Z') && digits >= 14 {
-        let name = word
-            .rsplit_once('-')
-            .filter(|(name, _)| !name.starts_with("20"));
+        let name = word.rsplit_once('-').filter(|(name, _)| !name.starts_with("20"));
         return name.map_or("<time>".to_owned(), |(name, _)| format!("{name}-<time>"));
     }
     if word.len() <= 3 && word.ends_with(['s', 'm']) && digits + 1 == word.len() {
@@ -84,13 +75,10 @@ pub struct Step {
 
 /// The words of a text and what stands between them, one character each.
 pub fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split_inclusive(|c: char| !is_word(c))
-        .flat_map(|part| {
-            let end = part.trim_end_matches(|c: char| !is_word(c)).len();
-            [&part[..end], &part[end..]]
-                .into_iter()
-                .filter(|piece| !piece.is_empty())
-        })
+    text.split_inclusive(|c: char| !is_word(c)).flat_map(|part| {
+        let end = part.trim_end_matches(|c: char| !is_word(c)).len();
+        [&part[..end], &part[end..]].into_iter().filter(|piece| !piece.is_empty())
+    })
 }
 
 /// Runs the tour in a new repository.
@@ -100,9 +88,7 @@ fn play() -> Vec<Step> {
     repo.write("src/lib.rs", "pub fn one() {}\n");
     repo.commit_all("a crate");
     let home = repo.path().to_string_lossy().into_owned();
-    let binaries = Path::new(env!("CARGO_BIN_EXE_git-agent"))
-        .parent()
-        .expect("a directory");
+    let binaries = Path::new(env!("CARGO_BIN_EXE_git-agent")).parent().expect("a directory");
     let path = std::env::var("PATH").expect("PATH");
     // A `$` inside a command is followed by something other than a blank.
     let steps = tour().split("$ ").skip(1);
@@ -158,9 +144,7 @@ fn the_recording_of_the_tour_is_what_the_program_prints() {
 
 #[test]
 fn the_readme_opens_with_two_commands() {
-    let commands: Vec<_> = block(include_str!("../README.md"), "```sh\n")
-        .lines()
-        .collect();
+    let commands: Vec<_> = block(include_str!("../README.md"), "```sh\n").lines().collect();
     assert_eq!(commands.len(), 2);
     assert!(commands[0].starts_with("cargo run ") && commands[0].contains(" spawn "));
     assert!(commands[1].starts_with("cargo test"));

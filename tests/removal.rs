@@ -91,10 +91,7 @@ pub fn assert_kept(repo: &TestRepo, texts: &[&str], when: &str) {
         let oid = repo.git(["hash-object", file.to_str().expect("UTF-8")]);
         assert!(kept.contains(oid.as_str()), "{when}: lost {text:?}");
     }
-    assert_eq!(
-        repo.git(["fsck", "--strict", "--no-dangling", "--no-progress"]),
-        ""
-    );
+    assert_eq!(repo.git(["fsck", "--strict", "--no-dangling", "--no-progress"]), "");
 }
 
 /// Fails unless neither worktree, admin directory nor branch is left.
@@ -102,11 +99,7 @@ pub fn assert_gone(agent: &Agent, when: &str) {
     assert!(!agent.worktree.exists(), "{when}");
     let worktrees = agent.repo.git(["worktree", "list", "--porcelain"]);
     assert_eq!(worktrees.matches("worktree ").count(), 1, "{when}");
-    assert_eq!(
-        agent.repo.git(["branch", "--list", "agent/*"]),
-        "",
-        "{when}"
-    );
+    assert_eq!(agent.repo.git(["branch", "--list", "agent/*"]), "", "{when}");
     assert!(!agent.repo.path().join(".claude").exists(), "{when}");
     assert_eq!(agent.repo.git(["status", "--porcelain"]), "", "{when}");
 }
@@ -155,9 +148,7 @@ fn git_itself_can_apply_a_salvage_as_a_stash() {
     let agent = busy();
     let report = discarded(&agent, &[]);
     let salvage = report["salvage_commit"].as_str().expect("a salvage");
-    agent
-        .repo
-        .git(["checkout", "--quiet", &format!("{salvage}^1")]);
+    agent.repo.git(["checkout", "--quiet", &format!("{salvage}^1")]);
     agent.repo.git(["stash", "apply", "--quiet", salvage]);
     let lib = fs::read_to_string(agent.repo.path().join("src/lib.rs"));
     assert_eq!(lib.expect("there"), WRITTEN[4]);
@@ -184,10 +175,7 @@ fn a_dry_run_and_a_second_discard_change_nothing() {
     let agent = busy();
     let before = crate::support::snapshot(&agent.repo.path());
     let report = discarded(&agent, &["--dry-run"]);
-    assert_eq!(
-        (&report["dry_run"], &report["state"]),
-        (&Value::Bool(true), &"idle".into())
-    );
+    assert_eq!((&report["dry_run"], &report["state"]), (&Value::Bool(true), &"idle".into()));
     let after = crate::support::snapshot(&agent.repo.path());
     crate::support::assert_unchanged(&before, &after, "a dry run");
     discarded(&agent, &[]);
@@ -220,9 +208,7 @@ fn what_was_reset_away_survives_a_worktree_that_is_gone() {
 #[test]
 fn what_is_committed_survives_a_branch_that_somebody_deleted() {
     let agent = busy();
-    agent
-        .repo
-        .git(["update-ref", "-d", &format!("refs/heads/{}", agent.branch)]);
+    agent.repo.git(["update-ref", "-d", &format!("refs/heads/{}", agent.branch)]);
     discarded(&agent, &[]);
     assert_gone(&agent, "deleted by hand");
     assert_kept(&agent.repo, &WRITTEN, "deleted by hand");
@@ -271,10 +257,7 @@ fn the_configuration_of_the_branch_goes_with_it() {
     discarded(&agent, &[]);
     let output = git_output(&agent.repo.path(), ["config", "--get-regexp", "^branch\\."]);
     assert!(!output.status.success(), "{}", describe(&output));
-    assert_eq!(
-        git_in(&agent.repo.path(), ["symbolic-ref", "HEAD"]),
-        "refs/heads/main"
-    );
+    assert_eq!(git_in(&agent.repo.path(), ["symbolic-ref", "HEAD"]), "refs/heads/main");
 }
 
 #[test]
@@ -287,8 +270,11 @@ fn what_is_not_kept_because_it_is_ignored_is_named() {
         agent.write(file, "ignored\n");
     }
     let status = agent.git(&["status", "--porcelain", "--ignored"]);
-    let ignored = status.lines().filter_map(|line| line.strip_prefix("!! "));
-    let ignored: Vec<&str> = ignored.filter(|path| *path != ".agent/").collect();
+    let ignored: Vec<&str> = status
+        .lines()
+        .filter_map(|line| line.strip_prefix("!! "))
+        .filter(|path| *path != ".agent/")
+        .collect();
     assert_eq!(ignored, ["built/", "src/x.o"]);
     // A rule that the agent added hides as well, what it has added to the index excepted.
     agent.write(".gitignore", "/built/\n*.o\nhidden*.txt\n");

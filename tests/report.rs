@@ -70,10 +70,7 @@ fn the_report_tells_each_life() {
         states.collect()
     };
     assert_eq!(states(&agents[0]), ["spawning", "ready", "done", "merged"]);
-    assert_eq!(
-        states(&agents[4]),
-        ["spawning", "ready", "idle", "rejected"]
-    );
+    assert_eq!(states(&agents[4]), ["spawning", "ready", "idle", "rejected"]);
     for agent in agents {
         let spans = agent["spans"].as_array().expect("spans");
         for pair in spans.windows(2) {
@@ -82,18 +79,11 @@ fn the_report_tells_each_life() {
     }
     let landed = &agents[0]["landed"];
     assert_eq!(landed["commit"], repo.git(["rev-parse", "main"]).as_str());
-    assert_eq!(
-        landed["subject"],
-        repo.git(["log", "-1", "--format=%s", "main"]).as_str()
-    );
+    assert_eq!(landed["subject"], repo.git(["log", "-1", "--format=%s", "main"]).as_str());
     assert_eq!(landed["target"]["ref"], "refs/heads/main");
     let findings = &agents[4]["verdicts"][0]["findings"];
     let codes: Vec<_> = findings.as_array().expect("findings").iter().collect();
-    assert!(
-        codes
-            .iter()
-            .any(|found| found["code"] == "scope.not-in-whitelist")
-    );
+    assert!(codes.iter().any(|found| found["code"] == "scope.not-in-whitelist"));
     assert!(codes.iter().all(|found| found["meaning"].is_string()));
     let depths: Vec<_> = report["tree"].as_array().expect("a tree").iter().collect();
     let depths: Vec<_> = depths.iter().map(|entry| entry["depth"].as_u64()).collect();
@@ -101,10 +91,7 @@ fn the_report_tells_each_life() {
     let text = repo.agent(&["report"]).stdout;
     let text = String::from_utf8(text).expect("UTF-8");
     assert!(text.starts_with("6 agents as of "), "{text}");
-    assert!(
-        text.ends_with(": 2 ready, 1 failed, 1 merged, 1 rejected, 1 discarded\n"),
-        "{text}"
-    );
+    assert!(text.ends_with(": 2 ready, 1 failed, 1 merged, 1 rejected, 1 discarded\n"), "{text}");
 }
 
 #[test]
@@ -113,28 +100,18 @@ fn runs_are_told_from_the_ledger() {
     use git_agent::domain::run::Ending;
     use git_agent::{git::Repo, store::ledger::Ledger};
     let repo = TestRepo::with_commit();
-    let commit = repo.spawn()["spawn_commit"]
-        .as_str()
-        .expect("a commit")
-        .to_owned();
+    let commit = repo.spawn()["spawn_commit"].as_str().expect("a commit").to_owned();
     let commit = git_agent::domain::oid::Oid::from_hex(&commit).expect("an oid");
     let opened = Repo::open(&repo.path()).expect("opens");
     let ledger = Ledger::new(&opened);
     let report = repo.agent_json(&["report"]);
     assert_eq!(report["agents"][0]["runs"], Value::Array(Vec::new()));
-    let started = What::Started(Started {
-        command: "agent --go <now>".to_owned(),
-        ..Started::default()
-    });
-    let exited = What::Exited(Exited {
-        code: 124,
-        ended: Some(Ending::Timeout),
-        ..Exited::default()
-    });
+    let started =
+        What::Started(Started { command: "agent --go <now>".to_owned(), ..Started::default() });
+    let exited =
+        What::Exited(Exited { code: 124, ended: Some(Ending::Timeout), ..Exited::default() });
     for what in [started.clone(), exited, started] {
-        ledger
-            .append(commit, "test", what, chrono::Utc::now())
-            .expect("appends");
+        ledger.append(commit, "test", what, chrono::Utc::now()).expect("appends");
     }
     let report = repo.agent_json(&["report"]);
     let runs = &report["agents"][0]["runs"];
@@ -143,10 +120,7 @@ fn runs_are_told_from_the_ledger() {
         (&124.into(), &"agent --go <now>".into())
     );
     assert!(runs[0]["duration_ms"].is_i64() && runs[0]["ended_at"].is_string());
-    assert_eq!(
-        (&runs[1]["exit_code"], &runs[1]["ended_at"]),
-        (&Value::Null, &Value::Null)
-    );
+    assert_eq!((&runs[1]["exit_code"], &runs[1]["ended_at"]), (&Value::Null, &Value::Null));
     let page = Page::read(&html(&repo));
     assert!(page.text.contains("agent --go <now>"));
     assert!(page.text.contains("124 (timeout)"));
@@ -168,24 +142,15 @@ fn the_page_is_well_formed_and_complete() {
         assert!(page.ids.contains(target), "{link}");
     }
     assert_eq!(page.headings.first().map(String::as_str), Some("Needs you"));
-    for heading in [
-        "Timeline",
-        "Who asked for whom",
-        "Work in progress",
-        "Verdicts",
-        "Landed",
-    ] {
-        assert!(
-            page.headings.iter().any(|found| found == heading),
-            "{heading}"
-        );
+    for heading in ["Timeline", "Who asked for whom", "Work in progress", "Verdicts", "Landed"] {
+        assert!(page.headings.iter().any(|found| found == heading), "{heading}");
     }
     // Every state that the timeline paints is named in its legend.
     let source = html(&repo);
     let (_, after) = source.split_once("<p class=\"legend\">").expect("a legend");
     let legend = after.split("</p>").next().expect("its end");
-    let painted = source.split("class=\"bar ").skip(1);
-    let painted: BTreeSet<_> = painted.filter_map(|rest| rest.split('"').next()).collect();
+    let painted: BTreeSet<_> =
+        source.split("class=\"bar ").skip(1).filter_map(|rest| rest.split('"').next()).collect();
     assert!(painted.len() > 2, "{painted:?}");
     for state in painted {
         let named = format!("<span class=\"state {state}\">{state}</span>");
@@ -204,10 +169,7 @@ fn what_others_wrote_stays_text() {
     let repo = fleet();
     let text = html(&repo);
     let page = Page::read(&text);
-    assert!(
-        page.text
-            .contains("</style></title><script>alert(1)</script>\" onload='x'")
-    );
+    assert!(page.text.contains("</style></title><script>alert(1)</script>\" onload='x'"));
     assert!(page.text.contains("</p><b>no</b>"));
     let allowed: BTreeSet<&str> = [
         "html", "head", "meta", "title", "style", "body", "header", "main", "footer", "nav",
@@ -217,18 +179,13 @@ fn what_others_wrote_stays_text() {
     ]
     .into();
     let used: BTreeSet<&str> = page.elements.iter().map(String::as_str).collect();
-    assert_eq!(
-        used.difference(&allowed).collect::<Vec<_>>(),
-        Vec::<&&str>::new()
-    );
+    assert_eq!(used.difference(&allowed).collect::<Vec<_>>(), Vec::<&&str>::new());
 }
 
 #[test]
 fn nothing_comes_from_elsewhere() {
     let text = html(&fleet()).to_ascii_lowercase();
-    for word in [
-        "http:", "https:", "url(", "@import", "<script", "<link", "<img", " src=",
-    ] {
+    for word in ["http:", "https:", "url(", "@import", "<script", "<link", "<img", " src="] {
         assert!(!text.contains(word), "{word}");
     }
 }
@@ -242,14 +199,9 @@ fn work_comes_by_state_with_counts_cost_and_time() {
     let command = format!("printf 'a\nb\n' > src/new.rs; echo '{result}'; exit 1");
     repo.agent(&["run", "works", "--", "sh", "-c", &command]);
     let report = repo.agent_json(&["report"]);
-    assert_eq!(
-        report["agents"][1]["diff"],
-        json!({ "files": 1, "insertions": 2, "deletions": 0 })
-    );
+    assert_eq!(report["agents"][1]["diff"], json!({ "files": 1, "insertions": 2, "deletions": 0 }));
     let source = html(&repo);
-    let (_, work) = source
-        .split_once("<section id=\"work\"")
-        .expect("a section");
+    let (_, work) = source.split_once("<section id=\"work\"").expect("a section");
     let work = &work[..work.find("</section>").expect("its end")];
     // Who failed comes before who has not begun, though the other one is older.
     assert!(work.find("works") < work.find("rests"), "{work}");
@@ -264,13 +216,9 @@ fn work_comes_by_state_with_counts_cost_and_time() {
 fn with_opener() -> (TestRepo, PathBuf, PathBuf) {
     let repo = TestRepo::with_commit();
     repo.spawn_task(TASK, &["--name=fixer"]);
-    let (program, opened) = ["browser", "opened"]
-        .map(|name| repo.path().with_file_name(name))
-        .into();
-    let script = format!(
-        "#!/bin/sh\nprintf '%s\\n' \"$@\" > '{}'\n",
-        opened.display()
-    );
+    let (program, opened) =
+        ["browser", "opened"].map(|name| repo.path().with_file_name(name)).into();
+    let script = format!("#!/bin/sh\nprintf '%s\\n' \"$@\" > '{}'\n", opened.display());
     fs::write(&program, script).expect("written");
     fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("set");
     (repo, program, opened)
@@ -278,10 +226,7 @@ fn with_opener() -> (TestRepo, PathBuf, PathBuf) {
 
 fn report_with_browser(repo: &TestRepo, browser: &str, arguments: &[&str]) -> Output {
     let mut command = agent_command(&repo.path());
-    command
-        .arg("report")
-        .args(arguments)
-        .env("BROWSER", browser);
+    command.arg("report").args(arguments).env("BROWSER", browser);
     command.output().expect("starts")
 }
 
@@ -300,31 +245,18 @@ fn the_page_is_opened_by_a_program_of_the_users() {
             "--new\nPAGE\nx\n",
             &odd,
         ),
-        (
-            format!("{program}"),
-            vec!["--html", "--open"],
-            "PAGE\n",
-            &inside,
-        ),
+        (format!("{program}"), vec!["--html", "--open"], "PAGE\n", &inside),
     ] {
         let output = report_with_browser(&repo, &browser, &arguments);
         assert!(output.status.success(), "{}", describe(&output));
         let path = page.display().to_string();
-        let url = path
-            .replace('%', "%25")
-            .replace(' ', "%20")
-            .replace('#', "%23");
+        let url = path.replace('%', "%25").replace(' ', "%20").replace('#', "%23");
         let expected = expected.replace("PAGE", &format!("file://{url}"));
         assert_eq!(fs::read_to_string(&opened).expect("opened"), expected);
         assert!(fs::read_to_string(page).expect("written").contains("fixer"));
     }
     for (browser, arguments, status, says) in [
-        (
-            "/nowhere/at-all",
-            &["--html", "--open"][..],
-            127,
-            "none of its commands was found",
-        ),
+        ("/nowhere/at-all", &["--html", "--open"][..], 127, "none of its commands was found"),
         // One that says no.
         ("false", &["--html", "--open"], 126, "did not open the page"),
         ("false", &["--html=-", "--open"], 2, "not `-` with --open"),
@@ -333,11 +265,7 @@ fn the_page_is_opened_by_a_program_of_the_users() {
         let output = report_with_browser(&repo, browser, arguments);
         assert_eq!(output.status.code(), Some(status), "{}", describe(&output));
         assert!(output.stdout.is_empty());
-        assert!(
-            String::from_utf8_lossy(&output.stderr).contains(says),
-            "{}",
-            describe(&output)
-        );
+        assert!(String::from_utf8_lossy(&output.stderr).contains(says), "{}", describe(&output));
     }
 }
 
@@ -348,19 +276,13 @@ fn no_program_of_an_agent_opens_the_page() {
     let worktree = PathBuf::from(answer["worktree_abspath"].as_str().expect("a path"));
     let planted = worktree.join("src/browser");
     fs::copy(&program, &planted).expect("copied");
-    let output = report_with_browser(
-        &repo,
-        planted.to_str().expect("UTF-8"),
-        &["--html", "--open"],
-    );
+    let output =
+        report_with_browser(&repo, planted.to_str().expect("UTF-8"), &["--html", "--open"]);
     assert_eq!(output.status.code(), Some(127), "{}", describe(&output));
     // The same by a name, which is looked for where the caller stands first.
     let mut command = agent_command(&worktree.join("src"));
     let path = format!(".:{}", std::env::var("PATH").expect("PATH"));
-    command
-        .args(["report", "--html", "--open"])
-        .env("BROWSER", "browser")
-        .env("PATH", path);
+    command.args(["report", "--html", "--open"]).env("BROWSER", "browser").env("PATH", path);
     let output = command.output().expect("starts");
     assert_eq!(output.status.code(), Some(127), "{}", describe(&output));
     assert!(!opened.exists());
@@ -385,10 +307,7 @@ fn a_page_is_kept_current_until_an_interrupt() {
     let file = directory.join("index.html");
     let page = || fs::read_to_string(&file).expect("the page");
     let saved = next();
-    assert_eq!(
-        (&saved["path"], &saved["agents"]),
-        (&json!(file), &json!(1))
-    );
+    assert_eq!((&saved["path"], &saved["agents"]), (&json!(file), &json!(1)));
     Page::read(&page());
     assert!(page().contains("http-equiv=\"refresh\"") && !html(&repo).contains("http-equiv"));
     repo.spawn_task(TASK, &["--name=second"]);
@@ -403,14 +322,10 @@ fn a_page_is_kept_current_until_an_interrupt() {
     assert_eq!(watch.wait().expect("ends").code(), Some(0));
     let left: Vec<_> = fs::read_dir(&directory).expect("read").collect();
     assert_eq!(left.len(), 1, "{left:?}");
-    assert_eq!(
-        fs::read_to_string(&opened).expect("opened").lines().count(),
-        1
-    );
-    for arguments in [
-        &["--html=a.html", "--watch=x"][..],
-        &["--html", "--watch=x", "--format=json"],
-    ] {
+    assert_eq!(fs::read_to_string(&opened).expect("opened").lines().count(), 1);
+    for arguments in
+        [&["--html=a.html", "--watch=x"][..], &["--html", "--watch=x", "--format=json"]]
+    {
         let output = repo.agent(&[&["report"], arguments].concat());
         assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
     }
@@ -443,21 +358,13 @@ fn a_page_is_made_again_only_when_something_changed() {
 fn time_goes_on_where_nothing_happens() {
     let repo = fleet();
     let later = chrono::Utc::now() + chrono::TimeDelta::hours(1);
-    let seams = Seams {
-        clock: Arc::new(move || later),
-        ..Seams::real()
-    };
+    let seams = Seams { clock: Arc::new(move || later), ..Seams::real() };
     let report = report::report(&death::ctx_with(&repo.path(), seams)).expect("a report");
     let made_at = report.made_at.parse::<chrono::DateTime<chrono::Utc>>();
     let apart = made_at.expect("a time") - later;
     assert!(apart.abs() < chrono::TimeDelta::milliseconds(1), "{apart}");
-    let failed = report
-        .agents
-        .iter()
-        .find(|agent| agent.agent.state == "failed");
-    let last = failed
-        .and_then(|agent| agent.spans.last())
-        .expect("a state");
+    let failed = report.agents.iter().find(|agent| agent.agent.state == "failed");
+    let last = failed.and_then(|agent| agent.spans.last()).expect("a state");
     assert_eq!(last.end, later);
     // What is over does not go on.
     let merged = &report.agents[0].spans;
@@ -478,36 +385,24 @@ fn a_file_that_is_no_report_is_left_alone() {
     let file = repo.path().join("report.html");
     let name = file.to_str().expect("UTF-8");
     let saved = repo.agent_json(&["report", "--html", name]);
-    assert_eq!(
-        (&saved["path"], &saved["agents"]),
-        (&name.into(), &6.into())
-    );
+    assert_eq!((&saved["path"], &saved["agents"]), (&name.into(), &6.into()));
     let page = std::fs::read_to_string(&file).expect("read");
     assert_eq!(Page::read(&page).ids, Page::read(&html(&repo)).ids);
     // A second time it replaces its own page, told by a name relative to where one stands.
     let output = repo.agent(&["report", "--html=report.html"]);
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout),
-        format!("{name}: 6 agents\n")
-    );
+    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{name}: 6 agents\n"));
     std::fs::write(&file, "my own words").expect("write");
     let output = repo.agent(&["report", "--html", name]);
     assert_eq!(output.status.code(), Some(3), "{}", describe(&output));
     assert!(String::from_utf8_lossy(&output.stderr).starts_with("error[path-exists]: "));
-    assert_eq!(
-        std::fs::read_to_string(&file).expect("read"),
-        "my own words"
-    );
+    assert_eq!(std::fs::read_to_string(&file).expect("read"), "my own words");
     std::fs::remove_file(&file).expect("removed");
     std::fs::create_dir(repo.path().join("below")).expect("made");
     let saved = repo.agent_json(&["report", "--html=below/../report.html"]);
     assert_eq!(saved["path"], name);
     let nowhere = repo.agent(&["report", "--html=no/such/directory/report.html"]);
     assert_eq!(nowhere.status.code(), Some(4), "{}", describe(&nowhere));
-    assert_eq!(
-        git_in(&repo.path(), ["status", "--porcelain"]),
-        "?? report.html"
-    );
+    assert_eq!(git_in(&repo.path(), ["status", "--porcelain"]), "?? report.html");
 }
 
 #[test]
@@ -538,11 +433,7 @@ fn overlaps_and_mail_are_told() {
     assert_eq!(report["overlap"], repo.agent_json(&["overlap"]));
     let page = html(&repo);
     let text = Page::read(&page).text;
-    for part in [
-        "In each other's way",
-        "conflict in src/lib.rs",
-        "2 received",
-    ] {
+    for part in ["In each other's way", "conflict in src/lib.rs", "2 received"] {
         assert!(text.contains(part), "{part}");
     }
     // Once in the legend, and once for each pair, which is a line of the picture too.

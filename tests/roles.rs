@@ -9,10 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 fn globs(texts: &[&str]) -> Vec<Glob> {
-    texts
-        .iter()
-        .map(|text| Glob::parse(text).expect(text))
-        .collect()
+    texts.iter().map(|text| Glob::parse(text).expect(text)).collect()
 }
 
 /// Role files given as name and content, in a set with the built-in roles.
@@ -31,16 +28,11 @@ fn problems(files: &[(&str, &str)], name: &str) -> Vec<String> {
     let set = with_files(files);
     assert_eq!(set.get(name), None, "an invalid role cannot be had");
     let invalid = set.invalid().find(|role| role.name == name);
-    invalid
-        .unwrap_or_else(|| panic!("{name} is invalid"))
-        .problems
-        .clone()
+    invalid.unwrap_or_else(|| panic!("{name} is invalid")).problems.clone()
 }
 
 fn fixture(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("fixtures/roles")
-        .join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/roles").join(name);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
@@ -128,10 +120,7 @@ fn what_a_file_leaves_out_is_inherited() {
             "base",
             "extends = \"edit-local\"\nrelaxes = [\"dist/\"]\n[pipeline]\nhandoff = \"auditor\"",
         ),
-        (
-            "leaf",
-            "extends = \"base\"\nshell = \"none\"\ndefault_denylist = [\"docs/**\"]",
-        ),
+        ("leaf", "extends = \"base\"\nshell = \"none\"\ndefault_denylist = [\"docs/**\"]"),
     ]);
     let leaf = set.get("leaf").expect("valid");
     assert_eq!(leaf.subagent_type, "code-implementer");
@@ -158,10 +147,7 @@ fn a_role_that_extends_nothing_starts_with_nothing_but_the_default_denylist() {
     assert_eq!(reviewer.isolation, Isolation::Shared);
     assert_eq!(reviewer.default_denylist, default_denylist());
     // A role that edits gets a worktree without asking.
-    assert_eq!(
-        set.get("writer").expect("valid").isolation,
-        Isolation::Worktree
-    );
+    assert_eq!(set.get("writer").expect("valid").isolation, Isolation::Worktree);
 }
 
 #[test]
@@ -209,10 +195,7 @@ fn loosening_is_named_in_relaxes() {
         "extends = \"explorer\"\nrelaxes = [\".git/**\"]",
         &["`relaxes` cannot lift `.git/**`: no scope reaches a git directory"],
     );
-    let set = with_files(&[(
-        "x",
-        "extends = \"explorer\"\nrelaxes = [\"edits\"]\nedits = true",
-    )]);
+    let set = with_files(&[("x", "extends = \"explorer\"\nrelaxes = [\"edits\"]\nedits = true")]);
     let role = set.get("x").expect("valid");
     assert_eq!((role.edits, role.isolation), (true, Isolation::Worktree));
 }
@@ -237,16 +220,8 @@ fn what_no_file_can_have() {
         "extends = \"edit-local\"\nisolation = \"shared\"",
         "a role that edits needs isolation = \"worktree\"",
     );
-    check(
-        "x",
-        "",
-        "`subagent_type` is missing, and it extends no role that has one",
-    );
-    check(
-        "x",
-        "extends = \"nobody\"",
-        "it extends `nobody`, which is no role",
-    );
+    check("x", "", "`subagent_type` is missing, and it extends no role that has one");
+    check("x", "extends = \"nobody\"", "it extends `nobody`, which is no role");
     check(
         "x",
         "extends = \"explorer\"\n[pipeline]\nhandoff = \"nobody\"",
@@ -254,20 +229,12 @@ fn what_no_file_can_have() {
     );
     for name in ["X", "1x", "-x", "a_b", "", &"a".repeat(65)] {
         let found = problems(&[(name, "extends = \"explorer\"")], name);
-        assert!(
-            found[0].starts_with(&format!("the name `{name}` is not")),
-            "{found:?}"
-        );
+        assert!(found[0].starts_with(&format!("the name `{name}` is not")), "{found:?}");
     }
     let longest = "a".repeat(64);
     let set = with_files(&[(&longest, "extends = \"explorer\"")]);
     assert!(set.get(&longest).is_some());
-    assert!(
-        !with_files(&[("x", "extends = \"git-ops\"")])
-            .get("x")
-            .expect("valid")
-            .spawnable
-    );
+    assert!(!with_files(&[("x", "extends = \"git-ops\"")]).get("x").expect("valid").spawnable);
 }
 
 #[test]
@@ -280,29 +247,17 @@ fn circles_are_named_and_chains_end() {
     let round = "`extends` goes in a circle: circle-one -> circle-two -> circle-one";
     assert_eq!(problems(&circle, "circle-one"), [round]);
     assert_eq!(problems(&circle, "entry"), [round]);
-    assert_eq!(
-        problems(&[("x", "extends = \"x\"")], "x"),
-        ["`extends` goes in a circle: x -> x"]
-    );
+    assert_eq!(problems(&[("x", "extends = \"x\"")], "x"), ["`extends` goes in a circle: x -> x"]);
 
     let names: Vec<String> = (0..17).map(|index| format!("role-{index}")).collect();
     let texts: Vec<String> = std::iter::once("explorer".to_owned())
         .chain(names.iter().cloned())
         .map(|parent| format!("extends = \"{parent}\""))
         .collect();
-    let chain: Vec<(&str, &str)> = names
-        .iter()
-        .map(String::as_str)
-        .zip(texts.iter().map(String::as_str))
-        .collect();
-    assert!(
-        with_files(&chain).get("role-15").is_some(),
-        "16 roles are a chain"
-    );
-    assert_eq!(
-        problems(&chain, "role-16"),
-        ["`extends` goes through more than 16 roles"]
-    );
+    let chain: Vec<(&str, &str)> =
+        names.iter().map(String::as_str).zip(texts.iter().map(String::as_str)).collect();
+    assert!(with_files(&chain).get("role-15").is_some(), "16 roles are a chain");
+    assert_eq!(problems(&chain, "role-16"), ["`extends` goes through more than 16 roles"]);
 }
 
 #[test]
@@ -312,10 +267,7 @@ fn a_broken_role_spoils_what_builds_on_it_and_nothing_else() {
         ("child", "extends = \"broken\""),
         ("sound", "extends = \"explorer\""),
     ]);
-    let child = set
-        .invalid()
-        .find(|role| role.name == "child")
-        .expect("invalid");
+    let child = set.invalid().find(|role| role.name == "child").expect("invalid");
     assert!(child.problems[0].starts_with("it builds on `broken`, which is invalid: `edits`"));
     assert!(set.get("sound").is_some());
     assert!(set.require("edit-local").is_ok());

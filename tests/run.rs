@@ -59,28 +59,17 @@ fn beside(repo: &TestRepo, name: &str) -> PathBuf {
 }
 
 fn run(repo: &TestRepo, target: &str, options: &[&str], script: &str) -> Output {
-    command(repo, target, options, script)
-        .output()
-        .expect("starts")
+    command(repo, target, options, script).output().expect("starts")
 }
 
 /// The answer of a run, whatever its status.
 fn run_json(repo: &TestRepo, target: &str, options: &[&str], script: &str) -> Value {
-    let output = run(
-        repo,
-        target,
-        &[options, &["--format=json"]].concat(),
-        script,
-    );
+    let output = run(repo, target, &[options, &["--format=json"]].concat(), script);
     assert!(output.stderr.is_empty(), "{}", describe(&output));
     let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
     let code = output.status.code().expect("a status");
     let is_rejected = report["status"] == "rejected";
-    let expected = if is_rejected {
-        1.into()
-    } else {
-        report["exit_code"].clone()
-    };
+    let expected = if is_rejected { 1.into() } else { report["exit_code"].clone() };
     assert_eq!(expected, code, "{report}");
     report
 }
@@ -128,20 +117,14 @@ fn a_task_becomes_an_agent_that_works_and_is_judged() {
         .iter()
         .map(|line| line.split(' ').next().expect("a kind").to_owned())
         .collect();
-    assert_eq!(
-        kinds,
-        ["spawning", "spawned", "started", "exited", "verified"]
-    );
+    assert_eq!(kinds, ["spawning", "spawned", "started", "exited", "verified"]);
 }
 
 #[test]
 fn rejected_work_is_told_of_and_is_no_success() {
     let (repo, id) = spawned(TASK);
     let report = run_json(&repo, &id, &[], "echo x > out-of-scope");
-    assert_eq!(
-        [&report["status"], &report["verdict"]],
-        ["rejected", "reject"]
-    );
+    assert_eq!([&report["status"], &report["verdict"]], ["rejected", "reject"]);
     assert_eq!(report["exit_code"], 0, "the command's own");
     assert_eq!(repo.agent_json(&["show", &id])["state"], "idle");
 }
@@ -187,12 +170,8 @@ fn runs_are_numbered_and_keep_their_logs() {
 #[test]
 fn standard_output_is_the_commands_own() {
     let (repo, id) = spawned(TASK);
-    let output = run(
-        &repo,
-        &id,
-        &["--sandbox=off"],
-        r"printf 'a\033[1mb\377'; echo err >&2; exit 9",
-    );
+    let output =
+        run(&repo, &id, &["--sandbox=off"], r"printf 'a\033[1mb\377'; echo err >&2; exit 9");
     assert_eq!(output.stdout, b"a\x1b[1mb\xff");
     let told = String::from_utf8_lossy(&output.stderr);
     let told = told.replace(repo.path().to_str().expect("UTF-8"), "<root>");
@@ -205,10 +184,7 @@ fn standard_output_is_the_commands_own() {
       output: git agent show --output <id8>
     ");
     let output = run(&repo, &id, &["--quiet"], "echo out; echo err >&2; exit 9");
-    assert_eq!(
-        describe(&output),
-        "------- stderr -------\n[exit status: 9]"
-    );
+    assert_eq!(describe(&output), "------- stderr -------\n[exit status: 9]");
 }
 
 #[test]
@@ -223,9 +199,7 @@ fn a_reader_that_goes_away_does_not_end_the_command() {
     drop(child.stdout.take());
     assert!(child.wait().expect("ends").success());
     assert_eq!(read(beside(&repo, "end")), "end\n");
-    let log = repo
-        .path()
-        .join(format!(".git/agents/{}/run/1.out", &id[..8]));
+    let log = repo.path().join(format!(".git/agents/{}/run/1.out", &id[..8]));
     assert_eq!(log.metadata().expect("a log").len(), 1_000_000);
 }
 
@@ -244,12 +218,7 @@ fn ends_are_told_apart() {
     let text = describe(&run(&repo, &id, &["--timeout=1s"], "sleep 1000"));
     assert!(text.contains(" was stopped after 1.0 s\n"), "{text}");
     // Whoever kills the process that watches over it goes with it. A sandbox refuses that.
-    check(
-        &["--sandbox=off"],
-        "kill -9 $PPID; exec sleep 1000",
-        "lost",
-        137,
-    );
+    check(&["--sandbox=off"], "kill -9 $PPID; exec sleep 1000", "lost", 137);
 }
 
 #[test]
@@ -304,10 +273,8 @@ fn an_agent_may_not_run_agents() {
     let (repo, id) = spawned(TASK);
     let task = repo.task_file(TASK);
     for target in [&id, &task] {
-        let output = command(&repo, target, &[], "true")
-            .env("GIT_AGENT_ID", &id)
-            .output()
-            .expect("starts");
+        let output =
+            command(&repo, target, &[], "true").env("GIT_AGENT_ID", &id).output().expect("starts");
         assert_eq!(output.status.code(), Some(3), "{target}");
         assert!(describe(&output).contains("error[recursion-refused]"));
     }

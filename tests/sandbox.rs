@@ -47,16 +47,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// The level that this kernel enforces; `None`, after saying so, without Landlock.
-#[expect(
-    clippy::print_stdout,
-    reason = "a test that holds nothing here says so"
-)]
+#[expect(clippy::print_stdout, reason = "a test that holds nothing here says so")]
 pub fn level() -> Option<Level> {
     let program = Path::new(env!("CARGO_BIN_EXE_git-agent"));
-    match sandbox::Kernel::new(program, None)
-        .enforcement(Mode::Auto)
-        .expect("auto never fails")
-    {
+    match sandbox::Kernel::new(program, None).enforcement(Mode::Auto).expect("auto never fails") {
         Enforcement::Fenced(level) => Some(level),
         other => {
             println!("skipped, since this kernel cannot fence: {other:?}");
@@ -84,23 +78,12 @@ impl Fenced {
         let level = level()?;
         let bounds = bounds(&agent, mode, &[]).expect("a fence");
         let surroundings = ctx(&agent);
-        let row = Ledger::new(&surroundings.repo)
-            .find(&agent.id)
-            .expect("a row");
-        let tip = surroundings
-            .repo
-            .tip(row.branch.as_deref().expect("a branch"))
-            .expect("read")
-            .oid();
+        let row = Ledger::new(&surroundings.repo).find(&agent.id).expect("a row");
+        let tip =
+            surroundings.repo.tip(row.branch.as_deref().expect("a branch")).expect("read").oid();
         let run_repo = run_repo(&surroundings, &row);
-        run_repo
-            .set_up(&surroundings.repo, tip.expect("a branch"), &[])
-            .expect("made");
-        Some(Fenced {
-            agent,
-            bounds,
-            level,
-        })
+        run_repo.set_up(&surroundings.repo, tip.expect("a branch"), &[]).expect("made");
+        Some(Fenced { agent, bounds, level })
     }
 
     /// The same fence where no namespaces can be had.
@@ -126,11 +109,7 @@ impl Fenced {
 
     /// As [`Fenced::command`], on an older kernel.
     pub fn command_at(&self, level: Level, words: &[&str]) -> Command {
-        let plan = Plan {
-            fence: &self.bounds.fence,
-            level,
-            report: &self.report(),
-        };
+        let plan = Plan { fence: &self.bounds.fence, level, report: &self.report() };
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
         let program = Path::new(env!("CARGO_BIN_EXE_git-agent"));
         let line = sandbox::wrap(program, &plan, &words);
@@ -160,17 +139,13 @@ impl Fenced {
 
     /// A shell script behind the fence.
     pub fn shell(&self, script: &str) -> Output {
-        self.command(&["sh", "-ec", script])
-            .output()
-            .expect("starts")
+        self.command(&["sh", "-ec", script]).output().expect("starts")
     }
 
     /// What `run` does when the command is over.
     pub fn finish(&self) -> Published {
         let surroundings = ctx(&self.agent);
-        let row = Ledger::new(&surroundings.repo)
-            .find(&self.agent.id)
-            .expect("a row");
+        let row = Ledger::new(&surroundings.repo).find(&self.agent.id).expect("a row");
         let run_repo = run_repo(&surroundings, &row);
         publish::finish(&surroundings, &row, &run_repo).expect("published")
     }
@@ -187,9 +162,7 @@ const ACTION: &str = "GIT_AGENT_TEST_ACTION";
 pub fn actor() -> Vec<String> {
     let program = std::env::current_exe().expect("this binary");
     let program = program.to_str().expect("UTF-8").to_owned();
-    [program.as_str(), "--exact", "sandbox::child", "--nocapture"]
-        .map(str::to_owned)
-        .to_vec()
+    [program.as_str(), "--exact", "sandbox::child", "--nocapture"].map(str::to_owned).to_vec()
 }
 
 /// Not a test: what is done inside a fence. It does nothing unless an action is named, and fails when that
@@ -255,16 +228,8 @@ fn ctx_in(directory: &Path, agent: &Agent) -> Ctx {
 
 /// Where the command of an agent works.
 fn run_repo(ctx: &Ctx, row: &Row) -> RunRepo {
-    let worktree = ctx
-        .repo
-        .worktree(&layout::worktree_name(row.id))
-        .expect("linked");
-    RunRepo::of(
-        &ctx.repo,
-        row.id,
-        &worktree.path,
-        row.branch.as_deref().expect("a branch"),
-    )
+    let worktree = ctx.repo.worktree(&layout::worktree_name(row.id)).expect("linked");
+    RunRepo::of(&ctx.repo, row.id, &worktree.path, row.branch.as_deref().expect("a branch"))
 }
 
 /// The fence of an agent, as `run` works it out.
@@ -278,14 +243,8 @@ pub fn bounds_from(stands: &Path, agent: &Agent, mode: Mode, allow: &[&Path]) ->
     let ctx = ctx_in(stands, agent);
     let row = Ledger::new(&ctx.repo).find(&agent.id).expect("a row");
     let blob = row.policy.expect("a policy");
-    let policy = spawn_commit::load_policy(&ctx.repo, blob)
-        .expect("there")
-        .expect("ours");
-    let spool = ctx
-        .repo
-        .common_dir()
-        .join("agents/spool")
-        .join(row.id.short());
+    let policy = spawn_commit::load_policy(&ctx.repo, blob).expect("there").expect("ours");
+    let spool = ctx.repo.common_dir().join("agents/spool").join(row.id.short());
     let allow: Vec<PathBuf> = allow.iter().map(|path| path.to_path_buf()).collect();
     fence::bounds(
         &ctx,

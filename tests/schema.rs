@@ -18,11 +18,7 @@ struct Judged {
 
 impl Judged {
     fn new() -> Judged {
-        Judged {
-            repo: TestRepo::with_commit(),
-            seen: BTreeSet::new(),
-            real: BTreeMap::new(),
-        }
+        Judged { repo: TestRepo::with_commit(), seen: BTreeSet::new(), real: BTreeMap::new() }
     }
 
     /// Runs a command, whatever its status, and judges what it says as an answer of this name.
@@ -46,9 +42,7 @@ impl Judged {
             // A reader's own place, not that of a test.
             let home = self.repo.path();
             let outside = home.parent().expect("a directory").to_string_lossy();
-            let text = answer
-                .to_string()
-                .replace(&*home.to_string_lossy(), "/home/me/project");
+            let text = answer.to_string().replace(&*home.to_string_lossy(), "/home/me/project");
             serde_json::from_str(&text.replace(&*outside, "/home/me")).expect("JSON")
         });
         answer
@@ -96,7 +90,8 @@ fn strict(name: &str) -> Value {
 }
 
 fn validator(name: &str, schema: &Value) -> jsonschema::Validator {
-    { jsonschema::options().should_validate_formats(true) }
+    jsonschema::options()
+        .should_validate_formats(true)
         .build(schema)
         .unwrap_or_else(|error| panic!("the schema of {name}: {error}"))
 }
@@ -104,9 +99,8 @@ fn validator(name: &str, schema: &Value) -> jsonschema::Validator {
 fn judge(name: &str, schema: &Value, answer: &Value) {
     let validator = validator(name, schema);
     let problems = validator.iter_errors(answer);
-    let problems: Vec<_> = problems
-        .map(|problem| format!("{}: {problem}", problem.instance_path()))
-        .collect();
+    let problems: Vec<_> =
+        problems.map(|problem| format!("{}: {problem}", problem.instance_path())).collect();
     assert!(problems.is_empty(), "{name}: {problems:#?}\n{answer:#}");
 }
 
@@ -137,9 +131,7 @@ fn life(judged: &mut Judged) {
     judged.answer("spawn-plan", &["spawn", &task, "--dry-run"]);
     let place = judged.repo.path().with_file_name("there-before");
     let place = place.to_str().expect("UTF-8");
-    judged
-        .repo
-        .git(["worktree", "add", "-q", "-b", "side", place]);
+    judged.repo.git(["worktree", "add", "-q", "-b", "side", place]);
     judged.answer("spawn", &["adopt", place]);
     judged.answer("error", &["show", "parser"]);
     let one = judged.spawn(TASK);
@@ -225,15 +217,7 @@ fn landings(judged: &mut Judged) {
 
 /// Messages to one and to all, read, acknowledged and swept.
 fn messages(judged: &mut Judged) {
-    let send = [
-        "send",
-        "--from",
-        "a",
-        "--type",
-        "notify",
-        "--payload",
-        "message=hello",
-    ];
+    let send = ["send", "--from", "a", "--type", "notify", "--payload", "message=hello"];
     let sent = judged.answer("send", &[&send[..], &["--to", "b"]].concat());
     let id = text(&sent, "message_id");
     judged.answer("message", &["show", &id]);
@@ -247,11 +231,7 @@ fn messages(judged: &mut Judged) {
     judged.answer("receive", &["receive", "--agent", "c"]);
     judged.answer("receive", &["receive", "--agent", "c"]);
     judged.answer("expire", &["archive", "--expire", "--dry-run"]);
-    let copy = [
-        "update-ref",
-        "refs/notes/origin/agents",
-        "refs/notes/agents",
-    ];
+    let copy = ["update-ref", "refs/notes/origin/agents", "refs/notes/agents"];
     judged.repo.git(copy);
     judged.answer("unite", &["unite"]);
     let hub = judged.repo.path().with_file_name("hub.git");
@@ -308,11 +288,7 @@ fn rows_are_what_the_lists_of_the_answer_hold() {
         let row = serde_json::from_slice(&output.stdout).expect("one line");
         let mut schema = strict(name);
         let shape = schema["properties"][item]["items"]["$ref"].take();
-        judge(
-            name,
-            &json!({ "$ref": shape, "$defs": schema["$defs"] }),
-            &row,
-        );
+        judge(name, &json!({ "$ref": shape, "$defs": schema["$defs"] }), &row);
     }
 }
 
@@ -324,22 +300,12 @@ fn every_line_of_several_runs_is_as_its_schema_says() {
     let arguments = ["run", "--jobs=1", &id, "missing.toml", "--format=ndjson"];
     let output = repo.agent(&[&arguments[..], &["--", "true"]].concat());
     let lines = String::from_utf8_lossy(&output.stdout);
-    let mut rows: Vec<Value> = lines
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect();
-    judge(
-        "run-batch",
-        &strict("run-batch"),
-        &rows.pop().expect("a line"),
-    );
+    let mut rows: Vec<Value> =
+        lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    judge("run-batch", &strict("run-batch"), &rows.pop().expect("a line"));
     assert_eq!(rows.len(), 2);
-    assert!(
-        rows.iter().any(|row| row.get("error").is_some()),
-        "{rows:?}"
-    );
-    rows.iter()
-        .for_each(|row| judge("run", &strict("run"), row));
+    assert!(rows.iter().any(|row| row.get("error").is_some()), "{rows:?}");
+    rows.iter().for_each(|row| judge("run", &strict("run"), row));
 }
 
 #[test]
@@ -415,10 +381,7 @@ fn wrong(key: &str, kind: &Value) -> Option<String> {
     if key.ends_with("_ms") && !text.contains("integer") {
         return Some("what ends in _ms is a whole number".to_owned());
     }
-    if ["seconds", "millis", "_time", "_secs", "_oid"]
-        .iter()
-        .any(|end| key.ends_with(end))
-    {
+    if ["seconds", "millis", "_time", "_secs", "_oid"].iter().any(|end| key.ends_with(end)) {
         return Some("durations end in _ms, times in _at, and an oid has no ending".to_owned());
     }
     if is_agent && key != "agent_id" && !REFERENCES.contains(&key) {
@@ -440,15 +403,10 @@ fn wrong(key: &str, kind: &Value) -> Option<String> {
 #[test]
 fn errors_tell_codes_and_values() {
     let mut judged = Judged::new();
-    let wrong = judged
-        .repo
-        .task_file("role = \"edit-local\"\nwhitelst = 1\n");
+    let wrong = judged.repo.task_file("role = \"edit-local\"\nwhitelst = 1\n");
     let error = judged.answer("error", &["spawn", &wrong]);
     let problem = &error["error"]["problems"][0];
-    assert_eq!(
-        (&problem["line"], &problem["column"]),
-        (&json!(2), &json!(1))
-    );
+    assert_eq!((&problem["line"], &problem["column"]), (&json!(2), &json!(1)));
     assert_eq!(problem["key"], "whitelst", "{error:#}");
     assert_eq!(error["error"]["causes"], json!([]), "{error:#}");
 
@@ -457,11 +415,7 @@ fn errors_tell_codes_and_values() {
     judged.repo.write("src/lib.rs", "pub fn theirs() {}\n");
     judged.repo.commit_all("theirs");
     let error = judged.answer("error", &["merge", &id]);
-    assert_eq!(
-        error["error"]["findings"],
-        json!(["merge.conflict"]),
-        "{error:#}"
-    );
+    assert_eq!(error["error"]["findings"], json!(["merge.conflict"]), "{error:#}");
     assert_eq!(error["error"]["conflicts"], json!(["src/lib.rs"]));
     judged.answer("move", &["done", &id]);
     let round = judged.answer("merge-all", &["merge", "--all"]);
@@ -501,14 +455,8 @@ fn the_schema_of_what_a_command_takes_has_each_option_of_its_help() {
         let properties = schema["properties"].as_object().expect("an object");
         let help = printed(&[verb, "-h"]);
         let mut options = BTreeSet::new();
-        for line in help
-            .lines()
-            .map(str::trim)
-            .filter(|line| line.starts_with('-'))
-        {
-            let long = line
-                .split([' ', '=', '['])
-                .find_map(|word| word.strip_prefix("--"));
+        for line in help.lines().map(str::trim).filter(|line| line.starts_with('-')) {
+            let long = line.split([' ', '=', '[']).find_map(|word| word.strip_prefix("--"));
             options.extend(long.map(|long| long.replace('-', "_")));
         }
         // These say how the answer is written, and have none of their own.
@@ -530,9 +478,7 @@ fn the_schema_of_what_a_command_takes_has_each_option_of_its_help() {
     assert_eq!(kinds, ["boolean", "string", "array"].map(Value::from));
     let isolation = &spawn["properties"]["isolation"]["enum"];
     assert_eq!(isolation, &json!(["worktree", "clone"]));
-    let unknown = agent_command(nowhere.path())
-        .args(["schema", "spwan", "--input"])
-        .output();
+    let unknown = agent_command(nowhere.path()).args(["schema", "spwan", "--input"]).output();
     assert_eq!(unknown.expect("git-agent starts").status.code(), Some(2));
 }
 
@@ -542,10 +488,7 @@ fn a_schema_needs_no_repository() {
     let printed = |arguments: &[&str]| {
         let output = agent_command(nowhere.path()).args(arguments).output();
         let output = output.expect("git-agent starts");
-        (
-            output.status.code(),
-            String::from_utf8_lossy(&output.stdout).into_owned(),
-        )
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
     let (status, path) = printed(&["schema", "path"]);
     assert_eq!(status, Some(0));

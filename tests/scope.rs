@@ -13,10 +13,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 fn globs(texts: &[&str]) -> Vec<Glob> {
-    texts
-        .iter()
-        .map(|text| Glob::parse(text).expect(text))
-        .collect()
+    texts.iter().map(|text| Glob::parse(text).expect(text)).collect()
 }
 
 fn scope(whitelist: &[&str], denylist: &[&str]) -> Scope {
@@ -53,10 +50,7 @@ fn deny_wins_and_the_deciding_glob_is_named() {
     check("README.md", "no glob of the whitelist matches it");
     check("src/../README.md", "no scope allows it: it has a `..` part");
     check("/src/main.rs", "no scope allows it: it is absolute");
-    check(
-        "src/.git/config",
-        "no scope allows it: it leads into a git directory",
-    );
+    check("src/.git/config", "no scope allows it: it leads into a git directory");
 }
 
 #[test]
@@ -77,13 +71,7 @@ fn the_default_denylist_covers_every_depth_it_names() {
     ] {
         assert!(!allowed(&scope, name), "{name}");
     }
-    for name in [
-        "src/secrets.rs",
-        "environment",
-        "a/target/x",
-        "env",
-        "distance/x",
-    ] {
+    for name in ["src/secrets.rs", "environment", "a/target/x", "env", "distance/x"] {
         assert!(allowed(&scope, name), "{name}");
     }
 }
@@ -95,10 +83,7 @@ mod globset_traps {
     #[test]
     fn star_crosses_the_separator() {
         assert!(
-            globset::Glob::new("src/*")
-                .expect("glob")
-                .compile_matcher()
-                .is_match("src/b/c.rs")
+            globset::Glob::new("src/*").expect("glob").compile_matcher().is_match("src/b/c.rs")
         );
         let scope = scope(&["src/*"], &[]);
         assert!(allowed(&scope, "src/c.rs"));
@@ -116,10 +101,7 @@ mod globset_traps {
     fn a_denied_directory_cannot_be_replaced_by_a_file_or_submodule() {
         let scope = scope(&["**"], &["vendor/**", "src/*/**"]);
         assert!(!allowed(&scope, "vendor"));
-        assert!(
-            allowed(&scope, "src/a.rs"),
-            "files beside the denied directories stay allowed"
-        );
+        assert!(allowed(&scope, "src/a.rs"), "files beside the denied directories stay allowed");
     }
 
     #[test]
@@ -138,33 +120,20 @@ mod globset_traps {
 
     #[test]
     fn a_whitelisted_directory_matches_what_climbs_out_of_it() {
-        assert!(
-            globset::Glob::new("src/**")
-                .expect("glob")
-                .compile_matcher()
-                .is_match("src/../x")
-        );
+        assert!(globset::Glob::new("src/**").expect("glob").compile_matcher().is_match("src/../x"));
         let decision = scope(&["src/**"], &[]).decide_bytes(b"src/../x");
-        assert_eq!(
-            decision,
-            Decision::Denied(Denied::Never(PathProblem::Parent))
-        );
+        assert_eq!(decision, Decision::Denied(Denied::Never(PathProblem::Parent)));
     }
 
     #[test]
     fn an_empty_set_matches_all() {
         assert!(globset::GlobSet::empty().matches_all("x"));
-        assert_eq!(
-            scope(&[], &[]).decide(&path("x")),
-            Decision::Denied(Denied::NotInWhitelist)
-        );
+        assert_eq!(scope(&[], &[]).decide(&path("x")), Decision::Denied(Denied::NotInWhitelist));
     }
 
     #[test]
     fn a_negated_class_matches_the_separator() {
-        let trap = globset::GlobBuilder::new("src[!x]a")
-            .literal_separator(true)
-            .build();
+        let trap = globset::GlobBuilder::new("src[!x]a").literal_separator(true).build();
         assert!(trap.expect("glob").compile_matcher().is_match("src/a"));
         let scope = scope(&["src[!x]a"], &[]);
         assert!(!allowed(&scope, "src/a"));
@@ -185,10 +154,7 @@ fn bytes_and_unicode_forms_are_judged() {
     assert!(!allowed(&scope, b"caf\xe9/x"), "Latin-1 is another name");
     assert!(allowed(&scope, b"raw/\xff\xfe"));
     assert!(!allowed(&scope, b"raw/\xff.bin"));
-    assert!(
-        allowed(&scope, "raw/.hidden"),
-        "a leading dot is no exception"
-    );
+    assert!(allowed(&scope, "raw/.hidden"), "a leading dot is no exception");
 }
 
 #[test]
@@ -226,20 +192,13 @@ fn a_path_that_differs_by_case_is_judged_as_the_tracked_one_too() {
     check("other/Secrets/x", true);
     let narrow = super::scope::scope(&["Src/**"], &[]);
     assert!(allowed(&narrow, "Src/lib.rs"));
-    assert!(
-        !narrow
-            .decide_with_case(&path("Src/lib.rs"), &tracked)
-            .is_allowed()
-    );
+    assert!(!narrow.decide_with_case(&path("Src/lib.rs"), &tracked).is_allowed());
 }
 
 #[test]
 fn a_whitelist_inside_a_git_directory_is_refused() {
     let refused = Scope::new(&globs(&["src/**", ".git/hooks/*"]), &[]).expect_err("useless");
-    assert!(
-        refused.starts_with("glob `.git/hooks/*` allows nothing"),
-        "{refused}"
-    );
+    assert!(refused.starts_with("glob `.git/hooks/*` allows nothing"), "{refused}");
     assert!(Scope::new(&globs(&[".claude/**"]), &globs(&[".git/**"])).is_ok());
 }
 
@@ -254,10 +213,7 @@ fn the_effective_denylist_unites_and_only_a_reader_without_a_list_drops_it() {
     united.sort();
     assert_eq!(effective_denylist(Some(&own), editor, false), united);
     assert_eq!(effective_denylist(Some(&own), reader, true), united);
-    assert_eq!(
-        effective_denylist(Some(&[]), reader, true),
-        default_denylist()
-    );
+    assert_eq!(effective_denylist(Some(&[]), reader, true), default_denylist());
     assert_eq!(effective_denylist(None, reader, false), default_denylist());
     assert_eq!(effective_denylist(None, reader, true), []);
     assert_eq!(effective_denylist(None, editor, true), default_denylist());
@@ -344,9 +300,6 @@ fn paths_are_quoted_as_git_quotes_them() {
         repo.git(&arguments);
         // Git writes bytes that are not UTF-8 as they are when told not to quote them.
         let setting = format!("core.quotePath={}", std::str::from_utf8(name).is_err());
-        assert_eq!(
-            path(name).to_string(),
-            repo.git(["-c", &setting, "ls-files"])
-        );
+        assert_eq!(path(name).to_string(), repo.git(["-c", &setting, "ls-files"]));
     }
 }

@@ -32,11 +32,7 @@ impl Pair {
         git_in(&lives.repo.path(), ["clone", "--quiet", &url, to]);
         let ledger = "refs/notes/agents:refs/notes/agents";
         git_in(&here, ["fetch", "--quiet", "origin", ledger]);
-        Pair {
-            lives,
-            discarded,
-            here,
-        }
+        Pair { lives, discarded, here }
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
@@ -57,8 +53,7 @@ impl Pair {
     /// Runs the command that an answer advises to fetch with.
     fn follow(&self, said: &str) {
         let (_, advised) = said.split_once("run git config ").expect("advice");
-        let words = advised.lines().next().expect("a line");
-        let words = words.split('"').next().expect("a command");
+        let words = advised.lines().next().expect("a line").split('"').next().expect("a command");
         let program = format!("{} ", env!("CARGO_BIN_EXE_git-agent"));
         let line = format!("git config {}", words.replace("git agent ", &program));
         let fetched = isolated("sh", &self.here).args(["-c", &line]).output();
@@ -80,30 +75,19 @@ fn a_spawn_works_and_says_whose_scope_it_does_not_know() {
         assert_eq!(warnings.len(), 1, "{report:#}");
         let warning = warnings[0].as_str().expect("a text");
         let short = &pair.lives.id[..8];
-        assert!(
-            warning.contains("may meet") && warning.contains(short),
-            "{warning}"
-        );
+        assert!(warning.contains("may meet") && warning.contains(short), "{warning}");
         assert!(!warning.contains(&pair.discarded[..8]), "{warning}");
     }
     pair.lives.repo.task_file(SHARED_TASK);
     assert_eq!(pair.json(&["spawn", &task])["warnings"], json!([]));
     pair.lives.repo.task_file(TASK);
-    let ran = pair.run(&[
-        "run",
-        report["agent_id"].as_str().expect("an id"),
-        "--",
-        "true",
-    ]);
+    let ran = pair.run(&["run", report["agent_id"].as_str().expect("an id"), "--", "true"]);
     // It runs, and its work is not finished.
     assert_eq!(ran.status.code(), Some(1), "{}", describe(&ran));
 
     pair.follow(&describe(&refusal));
     let warnings = pair.json(&["spawn", &task])["warnings"].to_string();
-    assert!(
-        warnings.contains("the scope meets that of 2 live agents"),
-        "{warnings}"
-    );
+    assert!(warnings.contains("the scope meets that of 2 live agents"), "{warnings}");
 }
 
 #[test]
@@ -114,10 +98,7 @@ fn looking_shows_what_there_is() {
         assert_eq!(shown.get(key), Some(&Value::Null), "{key}");
     }
     let text = describe(&pair.run(&["show", &pair.lives.id]));
-    assert!(
-        text.contains("May touch: not known in this clone"),
-        "{text}"
-    );
+    assert!(text.contains("May touch: not known in this clone"), "{text}");
     for question in ["--scopes", "--changes", "--merge", "--order"] {
         let report = pair.json(&["overlap", question]);
         let problem = json!({
@@ -136,11 +117,8 @@ fn what_needs_the_policy_names_the_fetch_that_brings_it() {
     let (branch, id) = (pair.remote_branch(), pair.lives.id.as_str());
     let local = format!("refs/heads/{}", pair.lives.branch);
     git_in(&pair.here, ["update-ref", &local, &branch]);
-    let wanting: [&[&str]; 3] = [
-        &["diff", id],
-        &["verify", id, "--tip", &branch],
-        &["rescue", &pair.discarded],
-    ];
+    let wanting: [&[&str]; 3] =
+        [&["diff", id], &["verify", id, "--tip", &branch], &["rescue", &pair.discarded]];
     for words in wanting {
         refused(&pair.run(words), "history-incomplete", 4);
     }
@@ -163,21 +141,12 @@ fn a_united_keep_chain_holds_what_both_clones_kept() {
     let notes = "+refs/notes/agents:refs/notes/origin/agents";
     git_in(&pair.here, ["fetch", "--quiet", "origin", notes]);
     let tip = |name: &str| git_in(&pair.here, ["rev-parse", name]);
-    let sides = [
-        tip("refs/agents/keep"),
-        tip("refs/agents/remote/origin/keep"),
-    ];
+    let sides = [tip("refs/agents/keep"), tip("refs/agents/remote/origin/keep")];
     let united = pair.json(&["unite"]);
     let names: Vec<_> = united["refs"].as_array().expect("a list").iter().collect();
-    assert!(
-        names.iter().any(|one| one["ref"] == "refs/agents/keep"),
-        "{united:#}"
-    );
+    assert!(names.iter().any(|one| one["ref"] == "refs/agents/keep"), "{united:#}");
     for side in &sides {
-        git_in(
-            &pair.here,
-            ["merge-base", "--is-ancestor", side, "refs/agents/keep"],
-        );
+        git_in(&pair.here, ["merge-base", "--is-ancestor", side, "refs/agents/keep"]);
     }
     // A second time there is nothing to unite, and the copy is not needed any more.
     let once = tip("refs/agents/keep");

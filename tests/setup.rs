@@ -31,12 +31,7 @@ fn read(directory: &Path, name: &str) -> Option<String> {
 fn with_hooks(more: &str) -> Agent {
     let repo = TestRepo::with_commit();
     let told = "echo \\\"$GIT_AGENT_HOOK $GIT_AGENT_HOOK_ID $GIT_AGENT_HOOK_BRANCH $GIT_AGENT_HOOK_WORKTREE $PWD ${GIT_AGENT_ID-none}\\\" >> .git/told";
-    let moments = [
-        "after_spawn",
-        "before_merge",
-        "after_merge",
-        "before_discard",
-    ];
+    let moments = ["after_spawn", "before_merge", "after_merge", "before_discard"];
     let hooks = moments.map(|moment| format!("{moment} = [\"{told}\"]\n"));
     settings(&repo, &format!("[hooks]\n{}{more}", hooks.concat()));
     let agent = Agent::spawned_in(repo, &format!("{TASK}{NO_BUNDLE}"));
@@ -45,9 +40,7 @@ fn with_hooks(more: &str) -> Agent {
 }
 
 fn verb(agent: &Agent, verb: &str, options: &[&str]) -> Output {
-    agent
-        .repo
-        .agent(&[&[verb, agent.id.as_str()], options].concat())
+    agent.repo.agent(&[&[verb, agent.id.as_str()], options].concat())
 }
 
 /// What the hooks wrote down, a line for each command.
@@ -58,26 +51,16 @@ fn told(agent: &Agent) -> Vec<String> {
 
 fn moments(agent: &Agent) -> Vec<String> {
     let told = told(agent).into_iter();
-    told.filter_map(|line| line.split(' ').next().map(str::to_owned))
-        .collect()
+    told.filter_map(|line| line.split(' ').next().map(str::to_owned)).collect()
 }
 
 #[test]
 fn worktreeinclude_copies_what_it_matches_and_git_ignores() {
     let repo = TestRepo::with_commit();
     repo.write(".gitignore", ".env*\ncache/\n");
-    repo.write(
-        ".worktreeinclude",
-        ".env*\n!.env.production\ncache/\nnotes.txt\n",
-    );
+    repo.write(".worktreeinclude", ".env*\n!.env.production\ncache/\nnotes.txt\n");
     repo.commit_all("settings");
-    for name in [
-        ".env",
-        "sub/.env.local",
-        ".env.production",
-        "cache/a/b",
-        "notes.txt",
-    ] {
+    for name in [".env", "sub/.env.local", ".env.production", "cache/a/b", "notes.txt"] {
         repo.write(name, name);
     }
     let (worktree, warnings) = spawned(&repo, TASK);
@@ -104,9 +87,7 @@ fn work_is_not_judged_without_what_was_there_before_it() {
     let spawn = agent.repo.agent_json(&["show", &agent.id])["spawn_commit"].clone();
     let spawn = spawn.as_str().expect("a commit");
     let row = agent.repo.git(["notes", "--ref=agents", "show", spawn]);
-    let events = row
-        .lines()
-        .filter_map(|line| serde_json::from_str(line).ok());
+    let events = row.lines().filter_map(|line| serde_json::from_str(line).ok());
     let mut baselines = events.filter_map(|event: Value| {
         let blob = event["d"]["baseline"].as_str();
         blob.map(str::to_owned)
@@ -142,16 +123,8 @@ fn a_copied_file_keeps_its_time_and_permissions_and_is_written_through_no_link()
     let copy = fs::metadata(worktree.join("deep/tool.bin")).expect("copied");
     assert_eq!(copy.modified().expect("a time"), long_ago);
     assert_eq!(copy.permissions().mode() & 0o777, 0o750);
-    assert!(
-        fs::read_dir(outside.path())
-            .expect("a directory")
-            .next()
-            .is_none()
-    );
-    assert!(
-        warnings.contains("not copied") && warnings.contains("out/tool.bin"),
-        "{warnings}"
-    );
+    assert!(fs::read_dir(outside.path()).expect("a directory").next().is_none());
+    assert!(warnings.contains("not copied") && warnings.contains("out/tool.bin"), "{warnings}");
 }
 
 #[test]
@@ -163,13 +136,7 @@ fn hooks_run_at_each_moment_in_the_main_worktree_and_know_the_agent() {
     let root = agent.repo.path();
     let (root, worktree) = (root.display(), agent.worktree.display());
     let line = |moment: &str| format!("{moment} {} {} {worktree} {root} none", agent.id, branch);
-    let expected = [
-        "after_spawn",
-        "before_merge",
-        "after_merge",
-        "before_discard",
-    ]
-    .map(line);
+    let expected = ["after_spawn", "before_merge", "after_merge", "before_discard"].map(line);
     assert_eq!(told(&agent), expected);
 }
 
@@ -177,10 +144,7 @@ fn hooks_run_at_each_moment_in_the_main_worktree_and_know_the_agent() {
 fn hooks_are_those_of_the_base_commit_and_can_be_left_out() {
     let agent = with_hooks("");
     // Neither the agent nor a later commit changes what was agreed on.
-    agent.write(
-        ".config/git-agent.toml",
-        "[hooks]\nbefore_merge = [\"touch .git/taken-in\"]\n",
-    );
+    agent.write(".config/git-agent.toml", "[hooks]\nbefore_merge = [\"touch .git/taken-in\"]\n");
     agent.repo.git(["rm", "--quiet", ".config/git-agent.toml"]);
     agent.repo.commit_all("without settings");
     fs::remove_dir_all(agent.worktree.join(".config")).expect("removed");
@@ -202,29 +166,20 @@ fn a_hook_that_fails_stops_what_it_comes_before() {
     );
     let report = repo.spawn_task(&format!("{TASK}{NO_BUNDLE}"), &[]);
     let warnings = report["warnings"].to_string();
-    assert!(
-        warnings.contains("the after_spawn command `false`"),
-        "{warnings}"
-    );
+    assert!(warnings.contains("the after_spawn command `false`"), "{warnings}");
     let agent = Agent::told_of(repo, &report);
     agent.write("src/lib.rs", "pub fn two() {}\n");
     let before = agent.repo.git(["rev-parse", "main"]);
     let output = verb(&agent, "merge", &[]);
     refused(&output, "hook-failed", 3);
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        said.contains("ended with status 3") && said.contains("caused by: not yet"),
-        "{said}"
-    );
+    assert!(said.contains("ended with status 3") && said.contains("caused by: not yet"), "{said}");
     assert_eq!(agent.repo.git(["rev-parse", "main"]), before);
     // A command after the landing can only be told of.
     agent.repo.write(".git/allowed", "");
     let landed = verb(&agent, "merge", &[]);
     let said = String::from_utf8_lossy(&landed.stderr);
-    assert!(
-        landed.status.success() && said.contains("`exit 4`"),
-        "{said}"
-    );
+    assert!(landed.status.success() && said.contains("`exit 4`"), "{said}");
     refused(&verb(&agent, "discard", &[]), "hook-failed", 3);
     assert!(agent.worktree.is_dir());
     assert!(verb(&agent, "discard", &["--no-hooks"]).status.success());

@@ -45,11 +45,7 @@ fn names_with_spaces_and_letters_of_all_kinds() {
     let repo = TestRepo::with_commit();
     let place = repo.path().with_file_name("größe und 名前 'it'");
     fs::rename(repo.path(), &place).expect("renamed");
-    for file in [
-        "mit raum/ä ö.txt",
-        "名前/'quoted' \"twice\".txt",
-        "-dash.txt",
-    ] {
+    for file in ["mit raum/ä ö.txt", "名前/'quoted' \"twice\".txt", "-dash.txt"] {
         live(&place, file);
     }
 }
@@ -71,13 +67,7 @@ fn a_worktree_of_another_worktree() {
 fn beside_git_maintenance_and_after_it() {
     let repo = TestRepo::with_commit();
     live(&repo.path(), "src/two.rs");
-    let tasks = [
-        "commit-graph",
-        "loose-objects",
-        "incremental-repack",
-        "pack-refs",
-        "gc",
-    ];
+    let tasks = ["commit-graph", "loose-objects", "incremental-repack", "pack-refs", "gc"];
     for (at, task) in tasks.into_iter().enumerate() {
         repo.git(["maintenance", "run", "--quiet", &format!("--task={task}")]);
         live(&repo.path(), &format!("src/after_{at}.rs"));
@@ -102,17 +92,13 @@ fn with_a_file_system_monitor() {
 #[test]
 fn with_a_split_index() {
     let repo = TestRepo::with_commit();
-    repo.write(
-        ".config/git-agent.toml",
-        "[setup]\nrun = [\"git add --refresh .\"]\n",
-    );
+    repo.write(".config/git-agent.toml", "[setup]\nrun = [\"git add --refresh .\"]\n");
     repo.commit_all("set-up");
     repo.git(["config", "core.splitIndex", "true"]);
     repo.git(["update-index", "--split-index"]);
     live(&repo.path(), "src/two.rs");
-    for (number, kind) in ["--layered=auto", "--layered=off", "--isolation=clone"]
-        .into_iter()
-        .enumerate()
+    for (number, kind) in
+        ["--layered=auto", "--layered=off", "--isolation=clone"].into_iter().enumerate()
     {
         let root = repo.path();
         let spawned = json(&root, &["spawn", kind, "do the work", "--scope", "**"]);
@@ -174,11 +160,7 @@ fn with_submodules() {
         }
         let spawned = json(&root, &["spawn", "do the work", "--scope", "**"]);
         let warnings = spawned["warnings"].to_string();
-        assert_eq!(
-            !by_set_up,
-            warnings.contains("submodules are empty"),
-            "{warnings}"
-        );
+        assert_eq!(!by_set_up, warnings.contains("submodules are empty"), "{warnings}");
         let id = spawned["agent_id"].as_str().expect("an id");
         let top = PathBuf::from(spawned["worktree_abspath"].as_str().expect("a path"));
         let script = if by_set_up { "git status" } else { FILL };
@@ -207,10 +189,7 @@ fn with_submodules() {
         let discarded = json(&root, &["discard", id]);
         let kept = root.join(format!(".git/agents/{}/modules/1", &id[..8]));
         let warnings = discarded["warnings"].to_string();
-        assert!(
-            warnings.contains(kept.to_str().expect("UTF-8")),
-            "{warnings}"
-        );
+        assert!(warnings.contains(kept.to_str().expect("UTF-8")), "{warnings}");
         assert_eq!(repo.agent(&["uninstall", "--yes"]).status.code(), Some(3));
         json(&root, &["rescue", id, "--reopen"]);
         git_in(&top, FILL.split(' ').skip(1));
@@ -235,10 +214,7 @@ fn in_sparse_and_partial_clones() {
     let source = format!("file://{}", repo.path().display());
     let top = repo.path();
     let top = top.parent().expect("a parent");
-    for (name, words) in [
-        ("sparse", &["--sparse"][..]),
-        ("partial", &["--filter=blob:none"]),
-    ] {
+    for (name, words) in [("sparse", &["--sparse"][..]), ("partial", &["--filter=blob:none"])] {
         let clone = ["clone", "--quiet", &source, name];
         git_in(top, [&clone[..], words].concat());
         let place = top.join(name);
@@ -253,10 +229,9 @@ fn in_sparse_and_partial_clones() {
 #[test]
 fn every_shape_on_the_page_names_tests_that_there_are() {
     let page = include_str!("../docs/trouble.md");
-    let (_, section) = page
-        .split_once("## Repositories of unusual shape")
-        .expect("the section");
-    let rows: Vec<_> = { section.lines() }
+    let (_, section) = page.split_once("## Repositories of unusual shape").expect("the section");
+    let rows: Vec<_> = section
+        .lines()
         .filter(|line| line.starts_with("| ") && !line.contains("| shown by |"))
         .collect();
     assert!(rows.len() > 8, "{rows:#?}");

@@ -17,9 +17,7 @@ struct User {
 
 impl User {
     fn new() -> User {
-        User {
-            home: tempfile::tempdir().expect("temporary directory"),
-        }
+        User { home: tempfile::tempdir().expect("temporary directory") }
     }
 
     fn share(&self) -> PathBuf {
@@ -65,10 +63,7 @@ fn a_directory_is_told_of_by_its_plain_name() {
 }
 
 /// Says what could not be tried here.
-#[expect(
-    clippy::print_stderr,
-    reason = "a test that is skipped must be seen to be"
-)]
+#[expect(clippy::print_stderr, reason = "a test that is skipped must be seen to be")]
 pub fn skipped(why: &str) {
     eprintln!("skipped: {why}");
 }
@@ -143,27 +138,18 @@ fn what_takes_one_of_a_few_words_offers_them() {
             "discarded done failed idle merged ready rejected running spawning waiting",
         ),
         (&["list", "--sort"], "activity age cost name state"),
-        (
-            &["run", "--host"],
-            "aider claude codex copilot gemini opencode qwen shell",
-        ),
+        (&["run", "--host"], "aider claude codex copilot gemini opencode qwen shell"),
         (&["run", "--sandbox"], sandbox),
         (&["send", "--type"], types),
         (&["receive", "--type"], types),
         (&["send", "--priority"], "critical high low medium"),
-        (
-            &["init", "--host"],
-            "claude codex copilot cursor gemini opencode qwen",
-        ),
+        (&["init", "--host"], "claude codex copilot cursor gemini opencode qwen"),
         (&["merge", "--format"], "json ndjson text"),
         (&["verify", "--format"], "json markdown ndjson sarif text"),
     ] {
         let output = repo.agent(&[&["complete", "--"], words, &[""]].concat());
         let text = String::from_utf8_lossy(&output.stdout);
-        let mut offers: Vec<_> = text
-            .lines()
-            .filter_map(|line| line.split('\t').next())
-            .collect();
+        let mut offers: Vec<_> = text.lines().filter_map(|line| line.split('\t').next()).collect();
         offers.sort_unstable();
         assert_eq!(offers.join(" "), expected, "{words:?}");
         let help = repo.agent(&[words[0], "--help"]);
@@ -177,14 +163,8 @@ fn what_takes_one_of_a_few_words_offers_them() {
 #[test]
 fn the_answer_names_the_places_and_what_is_left_to_do() {
     let user = User::new();
-    let output = user.install(&[
-        "--dir",
-        "/nowhere/at/all",
-        "--dry-run",
-        "--bash",
-        "--zsh",
-        "--fish",
-    ]);
+    let output =
+        user.install(&["--dir", "/nowhere/at/all", "--dry-run", "--bash", "--zsh", "--fish"]);
     insta::assert_snapshot!(describe(&output), @r#"
     bash: /nowhere/at/all/share/bash-completion/completions (2 created)
     fish: /nowhere/at/all/share/fish/vendor_completions.d (2 created)
@@ -240,12 +220,7 @@ fn bash_offers(user: &User, repo: &TestRepo, words: &[&str]) -> Option<Vec<Strin
         .expect("bash starts");
     let offers = String::from_utf8_lossy(&output.stdout);
     assert!(output.stderr.is_empty(), "{}", describe(&output));
-    Some(
-        offers
-            .lines()
-            .map(|offer| offer.trim().to_owned())
-            .collect(),
-    )
+    Some(offers.lines().map(|offer| offer.trim().to_owned()).collect())
 }
 
 #[test]
@@ -269,11 +244,9 @@ fn bash_completes_commands_options_values_and_agents() {
         }
     }
     // Bash splits words at `=`.
-    if let Some(offers) = bash_offers(
-        &user,
-        &repo,
-        &["git", "agent", "list", "--format", "=", "js"],
-    ) {
+    if let Some(offers) =
+        bash_offers(&user, &repo, &["git", "agent", "list", "--format", "=", "js"])
+    {
         assert_eq!(offers, ["json"]);
     }
 }
@@ -295,21 +268,13 @@ fn agent_cd_goes_to_a_worktree_and_completes_agents() {
         let file = user.share().join(file);
         let run = |script: &str| {
             let script = format!("source {}; {script}", file.display());
-            let output = with_program(&program, &repo.path())
-                .args(["-c", &script])
-                .output();
+            let output = with_program(&program, &repo.path()).args(["-c", &script]).output();
             let output = output.expect("starts");
-            let said = String::from_utf8_lossy(&output.stdout)
-                .trim_end()
-                .to_owned();
+            let said = String::from_utf8_lossy(&output.stdout).trim_end().to_owned();
             (output.status.code(), said, describe(&output))
         };
         let (status, place, all) = run("agent-cd parser; pwd");
-        assert_eq!(
-            (status, place.as_str()),
-            (Some(0), expected),
-            "{shell}: {all}"
-        );
+        assert_eq!((status, place.as_str()), (Some(0), expected), "{shell}: {all}");
         let here = repo.path().display().to_string();
         let (_, place, all) = run("agent-cd nobody; pwd");
         assert_eq!(place, here, "{shell}: {all}");
@@ -320,9 +285,7 @@ fn agent_cd_goes_to_a_worktree_and_completes_agents() {
         "source {}; COMP_WORDS=(agent-cd pa) COMP_CWORD=1; _agent_cd; echo \"${{COMPREPLY[@]}}\"",
         file.display()
     );
-    let output = with_program(&bash, &repo.path())
-        .args(["-c", &script])
-        .output();
+    let output = with_program(&bash, &repo.path()).args(["-c", &script]).output();
     let output = output.expect("bash starts");
     assert_eq!(output.stdout, b"parser\n", "{}", describe(&output));
 }
@@ -336,11 +299,7 @@ fn a_landed_agent_is_no_candidate_and_no_repository_no_trouble() {
         let output = repo.agent(&["complete", "--", "show", ""]);
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    assert!(
-        offered().starts_with("parser\tAdd a second function"),
-        "{}",
-        offered()
-    );
+    assert!(offered().starts_with("parser\tAdd a second function"), "{}", offered());
     repo.agent_json(&["discard", agent["agent_id"].as_str().expect("an id")]);
     assert!(!offered().contains("parser"), "{}", offered());
     let nowhere = tempfile::tempdir().expect("temporary directory");
@@ -376,9 +335,7 @@ pub fn commands() -> Vec<Vec<String>> {
         let help = help(&above);
         let list = help.split_once("Commands:\n").map_or("", |(_, list)| list);
         for line in list.lines().take_while(|line| !line.is_empty()) {
-            let verb = line
-                .strip_prefix("  ")
-                .and_then(|line| line.split(' ').next());
+            let verb = line.strip_prefix("  ").and_then(|line| line.split(' ').next());
             if let Some(verb) = verb.filter(|verb| !matches!(*verb, "" | "help")) {
                 let mut path = above.clone();
                 path.push(verb.to_owned());
@@ -393,10 +350,7 @@ pub fn commands() -> Vec<Vec<String>> {
 
 fn help(command: &[String]) -> String {
     let nowhere = tempfile::tempdir().expect("temporary directory");
-    let output = agent_command(nowhere.path())
-        .args(command)
-        .arg("--help")
-        .output();
+    let output = agent_command(nowhere.path()).args(command).arg("--help").output();
     String::from_utf8(output.expect("git-agent starts").stdout).expect("UTF-8")
 }
 
@@ -408,10 +362,7 @@ fn every_command_and_option_stands_in_a_page() {
     for command in commands() {
         let name = format!("git-agent-{}", command.join("-"));
         let page = user.read(&format!("man/man1/{name}.1")).replace('\\', "");
-        assert!(
-            command.len() > 1 || first.contains(&format!("{name}(1)")),
-            "{name}"
-        );
+        assert!(command.len() > 1 || first.contains(&format!("{name}(1)")), "{name}");
         let help = help(&command);
         let words = help.split(|c: char| !(c.is_ascii_lowercase() || c == '-'));
         for option in words.filter(|word| word.starts_with("--") && word.len() > 2) {
@@ -432,11 +383,7 @@ fn the_pages_are_clean_roff() {
         .args(pages)
         .output()
         .expect("groff starts");
-    assert!(
-        output.status.success() && output.stderr.is_empty(),
-        "{}",
-        describe(&output)
-    );
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", describe(&output));
 }
 
 #[test]
@@ -455,9 +402,7 @@ fn doctor_misses_the_completion_of_the_user_s_shell() {
         let findings = report["findings"].as_array().expect("a list").iter();
         let of_shell =
             findings.filter(|finding| finding["command"] == "git agent setup shell --zsh");
-        of_shell
-            .map(|finding| finding["code"].to_string())
-            .collect::<Vec<_>>()
+        of_shell.map(|finding| finding["code"].to_string()).collect::<Vec<_>>()
     };
     assert_eq!(found(), ["\"git.completion-missing\""]);
     user.must_install(&["--zsh"]);
@@ -483,14 +428,10 @@ fn doctor_finds_a_page_of_another_version() {
         let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         let findings = report["findings"].as_array().expect("a list").iter();
         let of_man = findings.filter(|finding| finding["command"] == "git agent setup shell");
-        of_man
-            .map(|finding| finding["code"].to_string())
-            .collect::<Vec<_>>()
+        of_man.map(|finding| finding["code"].to_string()).collect::<Vec<_>>()
     };
     assert!(found().is_empty(), "{:?}", found());
-    let page = user
-        .read("man/man1/git-agent.1")
-        .replace("spawn", "conjure");
+    let page = user.read("man/man1/git-agent.1").replace("spawn", "conjure");
     fs::write(user.share().join("man/man1/git-agent.1"), page).expect("write");
     assert_eq!(found(), ["\"git.man-page-outdated\""]);
 }
@@ -498,14 +439,8 @@ fn doctor_finds_a_page_of_another_version() {
 /// What the documentation tells people to put into a file of theirs for a program.
 fn snippet(program: &str) -> String {
     let page = include_str!("../docs/look.md");
-    let section = page
-        .split("\n## In a prompt\n")
-        .nth(1)
-        .expect("the section");
-    let block = section
-        .split("```sh\n")
-        .nth(1)
-        .and_then(|rest| rest.split("```").next());
+    let section = page.split("\n## In a prompt\n").nth(1).expect("the section");
+    let block = section.split("```sh\n").nth(1).and_then(|rest| rest.split("```").next());
     let mut parts = block.expect("a block").split("# ").skip(1);
     let part = parts.find(|part| part.starts_with(&format!("{program}: ")));
     let (_, text) = part.expect("a part").split_once('\n').expect("lines");
@@ -522,32 +457,14 @@ fn every_prompt_of_the_documentation_shows_the_agents() {
     for (program, arguments) in [
         (
             "bash",
-            vec![
-                "--norc".to_owned(),
-                "-c".to_owned(),
-                format!(". {name}; echo \"${{PS1@P}}\""),
-            ],
+            vec!["--norc".to_owned(), "-c".to_owned(), format!(". {name}; echo \"${{PS1@P}}\"")],
         ),
-        (
-            "zsh",
-            vec![
-                "-f".to_owned(),
-                "-c".to_owned(),
-                format!(". {name}; print -P \"$RPROMPT\""),
-            ],
-        ),
+        ("zsh", vec!["-f".to_owned(), "-c".to_owned(), format!(". {name}; print -P \"$RPROMPT\"")]),
         (
             "fish",
-            vec![
-                "--no-config".to_owned(),
-                "-c".to_owned(),
-                format!(". {name}; fish_right_prompt"),
-            ],
+            vec!["--no-config".to_owned(), "-c".to_owned(), format!(". {name}; fish_right_prompt")],
         ),
-        (
-            "starship",
-            vec!["module".to_owned(), "custom.agents".to_owned()],
-        ),
+        ("starship", vec!["module".to_owned(), "custom.agents".to_owned()]),
     ] {
         fs::write(&file, snippet(program)).expect("written");
         let Some(path) = find(program) else { continue };
@@ -558,11 +475,7 @@ fn every_prompt_of_the_documentation_shows_the_agents() {
             .output()
             .expect("starts");
         let shown = String::from_utf8_lossy(&output.stdout);
-        assert!(
-            shown.contains("1 ready"),
-            "{program}: {}",
-            describe(&output)
-        );
+        assert!(shown.contains("1 ready"), "{program}: {}", describe(&output));
     }
 }
 

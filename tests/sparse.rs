@@ -56,10 +56,7 @@ fn work_in_a_sparse_worktree_is_judged_and_lands_whole() {
     assert_eq!(cone, ".agent\n.config\n.githooks\nsrc");
     // The main worktree is as it was, and other agents get everything.
     let hidden = repo.git(["ls-files", "-t"]);
-    assert!(
-        hidden.lines().all(|line| line.starts_with("H ")),
-        "{hidden}"
-    );
+    assert!(hidden.lines().all(|line| line.starts_with("H ")), "{hidden}");
     let whole = repo.spawn();
     let whole = Path::new(whole["worktree_abspath"].as_str().expect("a path"));
     assert!(whole.join("lib/deep/x").exists());
@@ -82,10 +79,7 @@ fn work_in_a_sparse_worktree_is_judged_and_lands_whole() {
     for verb in ["check", "verify"] {
         let judged = repo.agent(&[verb, &id]);
         let said = describe(&judged);
-        assert!(
-            !judged.status.success() && said.contains("docs/a.md"),
-            "{said}"
-        );
+        assert!(!judged.status.success() && said.contains("docs/a.md"), "{said}");
         assert!(!said.contains("lib/"), "{said}");
     }
     fs::remove_dir_all(worktree.join("docs")).expect("removed");
@@ -102,10 +96,7 @@ fn everyone_is_told_what_a_sparse_worktree_holds() {
     let repo = wide();
     let task = repo.task_file(TASK);
     let held = ".agent .config src and the files beside them and at the top\n";
-    for words in [
-        &["spawn", &task, "--sparse", "--dry-run"][..],
-        &["spawn", &task, "--sparse"],
-    ] {
+    for words in [&["spawn", &task, "--sparse", "--dry-run"][..], &["spawn", &task, "--sparse"]] {
         let output = repo.agent(words);
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(said.contains(held), "{}", describe(&output));
@@ -113,30 +104,17 @@ fn everyone_is_told_what_a_sparse_worktree_holds() {
     let listed = repo.agent_json(&["list"]);
     let id = listed["agents"][0]["agent_id"].as_str().expect("an id");
     let shown = repo.agent_json(&["show", id]);
-    assert_eq!(
-        shown["sparse"],
-        serde_json::json!([".agent", ".config", "src"])
-    );
+    assert_eq!(shown["sparse"], serde_json::json!([".agent", ".config", "src"]));
     assert!(describe(&repo.agent(&["show", id])).contains(held));
 
     // The agent is told in its first prompt and in those that `run` makes, which know what was added.
-    let prompt = repo
-        .path()
-        .join(".git/agents")
-        .join(&id[..8])
-        .join("prompt.md");
+    let prompt = repo.path().join(".git/agents").join(&id[..8]).join("prompt.md");
     let prompt = fs::read_to_string(prompt).expect("a prompt");
-    assert!(
-        prompt.contains("it holds `.agent`, `.config`, `src`, the files"),
-        "{prompt}"
-    );
+    assert!(prompt.contains("it holds `.agent`, `.config`, `src`, the files"), "{prompt}");
     let worktree = Path::new(shown["worktree_abspath"].as_str().expect("a path"));
     git_in(worktree, ["sparse-checkout", "add", "lib/deep"]);
     let shown = repo.agent_json(&["show", id]);
-    assert_eq!(
-        shown["sparse"],
-        serde_json::json!([".agent", ".config", "lib/deep", "src"])
-    );
+    assert_eq!(shown["sparse"], serde_json::json!([".agent", ".config", "lib/deep", "src"]));
     let run = repo.agent(&["run", id, "--no-verify", "--", "cat"]);
     assert!(
         describe(&run).contains("`.config`, `lib/deep`, `src`, the files"),
@@ -163,22 +141,14 @@ fn what_a_discard_keeps_and_a_set_up_leaves_has_every_file() {
     let (id, worktree) = sparse(&repo, &format!("{TASK}{setup}"));
     assert!(worktree.join("docs/app.local").exists());
     let listed = git_in(&worktree, ["ls-files", "-t"]);
-    assert!(
-        OUTSIDE
-            .iter()
-            .all(|name| listed.contains(&format!("S {name}"))),
-        "{listed}"
-    );
+    assert!(OUTSIDE.iter().all(|name| listed.contains(&format!("S {name}"))), "{listed}");
     assert_eq!(git_in(&worktree, ["status", "--porcelain"]), "?? src/made");
 
     fs::write(worktree.join("src/lib.rs"), "changed\n").expect("written");
     repo.agent_json(&["discard", &id]);
     repo.agent_json(&["rescue", &id, "--branch", "back"]);
     let changed = repo.git(["diff", "--name-status", "HEAD", "back"]);
-    assert!(
-        changed.contains("M\tsrc/lib.rs") && !changed.contains("D\t"),
-        "{changed}"
-    );
+    assert!(changed.contains("M\tsrc/lib.rs") && !changed.contains("D\t"), "{changed}");
 }
 
 #[test]
@@ -187,18 +157,9 @@ fn what_cannot_be_sparse_is_refused_or_whole() {
     let task = repo.task_file(TASK);
     let clone = repo.agent(&["spawn", &task, "--sparse", "--isolation=clone"]);
     refused(&clone, "usage", 2);
-    let words = [
-        "spawn",
-        "-m",
-        "Change every file of the library.",
-        "--scope",
-        "**/*.rs",
-    ];
+    let words = ["spawn", "-m", "Change every file of the library.", "--scope", "**/*.rs"];
     let report = repo.agent_json(&[&words[..], &["--sparse"]].concat());
-    assert!(
-        report["warnings"].to_string().contains("`**/*.rs`"),
-        "{report}"
-    );
+    assert!(report["warnings"].to_string().contains("`**/*.rs`"), "{report}");
     let worktree = Path::new(report["worktree_abspath"].as_str().expect("a path"));
     assert!(worktree.join("lib/deep/x").exists());
 }

@@ -7,9 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {
-    value[key]
-        .as_str()
-        .unwrap_or_else(|| panic!("{key} in {value}"))
+    value[key].as_str().unwrap_or_else(|| panic!("{key} in {value}"))
 }
 
 fn worktree_of(report: &Value) -> PathBuf {
@@ -21,22 +19,13 @@ fn an_agent_gets_a_worktree_a_branch_and_a_row() {
     let repo = TestRepo::with_commit();
     let head = repo.git(["rev-parse", "HEAD"]);
     let report = repo.spawn();
-    let (id, branch, commit) = (
-        text(&report, "agent_id"),
-        text(&report, "branch"),
-        text(&report, "spawn_commit"),
-    );
+    let (id, branch, commit) =
+        (text(&report, "agent_id"), text(&report, "branch"), text(&report, "spawn_commit"));
     let worktree = worktree_of(&report);
 
     assert_eq!(commit[..8], id[..8], "the id is made from the spawn commit");
-    assert_eq!(
-        text(&report, "worktree_path"),
-        format!(".claude/worktrees/agent-{}", &id[..8])
-    );
-    assert!(
-        branch.starts_with("agent/add-a-second-function-to-the-"),
-        "{branch}"
-    );
+    assert_eq!(text(&report, "worktree_path"), format!(".claude/worktrees/agent-{}", &id[..8]));
+    assert!(branch.starts_with("agent/add-a-second-function-to-the-"), "{branch}");
     assert_eq!(text(&report, "status"), "ready");
     assert_eq!(report["base"]["ref"], "refs/heads/main");
     assert_eq!(report["base"]["oid"], head.as_str());
@@ -79,13 +68,7 @@ fn the_spawn_commit_carries_its_trailers() {
     assert_eq!(lines[0], "agent: spawn add-a-second-function-to-the");
     assert_eq!(lines[1], "Agent-Role: edit-local");
     assert_eq!(lines[2], format!("Agent-Dna: {}", text(&report, "dna")));
-    assert_eq!(
-        lines[3],
-        format!(
-            "Agent-Base: {}",
-            report["base"]["oid"].as_str().expect("oid")
-        )
-    );
+    assert_eq!(lines[3], format!("Agent-Base: {}", report["base"]["oid"].as_str().expect("oid")));
     assert!(lines[4].starts_with("Agent-Nonce: ") && lines[4].len() == 13 + 32);
     assert!(lines[5].starts_with("Agent-Policy: sha256:") && lines[5].len() == 21 + 64);
     assert_eq!(lines.len(), 6);
@@ -139,9 +122,7 @@ fn a_dry_run_changes_nothing() {
     let lines = |text: &[u8]| -> Vec<(String, String)> {
         let text = String::from_utf8_lossy(text).into_owned();
         let lines = text.lines().filter_map(|line| line.split_once(':'));
-        lines
-            .map(|(key, value)| (key.to_owned(), value.trim().to_owned()))
-            .collect()
+        lines.map(|(key, value)| (key.to_owned(), value.trim().to_owned())).collect()
     };
     let planned = lines(&output.stdout);
     let made = lines(&repo.agent(&["spawn", "--name=fixer", &task]).stdout);
@@ -152,10 +133,7 @@ fn a_dry_run_changes_nothing() {
     }
     for (key, begin) in [("Branch", "agent/fixer-"), ("Worktree", ".claude/")] {
         let value = planned.iter().find(|line| line.0 == key);
-        assert!(
-            value.is_some_and(|line| line.1.starts_with(begin)),
-            "{planned:?}"
-        );
+        assert!(value.is_some_and(|line| line.1.starts_with(begin)), "{planned:?}");
     }
 }
 
@@ -240,18 +218,10 @@ fn a_script_with_a_task_file_reads_the_report_block() {
     let task = repo.task_file(TASK);
     let output = repo.agent(&["spawn", &task]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        text.starts_with("=== SPAWN-AGENT REPORT ===\nAgent ID: "),
-        "{text}"
-    );
+    assert!(text.starts_with("=== SPAWN-AGENT REPORT ===\nAgent ID: "), "{text}");
     // The two commands that come next follow the block.
-    let (_, next) = text
-        .split_once("=== /SPAWN-AGENT REPORT ===\n")
-        .expect("the end of the block");
-    let commands: Vec<_> = next
-        .lines()
-        .filter_map(|line| line.split_once(": "))
-        .collect();
+    let (_, next) = text.split_once("=== /SPAWN-AGENT REPORT ===\n").expect("the end of the block");
+    let commands: Vec<_> = next.lines().filter_map(|line| line.split_once(": ")).collect();
     assert!(commands[0].1.starts_with("git agent run "), "{next}");
     assert!(commands[1].1.starts_with("git agent show "), "{next}");
     assert_eq!(commands.len(), 2, "{next}");
@@ -291,23 +261,12 @@ fn thirty_two_spawns_at_once_all_succeed() {
         let output = child.wait_with_output().expect("ends");
         assert!(output.status.success(), "{}", describe(&output));
     }
-    assert_eq!(
-        repo.git(["notes", "--ref=agents", "list"]).lines().count(),
-        33
-    );
+    assert_eq!(repo.git(["notes", "--ref=agents", "list"]).lines().count(), 33);
     assert_eq!(repo.git(["worktree", "list"]).lines().count(), 34);
-    assert_eq!(
-        repo.git(["for-each-ref", "refs/heads/agent"])
-            .lines()
-            .count(),
-        33
-    );
+    assert_eq!(repo.git(["for-each-ref", "refs/heads/agent"]).lines().count(), 33);
     assert_eq!(repo.git(["fsck", "--strict", "--no-progress"]), "");
     let worktrees = repo.git(["worktree", "list", "--porcelain"]);
-    for line in worktrees
-        .lines()
-        .filter_map(|line| line.strip_prefix("worktree "))
-    {
+    for line in worktrees.lines().filter_map(|line| line.strip_prefix("worktree ")) {
         assert_eq!(git_in(Path::new(line), ["status", "--porcelain"]), "");
     }
 }
@@ -317,11 +276,7 @@ fn post_checkout_runs_as_git_would_run_it() {
     let repo = TestRepo::with_commit();
     let hook = repo.path().join(".git/hooks/post-checkout");
     std::fs::create_dir_all(hook.parent().expect("hooks")).expect("hooks");
-    std::fs::write(
-        &hook,
-        "#!/bin/sh\necho \"$@\" > hook-ran\npwd >> hook-ran\n",
-    )
-    .expect("hook");
+    std::fs::write(&hook, "#!/bin/sh\necho \"$@\" > hook-ran\npwd >> hook-ran\n").expect("hook");
     make_executable(&hook);
     let report = repo.spawn();
     let ran = std::fs::read_to_string(worktree_of(&report).join("hook-ran")).expect("it ran");
@@ -362,30 +317,18 @@ fn a_failed_setup_undoes_the_spawn() {
     let output = repo.agent(&["spawn", &task]);
     assert_eq!(output.status.code(), Some(4), "{}", describe(&output));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        said.starts_with("error[setup-failed]") && said.contains("caused by: no"),
-        "{said}"
-    );
+    assert!(said.starts_with("error[setup-failed]") && said.contains("caused by: no"), "{said}");
     assert_eq!(repo.git(["worktree", "list"]).lines().count(), 1);
     assert_eq!(repo.git(["for-each-ref", "refs/heads/agent"]), "");
-    assert_eq!(
-        repo.agent_json(&["list"])["agents"],
-        Value::Array(Vec::new())
-    );
+    assert_eq!(repo.agent_json(&["list"])["agents"], Value::Array(Vec::new()));
     assert!(!repo.path().join(".claude").exists());
     // What asks for its work is told why there is none, by a command that tells more.
     let all = repo.agent_json(&["list", "--all"]);
-    let id = all["agents"][0]["agent_id"]
-        .as_str()
-        .expect("an id")
-        .to_owned();
+    let id = all["agents"][0]["agent_id"].as_str().expect("an id").to_owned();
     for verb in ["verify", "diff", "rescue"] {
         let said = describe(&repo.agent(&[verb, &id]));
         let hint = format!("run git agent show --log {}", &id[..8]);
-        assert!(
-            said.contains(&hint) && !said.contains("run git agent rescue"),
-            "{verb}: {said}"
-        );
+        assert!(said.contains(&hint) && !said.contains("run git agent rescue"), "{verb}: {said}");
     }
     let log = repo.agent_json(&["show", "--log", &id]).to_string();
     assert!(log.contains("exit 7` ended with status 7"), "{log}");
@@ -423,14 +366,11 @@ fn of_many_who_make_one_branch_exactly_one_succeeds() {
                         let ours = Repo::open(&repo.path()).expect("opens");
                         let who = ours.configured_identity();
                         barrier.wait();
-                        ours.create_branch(&name, head, &who, "race")
-                            .expect("no error")
+                        ours.create_branch(&name, head, &who, "race").expect("no error")
                     })
                 })
                 .collect();
-            let made = racers
-                .into_iter()
-                .map(|racer| racer.join().expect("no panic"));
+            let made = racers.into_iter().map(|racer| racer.join().expect("no panic"));
             made.filter(|made| *made).count()
         });
         assert_eq!(made, 1, "{name}");
@@ -473,10 +413,7 @@ copy = [".git/**"]
         assert!(said.contains(line), "{line} is not in:\n{said}");
     }
     assert!(said.contains("has 6 problems"), "{said}");
-    assert_eq!(
-        repo.agent_json(&["list", "--all"])["agents"],
-        Value::Array(Vec::new())
-    );
+    assert_eq!(repo.agent_json(&["list", "--all"])["agents"], Value::Array(Vec::new()));
 }
 
 #[test]
@@ -493,10 +430,7 @@ fn one_thing_that_is_not_there_keeps_its_code() {
     }
     let secret = format!("ghp_{}", "a1B2".repeat(9));
     let said = refusal(&repo, &format!("base = '{secret}'\n{TASK}"), &[]);
-    assert!(
-        said.starts_with("error[task-invalid]") && !said.contains(&secret),
-        "{said}"
-    );
+    assert!(said.starts_with("error[task-invalid]") && !said.contains(&secret), "{said}");
 }
 
 #[test]
@@ -508,10 +442,7 @@ fn a_task_that_never_ends_is_read_as_far_as_the_limit() {
     let writer = std::thread::spawn({
         let fifo = fifo.clone();
         move || {
-            let mut pipe = std::fs::OpenOptions::new()
-                .write(true)
-                .open(fifo)
-                .expect("a reader");
+            let mut pipe = std::fs::OpenOptions::new().write(true).open(fifo).expect("a reader");
             // Until the reader has had enough.
             while std::io::Write::write_all(&mut pipe, &[b'#'; 4096]).is_ok() {}
         }
@@ -531,12 +462,7 @@ fn a_shared_role_gets_no_place_and_no_setup() {
     }
     let task = format!("{SHARED_TASK}[setup]\nrun = ['touch made']\n");
     let report = repo.spawn_task(&task, &[]);
-    assert!(
-        report["warnings"]
-            .to_string()
-            .contains("[setup] does nothing"),
-        "{report}"
-    );
+    assert!(report["warnings"].to_string().contains("[setup] does nothing"), "{report}");
     assert!(!repo.path().join("made").exists());
 }
 
@@ -548,11 +474,9 @@ fn setup_copies_links_that_stay_inside_and_tells_of_the_rest() {
     repo.write("node_modules/tool/cli.js", "run()\n");
     let bin = repo.path().join("node_modules/.bin");
     std::fs::create_dir(&bin).expect(".bin");
-    for (name, target) in [
-        ("tool", "../tool/cli.js"),
-        ("out", "../../../elsewhere"),
-        ("absolute", "/etc/hostname"),
-    ] {
+    for (name, target) in
+        [("tool", "../tool/cli.js"), ("out", "../../../elsewhere"), ("absolute", "/etc/hostname")]
+    {
         std::os::unix::fs::symlink(target, bin.join(name)).expect("link");
     }
     let task = format!("{TASK}[setup]\ncopy = ['node_modules/**', 'vendor/**', 'src/**']\n");
@@ -595,10 +519,7 @@ fn an_id_that_begins_as_a_name_reads_is_ambiguous() {
         let drawn = std::sync::atomic::AtomicU8::new(first);
         let draw = move || Ok([drawn.fetch_add(2, std::sync::atomic::Ordering::Relaxed); 16]);
         let nonce = std::sync::Arc::new(draw);
-        let seams = Seams {
-            nonce,
-            ..Seams::real()
-        };
+        let seams = Seams { nonce, ..Seams::real() };
         ctx_with(&repo.path(), seams)
     };
     let draft = || git_agent::wire::task_file::parse("task.toml", TASK.as_bytes());
@@ -606,10 +527,7 @@ fn an_id_that_begins_as_a_name_reads_is_ambiguous() {
     let later = ctx(1);
     let plan = spawn::plan(&later, draft(), &options).expect("a plan");
     let (id, name) = (plan.id.to_string(), plan.id.to_string()[..4].to_owned());
-    let named = spawn::SpawnOptions {
-        name: Some(name.clone()),
-        ..spawn::SpawnOptions::default()
-    };
+    let named = spawn::SpawnOptions { name: Some(name.clone()), ..spawn::SpawnOptions::default() };
     let other = spawn::plan(&ctx(2), draft(), &named).expect("a plan");
     let other = spawn::execute(&ctx(2), other).expect("spawned").agent_id;
     spawn::execute(&later, plan).expect("spawned");
@@ -624,10 +542,7 @@ fn the_command_line_is_held_to_the_rules_of_the_file() {
     let repo = TestRepo::with_commit();
     let secret = format!("ghp_{}", "a1B2".repeat(9));
     let said = refusal(&repo, TASK, &["--name", &secret]);
-    assert!(
-        said.starts_with("error[usage]") && !said.contains(&secret),
-        "{said}"
-    );
+    assert!(said.starts_with("error[usage]") && !said.contains(&secret), "{said}");
     let long = repo.path().with_file_name("briefing");
     std::fs::write(&long, vec![b'x'; (1 << 20) + 1]).expect("written");
     let briefing = format!("--briefing=@{}", long.display());
@@ -637,11 +552,7 @@ fn the_command_line_is_held_to_the_rules_of_the_file() {
     let said = refusal(&repo, TASK, &["--jobs=0"]);
     assert!(said.contains("--jobs"), "{said}");
     let output = repo.agent(&["spawn", "/nonexist/tasks/x.toml"]);
-    assert!(
-        !describe(&output).contains("mkdir"),
-        "{}",
-        describe(&output)
-    );
+    assert!(!describe(&output).contains("mkdir"), "{}", describe(&output));
     let output = repo.agent(&["spawn", "tasks/x.toml"]);
     assert!(
         describe(&output).contains("mkdir tasks && git add tasks/.gitkeep"),
@@ -658,9 +569,6 @@ fn of_several_tasks_the_failed_one_is_named() {
     std::fs::write(&bad, format!("{TASK}[setup]\nrun = ['exit 7']\n")).expect("written");
     let output = repo.agent(&["spawn", &good, bad.to_str().expect("UTF-8")]);
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        said.contains("error[setup-failed]") && said.contains("silent.toml"),
-        "{said}"
-    );
+    assert!(said.contains("error[setup-failed]") && said.contains("silent.toml"), "{said}");
     assert!(!said.contains("caused by:"), "{said}");
 }

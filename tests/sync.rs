@@ -52,13 +52,7 @@ fn three_clones_have_the_same_rows_after_one_command_each() {
     for clone in [&one, &two, &three] {
         assert_eq!(names(clone), ["a", "b"]);
         hub.assert_equal(clone);
-        assert_eq!(
-            git_in(
-                clone,
-                ["fsck", "--strict", "--no-progress", "--no-dangling"]
-            ),
-            ""
-        );
+        assert_eq!(git_in(clone, ["fsck", "--strict", "--no-progress", "--no-dangling"]), "");
     }
     assert_eq!(hub.outboxes(), Vec::<String>::new());
 }
@@ -126,15 +120,7 @@ fn a_branch_with_a_name_of_its_own_travels_and_one_that_is_behind_does_not() {
     git_in(&two, ["fetch", "--quiet", "origin", "mine:mine"]);
     let tree = git_in(&two, ["rev-parse", "mine^{tree}"]);
     let more = git_in(&two, ["commit-tree", "-p", "mine", "-m", "more", &tree]);
-    git_in(
-        &two,
-        [
-            "push",
-            "--quiet",
-            "origin",
-            &format!("{more}:refs/heads/mine"),
-        ],
-    );
+    git_in(&two, ["push", "--quiet", "origin", &format!("{more}:refs/heads/mine")]);
     git_in(&one, ["fetch", "--quiet", "origin"]);
     let report = json(&one, &["sync"]);
     assert_eq!(report["branches"], serde_json::json!([]), "{report:#}");
@@ -149,22 +135,13 @@ fn no_ref_of_the_user_moves_and_only_what_is_configured_leaves() {
     git_in(&one, ["tag", "mine"]);
     git_in(&one, ["branch", "private"]);
     git_in(&one, ["notes", "add", "-m", "mine", "HEAD"]);
-    json(
-        &one,
-        &["send", "--type=notify", "--to=bob", "--payload=message=x"],
-    );
+    json(&one, &["send", "--type=notify", "--to=bob", "--payload=message=x"]);
     let spawned = spawn(&one, &[]);
     let branch = branch_of(&spawned);
-    let worktree = spawned["worktree_abspath"]
-        .as_str()
-        .expect("a path")
-        .to_owned();
+    let worktree = spawned["worktree_abspath"].as_str().expect("a path").to_owned();
     git_in(&two, ["commit", "--quiet", "--allow-empty", "-m", "theirs"]);
     git_in(&two, ["push", "--quiet"]);
-    let mine = [
-        tip(&one, "refs/heads/main"),
-        tip(&one, "refs/remotes/origin/main"),
-    ];
+    let mine = [tip(&one, "refs/heads/main"), tip(&one, "refs/remotes/origin/main")];
 
     let report = json(&one, &["sync"]);
     assert_eq!(report["branches"][0]["ref"], branch.as_str(), "{report:#}");
@@ -174,17 +151,11 @@ fn no_ref_of_the_user_moves_and_only_what_is_configured_leaves() {
     assert_eq!(hub.remote_tip(&branch), tip(&one, &branch));
     json(&two, &["sync"]);
     json(&one, &["sync"]);
-    let same = [
-        tip(&one, "refs/heads/main"),
-        tip(&one, "refs/remotes/origin/main"),
-    ];
+    let same = [tip(&one, "refs/heads/main"), tip(&one, "refs/remotes/origin/main")];
     assert_eq!(mine, same);
 
     // Nothing on the remote names a place of this machine, or repeats the prompt.
-    let objects = git_in(
-        &hub.bare,
-        ["cat-file", "--batch-check", "--batch-all-objects"],
-    );
+    let objects = git_in(&hub.bare, ["cat-file", "--batch-check", "--batch-all-objects"]);
     let place = Path::new(&worktree).parent().expect("a directory");
     for line in objects.lines() {
         let (oid, rest) = line.split_once(' ').expect("an object");
@@ -202,20 +173,14 @@ fn no_ref_of_the_user_moves_and_only_what_is_configured_leaves() {
 fn a_remote_that_takes_branches_only_gets_them_below_a_prefix() {
     let hub = Hub::new(2);
     hub.send_all();
-    hub.hook(
-        "update",
-        "case $1 in refs/heads/*) exit 0;; esac; echo branches only; exit 1",
-    );
+    hub.hook("update", "case $1 in refs/heads/*) exit 0;; esac; echo branches only; exit 1");
     let [one, two] = [0, 1].map(|n| hub.clones[n].clone());
     row(&one, "a");
     let refused = agent(&one, &["sync"]);
     assert_eq!(refused.status.code(), Some(4), "{}", describe(&refused));
     assert!(describe(&refused).contains("agent.refPrefix"));
     for clone in [&one, &two] {
-        git_in(
-            clone,
-            ["config", "agent.refPrefix", "refs/heads/agent-sync"],
-        );
+        git_in(clone, ["config", "agent.refPrefix", "refs/heads/agent-sync"]);
         json(clone, &["sync"]);
     }
     assert_eq!(names(&two), ["a"]);
@@ -223,10 +188,7 @@ fn a_remote_that_takes_branches_only_gets_them_below_a_prefix() {
     assert_eq!(there, tip(&one, "refs/notes/agents"));
     // A branch of the user's below the prefix is not ours to move.
     let main = tip(&one, "refs/heads/main");
-    git_in(
-        &hub.bare,
-        ["update-ref", "refs/heads/agent-sync/ledger", &main],
-    );
+    git_in(&hub.bare, ["update-ref", "refs/heads/agent-sync/ledger", &main]);
     row(&one, "b");
     let output = agent(&one, &["sync"]);
     assert_eq!(output.status.code(), Some(4), "{}", describe(&output));
@@ -238,24 +200,10 @@ fn two_remotes_have_a_cursor_each() {
     let mut hub = Hub::new(1);
     let other = hub.bare.with_file_name("other.git");
     let clone = hub.clones[0].clone();
-    git_in(
-        &clone,
-        ["init", "--quiet", "--bare", other.to_str().expect("UTF-8")],
-    );
-    git_in(
-        &clone,
-        ["remote", "add", "other", other.to_str().expect("UTF-8")],
-    );
+    git_in(&clone, ["init", "--quiet", "--bare", other.to_str().expect("UTF-8")]);
+    git_in(&clone, ["remote", "add", "other", other.to_str().expect("UTF-8")]);
     let second = hub.add("second", &[]);
-    git_in(
-        &second,
-        [
-            "remote",
-            "set-url",
-            "origin",
-            other.to_str().expect("UTF-8"),
-        ],
-    );
+    git_in(&second, ["remote", "set-url", "origin", other.to_str().expect("UTF-8")]);
     row(&clone, "a");
     row(&second, "b");
     json(&clone, &["sync", "origin"]);
@@ -266,10 +214,7 @@ fn two_remotes_have_a_cursor_each() {
     assert_eq!(report["remote"], "origin");
     assert_eq!(state(&report, "refs/notes/agents"), "pushed", "{report:#}");
     for bare in [&hub.bare, &other] {
-        assert_eq!(
-            tip(bare, "refs/notes/agents"),
-            tip(&clone, "refs/notes/agents")
-        );
+        assert_eq!(tip(bare, "refs/notes/agents"), tip(&clone, "refs/notes/agents"));
     }
     // Which remote is meant without a name is said once.
     git_in(&clone, ["remote", "rename", "origin", "first"]);
@@ -283,29 +228,21 @@ fn two_remotes_have_a_cursor_each() {
 fn shallow_partial_and_mirror_clones_get_whole_rows() {
     let mut hub = Hub::new(1);
     let first = hub.clones[0].clone();
-    git_in(
-        &first,
-        ["commit", "--quiet", "--allow-empty", "-m", "second"],
-    );
+    git_in(&first, ["commit", "--quiet", "--allow-empty", "-m", "second"]);
     git_in(&first, ["push", "--quiet"]);
     git_in(&hub.bare, ["config", "uploadpack.allowFilter", "true"]);
     row(&first, "a");
     row(&first, "b");
     json(&first, &["sync"]);
-    for (name, option) in [
-        ("shallow", "--depth=1"),
-        ("partial", "--filter=blob:none"),
-        ("mirror", "--mirror"),
-    ] {
+    for (name, option) in
+        [("shallow", "--depth=1"), ("partial", "--filter=blob:none"), ("mirror", "--mirror")]
+    {
         let clone = hub.add(name, &[option]);
         let shallow = tip_count(&clone);
         row(&clone, name);
         json(&clone, &["sync"]);
         assert_eq!(tip_count(&clone), shallow, "{name}: history of its own");
-        assert_eq!(
-            tip(&clone, "refs/notes/agents"),
-            hub.remote_tip("refs/notes/agents")
-        );
+        assert_eq!(tip(&clone, "refs/notes/agents"), hub.remote_tip("refs/notes/agents"));
         assert!(names(&clone).contains(&"a".to_owned()), "{name}");
         // Every row is here, not only promised.
         git_in(&clone, ["config", "remote.origin.url", "/nowhere"]);
@@ -330,34 +267,18 @@ fn spawn_run_and_merge_synchronise_on_request() {
     let branch = spawned["branch"].as_str().expect("a branch");
     let copy = format!("refs/remotes/origin/{branch}");
     let local = format!("refs/heads/{branch}");
-    assert_eq!(
-        tip(&two, &copy),
-        tip(&one, &local),
-        "to verify and to land there"
-    );
+    assert_eq!(tip(&two, &copy), tip(&one, &local), "to verify and to land there");
     let id = spawned["agent_id"].as_str().expect("an id");
     let edit = ["sh", "-c", "echo 'pub fn two() {}' >> src/lib.rs"];
-    let ran = agent(
-        &one,
-        &[&["run", id, "--sync", "origin", "--"][..], &edit].concat(),
-    );
+    let ran = agent(&one, &[&["run", id, "--sync", "origin", "--"][..], &edit].concat());
     assert!(ran.status.success(), "{}", describe(&ran));
-    assert_eq!(
-        hub.remote_tip("refs/notes/agents"),
-        tip(&one, "refs/notes/agents")
-    );
+    assert_eq!(hub.remote_tip("refs/notes/agents"), tip(&one, "refs/notes/agents"));
     let merged = agent(&one, &["merge", id, "--sync", "origin"]);
     assert!(merged.status.success(), "{}", describe(&merged));
     json(&two, &["sync"]);
-    assert_eq!(
-        tip(&two, "refs/notes/agents"),
-        tip(&one, "refs/notes/agents")
-    );
+    assert_eq!(tip(&two, "refs/notes/agents"), tip(&one, "refs/notes/agents"));
     // The landing itself is the user's to push.
-    assert_ne!(
-        hub.remote_tip("refs/heads/main"),
-        tip(&one, "refs/heads/main")
-    );
+    assert_ne!(hub.remote_tip("refs/heads/main"), tip(&one, "refs/heads/main"));
     // What could not be sent anywhere is not made.
     let before = names(&two);
     let output = agent(
@@ -416,11 +337,7 @@ fn doctor_has_no_problem_in_a_clone_that_has_synchronised() {
     let output = agent(&two, &["doctor"]);
     let said = describe(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    let missing: Vec<_> = { said.lines() }
-        .filter(|line| line.starts_with("problem[keep.missing]"))
-        .collect();
-    assert!(
-        missing.len() == 1 && missing[0].ends_with(&own[..8]),
-        "{said}"
-    );
+    let missing: Vec<_> =
+        said.lines().filter(|line| line.starts_with("problem[keep.missing]")).collect();
+    assert!(missing.len() == 1 && missing[0].ends_with(&own[..8]), "{said}");
 }

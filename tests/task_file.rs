@@ -38,11 +38,7 @@ fn a_role_whose_definition_is_broken_is_not_called_unknown() {
         }],
     );
     let draft = task_file::parse("f", b"role = 'custom'\n");
-    let error = Error::from(
-        draft
-            .check(&roles, TaskOptions::default())
-            .expect_err("refused"),
-    );
+    let error = Error::from(draft.check(&roles, TaskOptions::default()).expect_err("refused"));
     assert!(error.details()[0].contains("`custom` cannot be used: roles/custom.toml is invalid"));
     assert!(error.details()[0].ends_with("it extends itself"));
 }
@@ -63,13 +59,9 @@ fn report(error: &Error) -> String {
 }
 
 fn fixtures(kind: &str) -> Vec<(PathBuf, Vec<u8>)> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("fixtures/tasks")
-        .join(kind);
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/tasks").join(kind);
     let entries = std::fs::read_dir(directory).expect("fixtures");
-    let mut paths: Vec<_> = entries
-        .map(|entry| entry.expect("fixture").path())
-        .collect();
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("fixture").path()).collect();
     paths.sort();
     let read = |path: PathBuf| (path.clone(), std::fs::read(path).expect("fixture"));
     paths.into_iter().map(read).collect()
@@ -86,11 +78,7 @@ fn valid(name: &str) -> (Task, Vec<Warning>) {
 #[test]
 fn every_invalid_fixture_gets_its_whole_report() {
     for (path, bytes) in fixtures("invalid") {
-        let name = path
-            .file_stem()
-            .expect("name")
-            .to_string_lossy()
-            .into_owned();
+        let name = path.file_stem().expect("name").to_string_lossy().into_owned();
         let error = check(&format!("tasks/{name}.toml"), &bytes).expect_err(&name);
         let report = report(&error);
         assert!(!report.contains(NEVER_SHOWN), "{report}");
@@ -151,25 +139,12 @@ fn the_plain_form_says_everything() {
 fn the_kit_form_says_the_same_in_its_words() {
     let (task, warnings) = valid("kit");
     assert_eq!(task.role, "edit-local");
-    assert_eq!(
-        task.text,
-        "Add a --verbose flag to the list command and test it."
-    );
-    assert_eq!(
-        task.name.as_ref().map(|name| name.as_str()),
-        Some("ag-edit-local-18f2a-7b3c")
-    );
+    assert_eq!(task.text, "Add a --verbose flag to the list command and test it.");
+    assert_eq!(task.name.as_ref().map(|name| name.as_str()), Some("ag-edit-local-18f2a-7b3c"));
     assert_eq!(task.parent.as_deref(), Some("agent/plan-the-release"));
     assert_eq!(task.whitelist[0].as_str(), "crates/cli/**");
     assert_eq!(task.denylist.as_ref().map(Vec::len), Some(1));
-    assert_eq!(
-        task.checks,
-        [
-            "cargo check -p cli",
-            "cargo test -p cli",
-            "cargo test -p core_api"
-        ]
-    );
+    assert_eq!(task.checks, ["cargo check -p cli", "cargo test -p cli", "cargo test -p core_api"]);
     assert_eq!((task.min_tests, task.no_dep_bump), (Some(3), false));
     assert_eq!(task.report_fields, ["files-written"]);
     assert_eq!(warnings, []);
@@ -178,10 +153,7 @@ fn the_kit_form_says_the_same_in_its_words() {
 #[test]
 fn a_byte_order_mark_and_crlf_leave_no_trace() {
     let (task, _) = valid("byte-order-mark");
-    assert_eq!(
-        task.text,
-        "List every place that reads\nthe environment, please."
-    );
+    assert_eq!(task.text, "List every place that reads\nthe environment, please.");
     assert_eq!(task.denylist, None);
 }
 
@@ -206,12 +178,7 @@ fn the_text_may_have_20_to_4000_characters() {
         let file = format!("role='edit-local'\ntask='''{text}'''\nscope.whitelist=['a/**']");
         check("f", file.as_bytes())
     };
-    for (length, warnings) in [
-        (20, Some(0)),
-        (2000, Some(0)),
-        (2001, Some(1)),
-        (4000, Some(1)),
-    ] {
+    for (length, warnings) in [(20, Some(0)), (2000, Some(0)), (2001, Some(1)), (4000, Some(1))] {
         let text = format!("ä {}", "ö".repeat(length - 2));
         let given = with_text(&text).map(|(_, warnings)| warnings.len()).ok();
         assert_eq!(given, warnings, "{length}");
@@ -230,9 +197,7 @@ fn the_draft_names_its_base_before_the_rules_are_applied() {
 
 #[test]
 fn dropping_the_default_denylist_is_refused_for_roles_that_edit() {
-    let options = TaskOptions {
-        no_default_deny: true,
-    };
+    let options = TaskOptions { no_default_deny: true };
     let of = |role: &str| {
         let file =
             format!("role='{role}'\ntask='Look at every file there is.'\nscope.whitelist=['a/**']");
@@ -299,10 +264,7 @@ fn a_missing_tasks_directory_is_named_with_the_command_that_makes_it() {
     let no_file = |name| hint(Path::new(name));
     assert!(no_file("proofread").ends_with("git agent spawn -m proofread"));
     for name in ["no-such.toml", "./proofread"] {
-        assert!(
-            no_file(name).ends_with("git agent spawn \"<task>\""),
-            "{name}"
-        );
+        assert!(no_file(name).ends_with("git agent spawn \"<task>\""), "{name}");
     }
 }
 
@@ -322,10 +284,7 @@ fn secret() -> impl Strategy<Value = String> {
 
 /// A valid file with some bytes cut out and others put in.
 fn mutated() -> impl Strategy<Value = Vec<u8>> {
-    let files: Vec<Vec<u8>> = fixtures("valid")
-        .into_iter()
-        .map(|(_, bytes)| bytes)
-        .collect();
+    let files: Vec<Vec<u8>> = fixtures("valid").into_iter().map(|(_, bytes)| bytes).collect();
     let pieces = vec![
         "\"",
         "'''",
@@ -393,12 +352,7 @@ proptest! {
 
 #[test]
 fn timeouts_are_up_to_a_day() {
-    for (timeout, accepted) in [
-        ("24h", true),
-        ("1s", true),
-        ("0s", false),
-        ("86401s", false),
-    ] {
+    for (timeout, accepted) in [("24h", true), ("1s", true), ("0s", false), ("86401s", false)] {
         let file = format!(
             "role='explorer'\ntask='Look at every file there is.'\nscope.whitelist=['a/**']\nrun.timeout='{timeout}'"
         );

@@ -60,13 +60,7 @@ impl Scene {
         fs::create_dir(&open).expect("made");
         let open = open.display().to_string();
         agent.repo.git(["config", "agent.run.allowWrite", &open]);
-        Scene {
-            agent,
-            temporary,
-            flag,
-            pid,
-            check,
-        }
+        Scene { agent, temporary, flag, pid, check }
     }
 
     fn output(&self, words: &[&str]) -> Output {
@@ -94,11 +88,9 @@ impl Scene {
         }
         let child_pid = i32::try_from(child.id()).expect("a number");
         let supervisor = child_of(child_pid);
-        for (pid, signal) in [
-            (child_pid, Signal::STOP),
-            (supervisor, Signal::KILL),
-            (child_pid, Signal::KILL),
-        ] {
+        for (pid, signal) in
+            [(child_pid, Signal::STOP), (supervisor, Signal::KILL), (child_pid, Signal::KILL)]
+        {
             kill_process(Pid::from_raw(pid).expect("a number"), signal).expect("sent");
         }
         assert_eq!(child.wait().expect("a child").signal(), Some(9));
@@ -122,27 +114,20 @@ impl Scene {
     fn left(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.temporary).expect("there");
         let names = entries.map(|entry| entry.expect("readable").file_name());
-        names
-            .map(|name| name.into_string().expect("UTF-8"))
-            .collect()
+        names.map(|name| name.into_string().expect("UTF-8")).collect()
     }
 
     #[track_caller]
     fn require_left(&self, purpose: &str) {
         let prefix = format!("git-agent-tmp-{purpose}-");
         let left = self.left();
-        assert!(
-            left.iter().any(|name| name.starts_with(&prefix)),
-            "{left:?}"
-        );
+        assert!(left.iter().any(|name| name.starts_with(&prefix)), "{left:?}");
     }
 
     fn codes(&self) -> Vec<String> {
         let report = self.json(&["doctor"]);
         let findings = report["findings"].as_array().expect("a list").iter();
-        findings
-            .map(|one| one["code"].as_str().expect("a code").to_owned())
-            .collect()
+        findings.map(|one| one["code"].as_str().expect("a code").to_owned()).collect()
     }
 }
 
@@ -195,8 +180,6 @@ fn what_a_hostile_check_leaves_is_swept_by_the_next_command() {
     assert_eq!(scene.left(), nothing);
     let worktrees = scene.agent.worktree.parent().expect("above");
     let names = fs::read_dir(worktrees).expect("there");
-    let names: Vec<_> = names
-        .map(|entry| entry.expect("readable").file_name())
-        .collect();
+    let names: Vec<_> = names.map(|entry| entry.expect("readable").file_name()).collect();
     assert_eq!(names, [scene.agent.worktree.file_name().expect("a name")]);
 }

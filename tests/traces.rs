@@ -7,17 +7,13 @@ use std::fs;
 
 /// Judges a value by a schema that is kept with the fixtures.
 pub fn judged_by(schema: &str, value: &Value) {
-    let path = format!(
-        "{}/fixtures/schemas/{schema}.json",
-        env!("CARGO_MANIFEST_DIR")
-    );
+    let path = format!("{}/fixtures/schemas/{schema}.json", env!("CARGO_MANIFEST_DIR"));
     let schema = fs::read(path).expect("the schema");
     let schema: Value = serde_json::from_slice(&schema).expect("JSON");
-    let validator = jsonschema::options()
-        .should_validate_formats(true)
-        .build(&schema)
-        .expect("a schema");
-    let problems: Vec<String> = { validator.iter_errors(value) }
+    let validator =
+        jsonschema::options().should_validate_formats(true).build(&schema).expect("a schema");
+    let problems: Vec<String> = validator
+        .iter_errors(value)
         .map(|problem| format!("{}: {problem}", problem.instance_path()))
         .collect();
     assert!(problems.is_empty(), "{problems:#?}\n{value:#}");
@@ -28,14 +24,7 @@ fn log(agent: &Agent, format: &str) -> Value {
     let output = agent.repo.agent(&words);
     assert!(output.status.success(), "{output:?}");
     let answer = serde_json::from_slice(&output.stdout).expect("JSON");
-    judged_by(
-        if format == "otlp" {
-            "otlp-traces"
-        } else {
-            format
-        },
-        &answer,
-    );
+    judged_by(if format == "otlp" { "otlp-traces" } else { format }, &answer);
     answer
 }
 
@@ -44,10 +33,7 @@ fn lines_of(record: &Value) -> BTreeSet<(String, u64)> {
     let mut lines = BTreeSet::new();
     for file in record["files"].as_array().expect("files") {
         let path = file["path"].as_str().expect("a path");
-        for range in file["conversations"][0]["ranges"]
-            .as_array()
-            .expect("ranges")
-        {
+        for range in file["conversations"][0]["ranges"].as_array().expect("ranges") {
             let end = |key: &str| range[key].as_u64().expect("a number");
             let all = end("start_line")..=end("end_line");
             lines.extend(all.map(|line| (path.to_owned(), line)));
@@ -85,10 +71,7 @@ fn blamed(agent: &Agent, revision: &str, files: &[&str], not: &str) -> BTreeSet<
 fn a_trace_record_names_the_lines_that_git_blames_on_the_agent() {
     let agent = Agent::of_task(TASK);
     let base = agent.repo.git(["rev-parse", "main"]);
-    agent.write(
-        "src/lib.rs",
-        "//! More.\npub fn one() -> u32 {\n    1\n}\n\nfn three() {}\n",
-    );
+    agent.write("src/lib.rs", "//! More.\npub fn one() -> u32 {\n    1\n}\n\nfn three() {}\n");
     agent.commit("one");
     agent.write("src/two.rs", "fn two() {}\nfn too() {}\n");
     agent.write("src/data.bin", b"\0\0\n\0");
@@ -148,23 +131,13 @@ fn a_life_is_a_span_with_a_span_for_each_run() {
     assert_eq!(spans.len(), 3, "{answer:#}");
     let id = agent.id.replace('-', "");
     assert!(spans.iter().all(|span| span["traceId"] == id));
-    assert!(
-        spans[1..]
-            .iter()
-            .all(|span| span["parentSpanId"] == spans[0]["spanId"])
-    );
-    let codes: Vec<_> = spans
-        .iter()
-        .map(|span| span["status"]["code"].clone())
-        .collect();
+    assert!(spans[1..].iter().all(|span| span["parentSpanId"] == spans[0]["spanId"]));
+    let codes: Vec<_> = spans.iter().map(|span| span["status"]["code"].clone()).collect();
     assert_eq!(codes, [2, 1, 2]);
     let events = agent.repo.agent_json(&["log", &agent.id])["events"].clone();
     let told = spans[0]["events"].as_array().expect("events");
     assert_eq!(told.len(), events.as_array().expect("events").len());
-    let ids: BTreeSet<_> = spans
-        .iter()
-        .map(|span| span["spanId"].to_string())
-        .collect();
+    let ids: BTreeSet<_> = spans.iter().map(|span| span["spanId"].to_string()).collect();
     assert_eq!(ids.len(), 3);
     // Other commands do not have these formats.
     let output = agent.repo.agent(&["list", "--format=otlp"]);

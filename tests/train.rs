@@ -59,11 +59,7 @@ test -z \"$accident\" || {{ echo by accident; exit $accident; }}
         repo.write("shared", "one\ntwo\nthree\n");
         repo.commit_all("a check");
         fs::write(&log, "").expect("written");
-        Fleet {
-            repo,
-            agents: Vec::new(),
-            log,
-        }
+        Fleet { repo, agents: Vec::new(), log }
     }
 
     /// One agent that is done, and has written these files.
@@ -111,10 +107,7 @@ test -z \"$accident\" || {{ echo by accident; exit $accident; }}
         let pool = self.repo.agent_json(&["pool", "fill"]);
         assert_eq!(pool["slots"].as_array().map(Vec::len), Some(1), "{pool}");
         assert_eq!(pool["slots"][0]["state"], "ready", "{pool}");
-        pool["slots"][0]["name"]
-            .as_str()
-            .expect("a name")
-            .to_owned()
+        pool["slots"][0]["name"].as_str().expect("a name").to_owned()
     }
 
     /// Agents with a part each that says this.
@@ -184,25 +177,16 @@ fn good_agents_land_with_one_check_and_a_commit_each() {
         assert_eq!(fleet.checked(), [fleet.tree()], "what landed was checked");
         let first_parents = ["rev-list", "--first-parent", "--parents", "main"];
         let commits = fleet.repo.git(first_parents);
-        let new: Vec<_> = { commits.lines() }.take(3).collect();
-        for (line, item) in new
-            .iter()
-            .rev()
-            .zip(answer["items"].as_array().expect("items"))
-        {
+        let new: Vec<_> = commits.lines().take(3).collect();
+        for (line, item) in new.iter().rev().zip(answer["items"].as_array().expect("items")) {
             let words: Vec<_> = line.split(' ').collect();
             assert_eq!(words.len(), 1 + parents, "{line}");
             assert_eq!(item["commit"], words[0]);
-            let tree = fleet
-                .repo
-                .git(["rev-parse", &format!("{}^{{tree}}", words[0])]);
+            let tree = fleet.repo.git(["rev-parse", &format!("{}^{{tree}}", words[0])]);
             assert_eq!(item["tree"], tree);
         }
         assert_eq!(answer["targets"][0]["before"], before);
-        assert_eq!(
-            answer["targets"][0]["oid"],
-            fleet.repo.git(["rev-parse", "main"])
-        );
+        assert_eq!(answer["targets"][0]["oid"], fleet.repo.git(["rev-parse", "main"]));
         let reflog = fleet.repo.git(["reflog", "--format=%gs", "-1", "main"]);
         assert_eq!(reflog, "agent: merge 3 agents");
         for agent in 0..3 {
@@ -231,10 +215,7 @@ fn a_culprit_is_rejected_with_its_log_and_the_others_land() {
         assert!(fleet.checked().contains(&fleet.tree()));
     }
     assert_eq!(fleet.state(2), "idle");
-    let log = fleet
-        .repo
-        .agent_json(&["log", &fleet.agents[2]])
-        .to_string();
+    let log = fleet.repo.agent_json(&["log", &fleet.agents[2]]).to_string();
     assert!(log.contains("commands.failed"), "{log}");
     fleet.require_sound();
 }
@@ -254,8 +235,7 @@ fn agents_that_are_bad_together_are_told_apart() {
     assert!(reason.contains(&pair), "{reason}");
     let log = fleet.repo.agent_json(&["log", &fleet.agents[3]]);
     assert!(
-        log.to_string()
-            .contains(&format!("together with agent {}", &fleet.agents[1][..8])),
+        log.to_string().contains(&format!("together with agent {}", &fleet.agents[1][..8])),
         "{log}"
     );
     let runs = answer["runs"].as_array().expect("runs");
@@ -285,10 +265,10 @@ fn a_conflict_with_a_culprit_is_none_and_scripts_read_all_of_it_line_by_line() {
     let words = ["train", "--format=ndjson", "--jobs=1", first, second];
     let output = fleet.repo.agent(&words);
     let text = String::from_utf8(output.stdout).expect("UTF-8");
-    let lines: Vec<Value> = { text.lines() }
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect();
-    let told: Vec<String> = { lines.iter() }
+    let lines: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let told: Vec<String> = lines
+        .iter()
         .map(|line| {
             let event = line["event"].as_str().expect("an event");
             let who = line["agent_id"].as_str();
@@ -314,12 +294,7 @@ fn a_conflict_with_a_culprit_is_none_and_scripts_read_all_of_it_line_by_line() {
     agent second
     done
     ");
-    let of = |event: &str| {
-        lines
-            .iter()
-            .find(|line| line["event"] == event)
-            .expect(event)
-    };
+    let of = |event: &str| lines.iter().find(|line| line["event"] == event).expect(event);
     assert_eq!(of("conflict")["conflicts"][0], "shared");
     assert_eq!(of("culprit")["check"]["output"], "a part is bad\n");
     assert_eq!(of("landed")["oid"], fleet.repo.git(["rev-parse", "main"]));
@@ -327,15 +302,10 @@ fn a_conflict_with_a_culprit_is_none_and_scripts_read_all_of_it_line_by_line() {
     let outcome = |id: &String| {
         let items = answer["items"].as_array().expect("items").iter();
         let mut items = items.filter(|item| item["event"] == "agent");
-        let item = items
-            .find(|item| item["agent_id"] == **id)
-            .expect("an item");
+        let item = items.find(|item| item["agent_id"] == **id).expect("an item");
         item["outcome"].clone()
     };
-    assert_eq!(
-        (outcome(first), outcome(second)),
-        ("rejected".into(), "landed".into())
-    );
+    assert_eq!((outcome(first), outcome(second)), ("rejected".into(), "landed".into()));
 }
 
 #[test]
@@ -354,10 +324,7 @@ fn an_accident_rejects_no_agent_where_another_one_is_bad() {
     let (answer, _) = fleet.train(&["--all", "--jobs=1"]);
     let expected = ["landed", "landed", "landed", "rejected"];
     assert_eq!(fleet.outcomes(&answer), expected, "{answer:#}");
-    assert_eq!(
-        answer["flaky"][0]["stack"],
-        serde_json::json!(fleet.agents[..2])
-    );
+    assert_eq!(answer["flaky"][0]["stack"], serde_json::json!(fleet.agents[..2]));
 }
 
 #[test]
@@ -480,15 +447,8 @@ fn a_dry_run_shows_the_stack_and_changes_nothing() {
     assert_eq!(fleet.repo.git(["for-each-ref"]), refs);
     assert_eq!(fleet.repo.git(["count-objects"]), objects);
     assert!(fleet.checked().is_empty());
-    let text = describe(
-        &fleet
-            .repo
-            .agent(&["train", "--all", "--dry-run", "--explain"]),
-    );
-    assert!(
-        text.contains("not run: would be checked to land all of it at once"),
-        "{text}"
-    );
+    let text = describe(&fleet.repo.agent(&["train", "--all", "--dry-run", "--explain"]));
+    assert!(text.contains("not run: would be checked to land all of it at once"), "{text}");
     assert!(text.contains("would land at most 2, 1 not"), "{text}");
 }
 
@@ -517,11 +477,7 @@ fn work_that_lands_elsewhere_is_accepted_and_moves_no_branch() {
     let (answer, _) = fleet.train(&["--all"]);
     assert_eq!(fleet.outcomes(&answer), ["landed", "absent", "landed"]);
     assert_eq!(fleet.checked().len(), checked);
-    let text = describe(
-        &fleet
-            .repo
-            .agent(&["train", "--all", "--no-land", "--dry-run"]),
-    );
+    let text = describe(&fleet.repo.agent(&["train", "--all", "--no-land", "--dry-run"]));
     assert!(text.contains("cannot be used with"), "{text}");
 }
 
@@ -540,10 +496,7 @@ fn checks_stay_inside_the_fence_with_values_of_their_own() {
     );
     let settings = fleet.repo.path().join(".config/git-agent.toml");
     let settings = fs::read_to_string(settings).expect("read");
-    fleet.repo.write(
-        ".config/git-agent.toml",
-        settings + "[lease]\nPORT = \"port\"\n",
-    );
+    fleet.repo.write(".config/git-agent.toml", settings + "[lease]\nPORT = \"port\"\n");
     fleet.repo.commit_all("another check");
     let (answer, status) = fleet.train(&["--all"]);
     assert_eq!(status, 0, "{answer:#}");
@@ -588,16 +541,12 @@ fn two_trains_at_once_keep_the_target_green_and_land_nothing_twice() {
     // The target was green wherever it has been.
     let been = fleet.repo.git(["reflog", "--format=%H", "main"]);
     for commit in been.lines().take_while(|commit| **commit != start) {
-        let parts = fleet
-            .repo
-            .git(["ls-tree", "--name-only", &format!("{commit}:parts")]);
+        let parts = fleet.repo.git(["ls-tree", "--name-only", &format!("{commit}:parts")]);
         let both = parts.lines().any(|one| one == "1") && parts.lines().any(|one| one == "2");
         assert!(!both, "{commit} is red: {parts}");
     }
     let trailer = "--format=%(trailers:key=Agent-Id,valueonly,separator=)";
-    let brought = fleet
-        .repo
-        .git(["log", "--first-parent", trailer, &format!("{start}..main")]);
+    let brought = fleet.repo.git(["log", "--first-parent", trailer, &format!("{start}..main")]);
     let mut brought: Vec<&str> = brought.lines().collect();
     brought.sort_unstable();
     let count = brought.len();
@@ -624,9 +573,7 @@ fn the_checks_of_every_agent_run_on_what_lands() {
     fs::write(worktree.join("parts/own"), "own\n").expect("written");
     git_in(worktree, ["status"]);
     fleet.repo.agent_json(&["done", "own"]);
-    fleet
-        .agents
-        .push(spawned["agent_id"].as_str().expect("an id").to_owned());
+    fleet.agents.push(spawned["agent_id"].as_str().expect("an id").to_owned());
     fleet.add(&[("parts/1", "one\n")]);
     let (answer, _) = fleet.train(&[&fleet.agents[0], &fleet.agents[1]]);
     assert_eq!(fleet.outcomes(&answer), ["landed", "rejected"]);
@@ -639,11 +586,7 @@ fn the_checks_of_every_agent_run_on_what_lands() {
 fn agents_whose_checks_took_long_are_stacked_last() {
     let mut fleet = Fleet::new();
     let add = |fleet: &mut Fleet, path: &str, checks: &[&str]| {
-        let mut words = vec![
-            "spawn",
-            "-m",
-            "Write a part that may bring a check of its own.",
-        ];
+        let mut words = vec!["spawn", "-m", "Write a part that may bring a check of its own."];
         words.push("--new=parts/**");
         words.extend(checks);
         let spawned = fleet.repo.agent_json(&words);
@@ -692,14 +635,7 @@ fn an_agent_without_a_branch_to_land_on_keeps_no_other_from_landing() {
     let repo = &fleet.repo;
     let spawn = |base: &str| {
         let name = format!("--name=from-{}", base.replace('/', "-"));
-        let words = [
-            "spawn",
-            "-m",
-            "Write another part.",
-            "--new=parts/**",
-            "--base",
-            base,
-        ];
+        let words = ["spawn", "-m", "Write another part.", "--new=parts/**", "--base", base];
         let spawned = repo.agent_json(&[&words[..], &[name.as_str()]].concat());
         let worktree = Path::new(spawned["worktree_abspath"].as_str().expect("a path"));
         fs::create_dir_all(worktree.join("parts")).expect("made");
@@ -728,11 +664,7 @@ fn an_agent_without_a_branch_to_land_on_keeps_no_other_from_landing() {
     let landed = landed.filter(|item| item["outcome"] == "merged").count();
     assert_eq!(landed, 3, "{answer:#}");
     // A branch that the caller names is asked for before any agent.
-    for words in [
-        &["merge", "--all"][..],
-        &["train", "--all"],
-        &["train", "from-gone"],
-    ] {
+    for words in [&["merge", "--all"][..], &["train", "--all"], &["train", "from-gone"]] {
         let output = repo.agent(&[words, &["--into=nope"]].concat());
         assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
     }
@@ -759,9 +691,7 @@ fn agents_that_a_hook_refuses_cost_the_others_no_attempt() {
     assert_eq!(outcomes[..11], ["refused"; 11], "{answer}");
     assert_eq!(outcomes[11], "landed", "{answer}");
     let items = answer["items"].as_array().expect("items");
-    let codes = items
-        .iter()
-        .filter_map(|item| item["error"]["code"].as_str());
+    let codes = items.iter().filter_map(|item| item["error"]["code"].as_str());
     assert_eq!(codes.collect::<Vec<_>>(), ["hook-refused"; 11]);
     fleet.require_sound();
 }
@@ -769,22 +699,16 @@ fn agents_that_a_hook_refuses_cost_the_others_no_attempt() {
 #[test]
 fn the_answer_is_one_line_for_each_agent_and_one_for_all() {
     let fleet = Fleet::with_parts(&["one", "two"]);
-    let output = fleet
-        .repo
-        .agent(&["train", "--all", "--watch", "--format=ndjson"]);
+    let output = fleet.repo.agent(&["train", "--all", "--watch", "--format=ndjson"]);
     let lines = String::from_utf8_lossy(&output.stdout);
-    let lines: Vec<Value> = { lines.lines() }
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect();
+    let lines: Vec<Value> =
+        lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     // After what happened, which other tests read.
     let ends = lines.iter().position(|line| line["event"] == "agent");
     let lines = &lines[ends.expect("an agent")..];
     assert_eq!(lines.len(), 3);
     assert_eq!(lines[0]["target"], fleet.agents[0]);
-    assert_eq!(
-        (&lines[2]["event"], &lines[2]["checks_run"]),
-        (&"done".into(), &1.into())
-    );
+    assert_eq!((&lines[2]["event"], &lines[2]["checks_run"]), (&"done".into(), &1.into()));
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(told.contains("2 landed on main"), "{told}");
 }
@@ -816,15 +740,14 @@ fn an_undo_takes_back_whom_the_train_rejected_as_well() {
     fleet.repo.agent_json(&["undo", again]);
     assert_eq!(states(), after);
     // What is done with a rejected agent since is its own, and does not hold up the others.
-    fleet
-        .repo
-        .agent_json(&["mark", "done", &fleet.agents[1], "-m", "it is right"]);
+    fleet.repo.agent_json(&["mark", "done", &fleet.agents[1], "-m", "it is right"]);
     let train = fleet.repo.agent_json(&["undo", "--list"])["operations"].clone();
-    let train = { train.as_array().expect("a list").iter() }
+    let train = train
+        .as_array()
+        .expect("a list")
+        .iter()
         .find(|one| one["events"].to_string().contains("merged"));
-    let train = train.expect("the train")["operation"]
-        .as_str()
-        .expect("an id");
+    let train = train.expect("the train")["operation"].as_str().expect("an id");
     fleet.repo.agent_json(&["undo", train]);
     assert_eq!(states(), before);
 }

@@ -72,11 +72,7 @@ impl Team {
     /// The code that a command fails with, and its status.
     fn refusal(&self, words: &[&str]) -> (String, i32) {
         let mut command = agent_command(&self.repo.path());
-        let output = command
-            .args(words)
-            .arg("--format=json")
-            .output()
-            .expect("ran");
+        let output = command.args(words).arg("--format=json").output().expect("ran");
         let error: Value = serde_json::from_slice(&output.stderr)
             .unwrap_or_else(|_| panic!("no error: {}", describe(&output)));
         let code = error["error"]["code"].as_str().expect("a code").to_owned();
@@ -89,9 +85,7 @@ impl Team {
     }
 
     fn assert_sound(&self) {
-        let said = self
-            .repo
-            .git(["fsck", "--strict", "--no-progress", "--no-dangling"]);
+        let said = self.repo.git(["fsck", "--strict", "--no-progress", "--no-dangling"]);
         assert_eq!(said, "");
         assert_eq!(self.repo.git(["status", "--porcelain"]), "");
     }
@@ -109,10 +103,7 @@ fn a_landing_is_taken_back_and_done_again() {
     assert_eq!(team.main(), landed);
 
     let report = team.json(&["undo"]);
-    assert_eq!(
-        report["moves"],
-        json!([{"ref": "refs/heads/main", "from": landed, "to": before}])
-    );
+    assert_eq!(report["moves"], json!([{"ref": "refs/heads/main", "from": landed, "to": before}]));
     assert_eq!(team.main(), before);
     assert!(!team.repo.path().join("src/file-0.rs").exists());
     assert_ne!(team.state(0), "merged");
@@ -146,26 +137,17 @@ fn a_train_is_taken_back_as_a_whole_or_its_last_landing_alone() {
 
     // The last landing alone: that agent's.
     let message = team.repo.git(["log", "-1", "--format=%B", "main"]);
-    let last = (0..4)
-        .find(|it| message.contains(team.id(*it)))
-        .expect("one of them");
+    let last = (0..4).find(|it| message.contains(team.id(*it))).expect("one of them");
     team.json(&["undo", team.id(last)]);
-    assert_eq!(
-        team.main(),
-        team.repo.git(["rev-parse", &format!("{landed}^")])
-    );
+    assert_eq!(team.main(), team.repo.git(["rev-parse", &format!("{landed}^")]));
     let open = |state: &String| state != "merged";
     assert_eq!(states(&team).into_iter().filter(open).count(), 1);
 
     // One below cannot be taken back by moving the branch.
-    let below = (0..4)
-        .find(|it| team.state(*it) == "merged")
-        .expect("three of them");
+    let below = (0..4).find(|it| team.state(*it) == "merged").expect("three of them");
     let message = team.repo.git(["log", "-1", "--format=%B", "main"]);
     let below = if message.contains(team.id(below)) {
-        (below + 1..4)
-            .find(|it| team.state(*it) == "merged")
-            .expect("two of them")
+        (below + 1..4).find(|it| team.state(*it) == "merged").expect("two of them")
     } else {
         below
     };
@@ -194,15 +176,11 @@ fn what_something_stands_on_moves_nothing_and_can_be_reverted() {
     let revert = team.main();
     assert_eq!(team.repo.git(["rev-parse", "main^"]), later);
     // As git's own revert would.
-    team.repo
-        .git(["checkout", "--quiet", "-b", "other", &later]);
+    team.repo.git(["checkout", "--quiet", "-b", "other", &later]);
     team.repo.git(["revert", "--no-edit", "-m", "1", &landed]);
     let tree = team.repo.git(["rev-parse", "HEAD^{tree}"]);
     team.repo.git(["checkout", "--quiet", "main"]);
-    assert_eq!(
-        team.repo.git(["rev-parse", &format!("{revert}^{{tree}}")]),
-        tree
-    );
+    assert_eq!(team.repo.git(["rev-parse", &format!("{revert}^{{tree}}")]), tree);
     assert_eq!(team.state(0), "done");
     let diff = team.repo.git(["diff", "--name-only", &before, "main"]);
     assert_eq!(diff, "README.md");
@@ -223,11 +201,7 @@ fn what_something_stands_on_moves_nothing_and_can_be_reverted() {
 fn what_was_pushed_or_is_held_by_another_branch_is_not_moved() {
     let team = team(1);
     let landed = team.land(0);
-    for held in [
-        "refs/remotes/origin/main",
-        "refs/heads/release",
-        "refs/tags/v1",
-    ] {
+    for held in ["refs/remotes/origin/main", "refs/heads/release", "refs/tags/v1"] {
         team.repo.git(["update-ref", held, &landed]);
         assert_eq!(team.refusal(&["undo"]).0, "undo-built-upon", "{held}");
         team.repo.git(["update-ref", "-d", held]);
@@ -248,11 +222,7 @@ fn a_file_with_changes_is_named_and_nothing_moves() {
     let mut command = agent_command(&team.repo.path());
     let output = command.args(["undo"]).output().expect("ran");
     assert_eq!(output.status.code(), Some(3));
-    assert!(
-        describe(&output).contains("src/file-0.rs"),
-        "{}",
-        describe(&output)
-    );
+    assert!(describe(&output).contains("src/file-0.rs"), "{}", describe(&output));
     assert_eq!(team.main(), landed);
     assert_eq!(team.state(0), "merged");
     // What is not in the way stays as it is.
@@ -271,9 +241,7 @@ fn a_discard_is_taken_back_with_uncommitted_work_and_the_state_before() {
     let status = || {
         let said = git_in(worktree, ["status", "--porcelain"]);
         // Whether it is staged is not kept.
-        said.lines()
-            .map(|line| line.trim_start()[2..].trim_start().to_owned())
-            .collect::<Vec<_>>()
+        said.lines().map(|line| line.trim_start()[2..].trim_start().to_owned()).collect::<Vec<_>>()
     };
     let before = status();
     team.json(&["discard", id]);
@@ -361,10 +329,7 @@ fn child() {
 }
 
 fn undo_with(ctx: &Ctx, what: Option<String>) {
-    let options = UndoOptions {
-        what,
-        ..UndoOptions::default()
-    };
+    let options = UndoOptions { what, ..UndoOptions::default() };
     let plan = undo::plan(ctx, &options).expect("a plan");
     undo::execute(ctx, &plan).expect("undone");
 }
@@ -383,14 +348,8 @@ fn a_kill_at_any_step_loses_nothing_and_the_next_one_completes_it() {
         }
         assert_eq!(team.main(), before, "{step}");
         assert!((0..2).all(|it| team.state(it) == "done"), "{step}");
-        assert_eq!(
-            team.repo.git(["status", "--porcelain"]),
-            "?? other.txt",
-            "{step}"
-        );
-        let said = team
-            .repo
-            .git(["fsck", "--strict", "--no-progress", "--no-dangling"]);
+        assert_eq!(team.repo.git(["status", "--porcelain"]), "?? other.txt", "{step}");
+        let said = team.repo.git(["fsck", "--strict", "--no-progress", "--no-dangling"]);
         assert_eq!(said, "", "{step}");
         assert_eq!(team.operations().len(), 4, "{step}");
         saved.restore();
@@ -405,11 +364,7 @@ fn an_agent_takes_nothing_back_and_another_clone_neither() {
     let landed = team.land(0);
     let (id, worktree) = &team.agents[0];
     let mut inside = agent_command(worktree);
-    let output = inside
-        .args(["undo"])
-        .env("GIT_AGENT_ID", id)
-        .output()
-        .expect("ran");
+    let output = inside.args(["undo"]).env("GIT_AGENT_ID", id).output().expect("ran");
     assert_eq!(output.status.code(), Some(3), "{}", describe(&output));
     assert_eq!(team.main(), landed);
 
@@ -423,20 +378,13 @@ fn an_agent_takes_nothing_back_and_another_clone_neither() {
         "d": {"operation": operation},
     });
     let note = format!("{row}\n{forged}\n");
-    team.repo
-        .git(["notes", "--ref=agents", "add", "-f", "-m", &note, spawn]);
+    team.repo.git(["notes", "--ref=agents", "add", "-f", "-m", &note, spawn]);
     let shown = team.json(&["show", id]);
     assert_eq!(shown["state"], "merged", "{shown}");
-    assert!(
-        shown["irregular"].to_string().contains("taken back"),
-        "{shown}"
-    );
+    assert!(shown["irregular"].to_string().contains("taken back"), "{shown}");
     // Nor does that line keep this clone from taking its landing back.
     let listed = &team.operations()[0];
-    assert_eq!(
-        (&listed["operation"], &listed["undoable"]),
-        (&operation, &json!(true))
-    );
+    assert_eq!((&listed["operation"], &listed["undoable"]), (&operation, &json!(true)));
     team.json(&["undo"]);
     assert_ne!(team.main(), landed);
     // Of its own operations another clone is believed.
@@ -449,14 +397,7 @@ fn an_agent_takes_nothing_back_and_another_clone_neither() {
     let renamed = theirs("renamed", first, json!({"name": "theirs"}));
     let undone = theirs("undone", second, json!({"operation": first}));
     for (line, name) in [(renamed, json!("theirs")), (undone, shown["name"].clone())] {
-        team.repo.git([
-            "notes",
-            "--ref=agents",
-            "append",
-            "-m",
-            &line.to_string(),
-            spawn,
-        ]);
+        team.repo.git(["notes", "--ref=agents", "append", "-m", &line.to_string(), spawn]);
         assert_eq!(team.json(&["show", id])["name"], name);
     }
 }
@@ -466,23 +407,13 @@ fn seen(team: &Team) -> Value {
     let agents = (0..team.agents.len()).map(|it| {
         let shown = team.json(&["show", team.id(it)]);
         let worktree = &team.agents[it].1;
-        let mut files: Vec<String> = { fs::read_dir(worktree.join("src")).into_iter().flatten() }
-            .map(|entry| {
-                entry
-                    .expect("an entry")
-                    .file_name()
-                    .into_string()
-                    .expect("UTF-8")
-            })
+        let mut files: Vec<String> = fs::read_dir(worktree.join("src"))
+            .into_iter()
+            .flatten()
+            .map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"))
             .collect();
         files.sort();
-        json!([
-            shown["state"],
-            shown["name"],
-            shown["deferred"],
-            shown["whitelist"],
-            files
-        ])
+        json!([shown["state"], shown["name"], shown["deferred"], shown["whitelist"], files])
     });
     json!([team.main(), agents.collect::<Vec<_>>()])
 }
@@ -495,9 +426,8 @@ fn whatever_was_done_undo_leads_back_step_by_step() {
     let mut random = number("GIT_AGENT_SEED", 1);
     let mut below = |bound: u64| {
         // Knuth's MMIX generator; the high bits are the good ones.
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        random =
+            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (random >> 33) % bound
     };
     let team = team(10);
@@ -538,42 +468,25 @@ fn what_came_after_a_verdict_or_an_operation_is_shown_alone() {
     let changed = |words: &[&str]| {
         let report = team.json(&[&["diff", id][..], words].concat());
         let paths = { report["changes"].as_array().expect("a list").iter() };
-        paths
-            .map(|change| change["path"].clone())
-            .collect::<Vec<_>>()
+        paths.map(|change| change["path"].clone()).collect::<Vec<_>>()
     };
-    assert_eq!(
-        team.refusal(&["diff", id, "--since-verdict"]).0,
-        "agent-state"
-    );
+    assert_eq!(team.refusal(&["diff", id, "--since-verdict"]).0, "agent-state");
     team.json(&["verify", id, "--record"]);
     assert_eq!(changed(&["--since-verdict"]), Vec::<Value>::new());
     fs::write(worktree.join("src/later.rs"), "pub fn later() {}\n").expect("written");
     assert_eq!(changed(&["--since-verdict"]), [json!("src/later.rs")]);
-    assert_eq!(
-        changed(&[]),
-        [json!("src/file-0.rs"), json!("src/later.rs")]
-    );
+    assert_eq!(changed(&[]), [json!("src/file-0.rs"), json!("src/later.rs")]);
     team.json(&["commit", id, "-m", "both"]);
     let log = team.json(&["show", "--log", id]);
     let events = log["events"].as_array().expect("events");
     let of = |kind: &str| {
-        let event = events
-            .iter()
-            .find(|event| event["event"] == kind)
-            .expect("one");
+        let event = events.iter().find(|event| event["event"] == kind).expect("one");
         event["operation"].as_str().expect("an id").to_owned()
     };
     assert_eq!(changed(&["--since", &of("committed")]), Vec::<Value>::new());
-    assert_eq!(
-        changed(&["--since", &of("verified")]),
-        [json!("src/later.rs")]
-    );
+    assert_eq!(changed(&["--since", &of("verified")]), [json!("src/later.rs")]);
     assert_eq!(changed(&["--since", &of("spawned")]).len(), 2);
-    assert_eq!(
-        team.refusal(&["diff", id, "--since", "op-no"]).0,
-        "operation-unknown"
-    );
+    assert_eq!(team.refusal(&["diff", id, "--since", "op-no"]).0, "operation-unknown");
 }
 
 #[test]

@@ -117,11 +117,7 @@ impl Agent {
     /// Verifies, whatever comes out.
     pub fn verify(&self, arguments: &[&str]) -> Value {
         // Recorded, as that of finished work is.
-        let record: &[&str] = if arguments.contains(&"--ci") {
-            &[]
-        } else {
-            &["--record"]
-        };
+        let record: &[&str] = if arguments.contains(&"--ci") { &[] } else { &["--record"] };
         report(&self.run(&[arguments, record, &["--format=json"]].concat()))
     }
 
@@ -151,9 +147,7 @@ pub fn report(output: &Output) -> Value {
 
 pub fn codes(report: &Value) -> Vec<String> {
     let findings = report["findings"].as_array().expect("findings").iter();
-    findings
-        .map(|finding| finding["code"].as_str().expect("a code").to_owned())
-        .collect()
+    findings.map(|finding| finding["code"].as_str().expect("a code").to_owned()).collect()
 }
 
 pub fn refused(output: &Output, code: &str, status: i32) {

@@ -69,8 +69,7 @@ pub(crate) fn at_once(
         let running: Vec<_> = (0..count).map(|_| scope.spawn(process)).collect();
         barrier.wait();
         let start = Instant::now();
-        let ended = running.into_iter();
-        let ended = ended.map(|thread| thread.join().expect("no panic"));
+        let ended = running.into_iter().map(|thread| thread.join().expect("no panic"));
         (ended.collect(), start.elapsed())
     })
 }

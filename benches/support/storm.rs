@@ -34,9 +34,7 @@ pub(crate) fn appends_per_second(repository: &Path) -> f64 {
         })
         .collect();
     for child in &mut children {
-        let ready = BufReader::new(child.stdout.take().expect("piped"))
-            .lines()
-            .next();
+        let ready = BufReader::new(child.stdout.take().expect("piped")).lines().next();
         assert_eq!(ready.expect("a line").expect("read"), "ready");
     }
     let begin = Instant::now();
@@ -66,9 +64,7 @@ pub(crate) fn append(repository: &str, writer: &str) {
 
 /// An event as long as most are.
 pub(crate) fn event(number: usize) -> What {
-    What::Noted {
-        text: format!("remark {number}: {}", "x".repeat(150)),
-    }
+    What::Noted { text: format!("remark {number}: {}", "x".repeat(150)) }
 }
 
 /// The name of a commit that need not be there.

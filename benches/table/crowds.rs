@@ -58,10 +58,7 @@ fn fleet(options: &Options, dir: &Path, origin: &Path, agents: usize) {
     let workers = scene.spawn(agents);
     let where_ = format!("agents: {agents}, of 100 files");
     let main = &scene.main;
-    let each: Vec<_> = workers
-        .iter()
-        .map(|worker| text(&worker.worktree))
-        .collect();
+    let each: Vec<_> = workers.iter().map(|worker| text(&worker.worktree)).collect();
     let status = format!(
         "for worktree in {}; do git -C $worktree --no-optional-locks status --porcelain; done",
         each.join(" ")
@@ -85,25 +82,11 @@ fn fleet(options: &Options, dir: &Path, origin: &Path, agents: usize) {
     }
     // What a prompt waits for each time that it is drawn.
     let line = Side::new("", main, &[AGENT, "list", "--line"]);
-    let bar = if agents == 50 {
-        Bar::Within(20.0)
-    } else {
-        Bar::None
-    };
-    row(
-        "`list --line`",
-        &where_,
-        None,
-        &readers(options.rounds(), &[line])[0],
-        bar,
-    );
+    let bar = if agents == 50 { Bar::Within(20.0) } else { Bar::None };
+    row("`list --line`", &where_, None, &readers(options.rounds(), &[line])[0], bar);
     let worker = workers.last().expect("one");
     let sides = [
-        Side::new(
-            "`git status`",
-            &worker.worktree,
-            &["git", "status", "--short"],
-        ),
+        Side::new("`git status`", &worker.worktree, &["git", "status", "--short"]),
         Side::new("", main, &[AGENT, "show", &worker.id]),
     ];
     let costs = readers(options.rounds(), &sides);
@@ -112,13 +95,7 @@ fn fleet(options: &Options, dir: &Path, origin: &Path, agents: usize) {
     let costs = readers(options.rounds(), &[spawn]);
     row("spawn", &where_, None, &costs[0], Bar::Within(25.0));
     let page = run(main, &[AGENT, "report", "--html=-"]).stdout.len() as f64 / 1e6;
-    figure(
-        "size of `report --html`",
-        &where_,
-        &format!("{page:.2} MB"),
-        "< 2 MB",
-        page < 2.0,
-    );
+    figure("size of `report --html`", &where_, &format!("{page:.2} MB"), "< 2 MB", page < 2.0);
     behind(&scene, &where_, options, ours.time);
     std::fs::remove_dir_all(dir.join(format!("fleet{agents}"))).expect("removed");
 }
@@ -128,10 +105,7 @@ fn behind(scene: &Scene, place: &str, options: &Options, before: Duration) {
     let (main, commits) = (&scene.main, options.size(20_000));
     import(main, |out| {
         for number in 0..commits {
-            let who = format!(
-                "committer bench <bench@localhost> {} +0000",
-                1_800_000_000 + number
-            );
+            let who = format!("committer bench <bench@localhost> {} +0000", 1_800_000_000 + number);
             write!(out, "commit refs/heads/main\n{who}\ndata 5\nmove\n")?;
             if number == 0 {
                 writeln!(out, "from refs/heads/main^0")?;
@@ -184,12 +158,7 @@ fn ledger(options: &Options, dir: &Path, origin: &Path, rows: usize) -> Cost {
                 .replace("{dna}", &"0".repeat(64))
                 .replace(
                     "{time}",
-                    &format!(
-                        "{:02}{:02}{:02}",
-                        number / 3600 % 24,
-                        number / 60 % 60,
-                        number % 60
-                    ),
+                    &format!("{:02}{:02}{:02}", number / 3600 % 24, number / 60 % 60, number % 60),
                 );
             // Two hex digits to a directory, and two again, as git notes splits so many.
             let split = match rows {
@@ -197,11 +166,7 @@ fn ledger(options: &Options, dir: &Path, origin: &Path, rows: usize) -> Cost {
                 257..=65_536 => format!("{}/{}", &oid[..2], &oid[2..]),
                 _ => format!("{}/{}/{}", &oid[..2], &oid[2..4], &oid[4..]),
             };
-            write!(
-                out,
-                "M 100644 inline {split}\ndata {}\n{body}\n",
-                body.len()
-            )?;
+            write!(out, "M 100644 inline {split}\ndata {}\n{body}\n", body.len())?;
         }
         Ok(())
     });
@@ -218,60 +183,28 @@ fn ledger(options: &Options, dir: &Path, origin: &Path, rows: usize) -> Cost {
         ),
         Side::new("", &main, &[AGENT, "done"]),
     ];
-    git(
-        &main,
-        &["update-ref", "refs/notes/agents-copy", "refs/notes/agents"],
-    );
+    git(&main, &["update-ref", "refs/notes/agents-copy", "refs/notes/agents"]);
     let another = |side: &mut Side| {
         if side.name.is_empty() {
             side.words.extend(left.pop());
         }
     };
     let costs = alternate(options.rounds(), &sides, another, |_| ());
-    row(
-        "ledger: append",
-        &scene.name,
-        Some(&costs[0]),
-        &costs[1],
-        Bar::None,
-    );
+    row("ledger: append", &scene.name, Some(&costs[0]), &costs[1], Bar::None);
     let append = costs[1].clone();
     let commit = run(&main, &[AGENT, "show", &agents[0], "--format=json"]).stdout;
     let commit: serde_json::Value = serde_json::from_slice(&commit).expect("JSON");
-    let commit = commit["spawn_commit"]
-        .as_str()
-        .expect("an object")
-        .to_owned();
+    let commit = commit["spawn_commit"].as_str().expect("an object").to_owned();
     let sides = [
-        Side::new(
-            "`git notes show`",
-            &main,
-            &["git", "notes", "--ref=agents", "show", &commit],
-        ),
+        Side::new("`git notes show`", &main, &["git", "notes", "--ref=agents", "show", &commit]),
         Side::new("", &main, &[AGENT, "log", &agents[0][..8]]),
     ];
     let costs = readers(options.rounds() * 3, &sides);
-    row(
-        "ledger: read by id",
-        &scene.name,
-        Some(&costs[0]),
-        &costs[1],
-        Bar::Within(10.0),
-    );
+    row("ledger: read by id", &scene.name, Some(&costs[0]), &costs[1], Bar::Within(10.0));
     let list = Side::new("", &main, &[AGENT, "list"]);
     let costs = readers(options.rounds(), &[list]);
-    let bar = if rows == 1_000 {
-        Bar::Within(150.0)
-    } else {
-        Bar::None
-    };
-    row(
-        "ledger: `list` of all rows",
-        &scene.name,
-        None,
-        &costs[0],
-        bar,
-    );
+    let bar = if rows == 1_000 { Bar::Within(150.0) } else { Bar::None };
+    row("ledger: `list` of all rows", &scene.name, None, &costs[0], bar);
     append_at_once(&main, &scene.name);
     std::fs::remove_dir_all(dir.join(name)).expect("removed");
     append
@@ -312,12 +245,8 @@ fn mail(options: &Options, dir: &Path, origin: &Path, messages: usize) {
     let main = &scene.main;
     import(main, |out| {
         for number in 0..messages {
-            let clock = format!(
-                "{:02}{:02}{:02}",
-                number / 3600 % 24,
-                number / 60 % 60,
-                number % 60
-            );
+            let clock =
+                format!("{:02}{:02}{:02}", number / 3600 % 24, number / 60 % 60, number % 60);
             let body = format!(
                 "[notify/low] user -> other: x\n\n{{\n  \"message\": \"x\"\n}}\n\n\
                  Message-Id: MSG-202611{day:02}T{clock}934141Z-{short:04x}\nType: notify\nPriority: low\n\
@@ -336,25 +265,13 @@ fn mail(options: &Options, dir: &Path, origin: &Path, messages: usize) {
         git(main, &["repack", "-a", "-d", "-q"]);
     }
     let place = format!("{messages} messages");
-    let send = [
-        AGENT,
-        "send",
-        "--type=notify",
-        "--to=bench",
-        "--payload=message=x",
-    ];
+    let send = [AGENT, "send", "--type=notify", "--to=bench", "--payload=message=x"];
     let receive = [AGENT, "receive", "--agent=bench", "--limit=1"];
     let rounds = options.rounds() * 3;
     let sides = [Side::new("", main, &send), Side::new("", main, &receive)];
     let costs = alternate(rounds, &sides, |_| (), |_| ());
     row("`send`", &place, None, &costs[0], Bar::Within(25.0));
-    row(
-        "`receive` of one",
-        &place,
-        None,
-        &costs[1],
-        Bar::Within(25.0),
-    );
+    row("`receive` of one", &place, None, &costs[1], Bar::Within(25.0));
     let crowd = options.size(64);
     let start = std::time::Instant::now();
     std::thread::scope(|scope| {
@@ -363,17 +280,8 @@ fn mail(options: &Options, dir: &Path, origin: &Path, messages: usize) {
         }
     });
     let throughput = crowd as f64 / start.elapsed().as_secs_f64();
-    let taken = run(
-        main,
-        &[
-            AGENT,
-            "receive",
-            "--agent=bench",
-            "--limit=250",
-            "--format=json",
-        ],
-    )
-    .stdout;
+    let taken =
+        run(main, &[AGENT, "receive", "--agent=bench", "--limit=250", "--format=json"]).stdout;
     let taken: serde_json::Value = serde_json::from_slice(&taken).expect("JSON");
     let all = taken["count"].as_u64() == Some(crowd as u64);
     figure(
@@ -415,23 +323,13 @@ fn runs(options: &Options, dir: &Path, origin: &Path) {
     );
     let whole = format!("{AGENT} run {} -- true; true", text(&scene.task));
     let sides = [
-        Side::new(
-            "`spawn`, the command and `verify`",
-            main,
-            &["sh", "-c", &apart],
-        ),
+        Side::new("`spawn`, the command and `verify`", main, &["sh", "-c", &apart]),
         Side::new("", main, &["sh", "-c", &whole]),
     ];
     let costs = alternate(options.rounds() * 3, &sides, |_| (), |_| ());
     row("`run`", "100 files", Some(&costs[0]), &costs[1], Bar::None);
     let added = costs[1].time.saturating_sub(costs[0].time);
-    figure(
-        "  added",
-        "100 files",
-        &ms(added),
-        "< 20 ms",
-        added < Duration::from_millis(20),
-    );
+    figure("  added", "100 files", &ms(added), "< 20 ms", added < Duration::from_millis(20));
 }
 
 /// Two of five agents have landed.
@@ -448,21 +346,9 @@ fn sweep(options: &Options, dir: &Path, origin: &Path) {
     }
     let place = format!("agents: {agents}, of 100 files");
     let look = readers(options.rounds(), &[Side::new("", main, &[AGENT, "gc"])]);
-    row(
-        "`gc`, what would go",
-        &place,
-        None,
-        &look[0],
-        Bar::Within(2000.0),
-    );
+    row("`gc`, what would go", &place, None, &look[0], Bar::Within(2000.0));
     let took = time(main, &[AGENT, "gc", "--yes"]);
-    row(
-        "`gc --yes`, two of five go (one run)",
-        &place,
-        None,
-        &cost("", vec![took]),
-        Bar::None,
-    );
+    row("`gc --yes`, two of five go (one run)", &place, None, &cost("", vec![took]), Bar::None);
 }
 
 /// What the hooks add to a commit, and what an agent host waits for.
@@ -473,10 +359,7 @@ fn hooks(options: &Options, dir: &Path, origin: &Path) {
     let commit = ["commit", "--quiet", "--no-verify", "--message=work"];
     let without = [&["git", "-c", "core.hooksPath=/dev/null"], &commit[..]].concat();
     let with = [&["git"], &commit[..]].concat();
-    let sides = [
-        Side::new("without hooks", here, &without),
-        Side::new("", here, &with),
-    ];
+    let sides = [Side::new("without hooks", here, &without), Side::new("", here, &with)];
     let mut number = 0;
     let stage = |_: &mut Side| {
         number += 1;
@@ -492,13 +375,7 @@ fn hooks(options: &Options, dir: &Path, origin: &Path) {
         Bar::None,
     );
     let added = costs[1].time.saturating_sub(costs[0].time);
-    figure(
-        "  added",
-        &scene.name,
-        &ms(added),
-        "< 20 ms",
-        added < Duration::from_millis(20),
-    );
+    figure("  added", &scene.name, &ms(added), "< 20 ms", added < Duration::from_millis(20));
     let call: PathBuf = dir.join("call.json");
     let path = here.join("bench/0");
     let json = format!(
@@ -508,19 +385,9 @@ fn hooks(options: &Options, dir: &Path, origin: &Path) {
     std::fs::write(&call, json).expect("write");
     let ours = format!("exec {AGENT} hook pre-tool < {}", text(&call));
     let sides = [
-        Side::new(
-            "`git rev-parse`",
-            here,
-            &["sh", "-c", "exec git rev-parse --show-toplevel"],
-        ),
+        Side::new("`git rev-parse`", here, &["sh", "-c", "exec git rev-parse --show-toplevel"]),
         Side::new("", here, &["sh", "-c", &ours]),
     ];
     let costs = readers(options.rounds() * 5, &sides);
-    row(
-        "`hook pre-tool`",
-        &scene.name,
-        Some(&costs[0]),
-        &costs[1],
-        Bar::None,
-    );
+    row("`hook pre-tool`", &scene.name, Some(&costs[0]), &costs[1], Bar::None);
 }

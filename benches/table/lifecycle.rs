@@ -19,10 +19,7 @@ pub(crate) fn spawn(options: &Options, scene: &Scene) {
     let (main, spot) = (&scene.main, text(&scene.spot));
     let add = ["worktree", "add", "--quiet", "--detach", spot];
     let plain = [&["git"], &add[..]].concat();
-    let mut sides = vec![
-        Side::new("`git worktree add`", main, &plain),
-        libgit2(scene),
-    ];
+    let mut sides = vec![Side::new("`git worktree add`", main, &plain), libgit2(scene)];
     for workers in ["0", "4"] {
         let setting = format!("checkout.workers={workers}");
         let words = [&["git", "-c", &setting], &add[..]].concat();
@@ -41,32 +38,13 @@ pub(crate) fn spawn(options: &Options, scene: &Scene) {
     let mut costs = alternate(options.rounds(), &sides, |_| (), |_| scene.clear(main));
     let ours = costs.pop().expect("the last side");
     for theirs in &costs {
-        let bar = if theirs.name == "`git worktree add`" {
-            Bar::Ratio(0.35)
-        } else {
-            Bar::None
-        };
-        row(
-            "spawn, a clean worktree to copy from",
-            &scene.name,
-            Some(theirs),
-            &ours,
-            bar,
-        );
+        let bar = if theirs.name == "`git worktree add`" { Bar::Ratio(0.35) } else { Bar::None };
+        row("spawn, a clean worktree to copy from", &scene.name, Some(theirs), &ours, bar);
     }
     let bare = &scene.bare;
-    let sides = [
-        Side::new("`git worktree add`", bare, &plain),
-        Side::new("", bare, &words),
-    ];
+    let sides = [Side::new("`git worktree add`", bare, &plain), Side::new("", bare, &words)];
     let costs = alternate(options.rounds(), &sides, |_| (), |_| scene.clear(bare));
-    row(
-        "spawn, none to copy from",
-        &scene.name,
-        Some(&costs[0]),
-        &costs[1],
-        Bar::Ratio(0.65),
-    );
+    row("spawn, none to copy from", &scene.name, Some(&costs[0]), &costs[1], Bar::Ratio(0.65));
     let rest = (0..options.rounds()).map(|_| {
         let report = run(main, &[&words[..], &["--format=json"]].concat()).stdout;
         scene.clear(main);
@@ -75,23 +53,12 @@ pub(crate) fn spawn(options: &Options, scene: &Scene) {
         Duration::from_millis(field("timing_ms") - field("populate_ms"))
     });
     let rest = cost("", rest.collect());
-    row(
-        "spawn, everything but the files",
-        &scene.name,
-        None,
-        &rest,
-        Bar::Within(10.0),
-    );
+    row("spawn, everything but the files", &scene.name, None, &rest, Bar::Within(10.0));
 }
 
 fn libgit2(scene: &Scene) -> Side {
     let program = std::env::current_exe().expect("this program");
-    let words = [
-        text(&program),
-        "libgit2",
-        text(&scene.main),
-        text(&scene.spot),
-    ];
+    let words = [text(&program), "libgit2", text(&scene.main), text(&scene.spot)];
     Side::new("libgit2's `Repository::worktree`", &scene.main, &words)
 }
 
@@ -113,28 +80,15 @@ pub(crate) fn remove(options: &Options, scene: &Scene) {
             side.words.push(scene.worker(number).id);
         }
         Some(wt) if side.words[0] == text(wt) => {
-            run(
-                main,
-                &[text(wt), "switch", "--create", "spot", "--no-cd", "--yes"],
-            );
+            run(main, &[text(wt), "switch", "--create", "spot", "--no-cd", "--yes"]);
         }
         _ => drop(git(main, &["worktree", "add", "--quiet", "--detach", spot])),
     };
     let mut costs = alternate(options.rounds(), &sides, before, |_| scene.clear(main));
     let ours = costs.pop().expect("the last side");
     for theirs in &costs {
-        let bar = if theirs.name == sides[0].name {
-            Bar::Ratio(0.3)
-        } else {
-            Bar::None
-        };
-        row(
-            "remove, after keeping what is in it",
-            &scene.name,
-            Some(theirs),
-            &ours,
-            bar,
-        );
+        let bar = if theirs.name == sides[0].name { Bar::Ratio(0.3) } else { Bar::None };
+        row("remove, after keeping what is in it", &scene.name, Some(theirs), &ours, bar);
     }
 }
 
@@ -152,34 +106,16 @@ pub(crate) fn check_and_judge(options: &Options, scene: &Scene) {
         Side::new("", here, &[AGENT, "check", "--staged"]),
     ];
     let costs = readers(rounds * 3, &sides);
-    row(
-        "`check --staged`",
-        &scene.name,
-        Some(&costs[0]),
-        &costs[1],
-        Bar::Ratio(1.2),
-    );
+    row("`check --staged`", &scene.name, Some(&costs[0]), &costs[1], Bar::Ratio(1.2));
 
-    git(
-        main,
-        &[
-            "commit",
-            "--quiet",
-            "--allow-empty",
-            "--message=the base moves",
-        ],
-    );
+    git(main, &["commit", "--quiet", "--allow-empty", "--message=the base moves"]);
     let both = format!(
         "git merge-tree --write-tree HEAD {} && git -C {} --no-optional-locks status --porcelain -uall",
         worker.branch,
         text(here)
     );
     let sides = [
-        Side::new(
-            "`git merge-tree` and `git status`",
-            main,
-            &["sh", "-c", &both],
-        ),
+        Side::new("`git merge-tree` and `git status`", main, &["sh", "-c", &both]),
         Side::new("", main, &[AGENT, "verify", &worker.id]),
     ];
     let mut round = 0;
@@ -206,13 +142,7 @@ pub(crate) fn check_and_judge(options: &Options, scene: &Scene) {
     let tip = ["--tip", &worker.branch];
     let words = [&[AGENT, "verify", &worker.id], &tip[..]].concat();
     let costs = readers(rounds, &[Side::new("", main, &words)]);
-    row(
-        "`verify --tip`, a known verdict",
-        &scene.name,
-        None,
-        &costs[0],
-        Bar::Within(10.0),
-    );
+    row("`verify --tip`, a known verdict", &scene.name, None, &costs[0], Bar::Within(10.0));
 
     let sides = [
         Side::new(
@@ -235,13 +165,7 @@ pub(crate) fn check_and_judge(options: &Options, scene: &Scene) {
     };
     let back = |_: &Side| drop(git(main, &["reset", "--quiet", "--hard", "HEAD^1"]));
     let costs = alternate(rounds, &sides, judged, back);
-    row(
-        "`merge`, a known verdict",
-        &scene.name,
-        Some(&costs[0]),
-        &costs[1],
-        Bar::Ratio(0.7),
-    );
+    row("`merge`, a known verdict", &scene.name, Some(&costs[0]), &costs[1], Bar::Ratio(0.7));
     scene.clear(main);
 }
 
@@ -253,11 +177,7 @@ pub(crate) fn list(options: &Options, scene: &Scene) {
         worker.work_on(number);
     }
     let what = format!("`list` of {} worktrees", workers.len() + 1);
-    let mut sides = vec![Side::new(
-        "`git worktree list`",
-        main,
-        &["git", "worktree", "list"],
-    )];
+    let mut sides = vec![Side::new("`git worktree list`", main, &["git", "worktree", "list"])];
     if let Some(wt) = &options.wt {
         sides.push(Side::new("`wt list`", main, &[text(wt), "list"]));
     }
@@ -265,11 +185,7 @@ pub(crate) fn list(options: &Options, scene: &Scene) {
     let mut costs = readers(options.rounds(), &sides);
     let ours = costs.pop().expect("the last side");
     for theirs in &costs {
-        let bar = if theirs.name == "`wt list`" {
-            Bar::Ratio(0.1)
-        } else {
-            Bar::None
-        };
+        let bar = if theirs.name == "`wt list`" { Bar::Ratio(0.1) } else { Bar::None };
         row(&what, &scene.name, Some(theirs), &ours, bar);
     }
     let first = (0..options.rounds()).map(|_| {
@@ -284,13 +200,7 @@ pub(crate) fn list(options: &Options, scene: &Scene) {
         took
     });
     let first = cost("", first.collect());
-    row(
-        "  its first row",
-        &scene.name,
-        None,
-        &first,
-        Bar::Within(20.0),
-    );
+    row("  its first row", &scene.name, None, &first, Bar::Within(20.0));
     scene.clear(main);
 }
 
@@ -315,13 +225,7 @@ pub(crate) fn at_once(options: &Options, scene: &Scene) {
     let succeeded = ended.iter().filter(|one| one.status.success()).count();
     let what = format!("{crowd} spawns at once: that succeed");
     let of = format!("{crowd} of {crowd}");
-    figure(
-        &what,
-        &scene.name,
-        &succeeded.to_string(),
-        &of,
-        succeeded == crowd,
-    );
+    figure(&what, &scene.name, &succeeded.to_string(), &of, succeeded == crowd);
     let times = took.as_secs_f64() / in_turn.as_secs_f64();
     figure(
         &format!("  their time / that of {crowd} in turn"),
@@ -338,9 +242,7 @@ impl Scene {
     fn clear(&self, repo: &std::path::Path) {
         let listed = git(repo, &["worktree", "list", "--porcelain"]).stdout;
         let listed = String::from_utf8(listed).expect("UTF-8");
-        let paths = listed
-            .lines()
-            .filter_map(|line| line.strip_prefix("worktree "));
+        let paths = listed.lines().filter_map(|line| line.strip_prefix("worktree "));
         for path in paths.skip(1) {
             // A peer may be deleting it itself at this moment.
             let words = ["git", "worktree", "remove", "--force", "--force", path];

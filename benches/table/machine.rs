@@ -18,10 +18,7 @@ pub(crate) fn describe() {
     };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let kib = memory
-        .split_whitespace()
-        .nth(1)
-        .and_then(|word| word.parse::<f64>().ok());
+    let kib = memory.split_whitespace().nth(1).and_then(|word| word.parse::<f64>().ok());
     let tmp = std::env::temp_dir();
     println!(
         "{cores} cores, {:.0} GiB of memory, {} below `TMPDIR`, {}, {}, load at the start {}\n",
@@ -36,22 +33,10 @@ pub(crate) fn describe() {
 /// Size, and how long it takes to start.
 pub(crate) fn program(options: &Options) {
     let size = std::fs::metadata(AGENT).expect("built").len() as f64 / 1e6;
-    figure(
-        "size of the binary",
-        "",
-        &format!("{size:.2} MB"),
-        "< 10 MB",
-        size < 10.0,
-    );
+    figure("size of the binary", "", &format!("{size:.2} MB"), "< 10 MB", size < 10.0);
     let here = Path::new(".");
     let sides = [("`git --version`", "git"), ("", AGENT)];
     let sides = sides.map(|(name, program)| Side::new(name, here, &[program, "--version"]));
     let costs = readers(options.rounds() * 7, &sides);
-    row(
-        "`--version`",
-        "",
-        Some(&costs[0]),
-        &costs[1],
-        Bar::Within(3.0),
-    );
+    row("`--version`", "", Some(&costs[0]), &costs[1], Bar::Within(3.0));
 }

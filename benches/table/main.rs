@@ -76,10 +76,7 @@ fn main() {
         }
     }
     let options = parse(&words);
-    println!(
-        "`cargo bench --bench table -- {}`, of `{AGENT}`\n",
-        words.join(" ")
-    );
+    println!("`cargo bench --bench table -- {}`, of `{AGENT}`\n", words.join(" "));
     machine::describe();
     measure::head();
     machine::program(&options);

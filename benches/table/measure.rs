@@ -92,11 +92,7 @@ pub(crate) fn alternate(
     }
     let costs = sides.iter().zip(times).zip(peaks);
     costs
-        .map(|((side, times), peak)| Cost {
-            name: side.name.clone(),
-            time: median(times),
-            peak,
-        })
+        .map(|((side, times), peak)| Cost { name: side.name.clone(), time: median(times), peak })
         .collect()
 }
 
@@ -145,20 +141,12 @@ fn verdict(wanted: &str, met: bool) -> &'static str {
 }
 
 pub(crate) fn cost(name: &str, times: Vec<Duration>) -> Cost {
-    Cost {
-        name: name.to_owned(),
-        time: median(times),
-        peak: None,
-    }
+    Cost { name: name.to_owned(), time: median(times), peak: None }
 }
 
 pub(crate) fn ms(time: Duration) -> String {
     let ms = milliseconds(time);
-    if ms < 100.0 {
-        format!("{ms:.1} ms")
-    } else {
-        format!("{ms:.0} ms")
-    }
+    if ms < 100.0 { format!("{ms:.1} ms") } else { format!("{ms:.0} ms") }
 }
 
 fn mib(peak: Option<f64>) -> String {

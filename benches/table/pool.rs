@@ -21,10 +21,7 @@ pub(crate) fn measure(options: &Options, scene: &Scene) {
     git(main, &["commit", "--quiet", "--message=a pool"]);
     let add = ["git", "worktree", "add", "--quiet", "--detach", spot];
     let spawn = [AGENT, "spawn", text(&scene.task), "--path", spot];
-    let sides = [
-        Side::new("`git worktree add`", main, &add),
-        Side::new("", main, &spawn),
-    ];
+    let sides = [Side::new("`git worktree add`", main, &add), Side::new("", main, &spawn)];
 
     // That it is claimed, and how much of the disk it takes.
     fill(main);
@@ -45,23 +42,14 @@ pub(crate) fn measure(options: &Options, scene: &Scene) {
     );
 
     let costs = alternate(options.rounds(), &sides, |_| fill(main), |_| clear(scene));
-    row(
-        "spawn, claimed from the pool",
-        &scene.name,
-        Some(&costs[0]),
-        &costs[1],
-        Bar::Within(15.0),
-    );
+    row("spawn, claimed from the pool", &scene.name, Some(&costs[0]), &costs[1], Bar::Within(15.0));
     let files = git(main, &["ls-files", "--stage", "-z"]).stdout;
     let files = String::from_utf8_lossy(&files).into_owned();
-    let regular = files
-        .split('\0')
-        .filter_map(|line| line.strip_prefix("100644 "));
+    let regular = files.split('\0').filter_map(|line| line.strip_prefix("100644 "));
     let named = regular.filter_map(|line| line.split_once('\t'));
     // Settings stay as they are.
-    let named: Vec<&str> = { named.map(|(_, name)| name) }
-        .filter(|name| !name.starts_with('.'))
-        .collect();
+    let named: Vec<&str> =
+        named.map(|(_, name)| name).filter(|name| !name.starts_with('.')).collect();
     let every = (named.len() / MOVED).max(1);
     let mut number = 0;
     let move_on = |_: &mut Side| {
@@ -96,12 +84,7 @@ fn json(main: &Path, words: &[&str]) -> Value {
 fn clear(scene: &Scene) {
     let words = ["git", "worktree", "remove", "--force", "--force"];
     let words = [&words[..], &[text(&scene.spot)]].concat();
-    assert!(
-        command(&scene.main, &words)
-            .status()
-            .expect("git starts")
-            .success()
-    );
+    assert!(command(&scene.main, &words).status().expect("git starts").success());
 }
 
 fn disk_use(directory: &Path) -> u64 {

@@ -10,14 +10,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The files in the order in which the input has them, with a NUL between two. The first is the worktree's `.git`, the
 /// others are in its admin directory.
-const FILES: [&str; 6] = [
-    ".git",
-    "HEAD",
-    "gitdir",
-    "commondir",
-    "locked",
-    "config.worktree",
-];
+const FILES: [&str; 6] = [".git", "HEAD", "gitdir", "commondir", "locked", "config.worktree"];
 
 /// The name of the admin directory.
 const NAME: &str = "agent-00000000";
@@ -55,10 +48,7 @@ fn look(worktree: &Path, common: &Path, admin: &Path) {
     let flaw = repo.worktree_config_flaw(NAME, &keys);
     for key in keys {
         let setting = repo.worktree_setting(NAME, key);
-        assert!(
-            setting.is_ok() || flaw == Some("cannot be read"),
-            "{flaw:?}"
-        );
+        assert!(setting.is_ok() || flaw == Some("cannot be read"), "{flaw:?}");
     }
     // A look from inside: the same files lead there, or nowhere.
     assert!(!leads_to(worktree, admin) || belongs_to(worktree, admin));

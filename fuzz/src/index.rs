@@ -9,11 +9,7 @@ pub fn run(data: &[u8]) {
         return;
     };
     // Eight times as much as the file, once more for the last path, and the room to grow that a vector takes.
-    assert!(
-        index.size() <= 20 * data.len() + 4096,
-        "{} bytes",
-        index.size()
-    );
+    assert!(index.size() <= 20 * data.len() + 4096, "{} bytes", index.size());
     let entries: Vec<_> = index.entries().collect();
     assert!(entries.is_sorted_by(|(one, _), (two, _)| one < two));
     for (path, _) in &entries {
@@ -23,8 +19,8 @@ pub fn run(data: &[u8]) {
     let new = b"a/fuzzed";
     if let Some(file) = index.with(new) {
         let again = PlainIndex::parse(&file).expect("our own index is read");
-        let expected = { entries.iter() }.filter(|(path, _)| path != new);
-        let others = { again.entries() }.filter(|(path, _)| path != new);
+        let expected = entries.iter().filter(|(path, _)| path != new);
+        let others = again.entries().filter(|(path, _)| path != new);
         assert!(others.eq(expected.copied()));
         assert!(again.entries().any(|(path, _)| path == new));
         again.walked();

@@ -45,9 +45,7 @@ fn draft(text: &str) {
     let draft = Draft {
         kind,
         from,
-        to: payload::split_names(to)
-            .filter(|name| !name.is_empty())
-            .collect(),
+        to: payload::split_names(to).filter(|name| !name.is_empty()).collect(),
         priority: Some(priority).filter(|word| !word.is_empty()),
         re: None,
         payload: Some(payload),

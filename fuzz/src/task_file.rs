@@ -22,9 +22,7 @@ pub fn run(data: &[u8]) {
             assert!(!role.edits || !task.whitelist.iter().any(|glob| glob.is_bare()));
             let denylist = task.denylist.unwrap_or_default();
             Scope::new(&task.whitelist, &denylist).expect("a task's scope compiles");
-            warnings
-                .iter()
-                .for_each(|warning| harmless(&warning.message));
+            warnings.iter().for_each(|warning| harmless(&warning.message));
         }
         Err(refused) => {
             assert!(!refused.problems.is_empty(), "refused without a reason");

@@ -350,9 +350,7 @@ impl Model for World {
                 "what lands is by the clone that the claim names",
                 |_: &World, state: &State| state.is_fenced,
             ),
-            Property::sometimes("work lands", |_: &World, state: &State| {
-                !state.landed.is_empty()
-            }),
+            Property::sometimes("work lands", |_: &World, state: &State| !state.landed.is_empty()),
             Property::sometimes(
                 "a claim of a dead process is taken over",
                 |_: &World, state: &State| {
@@ -366,38 +364,23 @@ impl Model for World {
             properties.push(Property::always("one clone holds the claim", one));
         } else {
             let two = |_: &World, state: &State| holders(state) > 1;
-            properties.push(Property::sometimes(
-                "two clones believe that they hold it",
-                two,
-            ));
+            properties.push(Property::sometimes("two clones believe that they hold it", two));
         }
         properties
     }
 }
 
 pub fn explore_timely(fault: Option<Fault>) -> Outcome {
-    let world = World {
-        fault,
-        is_timely: true,
-        clocks: &[-100, 100],
-        end: 4,
-        deaths: 1,
-        deletions: 0,
-    };
+    let world =
+        World { fault, is_timely: true, clocks: &[-100, 100], end: 4, deaths: 1, deletions: 0 };
     let bounds =
         "3 clones, clocks wrong by 100 s either way, a claim holds 2 of 4 moments, 1 death";
     crate::explore("claim-timely", bounds, world)
 }
 
 pub fn explore_late(fault: Option<Fault>) -> Outcome {
-    let world = World {
-        fault,
-        is_timely: false,
-        clocks: &[-100, 100],
-        end: 2,
-        deaths: 1,
-        deletions: 1,
-    };
+    let world =
+        World { fault, is_timely: false, clocks: &[-100, 100], end: 2, deaths: 1, deletions: 1 };
     let bounds =
         "3 clones, clocks wrong by 100 s, holders may stop for any time, 1 death, 1 claim deleted";
     crate::explore("claim-late", bounds, world)

@@ -211,18 +211,14 @@ pub enum Step {
 }
 
 fn lines(row: &[u8]) -> BTreeSet<Vec<u8>> {
-    let lines = row
-        .split(|&byte| byte == b'\n')
-        .filter(|line| !line.is_empty());
+    let lines = row.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
     lines.map(<[u8]>::to_vec).collect()
 }
 
 impl Remote {
     fn names(outboxes: &BTreeMap<u8, Commit>) -> BTreeMap<String, Oid> {
         let named = outboxes.iter();
-        named
-            .map(|(clone, commit)| (clone.to_string(), name(*commit)))
-            .collect()
+        named.map(|(clone, commit)| (clone.to_string(), name(*commit))).collect()
     }
 
     /// A push that a remote takes where it goes forward.
@@ -240,10 +236,7 @@ impl Remote {
     }
 
     fn rows(&self) -> BTreeSet<Vec<u8>> {
-        let commits = self
-            .shared
-            .into_iter()
-            .chain(self.outboxes.values().copied());
+        let commits = self.shared.into_iter().chain(self.outboxes.values().copied());
         commits.flat_map(|commit| lines(&row(commit))).collect()
     }
 }
@@ -269,10 +262,7 @@ impl World {
                 }
                 At::Pushed { is_crowded }
             }
-            At::Pushed { is_crowded } => At::Listed {
-                is_crowded,
-                listed: remote.clone(),
-            },
+            At::Pushed { is_crowded } => At::Listed { is_crowded, listed: remote.clone() },
             At::Listed { is_crowded, listed } => {
                 // What vanished between the list and the fetch is a race: the remote is listed again.
                 let is_there = |outbox: &u8| remote.outboxes.contains_key(outbox);
@@ -314,13 +304,7 @@ impl World {
                     tip: clone.tip,
                 }
             }
-            At::United {
-                is_crowded,
-                listed,
-                from,
-                united,
-                tip,
-            } => match tip {
+            At::United { is_crowded, listed, from, united, tip } => match tip {
                 Some(tip) if from != Some(tip) => {
                     remote.forward(tip, is_forced);
                     if is_crowded && self.fault != Some(Fault::TrustsThePush) {
@@ -336,11 +320,7 @@ impl World {
                     is_late: false,
                 },
             },
-            At::Sent {
-                from,
-                mut united,
-                tip,
-            } => {
+            At::Sent { from, mut united, tip } => {
                 let is = remote.shared.map(name);
                 let arrived = arrival(name(tip), from.map(name), is, true);
                 let is_late = arrived != Arrival::There && self.fault != Some(Fault::TrustsThePush);
@@ -348,12 +328,7 @@ impl World {
                 united.insert(me, tip);
                 match remote.outboxes.get(&me) == Some(&tip) {
                     false if is_late => At::Late { united, tip },
-                    _ => At::Clean {
-                        united,
-                        listed: remote.clone(),
-                        tip: Some(tip),
-                        is_late,
-                    },
+                    _ => At::Clean { united, listed: remote.clone(), tip: Some(tip), is_late },
                 }
             }
             At::Late { united, tip } => {
@@ -362,23 +337,13 @@ impl World {
             }
             At::Boxed { united, tip } => {
                 if remote.outboxes.get(&me) == Some(&tip) {
-                    At::Clean {
-                        united,
-                        listed: remote.clone(),
-                        tip: Some(tip),
-                        is_late: true,
-                    }
+                    At::Clean { united, listed: remote.clone(), tip: Some(tip), is_late: true }
                 } else {
                     // Another clone has united it and deleted it already.
                     At::Pushed { is_crowded: true }
                 }
             }
-            At::Clean {
-                united,
-                listed,
-                tip,
-                is_late,
-            } => {
+            At::Clean { united, listed, tip, is_late } => {
                 clone.used_outbox = is_late;
                 if let Some(shared) = listed.shared {
                     // What is not here is not noted.
@@ -396,8 +361,7 @@ impl World {
                         }
                     }
                 }
-                next.told
-                    .extend(tip.map(|tip| lines(&row(tip))).unwrap_or_default());
+                next.told.extend(tip.map(|tip| lines(&row(tip))).unwrap_or_default());
                 At::Idle
             }
         };
@@ -433,10 +397,7 @@ impl Model for World {
             at: At::Idle,
         };
         vec![State {
-            remote: Remote {
-                shared: None,
-                outboxes: BTreeMap::from([(STRANGER, FOREIGN)]),
-            },
+            remote: Remote { shared: None, outboxes: BTreeMap::from([(STRANGER, FOREIGN)]) },
             clones: vec![fresh; self.clones],
             deaths: self.deaths,
             losses: self.losses,
@@ -493,29 +454,22 @@ impl Model for World {
 
     fn properties(&self) -> Vec<Property<World>> {
         vec![
-            Property::always(
-                "a clone has what was written in it",
-                |_: &World, state: &State| {
-                    let has = |(number, clone): (usize, &Clone_)| {
-                        let line = format!("by {number}").into_bytes();
-                        clone.is_fresh
-                            || clone
-                                .tip
-                                .is_some_and(|tip| lines(&row(tip)).contains(&line))
-                    };
-                    state.clones.iter().enumerate().all(has)
-                },
-            ),
+            Property::always("a clone has what was written in it", |_: &World, state: &State| {
+                let has = |(number, clone): (usize, &Clone_)| {
+                    let line = format!("by {number}").into_bytes();
+                    clone.is_fresh || clone.tip.is_some_and(|tip| lines(&row(tip)).contains(&line))
+                };
+                state.clones.iter().enumerate().all(has)
+            }),
             Property::always(
                 "the remote has what was acknowledged",
                 |world: &World, state: &State| {
                     state.losses < world.losses || state.told.is_subset(&state.remote.rows())
                 },
             ),
-            Property::always(
-                "what is not ours stays on the remote",
-                |_: &World, state: &State| state.remote.outboxes.get(&STRANGER) == Some(&FOREIGN),
-            ),
+            Property::always("what is not ours stays on the remote", |_: &World, state: &State| {
+                state.remote.outboxes.get(&STRANGER) == Some(&FOREIGN)
+            }),
             Property::always("ledgers converge", |world: &World, state: &State| {
                 let is_over = |clone: &Clone_| clone.at == At::Idle && clone.left == 0;
                 if !state.clones.iter().all(is_over) {
@@ -540,25 +494,13 @@ impl Model for World {
 }
 
 pub fn explore(fault: Option<Fault>) -> Outcome {
-    let world = World {
-        fault,
-        clones: 3,
-        exchanges: 1,
-        deaths: 1,
-        losses: 0,
-    };
+    let world = World { fault, clones: 3, exchanges: 1, deaths: 1, losses: 0 };
     let bounds = "3 clones, 1 event and 1 exchange each, 1 death, 1 foreign ref";
     crate::explore("exchange", bounds, world)
 }
 
 pub fn explore_loss(fault: Option<Fault>) -> Outcome {
-    let world = World {
-        fault,
-        clones: 2,
-        exchanges: 2,
-        deaths: 1,
-        losses: 1,
-    };
+    let world = World { fault, clones: 2, exchanges: 2, deaths: 1, losses: 1 };
     let bounds = "2 clones, 1 event and 2 exchanges each, 1 death, the remote is emptied once";
     crate::explore("exchange-loss", bounds, world)
 }

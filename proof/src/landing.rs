@@ -95,9 +95,7 @@ impl World {
 }
 
 fn merged(lines: &[Line], target: usize) -> bool {
-    lines
-        .iter()
-        .any(|line| line.1 == Said::Merged(target as u8))
+    lines.iter().any(|line| line.1 == Said::Merged(target as u8))
 }
 
 impl Model for World {
@@ -105,10 +103,7 @@ impl Model for World {
     type Action = Step;
 
     fn init_states(&self) -> Vec<State> {
-        let target = Target {
-            work: Vec::new(),
-            moved: 0,
-        };
+        let target = Target { work: Vec::new(), moved: 0 };
         vec![State {
             targets: [target.clone(), target],
             versions: [1; 2],
@@ -172,11 +167,7 @@ impl Model for World {
                 next.at[one] = if is_there && !self.has(Fault::LandsAgain) {
                     At::Over
                 } else if is_wanted && !row.deferred {
-                    At::Judged(Plan {
-                        version,
-                        base,
-                        known,
-                    })
+                    At::Judged(Plan { version, base, known })
                 } else {
                     At::Over
                 };
@@ -275,13 +266,10 @@ impl Model for World {
                 "what failed or was put off does not land",
                 |_: &World, state: &State| state.is_allowed,
             ),
-            Property::always(
-                "what people did stays on the target",
-                |_: &World, state: &State| {
-                    let moved: u8 = state.targets.iter().map(|target| target.moved).sum();
-                    moved + state.moves == 1
-                },
-            ),
+            Property::always("what people did stays on the target", |_: &World, state: &State| {
+                let moved: u8 = state.targets.iter().map(|target| target.moved).sum();
+                moved + state.moves == 1
+            }),
             Property::always(
                 "what a row says has landed is on the target",
                 |_: &World, state: &State| {

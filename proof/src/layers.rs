@@ -334,30 +334,19 @@ impl Model for World {
             Property::always("files of a base are named", |_: &World, state: &State| {
                 state.record || !state.files
             }),
-            Property::always("an upper has one mount", |_: &World, state: &State| {
-                state.is_alone
+            Property::always("an upper has one mount", |_: &World, state: &State| state.is_alone),
+            Property::always("what was told to be kept is seen", |_: &World, state: &State| {
+                (0..AGENTS).all(|one| seen(&state.disks[one]) >= state.told[one])
             }),
-            Property::always(
-                "what was told to be kept is seen",
-                |_: &World, state: &State| {
-                    (0..AGENTS).all(|one| seen(&state.disks[one]) >= state.told[one])
-                },
-            ),
             Property::sometimes("both agents share the base", |_: &World, state: &State| {
                 state.disks.iter().all(|disk| disk.is_layered)
             }),
             Property::sometimes("a base is swept", |_: &World, state: &State| {
                 !state.record && !state.files
             }),
-            Property::sometimes(
-                "work is in an ordinary worktree",
-                |_: &World, state: &State| {
-                    state
-                        .disks
-                        .iter()
-                        .any(|disk| !disk.is_layered && disk.place > Some(0))
-                },
-            ),
+            Property::sometimes("work is in an ordinary worktree", |_: &World, state: &State| {
+                state.disks.iter().any(|disk| !disk.is_layered && disk.place > Some(0))
+            }),
         ]
     }
 }

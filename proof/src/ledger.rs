@@ -64,14 +64,12 @@ impl World {
     fn line(&self, writer: usize, left: u8, row: &[u8]) -> Vec<u8> {
         let last = row
             .split(|&byte| byte == b'\n')
-            .rfind(|line| !line.is_empty());
-        let last = last.and_then(|line| Stamp::parse(std::str::from_utf8(line).ok()?));
-        let last = last.filter(|_| self.0 != Some(Fault::ForgetsTheLastStamp));
+            .rfind(|line| !line.is_empty())
+            .and_then(|line| Stamp::parse(std::str::from_utf8(line).ok()?))
+            .filter(|_| self.0 != Some(Fault::ForgetsTheLastStamp));
         let moment = 1000 + CLOCKS[writer] + i64::from(EVENTS - left);
         let now = DateTime::UNIX_EPOCH + TimeDelta::seconds(moment);
-        Stamp::next(now, writer as u16, last)
-            .to_string()
-            .into_bytes()
+        Stamp::next(now, writer as u16, last).to_string().into_bytes()
     }
 }
 
@@ -150,10 +148,7 @@ impl Model for World {
                 "what was acknowledged is in the ledger",
                 |_: &World, state: &State| {
                     let lines: Vec<&[u8]> = state.row.split(|&byte| byte == b'\n').collect();
-                    state
-                        .told
-                        .iter()
-                        .all(|line| lines.contains(&line.as_slice()))
+                    state.told.iter().all(|line| lines.contains(&line.as_slice()))
                 },
             ),
             Property::always(

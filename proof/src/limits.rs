@@ -81,9 +81,7 @@ impl World {
     }
 
     fn held(&self, state: &State) -> Vec<usize> {
-        (0..COMMANDS)
-            .filter(|one| self.is_held(&state.at[*one]))
-            .collect()
+        (0..COMMANDS).filter(|one| self.is_held(&state.at[*one])).collect()
     }
 
     fn may_begin(&self, state: &State, one: usize) -> bool {
@@ -94,7 +92,7 @@ impl World {
             true => (0..COMMANDS).filter(|other| *other != one).collect(),
             false => before.clone(),
         };
-        let held = { before.iter() }.filter(|other| self.is_held(&state.at[**other]));
+        let held = before.iter().filter(|other| self.is_held(&state.at[**other]));
         let ahead: Vec<u64> = held.map(|other| MEMORY[*other] * UNIT).collect();
         let mut limits = Limits::default();
         limits.tighten(Limit::Jobs, JOBS);
@@ -200,17 +198,14 @@ impl Model for World {
                 "where none works the first that waits may begin",
                 |world: &World, state: &State| {
                     let is_idle = works(state).next().is_none();
-                    let first = { state.came.iter() }.find(|one| state.at[**one] == At::Waits);
+                    let first = state.came.iter().find(|one| state.at[**one] == At::Waits);
                     !is_idle || first.is_none_or(|one| world.may_begin(state, *one))
                 },
             ),
-            Property::sometimes(
-                "one waits behind another",
-                |world: &World, state: &State| {
-                    let waits = |one: usize| state.at[one] == At::Waits;
-                    (0..COMMANDS).any(|one| waits(one) && !world.may_begin(state, one))
-                },
-            ),
+            Property::sometimes("one waits behind another", |world: &World, state: &State| {
+                let waits = |one: usize| state.at[one] == At::Waits;
+                (0..COMMANDS).any(|one| waits(one) && !world.may_begin(state, one))
+            }),
             Property::sometimes("two work at a time", |_: &World, state: &State| {
                 works(state).count() == 2
             }),

@@ -7,10 +7,7 @@ use std::time::Duration;
 fn main() -> ExitCode {
     let named: Vec<String> = std::env::args().skip(1).collect();
     let (mut states, mut took, mut is_proved) = (0, Duration::ZERO, true);
-    println!(
-        "{:<14} {:>10} {:>6} {:>8}  world",
-        "model", "states", "depth", "time"
-    );
+    println!("{:<14} {:>10} {:>6} {:>8}  world", "model", "states", "depth", "time");
     for (name, explore) in all() {
         if !named.is_empty() && !named.iter().any(|one| one == name) {
             continue;
@@ -21,17 +18,8 @@ fn main() -> ExitCode {
         took += outcome.took;
         is_proved &= outcome.failures.is_empty();
     }
-    println!(
-        "{:<14} {states:>10} {:>6} {:>7.1}s",
-        "total",
-        "",
-        took.as_secs_f64()
-    );
-    if is_proved {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    println!("{:<14} {states:>10} {:>6} {:>7.1}s", "total", "", took.as_secs_f64());
+    if is_proved { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn show(outcome: &Outcome) {

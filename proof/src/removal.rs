@@ -210,11 +210,8 @@ impl Model for World {
                     }
                     Discarding::Idle => Discarding::Aside(state.branch),
                     Discarding::Aside(tip) => {
-                        next.salvaged = if state.has_worktree {
-                            state.files
-                        } else {
-                            state.salvaged
-                        };
+                        next.salvaged =
+                            if state.has_worktree { state.files } else { state.salvaged };
                         Discarding::Salvaged(tip, next.salvaged)
                     }
                     Discarding::Salvaged(tip, files) => {
@@ -317,12 +314,9 @@ impl Model for World {
                     && state.branch == Tip::Gone
                     && !state.has_worktree
             }),
-            Property::sometimes(
-                "a branch that a person took stays",
-                |_: &World, state: &State| {
-                    state.discarding == Discarding::Over && state.branch == Tip::Person
-                },
-            ),
+            Property::sometimes("a branch that a person took stays", |_: &World, state: &State| {
+                state.discarding == Discarding::Over && state.branch == Tip::Person
+            }),
         ]
     }
 }

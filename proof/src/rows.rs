@@ -46,20 +46,13 @@ pub fn fold(agent: u8, lines: &[Line]) -> Agent {
             description: "A task".into(),
             name: None,
             parent: None,
-            base: Base {
-                refname: None,
-                oid: oid(0),
-            },
+            base: Base { refname: None, oid: oid(0) },
             dna: "sha256:00".into(),
             branch: Some(format!("refs/heads/agent/{agent}")),
             worktree: None,
             pid: 1,
         }),
-        What::Spawned(Spawned {
-            policy: oid(1),
-            spec_sha: "00".into(),
-            baseline: None,
-        }),
+        What::Spawned(Spawned { policy: oid(1), spec_sha: "00".into(), baseline: None }),
         What::Verified(Verified {
             accepted: true,
             tip: oid(1),
@@ -76,28 +69,16 @@ pub fn fold(agent: u8, lines: &[Line]) -> Agent {
     let told = lines.iter().map(|(number, said)| {
         let reason = String::from("for a reason");
         let what = match said {
-            Said::Done => What::Done {
-                summary: reason,
-                whole: None,
-            },
-            Said::Failed => What::Failed {
-                reason,
-                whole: None,
-            },
-            Said::Deferred => What::Deferred {
-                reason,
-                whole: None,
-            },
+            Said::Done => What::Done { summary: reason, whole: None },
+            Said::Failed => What::Failed { reason, whole: None },
+            Said::Deferred => What::Deferred { reason, whole: None },
             Said::Merged(commit) => What::Merged {
                 commit: oid(*commit),
                 into: "refs/heads/main".into(),
                 tip: None,
                 from: None,
             },
-            Said::Undone(undone) => What::Undone {
-                operation: operation(*undone),
-                revert: None,
-            },
+            Said::Undone(undone) => What::Undone { operation: operation(*undone), revert: None },
             Said::Discarded => What::Discarded { tip: None },
         };
         (Some(operation(*number)), what)

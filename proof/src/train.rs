@@ -120,9 +120,7 @@ impl Nature {
     fn is_good(&self, stack: &Stack) -> bool {
         let has = |one: u8| stack.members.contains(&one);
         let is_bad = stack.members.iter().any(|one| self.bad & (1 << one) != 0);
-        let is_bad_pair = self
-            .bad_pair
-            .is_some_and(|(one, other)| has(one) && has(other));
+        let is_bad_pair = self.bad_pair.is_some_and(|(one, other)| has(one) && has(other));
         let is_stale = stack.moved > 0 && self.bad_after_move.is_some_and(has);
         !(is_bad || is_bad_pair || is_stale)
     }
@@ -178,11 +176,7 @@ impl Track for Run<'_> {
     fn push(&mut self, stack: &Stack, candidate: usize) -> Result<Option<Stack>, Stop> {
         let candidate = self.queue[candidate];
         let meets = |one: u8, other: u8| candidate == one && stack.members.contains(&other);
-        if self
-            .nature
-            .conflict
-            .is_some_and(|(one, other)| meets(one, other) || meets(other, one))
-        {
+        if self.nature.conflict.is_some_and(|(one, other)| meets(one, other) || meets(other, one)) {
             return Ok(None);
         }
         let mut pushed = stack.clone();
@@ -219,11 +213,7 @@ impl Track for Run<'_> {
             Answer::Killed => return Err(Stop::Killed),
         }
         for (question, is_green) in questions.iter().zip(&greens) {
-            let list = if *is_green {
-                &mut self.green
-            } else {
-                &mut self.red
-            };
+            let list = if *is_green { &mut self.green } else { &mut self.red };
             list.push(question.stack.clone());
         }
         Ok(Some(greens))
@@ -259,20 +249,9 @@ impl World {
             nature: state.nature,
             answers: &state.answers,
             used: 0,
-            story: Story {
-                is_green: true,
-                is_kept: true,
-                is_just: true,
-                ..Story::default()
-            },
-            target: Stack {
-                moved: 0,
-                members: Vec::new(),
-            },
-            ground: Stack {
-                moved: 0,
-                members: Vec::new(),
-            },
+            story: Story { is_green: true, is_kept: true, is_just: true, ..Story::default() },
+            target: Stack { moved: 0, members: Vec::new() },
+            ground: Stack { moved: 0, members: Vec::new() },
             has_moved: false,
             pending: Vec::new(),
             green: Vec::new(),
@@ -323,12 +302,7 @@ impl Model for World {
                     let stale = if self.moves > 0 { count } else { 0 };
                     for bad_after_move in std::iter::once(None).chain((0..stale).map(Some)) {
                         states.push(State {
-                            nature: Nature {
-                                bad,
-                                bad_pair,
-                                conflict,
-                                bad_after_move,
-                            },
+                            nature: Nature { bad, bad_pair, conflict, bad_after_move },
                             answers: Vec::new(),
                         });
                     }
@@ -354,10 +328,9 @@ impl Model for World {
                 "trains move the target only to green trees",
                 |world: &World, state: &State| world.story(state).is_green,
             ),
-            Property::always(
-                "what others brought stays",
-                |world: &World, state: &State| world.story(state).is_kept,
-            ),
+            Property::always("what others brought stays", |world: &World, state: &State| {
+                world.story(state).is_kept
+            }),
             Property::always(
                 "only what is bad on what is good is rejected",
                 |world: &World, state: &State| world.story(state).is_just,
@@ -382,28 +355,14 @@ impl Model for World {
 }
 
 pub fn explore(fault: Option<Fault>) -> Outcome {
-    let world = World {
-        fault,
-        candidates: 3,
-        jobs: 2,
-        accidents: 0,
-        moves: 1,
-        deaths: 1,
-    };
+    let world = World { fault, candidates: 3, jobs: 2, accidents: 0, moves: 1, deaths: 1 };
     let bounds =
         "3 candidates in each constellation, 2 jobs, the target moves once, 1 train is killed";
     crate::explore("train", bounds, world)
 }
 
 pub fn explore_flaky(fault: Option<Fault>) -> Outcome {
-    let world = World {
-        fault,
-        candidates: 3,
-        jobs: 1,
-        accidents: 1,
-        moves: 0,
-        deaths: 0,
-    };
+    let world = World { fault, candidates: 3, jobs: 1, accidents: 1, moves: 0, deaths: 0 };
     let bounds = "3 candidates in each constellation, 1 job, a check fails by accident";
     crate::explore("train-flaky", bounds, world)
 }

@@ -88,7 +88,7 @@ impl World {
     /// The agent that an operation is about, and the operation that it comes to: a landing, or the undo of one.
     fn subject(state: &State, operation: u8) -> Option<(usize, bool)> {
         let at =
-            { state.rows.iter() }.position(|lines| lines.iter().any(|line| line.0 == operation))?;
+            state.rows.iter().position(|lines| lines.iter().any(|line| line.0 == operation))?;
         let line = state.rows[at].iter().find(|line| line.0 == operation)?;
         match line.1 {
             Said::Merged(_) => Some((at, true)),
@@ -106,11 +106,7 @@ impl World {
         let without = state.bases[agent].clone()?;
         let mut with = without.clone();
         with.push(Commit::Landing(agent as u8));
-        let (from, to) = if lands {
-            (without, with)
-        } else {
-            (with, without)
-        };
+        let (from, to) = if lands { (without, with) } else { (with, without) };
         let moves = [(tip(&from), tip(&to))];
         let goes = retreat(tip(&state.branch), &moves) == Some(tip(&from));
         (goes || self.0 == Some(Fault::MovesWhatWasBuiltUpon)).then_some(from)
@@ -154,10 +150,7 @@ impl Model for World {
         match state.at {
             At::Idle => {
                 for agent in 0..2 {
-                    if !state.rows[agent]
-                        .iter()
-                        .any(|line| line.0 == 1 + agent as u8)
-                    {
+                    if !state.rows[agent].iter().any(|line| line.0 == 1 + agent as u8) {
                         steps.push(Step::Land(agent));
                     }
                 }

@@ -8,24 +8,15 @@ fn breaks(outcome: Outcome, property: &str) {
     let broken: Vec<_> = outcome.failures.keys().collect();
     let steps = outcome.failures.get(property);
     let steps = steps.unwrap_or_else(|| panic!("{model}: {broken:?} and not {property}"));
-    assert!(
-        !steps.is_empty(),
-        "{model}: {property} fails where nothing happened"
-    );
+    assert!(!steps.is_empty(), "{model}: {property} fails where nothing happened");
 }
 
 #[test]
 fn ledger_faults_are_found() {
     use ledger::Fault;
     let of = |fault| ledger::explore(Some(fault));
-    breaks(
-        of(Fault::SwapsWithoutCompare),
-        "what was acknowledged is in the ledger",
-    );
-    breaks(
-        of(Fault::ForgetsTheLastStamp),
-        "rows are in the order in which they were written",
-    );
+    breaks(of(Fault::SwapsWithoutCompare), "what was acknowledged is in the ledger");
+    breaks(of(Fault::ForgetsTheLastStamp), "rows are in the order in which they were written");
 }
 
 #[test]
@@ -38,14 +29,8 @@ fn exchange_faults_are_found() {
     breaks(of(Fault::PushesByForce), acknowledged);
     breaks(of(Fault::TrustsThePush), acknowledged);
     breaks(of(Fault::TakesTheirs), "a clone has what was written in it");
-    breaks(
-        of(Fault::TakesForeignRefs),
-        "what is not ours stays on the remote",
-    );
-    breaks(
-        twice(Fault::TakesTheirs),
-        "a clone has what was written in it",
-    );
+    breaks(of(Fault::TakesForeignRefs), "what is not ours stays on the remote");
+    breaks(twice(Fault::TakesTheirs), "a clone has what was written in it");
 }
 
 #[test]
@@ -55,18 +40,9 @@ fn claim_faults_are_found() {
     breaks(of(Fault::BelievesClocks), "one clone holds the claim");
     breaks(of(Fault::SwapsWithoutCompare), "one clone holds the claim");
     let of = |fault| claim::explore_late(Some(fault));
-    breaks(
-        of(Fault::DeletesTakeover),
-        "the work of one clone lands, once",
-    );
-    breaks(
-        of(Fault::LandsWithoutToken),
-        "what lands is by the clone that the claim names",
-    );
-    breaks(
-        of(Fault::SwapsWithoutCompare),
-        "what lands is by the clone that the claim names",
-    );
+    breaks(of(Fault::DeletesTakeover), "the work of one clone lands, once");
+    breaks(of(Fault::LandsWithoutToken), "what lands is by the clone that the claim names");
+    breaks(of(Fault::SwapsWithoutCompare), "what lands is by the clone that the claim names");
 }
 
 #[test]
@@ -76,14 +52,8 @@ fn landing_faults_are_found() {
     let judged = "a target moves only from and to what was judged";
     breaks(of(Fault::SwapsWithoutCompare), judged);
     breaks(of(Fault::ForgetsTheBranch), judged);
-    breaks(
-        of(Fault::AsksTheRowAlone),
-        "what failed or was put off does not land",
-    );
-    breaks(
-        of(Fault::RecordsFirst),
-        "what a row says has landed is on the target",
-    );
+    breaks(of(Fault::AsksTheRowAlone), "what failed or was put off does not land");
+    breaks(of(Fault::RecordsFirst), "what a row says has landed is on the target");
     breaks(of(Fault::LandsAgain), "no work lands twice");
 }
 
@@ -96,20 +66,15 @@ fn train_faults_are_found() {
         train::explore_flaky(Some(Fault::RemembersRed)),
         "only what is bad on what is good is rejected",
     );
-    breaks(
-        of(Fault::ChecksTheFirstOnly),
-        "trains move the target only to green trees",
-    );
+    breaks(of(Fault::ChecksTheFirstOnly), "trains move the target only to green trees");
 }
 
 #[test]
 fn removal_faults_are_found() {
     use removal::Fault;
     let of = |fault| removal::explore(Some(fault));
-    let (committed, files) = (
-        "what the agent committed can be had back",
-        "what is in the worktree can be had back",
-    );
+    let (committed, files) =
+        ("what the agent committed can be had back", "what is in the worktree can be had back");
     let persons = "a person's commit is neither moved nor deleted by us";
     breaks(of(Fault::RemovesFirst), committed);
     breaks(of(Fault::ForgetsWhatCannotMove), committed);
@@ -127,10 +92,7 @@ fn undo_faults_are_found() {
     let persons = "no undo takes away what a person committed";
     breaks(of(Fault::MovesWhatWasBuiltUpon), persons);
     breaks(of(Fault::SwapsWithoutCompare), persons);
-    breaks(
-        of(Fault::RecordsFirst),
-        "rows say what was so when they were written",
-    );
+    breaks(of(Fault::RecordsFirst), "rows say what was so when they were written");
 }
 
 #[test]
@@ -140,27 +102,18 @@ fn limits_faults_are_found() {
     breaks(of(Fault::ForgetsTheWaiting), "the limits hold");
     breaks(of(Fault::HoldsAlone), "the limits hold");
     breaks(of(Fault::TakesWithoutLock), "no two have one number");
-    breaks(
-        of(Fault::CountsLater),
-        "where none works the first that waits may begin",
-    );
+    breaks(of(Fault::CountsLater), "where none works the first that waits may begin");
 }
 
 #[test]
 fn layers_faults_are_found() {
     use layers::Fault;
     let of = |fault| layers::explore(Some(fault));
-    let (base, seen) = (
-        "an agent's base is there",
-        "what was told to be kept is seen",
-    );
+    let (base, seen) = ("an agent's base is there", "what was told to be kept is seen");
     breaks(of(Fault::TakesBlindly), base);
     breaks(of(Fault::AsksForTheRecord), base);
     breaks(of(Fault::SweepsByTheList), base);
-    breaks(
-        of(Fault::RemovesTheRecordFirst),
-        "files of a base are named",
-    );
+    breaks(of(Fault::RemovesTheRecordFirst), "files of a base are named");
     breaks(of(Fault::ForgetsTheUpper), "an upper has one mount");
     breaks(of(Fault::AcknowledgesUnsynced), seen);
     breaks(of(Fault::RemovesTheLayerFirst), seen);

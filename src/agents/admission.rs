@@ -104,9 +104,7 @@ fn wait_for_turn(ctx: &Ctx, limits: &Limits, ticket: &mut Ticket, may_wait: bool
             limit.show(limits.get(limit).unwrap_or(0))
         );
         require_patience(may_wait, &what)?;
-        shown
-            .get_or_insert_with(|| ctx.activity(""))
-            .now(&format!("waiting: {what}"));
+        shown.get_or_insert_with(|| ctx.activity("")).now(&format!("waiting: {what}"));
         // The further behind, the more seldom it looks: only the next ones have to be quick.
         let behind = before.saturating_sub(room).clamp(1, RAREST);
         std::thread::sleep(LOOK * u32::try_from(behind).unwrap_or(1));
@@ -142,10 +140,7 @@ pub(crate) fn exhausted(ctx: &Ctx, limits: &Limits) -> Result<Option<String>> {
     let spent = ctx.ledger().cost_of_day(today(ctx))?;
     Ok((spent >= most).then(|| {
         let (spent, most) = (usd(spent), usd(most));
-        format!(
-            "the runs of today cost {spent}, and `{}` is {most}",
-            Limit::CostDay
-        )
+        format!("the runs of today cost {spent}, and `{}` is {most}", Limit::CostDay)
     }))
 }
 
@@ -218,7 +213,7 @@ pub(crate) fn of_git(ctx: &Ctx) -> Result<Limits> {
             let help = near.unwrap_or_else(|| "they are those of [limits]".to_owned());
             refuse("there is no such limit".to_owned(), &help)
         })?;
-        let value = { limit.read(&setting.value) }.map_err(|(wrong, help)| refuse(wrong, help))?;
+        let value = limit.read(&setting.value).map_err(|(wrong, help)| refuse(wrong, help))?;
         limits.tighten(limit, value);
     }
     Ok(limits)

@@ -102,12 +102,7 @@ impl Assignment {
         wish: &PromptWish,
     ) -> Result<Assignment> {
         let task = with_wishes(task, wish);
-        Ok(Assignment {
-            character: character(ctx, base, &task, wish)?,
-            task,
-            role,
-            denied,
-        })
+        Ok(Assignment { character: character(ctx, base, &task, wish)?, task, role, denied })
     }
 
     /// Recalls an agent's task and adds what the run asks for.
@@ -247,11 +242,8 @@ fn globs(texts: &[String]) -> Result<Vec<Glob>> {
 
 fn unknown_task(agent: &Agent, why: &str) -> Error {
     let id = agent.id.short();
-    Error::new(
-        Code::AgentState,
-        format!("agent {id} cannot be told its task: {why}"),
-    )
-    .remedy("to start again", Remedy::SpawnFrom("<task.toml>".into()))
+    Error::new(Code::AgentState, format!("agent {id} cannot be told its task: {why}"))
+        .remedy("to start again", Remedy::SpawnFrom("<task.toml>".into()))
 }
 
 // The project's own instructions for agents, such as `AGENTS.md`: the nearest file above what an agent may touch.

@@ -118,10 +118,7 @@ fn occupant(ctx: &Ctx, agent: &Agent, sessions: &[SessionRecord]) -> Option<AtWo
         let is_host = one.is_ancestor || one.leads_terminal || one.is_of_git_agent;
         !(is_host || is_callers || at_rest(one))
     });
-    found.next().map(|one| AtWork::Process {
-        pid: one.pid,
-        name: one.name,
-    })
+    found.next().map(|one| AtWork::Process { pid: one.pid, name: one.name })
 }
 
 /// Makes sure that nothing works in an agent.
@@ -156,9 +153,7 @@ pub(crate) fn hold_at_rest(
     // The lock is ours now, so only sessions and processes are left to ask for.
     let sessions = host_session::all(ctx.repo.common_dir(), agent.id);
     let working = sessions.iter().find(|session| session.is_at_work());
-    let what = working.map(|session| AtWork::Session {
-        waits: session.waits(),
-    });
+    let what = working.map(|session| AtWork::Session { waits: session.waits() });
     match what.or_else(|| occupant(ctx, agent, &sessions)) {
         None => Ok(Some(guard)),
         Some(what) => Err(busy(agent, &what)),
@@ -176,10 +171,7 @@ pub(crate) fn require_same_run(judged: &Agent, now: &Agent) -> Result<()> {
     }
     Err(Error::new(
         Code::LostRace,
-        format!(
-            "a run of agent {} began while its work was judged",
-            now.id.short()
-        ),
+        format!("a run of agent {} began while its work was judged", now.id.short()),
     ))
 }
 

@@ -78,9 +78,8 @@ pub(crate) fn require_orchestrator(ctx: &Ctx) -> Result<()> {
     let root = main_worktree(ctx);
     let root = root.map_or("<main worktree>".into(), |root| shell::path(&root));
     let refused = |message: String| {
-        Error::new(Code::OrchestratorOnly, message).hint(format!(
-            "to decide about an agent from the main worktree, run cd {root}"
-        ))
+        Error::new(Code::OrchestratorOnly, message)
+            .hint(format!("to decide about an agent from the main worktree, run cd {root}"))
     };
     match CurrentAgent::find(&ctx.env, &[&ctx.env.directory]) {
         Ok(None) => Ok(()),
@@ -96,23 +95,10 @@ pub(crate) fn require_orchestrator(ctx: &Ctx) -> Result<()> {
 /// The top of the main worktree, also where a repository of the agent's own stands in for the shared one.
 fn main_worktree(ctx: &Ctx) -> Option<PathBuf> {
     let common = ctx.repo.common_dir();
-    let stand_in = common
-        .ancestors()
-        .nth(3)
-        .filter(|_| common.ends_with(STAND_IN));
-    let clone = || {
-        Some(
-            admin_dir_of_clone(&ctx.env.directory)?
-                .ancestors()
-                .nth(2)?
-                .to_owned(),
-        )
-    };
+    let stand_in = common.ancestors().nth(3).filter(|_| common.ends_with(STAND_IN));
+    let clone = || Some(admin_dir_of_clone(&ctx.env.directory)?.ancestors().nth(2)?.to_owned());
     match stand_in.map(Path::to_owned).or_else(clone) {
-        Some(shared) => shared
-            .parent()
-            .filter(|_| shared.ends_with(".git"))
-            .map(Path::to_owned),
+        Some(shared) => shared.parent().filter(|_| shared.ends_with(".git")).map(Path::to_owned),
         None => ctx.repo.main_worktree().ok().flatten(),
     }
 }
@@ -157,7 +143,7 @@ pub(crate) fn require_no_agent_above(ctx: &Ctx) -> Result<()> {
 /// Whether a process above this one was started for an agent, or is a command of ours that runs something.
 fn is_below_an_agent(ctx: &Ctx) -> bool {
     let all = Process::all().unwrap_or_default();
-    let above = |pid: i32| { all.iter() }.find(|process| process.pid.as_raw_nonzero().get() == pid);
+    let above = |pid: i32| all.iter().find(|process| process.pid.as_raw_nonzero().get() == pid);
     let mut process = above(rustix::process::getpid().as_raw_nonzero().get());
     // As many steps as there are processes: the list may have been made while they came and went.
     for _ in 0..all.len() {
@@ -210,10 +196,9 @@ pub(crate) fn append(ctx: &Ctx, agent: &Agent, by: &str, step: Move, what: What)
     let what = ledger::keep_whole(&ctx.repo, agent, by, what, ctx.now())?;
     // The move is judged against the row as it is when it is written, so that of two that race one is
     // told that it came too late.
-    ctx.ledger()
-        .append_if(agent.spawn_commit, by, ctx.now(), |row| {
-            row.unwrap_or(agent).may(step)?;
-            Ok(what.clone())
-        })?;
+    ctx.ledger().append_if(agent.spawn_commit, by, ctx.now(), |row| {
+        row.unwrap_or(agent).may(step)?;
+        Ok(what.clone())
+    })?;
     Ok(())
 }

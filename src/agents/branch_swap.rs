@@ -53,10 +53,8 @@ pub(crate) struct UnderLock<'a> {
 
 impl UnderLock<'_> {
     /// Nothing.
-    pub(crate) const NOTHING: UnderLock<'static> = UnderLock {
-        require: &|| Ok(()),
-        finish: &|| Ok(()),
-    };
+    pub(crate) const NOTHING: UnderLock<'static> =
+        UnderLock { require: &|| Ok(()), finish: &|| Ok(()) };
 }
 
 /// Moves a branch from one commit to another, and with it the worktrees that have it checked out. `known` are those worktrees as the

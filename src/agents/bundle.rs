@@ -43,38 +43,21 @@ pub(crate) fn read(
 ) -> Result<Bundle> {
     let artefacts = artefacts(ctx, agent, worktree.ok(), policy)?;
     // One that the agent did not write is missing; one that was not looked at in its place is not judged.
-    let is_unseen = artefacts
-        .iter()
-        .all(|one| one.text == Err(ArtefactProblem::Missing));
+    let is_unseen = artefacts.iter().all(|one| one.text == Err(ArtefactProblem::Missing));
     // A worktree that is gone was seen once, so what is missing from its kept bundle is missing.
     // One on another machine was never seen from here.
     if is_unseen && worktree.is_err_and(|why| why != NoWorktree::Gone) {
-        return Ok(Bundle {
-            is_out_of_reach: true,
-            ..Bundle::default()
-        });
+        return Ok(Bundle { is_out_of_reach: true, ..Bundle::default() });
     }
     let entries: Vec<Entry> = artefacts
         .iter()
         .filter_map(|artefact| Some((artefact.name, artefact.text.as_ref().ok()?)))
         .map(|(name, text)| {
-            Ok(Entry {
-                mode: FILE,
-                name: name.into(),
-                oid: ctx.repo.write_blob(text.as_bytes())?,
-            })
+            Ok(Entry { mode: FILE, name: name.into(), oid: ctx.repo.write_blob(text.as_bytes())? })
         })
         .collect::<Result<_>>()?;
-    let tree = if entries.is_empty() {
-        None
-    } else {
-        Some(ctx.repo.write_tree(entries)?)
-    };
-    Ok(Bundle {
-        artefacts,
-        tree,
-        is_out_of_reach: false,
-    })
+    let tree = if entries.is_empty() { None } else { Some(ctx.repo.write_tree(entries)?) };
+    Ok(Bundle { artefacts, tree, is_out_of_reach: false })
 }
 
 /// The six files as they are, or as they were kept; nothing is written.
@@ -122,11 +105,7 @@ pub(crate) fn known(ctx: &Ctx, agent: &Agent) -> Result<Option<Oid>> {
                 return Ok(None);
             }
             let oid = ctx.repo.write_blob(spec.as_bytes())?;
-            ctx.repo.write_tree(vec![Entry {
-                mode: FILE,
-                name: SPEC.into(),
-                oid,
-            }])?
+            ctx.repo.write_tree(vec![Entry { mode: FILE, name: SPEC.into(), oid }])?
         }
     };
     with_bundle_commit(tree, |commit| ctx.repo.write_commit(commit)).map(Some)
@@ -166,12 +145,7 @@ pub(crate) fn keep(ctx: &Ctx, agent: &Agent, tree: Oid) -> Result<()> {
 pub(crate) fn with_bundle_commit<T>(tree: Oid, take: impl Fn(&NewCommit<'_>) -> T) -> T {
     // The same bundle gives the same commit in every clone and at every time, so it is kept once.
     let who = Identity::stand_in(0);
-    take(&NewCommit::ours(
-        &who,
-        tree,
-        &[],
-        "agent: bundle\n\nGit-Agent: 1\n",
-    ))
+    take(&NewCommit::ours(&who, tree, &[], "agent: bundle\n\nGit-Agent: 1\n"))
 }
 
 fn from_directory(top: &Path, directory: &str) -> Vec<Artefact> {
@@ -195,17 +169,15 @@ fn from_kept(ctx: &Ctx, agent: &Agent) -> Result<Vec<Artefact>> {
     };
     let artefact = |(name, _): (&'static str, &str)| {
         let entry = entries.iter().find(|entry| entry.name == name.as_bytes());
-        let bytes = entry.map_or(Err(ArtefactProblem::Missing), |entry| {
-            kept_file(&ctx.repo, entry)
-        });
+        let bytes =
+            entry.map_or(Err(ArtefactProblem::Missing), |entry| kept_file(&ctx.repo, entry));
         artefact(name, bytes)
     };
     Ok(FILES.into_iter().map(artefact).collect())
 }
 
 fn kept_file(repo: &Repo, entry: &Entry) -> Result<Vec<u8>, ArtefactProblem> {
-    repo.read_blob(entry.oid)
-        .map_err(|_| ArtefactProblem::Unreadable)
+    repo.read_blob(entry.oid).map_err(|_| ArtefactProblem::Unreadable)
 }
 
 fn artefact(name: &'static str, bytes: Result<Vec<u8>, ArtefactProblem>) -> Artefact {

@@ -127,21 +127,14 @@ impl CheckMemory {
 
     /// The tree of a train in which the checks succeeded with the work of this verdict, as long as nothing of it differs.
     pub(crate) fn train_tree(&self, agent: AgentId, judged: &Judged) -> Option<Oid> {
-        let tree = self
-            .facts
-            .as_ref()?
-            .load(TRAIN_TREE, &in_train(agent, judged))?;
+        let tree = self.facts.as_ref()?.load(TRAIN_TREE, &in_train(agent, judged))?;
         Oid::from_hex(std::str::from_utf8(&tree).ok()?)
     }
 
     /// Remembers such a tree.
     pub(crate) fn keep_train_tree(&self, agent: AgentId, judged: &Judged, tree: Oid) {
         if let Some(facts) = &self.facts {
-            facts.store(
-                TRAIN_TREE,
-                &in_train(agent, judged),
-                tree.to_hex().as_bytes(),
-            );
+            facts.store(TRAIN_TREE, &in_train(agent, judged), tree.to_hex().as_bytes());
         }
     }
 
@@ -157,10 +150,7 @@ impl CheckMemory {
 
     /// How many tests passed in each of the commands when they last succeeded, as far as that is known.
     pub(crate) fn recall_tests(&self, question: &Question) -> Vec<Option<u64>> {
-        let kept = self
-            .facts
-            .as_ref()
-            .and_then(|facts| facts.load(COUNTS, question));
+        let kept = self.facts.as_ref().and_then(|facts| facts.load(COUNTS, question));
         let text = String::from_utf8(kept.unwrap_or_default()).unwrap_or_default();
         text.lines().map(|line| line.parse().ok()).collect()
     }
@@ -168,13 +158,10 @@ impl CheckMemory {
     /// Remembers that beside an answer that is green, so that the same verdict is given again.
     pub(crate) fn keep_tests(&self, question: &Question, runs: &[CommandRun]) {
         let line = |run: &CommandRun| {
-            run.tests
-                .map_or_else(|| "-\n".to_owned(), |tests| format!("{tests}\n"))
+            run.tests.map_or_else(|| "-\n".to_owned(), |tests| format!("{tests}\n"))
         };
-        if let Some(facts) = self
-            .facts
-            .as_ref()
-            .filter(|_| runs.iter().any(|run| run.tests.is_some()))
+        if let Some(facts) =
+            self.facts.as_ref().filter(|_| runs.iter().any(|run| run.tests.is_some()))
         {
             let text: String = runs.iter().map(line).collect();
             facts.store(COUNTS, question, text.as_bytes());

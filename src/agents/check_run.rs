@@ -78,16 +78,14 @@ impl<'a> CheckRoom<'a> {
             Some(place) => {
                 let tree = ctx.repo.read_commit(commit)?.tree;
                 let is_able = matches!(request.fence.1, Enforcement::Fenced(level) if level.namespaces == Namespaces::Processes);
-                let base = if request.for_commands && is_able {
-                    setup.base(ctx, tree)?
-                } else {
-                    None
-                };
+                let base =
+                    if request.for_commands && is_able { setup.base(ctx, tree)? } else { None };
                 // A base or a warm worktree that cannot be used costs time, and changes no answer.
                 let mut ready =
                     base.and_then(|base| CheckStage::over(ctx, place.clone(), commit, &base).ok());
                 if ready.is_none() {
-                    ready = { setup.claim(ctx, tree) }
+                    ready = setup
+                        .claim(ctx, tree)
                         .and_then(|slot| CheckStage::from_slot(ctx, slot, commit).ok());
                 }
                 let is_warm = ready.is_some();
@@ -129,24 +127,11 @@ impl<'a> CheckRoom<'a> {
             let mut around = around?;
             around.fence.caches = caches_of.mounts;
             // The same files at another path.
-            around
-                .fence
-                .writable
-                .extend({ stage.as_ref() }.and_then(CheckStage::base));
+            around.fence.writable.extend(stage.as_ref().and_then(CheckStage::base));
             fence = Some(around);
         }
         ctx.reached("check-ready");
-        Ok(CheckRoom {
-            ctx,
-            path,
-            setup,
-            is_set_up,
-            fence,
-            variables,
-            commit,
-            stage,
-            scratch,
-        })
+        Ok(CheckRoom { ctx, path, setup, is_set_up, fence, variables, commit, stage, scratch })
     }
 
     /// Runs the commands of `[setup]`, one after the other; gives the one that failed. Their time has a limit of its own.
@@ -155,11 +140,7 @@ impl<'a> CheckRoom<'a> {
     /// `io` when one cannot be started; `sandbox-unavailable` when the kernel refused the fence.
     pub(crate) fn set_up(&mut self) -> Result<Option<CommandRun>> {
         let scripts = &self.setup.run;
-        let scripts = if self.is_set_up {
-            &[]
-        } else {
-            scripts.as_slice()
-        };
+        let scripts = if self.is_set_up { &[] } else { scripts.as_slice() };
         let failed = self.run_setup(scripts)?;
         self.is_set_up = failed.is_none();
         Ok(failed)
@@ -172,10 +153,7 @@ impl<'a> CheckRoom<'a> {
         for script in scripts {
             let run = self.run_one(script, &variables, commands::LIMIT)?;
             if !run.is_success() {
-                return Ok(Some(CommandRun {
-                    is_setup: true,
-                    ..run
-                }));
+                return Ok(Some(CommandRun { is_setup: true, ..run }));
             }
         }
         Ok(None)
@@ -204,7 +182,7 @@ impl<'a> CheckRoom<'a> {
         let is_green = runs.iter().all(CommandRun::is_success);
         let wanted = checks.min_tests;
         // Without any count there is none, which is not the same as no tests.
-        let mut found = { runs.iter().filter_map(|run| run.tests) }.reduce(u64::saturating_add);
+        let mut found = runs.iter().filter_map(|run| run.tests).reduce(u64::saturating_add);
         // What the commands said counts; reports are read only where they said nothing.
         if is_green && wanted > 0 && found.is_none() {
             found = tests_in_reports(self.written(), began);
@@ -258,10 +236,7 @@ impl<'a> CheckRoom<'a> {
         let place = AgentWorktree::new(self.path.clone(), stage.admin_dir()?);
         let directory = self.scratch.path().join(name);
         let index = place.admin_dir.join("index");
-        let git_dir = self
-            .ctx
-            .repo
-            .stage_apart(&directory, &self.path, &index, onto)?;
+        let git_dir = self.ctx.repo.stage_apart(&directory, &self.path, &index, onto)?;
         if let Some(own) = &mut self.fence {
             let directory = fs::canonicalize(&directory).at("could not resolve", &directory)?;
             // A hook may stage what it changes, which git writes there.
@@ -332,11 +307,7 @@ fn tests_in_reports(top: &Path, since: SystemTime) -> Option<u64> {
     let files = untrusted::files(top).into_iter();
     let reports = files.filter(|file| file.extension().is_some_and(|ending| ending == "xml"));
     let counts = reports.filter_map(|file| {
-        let written = untrusted::open(top, &file)?
-            .metadata()
-            .ok()?
-            .modified()
-            .ok()?;
+        let written = untrusted::open(top, &file)?.metadata().ok()?.modified().ok()?;
         // A report that was there before tells of other work.
         let bytes = untrusted::read(top, &file, LARGEST_REPORT).filter(|_| written >= since)?;
         TestCount::of_junit(&String::from_utf8_lossy(&bytes))
@@ -374,10 +345,7 @@ pub(crate) fn set_up_fenced(
     let report = scratch.path().join("fence");
     let mut fence = CheckFence::around(ctx, open, &own, mode, level, report, Some(admin_dir))?;
     fence.fence.caches = caches_of.mounts;
-    let place = commands::FencedPlace {
-        plan: fence.plan(),
-        variables: &variables,
-    };
+    let place = commands::FencedPlace { plan: fence.plan(), variables: &variables };
     commands::set_up(ctx, subject, run, worktree, Some(&place))
 }
 
@@ -392,11 +360,7 @@ struct CheckFence {
 impl CheckFence {
     /// What a command is started behind.
     fn plan(&self) -> Plan<'_> {
-        Plan {
-            fence: &self.fence,
-            level: self.level,
-            report: &self.report,
-        }
+        Plan { fence: &self.fence, level: self.level, report: &self.report }
     }
 
     fn around(
@@ -414,18 +378,10 @@ impl CheckFence {
         }
         writable.sort_unstable();
         writable.dedup();
-        let mut fence = Fence {
-            writable,
-            unix_sockets: mode != Mode::Strict,
-            ..Fence::default()
-        };
+        let mut fence = Fence { writable, unix_sockets: mode != Mode::Strict, ..Fence::default() };
         hidden_places::hide(ctx, None, ctx.env.require_program()?, &mut fence)?;
         // git in the worktree reads its own admin directory, which lies among those of others.
         fence.shown.extend(admin_dir);
-        Ok(CheckFence {
-            fence,
-            level,
-            report,
-        })
+        Ok(CheckFence { fence, level, report })
     }
 }

@@ -117,11 +117,7 @@ impl CheckWorktree {
     /// Removes what a killed verify left.
     pub(crate) fn make_way(&self, repo: &Repo) -> Result<()> {
         let _spawns = lock::hold(repo.common_dir(), layout::SPAWN_LOCK)?;
-        if self.is_free(repo) {
-            self.remove(repo.common_dir())
-        } else {
-            Err(self.taken())
-        }
+        if self.is_free(repo) { self.remove(repo.common_dir()) } else { Err(self.taken()) }
     }
 
     fn taken(&self) -> Error {
@@ -149,8 +145,11 @@ fn is_there(path: &Path) -> bool {
 /// directories, and by the directories of those that have lost theirs.
 pub(crate) fn candidates(ctx: &Ctx) -> Result<BTreeSet<String>> {
     let beside = fs::read_dir(ctx.repo.root()?.join(WORKTREE_DIR));
-    let beside = beside.into_iter().flatten().flatten();
-    let beside = beside.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let beside = beside
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned());
     let linked = ctx.repo.worktrees()?.into_iter().map(|one| one.name);
     Ok(beside
         .chain(linked)
@@ -188,9 +187,7 @@ fn alone(ctx: &Ctx, short_id: &str) -> Result<Option<lock::Guard>> {
     let common = ctx.repo.common_dir();
     let name = layout::verify_lock(short_id);
     let exists = layout::agents_dir(common).join(&name).exists();
-    exists
-        .then(|| lock::hold_for(common, &name, Duration::ZERO))
-        .transpose()
+    exists.then(|| lock::hold_for(common, &name, Duration::ZERO)).transpose()
 }
 
 /// A check worktree with a commit checked out, which is gone when this is dropped.
@@ -243,13 +240,7 @@ impl<'a> CheckStage<'a> {
         let repo = &ctx.repo;
         let common_dir = repo.common_dir();
         place.make_way(repo)?;
-        let mut stage = CheckStage {
-            ctx,
-            place,
-            made: None,
-            slot: None,
-            layer: None,
-        };
+        let mut stage = CheckStage { ctx, place, made: None, slot: None, layer: None };
         {
             let _spawns = lock::hold(common_dir, layout::SPAWN_LOCK)?;
             repo.add_worktree(&NewWorktree {
@@ -281,13 +272,8 @@ impl<'a> CheckStage<'a> {
             admin_dir: slot.admin_dir.clone(),
             layer: layout::check_layer(ctx.repo.common_dir(), &slot.name),
         };
-        let stage = CheckStage {
-            ctx,
-            made: identity(&place.path),
-            place,
-            slot: Some(slot),
-            layer: None,
-        };
+        let stage =
+            CheckStage { ctx, made: identity(&place.path), place, slot: Some(slot), layer: None };
         // Ignored files stay: they are what the set-up made. All others are as the commit has them.
         let place = &stage.place;
         let scratch = ctx.temporary_place();
@@ -295,10 +281,7 @@ impl<'a> CheckStage<'a> {
         // A person may have linked files from a store there since the set-up. A check could write through such a link, and so into what
         // the next check reads.
         separate(&place.path)?;
-        fsx::write_atomic(
-            &place.admin_dir.join("HEAD"),
-            format!("{commit}\n").as_bytes(),
-        )?;
+        fsx::write_atomic(&place.admin_dir.join("HEAD"), format!("{commit}\n").as_bytes())?;
         Ok(stage)
     }
 
@@ -430,10 +413,7 @@ impl CheckSetup {
         if self.copy.is_empty() && self.include.is_none() {
             return Ok(());
         }
-        let wanted = WantedFiles {
-            copy: &self.copy,
-            include: self.include.as_deref(),
-        };
+        let wanted = WantedFiles { copy: &self.copy, include: self.include.as_deref() };
         match ctx.repo.main_worktree()? {
             Some(root) => ignored_files::bring(ctx, &root, worktree, &wanted).map(|_| ()),
             None => Ok(()),
@@ -449,8 +429,7 @@ impl CheckSetup {
             let is_usable = record.setup == wanted && !record.leftovers;
             let before = Oid::from_hex(&record.tree).filter(|_| is_usable)?;
             // One that cannot be moved to an agent's place is of less use to others.
-            self.is_unchanged(ctx, before, tree)
-                .then_some(u32::from(!record.pinned))
+            self.is_unchanged(ctx, before, tree).then_some(u32::from(!record.pinned))
         };
         pool::claim(ctx, |_, record| rate(record)).ok()?
     }
@@ -504,10 +483,7 @@ impl CheckSetup {
         let wanted = WantedContent {
             commit,
             tree,
-            files: WantedFiles {
-                copy: &self.copy,
-                include: self.include.as_deref(),
-            },
+            files: WantedFiles { copy: &self.copy, include: self.include.as_deref() },
             run: &self.run,
         };
         frozen::obtain(ctx, &wanted).map(drop)

@@ -173,9 +173,8 @@ pub fn bring_in_from(ctx: &Ctx, agent: &Agent, place: &Path) -> Result<Vec<Strin
             what.push_str(": ");
             what.push_str(&cause.replace('\n', " "));
         }
-        Error::new(error.code(), what).hint(format!(
-            "to see what is wrong there, run git --git-dir={place} fsck"
-        ))
+        Error::new(error.code(), what)
+            .hint(format!("to see what is wrong there, run git --git-dir={place} fsck"))
     })
 }
 

@@ -57,11 +57,8 @@ pub(crate) fn set_up(
     fence: Option<&FencedPlace<'_>>,
 ) -> Result<()> {
     let failed = |command: &str, how: &str| {
-        Error::new(
-            Code::SetupFailed,
-            format!("the setup command `{command}` {how}"),
-        )
-        .hint("to see it fail by hand, run it in a worktree of the same commit")
+        Error::new(Code::SetupFailed, format!("the setup command `{command}` {how}"))
+            .hint("to see it fail by hand, run it in a worktree of the same commit")
     };
     run(ctx, SETUP, subject, commands, (worktree, fence), failed)?;
     if !commands.is_empty() {
@@ -150,7 +147,7 @@ fn run(
     failed: impl Fn(&str, &str) -> Error,
 ) -> Result<()> {
     let mut variables = variables(ctx, moment, subject)?;
-    variables.extend({ fence.iter() }.flat_map(|fence| fence.variables.to_vec()));
+    variables.extend(fence.iter().flat_map(|fence| fence.variables.to_vec()));
     for script in commands {
         if let Some(own) = fence {
             renew_views(&own.plan.fence.caches)?;
@@ -184,11 +181,7 @@ pub(crate) fn setup_variables(
     ctx: &Ctx,
     worktree: &Path,
 ) -> Result<Vec<(Cow<'static, str>, OsString)>> {
-    let subject = CommandSubject {
-        id: None,
-        branch: None,
-        worktree: Some(worktree),
-    };
+    let subject = CommandSubject { id: None, branch: None, worktree: Some(worktree) };
     variables(ctx, SETUP, &subject)
 }
 

@@ -121,11 +121,7 @@ pub(crate) fn exited(
     log_bytes: Option<u64>,
     session: HostSession,
 ) -> Result<()> {
-    let what = What::Exited(Exited {
-        session,
-        ..liveness::end_of(number, outcome, log_bytes)
-    });
-    ctx.ledger()
-        .append(agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
+    let what = What::Exited(Exited { session, ..liveness::end_of(number, outcome, log_bytes) });
+    ctx.ledger().append(agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
     Ok(())
 }

@@ -50,10 +50,7 @@ pub struct Seams {
 
 impl Seams {
     /// The real world.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the one door to the clock"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "this is the one door to the clock")]
     pub fn real() -> Seams {
         Seams {
             clock: Arc::new(Utc::now),
@@ -88,11 +85,7 @@ impl Seed {
     /// Those of [`Repo::open`].
     pub fn open(&self) -> Result<Ctx> {
         let repo = Repo::open_writing_to(&self.git_dir, self.objects.as_deref())?;
-        Ok(Ctx::new(
-            repo.at_operation(&self.operation),
-            self.env.clone(),
-            self.seams.clone(),
-        ))
+        Ok(Ctx::new(repo.at_operation(&self.operation), self.env.clone(), self.seams.clone()))
     }
 
     /// As [`Seed::open`], with what [`Ctx::to_examine`] forgives.
@@ -100,11 +93,7 @@ impl Seed {
     /// # Errors
     /// Those of [`Repo::open_to_examine`].
     pub fn open_to_examine(&self) -> Result<Ctx> {
-        Ok(Ctx::new(
-            Repo::open_to_examine(&self.git_dir)?,
-            self.env.clone(),
-            self.seams.clone(),
-        ))
+        Ok(Ctx::new(Repo::open_to_examine(&self.git_dir)?, self.env.clone(), self.seams.clone()))
     }
 }
 
@@ -179,12 +168,7 @@ impl Ctx {
 
     /// Surroundings made by hand.
     pub fn new(repo: Repo, env: Env, seams: Seams) -> Ctx {
-        Ctx {
-            repo,
-            env,
-            seams,
-            log: StepLog::begin(),
-        }
+        Ctx { repo, env, seams, log: StepLog::begin() }
     }
 
     /// The same surroundings, which tell what is done at the moment.
@@ -332,7 +316,7 @@ impl Ctx {
             file.is_absolute()
                 && matches!(real, Some(Ok(real)) if !inside.iter().any(|top| real.starts_with(top)))
         };
-        let mut files = { self.env.search.iter() }.map(|place| place.join(Path::new(name)));
+        let mut files = self.env.search.iter().map(|place| place.join(Path::new(name)));
         Ok(files.find(|file| file.is_file() && is_outside(file)))
     }
 

@@ -72,9 +72,7 @@ impl CurrentAgent {
                 continue;
             };
             // Where it has a repository of its own, the one that it was made from is asked, unless that is not at hand.
-            let shared = { pointer.is_dir() }
-                .then(|| admin_dir_of_clone(top))
-                .flatten();
+            let shared = pointer.is_dir().then(|| admin_dir_of_clone(top)).flatten();
             let repo = Repo::open_git_dir(shared.as_ref().unwrap_or(&pointer))?;
             // A `.git` file can name any admin directory; the worktree counts where that one names
             // it back.
@@ -129,12 +127,7 @@ impl CurrentAgent {
             },
         };
         let root = fs::canonicalize(&root).at("could not resolve", &root)?;
-        Ok(CurrentAgent {
-            repo,
-            agent,
-            policy,
-            root,
-        })
+        Ok(CurrentAgent { repo, agent, policy, root })
     }
 
     /// Whether the repository was opened from the agent's own worktree.
@@ -146,12 +139,7 @@ impl CurrentAgent {
 
     /// The directory of the six files: always the agent's to write.
     pub fn bundle(&self) -> PathBuf {
-        layout::bundle(
-            self.repo.common_dir(),
-            self.agent.id,
-            &self.policy,
-            &self.root,
-        )
+        layout::bundle(self.repo.common_dir(), self.agent.id, &self.policy, &self.root)
     }
 
     /// What we keep for the agent in the common dir.
@@ -168,11 +156,8 @@ pub fn require_current(ctx: &Ctx) -> Result<AgentId> {
     let home = CurrentAgent::find(&ctx.env, &[&ctx.env.directory])?;
     let id = home.map(|home| home.agent.id);
     id.ok_or_else(|| {
-        Error::new(
-            Code::Usage,
-            "no agent is named, and this is no agent's worktree",
-        )
-        .remedy("to see the agents there are", Remedy::Agents)
+        Error::new(Code::Usage, "no agent is named, and this is no agent's worktree")
+            .remedy("to see the agents there are", Remedy::Agents)
     })
 }
 

@@ -51,10 +51,7 @@ pub(crate) fn measured(ctx: &Ctx) -> Result<u64> {
 /// # Errors
 /// `io`.
 pub(crate) fn sampled(ctx: &Ctx) -> Result<DiskUse> {
-    let mut taken = DiskUse {
-        bytes: known(ctx)?,
-        is_sampled: false,
-    };
+    let mut taken = DiskUse { bytes: known(ctx)?, is_sampled: false };
     for places in [worktrees(ctx)?, own(ctx)?] {
         // Evenly over all, since those of one time are alike.
         let step = places.len().div_ceil(PLACES).max(1);
@@ -63,11 +60,8 @@ pub(crate) fn sampled(ctx: &Ctx) -> Result<DiskUse> {
             let (found, names) = fsx::disk_use_of_first(&place.path, NAMES);
             let is_whole = names < NAMES;
             let names = u64::try_from(names).unwrap_or(u64::MAX).max(1);
-            bytes += if is_whole {
-                found
-            } else {
-                found.saturating_mul(place.files.max(names)) / names
-            };
+            bytes +=
+                if is_whole { found } else { found.saturating_mul(place.files.max(names)) / names };
             taken.is_sampled |= !is_whole || step > 1;
             count += 1;
         }
@@ -101,9 +95,7 @@ fn worktrees(ctx: &Ctx) -> Result<Vec<CountedPlace>> {
 fn ours(ctx: &Ctx) -> Result<Vec<(PathBuf, PathBuf)>> {
     let worktrees = ctx.repo.worktrees()?.into_iter();
     let ours = worktrees.filter(|one| layout::is_made_by_us(&one.name));
-    Ok(ours
-        .map(|one| (ctx.repo.admin_dir(&one.name), one.path))
-        .collect())
+    Ok(ours.map(|one| (ctx.repo.admin_dir(&one.name), one.path)).collect())
 }
 
 /// What is kept beside the repository's objects, each agent's by itself.
@@ -111,12 +103,12 @@ fn own(ctx: &Ctx) -> Result<Vec<CountedPlace>> {
     let agents = layout::agents_dir(ctx.repo.common_dir());
     let entries = fs::read_dir(&agents).at_if_there("could not list", &agents)?;
     // The size of bases is known.
-    let entries = { entries.into_iter().flatten().flatten() }
+    let entries = entries
+        .into_iter()
+        .flatten()
+        .flatten()
         .filter(|entry| entry.path() != layout::bases_dir(ctx.repo.common_dir()));
-    let place = |entry: fs::DirEntry| CountedPlace {
-        path: entry.path(),
-        files: 0,
-    };
+    let place = |entry: fs::DirEntry| CountedPlace { path: entry.path(), files: 0 };
     Ok(entries.map(place).collect())
 }
 
@@ -125,9 +117,7 @@ fn entries_of_index(admin: &Path) -> Option<u64> {
     /// No worktree has more, whatever the file says.
     const MOST: u32 = 10_000_000;
     let mut head = [0; 12];
-    untrusted::open(admin, Path::new("index"))?
-        .read_exact(&mut head)
-        .ok()?;
+    untrusted::open(admin, Path::new("index"))?.read_exact(&mut head).ok()?;
     let count = u32::from_be_bytes(head[8..].try_into().ok()?);
     Some(u64::from(count.min(MOST)))
 }

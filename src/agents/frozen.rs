@@ -118,9 +118,8 @@ pub(crate) fn obtain(ctx: &Ctx, wanted: &WantedContent<'_>) -> Result<Result<Fro
         return Ok(Ok(base));
     }
     let (tree, setup) = (wanted.tree.to_hex(), wanted.setup());
-    let warm = pool::claim(ctx, |_, record| {
-        (record.tree == tree && record.setup == setup).then_some(0)
-    })?;
+    let warm =
+        pool::claim(ctx, |_, record| (record.tree == tree && record.setup == setup).then_some(0))?;
     let what = "making a base for layered worktrees";
     let _activity = ctx.activity(what);
     let slot = match warm {
@@ -147,19 +146,14 @@ pub(crate) fn renewed(ctx: &Ctx, name: &str) -> Result<Option<FrozenBase>> {
         return Ok(None);
     };
     let ids = [&record.commit, &record.tree].map(|hex| Oid::from_hex(hex));
-    let copy: Result<Vec<Glob>, _> = { record.copy.iter() }
-        .map(|glob| Glob::parse(glob))
-        .collect();
+    let copy: Result<Vec<Glob>, _> = record.copy.iter().map(|glob| Glob::parse(glob)).collect();
     let ([Some(commit), Some(tree)], Ok(copy)) = (ids, copy) else {
         return Ok(None);
     };
     let wanted = WantedContent {
         commit,
         tree,
-        files: WantedFiles {
-            copy: &copy,
-            include: record.include.as_deref(),
-        },
+        files: WantedFiles { copy: &copy, include: record.include.as_deref() },
         run: &record.run,
     };
     if wanted.setup() != record.setup {
@@ -250,7 +244,10 @@ fn set_mode(path: &Path, mode: u32) -> Result<()> {
 pub(crate) fn all(ctx: &Ctx) -> Result<Vec<FrozenBase>> {
     let bases = layout::bases_dir(ctx.repo.common_dir());
     let entries = fs::read_dir(&bases).at_if_there("could not list", &bases)?;
-    let mut names: Vec<_> = { entries.into_iter().flatten().flatten() }
+    let mut names: Vec<_> = entries
+        .into_iter()
+        .flatten()
+        .flatten()
         .filter_map(|entry| entry.file_name().into_string().ok())
         .collect();
     names.sort_unstable();
@@ -299,17 +296,17 @@ pub(crate) fn users(ctx: &Ctx, base: &str) -> Result<Vec<String>> {
     let common = ctx.repo.common_dir();
     let agents = layout::agents_dir(common);
     let entries = fs::read_dir(&agents).at_if_there("could not list", &agents)?;
-    let names = { entries.into_iter().flatten().flatten() }
+    let names = entries
+        .into_iter()
+        .flatten()
+        .flatten()
         .filter_map(|entry| entry.file_name().into_string().ok());
     let uses = |name: &String| {
         // Its own layer, and that of a check of its work.
-        let layers = [
-            agents.join(name).join(layout::LAYER),
-            layout::check_layer(common, name),
-        ];
+        let layers = [agents.join(name).join(layout::LAYER), layout::check_layer(common, name)];
         let of_base = |layer: WorktreeLayer| layer.record.base == base;
-        layout::is_short_id(name) && { layers.iter() }
-            .any(|at| WorktreeLayer::at(at).is_some_and(of_base))
+        layout::is_short_id(name)
+            && layers.iter().any(|at| WorktreeLayer::at(at).is_some_and(of_base))
     };
     Ok(names.filter(uses).collect())
 }

@@ -19,13 +19,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// The steps of making one, in order, under the names given to [`crate::agents::ctx::Seams::reached`].
-pub const STEPS: [&str; 5] = [
-    "slot-begun",
-    "slot-added",
-    "slot-populated",
-    "slot-set-up",
-    "slot-ready",
-];
+pub const STEPS: [&str; 5] =
+    ["slot-begun", "slot-added", "slot-populated", "slot-set-up", "slot-ready"];
 
 /// Files above this size are not searched for the path of the worktree that they are in.
 const LARGE: u64 = 1 << 20;
@@ -90,23 +85,15 @@ fn furnish(ctx: &Ctx, wanted: &WantedContent<'_>, slot: &Slot) -> Result<SlotRec
 
     // What the repository wants in it.
     let files = &wanted.files;
-    if let (Some(root), true) = (
-        ctx.repo.main_worktree()?,
-        !files.copy.is_empty() || files.include.is_some(),
-    ) {
+    if let (Some(root), true) =
+        (ctx.repo.main_worktree()?, !files.copy.is_empty() || files.include.is_some())
+    {
         ignored_files::bring(ctx, &root, &slot.path, files)?;
     }
     // Nothing of ours has changed a file yet that git does not ignore. What differs is a person's, and no agent gets it.
     let place = AgentWorktree::new(&slot.path, &slot.admin_dir);
-    let is_edited = look(ctx, wanted.commit, &place, None, false)?
-        .1
-        .tree
-        .is_some();
-    let subject = CommandSubject {
-        id: None,
-        branch: None,
-        worktree: Some(&slot.path),
-    };
+    let is_edited = look(ctx, wanted.commit, &place, None, false)?.1.tree.is_some();
+    let subject = CommandSubject { id: None, branch: None, worktree: Some(&slot.path) };
     commands::set_up(ctx, &subject, wanted.run, &slot.path, None)?;
     ctx.reached(STEPS[3]);
 

@@ -60,10 +60,7 @@ pub fn left_over(directory: &Path) -> Vec<PathBuf> {
         agent.and_then(layout::agent_of_worktree).is_some()
     };
     let is_left = |name: &OsStr| name.to_str().is_some_and(is_worktrees) && fsx::is_left_over(name);
-    entries
-        .filter(|entry| is_left(&entry.file_name()))
-        .map(|entry| entry.path())
-        .collect()
+    entries.filter(|entry| is_left(&entry.file_name())).map(|entry| entry.path()).collect()
 }
 
 /// Removes what [`left_over`] finds where worktrees are by default.
@@ -73,16 +70,14 @@ pub fn left_over(directory: &Path) -> Vec<PathBuf> {
 pub fn sweep_left_over(ctx: &Ctx) -> Result<()> {
     let common = ctx.repo.common_dir();
     let left = left_over(&ctx.repo.root()?.join(WORKTREE_DIR));
-    left.iter()
-        .try_for_each(|path| fsx::remove_by_trash(common, path).map(drop))
+    left.iter().try_for_each(|path| fsx::remove_by_trash(common, path).map(drop))
 }
 
 /// Takes apart what `record` names, newest first. Every step may find its work done already.
 pub(crate) fn undo(ctx: &Ctx, record: &SpawnJournal, reason: &str) -> Result<()> {
-    let (Some(id), Some(commit)) = (
-        AgentId::parse(&record.agent),
-        Oid::from_hex(&record.spawn_commit),
-    ) else {
+    let (Some(id), Some(commit)) =
+        (AgentId::parse(&record.agent), Oid::from_hex(&record.spawn_commit))
+    else {
         // A journal that names no agent says nothing that could be undone.
         return Ok(());
     };
@@ -141,12 +136,7 @@ fn remove_places(ctx: &Ctx, record: &SpawnJournal, admin: &Path, id: AgentId) ->
         let slot = record.slot.as_deref().map(|name| ctx.repo.admin_dir(name));
         let was_renamed = |slot: &PathBuf| !belongs_to_slot(ctx, slot, worktree);
         let slot = slot.filter(was_renamed);
-        remove_worktree(
-            &ctx.repo.root()?,
-            common,
-            worktree,
-            &[Some(admin), slot.as_deref()],
-        )?;
+        remove_worktree(&ctx.repo.root()?, common, worktree, &[Some(admin), slot.as_deref()])?;
     }
     if let Some(bundle) = record.shared_bundle.as_deref().map(Path::new)
         && bundle.is_dir()
@@ -216,9 +206,7 @@ fn remove_worktree(
     if !metadata.is_dir() {
         return Ok(());
     }
-    let entries = fs::read_dir(worktree)
-        .at("could not list", worktree)?
-        .count();
+    let entries = fs::read_dir(worktree).at("could not list", worktree)?.count();
     let pointer = fs::metadata(worktree.join(".git"));
     let barely_begun = match entries {
         0 => true,

@@ -21,14 +21,7 @@ use std::path::{Path, PathBuf};
 const OURS: [&str; 3] = [layout::WORKTREE_PREFIX, layout::SLOT_PREFIX, "verify-"];
 
 /// What our commands read of the directory of all agents.
-const READ: [&str; 6] = [
-    "added",
-    "cache",
-    "clone-id",
-    "closed",
-    "leases",
-    "own-lines",
-];
+const READ: [&str; 6] = ["added", "cache", "clone-id", "closed", "leases", "own-lines"];
 
 /// Hides from a command what is not its own agent's; `own` is that agent, if it works for one. `program` is this program's own
 /// file, which may lie in a worktree.
@@ -50,7 +43,7 @@ pub(crate) fn hide(
         if OURS.iter().any(|prefix| worktree.name.starts_with(prefix)) {
             let path = real(&worktree.path);
             // The whole directory, so that worktrees which are made later are hidden as well.
-            let above = { path.parent() }.filter(|above| above.ends_with(WORKTREE_DIR));
+            let above = path.parent().filter(|above| above.ends_with(WORKTREE_DIR));
             hidden.insert(above.unwrap_or(&path).to_owned());
         }
     }
@@ -65,7 +58,7 @@ pub(crate) fn hide(
         shown.push(layout::clone_record(&common, id));
         // Each by itself, so that no lock is among them, not even one that is made later.
         let entries = fs::read_dir(layout::agent_dir(&common, id));
-        let paths = { entries.into_iter().flatten().flatten() }.map(|entry| entry.path());
+        let paths = entries.into_iter().flatten().flatten().map(|entry| entry.path());
         // What lies below and above the mount of a layered worktree is out of reach but through that mount.
         let is_layer =
             |path: &Path| path.ends_with(layout::LAYER) || path.ends_with(layout::CHECK_LAYER);
@@ -124,14 +117,8 @@ pub(crate) fn open_places(ctx: &Ctx, typed: &[PathBuf]) -> Result<Vec<PathBuf>> 
 /// they do. Behind the fence the user's own caches cannot be written, and these programs fail without one that can.
 const CACHES: [(&[&str], &str); 12] = [
     (&["npm_config_cache"], ".npm"),
-    (
-        &["npm_config_store_dir", "pnpm_config_store_dir"],
-        ".local/share/pnpm/store",
-    ),
-    (
-        &["npm_config_cache_dir", "pnpm_config_cache_dir"],
-        ".cache/pnpm",
-    ),
+    (&["npm_config_store_dir", "pnpm_config_store_dir"], ".local/share/pnpm/store"),
+    (&["npm_config_cache_dir", "pnpm_config_cache_dir"], ".cache/pnpm"),
     (&["COREPACK_HOME"], ".cache/node/corepack"),
     (&["YARN_CACHE_FOLDER"], ".cache/yarn"),
     (&["YARN_GLOBAL_FOLDER"], ".yarn/berry"),
@@ -151,10 +138,8 @@ const PNPM_LOCKS: &str = "/tmp/pnpm-store-operation-locks-";
 
 /// As [`CACHES`], of programs that can read a cache that they cannot write. The user's own serves where there is one, at its own place: it
 /// holds what was downloaded before, and settings.
-const READABLE_CACHES: [(&str, &str, &str); 2] = [
-    ("CARGO_HOME", ".cargo", ".cargo/registry"),
-    ("GOMODCACHE", "go/pkg/mod", "go/pkg/mod"),
-];
+const READABLE_CACHES: [(&str, &str, &str); 2] =
+    [("CARGO_HOME", ".cargo", ".cargo/registry"), ("GOMODCACHE", "go/pkg/mod", "go/pkg/mod")];
 
 /// A variable and its value.
 pub(crate) type Variable = (Cow<'static, str>, OsString);
@@ -180,10 +165,7 @@ pub(crate) fn private_caches(
     let can_mount = level.namespaces != Namespaces::None;
     let home = ctx.env.home.as_deref().unwrap_or(Path::new("/"));
     let is_closed = |usual: &Path| !open.iter().any(|open| usual.starts_with(open));
-    let mut caches = PrivateCaches {
-        variables: Vec::new(),
-        mounts: Vec::new(),
-    };
+    let mut caches = PrivateCaches { variables: Vec::new(), mounts: Vec::new() };
     let mut view = |name: &str, usual: &Path, place: &Path| -> Result<()> {
         // Without symlinks, for it is mounted by its path.
         if let Ok(base) = fs::canonicalize(usual)
@@ -215,11 +197,7 @@ pub(crate) fn private_caches(
         let usual = home.join(usual);
         if let Some(name) = names.first().filter(|_| is_closed(&usual)) {
             let stays = can_mount && *name == BOUND && usual.is_dir();
-            let private = if stays {
-                usual.clone()
-            } else {
-                place.join(name)
-            };
+            let private = if stays { usual.clone() } else { place.join(name) };
             view(name, &usual, &private)?;
             let set = |name: &&'static str| ((*name).into(), private.clone().into());
             caches.variables.extend(names.iter().map(set));
@@ -244,9 +222,7 @@ pub(crate) fn private_caches(
             view(name, &usual, &usual)?;
         } else if is_closed(&usual) {
             // Without a filled cache of the user's a private one loses nothing.
-            caches
-                .variables
-                .push((name.into(), place.join(name).into()));
+            caches.variables.push((name.into(), place.join(name).into()));
         }
     }
     Ok(caches)
@@ -257,7 +233,7 @@ pub(crate) fn private_caches(
 /// # Errors
 /// `io`.
 pub(crate) fn renew_views(views: &[LayerMount]) -> Result<()> {
-    { views.iter() }.try_for_each(|view| renew(&view.work))
+    views.iter().try_for_each(|view| renew(&view.work))
 }
 
 fn renew(work: &Path) -> Result<()> {

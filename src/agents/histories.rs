@@ -52,7 +52,7 @@ impl Histories {
             let Some(base) = &agent.base else { continue };
             let starts = histories.starts.entry(base.refname.clone());
             starts.or_default().insert(base.oid);
-            let branch = { agent.branch.iter() }.cloned();
+            let branch = agent.branch.iter().cloned();
             let known = branch.map(|branch| (base.refname.clone(), branch, base.oid));
             histories.branches.extend(known);
         }
@@ -78,8 +78,7 @@ impl Histories {
         target: Option<Oid>,
         tip: Option<Oid>,
     ) -> Result<Oid> {
-        let started = agent.base.as_ref().map(|base| base.oid);
-        let started = started.unwrap_or(agent.spawn_commit);
+        let started = agent.base.as_ref().map(|base| base.oid).unwrap_or(agent.spawn_commit);
         let (Some(target), Some(tip)) = (target, tip) else {
             return Ok(started);
         };
@@ -91,13 +90,9 @@ impl Histories {
         {
             return Ok(last);
         }
-        let ends = Ends {
-            tip,
-            target,
-            started,
-        };
-        let apart = { self.along_line(repo, agent, ends) }
-            .or_else(|| self.across_merges(repo, agent, ends));
+        let ends = Ends { tip, target, started };
+        let apart =
+            self.along_line(repo, agent, ends).or_else(|| self.across_merges(repo, agent, ends));
         let fork = match apart.and_then(|apart| apart.fork) {
             Some(fork) => Some(fork),
             None => repo.merge_base(target, tip)?,
@@ -111,11 +106,7 @@ impl Histories {
         let line = repo.line(ends.started, ends.tip)?;
         let mut own: Vec<Oid> = line.into_iter().map(|lineage| lineage.oid).collect();
         if ends.target == ends.started {
-            return Some(Apart {
-                own,
-                behind: Some(0),
-                fork: Some(ends.started),
-            });
+            return Some(Apart { own, behind: Some(0), fork: Some(ends.started) });
         }
         let gained = self.gained(repo, agent, ends.target)?;
         let since = gained.since(ends.started)?;
@@ -134,12 +125,10 @@ impl Histories {
         let refname = &agent.base.as_ref()?.refname;
         let mut known = self.across.lock().unwrap_or_else(PoisonError::into_inner);
         let pass = || {
-            let peers = { self.branches.iter() }.filter(|(target, ..)| target == refname);
+            let peers = self.branches.iter().filter(|(target, ..)| target == refname);
             let tips = peers.filter_map(|(_, branch, started)| {
                 let tip = repo.tip(branch).ok()?.oid()?;
-                repo.line(*started, tip)
-                    .is_none()
-                    .then_some([tip, *started])
+                repo.line(*started, tip).is_none().then_some([tip, *started])
             });
             let tips: Vec<[Oid; 2]> = tips.collect();
             let starts: BTreeSet<Oid> = tips.iter().flatten().copied().collect();
@@ -153,11 +142,7 @@ impl Histories {
         // Other threads may go on; what follows only reads.
         drop(known);
         let GrownApart { own, behind, fork } = gained.apart(ends.tip, ends.started)?;
-        Some(Apart {
-            own,
-            behind: Some(behind),
-            fork,
-        })
+        Some(Apart { own, behind: Some(behind), fork })
     }
 
     fn gained(&self, repo: &Repo, agent: &Agent, target: Oid) -> Option<Arc<Gained>> {
@@ -194,11 +179,7 @@ pub(crate) fn landed_tip(
 
 /// Of any branch, by walking from it and from its target.
 fn walked(repo: &Repo, ends: Ends) -> Option<Apart> {
-    let Ends {
-        tip,
-        target,
-        started,
-    } = ends;
+    let Ends { tip, target, started } = ends;
     // What it started from is not its doing, even where the target was rewritten since.
     let own = repo.commits_between(&[target, started], tip).ok()?;
     // A branch that was just rebased begins where the target still is.
@@ -207,16 +188,8 @@ fn walked(repo: &Repo, ends: Ends) -> Option<Apart> {
         first.is_ok_and(|first| first.parents.contains(&target))
     });
     let gained = || repo.commits_between(&[tip, started], target).ok();
-    let behind = if begins_there {
-        Some(0)
-    } else {
-        gained().map(|gained| gained.len())
-    };
-    Some(Apart {
-        own,
-        behind,
-        fork: None,
-    })
+    let behind = if begins_there { Some(0) } else { gained().map(|gained| gained.len()) };
+    Some(Apart { own, behind, fork: None })
 }
 
 // Whether the branch of a remote has agents' work, as the remote is now and not as it was fetched last.
@@ -233,14 +206,16 @@ pub(crate) fn landed_there(
     works: &[(&Agent, Oid)],
     end: Instant,
 ) -> Result<HashSet<AgentId>> {
-    let questions: Vec<_> = { works.iter() }
+    let questions: Vec<_> = works
+        .iter()
         .filter_map(|(agent, tip)| {
             let base = agent.base.as_ref()?.refname.as_deref()?;
             Some((*agent, *tip, base, *listed.get(base)?))
         })
         .collect();
     // No ref is moved: the copies of a remote's branches are the user's.
-    let lacking: BTreeSet<_> = { questions.iter() }
+    let lacking: BTreeSet<_> = questions
+        .iter()
         .filter(|(.., is)| !ctx.repo.has_object(*is))
         .map(|(_, _, base, _)| (*base).to_owned())
         .collect();
@@ -248,10 +223,7 @@ pub(crate) fn landed_there(
         let lacking: Vec<_> = lacking.into_iter().collect();
         ctx.repo.fetch_refs(remote, &lacking, end)?;
     }
-    let questions = questions.into_iter();
-    let questions = questions
-        .map(|(agent, tip, _, is)| (agent, tip, is))
-        .collect();
+    let questions = questions.into_iter().map(|(agent, tip, _, is)| (agent, tip, is)).collect();
     let answers = landed::landed_at(&ctx.repo, questions).into_iter();
     let landed = answers.filter(|(_, landed)| matches!(landed, Ok(true)));
     Ok(landed.map(|(agent, _)| agent).collect())

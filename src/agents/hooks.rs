@@ -28,11 +28,7 @@ pub(crate) fn install(
     let _spawns = lock::hold(ctx.repo.common_dir(), layout::SPAWN_LOCK)?;
     // Not found by its path, the program is looked for on PATH.
     let program = ctx.env.program.as_deref().unwrap_or(Path::new("git-agent"));
-    hooks::install(
-        &site(ctx, &agent.short(), worktree),
-        program,
-        Route::for_git(git),
-    )
+    hooks::install(&site(ctx, &agent.short(), worktree), program, Route::for_git(git))
 }
 
 /// Writes the hooks anew where time has passed over them: the repository got a hook of a new name, or this program another
@@ -91,20 +87,11 @@ pub fn inspection(ctx: &Ctx, agent: &Agent, git: Option<Version>) -> Result<Opti
 /// The agent's worktree while git knows it.
 pub(crate) fn linked_worktree(ctx: &Ctx, agent: &Agent) -> Option<PathBuf> {
     let admin = worktree::admin_dir(&ctx.repo, agent.id);
-    if admin.is_dir() {
-        worktree::find(&ctx.repo, agent)
-    } else {
-        None
-    }
+    if admin.is_dir() { worktree::find(&ctx.repo, agent) } else { None }
 }
 
 fn site<'a>(ctx: &'a Ctx, short_id: &'a str, worktree: &'a Path) -> Site<'a> {
-    Site {
-        repo: &ctx.repo,
-        short_id,
-        worktree,
-        home: ctx.env.home.as_deref(),
-    }
+    Site { repo: &ctx.repo, short_id, worktree, home: ctx.env.home.as_deref() }
 }
 
 pub(crate) fn this_git(ctx: &Ctx) -> Option<Version> {
@@ -147,11 +134,7 @@ const MANAGERS: [Manager; 2] = [
     },
     Manager {
         name: "pre-commit",
-        configurations: &[
-            ".pre-commit-config.yaml",
-            ".pre-commit-config.yml",
-            "prek.toml",
-        ],
+        configurations: &[".pre-commit-config.yaml", ".pre-commit-config.yml", "prek.toml"],
         programs: &["pre-commit", "prek", "pre_commit"],
         install: "pre-commit install",
     },
@@ -161,15 +144,8 @@ const MANAGERS: [Manager; 2] = [
 const HUSKY: &str = ".husky";
 
 /// How hooks call what `npm install` and its like install.
-const PACKAGE_RUNNERS: [&str; 7] = [
-    "npx",
-    "npm ",
-    "pnpm",
-    "yarn",
-    "bunx",
-    "lint-staged",
-    "node_modules",
-];
+const PACKAGE_RUNNERS: [&str; 7] =
+    ["npx", "npm ", "pnpm", "yarn", "bunx", "lint-staged", "node_modules"];
 
 /// The longest database of pre-commit's that is copied, in bytes. It has a line for each repository of hooks.
 const LONGEST_DATABASE: u64 = 64 << 20;
@@ -188,9 +164,7 @@ pub(crate) fn obstacles(ctx: &Ctx, agent: AgentId, worktree: &Path) -> Result<Ve
     let directory = hooks::repository_directory(&site)?;
     let is_there = |name: &str| fs::symlink_metadata(worktree.join(name)).is_ok();
     // 1. A directory that git ignores, as husky's is, and that this worktree does not have.
-    if let Some(path) = setting
-        .as_deref()
-        .filter(|path| Path::new(path).is_relative())
+    if let Some(path) = setting.as_deref().filter(|path| Path::new(path).is_relative())
         && !path.starts_with('~')
         && !directory.is_dir()
     {
@@ -209,7 +183,8 @@ pub(crate) fn obstacles(ctx: &Ctx, agent: AgentId, worktree: &Path) -> Result<Ve
             "the hooks in {HUSKY} will not run: core.hooksPath does not lead to them; to have them run, run husky once"
         ));
     }
-    let calls_packages = { of_husky.iter() }
+    let calls_packages = of_husky
+        .iter()
         .flat_map(|text| text.lines())
         .filter(|line| !line.trim_start().starts_with('#'))
         .any(|line| PACKAGE_RUNNERS.iter().any(|runner| line.contains(runner)));
@@ -236,10 +211,7 @@ pub(crate) fn obstacles(ctx: &Ctx, agent: AgentId, worktree: &Path) -> Result<Ve
                 "the hooks in {file} will not run: {name} is not installed in this repository; to have them run, run \
                  {install}"
             ));
-        } else if !hooks
-            .iter()
-            .any(|text| manager.is_found(ctx, worktree, text))
-        {
+        } else if !hooks.iter().any(|text| manager.is_found(ctx, worktree, text)) {
             obstacles.push(format!(
                 "the hooks in {file} will not run: no program of {name} is found; to have them run, install it, or \
                  add its installation to [setup] run"
@@ -260,10 +232,9 @@ impl Manager {
             return true;
         }
         let packages = worktree.join("node_modules/.bin");
-        let mut places =
-            { ctx.env.search.iter().map(PathBuf::as_path) }.chain([packages.as_path()]);
+        let mut places = ctx.env.search.iter().map(PathBuf::as_path).chain([packages.as_path()]);
         places.any(|place| {
-            { self.programs.iter() }.any(|program| hooks::is_executable(&place.join(program)))
+            self.programs.iter().any(|program| hooks::is_executable(&place.join(program)))
         })
     }
 }
@@ -272,9 +243,7 @@ impl Manager {
 fn texts(directory: &Path) -> Vec<String> {
     let read = |name: &&str| untrusted::read(directory, Path::new(name), LONGEST);
     let texts = hooks::KNOWN.iter().filter_map(read);
-    texts
-        .map(|text| String::from_utf8_lossy(&text).into_owned())
-        .collect()
+    texts.map(|text| String::from_utf8_lossy(&text).into_owned()).collect()
 }
 
 /// Makes places for what managers write while their hooks run, below a directory of the run, and gives the variables that
@@ -290,7 +259,8 @@ pub(crate) fn private_homes(
     scratch: &Path,
 ) -> Result<Vec<(&'static str, OsString)>> {
     let is_there = |name: &&str| fs::symlink_metadata(worktree.join(name)).is_ok();
-    let is_used = { MANAGERS.iter() }
+    let is_used = MANAGERS
+        .iter()
         .filter(|manager| manager.name == "pre-commit")
         .any(|manager| manager.configurations.iter().any(&is_there));
     if !is_used {
@@ -298,7 +268,11 @@ pub(crate) fn private_homes(
     }
     let mut variables = Vec::new();
     for (variable, name) in HOOK_HOMES {
-        let own = { ctx.env.host_variables.get(variable).cloned() }
+        let own = ctx
+            .env
+            .host_variables
+            .get(variable)
+            .cloned()
             .or_else(|| Some(ctx.env.cache_home()?.join(name)));
         let private = scratch.join(name);
         fsx::create_dir(&private)?;

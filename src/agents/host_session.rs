@@ -88,10 +88,7 @@ impl SessionRecord {
 
     /// Whether a process belongs to this session while it rests: its host, or something that the host started.
     pub(crate) fn is_of(&self, one: &Occupant) -> bool {
-        let host = self
-            .process
-            .as_ref()
-            .filter(|_| self.phase == SessionPhase::Resting);
+        let host = self.process.as_ref().filter(|_| self.phase == SessionPhase::Resting);
         host.is_some_and(|host| one.is_at_or_below(host))
     }
 }
@@ -112,11 +109,7 @@ fn read(path: &Path) -> Option<SessionRecord> {
     let mut lines = text.lines();
     let phase = SessionPhase::parse(lines.next()?)?;
     let process = lines.next().and_then(Process::parse);
-    Some(SessionRecord {
-        phase,
-        process,
-        told: metadata.modified().ok()?,
-    })
+    Some(SessionRecord { phase, process, told: metadata.modified().ok()? })
 }
 
 /// Notes what a hook tells of its session, and says whether that is new. A session that waits for its next prompt is not said to wait in the middle of
@@ -133,9 +126,7 @@ pub(crate) fn note(
     let directory = layout::at_work_dir(common_dir, id);
     let path = file(&directory, session);
     let known = read(&path);
-    let is_resting = known
-        .as_ref()
-        .is_none_or(|known| known.phase == SessionPhase::Resting);
+    let is_resting = known.as_ref().is_none_or(|known| known.phase == SessionPhase::Resting);
     if phase == SessionPhase::Waiting && is_resting {
         return Ok(false);
     }
@@ -148,11 +139,7 @@ pub(crate) fn note(
     }
     let process = Process::of_host();
     let mut text = format!("{}\n", phase.as_str());
-    text.extend(
-        process
-            .as_ref()
-            .map(|process| format!("{}\n", process.to_line())),
-    );
+    text.extend(process.as_ref().map(|process| format!("{}\n", process.to_line())));
     fsx::create_dir(&directory)?;
     fsx::write_private(&path, text.as_bytes())?;
     Ok(true)
@@ -272,12 +259,10 @@ pub(crate) fn session(
         }
     }
     let tokens = session.input_tokens.zip(session.output_tokens);
-    let estimate = price
-        .zip(tokens)
-        .map(|(price, (input, output))| price.micro_usd([input, output]));
-    session.cost_micro_usd = { session.cost_micro_usd.filter(|cost| *cost > 0) }
-        .or(estimate)
-        .or(session.cost_micro_usd);
+    let estimate =
+        price.zip(tokens).map(|(price, (input, output))| price.micro_usd([input, output]));
+    session.cost_micro_usd =
+        session.cost_micro_usd.filter(|cost| *cost > 0).or(estimate).or(session.cost_micro_usd);
     Ok(session)
 }
 

@@ -53,9 +53,8 @@ pub(crate) fn bring(
     };
     let (named, mut warnings) = named_by(wanted.copy, &ignored)?;
     let is_wanted = |name: &&Vec<u8>| included.contains(*name) || named.contains(name.as_slice());
-    let wanted: Vec<&Path> = { ignored.iter().filter(is_wanted) }
-        .map(|name| Path::new(OsStr::from_bytes(name)))
-        .collect();
+    let wanted: Vec<&Path> =
+        ignored.iter().filter(is_wanted).map(|name| Path::new(OsStr::from_bytes(name))).collect();
 
     // Directories first and in order, so that the files can be copied side by side.
     let mut directories = HashMap::new();
@@ -90,9 +89,8 @@ pub(crate) fn bring(
 
 /// The untracked files of the main worktree that rules match, as git lists them; `rules` says which.
 fn list(root: &Path, rules: &[OsString]) -> Result<Vec<Vec<u8>>> {
-    let mut arguments: Vec<OsString> = ["ls-files", "-z", "--others", "--ignored"]
-        .map(OsString::from)
-        .into();
+    let mut arguments: Vec<OsString> =
+        ["ls-files", "-z", "--others", "--ignored"].map(OsString::from).into();
     arguments.extend_from_slice(rules);
     let listed = command::run(root, arguments)?;
     // A repository inside this one ends in a slash.

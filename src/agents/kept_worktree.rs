@@ -62,11 +62,7 @@ pub(crate) fn keep_commits(
 /// # Errors
 /// Those of git and of [`keep::keep`].
 pub(crate) fn keep_tree(ctx: &Ctx, place: &AgentWorktree, base: Oid, tree: Oid) -> Result<()> {
-    let found = Trees {
-        staged: None,
-        tree,
-        unmerged: Vec::new(),
-    };
+    let found = Trees { staged: None, tree, unmerged: Vec::new() };
     let tip = ctx.repo.read_commit(base)?;
     let commit = write_work(&ctx.repo, &tip, &found, &whose(place))?;
     hang(ctx, &place.admin_dir, commit.into_iter().collect()).map(drop)
@@ -130,10 +126,7 @@ fn hang(ctx: &Ctx, admin_dir: &Path, commits: Vec<Oid>) -> Result<Option<KeptWor
     // The name is part of a line of the link's message.
     let name = name.escape_debug().to_string();
     keep::keep(&ctx.repo, &commits, &format!("worktree {name}"), ctx.now())?;
-    Ok(Some(KeptWorktree {
-        name,
-        commits: commits.iter().map(|commit| commit.to_hex()).collect(),
-    }))
+    Ok(Some(KeptWorktree { name, commits: commits.iter().map(|commit| commit.to_hex()).collect() }))
 }
 
 /// A commit of what is in no commit, if anything is; `None` where the index has more of a path than a tree can hold.
@@ -178,11 +171,8 @@ fn as_it_is(ctx: &Ctx, place: &AgentWorktree, tip: &Commit, made: Oid) -> Result
     let index = scratch.path().join("index");
     let (rules, whose) = (ctx.ignore_rules()?, whose(place));
     let raw = write_files_as_they_are(&ctx.repo, tip, &place.path, &rules, &index)?;
-    let found = Trees {
-        staged: None,
-        tree: raw.tree.unwrap_or(Oid::EMPTY_TREE),
-        unmerged: Vec::new(),
-    };
+    let found =
+        Trees { staged: None, tree: raw.tree.unwrap_or(Oid::EMPTY_TREE), unmerged: Vec::new() };
     if holds_nothing_new(ctx, &[made, tip.tree], found.tree)? {
         return Ok(Vec::new());
     }
@@ -196,7 +186,7 @@ fn holds_nothing_new(ctx: &Ctx, known: &[Oid], tree: Oid) -> Result<bool> {
     for known in known {
         let changes = ctx.repo.tree_changes(&[*known], tree)?;
         // A worktree that lacks files holds nothing that is not there already.
-        if { changes.iter() }.all(|change| change.kind == ChangeKind::Deleted) {
+        if changes.iter().all(|change| change.kind == ChangeKind::Deleted) {
             return Ok(true);
         }
     }

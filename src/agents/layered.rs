@@ -89,12 +89,7 @@ pub(crate) fn run_mounted<W: AsRef<OsStr>>(
         Mounted::ForRun => None,
         Mounted::ForCaller => Some(liveness::lock(ctx, agent)?),
     };
-    let Some(Prepared {
-        mount,
-        warning,
-        lock,
-    }) = prepare(ctx, agent, &place)?
-    else {
+    let Some(Prepared { mount, warning, lock }) = prepare(ctx, agent, &place)? else {
         let what = "the worktree has become an ordinary one meanwhile";
         return Err(Error::new(Code::LostRace, what));
     };
@@ -111,10 +106,7 @@ pub(crate) fn run_mounted<W: AsRef<OsStr>>(
     let mut command = sandbox::mounted(ctx.env.require_program()?, &mount);
     command.args(words);
     if mounted == Mounted::ForRun {
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     }
     let child = command.spawn().and_then(Child::wait_with_output);
     let output = child.map_err(|error| Error::io("could not start git-agent again", error))?;
@@ -153,19 +145,11 @@ pub(crate) fn refused_by_kernel(ctx: &Ctx) -> Result<Option<String>> {
 
 /// Whether a layered worktree can be had here, for whom a copied one will do as well.
 pub(crate) fn is_possible(ctx: &Ctx) -> bool {
-    let is_set = |key| {
-        ctx.repo
-            .config_bool(key)
-            .is_ok_and(|value| value == Some(true))
-    };
+    let is_set = |key| ctx.repo.config_bool(key).is_ok_and(|value| value == Some(true));
     // A sparse worktree has its own files, and an overlay tells names apart by their bytes.
-    let is_odd = [
-        "core.sparseCheckout",
-        "core.ignoreCase",
-        "core.precomposeUnicode",
-    ]
-    .into_iter()
-    .any(is_set);
+    let is_odd = ["core.sparseCheckout", "core.ignoreCase", "core.precomposeUnicode"]
+        .into_iter()
+        .any(is_set);
     !is_odd && refused_by_kernel(ctx).is_ok_and(|why| why.is_none())
 }
 
@@ -260,9 +244,7 @@ fn make_directories(base: &Path, upper: &Path, inside: &Path) -> Result<()> {
         let (from, to) = (base.join(&path), upper.join(&path));
         if !to.is_dir() {
             fs::create_dir(&to).at("could not make", &to)?;
-            let mode = fs::metadata(&from)
-                .at("could not look at", &from)?
-                .permissions();
+            let mode = fs::metadata(&from).at("could not look at", &from)?.permissions();
             fs::set_permissions(&to, mode).at("could not change", &to)?;
         }
     }
@@ -353,15 +335,8 @@ fn replace_base(ctx: &Ctx, agent: &Agent, layer: &WorktreeLayer) -> Result<(Froz
     if layer.has_index_of_base(&admin_dir) {
         give_index(&base, &admin_dir)?;
     }
-    write_record(
-        ctx,
-        &base,
-        &layout::layer_dir(ctx.repo.common_dir(), agent.id),
-    )?;
-    let warning = format!(
-        "{what}: {}, made of the same commit, replaces it",
-        base.name
-    );
+    write_record(ctx, &base, &layout::layer_dir(ctx.repo.common_dir(), agent.id))?;
+    let warning = format!("{what}: {}, made of the same commit, replaces it", base.name);
     Ok((base, warning))
 }
 
@@ -381,10 +356,7 @@ pub(crate) fn prepare(ctx: &Ctx, agent: &Agent, place: &Path) -> Result<Option<P
             (base, Some(warning))
         }
     };
-    let (common, admin) = (
-        ctx.repo.common_dir(),
-        worktree::admin_dir(&ctx.repo, agent.id),
-    );
+    let (common, admin) = (ctx.repo.common_dir(), worktree::admin_dir(&ctx.repo, agent.id));
     // `git worktree repair`, after a repository was moved, knows the file in the worktree's place alone.
     if leads_to(place, &admin) && !belongs_to(&layer.upper, &admin) {
         let pointer = place.join(".git");
@@ -393,10 +365,7 @@ pub(crate) fn prepare(ctx: &Ctx, agent: &Agent, place: &Path) -> Result<Option<P
     }
     let directory = layout::layer_dir(common, agent.id);
     let prepared = prepare_in(&directory, &layer.upper, &base, place)?;
-    Ok(Some(Prepared {
-        warning,
-        ..prepared
-    }))
+    Ok(Some(Prepared { warning, ..prepared }))
 }
 
 /// Prepares a mount of the layer in this directory, over a base that the caller found unchanged, at a worktree too.
@@ -425,11 +394,7 @@ pub(crate) fn prepare_in(
         place: real(&base.place)?,
         worktree: Some(real(worktree)?),
     };
-    Ok(Prepared {
-        mount,
-        warning: None,
-        lock,
-    })
+    Ok(Prepared { mount, warning: None, lock })
 }
 
 /// Takes the lock of an upper directory, of which the kernel bears one mount at a time; what holds it is over soon.
@@ -441,14 +406,9 @@ pub(crate) fn lock_upper(upper: &Path) -> Result<File> {
     let until = Instant::now() + lock::PATIENCE;
     while file.try_lock().is_err() {
         if Instant::now() >= until {
-            let what = format!(
-                "a process that a command left still uses {}",
-                upper.display()
-            );
-            return Err(Error::new(Code::LockTimeout, what).hint(format!(
-                "to see which one, run fuser -v {}",
-                upper.display()
-            )));
+            let what = format!("a process that a command left still uses {}", upper.display());
+            return Err(Error::new(Code::LockTimeout, what)
+                .hint(format!("to see which one, run fuser -v {}", upper.display())));
         }
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -491,10 +451,7 @@ fn may_have_changed(mount: &LayerMount) -> bool {
         )
     });
     let few: Vec<_> = entries.by_ref().take(MANY).collect();
-    few.len() == MANY
-        || few
-            .iter()
-            .any(|changed| changed.is_none_or(|changed| changed >= begun))
+    few.len() == MANY || few.iter().any(|changed| changed.is_none_or(|changed| changed >= begun))
 }
 
 /// So many names are looked at in a few milliseconds.
@@ -511,10 +468,7 @@ pub(crate) fn sync(directory: &Path) -> Result<()> {
 
 /// Removes the work directories of mounts that are over: one serves for a single mount.
 fn forget_work(directory: &Path) -> Result<()> {
-    for entry in fs::read_dir(directory)
-        .at("could not list", directory)?
-        .flatten()
-    {
+    for entry in fs::read_dir(directory).at("could not list", directory)?.flatten() {
         if entry.file_name().to_string_lossy().starts_with(WORK) {
             fsx::remove_tree(&entry.path())?;
         }

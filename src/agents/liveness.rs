@@ -66,9 +66,7 @@ pub(crate) fn unrecorded_end(common_dir: &Path, agent: &Agent) -> Option<(Exited
     }
     // The supervisor notes in the lock file how the command ended, so that this outlives it.
     let lock = layout::agents_dir(common_dir).join(layout::live_lock(agent.id));
-    let noted = fsx::open(&lock)
-        .ok()
-        .and_then(|file| supervisor::noted(&file));
+    let noted = fsx::open(&lock).ok().and_then(|file| supervisor::noted(&file));
     let traces = ["out", "err"].map(|stream| log(common_dir, agent, run.number(), stream));
     let times = traces.iter().chain([&lock]).filter_map(|path| {
         let modified = fs::metadata(path).ok()?.modified().ok()?;
@@ -76,10 +74,7 @@ pub(crate) fn unrecorded_end(common_dir: &Path, agent: &Agent) -> Option<(Exited
     });
     // It worked until it last wrote something.
     let last = times.fold(run.began, DateTime::max);
-    Some((
-        end_of(run.number(), noted.unwrap_or(Outcome::LOST), None),
-        last,
-    ))
+    Some((end_of(run.number(), noted.unwrap_or(Outcome::LOST), None), last))
 }
 
 /// An agent as it stands, for readers, which write nothing: where the end of its last run is not recorded, as it
@@ -186,11 +181,10 @@ pub(crate) fn lock_at_once(ctx: &Ctx, agent: &Agent) -> Result<Guard> {
     lock::hold_for(common, &layout::live_lock(agent.id), GLANCE).map_err(|error| {
         let id = agent.id.short();
         match error.code() {
-            Code::LockTimeout => Error::new(
-                Code::RunActive,
-                format!("a process is at work for agent {id}"),
-            )
-            .remedy("to see it", Remedy::Agent(id)),
+            Code::LockTimeout => {
+                Error::new(Code::RunActive, format!("a process is at work for agent {id}"))
+                    .remedy("to see it", Remedy::Agent(id))
+            }
             _ => error,
         }
     })

@@ -46,9 +46,7 @@ fn recorded(ctx: &Ctx, ledger: &Ledger<'_>, who: &str) -> Result<Agent> {
         let path = fs::canonicalize(&path).at("could not resolve", &path)?;
         // One that was moved goes by the place it is at now.
         let linked = ctx.repo.worktrees()?.into_iter().find(|w| w.path == path);
-        let own = linked
-            .as_ref()
-            .and_then(|w| layout::agent_of_worktree(&w.name));
+        let own = linked.as_ref().and_then(|w| layout::agent_of_worktree(&w.name));
         let by_place = own.and_then(|id8| ledger.find(id8).ok());
         let has_worktree = |agent: &Agent| agent.isolation == Some(Isolation::Worktree);
         return match by_place.filter(has_worktree) {
@@ -82,29 +80,19 @@ pub(crate) fn agent_or_landed(ctx: &Ctx, ledger: &Ledger<'_>, who: &str) -> Resu
 pub(crate) fn branch_gone(ctx: &Ctx, agent: &Agent) -> Error {
     let id = agent.id.short();
     let branch = agent.branch.as_deref().unwrap_or_default();
-    let what = if ctx.env.fenced {
-        "is not seen from inside the sandbox"
-    } else {
-        "does not exist"
-    };
+    let what =
+        if ctx.env.fenced { "is not seen from inside the sandbox" } else { "does not exist" };
     let what = format!("the branch {branch} of agent {id} {what}");
     // Work that goes on in another clone is refused as such; a branch that this clone lost is damage.
     let is_elsewhere = !ctx.env.fenced && agent.state.is_open() && !is_local(ctx, agent);
-    let code = if is_elsewhere {
-        Code::AgentState
-    } else {
-        Code::BranchGone
-    };
+    let code = if is_elsewhere { Code::AgentState } else { Code::BranchGone };
     let error = Error::new(code, what);
     match agent.state {
         _ if ctx.env.fenced => error.remedy("to see what is known of it", Remedy::History(id)),
         // A spawn that failed was taken apart before any work began.
         State::Discarded if was_never_ready(ctx, agent) => error
             .remedy("to see why its spawn failed", Remedy::History(id))
-            .remedy(
-                "to spawn such an agent again",
-                Remedy::SpawnFrom("<task.toml>".into()),
-            ),
+            .remedy("to spawn such an agent again", Remedy::SpawnFrom("<task.toml>".into())),
         // Only a discard puts work away.
         State::Discarded => error.remedy("to get its work back", Remedy::Rescue(id)),
         State::Merged => error.remedy("to see where its work landed", Remedy::History(id)),
@@ -126,7 +114,7 @@ pub(crate) fn branch_gone(ctx: &Ctx, agent: &Agent) -> Error {
 /// Whether a spawn ended before its agent was ready, so that nothing of it was put away.
 fn was_never_ready(ctx: &Ctx, agent: &Agent) -> bool {
     let events = ctx.ledger().events(agent.spawn_commit).unwrap_or_default();
-    !{ events.iter() }.any(|event| matches!(event.what, What::Spawned(_)))
+    !events.iter().any(|event| matches!(event.what, What::Spawned(_)))
 }
 
 /// The error for an agent whose branch names no commit here: it is broken, or as [`branch_gone`].
@@ -195,18 +183,14 @@ pub fn remote_name(ctx: &Ctx, wanted: Option<&str>) -> Result<String> {
                     Code::Usage,
                     format!("which of the remotes {} is not said", known.join(", ")),
                 )
-                .hint(format!(
-                    "to choose one for good, run git config agent.remote {first}"
-                )));
+                .hint(format!("to choose one for good, run git config agent.remote {first}")));
             }
         },
     };
     // A path or URL has no name under which its refs could be remembered.
-    Err(
-        Error::new(Code::Usage, what).hint(if name.contains(['/', ':']) {
-            format!("to give it a name, run git remote add hub {name}")
-        } else {
-            format!("to add it, run git remote add {name} <url>")
-        }),
-    )
+    Err(Error::new(Code::Usage, what).hint(if name.contains(['/', ':']) {
+        format!("to give it a name, run git remote add hub {name}")
+    } else {
+        format!("to add it, run git remote add {name} <url>")
+    }))
 }

@@ -48,8 +48,8 @@ impl UnfinishedMerge {
         let place = checkout_on_branch(ctx, agent)?;
         // A rebase or a pick beside it has stopped on a conflict of its own, and is ended by
         // the process that began it.
-        let others = UNFINISHED.iter().filter(|(file, _)| *file != "MERGE_HEAD");
-        let is_more = { others }.any(|(file, _)| place.git_dir.join(file).exists());
+        let mut others = UNFINISHED.iter().filter(|(file, _)| *file != "MERGE_HEAD");
+        let is_more = others.any(|(file, _)| place.git_dir.join(file).exists());
         let (Some(theirs), false) = (place.merge_head(), is_more) else {
             return Ok(None);
         };
@@ -66,12 +66,7 @@ impl UnfinishedMerge {
         let tip = work::tip_of(ctx, agent)?;
         let ours = work::to_merge(ctx, agent, theirs, tip)?;
         let merge = place.conflicted_merge(&ctx.repo, ours, theirs)?;
-        Ok(merge.map(|merge| UnfinishedMerge {
-            place,
-            ours,
-            theirs,
-            merge,
-        }))
+        Ok(merge.map(|merge| UnfinishedMerge { place, ours, theirs, merge }))
     }
 
     /// The paths in conflict.

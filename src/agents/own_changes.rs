@@ -47,9 +47,7 @@ pub(crate) fn commit(ctx: &Ctx, head: Oid, bundle_dir: &str) -> Result<Option<Oi
     };
     let who = ctx.identities()?;
     let message = format!("agent: uncommitted changes\n\n{TRAILER}: {head}\n");
-    let commit = ctx
-        .repo
-        .write_commit(&who.commit(tree, &[head], &message))?;
+    let commit = ctx.repo.write_commit(&who.commit(tree, &[head], &message))?;
     Ok(Some(commit))
 }
 

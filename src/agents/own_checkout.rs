@@ -55,11 +55,7 @@ pub(crate) fn checkout_on_branch(ctx: &Ctx, agent: &Agent) -> Result<Checkout> {
     if !belongs_to(&top, &admin_dir) {
         return Err(Error::new(
             Code::WorktreeForeign,
-            format!(
-                "the worktree of agent {} is not at {}",
-                agent.id,
-                top.display()
-            ),
+            format!("the worktree of agent {} is not at {}", agent.id, top.display()),
         )
         .hint("to see where the worktrees are, run git worktree list"));
     }
@@ -91,7 +87,6 @@ pub(crate) fn require_own_branch(ctx: &Ctx, agent: &Agent) -> Result<()> {
         return Ok(());
     }
     let what = format!("nothing in this clone proves that {branch} is this agent's branch");
-    Err(Error::new(Code::BranchForeign, what).hint(format!(
-        "to see where it comes from, run git reflog show {branch}"
-    )))
+    Err(Error::new(Code::BranchForeign, what)
+        .hint(format!("to see where it comes from, run git reflog show {branch}")))
 }

@@ -66,9 +66,8 @@ pub(crate) fn map_with<T: Sync, R: Send, S>(
         }
     };
     let numbered = items.iter().enumerate().collect();
-    let mut answers: Vec<_> = share(numbered, threads(items.len()), each, |told| {
-        told.into_iter().collect()
-    });
+    let mut answers: Vec<_> =
+        share(numbered, threads(items.len()), each, |told| told.into_iter().collect());
     answers.sort_unstable_by_key(|(index, _)| *index);
     answers.into_iter().map(|(_, answer)| answer).collect()
 }

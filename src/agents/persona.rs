@@ -89,14 +89,8 @@ fn from_manifest(
         return Err(Error::new(Code::RosterInvalid, message)
             .hint("name a file outside of the repository, or one that is committed"));
     }
-    let tops = [
-        ctx.repo.workdir().and_then(real_path),
-        ctx.repo.main_worktree()?,
-    ];
-    let inside = tops
-        .iter()
-        .flatten()
-        .find_map(|top| path.strip_prefix(top).ok());
+    let tops = [ctx.repo.workdir().and_then(real_path), ctx.repo.main_worktree()?];
+    let inside = tops.iter().flatten().find_map(|top| path.strip_prefix(top).ok());
     // Inside of the repository the committed file counts, whatever is in the worktree.
     if let Some(inside) = inside {
         return project.persona_in(&inside.to_string_lossy(), agent_type);
@@ -110,11 +104,7 @@ fn from_manifest(
 }
 
 fn unknown_profile(profile: &str) -> Error {
-    Error::new(
-        Code::AgentTypeUnknown,
-        format!("no profile goes by {profile}"),
-    )
-    .hint(profiles())
+    Error::new(Code::AgentTypeUnknown, format!("no profile goes by {profile}")).hint(profiles())
 }
 
 fn profiles() -> String {

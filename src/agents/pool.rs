@@ -214,26 +214,18 @@ impl Slot {
         let directory = layout::tmp_dir(ctx.repo.common_dir());
         fsx::create_dir(&directory)?;
         // No agent has had the slot, so git can be started in it as it is.
-        let checkout = Checkout {
-            top: self.path.clone(),
-            git_dir: self.admin_dir.clone(),
-            view: None,
-        };
+        let checkout =
+            Checkout { top: self.path.clone(), git_dir: self.admin_dir.clone(), view: None };
         let scratch = fsx::unique_name(&directory.join("index"));
         drop(checkout.carry(&ctx.repo, (old, commit), &scratch, &|_| ())?);
         // At its old commit all that was moved would look like work that a person has staged.
         let head = self.admin_dir.join("HEAD");
         fsx::write_atomic(&head, format!("{commit}\n").as_bytes())?;
         ctx.reached("slot-moved");
-        let mut record = SlotRecord {
-            commit: commit.to_hex(),
-            tree: tree.to_hex(),
-            ..record.clone()
-        };
+        let mut record =
+            SlotRecord { commit: commit.to_hex(), tree: tree.to_hex(), ..record.clone() };
         if let Some(made) = record.made.as_deref().and_then(Oid::from_hex) {
-            let now = look(ctx, commit, &self.place(&self.path), None, false)?
-                .1
-                .tree;
+            let now = look(ctx, commit, &self.place(&self.path), None, false)?.1.tree;
             let now = now.unwrap_or(tree);
             let before = ctx.repo.read_commit(old)?.tree;
             // What set-up left is at other paths than what the move changed, so it is what it was, or a person wrote beside it.
@@ -287,9 +279,7 @@ impl Slot {
     fn stages_only(&self, ctx: &Ctx, files: &Path, commit: Oid, tree: Oid) -> Result<bool> {
         let checkout = linked_at(&ctx.repo, &self.name, files, &ctx.temporary_place())?;
         let before = ctx.repo.read_commit(commit)?.tree;
-        let staged = ctx
-            .repo
-            .differences(before, checkout.staged_tree(&ctx.repo)?)?;
+        let staged = ctx.repo.differences(before, checkout.staged_tree(&ctx.repo)?)?;
         let all = ctx.repo.differences(before, tree)?;
         Ok(staged.iter().all(|one| all.contains(one)))
     }
@@ -302,9 +292,7 @@ impl Slot {
     pub(crate) fn remove(self, ctx: &Ctx) -> Result<Option<KeptWorktree>> {
         // A process that made a base of it was killed, and the files are the base's.
         let is_base = !leads_to(&self.path, &self.admin_dir)
-            && layout::bases_dir(ctx.repo.common_dir())
-                .join(&self.name)
-                .exists();
+            && layout::bases_dir(ctx.repo.common_dir()).join(&self.name).exists();
         if is_base {
             return self.forget(ctx).map(|()| None);
         }
@@ -413,15 +401,12 @@ impl Slot {
 pub(crate) fn apart(found: &Uncommitted) -> String {
     let all = [&found.nested, &found.submodules, &found.unreadable];
     let all = all.into_iter().flatten();
-    all.map(|path| format!("{}\0", String::from_utf8_lossy(path)))
-        .collect()
+    all.map(|path| format!("{}\0", String::from_utf8_lossy(path))).collect()
 }
 
 fn require_inside(root: &Path) -> Result<()> {
     let place = root.join(WORKTREE_DIR);
-    let real = place
-        .ancestors()
-        .find_map(|path| fs::canonicalize(path).ok());
+    let real = place.ancestors().find_map(|path| fs::canonicalize(path).ok());
     let root = fs::canonicalize(root).at("could not resolve", root)?;
     if real.is_some_and(|real| real.starts_with(&root)) {
         return Ok(());
@@ -463,12 +448,7 @@ pub(crate) fn claim(
         };
         let is_better = best.as_ref().is_none_or(|(other, _)| rating < *other);
         // Last, because it looks at every file.
-        if is_better
-            && slot
-                .record
-                .as_ref()
-                .is_some_and(|record| slot.is_untouched(ctx, record))
-        {
+        if is_better && slot.record.as_ref().is_some_and(|record| slot.is_untouched(ctx, record)) {
             best = Some((rating, slot));
             if rating == 0 {
                 break;
@@ -485,13 +465,12 @@ pub(crate) fn claim(
 pub(crate) fn names(ctx: &Ctx) -> Result<Vec<String>> {
     let directory = layout::pool_dir(ctx.repo.common_dir());
     let entries = fs::read_dir(&directory).at_if_there("could not list", &directory)?;
-    let names = entries
+    let mut names: Vec<String> = entries
         .into_iter()
         .flatten()
         .flatten()
-        .map(|entry| entry.file_name());
-    let names = names.filter_map(|name| name.into_string().ok());
-    let mut names: Vec<String> = names
+        .map(|entry| entry.file_name())
+        .filter_map(|name| name.into_string().ok())
         .filter(|name| name.starts_with(layout::SLOT_PREFIX))
         .collect();
     names.sort_unstable();

@@ -46,7 +46,7 @@ pub(crate) fn checks_of(
     let touched = projects.touched(changes.iter().map(|change| change.path.as_slice()));
     let mut there = BTreeSet::new();
     for project in projects.all() {
-        if { repo.entry_at(after, &project.path)? }.is_some_and(|entry| entry.is_directory()) {
+        if repo.entry_at(after, &project.path)?.is_some_and(|entry| entry.is_directory()) {
             there.insert(project.path.as_str());
         }
     }
@@ -85,10 +85,7 @@ pub(crate) fn directory_in_repository(ctx: &Ctx) -> PathBuf {
     let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let here = real(&ctx.env.directory);
     let below = |top| here.strip_prefix(real(top)).map(Path::to_owned);
-    ctx.repo
-        .workdir()
-        .and_then(|top| below(top).ok())
-        .unwrap_or_default()
+    ctx.repo.workdir().and_then(|top| below(top).ok()).unwrap_or_default()
 }
 
 // Who owns the files of a repository, as the `CODEOWNERS` of a tree says.

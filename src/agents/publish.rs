@@ -53,11 +53,11 @@ fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Vec<Strin
     let heads = run_repo.heads();
     // Known before the objects come in; afterwards all of them are there, and new ones look like
     // old ones.
-    let before: Vec<Oid> = others(&heads)
-        .filter(|oid| ctx.repo.has_object(*oid))
-        .collect();
+    let before: Vec<Oid> = others(&heads).filter(|oid| ctx.repo.has_object(*oid)).collect();
     // 1. The objects.
-    let tips: Vec<Oid> = { [heads.branch, heads.detached].into_iter().flatten() }
+    let tips: Vec<Oid> = [heads.branch, heads.detached]
+        .into_iter()
+        .flatten()
         // Of a clone, an earlier attempt may have brought the commit and not all that it leads to.
         .filter(|oid| run_repo.is_clone() || !ctx.repo.has_object(*oid))
         .collect();
@@ -66,8 +66,7 @@ fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Vec<Strin
     let staging = fsx::unique_name(&staging.join("objects"));
     let taken = if run_repo.is_clone() {
         let known = run_repo.known_packs()?;
-        ctx.repo
-            .take_missing(&run_repo.objects(), &staging, &known, &tips)?
+        ctx.repo.take_missing(&run_repo.objects(), &staging, &known, &tips)?
     } else {
         ctx.repo.take_in(&run_repo.objects(), &staging, &tips)?
     };
@@ -80,17 +79,13 @@ fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Vec<Strin
     ctx.reached("branch-moved");
     // 3. Commits that no branch of the repository's has: a stash, a tag, a detached HEAD.
     let detached = heads.detached.filter(|oid| heads.branch != Some(*oid));
-    let fresh: Vec<Oid> = { others(&heads).chain(detached) }
+    let fresh: Vec<Oid> = others(&heads)
+        .chain(detached)
         .filter(|oid| !before.contains(oid) && ctx.repo.read_commit(*oid).is_ok())
         .collect();
     // No branch will name them, so without the keep chain the next `git gc` would remove them.
     if !fresh.is_empty() {
-        keep::keep(
-            &ctx.repo,
-            &fresh,
-            &format!("run {}", agent.id.short()),
-            ctx.now(),
-        )?;
+        keep::keep(&ctx.repo, &fresh, &format!("run {}", agent.id.short()), ctx.now())?;
         let named = heads.others.iter().filter(|(_, oid)| fresh.contains(oid));
         warnings.extend(named.map(|(name, oid)| {
             format!("the command made {name}, which only its run had; to have it, run git branch <name> {oid}")
@@ -122,12 +117,9 @@ fn carry_sparse(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<()> {
     if run_repo.is_clone() || words == sparse_words_at(&worktree::admin_dir(&ctx.repo, agent.id)) {
         return Ok(());
     }
-    let words = words
-        .into_iter()
-        .map(|(name, is_on)| (name, is_on.to_string()));
+    let words = words.into_iter().map(|(name, is_on)| (name, is_on.to_string()));
     let name = layout::worktree_name(agent.id);
-    ctx.repo
-        .set_worktree_settings(&name, &words.collect::<Vec<_>>())
+    ctx.repo.set_worktree_settings(&name, &words.collect::<Vec<_>>())
 }
 
 /// Publishes what a command left, leads its worktree back and removes the run repository. What cannot be published
@@ -271,12 +263,7 @@ fn move_branch(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo, tip: Oid) -> Result
         return Ok(None);
     }
     // The compare-and-swap was refused, so no branch holds these commits.
-    keep::keep(
-        &ctx.repo,
-        &[tip],
-        &format!("run {}", agent.id.short()),
-        ctx.now(),
-    )?;
+    keep::keep(&ctx.repo, &[tip], &format!("run {}", agent.id.short()), ctx.now())?;
     Ok(Some(format!(
         "{branch} was moved by another process while the command ran, so it stays where it is; to have the command's commits, run git branch <name> {tip}"
     )))

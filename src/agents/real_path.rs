@@ -57,10 +57,7 @@ fn parts(path: &Path) -> Vec<OsString> {
 
 /// The path relative to the root when it is inside, else as it is; with `/`.
 pub(crate) fn for_display(root: &Path, path: &Path) -> String {
-    path.strip_prefix(root)
-        .unwrap_or(path)
-        .to_string_lossy()
-        .into_owned()
+    path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned()
 }
 
 // Tools that look through the whole root of a repository, the worktrees of agents in it included.
@@ -80,7 +77,7 @@ fn depends(package: &Value, tool: &str) -> bool {
 
 /// The first such tool that a `package.json` names.
 pub(crate) fn named_by(package: &Value) -> Option<&'static str> {
-    { CRAWLERS.into_iter() }.find(|tool| depends(package, tool))
+    CRAWLERS.into_iter().find(|tool| depends(package, tool))
 }
 
 #[cfg(test)]

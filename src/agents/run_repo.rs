@@ -40,15 +40,8 @@ use std::path::{Path, PathBuf};
 
 /// What of the common directory the command finds behind links: it reads them, and the fence keeps it from writing.
 /// `config.worktree` is the main worktree's, which may say where the repository's hooks are.
-const LINKED: [&str; 7] = [
-    "hooks",
-    "info",
-    "modules",
-    "annex",
-    "agents",
-    "shallow",
-    "config.worktree",
-];
+const LINKED: [&str; 7] =
+    ["hooks", "info", "modules", "annex", "agents", "shallow", "config.worktree"];
 
 /// What git knows of the branches of remotes.
 const REMOTE_COPIES: &str = "refs/remotes";
@@ -63,15 +56,10 @@ const LONGEST_REF: u64 = 4096;
 ///
 /// Only for commands that are not behind the fence: there the run repository is the one to look at.
 pub fn around(directory: &Path) -> Option<PathBuf> {
-    let top =
-        { directory.ancestors() }.find(|top| fs::symlink_metadata(top.join(".git")).is_ok())?;
+    let top = directory.ancestors().find(|top| fs::symlink_metadata(top.join(".git")).is_ok())?;
     let pointer = untrusted::read(top, Path::new(".git"), LONGEST_REF)?;
-    let admin_dir = Path::new(
-        std::str::from_utf8(&pointer)
-            .ok()?
-            .strip_prefix("gitdir: ")?
-            .trim_end(),
-    );
+    let admin_dir =
+        Path::new(std::str::from_utf8(&pointer).ok()?.strip_prefix("gitdir: ")?.trim_end());
     let name = admin_dir.file_name()?;
     let agent_dir = admin_dir.parent()?.parent()?.parent()?;
     let own = agent_dir.join("run-repo/worktrees").join(name);
@@ -104,11 +92,7 @@ impl RunRepo {
         let notes = layout::run_repo(repo.common_dir(), id);
         let is_clone = layout::clone_record(repo.common_dir(), id).exists();
         RunRepo {
-            directory: if is_clone {
-                worktree.join(".git")
-            } else {
-                notes.clone()
-            },
+            directory: if is_clone { worktree.join(".git") } else { notes.clone() },
             notes,
             is_clone,
             common_dir: repo.common_dir().to_owned(),
@@ -189,8 +173,7 @@ impl RunRepo {
 
     /// Where the branch of the command is now; `None` when that cannot be read at a glance.
     pub fn tip(&self) -> Option<Oid> {
-        self.read(Path::new(&self.branch), LONGEST_REF)
-            .and_then(|text| oid_of(&text))
+        self.read(Path::new(&self.branch), LONGEST_REF).and_then(|text| oid_of(&text))
     }
 
     /// Where the repository's branch was when it last agreed with the command's.
@@ -204,10 +187,7 @@ impl RunRepo {
     /// # Errors
     /// `io`, `disk-full`.
     pub fn set_known_tip(&self, tip: Oid) -> Result<()> {
-        fsx::write_private(
-            &self.notes.with_extension("tip"),
-            format!("{tip}\n").as_bytes(),
-        )
+        fsx::write_private(&self.notes.with_extension("tip"), format!("{tip}\n").as_bytes())
     }
 
     /// The directory of its objects.
@@ -224,10 +204,8 @@ impl RunRepo {
         let Some(pointer) = fsx::load_if_there(&self.pointer_note())? else {
             return Ok(None);
         };
-        let (file, ours) = (
-            self.top.join(".git"),
-            format!("gitdir: {}\n", self.admin_dir().display()),
-        );
+        let (file, ours) =
+            (self.top.join(".git"), format!("gitdir: {}\n", self.admin_dir().display()));
         let mut altered = None;
         if self.top.is_dir() {
             let found = untrusted::read(&self.top, Path::new(".git"), LONGEST_REF);
@@ -309,8 +287,7 @@ impl RunRepo {
             // A lock exists for a moment only. A link to it would outlive it, and look like a lock
             // of the command's own.
             for name in siblings.iter().filter(|name| {
-                name.to_str()
-                    .is_none_or(|name| name != *part && !name.ends_with(".lock"))
+                name.to_str().is_none_or(|name| name != *part && !name.ends_with(".lock"))
             }) {
                 let path = directory.join(name);
                 if path == Path::new(REMOTE_COPIES) {
@@ -342,11 +319,7 @@ impl RunRepo {
 
     fn link(&self, path: &Path) -> Result<()> {
         let (shared, own) = (self.common_dir.join(path), self.directory.join(path));
-        if shared.exists() {
-            symlink(&shared, &own).at("could not link", &own)
-        } else {
-            Ok(())
-        }
+        if shared.exists() { symlink(&shared, &own).at("could not link", &own) } else { Ok(()) }
     }
 
     fn copy_admin_dir(&self) -> Result<()> {

@@ -92,12 +92,9 @@ impl<'r> ScopeGuard<'r> {
         if let Some(named) = spawn_commit.trailer(TRAILER)
             && first.is_none_or(|first| named != first.digest())
         {
-            return Err(
-                broken("its spawn commit was made for another policy".to_owned()).hint(format!(
-                    "to see who wrote what, run git log --patch {}",
-                    layout::LEDGER_REF
-                )),
-            );
+            return Err(broken("its spawn commit was made for another policy".to_owned()).hint(
+                format!("to see who wrote what, run git log --patch {}", layout::LEDGER_REF),
+            ));
         }
         let base = Oid::from_hex(&policy.base_oid)
             .ok_or_else(|| broken(format!("`{}` is no commit", policy.base_oid)))?;
@@ -202,17 +199,13 @@ pub(crate) fn tracked_near(
     boundary: &Boundary,
     changes: &[Change],
 ) -> Result<CaseIndex> {
-    let mut spellings: Vec<_> = { trees.iter() }
-        .map(|tree| Spellings::new(repo, *tree))
-        .collect();
+    let mut spellings: Vec<_> = trees.iter().map(|tree| Spellings::new(repo, *tree)).collect();
     let mut tracked = Vec::new();
     for change in changes {
         // What is tracked already has the spelling that it has; only a new name can differ from
         // another by case.
-        let new = matches!(
-            change.kind,
-            ChangeKind::Added | ChangeKind::Untracked | ChangeKind::Named
-        );
+        let new =
+            matches!(change.kind, ChangeKind::Added | ChangeKind::Untracked | ChangeKind::Named);
         // What the scope denies as it is spelled needs no second reason.
         if let Ok(path) = RepoPath::parse(&change.path)
             && new
@@ -311,11 +304,7 @@ fn alias_of(spelled: &[u8], real: &Change, violation: Violation) -> Violation {
         (Reason::Scope(denied), Ok(path)) => Reason::Alias { path, denied },
         (reason, _) => reason,
     };
-    Violation {
-        path: spelled.to_owned(),
-        kind: violation.kind,
-        reason,
-    }
+    Violation { path: spelled.to_owned(), kind: violation.kind, reason }
 }
 
 /// The path below one of the `tops`, by its text and as the kernel would follow it; `None` where it is

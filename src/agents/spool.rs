@@ -313,10 +313,7 @@ pub(crate) fn notify(repo: &Repo, notice: Notice, agent: &Agent, state: &str) {
     let variables = [
         ("GIT_AGENT_NOTICE", word.to_owned()),
         ("GIT_AGENT_NOTICE_ID", agent.id.to_string()),
-        (
-            "GIT_AGENT_NOTICE_NAME",
-            plain(&name.unwrap_or_else(|| agent.id.short())),
-        ),
+        ("GIT_AGENT_NOTICE_NAME", plain(&name.unwrap_or_else(|| agent.id.short()))),
         ("GIT_AGENT_NOTICE_STATE", plain(state)),
         ("GIT_AGENT_NOTICE_TASK", plain(task)),
     ];

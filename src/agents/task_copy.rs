@@ -88,8 +88,5 @@ fn given<T>(value: T) -> Field<T> {
 }
 
 fn absent<T>() -> Field<T> {
-    Field::Absent {
-        key: String::new(),
-        header: None,
-    }
+    Field::Absent { key: String::new(), header: None }
 }

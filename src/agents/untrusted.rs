@@ -38,9 +38,7 @@ pub fn checkouts(
             found.push(checkout);
             continue;
         };
-        let run_repo = layout::agents_dir(repo.common_dir())
-            .join(&id8)
-            .join("run-repo/worktrees");
+        let run_repo = layout::agents_dir(repo.common_dir()).join(&id8).join("run-repo/worktrees");
         if !run_repo.exists() {
             found.push(checkout.through_view(repo, scratch)?);
         } else if asked_by != Some(&id8) {

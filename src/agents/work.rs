@@ -158,7 +158,7 @@ pub(crate) fn left_to_land(
     let Some(last) = histories::landed_tip(repo, agent, (target, tip))? else {
         return Ok(spawn_commit::without(repo, agent.spawn_commit, own));
     };
-    let new: HashSet<Oid> = { repo.commits_between(&[last], tip)?.into_iter() }.collect();
+    let new: HashSet<Oid> = repo.commits_between(&[last], tip)?.into_iter().collect();
     Ok(own.iter().filter(|oid| new.contains(oid)).count())
 }
 
@@ -218,10 +218,7 @@ pub(crate) fn tree_to_judge(
     policy: &Policy,
 ) -> Result<Oid> {
     let tip = tip_of(ctx, agent)?;
-    let place = AgentWorktree::new(
-        worktree.to_owned(),
-        worktree::admin_dir(&ctx.repo, agent.id),
-    );
+    let place = AgentWorktree::new(worktree.to_owned(), worktree::admin_dir(&ctx.repo, agent.id));
     match uncommitted_tree(ctx, agent, tip, &place, policy.bundle_dir.as_deref())? {
         Some(tree) => Ok(tree),
         None => Ok(ctx.repo.read_commit(tip)?.tree),

@@ -30,10 +30,7 @@ pub(crate) struct AgentWorktree {
 impl AgentWorktree {
     /// The worktree with these files and that admin directory.
     pub(crate) fn new(path: impl Into<PathBuf>, admin_dir: impl Into<PathBuf>) -> AgentWorktree {
-        AgentWorktree {
-            path: path.into(),
-            admin_dir: admin_dir.into(),
-        }
+        AgentWorktree { path: path.into(), admin_dir: admin_dir.into() }
     }
 
     /// The worktree of an agent where git knows it and its directory is there.
@@ -92,11 +89,9 @@ impl AgentWorktree {
             return read;
         }
         let path = self.path.display();
-        let gone = Error::new(
-            Code::LostRace,
-            format!("the worktree {path} went away while it was read"),
-        )
-        .hint("to see where the worktrees are, run git worktree list");
+        let gone =
+            Error::new(Code::LostRace, format!("the worktree {path} went away while it was read"))
+                .hint("to see where the worktrees are, run git worktree list");
         Err(match read {
             Ok(_) => gone,
             Err(error) => gone.because(error.to_string()),
@@ -132,15 +127,12 @@ pub(crate) fn require_linked(repo: &Repo, id: AgentId, code: Code) -> Result<()>
 /// `agent-state`.
 pub(crate) fn require_in_place(repo: &Repo, agent: &Agent) -> Result<()> {
     let name = layout::worktree_name(agent.id);
-    let is_aside = { repo.worktree(&name) }
-        .is_some_and(|worktree| layout::aside(&worktree.path, &name).exists());
+    let is_aside =
+        repo.worktree(&name).is_some_and(|worktree| layout::aside(&worktree.path, &name).exists());
     if !is_aside {
         return Ok(());
     }
-    let what = format!(
-        "agent {} is half discarded, and its files are aside",
-        agent.id.short()
-    );
+    let what = format!("agent {} is half discarded, and its files are aside", agent.id.short());
     Err(Error::new(Code::AgentState, what).remedy("to see and repair it", Remedy::Repair))
 }
 
@@ -169,11 +161,8 @@ pub(crate) fn find(repo: &Repo, agent: &Agent) -> Option<PathBuf> {
 /// The error for a worktree whose directory is gone.
 pub(crate) fn gone(agent: &Agent) -> Error {
     let id = agent.id.short();
-    Error::new(
-        Code::AgentState,
-        format!("the worktree of agent {id} is gone"),
-    )
-    .remedy("to make it again", Remedy::Reopen(id))
+    Error::new(Code::AgentState, format!("the worktree of agent {id} is gone"))
+        .remedy("to make it again", Remedy::Reopen(id))
 }
 
 /// The error for a worktree whose admin directory is gone.
@@ -228,8 +217,12 @@ pub(crate) fn reopen(ctx: &Ctx, agent: &Agent) -> Result<()> {
     let held = leases::of(common, agent.id)?;
     // A value that is still held stays the same: a server of the agent's may be using it.
     wanted.retain(|one| held.iter().all(|held| held.variable != one.variable));
-    let text = agent.name.as_ref().map(|name| name.as_str());
-    let text = text.or(agent.description.as_deref()).unwrap_or_default();
+    let text = agent
+        .name
+        .as_ref()
+        .map(|name| name.as_str())
+        .or(agent.description.as_deref())
+        .unwrap_or_default();
     leases::take(common, &agent.id.short(), &Slug::from_text(text), &wanted).map(drop)
 }
 

@@ -53,13 +53,7 @@ pub(super) struct AmendArgs {
     #[arg(long, value_name = "TIME", group = "change", value_parser = parse_duration)]
     timeout: Option<Duration>,
     /// Why
-    #[arg(
-        long,
-        short = 'm',
-        value_name = "TEXT",
-        default_value = "",
-        hide_default_value = true
-    )]
+    #[arg(long, short = 'm', value_name = "TEXT", default_value = "", hide_default_value = true)]
     reason: String,
     /// Show the new policy and stop
     #[arg(long, short = 'n')]
@@ -93,11 +87,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: AmendArgs) -> Result<Exit> {
 
 impl Answer for AmendReport {
     fn text(&self) -> String {
-        let verb = if self.dry_run {
-            "would amend"
-        } else {
-            "amended"
-        };
+        let verb = if self.dry_run { "would amend" } else { "amended" };
         let mut text = format!("{verb} {}\n", paint(BOLD, &handle(&self.agent)));
         let mut line = |name: &str, value: String| {
             text.push_str(&format!("{} {value}\n", paint(DIM, &format!("{name}:"))));
@@ -111,15 +101,7 @@ impl Answer for AmendReport {
                 checks => checks.join(", "),
             },
         );
-        line(
-            "bundle",
-            if self.bundle_required {
-                "required"
-            } else {
-                "not required"
-            }
-            .to_owned(),
-        );
+        line("bundle", if self.bundle_required { "required" } else { "not required" }.to_owned());
         if let Some(limit) = self.timeout_ms {
             // Rounded up, so that a short limit does not look like none.
             line("time limit", format!("{}s", limit.div_ceil(1000)));

@@ -68,11 +68,7 @@ pub(super) fn run_done_with(
 ) -> Result<Exit> {
     if done.expire {
         let plan = archive::plan_expiry(ctx, retention(ctx, done)?)?;
-        let report = if done.dry_run {
-            plan.report()
-        } else {
-            archive::expire(ctx, plan)?
-        };
+        let report = if done.dry_run { plan.report() } else { archive::expire(ctx, plan)? };
         return ui.done(&report);
     }
     ui.done(&archive::archive(ctx, reader.agent.as_deref(), done.limit)?)
@@ -89,11 +85,7 @@ pub(super) fn acknowledge(
     reader: &ReaderArg,
     messages: &[String],
 ) -> Result<Exit> {
-    ui.done(&archive::acknowledge(
-        ctx,
-        reader.agent.as_deref(),
-        messages,
-    )?)
+    ui.done(&archive::acknowledge(ctx, reader.agent.as_deref(), messages)?)
 }
 
 /// What is asked for, else what the repository says, else the usual.

@@ -116,8 +116,7 @@ impl SyncArg {
 
     /// As [`SyncArg::after`], before the answer is given: the warnings are part of it.
     pub(super) fn warnings(&self, ctx: &Ctx, ui: &mut Ui) -> Vec<String> {
-        self.exchange(ctx, ui)
-            .unwrap_or_else(|error| vec![not_exchanged(&error)])
+        self.exchange(ctx, ui).unwrap_or_else(|error| vec![not_exchanged(&error)])
     }
 
     /// Gives the warnings of the exchange, which is none where no remote was named.
@@ -180,9 +179,7 @@ impl PushArg {
             let wanted = Some(remote).filter(|name| !name.is_empty());
             remote_name(ctx, wanted)
         };
-        Ok(SyncArg {
-            sync: remote.map(named).transpose()?,
-        })
+        Ok(SyncArg { sync: remote.map(named).transpose()? })
     }
 }
 
@@ -214,9 +211,7 @@ pub(super) fn states() -> OneOf<State> {
     fn words() -> impl Iterator<Item = &'static str> {
         State::ALL.into_iter().map(State::as_str)
     }
-    one_of(words(), |word| {
-        State::parse(word).ok_or_else(|| choices("states", words()))
-    })
+    one_of(words(), |word| State::parse(word).ok_or_else(|| choices("states", words())))
 }
 
 // Arguments that are words.
@@ -234,10 +229,7 @@ pub(super) fn one_of<T>(
     words: impl IntoIterator<Item = &'static str>,
     read: fn(&str) -> Result<T, String>,
 ) -> OneOf<T> {
-    OneOf {
-        words: words.into_iter().collect(),
-        read,
-    }
+    OneOf { words: words.into_iter().collect(), read }
 }
 
 /// What to say of a word that is none of those.
@@ -280,9 +272,5 @@ pub(super) fn any(word: &str) -> Result<String, String> {
 
 /// Reads a text that says something.
 pub(super) fn some_words(text: &str) -> Result<String, String> {
-    if text.trim().is_empty() {
-        Err("it takes some words".to_owned())
-    } else {
-        Ok(text.to_owned())
-    }
+    if text.trim().is_empty() { Err("it takes some words".to_owned()) } else { Ok(text.to_owned()) }
 }

@@ -29,10 +29,7 @@ impl Answer for BundleReport {
         let good = self.files.iter().filter(|file| file.code.is_none()).count();
         let needed = if self.required { "" } else { ", not required" };
         let short = &self.agent_id[..8];
-        let mut text = format!(
-            "bundle of {short}: {good} of {} files{needed}\n",
-            self.files.len()
-        );
+        let mut text = format!("bundle of {short}: {good} of {} files{needed}\n", self.files.len());
         if let Some(path) = &self.bundle_path {
             text.push_str(&format!("{}\n", paint(DIM, path)));
         }

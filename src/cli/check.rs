@@ -84,11 +84,7 @@ impl Answer for CheckReport {
         let count = format!("{} of {} changes", self.violations.len(), self.checked);
         let mut text = format!("{} {count}\n", paint(BAD, "out of scope:"));
         // Of many one is enough as an example; the rest is folded by directories.
-        let named = if self.violations.len() > MOST {
-            1
-        } else {
-            MOST
-        };
+        let named = if self.violations.len() > MOST { 1 } else { MOST };
         for violation in self.violations.iter().take(named) {
             let path = Quoted(&violation.path.to_bytes()).to_string();
             let place = match &violation.commit {

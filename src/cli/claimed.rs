@@ -29,9 +29,8 @@ pub(super) fn acquire(
 ) -> Result<TaskState> {
     if tasks > 1 {
         let what = "--claim is for one task, and several are given";
-        return Err(Error::new(Code::Usage, what).hint(format!(
-            "to take several, run git agent {verb} --claim for each"
-        )));
+        return Err(Error::new(Code::Usage, what)
+            .hint(format!("to take several, run git agent {verb} --claim for each")));
     }
     let claim = match claim::acquire(ctx, remote, key, agent)? {
         Acquired::Held(claim) => claim,

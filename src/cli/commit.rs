@@ -37,10 +37,7 @@ impl Answer for CommitReport {
         let commit = paint(BOLD, &self.commit[..7]);
         let count = self.paths.len();
         let noun = if count == 1 { "path" } else { "paths" };
-        let mut text = format!(
-            "committed {commit} for {}: {count} {noun}\n",
-            &self.agent_id[..8]
-        );
+        let mut text = format!("committed {commit} for {}: {count} {noun}\n", &self.agent_id[..8]);
         for path in &self.left_out {
             text.push_str(&format!(
                 "  {} {}\n",

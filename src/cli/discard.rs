@@ -80,23 +80,17 @@ impl Answer for DiscardReport {
             let tip = self.tip.as_deref().map_or("", |tip| &tip[..7]);
             text.push_str(&format!("  branch {branch} at {tip}\n"));
         }
-        for (what, oid) in [
-            ("uncommitted work", &self.salvage_commit),
-            ("bundle", &self.bundle_commit),
-        ] {
+        for (what, oid) in
+            [("uncommitted work", &self.salvage_commit), ("bundle", &self.bundle_commit)]
+        {
             if let Some(oid) = oid {
                 text.push_str(&format!("  kept {what} as {}\n", &oid[..7]));
             }
         }
         if !self.set_aside.is_empty() {
             let verb = if self.dry_run { "would be set" } else { "set" };
-            let paths: Vec<_> = { self.set_aside.iter() }
-                .map(|file| file.path.clone())
-                .collect();
-            text.push_str(&format!(
-                "  {verb} aside, because above 64 MiB: {}\n",
-                first_of(&paths)
-            ));
+            let paths: Vec<_> = self.set_aside.iter().map(|file| file.path.clone()).collect();
+            text.push_str(&format!("  {verb} aside, because above 64 MiB: {}\n", first_of(&paths)));
         }
         for line in not_kept(&self.not_kept, "") {
             text.push_str(&format!("  {line}"));
@@ -127,9 +121,7 @@ pub(super) fn not_kept(not_kept: &NotKept, of: &str) -> impl Iterator<Item = Str
         ("because [setup] made it", &not_kept.setup, KEEP),
         ("because it is no file", &not_kept.special, ""),
     ];
-    let reasons = reasons
-        .into_iter()
-        .filter(|(_, paths, _)| !paths.is_empty());
+    let reasons = reasons.into_iter().filter(|(_, paths, _)| !paths.is_empty());
     reasons.map(move |(why, paths, advice)| {
         let paths = first_of(paths);
         format!("not kept{of}, {why}: {paths}{advice}\n")

@@ -50,11 +50,7 @@ impl Answer for DoctorReport {
             text.push_str(&detail(&cured.done));
         }
         for finding in &self.findings {
-            let style = if finding.severity == "problem" {
-                BAD
-            } else {
-                WARN
-            };
+            let style = if finding.severity == "problem" { BAD } else { WARN };
             let label = format!("{}[{}]:", finding.severity, finding.code);
             text.push_str(&fact(style, &label, &finding.what));
             text.push_str(&detail(finding.why));

@@ -38,19 +38,12 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: EnterArgs) -> Result<Exit> {
     let who = args.agent.or_current(ctx, ui)?;
     if !run::has_terminal() {
         let what = "`enter` requires a terminal, on standard input and on standard output";
-        return Err(Error::new(Code::Usage, what).hint(format!(
-            "to run a command without one, run git agent run {who} -- <command>"
-        )));
+        return Err(Error::new(Code::Usage, what)
+            .hint(format!("to run a command without one, run git agent run {who} -- <command>")));
     }
     let is_shell = args.command.is_empty() && args.host.is_none();
     let command = if is_shell {
-        vec![
-            ctx.env
-                .shell
-                .clone()
-                .unwrap_or_else(|| "/bin/sh".into())
-                .into(),
-        ]
+        vec![ctx.env.shell.clone().unwrap_or_else(|| "/bin/sh".into()).into()]
     } else {
         args.command
     };

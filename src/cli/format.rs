@@ -55,10 +55,7 @@ impl Copy {
         let format = format.ok_or_else(|| {
             format!("there is no format `{word}`; write text, json, ndjson, sarif or markdown")
         })?;
-        Ok(Copy {
-            format,
-            path: path.into(),
-        })
+        Ok(Copy { format, path: path.into() })
     }
 }
 
@@ -74,8 +71,8 @@ impl Format {
     /// What a command line asks for that cannot be read as a whole; text where it does not say.
     pub(super) fn asked_for(arguments: &[OsString]) -> Format {
         // What follows is the command of a run, with options of its own.
-        let words = arguments.iter().take_while(|word| *word != "--");
-        let mut words = words.filter_map(|word| word.to_str());
+        let mut words =
+            arguments.iter().take_while(|word| *word != "--").filter_map(|word| word.to_str());
         let mut asked = Format::Text;
         while let Some(word) = words.next() {
             let value = match word {

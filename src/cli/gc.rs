@@ -86,10 +86,7 @@ impl Answer for GcReport {
             text.push_str(&table.render());
         }
         for agent in &self.agents {
-            text.extend(not_kept(
-                &agent.not_kept,
-                &format!(" of {}", agent.short_id),
-            ));
+            text.extend(not_kept(&agent.not_kept, &format!(" of {}", agent.short_id)));
         }
         let salvage = self.salvage.as_deref().unwrap_or_default();
         if !salvage.is_empty() {
@@ -146,10 +143,7 @@ impl Answer for GcReport {
         let left = debris.iter().any(|(_, count)| *count > 0) || self.spawning;
         if self.dry_run && (removable || expirable || deletable || left) {
             let hint = paint(HINT, "to do it:");
-            text.push_str(&format!(
-                "{hint} git agent gc{} --yes\n",
-                given(&self.options)
-            ));
+            text.push_str(&format!("{hint} git agent gc{} --yes\n", given(&self.options)));
         }
         text
     }
@@ -163,10 +157,8 @@ impl Answer for GcReport {
 
 /// The options once more, so that what is done is what was shown.
 fn given(options: &GcOptions) -> String {
-    let spans = [
-        ("--older-than", options.older_than),
-        ("--expire-salvage", options.expire_salvage),
-    ];
+    let spans =
+        [("--older-than", options.older_than), ("--expire-salvage", options.expire_salvage)];
     let with = |(option, span)| Some(format!(" {option} {}", duration_text(span?)));
     let mut words: String = spans.into_iter().filter_map(with).collect();
     // Exactly as many bytes: rounded it would be another limit.

@@ -107,11 +107,7 @@ impl GuardReport {
         let rule = self.rule.as_ref().and_then(|rule| rule.branch.as_ref());
         details.extend(rule.map(|glob| format!("rule for {glob}")));
         details.retain(|detail| !detail.is_empty());
-        let onto = if base.is_empty() {
-            String::new()
-        } else {
-            format!(" onto {base}")
-        };
+        let onto = if base.is_empty() { String::new() } else { format!(" onto {base}") };
         format!("{onto} ({})", details.join(", "))
     }
 }

@@ -35,10 +35,7 @@ pub(super) fn run(ui: &mut Ui, args: &HelpArgs) -> Result<Exit> {
         let explained = below(&mut command, &args.command)?;
         explained.render_long_help().ansi().to_string()
     };
-    ui.done(&HelpAnswer {
-        command: args.command.clone(),
-        text,
-    })
+    ui.done(&HelpAnswer { command: args.command.clone(), text })
 }
 
 /// What a command takes, or the list of them.
@@ -76,11 +73,10 @@ fn below<'c>(command: &'c mut Command, path: &[String]) -> Result<&'c mut Comman
     };
     match command.find_subcommand_mut(first) {
         Some(found) => below(found, rest),
-        None => Err(Error::new(
-            Code::Usage,
-            format!("there is no command `{}`", first.escape_debug()),
-        )
-        .hint("to list every command, run git agent help --all")),
+        None => {
+            Err(Error::new(Code::Usage, format!("there is no command `{}`", first.escape_debug()))
+                .hint("to list every command, run git agent help --all"))
+        }
     }
 }
 
@@ -88,9 +84,12 @@ fn below<'c>(command: &'c mut Command, path: &[String]) -> Result<&'c mut Comman
 fn groups(command: &Command, all: bool) -> String {
     let mut rows: Vec<(&str, Vec<(String, String)>)> = Vec::new();
     for group in GROUPS {
-        let verbs = group.verbs.iter().filter(|(_, first)| all || *first);
-        let verbs = verbs.filter_map(|(verb, _)| command.find_subcommand(kebab(verb)));
-        let verbs = verbs.filter(|verb| !verb.is_hide_set());
+        let verbs = group
+            .verbs
+            .iter()
+            .filter(|(_, first)| all || *first)
+            .filter_map(|(verb, _)| command.find_subcommand(kebab(verb)))
+            .filter(|verb| !verb.is_hide_set());
         let about = |verb: &Command| verb.get_about().map(ToString::to_string);
         let verbs: Vec<_> = verbs
             .map(|verb| (verb.get_name().to_owned(), about(verb).unwrap_or_default()))

@@ -33,11 +33,7 @@ struct GitHookArgs {
     #[arg(value_name = "HOOK")]
     name: String,
     /// What git passes to the hook
-    #[arg(
-        value_name = "ARG",
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(value_name = "ARG", trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
 }
 
@@ -121,10 +117,7 @@ fn run_host(ui: &mut Ui, hook: HostHook) -> Result<Exit> {
 }
 
 fn speak(ui: &mut Ui, payload: &HookPayload, answer: &HookAnswer) -> Result<Exit> {
-    if let Some(addition) = payload
-        .addition(answer.stderr())
-        .filter(|_| answer.status() != 0)
-    {
+    if let Some(addition) = payload.addition(answer.stderr()).filter(|_| answer.status() != 0) {
         ui.print(&addition)?;
         return Ok(Exit::Yes);
     }
@@ -146,10 +139,7 @@ fn speak(ui: &mut Ui, payload: &HookPayload, answer: &HookAnswer) -> Result<Exit
 fn read_input() -> Vec<u8> {
     let mut payload = Vec::new();
     let longest = LONGEST_PAYLOAD as u64 + 1;
-    let _ = std::io::stdin()
-        .lock()
-        .take(longest)
-        .read_to_end(&mut payload);
+    let _ = std::io::stdin().lock().take(longest).read_to_end(&mut payload);
     payload
 }
 

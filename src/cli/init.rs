@@ -87,15 +87,14 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: InitArgs) -> Result<Exit> {
         init::accept_proposal(ctx, &mut plan)?;
     }
     if is_kit && ui.format() == Format::Text {
-        let taken = plan
-            .proposal()
-            .filter(|proposal| !proposal.parts.is_empty());
+        let taken = plan.proposal().filter(|proposal| !proposal.parts.is_empty());
         let nothing = || "nothing in it differs from the defaults\n".to_owned();
         ui.print(&taken.map_or_else(nothing, proposed))?;
     }
     let mut report = init::execute(ctx, &plan)?;
     // A person who said no has read it.
-    report.proposal = { report.proposal }
+    report.proposal = report
+        .proposal
         .filter(|proposal| proposal.is_written || !is_asked || !proposal.has_settings());
     ui.done(&report)
 }
@@ -116,11 +115,7 @@ fn proposed(proposal: &Proposal) -> String {
 /// A part of a proposal with its reason.
 fn reasoned(part: &ProposedPart) -> String {
     let because = paint(DIM, &format!("because {}", part.because));
-    format!(
-        "{} {}\n  {because}\n",
-        paint(BOLD, &part.setting),
-        part.value
-    )
+    format!("{} {}\n  {because}\n", paint(BOLD, &part.setting), part.value)
 }
 
 fn parse_host(name: &str) -> std::result::Result<Registration, String> {
@@ -145,13 +140,9 @@ impl Answer for Rehearsed {
         let proposal = self.0.proposal.as_ref().map(proposed);
         let lines = registered(&self.0);
         let lines = lines.lines().map(|line| {
-            if line.starts_with(' ') {
-                format!("{line}\n")
-            } else {
-                format!("would be {line}\n")
-            }
+            if line.starts_with(' ') { format!("{line}\n") } else { format!("would be {line}\n") }
         });
-        { proposal.into_iter() }.chain(lines).collect()
+        proposal.into_iter().chain(lines).collect()
     }
 
     fn rows(&self) -> Vec<Value> {
@@ -178,10 +169,9 @@ impl Answer for InitReport {
                 text.extend(proposal.by_hand().map(reasoned));
                 text
             }
-            Some(proposal) if proposal.has_settings() => format!(
-                "{}to write it, run git agent init --yes\n",
-                proposed(proposal)
-            ),
+            Some(proposal) if proposal.has_settings() => {
+                format!("{}to write it, run git agent init --yes\n", proposed(proposal))
+            }
             Some(proposal) => proposed(proposal),
             None => String::new(),
         };
@@ -204,10 +194,7 @@ fn registered(report: &InitReport) -> String {
             text.push_str(&format!("          {note}\n"));
         }
     }
-    let settings = [
-        ("notes.displayRef", report.notes),
-        ("alias for git log", report.log_alias),
-    ];
+    let settings = [("notes.displayRef", report.notes), ("alias for git log", report.log_alias)];
     for (what, action) in settings {
         if let Some(action) = action {
             text.push_str(&format!("{:9} {}\n", action.as_str(), paint(BOLD, what)));

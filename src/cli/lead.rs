@@ -31,9 +31,7 @@ pub(super) fn asked(arguments: &[OsString], ui: &mut Ui) -> Result<Option<Exit>>
         return Ok(None);
     };
     let own = home.agent.id;
-    let named = ["agent", "who", "agents"]
-        .iter()
-        .find_map(|key| fields.get(*key));
+    let named = ["agent", "who", "agents"].iter().find_map(|key| fields.get(*key));
     let is_own = |named: &Value| {
         let found = named.as_str().map(|who| ctx.ledger().find(who));
         found.is_some_and(|found| found.is_ok_and(|agent| agent.id == own))
@@ -65,9 +63,7 @@ pub(super) fn asked(arguments: &[OsString], ui: &mut Ui) -> Result<Option<Exit>>
 fn fields(arguments: &[OsString]) -> Option<(String, Map<String, Value>)> {
     let (_, verb) = usage_error::verb_among(arguments)?;
     let verb = verb.to_str()?;
-    let command = { COMMANDS.contains(&verb) }
-        .then(|| verbs::verb(verb))
-        .flatten()?;
+    let command = COMMANDS.contains(&verb).then(|| verbs::verb(verb)).flatten()?;
     let matches = Cli::command().subcommand(command.clone());
     let matches = matches.try_get_matches_from(arguments).ok()?;
     let matches = matches.subcommand_matches(verb)?;
@@ -80,7 +76,10 @@ fn fields(arguments: &[OsString]) -> Option<(String, Map<String, Value>)> {
             continue;
         }
         let name = argument.get_long().unwrap_or(id).replace('-', "_");
-        let texts: Vec<_> = { matches.get_raw(id).into_iter().flatten() }
+        let texts: Vec<_> = matches
+            .get_raw(id)
+            .into_iter()
+            .flatten()
             .map(|text| text.to_string_lossy().into_owned())
             .collect();
         let value = match (argument.get_action(), texts.as_slice()) {
@@ -111,9 +110,7 @@ fn spawn_fields(ctx: &Ctx, fields: &mut Map<String, Value>) -> Result<()> {
     }
     for key in ["scope", "new", "deny"] {
         if let Some(Value::Array(globs)) = fields.get_mut(key) {
-            let texts = globs
-                .iter()
-                .map(|glob| glob.as_str().unwrap_or_default().to_owned());
+            let texts = globs.iter().map(|glob| glob.as_str().unwrap_or_default().to_owned());
             let globs_here = from_here(ctx, &texts.collect::<Vec<_>>());
             *globs = globs_here.into_iter().map(Value::from).collect();
         }

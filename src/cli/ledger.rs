@@ -42,8 +42,7 @@ impl Answer for LedgerReport {
             rows => counted(rows, "row", ""),
         };
         if self.verdict == "accept" {
-            let signatures = self.signatures.as_ref().map(signatures);
-            let signatures = signatures.unwrap_or_default();
+            let signatures = self.signatures.as_ref().map(signatures).unwrap_or_default();
             let accepted = paint(GOOD, "accepted");
             return format!("{accepted}: {rows}, no event is missing\n{signatures}");
         }

@@ -103,11 +103,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: ListArgs) -> Result<Exit> {
             let overlaps = list::all(ctx, &options, |agent| listing.push(&agent))?;
             listing.add(&overlaps);
             let warm = warm_worktrees(pool::count(ctx)?);
-            let usage = if args.fast {
-                None
-            } else {
-                usage::notable(ctx)?
-            };
+            let usage = if args.fast { None } else { usage::notable(ctx)? };
             let usage = usage.map(|usage| format!("{}\n", usage.sentence()));
             let usage = usage.unwrap_or_default();
             ui.print(&format!("{}{warm}{usage}", listing.text()))?;
@@ -131,9 +127,8 @@ impl AsJson for CountedStates {
 impl Answer for CountedStates {
     /// Nothing at all for no agents, so that a prompt shows nothing.
     fn text(&self) -> String {
-        let parts: Vec<String> = { self.0.iter() }
-            .map(|(count, state)| format!("{count} {state}"))
-            .collect();
+        let parts: Vec<String> =
+            self.0.iter().map(|(count, state)| format!("{count} {state}")).collect();
         match parts.as_slice() {
             [] => String::new(),
             parts => format!("{}\n", parts.join(", ")),
@@ -186,9 +181,8 @@ const TITLES: &[&str] = &[
 
 /// What yields where the terminal is narrow, the first one first. Who it is, where it stands and what it
 /// is about always stay.
-const YIELDING: &[&str] = &[
-    "ROLE", "BUNDLE", "AGE", "AHEAD", "OVERLAP", "DIRTY", "SCOPE", "VERDICT", "CI", "CLONE",
-];
+const YIELDING: &[&str] =
+    &["ROLE", "BUNDLE", "AGE", "AHEAD", "OVERLAP", "DIRTY", "SCOPE", "VERDICT", "CI", "CLONE"];
 
 /// An id and the first twelve characters of a name, as the matrix of overlaps shows them.
 const LEAST_HANDLE: usize = 8 + 1 + 12;
@@ -208,10 +202,7 @@ impl Answer for ListReport {
             [] => String::new(),
             warnings => format!(",\"warnings\":{}", json!(warnings)),
         };
-        format!(
-            "{{\"agents\":[{}],\"schema\":{schema}{warnings}}}\n",
-            agents.join(",")
-        )
+        format!("{{\"agents\":[{}],\"schema\":{schema}{warnings}}}\n", agents.join(","))
     }
 
     fn rows(&self) -> Vec<Value> {
@@ -228,10 +219,7 @@ pub(in crate::cli) struct AgentList {
 impl AgentList {
     pub(in crate::cli) fn new() -> AgentList {
         let table = Table::new(TITLES.to_vec(), width()).yielding(YIELDING);
-        AgentList {
-            table: table.shrinking("AGENT", LEAST_HANDLE),
-            looks: Vec::new(),
-        }
+        AgentList { table: table.shrinking("AGENT", LEAST_HANDLE), looks: Vec::new() }
     }
 
     pub(in crate::cli) fn push(&mut self, agent: &ListedAgent) {
@@ -256,11 +244,7 @@ impl AgentList {
 
 fn cells(row: &ListedAgent) -> Vec<Cell> {
     let (agent, standing) = (&row.agent, &row.standing);
-    let clone = if agent.local {
-        ""
-    } else {
-        agent.clone_id.as_str()
-    };
+    let clone = if agent.local { "" } else { agent.clone_id.as_str() };
     let look = FactStyle::of(row);
     vec![
         Cell::painted(BOLD, handle(agent)),
@@ -287,9 +271,7 @@ fn cells(row: &ListedAgent) -> Vec<Cell> {
             other => Cell::painted(WARN, other),
         }),
         look.overlap(&standing.overlap),
-        row.ci
-            .known()
-            .map_or(Cell::plain(""), |ci| checks(ci, standing)),
+        row.ci.known().map_or(Cell::plain(""), |ci| checks(ci, standing)),
         Cell::painted(DIM, age(agent.age_seconds)),
         Cell::plain(task(agent).unwrap_or_default()),
     ]
@@ -328,9 +310,7 @@ struct FactStyle {
 
 impl FactStyle {
     fn of(row: &ListedAgent) -> FactStyle {
-        FactStyle {
-            local: row.agent.local,
-        }
+        FactStyle { local: row.agent.local }
     }
 
     /// `+2 -1`: two commits to land, one that the target has gained.
@@ -352,9 +332,7 @@ impl FactStyle {
     }
 
     fn overlap(&self, count: &Fact<OverlapCount>) -> Cell {
-        self.fact(count, |overlap| {
-            Cell::painted(WARN, overlap.agents.to_string())
-        })
+        self.fact(count, |overlap| Cell::painted(WARN, overlap.agents.to_string()))
     }
 
     fn unknown(&self) -> Cell {
@@ -416,9 +394,7 @@ fn branch_lines(node: &Node, open: &[bool]) -> String {
         return String::new();
     }
     let ancestors = open.iter().skip(1);
-    let mut text: String = ancestors
-        .map(|goes_on| if *goes_on { "│  " } else { "   " })
-        .collect();
+    let mut text: String = ancestors.map(|goes_on| if *goes_on { "│  " } else { "   " }).collect();
     text.push_str(if node.last { "└─ " } else { "├─ " });
     text
 }

@@ -57,11 +57,7 @@ impl Summary<'_> {
                 text.push_str("- more checks are left out here\n");
                 break;
             }
-            let word = if run.is_success() {
-                "passed"
-            } else {
-                "**failed**"
-            };
+            let word = if run.is_success() { "passed" } else { "**failed**" };
             let from = run.taken_over_from.map_or_else(String::new, |tree| {
                 format!(", taken over from tree {}", &tree.to_hex()[..7])
             });
@@ -72,14 +68,12 @@ impl Summary<'_> {
         }
         // What rejects comes first, so that it is not what is left out.
         let (errors, notes): (Vec<_>, Vec<_>) =
-            { self.findings.iter() }.partition(|finding| finding.severity == "error");
+            self.findings.iter().partition(|finding| finding.severity == "error");
         let count = self.findings.len();
         for (number, finding) in errors.into_iter().chain(notes).enumerate() {
             if text.len() > LIMIT {
                 let more = counted(count - number, "more finding", "");
-                text.push_str(&format!(
-                    "\n{more} left out here; `--format json` has them all.\n"
-                ));
+                text.push_str(&format!("\n{more} left out here; `--format json` has them all.\n"));
                 break;
             }
             let (code, weight) = (finding.code, finding.severity);
@@ -141,10 +135,7 @@ fn inline(text: &str) -> String {
 
 /// Punctuation that is no markup inside a line.
 fn is_plain(character: char) -> bool {
-    matches!(
-        character,
-        '.' | ',' | '/' | '-' | ';' | '\'' | '"' | '(' | ')' | '=' | '+'
-    )
+    matches!(character, '.' | ',' | '/' | '-' | ';' | '\'' | '"' | '(' | ')' | '=' | '+')
 }
 
 /// A text as it is, in a fence that is longer than any in it.
@@ -155,10 +146,8 @@ fn fenced(text: &str) -> String {
         longest = longest.max(run);
     }
     let fence = "`".repeat(longest.max(2) + 1);
-    let text: String = text
-        .chars()
-        .filter(|c| !c.is_control() || *c == '\n' || *c == '\t')
-        .collect();
+    let text: String =
+        text.chars().filter(|c| !c.is_control() || *c == '\n' || *c == '\t').collect();
     format!("{fence}text\n{}\n{fence}\n", text.trim_end())
 }
 

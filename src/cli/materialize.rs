@@ -21,11 +21,8 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &MaterializeArgs) -> Result<Exit
 
 impl Answer for MaterializeReport {
     fn text(&self) -> String {
-        let mut text = format!(
-            "{} has an ordinary worktree: {} files\n",
-            handle(&self.agent),
-            self.files
-        );
+        let mut text =
+            format!("{} has an ordinary worktree: {} files\n", handle(&self.agent), self.files);
         for warning in &self.warnings {
             text.push_str(&format!("  warning: {warning}\n"));
         }

@@ -77,10 +77,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
     if let Some(warning) = uncommitted_settings(ctx)? {
         ui.warn(&warning);
     }
-    let exchanges = [
-        args.push.after_landing(ctx, args.dry_run)?,
-        args.sync.clone(),
-    ];
+    let exchanges = [args.push.after_landing(ctx, args.dry_run)?, args.sync.clone()];
     args.sync.require_remote(ctx)?;
     let options = MergeOptions {
         method: method(&args),
@@ -142,13 +139,9 @@ fn run_all(ctx: &Ctx, ui: &mut Ui, options: &TrainOptions, exchanges: &[SyncArg]
 }
 
 fn method(args: &MergeArgs) -> Option<Method> {
-    [
-        (args.no_ff, Method::NoFf),
-        (args.squash, Method::Squash),
-        (args.ff_only, Method::FfOnly),
-    ]
-    .into_iter()
-    .find_map(|(given, method)| given.then_some(method))
+    [(args.no_ff, Method::NoFf), (args.squash, Method::Squash), (args.ff_only, Method::FfOnly)]
+        .into_iter()
+        .find_map(|(given, method)| given.then_some(method))
 }
 
 impl Answer for LandingReport {
@@ -181,9 +174,7 @@ impl Answer for LandingReport {
         }
         if self.outcome != LandingState::Planned {
             let id = &self.short_id;
-            text.push_str(&format!(
-                "to remove its worktree and branch: git agent discard {id}\n"
-            ));
+            text.push_str(&format!("to remove its worktree and branch: git agent discard {id}\n"));
         }
         text
     }
@@ -202,10 +193,7 @@ impl Answer for AllReport {
         } else {
             // Who is not finished has a line of the close.
             let unfinished = close.map_or(&[][..], |close| &close.unfinished);
-            let decided = self
-                .items
-                .iter()
-                .filter(|one| !unfinished.contains(&one.agent));
+            let decided = self.items.iter().filter(|one| !unfinished.contains(&one.agent));
             decided.map(decision_text).collect()
         };
         text.extend(close.map(|close| close_text(close, &self.items)));

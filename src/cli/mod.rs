@@ -113,10 +113,7 @@ fn parse(arguments: &[OsString]) -> std::result::Result<(Cli, Command), clap::Er
         }
         answer => answer,
     }?;
-    Ok((
-        Cli::from_arg_matches(&matches)?,
-        Command::from_arg_matches(&matches)?,
-    ))
+    Ok((Cli::from_arg_matches(&matches)?, Command::from_arg_matches(&matches)?))
 }
 
 /// The names of all verbs, hidden ones too, each with that of its subcommand unless this is a verb by itself as well.
@@ -168,13 +165,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn run(command: Command, ui: &mut Ui) -> Result<Exit> {
     let has_own = matches!(
         (&command, ui.format()),
-        (
-            Command::Verify(_) | Command::Guard(_),
-            Format::Sarif | Format::Markdown
-        ) | (
-            Command::Log(_) | Command::Show(_),
-            Format::AgentTrace | Format::Otlp
-        )
+        (Command::Verify(_) | Command::Guard(_), Format::Sarif | Format::Markdown)
+            | (Command::Log(_) | Command::Show(_), Format::AgentTrace | Format::Otlp)
     );
     if !has_own {
         ui.require_common_format()?;
@@ -203,10 +195,7 @@ struct Spoken {
 fn spoken(words: &[String]) -> Spoken {
     let kept = KeptText::default();
     let exit = perform(words, &mut Ui::kept(&kept));
-    Spoken {
-        is_success: exit.code() == 0,
-        text: kept.text(),
-    }
+    Spoken { is_success: exit.code() == 0, text: kept.text() }
 }
 
 /// Runs the words after `git agent`, as if they had been typed.

@@ -56,9 +56,7 @@ impl<W: Write> NeutralWriter<W> {
 impl<W: Write> Write for NeutralWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.rest.extend_from_slice(bytes);
-        let unfinished = self
-            .rest
-            .split_off(self.rest.len() - unfinished(&self.rest));
+        let unfinished = self.rest.split_off(self.rest.len() - unfinished(&self.rest));
         let whole = std::mem::replace(&mut self.rest, unfinished);
         let text = String::from_utf8_lossy(&whole);
         self.to.write_all(neutral(&text).as_bytes())?;
@@ -88,9 +86,7 @@ fn unfinished(bytes: &[u8]) -> usize {
         Err(error) => error.valid_up_to() == 0 && error.error_len().is_none(),
         Ok(_) => false,
     };
-    style
-        .or_else(|| ends(3).find(begins))
-        .map_or(0, <[u8]>::len)
+    style.or_else(|| ends(3).find(begins)).map_or(0, <[u8]>::len)
 }
 
 /// Whether a terminal does something else with a character than showing it in its place.

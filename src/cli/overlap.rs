@@ -75,11 +75,7 @@ impl Answer for OverlapReport {
         }
         for problem in &self.problems {
             let who = problem.agent_id.get(..8).unwrap_or_default();
-            text.push_str(&format!(
-                "{} {who}: {}\n",
-                paint(WARN, "unknown:"),
-                problem.message
-            ));
+            text.push_str(&format!("{} {who}: {}\n", paint(WARN, "unknown:"), problem.message));
         }
         if let Some(order) = &self.order {
             text.push_str(&order_text(order));
@@ -89,11 +85,7 @@ impl Answer for OverlapReport {
 
     fn rows(&self) -> Vec<Value> {
         let steps = self.order.iter().flatten().map(|step| json!(step));
-        self.pairs
-            .iter()
-            .map(|pair| json!(pair))
-            .chain(steps)
-            .collect()
+        self.pairs.iter().map(|pair| json!(pair)).chain(steps).collect()
     }
 }
 
@@ -117,16 +109,10 @@ impl OverlapReport {
         let mut text = matrix(&rows, &self.pairs, width);
         text.push_str(&self.legend());
         if let Some(more @ 1..) = involved.len().checked_sub(rows.len()) {
-            text.push_str(&format!(
-                "{more} more overlap with others and have no row\n"
-            ));
+            text.push_str(&format!("{more} more overlap with others and have no row\n"));
         }
         if others > 0 {
-            let noun = if others == 1 {
-                "agent overlaps"
-            } else {
-                "agents overlap"
-            };
+            let noun = if others == 1 { "agent overlaps" } else { "agents overlap" };
             text.push_str(&format!("{others} more {noun} with no other{known}\n"));
         }
         text.push('\n');
@@ -135,17 +121,14 @@ impl OverlapReport {
             text.push_str(&pair_line(pair, &involved, width));
         }
         if let Some(more @ 1..) = pairs.len().checked_sub(listed.len()) {
-            text.push_str(&format!(
-                "… and {more} more; --format json lists them all\n"
-            ));
+            text.push_str(&format!("… and {more} more; --format json lists them all\n"));
         }
         text
     }
 
     fn legend(&self) -> String {
-        let parts: Vec<String> = meanings(self)
-            .map(|(kind, meaning)| format!("{} {meaning}", kind.letter()))
-            .collect();
+        let parts: Vec<String> =
+            meanings(self).map(|(kind, meaning)| format!("{} {meaning}", kind.letter())).collect();
         format!("{}\n", parts.join("   "))
     }
 }
@@ -153,13 +136,10 @@ impl OverlapReport {
 /// The agents that overlap with any other.
 fn involved(report: &OverlapReport) -> Vec<&AgentRef> {
     let pairs = report.pairs.iter();
-    let ids: BTreeSet<&str> = pairs
-        .flat_map(|pair| [pair.one_id.as_str(), pair.two_id.as_str()])
-        .collect();
+    let ids: BTreeSet<&str> =
+        pairs.flat_map(|pair| [pair.one_id.as_str(), pair.two_id.as_str()]).collect();
     let agents = report.agents.iter().map(|live| &live.agent);
-    agents
-        .filter(|agent| ids.contains(agent.agent_id.as_str()))
-        .collect()
+    agents.filter(|agent| ids.contains(agent.agent_id.as_str())).collect()
 }
 
 /// The pairs, those whose merge conflicts before those that only might meet.
@@ -186,7 +166,7 @@ fn rows_of_matrix<'r>(involved: &[&'r AgentRef], pairs: &[&PairReport]) -> Vec<&
         return involved.to_vec();
     }
     let mut chosen = BTreeSet::new();
-    for id in { pairs.iter() }.flat_map(|pair| [&pair.one_id, &pair.two_id]) {
+    for id in pairs.iter().flat_map(|pair| [&pair.one_id, &pair.two_id]) {
         if chosen.len() < MATRIX_ROWS {
             chosen.insert(id.as_str());
         }
@@ -204,9 +184,7 @@ pub(super) fn meanings(
         ("changes", OverlapKind::Changes, "touched the same path"),
         ("scopes", OverlapKind::Scopes, "may touch the same path"),
     ];
-    let compared = meanings
-        .into_iter()
-        .filter(|(name, ..)| report.compared.contains(name));
+    let compared = meanings.into_iter().filter(|(name, ..)| report.compared.contains(name));
     compared.map(|(_, kind, meaning)| (kind, meaning))
 }
 
@@ -236,18 +214,9 @@ fn order_text(order: &[OrderStep]) -> String {
             let shown = step.target.short();
             text.push_str(&format!("landing order on {}\n", paint(BOLD, shown)));
         }
-        let style = if step.state == MergeState::Clean {
-            GOOD
-        } else {
-            BAD
-        };
+        let style = if step.state == MergeState::Clean { GOOD } else { BAD };
         let state = paint(style, step.state.as_str());
-        let name = step
-            .agent
-            .name
-            .as_ref()
-            .map(|name| format!(" {name}"))
-            .unwrap_or_default();
+        let name = step.agent.name.as_ref().map(|name| format!(" {name}")).unwrap_or_default();
         let (number, id) = (index + 1, paint(BOLD, &step.agent.short_id));
         let mut why = step.why.clone();
         if !step.conflicts_with.is_empty() {
@@ -281,27 +250,19 @@ const NAME_WIDTH: usize = 12;
 /// The lower half of the matrix, in as many bands of columns as the width asks for. Rows have names,
 /// columns the numbers of the rows.
 fn matrix(agents: &[&AgentRef], pairs: &[PairReport], width: usize) -> String {
-    let place: HashMap<&str, usize> = agents
-        .iter()
-        .enumerate()
-        .map(|(index, agent)| (agent.agent_id.as_str(), index))
-        .collect();
+    let place: HashMap<&str, usize> =
+        agents.iter().enumerate().map(|(index, agent)| (agent.agent_id.as_str(), index)).collect();
     let mut cells: HashMap<(usize, usize), OverlapKind> = HashMap::new();
     for pair in pairs {
-        if let (Some(one), Some(two)) = (
-            place.get(pair.one_id.as_str()),
-            place.get(pair.two_id.as_str()),
-        ) {
+        if let (Some(one), Some(two)) =
+            (place.get(pair.one_id.as_str()), place.get(pair.two_id.as_str()))
+        {
             cells.insert((*one.min(two), *one.max(two)), OverlapKind::of(pair));
         }
     }
     let digits = agents.len().to_string().len();
     let names = agents.iter().filter_map(|agent| agent.name.as_ref());
-    let name_width = names
-        .map(|name| name.chars().count())
-        .max()
-        .unwrap_or(0)
-        .min(NAME_WIDTH);
+    let name_width = names.map(|name| name.chars().count()).max().unwrap_or(0).min(NAME_WIDTH);
     let label_width = digits + 1 + 8 + 1 + name_width + usize::from(name_width > 0);
     // A cell is a sign with a blank before it.
     let per_band = (width.saturating_sub(label_width) / 2).max(1);
@@ -319,11 +280,8 @@ fn matrix(agents: &[&AgentRef], pairs: &[PairReport], width: usize) -> String {
         let first = band.first().copied().unwrap_or(0);
         for (row, agent) in agents.iter().enumerate().skip(first) {
             let name = cut(agent.name.as_deref().unwrap_or_default(), name_width);
-            let mut line = format!(
-                "{:>digits$} {} {name:name_width$}",
-                row + 1,
-                paint(BOLD, &agent.short_id)
-            );
+            let mut line =
+                format!("{:>digits$} {} {name:name_width$}", row + 1, paint(BOLD, &agent.short_id));
             line.push_str(if name_width > 0 { " " } else { "" });
             for column in band.iter().filter(|column| **column < row) {
                 let cell = cells.get(&(*column, row));
@@ -378,8 +336,7 @@ impl OverlapKind {
 
 /// What two agents did or may do to the same paths.
 pub(super) fn in_common(pair: &PairReport) -> String {
-    let owners =
-        { pair.owners.iter() }.map(|owners| format!(" (owned by @{})", owners.join(", @")));
+    let owners = pair.owners.iter().map(|owners| format!(" (owned by @{})", owners.join(", @")));
     let owners: String = owners.collect();
     let what = match (&pair.merge, &pair.changes, &pair.scopes) {
         (Some(merge), _, _) if pair.conflicts() => {
@@ -391,11 +348,7 @@ pub(super) fn in_common(pair: &PairReport) -> String {
         }
         (merge, Some(changes), _) => {
             let count = changes.paths.len();
-            let clean = if merge.is_some() {
-                ", merge cleanly"
-            } else {
-                ""
-            };
+            let clean = if merge.is_some() { ", merge cleanly" } else { "" };
             format!("touched {}{clean}", path_list(&changes.paths, count))
         }
         (_, None, Some(scopes)) if scopes.tracked > 0 => {
@@ -432,11 +385,7 @@ mod tests {
     fn crowd(count: usize) -> OverlapReport {
         let id = |number: usize| format!("{number:08x}-0000-8000-8000-000000000000");
         let agents = (0..count).map(|number| LiveAgent {
-            agent: AgentRef {
-                agent_id: id(number),
-                short_id: format!("{number:08x}"),
-                name: None,
-            },
+            agent: AgentRef { agent_id: id(number), short_id: format!("{number:08x}"), name: None },
             state: "running",
             deferred: false,
             edits: true,
@@ -452,11 +401,7 @@ mod tests {
                     owners: None,
                     one_id: id(one),
                     two_id: id(two),
-                    scopes: Some(ScopesReport {
-                        tracked: 1,
-                        examples: Vec::new(),
-                        example: None,
-                    }),
+                    scopes: Some(ScopesReport { tracked: 1, examples: Vec::new(), example: None }),
                     changes: None,
                     merge: None,
                 })
@@ -472,10 +417,7 @@ mod tests {
         let (few, many) = (length(MATRIX_ROWS), length(8 * MATRIX_ROWS));
         assert!(many < few + 1000, "{few} bytes become {many}");
         let text = crowd(MATRIX_ROWS + 2).comparison(usize::MAX);
-        assert!(
-            text.contains("2 more overlap with others and have no row"),
-            "{text}"
-        );
+        assert!(text.contains("2 more overlap with others and have no row"), "{text}");
         assert!(!crowd(MATRIX_ROWS).comparison(usize::MAX).contains("no row"));
         assert_eq!(text.matches("may touch ").count(), 1 + LISTED_SCOPES);
     }

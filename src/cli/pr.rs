@@ -86,10 +86,8 @@ fn offer(ctx: &Ctx, args: &PrArgs, who: &str) -> Result<PrReport> {
     if args.dry_run {
         return Ok(plan.report());
     }
-    let verdict = VerifyReport {
-        verdict: plan.verdict.clone(),
-        directory: std::path::PathBuf::new(),
-    };
+    let verdict =
+        VerifyReport { verdict: plan.verdict.clone(), directory: std::path::PathBuf::new() };
     pr::execute(ctx, &plan, &verdict.markdown().unwrap_or_default())
 }
 
@@ -97,10 +95,9 @@ impl Answer for PrReport {
     fn text(&self) -> String {
         let (branch, target) = (paint(BOLD, &self.branch), self.target.short());
         let words = match self.outcome {
-            "planned" => format!(
-                "would push {branch} to {} and offer it for {target}\n",
-                self.remote
-            ),
+            "planned" => {
+                format!("would push {branch} to {} and offer it for {target}\n", self.remote)
+            }
             "pushed" => format!("pushed {branch} to {}\n", self.remote),
             "landed" => format!("{branch} is on {target} of {} already\n", self.remote),
             "closed" => format!("left {branch} alone: its pull request was closed\n"),

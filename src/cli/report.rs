@@ -78,13 +78,7 @@ fn watch(ctx: &Ctx, ui: &mut Ui, file: &Path, mut opener: Option<Opener>) -> Res
     loop {
         let saved = watch.renewed().and_then(|report| {
             let save = |report| {
-                report::save(
-                    ctx,
-                    report,
-                    file,
-                    &html::page(report, Some(RELOAD)),
-                    html::MARK,
-                )
+                report::save(ctx, report, file, &html::page(report, Some(RELOAD)), html::MARK)
             };
             report.as_ref().map(save).transpose()
         });
@@ -116,11 +110,8 @@ fn watch(ctx: &Ctx, ui: &mut Ui, file: &Path, mut opener: Option<Opener>) -> Res
 
 impl Answer for FleetReport {
     fn text(&self) -> String {
-        let states: Vec<_> = self
-            .states
-            .iter()
-            .map(|count| format!("{} {}", count.count, count.state))
-            .collect();
+        let states: Vec<_> =
+            self.states.iter().map(|count| format!("{} {}", count.count, count.state)).collect();
         if self.agents.is_empty() {
             return "(no agents)\n".to_owned();
         }

@@ -39,13 +39,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &RetryArgs) -> Result<Exit> {
         return ui.done(&plan);
     }
     let nowhere = super::args::SyncArg::default();
-    super::spawn::make(
-        ctx,
-        ui,
-        vec![plan],
-        super::spawn::SpawnForm::Short,
-        &nowhere,
-    )
+    super::spawn::make(ctx, ui, vec![plan], super::spawn::SpawnForm::Short, &nowhere)
 }
 
 // `git agent adopt`

@@ -37,14 +37,8 @@ pub(super) struct WaitArgs {
 }
 
 pub(super) fn run_wait(ctx: &Ctx, ui: &mut Ui, args: WaitArgs) -> Result<Exit> {
-    let report = runs::wait(
-        ctx,
-        &WaitOptions {
-            agents: args.agents,
-            any: args.any,
-            limit: args.timeout,
-        },
-    )?;
+    let report =
+        runs::wait(ctx, &WaitOptions { agents: args.agents, any: args.any, limit: args.timeout })?;
     ui.answer(&report)?;
     let ended = report.runs.len();
     if ended > 0 {
@@ -71,11 +65,9 @@ pub(super) fn line(waited: &Waited) -> String {
     let row = &waited.row;
     let end = match (row.status, row.ended) {
         ("running", _) => "is at work".to_owned(),
-        (_, ended) => ending(
-            ended.unwrap_or_default(),
-            row.exit_code.unwrap_or_default(),
-            row.timeout_ms,
-        ),
+        (_, ended) => {
+            ending(ended.unwrap_or_default(), row.exit_code.unwrap_or_default(), row.timeout_ms)
+        }
     };
     let end = match row.status {
         "running" => end,
@@ -204,12 +196,7 @@ pub(super) fn run_logs(ctx: &Ctx, ui: &mut Ui, args: &LogsArgs) -> Result<Exit> 
 
 /// Prints the output of an agent's run.
 pub(super) fn print(ctx: &Ctx, ui: &mut Ui, agent: String, which: &OutputArgs) -> Result<Exit> {
-    let options = LogOptions {
-        agent,
-        run: which.run,
-        stderr: which.stderr,
-        follow: which.follow,
-    };
+    let options = LogOptions { agent, run: which.run, stderr: which.stderr, follow: which.follow };
     if ui.format() != Format::Text {
         // The log may be anything, so by machine it is read where the answer says it is.
         let report = runs::logs(ctx, &options, &mut |_| Ok(true))?;
@@ -221,9 +208,9 @@ pub(super) fn print(ctx: &Ctx, ui: &mut Ui, agent: String, which: &OutputArgs) -
         Some(out) => match out.write_all(bytes) {
             // The reader is gone, so a log that is followed is left, too.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-            other => other
-                .map(|()| true)
-                .map_err(|source| Error::io("could not write the log", source)),
+            other => {
+                other.map(|()| true).map_err(|source| Error::io("could not write the log", source))
+            }
         },
     })?;
     Ok(Exit::Yes)

@@ -105,9 +105,7 @@ impl Answer for SendReport {
         }
         for agent in &self.waking {
             let agent = crate::agents::names::handle(agent);
-            text.push_str(&format!(
-                "agent {agent} goes on with the answer in the background\n"
-            ));
+            text.push_str(&format!("agent {agent} goes on with the answer in the background\n"));
         }
         text
     }

@@ -151,10 +151,7 @@ impl Answer for HooksReport {
                 (true, Some(route)) => paint(GOOD, &format!("ok ({route})")),
                 _ => paint(BAD, "not as they should be"),
             };
-            text.push_str(&format!(
-                "{} {verdict}\n",
-                paint(BOLD, &agent.agent_id[..8])
-            ));
+            text.push_str(&format!("{} {verdict}\n", paint(BOLD, &agent.agent_id[..8])));
             for problem in &agent.problems {
                 let problem = format!("{}: {}", problem.code, problem.message);
                 text.push_str(&format!("  {}\n", wrapped(&problem, 4, width())));
@@ -218,11 +215,7 @@ impl Answer for PoolReport {
         for kept in &self.kept {
             text.push_str(&format!("{}\n", kept.sentence()));
         }
-        let ready = self
-            .slots
-            .iter()
-            .filter(|slot| slot.state == "ready")
-            .count();
+        let ready = self.slots.iter().filter(|slot| slot.state == "ready").count();
         let busy = match self.busy {
             0 => String::new(),
             count => format!(", {count} being filled or claimed"),
@@ -232,19 +225,13 @@ impl Answer for PoolReport {
             0 => String::new(),
             disk => format!(", {} of the disk", size_text(disk)),
         };
-        text.push_str(&format!(
-            "pool of {}: {ready} ready{busy}{disk}\n",
-            self.size
-        ));
+        text.push_str(&format!("pool of {}: {ready} ready{busy}{disk}\n", self.size));
         if !self.slots.is_empty() {
             let mut table = Table::new(vec!["WORKTREE", "STATE", "COMMIT", "DISK"], width());
             for slot in &self.slots {
                 let commit = slot.commit.as_deref().map_or("-", |commit| &commit[..7]);
-                let behind = if slot.current || slot.state != "ready" {
-                    ""
-                } else {
-                    ", to be updated"
-                };
+                let behind =
+                    if slot.current || slot.state != "ready" { "" } else { ", to be updated" };
                 let pinned = if slot.pinned { ", cannot be moved" } else { "" };
                 table.push(vec![
                     Cell::painted(BOLD, slot.name.clone()),
@@ -303,9 +290,7 @@ impl PoolReport {
         let ready = self.slots.iter().filter(|slot| slot.state == "ready");
         if ready.count() + self.busy < self.size {
             let cost = self.cost();
-            hint(&format!(
-                "to fill it now, run git agent setup pool fill{cost}"
-            ))
+            hint(&format!("to fill it now, run git agent setup pool fill{cost}"))
         } else {
             String::new()
         }

@@ -24,10 +24,7 @@ pub(super) struct AgentsArg {
 impl AgentsArg {
     /// As if `--state` had named them.
     pub(super) fn of(state: State) -> AgentsArg {
-        AgentsArg {
-            agents: Vec::new(),
-            state: Some(state),
-        }
+        AgentsArg { agents: Vec::new(), state: Some(state) }
     }
 
     /// Does it to each agent that is meant, one after the other; as [`AgentsArg::all`].
@@ -99,12 +96,8 @@ impl AgentsArg {
 }
 
 pub(super) fn in_state(ctx: &Ctx, state: State) -> Result<Vec<String>> {
-    let options = ListOptions {
-        all: true,
-        fast: true,
-        state: Some(state),
-        ..ListOptions::default()
-    };
+    let options =
+        ListOptions { all: true, fast: true, state: Some(state), ..ListOptions::default() };
     let agents = list::list(ctx, &options)?.agents.into_iter();
     Ok(agents.map(|row| row.agent.agent_id).collect())
 }

@@ -124,11 +124,7 @@ impl Answer for ConversationReport {
         if self.thread.len() > 1 {
             text.push_str("\nConversation:\n");
             for message in &self.thread {
-                let mark = if message.message_id == self.message.message_id {
-                    ">"
-                } else {
-                    " "
-                };
+                let mark = if message.message_id == self.message.message_id { ">" } else { " " };
                 text.push_str(&format!(
                     "{mark} {} {} {} -> {}: {}\n",
                     seconds(&message.created),
@@ -158,18 +154,9 @@ impl Answer for ShowReport {
         let lines = [
             ("Agent ID", Some(agent.agent_id.clone())),
             ("Name", agent.name.clone()),
-            (
-                "State",
-                Some(paint(
-                    state_style(agent.state),
-                    &state_of_work(agent, &self.standing),
-                )),
-            ),
+            ("State", Some(paint(state_style(agent.state), &state_of_work(agent, &self.standing)))),
             ("Summary", agent.summary.clone()),
-            (
-                "Task",
-                self.task.as_deref().map(lines_of).or_else(|| task(agent)),
-            ),
+            ("Task", self.task.as_deref().map(lines_of).or_else(|| task(agent))),
             ("Role", agent.role.clone()),
             ("Parent", agent.parent_id.clone()),
             ("Changed", self.diff.and_then(changed)),
@@ -220,26 +207,17 @@ impl Answer for ShowReport {
         if self.standing.worktree_gone.known() == Some(&true) {
             let how = "what was committed is in its branch; to make the worktree again, run git agent rescue";
             let short = &agent.short_id;
-            text.push_str(&format!(
-                "{} {how} {short} --reopen\n",
-                paint(HINT, "hint:")
-            ));
+            text.push_str(&format!("{} {how} {short} --reopen\n", paint(HINT, "hint:")));
         }
         if let Some(operation) = seen_until(&self.events) {
             let how = "to see what changed since then, run git agent diff";
             let short = &agent.short_id;
-            text.push_str(&format!(
-                "{} {how} {short} --since {operation}\n",
-                paint(HINT, "hint:")
-            ));
+            text.push_str(&format!("{} {how} {short} --since {operation}\n", paint(HINT, "hint:")));
         }
         if !self.last_output.is_empty() {
             text.push_str(&format!("\n{}\n", paint(BOLD, "Last output:")));
             for line in &self.last_output {
-                text.push_str(&format!(
-                    "  {}\n",
-                    cut(&plain(line), width().min(WIDEST) - 2)
-                ));
+                text.push_str(&format!("  {}\n", cut(&plain(line), width().min(WIDEST) - 2)));
             }
         }
         text.push('\n');
@@ -278,11 +256,7 @@ fn lines_of(text: &str) -> String {
 
 /// `2 files, +10 -3`; nothing where nothing differs.
 fn changed(counts: DiffCountsReport) -> Option<String> {
-    let DiffCountsReport {
-        files,
-        insertions,
-        deletions,
-    } = counts;
+    let DiffCountsReport { files, insertions, deletions } = counts;
     let noun = if files == 1 { "file" } else { "files" };
     (files > 0).then(|| format!("{files} {noun}, +{insertions} -{deletions}"))
 }
@@ -294,13 +268,7 @@ pub(super) fn never(globs: &[String], opened: &[String]) -> String {
     let mut parts: Vec<String> = own.into_iter().cloned().collect();
     parts.extend(match usual.len() {
         0 => None,
-        1..=FEW => Some(
-            usual
-                .into_iter()
-                .map(String::as_str)
-                .collect::<Vec<_>>()
-                .join(" "),
-        ),
+        1..=FEW => Some(usual.into_iter().map(String::as_str).collect::<Vec<_>>().join(" ")),
         count => Some(format!("{count} usual globs (--format json lists them)")),
     });
     if !opened.is_empty() {
@@ -338,10 +306,7 @@ fn bundle(standing: &WorkStatus) -> Option<String> {
 }
 
 fn verdict(standing: &WorkStatus) -> Option<String> {
-    let verdict = standing
-        .verdict_word
-        .known()
-        .filter(|word| **word != "none")?;
+    let verdict = standing.verdict_word.known().filter(|word| **word != "none")?;
     let codes = standing.findings.known();
     Some(match codes {
         Some(codes) => format!("{verdict}: {}", codes.join(", ")),
@@ -356,9 +321,7 @@ fn cost(costs: CostReport) -> Option<String> {
         return own;
     };
     let own = own.unwrap_or_else(|| "$0.00".to_owned());
-    Some(format!(
-        "{own}, and ${below:.2} of the agents that it asked for"
-    ))
+    Some(format!("{own}, and ${below:.2} of the agents that it asked for"))
 }
 
 /// How much of the history came after the last look of a person.
@@ -371,7 +334,7 @@ fn unseen(events: &[EventReport]) -> Option<String> {
 /// The last command whose events a person has seen, where work was committed or judged since.
 fn seen_until(events: &[EventReport]) -> Option<&str> {
     let is_work = |event: &&EventReport| matches!(event.event.as_str(), "committed" | "exited");
-    { events.iter() }.find(|event| event.unseen && is_work(event))?;
+    events.iter().find(|event| event.unseen && is_work(event))?;
     let seen = events.iter().rfind(|event| !event.unseen)?;
     seen.operation.as_deref()
 }
@@ -383,11 +346,7 @@ fn history(events: &[EventReport], width: usize) -> String {
         let time = event.recorded_at.split('.').next().unwrap_or_default();
         table.push(vec![
             Cell::painted(DIM, format!("{time}Z")),
-            Cell::plain(format!(
-                "{}{}",
-                if event.unseen { "* " } else { "" },
-                event.event
-            )),
+            Cell::plain(format!("{}{}", if event.unseen { "* " } else { "" }, event.event)),
             Cell::painted(DIM, event.by.clone()),
             Cell::plain(event.detail.clone().unwrap_or_default()),
         ]);
@@ -397,8 +356,6 @@ fn history(events: &[EventReport], width: usize) -> String {
 
 /// `PORT=20123 DB=fix_login_1a2b3c4d`
 fn leases(held: &[Lease]) -> String {
-    let texts = held
-        .iter()
-        .map(|one| format!("{}={}", one.variable, one.value));
+    let texts = held.iter().map(|one| format!("{}={}", one.variable, one.value));
     texts.collect::<Vec<_>>().join(" ")
 }

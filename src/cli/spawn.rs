@@ -120,11 +120,7 @@ impl SpawnArgs {
     fn form(&self, ctx: &Ctx) -> SpawnForm {
         let is_file = |task: &PathBuf| !task.to_str().is_some_and(|text| is_task_text(ctx, text));
         let is_script = !is_terminal() && self.tasks.iter().any(is_file);
-        if self.report || is_script {
-            SpawnForm::Block
-        } else {
-            SpawnForm::Short
-        }
+        if self.report || is_script { SpawnForm::Block } else { SpawnForm::Short }
     }
 }
 
@@ -149,11 +145,7 @@ fn spawn(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
         for plan in &mut plans {
             let before = plan.warnings.len();
             spawn::preview_conflicts(ctx, plan)?;
-            ui.print(&format!(
-                "{}\n{}",
-                plan.given.source.trim_end(),
-                plan.text()
-            ))?;
+            ui.print(&format!("{}\n{}", plan.given.source.trim_end(), plan.text()))?;
             // The spawn looks again, and tells what it finds then.
             plan.warnings.truncate(before);
         }
@@ -183,9 +175,7 @@ fn plan(ctx: &Ctx, args: SpawnArgs) -> Result<Vec<SpawnPlan>> {
         exclusive: args.exclusive,
         clone: args.isolation == IsolationArg::Clone,
         sparse: !args.sparse.is_empty(),
-        sparse_projects: { args.sparse.into_iter() }
-            .filter(|name| !name.is_empty())
-            .collect(),
+        sparse_projects: { args.sparse.into_iter() }.filter(|name| !name.is_empty()).collect(),
         layered: args.layered.layered,
         ..begun
     };
@@ -198,9 +188,8 @@ fn plan(ctx: &Ctx, args: SpawnArgs) -> Result<Vec<SpawnPlan>> {
     }
     require_one_input(args.tasks.iter().map(PathBuf::as_path))?;
     let mut plans = Vec::new();
-    let tasks = { args.tasks.iter() }.map(|task| task.to_string_lossy().into_owned());
-    args.typed
-        .require_no_message_beside(&tasks.collect::<Vec<_>>())?;
+    let tasks = args.tasks.iter().map(|task| task.to_string_lossy().into_owned());
+    args.typed.require_no_message_beside(&tasks.collect::<Vec<_>>())?;
     let message = args.typed.message();
     if message.is_some() || args.tasks.is_empty() {
         let text = texts.task(message.as_deref());
@@ -241,16 +230,9 @@ fn is_task_file(ctx: &Ctx, path: &Path) -> bool {
 
 /// The task of the agent that takes over from an agent, whose work is judged first.
 fn successor(ctx: &Ctx, who: &str, dry_run: bool) -> Result<TaskDraft> {
-    let recording = if dry_run {
-        Recording::Never
-    } else {
-        Recording::Requested
-    };
-    let options = VerifyOptions {
-        agent: Some(who.to_owned()),
-        recording,
-        ..VerifyOptions::default()
-    };
+    let recording = if dry_run { Recording::Never } else { Recording::Requested };
+    let options =
+        VerifyOptions { agent: Some(who.to_owned()), recording, ..VerifyOptions::default() };
     let verdict = verify::verify(ctx, &options)?;
     let id = verdict.agent.short();
     let refused = |why: &str| {
@@ -452,27 +434,18 @@ fn short(report: &SpawnReport, host: &str) -> String {
 /// The report block that wizards look for, and the two commands that come next.
 fn block(report: &SpawnReport) -> String {
     let absent = || "n/a".to_owned();
-    let kind = format!(
-        "{} ({}, {})",
-        report.role, report.subagent_type, report.isolation
-    );
+    let kind = format!("{} ({}, {})", report.role, report.subagent_type, report.isolation);
     let mut lines = vec![("Agent ID", report.agent_id.clone())];
     lines.extend(report.name.clone().map(|name| ("Name", name)));
     lines.extend([
         ("DNA", report.dna.clone()),
         ("Role", kind),
         ("Branch", report.branch.clone().unwrap_or_else(absent)),
-        (
-            "Worktree",
-            report.worktree_path.clone().unwrap_or_else(absent),
-        ),
+        ("Worktree", report.worktree_path.clone().unwrap_or_else(absent)),
     ]);
     lines.extend(report.sparse.as_ref().map(|cone| ("Sparse", sparse(cone))));
     lines.extend([
-        (
-            "Base",
-            base(report.base.refname.as_deref(), &report.base.oid),
-        ),
+        ("Base", base(report.base.refname.as_deref(), &report.base.oid)),
         ("Prompt", report.prompt_path.clone()),
         ("Verify", report.verify_command.clone()),
     ]);
@@ -480,10 +453,7 @@ fn block(report: &SpawnReport) -> String {
     let host = hosts::startable().next().map_or("<host>", Host::name);
     let mut text = report_block(&lines);
     for (what, command) in [
-        (
-            "to start a host on it:",
-            format!("git agent run {short} --host {host}"),
-        ),
+        ("to start a host on it:", format!("git agent run {short} --host {host}")),
         ("to look at it:", format!("git agent show {short}")),
     ] {
         text.push_str(&format!("{} {command}\n", paint(HINT, what)));
@@ -509,10 +479,7 @@ impl AsJson for SpawnPlan {
             ("branch", self.short_branch()),
             (
                 "worktree_abspath",
-                self.place
-                    .worktree
-                    .as_ref()
-                    .map(|path| path.display().to_string()),
+                self.place.worktree.as_ref().map(|path| path.display().to_string()),
             ),
             ("name", self.called.name.as_ref().map(ToString::to_string)),
         ];
@@ -535,12 +502,7 @@ impl Answer for SpawnPlan {
     fn text(&self) -> String {
         let absent = || "n/a".to_owned();
         let role = &self.role;
-        let kind = format!(
-            "{} ({}, {})",
-            role.name,
-            role.subagent_type,
-            role.isolation.as_str()
-        );
+        let kind = format!("{} ({}, {})", role.name, role.subagent_type, role.isolation.as_str());
         let would_be = format!("{} {}", self.id, paint(DIM, "(would be)"));
         let mut lines = vec![("Agent ID", would_be)];
         let name = self.called.name.as_ref();
@@ -551,16 +513,8 @@ impl Answer for SpawnPlan {
             ("Branch", self.short_branch().unwrap_or_else(absent)),
             ("Worktree", self.place.shown.clone().unwrap_or_else(absent)),
         ]);
-        lines.extend(
-            self.place
-                .cone
-                .as_ref()
-                .map(|cone| ("Sparse", sparse(cone))),
-        );
-        lines.extend([(
-            "Base",
-            base(self.base.refname.as_deref(), &self.base.oid.to_hex()),
-        )]);
+        lines.extend(self.place.cone.as_ref().map(|cone| ("Sparse", sparse(cone))));
+        lines.extend([("Base", base(self.base.refname.as_deref(), &self.base.oid.to_hex()))]);
         let mut text = report_block(&lines);
         for warning in &self.warnings {
             let warning = labelled(WARN, "warning:", warning, 2, width());

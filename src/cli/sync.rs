@@ -62,11 +62,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SyncArgs) -> Result<Exit> {
     let options = SyncOptions {
         remote: args.remote,
         // What ends this process otherwise does so a little later.
-        limit: args.timeout.unwrap_or(if args.best_effort {
-            MOMENT
-        } else {
-            sync::LIMIT
-        }),
+        limit: args.timeout.unwrap_or(if args.best_effort { MOMENT } else { sync::LIMIT }),
         waits: !args.best_effort,
     };
     let report = {
@@ -108,9 +104,7 @@ impl Answer for SyncReport {
             ));
         }
         self.refs.iter().for_each(|one| text.push_str(&line(one)));
-        self.branches
-            .iter()
-            .for_each(|one| text.push_str(&branch_line(one)));
+        self.branches.iter().for_each(|one| text.push_str(&branch_line(one)));
         if text.is_empty() {
             text.push_str("nothing to exchange yet\n");
         }
@@ -120,11 +114,7 @@ impl Answer for SyncReport {
 
 fn line(one: &SyncedRef) -> String {
     let oid = &one.oid[..7];
-    let received = if one.received {
-        ", with what was new there"
-    } else {
-        ""
-    };
+    let received = if one.received { ", with what was new there" } else { "" };
     match one.state {
         "equal" => format!("{} at {oid}, here and there{received}\n", one.refname),
         "outbox" => format!(
@@ -133,11 +123,7 @@ fn line(one: &SyncedRef) -> String {
             paint(GOOD, "pushed"),
             one.remote_ref
         ),
-        state => format!(
-            "{} at {oid} {}{received}\n",
-            one.refname,
-            paint(GOOD, state)
-        ),
+        state => format!("{} at {oid} {}{received}\n", one.refname, paint(GOOD, state)),
     }
 }
 
@@ -145,12 +131,7 @@ fn branch_line(one: &BranchReport) -> String {
     let style = if one.state == "refused" { WARN } else { GOOD };
     let name = branch_name(&one.refname);
     let why = one.reason.as_deref().map(|reason| format!(": {reason}"));
-    format!(
-        "{name} at {} {}{}\n",
-        &one.oid[..7],
-        paint(style, one.state),
-        why.unwrap_or_default()
-    )
+    format!("{name} at {} {}{}\n", &one.oid[..7], paint(style, one.state), why.unwrap_or_default())
 }
 
 // `git agent unite`

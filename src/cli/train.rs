@@ -152,10 +152,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: TrainArgs) -> Result<Exit> {
     };
     report.warnings = pushed.warnings(ctx, ui);
     let warnings = report.warnings.clone();
-    ui.answer(&TrainAnswer {
-        report,
-        explain: args.explain,
-    })?;
+    ui.answer(&TrainAnswer { report, explain: args.explain })?;
     warnings.iter().for_each(|text| ui.warn(text));
     Ok(exit)
 }
@@ -184,27 +181,22 @@ pub(super) fn usual() -> TrainOptions {
 fn told(news: &TrainNews<'_>) -> String {
     match news {
         TrainNews::Stacked { .. } | TrainNews::Flaky(_) => String::new(),
-        TrainNews::Conflict {
-            agent_id,
-            below,
-            conflicts,
-            lands_on,
-        } => {
+        TrainNews::Conflict { agent_id, below, conflicts, lands_on } => {
             let what = match below {
                 0 => branch_name(lands_on).to_owned(),
                 below => format!("{} + {below}", branch_name(lands_on)),
             };
-            let paths: Vec<_> = { conflicts.iter() }.map(shown).collect();
+            let paths: Vec<_> = conflicts.iter().map(shown).collect();
             let paths = paths.join(", ");
             format!("{} conflicts with {what}: {paths}\n", &agent_id[..8])
         }
-        TrainNews::CheckStarted {
-            lands_on, stack, ..
-        } => format!("checking {} ...\n", stack_text(lands_on, stack)),
+        TrainNews::CheckStarted { lands_on, stack, .. } => {
+            format!("checking {} ...\n", stack_text(lands_on, stack))
+        }
         TrainNews::CheckEnded(run) => format!("{}\n", run_line(run)),
-        TrainNews::Landed {
-            agents, lands_on, ..
-        } => format!("{} landed on {}\n", agents.len(), branch_name(lands_on)),
+        TrainNews::Landed { agents, lands_on, .. } => {
+            format!("{} landed on {}\n", agents.len(), branch_name(lands_on))
+        }
         TrainNews::Culprit { agent_id, .. } => format!("{} rejected\n", &agent_id[..8]),
     }
 }
@@ -232,10 +224,7 @@ fn run_line(run: &TrainRun) -> String {
     };
     let stack = stack_text(&run.lands_on, &run.stack);
     let seconds = Duration::from_millis(run.duration_ms).as_secs_f32();
-    let mut line = format!(
-        "{green} {stack} {}",
-        paint(DIM, &format!("({seconds:.1} s)"))
-    );
+    let mut line = format!("{green} {stack} {}", paint(DIM, &format!("({seconds:.1} s)")));
     if let Some(command) = &run.failed {
         line.push_str(&format!(" {command}"));
     }
@@ -299,16 +288,12 @@ impl Answer for TrainAnswer {
             let command = flaky.command.as_deref().unwrap_or("a check");
             let label = paint(WARN, "flaky:");
             let tree = &flaky.tree[..7];
-            text.push_str(&format!(
-                "{label} {command} failed and then succeeded on tree {tree}\n"
-            ));
+            text.push_str(&format!("{label} {command} failed and then succeeded on tree {tree}\n"));
         }
         for target in report.targets.iter().filter(|target| target.red) {
             let label = paint(BAD, "red:");
             let name = branch_name(&target.refname);
-            text.push_str(&format!(
-                "{label} the checks fail on {name} without any agent's work\n"
-            ));
+            text.push_str(&format!("{label} the checks fail on {name} without any agent's work\n"));
         }
         text.push_str(&summary(report));
         text
@@ -326,8 +311,7 @@ impl Answer for TrainAnswer {
             // Each item has a line of its own.
             summary.remove("items");
         }
-        let items = self.report.items.iter().map(item_json);
-        let items = items.map(|item| named("agent", item));
+        let items = self.report.items.iter().map(item_json).map(|item| named("agent", item));
         items.chain([named("done", summary)]).collect()
     }
 }

@@ -37,10 +37,8 @@ impl StartArgs {
     /// # Errors
     /// Those of [`spawn::of_branch`], [`spawn::of_pull_request`] and [`spawn::of_issue`].
     pub(super) fn read(&self, ctx: &Ctx) -> Result<(SpawnOptions, ForgeTexts)> {
-        let mut options = SpawnOptions {
-            with_changes: self.with_changes,
-            ..SpawnOptions::default()
-        };
+        let mut options =
+            SpawnOptions { with_changes: self.with_changes, ..SpawnOptions::default() };
         let mut texts = Vec::new();
         if let Some(branch) = &self.from {
             options.start = spawn::of_branch(ctx, branch)?;
@@ -66,10 +64,7 @@ impl StartArgs {
             ("--pr", self.pr.is_some()),
             ("--issue", self.issue.is_some()),
         ];
-        given
-            .iter()
-            .find(|(_, is_given)| *is_given)
-            .map(|(option, _)| *option)
+        given.iter().find(|(_, is_given)| *is_given).map(|(option, _)| *option)
     }
 
     /// Refuses an issue beside a task file.
@@ -143,9 +138,9 @@ impl TypedTaskArgs {
         );
         // Other tools take a name in this place.
         Err(match tasks {
-            [name] if !name.contains(char::is_whitespace) => error.hint(format!(
-                "to give a new agent that name, write --name {name}"
-            )),
+            [name] if !name.contains(char::is_whitespace) => {
+                error.hint(format!("to give a new agent that name, write --name {name}"))
+            }
             _ => error,
         })
     }
@@ -197,9 +192,7 @@ pub(super) fn is_task_text(ctx: &Ctx, argument: &str) -> bool {
 /// Globs that were typed where the caller stands, as globs of the whole repository.
 pub(super) fn from_here(ctx: &Ctx, globs: &[String]) -> Vec<String> {
     let here = projects::directory_in_repository(ctx);
-    { globs.iter() }
-        .map(|glob| from_directory(&here, glob))
-        .collect()
+    globs.iter().map(|glob| from_directory(&here, glob)).collect()
 }
 
 /// The same of globs for what does not exist yet.
@@ -207,9 +200,7 @@ pub(super) fn new_from_here(ctx: &Ctx, globs: &[String]) -> Vec<String> {
     let mut new = from_here(ctx, globs);
     // A name without a glob is a file or a directory; which of the two is not known before there is one.
     let plain = |glob: &&String| !glob.contains(['*', '?', '[', '{']) && !glob.ends_with('/');
-    let below: Vec<_> = { new.iter().filter(plain) }
-        .map(|name| format!("{name}/**"))
-        .collect();
+    let below: Vec<_> = new.iter().filter(plain).map(|name| format!("{name}/**")).collect();
     new.extend(below);
     new
 }

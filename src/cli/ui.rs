@@ -230,17 +230,9 @@ impl Ui {
         }
         let harmless = |stream: BorrowedFd<'_>| -> Result<Box<dyn Write + Send>> {
             let file = shared(stream)?;
-            if isatty(&file) {
-                Ok(Box::new(NeutralWriter::new(file)))
-            } else {
-                Ok(Box::new(file))
-            }
+            if isatty(&file) { Ok(Box::new(NeutralWriter::new(file))) } else { Ok(Box::new(file)) }
         };
-        Ok(Echo {
-            out: Some(harmless(stdout())?),
-            err: Some(harmless(stderr())?),
-            begun: None,
-        })
+        Ok(Echo { out: Some(harmless(stdout())?), err: Some(harmless(stderr())?), begun: None })
     }
 
     /// Standard error, for moving the cursor and the like among texts that were made harmless.
@@ -339,7 +331,8 @@ impl Ui {
 
 /// Rings the terminal, and tells those that show notifications (OSC 9) what it is about.
 pub(super) fn bell(text: &str) -> String {
-    let text: String = { text.chars() }
+    let text: String = text
+        .chars()
         // The text may be an agent's: another character could end the sequence and begin one of its
         // own.
         .filter(|c| c.is_ascii_graphic() || *c == ' ')
@@ -404,23 +397,17 @@ fn error_text(error: &Error, width: usize) -> String {
         // Sentences stand below each other; what has several lines stands apart.
         let apart = details.iter().any(|detail| detail.contains('\n'));
         // A block, such as an excerpt of a file, is not broken.
-        let details: Vec<_> = { details.iter() }
+        let details: Vec<_> = details
+            .iter()
             .map(|detail| {
-                if detail.contains('\n') {
-                    (*detail).to_owned()
-                } else {
-                    wrapped(detail, 4, width)
-                }
+                if detail.contains('\n') { (*detail).to_owned() } else { wrapped(detail, 4, width) }
             })
             .collect();
         let details = details.join(if apart { "\n\n" } else { "\n" });
         text.push_str(&format!("\n{details}\n\n"));
     }
     for cause in error.causes() {
-        text.push_str(&format!(
-            "{}\n",
-            labelled(PLAIN, "caused by:", &cause, 2, width)
-        ));
+        text.push_str(&format!("{}\n", labelled(PLAIN, "caused by:", &cause, 2, width)));
     }
     for hint in error.hints(error_report::remedy_command) {
         text.push_str(&format!(

@@ -34,16 +34,9 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: UndoArgs) -> Result<Exit> {
     if args.list {
         return ui.done(&undo::list(ctx)?);
     }
-    let options = UndoOptions {
-        what: args.what,
-        revert: args.revert,
-    };
+    let options = UndoOptions { what: args.what, revert: args.revert };
     let plan = undo::plan(ctx, &options)?;
-    let report = if args.dry_run {
-        plan.report(ctx)?
-    } else {
-        undo::execute(ctx, &plan)?
-    };
+    let report = if args.dry_run { plan.report(ctx)? } else { undo::execute(ctx, &plan)? };
     ui.done(&report)
 }
 
@@ -60,10 +53,7 @@ impl Answer for UndoReport {
         }
         for (agents, what) in [(&self.restored, "back"), (&self.removed, "removed again")] {
             for agent in agents {
-                text.push_str(&format!(
-                    "  worktree and branch of {} {what}\n",
-                    agent.short_id
-                ));
+                text.push_str(&format!("  worktree and branch of {} {what}\n", agent.short_id));
             }
         }
         for agent in &self.agents {
@@ -87,7 +77,9 @@ impl Answer for OperationsReport {
         let header = vec!["OPERATION", "TIME", "EVENTS", "AGENTS", "MOVED", "STATE"];
         let mut table = Table::new(header, width()).yielding(&["MOVED", "TIME", "STATE"]);
         for one in &self.operations {
-            let agents: Vec<&str> = { one.agents.iter() }
+            let agents: Vec<&str> = one
+                .agents
+                .iter()
                 .map(|agent| agent.name.as_deref().unwrap_or(&agent.short_id))
                 .collect();
             let agents = match agents[..] {
@@ -117,9 +109,6 @@ impl Answer for OperationsReport {
 /// `main 1a2b3c4 -> 5d6e7f8`
 fn moved(one: &BranchMoveReport) -> String {
     let name = one.refname.trim_start_matches("refs/heads/");
-    let to = one
-        .to
-        .as_ref()
-        .map_or("a commit that reverts it", |to| &to[..7]);
+    let to = one.to.as_ref().map_or("a commit that reverts it", |to| &to[..7]);
     format!("{name} {} -> {to}", &one.from[..7])
 }

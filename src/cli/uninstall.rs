@@ -23,25 +23,17 @@ pub(super) struct UninstallArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &UninstallArgs) -> Result<Exit> {
-    let options = UninstallOptions {
-        ledger: args.ledger,
-    };
-    let report = if args.yes {
-        uninstall::execute(ctx, options)?
-    } else {
-        uninstall::plan(ctx, options)?
-    };
+    let options = UninstallOptions { ledger: args.ledger };
+    let report =
+        if args.yes { uninstall::execute(ctx, options)? } else { uninstall::plan(ctx, options)? };
     ui.done(&report)
 }
 
 impl Answer for UninstallReport {
     fn text(&self) -> String {
         let mut text = String::new();
-        let (removed, lost) = if self.dry_run {
-            ("would remove", "would be lost")
-        } else {
-            ("removed", "lost")
-        };
+        let (removed, lost) =
+            if self.dry_run { ("would remove", "would be lost") } else { ("removed", "lost") };
         for item in &self.items {
             let line = match item.why {
                 None => format!("{removed} {} {}\n", item.kind, paint(BOLD, &item.what)),
@@ -80,11 +72,7 @@ impl UninstallReport {
     /// The options once more, so that what is done is what was shown.
     fn options(&self) -> &'static str {
         let mut refs = self.items.iter().filter(|item| item.kind == "ref");
-        if refs.any(|item| item.action == "remove") {
-            " --ledger"
-        } else {
-            ""
-        }
+        if refs.any(|item| item.action == "remove") { " --ledger" } else { "" }
     }
 }
 
@@ -97,9 +85,7 @@ impl Lost {
             counted(self.rows, "row", " of the ledger"),
             counted(self.kept_commits, "commit", " that rescue would give back"),
         ];
-        let mut words: Vec<String> = { counts.into_iter() }
-            .filter(|words| !words.is_empty())
-            .collect();
+        let mut words: Vec<String> = counts.into_iter().filter(|words| !words.is_empty()).collect();
         words.extend(self.messages.then(|| "all messages".to_owned()));
         words.join(", ")
     }

@@ -51,10 +51,7 @@ pub(super) fn run_catch_up(ctx: &Ctx, args: &CatchUpArgs) -> Result<Exit> {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &UpdateArgs) -> Result<Exit> {
-    let options = UpdateOptions {
-        now: args.now,
-        conflicts: args.conflicts,
-    };
+    let options = UpdateOptions { now: args.now, conflicts: args.conflicts };
     let who = args.agent.or_current(ctx, ui)?;
     let report = match args.host.filter(|_| !args.dry_run) {
         Some(host) => {
@@ -63,11 +60,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &UpdateArgs) -> Result<Exit> {
         }
         None => {
             let plan = update::plan(ctx, &who, options)?;
-            if args.dry_run {
-                plan.report()
-            } else {
-                update::execute(ctx, &plan)?
-            }
+            if args.dry_run { plan.report() } else { update::execute(ctx, &plan)? }
         }
     };
     ui.answer(&report)?;
@@ -81,11 +74,9 @@ impl Answer for UpdateReport {
         let target = format!("{} {at}", self.target.short());
         let (id, target) = (paint(BOLD, &self.short_id), target.trim());
         match (self.outcome, &self.commit) {
-            (_, Some(commit)) => format!(
-                "{} {id} with {target} as {}\n",
-                paint(GOOD, "updated"),
-                &commit[..7]
-            ),
+            (_, Some(commit)) => {
+                format!("{} {id} with {target} as {}\n", paint(GOOD, "updated"), &commit[..7])
+            }
             ("conflicts", _) => {
                 let lines = lines(&self.conflicts);
                 let what = paint(BAD, "conflicts");
@@ -96,11 +87,7 @@ impl Answer for UpdateReport {
             ("up-to-date", _) => format!("{id} holds {target} already\n"),
             _ => {
                 let lines = lines(&self.conflicts);
-                let but = if lines.is_empty() {
-                    ""
-                } else {
-                    ", which conflicts"
-                };
+                let but = if lines.is_empty() { "" } else { ", which conflicts" };
                 format!("would merge {target} into the branch of {id}{but}\n{lines}")
             }
         }
@@ -113,7 +100,7 @@ impl Answer for UpdateReport {
                 "git agent run {agent} --resume, or resolve them by hand; then git agent update {agent}"
             ));
         }
-        { self.commit.as_ref() }.map(|_| format!("git agent show {agent}"))
+        self.commit.as_ref().map(|_| format!("git agent show {agent}"))
     }
 }
 

@@ -87,11 +87,8 @@ fn without_hidden_verbs(mut error: clap::Error) -> clap::Error {
     // All of them, in a message; the hint to ask for help leads to those that are for people.
     error.remove(ContextKind::ValidSubcommand);
     let verbs = command_line();
-    let is_shown = |word: &String| {
-        verbs
-            .find_subcommand(word)
-            .is_some_and(|verb| !verb.is_hide_set())
-    };
+    let is_shown =
+        |word: &String| verbs.find_subcommand(word).is_some_and(|verb| !verb.is_hide_set());
     if let Some(ContextValue::Strings(mut words)) = error.remove(ContextKind::SuggestedSubcommand) {
         words.retain(is_shown);
         // clap has the likeliest one last.
@@ -119,48 +116,26 @@ const SYNONYMS: &[(&[&str], &str)] = &[
 
 /// Words that could mean several things, and the one command that is most likely wanted.
 const NEAR: &[(&[&str], &str)] = &[
-    (
-        &["create"],
-        "to make an agent, run git agent spawn \"<task>\"",
-    ),
+    (&["create"], "to make an agent, run git agent spawn \"<task>\""),
     (&["add"], "to make an agent, run git agent spawn \"<task>\""),
-    (
-        &["abort"],
-        "to end a run and keep the work, run git agent stop <agent>",
-    ),
-    (
-        &["prune", "clean"],
-        "to see which worktrees are done with, run git agent gc",
-    ),
+    (&["abort"], "to end a run and keep the work, run git agent stop <agent>"),
+    (&["prune", "clean"], "to see which worktrees are done with, run git agent gc"),
     (
         &["checkout", "shell", "attach"],
         "to have a shell in an agent's worktree, run git agent enter <agent>",
     ),
-    (
-        &["exec"],
-        "to run a command in an agent's worktree, run git agent run <agent> -- <command>",
-    ),
-    (
-        &["finish"],
-        "to land an agent's work, run git agent merge <agent>",
-    ),
+    (&["exec"], "to run a command in an agent's worktree, run git agent run <agent> -- <command>"),
+    (&["finish"], "to land an agent's work, run git agent merge <agent>"),
     (&["kill"], "to end a run, run git agent stop <agent>"),
     (&["version"], "to see the version, run git agent --version"),
-    (
-        &["settings"],
-        "to list the settings, run git agent setup config",
-    ),
+    (&["settings"], "to list the settings, run git agent setup config"),
 ];
 
 /// The verb that a word stands for. `status` asks for the agent that is named behind it, else for the one around it, as `git status` asks
 /// for the worktree around it, and outside of agents for all of them.
 fn verb(word: &str, is_of_one: bool) -> Option<&'static str> {
     if matches!(word, "status" | "st") {
-        return Some(if is_of_one || is_in_worktree() {
-            "show"
-        } else {
-            "list"
-        });
+        return Some(if is_of_one || is_in_worktree() { "show" } else { "list" });
     }
     let entry = SYNONYMS.iter().find(|(words, _)| words.contains(&word));
     entry.map(|(_, verb)| *verb)
@@ -220,7 +195,8 @@ pub(super) fn translated(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let place = verb_among(&arguments);
     let place = place.map(|(place, verb)| place + usize::from(verb == "help"));
     // `git status <path>` is about that path alone.
-    let is_of_one = { place.and_then(|place| arguments.get(place + 1)) }
+    let is_of_one = place
+        .and_then(|place| arguments.get(place + 1))
         .is_some_and(|next| !next.as_encoded_bytes().starts_with(b"-"));
     let word = place.and_then(|place| arguments.get_mut(place));
     if let Some(word) = word

@@ -195,9 +195,7 @@ pub(super) fn open(ui: &mut Ui) -> Result<Ctx> {
 /// The surroundings, for the verbs that only look: a repository that cannot be written will do.
 fn look(ui: &mut Ui, run: impl FnOnce(&Ctx, &mut Ui) -> Result<Exit>) -> Result<Exit> {
     let ctx = open(ui)?;
-    scratch::complaint(&ctx)
-        .iter()
-        .for_each(|complaint| ui.warn(complaint));
+    scratch::complaint(&ctx).iter().for_each(|complaint| ui.warn(complaint));
     scratch::looking(&ctx, |ctx| run(ctx, ui))
 }
 

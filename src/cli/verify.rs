@@ -113,11 +113,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: VerifyArgs) -> Result<Exit> {
         no_commands: args.no_commands,
         fresh: args.attest.is_some(),
         limit: args.timeout,
-        recording: if args.record {
-            Recording::Requested
-        } else {
-            Recording::ByOthers
-        },
+        recording: if args.record { Recording::Requested } else { Recording::ByOthers },
         ..VerifyOptions::default()
     };
     let verdict = if options.ci {
@@ -144,10 +140,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: VerifyArgs) -> Result<Exit> {
     {
         ui.say(&text);
     }
-    let report = VerifyReport {
-        verdict,
-        directory: projects::directory_in_repository(ctx),
-    };
+    let report = VerifyReport { verdict, directory: projects::directory_in_repository(ctx) };
     ui.answer_also(&report, ctx, &args.copies.also)?;
     Ok(Exit::answer(report.verdict.is_accepted()))
 }
@@ -155,9 +148,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: VerifyArgs) -> Result<Exit> {
 /// The list of what is wrong with the six files, for standard error; `None` when nothing is.
 pub(in crate::cli) fn artefacts_missing(verdict: &Verdict) -> Option<String> {
     let missing = verdict.bundle_errors();
-    let lines: String = missing
-        .map(|finding| format!("  {}\n", finding.message))
-        .collect();
+    let lines: String = missing.map(|finding| format!("  {}\n", finding.message)).collect();
     (!lines.is_empty()).then(|| format!("MISSING for {}:\n{lines}", verdict.agent))
 }
 
@@ -172,11 +163,8 @@ impl Answer for VerifyReport {
                 verdict.agent
             ));
         }
-        let word = if verdict.is_accepted() {
-            paint(GOOD, "accepted")
-        } else {
-            paint(BAD, "rejected")
-        };
+        let word =
+            if verdict.is_accepted() { paint(GOOD, "accepted") } else { paint(BAD, "rejected") };
         let facts = format!("{} {}", verdict.agent.short(), facts(verdict));
         // The word and the colon stand on the first line.
         let facts = wrapped(&facts, "accepted: ".len(), width());
@@ -190,14 +178,14 @@ impl Answer for VerifyReport {
     }
 
     fn rows(&self) -> Vec<Value> {
-        let findings = self.verdict.findings.iter();
-        let findings = findings.map(|finding| json!(FindingReport::from(finding)));
+        let findings =
+            self.verdict.findings.iter().map(|finding| json!(FindingReport::from(finding)));
         findings.chain([json!(self)]).collect()
     }
 
     fn sarif(&self) -> Option<Value> {
-        let findings = self.verdict.findings.iter();
-        let findings: Vec<FindingReport> = findings.map(FindingReport::from).collect();
+        let findings: Vec<FindingReport> =
+            self.verdict.findings.iter().map(FindingReport::from).collect();
         Some(sarif_of("verify", &findings))
     }
 
@@ -235,7 +223,7 @@ impl Answer for PartsReport {
                 paint(DIM, &part.origin())
             ));
         }
-        { self.findings.iter() }.for_each(|finding| text.push_str(&finding_text(finding)));
+        self.findings.iter().for_each(|finding| text.push_str(&finding_text(finding)));
         text
     }
 
@@ -284,11 +272,7 @@ fn failed(commands: &Commands) -> impl Iterator<Item = &CommandRun> {
 fn projects_text(commands: &Commands) -> String {
     let of_projects = ran(commands).iter().filter(|run| !run.is_setup);
     let line = |run: &CommandRun| {
-        let word = if run.is_success() {
-            paint(GOOD, "passed")
-        } else {
-            paint(BAD, "failed")
-        };
+        let word = if run.is_success() { paint(GOOD, "passed") } else { paint(BAD, "failed") };
         let from = run.taken_over_from.map_or_else(String::new, |tree| {
             let short = &tree.to_hex()[..7];
             format!(", taken over from tree {short}: only other projects differ there")
@@ -314,27 +298,16 @@ fn facts(verdict: &Verdict) -> String {
     let mut facts = format!("at {}", &verdict.tip.to_hex()[..7]);
     let mut details = Vec::new();
     if let Some(landing) = &verdict.landing {
-        facts.push_str(&format!(
-            " {}",
-            landing_text(landing, &base, verdict.is_accepted())
-        ));
+        facts.push_str(&format!(" {}", landing_text(landing, &base, verdict.is_accepted())));
         details.extend(how(landing));
         details.push(counted(landing.ahead, "commit", ""));
     }
     details.push(counted(verdict.uncommitted, "file", " not yet committed"));
     if let Some(landing) = &verdict.landing {
-        details.push(counted(
-            landing.behind,
-            "commit",
-            &format!(" behind {base}"),
-        ));
+        details.push(counted(landing.behind, "commit", &format!(" behind {base}")));
     }
     details.push(counted(verdict.ignored.unwrap_or(0), "ignored path", ""));
-    details.push(counted(
-        verdict.from_setup.unwrap_or(0),
-        "path",
-        " from setup",
-    ));
+    details.push(counted(verdict.from_setup.unwrap_or(0), "path", " from setup"));
     details.retain(|detail| !detail.is_empty());
     if !details.is_empty() {
         facts.push_str(&format!(" ({})", details.join(", ")));
@@ -375,8 +348,8 @@ fn bundle_text(verdict: &Verdict) -> String {
         let names = names.entry(finding.code.name()).or_default();
         names.push(Quoted(path).to_string());
     }
-    let lines = { names.iter() }
-        .map(|(code, names)| format!("  {} {}\n", paint(BAD, code), names.join(", ")));
+    let lines =
+        names.iter().map(|(code, names)| format!("  {} {}\n", paint(BAD, code), names.join(", ")));
     let mut text: String = lines.collect();
     if !text.is_empty() {
         let short = verdict.agent.short();
@@ -391,7 +364,7 @@ fn bundle_text(verdict: &Verdict) -> String {
 /// Findings for a person. Where one code has many, the first one is told, and where the others are.
 fn findings_text(findings: &[Finding]) -> String {
     // What rejects a file of the bundle stands above.
-    let others = { findings.iter() }.filter(|one| !is_of_file(one));
+    let others = findings.iter().filter(|one| !is_of_file(one));
     let mut text = String::new();
     for folded in by_code(others) {
         for finding in folded.named {
@@ -420,7 +393,9 @@ fn ways_text(verdict: &Verdict, here: &Path) -> String {
         text.push_str(&format!("to go there: cd \"$(git agent path {id})\"\n"));
     }
     // What the default denylist has, such as secrets, no scope opens.
-    let mut opened = { verdict.findings.iter() }
+    let mut opened = verdict
+        .findings
+        .iter()
         .filter(|one| match one.code {
             FindingCode::ScopeNotInWhitelist => true,
             FindingCode::ScopeDenylist => one.path.as_deref().is_some_and(is_control_file),

@@ -191,11 +191,7 @@ impl Agent {
                 agent.reverted = made.map(|(commit, operation)| Reverted { commit, operation });
             }
             let before = (agent.state, agent.declared);
-            let fork = match event
-                .previous
-                .as_deref()
-                .map(|previous| forks.entry(previous))
-            {
+            let fork = match event.previous.as_deref().map(|previous| forks.entry(previous)) {
                 Some(Entry::Occupied(entry)) => Some(*entry.get()),
                 Some(Entry::Vacant(entry)) => {
                     entry.insert(before);
@@ -354,9 +350,7 @@ impl Agent {
             }
             What::Renamed { name, task: None } => self.name.clone_from(name),
             What::Renamed { task, .. } => self.description.clone_from(task),
-            What::Unknown {
-                needs: Some(needs), ..
-            } => {
+            What::Unknown { needs: Some(needs), .. } => {
                 self.doubt_origin(format!(
                     "only git-agent {needs} or newer understands its event `{}`",
                     event.what.kind()
@@ -499,9 +493,7 @@ impl Agent {
                 self.baseline = facts.baseline;
             }
             What::Verified(verdict) => self.verdict = Some(verdict.clone()),
-            What::Merged {
-                commit, into, tip, ..
-            } => {
+            What::Merged { commit, into, tip, .. } => {
                 self.landed = Some((*commit, into.clone()));
                 self.landed_tip = *tip;
                 self.reverted = None;
@@ -574,17 +566,13 @@ impl Agent {
     /// Takes the end of the last run. What was declared, judged or decided meanwhile stands, but for work that
     /// counted as done and whose run failed.
     fn run_ended(&mut self, exited: &Exited) {
-        let by_hand = { self.run.as_ref() }.is_some_and(|run| run.started.by_hand);
+        let by_hand = self.run.as_ref().is_some_and(|run| run.started.by_hand);
         // A person who works by hand declares when it is done.
         if by_hand && exited.is_success() {
             return;
         }
         self.finished = true;
-        let step = if exited.is_success() {
-            Move::RunSucceeded
-        } else {
-            Move::RunFailed
-        };
+        let step = if exited.is_success() { Move::RunSucceeded } else { Move::RunFailed };
         let Some(state) = self.state.after(step, self.declared) else {
             return;
         };

@@ -8,27 +8,12 @@ pub const PROGRESS: &str = "progress.json";
 
 /// The six names and what each file must hold, as the prompt tells the agent.
 pub const FILES: [(&str, &str); 6] = [
-    (
-        SPEC,
-        "the specification; it is already written, do not change it",
-    ),
+    (SPEC, "the specification; it is already written, do not change it"),
     ("plan.md", "the steps you chose and why"),
-    (
-        PROGRESS,
-        "a JSON object; when all work is finished its `status` is \"done\"",
-    ),
-    (
-        "chatlog.md",
-        "what was asked, answered and decided, in order",
-    ),
-    (
-        "handoffs.md",
-        "what the next agent must know; \"none\" when there is nothing",
-    ),
-    (
-        "review.md",
-        "your own review of the change, findings tagged [HIGH], [MEDIUM] or [LOW]",
-    ),
+    (PROGRESS, "a JSON object; when all work is finished its `status` is \"done\""),
+    ("chatlog.md", "what was asked, answered and decided, in order"),
+    ("handoffs.md", "what the next agent must know; \"none\" when there is nothing"),
+    ("review.md", "your own review of the change, findings tagged [HIGH], [MEDIUM] or [LOW]"),
 ];
 
 /// What spawn writes in the place of a file that the agent has to write; `None` for the specification. A file that

@@ -45,11 +45,7 @@ named! {
 impl Change {
     /// A path that was asked about.
     pub fn named(path: impl Into<Vec<u8>>) -> Change {
-        Change {
-            path: path.into(),
-            kind: ChangeKind::Named,
-            link: None,
-        }
+        Change { path: path.into(), kind: ChangeKind::Named, link: None }
     }
 }
 

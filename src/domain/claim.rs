@@ -123,9 +123,7 @@ pub struct Lease {
 /// What is wrong with the name of a variable that is to be leased; `None` for a good one.
 pub fn variable_problem(name: &str) -> Option<&'static str> {
     const TAKEN: [&str; 7] = ["HOME", "IFS", "PATH", "PWD", "SHELL", "TMPDIR", "USER"];
-    let is_word = name
-        .bytes()
-        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let is_word = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if name.is_empty() || !is_word || name.starts_with(|c: char| c.is_ascii_digit()) {
         Some("is no name of a variable: letters, digits and `_`, and no digit first")
     } else if name.starts_with("GIT_") || name.starts_with("LD_") || TAKEN.contains(&name) {
@@ -173,10 +171,7 @@ mod tests {
         let released = found(ClaimState::Released, 100);
         assert_eq!(bid(Some(&released), None, 100), Bid::Take);
         // What another clone writes bounds the time that it is watched, not this clone.
-        let eternal = ClaimMessage {
-            ttl: Duration::MAX,
-            ..held(0)
-        };
+        let eternal = ClaimMessage { ttl: Duration::MAX, ..held(0) };
         assert_eq!(bid(Some(&eternal), None, 9999), Bid::Watch(TTLS[1]));
     }
 }

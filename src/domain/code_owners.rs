@@ -3,12 +3,8 @@
 use globset::GlobBuilder;
 
 /// Where a forge looks for the file, in its order.
-pub const PLACES: [&str; 4] = [
-    ".github/CODEOWNERS",
-    "CODEOWNERS",
-    "docs/CODEOWNERS",
-    ".gitlab/CODEOWNERS",
-];
+pub const PLACES: [&str; 4] =
+    [".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS"];
 
 /// More reviewers than this are not asked: a rule for everything names whole departments.
 const MOST: usize = 15;
@@ -22,9 +18,7 @@ impl CodeOwners {
     pub fn parse(text: &str) -> CodeOwners {
         let mut rules = Vec::new();
         for line in text.lines() {
-            let mut words = line
-                .split_whitespace()
-                .take_while(|word| !word.starts_with('#'));
+            let mut words = line.split_whitespace().take_while(|word| !word.starts_with('#'));
             // Sections of GitLab stand in brackets.
             let Some(pattern) = words.next().filter(|word| !word.starts_with(['[', '^'])) else {
                 continue;
@@ -45,7 +39,7 @@ impl CodeOwners {
             let is_for = |(globs, _): &&(Vec<globset::GlobMatcher>, Vec<String>)| {
                 globs.iter().any(|glob| glob.is_match(path.as_ref()))
             };
-            let names = { self.0.iter().rev() }.find(is_for).map(|(_, names)| names);
+            let names = self.0.iter().rev().find(is_for).map(|(_, names)| names);
             for owner in names.into_iter().flatten() {
                 if !owners.contains(owner) {
                     owners.push(owner.clone());
@@ -61,16 +55,8 @@ impl CodeOwners {
 fn globs(pattern: &str) -> Option<Vec<globset::GlobMatcher>> {
     let body = pattern.trim_start_matches('/');
     let is_anchored = pattern.trim_end_matches('/').contains('/');
-    let start = if is_anchored {
-        String::new()
-    } else {
-        "**/".to_owned()
-    };
-    let last = body
-        .trim_end_matches('/')
-        .rsplit('/')
-        .next()
-        .unwrap_or_default();
+    let start = if is_anchored { String::new() } else { "**/".to_owned() };
+    let last = body.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     let mut texts = Vec::new();
     if !body.ends_with('/') {
         texts.push(format!("{start}{body}"));
@@ -81,10 +67,8 @@ fn globs(pattern: &str) -> Option<Vec<globset::GlobMatcher>> {
         texts.push(format!("{start}{}/**", body.trim_end_matches('/')));
     }
     let build = |text: &String| GlobBuilder::new(text).literal_separator(true).build();
-    let globs: Result<Vec<_>, _> = texts
-        .iter()
-        .map(|text| build(text).map(|glob| glob.compile_matcher()))
-        .collect();
+    let globs: Result<Vec<_>, _> =
+        texts.iter().map(|text| build(text).map(|glob| glob.compile_matcher())).collect();
     globs.ok()
 }
 

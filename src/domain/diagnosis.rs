@@ -98,11 +98,7 @@ pub struct Diagnosis {
 impl Diagnosis {
     /// A diagnosis for which there is a command.
     pub fn new(sign: Sign, what: impl Into<String>, command: impl Into<String>) -> Diagnosis {
-        Diagnosis {
-            sign,
-            what: what.into(),
-            command: command.into(),
-        }
+        Diagnosis { sign, what: what.into(), command: command.into() }
     }
 
     /// Whether the repository is not as it should be.

@@ -83,20 +83,12 @@ pub struct Problem {
 impl Problem {
     /// A problem of these bytes of the text.
     pub fn at(span: Range<usize>, message: impl Into<String>) -> Problem {
-        Problem {
-            span: Some(span),
-            ..Problem::of_file(message)
-        }
+        Problem { span: Some(span), ..Problem::of_file(message) }
     }
 
     /// A problem of the file as a whole, or of something that is missing from it.
     pub fn of_file(message: impl Into<String>) -> Problem {
-        Problem {
-            span: None,
-            message: message.into(),
-            help: None,
-            code: None,
-        }
+        Problem { span: None, message: message.into(), help: None, code: None }
     }
 
     /// Adds what to do instead.
@@ -134,9 +126,7 @@ impl Source {
         let text = text.into();
         Source {
             name: name.into(),
-            hidden: redaction::find_all(&text)
-                .map(|secret| secret.range)
-                .collect(),
+            hidden: redaction::find_all(&text).map(|secret| secret.range).collect(),
             text,
         }
     }
@@ -212,11 +202,7 @@ impl Source {
         let blank = " ".repeat(number.len());
         push(&blank, "|", "");
         if self.hides(&line) || self.hides(span) {
-            push(
-                &number,
-                "|",
-                "(not shown, because this line may hold a secret)",
-            );
+            push(&number, "|", "(not shown, because this line may hold a secret)");
             push(&blank, note, &help);
         } else {
             let start = span.start.clamp(line.start, line.end) - line.start;
@@ -229,9 +215,7 @@ impl Source {
     }
 
     fn hides(&self, span: &Range<usize>) -> bool {
-        self.hidden
-            .iter()
-            .any(|hidden| hidden.start < span.end && span.start < hidden.end)
+        self.hidden.iter().any(|hidden| hidden.start < span.end && span.start < hidden.end)
     }
 
     /// The number of the line that holds an offset, from 1, and its bytes without the line end. The end

@@ -52,10 +52,7 @@ fn json_array(globs: &[Glob]) -> String {
     // The order in which globs are given does not matter to a scope, so it does not change the
     // fingerprint.
     let sorted: BTreeSet<&Glob> = globs.iter().collect();
-    let items: Vec<String> = sorted
-        .iter()
-        .map(|glob| json_string(glob.as_str()))
-        .collect();
+    let items: Vec<String> = sorted.iter().map(|glob| json_string(glob.as_str())).collect();
     format!("[{}]", items.join(","))
 }
 
@@ -85,10 +82,7 @@ mod tests {
     use super::*;
 
     fn globs(texts: &[&str]) -> Vec<Glob> {
-        texts
-            .iter()
-            .map(|text| Glob::parse(text).expect(text))
-            .collect()
+        texts.iter().map(|text| Glob::parse(text).expect(text)).collect()
     }
 
     /// Computed with `printf '%s' '{"denylist":…}' | sha256sum`.

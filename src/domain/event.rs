@@ -209,27 +209,11 @@ impl What {
     /// without one.
     pub fn said(&self) -> Option<(&str, Option<Oid>)> {
         match self {
-            What::Done {
-                summary: text,
-                whole,
-            }
-            | What::Failed {
-                reason: text,
-                whole,
-            }
-            | What::Rejected {
-                reason: text,
-                whole,
-            }
-            | What::Deferred {
-                reason: text,
-                whole,
-            }
-            | What::Amended {
-                reason: text,
-                whole,
-                ..
-            } => Some((text, *whole)),
+            What::Done { summary: text, whole }
+            | What::Failed { reason: text, whole }
+            | What::Rejected { reason: text, whole }
+            | What::Deferred { reason: text, whole }
+            | What::Amended { reason: text, whole, .. } => Some((text, *whole)),
             _ => None,
         }
     }
@@ -485,15 +469,9 @@ impl ProgramVersion {
         let mut numbers = text.splitn(3, '.');
         let mut next = || numbers.next();
         let (major, minor, rest) = (next()?, next()?, next()?);
-        let digits = rest
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(rest.len());
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
         let number = |text: &str| text.parse().ok();
-        Some(ProgramVersion(
-            number(major)?,
-            number(minor)?,
-            number(&rest[..digits])?,
-        ))
+        Some(ProgramVersion(number(major)?, number(minor)?, number(&rest[..digits])?))
     }
 }
 
@@ -541,10 +519,7 @@ pub struct Outcome {
 
 impl Outcome {
     /// The status of a command whose time was up, as timeout(1) has it.
-    pub const TIMEOUT: Outcome = Outcome {
-        ending: Ending::Timeout,
-        code: 124,
-    };
+    pub const TIMEOUT: Outcome = Outcome { ending: Ending::Timeout, code: 124 };
     /// What is said of a command that was ended because it held a lock that other commands wait for. No signal stops a command with that
     /// status.
     pub const LOCK_HELD: Outcome = Outcome::ended_by_us(Ending::Stopped);
@@ -555,10 +530,7 @@ impl Outcome {
     /// What is said of a command that was ended because the day has cost what it may.
     pub const LIMIT_COST: Outcome = Outcome::ended_by_us(Ending::LimitCost);
     /// What is said of a command of whose end nothing is known but that it was killed.
-    pub const LOST: Outcome = Outcome {
-        ending: Ending::Lost,
-        code: 137,
-    };
+    pub const LOST: Outcome = Outcome { ending: Ending::Lost, code: 137 };
 
     /// The status that no signal stops a command with.
     const fn ended_by_us(ending: Ending) -> Outcome {

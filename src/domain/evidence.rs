@@ -355,10 +355,7 @@ pub struct RequiredChecks {
 impl RequiredChecks {
     /// Adds what is not there yet.
     pub fn add(&mut self, more: &RequiredChecks) {
-        for (own, more) in [
-            (&mut self.setup, &more.setup),
-            (&mut self.commands, &more.commands),
-        ] {
+        for (own, more) in [(&mut self.setup, &more.setup), (&mut self.commands, &more.commands)] {
             for command in more {
                 if !own.contains(command) {
                     own.push(command.clone());
@@ -450,10 +447,9 @@ impl fmt::Display for CommandEnd {
         match self {
             CommandEnd::Status(status) => write!(f, "ended with status {status}"),
             CommandEnd::TimedOut(limit) => write!(f, "was stopped after {} s", limit.as_secs()),
-            CommandEnd::TooFewTests {
-                found: Some(found),
-                wanted,
-            } => write!(f, "passed {found} of at least {wanted} tests"),
+            CommandEnd::TooFewTests { found: Some(found), wanted } => {
+                write!(f, "passed {found} of at least {wanted} tests")
+            }
             CommandEnd::TooFewTests { found: None, .. } => {
                 f.write_str("does not say how many tests passed")
             }

@@ -246,9 +246,8 @@ impl Verdict {
     /// The verdict as the ledger records it.
     pub fn recorded(&self) -> Verified {
         let rejecting = self.findings.iter().filter(|finding| finding.rejects());
-        let mut codes: Vec<String> = rejecting
-            .map(|finding| finding.code.name().to_owned())
-            .collect();
+        let mut codes: Vec<String> =
+            rejecting.map(|finding| finding.code.name().to_owned()).collect();
         codes.dedup();
         Verified {
             accepted: self.is_accepted(),

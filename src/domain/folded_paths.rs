@@ -21,10 +21,7 @@ pub fn folded(paths: &[Vec<u8>]) -> Vec<String> {
         for path in paths {
             let rest = path.strip_prefix(opened.as_slice()).unwrap_or(path);
             let name = rest.split_inclusive(|byte| *byte == b'/').next();
-            groups
-                .entry(name.unwrap_or_default())
-                .or_insert((0, path))
-                .0 += 1;
+            groups.entry(name.unwrap_or_default()).or_insert((0, path)).0 += 1;
         }
         match groups.keys().next() {
             Some(only) if groups.len() == 1 && only.ends_with(b"/") => opened.extend(*only),
@@ -35,15 +32,15 @@ pub fn folded(paths: &[Vec<u8>]) -> Vec<String> {
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|(_, (count, _))| Reverse(*count));
     let shown = if groups.len() > MOST { MOST - 1 } else { MOST };
-    let mut lines: Vec<String> = { groups.iter().take(shown) }
+    let mut lines: Vec<String> = groups
+        .iter()
+        .take(shown)
         .map(|(group, (count, path))| match count {
             1 => Quoted(path).to_string(),
             count => format!("{} ({count} paths)", Quoted(&[&opened, *group].concat())),
         })
         .collect();
-    let left: usize = { groups.iter().skip(shown) }
-        .map(|(_, (count, _))| count)
-        .sum();
+    let left: usize = groups.iter().skip(shown).map(|(_, (count, _))| count).sum();
     if left > 0 {
         lines.push(format!("and {left} more"));
     }

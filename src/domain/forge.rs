@@ -35,9 +35,7 @@ impl Forge {
             Some(("https" | "http" | "ssh" | "git", rest)) => rest.split_once('/')?,
             Some(_) => return None,
             // As scp takes it: user@host:path
-            None => url
-                .split_once(':')
-                .filter(|(place, _)| !place.contains('/'))?,
+            None => url.split_once(':').filter(|(place, _)| !place.contains('/'))?,
         };
         // Behind the last `@`, before which a URL may hold a password, and without a port.
         let host = place.rsplit('@').next()?.split(':').next()?;
@@ -50,11 +48,7 @@ impl Forge {
             return None;
         }
         let (_, kind) = KINDS.iter().find(|(sign, _)| host.contains(sign))?;
-        Some(Forge {
-            kind: *kind,
-            path: path.to_owned(),
-            host,
-        })
+        Some(Forge { kind: *kind, path: path.to_owned(), host })
     }
 
     /// Whether it is GitHub, by its host's name.
@@ -180,10 +174,7 @@ mod tests {
                 "ssh://git@bitbucket.org:22/a/b.git/",
                 "https://bitbucket.org/a/b/pull-requests/new?source=agent/x%231&dest=main",
             ),
-            (
-                "ssh://git@codeberg.org/a/b",
-                "https://codeberg.org/a/b/compare/main...agent/x%231",
-            ),
+            ("ssh://git@codeberg.org/a/b", "https://codeberg.org/a/b/compare/main...agent/x%231"),
         ] {
             let forge = Forge::of_url(url).expect(url);
             assert_eq!(forge.page("agent/x#1", "main"), page, "{url}");

@@ -55,11 +55,8 @@ impl Glob {
             return Err(refuse("has a control character"));
         }
         // Globs are normalised as paths are, so that an accent written in two ways is one name.
-        let composed: Cow<'_, str> = if text.is_ascii() {
-            text.into()
-        } else {
-            text.nfc().collect::<String>().into()
-        };
+        let composed: Cow<'_, str> =
+            if text.is_ascii() { text.into() } else { text.nfc().collect::<String>().into() };
         let glob = Glob(normalise(&composed));
         for alternative in expand_alternatives(&glob.0).map_err(|rule| refuse(&rule))? {
             check_alternative(&alternative).map_err(|rule| refuse(&rule))?;
@@ -75,8 +72,7 @@ impl Glob {
     /// Whether some alternative of the glob has no literal character, so that it matches everything
     /// at some depth.
     pub fn is_bare(&self) -> bool {
-        self.alternatives()
-            .any(|alternative| !has_literal(&alternative))
+        self.alternatives().any(|alternative| !has_literal(&alternative))
     }
 
     /// Whether every alternative of the glob names a git directory outright, where nothing is ever in
@@ -91,9 +87,8 @@ impl Glob {
         self.alternatives()
             .map(|pattern| {
                 let parts = pattern.split('/');
-                let literal: Vec<_> = parts
-                    .take_while(|part| !part.contains(['*', '?', '[']))
-                    .collect();
+                let literal: Vec<_> =
+                    parts.take_while(|part| !part.contains(['*', '?', '['])).collect();
                 let literal = literal.join("/");
                 if literal.len() == pattern.len() {
                     Reach::Path(literal)
@@ -133,9 +128,7 @@ impl Glob {
     pub(super) fn alternatives(&self) -> impl Iterator<Item = String> {
         // Expansion succeeded when the glob was parsed.
         let expanded = expand_alternatives(&self.0).unwrap_or_default();
-        expanded
-            .into_iter()
-            .map(|alternative| normalise(&alternative))
+        expanded.into_iter().map(|alternative| normalise(&alternative))
     }
 }
 
@@ -250,10 +243,8 @@ pub(in crate::domain) struct Class<'a> {
 pub(in crate::domain) fn split_class(text: &str) -> Result<Class<'_>, String> {
     let inside = text.strip_prefix('[').unwrap_or(text);
     let positive = inside.strip_prefix(['!', '^']);
-    let (members, rest) = positive
-        .unwrap_or(inside)
-        .split_once(']')
-        .ok_or("has an unclosed `[`")?;
+    let (members, rest) =
+        positive.unwrap_or(inside).split_once(']').ok_or("has an unclosed `[`")?;
     let rule = if members.is_empty() {
         "has an empty class"
     } else if members.starts_with("[:") {
@@ -265,11 +256,7 @@ pub(in crate::domain) fn split_class(text: &str) -> Result<Class<'_>, String> {
     } else if reaches_separator(members.as_bytes()) {
         "has a class that reaches `/`"
     } else {
-        return Ok(Class {
-            negated: positive.is_some(),
-            members,
-            rest,
-        });
+        return Ok(Class { negated: positive.is_some(), members, rest });
     };
     Err(rule.to_owned())
 }
@@ -277,8 +264,10 @@ pub(in crate::domain) fn split_class(text: &str) -> Result<Class<'_>, String> {
 /// Whether a member or a range covers `/`. Reading every `x-y` as a range, overlapping ones too, can
 /// only refuse more.
 fn reaches_separator(members: &[u8]) -> bool {
-    members.contains(&b'/') || { members.windows(3) }
-        .any(|range| matches!(range, [low, b'-', high] if (low..=high).contains(&&b'/')))
+    members.contains(&b'/')
+        || members
+            .windows(3)
+            .any(|range| matches!(range, [low, b'-', high] if (low..=high).contains(&&b'/')))
 }
 
 /// Spells out the braces: `{a,b}/{c,}` gives `a/c`, `a/`, `b/c`, `b/`. Braces nest; inside a class
@@ -320,11 +309,7 @@ fn expand_alternatives(text: &str) -> Result<Vec<String>, String> {
         }
         rest = &rest[unit..];
     }
-    if open.is_empty() {
-        Ok(current)
-    } else {
-        Err("has an unclosed `{`".to_owned())
-    }
+    if open.is_empty() { Ok(current) } else { Err("has an unclosed `{`".to_owned()) }
 }
 
 /// Every start with every end.
@@ -333,9 +318,7 @@ fn join(starts: &[String], ends: &[String]) -> Result<Vec<String>, String> {
     if starts.len() * ends.len() > MAX_ALTERNATIVES {
         return Err(format!("has more than {MAX_ALTERNATIVES} alternatives"));
     }
-    let pairs = starts
-        .iter()
-        .flat_map(|start| ends.iter().map(move |end| format!("{start}{end}")));
+    let pairs = starts.iter().flat_map(|start| ends.iter().map(move |end| format!("{start}{end}")));
     Ok(pairs.collect())
 }
 
@@ -373,12 +356,10 @@ pub fn from_directory(here: &Path, glob: &str) -> String {
 
 /// A glob of the whole repository, as one that is typed in the directory `here`: the inverse of [`from_directory`].
 pub fn seen_from(here: &Path, glob: &str) -> String {
-    let mut here: Vec<String> = { here.iter() }
-        .map(|name| escaped(&name.to_string_lossy()))
-        .collect();
+    let mut here: Vec<String> = here.iter().map(|name| escaped(&name.to_string_lossy())).collect();
     let mut rest: Vec<&str> = glob.split('/').collect();
     let is_common = |(name, part): &(&String, &&str)| name == *part;
-    let common = { here.iter().zip(&rest) }.take_while(is_common).count();
+    let common = here.iter().zip(&rest).take_while(is_common).count();
     here.drain(..common);
     rest.drain(..common);
     match [vec![".."; here.len()], rest].concat().join("/") {
@@ -501,11 +482,7 @@ mod tests {
     #[test]
     fn braces_are_spelled_out() {
         let check = |input: &str, expected: &[&str]| {
-            assert_eq!(
-                expand_alternatives(input).expect(input),
-                expected,
-                "{input}"
-            );
+            assert_eq!(expand_alternatives(input).expect(input), expected, "{input}");
         };
         check("a,b", &["a,b"]);
         check("{a}", &["a"]);

@@ -89,11 +89,7 @@ impl GuardRule {
     /// A rule; without a scope everything is allowed that is not denied.
     pub fn new(branch: Glob, scope: Option<Vec<Glob>>, deny: Vec<Glob>) -> GuardRule {
         let everything = || Vec::from_iter(Glob::parse(EVERYTHING).ok());
-        GuardRule {
-            branch,
-            scope: scope.unwrap_or_else(everything),
-            deny,
-        }
+        GuardRule { branch, scope: scope.unwrap_or_else(everything), deny }
     }
 
     /// A rule for every branch.
@@ -105,11 +101,7 @@ impl GuardRule {
             texts.iter().map(|text| Glob::parse(text)).collect()
         };
         let scope = (!scope.is_empty()).then(|| globs(scope)).transpose()?;
-        Ok(GuardRule::new(
-            Glob::parse(EVERYTHING)?,
-            scope,
-            globs(deny)?,
-        ))
+        Ok(GuardRule::new(Glob::parse(EVERYTHING)?, scope, globs(deny)?))
     }
 
     /// Whether the rule is for a branch, given by its short name.
@@ -125,11 +117,7 @@ impl GuardRule {
     /// As [`Scope::new`].
     pub fn boundary(&self, deny: &[Glob]) -> Result<Boundary, String> {
         let denylist = [self.deny.as_slice(), deny].concat();
-        Ok(Boundary {
-            scope: Scope::new(&self.scope, &denylist)?,
-            edits: true,
-            bundle: None,
-        })
+        Ok(Boundary { scope: Scope::new(&self.scope, &denylist)?, edits: true, bundle: None })
     }
 }
 

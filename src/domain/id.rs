@@ -89,27 +89,21 @@ impl AgentName {
         // Windows reserves a device name with any ending: `nul.txt` is the device too.
         let stem = upper.split('.').next().unwrap_or_default();
         let numbered = ["COM", "LPT"].iter().any(|prefix| {
-            stem.strip_prefix(prefix)
-                .is_some_and(|rest| matches!(rest.as_bytes(), [b'1'..=b'9']))
+            stem.strip_prefix(prefix).is_some_and(|rest| matches!(rest.as_bytes(), [b'1'..=b'9']))
         });
         if text.is_empty() {
             Err("a name must not be empty".into())
         } else if text.len() > 64 {
             Err("a name has at most 64 characters".into())
         } else if !text.starts_with(|c: char| c.is_ascii_alphanumeric())
-            || !text
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'))
+            || !text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'))
         {
             Err("a name consists of ASCII letters, digits, `_`, `.` and `-`, and begins with a letter or digit".into())
         } else if text.contains("..") || text.ends_with('.') || upper.ends_with(".LOCK") {
             Err("a name must not contain `..` nor end in `.` or `.lock`".into())
         } else if RESERVED.contains(&stem) || numbered {
             Err(format!("`{text}` is a reserved device name"))
-        } else if [USER, EVERYBODY]
-            .iter()
-            .any(|word| text.eq_ignore_ascii_case(word))
-        {
+        } else if [USER, EVERYBODY].iter().any(|word| text.eq_ignore_ascii_case(word)) {
             Err("messages to `user` reach a person, and those to `all` everybody".into())
         } else {
             Ok(AgentName(text.to_owned()))
@@ -136,9 +130,8 @@ impl Slug {
     /// Makes a slug of the first words of any text; `task` where the text has no ASCII word.
     pub fn from_text(text: &str) -> Slug {
         let mut slug = String::new();
-        let words = text
-            .split(|c: char| !c.is_ascii_alphanumeric())
-            .filter(|word| !word.is_empty());
+        let words =
+            text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
         for word in words.take(6) {
             if slug.len() + 1 + word.len() > 40 {
                 break;
@@ -179,11 +172,7 @@ impl OperationId {
     /// The id made of a random number.
     pub fn of(drawn: u64) -> OperationId {
         let digits = format!("{drawn:016x}");
-        OperationId(format!(
-            "{}{}",
-            OperationId::PREFIX,
-            &digits[..OperationId::DIGITS]
-        ))
+        OperationId(format!("{}{}", OperationId::PREFIX, &digits[..OperationId::DIGITS]))
     }
 
     /// Reads an id; `None` for anything else.
@@ -221,13 +210,9 @@ mod tests {
 
     #[test]
     fn only_ids_that_begin_with_a_are_swept() {
-        for (first, is_swept) in [
-            ("a0", true),
-            ("af", true),
-            ("9f", false),
-            ("b0", false),
-            ("0a", false),
-        ] {
+        for (first, is_swept) in
+            [("a0", true), ("af", true), ("9f", false), ("b0", false), ("0a", false)]
+        {
             let oid = Oid::from_hex(&format!("{first}48ca7b001122334455667788990011aabbccdd"));
             let id = AgentId::from_spawn_commit(oid.expect("hex"));
             assert_eq!(id.is_swept_by_hosts(), is_swept, "{id}");
@@ -251,10 +236,7 @@ mod tests {
     #[test]
     fn slugs_are_short_and_plain() {
         let cases = [
-            (
-                "Add a --verbose flag to the list command",
-                "add-a-verbose-flag-to-the",
-            ),
+            ("Add a --verbose flag to the list command", "add-a-verbose-flag-to-the"),
             ("  Überprüfe/alles  ", "berpr-fe-alles"),
             ("修复", "task"),
         ];

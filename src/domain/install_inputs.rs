@@ -111,12 +111,7 @@ mod tests {
         ] {
             assert!(is_install_input(path), "{path}");
         }
-        for path in [
-            "src/main.rs",
-            "package.json.md",
-            "my-package.json",
-            "docs/requirements.md",
-        ] {
+        for path in ["src/main.rs", "package.json.md", "my-package.json", "docs/requirements.md"] {
             assert!(!is_install_input(path), "{path}");
         }
     }

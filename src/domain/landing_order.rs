@@ -19,8 +19,7 @@ pub fn most_without_conflict(
     conflict: impl Fn(usize, usize) -> bool,
 ) -> Vec<usize> {
     let conflicting = |one: &usize| {
-        let others = numbers.iter().copied();
-        let others = others.filter(|two| two != one && conflict(*one, *two));
+        let others = numbers.iter().copied().filter(|two| two != one && conflict(*one, *two));
         (*one, others.collect())
     };
     let mut chosen = Vec::new();
@@ -79,10 +78,7 @@ fn exactly(group: &Group) -> Vec<usize> {
         open.push((taken | bit, free & !against));
     }
     let taken = group.keys().enumerate();
-    taken
-        .filter(|(at, _)| best & (1 << at) != 0)
-        .map(|(_, number)| *number)
-        .collect()
+    taken.filter(|(at, _)| best & (1 << at) != 0).map(|(_, number)| *number).collect()
 }
 
 fn greedily(mut left: Group) -> Vec<usize> {
@@ -91,7 +87,8 @@ fn greedily(mut left: Group) -> Vec<usize> {
         let own = conflicting.iter();
         own.filter(|one| left.contains_key(one)).count()
     };
-    while let Some(next) = { left.iter() }
+    while let Some(next) = left
+        .iter()
         .min_by_key(|(number, conflicting)| (conflicts(&left, conflicting), **number))
         .map(|(number, _)| *number)
     {

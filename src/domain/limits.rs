@@ -90,15 +90,9 @@ impl Limit {
     pub fn read(self, text: &str) -> Result<u64, (String, &'static str)> {
         let key = self.as_str();
         let (value, help) = match self.unit() {
-            Unit::Bytes => (
-                size(text),
-                "write a size with its unit, such as 20G or 512M",
-            ),
+            Unit::Bytes => (size(text), "write a size with its unit, such as 20G or 512M"),
             Unit::Number => (text.parse().ok(), "write a whole number from 1"),
-            Unit::MicroUsd => (
-                micro_usd(text),
-                "write an amount in US dollars, such as 2.50",
-            ),
+            Unit::MicroUsd => (micro_usd(text), "write an amount in US dollars, such as 2.50"),
         };
         let least = match (self, self.unit()) {
             (Limit::Pids, _) => FEWEST_PIDS,
@@ -129,11 +123,7 @@ impl Limit {
 
     /// Whether one value allows less than another. Of what has to stay free, more is stricter.
     fn is_stricter(self, one: u64, other: u64) -> bool {
-        if self == Limit::DiskFree {
-            one > other
-        } else {
-            one < other
-        }
+        if self == Limit::DiskFree { one > other } else { one < other }
     }
 }
 
@@ -150,16 +140,13 @@ impl TokenPrice {
     /// Reads US dollars for a million tokens: `0.50/2`, or one number for both kinds.
     pub fn read(text: &str) -> Option<TokenPrice> {
         let (input, output) = text.split_once('/').unwrap_or((text, text));
-        Some(TokenPrice([
-            micro_usd(input.trim())?,
-            micro_usd(output.trim())?,
-        ]))
+        Some(TokenPrice([micro_usd(input.trim())?, micro_usd(output.trim())?]))
     }
 
     /// What so many tokens cost, in millionths of a US dollar.
     pub fn micro_usd(self, tokens: [u64; 2]) -> u64 {
-        let each = { tokens.iter().zip(self.0) }
-            .map(|(count, price)| u128::from(*count) * u128::from(price));
+        let each =
+            tokens.iter().zip(self.0).map(|(count, price)| u128::from(*count) * u128::from(price));
         u64::try_from(each.sum::<u128>() / 1_000_000).unwrap_or(u64::MAX)
     }
 }
@@ -224,8 +211,7 @@ impl Limits {
     /// What keeps a run from beginning after others that may take so much memory each, and how many of them there may be before it;
     /// `None` where nothing does.
     pub fn obstacle(&self, ahead: &[u64]) -> Option<(Limit, usize)> {
-        let jobs =
-            { self.get(Limit::Jobs) }.map(|jobs| usize::try_from(jobs).unwrap_or(usize::MAX));
+        let jobs = self.get(Limit::Jobs).map(|jobs| usize::try_from(jobs).unwrap_or(usize::MAX));
         if let Some(jobs) = jobs.filter(|jobs| ahead.len() >= *jobs) {
             // No limit is read that is less than 1.
             return Some((Limit::Jobs, jobs - 1));
@@ -285,10 +271,7 @@ mod tests {
         // What has to stay free is stricter when it is more.
         assert!(limits.tighten(Limit::DiskFree, 2));
         assert!(!limits.tighten(Limit::DiskFree, 1));
-        assert_eq!(
-            limits.each().collect::<Vec<_>>(),
-            [(Limit::DiskFree, 2), (Limit::Jobs, 2)]
-        );
+        assert_eq!(limits.each().collect::<Vec<_>>(), [(Limit::DiskFree, 2), (Limit::Jobs, 2)]);
         assert_eq!(limits.memory_of_run(), None);
         limits.tighten(Limit::MemoryTotal, 9);
         assert_eq!(limits.memory_of_run(), Some(9));

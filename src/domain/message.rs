@@ -166,13 +166,9 @@ impl Kind {
     /// The fields that a message of this type needs, in parameters or payload.
     pub fn required(self) -> &'static [&'static str] {
         match self {
-            Kind::Handoff => &[
-                "from_agent",
-                "to_agent",
-                "artifact_path",
-                "context_summary",
-                "next_actions",
-            ],
+            Kind::Handoff => {
+                &["from_agent", "to_agent", "artifact_path", "context_summary", "next_actions"]
+            }
             Kind::Review => &["from_agent", "to_agent", "artifact_path", "review_type"],
             Kind::Clarify => &["from_agent", "to_agent", "question", "context"],
             Kind::Escalate => &["from_agent", "issue", "severity", "recommendation"],
@@ -248,15 +244,11 @@ impl Name {
         } else if text.contains(char::is_control) {
             Err(format!("the name `{}` holds a control character", shown()))
         } else if text.contains(',') {
-            Err(format!(
-                "the name `{text}` holds a comma, which separates names"
-            ))
+            Err(format!("the name `{text}` holds a comma, which separates names"))
         } else if text.trim() != text {
             Err(format!("the name `{text}` begins or ends with a space"))
         } else if text == EVERYBODY {
-            Err(format!(
-                "`{EVERYBODY}` stands for all readers and names none"
-            ))
+            Err(format!("`{EVERYBODY}` stands for all readers and names none"))
         } else {
             Ok(Name(text.to_owned()))
         }

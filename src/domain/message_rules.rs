@@ -45,7 +45,7 @@ pub struct MessageRules {
 impl MessageRules {
     /// The priority of a message that names none.
     fn priority(&self, kind: Kind) -> Priority {
-        { self.priorities.get(&kind).copied() }.unwrap_or_else(|| kind.priority())
+        self.priorities.get(&kind).copied().unwrap_or_else(|| kind.priority())
     }
 }
 
@@ -77,10 +77,7 @@ impl Draft<'_> {
         if let Some(kind) = kind {
             let missing = self.missing(kind);
             if !missing.is_empty() {
-                problems.push(format!(
-                    "a message of type {kind} needs {}",
-                    missing.join(", ")
-                ));
+                problems.push(format!("a message of type {kind} needs {}", missing.join(", ")));
             }
         }
         let re = self.re.and_then(|text| {
@@ -96,23 +93,13 @@ impl Draft<'_> {
             ));
         }
         if let Some(secret) = redaction::find_secret(text) {
-            problems.push(format!(
-                "the payload holds what looks like {}; {KEPT}",
-                secret.kind
-            ));
+            problems.push(format!("the payload holds what looks like {}; {KEPT}", secret.kind));
         }
         match (kind, priority, from, to, self.payload) {
             (Some(kind), Some(priority), Some(from), Some(to), Some(payload))
                 if problems.is_empty() =>
             {
-                Ok(Letter {
-                    kind,
-                    priority,
-                    from,
-                    to,
-                    re,
-                    payload,
-                })
+                Ok(Letter { kind, priority, from, to, re, payload })
             }
             _ => Err(problems),
         }
@@ -122,9 +109,7 @@ impl Draft<'_> {
     /// [`Draft::missing`].
     fn receivers(&self, kind: Option<Kind>, problems: &mut Vec<String>) -> Option<Receivers> {
         if self.to.is_empty() && kind == Some(Kind::Escalate) {
-            return Name::parse(USER)
-                .ok()
-                .map(|user| Receivers::Named(vec![user]));
+            return Name::parse(USER).ok().map(|user| Receivers::Named(vec![user]));
         }
         if self.to == [EVERYBODY] {
             return Some(Receivers::Everybody);
@@ -149,8 +134,8 @@ impl Draft<'_> {
                 payload.is_none_or(|payload| payload.field(other).is_some())
             }
         };
-        let more = { self.rules.required.get(&kind) }.into_iter().flatten();
-        let required = { kind.required().iter().copied() }.chain(more.map(String::as_str));
+        let more = self.rules.required.get(&kind).into_iter().flatten();
+        let required = kind.required().iter().copied().chain(more.map(String::as_str));
         required.filter(|field| !given(field)).collect()
     }
 }
@@ -178,10 +163,7 @@ mod tests {
     fn payload(fields: &[&str]) -> Payload {
         Payload {
             json: "{}".to_owned(),
-            fields: fields
-                .iter()
-                .map(|field| ((*field).to_owned(), "x".to_owned()))
-                .collect(),
+            fields: fields.iter().map(|field| ((*field).to_owned(), "x".to_owned())).collect(),
         }
     }
 
@@ -197,10 +179,7 @@ mod tests {
             from: "a\nb",
             to: vec!["", "b"],
             re: Some("MSG-1"),
-            payload: Some(Payload {
-                json: "{\"k\":\"ghp_abc\"}".to_owned(),
-                ..Payload::default()
-            }),
+            payload: Some(Payload { json: "{\"k\":\"ghp_abc\"}".to_owned(), ..Payload::default() }),
             ..Draft::default()
         };
         insta::assert_snapshot!(problems(draft).join("\n"), @r"
@@ -285,10 +264,7 @@ mod tests {
             rules: rules.clone(),
             ..Draft::default()
         };
-        assert_eq!(
-            problems(draft(&["message"])),
-            ["a message of type notify needs story"]
-        );
+        assert_eq!(problems(draft(&["message"])), ["a message of type notify needs story"]);
         let letter = draft(&["message", "story"]).check().expect("sendable");
         assert_eq!(letter.priority, Priority::High);
     }

@@ -74,16 +74,13 @@ pub fn short_hex(digest: &[u8], bytes: usize) -> String {
 /// The first half of a digest, as the bytes of a nonce or a UUID.
 pub fn first_half(digest: impl Into<[u8; 32]>) -> [u8; 16] {
     let mut half = [0; 16];
-    half.iter_mut()
-        .zip(digest.into())
-        .for_each(|(to, from)| *to = from);
+    half.iter_mut().zip(digest.into()).for_each(|(to, from)| *to = from);
     half
 }
 
 /// Whether a text has no other characters than those.
 pub fn is_lower_hex(text: &str) -> bool {
-    text.bytes()
-        .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 // Sizes as text.

@@ -14,7 +14,7 @@ pub fn taken_back(events: &[Event]) -> HashSet<&OperationId> {
     let mut taken = HashSet::new();
     for event in events.iter().rev() {
         if let What::Undone { operation, .. } = &event.what {
-            let is_void = { event.operation.as_ref() }.is_some_and(|own| taken.contains(own));
+            let is_void = event.operation.as_ref().is_some_and(|own| taken.contains(own));
             if !is_void {
                 taken.insert(operation);
             }
@@ -78,7 +78,7 @@ impl What {
 /// moved back before, by a call that was killed.
 pub fn retreat(tip: Oid, moves: &[(Oid, Oid)]) -> Option<Oid> {
     let mut left = moves.to_vec();
-    let begins = { moves.iter() }.find(|one| moves.iter().all(|other| other.1 != one.0));
+    let begins = moves.iter().find(|one| moves.iter().all(|other| other.1 != one.0));
     let is_there = begins.is_some_and(|first| first.0 == tip);
     let mut at = tip;
     while let Some(place) = left.iter().position(|one| one.1 == at) {

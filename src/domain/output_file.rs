@@ -84,9 +84,7 @@ fn leads_outside(path: &str) -> bool {
     matches!(path.as_bytes(), [b'a'..=b'z', b':', ..])
         || path.starts_with(['/', '~'])
         || path.split('/').any(|part| part == "..")
-        || ["%2e", "%2f", "%5c", "%25"]
-            .iter()
-            .any(|code| path.contains(code))
+        || ["%2e", "%2f", "%5c", "%25"].iter().any(|code| path.contains(code))
 }
 
 #[cfg(test)]
@@ -96,11 +94,7 @@ mod tests {
     fn check(name: &str, expected: Result<&str, OutputProblem>) {
         let path = relative(name, Some("/srv/out/"));
         let path = path.as_ref().map(ToString::to_string);
-        assert_eq!(
-            path.map_err(|problem| *problem),
-            expected.map(str::to_owned),
-            "{name:?}"
-        );
+        assert_eq!(path.map_err(|problem| *problem), expected.map(str::to_owned), "{name:?}");
     }
 
     #[test]
@@ -154,10 +148,7 @@ mod tests {
     #[test]
     fn a_default_name_is_always_accepted() {
         let now = DateTime::<Utc>::UNIX_EPOCH;
-        assert_eq!(
-            default_name("analyst", now),
-            "temp/analyst-19700101T000000Z.md"
-        );
+        assert_eq!(default_name("analyst", now), "temp/analyst-19700101T000000Z.md");
         for kind in ["../../x", "..", "", "a/b", "é\n", ".git", "C:\\x"] {
             let name = default_name(kind, now);
             assert!(relative(&name, None).is_ok(), "{kind:?} became {name}");

@@ -204,10 +204,7 @@ fn is_ntfs_git_dir(name: &[u8]) -> bool {
         head.eq_ignore_ascii_case(stem).then_some(rest)
     });
     rest.is_some_and(|rest| {
-        matches!(
-            rest.iter().find(|&&byte| byte != b'.' && byte != b' '),
-            None | Some(b':')
-        )
+        matches!(rest.iter().find(|&&byte| byte != b'.' && byte != b' '), None | Some(b':'))
     })
 }
 
@@ -233,14 +230,10 @@ fn is_hfs_git_dir(name: &[u8]) -> bool {
 // are the same on every machine and stay as they are.
 
 /// What the paths of a system begin with.
-const SYSTEM: [&str; 9] = [
-    "bin", "dev", "etc", "lib", "lib64", "nix", "opt", "sbin", "usr",
-];
+const SYSTEM: [&str; 9] = ["bin", "dev", "etc", "lib", "lib64", "nix", "opt", "sbin", "usr"];
 
 /// What ends a path in a command line, besides white space.
-const ENDS: [char; 14] = [
-    '"', '\'', '`', ':', ';', ',', '|', '&', '<', '>', '(', ')', '=', '\0',
-];
+const ENDS: [char; 14] = ['"', '\'', '`', ':', ';', ',', '|', '&', '<', '>', '(', ')', '=', '\0'];
 
 /// Directories and the names that stand for them.
 #[derive(Clone, Debug, Default)]
@@ -250,10 +243,7 @@ impl PlaceNames {
     /// Of absolute paths without a slash at the end. Where one is inside another, the inner one is looked for
     /// first.
     pub fn new(places: impl IntoIterator<Item = (String, &'static str)>) -> PlaceNames {
-        let mut places: Vec<_> = places
-            .into_iter()
-            .filter(|(path, _)| path.len() > 1)
-            .collect();
+        let mut places: Vec<_> = places.into_iter().filter(|(path, _)| path.len() > 1).collect();
         // The worktree may lie below the root, and that below the home directory: the nearest one
         // names a path.
         places.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
@@ -334,10 +324,7 @@ mod tests {
     fn paths_are_normalised_or_refused() {
         let check = |input: &[u8], expected: Result<&[u8], PathProblem>| {
             let path = RepoPath::parse(input);
-            let path = path
-                .as_ref()
-                .map(RepoPath::as_bytes)
-                .map_err(|problem| *problem);
+            let path = path.as_ref().map(RepoPath::as_bytes).map_err(|problem| *problem);
             assert_eq!(path, expected, "{}", String::from_utf8_lossy(input));
         };
         check(b"src/lib.rs", Ok(b"src/lib.rs"));

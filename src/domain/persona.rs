@@ -56,10 +56,7 @@ impl Persona {
                 text.push_str(&format!("\n{label}: {line}\n"));
             }
         }
-        for (label, lines) in [
-            ("Principles", &self.principles),
-            ("Keep in mind", &self.facts),
-        ] {
+        for (label, lines) in [("Principles", &self.principles), ("Keep in mind", &self.facts)] {
             if !lines.is_empty() {
                 text.push_str(&format!("\n{label}:\n\n"));
                 lines.iter().for_each(|line| {
@@ -95,10 +92,7 @@ impl Roster {
     /// # Errors
     /// `agent-type-unknown` when two modules use the name.
     pub fn find(&self, agent_type: &str) -> Result<Option<&Persona>> {
-        let mut found = self
-            .personas
-            .iter()
-            .filter(|persona| persona.answers_to(agent_type));
+        let mut found = self.personas.iter().filter(|persona| persona.answers_to(agent_type));
         let (Some(first), second) = (found.next(), found.next()) else {
             return Ok(None);
         };
@@ -132,15 +126,10 @@ impl Roster {
 
     /// The error for an agent type that no roster has: the nearest one, and all there are.
     pub fn unknown(&self, agent_type: &str) -> Error {
-        let names: BTreeSet<&str> = self
-            .personas
-            .iter()
-            .map(|persona| persona.name.as_str())
-            .collect();
-        let error = Error::new(
-            Code::AgentTypeUnknown,
-            format!("no agent type goes by {agent_type}"),
-        );
+        let names: BTreeSet<&str> =
+            self.personas.iter().map(|persona| persona.name.as_str()).collect();
+        let error =
+            Error::new(Code::AgentTypeUnknown, format!("no agent type goes by {agent_type}"));
         if names.is_empty() {
             return error.hint(
                 "there is no roster in the base commit; to use one from elsewhere, pass --agent-manifest <file>",
@@ -217,20 +206,12 @@ mod tests {
     use super::*;
 
     fn persona(module: &str, name: &str) -> Persona {
-        Persona {
-            name: name.into(),
-            module: module.into(),
-            ..Persona::default()
-        }
+        Persona { name: name.into(), module: module.into(), ..Persona::default() }
     }
 
     fn roster() -> Roster {
         Roster {
-            personas: vec![
-                persona("bmm", "analyst"),
-                persona("bmm", "dev"),
-                persona("gds", "dev"),
-            ],
+            personas: vec![persona("bmm", "analyst"), persona("bmm", "dev"), persona("gds", "dev")],
             files: vec!["a.csv".into()],
         }
     }

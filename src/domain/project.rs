@@ -192,11 +192,7 @@ impl Projects {
             below.is_some_and(|below| matches!(below.first(), None | Some(b'/')))
         };
         let holding: Vec<_> = self.0.iter().filter(holds).collect();
-        if holding.is_empty() {
-            self.0.iter().collect()
-        } else {
-            holding
-        }
+        if holding.is_empty() { self.0.iter().collect() } else { holding }
     }
 
     /// The directories of the projects that changes of these paths matter to: those that they lie in, and those that need one of them.
@@ -205,7 +201,7 @@ impl Projects {
         let mut touched: BTreeSet<&str> = holding.map(|one| one.path.as_str()).collect();
         // Each round adds one project at least, so a circle ends.
         loop {
-            let next = { self.0.iter() }.find(|one| {
+            let next = self.0.iter().find(|one| {
                 let needs = |path: &String| touched.contains(path.as_str());
                 !touched.contains(one.path.as_str()) && one.depends.iter().any(needs)
             });
@@ -256,7 +252,7 @@ impl Projects {
 
     /// The check commands of these projects.
     pub fn checks_in(&self, directories: &BTreeSet<&str>) -> impl Iterator<Item = &String> {
-        let chosen = { self.0.iter() }.filter(|one| directories.contains(one.path.as_str()));
+        let chosen = self.0.iter().filter(|one| directories.contains(one.path.as_str()));
         chosen.flat_map(|one| &one.checks)
     }
 
@@ -267,27 +263,24 @@ impl Projects {
         is_there: impl Fn(&str) -> bool,
     ) -> RequiredChecks {
         // Work that removes a project leaves nothing of it to check; those that need it are checked all the same.
-        let checked: BTreeSet<&str> = { self.0.iter() }
+        let checked: BTreeSet<&str> = self
+            .0
+            .iter()
             .filter(|one| !one.checks.is_empty() && is_there(&one.path))
             .map(|one| one.path.as_str())
             .filter(|path| touched.contains(path))
             .collect();
         let needed = self.needed(&checked);
         let needed = needed.into_iter().filter(|one| is_there(&one.path));
-        let checks = { self.0.iter() }.filter(|one| checked.contains(one.path.as_str()));
+        let checks = self.0.iter().filter(|one| checked.contains(one.path.as_str()));
         let mut required = RequiredChecks::default();
-        for (project, list, is_setup) in { needed.map(|one| (one, &one.setup, true)) }
+        for (project, list, is_setup) in needed
+            .map(|one| (one, &one.setup, true))
             .chain(checks.map(|one| (one, &one.checks, false)))
         {
-            let into = if is_setup {
-                &mut required.setup
-            } else {
-                &mut required.commands
-            };
+            let into = if is_setup { &mut required.setup } else { &mut required.commands };
             into.extend(list.iter().cloned());
-            let owned = list
-                .iter()
-                .map(|command| (command.clone(), project.path.clone()));
+            let owned = list.iter().map(|command| (command.clone(), project.path.clone()));
             required.projects.extend(owned);
         }
         required

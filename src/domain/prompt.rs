@@ -105,14 +105,9 @@ impl Brief<'_> {
             Isolation::Worktree => "Work only inside your worktree",
             Isolation::Shared => "You share this directory with others; change nothing in it:",
         };
-        let of_role: String = self
-            .role
-            .rules()
-            .iter()
-            .map(|rule| format!("- {}\n", rule.trim()))
-            .collect();
-        let of_project: String = { self.character.instructions.iter() }
-            .map(|file| format!("- Read `{file}` before you begin; the project's instructions hold where these rules say nothing else.\n"))
+        let of_role: String =
+            self.role.rules().iter().map(|rule| format!("- {}\n", rule.trim())).collect();
+        let of_project: String = self.character.instructions.iter().map(|file| format!("- Read `{file}` before you begin; the project's instructions hold where these rules say nothing else.\n"))
             .collect();
         format!(
             "## Rules\n\n- You {GIT_BAN}. The orchestrator alone commits, branches, pushes and merges.\n\
@@ -129,11 +124,7 @@ impl Brief<'_> {
             self.role.name,
             self.role.subagent_type,
             self.role.description,
-            scope(
-                self.role.edits,
-                self.task.whitelist.iter().map(Glob::as_str),
-                self.denied,
-            )
+            scope(self.role.edits, self.task.whitelist.iter().map(Glob::as_str), self.denied,)
         )
     }
 }
@@ -152,7 +143,8 @@ fn sparse(cone: &BTreeSet<String>) -> String {
 /// What an agent is told in a session that was told its task before.
 /// `message` is what the caller says beyond that.
 pub fn going_on(id: AgentId, directory: &str, message: Option<&str>) -> String {
-    let message = { message.into_iter() }
+    let message = message
+        .into_iter()
         .map(|message| format!("\nWhat you are asked for now:\n\n{message}\n"))
         .collect::<String>();
     format!(
@@ -169,10 +161,7 @@ pub fn scope<'a>(
     denied: &[String],
 ) -> String {
     let verb = if edits { "change" } else { "read" };
-    let mut text = format!(
-        "You may {verb} only paths that match:\n\n{}",
-        list(whitelist)
-    );
+    let mut text = format!("You may {verb} only paths that match:\n\n{}", list(whitelist));
     let denied: String = denied.iter().map(|glob| format!("- {glob}\n")).collect();
     if !denied.is_empty() {
         text.push_str("\nNever, even where the list above matches:\n\n");

@@ -50,16 +50,11 @@ pub struct SecretRedactor {
 impl SecretRedactor {
     /// A redactor over the credentials of a briefing.
     pub fn over(briefing: &str) -> SecretRedactor {
-        let mut words: Vec<Vec<u8>> = credentials(briefing)
-            .into_iter()
-            .map(|word| word.as_bytes().to_vec())
-            .collect();
+        let mut words: Vec<Vec<u8>> =
+            credentials(briefing).into_iter().map(|word| word.as_bytes().to_vec()).collect();
         // The longest first, so that of two words of which one begins the other nothing is left.
         words.sort_by_key(|word| std::cmp::Reverse(word.len()));
-        SecretRedactor {
-            words,
-            held: Vec::new(),
-        }
+        SecretRedactor { words, held: Vec::new() }
     }
 
     /// A whole text without the credentials.
@@ -114,10 +109,7 @@ pub fn credentials(briefing: &str) -> BTreeSet<&str> {
     for secret in find_all(briefing) {
         let text = briefing.get(secret.range).unwrap_or_default();
         // A key block is written line by line, a bearer token without its label.
-        found.extend(
-            text.split_whitespace()
-                .filter(|word| word.len() >= FEWEST_UNANNOUNCED),
-        );
+        found.extend(text.split_whitespace().filter(|word| word.len() >= FEWEST_UNANNOUNCED));
     }
     let mut announced = 0u8;
     for token in briefing.split_whitespace() {
@@ -160,10 +152,7 @@ fn is_label(word: &str) -> bool {
 /// Words that stand between a label and what it announces, or that name a label again.
 fn is_filler(word: &str) -> bool {
     is_label(word)
-        || [
-            "with", "from", "this", "that", "here", "below", "stands", "kept",
-        ]
-        .contains(&word)
+        || ["with", "from", "this", "that", "here", "below", "stands", "kept"].contains(&word)
 }
 
 fn is_mixed(word: &str) -> bool {
@@ -246,9 +235,7 @@ pub fn redact_secrets(text: &str) -> Cow<'_, str> {
 
 fn secret_at(text: &str, at: usize) -> Option<Secret> {
     let rest = text.as_bytes().get(at..)?;
-    let &(marker, kind) = MARKERS
-        .iter()
-        .find(|(marker, _)| rest.starts_with(marker.as_bytes()))?;
+    let &(marker, kind) = MARKERS.iter().find(|(marker, _)| rest.starts_with(marker.as_bytes()))?;
     // Every marker is ASCII, so both of these are character boundaries.
     let (before, after) = (text.get(..at)?, text.get(at + marker.len()..)?);
     let in_a_word = before.ends_with(char::is_alphanumeric);
@@ -259,20 +246,16 @@ fn secret_at(text: &str, at: usize) -> Option<Secret> {
     };
     let start = match marker {
         // The bot's number before the colon is half of the token.
-        ":AAG" => before
-            .trim_end_matches(|c: char| c.is_ascii_digit())
-            .len()
-            .max(at.saturating_sub(20)),
+        ":AAG" => {
+            before.trim_end_matches(|c: char| c.is_ascii_digit()).len().max(at.saturating_sub(20))
+        }
         _ => at,
     };
     let length = match marker {
         "-----BEGIN" => key_block_length(after),
         _ => token_length(after),
     };
-    accepted.then(|| Secret {
-        kind,
-        range: start..at + marker.len() + length,
-    })
+    accepted.then(|| Secret { kind, range: start..at + marker.len() + length })
 }
 
 /// A token reaches to the next space or quote; those before it (`Bearer "…"`) belong to it.
@@ -309,10 +292,7 @@ mod tests {
         check("Token: swordfish", &["swordfish"]);
         check("API_KEY=open", &["open"]);
         check("db: postgres://bob:secretly@db/x", &["secretly"]);
-        check(
-            "use ghp_onlyTheAgentSeesThis now",
-            &["ghp_onlyTheAgentSeesThis"],
-        );
+        check("use ghp_onlyTheAgentSeesThis now", &["ghp_onlyTheAgentSeesThis"]);
         check("log in with a1b2c3d4e5", &["a1b2c3d4e5"]);
         check("Bearer abcdefgh", &["abcdefgh"]);
     }
@@ -326,10 +306,8 @@ mod tests {
     }
 
     fn veiled(redactor: &mut SecretRedactor, chunks: &[&[u8]]) -> String {
-        let mut shown: Vec<u8> = chunks
-            .iter()
-            .flat_map(|chunk| redactor.push(chunk).into_owned())
-            .collect();
+        let mut shown: Vec<u8> =
+            chunks.iter().flat_map(|chunk| redactor.push(chunk).into_owned()).collect();
         shown.extend(redactor.finish());
         String::from_utf8(shown).expect("UTF-8")
     }
@@ -338,10 +316,7 @@ mod tests {
     fn a_credential_is_hidden_however_the_stream_is_cut() {
         let mut redactor = SecretRedactor::over("password=hunter2 token=hunter2long");
         assert_eq!(
-            veiled(
-                &mut redactor,
-                &[b"a hun", b"ter", b"2 b hunter2lo", b"ng hunter2lon"]
-            ),
+            veiled(&mut redactor, &[b"a hun", b"ter", b"2 b hunter2lo", b"ng hunter2lon"]),
             "a [briefing] b [briefing] [briefing]lon"
         );
         assert_eq!(veiled(&mut redactor, &[b"hunt"]), "hunt");
@@ -381,10 +356,7 @@ mod secret_tests {
             "x -----BEGIN KEY-----\nMII\n-----END KEY-----\nrest",
             Some("-----BEGIN KEY-----\nMII\n-----END KEY-----"),
         );
-        check(
-            "-----BEGIN KEY-----\nMII\n",
-            Some("-----BEGIN KEY-----\nMII\n"),
-        );
+        check("-----BEGIN KEY-----\nMII\n", Some("-----BEGIN KEY-----\nMII\n"));
     }
 
     #[test]

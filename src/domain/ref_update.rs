@@ -52,10 +52,7 @@ impl RefUpdate {
             Some(oid) => Target::At(oid),
             None => Target::Other,
         };
-        Some(RefUpdate {
-            new,
-            name: name.to_owned(),
-        })
+        Some(RefUpdate { new, name: name.to_owned() })
     }
 
     /// Whose ref it is for the agent with this branch (its full name).
@@ -106,7 +103,8 @@ pub fn contained<'u>(
     united: &'u BTreeMap<String, Oid>,
     listed: &BTreeMap<String, Oid>,
 ) -> Vec<(&'u String, Oid)> {
-    { united.iter() }
+    united
+        .iter()
         .filter(|(refname, oid)| listed.get(*refname) == Some(oid))
         .map(|(refname, oid)| (refname, *oid))
         .collect()
@@ -156,14 +154,8 @@ mod tests {
         let (zero, one) = ("0".repeat(40), "1".repeat(40));
         let new = |line: String| RefUpdate::parse(&line).map(|update| update.new);
         assert_eq!(new(format!("{one} {zero} refs/x")), Some(Target::Gone));
-        assert_eq!(
-            new(format!("{zero} ref:refs/heads/a HEAD")),
-            Some(Target::Other)
-        );
-        assert!(matches!(
-            new(format!("{zero} {one} a")),
-            Some(Target::At(_))
-        ));
+        assert_eq!(new(format!("{zero} ref:refs/heads/a HEAD")), Some(Target::Other));
+        assert!(matches!(new(format!("{zero} {one} a")), Some(Target::At(_))));
         assert_eq!(new(format!("{zero} {one}")), None);
         assert_eq!(new(String::new()), None);
     }

@@ -80,11 +80,7 @@ impl ReportRules {
         let is_some_of =
             |own: &[String], theirs: &[String]| own.iter().all(|it| theirs.contains(it));
         for (name, own) in &self.values {
-            let known = rules
-                .values
-                .keys()
-                .find(|known| key(known) == key(name))
-                .cloned();
+            let known = rules.values.keys().find(|known| key(known) == key(name)).cloned();
             let theirs = known.as_ref().and_then(|known| rules.values.get(known));
             // A role that extends another may narrow it only; see `domain::role`.
             if theirs.is_some_and(|theirs| !is_some_of(own, theirs)) {
@@ -92,9 +88,7 @@ impl ReportRules {
                     "`report.values.{name}` allows a value that the inherited role does not"
                 ));
             }
-            rules
-                .values
-                .insert(known.unwrap_or_else(|| name.clone()), own.clone());
+            rules.values.insert(known.unwrap_or_else(|| name.clone()), own.clone());
         }
         if !self.tags.is_empty() {
             if !rules.tags.is_empty() && !is_some_of(&self.tags, &rules.tags) {
@@ -104,10 +98,7 @@ impl ReportRules {
             rules.tags.clone_from(&self.tags);
         }
         for (name, own) in &self.names {
-            let known = rules
-                .names
-                .iter()
-                .find(|(known, _)| key(known) == key(name));
+            let known = rules.names.iter().find(|(known, _)| key(known) == key(name));
             if known.is_some_and(|(_, theirs)| theirs != own) {
                 problems.push(format!(
                     "`report.names.{name}` names something else in the inherited role"
@@ -125,45 +116,28 @@ impl ReportRules {
             (None, _) => {}
         }
         problems.extend(rules.problems());
-        if problems.is_empty() {
-            Ok(rules)
-        } else {
-            Err(problems)
-        }
+        if problems.is_empty() { Ok(rules) } else { Err(problems) }
     }
 
     /// What is wrong with the rules themselves.
     fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         let is_name = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | ' ');
-        let keys = { self.required.iter() }
-            .chain(self.values.keys())
-            .chain(self.names.keys());
+        let keys = self.required.iter().chain(self.values.keys()).chain(self.names.keys());
         for name in keys {
             if name.trim().is_empty() || name.len() > LONGEST || !name.chars().all(is_name) {
-                problems.push(format!(
-                    "`{}` is no name of a field of a report",
-                    name.escape_debug()
-                ));
+                problems
+                    .push(format!("`{}` is no name of a field of a report", name.escape_debug()));
             }
         }
         for word in self.tags.iter().chain(self.values.values().flatten()) {
             if plain(word).is_empty() || word.len() > LONGEST || word.contains(['\n', '[', ']']) {
-                problems.push(format!(
-                    "`{}` is no value and no tag of a report",
-                    word.escape_debug()
-                ));
+                problems
+                    .push(format!("`{}` is no value and no tag of a report", word.escape_debug()));
             }
         }
-        let lengths = [
-            self.required.len(),
-            self.values.len(),
-            self.names.len(),
-            self.tags.len(),
-        ];
-        if { lengths.into_iter() }
-            .chain(self.values.values().map(Vec::len))
-            .any(|length| length > MOST)
+        let lengths = [self.required.len(), self.values.len(), self.names.len(), self.tags.len()];
+        if lengths.into_iter().chain(self.values.values().map(Vec::len)).any(|length| length > MOST)
         {
             problems.push(format!("`report` has a list of more than {MOST}"));
         }
@@ -172,13 +146,11 @@ impl ReportRules {
         }
         if let Some(field) = &self.audit {
             let known = |word: &String| AuditVerdict::parse(&word.to_lowercase()).is_some();
-            let verdicts = { self.values.iter() }.find(|(name, _)| key(name) == key(field));
+            let verdicts = self.values.iter().find(|(name, _)| key(name) == key(field));
             if !verdicts.is_some_and(|(_, words)| words.iter().all(known)) {
                 problems.push(format!("`report.audit` names `{field}`, whose values have to be some of PASS, FAIL and INCONCLUSIVE"));
             }
-            if [NamedThing::Agent, NamedThing::Tip]
-                .iter()
-                .any(|kind| self.naming(*kind).is_none())
+            if [NamedThing::Agent, NamedThing::Tip].iter().any(|kind| self.naming(*kind).is_none())
             {
                 problems.push(
                     "`report.audit` needs a field that names an agent and one that names its tip"
@@ -191,25 +163,20 @@ impl ReportRules {
 
     /// The field that names such a thing.
     pub fn naming(&self, kind: NamedThing) -> Option<&str> {
-        let named = { self.names.iter() }.find(|(_, names)| **names == kind);
+        let named = self.names.iter().find(|(_, names)| **names == kind);
         named.map(|(name, _)| name.as_str())
     }
 
     /// Every field that a report has to have, with the values it may have, as lines of a prompt.
     pub fn lines<'a>(&'a self, more: &'a [String]) -> Vec<String> {
         let line = |name: &String| {
-            let values = self
-                .values
-                .iter()
-                .find(|(known, _)| key(known) == key(name));
+            let values = self.values.iter().find(|(known, _)| key(known) == key(name));
             match values {
                 Some((_, values)) => format!("{name}: {}", values.join(" | ")),
                 None => name.clone(),
             }
         };
-        let new = more
-            .iter()
-            .filter(|name| !self.required.iter().any(|own| key(own) == key(name)));
+        let new = more.iter().filter(|name| !self.required.iter().any(|own| key(own) == key(name)));
         self.required.iter().chain(new).map(line).collect()
     }
 }
@@ -244,11 +211,7 @@ pub struct Dangling {
 impl RoleReport {
     /// The one value of a field; `None` where there is none, or several.
     pub fn value(&self, name: &str) -> Option<&str> {
-        let mut values = self
-            .fields
-            .get(&key(name))?
-            .iter()
-            .map(|value| plain(value));
+        let mut values = self.fields.get(&key(name))?.iter().map(|value| plain(value));
         let first = values.next()?;
         // A field that is given twice with different values says nothing that could be relied upon.
         values.all(|other| other == first).then_some(first)
@@ -282,10 +245,10 @@ pub struct Audited {
 pub fn standing(audits: &[Audited], tree: Oid) -> Option<&Audited> {
     // The word of a person settles what came before it, and nothing that comes after.
     let open = audits.rsplit(|audit| audit.auditor.is_none()).next()?;
-    let mut failed = { open.iter().rev() }.filter(|audit| audit.verdict == AuditVerdict::Fail);
+    let mut failed = open.iter().rev().filter(|audit| audit.verdict == AuditVerdict::Fail);
     let last = failed.clone().next()?;
     // Only an audit after the last failure can clear it: an earlier one did not know of it.
-    let after = { open.iter().rev() }.take_while(|audit| audit.verdict != AuditVerdict::Fail);
+    let after = open.iter().rev().take_while(|audit| audit.verdict != AuditVerdict::Fail);
     let mut passed = after.filter(|audit| audit.verdict == AuditVerdict::Pass);
     let is_passed = passed.any(|audit| audit.tree == tree);
     let has_failed = failed.any(|audit| audit.tree == tree);
@@ -298,12 +261,8 @@ pub(super) mod tests {
 
     /// Those of an auditor, also for the tests of `judge`.
     pub(in crate::domain) fn rules() -> ReportRules {
-        let words = |words: &[&str]| {
-            words
-                .iter()
-                .map(|word| (*word).to_owned())
-                .collect::<Vec<_>>()
-        };
+        let words =
+            |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         ReportRules {
             required: words(&["audited-agent", "body-sha", "findings", "verdict"]),
             values: BTreeMap::from([("verdict".to_owned(), words(&["PASS", "FAIL"]))]),
@@ -338,17 +297,8 @@ pub(super) mod tests {
         );
         assert!(own(|rules| rules.audit = Some("outcome".into())).is_err());
         assert!(own(|rules| rules.required.push("a: b".into())).is_err());
-        let alone = ReportRules {
-            audit: Some("verdict".into()),
-            ..ReportRules::default()
-        };
-        assert_eq!(
-            alone
-                .narrowing(&ReportRules::default())
-                .expect_err("unsound")
-                .len(),
-            2
-        );
+        let alone = ReportRules { audit: Some("verdict".into()), ..ReportRules::default() };
+        assert_eq!(alone.narrowing(&ReportRules::default()).expect_err("unsound").len(), 2);
     }
 
     #[test]
@@ -376,7 +326,8 @@ pub(super) mod tests {
             ("F1 A1 F2", 2, true),
             ("A1 F1", 1, true),
         ] {
-            let audits: Vec<Audited> = { life.split_whitespace() }
+            let audits: Vec<Audited> = life
+                .split_whitespace()
                 .map(|word| Audited {
                     auditor: (!word.starts_with('A')).then_some(auditor),
                     run: None,
@@ -390,11 +341,7 @@ pub(super) mod tests {
                     reason: String::new(),
                 })
                 .collect();
-            assert_eq!(
-                standing(&audits, tree(now)).is_some(),
-                stands,
-                "{life} at {now}"
-            );
+            assert_eq!(standing(&audits, tree(now)).is_some(), stands, "{life} at {now}");
         }
     }
 }

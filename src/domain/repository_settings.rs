@@ -61,11 +61,8 @@ pub const MERGE_HOOKS: [&str; 2] = ["pre-commit", "pre-merge-commit"];
 pub const SUBJECT_FIELDS: [&str; 7] = ["summary", "type", "id", "id8", "name", "role", "branch"];
 
 /// Stands for the role and the task that a settings file does not have while its values are checked.
-const STAND_IN: TaskStandIn = TaskStandIn {
-    role: "edit-local",
-    text: "checks what a settings file says",
-    glob: "src/**",
-};
+const STAND_IN: TaskStandIn =
+    TaskStandIn { role: "edit-local", text: "checks what a settings file says", glob: "src/**" };
 
 struct TaskStandIn {
     role: &'static str,
@@ -184,15 +181,12 @@ impl SettingsDraft {
         let limits = limits(&self.limits, &mut problems);
         let pool_size = pool_size(&self.pool_size, &mut problems);
         let messages = self.messages(&mut problems);
-        let guards = self.guards.iter();
-        let guards = guards
-            .filter_map(|rule| rule.check(&mut problems))
-            .collect();
+        let guards = self.guards.iter().filter_map(|rule| rule.check(&mut problems)).collect();
         let projects = Projects::of(&self.projects, &mut problems);
         let reuses_checks = reuse(&self.reuse, &mut problems);
         // What projects copy belongs to every worktree, so that one that waits for an agent has it too.
         let mut copy = values_of(&self.task.setup_copy);
-        copy.extend({ self.projects.iter() }.flat_map(ProjectDraft::copies));
+        copy.extend(self.projects.iter().flat_map(ProjectDraft::copies));
         // A task of these values is checked, so that no rule exists twice; what a task needs
         // besides is made up.
         let mut probe = self.task.clone();
@@ -210,11 +204,10 @@ impl SettingsDraft {
         let mut commands = values_of(&self.task.setup_run);
         commands.extend(self.hooks.values().flat_map(values_of));
         commands.extend(values_of(&self.train_checks));
-        commands.extend({ self.projects.iter() }.flat_map(|one| one.commands().cloned()));
+        commands.extend(self.projects.iter().flat_map(|one| one.commands().cloned()));
         probe.setup_run = Field::Given(Located::unplaced(commands));
         let (task, _) = probe.check(roles, TaskOptions::default())?;
-        let hooks = self.hooks.iter();
-        let hooks = hooks.filter_map(|(moment, field)| Some((*moment, values(field)?)));
+        let hooks = self.hooks.iter().filter_map(|(moment, field)| Some((*moment, values(field)?)));
         Ok(RepositorySettings {
             // As given and not as checked: what a task leaves open is what these fill in, not what
             // the made-up task says.
@@ -294,22 +287,13 @@ impl SettingsDraft {
                 }
             }
         }
-        for Located { value, span } in self
-            .message_fields
-            .given()
-            .into_iter()
-            .flat_map(|list| &list.value)
+        for Located { value, span } in
+            self.message_fields.given().into_iter().flat_map(|list| &list.value)
         {
-            let parts = value
-                .split_once('.')
-                .map(|(kind, field)| (Kind::parse(kind), field));
+            let parts = value.split_once('.').map(|(kind, field)| (Kind::parse(kind), field));
             match parts {
                 Some((Some(kind), field)) if !field.is_empty() => {
-                    rules
-                        .required
-                        .entry(kind)
-                        .or_default()
-                        .push(field.to_owned());
+                    rules.required.entry(kind).or_default().push(field.to_owned());
                 }
                 _ => refuse(
                     span,
@@ -337,18 +321,13 @@ impl TaskDraft {
             give(&mut self.whitelist, located(Some(&["**".to_owned()])));
             give(&mut self.bundle_required, Some(false));
         }
-        give(
-            &mut self.setup_copy,
-            located(settings.setup_copy.as_deref()),
-        );
+        give(&mut self.setup_copy, located(settings.setup_copy.as_deref()));
         give(&mut self.setup_run, located(settings.setup_run.as_deref()));
         give(&mut self.no_dep_bump, settings.no_dep_bump.then_some(true));
         // A number of tests is a bound from below: the higher one holds.
         let own = self.min_tests.given().map_or(0, |own| own.value);
-        if let Some(wanted) = settings
-            .min_tests
-            .map(i64::from)
-            .filter(|wanted| own < *wanted && own >= 0)
+        if let Some(wanted) =
+            settings.min_tests.map(i64::from).filter(|wanted| own < *wanted && own >= 0)
         {
             self.min_tests = Field::Given(Located::unplaced(wanted));
         }
@@ -385,10 +364,7 @@ fn values(field: &Field<Vec<Located<String>>>) -> Option<Vec<String>> {
 }
 
 fn values_of(field: &Field<Vec<Located<String>>>) -> Vec<Located<String>> {
-    field
-        .given()
-        .map(|list| list.value.clone())
-        .unwrap_or_default()
+    field.given().map(|list| list.value.clone()).unwrap_or_default()
 }
 
 fn one_of(field: &Field<String>, problems: &mut Vec<Problem>) -> Option<String> {
@@ -402,7 +378,7 @@ fn one_of(field: &Field<String>, problems: &mut Vec<Problem>) -> Option<String> 
 
 fn merge_hooks(field: &Field<Vec<Located<String>>>, problems: &mut Vec<Problem>) -> Vec<String> {
     let wanted = values_of(field);
-    let unknown = { wanted.iter() }.filter(|hook| !MERGE_HOOKS.contains(&hook.value.as_str()));
+    let unknown = wanted.iter().filter(|hook| !MERGE_HOOKS.contains(&hook.value.as_str()));
     problems.extend(unknown.map(|Located { value, span }| {
         let message = format!("a landing runs no git hook `{value}`");
         Problem::at(span.clone(), message).help("write \"pre-commit\" or \"pre-merge-commit\"")
@@ -425,10 +401,7 @@ fn reuse(field: &Field<String>, problems: &mut Vec<Problem>) -> bool {
         return false;
     };
     if !matches!(value.as_str(), "off" | "projects") {
-        let problem = Problem::at(
-            span.clone(),
-            format!("no results are taken over by `{value}`"),
-        );
+        let problem = Problem::at(span.clone(), format!("no results are taken over by `{value}`"));
         problems.push(problem.help("write \"off\" or \"projects\""));
     }
     value == "projects"
@@ -461,10 +434,7 @@ fn leases(wanted: &[(String, Located<String>)], problems: &mut Vec<Problem>) -> 
             problems.push(Problem::at(span.clone(), format!("`{variable}` {wrong}")));
         }
         match LeaseKind::parse(value) {
-            Some(kind) => leases.push(WantedLease {
-                variable: variable.clone(),
-                kind,
-            }),
+            Some(kind) => leases.push(WantedLease { variable: variable.clone(), kind }),
             None => {
                 let problem =
                     Problem::at(span.clone(), format!("there is no lease of a `{value}`"));

@@ -169,10 +169,7 @@ impl RoleSet {
     /// A set of roles that are complete already.
     pub fn of(roles: Vec<Role>) -> RoleSet {
         RoleSet {
-            roles: roles
-                .into_iter()
-                .map(|role| (role.name.clone(), role))
-                .collect(),
+            roles: roles.into_iter().map(|role| (role.name.clone(), role)).collect(),
             invalid: BTreeMap::new(),
         }
     }
@@ -183,8 +180,7 @@ impl RoleSet {
     #[must_use]
     pub fn with(mut self, drafts: Vec<RoleDraft>, unreadable: Vec<InvalidRole>) -> RoleSet {
         let (resolved, broken) = resolve::resolve(&self.roles, drafts, &unreadable);
-        self.roles
-            .extend(resolved.into_iter().map(|role| (role.name.clone(), role)));
+        self.roles.extend(resolved.into_iter().map(|role| (role.name.clone(), role)));
         for invalid in unreadable.into_iter().chain(broken) {
             // A built-in role of that name must not take its place: the repository meant another
             // one.
@@ -225,10 +221,8 @@ impl RoleSet {
             }
             return Err(error.remedy("to see all roles", Remedy::Roles));
         }
-        let error = Error::new(
-            Code::RoleUnknown,
-            format!("there is no role `{}`", name.escape_debug()),
-        );
+        let error =
+            Error::new(Code::RoleUnknown, format!("there is no role `{}`", name.escape_debug()));
         let near = self
             .roles
             .keys()
@@ -282,10 +276,8 @@ pub const DEFAULT_DENYLIST: &[&str] = &[
 
 /// [`DEFAULT_DENYLIST`] as globs, sorted.
 pub fn default_denylist() -> Vec<Glob> {
-    let mut globs: Vec<Glob> = DEFAULT_DENYLIST
-        .iter()
-        .filter_map(|text| Glob::parse(text).ok())
-        .collect();
+    let mut globs: Vec<Glob> =
+        DEFAULT_DENYLIST.iter().filter_map(|text| Glob::parse(text).ok()).collect();
     globs.sort_unstable();
     globs
 }

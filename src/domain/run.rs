@@ -34,11 +34,7 @@ impl Run {
     ) -> Option<&'e Exited> {
         match (&event.what, last) {
             (What::Started(started), last) => {
-                *last = Some(Run {
-                    started: started.clone(),
-                    began: time,
-                    end: None,
-                });
+                *last = Some(Run { started: started.clone(), began: time, end: None });
                 None
             }
             (What::Exited(exited), Some(run)) if run.is_ended_by(exited) => {
@@ -55,11 +51,8 @@ impl Run {
         for event in events {
             match (&event.what, &mut found) {
                 (What::Started(started), _) if started.run == Some(number) => {
-                    found = Some(Run {
-                        started: started.clone(),
-                        began: event.at.time(),
-                        end: None,
-                    });
+                    found =
+                        Some(Run { started: started.clone(), began: event.at.time(), end: None });
                 }
                 (What::Exited(exited), Some(run)) if exited.run == Some(number) => {
                     run.end.get_or_insert((exited.clone(), event.at.time()));
@@ -201,10 +194,7 @@ mod tests {
     fn commands_are_recorded_as_one_would_type_them_and_without_secrets() {
         let describe = |words: &[&str]| describe_command(words.iter().map(|word| Cow::from(*word)));
         assert_eq!(describe(&["sh", "-c", "it's"]), r"sh -c 'it'\''s'");
-        assert_eq!(
-            describe(&["claude", "-p", "{prompt}"]),
-            "claude -p {prompt}"
-        );
+        assert_eq!(describe(&["claude", "-p", "{prompt}"]), "claude -p {prompt}");
         let told = describe(&["x", "--key", "sk-abcdefgh12345678"]);
         assert_eq!(told, "x --key [secret]");
         assert_eq!(describe(&["é".repeat(300).as_str()]).chars().count(), 201);
@@ -216,14 +206,7 @@ mod tests {
             let outcome = Outcome { ending, code: 137 };
             assert_eq!(Outcome::parse(&outcome.to_line()), Some(outcome));
         }
-        for text in [
-            "",
-            "exit",
-            "exit 3",
-            "exit 256\n",
-            "left 1\n",
-            "exit 3\nx\n",
-        ] {
+        for text in ["", "exit", "exit 3", "exit 256\n", "left 1\n", "exit 3\nx\n"] {
             assert_eq!(Outcome::parse(text), None, "{text:?}");
         }
     }

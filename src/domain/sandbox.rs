@@ -236,12 +236,7 @@ impl Enforcement {
 /// The last absolute path that a program says it could not write, in the words of the C library, Node, Python or Rust. It is a guess from
 /// what others wrote, good for a hint alone: the kernel does not say what it refused.
 pub fn refused_write(output: &str) -> Option<&str> {
-    const REFUSALS: [&str; 4] = [
-        "Read-only file system",
-        "EROFS",
-        "EACCES",
-        "Permission denied",
-    ];
+    const REFUSALS: [&str; 4] = ["Read-only file system", "EROFS", "EACCES", "Permission denied"];
     let is_refusal = |line: &&str| REFUSALS.iter().any(|word| line.contains(word));
     output.lines().rev().filter(is_refusal).find_map(last_path)
 }
@@ -249,10 +244,8 @@ pub fn refused_write(output: &str) -> Option<&str> {
 /// The last absolute path in a line, without the quotes and colons around it.
 fn last_path(line: &str) -> Option<&str> {
     let is_around = |c: char| c.is_ascii_punctuation() && !matches!(c, '/' | '_');
-    let words = line
-        .split_whitespace()
-        .map(|word| word.trim_matches(is_around));
-    { words.rev() }.find(|word| word.len() > 1 && word.starts_with('/'))
+    let words = line.split_whitespace().map(|word| word.trim_matches(is_around));
+    words.rev().find(|word| word.len() > 1 && word.starts_with('/'))
 }
 
 #[cfg(test)]
@@ -269,18 +262,9 @@ mod tests {
     #[test]
     fn a_refused_write_is_found_in_what_programs_say() {
         for (said, path) in [
-            (
-                "touch: cannot touch '/home/a/.x': Read-only file system\n",
-                "/home/a/.x",
-            ),
-            (
-                "npm error EROFS: read-only file system, mkdir '/home/a/.npm/_x'",
-                "/home/a/.npm/_x",
-            ),
-            (
-                "OSError: [Errno 30] Read-only file system: '/home/a/__x__'\n\nmore",
-                "/home/a/__x__",
-            ),
+            ("touch: cannot touch '/home/a/.x': Read-only file system\n", "/home/a/.x"),
+            ("npm error EROFS: read-only file system, mkdir '/home/a/.npm/_x'", "/home/a/.npm/_x"),
+            ("OSError: [Errno 30] Read-only file system: '/home/a/__x__'\n\nmore", "/home/a/__x__"),
             (
                 "error: failed to open `/c/d`\n\nCaused by:\n  Permission denied: /c/lock (os error 13)",
                 "/c/lock",
@@ -288,12 +272,7 @@ mod tests {
         ] {
             assert_eq!(refused_write(said), Some(path), "{said}");
         }
-        for said in [
-            "",
-            "cannot open /a/b",
-            "a: Permission denied",
-            "/: Permission denied",
-        ] {
+        for said in ["", "cannot open /a/b", "a: Permission denied", "/: Permission denied"] {
             assert_eq!(refused_write(said), None, "{said}");
         }
     }
@@ -309,11 +288,7 @@ mod tests {
     #[test]
     fn what_a_level_misses_is_named() {
         let check = |landlock, namespaces, word: &str, missing: &[&str]| {
-            let level = Level {
-                landlock,
-                namespaces,
-                why: None,
-            };
+            let level = Level { landlock, namespaces, why: None };
             assert_eq!(Enforcement::Fenced(level).as_str(), word);
             assert_eq!(level.missing(), missing);
         };

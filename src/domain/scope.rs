@@ -122,7 +122,7 @@ impl Scope {
         };
         // Two automata hold each glob of the denylist once: so they take no longer to make than one.
         let (caseless, exact): (Vec<Glob>, Vec<Glob>) =
-            { denylist.iter().cloned() }.partition(|glob| case.is_ignored_in(glob));
+            denylist.iter().cloned().partition(|glob| case.is_ignored_in(glob));
         Ok(Scope {
             whitelist: Matcher::new(whitelist, plain)?,
             denylist: Matcher::new(&exact, denied)?,
@@ -164,8 +164,8 @@ impl Scope {
         };
         let folded = one_name(path.comparison_form());
         let folded = Candidate::from_bytes(&folded);
-        let denied = { self.denylist.matches(&candidate) }.find(|glob| !is_opened(glob));
-        let caseless = { self.caseless.matches(&folded) }.find(|glob| !is_opened(glob));
+        let denied = self.denylist.matches(&candidate).find(|glob| !is_opened(glob));
+        let caseless = self.caseless.matches(&folded).find(|glob| !is_opened(glob));
         // As if they were one list.
         if let Some(glob) = denied.into_iter().chain(caseless).min() {
             return Decision::Denied(Denied::ByDenylist(glob.clone()));
@@ -233,10 +233,7 @@ fn one_name(path: &[u8]) -> Vec<u8> {
         path = seen.collect::<String>().into_bytes();
     }
     let is_left_out = |byte: &u8| matches!(byte, b'.' | b' ');
-    if !path
-        .split(|&byte| byte == b'/')
-        .any(|name| name.last().is_some_and(is_left_out))
-    {
+    if !path.split(|&byte| byte == b'/').any(|name| name.last().is_some_and(is_left_out)) {
         return path;
     }
     let names = path.split(|&byte| byte == b'/').map(|name| {
@@ -255,11 +252,8 @@ pub fn effective_denylist(task: Option<&[Glob]>, role: &Role, no_default: bool) 
     if no_default && task.is_none() && !role.edits {
         return Vec::new();
     }
-    let united: BTreeSet<&Glob> = task
-        .unwrap_or_default()
-        .iter()
-        .chain(&role.default_denylist)
-        .collect();
+    let united: BTreeSet<&Glob> =
+        task.unwrap_or_default().iter().chain(&role.default_denylist).collect();
     united.into_iter().cloned().collect()
 }
 
@@ -269,17 +263,11 @@ fn beginnings(globs: &[Glob]) -> Vec<String> {
         let end = pattern.find(['*', '?', '[']).unwrap_or(pattern.len());
         pattern[..end].to_owned()
     };
-    let sorted: BTreeSet<String> = globs
-        .iter()
-        .flat_map(Glob::alternatives)
-        .map(literal)
-        .collect();
+    let sorted: BTreeSet<String> = globs.iter().flat_map(Glob::alternatives).map(literal).collect();
     let mut beginnings: Vec<String> = Vec::new();
     for text in sorted {
         // In this order a text comes right after those that it begins with.
-        let covered = beginnings
-            .last()
-            .is_some_and(|last| text.starts_with(last.as_str()));
+        let covered = beginnings.last().is_some_and(|last| text.starts_with(last.as_str()));
         if !covered {
             beginnings.push(text);
         }
@@ -319,11 +307,7 @@ impl Matcher {
             }
         }
         let set = GlobSet::new(&patterns).map_err(|error| format!("the globs {error}"))?;
-        Ok(Matcher {
-            set,
-            owners,
-            globs: globs.to_vec(),
-        })
+        Ok(Matcher { set, owners, globs: globs.to_vec() })
     }
 
     /// The globs that match, in order.
@@ -354,9 +338,8 @@ pub fn cone_directories(whitelist: &[Glob]) -> Result<BTreeSet<String>, &Glob> {
                 continue;
             };
             let parts = parents.split('/');
-            let literal: Vec<_> = parts
-                .take_while(|part| !part.contains(['*', '?', '[']))
-                .collect();
+            let literal: Vec<_> =
+                parts.take_while(|part| !part.contains(['*', '?', '['])).collect();
             if literal.is_empty() {
                 return Err(glob);
             }
@@ -510,16 +493,14 @@ pub fn control_files(whitelist: &[Glob], others: impl IntoIterator<Item = String
         may_meet(control, named)
             && (!is_anywhere || beyond.intersection(&beyond) == Intersection::Empty)
     };
-    let texts = { CONTROL_FILES.iter() }.map(|text| (*text).to_owned());
-    let globs = { texts.chain(others) }.filter_map(|text| Glob::parse(&text).ok());
+    let texts = CONTROL_FILES.iter().map(|text| (*text).to_owned());
+    let globs = texts.chain(others).filter_map(|text| Glob::parse(&text).ok());
     let named = |control: &Glob| {
         let globs = whitelist.iter().filter(|glob| !glob.is_bare());
         let named = globs.filter(|glob| is_named_by(control, glob));
         named.cloned().collect()
     };
-    globs
-        .map(|control| (control.clone(), named(&control)))
-        .collect()
+    globs.map(|control| (control.clone(), named(&control))).collect()
 }
 
 /// Whether some path may match both globs.
@@ -546,9 +527,7 @@ pub fn deny_control_files(denylist: &mut Vec<Glob>, controls: Opened) -> Opened 
 
 /// Whether a path is a control file of a fixed name: a scope that names it opens it.
 pub fn is_control_file(path: &[u8]) -> bool {
-    let globs = CONTROL_FILES
-        .iter()
-        .filter_map(|glob| Glob::parse(glob).ok());
+    let globs = CONTROL_FILES.iter().filter_map(|glob| Glob::parse(glob).ok());
     let scope = Scope::new(&globs.collect::<Vec<_>>(), &[]);
     let path = RepoPath::parse(path);
     matches!((scope, path), (Ok(scope), Ok(path)) if matches!(scope.decide(&path), Decision::Allowed { .. }))
@@ -561,8 +540,8 @@ mod tests {
     #[test]
     fn the_literal_directories_of_a_whitelist() {
         let of = |globs: &[&str]| {
-            let globs = globs.iter().map(|glob| Glob::parse(glob).expect("valid"));
-            let globs: Vec<Glob> = globs.collect();
+            let globs: Vec<Glob> =
+                globs.iter().map(|glob| Glob::parse(glob).expect("valid")).collect();
             cone_directories(&globs)
                 .map(|found| found.into_iter().collect::<Vec<_>>().join(" "))
                 .map_err(|glob| glob.as_str().to_owned())
@@ -593,11 +572,8 @@ mod tests {
         let tracked = ["secrets/old.pem", "README.md", "Readme.md", "É/x"].map(path);
         let index = CaseIndex::of(&tracked);
         let check = |input: &str, expected: &[&str]| {
-            let case_variants: Vec<String> = index
-                .case_variants(&path(input))
-                .iter()
-                .map(ToString::to_string)
-                .collect();
+            let case_variants: Vec<String> =
+                index.case_variants(&path(input)).iter().map(ToString::to_string).collect();
             assert_eq!(case_variants, expected, "{input}");
         };
         check("secrets/new.pem", &[]);
@@ -616,9 +592,7 @@ mod tests {
         let others = ["**/.host/settings*".to_owned()];
         let controls = control_files(&globs.collect::<Vec<_>>(), others);
         let named = |by: Vec<Glob>| by.iter().map(Glob::as_str).collect::<Vec<_>>().join(" ");
-        { controls.into_iter() }
-            .map(|(glob, by)| (glob.to_string(), named(by)))
-            .collect()
+        controls.into_iter().map(|(glob, by)| (glob.to_string(), named(by))).collect()
     }
 
     #[test]
@@ -651,9 +625,7 @@ mod tests {
     #[test]
     fn what_opens_a_denied_glob_opens_what_it_matches_alone() {
         let globs = |texts: &[&str]| -> Vec<Glob> {
-            { texts.iter() }
-                .map(|text| Glob::parse(text).expect(text))
-                .collect()
+            texts.iter().map(|text| Glob::parse(text).expect(text)).collect()
         };
         let whitelist = globs(&["**", "ci/a.yml"]);
         let denylist = globs(&["**/*.pem", "ci/**"]);
@@ -678,19 +650,14 @@ mod tests {
     #[test]
     fn what_programs_look_up_by_name_is_denied_in_every_case() {
         let globs = |texts: &[&str]| -> Vec<Glob> {
-            { texts.iter() }
-                .map(|text| Glob::parse(text).expect(text))
-                .collect()
+            texts.iter().map(|text| Glob::parse(text).expect(text)).collect()
         };
         let of_host = "**/.host/settings*";
         let mut denylist = super::super::role::default_denylist();
         denylist.extend(globs(CONTROL_FILES));
         denylist.extend(globs(&[of_host, "docs/**"]));
         let decide = |is_ignored, name: &str| {
-            let case = CaseRule {
-                is_ignored,
-                control_files: &[of_host],
-            };
+            let case = CaseRule { is_ignored, control_files: &[of_host] };
             let scope = Scope::with_case(&globs(&["**"]), &denylist, &Opened::new(), case);
             scope.expect("a scope").decide(&path(name)).is_allowed()
         };

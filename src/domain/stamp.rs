@@ -43,11 +43,7 @@ impl Stamp {
             Some(last) if last.time >= now => (last.time + chrono::TimeDelta::microseconds(1), 0),
             _ => (now, 0),
         };
-        Stamp {
-            time,
-            counter,
-            clone,
-        }
+        Stamp { time, counter, clone }
     }
 
     /// Whether it lies so far after `now` that the clock it was taken from was wrong, or this one is.
@@ -125,9 +121,7 @@ mod tests {
         let (time, rest) = text.split_once('-')?;
         let (counter, clone) = rest.split_once('-')?;
         let stamp = Stamp {
-            time: NaiveDateTime::parse_from_str(time, "%Y%m%dT%H%M%S%.6fZ")
-                .ok()?
-                .and_utc(),
+            time: NaiveDateTime::parse_from_str(time, "%Y%m%dT%H%M%S%.6fZ").ok()?.and_utc(),
             counter: u16::from_str_radix(counter, 16).ok()?,
             clone: u16::from_str_radix(clone, 16).ok()?,
         };

@@ -131,19 +131,10 @@ impl TaskProblems {
     /// Adds every problem to an error: for people the first ones as blocks, for programs the first hundred as values.
     #[must_use]
     pub fn told(&self, error: Error) -> Error {
-        let problems = self
-            .problems
-            .iter()
-            .take(TOLD_PROBLEMS)
-            .map(|problem| self.source.fact(problem));
-        let facts = ErrorFacts {
-            problems: problems.collect(),
-            ..ErrorFacts::default()
-        };
-        self.details()
-            .into_iter()
-            .fold(error, Error::detail)
-            .facts(facts)
+        let problems =
+            self.problems.iter().take(TOLD_PROBLEMS).map(|problem| self.source.fact(problem));
+        let facts = ErrorFacts { problems: problems.collect(), ..ErrorFacts::default() };
+        self.details().into_iter().fold(error, Error::detail).facts(facts)
     }
 }
 
@@ -177,13 +168,7 @@ impl From<TaskProblems> for Error {
 // Spans of time as people write them: `90s`, `5m`, `1h30m`, `90d`, `12w`.
 
 /// The units, longest first, in seconds.
-const UNITS: [(char, u64); 5] = [
-    ('w', 604_800),
-    ('d', 86_400),
-    ('h', 3_600),
-    ('m', 60),
-    ('s', 1),
-];
+const UNITS: [(char, u64); 5] = [('w', 604_800), ('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
 
 /// Reads a span of time: whole numbers with the units `w`, `d`, `h`, `m` and `s`, each at most once,
 /// longest first.
@@ -299,11 +284,7 @@ pub struct TaskDraft {
 impl TaskDraft {
     /// A file of which nothing could be read.
     pub fn unreadable(source: Source, problem: Problem) -> TaskDraft {
-        TaskDraft {
-            source,
-            problems: vec![problem],
-            ..TaskDraft::default()
-        }
+        TaskDraft { source, problems: vec![problem], ..TaskDraft::default() }
     }
 
     /// The revision to start from, where the file names one.
@@ -388,10 +369,7 @@ impl TaskDraft {
 fn unfound(field: &Field<String>, error: &Error) -> Option<Problem> {
     let span = field.given()?.span.clone();
     let problem = Problem::at(span, error.message()).code(error.code());
-    Some(Problem {
-        help: error.plain_hint().map(str::to_owned),
-        ..problem
-    })
+    Some(Problem { help: error.plain_hint().map(str::to_owned), ..problem })
 }
 
 #[cfg(test)]

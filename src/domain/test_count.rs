@@ -27,12 +27,8 @@ impl TestCount {
         let (_, cases) = text.split_once("<testsuite")?;
         let cases = cases.split("<testcase").skip(1);
         let has_passed = |case: &&str| {
-            let inside = case
-                .split_once("</testcase")
-                .map_or(*case, |(inside, _)| inside);
-            !["<failure", "<error", "<skipped"]
-                .iter()
-                .any(|mark| inside.contains(mark))
+            let inside = case.split_once("</testcase").map_or(*case, |(inside, _)| inside);
+            !["<failure", "<error", "<skipped"].iter().any(|mark| inside.contains(mark))
         };
         Some(cases.filter(has_passed).count() as u64)
     }
@@ -107,9 +103,7 @@ fn unittest_ran(line: &str) -> Option<u64> {
 
 /// `OK`, `OK (skipped=1)` or `FAILED (failures=1, errors=2)`, after so many tests.
 fn unittest_passed(ran: u64, line: &str) -> Option<u64> {
-    let rest = line
-        .strip_prefix("OK")
-        .or_else(|| line.strip_prefix("FAILED"))?;
+    let rest = line.strip_prefix("OK").or_else(|| line.strip_prefix("FAILED"))?;
     let others = rest.trim().trim_matches(['(', ')']).split(", ");
     let others = others.filter_map(|part| part.split_once('=')?.1.parse::<u64>().ok());
     Some(ran.saturating_sub(others.sum()))
@@ -117,9 +111,8 @@ fn unittest_passed(ran: u64, line: &str) -> Option<u64> {
 
 /// How many tests passed, if the line is the summary of a runner.
 fn passed_of(line: &str) -> Option<u64> {
-    const RUNNERS: [fn(&str) -> Option<u64>; 11] = [
-        cargo, nextest, pytest, jest, vitest, mocha, node, go, ctest, rspec, phpunit,
-    ];
+    const RUNNERS: [fn(&str) -> Option<u64>; 11] =
+        [cargo, nextest, pytest, jest, vitest, mocha, node, go, ctest, rspec, phpunit];
     RUNNERS.iter().find_map(|runner| runner(line))
 }
 
@@ -163,11 +156,7 @@ fn pytest(line: &str) -> Option<u64> {
         "subtests",
     ];
     let (counts, time) = line.trim_matches(['=', ' ']).rsplit_once(" in ")?;
-    time.split(' ')
-        .next()?
-        .strip_suffix('s')?
-        .parse::<f64>()
-        .ok()?;
+    time.split(' ').next()?.strip_suffix('s')?.parse::<f64>().ok()?;
     if counts == "no tests ran" {
         return Some(0);
     }
@@ -207,9 +196,7 @@ fn mocha(line: &str) -> Option<u64> {
 
 /// `# pass 5`, or with the sign that it has on a terminal.
 fn node(line: &str) -> Option<u64> {
-    let count = line
-        .strip_prefix("# pass ")
-        .or_else(|| line.strip_prefix("ℹ pass "))?;
+    let count = line.strip_prefix("# pass ").or_else(|| line.strip_prefix("ℹ pass "))?;
     count.parse().ok()
 }
 
@@ -225,13 +212,7 @@ fn go(line: &str) -> Option<u64> {
 fn ctest(line: &str) -> Option<u64> {
     let (_, rest) = line.split_once("% tests passed, ")?;
     let (failed, total) = rest.split_once(" tests failed out of ")?;
-    Some(
-        total
-            .trim()
-            .parse::<u64>()
-            .ok()?
-            .saturating_sub(failed.parse().ok()?),
-    )
+    Some(total.trim().parse::<u64>().ok()?.saturating_sub(failed.parse().ok()?))
 }
 
 /// `12 examples, 1 failure, 2 pending`
@@ -251,11 +232,7 @@ fn phpunit(line: &str) -> Option<u64> {
     let counts = line.strip_prefix("Tests: ")?.strip_suffix('.')?;
     let named = |name: &str| {
         let mut parts = counts.split(", ").filter_map(|part| part.split_once(": "));
-        parts
-            .find(|(found, _)| *found == name)?
-            .1
-            .parse::<u64>()
-            .ok()
+        parts.find(|(found, _)| *found == name)?.1.parse::<u64>().ok()
     };
     named("Assertions")?;
     let all = counts.split(',').next()?.trim().parse::<u64>().ok()?;
@@ -271,9 +248,7 @@ mod tests {
     fn count(text: &str) -> Option<u64> {
         let mut count = TestCount::default();
         // In pieces, as a pipe gives it.
-        text.as_bytes()
-            .chunks(7)
-            .for_each(|piece| count.push(piece));
+        text.as_bytes().chunks(7).for_each(|piece| count.push(piece));
         count.passed()
     }
 
@@ -292,10 +267,7 @@ mod tests {
                 "     Summary [   0.012s] 5 tests run: 4 passed (1 slow), 1 failed, 0 skipped\n",
                 Some(4),
             ),
-            (
-                "============ 3 passed, 1 skipped in 0.02s ============\n",
-                Some(3),
-            ),
+            ("============ 3 passed, 1 skipped in 0.02s ============\n", Some(3)),
             ("1 failed, 2 warnings in 65.10s (0:01:05)\n", Some(0)),
             ("3 passed in 0.01s", Some(3)),
             ("no tests ran in 0.00s\n", Some(0)),
@@ -327,10 +299,7 @@ mod tests {
             ("90% tests passed, 1 tests failed out of 10\n", Some(9)),
             ("12 examples, 1 failure, 2 pending\n", Some(9)),
             ("OK (5 tests, 9 assertions)\n", Some(5)),
-            (
-                "Tests: 5, Assertions: 9, Failures: 1, Skipped: 2.\n",
-                Some(2),
-            ),
+            ("Tests: 5, Assertions: 9, Failures: 1, Skipped: 2.\n", Some(2)),
             ("compiled in 3s\nall good\nTests: see below\n", None),
             ("", None),
         ] {

@@ -222,11 +222,7 @@ mod tests {
         ];
         for (cwd, path, expected) in cases {
             let located = locate(cwd.as_bytes(), path.as_bytes());
-            assert_eq!(
-                located.as_deref(),
-                expected.map(str::as_bytes),
-                "{path} in {cwd}"
-            );
+            assert_eq!(located.as_deref(), expected.map(str::as_bytes), "{path} in {cwd}");
         }
         assert_eq!(locate(b"/\xff", b"a"), Some(b"/\xff/a".to_vec()));
     }
@@ -234,16 +230,11 @@ mod tests {
     #[test]
     fn a_denial_always_has_a_reason() {
         for reason in ["", " \n"] {
-            let answer = HookAnswer::Deny {
-                reason: reason.to_owned(),
-            };
+            let answer = HookAnswer::Deny { reason: reason.to_owned() };
             assert_eq!((answer.status(), answer.stdout()), (2, ""));
             assert!(!answer.stderr().trim().is_empty());
         }
         let allow = HookAnswer::Allow;
-        assert_eq!(
-            (allow.status(), allow.stdout(), allow.stderr()),
-            (0, "", "")
-        );
+        assert_eq!((allow.status(), allow.stdout(), allow.stderr()), (0, "", ""));
     }
 }

@@ -131,11 +131,7 @@ impl<T: Track> Train<'_, T> {
     fn run(mut self) -> Result<Decided, T::Error> {
         loop {
             // On a target that has moved nothing new is stacked.
-            let layers = if self.track.has_moved() {
-                Vec::new()
-            } else {
-                self.stack_up()?
-            };
+            let layers = if self.track.has_moved() { Vec::new() } else { self.stack_up()? };
             let step = if !layers.is_empty() {
                 self.settle(layers)?
             } else if let Some(suspect) = self.suspects.first() {
@@ -194,11 +190,7 @@ impl<T: Track> Train<'_, T> {
             _ => None,
         };
         let mut wanted = vec![question(top, Purpose::Whole)];
-        wanted.extend(
-            suspect
-                .clone()
-                .map(|stack| question(stack, Purpose::Suspect)),
-        );
+        wanted.extend(suspect.clone().map(|stack| question(stack, Purpose::Suspect)));
         let answers = self.ask(wanted)?.unwrap_or_default();
         let Some((is_green, more)) = answers.split_first() else {
             return Ok(Step::Stop);
@@ -260,9 +252,8 @@ impl<T: Track> Train<'_, T> {
         let mut side = SideSearch::new(self.may_search_aside(layers.len()));
         let culprit = loop {
             let probes = self.probes(open);
-            let mut wanted: Vec<_> = { probes.iter() }
-                .map(|probe| question(probe.top.clone(), Purpose::Search))
-                .collect();
+            let mut wanted: Vec<_> =
+                probes.iter().map(|probe| question(probe.top.clone(), Purpose::Search)).collect();
             let right = probes.last().map_or(&[][..], |probe| probe.above);
             let right: Vec<usize> = right.iter().map(|layer| layer.candidate).collect();
             let aside = side.question(self.track, &self.green, &right)?;
@@ -321,11 +312,9 @@ impl<T: Track> Train<'_, T> {
         if !self.accused.is_empty() && !self.answers.has_green() && !self.target_is_cleared()? {
             return Ok(Step::Stop);
         }
-        self.queue
-            .retain(|one| *one != culprit.candidate && !self.suspects.contains(one));
+        self.queue.retain(|one| *one != culprit.candidate && !self.suspects.contains(one));
         // The layers are in the order of their candidates, so these are the culprit and what is below it.
-        self.suspects
-            .retain(|one| *one > culprit.candidate || !is_among(*one, layers));
+        self.suspects.retain(|one| *one > culprit.candidate || !is_among(*one, layers));
         self.accuse(culprit.candidate, culprit.stack.clone())?;
         Ok(Step::On)
     }
@@ -362,11 +351,8 @@ impl<T: Track> Train<'_, T> {
     /// is known of accidents.
     fn stays_red(&mut self, stack: &T::Stack) -> Result<Option<bool>, T::Error> {
         loop {
-            let needed = if self.answers.has_accidents() {
-                self.answers.needed(self.count)
-            } else {
-                2
-            };
+            let needed =
+                if self.answers.has_accidents() { self.answers.needed(self.count) } else { 2 };
             let left = needed.saturating_sub(self.answers.reds(stack));
             if left == 0 {
                 return Ok(Some(true));
@@ -454,9 +440,7 @@ impl<T: Track> Train<'_, T> {
             let alone = one.alone.clone().filter(|_| one.alone_is_green.is_none());
             let alone = alone.map(|stack| question(stack, Purpose::Pair));
             let again = question(one.stack.clone(), Purpose::Again);
-            alone
-                .into_iter()
-                .chain(std::iter::repeat_n(again, self.left_to_convict(one)))
+            alone.into_iter().chain(std::iter::repeat_n(again, self.left_to_convict(one)))
         });
         open.take(count).collect()
     }
@@ -482,18 +466,9 @@ impl<T: Track> Train<'_, T> {
 
     fn accuse(&mut self, candidate: usize, stack: T::Stack) -> Result<(), T::Error> {
         let below = self.decided.landed.clone();
-        let alone = if below.is_empty() {
-            None
-        } else {
-            self.track.push(&self.start, candidate)?
-        };
-        self.accused.push(Accused {
-            candidate,
-            below,
-            stack,
-            alone,
-            alone_is_green: None,
-        });
+        let alone =
+            if below.is_empty() { None } else { self.track.push(&self.start, candidate)? };
+        self.accused.push(Accused { candidate, below, stack, alone, alone_is_green: None });
         Ok(())
     }
 
@@ -524,7 +499,7 @@ impl<T: Track> Train<'_, T> {
                 // Those that are certain are rejected all the same.
                 let accused = std::mem::take(&mut self.accused);
                 let (certain, open) =
-                    { accused.into_iter() }.partition(|one| self.left_to_convict(one) == 0);
+                    accused.into_iter().partition(|one| self.left_to_convict(one) == 0);
                 self.accused = open;
                 self.reject(certain)?;
                 return Ok(Step::Stop);
@@ -541,11 +516,7 @@ impl<T: Track> Train<'_, T> {
     fn reject(&mut self, accused: Vec<Accused<T::Stack>>) -> Result<(), T::Error> {
         for one in accused {
             let partner = self.partner(&one)?;
-            self.track.reject(&Culprit {
-                candidate: one.candidate,
-                red: one.stack,
-                partner,
-            })?;
+            self.track.reject(&Culprit { candidate: one.candidate, red: one.stack, partner })?;
             self.decided.rejected.push(one.candidate);
         }
         Ok(())

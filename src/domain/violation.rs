@@ -91,10 +91,7 @@ impl Reason {
     pub fn glob(&self) -> Option<&str> {
         match self {
             Reason::Scope(Denied::ByDenylist(glob))
-            | Reason::Alias {
-                denied: Denied::ByDenylist(glob),
-                ..
-            } => Some(glob.as_str()),
+            | Reason::Alias { denied: Denied::ByDenylist(glob), .. } => Some(glob.as_str()),
             _ => None,
         }
     }
@@ -132,11 +129,7 @@ impl Boundary {
         tracked: &CaseIndex,
     ) -> Option<Violation> {
         let reason = self.reason(change, bundle, tracked)?;
-        Some(Violation {
-            path: change.path.clone(),
-            kind: change.kind,
-            reason,
-        })
+        Some(Violation { path: change.path.clone(), kind: change.kind, reason })
     }
 
     fn reason(&self, change: &Change, bundle: BundleRule, tracked: &CaseIndex) -> Option<Reason> {
@@ -179,9 +172,7 @@ impl Boundary {
 
 fn link_reason(path: &RepoPath, change: &Change) -> Option<Reason> {
     let target = change.link.as_deref()?;
-    (!stays_inside(path, target)).then(|| Reason::Link {
-        target: target.to_owned(),
-    })
+    (!stays_inside(path, target)).then(|| Reason::Link { target: target.to_owned() })
 }
 
 /// Whether a symlink at `path` leads to something inside the worktree and outside git directories, by
@@ -212,10 +203,7 @@ fn stays_inside(path: &RepoPath, target: &[u8]) -> bool {
         }
     }
     // The top itself is inside.
-    matches!(
-        RepoPath::parse(&parts.join(&b'/')),
-        Ok(_) | Err(PathProblem::Empty)
-    )
+    matches!(RepoPath::parse(&parts.join(&b'/')), Ok(_) | Err(PathProblem::Empty))
 }
 
 /// The command that takes paths out of a commit and of all that came after it, as far as they are what that changed; what else the
@@ -238,11 +226,7 @@ pub fn out_of_commit<'a>(
     let git = format!("git{elsewhere}");
     let (mut new, mut old) = (String::new(), String::new());
     for (path, kind) in paths {
-        let list = if kind == ChangeKind::Added {
-            &mut new
-        } else {
-            &mut old
-        };
+        let list = if kind == ChangeKind::Added { &mut new } else { &mut old };
         list.push(' ');
         list.push_str(&pathspec(path));
     }
@@ -257,20 +241,16 @@ pub fn out_of_commit<'a>(
         } else {
             format!("{commit}^")
         };
-        steps.push(format!(
-            "restore --source={source} --staged --worktree --{old}"
-        ));
+        steps.push(format!("restore --source={source} --staged --worktree --{old}"));
     }
-    let steps: Vec<_> = { steps.iter() }
-        .map(|step| format!("{git} {step}"))
-        .collect();
+    let steps: Vec<_> = steps.iter().map(|step| format!("{git} {step}")).collect();
     let steps = steps.join(" && ");
     if merges.is_empty() {
         // Where nothing else was committed, git refuses a commit, and none is needed.
         return format!("{steps} && ({git} diff --cached --quiet || {git} commit -C {commit})");
     }
-    let brought = merges.iter().flat_map(|(_, brought)| *brought);
-    let brought: Vec<_> = brought.map(|one| one.to_hex()).collect();
+    let brought: Vec<_> =
+        merges.iter().flat_map(|(_, brought)| *brought).map(|one| one.to_hex()).collect();
     // As `git merge` says what is being merged.
     format!(
         "{steps} && printf '%s\\n' {} >\"$({git} rev-parse --absolute-git-dir)/MERGE_HEAD\" && {git} commit -C {commit}",
@@ -341,11 +321,7 @@ pub fn in_worktree(command: &str) -> String {
 /// A path as an argument that git takes for exactly this path.
 pub fn pathspec(path: &[u8]) -> String {
     let magic = path.first() == Some(&b':') || path.iter().any(|byte| b"*?[\\".contains(byte));
-    if magic {
-        shell::word(&[b":(literal)", path].concat())
-    } else {
-        shell::word(path)
-    }
+    if magic { shell::word(&[b":(literal)", path].concat()) } else { shell::word(path) }
 }
 
 #[cfg(test)]
@@ -389,10 +365,7 @@ mod tests {
         check(b".agent/plan.md", NeverCommitted, Some("bundle"));
         check(b".agent", NeverCommitted, Some("bundle"));
         check(b".agents/plan.md", NeverCommitted, Some("not-in-whitelist"));
-        let reader = Boundary {
-            edits: false,
-            ..boundary()
-        };
+        let reader = Boundary { edits: false, ..boundary() };
         let change = Change::named("src/a.rs");
         let violation = reader.violation(&change, Writable, &tracked);
         assert_eq!(violation.map(|it| it.reason), Some(Reason::ReadOnly));
@@ -402,10 +375,7 @@ mod tests {
 
     #[test]
     fn a_directory_whose_files_git_does_not_see_is_no_work() {
-        let change = |path: &str, kind| Change {
-            kind,
-            ..Change::named(path)
-        };
+        let change = |path: &str, kind| Change { kind, ..Change::named(path) };
         let reason = |change: &Change| {
             let nothing = CaseIndex::default();
             let violation = boundary().violation(change, BundleRule::NeverCommitted, &nothing);
@@ -421,15 +391,10 @@ mod tests {
     #[test]
     fn a_symlink_stays_inside_the_worktree() {
         let check = |target: &str, inside: bool| {
-            let change = Change {
-                link: Some(target.into()),
-                ..Change::named("src/a/link")
-            };
+            let change = Change { link: Some(target.into()), ..Change::named("src/a/link") };
             let violation =
                 boundary().violation(&change, BundleRule::Writable, &CaseIndex::default());
-            let expected = (!inside).then(|| Reason::Link {
-                target: target.into(),
-            });
+            let expected = (!inside).then(|| Reason::Link { target: target.into() });
             assert_eq!(violation.map(|it| it.reason), expected, "{target}");
         };
         check("sibling", true);

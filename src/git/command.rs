@@ -103,9 +103,7 @@ pub fn run<A: AsRef<OsStr>>(
 
 /// The names in what a command of git's gave with `-z`.
 pub fn names(output: &[u8]) -> impl Iterator<Item = &[u8]> {
-    output
-        .split(|&byte| byte == 0)
-        .filter(|name| !name.is_empty())
+    output.split(|&byte| byte == 0).filter(|name| !name.is_empty())
 }
 
 /// Runs a command that [`git`] made and gives its standard output.
@@ -215,11 +213,7 @@ impl Running {
                 Ok(bytes) => bytes,
                 Err(panic) => std::panic::resume_unwind(panic),
             });
-            let output = Output {
-                status: self.child.wait()?,
-                stdout: stdout?,
-                stderr: stderr?,
-            };
+            let output = Output { status: self.child.wait()?, stdout: stdout?, stderr: stderr? };
             Ok((!is_killed).then_some(output))
         });
         let finished: std::io::Result<_> = finished;
@@ -267,11 +261,7 @@ pub(in crate::git) fn finish_by(command: Command, end: Instant) -> Result<Option
     let status = running.child.wait().map_err(failed)?;
     let stderr = streams.pop().unwrap_or_default();
     let stdout = streams.pop().unwrap_or_default();
-    Ok(Some(Output {
-        status,
-        stdout,
-        stderr,
-    }))
+    Ok(Some(Output { status, stdout, stderr }))
 }
 
 /// Runs a command that [`git`] made with this on its standard input, and gives its output whatever the status.
@@ -306,11 +296,7 @@ pub(in crate::git) fn refused(command: &Command, output: &Output) -> Error {
 
 /// The code for what git says, in the C locale, when it fails.
 pub(in crate::git) fn cause(said: &str) -> Code {
-    const FULL: [&str; 3] = [
-        "No space left on device",
-        "Disk quota exceeded",
-        "Out of diskspace",
-    ];
+    const FULL: [&str; 3] = ["No space left on device", "Disk quota exceeded", "Out of diskspace"];
     // Git has one status for every failure, and only its words tell a full disk.
     if FULL.iter().any(|words| said.contains(words)) {
         Code::DiskFull
@@ -327,9 +313,7 @@ pub(in crate::git) fn cause(said: &str) -> Code {
 /// As [`output`].
 pub(in crate::git) fn finish(command: &mut Command) -> Result<Output> {
     log(command);
-    command
-        .output()
-        .map_err(|error| not_started(command, error))
+    command.output().map_err(|error| not_started(command, error))
 }
 
 /// Starts a command that [`git`] made.
@@ -356,10 +340,7 @@ fn not_started(command: &Command, source: std::io::Error) -> Error {
         }
         // The caller has just seen the directory.
         std::io::ErrorKind::NotFound => {
-            let gone = command
-                .get_current_dir()
-                .unwrap_or(Path::new("."))
-                .display();
+            let gone = command.get_current_dir().unwrap_or(Path::new(".")).display();
             Error::new(
                 Code::LostRace,
                 format!("{gone} went away while git was about to look at it"),
@@ -389,21 +370,11 @@ pub(in crate::git) fn feed_paths_with(
     paths: &[Vec<u8>],
     shared: Stdio,
 ) -> Result<()> {
-    command
-        .stdin(Stdio::piped())
-        .stdout(shared)
-        .stderr(Stdio::piped());
+    command.stdin(Stdio::piped()).stdout(shared).stderr(Stdio::piped());
     let fail = |error| Error::io("could not run git", error);
-    let list: Vec<u8> = paths
-        .iter()
-        .flat_map(|path| [path, &b"\0"[..]].concat())
-        .collect();
+    let list: Vec<u8> = paths.iter().flat_map(|path| [path, &b"\0"[..]].concat()).collect();
     let output = fed(&mut command, &list).map_err(fail)?;
-    if output.status.success() {
-        Ok(())
-    } else {
-        Err(refused(&command, &output))
-    }
+    if output.status.success() { Ok(()) } else { Err(refused(&command, &output)) }
 }
 
 #[cfg(test)]
@@ -427,9 +398,6 @@ mod tests {
         let asked = "no-such-object\n".repeat(100_000);
         let answered = feed(command, asked.as_bytes()).expect("an answer");
         let lines = answered.stdout.split(|&byte| byte == b'\n');
-        assert_eq!(
-            lines.filter(|line| line.ends_with(b" missing")).count(),
-            100_000
-        );
+        assert_eq!(lines.filter(|line| line.ends_with(b" missing")).count(), 100_000);
     }
 }

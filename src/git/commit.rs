@@ -72,7 +72,7 @@ impl Checkout {
             Some(_) => None,
             None => Some(IndexCopy::make(self, view)?),
         };
-        let index = { staged.as_ref() }.map(|staged| staged.copy.as_path());
+        let index = staged.as_ref().map(|staged| staged.copy.as_path());
         let commit = self.commit_copies(new, index, who);
         let kept = own.keep_files();
         let commit = commit?;
@@ -84,7 +84,7 @@ impl Checkout {
         }
         let log = untrusted::log(view.git_dir(), Path::new("logs/HEAD"));
         let log = String::from_utf8_lossy(&log);
-        let reason = { log.lines().last() }.and_then(|line| line.split_once('\t'));
+        let reason = log.lines().last().and_then(|line| line.split_once('\t'));
         // A user may have switched reflogs off; the branch gets an entry all the same where it has
         // a log.
         let reason = reason.map_or("commit", |(_, reason)| reason);
@@ -224,10 +224,7 @@ impl Repo {
         if self.config_bool("commit.gpgSign")? != Some(true) {
             return self.write_commit(new);
         }
-        self.write_signed_commit(
-            new,
-            "commit.gpgSign is set, and git could not sign the commit",
-        )
+        self.write_signed_commit(new, "commit.gpgSign is set, and git could not sign the commit")
     }
 
     /// Writes a commit that git signs, whatever `commit.gpgSign` says. Touches no ref, and writes no header besides
@@ -298,8 +295,7 @@ impl Checkout {
         }
         let paths: Vec<_> = changes.into_iter().map(|change| change.path).collect();
         // Another process has the index, or it is not as it was known: the long way waits for both.
-        self.stage_from(repo, new, &paths)
-            .or_else(|_| self.stage(new))
+        self.stage_from(repo, new, &paths).or_else(|_| self.stage(new))
     }
 
     /// Lets the index hold at these paths what a tree holds there, if anything, and leaves all others as they are.
@@ -309,10 +305,8 @@ impl Checkout {
     /// `git-failed` while another process has the index; `repo-corrupt` when a tree is missing.
     pub fn stage_from(&self, repo: &Repo, tree: Oid, paths: &[Vec<u8>]) -> Result<()> {
         let contents = restaged_contents(repo, tree, paths)?;
-        let lines = paths.iter().zip(contents);
-        let lines: Vec<_> = lines
-            .map(|(path, content)| index_line(path, content))
-            .collect();
+        let lines: Vec<_> =
+            paths.iter().zip(contents).map(|(path, content)| index_line(path, content)).collect();
         let own = self.own_index()?;
         own.feed(&["update-index", "-z", "--index-info"], &lines)?;
         own.publish()
@@ -348,8 +342,8 @@ fn files(repo: &Repo, tree: Oid, directory: &[u8]) -> Result<Files> {
         if name.is_empty() {
             continue;
         }
-        let entries = repo.read_tree(tree)?.into_iter();
-        let below = { entries }.find(|entry| entry.name == name && entry.is_directory());
+        let mut entries = repo.read_tree(tree)?.into_iter();
+        let below = entries.find(|entry| entry.name == name && entry.is_directory());
         match below {
             Some(below) => tree = below.oid,
             // A file may stand where the path has a directory; then nothing of it is in the tree.
@@ -357,10 +351,8 @@ fn files(repo: &Repo, tree: Oid, directory: &[u8]) -> Result<Files> {
         }
     }
     let entries = repo.read_tree(tree)?.into_iter();
-    let files = { entries }.filter(|entry| !entry.is_directory());
-    Ok(files
-        .map(|entry| (entry.name, (entry.mode, entry.oid)))
-        .collect())
+    let files = entries.filter(|entry| !entry.is_directory());
+    Ok(files.map(|entry| (entry.name, (entry.mode, entry.oid))).collect())
 }
 
 // Trailers of a commit message that git is about to use.
@@ -405,10 +397,7 @@ fn interpret(directory: &Path, message: &Path, if_exists: &str, trailer: &str) -
         trailer,
         "--",
     ];
-    let arguments = arguments
-        .iter()
-        .map(OsStr::new)
-        .chain([message.as_os_str()]);
+    let arguments = arguments.iter().map(OsStr::new).chain([message.as_os_str()]);
     command::run(directory, arguments).map(|_| ())
 }
 
@@ -417,7 +406,8 @@ fn interpret(directory: &Path, message: &Path, if_exists: &str, trailer: &str) -
 pub fn appended_trailer(message: &str, trailer: &str) -> String {
     let message = message.trim();
     let trailers = git2::message_trailers_strs(message).ok();
-    let known: Vec<String> = { trailers.iter() }
+    let known: Vec<String> = trailers
+        .iter()
         .flat_map(|trailers| trailers.iter())
         .map(|(key, value)| format!("{key}: {value}"))
         .collect();

@@ -77,7 +77,7 @@ impl Repo {
     /// `usage` where it is neither; as [`Repo::settings`].
     pub fn shared_flag(&self, key: &str) -> Result<Option<bool>> {
         let settings = self.shared_settings(key)?;
-        let last = { settings.into_iter() }.rfind(|setting| setting.key == key);
+        let last = settings.into_iter().rfind(|setting| setting.key == key);
         let flag = last.map(|setting| {
             git2::Config::parse_bool(setting.value.as_str()).map_err(|_| {
                 let what = format!("{key}: `{}` is neither true nor false", setting.value);
@@ -104,10 +104,8 @@ impl Repo {
     /// `git-failed` when the configuration cannot be read.
     pub fn including_config(&self, settings: &[(String, &str, &str)]) -> Result<String> {
         let version = self.config_string("core.repositoryFormatVersion")?;
-        let mut text = format!(
-            "[core]\n\trepositoryformatversion = {}\n",
-            version.as_deref().unwrap_or("0")
-        );
+        let mut text =
+            format!("[core]\n\trepositoryformatversion = {}\n", version.as_deref().unwrap_or("0"));
         // Git reads these before it looks into other files.
         let mut extensions = String::new();
         for setting in self.shared_settings("extensions.")? {
@@ -160,15 +158,10 @@ fn settings_of(
             if !counts(entry.level()) {
                 return;
             }
-            let value = if entry.has_value() {
-                entry.value().ok()
-            } else {
-                Some("true")
-            };
-            settings.extend(value.map(|value| Setting {
-                key: key.to_owned(),
-                value: value.to_owned(),
-            }));
+            let value = if entry.has_value() { entry.value().ok() } else { Some("true") };
+            settings.extend(
+                value.map(|value| Setting { key: key.to_owned(), value: value.to_owned() }),
+            );
         })
         .map_err(|error| failed(what, error))?;
     Ok(settings)
@@ -179,9 +172,7 @@ pub(in crate::git) fn quoted(text: &str) -> String {
     format!(
         "\"{}\"",
         // The backslash first, or those that the other two insert would be doubled.
-        text.replace('\\', "\\\\")
-            .replace('"', "\\\"")
-            .replace('\n', "\\n")
+        text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
     )
 }
 
@@ -231,11 +222,9 @@ impl Repo {
             .ok()
             .and_then(|signature| Some((signature.name().ok()?, signature.email().ok()?)));
         match user {
-            Some((name, email)) => Identity {
-                name: name.to_owned(),
-                email: email.to_owned(),
-                ..Identity::stand_in(0)
-            },
+            Some((name, email)) => {
+                Identity { name: name.to_owned(), email: email.to_owned(), ..Identity::stand_in(0) }
+            }
             None => Identity::stand_in(0),
         }
     }
@@ -252,10 +241,7 @@ impl Repo {
     pub fn identities(&self, now: i64) -> Result<Identities> {
         // libgit2 passes over includes that depend on the remotes.
         let is_plain = self.settings("includeif.hasconfig:")?.is_empty();
-        match (
-            self.inner.author_from_env(),
-            self.inner.committer_from_env(),
-        ) {
+        match (self.inner.author_from_env(), self.inner.committer_from_env()) {
             (Ok(author), Ok(committer)) if is_plain => Ok(Identities {
                 author: plain(&author),
                 committer: plain(&committer),
@@ -265,11 +251,7 @@ impl Repo {
                 if is_plain && error.code() == git2::ErrorCode::NotFound =>
             {
                 let stand_in = Identity::stand_in(now);
-                Ok(Identities {
-                    author: stand_in.clone(),
-                    committer: stand_in,
-                    stand_in: true,
-                })
+                Ok(Identities { author: stand_in.clone(), committer: stand_in, stand_in: true })
             }
             // Git reads more forms of a date than libgit2, and says what is wrong with the rest.
             _ => Ok(Identities {
@@ -394,7 +376,7 @@ impl Repo {
     ) -> Result<()> {
         self.replace_config(path, |copy| {
             let written = git2::Config::open(copy).and_then(|mut config| {
-                { settings.iter() }.try_for_each(|(key, value)| set(&mut config, key, value))
+                settings.iter().try_for_each(|(key, value)| set(&mut config, key, value))
             });
             written
                 .map_err(|error| failed(&format!("could not write {}", path.display()), error))?;
@@ -422,9 +404,8 @@ impl Repo {
         let what = format!("could not write {}", path.display());
         // A link is followed, as git does, but not where an agent may have made it.
         let is_shared = path.parent() == Some(self.common_dir());
-        let path = { is_shared.then(|| fs::canonicalize(path).ok()) }
-            .flatten()
-            .unwrap_or(path.to_owned());
+        let path =
+            is_shared.then(|| fs::canonicalize(path).ok()).flatten().unwrap_or(path.to_owned());
         let mut lock_path = path.clone().into_os_string();
         lock_path.push(".lock");
         let lock_path = PathBuf::from(lock_path);
@@ -438,11 +419,7 @@ impl Repo {
             let content = content.ok_or_else(|| unusable(&path))?;
             fs::write(&copy, content).at("could not write", &copy)?;
             // A file that takes its place would have the mode that the umask gives.
-            mode = Some(
-                fs::metadata(&path)
-                    .at("could not read", &path)?
-                    .permissions(),
-            );
+            mode = Some(fs::metadata(&path).at("could not read", &path)?.permissions());
         }
         edit(&copy)?;
         let content = untrusted::read_at(&copy, LONGEST_CONFIG).unwrap_or_default();

@@ -95,12 +95,10 @@ impl Repo {
         let canonical =
             |content: Option<Content>| content.map(|(mode, oid)| (canonical_mode(mode), oid));
         let sides = old.into_iter().zip(new);
-        Ok({ paths.into_iter().zip(sides) }
-            .map(|(path, (old, new))| Difference {
-                path,
-                old: canonical(old),
-                new: canonical(new),
-            })
+        Ok(paths
+            .into_iter()
+            .zip(sides)
+            .map(|(path, (old, new))| Difference { path, old: canonical(old), new: canonical(new) })
             .collect())
     }
 
@@ -114,10 +112,8 @@ impl Repo {
         tree: Oid,
         changes: impl IntoIterator<Item = &'a Difference>,
     ) -> Result<Option<Oid>> {
-        let edits = changes.into_iter();
-        let edits: Vec<Edit<'_>> = edits
-            .map(|change| (change.path.as_slice(), change.new))
-            .collect();
+        let edits: Vec<Edit<'_>> =
+            changes.into_iter().map(|change| (change.path.as_slice(), change.new)).collect();
         edited(self, tree, &edits)
     }
 }
@@ -327,11 +323,7 @@ impl Repo {
                 deletions += fewer;
             }
         }
-        Ok(DiffCounts {
-            files,
-            insertions,
-            deletions,
-        })
+        Ok(DiffCounts { files, insertions, deletions })
     }
 
     /// What git compares of one side of a difference; `None` for a file that is too large.
@@ -357,10 +349,7 @@ impl Repo {
         for one in different {
             options.pathspec(one.path);
         }
-        let (old, new) = (
-            trees.as_ref().map(|(old, _)| old),
-            trees.as_ref().map(|(_, new)| new),
-        );
+        let (old, new) = (trees.as_ref().map(|(old, _)| old), trees.as_ref().map(|(_, new)| new));
         let diff = self.inner.diff_tree_to_tree(old, new, Some(&mut options));
         diff.map_err(not_compared)
     }
@@ -482,10 +471,9 @@ impl Repo {
         };
         match status.code() {
             Some(0 | BROKEN_PIPE) | None => Ok(()),
-            Some(code) => Err(Error::new(
-                Code::GitFailed,
-                format!("git diff ended with status {code}"),
-            )),
+            Some(code) => {
+                Err(Error::new(Code::GitFailed, format!("git diff ended with status {code}")))
+            }
         }
     }
 }

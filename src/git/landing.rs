@@ -40,13 +40,8 @@ pub(in crate::git) use steps::FEW;
 
 /// What in a git dir says that something is unfinished there.
 // A bisection is not listed: it detaches HEAD, so no branch is checked out there that could move.
-const UNFINISHED: &[&str] = &[
-    "MERGE_HEAD",
-    "CHERRY_PICK_HEAD",
-    "REVERT_HEAD",
-    "rebase-merge",
-    "rebase-apply",
-];
+const UNFINISHED: &[&str] =
+    &["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply"];
 
 /// How often an index that another process has locked is tried, and the time in between: 5 s in all.
 const ATTEMPTS: usize = 200;
@@ -139,9 +134,7 @@ impl Checkout {
 
     /// Whether a merge, a rebase or the like is unfinished in it.
     pub fn is_busy(&self) -> bool {
-        UNFINISHED
-            .iter()
-            .any(|name| self.git_dir.join(name).exists())
+        UNFINISHED.iter().any(|name| self.git_dir.join(name).exists())
     }
 
     /// The error for one that is, or that is not here.
@@ -155,10 +148,7 @@ impl Checkout {
             Code::WorktreeBusy,
             format!("{top} is in the middle of a merge, a rebase or the like"),
         )
-        .hint(format!(
-            "to see of what, run git -C {} status",
-            shell::path(&self.top)
-        ))
+        .hint(format!("to see of what, run git -C {} status", shell::path(&self.top)))
     }
 
     fn rebases(&self, branch: &str) -> bool {
@@ -171,17 +161,10 @@ impl Checkout {
             return Ok(());
         }
         let what = format!("the layered worktree {} is not mounted", self.top.display());
-        let name = self
-            .git_dir
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy();
+        let name = self.git_dir.file_name().unwrap_or_default().to_string_lossy();
         let id = name.trim_start_matches("agent-").to_owned();
         Err(Error::new(Code::WorktreeBusy, what)
-            .remedy(
-                "to make an ordinary worktree of it",
-                Remedy::Materialize(id.clone()),
-            )
+            .remedy("to make an ordinary worktree of it", Remedy::Materialize(id.clone()))
             .unless_mounted(id))
     }
 
@@ -347,9 +330,8 @@ impl Checkout {
         let lock = self.lock_path();
         let what = format!("waited too long for the index lock {}", lock.display());
         let lock = shell::path(&lock);
-        Error::new(Code::LockTimeout, what).hint(format!(
-            "to clear it when no git process is at work, run rm {lock}"
-        ))
+        Error::new(Code::LockTimeout, what)
+            .hint(format!("to clear it when no git process is at work, run rm {lock}"))
     }
 }
 
@@ -357,7 +339,7 @@ impl Checkout {
 fn rebased(git_dir: &Path) -> Option<String> {
     // The two back ends of `git rebase` keep the name in different places.
     let names = ["rebase-merge/head-name", "rebase-apply/head-name"];
-    let name = { names.iter() }.find_map(|name| untrusted::text(git_dir, name))?;
+    let name = names.iter().find_map(|name| untrusted::text(git_dir, name))?;
     Some(name.trim_end().to_owned())
 }
 
@@ -374,11 +356,7 @@ fn refresh_by(mut git: Command) -> Result<()> {
 /// # Errors
 /// As [`WorktreeView::make`].
 pub fn linked_at(repo: &Repo, name: &str, top: &Path, scratch: &Path) -> Result<Checkout> {
-    let checkout = Checkout {
-        top: top.to_owned(),
-        git_dir: repo.admin_dir(name),
-        view: None,
-    };
+    let checkout = Checkout { top: top.to_owned(), git_dir: repo.admin_dir(name), view: None };
     checkout.through_view(repo, scratch)
 }
 
@@ -495,11 +473,7 @@ impl Checkout {
         let mut list = self.git();
         list.args(["ls-files", "--unmerged", "-z"]);
         let output = command::successful(list)?;
-        let path = |line: &[u8]| {
-            line.splitn(2, |&byte| byte == b'\t')
-                .nth(1)
-                .map(<[u8]>::to_vec)
-        };
+        let path = |line: &[u8]| line.splitn(2, |&byte| byte == b'\t').nth(1).map(<[u8]>::to_vec);
         let mut paths: Vec<_> = command::names(&output).filter_map(path).collect();
         // Git lists one line for each stage, and all stages of a path are next to each other.
         paths.dedup();

@@ -76,19 +76,13 @@ impl Repo {
         let output = command::finish(&mut command)?;
         let result = match output.status.code() {
             Some(status @ (0 | 1)) => parse(status == 0, &output.stdout).ok_or_else(|| {
-                Error::new(
-                    Code::GitFailed,
-                    "git merge-tree gave an answer that is none",
-                )
+                Error::new(Code::GitFailed, "git merge-tree gave an answer that is none")
             })?,
             Some(USAGE) => return self.merge_by_libgit2(ours, theirs),
             _ if contains(&output.stderr, b"unrelated histories") => MergeResult::Unrelated,
             _ => return Err(command::refused(&command, &output)),
         };
-        Ok(Merge {
-            result,
-            approximate: false,
-        })
+        Ok(Merge { result, approximate: false })
     }
 
     /// The trees of merging many commits into one, `None` where that conflicts, and where a shallow clone
@@ -130,10 +124,7 @@ impl Repo {
     /// # Errors
     /// `git-failed`, `repo-corrupt`.
     pub fn merge_by_libgit2(&self, ours: Oid, theirs: Oid) -> Result<Merge> {
-        let approximate = |result| Merge {
-            result,
-            approximate: true,
-        };
+        let approximate = |result| Merge { result, approximate: true };
         if self.merge_base(ours, theirs)?.is_none() {
             return Ok(approximate(MergeResult::Unrelated));
         }
@@ -158,14 +149,9 @@ impl Repo {
             // sides do.
             paths.extend(sides.into_iter().flatten().next().map(|entry| entry.path));
         }
-        let conflicts = paths.into_iter().map(|path| Conflict {
-            path,
-            kinds: vec!["unmerged".to_owned()],
-        });
-        Ok(approximate(MergeResult::Conflicts {
-            tree: None,
-            conflicts: conflicts.collect(),
-        }))
+        let conflicts =
+            paths.into_iter().map(|path| Conflict { path, kinds: vec!["unmerged".to_owned()] });
+        Ok(approximate(MergeResult::Conflicts { tree: None, conflicts: conflicts.collect() }))
     }
 }
 
@@ -178,10 +164,7 @@ fn parse(clean: bool, answer: &[u8]) -> Option<MergeResult> {
     if clean {
         return Some(MergeResult::Clean { tree });
     }
-    Some(MergeResult::Conflicts {
-        tree: Some(tree),
-        conflicts: conflicts(&mut fields)?,
-    })
+    Some(MergeResult::Conflicts { tree: Some(tree), conflicts: conflicts(&mut fields)? })
 }
 
 /// Reads stages and messages, up to and with the empty field or the end after them.
@@ -213,10 +196,7 @@ pub(in crate::git) fn conflicts<'a>(
         let Some(path) = paths.iter().find(counts) else {
             continue;
         };
-        kinds
-            .entry(path.to_vec())
-            .or_default()
-            .insert(kind.to_owned());
+        kinds.entry(path.to_vec()).or_default().insert(kind.to_owned());
     }
     let conflicts = kinds.into_iter().map(|(path, kinds)| Conflict {
         path,
@@ -308,17 +288,11 @@ impl<'r> StackMerger<'r> {
                     owners.entry(own).or_default().push(at);
                 }
             }
-            works.push(StackWork {
-                commit: *commit,
-                fork,
-                related: Vec::new(),
-            });
+            works.push(StackWork { commit: *commit, fork, related: Vec::new() });
         }
         // Work that has commits in common has a merge base above the target's as soon as one of it
         // is in the stack.
-        let shared: Vec<_> = { owners.values() }
-            .filter(|owners| owners.len() > 1)
-            .collect();
+        let shared: Vec<_> = owners.values().filter(|owners| owners.len() > 1).collect();
         for (at, work) in works.iter_mut().enumerate() {
             let own = shared.iter().filter(|owners| owners.contains(&at));
             work.related = own.flat_map(|owners| owners.iter().copied()).collect();
@@ -326,11 +300,7 @@ impl<'r> StackMerger<'r> {
             work.related.sort_unstable();
             work.related.dedup();
         }
-        Ok(StackMerger {
-            repo,
-            works,
-            last: None,
-        })
+        Ok(StackMerger { repo, works, last: None })
     }
 
     /// As [`Repo::merge`] of that work into the stack.
@@ -339,13 +309,8 @@ impl<'r> StackMerger<'r> {
     /// As [`Repo::merge`].
     pub fn merge(&mut self, below: &Stack, work: usize) -> Result<Merge> {
         match self.merge_disjoint(below, work)? {
-            Some(tree) => Ok(Merge {
-                result: MergeResult::Clean { tree },
-                approximate: false,
-            }),
-            None => self
-                .repo
-                .merge(below.commit, numbered(&self.works, work)?.commit),
+            Some(tree) => Ok(Merge { result: MergeResult::Clean { tree }, approximate: false }),
+            None => self.repo.merge(below.commit, numbered(&self.works, work)?.commit),
         }
     }
 
@@ -392,11 +357,7 @@ impl<'r> StackMerger<'r> {
             return Ok(None);
         };
         written.extend(fork.written.clone());
-        self.last = Some(LastStack {
-            tree,
-            base_tree: fork.base_tree,
-            written,
-        });
+        self.last = Some(LastStack { tree, base_tree: fork.base_tree, written });
         Ok(Some(tree))
     }
 }
@@ -444,10 +405,8 @@ impl Repo {
         let files = diff.deltas().map(|delta| {
             let file = delta.new_file();
             let is_written = matches!(delta.status(), Delta::Added | Delta::Modified);
-            let is_file = matches!(
-                file.mode(),
-                FileMode::Blob | FileMode::BlobExecutable | FileMode::Link
-            );
+            let is_file =
+                matches!(file.mode(), FileMode::Blob | FileMode::BlobExecutable | FileMode::Link);
             let path = file.path_bytes().filter(|_| is_written && is_file)?;
             Some((path.to_owned(), (file.id(), file.mode())))
         });
@@ -490,10 +449,7 @@ impl Repo {
         match answers {
             Some(answers) => Ok(answers),
             // Before 2.39 git takes no list, and a pair without a common ancestor ends the child.
-            None => pairs
-                .iter()
-                .map(|(ours, theirs)| self.merge(*ours, *theirs))
-                .collect(),
+            None => pairs.iter().map(|(ours, theirs)| self.merge(*ours, *theirs)).collect(),
         }
     }
 }
@@ -510,16 +466,10 @@ fn parse_answers(answer: &[u8]) -> Option<Vec<Merge>> {
                 fields.next().filter(|end| end.is_empty())?;
                 MergeResult::Clean { tree }
             }
-            b"0" => MergeResult::Conflicts {
-                tree: Some(tree),
-                conflicts: conflicts(&mut fields)?,
-            },
+            b"0" => MergeResult::Conflicts { tree: Some(tree), conflicts: conflicts(&mut fields)? },
             _ => return None,
         };
-        merges.push(Merge {
-            result,
-            approximate: false,
-        });
+        merges.push(Merge { result, approximate: false });
     }
     Some(merges)
 }

@@ -44,12 +44,7 @@ impl Identity {
     pub fn date(&self) -> String {
         let sign = if self.offset_minutes < 0 { '-' } else { '+' };
         let minutes = self.offset_minutes.abs();
-        format!(
-            "{} {sign}{:02}{:02}",
-            self.seconds,
-            minutes / 60,
-            minutes % 60
-        )
+        format!("{} {sign}{:02}{:02}", self.seconds, minutes / 60, minutes % 60)
     }
 }
 
@@ -73,14 +68,7 @@ pub struct NewCommit<'a> {
 impl<'a> NewCommit<'a> {
     /// A commit that has one person as author and committer, without a header of ours.
     pub fn ours(who: &'a Identity, tree: Oid, parents: &'a [Oid], message: &'a str) -> Self {
-        NewCommit {
-            tree,
-            parents,
-            author: who,
-            committer: who,
-            header: None,
-            message,
-        }
+        NewCommit { tree, parents, author: who, committer: who, header: None, message }
     }
 
     /// The name that the commit will have.
@@ -228,10 +216,8 @@ impl Repo {
     /// # Errors
     /// `repo-corrupt` when it is missing or no commit.
     pub fn read_commit(&self, oid: Oid) -> Result<Commit> {
-        let commit = self
-            .inner
-            .find_commit(to_git2(oid)?)
-            .map_err(|error| corrupt(oid, "commit", error))?;
+        let commit =
+            self.inner.find_commit(to_git2(oid)?).map_err(|error| corrupt(oid, "commit", error))?;
         Ok(Commit {
             oid,
             tree: from_git2(commit.tree_id()),
@@ -276,9 +262,7 @@ impl Repo {
     /// The only object whose name begins with these hex digits; `None` where there is none or several.
     pub fn object_with_prefix(&self, digits: &str) -> Option<Oid> {
         let mut bytes = [b'0'; 40];
-        bytes
-            .get_mut(..digits.len())?
-            .copy_from_slice(digits.as_bytes());
+        bytes.get_mut(..digits.len())?.copy_from_slice(digits.as_bytes());
         let short = git2::Oid::from_str(std::str::from_utf8(&bytes).ok()?).ok()?;
         let odb = self.inner.odb().ok()?;
         odb.exists_prefix(short, digits.len()).ok().map(from_git2)
@@ -330,11 +314,7 @@ impl Repo {
         if object.kind() != kind {
             return Err(Error::new(
                 Code::RepoCorrupt,
-                format!(
-                    "object {oid} is a {}, not a {}",
-                    object.kind().str(),
-                    kind.str()
-                ),
+                format!("object {oid} is a {}, not a {}", object.kind().str(), kind.str()),
             ));
         }
         Ok(object.data().to_owned())
@@ -552,8 +532,7 @@ impl Repo {
     /// `repo-corrupt` when a tree is missing.
     pub fn walk_tracked(&self, tree: Oid, visitor: &mut impl Visitor) -> Result<()> {
         let mut trees = RepeatedTrees::default();
-        self.walk(&mut trees, tree, &mut Vec::new(), visitor)
-            .map(|_| ())
+        self.walk(&mut trees, tree, &mut Vec::new(), visitor).map(|_| ())
     }
 
     fn walk(

@@ -66,10 +66,8 @@ pub(in crate::git) fn share<T: Send, R: Send>(
     let threads = threads.min(chunks).max(1);
     // A whole number of chunks, or the last chunk of every part would be a short one.
     let part = chunks.div_ceil(threads).max(1) * size;
-    let parts: Vec<_> = items
-        .chunks_mut(part)
-        .map(|part| Mutex::new(part.chunks_mut(size)))
-        .collect();
+    let parts: Vec<_> =
+        items.chunks_mut(part).map(|part| Mutex::new(part.chunks_mut(size))).collect();
     let run = |own: usize| {
         let chunks = Chunks { parts: &parts, own };
         // Emptying all parts is what stops the other threads, each at its next chunk.
@@ -77,14 +75,10 @@ pub(in crate::git) fn share<T: Send, R: Send>(
     };
     thread::scope(|scope| {
         let run = &run;
-        let running: Vec<_> = (1..parts.len())
-            .map(|own| scope.spawn(move || run(own)))
-            .collect();
+        let running: Vec<_> = (1..parts.len()).map(|own| scope.spawn(move || run(own))).collect();
         let own = run(0);
         let panicked = |_| Err(Error::bug("a thread that shares work panicked"));
-        let others = running
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(panicked));
+        let others = running.into_iter().map(|thread| thread.join().unwrap_or_else(panicked));
         std::iter::once(own).chain(others).collect()
     })
 }

@@ -23,16 +23,10 @@ pub struct Version {
 impl Version {
     /// The first git that runs hooks which the configuration names (`hook.<name>.command`); older ones
     /// pass over them in silence.
-    pub const CONFIG_HOOKS: Version = Version {
-        major: 2,
-        minor: 54,
-    };
+    pub const CONFIG_HOOKS: Version = Version { major: 2, minor: 54 };
 
     /// The first git that tells `reference-transaction` nothing of HEAD where only its reflog changes.
-    pub const HEAD_UNTOLD: Version = Version {
-        major: 2,
-        minor: 48,
-    };
+    pub const HEAD_UNTOLD: Version = Version { major: 2, minor: 48 };
 
     /// The first git that asks `reference-transaction` before it takes the locks, with the state `preparing`.
     pub const PREPARING: Version = Version::CONFIG_HOOKS;
@@ -42,10 +36,7 @@ impl Version {
     pub fn parse(text: &str) -> Option<Version> {
         let numbers = text.strip_prefix("git version ")?;
         let mut numbers = numbers.split(|c: char| !c.is_ascii_digit());
-        Some(Version {
-            major: numbers.next()?.parse().ok()?,
-            minor: numbers.next()?.parse().ok()?,
-        })
+        Some(Version { major: numbers.next()?.parse().ok()?, minor: numbers.next()?.parse().ok()? })
     }
 }
 
@@ -254,23 +245,15 @@ impl Repo {
         scratch: &Path,
     ) -> Result<Signer> {
         let configured = self.shared("gpg.ssh.allowedSignersFile")?;
-        let Some(signers) = signers
-            .map(Path::to_owned)
-            .or(configured.map(PathBuf::from))
-        else {
-            return Err(
-                Error::new(Code::Usage, "there is no list of the keys that may sign")
-                    .hint("to name one, run git config gpg.ssh.allowedSignersFile <file>"),
-            );
+        let Some(signers) = signers.map(Path::to_owned).or(configured.map(PathBuf::from)) else {
+            return Err(Error::new(Code::Usage, "there is no list of the keys that may sign")
+                .hint("to name one, run git config gpg.ssh.allowedSignersFile <file>"));
         };
         fs::metadata(&signers).at("could not read", &signers)?;
         let file = scratch.join("signature");
         fs::write(&file, signature).at("could not write", &file)?;
         let mut find = self.ssh_keygen()?;
-        find.args(["-Y", "find-principals", "-f"])
-            .arg(&signers)
-            .arg("-s")
-            .arg(&file);
+        find.args(["-Y", "find-principals", "-f"]).arg(&signers).arg("-s").arg(&file);
         let found = command::finish(&mut find)?;
         let principals = String::from_utf8_lossy(&found.stdout).into_owned();
         let Some(principal) = principals.lines().next().filter(|_| found.status.success()) else {
@@ -278,9 +261,7 @@ impl Repo {
         };
         // To be named in the list proves nothing yet: this checks the signature over the text.
         let mut verify = self.ssh_keygen()?;
-        verify
-            .args(["-Y", "verify", "-n", NAMESPACE, "-f"])
-            .arg(&signers);
+        verify.args(["-Y", "verify", "-n", NAMESPACE, "-f"]).arg(&signers);
         verify.args(["-I", principal, "-s"]).arg(&file);
         let verified = command::feed(verify, text)?;
         Ok(if verified.status.success() {
@@ -299,14 +280,9 @@ impl Repo {
         for commits in commits.chunks(AT_ONCE) {
             let mut command = self.plumbing();
             // `log` and not `rev-list`, which before git 2.41 does not read the settings of signatures.
-            command.args([
-                "log",
-                "--no-walk=unsorted",
-                "--stdin",
-                "--no-show-signature",
-            ]);
+            command.args(["log", "--no-walk=unsorted", "--stdin", "--no-show-signature"]);
             command.args(["--no-patch", "--format=%H %G? %GS"]);
-            let names: String = { commits.iter() }.map(|oid| format!("{oid}\n")).collect();
+            let names: String = commits.iter().map(|oid| format!("{oid}\n")).collect();
             let output = command::feed(command, names.as_bytes())?;
             if !output.status.success() {
                 let what = "git could not say who signed the commits";

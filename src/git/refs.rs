@@ -76,10 +76,7 @@ pub(crate) struct LockWait {
 impl LockWait {
     /// Waits at most so long in all.
     pub(crate) fn new(patience: Duration) -> LockWait {
-        LockWait {
-            rest: patience,
-            pause: Duration::from_millis(1),
-        }
+        LockWait { rest: patience, pause: Duration::from_millis(1) }
     }
 
     /// Waits for a moment before the next look at that lock.
@@ -252,11 +249,7 @@ impl Repo {
         }
         let old = expected.oid().unwrap_or(Oid::ZERO);
         // Asked before anything is moved along, so that a refusal leaves everything where it is.
-        let transaction = self.prepare_refs(&[RefMove {
-            refname,
-            old,
-            new: target,
-        }])?;
+        let transaction = self.prepare_refs(&[RefMove { refname, old, new: target }])?;
         first()?;
         // The value is written first, because that is what a full disk refuses; then the reflog,
         // and the rename last. A kill between the two leaves a reflog entry of a move that never
@@ -346,14 +339,8 @@ pub(in crate::git) fn lost_to(what: &str, error: Error) -> Error {
 
 /// The error for a `.lock` file that would not go away.
 fn lock_timeout(lock: &Path) -> Error {
-    Error::new(
-        Code::LockTimeout,
-        format!("waited too long for the lock file {}", lock.display()),
-    )
-    .hint(format!(
-        "to clear it when no git process is at work, run rm {}",
-        shell::path(lock)
-    ))
+    Error::new(Code::LockTimeout, format!("waited too long for the lock file {}", lock.display()))
+        .hint(format!("to clear it when no git process is at work, run rm {}", shell::path(lock)))
 }
 
 // Branches of agents: made only where there is none, removed only where they are as expected.
@@ -387,10 +374,9 @@ pub fn full_name(branch: &str) -> Result<String> {
     };
     match rule {
         None => Ok(full),
-        Some(rule) => Err(Error::new(
-            Code::BranchInvalid,
-            format!("`{branch}` cannot name a branch: {rule}"),
-        )),
+        Some(rule) => {
+            Err(Error::new(Code::BranchInvalid, format!("`{branch}` cannot name a branch: {rule}")))
+        }
     }
 }
 
@@ -427,8 +413,8 @@ impl Repo {
     pub fn remotes(&self) -> Result<Vec<String>> {
         let remotes = self.inner.remotes();
         let remotes = remotes.map_err(|error| failed("could not list the remotes", error))?;
-        let names = remotes.iter().filter_map(|name| name.ok().flatten());
-        let mut names: Vec<String> = names.map(str::to_owned).collect();
+        let mut names: Vec<String> =
+            remotes.iter().filter_map(|name| name.ok().flatten()).map(str::to_owned).collect();
         names.sort_by_key(|name| name != "origin");
         Ok(names)
     }
@@ -468,7 +454,7 @@ impl Repo {
         self.require_listable("refs/heads")?;
         let what = "could not list the branches";
         let mut refs =
-            { self.inner.references_glob("refs/heads/*") }.map_err(|error| failed(what, error))?;
+            self.inner.references_glob("refs/heads/*").map_err(|error| failed(what, error))?;
         let names = refs.names().filter_map(|name| name.ok().map(str::to_owned));
         Ok(names.collect())
     }
@@ -541,9 +527,8 @@ mod tests {
             assert!(full_name(good).is_ok(), "{good}");
         }
         let long = "x".repeat(250);
-        for bad in [
-            "", "-x", ".x", "/x", "a..b", "a b", "a~1", "x.lock", "a//b", "a/", "ä", &long,
-        ] {
+        for bad in ["", "-x", ".x", "/x", "a..b", "a b", "a~1", "x.lock", "a//b", "a/", "ä", &long]
+        {
             assert!(full_name(bad).is_err(), "{bad}");
         }
     }

@@ -37,10 +37,7 @@ impl Repo {
     pub(in crate::git) fn wrap(inner: git2::Repository) -> Result<Repo> {
         // libgit2 answers with a trailing slash and, for a relative GIT_DIR, a relative path.
         let common_dir = std::fs::canonicalize(inner.commondir()).map_err(|source| {
-            Error::io(
-                format!("could not resolve {}", inner.commondir().display()),
-                source,
-            )
+            Error::io(format!("could not resolve {}", inner.commondir().display()), source)
         })?;
         require_own_common_dir(inner.path(), &common_dir)?;
         Ok(Repo {
@@ -64,7 +61,7 @@ impl Repo {
             // Of two threads that ask at once one draws for both.
             let _ = self.operation.set(OperationId::of(drawn));
         }
-        { self.operation.get() }.ok_or_else(|| Error::bug("a drawn operation must be there"))
+        self.operation.get().ok_or_else(|| Error::bug("a drawn operation must be there"))
     }
 
     /// The same repository, working at the operation that another one, or another thread's, works at.
@@ -163,9 +160,7 @@ impl Repo {
     /// # Errors
     /// As [`Repo::config_string`].
     pub fn config_bool(&self, key: &str) -> Result<Option<bool>> {
-        Ok(self
-            .config_string(key)?
-            .and_then(|value| git2::Config::parse_bool(value).ok()))
+        Ok(self.config_string(key)?.and_then(|value| git2::Config::parse_bool(value).ok()))
     }
 
     /// Whether any key of a section is set, such as `hook` for config hooks.
@@ -175,9 +170,7 @@ impl Repo {
     pub fn has_config_section(&self, section: &str) -> Result<bool> {
         let fail = |error| failed("could not read the configuration", error);
         let config = self.inner.config().map_err(fail)?;
-        let mut entries = config
-            .entries(Some(&format!("^{section}\\.")))
-            .map_err(fail)?;
+        let mut entries = config.entries(Some(&format!("^{section}\\."))).map_err(fail)?;
         Ok(entries.next().is_some())
     }
 
@@ -213,16 +206,11 @@ impl Repo {
                 _ => reference.name().ok().map(str::to_owned),
             })
             .filter(|name| name.starts_with("refs/"));
-        Ok(Resolved {
-            refname,
-            commit: from_git2(commit.id()),
-        })
+        Ok(Resolved { refname, commit: from_git2(commit.id()) })
     }
 
     fn head_is_unborn(&self) -> bool {
-        self.inner
-            .head()
-            .is_err_and(|error| error.code() == git2::ErrorCode::UnbornBranch)
+        self.inner.head().is_err_and(|error| error.code() == git2::ErrorCode::UnbornBranch)
     }
 }
 
@@ -232,18 +220,14 @@ fn require_own_common_dir(git_dir: &Path, common_dir: &Path) -> Result<()> {
     let Some(worktrees) = git_dir.parent() else {
         return Ok(());
     };
-    let lies_in = worktrees
-        .parent()
-        .and_then(|above| above.canonicalize().ok());
+    let lies_in = worktrees.parent().and_then(|above| above.canonicalize().ok());
     if !worktrees.ends_with("worktrees") || lies_in.as_deref() == Some(common_dir) {
         return Ok(());
     }
     let file = git_dir.join("commondir");
     let what = format!("{} leads to another repository", file.display());
-    Err(Error::new(Code::GitFailed, what).hint(format!(
-        "to lead it back, run printf '../..\\n' > {}",
-        file.display()
-    )))
+    Err(Error::new(Code::GitFailed, what)
+        .hint(format!("to lead it back, run printf '../..\\n' > {}", file.display())))
 }
 
 /// An oid of libgit2 as a plain value.

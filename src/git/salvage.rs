@@ -189,9 +189,7 @@ impl Repo {
         }
         let modules = admin_dir.join(MODULES);
         let files = WalkDir::new(admin_dir).into_iter();
-        let files = files
-            .filter_entry(|entry| entry.path() != modules)
-            .flatten();
+        let files = files.filter_entry(|entry| entry.path() != modules).flatten();
         for file in files.filter(|entry| entry.file_type().is_file()) {
             let inside = file.path().strip_prefix(admin_dir).unwrap_or(file.path());
             let name = inside.as_os_str().as_encoded_bytes();
@@ -204,7 +202,7 @@ impl Repo {
         // A ref of a worktree's own may be an annotated tag; what it stands on is what there is to lose.
         let commit = |oid: Oid| match self.has_object(oid) {
             true if self.read_commit(oid).is_ok() => Some(oid),
-            true => { self.resolve_commit(&oid.to_hex()).ok() }.map(|found| found.commit),
+            true => self.resolve_commit(&oid.to_hex()).ok().map(|found| found.commit),
             // A reflog outlives the objects that garbage collection took.
             false => None,
         };
@@ -317,10 +315,7 @@ pub fn beside(
         }
         None => tour.walk(source.worktree, 1)?,
     }
-    Ok(Beside {
-        missed: tour.missed,
-        ignored: tour.left_out.unwrap_or_default(),
-    })
+    Ok(Beside { missed: tour.missed, ignored: tour.left_out.unwrap_or_default() })
 }
 
 fn in_index_copy(source: &WorktreeSource<'_>) -> Result<HashSet<Vec<u8>>> {
@@ -387,7 +382,7 @@ impl BesideTour<'_> {
             } else if kind.is_dir() && self.holds(bytes) && self.is_safe(path) {
                 walk.skip_current_dir();
             } else if kind.is_dir() {
-                if { self.left_out.as_ref() }.is_some_and(|paths| has_directory(paths, bytes)) {
+                if self.left_out.as_ref().is_some_and(|paths| has_directory(paths, bytes)) {
                     walk.skip_current_dir();
                 }
             } else if (kind.is_file() || kind.is_symlink()) && !self.holds(bytes) {
@@ -432,10 +427,7 @@ fn listed(command: Command) -> Result<HashSet<Vec<u8>>> {
 /// name.
 pub fn unkeepable(paths: &[PathBuf], top: &Path) -> Error {
     const NAMED: usize = 20;
-    let paths: Vec<_> = paths
-        .iter()
-        .map(|path| path.strip_prefix(top).unwrap_or(path))
-        .collect();
+    let paths: Vec<_> = paths.iter().map(|path| path.strip_prefix(top).unwrap_or(path)).collect();
     let named = paths.iter().take(NAMED);
     let lines: Vec<_> = named.map(|path| format!("  {}", path.display())).collect();
     let first = paths.first().copied().unwrap_or(Path::new("."));

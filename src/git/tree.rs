@@ -45,17 +45,11 @@ pub fn parse(mut data: &[u8]) -> Option<Vec<Entry>> {
     while !data.is_empty() {
         let (mode, rest) = split_once(data, b' ')?;
         let mode = mode.iter().try_fold(0u32, |mode, &digit| {
-            (b'0'..=b'7')
-                .contains(&digit)
-                .then(|| mode << 3 | u32::from(digit - b'0'))
+            (b'0'..=b'7').contains(&digit).then(|| mode << 3 | u32::from(digit - b'0'))
         })?;
         let (name, rest) = split_once(rest, 0)?;
         let (oid, rest) = rest.split_at_checked(20)?;
-        entries.push(Entry {
-            mode,
-            name: name.to_owned(),
-            oid: Oid::from_slice(oid)?,
-        });
+        entries.push(Entry { mode, name: name.to_owned(), oid: Oid::from_slice(oid)? });
         data = rest;
     }
     Some(entries)
@@ -125,16 +119,8 @@ mod tests {
 
     #[test]
     fn directories_sort_as_if_they_ended_in_a_slash() {
-        let entry = |mode, name: &str| Entry {
-            mode,
-            name: name.into(),
-            oid: Oid::ZERO,
-        };
-        let data = serialize(vec![
-            entry(DIRECTORY, "a"),
-            entry(FILE, "a.b"),
-            entry(FILE, "a0"),
-        ]);
+        let entry = |mode, name: &str| Entry { mode, name: name.into(), oid: Oid::ZERO };
+        let data = serialize(vec![entry(DIRECTORY, "a"), entry(FILE, "a.b"), entry(FILE, "a0")]);
         let names: Vec<_> = parse(&data)
             .expect("well formed")
             .into_iter()

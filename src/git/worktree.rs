@@ -117,9 +117,7 @@ impl Repo {
         let half_made = new.scratch.join(new.name);
         // A killed call has left this, with the index lock of the git that it had started. Callers let one process at a time make a
         // worktree, so it goes under another name; that git may still be writing there, so not all of it may be gone at once.
-        let left = new
-            .scratch
-            .join(format!("{}.{}", new.name, std::process::id()));
+        let left = new.scratch.join(format!("{}.{}", new.name, std::process::id()));
         if fs::rename(&half_made, &left).is_ok() {
             let _ = fs::remove_dir_all(&left);
         }
@@ -150,12 +148,9 @@ impl Repo {
     /// # Errors
     /// `bug` when libgit2 does not see what we wrote.
     pub fn validate_worktree(&self, name: &str) -> Result<()> {
-        self.inner
-            .find_worktree(name)
-            .and_then(|worktree| worktree.validate())
-            .map_err(|error| {
-                Error::bug(format!("libgit2 does not accept worktree {name}")).because(error)
-            })
+        self.inner.find_worktree(name).and_then(|worktree| worktree.validate()).map_err(|error| {
+            Error::bug(format!("libgit2 does not accept worktree {name}")).because(error)
+        })
     }
 
     /// All linked worktrees, by admin name. Half-made or foreign entries without `gitdir` are left out,
@@ -166,7 +161,9 @@ impl Repo {
     pub fn worktrees(&self) -> Result<Vec<Worktree>> {
         let directory = self.common_dir().join("worktrees");
         let entries = fs::read_dir(&directory).at_if_there("could not list", &directory)?;
-        let mut worktrees: Vec<_> = { entries.into_iter().flatten() }
+        let mut worktrees: Vec<_> = entries
+            .into_iter()
+            .flatten()
             .filter_map(|entry| read_admin_dir(&entry.ok()?.path()))
             .collect();
         worktrees.sort_by(|one, two| one.name.cmp(&two.name));
@@ -246,21 +243,16 @@ fn rename_without_replacing(from: &Path, to: &Path) -> Result<()> {
     });
     renamed.map_err(|error| match error.kind() {
         // Which of the two a system reports depends on whether it knew the flag.
-        std::io::ErrorKind::AlreadyExists | std::io::ErrorKind::DirectoryNotEmpty => Error::new(
-            Code::LostRace,
-            format!("a worktree named {} exists already", to.display()),
-        ),
+        std::io::ErrorKind::AlreadyExists | std::io::ErrorKind::DirectoryNotEmpty => {
+            Error::new(Code::LostRace, format!("a worktree named {} exists already", to.display()))
+        }
         _ => Error::io(format!("could not publish {}", to.display()), error),
     })
 }
 
 /// The way from one absolute directory to another.
 fn path_from(from: &Path, to: &Path) -> PathBuf {
-    let shared = from
-        .components()
-        .zip(to.components())
-        .take_while(|(one, two)| one == two)
-        .count();
+    let shared = from.components().zip(to.components()).take_while(|(one, two)| one == two).count();
     let up = from.components().skip(shared).map(|_| Component::ParentDir);
     up.chain(to.components().skip(shared)).collect()
 }
@@ -327,8 +319,7 @@ impl WorktreeCache {
 
     /// The worktrees whose `HEAD` has this text but for the line end.
     pub fn at_head<'r>(&'r self, text: &'r str) -> impl Iterator<Item = &'r Worktree> {
-        let rows = self.0.values();
-        let rows = rows.filter(move |row| row.head.trim_end() == text);
+        let rows = self.0.values().filter(move |row| row.head.trim_end() == text);
         rows.filter_map(|row| row.worktree.as_ref())
     }
 }
@@ -363,11 +354,7 @@ fn make_directory(path: &Path) -> Result<()> {
     });
     match made {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            if is_empty_directory(path) {
-                Ok(())
-            } else {
-                Err(taken(path))
-            }
+            if is_empty_directory(path) { Ok(()) } else { Err(taken(path)) }
         }
         other => other.at("could not make", path),
     }
@@ -385,18 +372,16 @@ fn taken(path: &Path) -> Error {
 
 /// A path as git's plain text files hold it, which cannot express a line end.
 fn path_text(path: &Path) -> Result<&str> {
-    path.to_str()
-        .filter(|text| !text.contains('\n'))
-        .ok_or_else(|| {
-            let shown = path.display().to_string();
-            Error::new(
-                Code::PathInvalid,
-                format!(
-                    "`{}` is not UTF-8 or has a line end in it, which git's files cannot hold",
-                    shown.escape_debug()
-                ),
-            )
-        })
+    path.to_str().filter(|text| !text.contains('\n')).ok_or_else(|| {
+        let shown = path.display().to_string();
+        Error::new(
+            Code::PathInvalid,
+            format!(
+                "`{}` is not UTF-8 or has a line end in it, which git's files cannot hold",
+                shown.escape_debug()
+            ),
+        )
+    })
 }
 
 // A stand-in for the shared repository in which one branch is a copy: the `git commit` that the orchestrator starts
@@ -453,8 +438,8 @@ impl<'r> BranchCopy<'r> {
         // 1. Everything but what is made here is a link.
         own.make_directory(Path::new(""))?;
         for name in untrusted::names(common) {
-            let is_made = ["refs", "logs", "HEAD", "config"].iter();
-            if !{ is_made }.any(|made| *made == name) {
+            let mut is_made = ["refs", "logs", "HEAD", "config"].iter();
+            if !is_made.any(|made| *made == name) {
                 own.link(Path::new(&name))?;
             }
         }
@@ -490,8 +475,7 @@ impl<'r> BranchCopy<'r> {
                 // What the ref was when the hook wrote is not known, so the newest state is the one
                 // that is replaced.
                 let now = self.repo.tip(name)?;
-                self.repo
-                    .swap_ref_in_time(name, now, oid, who, "git-agent: by a hook")?;
+                self.repo.swap_ref_in_time(name, now, oid, who, "git-agent: by a hook")?;
             }
         }
         let (branch, old) = (&self.branch, Tip::At(self.old));
@@ -527,16 +511,14 @@ impl<'r> BranchCopy<'r> {
         let above: Vec<&Path> = path.ancestors().skip(1).collect();
         let mut child = path;
         let mut made = Vec::new();
-        for directory in { above.iter() }.filter(|path| !path.as_os_str().is_empty()) {
+        for directory in above.iter().filter(|path| !path.as_os_str().is_empty()) {
             made.push((*directory, child));
             child = directory;
         }
         for (directory, child) in made.into_iter().rev() {
             self.make_directory(directory)?;
             for name in untrusted::names(&self.repo.common_dir().join(directory)) {
-                let is_lock = Path::new(&name)
-                    .extension()
-                    .is_some_and(|end| end == "lock");
+                let is_lock = Path::new(&name).extension().is_some_and(|end| end == "lock");
                 if !is_lock && directory.join(&name) != child {
                     self.link(&directory.join(name))?;
                 }

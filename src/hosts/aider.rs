@@ -55,10 +55,7 @@ impl Host for Aider {
     }
 
     fn prepare(&self, _ground: &Ground<'_>) -> Preparation {
-        Preparation {
-            options: OPTIONS.map(Into::into).to_vec(),
-            ..Preparation::default()
-        }
+        Preparation { options: OPTIONS.map(Into::into).to_vec(), ..Preparation::default() }
     }
 
     /// After each message: `Tokens: 3.2k sent, 62 received. Cost: $0.0086 message, $0.02 session.` The sum over the session is rounded
@@ -120,22 +117,13 @@ mod tests {
         let out = "Tokens: 3.2k sent, 62 received. Cost: $0.0086 message, $0.0086 session.\n\nApplied edit\n\
                    Tokens: 12k sent, 1.5k cache write, 300 cache\nhit, 1.1k received. Cost: $0.02 message, $0.03 session.\n";
         let told = Aider.told(out, "");
-        let tokens = Tokens {
-            input: 15_200,
-            output: 1_162,
-        };
+        let tokens = Tokens { input: 15_200, output: 1_162 };
         assert_eq!(told.tokens, Some(tokens));
         let cost = told.cost_usd.expect("a cost");
         assert!((cost - 0.0286).abs() < 1e-9, "{cost}");
         // A model that costs nothing, or words of the model.
         let free = Aider.told("Tokens: 10 sent, 2 received.\n", "");
-        assert_eq!(
-            (free.cost_usd, free.tokens.map(|it| it.output)),
-            (None, Some(2))
-        );
-        assert_eq!(
-            Aider.told("Tokens: many sent, nan received", "").tokens,
-            None
-        );
+        assert_eq!((free.cost_usd, free.tokens.map(|it| it.output)), (None, Some(2)));
+        assert_eq!(Aider.told("Tokens: many sent, nan received", "").tokens, None);
     }
 }

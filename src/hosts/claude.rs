@@ -39,9 +39,8 @@ const CONFIGURATION: [&str; 13] = [
 ];
 
 /// Our commands that an agent may run without being asked; others could start programs.
-const OWN_COMMANDS: [&str; 9] = [
-    "send", "receive", "inbox", "archive", "check", "verify", "mark", "done", "fail",
-];
+const OWN_COMMANDS: [&str; 9] =
+    ["send", "receive", "inbox", "archive", "check", "verify", "mark", "done", "fail"];
 
 pub(super) struct Claude;
 
@@ -66,11 +65,7 @@ impl Host for Claude {
         // A line an event, from which a person sees what it does and a killed run knows its session.
         line.add(["-p", "--output-format", "stream-json", "--verbose"]);
         line.add(["--permission-mode"]);
-        line.add([if needs.edits {
-            "acceptEdits"
-        } else {
-            "default"
-        }]);
+        line.add([if needs.edits { "acceptEdits" } else { "default" }]);
         if needs.private {
             line.add(["--no-session-persistence"]);
         }
@@ -95,11 +90,7 @@ impl Host for Claude {
     }
 
     fn told(&self, out: &str, _err: &str) -> Told {
-        let input = [
-            "/input_tokens",
-            "/cache_read_input_tokens",
-            "/cache_creation_input_tokens",
-        ];
+        let input = ["/input_tokens", "/cache_read_input_tokens", "/cache_creation_input_tokens"];
         // The caller may have asked for one object, on several lines.
         match serde_json::from_str::<Value>(out.trim()) {
             Ok(result) => told_of_result(&result, &input, Told::default()),
@@ -159,8 +150,7 @@ impl Host for Claude {
             made.link_in(&home, own.as_deref(), &CONFIGURATION);
             // Without the variable this file lies beside the directory.
             let beside = ground.own(HOME, "").map(|own| own.join(".claude.json"));
-            made.copies
-                .extend(beside.map(|from| (from, home.join(".claude.json"))));
+            made.copies.extend(beside.map(|from| (from, home.join(".claude.json"))));
             made.projects = Some(home.join(".claude.json"));
             made.record(ground, &home.join("projects"), "claude");
             made.variables.push((HOME, home.into()));
@@ -181,17 +171,11 @@ impl Host for Claude {
 
     fn tools(&self) -> &'static [ToolNames] {
         &[
-            (
-                ToolKind::Writer,
-                &["write", "edit", "multi_edit", "notebook_edit"],
-            ),
+            (ToolKind::Writer, &["write", "edit", "multi_edit", "notebook_edit"]),
             (ToolKind::Shell, &["bash", "powershell", "monitor"]),
             (ToolKind::Spawner, &["agent", "task"]),
             (ToolKind::Worktree, &["enter_worktree", "exit_worktree"]),
-            (
-                ToolKind::Reader,
-                &["read", "glob", "grep", "ls", "notebook_read"],
-            ),
+            (ToolKind::Reader, &["read", "glob", "grep", "ls", "notebook_read"]),
         ]
     }
 
@@ -200,13 +184,7 @@ impl Host for Claude {
     }
 
     fn agent_types(&self) -> &'static [&'static str] {
-        &[
-            "general-purpose",
-            "Explore",
-            "Plan",
-            "claude",
-            "statusline-setup",
-        ]
+        &["general-purpose", "Explore", "Plan", "claude", "statusline-setup"]
     }
 
     fn agent_type_directory(&self) -> Option<&'static str> {
@@ -277,20 +255,14 @@ mod tests {
             words: Some("Done.".into()),
             session: Some("s".into()),
             cost_usd: Some(0.25),
-            tokens: Some(Tokens {
-                input: 27,
-                output: 36,
-            }),
+            tokens: Some(Tokens { input: 27, output: 36 }),
             is_whole: true,
         };
         assert_eq!(Claude.told(result, ""), expected);
         let errors = r#"{"type":"result","subtype":"error_max_turns","is_error":true,
             "errors":["Reached maximum number of turns (2)"]}"#;
         let words = Claude.told(errors, "").words;
-        assert_eq!(
-            words.as_deref(),
-            Some("Reached maximum number of turns (2)")
-        );
+        assert_eq!(words.as_deref(), Some("Reached maximum number of turns (2)"));
         // A session that was killed has no result, and every line of it names it.
         let part = |part: &str| {
             format!(
@@ -304,10 +276,7 @@ mod tests {
             words: Some("I look.".into()),
             session: Some("s".into()),
             cost_usd: None,
-            tokens: Some(Tokens {
-                input: 7,
-                output: 2,
-            }),
+            tokens: Some(Tokens { input: 7, output: 2 }),
             is_whole: false,
         };
         assert_eq!(Claude.told(&cut, ""), expected);

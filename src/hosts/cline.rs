@@ -9,10 +9,8 @@ use super::payload::{Json, ToolKind, ToolNames};
 pub(super) struct Cline;
 
 /// Each object of the payload that has a tool and its arguments, and their keys in there.
-const TOOLS: [(&str, &str, &str); 2] = [
-    ("toolcall", "name", "input"),
-    ("pretooluse", "toolname", "parameters"),
-];
+const TOOLS: [(&str, &str, &str); 2] =
+    [("toolcall", "name", "input"), ("pretooluse", "toolname", "parameters")];
 
 impl Host for Cline {
     fn name(&self) -> &'static str {
@@ -24,10 +22,7 @@ impl Host for Cline {
     }
 
     fn tools(&self) -> &'static [ToolNames] {
-        &[(
-            ToolKind::Writer,
-            &["apply_patch", "write_to_file", "replace_in_file"],
-        )]
+        &[(ToolKind::Writer, &["apply_patch", "write_to_file", "replace_in_file"])]
     }
 
     fn sent(&self, payload: &Json) -> bool {

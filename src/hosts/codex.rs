@@ -17,15 +17,8 @@ const HOME: &str = "CODEX_HOME";
 
 /// What a user's session has in its directory, and an agent's may read: settings, login, instructions, and
 /// what extends the program.
-const CONFIGURATION: [&str; 7] = [
-    "AGENTS.md",
-    "auth.json",
-    "config.toml",
-    "plugins",
-    "prompts",
-    "rules",
-    "skills",
-];
+const CONFIGURATION: [&str; 7] =
+    ["AGENTS.md", "auth.json", "config.toml", "plugins", "prompts", "rules", "skills"];
 
 pub(super) struct Codex;
 
@@ -120,24 +113,18 @@ impl Host for Codex {
     }
 
     fn trust_files(&self) -> Option<TrustFiles> {
-        Some(TrustFiles {
-            variable: HOME,
-            below_home: ".codex",
-            names: &["config.toml"],
-        })
+        Some(TrustFiles { variable: HOME, below_home: ".codex", names: &["config.toml"] })
     }
 
     /// It reads the hooks of the main worktree for every linked one, and keeps for each hook what it was when it was trusted.
     fn distrust(&self, files: &[String], of: Registered<'_>) -> Option<Distrust> {
-        let config = { files.first()?.parse::<toml::Table>() }.unwrap_or_default();
+        let config = files.first()?.parse::<toml::Table>().unwrap_or_default();
         let trusts_folder = of.folder.is_none_or(|folder| {
-            let project = { config.get("projects") }.and_then(|all| all.get(folder.to_str()?));
+            let project = config.get("projects").and_then(|all| all.get(folder.to_str()?));
             let level = project.and_then(|project| project.get("trust_level")?.as_str());
             level == Some("trusted")
         });
-        let hooks = config
-            .get("hooks")
-            .and_then(|hooks| hooks.get("state")?.as_table());
+        let hooks = config.get("hooks").and_then(|hooks| hooks.get("state")?.as_table());
         let begin = format!("{}:", of.file.display());
         let trusts_hooks =
             hooks.is_some_and(|hooks| hooks.keys().any(|key| key.starts_with(&begin)));
@@ -161,8 +148,7 @@ impl Host for Codex {
         let events = settings.get("hooks").and_then(Value::as_object);
         for (event, entries) in events.into_iter().flatten() {
             made.options.push("-c".into());
-            made.options
-                .push(format!("hooks.{event}={}", toml(entries)).into());
+            made.options.push(format!("hooks.{event}={}", toml(entries)).into());
         }
         // A login shell would lose the PATH on which this program is.
         (made.options).extend(["-c".into(), "allow_login_shell=false".into()]);
@@ -255,10 +241,7 @@ mod tests {
             words: Some("Done.".into()),
             session: Some("t".into()),
             cost_usd: None,
-            tokens: Some(Tokens {
-                input: 80,
-                output: 40,
-            }),
+            tokens: Some(Tokens { input: 80, output: 40 }),
             is_whole: true,
         };
         assert_eq!(Codex.told(messages, ""), expected);

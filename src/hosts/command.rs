@@ -45,9 +45,7 @@ pub struct HostCommand {
 /// One sentence, when the host cannot be started so.
 pub fn build(host: &dyn Host, needs: &Needs<'_>) -> Result<HostCommand, String> {
     let name = host.name();
-    let program = host
-        .program()
-        .ok_or_else(|| format!("{name} has no recipe"))?;
+    let program = host.program().ok_or_else(|| format!("{name} has no recipe"))?;
     let mut line = CommandWords(HostCommand {
         words: vec![program.to_owned()],
         without_flag: Vec::new(),
@@ -108,10 +106,7 @@ pub(super) mod tests {
     };
 
     /// An agent that may change no file.
-    pub(in crate::hosts) const READING: Needs<'static> = Needs {
-        edits: false,
-        ..PLAIN
-    };
+    pub(in crate::hosts) const READING: Needs<'static> = Needs { edits: false, ..PLAIN };
 
     /// An agent that needs everything there is.
     pub(in crate::hosts) fn full(extra: &[String]) -> Needs<'_> {

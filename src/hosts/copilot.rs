@@ -103,31 +103,17 @@ impl Host for Copilot {
     }
 
     fn trust_files(&self) -> Option<TrustFiles> {
-        Some(TrustFiles {
-            variable: HOME,
-            below_home: ".copilot",
-            names: &["config.json"],
-        })
+        Some(TrustFiles { variable: HOME, below_home: ".copilot", names: &["config.json"] })
     }
 
     fn distrust(&self, files: &[String], of: Registered<'_>) -> Option<Distrust> {
         let (folder, config) = (of.folder?, read_jsonc(files.first()?));
         let lists = ["trusted_folders", "trustedFolders"].map(|key| config.get(key));
-        let mut trusted = lists
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_array)
-            .flatten();
-        let is_trusted = trusted.any(|place| {
-            place
-                .as_str()
-                .is_some_and(|place| folder.starts_with(place))
-        });
+        let mut trusted = lists.into_iter().flatten().filter_map(Value::as_array).flatten();
+        let is_trusted =
+            trusted.any(|place| place.as_str().is_some_and(|place| folder.starts_with(place)));
         (!is_trusted).then(|| Distrust {
-            what: format!(
-                "Copilot does not trust {} and runs no hooks there",
-                folder.display()
-            ),
+            what: format!("Copilot does not trust {} and runs no hooks there", folder.display()),
             command: format!(
                 "cd {} && copilot  # then trust the folder for all sessions",
                 shell::path(folder)
@@ -160,10 +146,7 @@ impl Host for Copilot {
             Some("assistant.message") => Shown::said(text(&event, "/data/content")),
             Some("tool.execution_start") => {
                 let arguments = event.pointer("/data/arguments").unwrap_or(&Value::Null);
-                Some(Shown::call(
-                    &text(&event, "/data/toolName").unwrap_or_default(),
-                    arguments,
-                ))
+                Some(Shown::call(&text(&event, "/data/toolName").unwrap_or_default(), arguments))
             }
             Some("session.error") => Shown::said(text(&event, "/data/message")),
             _ => None,
@@ -245,11 +228,7 @@ mod tests {
     fn the_command_line_says_what_the_agent_needs() {
         let always = "copilot --output-format json --no-ask-user";
         let named = "--session-id {session}";
-        check(
-            &Copilot,
-            &PLAIN,
-            &format!("{always} --allow-tool=write {named}"),
-        );
+        check(&Copilot, &PLAIN, &format!("{always} --allow-tool=write {named}"));
         let extra = ["--no-color".into()];
         let fenced = format!("{always} --allow-all-tools {named} --model m --no-color");
         check(&Copilot, &full(&extra), &fenced);

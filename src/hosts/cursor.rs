@@ -29,10 +29,7 @@ impl Host for Cursor {
 
     fn events(&self) -> &'static [EventNames] {
         &[
-            (
-                Moment::PreTool,
-                &["preToolUse", "beforeShellExecution", "beforeMCPExecution"],
-            ),
+            (Moment::PreTool, &["preToolUse", "beforeShellExecution", "beforeMCPExecution"]),
             (Moment::PreRead, &["beforeReadFile"]),
             (Moment::PostTool, &["afterFileEdit"]),
             (Moment::Stop, &["stop"]),
@@ -44,13 +41,7 @@ impl Host for Cursor {
             (ToolKind::Deleter, &["delete"]),
             (
                 ToolKind::Writer,
-                &[
-                    "write",
-                    "edit",
-                    "str_replace",
-                    "edit_notebook",
-                    "search_replace",
-                ],
+                &["write", "edit", "str_replace", "edit_notebook", "search_replace"],
             ),
             (ToolKind::Shell, &["shell", "run_terminal_cmd"]),
             (ToolKind::Spawner, &["task"]),

@@ -168,25 +168,15 @@ impl Host for Gemini {
         let rules = rules.as_object();
         let nearest = rules.into_iter().flatten().filter_map(|(place, level)| {
             let (place, level) = (Path::new(place), level.as_str()?);
-            let trusted = if level == "TRUST_PARENT" {
-                place.parent()?
-            } else {
-                place
-            };
+            let trusted = if level == "TRUST_PARENT" { place.parent()? } else { place };
             folder
                 .starts_with(trusted)
                 .then(|| (trusted.components().count(), level != "DO_NOT_TRUST"))
         });
         let is_trusted = nearest.max().is_some_and(|(_, is_trusted)| is_trusted);
         (!is_off && !is_trusted).then(|| Distrust {
-            what: format!(
-                "Gemini CLI does not trust {} and runs no hooks there",
-                folder.display()
-            ),
-            command: format!(
-                "cd {} && gemini  # then /permissions trust",
-                shell::path(folder)
-            ),
+            what: format!("Gemini CLI does not trust {} and runs no hooks there", folder.display()),
+            command: format!("cd {} && gemini  # then /permissions trust", shell::path(folder)),
         })
     }
 
@@ -225,13 +215,7 @@ impl Host for Gemini {
             (ToolKind::Shell, &["run_shell_command"]),
             (
                 ToolKind::Reader,
-                &[
-                    "read_file",
-                    "read_many_files",
-                    "glob",
-                    "list_directory",
-                    "search_file_content",
-                ],
+                &["read_file", "read_many_files", "glob", "list_directory", "search_file_content"],
             ),
         ]
     }
@@ -301,16 +285,13 @@ mod tests {
         assert_eq!(cut.tokens, None);
         let end = r#"{"type":"result","status":"success","stats":{"input_tokens":20,"output_tokens":10}}"#;
         let told = Gemini.told(&format!("{stream}\n{end}"), "");
-        let expected = Some(Tokens {
-            input: 20,
-            output: 10,
-        });
+        let expected = Some(Tokens { input: 20, output: 10 });
         assert_eq!(told.tokens, expected);
         let failed = r#"{"type":"init","session_id":"s"}
             {"type":"result","status":"error","error":{"message":"no key"}}"#;
         assert_eq!(Gemini.told(failed, "").words.as_deref(), Some("no key"));
         let mut pieces = Pieces::default();
-        let shown = { stream.lines() }.flat_map(|line| Gemini.shown(line));
+        let shown = stream.lines().flat_map(|line| Gemini.shown(line));
         let mut shown: Vec<_> = shown.flat_map(|shown| pieces.push(shown)).collect();
         shown.extend(pieces.rest());
         let expected = [
@@ -329,10 +310,7 @@ mod tests {
             words: Some("Done.".into()),
             session: Some("s".into()),
             cost_usd: None,
-            tokens: Some(Tokens {
-                input: 50,
-                output: 27,
-            }),
+            tokens: Some(Tokens { input: 50, output: 27 }),
             is_whole: false,
         };
         assert_eq!(Gemini.told(response, ""), expected);

@@ -93,9 +93,7 @@ impl Preparation {
     /// Adds a directory of this run, and links to those entries of the user's that are there.
     pub(super) fn link_in(&mut self, directory: &Path, user: Option<&Path>, names: &[&str]) {
         self.directories.push(directory.to_owned());
-        let links = names
-            .iter()
-            .filter_map(|name| Some((directory.join(name), user?.join(name))));
+        let links = names.iter().filter_map(|name| Some((directory.join(name), user?.join(name))));
         self.links.extend(links);
     }
 }
@@ -140,14 +138,11 @@ pub(super) fn hooks(registration: Option<Registration>, program: &str) -> Value 
             !registration.on_request.contains(&name.as_str()) && !tells_phase(entries)
         });
         // In a run of ours a message may come at any time, and the agent is told of it after any tool.
-        let after = { events.iter_mut() }.filter(|(name, _)| {
+        let after = events.iter_mut().filter(|(name, _)| {
             let name = name.to_ascii_lowercase();
             name.starts_with("posttool") || name.starts_with("aftertool")
         });
-        for entry in after
-            .filter_map(|(_, entries)| entries.as_array_mut())
-            .flatten()
-        {
+        for entry in after.filter_map(|(_, entries)| entries.as_array_mut()).flatten() {
             if let Some(matcher) = entry.get_mut("matcher") {
                 *matcher = ".*".into();
             }
@@ -166,18 +161,14 @@ fn name_program(value: &mut Value, program: &str) {
             }
         }
         Value::Array(items) => {
-            items
-                .iter_mut()
-                .for_each(|item| name_program(item, program));
+            items.iter_mut().for_each(|item| name_program(item, program));
         }
         Value::Object(members) => {
             if let Some(Value::String(exec)) = members.get_mut("exec") {
                 // Started without a shell, and so without quotes.
                 *exec = program.to_owned();
             }
-            members
-                .iter_mut()
-                .for_each(|(_, member)| name_program(member, program));
+            members.iter_mut().for_each(|(_, member)| name_program(member, program));
         }
         _ => {}
     }
@@ -219,10 +210,7 @@ pub(super) mod tests {
             let is_json = registration.whole_file.is_none();
             if is_json {
                 assert!(calls(template, "prompt"), "{host:?}");
-                assert!(
-                    calls(template, "stop") || calls(template, "session-end"),
-                    "{host:?}"
-                );
+                assert!(calls(template, "stop") || calls(template, "session-end"), "{host:?}");
                 let run = hooks(Some(registration), "git-agent").to_string();
                 assert!(calls(&run, "pre-tool"), "{host:?}: {run}");
                 for hook in ["prompt", "notification", "session-end"] {
@@ -247,10 +235,7 @@ pub(super) mod tests {
             }
             for (one, other) in links {
                 let ends = [one, other].map(|path| path.starts_with("/s"));
-                assert!(
-                    ends.contains(&true) && ends.contains(&false),
-                    "{host:?} {one:?}"
-                );
+                assert!(ends.contains(&true) && ends.contains(&false), "{host:?} {one:?}");
             }
         }
     }
@@ -269,13 +254,7 @@ pub(super) mod tests {
         assert_eq!(projects["/r"]["trusted"], true);
         let fresh = merged(r#"{"projects":{"/r":{"trusted":true}}}"#).expect("a project");
         assert_eq!(fresh["projects"]["/r/w"], json!({"trusted":true}));
-        for other in [
-            "",
-            "[]",
-            "{}",
-            r#"{"projects":7}"#,
-            r#"{"projects":{"/other":{}}}"#,
-        ] {
+        for other in ["", "[]", "{}", r#"{"projects":7}"#, r#"{"projects":{"/other":{}}}"#] {
             assert_eq!(merged(other), None, "{other}");
         }
     }

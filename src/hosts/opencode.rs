@@ -44,9 +44,8 @@ const CONFIGURED: [&str; 17] = [
 ];
 
 /// Programs beside it that an agent's commands start, and whose configuration is there.
-const NEIGHBOURS: [&str; 10] = [
-    "git", "gh", "glab", "pip", "uv", "pypoetry", "pnpm", "yarn", "go", "jj",
-];
+const NEIGHBOURS: [&str; 10] =
+    ["git", "gh", "glab", "pip", "uv", "pypoetry", "pnpm", "yarn", "go", "jj"];
 
 /// How our plugin names the program that it asks.
 const PROGRAM: &str = "spawnSync(\"git-agent\"";
@@ -86,8 +85,7 @@ impl Host for Opencode {
         let program = format!("spawnSync({}", json!(ground.program));
         let plugin = made.keep(ground, "git-agent.ts", template.replace(PROGRAM, &program));
         let plugin = json!({ "plugin": [format!("file://{}", plugin.display())] });
-        made.variables
-            .push(("OPENCODE_CONFIG_CONTENT", plugin.to_string().into()));
+        made.variables.push(("OPENCODE_CONFIG_CONTENT", plugin.to_string().into()));
         if ground.fenced {
             for (variable, below_home) in HOMES {
                 let home = ground.scratch.join(variable);
@@ -126,12 +124,7 @@ impl Host for Opencode {
     }
 
     fn home_variables(&self) -> &'static [&'static str] {
-        &[
-            "XDG_DATA_HOME",
-            "XDG_STATE_HOME",
-            "XDG_CACHE_HOME",
-            "XDG_CONFIG_HOME",
-        ]
+        &["XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"]
     }
 
     fn cost_control(&self) -> CostControl {
@@ -169,10 +162,7 @@ impl Host for Opencode {
             Some("text") => Shown::said(text(&event, "/part/text")),
             Some("tool_use") => {
                 let arguments = event.pointer("/part/state/input").unwrap_or(&Value::Null);
-                Some(Shown::call(
-                    &text(&event, "/part/tool").unwrap_or_default(),
-                    arguments,
-                ))
+                Some(Shown::call(&text(&event, "/part/tool").unwrap_or_default(), arguments))
             }
             Some("error") => Shown::said(text(&event, "/error/data/message")),
             _ => None,
@@ -194,10 +184,7 @@ impl Host for Opencode {
     }
 
     fn events(&self) -> &'static [EventNames] {
-        &[
-            (Moment::PreTool, &["tool.execute.before"]),
-            (Moment::PostTool, &["tool.execute.after"]),
-        ]
+        &[(Moment::PreTool, &["tool.execute.before"]), (Moment::PostTool, &["tool.execute.after"])]
     }
 
     fn tools(&self) -> &'static [ToolNames] {
@@ -234,10 +221,7 @@ mod tests {
     fn the_plugin_asks_this_program() {
         let made = prepared(&Opencode, true);
         let (_, plugin) = made.files.first().expect("a plugin");
-        assert!(
-            plugin.contains(r#"spawnSync("/opt/my bin/git-agent", ["hook""#),
-            "{plugin}"
-        );
+        assert!(plugin.contains(r#"spawnSync("/opt/my bin/git-agent", ["hook""#), "{plugin}");
     }
 
     #[test]
@@ -262,10 +246,7 @@ mod tests {
             words: Some("Done.".into()),
             session: Some("s".into()),
             cost_usd: Some(0.75),
-            tokens: Some(Tokens {
-                input: 25,
-                output: 11,
-            }),
+            tokens: Some(Tokens { input: 25, output: 11 }),
             is_whole: false,
         };
         assert_eq!(Opencode.told(&steps, ""), expected);

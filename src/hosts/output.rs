@@ -76,18 +76,14 @@ pub(super) fn told_of_messages(out: &str, input: &[&str]) -> Told {
 pub(super) fn told_of_result(result: &Value, input: &[&str], before: Told) -> Told {
     // A session that ended otherwise has a list of errors, or one error, and no result.
     let errors = result.get("errors").and_then(Value::as_array);
-    let errors = { errors.into_iter().flatten() }.filter_map(Value::as_str);
+    let errors = errors.into_iter().flatten().filter_map(Value::as_str);
     let errors = errors.collect::<Vec<_>>().join("\n");
     let failed = || Some(errors).filter(|errors| !errors.is_empty());
     let failed = || text(result, "/error/message").or_else(failed);
     let mut tokens = Tokens::default();
     let models = result.get("modelUsage").and_then(Value::as_object);
     for (_, used) in models.into_iter().flatten() {
-        let input = [
-            "/inputTokens",
-            "/cacheReadInputTokens",
-            "/cacheCreationInputTokens",
-        ];
+        let input = ["/inputTokens", "/cacheReadInputTokens", "/cacheCreationInputTokens"];
         tokens.add(used, &input, &["/outputTokens"]);
     }
     if let (None, Some(usage)) = (models, result.get("usage")) {
@@ -110,7 +106,7 @@ fn parts(event: &Value) -> impl DoubleEndedIterator<Item = &Value> {
 
 /// What a message says last.
 fn last_text(event: &Value) -> Option<String> {
-    { parts(event).rev() }.find_map(|part| text(part, "/text").filter(|words| !words.is_empty()))
+    parts(event).rev().find_map(|part| text(part, "/text").filter(|words| !words.is_empty()))
 }
 
 /// What a person is shown of a line of such a stream.
@@ -212,16 +208,12 @@ pub(super) fn text(value: &Value, pointer: &str) -> Option<String> {
 /// The first JSON value in a text, from a `{` on.
 pub(super) fn first_object(text: &str) -> Option<Value> {
     let start = text.find('{')?;
-    Deserializer::from_str(&text[start..])
-        .into_iter()
-        .next()?
-        .ok()
+    Deserializer::from_str(&text[start..]).into_iter().next()?.ok()
 }
 
 /// The lines that are JSON.
 pub(super) fn json_lines(text: &str) -> impl DoubleEndedIterator<Item = Value> {
-    text.lines()
-        .filter_map(|line| serde_json::from_str(line).ok())
+    text.lines().filter_map(|line| serde_json::from_str(line).ok())
 }
 
 #[cfg(test)]

@@ -154,21 +154,13 @@ mod tests {
 
     #[test]
     fn the_command_line_says_what_the_agent_needs() {
-        check(
-            &Qwen,
-            &PLAIN,
-            "qwen --output-format stream-json --approval-mode auto-edit",
-        );
+        check(&Qwen, &PLAIN, "qwen --output-format stream-json --approval-mode auto-edit");
         check(
             &Qwen,
             &full(&["--debug".into()]),
             "qwen --output-format stream-json --approval-mode yolo --sandbox=false --chat-recording=false --model m --max-session-turns 7 --debug",
         );
-        check(
-            &Qwen,
-            &READING,
-            "qwen --output-format stream-json --approval-mode default",
-        );
+        check(&Qwen, &READING, "qwen --output-format stream-json --approval-mode default");
     }
 
     #[test]
@@ -179,10 +171,7 @@ mod tests {
             words: Some("Done.".into()),
             session: Some("s".into()),
             cost_usd: None,
-            tokens: Some(Tokens {
-                input: 20,
-                output: 10,
-            }),
+            tokens: Some(Tokens { input: 20, output: 10 }),
             is_whole: true,
         };
         assert_eq!(Qwen.told(out, ""), expected);

@@ -167,10 +167,7 @@ pub struct BaseReport {
 
 impl From<&Base> for BaseReport {
     fn from(base: &Base) -> BaseReport {
-        BaseReport {
-            refname: base.refname.clone(),
-            oid: base.oid.to_hex(),
-        }
+        BaseReport { refname: base.refname.clone(), oid: base.oid.to_hex() }
     }
 }
 
@@ -255,9 +252,7 @@ impl Reporter {
         let mut sentences = agent.irregular.clone();
         if is_ahead(agent.updated, self.now) {
             let date = agent.updated.format("%Y-%m-%d");
-            sentences.push(format!(
-                "its last event is dated {date}, ahead of the clock"
-            ));
+            sentences.push(format!("its last event is dated {date}, ahead of the clock"));
         }
         sentences
     }
@@ -283,9 +278,7 @@ impl Reporter {
             ended_at: end.map(|(_, time)| rfc3339(*time)),
             exit_code: end.map(|(facts, _)| facts.code),
             ended: end.and_then(|(facts, _)| facts.ended).map(Ending::as_str),
-            session: end
-                .map(|(facts, _)| SessionReport::from(&facts.session))
-                .unwrap_or_default(),
+            session: end.map(|(facts, _)| SessionReport::from(&facts.session)).unwrap_or_default(),
         }
     }
 }
@@ -383,16 +376,11 @@ fn detail(what: &What) -> Option<String> {
         | What::Rejected { reason: text, .. }
         | What::Deferred { reason: text, .. }
         | What::Noted { text } => text.clone(),
-        What::Renamed {
-            task: Some(text), ..
-        } => format!("is for: {text}"),
-        What::Renamed {
-            name: Some(name), ..
-        } => format!("is called {name}"),
-        What::Undone {
-            operation,
-            revert: Some(commit),
-        } => format!("{operation} by {}", commit.short()),
+        What::Renamed { task: Some(text), .. } => format!("is for: {text}"),
+        What::Renamed { name: Some(name), .. } => format!("is called {name}"),
+        What::Undone { operation, revert: Some(commit) } => {
+            format!("{operation} by {}", commit.short())
+        }
         What::Undone { operation, .. } => operation.to_string(),
         What::Renamed { name: None, .. } => "another agent has its name".to_owned(),
         What::Amended { policy, reason, .. } => match reason.as_str() {
@@ -404,21 +392,16 @@ fn detail(what: &What) -> Option<String> {
             format!("place {place} of {of} on one task, the best is {best}")
         }
         What::Audited(facts) => {
-            let who = facts.auditor.map_or_else(
-                || "a person".to_owned(),
-                |id| format!("agent {}", id.short()),
-            );
+            let who = facts
+                .auditor
+                .map_or_else(|| "a person".to_owned(), |id| format!("agent {}", id.short()));
             let verdict = if facts.auditor.is_some() {
                 facts.verdict.as_str()
             } else {
                 "accepted all the same"
             };
             let reason = if facts.reason.is_empty() { "" } else { ": " };
-            format!(
-                "{who}: {verdict}, at {}{reason}{}",
-                facts.tip.short(),
-                facts.reason
-            )
+            format!("{who}: {verdict}, at {}{reason}{}", facts.tip.short(), facts.reason)
         }
         What::Discarded { tip } => tip.map(|tip| format!("was at {}", tip.short()))?,
         What::Salvaged { commit } => commit.short(),
@@ -450,10 +433,7 @@ pub struct TargetReport {
 impl TargetReport {
     /// A branch, and where it is.
     pub fn new(refname: Option<&str>, oid: Option<Oid>) -> TargetReport {
-        TargetReport {
-            refname: refname.map(str::to_owned),
-            oid: oid.map(Oid::to_hex),
-        }
+        TargetReport { refname: refname.map(str::to_owned), oid: oid.map(Oid::to_hex) }
     }
 
     /// The branch's short name; empty where it has none.

@@ -112,13 +112,11 @@ pub fn amend(ctx: &Ctx, who: &str, options: &AmendOptions) -> Result<AmendReport
     let old = spawn_commit::require_policy(&ctx.repo, &agent)?;
     let new = amended(ctx, &agent, &old, options)?;
     let previous =
-        { agent.binding_policy() }.ok_or_else(|| Error::bug("a live agent must have a policy"))?;
+        agent.binding_policy().ok_or_else(|| Error::bug("a live agent must have a policy"))?;
     if new == old {
         let id = agent.id.short();
-        return Err(
-            Error::new(Code::Usage, format!("agent {id} has this policy already"))
-                .remedy("to see it", Remedy::Agent(id)),
-        );
+        return Err(Error::new(Code::Usage, format!("agent {id} has this policy already"))
+            .remedy("to see it", Remedy::Agent(id)));
     }
     let mut warnings = warnings(ctx, &agent, &old, &new);
     let mut blob = previous;
@@ -127,9 +125,8 @@ pub fn amend(ctx: &Ctx, who: &str, options: &AmendOptions) -> Result<AmendReport
         record(ctx, &agent, blob, &options.reason)?;
         ctx.reached(STEPS[1]);
         if let Err(error) = tell(ctx, &agent, blob) {
-            warnings.push(format!(
-                "its prompt was not written anew: {error}; the next run does that"
-            ));
+            warnings
+                .push(format!("its prompt was not written anew: {error}; the next run does that"));
         }
         ctx.reached(STEPS[2]);
     }
@@ -174,15 +171,16 @@ fn require_at_rest(ctx: &Ctx, agent: &Agent) -> Result<lock::Guard> {
 
 /// The policy with the changes in it, checked as those of a task are.
 fn amended(ctx: &Ctx, agent: &Agent, old: &Policy, options: &AmendOptions) -> Result<Policy> {
-    let base =
-        { agent.base.as_ref() }.ok_or_else(|| Error::bug("a live agent must have a base"))?;
+    let base = agent.base.as_ref().ok_or_else(|| Error::bug("a live agent must have a base"))?;
     let roles = roles::load(&ctx.repo, old.settings().unwrap_or(base.oid))?;
     let mut scope = match options.scope.as_slice() {
         [] => old.whitelist.clone(),
         scope => scope.to_vec(),
     };
-    let added = options.add_scope.iter().chain(&options.new);
-    let added: Vec<String> = added
+    let added: Vec<String> = options
+        .add_scope
+        .iter()
+        .chain(&options.new)
         .filter(|glob| !scope.contains(glob))
         .cloned()
         .collect();
@@ -214,10 +212,7 @@ fn amended(ctx: &Ctx, agent: &Agent, old: &Policy, options: &AmendOptions) -> Re
     let text = |globs: &[Glob]| -> Vec<String> {
         globs.iter().map(|glob| glob.as_str().to_owned()).collect()
     };
-    let mut new = Policy {
-        whitelist: text(&task.whitelist),
-        ..old.clone()
-    };
+    let mut new = Policy { whitelist: text(&task.whitelist), ..old.clone() };
     if new.whitelist != old.whitelist || !options.deny.is_empty() {
         let (mut denylist, controls) = denylist(ctx, agent, old, (&task, options), &roles)?;
         spell_out_directories(&apart.repo, &trees, &mut denylist, true)?;
@@ -262,11 +257,9 @@ fn denylist(
     (task, options): (&Task, &AmendOptions),
     roles: &RoleSet,
 ) -> Result<(Vec<Glob>, Opened)> {
-    let base =
-        { agent.base.as_ref() }.ok_or_else(|| Error::bug("a live agent must have a base"))?;
-    let others: Vec<String> = { hosts::control_files().map(str::to_owned) }
-        .chain(hooks_in_tree(&ctx.repo)?)
-        .collect();
+    let base = agent.base.as_ref().ok_or_else(|| Error::bug("a live agent must have a base"))?;
+    let others: Vec<String> =
+        hosts::control_files().map(str::to_owned).chain(hooks_in_tree(&ctx.repo)?).collect();
     let everything = Glob::parse("**").map_err(Error::bug)?;
     let all = control_files(&[everything], others.clone());
     let [_, before] = old.globs().map_err(Error::bug)?;
@@ -283,10 +276,7 @@ fn denylist(
             named.retain(is_meant);
             continue;
         }
-        let touching = task
-            .whitelist
-            .iter()
-            .filter(|glob| may_meet(glob, &control));
+        let touching = task.whitelist.iter().filter(|glob| may_meet(glob, &control));
         let (meant, others): (Vec<Glob>, Vec<Glob>) = touching.cloned().partition(is_meant);
         // Where all that reaches the control file names it, nothing of it is left to deny.
         if meant.is_empty() || !others.is_empty() {
@@ -311,9 +301,7 @@ fn warnings(ctx: &Ctx, agent: &Agent, old: &Policy, new: &Policy) -> Vec<String>
         warnings.push(what.to_owned());
     }
     let parsed = |globs: &[String]| -> Vec<Glob> {
-        { globs.iter() }
-            .filter_map(|glob| Glob::parse(glob).ok())
-            .collect()
+        globs.iter().filter_map(|glob| Glob::parse(glob).ok()).collect()
     };
     let is_old = |glob: &Glob| old.whitelist.iter().any(|old| old == glob.as_str());
     let mut added = parsed(&new.whitelist);
@@ -325,28 +313,23 @@ fn warnings(ctx: &Ctx, agent: &Agent, old: &Policy, new: &Policy) -> Vec<String>
 /// Keeps the blob, and names it in the agent's row while it still has the policy that was amended.
 fn record(ctx: &Ctx, agent: &Agent, blob: Oid, reason: &str) -> Result<()> {
     let by = ctx.actor()?;
-    let what = What::Amended {
-        policy: blob,
-        reason: reason.to_owned(),
-        whole: None,
-    };
+    let what = What::Amended { policy: blob, reason: reason.to_owned(), whole: None };
     // A link of this kind may hold blobs in every version that reads the chain.
     let why = format!("text {}", agent.id);
     keep::keep_with(&ctx.repo, &[], &[("amended.json", blob)], &why, ctx.now())?;
     let what = ledger::keep_whole(&ctx.repo, agent, &by, what, ctx.now())?;
     ctx.reached(STEPS[0]);
-    ctx.ledger()
-        .append_if(agent.spawn_commit, &by, ctx.now(), |row| {
-            let row = row.unwrap_or(agent);
-            require_live(row)?;
-            // Two amendments at once must not each undo what the other one changed.
-            if row.binding_policy() != agent.binding_policy() {
-                let id = agent.id.short();
-                let what = format!("the policy of agent {id} was amended meanwhile");
-                return Err(Error::new(Code::LostRace, what).remedy("to see it", Remedy::Agent(id)));
-            }
-            Ok(what.clone())
-        })?;
+    ctx.ledger().append_if(agent.spawn_commit, &by, ctx.now(), |row| {
+        let row = row.unwrap_or(agent);
+        require_live(row)?;
+        // Two amendments at once must not each undo what the other one changed.
+        if row.binding_policy() != agent.binding_policy() {
+            let id = agent.id.short();
+            let what = format!("the policy of agent {id} was amended meanwhile");
+            return Err(Error::new(Code::LostRace, what).remedy("to see it", Remedy::Agent(id)));
+        }
+        Ok(what.clone())
+    })?;
     Ok(())
 }
 
@@ -356,10 +339,7 @@ pub(super) fn tell(ctx: &Ctx, agent: &Agent, blob: Oid) -> Result<()> {
     if !briefing::is_here(common, agent.id) {
         return Ok(());
     }
-    let agent = Agent {
-        amended: Some(blob),
-        ..agent.clone()
-    };
+    let agent = Agent { amended: Some(blob), ..agent.clone() };
     let policy = spawn_commit::require_policy(&ctx.repo, &agent)?;
     let directory = match worktree::find(&ctx.repo, &agent) {
         Some(path) => path,

@@ -148,12 +148,7 @@ impl ExpirePlan {
         ExpireReport {
             dry_run: true,
             archived: unacknowledged.collect(),
-            deleted: self
-                .expiry
-                .delete
-                .iter()
-                .map(MessageId::to_string)
-                .collect(),
+            deleted: self.expiry.delete.iter().map(MessageId::to_string).collect(),
             kept: self.expiry.kept(),
             postponed: self.expiry.postponed,
         }
@@ -165,9 +160,7 @@ impl ExpirePlan {
 /// # Errors
 /// `settings-invalid`, `repo-corrupt`.
 pub fn of_repository(ctx: &Ctx) -> Result<Retention> {
-    Ok(repository_settings::of_main_worktree(&ctx.repo)?
-        .messages
-        .retention)
+    Ok(repository_settings::of_main_worktree(&ctx.repo)?.messages.retention)
 }
 
 /// Finds out what expired; nothing is written.

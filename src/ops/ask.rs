@@ -38,10 +38,7 @@ pub fn ask(
     request: LeadRequest,
     json: bool,
 ) -> Result<LeadAnswer> {
-    let is_landing = matches!(
-        request,
-        LeadRequest::Merge { .. } | LeadRequest::Train { .. }
-    );
+    let is_landing = matches!(request, LeadRequest::Merge { .. } | LeadRequest::Train { .. });
     if is_landing {
         require_committed(&asker.root)?;
     }
@@ -49,12 +46,7 @@ pub fn ask(
         return Err(Error::bug("only a run has a supervisor"));
     };
     let nonce = hex(&ctx.nonce()?);
-    let asked = SpooledRequest {
-        schema: SCHEMA.to_owned(),
-        json,
-        request,
-        nonce: nonce.clone(),
-    };
+    let asked = SpooledRequest { schema: SCHEMA.to_owned(), json, request, nonce: nonce.clone() };
     let content = serde_json::to_vec(&asked).unwrap_or_default();
     let place = spool::leave(ctx, spool, &nonce, &content)?;
     let name = hex(&nonce_of(asker.agent.id, &content).0);
@@ -75,7 +67,7 @@ pub fn ask(
     let answered: LeadAnswer = serde_json::from_slice(&bytes)
         .map_err(|error| Error::bug(format!("the answer is none: {error}")))?;
     if let Some(refused) = answered.refused {
-        let code = { Code::ALL.iter() }.find(|code| code.name() == refused.code);
+        let code = Code::ALL.iter().find(|code| code.name() == refused.code);
         let error = Error::new(*code.unwrap_or(&Code::Bug), refused.message);
         return Err(refused.hints.into_iter().fold(error, Error::hint));
     }

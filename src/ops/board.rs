@@ -160,7 +160,9 @@ impl<'c> BoardWatch<'c> {
             self.margins = margins(ctx, &self.agents);
         }
         let reporter = Reporter::new(ctx)?;
-        let mut listed: Vec<ListedAgent> = { self.agents.iter() }
+        let mut listed: Vec<ListedAgent> = self
+            .agents
+            .iter()
             .map(|agent| {
                 let known = self.known.get(&agent.id);
                 let status = known.map(|known| known.status.clone()).unwrap_or_default();
@@ -174,9 +176,8 @@ impl<'c> BoardWatch<'c> {
         OverlapSet::fill(&mut listed, |agent| &mut agent.standing);
         // A row takes note of what it read in `self`, so the agents are lent out for as long.
         let agents = std::mem::take(&mut self.agents);
-        let by_id: HashMap<String, &Agent> = { agents.iter() }
-            .map(|agent| (agent.id.to_string(), agent))
-            .collect();
+        let by_id: HashMap<String, &Agent> =
+            agents.iter().map(|agent| (agent.id.to_string(), agent)).collect();
         let mut rows = Vec::with_capacity(listed.len());
         for listed in listed {
             if let Some(agent) = by_id.get(&listed.agent.agent_id) {
@@ -187,11 +188,8 @@ impl<'c> BoardWatch<'c> {
         // A stable sort: within a group the order that was asked for stays.
         rows.sort_by_key(|row| row.group);
         let free = ctx.repo.root().and_then(|root| fsx::free_space(&root));
-        let disk = { free.ok() }.map(|free| format!("{} free on disk", size_text(free)));
-        Ok(BoardReport {
-            rows,
-            margins: disk.into_iter().chain(self.margins.clone()).collect(),
-        })
+        let disk = free.ok().map(|free| format!("{} free on disk", size_text(free)));
+        Ok(BoardReport { rows, margins: disk.into_iter().chain(self.margins.clone()).collect() })
     }
 
     fn row(&mut self, agent: &Agent, listed: ListedAgent) -> BoardRow {
@@ -204,7 +202,7 @@ impl<'c> BoardWatch<'c> {
             (None, _) if is_running => BoardGroup::Working,
             (None, _) => BoardGroup::Later,
         };
-        let began = { agent.run.as_ref() }.filter(|_| is_running);
+        let began = agent.run.as_ref().filter(|_| is_running);
         let since = began.map_or(agent.state_since, |run| run.began);
         BoardRow {
             group,
@@ -235,11 +233,11 @@ impl<'c> BoardWatch<'c> {
     /// Looks again at those that did something, or at all when that is due.
     fn refresh(&mut self) -> Result<()> {
         let begin = Instant::now();
-        let due = self
-            .thorough
-            .is_none_or(|(last, cost)| last.elapsed() >= cost * SHARE);
+        let due = self.thorough.is_none_or(|(last, cost)| last.elapsed() >= cost * SHARE);
         let places = Places::load(&self.ctx.repo)?;
-        let fingerprints: Vec<Fingerprint> = { self.agents.iter() }
+        let fingerprints: Vec<Fingerprint> = self
+            .agents
+            .iter()
             .map(|agent| fingerprint(self.ctx, agent, places.of(agent)))
             .collect();
         let (spare, since, cost) = self.credit;
@@ -293,7 +291,9 @@ impl<'c> BoardWatch<'c> {
 impl BoardWatch<'_> {
     /// The agents whose logs have moved since they were looked at in full, the longest ago first.
     fn talking(&self, most: usize) -> Vec<AgentId> {
-        let mut talking: Vec<(Instant, AgentId)> = { self.known.iter() }
+        let mut talking: Vec<(Instant, AgentId)> = self
+            .known
+            .iter()
             .filter(|(id, known)| match (self.logs.get(*id), &known.logs) {
                 (Some(((run, now), _)), Some((last, before))) => {
                     run != last || !are_unchanged(before, now)
@@ -348,12 +348,7 @@ fn fingerprint(ctx: &Ctx, agent: &Agent, worktree: Option<&Path>) -> Fingerprint
         let bundle = top.join(BUNDLE);
         files.extend(FILES.map(|(name, _)| FileStamp::of(&bundle.join(name))));
     }
-    Fingerprint {
-        updated: agent.updated,
-        tip,
-        target: target.and_then(|(_, tip)| tip),
-        files,
-    }
+    Fingerprint { updated: agent.updated, tip, target: target.and_then(|(_, tip)| tip), files }
 }
 
 /// What is used of the limits that are set. A setting that cannot be read limits nothing here: `run` says what is wrong.
@@ -368,10 +363,7 @@ fn margins(ctx: &Ctx, agents: &[Agent]) -> Vec<String> {
     };
     let used = [
         (Limit::Agents, agents.len().to_string()),
-        (
-            Limit::Jobs,
-            agents.iter().filter(running).count().to_string(),
-        ),
+        (Limit::Jobs, agents.iter().filter(running).count().to_string()),
         (Limit::CostDay, {
             let cost = ctx.ledger().cost_of_day(admission::today(ctx));
             cost.map_or_else(|_| "?".to_owned(), usd)

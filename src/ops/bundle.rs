@@ -68,11 +68,8 @@ pub fn bundle(ctx: &Ctx, who: &str) -> Result<BundleReport> {
         ..Evidence::default()
     };
     let findings = judge(&contract, &evidence);
-    let top = if agent.isolation == Some(Isolation::Shared) {
-        Some(ctx.repo.root()?)
-    } else {
-        place
-    };
+    let top =
+        if agent.isolation == Some(Isolation::Shared) { Some(ctx.repo.root()?) } else { place };
     let directory = top.map(|top| layout::bundle(ctx.repo.common_dir(), agent.id, policy, &top));
     let file = |(name, about)| file(name, about, &findings);
     Ok(BundleReport {

@@ -82,12 +82,7 @@ pub fn defer(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
     let _landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
     let reason = reason.to_owned();
     let whole = None;
-    move_agent(
-        ctx,
-        &agent.id.to_string(),
-        Move::Defer,
-        What::Deferred { reason, whole },
-    )
+    move_agent(ctx, &agent.id.to_string(), Move::Defer, What::Deferred { reason, whole })
 }
 
 /// Accepts an agent's work although an audit failed it. What is audited afterwards counts again.
@@ -120,10 +115,7 @@ pub fn accept(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
         reason: reason.to_owned(),
     });
     ledger.append(agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
-    Ok(MoveReport {
-        status: None,
-        agent: Reporter::new(ctx)?.agent(ctx, &agent),
-    })
+    Ok(MoveReport { status: None, agent: Reporter::new(ctx)?.agent(ctx, &agent) })
 }
 
 fn require_worked(ctx: &Ctx, agent: &Agent, participle: &str) -> Result<()> {
@@ -165,8 +157,5 @@ pub(super) fn move_agent(ctx: &Ctx, who: &str, step: Move, what: What) -> Result
     agent.may(step)?;
     append(ctx, &agent, &ctx.actor()?, step, what)?;
     let agent = ledger.agent(agent.spawn_commit)?.unwrap_or(agent);
-    Ok(MoveReport {
-        status: None,
-        agent: Reporter::new(ctx)?.agent(ctx, &agent),
-    })
+    Ok(MoveReport { status: None, agent: Reporter::new(ctx)?.agent(ctx, &agent) })
 }

@@ -92,17 +92,13 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
             ctx.reached("staged");
             let message = commit::appended_trailer(&commit::tidied_trailer(message)?, &trailer);
             let new = (tip, work);
-            { place.commit_staged(&ctx.repo, new, &message, &identities) }
+            place
+                .commit_staged(&ctx.repo, new, &message, &identities)
                 .inspect_err(|_| drop(unstage(ctx, &place, tip)))?
         }
-        work => by_git(
-            ctx,
-            agent,
-            &place,
-            (&inside, &outside, work),
-            (message, &trailer),
-            &identities,
-        )?,
+        work => {
+            by_git(ctx, agent, &place, (&inside, &outside, work), (message, &trailer), &identities)?
+        }
     };
     ctx.reached("committed");
     // The row.
@@ -131,9 +127,8 @@ fn require_open(agent: &Agent) -> Result<()> {
     let (short, state) = (agent.id.short(), agent.state);
     if state == State::Discarded {
         let what = format!("agent {short} is {state} and takes no commits");
-        return Err(Error::new(Code::AgentState, what).hint(format!(
-            "to see its history, run git agent show --log {short}"
-        )));
+        return Err(Error::new(Code::AgentState, what)
+            .hint(format!("to see its history, run git agent show --log {short}")));
     }
     agent.may(Move::Reopen)
 }
@@ -229,9 +224,7 @@ fn by_git(
     // Hooks for this one commit, in a directory that the agent cannot write, in place of those of
     // its worktree.
     let room = place.view.as_ref().map(|view| view.room().join("hooks"));
-    let hooks = room
-        .map(|room| hooks::for_commit(ctx, agent.id, &place.top, &room))
-        .transpose()?;
+    let hooks = room.map(|room| hooks::for_commit(ctx, agent.id, &place.top, &room)).transpose()?;
     let repository = hooks.as_ref().and_then(|hooks| hooks.repository.clone());
     let environment = [(REPOSITORY_HOOKS, repository.unwrap_or_default())];
     let to_commit = |index| ToCommit {
@@ -245,7 +238,8 @@ fn by_git(
         place.stage_from(&ctx.repo, work, inside)?;
         ctx.reached("staged");
         // Nothing was staged before a hook said no, so nothing is afterwards.
-        return { place.commit(&ctx.repo, &to_commit(None), identities) }
+        return place
+            .commit(&ctx.repo, &to_commit(None), identities)
             .inspect_err(|_| drop(place.stage(before)));
     }
     let index = (!outside.is_empty()).then_some(scratch.index.as_path());
@@ -268,8 +262,8 @@ fn divide(fence: &ScopeGuard<'_>, changes: Vec<Change>) -> Result<(Paths, Paths)
 fn out_of_scope(fence: &ScopeGuard<'_>, paths: &[Vec<u8>]) -> Error {
     let short = fence.agent().id.short();
     let (unseen, seen): (Vec<_>, Vec<_>) =
-        { paths.iter().cloned() }.partition(|path| path.ends_with(b"/"));
-    let unseen = { unseen.iter() }.map(|path| format!("{}: {}", Quoted(path), Reason::Unseen));
+        paths.iter().cloned().partition(|path| path.ends_with(b"/"));
+    let unseen = unseen.iter().map(|path| format!("{}: {}", Quoted(path), Reason::Unseen));
     let lines = folded(&seen).into_iter().chain(unseen);
     let lines: Vec<_> = lines.map(|line| format!("  {line}")).collect();
     Error::new(
@@ -277,16 +271,9 @@ fn out_of_scope(fence: &ScopeGuard<'_>, paths: &[Vec<u8>]) -> Error {
         format!("agent {short} may not commit {} of its paths", paths.len()),
     )
     .detail(lines.join("\n"))
-    .facts(ErrorFacts {
-        paths: paths.to_vec(),
-        ..ErrorFacts::default()
-    })
-    .hint(format!(
-        "to see the rules, run git agent check {short} --worktree"
-    ))
-    .hint(format!(
-        "to commit the rest, run git agent commit {short} --in-scope-only -m <message>"
-    ))
+    .facts(ErrorFacts { paths: paths.to_vec(), ..ErrorFacts::default() })
+    .hint(format!("to see the rules, run git agent check {short} --worktree"))
+    .hint(format!("to commit the rest, run git agent commit {short} --in-scope-only -m <message>"))
 }
 
 /// Files that are gone when it is over.
@@ -300,10 +287,7 @@ impl CommitScratch {
         let directory = layout::tmp_dir(ctx.repo.common_dir());
         fs::create_dir_all(&directory).at("could not make", &directory)?;
         let unique = |name: &str| fsx::unique_name(Path::new(&directory.join(name)));
-        Ok(CommitScratch {
-            message: unique("message"),
-            index: unique("index"),
-        })
+        Ok(CommitScratch { message: unique("message"), index: unique("index") })
     }
 }
 

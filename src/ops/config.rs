@@ -60,7 +60,7 @@ pub fn config(ctx: &Ctx, base: &str) -> Result<ConfigReport> {
         let roles = roles::load(&ctx.repo, commit)?;
         found = repository_settings::load(&ctx.repo, commit, &roles)?;
     }
-    let keys = { file.as_deref() }.map_or_else(Vec::new, settings_file::set_keys);
+    let keys = file.as_deref().map_or_else(Vec::new, settings_file::set_keys);
     let mut settings = Vec::new();
     for setting in &settings_file::repository_settings() {
         // A setting with a placeholder stands once for each key that is set, or for itself.
@@ -105,21 +105,15 @@ fn report(
 /// Notes of each limit that is set twice which of the two holds.
 fn overrule(settings: &mut [SettingReport], file: &Limits, git: &Limits) {
     for (limit, value) in git.each() {
-        let keys = [
-            format!("limits.{limit}"),
-            format!("{}{}", admission::PREFIX, limit.git_key()),
-        ];
+        let keys = [format!("limits.{limit}"), format!("{}{}", admission::PREFIX, limit.git_key())];
         let Some(other) = file.get(limit).filter(|other| *other != value) else {
             continue;
         };
         let mut both = Limits::default();
         both.tighten(limit, other);
         // Of two values the first of the pair is that of the file.
-        let [weaker, stricter] = if both.tighten(limit, value) {
-            [&keys[0], &keys[1]]
-        } else {
-            [&keys[1], &keys[0]]
-        };
+        let [weaker, stricter] =
+            if both.tighten(limit, value) { [&keys[0], &keys[1]] } else { [&keys[1], &keys[0]] };
         for setting in settings.iter_mut().filter(|one| one.key == *weaker) {
             setting.overruled_by = Some(stricter.clone());
         }
@@ -140,7 +134,7 @@ fn shown(found: &RepositorySettings, set: &SetKey) -> Option<SettingValue> {
     let Some(branch) = set.key.strip_prefix("guard.") else {
         return set.value.clone();
     };
-    let rule = { found.guards.iter() }.find(|rule| rule.branch.as_str() == branch)?;
+    let rule = found.guards.iter().find(|rule| rule.branch.as_str() == branch)?;
     let allowed = rule.scope.iter().map(|glob| glob.as_str().to_owned());
     let denied = rule.deny.iter().map(|glob| format!("!{}", glob.as_str()));
     Some(SettingValue::List(allowed.chain(denied).collect()))
@@ -153,10 +147,7 @@ fn of_git(ctx: &Ctx, setting: &KnownSetting) -> Result<Vec<SettingReport>> {
         None => (setting.key.to_lowercase(), false),
     };
     let found = ctx.repo.settings(&prefix)?;
-    let found: Vec<_> = found
-        .into_iter()
-        .filter(|one| many || one.key == prefix)
-        .collect();
+    let found: Vec<_> = found.into_iter().filter(|one| many || one.key == prefix).collect();
     let mut keys: Vec<&str> = found.iter().map(|one| one.key.as_str()).collect();
     keys.sort_unstable();
     keys.dedup();
@@ -164,8 +155,8 @@ fn of_git(ctx: &Ctx, setting: &KnownSetting) -> Result<Vec<SettingReport>> {
         return Ok(vec![report(setting, setting.key, None, None)]);
     }
     let of_key = |key: &str| {
-        let values = found.iter().filter(|one| one.key == key);
-        let mut values: Vec<String> = values.map(|one| one.value.clone()).collect();
+        let mut values: Vec<String> =
+            found.iter().filter(|one| one.key == key).map(|one| one.value.clone()).collect();
         // git adds nothing up: where a key may repeat all its values hold, else the last one does.
         let value = if setting.about.ends_with("may repeat") || key.ends_with(".denylist") {
             Some(SettingValue::List(values))

@@ -78,10 +78,7 @@ pub fn diff(ctx: &Ctx, who: &str, since: Option<&Since>) -> Result<DiffReport> {
     Ok(DiffReport {
         agent_id: live.agent.id.to_string(),
         short_id: live.agent.id.short(),
-        base: BaseReport {
-            refname: None,
-            oid: base.to_hex(),
-        },
+        base: BaseReport { refname: None, oid: base.to_hex() },
         since: since.map(Oid::to_hex),
         tip: tip.to_hex(),
         has_uncommitted: tree != ctx.repo.read_commit(tip)?.tree,
@@ -102,20 +99,20 @@ fn tree_since(ctx: &Ctx, agent: &Agent, since: &Since) -> Result<Option<Oid>> {
     let id = agent.id.short();
     let events = ctx.ledger().events(agent.spawn_commit)?;
     let is_of = |event: &Event, name: &str| {
-        { event.operation.as_ref() }.is_some_and(|it| it.as_str().starts_with(name))
+        event.operation.as_ref().is_some_and(|it| it.as_str().starts_with(name))
     };
     let tree = match since {
-        Since::Verdict => { events.iter().rev() }.find_map(|event| match &event.what {
+        Since::Verdict => events.iter().rev().find_map(|event| match &event.what {
             What::Verified(verdict) => Some(verdict.tree),
             _ => None,
         }),
         Since::Operation(name) => {
-            let Some(last) = { events.iter() }.rposition(|event| is_of(event, name)) else {
+            let Some(last) = events.iter().rposition(|event| is_of(event, name)) else {
                 let what = format!("the row of agent {id} has no operation {name}");
                 return Err(Error::new(Code::OperationUnknown, what)
                     .remedy("to see its history", Remedy::History(id)));
             };
-            { events.iter().take(last + 1).rev() }.find_map(|event| match &event.what {
+            events.iter().take(last + 1).rev().find_map(|event| match &event.what {
                 What::Verified(verdict) => Some(verdict.tree),
                 What::Committed { tree, .. } => Some(*tree),
                 _ => None,
@@ -134,9 +131,8 @@ fn tree_since(ctx: &Ctx, agent: &Agent, since: &Since) -> Result<Option<Oid>> {
     // What was judged before it was committed hangs on nothing, and git collects it one day.
     if !ctx.repo.has_object(tree) {
         let what = format!("the tree {tree} that agent {id} had then is not here any more");
-        return Err(Error::new(Code::HistoryIncomplete, what).hint(format!(
-            "to see all that it changed, run git agent diff {id}"
-        )));
+        return Err(Error::new(Code::HistoryIncomplete, what)
+            .hint(format!("to see all that it changed, run git agent diff {id}")));
     }
     Ok(Some(tree))
 }

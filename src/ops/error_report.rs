@@ -53,11 +53,7 @@ impl From<&Error> for ErrorReport {
     fn from(error: &Error) -> ErrorReport {
         let facts = error.told();
         // What people read below the message, programs read as facts.
-        let details = if facts.is_empty() {
-            error.details()
-        } else {
-            &[]
-        };
+        let details = if facts.is_empty() { error.details() } else { &[] };
         let texts = |paths: &[Vec<u8>]| {
             let paths = paths.iter().map(Vec::as_slice);
             paths.map(PathText::from).collect()

@@ -184,21 +184,23 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
         Some(age) => Some(expire::plan(ctx, &agents, age)?),
         None => None,
     };
-    let remote = { options.remote.as_deref() }.map(|name| expire::plan_remote(ctx, &agents, name));
-    let remote = remote.transpose()?;
+    let remote = options
+        .remote
+        .as_deref()
+        .map(|name| expire::plan_remote(ctx, &agents, name))
+        .transpose()?;
     // Of a row with an event that is not understood here, nothing is known to be over. What works in an agent that was merged may
     // still read its prompt.
     let is_over = |agent: &&Agent| !shown_state(common, agent).is_open() && agent.needs.is_none();
     let (over, open): (Vec<&Agent>, Vec<&Agent>) = agents.iter().partition(is_over);
-    let open: HashSet<String> = { open.iter() }.map(|agent| agent.id.short()).collect();
-    let told = { over.into_iter() }.filter(|agent| briefing::is_here(common, agent.id));
-    let told = told.cloned().collect();
+    let open: HashSet<String> = open.iter().map(|agent| agent.id.short()).collect();
+    let told =
+        over.into_iter().filter(|agent| briefing::is_here(common, agent.id)).cloned().collect();
     let large = set_aside(ctx, &agents)?;
     let items = Judge::new(ctx, &options, &agents, &around)?.all(agents)?;
     // What belongs to no agent any more.
     let trash = fsx::left_behind(common, ctx.now().timestamp() - TRASH_AGE);
-    let old = { trash.iter() }.map(|name| layout::trash_dir(common).join(name));
-    let old: Vec<PathBuf> = old.collect();
+    let old: Vec<PathBuf> = trash.iter().map(|name| layout::trash_dir(common).join(name)).collect();
     Ok(GcPlan {
         items,
         large,
@@ -214,9 +216,7 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
         checks: check_worktrees(ctx)?,
         temporary: temporary::count_left(&ctx.temporary_place()),
         told,
-        holders: { held.into_keys() }
-            .filter(|short| !open.contains(short))
-            .collect(),
+        holders: { held.into_keys() }.filter(|short| !open.contains(short)).collect(),
     })
 }
 
@@ -411,18 +411,16 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
     half_made::sweep_left_over(ctx)?;
     (report.slots, report.kept) = pool::sweep(ctx)?;
     report.temporary = temporary::sweep(&ctx.temporary_place());
-    let cleared = plan
-        .checks
-        .iter()
-        .map(|short| check_worktree::clear(ctx, short));
+    let cleared = plan.checks.iter().map(|short| check_worktree::clear(ctx, short));
     // One that is in use by now stays.
     report.check_worktrees = cleared.filter(|done| matches!(done, Ok(true))).count();
     report.doomed = plan.trash;
     let mut around = plan.around;
-    let removals = plan.items.into_iter().map(|(_, removal)| removal);
-    let removals: Vec<_> = removals.collect();
-    let landings = { report.agents.iter() }.zip(&removals);
-    let landings: Vec<_> = landings
+    let removals: Vec<_> = plan.items.into_iter().map(|(_, removal)| removal).collect();
+    let landings: Vec<_> = report
+        .agents
+        .iter()
+        .zip(&removals)
         .filter_map(|(item, removal)| item.landing_of(removal.as_ref()?.agent()))
         .collect();
     // Where one of them changed meanwhile, each is asked for itself.
@@ -562,6 +560,5 @@ impl GcItem {
 /// Those of the ledger; `agent-state` when the state of an agent changed meanwhile.
 fn record(ctx: &Ctx, landings: &[RecordedLanding]) -> Result<()> {
     let may_land = |row: Option<&Agent>| row.map_or(Ok(()), |row| row.may(Move::Merge));
-    ctx.ledger()
-        .append_landings(landings, &ctx.actor()?, ctx.now(), may_land)
+    ctx.ledger().append_landings(landings, &ctx.actor()?, ctx.now(), may_land)
 }

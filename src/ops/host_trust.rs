@@ -26,17 +26,13 @@ pub(crate) fn distrust(
     let moved = env.host_variables.get(trust.variable).cloned();
     let directory: PathBuf = moved.or_else(|| Some(env.home.as_ref()?.join(trust.below_home)))?;
     let read = |name: &&str| fsx::load_if_there(&directory.join(name)).ok().flatten();
-    let texts = { trust.names.iter() }.map(|name| read(name).unwrap_or_default());
-    let texts: Vec<_> = texts
+    let texts: Vec<_> = trust
+        .names
+        .iter()
+        .map(|name| read(name).unwrap_or_default())
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
         .collect();
-    host.distrust(
-        &texts,
-        Registered {
-            file: &file,
-            folder,
-        },
-    )
+    host.distrust(&texts, Registered { file: &file, folder })
 }
 
 /// What the user of a host still has to do or know before the hooks of a registration run.
@@ -56,9 +52,7 @@ pub(crate) fn note(
 
 /// Whether a registration of ours is in a project.
 pub(crate) fn is_registered(registration: &Registration, top: &Path) -> bool {
-    let text = fsx::load_if_there(&top.join(registration.path))
-        .ok()
-        .flatten();
+    let text = fsx::load_if_there(&top.join(registration.path)).ok().flatten();
     let text = text.map(|text| String::from_utf8_lossy(&text).into_owned());
     text.is_some_and(|text| text.contains("git-agent"))
 }
@@ -66,10 +60,7 @@ pub(crate) fn is_registered(registration: &Registration, top: &Path) -> bool {
 /// What a session of a host is told that works in an agent's worktree and of which no hook has told us, although hooks are registered
 /// there: it began where the host does not look for them, or the host does not trust them.
 pub(crate) fn unheard(ctx: &Ctx, id: AgentId, worktree: &Path) -> Option<String> {
-    let host = ctx
-        .env
-        .host
-        .filter(|_| ctx.env.agent.is_none() && !ctx.env.fenced)?;
+    let host = ctx.env.host.filter(|_| ctx.env.agent.is_none() && !ctx.env.fenced)?;
     let registration = host.registration()?;
     let sessions = host_session::all(ctx.repo.common_dir(), id);
     if sessions.iter().any(SessionRecord::is_at_work) || !is_registered(&registration, worktree) {

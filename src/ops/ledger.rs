@@ -121,16 +121,15 @@ pub fn verify(ctx: &Ctx, require_signed: bool) -> Result<LedgerReport> {
         }
     }
     let removals = audit::rows_removed(&ctx.repo)?;
-    let removals: Vec<RemovalReport> = { removals.iter() }
-        .map(|removal| told(&agents, removal))
-        .collect();
+    let removals: Vec<RemovalReport> =
+        removals.iter().map(|removal| told(&agents, removal)).collect();
     let signatures = if require_signed || spawn_commit::are_wanted(&ctx.repo)? {
         Some(signed(ctx)?)
     } else {
         None
     };
     let lacks_signatures =
-        { signatures.as_ref() }.is_some_and(|found| require_signed && !found.unsigned.is_empty());
+        signatures.as_ref().is_some_and(|found| require_signed && !found.unsigned.is_empty());
     Ok(LedgerReport {
         verdict: verdict_word(removals.is_empty() && broken.is_empty() && !lacks_signatures),
         rows: agents.len(),
@@ -158,29 +157,23 @@ fn signed(ctx: &Ctx) -> Result<SignaturesReport> {
         unsigned.push((found.event, commit, signature));
     }
     unsigned.sort_by_key(|(event, ..)| (event.agent, event.at));
-    let reports = unsigned
-        .into_iter()
-        .map(|(event, commit, signature)| UnsignedReport {
-            agent_id: event.agent.to_string(),
-            short_id: event.agent.short(),
-            event: event.what.kind().to_owned(),
-            recorded_at: rfc3339(event.at.time()),
-            commit: commit.map(Oid::to_hex),
-            signature,
-        });
+    let reports = unsigned.into_iter().map(|(event, commit, signature)| UnsignedReport {
+        agent_id: event.agent.to_string(),
+        short_id: event.agent.short(),
+        event: event.what.kind().to_owned(),
+        recorded_at: rfc3339(event.at.time()),
+        commit: commit.map(Oid::to_hex),
+        signature,
+    });
     let signed = signers.into_iter();
     Ok(SignaturesReport {
-        signed: signed
-            .map(|(signer, events)| SignedReport { signer, events })
-            .collect(),
+        signed: signed.map(|(signer, events)| SignedReport { signer, events }).collect(),
         unsigned: reports.collect(),
     })
 }
 
 fn told(agents: &[Agent], removal: &LostEvents) -> RemovalReport {
-    let agent = agents
-        .iter()
-        .find(|agent| agent.spawn_commit == removal.note);
+    let agent = agents.iter().find(|agent| agent.spawn_commit == removal.note);
     let by = removal.by.as_ref();
     let time = by.and_then(|(_, seconds)| DateTime::from_timestamp(*seconds, 0));
     RemovalReport {

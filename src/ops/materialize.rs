@@ -56,10 +56,8 @@ pub fn materialize(ctx: &Ctx, who: &str) -> Result<MaterializeReport> {
     // A run that has the layer mounted writes to its upper directory.
     let _alone = liveness::lock(ctx, &agent)?;
     // Looked for under the lock: a command that ends what a killed call began takes the layer away.
-    let (layer, place) = match (
-        layered::of(&ctx.repo, agent.id),
-        worktree::find(&ctx.repo, &agent),
-    ) {
+    let (layer, place) = match (layered::of(&ctx.repo, agent.id), worktree::find(&ctx.repo, &agent))
+    {
         (Some(layer), Some(place)) => (layer, place),
         _ => {
             let what = format!("the worktree of agent {id} is not layered");
@@ -150,13 +148,7 @@ fn check_out(ctx: &Ctx, layer: &WorktreeLayer, to: &Path) -> Result<usize> {
     git(to, &["read-tree", tree])?;
     let mut files = 0;
     if base.is_dir() {
-        let words = [
-            "ls-files",
-            "-z",
-            "--others",
-            "--ignored",
-            "--exclude-standard",
-        ];
+        let words = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard"];
         let ignored = git(base, &words)?;
         for name in command::names(&ignored) {
             let name = Path::new(OsStr::from_bytes(name));
@@ -260,10 +252,7 @@ fn take_after(to: &Path, metadata: &Metadata) -> Result<()> {
 }
 
 fn take_times(to: &Path, metadata: &Metadata) -> Result<()> {
-    let time = |seconds, nanoseconds| Timespec {
-        tv_sec: seconds,
-        tv_nsec: nanoseconds,
-    };
+    let time = |seconds, nanoseconds| Timespec { tv_sec: seconds, tv_nsec: nanoseconds };
     let times = Timestamps {
         last_access: time(metadata.atime(), metadata.atime_nsec()),
         last_modification: time(metadata.mtime(), metadata.mtime_nsec()),

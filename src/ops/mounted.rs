@@ -21,7 +21,7 @@ pub fn again(ctx: &Ctx, who: &str, words: &[OsString]) -> Result<(u8, Option<Str
     let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
     let (output, warning) = run_mounted(ctx, &agent, words, Mounted::ForCaller)?;
     let status = output.status;
-    let code = { status.code() }.or_else(|| status.signal().map(|signal| 128 + signal));
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     let code = code.and_then(|code| u8::try_from(code).ok());
     Ok((code.unwrap_or(u8::MAX), warning))
 }

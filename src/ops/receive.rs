@@ -81,10 +81,7 @@ pub fn receive(ctx: &Ctx, options: &ReceiveOptions, patience: Patience) -> Resul
             Some(watch) if messages.is_empty() && !rest.is_zero() => watch.wait(rest),
             _ => {
                 let report = report(ctx, "git-agent.receive/1", &reader, &called, messages)?;
-                return Ok(ReceiveReport {
-                    handing: options.handing,
-                    ..report
-                });
+                return Ok(ReceiveReport { handing: options.handing, ..report });
             }
         }
     }
@@ -105,10 +102,7 @@ pub fn inbox(ctx: &Ctx, agent: Option<&str>) -> Result<ReceiveReport> {
 fn hand_out(ctx: &Ctx, reader: &Reader, options: &ReceiveOptions) -> Result<Vec<MessageReport>> {
     let reached = |step: &str| ctx.reached(step);
     let mailbox = Mailbox::telling(&ctx.repo, &reached);
-    let wanted = Wanted {
-        kind: options.kind,
-        limit: options.limit,
-    };
+    let wanted = Wanted { kind: options.kind, limit: options.limit };
     let Some(handing) = options.handing else {
         return look(&mailbox, &mailbox.waiting(reader, wanted, ctx.now())?);
     };

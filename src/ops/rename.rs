@@ -35,16 +35,11 @@ pub fn rename(ctx: &Ctx, who: &str, name: &str) -> Result<RenameReport> {
     let (name, warning) = new_name(&ledger, name, agent.id)?;
     if agent.name.as_ref() == Some(&name) {
         let id = agent.id.short();
-        return Err(
-            Error::new(Code::Usage, format!("agent {id} is called {name} already"))
-                .remedy("to see it", Remedy::Agent(id)),
-        );
+        return Err(Error::new(Code::Usage, format!("agent {id} is called {name} already"))
+            .remedy("to see it", Remedy::Agent(id)));
     }
     let previous_name = agent.name.as_ref().map(ToString::to_string);
-    let what = What::Renamed {
-        name: Some(name),
-        task: None,
-    };
+    let what = What::Renamed { name: Some(name), task: None };
     ledger.append(agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
     let agent = ledger.agent(agent.spawn_commit)?.unwrap_or(agent);
     Ok(RenameReport {

@@ -76,17 +76,10 @@ impl From<&Role> for RoleCard {
             edits: role.edits,
             shell: role.shell.as_str(),
             may_spawn: role.may_spawn,
-            default_denylist: role
-                .default_denylist
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
+            default_denylist: role.default_denylist.iter().map(ToString::to_string).collect(),
             handoff: role.handoff.clone(),
             report: (!role.report.is_empty()).then(|| ReportTable::of(&role.report)),
-            source: role
-                .defined_in
-                .clone()
-                .unwrap_or_else(|| "built-in".to_owned()),
+            source: role.defined_in.clone().unwrap_or_else(|| "built-in".to_owned()),
         }
     }
 }

@@ -93,20 +93,11 @@ impl RunRow {
             pid: works.then_some(run.started.pid),
             timeout_ms: run.started.limit_ms,
             left_ms: match end {
-                None if works => run
-                    .started
-                    .limit_ms
-                    .map(|limit| left(run, limit, ctx.now())),
+                None if works => run.started.limit_ms.map(|limit| left(run, limit, ctx.now())),
                 _ => None,
             },
-            sandbox: run
-                .started
-                .sandbox
-                .clone()
-                .map(|enforced| Fenced { enforced }),
-            session: facts
-                .map(|facts| SessionReport::from(&facts.session))
-                .unwrap_or_default(),
+            sandbox: run.started.sandbox.clone().map(|enforced| Fenced { enforced }),
+            session: facts.map(|facts| SessionReport::from(&facts.session)).unwrap_or_default(),
             stdout_path: path("out"),
             stderr_path: path("err"),
             age_seconds: (ctx.now() - run.began).num_seconds().max(0),

@@ -155,9 +155,7 @@ pub fn show(ctx: &Ctx, who: &str) -> Result<ShowReport> {
     let seen = fsx::load_if_there(&seen_note(ctx, agent.id)).ok().flatten();
     if let Some(seen) = seen.as_ref().map(|seen| String::from_utf8_lossy(seen)) {
         let seen: BTreeSet<&str> = seen.lines().collect();
-        events
-            .iter_mut()
-            .for_each(|event| event.unseen = !seen.contains(event.stamp.as_str()));
+        events.iter_mut().for_each(|event| event.unseen = !seen.contains(event.stamp.as_str()));
     }
     Ok(ShowReport {
         task: task.and_then(|task| Some(task.text.given()?.value.trim().to_owned())),
@@ -195,10 +193,7 @@ fn costs(ledger: &Ledger<'_>, agent: &Agent) -> Result<CostReport> {
             asking.push(child.id);
         }
     }
-    Ok(CostReport {
-        cost_usd: own.map(usd),
-        children_cost_usd: below.map(usd),
-    })
+    Ok(CostReport { cost_usd: own.map(usd), children_cost_usd: below.map(usd) })
 }
 
 /// The file with the stamps of the events that a person has seen.
@@ -214,11 +209,7 @@ pub fn note_look(ctx: &Ctx, report: &ShowReport) {
     if let Some(note) =
         note.filter(|note| !ctx.env.fenced && note.parent().is_some_and(Path::is_dir))
     {
-        let stamps: Vec<&str> = report
-            .events
-            .iter()
-            .map(|event| event.stamp.as_str())
-            .collect();
+        let stamps: Vec<&str> = report.events.iter().map(|event| event.stamp.as_str()).collect();
         let _ = fsx::write_private(&note, stamps.join("\n").as_bytes());
     }
 }
@@ -282,9 +273,7 @@ pub(super) fn last_output(ctx: &Ctx, agent: &Agent) -> Vec<String> {
         let mut lines: Vec<String> = lines.filter(|line| !line.trim().is_empty()).collect();
         lines.split_off(lines.len().saturating_sub(LAST_LINES))
     });
-    streams
-        .find(|lines: &Vec<String>| !lines.is_empty())
-        .unwrap_or_default()
+    streams.find(|lines: &Vec<String>| !lines.is_empty()).unwrap_or_default()
 }
 
 /// One agent's events.
@@ -355,9 +344,7 @@ fn agent_type(ctx: &Ctx, agent: &Agent, policy: Option<&Policy>) -> Result<Optio
         return Ok(Some(String::from_utf8_lossy(&noted).into_owned()));
     }
     let task = policy.map(|policy| Assignment::recall(ctx, agent, policy, &PromptWish::default()));
-    Ok(task
-        .and_then(Result::ok)
-        .and_then(|task| task.character.agent_type))
+    Ok(task.and_then(Result::ok).and_then(|task| task.character.agent_type))
 }
 
 /// Where an agent works.
@@ -388,29 +375,25 @@ fn not_there(ctx: &Ctx, agent: &Agent, worktree: Option<&Path>) -> Error {
     let id = agent.id.short();
     let error = |what: String| Error::new(Code::AgentState, what);
     match agent.state {
-        State::Discarded => error(format!(
-            "agent {id} is discarded and has no worktree any more"
-        ))
-        .hint(format!(
-            "to have its work in a directory, run git agent rescue {id} --to <directory>"
-        )),
+        State::Discarded => error(format!("agent {id} is discarded and has no worktree any more"))
+            .hint(format!(
+                "to have its work in a directory, run git agent rescue {id} --to <directory>"
+            )),
         // Before the question whether it is gone, which cannot be answered here.
-        _ if ctx.env.fenced => error(format!(
-            "the worktree of agent {id} is not seen from inside the sandbox"
-        ))
-        .hint("to see where its own is, an agent runs git agent path"),
+        _ if ctx.env.fenced => {
+            error(format!("the worktree of agent {id} is not seen from inside the sandbox"))
+                .hint("to see where its own is, an agent runs git agent path")
+        }
         state => match lookup::require_worktree_here(ctx, agent) {
             Err(elsewhere) => elsewhere,
             Ok(()) if state == State::Merged => {
-                error(format!("agent {id} is merged and its worktree was removed")).hint(format!(
-                    "to see where it landed, run git agent show --log {id}"
-                ))
+                error(format!("agent {id} is merged and its worktree was removed"))
+                    .hint(format!("to see where it landed, run git agent show --log {id}"))
             }
             Ok(()) => error(match worktree {
-                Some(worktree) => format!(
-                    "the worktree of agent {id} is gone from {}",
-                    worktree.display()
-                ),
+                Some(worktree) => {
+                    format!("the worktree of agent {id} is gone from {}", worktree.display())
+                }
                 None => format!("the worktree of agent {id} is gone"),
             })
             .hint("to see what can be done about it, run git agent doctor"),
@@ -432,10 +415,7 @@ pub fn default_denylist() -> BTreeSet<String> {
 fn summary(ledger: &Ledger<'_>, agent: &Agent) -> Result<Option<String>> {
     let events = ledger.events(agent.spawn_commit)?;
     let is_it = |what: &What| what.said().map(|(text, _)| text) == agent.summary.as_deref();
-    let said = events
-        .iter()
-        .map(|event| &event.what)
-        .rfind(|what| is_it(what));
+    let said = events.iter().map(|event| &event.what).rfind(|what| is_it(what));
     let whole = said.and_then(|what| ledger::whole(ledger.repo(), what));
     Ok(whole.or_else(|| agent.summary.clone()))
 }
@@ -510,9 +490,6 @@ fn commits(ctx: &Ctx, agent: &Agent) -> Result<(Oid, Oid)> {
 }
 
 fn half_made(agent: &Agent) -> Error {
-    let what = format!(
-        "agent {} is half made and has no work yet",
-        agent.id.short()
-    );
+    let what = format!("agent {} is half made and has no work yet", agent.id.short());
     Error::new(Code::AgentState, what)
 }

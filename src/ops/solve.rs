@@ -27,10 +27,7 @@ pub fn solve(
     now: bool,
     echo: Echo<'_>,
 ) -> Result<UpdateReport> {
-    let wanted = UpdateOptions {
-        now,
-        conflicts: true,
-    };
+    let wanted = UpdateOptions { now, conflicts: true };
     let plan = update::plan(ctx, who, wanted)?;
     let report = update::execute(ctx, &plan)?;
     if !report.is_conflicting() {

@@ -44,9 +44,7 @@ pub struct Node {
 /// # Errors
 /// Those of the ledger; `agent-unknown` when a root is named.
 pub fn tree(ctx: &Ctx, who: Option<&str>) -> Result<TreeReport> {
-    let root = who
-        .map(|who| lookup::agent(ctx, &ctx.ledger(), who))
-        .transpose()?;
+    let root = who.map(|who| lookup::agent(ctx, &ctx.ledger(), who)).transpose()?;
     let mut agents = lookup::agents(ctx)?;
     agents.sort_unstable_by_key(|agent| (agent.started, agent.id));
     let known: BTreeSet<AgentId> = agents.iter().map(|agent| agent.id).collect();
@@ -77,10 +75,7 @@ pub fn tree(ctx: &Ctx, who: Option<&str>) -> Result<TreeReport> {
     };
     forest.draw_all(&roots, 0);
     forest.draw_all(&rest, 0);
-    Ok(TreeReport {
-        agents: forest.nodes,
-        truncated,
-    })
+    Ok(TreeReport { agents: forest.nodes, truncated })
 }
 
 /// The children of each agent, oldest first; those of `None` have no parent.
@@ -117,8 +112,8 @@ struct Forest<'a> {
 
 impl Forest<'_> {
     fn draw_all(&mut self, agents: &[AgentId], depth: usize) {
-        let those = agents.iter().filter(|one| self.left.contains(one));
-        let those: Vec<AgentId> = those.copied().collect();
+        let those: Vec<AgentId> =
+            agents.iter().filter(|one| self.left.contains(one)).copied().collect();
         for (index, id) in those.iter().enumerate() {
             // It may have been drawn as a child of one before it.
             let Some(agent) = self.agents.get(id).filter(|_| self.left.remove(id)) else {

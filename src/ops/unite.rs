@@ -44,12 +44,8 @@ pub fn unite(ctx: &Ctx, remote: &str) -> Result<UniteReport> {
     }
     if refs.is_empty() {
         let what = format!("nothing of ours was fetched from `{remote}`");
-        return Err(Error::new(Code::Usage, what).hint(format!(
-            "to fetch and unite it, run git agent sync {remote}"
-        )));
+        return Err(Error::new(Code::Usage, what)
+            .hint(format!("to fetch and unite it, run git agent sync {remote}")));
     }
-    Ok(UniteReport {
-        remote: remote.to_owned(),
-        refs,
-    })
+    Ok(UniteReport { remote: remote.to_owned(), refs })
 }

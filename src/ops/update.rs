@@ -44,9 +44,8 @@ use serde::Serialize;
 use std::collections::HashSet;
 
 /// The steps, in order, under the names given to [`crate::agents::ctx::Seams::reached`].
-pub const STEPS: [&str; 7] = [
-    "merged", "locked", "emptied", "written", "indexed", "moved", "recorded",
-];
+pub const STEPS: [&str; 7] =
+    ["merged", "locked", "emptied", "written", "indexed", "moved", "recorded"];
 
 /// What an update would do.
 pub struct UpdatePlan {
@@ -138,15 +137,9 @@ pub fn plan(ctx: &Ctx, who: &str, options: UpdateOptions) -> Result<UpdatePlan> 
     let Some(target_tip) = target_tip else {
         return Err(Error::new(
             Code::BranchGone,
-            format!(
-                "the branch that agent {} lands on is gone",
-                agent.id.short()
-            ),
+            format!("the branch that agent {} lands on is gone", agent.id.short()),
         )
-        .remedy(
-            "to land on another branch",
-            Remedy::LandElsewhere(agent.id.short()),
-        ));
+        .remedy("to land on another branch", Remedy::LandElsewhere(agent.id.short())));
     };
     if let Some(reverted) = replay::reverted_on(&ctx.repo, &agent, target_tip, tip)? {
         let error = Error::new(Code::AgentState, reverted.meaning());
@@ -162,15 +155,7 @@ pub fn plan(ctx: &Ctx, who: &str, options: UpdateOptions) -> Result<UpdatePlan> 
         UpdateWay::Leave(merge) => Some(merge.tree),
         _ => None,
     };
-    let plan = UpdatePlan {
-        agent,
-        branch,
-        target,
-        target_tip,
-        tip,
-        way,
-        now,
-    };
+    let plan = UpdatePlan { agent, branch, target, target_tip, tip, way, now };
     if let Some(tree) = tree {
         require_in_scope(ctx, &plan.agent, target_tip, tree)?;
         plan.require_clean(ctx, &plan.place(ctx)?, tree)?;
@@ -276,16 +261,11 @@ impl UpdatePlan {
         self.record(ctx, What::Committed { commit, tree })?;
         drop(deferred);
         ctx.reached(STEPS[6]);
-        Ok(UpdateReport {
-            outcome: "updated",
-            commit: Some(commit.to_hex()),
-            ..self.report()
-        })
+        Ok(UpdateReport { outcome: "updated", commit: Some(commit.to_hex()), ..self.report() })
     }
 
     fn record(&self, ctx: &Ctx, what: What) -> Result<()> {
-        ctx.ledger()
-            .append(self.agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
+        ctx.ledger().append(self.agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
         Ok(())
     }
 
@@ -327,14 +307,9 @@ impl UpdatePlan {
         Err(refusal(
             Code::WorktreeDirty,
             format!("agent {short} has uncommitted work, so its branch is not updated"),
-            ErrorFacts {
-                paths,
-                ..ErrorFacts::default()
-            },
+            ErrorFacts { paths, ..ErrorFacts::default() },
         )
-        .hint(format!(
-            "to commit it first, run git agent commit {short} -m <message>"
-        )))
+        .hint(format!("to commit it first, run git agent commit {short} -m <message>")))
     }
 
     fn message(&self) -> String {
@@ -344,10 +319,7 @@ impl UpdatePlan {
             |name| format!("branch '{}'", short(name)),
         );
         let branch = short(&self.branch);
-        format!(
-            "Merge {target} into {branch}\n\nAgent-Id: {}\n",
-            self.agent.id
-        )
+        format!("Merge {target} into {branch}\n\nAgent-Id: {}\n", self.agent.id)
     }
 }
 
@@ -371,9 +343,7 @@ fn merged(
             if options.conflicts {
                 let place = own_checkout(ctx, agent)?;
                 let merge = place.conflicted_merge(&ctx.repo, ours, target)?;
-                return merge
-                    .map(UpdateWay::Leave)
-                    .ok_or_else(|| Error::bug("git merges one way"));
+                return merge.map(UpdateWay::Leave).ok_or_else(|| Error::bug("git merges one way"));
             }
             let paths = conflicts.into_iter().map(|one| one.path).collect();
             let what = format!(
@@ -387,9 +357,7 @@ fn merged(
             Code::UpdateConflicts,
             format!("the branch of agent {short} has no history in common with what it lands on"),
         )
-        .hint(format!(
-            "to see its history, run git agent show --log {short}"
-        ))),
+        .hint(format!("to see its history, run git agent show --log {short}"))),
     }
 }
 
@@ -419,9 +387,7 @@ fn require_in_scope(ctx: &Ctx, agent: &Agent, target: Oid, merged: Oid) -> Resul
 fn refusal(code: Code, message: String, facts: ErrorFacts) -> Error {
     let paths = facts.paths.iter().chain(&facts.conflicts);
     let lines: Vec<String> = paths.map(|path| format!("  {}", Quoted(path))).collect();
-    Error::new(code, message)
-        .detail(lines.join("\n"))
-        .facts(facts)
+    Error::new(code, message).detail(lines.join("\n")).facts(facts)
 }
 
 fn texts<'a>(paths: impl Iterator<Item = &'a Vec<u8>>) -> Vec<PathText> {

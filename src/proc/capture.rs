@@ -37,17 +37,15 @@ pub(super) fn drain(
     mut take: impl FnMut(&[u8]) + Send + 'static,
 ) -> std::io::Result<Drained> {
     let (send, drained) = mpsc::sync_channel(1);
-    std::thread::Builder::new()
-        .name("output".into())
-        .spawn(move || {
-            let mut buffer = vec![0; 64 * 1024];
-            // A terminal whose other side is closed ends in an error, which is an end like any
-            // other.
-            while let Ok(count @ 1..) = reader.read(&mut buffer) {
-                take(buffer.get(..count).unwrap_or_default());
-            }
-            let _ = send.send(());
-        })?;
+    std::thread::Builder::new().name("output".into()).spawn(move || {
+        let mut buffer = vec![0; 64 * 1024];
+        // A terminal whose other side is closed ends in an error, which is an end like any
+        // other.
+        while let Ok(count @ 1..) = reader.read(&mut buffer) {
+            take(buffer.get(..count).unwrap_or_default());
+        }
+        let _ = send.send(());
+    })?;
     Ok(Drained(drained))
 }
 
@@ -193,10 +191,7 @@ pub(super) struct Tail {
 
 impl Tail {
     pub(super) fn new(limit: usize) -> Tail {
-        Tail {
-            limit,
-            ..Tail::default()
-        }
+        Tail { limit, ..Tail::default() }
     }
 
     pub(super) fn push(&mut self, bytes: &[u8]) {
@@ -234,11 +229,7 @@ mod tests {
         log.push(&vec![b'd'; tail]);
         let logged = log.finish();
         let bytes = (head + 2 + tail) as u64;
-        let expected = Logged {
-            bytes,
-            cut: 2,
-            trouble: None,
-        };
+        let expected = Logged { bytes, cut: 2, trouble: None };
         assert_eq!(logged, expected);
         let text = std::fs::read(&path).expect("readable");
         let middle = b"ab\n[git-agent: 2 bytes are left out here]\nd";

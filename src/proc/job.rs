@@ -134,14 +134,7 @@ pub fn run(job: &Job<'_>) -> Result<Finished> {
     let mut output = tail.text();
     // Its status alone would not tell this from a failure of its own.
     if matches!(outcome.ending, Ending::LimitMemory | Ending::LimitPids) {
-        output.push_str(&format!(
-            "git-agent ended it: {}\n",
-            outcome.ending.as_str()
-        ));
+        output.push_str(&format!("git-agent ended it: {}\n", outcome.ending.as_str()));
     }
-    Ok(Finished {
-        end: outcome.into(),
-        output,
-        tests: tests.passed(),
-    })
+    Ok(Finished { end: outcome.into(), output, tests: tests.passed() })
 }

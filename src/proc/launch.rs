@@ -80,20 +80,14 @@ pub(super) fn failed(command: &Command, error: std::io::Error) -> Error {
     let name = command.get_program().to_string_lossy();
     match error.kind() {
         ErrorKind::NotFound => not_found(&name),
-        _ => Error::new(
-            Code::CommandNotRunnable,
-            format!("the command `{name}` could not be run"),
-        )
-        .because(error),
+        _ => Error::new(Code::CommandNotRunnable, format!("the command `{name}` could not be run"))
+            .because(error),
     }
 }
 
 /// What is said of a command that does not exist.
 pub fn not_found(name: &str) -> Error {
-    Error::new(
-        Code::CommandNotFound,
-        format!("the command `{name}` was not found"),
-    )
+    Error::new(Code::CommandNotFound, format!("the command `{name}` was not found"))
 }
 
 /// Whether that process is still our parent. A death signal asked for too late never comes.
@@ -165,11 +159,7 @@ pub fn hand_over(program: &Path, words: &[OsString]) -> Result<HandedOver> {
     read.transpose().map_err(fail)?;
     // A process that went into the background has said where it can be found; one that failed has
     // ended and can be waited for.
-    let failed = if out.is_empty() {
-        Some(status_of(child.wait().map_err(fail)?))
-    } else {
-        None
-    };
+    let failed = if out.is_empty() { Some(status_of(child.wait().map_err(fail)?)) } else { None };
     Ok(HandedOver { out, err, failed })
 }
 
@@ -227,7 +217,7 @@ pub fn run_to_end(
         .stderr(Stdio::piped())
         .spawn()
         .map_err(fail)?;
-    if let Some(pid) = { i32::try_from(child.id()).ok() }.and_then(Pid::from_raw) {
+    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
         begun(Ender(Handle::of(pid).map_err(fail)?));
     }
     let (mut out, mut err) = (Vec::new(), Vec::new());
@@ -249,11 +239,7 @@ pub fn detach() -> Result<()> {
     let fail = |error: std::io::Error| Error::io("could not go into the background", error);
     // Fails in a process that leads its session already, which is what is wanted.
     let _ = setsid();
-    let nothing = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open("/dev/null")
-        .map_err(fail)?;
+    let nothing = OpenOptions::new().read(true).write(true).open("/dev/null").map_err(fail)?;
     for replace in [dup2_stdin, dup2_stdout, dup2_stderr] {
         replace(&nothing).map_err(|error| fail(error.into()))?;
     }
@@ -282,11 +268,7 @@ pub fn run(
     mark: &str,
 ) -> Result<Exit> {
     let start = |command: &mut Command| {
-        let stdin = if input.is_some() {
-            Stdio::piped()
-        } else {
-            Stdio::inherit()
-        };
+        let stdin = if input.is_some() { Stdio::piped() } else { Stdio::inherit() };
         command.args(arguments).env(mark, "1").stdin(stdin).spawn()
     };
     let started = match start(&mut Command::new(program)) {
@@ -346,7 +328,7 @@ pub fn run_limited(
         .process_group(0)
         .spawn()
         .map_err(fail)?;
-    let group = { i32::try_from(child.id()).ok() }.and_then(Pid::from_raw);
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let status = wait_until(&mut child, end.checked_sub(GRACE).unwrap_or(end)).map_err(fail)?;
     let Some(group) = group else {
         return Ok(status);

@@ -55,10 +55,7 @@ impl Interrupts {
         hand_out().map_err(|error| Error::io("could not catch signals", error))?;
         let mut holders = locked(&HOLDERS);
         let received = holders.iter().find_map(|one| locked(one).received);
-        let holder = Arc::new(Mutex::new(Holder {
-            received,
-            supervisor: None,
-        }));
+        let holder = Arc::new(Mutex::new(Holder { received, supervisor: None }));
         holders.push(Arc::clone(&holder));
         Ok(Interrupts { holder })
     }
@@ -145,10 +142,8 @@ impl Caught {
                 _ => {}
             }
             let came = |(_, flag): &&(Signal, Arc<AtomicBool>)| flag.swap(false, Ordering::SeqCst);
-            let came: Vec<Signal> = { self.flags.iter() }
-                .filter(came)
-                .map(|(signal, _)| *signal)
-                .collect();
+            let came: Vec<Signal> =
+                self.flags.iter().filter(came).map(|(signal, _)| *signal).collect();
             if !came.is_empty() {
                 return Some(came);
             }
@@ -168,22 +163,20 @@ fn hand_out() -> io::Result<()> {
         ignored & (1 << (signal.as_raw() - 1)) == 0
     });
     let mut caught = Caught::begin(wanted)?;
-    std::thread::Builder::new()
-        .name("signals".into())
-        .spawn(move || {
-            while let Some(signals) = caught.next() {
-                for signal in signals {
-                    let holders = locked(&HOLDERS);
-                    if holders.is_empty() {
-                        // The handler is there for good, so what the signal would have done without
-                        // it is done here.
-                        drop(emulate_default_handler(signal.as_raw()));
-                    } else {
-                        holders.iter().for_each(|one| locked(one).take(signal));
-                    }
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        while let Some(signals) = caught.next() {
+            for signal in signals {
+                let holders = locked(&HOLDERS);
+                if holders.is_empty() {
+                    // The handler is there for good, so what the signal would have done without
+                    // it is done here.
+                    drop(emulate_default_handler(signal.as_raw()));
+                } else {
+                    holders.iter().for_each(|one| locked(one).take(signal));
                 }
             }
-        })?;
+        }
+    })?;
     *running = true;
     Ok(())
 }
@@ -199,15 +192,13 @@ pub(super) fn listen(more: [Signal; 3]) -> io::Result<Receiver<Signal>> {
 pub(super) fn listen_to(wanted: impl Iterator<Item = Signal>) -> io::Result<Receiver<Signal>> {
     let mut caught = Caught::begin(wanted)?;
     let (send, received) = mpsc::channel();
-    std::thread::Builder::new()
-        .name("signals".into())
-        .spawn(move || {
-            while let Some(signals) = caught.next() {
-                if signals.into_iter().any(|signal| send.send(signal).is_err()) {
-                    return;
-                }
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        while let Some(signals) = caught.next() {
+            if signals.into_iter().any(|signal| send.send(signal).is_err()) {
+                return;
             }
-        })?;
+        }
+    })?;
     Ok(received)
 }
 

@@ -48,10 +48,7 @@ impl Terminal {
             let inside = open(name, flags, Mode::empty())?;
             tcsetattr(&inside, OptionalActions::Now, &tcgetattr(stdin())?)?;
             tcsetwinsize(&inside, tcgetwinsize(stdout())?)?;
-            Ok(Terminal {
-                outside: outside.into(),
-                inside: inside.into(),
-            })
+            Ok(Terminal { outside: outside.into(), inside: inside.into() })
         };
         make().map_err(|error| Error::io("could not make a terminal", error))
     }
@@ -88,11 +85,7 @@ impl Terminal {
             let (resized, handler) = io::pipe()?;
             let sizes = pipe::register(Signal::WINCH.as_raw(), handler)?;
             let (stopped, stop) = io::pipe()?;
-            let attached = Attached {
-                before,
-                sizes,
-                _stop: stop,
-            };
+            let attached = Attached { before, sizes, _stop: stop };
             // After `attached` exists, whose drop puts the old settings back whatever fails from
             // here on.
             tcsetattr(stdin(), OptionalActions::Now, &raw)?;
@@ -127,9 +120,7 @@ impl Drop for Attached {
 /// `io`.
 pub fn screen() -> Result<File> {
     let screen = stdout().try_clone_to_owned();
-    screen
-        .map(File::from)
-        .map_err(|error| Error::io("could not share the terminal", error))
+    screen.map(File::from).map_err(|error| Error::io("could not share the terminal", error))
 }
 
 /// Copies what is typed, and the size of the window, until one side is closed.

@@ -62,10 +62,7 @@ pub fn changing(common_dir: &Path, file: &Path, change: impl FnOnce() -> Result<
         // From here on both are the same, which says that it is not known.
         Some(_) => after.clone(),
     };
-    let copy = FileCopy {
-        before: first,
-        after,
-    };
+    let copy = FileCopy { before: first, after };
     let place = copy_place(common_dir, file);
     fsx::create_dir(place.parent().unwrap_or(&place))?;
     fsx::write_private(&place, &copy.to_bytes())
@@ -128,10 +125,7 @@ pub fn enable_worktree_config(repo: &Repo) -> Result<()> {
 /// Those of [`Repo::disable_worktree_config`].
 pub fn disable_worktree_config(repo: &Repo, is_dry: bool) -> Result<Option<bool>> {
     let noted = load(repo.common_dir(), SETTINGS)?;
-    let keys: Vec<String> = String::from_utf8_lossy(&noted)
-        .lines()
-        .map(str::to_owned)
-        .collect();
+    let keys: Vec<String> = String::from_utf8_lossy(&noted).lines().map(str::to_owned).collect();
     if keys.is_empty() || !repo.reads_worktree_config()? {
         return Ok(None);
     }
@@ -230,8 +224,9 @@ pub fn remove_exclude(repo: &Repo, is_dry: bool) -> Result<Vec<String>> {
     let noted = load(repo.common_dir(), EXCLUDES)?;
     let ours =
         |line: &[u8]| !line.is_empty() && noted.split(|&b| b == b'\n').any(|own| own == line);
-    let lines = text.split(|&b| b == b'\n').filter(|line| ours(line));
-    let lines: Vec<_> = lines
+    let lines: Vec<_> = text
+        .split(|&b| b == b'\n')
+        .filter(|line| ours(line))
         .map(|line| String::from_utf8_lossy(line).into_owned())
         .collect();
     if lines.is_empty() || is_dry {

@@ -52,11 +52,7 @@ impl OwnBranch {
                     || repo.read_commit(oid).is_err() && is_lost()
             }
         };
-        Ok(is_own.then(|| OwnBranch {
-            name: name.to_owned(),
-            tip,
-            agent: agent.spawn_commit,
-        }))
+        Ok(is_own.then(|| OwnBranch { name: name.to_owned(), tip, agent: agent.spawn_commit }))
     }
 
     /// Its full name.
@@ -71,7 +67,7 @@ impl OwnBranch {
 
     /// Deletes branches where they still are as they were when they were proved; `false` for one that is not.
     pub fn delete_each(repo: &Repo, branches: &[&OwnBranch]) -> Vec<Result<bool>> {
-        let whole = { branches.iter() }.filter_map(|own| Some((own.name(), own.tip.oid()?)));
+        let whole = branches.iter().filter_map(|own| Some((own.name(), own.tip.oid()?)));
         // A commit that cannot be read is deleted like a file that names nothing: only its loose file can be broken.
         let (whole, _): (Vec<_>, Vec<_>) =
             whole.partition(|(_, oid)| repo.read_commit(*oid).is_ok());
@@ -131,10 +127,7 @@ pub fn emptied(repo: &Repo) -> Vec<String> {
             is_emptied.then_some(name)
         })
     };
-    [AGENTS_BRANCHES, REMOTE_COPIES]
-        .into_iter()
-        .flat_map(below)
-        .collect()
+    [AGENTS_BRANCHES, REMOTE_COPIES].into_iter().flat_map(below).collect()
 }
 
 /// Whether a file has nothing in it, or the zeros that a disk gives where a length was written and no content.
@@ -184,9 +177,7 @@ fn holds_id(name: &str, agent: &Agent) -> bool {
     };
     let id = format!("-{}", agent.id.short());
     let is_number = |end: &str| !end.is_empty() && end.bytes().all(|b| b.is_ascii_digit());
-    let numbered = short
-        .rsplit_once('-')
-        .filter(|(_, number)| is_number(number));
+    let numbered = short.rsplit_once('-').filter(|(_, number)| is_number(number));
     // A user's branch may lie deeper below `agent/` and end in the same digits by chance.
     !short.contains('/')
         && (short.ends_with(&id) || numbered.is_some_and(|(it, _)| it.ends_with(&id)))
@@ -211,9 +202,7 @@ pub fn note(repo: &Repo, spawn_commit: Oid, name: &str) -> Result<()> {
 fn is_noted(repo: &Repo, spawn_commit: Oid, name: &str) -> Result<bool> {
     let text = fsx::load_if_there(&layout::branches(repo.common_dir()))?.unwrap_or_default();
     let line = format!("{spawn_commit} {name}");
-    Ok(text
-        .split(|&b| b == b'\n')
-        .any(|one| one == line.as_bytes()))
+    Ok(text.split(|&b| b == b'\n').any(|one| one == line.as_bytes()))
 }
 
 /// The local branch of an agent, to be read; [`Tip::Absent`] also where the branch of that name is not the agent's.

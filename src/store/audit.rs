@@ -141,10 +141,8 @@ fn lines_of(body: &[u8]) -> HashSet<Vec<u8>> {
 /// The commits that took lines of a note away which are not `left` now.
 fn of_note(repo: &Repo, note: Oid, left: &HashSet<Vec<u8>>) -> Result<Vec<LostEvents>> {
     let mut removals = Vec::new();
-    let mut waiting: VecDeque<Oid> = chain::tip(repo, Chain::Ledger)?
-        .into_iter()
-        .map(|tip| tip.oid)
-        .collect();
+    let mut waiting: VecDeque<Oid> =
+        chain::tip(repo, Chain::Ledger)?.into_iter().map(|tip| tip.oid).collect();
     let mut seen = HashSet::new();
     while let Some(oid) = waiting.pop_front() {
         // What is not here, as in a shallow clone, tells nothing.
@@ -176,12 +174,7 @@ fn of_note(repo: &Repo, note: Oid, left: &HashSet<Vec<u8>>) -> Result<Vec<LostEv
         }
     }
     if removals.is_empty() {
-        removals.push(LostEvents {
-            note,
-            lines: 0,
-            commit: None,
-            by: None,
-        });
+        removals.push(LostEvents { note, lines: 0, commit: None, by: None });
     }
     Ok(removals)
 }
@@ -263,9 +256,7 @@ impl Ledger<'_> {
     fn is_done_by_own_word(&self, agent: &Agent, own_lines: &OwnLines) -> Result<bool> {
         let common_dir = self.repo.common_dir();
         let own = self.clone_number()?;
-        let admin_dir = common_dir
-            .join("worktrees")
-            .join(layout::worktree_name(agent.id));
+        let admin_dir = common_dir.join("worktrees").join(layout::worktree_name(agent.id));
         if !admin_dir.exists() && !place::is_of_this_clone(common_dir, own, agent) {
             return Ok(true);
         }
@@ -278,11 +269,7 @@ impl Ledger<'_> {
         let is_noted = row.pairs().any(is_spawn);
         let counts = |(line, event): &(&[u8], &Event)| {
             !settles(&event.what)
-                || if is_noted {
-                    own_lines.has(line)
-                } else {
-                    Some(event.at.clone_number()) == own
-                }
+                || if is_noted { own_lines.has(line) } else { Some(event.at.clone_number()) == own }
         };
         let events = row.pairs().filter(counts);
         let events: Vec<Event> = events.map(|(_, event)| event.clone()).collect();
@@ -293,8 +280,5 @@ impl Ledger<'_> {
 
 /// Whether an event says that an agent is done, or could have said that.
 fn settles(what: &What) -> bool {
-    matches!(
-        what,
-        What::Done { .. } | What::Exited(_) | What::Verified(_)
-    )
+    matches!(what, What::Done { .. } | What::Exited(_) | What::Verified(_))
 }

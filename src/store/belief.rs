@@ -33,12 +33,7 @@ pub(super) struct Belief<'r> {
 impl<'r> Belief<'r> {
     /// Nothing is read yet.
     pub(super) fn new(repo: &'r Repo) -> Belief<'r> {
-        Belief {
-            repo,
-            closed: OnceCell::new(),
-            linked: OnceCell::new(),
-            branches: OnceCell::new(),
-        }
+        Belief { repo, closed: OnceCell::new(), linked: OnceCell::new(), branches: OnceCell::new() }
     }
 
     /// The agent that a row makes here; `None` where no event is its own.
@@ -94,9 +89,7 @@ impl<'r> Belief<'r> {
             agent.doubt(TAKEN_BACK_ELSEWHERE.to_owned());
         }
         agent.claimed = denied.first().copied();
-        denied
-            .into_iter()
-            .for_each(|state| agent.doubt(doubt(state)));
+        denied.into_iter().for_each(|state| agent.doubt(doubt(state)));
         Ok(Some(agent))
     }
 
@@ -107,7 +100,7 @@ impl<'r> Belief<'r> {
         row: &'a Row<'b>,
     ) -> Result<Cow<'a, Row<'b>>> {
         // Nearly every row has nothing of the kind.
-        if !{ row.events.iter() }.any(|event| matches!(event.what, What::Undone { .. })) {
+        if !row.events.iter().any(|event| matches!(event.what, What::Undone { .. })) {
             return Ok(Cow::Borrowed(row));
         }
         let closed = self.closed()?;
@@ -115,7 +108,7 @@ impl<'r> Belief<'r> {
         let is_own = |event: &Event| Some(event.at.clone_number()) == clone;
         Ok(Cow::Owned(row.undone_by(|operation| {
             let mut events =
-                { row.events.iter() }.filter(|event| event.operation.as_ref() == Some(operation));
+                row.events.iter().filter(|event| event.operation.as_ref() == Some(operation));
             closed.has_taken_back(id, operation) || !events.any(is_own)
         })))
     }
@@ -316,7 +309,7 @@ fn spawning<'r>(
     let fitting: Vec<_> = row.pairs().enumerate().filter(fits).collect();
     let previous = spawned.and_then(|event| event.previous.as_ref());
     let mut followed =
-        { fitting.iter() }.filter(|(_, (line, _))| previous == Some(&event_line::digest(line)));
+        fitting.iter().filter(|(_, (line, _))| previous == Some(&event_line::digest(line)));
     let (index, (_, event)) = match fitting.as_slice() {
         [] => return None,
         [only] => only,
@@ -339,11 +332,8 @@ fn fits(repo: &Repo, commit: &Commit, facts: &Spawned) -> bool {
 /// Whether the spawn commit says the same as a `spawning` event, as far as it says anything.
 fn began_as(repo: &Repo, commit: &Commit, facts: &Spawning) -> bool {
     let base = facts.base.oid.to_hex();
-    let said = [
-        ("Agent-Role", facts.role.as_str()),
-        ("Agent-Dna", &facts.dna),
-        ("Agent-Base", &base),
-    ];
+    let said =
+        [("Agent-Role", facts.role.as_str()), ("Agent-Dna", &facts.dna), ("Agent-Base", &base)];
     let agrees = |(name, value): (&str, &str)| commit.trailer(name) == Some(value);
     // The trailers are those of every version; a policy in the spawn commit says more.
     let carried = SpawnCommit::read(repo, commit.oid).ok().flatten();
@@ -409,7 +399,8 @@ impl Closed {
         let lines = text.split(|&byte| byte == b'\n');
         let mut closed = Closed::default();
         for line in lines {
-            let Some((id, rest)) = { std::str::from_utf8(line).ok() }
+            let Some((id, rest)) = std::str::from_utf8(line)
+                .ok()
                 .and_then(|line| line.split_once(' '))
                 .and_then(|(id, rest)| Some((AgentId::parse(id)?, rest)))
             else {
@@ -479,7 +470,8 @@ pub(super) fn note_closed(
         let mut taken_back = decisions.iter();
         taken_back.any(|(other, it)| other == id && matches!(it, BeliefDecision::TakenBack(_)))
     };
-    let lines: String = { decisions.iter() }
+    let lines: String = decisions
+        .iter()
         .filter(|(id, decision)| match decision {
             // What is taken back takes back the lines before it, so it is said each time.
             BeliefDecision::TakenBack(_) | BeliefDecision::Cleared(_) => true,
@@ -525,10 +517,7 @@ mod tests {
             description: "Do it".into(),
             name: None,
             parent: None,
-            base: Base {
-                refname: None,
-                oid: Oid::ZERO,
-            },
+            base: Base { refname: None, oid: Oid::ZERO },
             dna: "sha256:00".into(),
             branch: None,
             worktree: None,
@@ -555,10 +544,7 @@ mod tests {
     #[test]
     fn what_clears_an_audit_clears_no_other() {
         let id = AgentId::parse("6a48ca7b-0000-8000-8000-000000000000").expect("an id");
-        let closed = Closed {
-            cleared: HashSet::from([(id, 0xfe)]),
-            ..Closed::default()
-        };
+        let closed = Closed { cleared: HashSet::from([(id, 0xfe)]), ..Closed::default() };
         let cleared = ["fe", "ff", "0", "", "x"].map(|line| closed.has_cleared(id, line));
         assert_eq!(cleared, [true, false, false, false, false]);
     }

@@ -159,11 +159,7 @@ fn load_text(path: &Path) -> Result<String> {
 
 /// What a killed writer left beside the two files.
 fn half_written(directory: &Path) -> Vec<PathBuf> {
-    let is_ours = |name: &str| {
-        [PROMPT, RUN_PROMPT, TASK]
-            .iter()
-            .any(|file| name.starts_with(file))
-    };
+    let is_ours = |name: &str| [PROMPT, RUN_PROMPT, TASK].iter().any(|file| name.starts_with(file));
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries
         .filter(|entry| {
@@ -214,10 +210,8 @@ fn is_compound(word: &str) -> bool {
 
 /// Takes the needles out of what the runs of an agent wrote and answered.
 fn strip_logs(directory: &Path, needles: &Needles) -> Result<()> {
-    let streams: Vec<&[u8]> = { needles.plain.iter() }
-        .chain(&needles.json)
-        .map(Vec::as_slice)
-        .collect();
+    let streams: Vec<&[u8]> =
+        needles.plain.iter().chain(&needles.json).map(Vec::as_slice).collect();
     // A text as it stands could match across an escape of JSON and leave half of it.
     let answers: Vec<&[u8]> = needles.json.iter().map(Vec::as_slice).collect();
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -273,10 +267,8 @@ mod tests {
     fn check(told: &str, log: &str, expected: Option<&str>) {
         let mut needles = Needles::default();
         needles.add(told);
-        let all: Vec<&[u8]> = { needles.plain.iter() }
-            .chain(&needles.json)
-            .map(Vec::as_slice)
-            .collect();
+        let all: Vec<&[u8]> =
+            needles.plain.iter().chain(&needles.json).map(Vec::as_slice).collect();
         let left = stripped(log.as_bytes(), &all);
         let left = left.map(|left| String::from_utf8(left).expect("UTF-8"));
         assert_eq!(left.as_deref(), expected, "{told} in {log}");
@@ -290,11 +282,7 @@ mod tests {
         let json = Some(r#"{"text":"[briefing]"}"#);
         check("Say \"no\"\tnow", r#"{"text":"Say \"no\"\tnow"}"#, json);
         check("use a1b2c3d4e5 there", "a1b2c3d4e5!", Some("[briefing]!"));
-        check(
-            "the word is some-secret_word",
-            "some-secret_word",
-            Some("[briefing]"),
-        );
+        check("the word is some-secret_word", "some-secret_word", Some("[briefing]"));
         check("abc", "abc", None);
         check("abcd", "abcd", Some("[briefing]"));
     }
@@ -304,10 +292,7 @@ mod tests {
         let prompt = "# Agent\n\n## Briefing\n\nold ## Task\n\n## System Prompt\n\nslow\n\n## Task\n\nDo it.\n";
         let part = confidential_part(prompt);
         assert!(part.contains("old") && part.contains("slow"), "{part}");
-        assert!(
-            !part.contains("Do it.") && !part.contains("## Sys"),
-            "{part}"
-        );
+        assert!(!part.contains("Do it.") && !part.contains("## Sys"), "{part}");
         assert_eq!(confidential_part("# Agent\n\n## Task\n\nDo it.\n"), "");
     }
 }

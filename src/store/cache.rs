@@ -120,9 +120,7 @@ impl Ledger<'_> {
     ) -> Result<()> {
         let path = (copied.path)(self.repo.common_dir());
         let mut cached = Cached::open(&path, copied.kind);
-        let old = cached
-            .as_ref()
-            .map_or(Oid::EMPTY_TREE, |cached| cached.tree);
+        let old = cached.as_ref().map_or(Oid::EMPTY_TREE, |cached| cached.tree);
         let keys = match self.difference(old, tree) {
             Ok(keys) => keys,
             // The cached tree is gone, or the new one is damaged: the full walk tells.
@@ -166,9 +164,7 @@ impl Ledger<'_> {
         // All at once: one by one each would be a connection to the remote.
         self.repo.fetch_promised(&blobs);
         let bodies = found.into_iter();
-        bodies
-            .map(|(key, blobs)| Ok((key, notes::united(self.repo, &blobs)?)))
-            .collect()
+        bodies.map(|(key, blobs)| Ok((key, notes::united(self.repo, &blobs)?))).collect()
     }
 
     /// The keys of all notes that are not the same in both trees, removed ones (a foreign `git notes

@@ -42,10 +42,7 @@ impl Facts {
             Some(key) => key,
             None => make_key(&path)?,
         };
-        Some(Facts {
-            directory: layout::cache_dir(common_dir),
-            key,
-        })
+        Some(Facts { directory: layout::cache_dir(common_dir), key })
     }
 
     /// The answer that was kept for a question. `kind` names the sort of question.
@@ -68,8 +65,7 @@ impl Facts {
 
     fn place(&self, kind: &str, question: &[String]) -> PathBuf {
         let digest = Sha256::digest(message(kind, question, &[]));
-        self.directory
-            .join(format!("{kind}-{}", short_hex(&digest, LENGTH / 2)))
+        self.directory.join(format!("{kind}-{}", short_hex(&digest, LENGTH / 2)))
     }
 
     fn seal(&self, kind: &str, question: &[String], answer: &[u8]) -> String {
@@ -81,9 +77,7 @@ impl Facts {
 fn message(kind: &str, question: &[String], answer: &[u8]) -> Vec<u8> {
     let words = question.iter().map(String::as_bytes);
     let parts = [kind.as_bytes()].into_iter().chain(words).chain([answer]);
-    parts
-        .flat_map(|part| [&part.len().to_be_bytes(), part].concat())
-        .collect()
+    parts.flat_map(|part| [&part.len().to_be_bytes(), part].concat()).collect()
 }
 
 fn hmac(key: &[u8; LENGTH], message: &[u8]) -> [u8; LENGTH] {
@@ -144,9 +138,9 @@ pub fn of_agent(repo: &Repo, agent: &Agent) -> Result<Option<Baseline>> {
     };
     match repo.read_blob(blob) {
         Ok(bytes) => Ok(journal::from_bytes(&bytes)),
-        Err(_) if !repo.is_at_hand(blob) => Err(keep::absent(&format!(
-            "{blob}, which says what [setup] made for the agent,"
-        ))),
+        Err(_) if !repo.is_at_hand(blob) => {
+            Err(keep::absent(&format!("{blob}, which says what [setup] made for the agent,")))
+        }
         Err(error) => Err(error),
     }
 }

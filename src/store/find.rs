@@ -39,10 +39,8 @@ impl Ledger<'_> {
         }
         match found.len() {
             1 => Ok(found.remove(0)),
-            0 => Err(
-                Error::new(Code::AgentUnknown, format!("there is no agent `{who}`"))
-                    .remedy("to see the agents there are", Remedy::Agents),
-            ),
+            0 => Err(Error::new(Code::AgentUnknown, format!("there is no agent `{who}`"))
+                .remedy("to see the agents there are", Remedy::Agents)),
             _ => Err(ambiguous(who, &found)),
         }
     }
@@ -177,9 +175,7 @@ fn meant(mut agents: Vec<Agent>) -> Vec<Agent> {
 }
 
 fn nibble(digit: char) -> Option<u8> {
-    digit
-        .to_digit(16)
-        .and_then(|value| u8::try_from(value).ok())
+    digit.to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
 /// The error for a name that several agents go by.

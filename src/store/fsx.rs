@@ -87,17 +87,11 @@ pub fn load_if_there(path: &Path) -> Result<Option<Vec<u8>>> {
 pub fn open(path: &Path) -> std::io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
     let flags = rustix::fs::OFlags::NONBLOCK.bits();
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags as i32)
-        .open(path)?;
+    let file = OpenOptions::new().read(true).custom_flags(flags as i32).open(path)?;
     if file.metadata()?.is_file() {
         Ok(file)
     } else {
-        Err(std::io::Error::new(
-            std::io::ErrorKind::InvalidInput,
-            "it is no regular file",
-        ))
+        Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is no regular file"))
     }
 }
 
@@ -148,9 +142,7 @@ pub fn end_of(path: &Path, most: u64) -> std::io::Result<String> {
 /// As [`write_atomic`].
 pub fn append(path: &Path, content: &[u8]) -> Result<()> {
     let opened = OpenOptions::new().create(true).append(true).open(path);
-    opened
-        .and_then(|mut file| file.write_all(content))
-        .map_err(|error| not_writable(path, error))
+    opened.and_then(|mut file| file.write_all(content)).map_err(|error| not_writable(path, error))
 }
 
 /// Replaces `path` by a file that only its owner may read, from the first moment on.
@@ -241,10 +233,7 @@ pub(in crate::store) fn not_writable(path: &Path, error: std::io::Error) -> Erro
     let what = format!("could not write {}", path.display());
     if error.kind() == std::io::ErrorKind::PermissionDenied {
         return Error::new(Code::RepoReadOnly, what)
-            .hint(format!(
-                "to see who may write there, run ls -ld {}",
-                shell::path(path)
-            ))
+            .hint(format!("to see who may write there, run ls -ld {}", shell::path(path)))
             .because(error);
     }
     Error::io(what, error)
@@ -326,25 +315,19 @@ pub fn left_behind(common_dir: &Path, before: i64) -> Vec<String> {
     // back.
     let old = |entry: &fs::DirEntry| entry.metadata().is_ok_and(|file| file.ctime() < before);
     let entries = entries.into_iter().flatten().flatten().filter(old);
-    entries
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect()
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
 /// How much of the disk these take, in bytes, as far as their first 100,000 files tell.
 pub fn disk_use(places: &[PathBuf]) -> u64 {
-    let files = places
-        .iter()
-        .flat_map(|place| WalkDir::new(place).into_iter().flatten());
+    let files = places.iter().flat_map(|place| WalkDir::new(place).into_iter().flatten());
     files.take(LOOKED_AT).map(|file| disk_use_of(&file)).sum()
 }
 
 /// How much of the disk the first names below a place take, in bytes, and how many were looked at: `most` where there are more.
 pub fn disk_use_of_first(place: &Path, most: usize) -> (u64, usize) {
     let files = WalkDir::new(place).into_iter().flatten().take(most);
-    files.fold((0, 0), |(bytes, count), file| {
-        (bytes + disk_use_of(&file), count + 1)
-    })
+    files.fold((0, 0), |(bytes, count), file| (bytes + disk_use_of(&file), count + 1))
 }
 
 fn disk_use_of(file: &walkdir::DirEntry) -> u64 {

@@ -50,11 +50,7 @@ pub fn keep_with(
     why: &str,
     now: DateTime<Utc>,
 ) -> Result<Oid> {
-    let entry = |&(name, oid): &(&str, Oid)| Entry {
-        mode: FILE,
-        name: name.into(),
-        oid,
-    };
+    let entry = |&(name, oid): &(&str, Oid)| Entry { mode: FILE, name: name.into(), oid };
     let entries: Vec<_> = blobs.iter().map(entry).collect();
     let guard = lock::hold(repo.common_dir(), layout::LEDGER_LOCK)?;
     let who = chain::identity(repo, now);
@@ -103,11 +99,7 @@ pub fn join(repo: &Repo, ours: Oid, theirs: Oid) -> Result<Oid> {
     let mut tips = [repo.read_commit(ours)?, repo.read_commit(theirs)?];
     for (tip, other) in [(&tips[0], theirs), (&tips[1], ours)] {
         let links = Links::read(repo, tip.clone())?;
-        if links
-            .oldest_first
-            .iter()
-            .any(|link| link.commit.oid == other)
-        {
+        if links.oldest_first.iter().any(|link| link.commit.oid == other) {
             return Ok(tip.oid);
         }
     }
@@ -121,11 +113,8 @@ pub fn join(repo: &Repo, ours: Oid, theirs: Oid) -> Result<Oid> {
 
 /// The error for what some keep chain holds and this clone lacks. `what` is named as in "the policy".
 pub fn absent(what: &str) -> Error {
-    Error::new(
-        Code::HistoryIncomplete,
-        format!("{what} is not in this clone"),
-    )
-    .remedy("to have what other clones keep", Remedy::SynchroniseAll)
+    Error::new(Code::HistoryIncomplete, format!("{what} is not in this clone"))
+        .remedy("to have what other clones keep", Remedy::SynchroniseAll)
 }
 
 /// Everything that the keep chain holds by name: its own links and their parents.
@@ -219,10 +208,9 @@ impl Link {
             None => 0,
             Some(_) if MENDED.contains(&subject) => commit.parents.len(),
             // The first link of all keeps something and follows nothing.
-            Some(first) => repo
-                .read_commit(*first)
-                .is_ok_and(|first| looks_like_one(&first))
-                .into(),
+            Some(first) => {
+                repo.read_commit(*first).is_ok_and(|first| looks_like_one(&first)).into()
+            }
         };
         Some(Link { commit, before })
     }
@@ -234,22 +222,14 @@ impl Link {
             link: self.commit.oid,
             agent: AgentId::parse(whom).filter(|_| PASSING.contains(&kind))?,
             seconds: self.commit.seconds,
-            commits: self
-                .commit
-                .parents
-                .iter()
-                .skip(self.before)
-                .copied()
-                .collect(),
+            commits: self.commit.parents.iter().skip(self.before).copied().collect(),
         })
     }
 }
 
 fn looks_like_one(commit: &Commit) -> bool {
     let subject = commit.message.lines().next().unwrap_or_default();
-    let kind = subject
-        .strip_prefix(KEEP)
-        .map(|rest| rest.split(' ').next());
+    let kind = subject.strip_prefix(KEEP).map(|rest| rest.split(' ').next());
     let may_hold_blobs = kind.flatten().is_some_and(|kind| HOLDING.contains(&kind));
     let ours = commit.trailer(chain::TRAILER).is_some();
     let is_one = kind.is_some() || MENDED.contains(&subject);
@@ -266,10 +246,7 @@ struct Links {
 
 impl Links {
     fn read(repo: &Repo, tip: Commit) -> Result<Links> {
-        let mut links = Links {
-            tip: tip.oid,
-            oldest_first: Vec::new(),
-        };
+        let mut links = Links { tip: tip.oid, oldest_first: Vec::new() };
         let mut seen = HashSet::new();
         // A link is written down after those before it, which wait on top of it.
         let mut waiting = vec![(tip.oid, None)];

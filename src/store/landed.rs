@@ -42,15 +42,8 @@ impl Line {
     /// # Errors
     /// `repo-corrupt`.
     pub fn of(repo: &Repo, parent: Oid, commit: Oid) -> Result<Line> {
-        let trees = (
-            repo.read_commit(parent)?.tree,
-            repo.read_commit(commit)?.tree,
-        );
-        Ok(Line {
-            parent,
-            trees,
-            paths: paths(repo.tree_changes(&[trees.0], trees.1)?),
-        })
+        let trees = (repo.read_commit(parent)?.tree, repo.read_commit(commit)?.tree);
+        Ok(Line { parent, trees, paths: paths(repo.tree_changes(&[trees.0], trees.1)?) })
     }
 }
 
@@ -88,9 +81,7 @@ pub fn as_claimed(
 /// Which branch has the work of each agent, whose tip is given: the one that it started from, or what was last fetched of that
 /// from a remote, where a forge may have merged what this clone has not pulled yet.
 pub fn found(repo: &Repo, works: &[(&Agent, Oid)]) -> HashMap<AgentId, Result<Option<String>>> {
-    let mut found: HashMap<_, _> = { works.iter() }
-        .map(|(agent, _)| (agent.id, Ok(None)))
-        .collect();
+    let mut found: HashMap<_, _> = works.iter().map(|(agent, _)| (agent.id, Ok(None))).collect();
     let mut copies: HashMap<&str, Vec<String>> = HashMap::new();
     for name in works.iter().filter_map(|(agent, _)| started_from(agent)) {
         copies.entry(name).or_insert_with(|| {
@@ -111,9 +102,8 @@ pub fn found(repo: &Repo, works: &[(&Agent, Oid)]) -> HashMap<AgentId, Result<Op
             is_open.then(|| (*agent, *tip, target.clone()))
         });
         let questions: Vec<_> = questions.collect();
-        let targets: HashMap<_, _> = { questions.iter() }
-            .map(|(agent, _, target)| (agent.id, target.clone()))
-            .collect();
+        let targets: HashMap<_, _> =
+            questions.iter().map(|(agent, _, target)| (agent.id, target.clone())).collect();
         for (agent, answer) in landed(repo, questions) {
             let target = targets.get(&agent).cloned();
             found.insert(agent, answer.map(|is_there| target.filter(|_| is_there)));
@@ -133,9 +123,7 @@ pub fn landed(repo: &Repo, questions: Vec<(&Agent, Oid, String)>) -> Answers {
     let mut there = Vec::new();
     let mut tips: HashMap<String, Option<Tip>> = HashMap::new();
     for (agent, tip, target) in questions {
-        let is = tips
-            .entry(target)
-            .or_insert_with_key(|name| repo.tip(name).ok());
+        let is = tips.entry(target).or_insert_with_key(|name| repo.tip(name).ok());
         match is.as_ref() {
             Some(Tip::At(oid)) => there.push((agent, tip, *oid)),
             // Absent, or unreadable.
@@ -240,11 +228,7 @@ fn first_look(
     if is_apart || changes.iter().any(is_untouched) {
         return not;
     }
-    let work = UnlandedWork {
-        agent: agent.id,
-        tip,
-        started: began.oid,
-    };
+    let work = UnlandedWork { agent: agent.id, tip, started: began.oid };
     Ok(LandedLook::Open(work))
 }
 
@@ -263,10 +247,7 @@ fn holding(repo: &Repo, (base, gained): (Oid, Option<&Gained>), tip: Oid) -> Res
 
 /// Whether the commit that the row names as the landing is on the branch and brought exactly this work.
 fn is_brought(repo: &Repo, agent: &Agent, tip: Oid, base: Oid) -> Result<bool> {
-    let Some((commit, _)) = agent
-        .landed
-        .as_ref()
-        .filter(|(commit, _)| repo.has_object(*commit))
+    let Some((commit, _)) = agent.landed.as_ref().filter(|(commit, _)| repo.has_object(*commit))
     else {
         return Ok(false);
     };
@@ -357,10 +338,7 @@ pub fn makes_the_same(repo: &Repo, line: &[Line], started: Oid, tip: Oid) -> Res
 /// Whether a branch has a commit that makes that change.
 fn is_among(repo: &Repo, line: &[Line], change: &Line) -> Result<bool> {
     // Paths first, because a patch id takes reading every file that differs.
-    let mut alike = line
-        .iter()
-        .filter(|one| one.paths == change.paths)
-        .peekable();
+    let mut alike = line.iter().filter(|one| one.paths == change.paths).peekable();
     if alike.peek().is_none() {
         return Ok(false);
     }

@@ -67,11 +67,7 @@ impl FirstParents {
                 break;
             };
             let before = repo.read_commit(parent)?;
-            steps.push(CommitStep {
-                commit,
-                before: before.clone(),
-                paths: OnceCell::new(),
-            });
+            steps.push(CommitStep { commit, before: before.clone(), paths: OnceCell::new() });
             commit = before;
         }
         Ok(FirstParents(steps))
@@ -112,10 +108,7 @@ impl FirstParents {
                 }
             }
         }
-        let named = self
-            .0
-            .iter()
-            .find(|step| names(&step.commit).contains(&work.agent.id));
+        let named = self.0.iter().find(|step| names(&step.commit).contains(&work.agent.id));
         Ok(named.map(|step| step.commit.oid))
     }
 }
@@ -143,11 +136,7 @@ impl CommitStep {
             return Ok(None);
         }
         let before = repo.read_commit(parent)?;
-        Ok(Some(CommitStep {
-            commit,
-            before,
-            paths: OnceCell::new(),
-        }))
+        Ok(Some(CommitStep { commit, before, paths: OnceCell::new() }))
     }
 
     /// Whether it is no merge, and changes something of those paths and nothing besides.
@@ -193,14 +182,9 @@ fn paths(repo: &Repo, start: Oid, tip: Oid) -> Result<Paths> {
 
 /// The agents that a message names.
 fn names(commit: &Commit) -> BTreeSet<AgentId> {
-    let lines = commit
-        .message
-        .lines()
-        .filter_map(|line| line.split_once(':'));
+    let lines = commit.message.lines().filter_map(|line| line.split_once(':'));
     let named = lines.filter(|(key, _)| key.trim().eq_ignore_ascii_case(TRAILER));
-    named
-        .filter_map(|(_, id)| AgentId::parse(id.trim()))
-        .collect()
+    named.filter_map(|(_, id)| AgentId::parse(id.trim())).collect()
 }
 
 impl Ledger<'_> {

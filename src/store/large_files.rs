@@ -63,10 +63,7 @@ fn look(top: &Path, path: &[u8]) -> Option<(u64, u32)> {
     let (parent, name) = parent_of(top, path).ok()?;
     let found = statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
-    is_file.then_some((
-        u64::try_from(found.st_size).ok()?,
-        wide(found.st_mode) & 0o7777,
-    ))
+    is_file.then_some((u64::try_from(found.st_size).ok()?, wide(found.st_mode) & 0o7777))
 }
 
 /// The bits of a mode, which macOS has in sixteen.
@@ -88,12 +85,8 @@ pub fn set_aside(
     beside: Option<&Path>,
 ) -> Result<LargeFile> {
     let shown = top.join(OsStr::from_bytes(path));
-    let gone = || {
-        Error::io(
-            format!("could not move {}", shown.display()),
-            ErrorKind::NotFound.into(),
-        )
-    };
+    let gone =
+        || Error::io(format!("could not move {}", shown.display()), ErrorKind::NotFound.into());
     let (size, mode) = look(top, path).ok_or_else(gone)?;
     let own = layout::large_dir(common_dir, id);
     fsx::create_dir(&own)?;
@@ -103,12 +96,7 @@ pub fn set_aside(
     for directory in [Some(own.as_path()), beside].into_iter().flatten() {
         fsx::create_dir(directory)?;
         let place = free_place(directory);
-        let line = MovedFile {
-            path: path.to_owned(),
-            size,
-            mode,
-            place,
-        };
+        let line = MovedFile { path: path.to_owned(), size, mode, place };
         note(&own, &line)?;
         let (parent, name) = parent_of(top, path).at("could not open the directory of", &shown)?;
         moved = match beside {
@@ -148,10 +136,7 @@ pub fn give_back(common_dir: &Path, id: AgentId, top: &Path) -> Result<Vec<Strin
         let to = top.join(OsStr::from_bytes(&line.path));
         if let Err(error) = go_back(&line, top, &to) {
             let place = line.place.display();
-            stay.push(format!(
-                "{shown} ({} bytes) stays in {place}: {error}",
-                line.size
-            ));
+            stay.push(format!("{shown} ({} bytes) stays in {place}: {error}", line.size));
         }
     }
     // The list goes last: after a kill it still names what was not moved back.
@@ -256,7 +241,7 @@ fn note(own: &Path, line: &MovedFile) -> Result<()> {
 
 fn free_place(directory: &Path) -> PathBuf {
     let places = (1..).map(|number: u64| directory.join(number.to_string()));
-    { places }
+    places
         .into_iter()
         .find(|place| fs::symlink_metadata(place).is_err())
         .unwrap_or_else(|| directory.join("0"))

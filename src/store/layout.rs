@@ -347,8 +347,7 @@ pub fn aside(worktree: &Path, name: &str) -> PathBuf {
 /// The first eight digits of the id of the agent whose admin directory has this name; `None` for one that
 /// cannot be an agent's.
 pub fn agent_of_worktree(name: &str) -> Option<&str> {
-    name.strip_prefix(WORKTREE_PREFIX)
-        .filter(|id| is_short_id(id))
+    name.strip_prefix(WORKTREE_PREFIX).filter(|id| is_short_id(id))
 }
 
 /// The file, below [`agents_dir`], locked while the check commands of the agent with these first eight digits
@@ -448,8 +447,7 @@ pub fn is_train_place(digits: &str) -> bool {
 /// The first eight digits of the id of the agent whose check commands run in a worktree of this name;
 /// `None` for one that cannot be such a worktree.
 pub fn agent_of_verify_worktree(name: &str) -> Option<&str> {
-    name.strip_prefix(VERIFY_PREFIX)
-        .filter(|id| is_short_id(id))
+    name.strip_prefix(VERIFY_PREFIX).filter(|id| is_short_id(id))
 }
 
 /// Whether the name of a worktree or its admin directory is one that we give: an agent's, a check's, that of a warm worktree, or of

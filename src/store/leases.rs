@@ -51,10 +51,8 @@ pub fn take(
             }
         }
         let what = format!("no {} is left for {variable}", kind.as_str());
-        Err(Error::new(Code::LeaseExhausted, what).hint(format!(
-            "to see which agents hold them, run ls -l {}",
-            shell::path(&directory)
-        )))
+        Err(Error::new(Code::LeaseExhausted, what)
+            .hint(format!("to see which agents hold them, run ls -l {}", shell::path(&directory))))
     };
     wanted.iter().map(take_one).collect()
 }
@@ -74,11 +72,7 @@ fn candidates(
             let numbers = (0..count).map(move |step| (first + step) % count);
             let ports =
                 numbers.filter_map(|number| Some(PORTS.start + u16::try_from(number).ok()?));
-            Box::new(
-                ports
-                    .filter(|port| is_free(*port))
-                    .map(|port| port.to_string()),
-            )
+            Box::new(ports.filter(|port| is_free(*port)).map(|port| port.to_string()))
         }
         LeaseKind::Loopback => {
             let count = LOOPBACK.end - LOOPBACK.start;
@@ -112,9 +106,7 @@ fn require_own_address(address: &str) -> Result<()> {
             Code::LeaseExhausted,
             format!("nothing can listen on {address} on this machine yet"),
         )
-        .hint(format!(
-            "to have it, run sudo ifconfig lo0 alias {address} up"
-        ))),
+        .hint(format!("to have it, run sudo ifconfig lo0 alias {address} up"))),
         // A process that may not listen at all may still hand the address on.
         _ => Ok(()),
     }

@@ -106,12 +106,14 @@ impl<'r> Ledger<'r> {
         now: DateTime<Utc>,
         decide: impl Fn(&T, Option<&Agent>) -> Result<What>,
     ) -> Result<Vec<Event>> {
-        let notes = rows.iter().map(|(key, about)| NoteToWrite {
-            key: *key,
-            agent: AgentId::from_spawn_commit(*key),
-            about,
-        });
-        let notes: Vec<NoteToWrite<&T>> = notes.collect();
+        let notes: Vec<NoteToWrite<&T>> = rows
+            .iter()
+            .map(|(key, about)| NoteToWrite {
+                key: *key,
+                agent: AgentId::from_spawn_commit(*key),
+                about,
+            })
+            .collect();
         let belief = Belief::new(self.repo);
         self.write(&notes, by, now, |note, row| {
             let agent = belief.fold(note.key, row)?;
@@ -145,8 +147,11 @@ impl<'r> Ledger<'r> {
                 tip: landing.tip,
                 from: landing.from,
             };
-            let on_row = landing.with.iter().chain([&merged]);
-            let on_row = on_row.map(|what| (landing.spawn_commit, what.clone()));
+            let on_row = landing
+                .with
+                .iter()
+                .chain([&merged])
+                .map(|what| (landing.spawn_commit, what.clone()));
             let on_pointer = pointer.map(|key| (key, merged.clone()));
             for (key, about) in on_pointer.into_iter().chain(on_row) {
                 notes.push(NoteToWrite { key, agent, about });
@@ -253,13 +258,8 @@ impl<'r> Ledger<'r> {
         let guard = lock::hold(repo.common_dir(), layout::LEDGER_LOCK)?;
         let (mut written, mut closed, mut own) = (Vec::new(), Vec::new(), Vec::new());
         let message = format!("agent: event of {}", first.agent.short());
-        let commit = chain::append(
-            repo,
-            &guard,
-            Chain::Ledger,
-            &who,
-            &message,
-            |tip: Option<&Commit>| {
+        let commit =
+            chain::append(repo, &guard, Chain::Ledger, &who, &message, |tip: Option<&Commit>| {
                 let tree = tip.map_or(Oid::EMPTY_TREE, |tip| tip.tree);
                 // The closure runs again after a lost race, and what it decided then does not
                 // count.
@@ -276,23 +276,15 @@ impl<'r> Ledger<'r> {
                         None => notes::body(repo, tree, key)?,
                     };
                     let row = Row::read(&old, agent);
-                    let event = row.next(
-                        now,
-                        clone,
-                        (agent, actor(by)),
-                        operation,
-                        decide(note, &row)?,
-                    );
+                    let event =
+                        row.next(now, clone, (agent, actor(by)), operation, decide(note, &row)?);
                     let line = event_line::encode(&event)?;
                     // The pointer on a landed commit is no row.
                     if AgentId::from_spawn_commit(key) == agent {
                         closed.extend(decisions(key, &row, &event, &line));
                         own.push(line.clone());
                     }
-                    bodies.insert(
-                        key,
-                        notes::union_of_lines([old.as_slice(), line.as_bytes()]),
-                    );
+                    bodies.insert(key, notes::union_of_lines([old.as_slice(), line.as_bytes()]));
                     written.push(event);
                 }
                 let mut batch = Batch::new();
@@ -303,18 +295,13 @@ impl<'r> Ledger<'r> {
                 }
                 let tree = notes::with_notes(repo, tree, batch)?;
                 let parents: Vec<_> = tip.map(|tip| tip.oid).into_iter().collect();
-                let write = if is_signed {
-                    chain::signed_commit
-                } else {
-                    chain::commit
-                };
+                let write = if is_signed { chain::signed_commit } else { chain::commit };
                 let commit = write(repo, tree, &parents, &who, &subject(&written))?;
                 // After the signature, which may be refused, and before the event.
                 belief::note_closed(repo.common_dir(), &closed)?;
                 OwnLines::note(repo.common_dir(), &own)?;
                 Ok(commit)
-            },
-        )?;
+            })?;
         drop(guard);
         keep::after_append(repo, commit);
         Ok(written)
@@ -349,9 +336,7 @@ fn decisions(
         }
         _ => Vec::new(),
     };
-    { decisions.into_iter() }
-        .map(|decision| (event.agent, decision))
-        .collect()
+    decisions.into_iter().map(|decision| (event.agent, decision)).collect()
 }
 
 /// The subject of the commit that brings these events.

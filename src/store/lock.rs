@@ -54,11 +54,7 @@ impl Drop for Guard {
 impl Guard {
     fn of(file: File, path: PathBuf) -> Guard {
         ours().insert(path.clone());
-        Guard {
-            file,
-            path,
-            is_shared: AtomicBool::new(false),
-        }
+        Guard { file, path, is_shared: AtomicBool::new(false) }
     }
 
     /// The open file. The lock is held as long as it is open in any process that was handed it.
@@ -109,11 +105,7 @@ pub fn holding(path: &Path) -> Result<Holding> {
         return Ok(Holding::Gone);
     };
     // A shared lock would be granted beside the shared ones that are asked about.
-    Ok(if try_lock(&file, path, true)? {
-        Holding::Free
-    } else {
-        Holding::Held
-    })
+    Ok(if try_lock(&file, path, true)? { Holding::Free } else { Holding::Held })
 }
 
 /// Calls `then` on a thread of its own as soon as the lock `name` is free; at once where there is no
@@ -213,12 +205,7 @@ pub fn try_hold(common_dir: &Path, name: &str) -> Result<Option<Guard>> {
 }
 
 fn open(path: &Path) -> std::io::Result<File> {
-    File::options()
-        .create(true)
-        .truncate(false)
-        .read(true)
-        .write(true)
-        .open(path)
+    File::options().create(true).truncate(false).read(true).write(true).open(path)
 }
 
 /// Takes a lock if it is free, or looks whether it is; `false` where a process holds it that may. One behind a fence may not, so it is
@@ -226,22 +213,14 @@ fn open(path: &Path) -> std::io::Result<File> {
 fn try_lock(file: &File, path: &Path, is_to_hold: bool) -> Result<bool> {
     let mut watch = FenceWatch::default();
     loop {
-        let taken = if is_to_hold {
-            file.try_lock()
-        } else {
-            file.try_lock_shared()
-        };
+        let taken = if is_to_hold { file.try_lock() } else { file.try_lock_shared() };
         match taken {
             Ok(()) => return Ok(true),
             Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) => return Err(error).at("could not lock", path),
         }
         // Many locks of runs are looked at in a row, and few are taken.
-        let search = if is_to_hold {
-            HolderSearch::Seen
-        } else {
-            HolderSearch::Taker
-        };
+        let search = if is_to_hold { HolderSearch::Seen } else { HolderSearch::Taker };
         if !watch.look(file, path, search)? {
             return Ok(false);
         }
@@ -275,26 +254,16 @@ fn wait(
             Ok(locked) => return locked.at("could not lock", path),
             Err(_) if left <= pause => break,
             Err(_) => {
-                pause = if watch.look(&seen, path, HolderSearch::Hidden)? {
-                    LOOK
-                } else {
-                    SUSPICION
-                }
+                pause =
+                    if watch.look(&seen, path, HolderSearch::Hidden)? { LOOK } else { SUSPICION }
             }
         }
     }
     Err(Error::new(
         Code::LockTimeout,
-        format!(
-            "waited {} s for the lock {}",
-            patience.as_secs(),
-            path.display()
-        ),
+        format!("waited {} s for the lock {}", patience.as_secs(), path.display()),
     )
-    .hint(format!(
-        "to see who holds it, run fuser -v {}",
-        path.display()
-    )))
+    .hint(format!("to see who holds it, run fuser -v {}", path.display())))
 }
 
 /// How long a lock is waited for before it is asked who holds it.

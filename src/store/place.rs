@@ -67,10 +67,7 @@ impl RecordedPlaces {
     /// # Errors
     /// Those of [`Repo::root`].
     pub fn new(repo: &Repo) -> Result<RecordedPlaces> {
-        Ok(RecordedPlaces {
-            root: repo.root()?,
-            common_dir: repo.common_dir().to_owned(),
-        })
+        Ok(RecordedPlaces { root: repo.root()?, common_dir: repo.common_dir().to_owned() })
     }
 
     /// How a row of this version names the worktree at an absolute path.
@@ -222,10 +219,7 @@ impl Journal {
             match file.try_lock() {
                 Err(TryLockError::WouldBlock) => continue,
                 Err(TryLockError::Error(source)) => {
-                    return Err(Error::io(
-                        format!("could not lock {}", path.display()),
-                        source,
-                    ));
+                    return Err(Error::io(format!("could not lock {}", path.display()), source));
                 }
                 Ok(()) => {}
             }
@@ -257,10 +251,7 @@ mod tests {
         let event: Event = event_line::decode(line.as_bytes()).expect("an event");
         let agent = Agent::fold(spawn, &[event]).expect("a row");
         assert_eq!(agent.worktree.as_deref(), Some(recorded));
-        let places = RecordedPlaces {
-            root: "/top".into(),
-            common_dir: "/top/.git".into(),
-        };
+        let places = RecordedPlaces { root: "/top".into(), common_dir: "/top/.git".into() };
         places.of(&agent)
     }
 

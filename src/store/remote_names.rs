@@ -51,9 +51,7 @@ impl RemoteNames {
             )
             .hint("to have our refs on a remote below agent-sync/, run git config agent.refPrefix refs/heads/agent-sync"));
         }
-        Ok(RemoteNames {
-            prefix: Some(format!("{full}/")),
-        })
+        Ok(RemoteNames { prefix: Some(format!("{full}/")) })
     }
 
     /// Whether these names are ours alone, so that what else is found there is damage. Below a configured prefix a user
@@ -115,11 +113,9 @@ impl RemoteNames {
             None => &["refs/agents/", "refs/notes/agents"],
         };
         let is_ours = |name: &str| reserved.iter().any(|prefix| name.starts_with(prefix));
-        let users = listed.iter().filter(|(name, _)| !is_ours(name));
-        let users: HashSet<Oid> = users.map(|(_, oid)| *oid).collect();
-        let twins = listed
-            .iter()
-            .filter(|(name, oid)| is_ours(name) && users.contains(oid));
+        let users: HashSet<Oid> =
+            listed.iter().filter(|(name, _)| !is_ours(name)).map(|(_, oid)| *oid).collect();
+        let twins = listed.iter().filter(|(name, oid)| is_ours(name) && users.contains(oid));
         for (name, _) in twins {
             let Some(target) = repo.remote_symref(remote, name, end)? else {
                 continue;
@@ -130,9 +126,8 @@ impl RemoteNames {
             let what = format!(
                 "{name} of the remote `{remote}` is a symbolic ref to {target}, which a push would move; nothing was pushed"
             );
-            return Err(Error::new(Code::RemoteRefused, what).hint(format!(
-                "to see what the remote has, run git ls-remote --symref {remote}"
-            )));
+            return Err(Error::new(Code::RemoteRefused, what)
+                .hint(format!("to see what the remote has, run git ls-remote --symref {remote}")));
         }
         Ok(())
     }
@@ -160,18 +155,12 @@ impl Travelling {
         let value = repo.config_string("agent.sync")?;
         let value = value.as_deref().unwrap_or("ledger branches");
         let separators = |c: char| c == ',' || c.is_whitespace();
-        let words: Vec<&str> = value
-            .split(separators)
-            .filter(|word| !word.is_empty())
-            .collect();
+        let words: Vec<&str> = value.split(separators).filter(|word| !word.is_empty()).collect();
         let known = ["ledger", "branches", "keep", "mail", "all"];
         if let Some(other) = words.iter().find(|word| !known.contains(word)) {
             return Err(Error::new(
                 Code::Usage,
-                format!(
-                    "agent.sync names `{other}`, which is none of {}",
-                    known.join(", ")
-                ),
+                format!("agent.sync names `{other}`, which is none of {}", known.join(", ")),
             )
             .hint("to send ledger and branches, run git config agent.sync 'ledger branches'"));
         }
@@ -231,10 +220,7 @@ pub fn long_name(common_dir: &Path) -> Result<String> {
         .map_err(|error| Error::bug("the system must have random numbers").because(error))?;
     // The number stays in it, so that stamps of before still count as this clone's.
     let name = format!("{:016x}", drawn & !0xffff | u64::from(number));
-    fsx::write_atomic(
-        &layout::clone_id(common_dir),
-        format!("{name}\n").as_bytes(),
-    )?;
+    fsx::write_atomic(&layout::clone_id(common_dir), format!("{name}\n").as_bytes())?;
     Ok(name)
 }
 

@@ -39,11 +39,7 @@ impl Replay {
         // Then the rest of the branch has to follow upon the very commit that is in history
         // already.
         if repo.has_object(agent.spawn_commit) && repo.is_ancestor(agent.spawn_commit, target)? {
-            return Ok(Replay {
-                tip,
-                is_signed: false,
-                commits: Vec::new(),
-            });
+            return Ok(Replay { tip, is_signed: false, commits: Vec::new() });
         }
         Replay::of(repo, agent, target, tip)
     }
@@ -58,10 +54,8 @@ impl Replay {
         for oid in lacking(repo, agent, target, tip)? {
             let commit = repo.read_raw_commit(oid)?;
             let before = commit.parents();
-            let parents = before.iter();
-            let parents: Vec<Oid> = parents
-                .map(|parent| new.get(parent).copied().unwrap_or(*parent))
-                .collect();
+            let parents: Vec<Oid> =
+                before.iter().map(|parent| new.get(parent).copied().unwrap_or(*parent)).collect();
             // Those of agents whose branches this one was built upon go as well.
             if let [parent] = parents.as_slice()
                 && let Some(text) = spawn_text(repo, agent, oid, &commit)?
@@ -84,27 +78,17 @@ impl Replay {
             new.insert(oid, name);
             commits.push((oid, name, replayed));
         }
-        Ok(Replay {
-            tip: new.get(&tip).copied().unwrap_or(tip),
-            is_signed: false,
-            commits,
-        })
+        Ok(Replay { tip: new.get(&tip).copied().unwrap_or(tip), is_signed: false, commits })
     }
 
     /// That of a branch whose commits are signed.
     pub fn signed(tip: Oid) -> Replay {
-        Replay {
-            tip,
-            is_signed: true,
-            commits: Vec::new(),
-        }
+        Replay { tip, is_signed: true, commits: Vec::new() }
     }
 
     /// Whether some of it is in the repository, as after a landing of the beginning.
     pub fn is_begun(&self, repo: &Repo) -> bool {
-        self.commits
-            .first()
-            .is_some_and(|(_, first, _)| repo.has_object(*first))
+        self.commits.first().is_some_and(|(_, first, _)| repo.has_object(*first))
     }
 
     /// Whether a commit is one that stands for one of the branch.
@@ -197,11 +181,7 @@ impl<'o> ReplayLine<'o> {
 
     /// All of it.
     pub fn replay(self) -> Replay {
-        Replay {
-            tip: self.tip,
-            is_signed: false,
-            commits: self.commits,
-        }
+        Replay { tip: self.tip, is_signed: false, commits: self.commits }
     }
 }
 
@@ -272,10 +252,7 @@ pub fn reverted_on<'a>(
     if !is_below(reverted.commit)? {
         return Ok(None);
     }
-    let begun = Replay::of(repo, agent, target, tip)?
-        .commits
-        .into_iter()
-        .next();
+    let begun = Replay::of(repo, agent, target, tip)?.commits.into_iter().next();
     let is_there = is_below(agent.spawn_commit)?
         || begun.map_or(Ok(false), |(_, first, _)| is_below(first))?;
     Ok(Some(reverted).filter(|_| is_there))
@@ -306,7 +283,5 @@ fn spawn_text(repo: &Repo, agent: &Agent, oid: Oid, commit: &RawCommit) -> Resul
     };
     // The nonce tells that a rebase made this commit of that one: it is drawn once for each spawn.
     let is_it = SpawnCommit::of(spawn, &text).is_some() && text.trailer(NONCE) == Some(nonce);
-    Ok(String::from_utf8(text.bytes().to_vec())
-        .ok()
-        .filter(|_| is_it))
+    Ok(String::from_utf8(text.bytes().to_vec()).ok().filter(|_| is_it))
 }

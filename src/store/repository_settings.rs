@@ -60,32 +60,21 @@ pub fn uncommitted(repo: &Repo, counting: Option<&[u8]>) -> Result<Option<String
 pub fn load(repo: &Repo, base: Oid, roles: &RoleSet) -> Result<RepositorySettings> {
     let include = read_at(repo, base, INCLUDE_PATH)?;
     let Some(bytes) = read(repo, base)? else {
-        return Ok(RepositorySettings {
-            include,
-            ..RepositorySettings::default()
-        });
+        return Ok(RepositorySettings { include, ..RepositorySettings::default() });
     };
     let checked = settings_file::parse(PATH, &bytes).check(roles);
-    let with_include = |settings| RepositorySettings {
-        include,
-        ..settings
-    };
+    let with_include = |settings| RepositorySettings { include, ..settings };
     checked.map(with_include).map_err(|wrong| {
         let short = &base.to_hex()[..7];
         let message = format!("the settings of the repository at {short} cannot be used");
         wrong
             .told(Error::new(Code::SettingsInvalid, message))
-            .hint(format!(
-                "to see the file that counts, run git show {short}:{PATH}"
-            ))
+            .hint(format!("to see the file that counts, run git show {short}:{PATH}"))
             .hint(format!(
                 "to go on, correct the file and run {}",
                 to_commit("correct the settings")
             ))
-            .remedy(
-                "to start from a commit whose settings are right",
-                Remedy::SpawnFromCommit,
-            )
+            .remedy("to start from a commit whose settings are right", Remedy::SpawnFromCommit)
     })
 }
 
@@ -126,9 +115,6 @@ fn file(repo: &Repo, entry: &tree::Entry, path: &str) -> Result<Vec<u8>> {
 }
 
 fn unusable(path: &str, why: &str) -> Error {
-    Error::new(
-        Code::SettingsInvalid,
-        format!("{path} cannot be used: {why}"),
-    )
-    .hint(format!("to see what it is, run git ls-tree HEAD {path}"))
+    Error::new(Code::SettingsInvalid, format!("{path} cannot be used: {why}"))
+        .hint(format!("to see what it is, run git ls-tree HEAD {path}"))
 }

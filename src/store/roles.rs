@@ -29,9 +29,8 @@ const MAX_SIZE: usize = 64 * 1024;
 /// cannot.
 pub fn load(repo: &Repo, base: Oid) -> Result<RoleSet> {
     let top = repo.read_tree(repo.read_commit(base)?.tree)?;
-    let directory = top
-        .iter()
-        .find(|entry| entry.is_directory() && entry.name == DIRECTORY.as_bytes());
+    let directory =
+        top.iter().find(|entry| entry.is_directory() && entry.name == DIRECTORY.as_bytes());
     let files = match directory {
         Some(directory) => repo.read_tree(directory.oid)?,
         None => Vec::new(),
@@ -46,11 +45,7 @@ pub fn load(repo: &Repo, base: Oid) -> Result<RoleSet> {
         let path = format!("{DIRECTORY}/{name}.toml");
         match load_file(repo, file, &name, &path) {
             Ok(draft) => drafts.push(draft),
-            Err(problems) => unreadable.push(InvalidRole {
-                name,
-                path,
-                problems,
-            }),
+            Err(problems) => unreadable.push(InvalidRole { name, path, problems }),
         }
     }
     let roles = RoleSet::built_in().with(drafts, unreadable);
@@ -66,14 +61,9 @@ fn load_file(
     if !matches!(file.mode, tree::FILE | tree::EXECUTABLE) {
         return Err(vec![format!("{path}: it is not a regular file")]);
     }
-    let data = repo
-        .read_blob(file.oid)
-        .map_err(|error| vec![format!("{path}: {error}")])?;
+    let data = repo.read_blob(file.oid).map_err(|error| vec![format!("{path}: {error}")])?;
     if data.len() > MAX_SIZE {
-        return Err(vec![format!(
-            "{path}: it is larger than {} KiB",
-            MAX_SIZE / 1024
-        )]);
+        return Err(vec![format!("{path}: it is larger than {} KiB", MAX_SIZE / 1024)]);
     }
     role_file::parse(name, path, &data)
 }
@@ -99,25 +89,19 @@ const PREFIX: &str = "agent.role.";
 fn apply_settings(roles: RoleSet, settings: &[Setting]) -> RoleSet {
     let mut sections: BTreeMap<&str, RoleSection> = BTreeMap::new();
     for setting in settings {
-        let key = setting
-            .key
-            .strip_prefix(PREFIX)
-            .and_then(|key| key.rsplit_once('.'));
+        let key = setting.key.strip_prefix(PREFIX).and_then(|key| key.rsplit_once('.'));
         let Some((name, key)) = key.filter(|(name, _)| roles.get(name).is_some()) else {
             continue;
         };
-        let section = sections
-            .entry(name)
-            .or_insert_with(|| RoleSection::of(name));
+        let section = sections.entry(name).or_insert_with(|| RoleSection::of(name));
         if let Err(problem) = section.read(key, &setting.value) {
             section.problems.push(format!("{}: {problem}", setting.key));
         }
     }
     // A section with one wrong line is refused as a whole: what is left of it would be looser than
     // what was meant.
-    let (sound, broken): (Vec<RoleSection>, Vec<RoleSection>) = sections
-        .into_values()
-        .partition(|section| section.problems.is_empty());
+    let (sound, broken): (Vec<RoleSection>, Vec<RoleSection>) =
+        sections.into_values().partition(|section| section.problems.is_empty());
     let drafts = sound.into_iter().map(|section| section.draft).collect();
     let unreadable = broken.into_iter().map(|section| InvalidRole {
         name: section.draft.name,
@@ -140,10 +124,7 @@ impl RoleSection {
             extends: Some(name.to_owned()),
             ..RoleDraft::default()
         };
-        RoleSection {
-            draft,
-            problems: Vec::new(),
-        }
+        RoleSection { draft, problems: Vec::new() }
     }
 
     /// Takes one setting; a later one replaces an earlier one, except that denylists add up.
@@ -182,11 +163,7 @@ const MANIFESTS: [&str; 3] = [
 ];
 
 /// Where the customisations of an agent type are, below one of these.
-const CUSTOMISATIONS: [&str; 3] = [
-    "_bmad/_config/agents",
-    "bmad/_cfg/agents",
-    ".bmad/_cfg/agents",
-];
+const CUSTOMISATIONS: [&str; 3] = ["_bmad/_config/agents", "bmad/_cfg/agents", ".bmad/_cfg/agents"];
 
 /// The layers of the central configuration, each on top of the one before.
 const CENTRAL: [&str; 4] = [
@@ -246,11 +223,7 @@ impl<'r> Project<'r> {
                 .hint("commit it first, or name a file outside of the repository")
         })?;
         let persona = persona_of(path, &data, agent_type)?;
-        if path.ends_with(".toml") {
-            self.with_skill(persona)
-        } else {
-            Ok(persona)
-        }
+        if path.ends_with(".toml") { self.with_skill(persona) } else { Ok(persona) }
     }
 
     /// The project's additions for an agent type: each file's name and text, in the order of names.
@@ -384,10 +357,7 @@ pub fn persona_of(path: &str, data: &[u8], agent_type: &str) -> Result<Persona> 
     } else {
         manifest::parse(path, data)
     };
-    let roster = Roster {
-        personas: personas.map_err(invalid)?,
-        files: vec![path.to_owned()],
-    };
+    let roster = Roster { personas: personas.map_err(invalid)?, files: vec![path.to_owned()] };
     match roster.find(agent_type)? {
         Some(persona) => Ok(persona.clone()),
         None => Err(roster.unknown(agent_type)),

@@ -46,11 +46,8 @@ impl<'b> Row<'b> {
         // Most rows name nothing ahead, and are in order as they are.
         if row.events.iter().any(|event| !event.ahead.is_empty()) {
             let order = row.order();
-            let pairs = row.lines.into_iter().zip(row.events);
-            let mut pairs: Vec<_> = pairs.map(Some).collect();
-            let ordered = order
-                .iter()
-                .filter_map(|index| pairs.get_mut(*index)?.take());
+            let mut pairs: Vec<_> = row.lines.into_iter().zip(row.events).map(Some).collect();
+            let ordered = order.iter().filter_map(|index| pairs.get_mut(*index)?.take());
             (row.lines, row.events) = ordered.unzip();
         }
         row
@@ -139,7 +136,10 @@ impl<'b> Row<'b> {
     )]
     fn order(&self) -> Vec<usize> {
         let count = self.events.len();
-        let digests: HashMap<String, usize> = { self.pairs().enumerate().rev() }
+        let digests: HashMap<String, usize> = self
+            .pairs()
+            .enumerate()
+            .rev()
             .map(|(index, (line, _))| (event_line::digest(line), index))
             .collect();
         let mut before: Vec<Vec<usize>> = vec![Vec::new(); count];
@@ -226,7 +226,7 @@ impl OwnLines {
     /// # Errors
     /// `repo-read-only`, `disk-full`, `io`.
     pub(super) fn note(common_dir: &Path, lines: &[String]) -> Result<()> {
-        let digests = { lines.iter() }.map(|line| event_line::digest(line.as_bytes()));
+        let digests = lines.iter().map(|line| event_line::digest(line.as_bytes()));
         // Each begins with a line feed: what stands before may have been cut short.
         let digests: String = digests.map(|digest| format!("\n{digest}\n")).collect();
         fsx::append(&layout::own_lines(common_dir), digests.as_bytes())

@@ -281,12 +281,7 @@ impl<'r> ScopeCache<'r> {
         if whole.is_none() {
             kept.clear();
         }
-        ScopeCache {
-            repo,
-            kept,
-            asked: Vec::new(),
-            missing: 0,
-        }
+        ScopeCache { repo, kept, asked: Vec::new(), missing: 0 }
     }
 
     /// What an agent may touch.

@@ -67,10 +67,7 @@ impl SpawnCommit {
 
     /// Where the agent started.
     pub fn base(&self) -> Base {
-        Base {
-            refname: self.terms.base_ref.clone(),
-            oid: self.base,
-        }
+        Base { refname: self.terms.base_ref.clone(), oid: self.base }
     }
 
     /// The agent, where no ledger tells more of it.
@@ -142,15 +139,11 @@ pub fn bound(repo: &Repo, mut agent: Agent) -> Result<(Agent, Vec<String>)> {
     let mut differs = |what: &str, row: Option<String>, said: String| {
         if row.as_ref() != Some(&said) {
             let row = row.unwrap_or_else(|| "nothing".to_owned());
-            altered.push(format!(
-                "the ledger says {what} {row}, and the spawn commit {said}"
-            ));
+            altered.push(format!("the ledger says {what} {row}, and the spawn commit {said}"));
         }
     };
     differs("role", agent.role.take(), spawn.terms.role.clone());
-    let isolation = agent
-        .isolation
-        .map(|isolation| isolation.as_str().to_owned());
+    let isolation = agent.isolation.map(|isolation| isolation.as_str().to_owned());
     differs("isolation", isolation, spawn.terms.isolation.clone());
     differs("base", agent.base.as_ref().map(shown), shown(&said));
     agent.role = Some(spawn.terms.role.clone());
@@ -196,10 +189,7 @@ pub fn is_held_by(repo: &Repo, tip: Oid, agent: &Agent) -> bool {
     let spawn_commit = agent.spawn_commit;
     // A row may be about any commit, as about the root of all history. Only a spawn makes an agent.
     let spawn = repo.read_commit(spawn_commit).ok();
-    if spawn
-        .as_ref()
-        .is_some_and(|commit| commit.trailer(NONCE).is_none())
-    {
+    if spawn.as_ref().is_some_and(|commit| commit.trailer(NONCE).is_none()) {
         return false;
     }
     let own = spawn.as_ref().and_then(|commit| commit.trailer(NONCE));
@@ -225,10 +215,7 @@ pub fn is_held_by(repo: &Repo, tip: Oid, agent: &Agent) -> bool {
         next = commit.parents().first().copied();
     }
     // The long way, for spawn commits that a merge brought in from the side and for long histories.
-    let contains = |spawn| {
-        repo.merge_base(spawn, tip)
-            .is_ok_and(|base| base == Some(spawn))
-    };
+    let contains = |spawn| repo.merge_base(spawn, tip).is_ok_and(|base| base == Some(spawn));
     repo.has_object(spawn_commit) && repo.has_object(tip) && contains(spawn_commit)
 }
 
@@ -303,7 +290,7 @@ fn best(
     signatures: &HashMap<Oid, CommitSignature>,
 ) -> Option<(Oid, CommitSignature)> {
     let is_good = |oid: &&Oid| matches!(signatures.get(oid), Some(CommitSignature::Good(_)));
-    let oid = { commits.iter() }.find(is_good).or(commits.first())?;
+    let oid = commits.iter().find(is_good).or(commits.first())?;
     Some((*oid, signatures.get(oid)?.clone()))
 }
 
@@ -339,9 +326,7 @@ fn find_origins(repo: &Repo, tip: &Commit, origins: &mut Origins) -> Result<()> 
 /// The lines of a notes tree that no parent has.
 fn brought(repo: &Repo, tree: Oid, parents: &[Commit]) -> Result<Vec<(Oid, Vec<u8>)>> {
     // A note that is as the first parent has it brings no line, so only the others are read.
-    let before = parents
-        .first()
-        .map_or(Oid::EMPTY_TREE, |parent| parent.tree);
+    let before = parents.first().map_or(Oid::EMPTY_TREE, |parent| parent.tree);
     let mut brought = Vec::new();
     let changed = notes::added_notes(repo, before, tree)?;
     for note in BTreeSet::from_iter(changed.into_iter().map(|(note, _)| note)) {
@@ -383,9 +368,9 @@ pub fn write_policy(repo: &Repo, policy: &Policy) -> Result<Oid> {
 pub fn load_policy(repo: &Repo, blob: Oid) -> Result<Option<Policy>> {
     match repo.read_blob(blob) {
         Ok(bytes) => Ok(Policy::from_bytes(&bytes)),
-        Err(_) if !repo.is_at_hand(blob) => Err(keep::absent(&format!(
-            "policy {blob}, which binds the agent,"
-        ))),
+        Err(_) if !repo.is_at_hand(blob) => {
+            Err(keep::absent(&format!("policy {blob}, which binds the agent,")))
+        }
         Err(error) => Err(error),
     }
 }
@@ -417,10 +402,7 @@ pub fn at_spawn(repo: &Repo, agent: &Agent) -> Result<Option<Policy>> {
 /// The ledger names the hash of the specification, which the spawn commit cannot.
 fn with_spec(policy: Policy, agent: &Agent) -> Policy {
     match policy.spec_sha.as_str() {
-        "" => Policy {
-            spec_sha: agent.spec_sha.clone().unwrap_or_default(),
-            ..policy
-        },
+        "" => Policy { spec_sha: agent.spec_sha.clone().unwrap_or_default(), ..policy },
         _ => policy,
     }
 }
@@ -435,10 +417,7 @@ pub(super) fn bound_policy(
     let first = match SpawnCommit::read(repo, spawn_commit)? {
         Some(spawn) => Some(spawn.terms),
         // The digest in an older spawn commit does not cover what opens control files.
-        None => load_policy(repo, blob)?.map(|policy| Policy {
-            opened: BTreeMap::new(),
-            ..policy
-        }),
+        None => load_policy(repo, blob)?.map(|policy| Policy { opened: BTreeMap::new(), ..policy }),
     };
     let (Some(first), Some(amended)) = (&first, amended) else {
         return Ok(first);
@@ -481,10 +460,7 @@ pub fn settings_apart(repo: &Repo, agent: &Agent) -> Result<Option<Oid>> {
 pub fn require_policy(repo: &Repo, agent: &Agent) -> Result<Policy> {
     of_agent(repo, agent)?.ok_or_else(|| {
         let id = agent.id.short();
-        Error::new(
-            Code::AgentState,
-            format!("the ledger holds no policy for agent {id}"),
-        )
-        .remedy("to see its history", Remedy::History(id))
+        Error::new(Code::AgentState, format!("the ledger holds no policy for agent {id}"))
+            .remedy("to see its history", Remedy::History(id))
     })
 }

@@ -43,7 +43,7 @@ impl Ticket {
             names.push(entry.at("could not list", &directory)?.file_name());
         }
         names.sort_unstable();
-        let last = { names.last() }.and_then(|name| name.to_str()?.parse::<u64>().ok());
+        let last = names.last().and_then(|name| name.to_str()?.parse::<u64>().ok());
         let path = directory.join(format!("{:0DIGITS$}", last.unwrap_or(0) + 1));
         let mut ahead = Vec::new();
         for name in names {
@@ -52,20 +52,11 @@ impl Ticket {
                 let text = fsx::load_if_there(&one)?.unwrap_or_default();
                 let memory = std::str::from_utf8(&text).ok();
                 // One that cannot be read is on its way out.
-                ahead.push((
-                    one,
-                    memory
-                        .and_then(|text| text.trim().parse().ok())
-                        .unwrap_or(0),
-                ));
+                ahead.push((one, memory.and_then(|text| text.trim().parse().ok()).unwrap_or(0)));
             }
         }
         // Open for writing, as no command behind a fence can have it: that tells our locks from theirs (`FencedHolder`).
-        let made = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(&path);
+        let made = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
         let mut file = made.map_err(|error| fsx::not_writable(&path, error))?;
         // Shared, because the supervisor takes the same lock on a descriptor of its own.
         file.lock_shared().at("could not lock", &path)?;

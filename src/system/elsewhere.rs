@@ -51,9 +51,8 @@ impl Process {
     /// # Errors
     /// That there is no ps(1).
     pub(crate) fn all() -> io::Result<Vec<Process>> {
-        let columns: [&[u8]; 9] = [
-            b"-A", b"-o", b"pid=", b"-o", b"ppid=", b"-o", b"stat=", b"-o", b"lstart=",
-        ];
+        let columns: [&[u8]; 9] =
+            [b"-A", b"-o", b"pid=", b"-o", b"ppid=", b"-o", b"stat=", b"-o", b"lstart="];
         Ok(parse_ps(&ask("ps", &columns)?))
     }
 
@@ -76,10 +75,7 @@ impl Process {
     /// Whether it was started with this variable, `NAME=value`, as far as the system shows it.
     pub(crate) fn has_variable(&self, variable: &[u8]) -> bool {
         let pid = self.pid.as_raw_nonzero().to_string();
-        let shown = ask(
-            "ps",
-            &[b"-E", b"-ww", b"-o", b"command=", b"-p", pid.as_bytes()],
-        );
+        let shown = ask("ps", &[b"-E", b"-ww", b"-o", b"command=", b"-p", pid.as_bytes()]);
         let shown = shown.unwrap_or_default();
         let mut words = shown.split(u8::is_ascii_whitespace);
         words.any(|word| word == variable)
@@ -98,16 +94,10 @@ impl Process {
     /// Whether it was started with a variable of this name, as far as the system shows it. Which program it runs is not told.
     pub(crate) fn is_of_agent(&self, name: &[u8], _program: Option<&Path>) -> bool {
         let pid = self.pid.as_raw_nonzero().to_string();
-        let shown = ask(
-            "ps",
-            &[b"-E", b"-ww", b"-o", b"command=", b"-p", pid.as_bytes()],
-        );
+        let shown = ask("ps", &[b"-E", b"-ww", b"-o", b"command=", b"-p", pid.as_bytes()]);
         let shown = shown.unwrap_or_default();
         let mut words = shown.split(u8::is_ascii_whitespace);
-        words.any(|word| {
-            word.strip_prefix(name)
-                .is_some_and(|value| !value.is_empty())
-        })
+        words.any(|word| word.strip_prefix(name).is_some_and(|value| !value.is_empty()))
     }
 
     /// Sends it a signal, if it is still there.
@@ -196,11 +186,7 @@ pub(crate) fn die_with_parent() -> io::Result<()> {
 pub(crate) fn blank_file() -> io::Result<File> {
     let unique = uuid::Uuid::new_v4();
     let path = Path::new("/tmp").join(format!("git-agent-{unique}"));
-    let file = File::options()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .open(&path)?;
+    let file = File::options().read(true).write(true).create_new(true).open(&path)?;
     // At once, so that no kill leaves it behind.
     std::fs::remove_file(&path)?;
     Ok(file)

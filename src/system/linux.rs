@@ -63,10 +63,7 @@ impl Process {
     pub(crate) fn is_of_agent(&self, name: &[u8], program: Option<&Path>) -> bool {
         let environment = fs::read(self.file("environ")).unwrap_or_default();
         let mut variables = environment.split(|&byte| byte == 0);
-        let is_named = |one: &[u8]| {
-            one.strip_prefix(name)
-                .is_some_and(|value| !value.is_empty())
-        };
+        let is_named = |one: &[u8]| one.strip_prefix(name).is_some_and(|value| !value.is_empty());
         let running = fs::metadata(self.file("exe")).ok();
         let ours = program.and_then(|program| fs::metadata(program).ok());
         let is_ours = running.zip(ours).is_some_and(|(running, ours)| {
@@ -171,10 +168,7 @@ impl Occupant {
             return Vec::new();
         }
         let ours = line_of(getpid());
-        inside
-            .into_iter()
-            .filter_map(|pid| Occupant::read(pid, &ours))
-            .collect()
+        inside.into_iter().filter_map(|pid| Occupant::read(pid, &ours)).collect()
     }
 
     fn read(pid: Pid, ours: &[Process]) -> Option<Occupant> {
@@ -234,9 +228,7 @@ fn parse(stat: &[u8]) -> Option<(u8, i32, &str)> {
 
 /// Whether there is a process with that number.
 pub(crate) fn is_alive(pid: Pid) -> bool {
-    Path::new("/proc")
-        .join(pid.as_raw_nonzero().to_string())
-        .exists()
+    Path::new("/proc").join(pid.as_raw_nonzero().to_string()).exists()
 }
 
 /// Which start of the machine this is; `None` where the kernel does not tell.
@@ -250,8 +242,7 @@ pub(crate) fn boot_id() -> Option<String> {
 pub(crate) fn ignored_signals() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or(0)
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
 /// A child of ours, for signals from another thread.
@@ -337,11 +328,7 @@ pub(crate) const HAS_NAMED_PIPES: bool = true;
 /// # Errors
 /// Those of mkfifoat(2).
 pub(crate) fn make_pipe(path: &Path) -> io::Result<()> {
-    Ok(rustix::fs::mkfifoat(
-        rustix::fs::CWD,
-        path,
-        Mode::RUSR | Mode::WUSR,
-    )?)
+    Ok(rustix::fs::mkfifoat(rustix::fs::CWD, path, Mode::RUSR | Mode::WUSR)?)
 }
 
 /// Word from the kernel that a file which was open for writing was closed.
@@ -390,11 +377,7 @@ impl Holders {
     /// Looks at every process; a git counts as at work that stands in one of the places or was told of one. One that cannot be looked
     /// at, as another user's, may hold the lock files of its own user. `None` where the kernel lists no processes.
     pub(crate) fn look(places: &[PathBuf]) -> Option<Holders> {
-        let mut holders = Holders {
-            open: HashMap::new(),
-            at_work: None,
-            hidden: HashMap::new(),
-        };
+        let mut holders = Holders { open: HashMap::new(), at_work: None, hidden: HashMap::new() };
         let own = getpid();
         for process in Process::all().ok()? {
             if process.pid == own {
@@ -465,9 +448,7 @@ impl Process {
             let place = place.as_os_str().as_bytes();
             told.windows(place.len().max(1)).any(|part| part == place)
         };
-        places
-            .iter()
-            .any(|place| stands.starts_with(place) || names(place))
+        places.iter().any(|place| stands.starts_with(place) || names(place))
     }
 
     fn words(&self, name: &str) -> Vec<u8> {
@@ -483,15 +464,9 @@ pub(crate) fn limit(child: u32, limits: &ResourceLimits) {
     let Some(pid) = i32::try_from(child).ok().and_then(Pid::from_raw) else {
         return;
     };
-    for (resource, bound) in [
-        (Resource::Data, limits.memory),
-        (Resource::Cpu, limits.seconds),
-    ] {
+    for (resource, bound) in [(Resource::Data, limits.memory), (Resource::Cpu, limits.seconds)] {
         let bound = Some(bound);
-        let limit = Rlimit {
-            current: bound,
-            maximum: bound,
-        };
+        let limit = Rlimit { current: bound, maximum: bound };
         // A lower limit that the user has set stays.
         let _ = prlimit(Some(pid), resource, limit);
     }
@@ -525,10 +500,7 @@ mod tests {
 
     #[test]
     fn a_process_that_lost_its_parent_is_signalled_all_the_same() {
-        let mut child = std::process::Command::new("sleep")
-            .arg("1000")
-            .spawn()
-            .expect("started");
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().expect("started");
         let pid = i32::try_from(child.id()).expect("a number");
         let seen = Pid::from_raw(pid).and_then(Process::read).expect("there");
         let before = Process { parent: 1, ..seen };
@@ -539,10 +511,7 @@ mod tests {
         }
         assert!(child.try_wait().expect("asked").is_some(), "it was ended");
         // Another process of that number is not meant.
-        let other = Process {
-            start: "0".to_owned(),
-            ..before
-        };
+        let other = Process { start: "0".to_owned(), ..before };
         assert!(!other.is_there());
         let _ = child.kill();
     }
@@ -570,9 +539,8 @@ mod tests {
             let output = child.stdout.take().expect("an output");
             BufReader::new(output).read_line(&mut line).expect("read");
             let found = Occupant::all_inside(&top);
-            let seen: Vec<_> = { found.iter() }
-                .map(|one| (one.name.as_str(), one.is_of_git_agent))
-                .collect();
+            let seen: Vec<_> =
+                found.iter().map(|one| (one.name.as_str(), one.is_of_git_agent)).collect();
             assert_eq!(seen, [("git", is_ours)], "{program}");
             drop(child.stdin.take());
             child.wait().expect("over");

@@ -27,23 +27,14 @@ use std::path::Path;
 use std::time::Duration;
 
 /// A directory that is no link.
-const DIRECTORY: OFlags = OFlags::RDONLY
-    .union(OFlags::DIRECTORY)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
+const DIRECTORY: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Opens a directory below another one through no link, one name at a time.
 fn open_directory_by_steps(root: BorrowedFd<'_>, path: &[u8]) -> rustix::io::Result<OwnedFd> {
     let mut names = path.split(|&byte| byte == b'/');
-    let first = openat(
-        root,
-        names.next().unwrap_or_default(),
-        DIRECTORY,
-        Mode::empty(),
-    );
-    names.try_fold(first?, |directory, name| {
-        openat(&directory, name, DIRECTORY, Mode::empty())
-    })
+    let first = openat(root, names.next().unwrap_or_default(), DIRECTORY, Mode::empty());
+    names.try_fold(first?, |directory, name| openat(&directory, name, DIRECTORY, Mode::empty()))
 }
 
 /// The processes that may hold lock files of a repository.
@@ -61,8 +52,7 @@ impl Holders {
     pub(crate) fn of(&self, file: &Metadata) -> Option<i32> {
         let open = self.open.get(&(file.dev(), file.ino())).copied();
         // What is seen to have the file open comes before what may have it.
-        open.or(self.at_work)
-            .or_else(|| self.hidden.get(&file.uid()).copied())
+        open.or(self.at_work).or_else(|| self.hidden.get(&file.uid()).copied())
     }
 }
 
@@ -136,11 +126,7 @@ impl Process {
     /// Reads that line back. Who its parent is, it does not say.
     pub(crate) fn parse(line: &str) -> Option<Process> {
         let (pid, start) = line.split_once(' ')?;
-        Some(Process {
-            pid: Pid::from_raw(pid.parse().ok()?)?,
-            parent: 0,
-            start: start.to_owned(),
-        })
+        Some(Process { pid: Pid::from_raw(pid.parse().ok()?)?, parent: 0, start: start.to_owned() })
     }
 
     /// Whether both are one process. Its parent may have ended meanwhile.
@@ -216,8 +202,8 @@ mod tests {
     #[test]
     fn a_process_is_read_back_from_its_line() {
         let all = Process::all().expect("a list of processes");
-        let own = all.iter().find(|one| one.pid == rustix::process::getpid());
-        let own = own.expect("this process");
+        let own =
+            all.iter().find(|one| one.pid == rustix::process::getpid()).expect("this process");
         let read = Process::parse(&own.to_line()).expect("a process");
         assert!(read.is_same(own) && read.is_there());
         let other = Process::parse(&format!("{}0", own.to_line())).expect("a process");

@@ -47,11 +47,7 @@ fn resident(pid: i32) -> u64 {
 /// Bytes that no file holds, those that were swapped out too, each divided by the number of those who share it. `None` before Linux 5.9, and
 /// for a process that gives nothing of itself away.
 fn own_memory(pid: i32) -> Option<u64> {
-    kilobytes(
-        pid,
-        "smaps_rollup",
-        &["Pss_Anon:", "Pss_Shmem:", "SwapPss:"],
-    )
+    kilobytes(pid, "smaps_rollup", &["Pss_Anon:", "Pss_Shmem:", "SwapPss:"])
 }
 
 /// The sum of these lines of a file about a process, in bytes.
@@ -86,10 +82,7 @@ mod tests {
         let below = |exact| usage_below(pid.expect("a number"), exact).expect("told");
         let (rough, exact) = (below(false), below(true));
         assert_eq!((rough.tasks, exact.tasks), (1, 1));
-        assert!(
-            exact.memory > 0 && exact.memory <= rough.memory,
-            "{exact:?} {rough:?}"
-        );
+        assert!(exact.memory > 0 && exact.memory <= rough.memory, "{exact:?} {rough:?}");
         shell.kill().expect("killed");
         shell.wait().expect("over");
     }

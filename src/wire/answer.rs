@@ -30,10 +30,7 @@ pub fn fields(text: &str) -> Fields {
     let mut add = |name: &str, value: &str| {
         let value = value.trim();
         if !value.is_empty() {
-            fields
-                .entry(key(name))
-                .or_default()
-                .insert(value.to_owned());
+            fields.entry(key(name)).or_default().insert(value.to_owned());
         }
     };
     // A host that was asked for JSON answers one object; its keys are the fields, and no line of it
@@ -54,10 +51,7 @@ pub fn fields(text: &str) -> Fields {
     let mut open: Option<String> = None;
     // Four blanks, or a tab, begin a block of code as well.
     let is_code = |line: &&str| line.starts_with("    ") || line.starts_with('\t');
-    for line in spoken(text)
-        .filter(|line| !is_code(line))
-        .map(str::trim_start)
-    {
+    for line in spoken(text).filter(|line| !is_code(line)).map(str::trim_start) {
         match field(line) {
             Some((name, value)) if value.trim().is_empty() => open = Some(name.to_owned()),
             Some((name, value)) => {
@@ -90,9 +84,7 @@ fn spoken(text: &str) -> impl Iterator<Item = &str> {
     let mut fence: Option<&str> = None;
     text.lines().filter(move |line| {
         let bare = line.trim_start();
-        let mark = ["```", "~~~"]
-            .into_iter()
-            .find(|mark| bare.starts_with(mark));
+        let mark = ["```", "~~~"].into_iter().find(|mark| bare.starts_with(mark));
         match (fence, mark) {
             // A block that is never closed takes all the rest: an example must not become a field
             // by a missing fence.
@@ -148,7 +140,7 @@ pub struct ReportTable {
 impl ReportTable {
     /// The table that says these rules.
     pub fn of(rules: &ReportRules) -> ReportTable {
-        let names = { rules.names.iter() }.map(|(name, kind)| (name.clone(), kind.to_string()));
+        let names = rules.names.iter().map(|(name, kind)| (name.clone(), kind.to_string()));
         ReportTable {
             required: rules.required.clone(),
             values: rules.values.clone(),
@@ -165,9 +157,7 @@ impl ReportTable {
     pub fn rules(&self) -> Result<ReportRules, String> {
         let kind = |(name, word): (&String, &String)| match NamedThing::parse(word) {
             Some(kind) => Ok((name.clone(), kind)),
-            None => Err(format!(
-                "`report.names.{name}` is \"agent\", \"tip\" or \"commit\""
-            )),
+            None => Err(format!("`report.names.{name}` is \"agent\", \"tip\" or \"commit\"")),
         };
         Ok(ReportRules {
             required: self.required.clone(),
@@ -186,10 +176,7 @@ mod tests {
     fn said(text: &str) -> String {
         let fields = fields(text).into_iter();
         let fields = fields.map(|(name, values)| {
-            format!(
-                "{name}={}",
-                values.into_iter().collect::<Vec<_>>().join("|")
-            )
+            format!("{name}={}", values.into_iter().collect::<Vec<_>>().join("|"))
         });
         fields.collect::<Vec<_>>().join(" ")
     }
@@ -197,27 +184,15 @@ mod tests {
     #[test]
     fn fields_stand_in_lines_in_front_matter_and_in_json() {
         for (text, wanted) in [
-            (
-                "Done.\n\nverdict: PASS\nbody-sha: abc",
-                "body-sha=abc verdict=PASS",
-            ),
-            (
-                "- **Verdict:** PASS\n* body_sha: abc",
-                "body-sha=abc verdict=PASS",
-            ),
+            ("Done.\n\nverdict: PASS\nbody-sha: abc", "body-sha=abc verdict=PASS"),
+            ("- **Verdict:** PASS\n* body_sha: abc", "body-sha=abc verdict=PASS"),
             ("COMMIT_SHA=abc\n", "commit-sha=abc"),
             ("---\nverdict: PASS\n---\n# RoleReport\n", "verdict=PASS"),
-            (
-                "{\"verdict\": \"PASS\", \"findings\": 3, \"note\": null}",
-                "findings=3 verdict=PASS",
-            ),
+            ("{\"verdict\": \"PASS\", \"findings\": 3, \"note\": null}", "findings=3 verdict=PASS"),
             ("verdict: PASS\nverdict: FAIL\n", "verdict=FAIL|PASS"),
             ("verdict: PASS\nVerdict: PASS\n", "verdict=PASS"),
             ("verdict:\n", ""),
-            (
-                "Files written:\n\n- src/a.rs\n- src/b.rs\n",
-                "files-written=- src/a.rs",
-            ),
+            ("Files written:\n\n- src/a.rs\n- src/b.rs\n", "files-written=- src/a.rs"),
             ("verdict:\nfindings: 3\n", "findings=3"),
             // As the kit's auditor writes them.
             (
@@ -225,10 +200,7 @@ mod tests {
                 "body-sha=abc findings=- point: 2 point=2",
             ),
             ("```\nverdict: PASS\n```\n", ""),
-            (
-                "~~~ text\n```\nverdict: PASS\n~~~\nfindings: 0\n",
-                "findings=0",
-            ),
+            ("~~~ text\n```\nverdict: PASS\n~~~\nfindings: 0\n", "findings=0"),
             ("    verdict: PASS\n\tverdict: PASS\n> verdict: PASS\n", ""),
             ("verdict:\n> FAIL, they say\nPASS\n", "verdict=PASS"),
             ("```\nverdict: PASS\n", ""),

@@ -151,10 +151,7 @@ impl Statement {
         self.kind == STATEMENT_TYPE
             && self.predicate_type == PREDICATE_TYPE
             && self.predicate.verifier.id == VERIFIER
-            && self
-                .properties()
-                .iter()
-                .any(|property| property == ACCEPTED)
+            && self.properties().iter().any(|property| property == ACCEPTED)
     }
 }
 
@@ -175,9 +172,7 @@ pub fn envelope(payload: &[u8], signature: &str) -> String {
     let envelope = SignedEnvelope {
         payload_type: PAYLOAD_TYPE.to_owned(),
         payload: STANDARD.encode(payload),
-        signatures: vec![Signature {
-            sig: STANDARD.encode(signature),
-        }],
+        signatures: vec![Signature { sig: STANDARD.encode(signature) }],
     };
     let text = serde_json::to_string_pretty(&envelope).unwrap_or_default();
     format!("{text}\n")
@@ -220,11 +215,7 @@ mod tests {
             read(envelope.as_bytes()).expect("an envelope").statement
         };
         let oid = Oid::EMPTY_TREE;
-        let about = About {
-            agent_id: "a".to_owned(),
-            target: None,
-            base: oid.to_hex(),
-        };
+        let about = About { agent_id: "a".to_owned(), target: None, base: oid.to_hex() };
         let properties = vec![ACCEPTED.to_owned()];
         let time = "2026-01-01T00:00:00Z".to_owned();
         let statement = Statement::accepted((oid, oid, oid), about, properties, time);
@@ -232,10 +223,7 @@ mod tests {
         assert_eq!(read(&text), Some(statement));
         assert_eq!(read(&text.replace("svr/v0.2", "svr/v0.3")), None);
         assert_eq!(read(&text.replace(ACCEPTED, "OTHER")), None);
-        assert_eq!(
-            read(&text.replace("git-agent/verify", "other/verify")),
-            None
-        );
+        assert_eq!(read(&text.replace("git-agent/verify", "other/verify")), None);
         assert!(super::read(b"{}").is_none());
     }
 }

@@ -98,7 +98,7 @@ pub fn changes(path: &[u8], before: Option<&[u8]>, after: Option<&[u8]>) -> Vec<
         }
     };
     // Not every requirement names a version.
-    let told = { names.into_iter() }.filter_map(told);
+    let told = names.into_iter().filter_map(told);
     told.map(|what| what.trim_end().to_owned()).collect()
 }
 
@@ -114,7 +114,7 @@ fn cargo_toml(text: &str) -> Option<Dependencies> {
             match key.as_str() {
                 "dependencies" | "dev-dependencies" | "build-dependencies" | "dev_dependencies"
                 | "build_dependencies" | "replace" => {
-                    { inner.iter() }.for_each(|(name, value)| add(all, name, cargo_version(value)));
+                    inner.iter().for_each(|(name, value)| add(all, name, cargo_version(value)));
                 }
                 "patch" => {
                     for (name, value) in inner.values().filter_map(Toml::as_table).flatten() {
@@ -122,10 +122,9 @@ fn cargo_toml(text: &str) -> Option<Dependencies> {
                     }
                 }
                 "workspace" => tables(inner, all),
-                "target" => inner
-                    .values()
-                    .filter_map(Toml::as_table)
-                    .for_each(|target| tables(target, all)),
+                "target" => {
+                    inner.values().filter_map(Toml::as_table).for_each(|target| tables(target, all))
+                }
                 _ => {}
             }
         }
@@ -154,12 +153,12 @@ fn cargo_version(value: &Toml) -> String {
         // text.
         Toml::String(version) => version.clone(),
         Toml::Table(table) => {
-            let parts = { KEYS.iter() }
-                .filter_map(|key| Some((*key, text_of(table.get(*key)?))))
-                .map(|(key, text)| match key {
+            let parts = KEYS.iter().filter_map(|key| Some((*key, text_of(table.get(*key)?)))).map(
+                |(key, text)| match key {
                     "version" => text,
                     _ => format!("{key} {text}"),
-                });
+                },
+            );
             parts.collect::<Vec<_>>().join(" ")
         }
         other => other.to_string(),
@@ -167,9 +166,7 @@ fn cargo_version(value: &Toml) -> String {
 }
 
 fn text_of(value: &Toml) -> String {
-    value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// The packages of a lock file of cargo, uv or Poetry, less those of the repository itself.
@@ -178,18 +175,16 @@ fn toml_lock(text: &str) -> Option<Dependencies> {
     let mut all = Dependencies::new();
     let packages = table.get("package").and_then(Toml::as_array);
     // Up to its version 1.2 Poetry kept the hashes of all packages in one table.
-    let apart = { table.get("metadata") }.and_then(|all| all.get("files"));
+    let apart = table.get("metadata").and_then(|all| all.get("files"));
     for package in packages.into_iter().flatten() {
         let text = |key| package.get(key).and_then(Toml::as_str);
         let (name, version) = (text("name")?, text("version").unwrap_or_default());
-        let files = { package.get("files") }.or_else(|| apart?.get(name));
+        let files = package.get("files").or_else(|| apart?.get(name));
         // The same version from another registry is another package.
         let source = match package.get("source") {
             Some(Toml::String(source)) => source.clone(),
             Some(Toml::Table(source))
-                if ["editable", "virtual"]
-                    .iter()
-                    .any(|own| source.contains_key(*own)) =>
+                if ["editable", "virtual"].iter().any(|own| source.contains_key(*own)) =>
             {
                 continue;
             }
@@ -198,9 +193,7 @@ fn toml_lock(text: &str) -> Option<Dependencies> {
             None if files.is_some() => String::new(),
             None => continue,
         };
-        let hashes = ["checksum", "sdist", "wheels"]
-            .iter()
-            .filter_map(|key| package.get(*key));
+        let hashes = ["checksum", "sdist", "wheels"].iter().filter_map(|key| package.get(*key));
         let pinned: String = hashes.chain(files).map(Toml::to_string).collect();
         add(&mut all, name, pin(version, &[&source, &pinned]));
     }
@@ -240,9 +233,7 @@ fn package_json(text: &str) -> Option<Dependencies> {
 }
 
 fn json_text(value: &Json) -> String {
-    value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// The packages of npm's lock file, of its second and third format or of its first.
@@ -318,9 +309,7 @@ fn yarn_lock(text: &str) -> Option<Dependencies> {
     // A clone on Windows may have checked it out with carriage returns.
     let text = text.replace("\r\n", "\n");
     for block in text.split("\n\n") {
-        let mut lines = block
-            .lines()
-            .filter(|line| !line.starts_with('#') && !line.is_empty());
+        let mut lines = block.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
         let Some(head) = lines.next().filter(|line| !line.starts_with("__metadata")) else {
             continue;
         };
@@ -360,12 +349,7 @@ fn bun_lock(text: &str) -> Option<Dependencies> {
     }
     let lock: Json = serde_json::from_str(&plain).ok()?;
     let mut all = Dependencies::new();
-    for (name, package) in lock
-        .get("packages")
-        .and_then(Json::as_object)
-        .into_iter()
-        .flatten()
-    {
+    for (name, package) in lock.get("packages").and_then(Json::as_object).into_iter().flatten() {
         let first = package.get(0).and_then(Json::as_str).unwrap_or_default();
         if !first.contains("@workspace:") {
             add(&mut all, name, pin(first, &[&package.to_string()]));
@@ -390,18 +374,11 @@ fn pyproject(text: &str) -> Option<Dependencies> {
         &["tool", "uv", "constraint-dependencies"],
         &["tool", "uv", "override-dependencies"],
     ];
-    let groups: [&[&str]; 2] = [
-        &["project", "optional-dependencies"],
-        &["dependency-groups"],
-    ];
-    let in_groups = groups.into_iter().filter_map(|path| at(path)?.as_table());
-    let in_groups = in_groups.flat_map(Table::values);
+    let groups: [&[&str]; 2] = [&["project", "optional-dependencies"], &["dependency-groups"]];
+    let in_groups =
+        groups.into_iter().filter_map(|path| at(path)?.as_table()).flat_map(Table::values);
     for list in lists.into_iter().filter_map(at).chain(in_groups) {
-        let requirements = list
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Toml::as_str);
+        let requirements = list.as_array().into_iter().flatten().filter_map(Toml::as_str);
         requirements.for_each(|line| requirement(&mut all, line));
     }
     let tables: [&[&str]; 3] = [
@@ -410,14 +387,10 @@ fn pyproject(text: &str) -> Option<Dependencies> {
         &["tool", "uv", "sources"],
     ];
     let groups = at(&["tool", "poetry", "group"]).and_then(Toml::as_table);
-    let groups = { groups.into_iter().flat_map(Table::values) }
-        .filter_map(|group| group.get("dependencies"));
-    for (name, value) in tables
-        .into_iter()
-        .filter_map(at)
-        .chain(groups)
-        .filter_map(Toml::as_table)
-        .flatten()
+    let groups =
+        groups.into_iter().flat_map(Table::values).filter_map(|group| group.get("dependencies"));
+    for (name, value) in
+        tables.into_iter().filter_map(at).chain(groups).filter_map(Toml::as_table).flatten()
     {
         add(&mut all, name, text_of(value));
     }
@@ -427,16 +400,10 @@ fn pyproject(text: &str) -> Option<Dependencies> {
 /// One requirement as in PEP 508: a name, and whatever narrows it down. Names are compared as PEP 503 has it.
 fn requirement(all: &mut Dependencies, line: &str) {
     let end = line.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '.' | '_' | '-'));
-    let (name, rest) = line
-        .trim()
-        .split_at(end.unwrap_or(line.len()).min(line.trim().len()));
+    let (name, rest) = line.trim().split_at(end.unwrap_or(line.len()).min(line.trim().len()));
     // Blanks in a requirement mean nothing, and a change of them is no change of it.
     let rest: String = rest.split_whitespace().collect();
-    add(
-        all,
-        name.to_ascii_lowercase().replace(['_', '.'], "-"),
-        rest,
-    );
+    add(all, name.to_ascii_lowercase().replace(['_', '.'], "-"), rest);
 }
 
 fn requirements(text: &str) -> Option<Dependencies> {
@@ -472,15 +439,8 @@ fn go_mod(text: &str) -> Option<Dependencies> {
         } else if line == ")" {
             block.clear();
         } else {
-            let (word, rest) = if block.is_empty() {
-                (word, rest)
-            } else {
-                (block.as_str(), line)
-            };
-            let (name, version) = rest
-                .trim()
-                .split_once(char::is_whitespace)
-                .unwrap_or((rest, ""));
+            let (word, rest) = if block.is_empty() { (word, rest) } else { (block.as_str(), line) };
+            let (name, version) = rest.trim().split_once(char::is_whitespace).unwrap_or((rest, ""));
             match word {
                 "require" => add(&mut all, name, version.trim()),
                 "replace" | "exclude" => add(&mut all, name, format!("{word} {}", version.trim())),

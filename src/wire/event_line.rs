@@ -155,10 +155,7 @@ fn parse_what(kind: &str, d: &EventJson<'_>) -> What {
     let needs = needs.filter(|needs| *needs > ProgramVersion::UNDERSTOOD);
     let known = needs.is_none().then(|| parse_facts(kind, d)).flatten();
     // The line stays in the row and in the chain of digests; only its meaning is unknown.
-    known.unwrap_or_else(|| What::Unknown {
-        kind: kind.to_owned(),
-        needs,
-    })
+    known.unwrap_or_else(|| What::Unknown { kind: kind.to_owned(), needs })
 }
 
 /// What the next line says of this one in its `p`: the first 16 hex digits of its SHA-256.
@@ -172,9 +169,7 @@ fn facts(what: &What) -> Result<Value> {
     let mut value = serde_json::to_value(what).map_err(no_json_form)?;
     if let Value::Object(map) = &mut value {
         // What an unknown line needs is in that line, which is never written anew.
-        let needs = what
-            .needs()
-            .filter(|_| !matches!(what, What::Unknown { .. }));
+        let needs = what.needs().filter(|_| !matches!(what, What::Unknown { .. }));
         map.extend(needs.map(|needs| ("needs".to_owned(), Value::String(needs.to_string()))));
         // Absent means not applicable; `null` would mean "could not be determined".
         map.retain(|_, value| !value.is_null());
@@ -188,11 +183,7 @@ fn no_json_form(error: serde_json::Error) -> Error {
 
 fn parse_facts(kind: &str, d: &EventJson<'_>) -> Option<What> {
     let text = |key: &str| d.get(key).and_then(EventJson::as_str).map(str::to_owned);
-    let oid = |key: &str| {
-        d.get(key)
-            .and_then(EventJson::as_str)
-            .and_then(Oid::from_hex)
-    };
+    let oid = |key: &str| d.get(key).and_then(EventJson::as_str).and_then(Oid::from_hex);
     let number = |key: &str| d.get(key).and_then(EventJson::as_u64);
     let list = |key: &str| -> Vec<&str> {
         let items = d.get(key).map_or(&[][..], EventJson::as_list);
@@ -208,10 +199,7 @@ fn parse_facts(kind: &str, d: &EventJson<'_>) -> Option<What> {
             // A name that breaks the rules costs the agent its name and not its life.
             name: text("name").and_then(|name| AgentName::parse(&name).ok()),
             parent: text("parent").and_then(|id| AgentId::parse(&id)),
-            base: Base {
-                refname: text("base_ref"),
-                oid: oid("base")?,
-            },
+            base: Base { refname: text("base_ref"), oid: oid("base")? },
             dna: text("dna")?,
             branch: text("branch"),
             worktree: text("worktree"),
@@ -246,10 +234,7 @@ fn parse_facts(kind: &str, d: &EventJson<'_>) -> Option<What> {
                 output_tokens: number("output_tokens"),
             },
         }),
-        "committed" => What::Committed {
-            commit: oid("commit")?,
-            tree: oid("tree")?,
-        },
+        "committed" => What::Committed { commit: oid("commit")?, tree: oid("tree")? },
         "verified" => What::Verified(Verified {
             accepted: d.get("accepted").and_then(EventJson::as_bool)?,
             tip: oid("tip")?,
@@ -261,14 +246,8 @@ fn parse_facts(kind: &str, d: &EventJson<'_>) -> Option<What> {
             findings: list("findings").into_iter().map(str::to_owned).collect(),
             fails_with: text("fails_with").and_then(|id| AgentId::parse(&id)),
         }),
-        "done" => What::Done {
-            summary: text("summary")?,
-            whole: oid("whole"),
-        },
-        "failed" => What::Failed {
-            reason: text("reason")?,
-            whole: oid("whole"),
-        },
+        "done" => What::Done { summary: text("summary")?, whole: oid("whole") },
+        "failed" => What::Failed { reason: text("reason")?, whole: oid("whole") },
         "merged" => What::Merged {
             commit: oid("commit")?,
             into: text("into")?,
@@ -276,19 +255,11 @@ fn parse_facts(kind: &str, d: &EventJson<'_>) -> Option<What> {
             tip: oid("tip"),
             from: oid("from"),
         },
-        "rejected" => What::Rejected {
-            reason: text("reason")?,
-            whole: oid("whole"),
-        },
-        "deferred" => What::Deferred {
-            reason: text("reason")?,
-            whole: oid("whole"),
-        },
-        "amended" => What::Amended {
-            policy: oid("policy")?,
-            reason: text("reason")?,
-            whole: oid("whole"),
-        },
+        "rejected" => What::Rejected { reason: text("reason")?, whole: oid("whole") },
+        "deferred" => What::Deferred { reason: text("reason")?, whole: oid("whole") },
+        "amended" => {
+            What::Amended { policy: oid("policy")?, reason: text("reason")?, whole: oid("whole") }
+        }
         "competed" => What::Competed(Competed {
             best: text("best")?,
             place: small("place")?,
@@ -309,15 +280,10 @@ fn parse_facts(kind: &str, d: &EventJson<'_>) -> Option<What> {
             reason: text("reason")?,
         }),
         "discarded" => What::Discarded { tip: oid("tip") },
-        "salvaged" => What::Salvaged {
-            commit: oid("commit")?,
-        },
+        "salvaged" => What::Salvaged { commit: oid("commit")? },
         "rescued" => What::Rescued { to: text("to")? },
         "expired" => What::Expired {
-            commits: list("commits")
-                .into_iter()
-                .filter_map(Oid::from_hex)
-                .collect(),
+            commits: list("commits").into_iter().filter_map(Oid::from_hex).collect(),
         },
         "renamed" => What::Renamed {
             // A name that breaks the rules leaves the line unknown, and the agent as it was called.
@@ -331,9 +297,7 @@ fn parse_facts(kind: &str, d: &EventJson<'_>) -> Option<What> {
             operation: text("operation").and_then(|id| OperationId::parse(&id))?,
             revert: oid("revert"),
         },
-        "noted" => What::Noted {
-            text: text("text")?,
-        },
+        "noted" => What::Noted { text: text("text")? },
         _ => return None,
     })
 }

@@ -112,8 +112,7 @@ impl MovedFile {
 
     /// The files of a list; lines that are cut short are passed over.
     pub fn read_list(list: &[u8]) -> impl Iterator<Item = MovedFile> {
-        list.split(|&byte| byte == b'\n')
-            .filter_map(|line| serde_json::from_slice(line).ok())
+        list.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok())
     }
 }
 
@@ -182,10 +181,7 @@ pub fn to_bytes(baseline: &Baseline) -> Vec<u8> {
         old: difference.old.map(text),
         new: difference.new.map(text),
     });
-    let document = JournalDocument {
-        schema: SCHEMA.to_owned(),
-        changes: changes.collect(),
-    };
+    let document = JournalDocument { schema: SCHEMA.to_owned(), changes: changes.collect() };
     // Texts and lists of them always serialize.
     let mut bytes = serde_json::to_vec(&document).unwrap_or_default();
     bytes.push(b'\n');
@@ -234,16 +230,8 @@ mod tests {
                 old: Some((0o100_644, oid)),
                 new: Some((0o100_755, oid)),
             },
-            Difference {
-                path: b"made\xff".to_vec(),
-                old: None,
-                new: Some((0o120_000, oid)),
-            },
-            Difference {
-                path: b"gone".to_vec(),
-                old: Some((0o100_644, oid)),
-                new: None,
-            },
+            Difference { path: b"made\xff".to_vec(), old: None, new: Some((0o120_000, oid)) },
+            Difference { path: b"gone".to_vec(), old: Some((0o100_644, oid)), new: None },
         ]);
         let bytes = to_bytes(&baseline);
         assert_eq!(from_bytes(&bytes), Some(baseline));

@@ -233,12 +233,7 @@ mod tests {
 
     #[test]
     fn other_commits_hold_no_message() {
-        for text in [
-            "",
-            "subject\n",
-            "agent: repair\n\nGit-Agent: 1\n",
-            "a\n\nb\n\nc\n",
-        ] {
+        for text in ["", "subject\n", "agent: repair\n\nGit-Agent: 1\n", "a\n\nb\n\nc\n"] {
             assert_eq!(decode(text), None, "{text:?}");
         }
     }

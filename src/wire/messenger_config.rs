@@ -34,9 +34,7 @@ pub fn parse(text: &str) -> Result<MessengerConfig, String> {
     for (path, value) in &values {
         let (key, above) = path.split_last().unzip();
         let (key, above) = (key.map_or("", String::as_str), above.unwrap_or_default());
-        let parent = above
-            .last()
-            .map(|last| named.get(&above.join("\u{0}")).unwrap_or(last));
+        let parent = above.last().map(|last| named.get(&above.join("\u{0}")).unwrap_or(last));
         let parent = parent.map(String::as_str);
         let section = path.first().map(String::as_str).unwrap_or_default();
         if section.contains("rout") {
@@ -114,9 +112,7 @@ fn names_of_items(values: &[(Vec<String>, String)]) -> BTreeMap<String, String> 
     let is_name = |key: &&String| ["type", "name", "id"].contains(&key.as_str());
     let names = values.iter().filter_map(|(path, value)| {
         let (_, item) = path.split_last().filter(|(key, _)| is_name(key))?;
-        item.last()?
-            .starts_with('#')
-            .then(|| (item.join("\u{0}"), value.clone()))
+        item.last()?.starts_with('#').then(|| (item.join("\u{0}"), value.clone()))
     });
     names.collect()
 }
@@ -127,12 +123,7 @@ fn values(text: &str) -> Result<Vec<(Vec<String>, String)>, String> {
     // The keys that are open, each with its indentation.
     let mut open: Vec<(usize, String)> = Vec::new();
     let mut block: Option<usize> = None;
-    for (number, line) in text
-        .strip_prefix('\u{feff}')
-        .unwrap_or(text)
-        .lines()
-        .enumerate()
-    {
+    for (number, line) in text.strip_prefix('\u{feff}').unwrap_or(text).lines().enumerate() {
         let wrong = |what: &str| format!("line {}: {what}", number + 1);
         let mut rest = without_comment(line).trim_end();
         let mut indent = rest.len() - rest.trim_start_matches(' ').len();
@@ -173,16 +164,9 @@ fn values(text: &str) -> Result<Vec<(Vec<String>, String)>, String> {
             open.push((indent, key));
         } else if value.starts_with(['|', '>']) {
             block = Some(indent);
-        } else if let Some(list) = value
-            .strip_prefix('[')
-            .and_then(|list| list.strip_suffix(']'))
-        {
+        } else if let Some(list) = value.strip_prefix('[').and_then(|list| list.strip_suffix(']')) {
             path.push(key);
-            values.extend(
-                { list.split(',') }
-                    .filter_map(plain)
-                    .map(|value| (path.clone(), value)),
-            );
+            values.extend(list.split(',').filter_map(plain).map(|value| (path.clone(), value)));
         } else if value.starts_with(['&', '*', '!', '{', '[']) {
             return Err(wrong("this part of YAML is not read"));
         } else {
@@ -208,12 +192,9 @@ fn key_of(text: &str) -> Option<(String, &str)> {
 /// A text without its quotes; `None` for one that is empty.
 fn plain(text: &str) -> Option<String> {
     let text = text.trim();
-    let quoted = ['"', '\'']
-        .into_iter()
-        .find_map(|mark| text.strip_prefix(mark)?.strip_suffix(mark));
-    Some(quoted.unwrap_or(text))
-        .filter(|text| !text.is_empty())
-        .map(str::to_owned)
+    let quoted =
+        ['"', '\''].into_iter().find_map(|mark| text.strip_prefix(mark)?.strip_suffix(mark));
+    Some(quoted.unwrap_or(text)).filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
 /// A line as far as its comment, which follows a blank or begins the line.
@@ -298,19 +279,15 @@ mod tests {
             (&"a:\n".repeat(3), ""),
         ] {
             match parse(text) {
-                Ok(config) => assert!(
-                    line.is_empty() && config == MessengerConfig::default(),
-                    "{text}"
-                ),
-                Err(problem) => assert!(
-                    problem.contains(line) && !line.is_empty(),
-                    "{text}: {problem}"
-                ),
+                Ok(config) => {
+                    assert!(line.is_empty() && config == MessengerConfig::default(), "{text}")
+                }
+                Err(problem) => {
+                    assert!(problem.contains(line) && !line.is_empty(), "{text}: {problem}")
+                }
             }
         }
-        let deep: String = (0..40)
-            .map(|at| format!("{}a:\n", " ".repeat(at)))
-            .collect();
+        let deep: String = (0..40).map(|at| format!("{}a:\n", " ".repeat(at))).collect();
         assert!(parse(&deep).is_err());
         assert!(parse(&"- a\n".repeat(20_000)).is_err());
     }

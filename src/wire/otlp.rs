@@ -42,25 +42,23 @@ pub fn spans(agent: &Agent, events: &[Event]) -> Value {
 
 /// Every run that the events tell of, oldest first.
 fn runs(events: &[Event]) -> Vec<Run> {
-    let numbers = events.iter().filter_map(|event| match &event.what {
-        What::Started(started) => started.run,
-        _ => None,
-    });
-    let mut numbers: Vec<u32> = numbers.collect();
+    let mut numbers: Vec<u32> = events
+        .iter()
+        .filter_map(|event| match &event.what {
+            What::Started(started) => started.run,
+            _ => None,
+        })
+        .collect();
     numbers.sort_unstable();
     // Rows of two machines that were gathered may both tell of a run of one number.
     numbers.dedup();
     let runs = numbers.into_iter();
-    runs.filter_map(|number| Run::find(events, number))
-        .collect()
+    runs.filter_map(|number| Run::find(events, number)).collect()
 }
 
 fn whole(agent: &Agent, events: &[Event], runs: &[Run]) -> Value {
     let name = agent.name.as_ref().map(ToString::to_string);
-    let sessions = || {
-        runs.iter()
-            .filter_map(|run| Some(&run.end.as_ref()?.0.session))
-    };
+    let sessions = || runs.iter().filter_map(|run| Some(&run.end.as_ref()?.0.session));
     let total = |count: fn(&HostSession) -> Option<u64>| {
         let counts: Vec<u64> = sessions().filter_map(count).collect();
         // Nothing counted is not the same as nothing used, so no 0 stands for it.
@@ -155,9 +153,7 @@ impl From<u64> for Scalar {
 
 /// Those attributes that have a value.
 fn attributes<const N: usize>(pairs: [(&str, Option<Scalar>); N]) -> Vec<Value> {
-    let given = pairs
-        .into_iter()
-        .filter_map(|(key, value)| Some((key, value?.0)));
+    let given = pairs.into_iter().filter_map(|(key, value)| Some((key, value?.0)));
     let pair = |(key, value): (&str, Value)| {
         let pair = [("key".to_owned(), key.into()), ("value".to_owned(), value)];
         Value::Object(Map::from_iter(pair))
@@ -207,10 +203,10 @@ pub fn record(
     let files: Vec<Value> = files
         .iter()
         .map(|(path, ranges)| {
-            let ranges = ranges
+            let ranges: Vec<Value> = ranges
                 .iter()
-                .map(|(first, last)| json!({ "start_line": first, "end_line": last }));
-            let ranges: Vec<Value> = ranges.collect();
+                .map(|(first, last)| json!({ "start_line": first, "end_line": last }))
+                .collect();
             json!({
                 // The format has no other form for a path that is not UTF-8.
                 "path": String::from_utf8_lossy(path),

@@ -24,9 +24,7 @@ impl From<&[u8]> for PathText {
         // An object cannot be mistaken for a path, as a text with some mark in it could.
         match std::str::from_utf8(path) {
             Ok(text) => PathText::Text(text.to_owned()),
-            Err(_) => PathText::Bytes {
-                bytes: STANDARD.encode(path),
-            },
+            Err(_) => PathText::Bytes { bytes: STANDARD.encode(path) },
         }
     }
 }
@@ -51,11 +49,7 @@ impl PathText {
 
 /// The paths that NUL ends, as they are; empty ones are left out.
 pub fn ended_by_nul(input: &[u8]) -> Vec<Vec<u8>> {
-    input
-        .split(|&byte| byte == 0)
-        .filter(|path| !path.is_empty())
-        .map(<[u8]>::to_owned)
-        .collect()
+    input.split(|&byte| byte == 0).filter(|path| !path.is_empty()).map(<[u8]>::to_owned).collect()
 }
 
 /// The paths on the lines of a text; empty lines are left out. A line that begins with `"` is one in

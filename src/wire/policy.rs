@@ -236,11 +236,7 @@ impl Policy {
     /// As [`Policy::globs`].
     pub fn language(&self) -> Result<ScopeLanguage, String> {
         let [whitelist, denylist] = self.globs()?;
-        Ok(ScopeLanguage::opening(
-            &whitelist,
-            &denylist,
-            &self.opened_globs()?,
-        ))
+        Ok(ScopeLanguage::opening(&whitelist, &denylist, &self.opened_globs()?))
     }
 
     /// Globs of the denylist, each with those of the whitelist that win over it.
@@ -298,8 +294,8 @@ impl Policy {
 
     /// What the agent's final answer has to hold, by its task and by its role.
     pub fn report_rules(&self) -> ReportRules {
-        let rules = self.report.as_ref().and_then(|table| table.rules().ok());
-        let mut rules = rules.unwrap_or_default();
+        let mut rules =
+            self.report.as_ref().and_then(|table| table.rules().ok()).unwrap_or_default();
         for name in &self.report_fields {
             // The answer's keys are compared without case and dashes, so one field would be asked
             // for twice.
@@ -314,7 +310,7 @@ impl Policy {
     pub fn from_bytes(bytes: &[u8]) -> Option<Policy> {
         let policy: Policy = serde_json::from_slice(bytes).ok()?;
         // Rules that this version does not know are not left out: what they ask for could not be judged.
-        let is_known = { policy.report.as_ref() }.is_none_or(|table| table.rules().is_ok());
+        let is_known = policy.report.as_ref().is_none_or(|table| table.rules().is_ok());
         (policy.schema == SCHEMA && is_known).then_some(policy)
     }
 }

@@ -11,9 +11,8 @@ use serde_with_macros::skip_serializing_none;
 pub const SCHEMA: &str = "git-agent.request/1";
 
 /// The commands that there are requests for.
-pub const COMMANDS: [&str; 9] = [
-    "spawn", "run", "wait", "stop", "show", "diff", "verify", "merge", "train",
-];
+pub const COMMANDS: [&str; 9] =
+    ["spawn", "run", "wait", "stop", "show", "diff", "verify", "merge", "train"];
 
 /// A request, and how its answer is written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -69,10 +69,7 @@ struct Pipeline {
 /// Every problem of its form, each as `path:line:column: what is wrong`.
 pub fn parse(name: &str, path: &str, data: &[u8]) -> Result<RoleDraft, Vec<String>> {
     let text = std::str::from_utf8(data).map_err(|error| {
-        vec![format!(
-            "{path}: it is not UTF-8 at byte {}",
-            error.valid_up_to() + 1
-        )]
+        vec![format!("{path}: it is not UTF-8 at byte {}", error.valid_up_to() + 1)]
     })?;
     // Editors on Windows write a mark of the byte order. It is no part of the text, and columns
     // count from behind it.
@@ -162,14 +159,8 @@ mod tests {
             b"spawnable = \"yes\"",
             &["roles/x.toml:1:13: invalid type: string \"yes\", expected a boolean"],
         );
-        check(
-            b"[pipeline]\nnext = \"x\"",
-            &["roles/x.toml:2:1: unknown field `next`"],
-        );
-        check(
-            b"[report]\nrequires = []",
-            &["roles/x.toml:2:1: unknown field `requires`"],
-        );
+        check(b"[pipeline]\nnext = \"x\"", &["roles/x.toml:2:1: unknown field `next`"]);
+        check(b"[report]\nrequires = []", &["roles/x.toml:2:1: unknown field `requires`"]);
         check(
             b"[report]\nnames.tip = \"sha\"",
             &["roles/x.toml:1:1: `report.names.tip` is \"agent\", \"tip\" or \"commit\""],

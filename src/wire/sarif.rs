@@ -38,7 +38,7 @@ pub fn log<'a>(verb: &str, results: impl IntoIterator<Item = SarifResult<'a>>) -
         .collect();
     // What rejects comes first, so that it is not what is left out.
     let (errors, notes): (Vec<_>, Vec<_>) =
-        { results.into_iter() }.partition(|found| found.level == "error");
+        results.into_iter().partition(|found| found.level == "error");
     let count = errors.len() + notes.len();
     let some = errors.iter().chain(&notes).take(LIMIT);
     let results: Vec<Value> = some.map(result).collect();

@@ -84,10 +84,7 @@ pub fn schema(name: &str) -> Option<Value> {
     let answer = named.or_else(given)?;
     let sections = sections();
     let find = |name: &str| sections.iter().find(|section| section.name == name);
-    let mut writer = SchemaWriter {
-        find: &find,
-        wanted: BTreeSet::new(),
-    };
+    let mut writer = SchemaWriter { find: &find, wanted: BTreeSet::new() };
     let mut schema = writer.object(find(answer.name)?);
     let dialect = "https://json-schema.org/draft/2020-12/schema";
     put(&mut schema, "$schema", dialect);
@@ -170,10 +167,7 @@ impl SchemaWriter<'_> {
     }
 
     fn kind(&mut self, kind: &str) -> Value {
-        if let Some(items) = kind
-            .strip_prefix('[')
-            .and_then(|kind| kind.strip_suffix(']'))
-        {
+        if let Some(items) = kind.strip_prefix('[').and_then(|kind| kind.strip_suffix(']')) {
             return json!({ "type": "array", "items": self.kind(items) });
         }
         let (mut words, mut schemas) = (Vec::new(), Vec::new());
@@ -260,13 +254,7 @@ fn sections() -> Vec<Section> {
                 let (kind, rest) = cut(line);
                 let (name, rest) = cut(rest);
                 let (name, version) = name.split_once('/').unwrap_or((name, "1"));
-                sections.push(Section {
-                    kind,
-                    name,
-                    version,
-                    rest,
-                    lines: Vec::new(),
-                });
+                sections.push(Section { kind, name, version, rest, lines: Vec::new() });
             }
         }
     }

@@ -43,11 +43,7 @@ pub fn git_settings() -> Vec<KnownSetting> {
 
 fn known_setting(row: &'static str) -> Option<KnownSetting> {
     let mut cells = row.split(" | ");
-    Some(KnownSetting {
-        key: cells.next()?,
-        default: cells.next()?,
-        about: cells.next()?,
-    })
+    Some(KnownSetting { key: cells.next()?, default: cells.next()?, about: cells.next()? })
 }
 
 /// The keys that a settings file may have. Rules for branches are no section but a list at its top.
@@ -72,13 +68,8 @@ const GUARD_KEYS: &[Key] = &[("", "branch"), ("", "scope"), ("", "deny")];
 const PROJECT: &str = "project";
 
 /// The keys of one project.
-const PROJECT_KEYS: &[Key] = &[
-    ("", "path"),
-    ("", "depends"),
-    ("setup", "copy"),
-    ("setup", "run"),
-    ("checks", "commands"),
-];
+const PROJECT_KEYS: &[Key] =
+    &[("", "path"), ("", "depends"), ("setup", "copy"), ("setup", "run"), ("checks", "commands")];
 
 /// Reads a settings file. `name` is what its messages call it. Never fails: what is wrong with the bytes is
 /// among the problems of the draft.
@@ -221,7 +212,7 @@ pub fn set_keys(bytes: &[u8]) -> Vec<SetKey> {
             continue;
         };
         // A section that takes any key lists those that are there.
-        let found = { table.iter() }.filter(|(name, _)| key == ANY || name.get_ref() == key);
+        let found = table.iter().filter(|(name, _)| key == ANY || name.get_ref() == key);
         set.extend(found.map(|(name, value)| {
             let key = format!("{section}.{}", name.get_ref());
             set_key(key, value)

@@ -72,11 +72,7 @@ pub fn parse(name: &str, bytes: &[u8]) -> TaskDraft {
     if !document.syntax().is_empty() {
         hide_lost_briefing(&mut source);
     }
-    if is_kit(&document) {
-        read(&document, source)
-    } else {
-        read_plain(&document, source)
-    }
+    if is_kit(&document) { read(&document, source) } else { read_plain(&document, source) }
 }
 
 /// What the command line says of a task instead of a file.
@@ -161,10 +157,7 @@ pub fn without_confidential(bytes: &[u8]) -> Parted {
     // The strict parser: what the tolerant one leaves out of a broken file could be the
     // confidential part.
     let Ok(mut table) = text.trim_start_matches('\u{feff}').parse::<toml::Table>() else {
-        return Parted {
-            confidential: vec![text.into_owned()],
-            rest: Vec::new(),
-        };
+        return Parted { confidential: vec![text.into_owned()], rest: Vec::new() };
     };
     let taken = CONFIDENTIAL.iter().filter_map(|key| table.remove(*key));
     let text_of = |value: toml::Value| match value {
@@ -193,11 +186,9 @@ fn is_word(path: &Path) -> bool {
 
 /// The error of a task file that could not be read at all, one of several `words` where there are more.
 pub fn unreadable(path: &Path, words: &[PathBuf], cause: &io::Error) -> Error {
-    let error = Error::new(
-        Code::TaskUnreadable,
-        format!("could not read task file {}", path.display()),
-    )
-    .because(cause.to_string());
+    let error =
+        Error::new(Code::TaskUnreadable, format!("could not read task file {}", path.display()))
+            .because(cause.to_string());
     let directory = path.parent().unwrap_or(Path::new(""));
     // A directory that is far away is not the one that `mkdir tasks` makes.
     let above = directory.parent().unwrap_or(directory);
@@ -211,10 +202,7 @@ pub fn unreadable(path: &Path, words: &[PathBuf], cause: &io::Error) -> Error {
         io::ErrorKind::IsADirectory => error.hint("name a file, or `-` for standard input"),
         io::ErrorKind::NotFound if is_word(path) => {
             // What is no file and holds white space is a task as it is.
-            let words: Vec<_> = words
-                .iter()
-                .map(|word| word.as_os_str().as_bytes())
-                .collect();
+            let words: Vec<_> = words.iter().map(|word| word.as_os_str().as_bytes()).collect();
             let (purpose, task) = match words.as_slice() {
                 [] | [_] => {
                     let word = shell::word(path.as_os_str().as_bytes());
@@ -227,14 +215,10 @@ pub fn unreadable(path: &Path, words: &[PathBuf], cause: &io::Error) -> Error {
             };
             error.remedy(purpose, Remedy::SpawnFrom(task.into()))
         }
-        io::ErrorKind::NotFound => error.remedy(
-            "for a task without a file",
-            Remedy::SpawnFrom("\"<task>\"".into()),
-        ),
-        _ => error.remedy(
-            "for a task on standard input",
-            Remedy::SpawnFrom("-".into()),
-        ),
+        io::ErrorKind::NotFound => {
+            error.remedy("for a task without a file", Remedy::SpawnFrom("\"<task>\"".into()))
+        }
+        _ => error.remedy("for a task on standard input", Remedy::SpawnFrom("-".into())),
     }
 }
 
@@ -292,10 +276,7 @@ fn read(document: &Document<'_>, source: Source) -> TaskDraft {
         parent: reader.string(("task", "parent-agent")),
         whitelist: reader.strings(("scope", "files-whitelist")),
         denylist: reader.strings(("scope", "files-denylist")),
-        checks: Field::Given(Located {
-            value: checks,
-            span,
-        }),
+        checks: Field::Given(Located { value: checks, span }),
         text: reader.string(("body", "text")),
         ..TaskDraft::default()
     };
@@ -315,11 +296,7 @@ fn commands(
     problems: &mut Vec<Problem>,
 ) -> Vec<Located<String>> {
     let mut commands = Vec::new();
-    for name in crates
-        .given()
-        .map(|list| list.value.as_slice())
-        .unwrap_or_default()
-    {
+    for name in crates.given().map(|list| list.value.as_slice()).unwrap_or_default() {
         let span = name.span.clone();
         if is_crate_name(&name.value) {
             let value = format!("{command} {}", name.value);
@@ -335,9 +312,7 @@ fn commands(
 fn is_crate_name(name: &str) -> bool {
     // Cargo could take a name that begins with a dash for an option.
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && name
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
 }
 
 // The plain form of a task file.

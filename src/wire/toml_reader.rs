@@ -102,11 +102,8 @@ impl<'d, 't> TomlReader<'d, 't> {
             Err(absent) => return absent,
         };
         let DeValue::Array(items) = list.get_ref() else {
-            let message = format!(
-                "`{}` must be a list of strings, not {}",
-                key.1,
-                kind(list.get_ref())
-            );
+            let message =
+                format!("`{}` must be a list of strings, not {}", key.1, kind(list.get_ref()));
             let help = match list.get_ref() {
                 DeValue::String(_) => "put it into brackets: [\"…\"]",
                 _ => "write it like [\"one\", \"two\"]",
@@ -117,10 +114,7 @@ impl<'d, 't> TomlReader<'d, 't> {
         let mut texts = Vec::new();
         for item in items.iter() {
             if let DeValue::String(text) = item.get_ref() {
-                texts.push(Located {
-                    value: text.to_string(),
-                    span: item.span(),
-                });
+                texts.push(Located { value: text.to_string(), span: item.span() });
             } else {
                 let kind = kind(item.get_ref());
                 let message = format!("`{}` must hold nothing but strings, not {kind}", key.1);
@@ -130,10 +124,7 @@ impl<'d, 't> TomlReader<'d, 't> {
         if texts.is_empty() && items.iter().next().is_some() {
             return Field::Unreadable;
         }
-        Field::Given(Located {
-            value: texts,
-            span: list.span(),
-        })
+        Field::Given(Located { value: texts, span: list.span() })
     }
 
     /// The keys of a section that takes any, each with its text.
@@ -141,10 +132,7 @@ impl<'d, 't> TomlReader<'d, 't> {
         let mut texts = Vec::new();
         for (key, value) in self.root.get(section).and_then(table).into_iter().flatten() {
             if let DeValue::String(text) = value.get_ref() {
-                let value = Located {
-                    value: text.to_string(),
-                    span: value.span(),
-                };
+                let value = Located { value: text.to_string(), span: value.span() };
                 texts.push((key.get_ref().to_string(), value));
             } else {
                 let kind = kind(value.get_ref());
@@ -176,22 +164,14 @@ impl<'d, 't> TomlReader<'d, 't> {
         for item in items {
             match item.get_ref() {
                 DeValue::Table(root) if !std::ptr::eq(item, list) => {
-                    let mut below = TomlReader {
-                        document: self.document,
-                        root,
-                        keys,
-                        problems: Vec::new(),
-                    };
+                    let mut below =
+                        TomlReader { document: self.document, root, keys, problems: Vec::new() };
                     tables.push(read(&mut below, item.span()));
                     self.problems.extend(below.finish(("", &[])));
                 }
                 other => {
                     let message = format!("`{name}` must be a list of tables, not {}", kind(other));
-                    self.report(
-                        item,
-                        message,
-                        format!("write [[{name}]] and its keys below it"),
-                    );
+                    self.report(item, message, format!("write [[{name}]] and its keys below it"));
                 }
             }
         }
@@ -227,16 +207,9 @@ impl<'d, 't> TomlReader<'d, 't> {
             Err(absent) => return absent,
         };
         if let Some(accepted) = accept(value.get_ref()) {
-            return Field::Given(Located {
-                value: accepted,
-                span: value.span(),
-            });
+            return Field::Given(Located { value: accepted, span: value.span() });
         }
-        let message = format!(
-            "`{}` must be {expected}, not {}",
-            key.1,
-            kind(value.get_ref())
-        );
+        let message = format!("`{}` must be {expected}, not {}", key.1, kind(value.get_ref()));
         self.report(value, message, "");
         Field::Unreadable
     }
@@ -257,10 +230,9 @@ impl<'d, 't> TomlReader<'d, 't> {
             None if header.is_some() && table.is_none() => Err(Field::Unreadable),
             // The broken line may be the one that has this key, so it is not called missing.
             None if !self.document.syntax().is_empty() => Err(Field::Unreadable),
-            None => Err(Field::Absent {
-                key: label(section, key),
-                header: header.map(Spanned::span),
-            }),
+            None => {
+                Err(Field::Absent { key: label(section, key), header: header.map(Spanned::span) })
+            }
         }
     }
 
@@ -287,10 +259,7 @@ impl<'d, 't> TomlReader<'d, 't> {
         let (word, belongs) = if is_table {
             (format!("section [{name}]"), is_section(foreign, name))
         } else {
-            (
-                format!("key {}", label(section, name)),
-                is_key(foreign, (section, name)),
-            )
+            (format!("key {}", label(section, name)), is_key(foreign, (section, name)))
         };
         let message = if belongs {
             format!("{word} belongs to the {form} form; this file has the other one")
@@ -298,10 +267,7 @@ impl<'d, 't> TomlReader<'d, 't> {
             format!("unknown {word}")
         };
         let help = self.meant(section, name, is_table);
-        self.problems.push(Problem {
-            help,
-            ..Problem::at(key.span(), message)
-        });
+        self.problems.push(Problem { help, ..Problem::at(key.span(), message) });
     }
 
     /// What an unknown key was probably meant to be.
@@ -314,13 +280,8 @@ impl<'d, 't> TomlReader<'d, 't> {
             None => {}
         }
         let siblings = self.keys.iter().filter(|(of, _)| *of == section);
-        let sections = self
-            .keys
-            .iter()
-            .filter(|(of, _)| section.is_empty() && !of.is_empty());
-        let candidates = siblings
-            .map(|(_, key)| *key)
-            .chain(sections.map(|(of, _)| *of));
+        let sections = self.keys.iter().filter(|(of, _)| section.is_empty() && !of.is_empty());
+        let candidates = siblings.map(|(_, key)| *key).chain(sections.map(|(of, _)| *of));
         let near = nearest(name, candidates)?;
         let header = is_table || is_section(self.keys, near);
         Some(if header {
@@ -391,18 +352,12 @@ impl<'t> Document<'t> {
         let (root, errors) = DeTable::parse_recoverable(text);
         let root = root.into_inner();
         let unclosed = last_string(&root, text.len());
-        let syntax = errors
-            .iter()
-            .map(|error| syntax_problem(error, text, unclosed.as_ref()));
-        let mut syntax: Vec<_> = syntax.collect();
+        let mut syntax: Vec<_> =
+            errors.iter().map(|error| syntax_problem(error, text, unclosed.as_ref())).collect();
         // A bracket that is never closed makes the parser say so again for each that it would have had to be.
         syntax.dedup();
         if errors.len() > READABLE_ERRORS {
-            return Document {
-                root: DeTable::new(),
-                syntax,
-                torn: Vec::new(),
-            };
+            return Document { root: DeTable::new(), syntax, torn: Vec::new() };
         }
         let spans = errors.iter().map(|error| error.span().unwrap_or_default());
         let torn = spans.map(|span| lines_of(text, &span)).collect();
@@ -481,15 +436,9 @@ fn last_string(root: &DeTable<'_>, end: usize) -> Option<Range<usize>> {
 fn lines_of(text: &str, span: &Range<usize>) -> Range<usize> {
     let bytes = text.as_bytes();
     let before = bytes.get(..span.start).unwrap_or(bytes);
-    let start = before
-        .iter()
-        .rposition(|&b| b == b'\n')
-        .map_or(0, |at| at + 1);
+    let start = before.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
     let after = bytes.get(span.end..).unwrap_or_default();
-    let length = after
-        .iter()
-        .position(|&b| b == b'\n')
-        .unwrap_or(after.len());
+    let length = after.iter().position(|&b| b == b'\n').unwrap_or(after.len());
     start..span.end + length
 }
 

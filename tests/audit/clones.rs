@@ -60,10 +60,7 @@ fn text(report: &Value, key: &str) -> String {
 
 /// Spawns at a moment that the test chooses and gives the short name of the branch.
 fn spawn_at(directory: &Path, now: DateTime<Utc>) -> String {
-    let seams = Seams {
-        clock: Arc::new(move || now),
-        ..Seams::real()
-    };
+    let seams = Seams { clock: Arc::new(move || now), ..Seams::real() };
     let ctx = ctx_with(directory, seams);
     let draft = task_file::parse("task.toml", TASK.as_bytes());
     let plan = spawn::plan(&ctx, draft, &SpawnOptions::default()).expect("a plan");
@@ -193,11 +190,7 @@ fn j8_rows_with_absolute_paths_are_still_read() {
     std::fs::write(&body, old.replace(&relative, &absolute) + "\n").expect("written");
     let body = body.to_str().expect("UTF-8");
     here.git(["notes", "--ref=agents", "add", "-f", "-F", body, &commit]);
-    let admin = format!(
-        "{}/.git/worktrees/agent-{}",
-        here.path().display(),
-        &id[..8]
-    );
+    let admin = format!("{}/.git/worktrees/agent-{}", here.path().display(), &id[..8]);
     std::fs::rename(&admin, here.path().with_file_name("admin")).expect("moved");
     let shown = here.agent_json(&["show", &text(&agent, "worktree_abspath")]);
     assert_eq!(shown["agent_id"], agent["agent_id"]);
@@ -263,10 +256,7 @@ fn j8_a_branch_that_was_fetched_is_listed_judged_and_landed() {
     assert_eq!((&row["ahead"], &row["state"]), (&1.into(), &"done".into()));
     // What the other clone recorded stands; what only it can see is not told.
     assert_eq!(row["verdict"], "accept");
-    assert_eq!(
-        (&row["bundle"], &row["uncommitted"]),
-        (&Value::Null, &Value::Null)
-    );
+    assert_eq!((&row["bundle"], &row["uncommitted"]), (&Value::Null, &Value::Null));
 
     // The bundle that was judged there is kept there.
     let refused_here = clones.here.agent(&["merge", &id]);
@@ -278,10 +268,7 @@ fn j8_a_branch_that_was_fetched_is_listed_judged_and_landed() {
     let fix: Vec<_> = fixes.map(|finding| text(finding, "fix")).collect();
     let (_, command) = fix[0].split_once("run ").expect("a command");
     follow(&clones.here.path(), command);
-    assert_eq!(
-        clones.here.agent_json(&["list"])["agents"][0]["bundle"]["good"],
-        6
-    );
+    assert_eq!(clones.here.agent_json(&["list"])["agents"][0]["bundle"]["good"], 6);
     let landed = clones.here.agent_json(&["merge", &id]);
     assert_eq!(clones.here.git(["show", "main:src/new.rs"]), "new");
     assert_eq!(landed["tip"], *tip);
@@ -306,11 +293,7 @@ fn j7_an_agent_that_lives_elsewhere_is_not_discarded() {
     ] {
         assert!(said.contains(part.as_str()), "{said}");
     }
-    refused(
-        &clones.here.agent(&["discard", &id, "--dry-run"]),
-        "discard-refused",
-        3,
-    );
+    refused(&clones.here.agent(&["discard", &id, "--dry-run"]), "discard-refused", 3);
     let gc = clones.here.agent_json(&["gc", "--yes"]);
     assert_eq!(gc["agents"], serde_json::json!([]));
     assert_eq!(row(&clones.here.path()), before);
@@ -322,9 +305,7 @@ fn j7_an_agent_that_lives_elsewhere_is_not_discarded() {
     clones.there_json(&["done", &id]);
     clones.unite();
     let branch = format!("refs/heads/{}", text(&agent, "branch"));
-    clones
-        .here
-        .git(["fetch", "--quiet", "there", &format!("{branch}:{branch}")]);
+    clones.here.git(["fetch", "--quiet", "there", &format!("{branch}:{branch}")]);
     clones.here.git(["merge", "--quiet", "--squash", &branch]);
     clones.here.commit_all("squashed");
     clones.here.agent_json(&["gc", "--yes"]);
@@ -353,22 +334,10 @@ fn j9_a_plain_append_drops_nothing() {
     let before = ledger(&here.path());
     here.git(["notes", "--ref=agents", "append", "-m", "a remark", &commit]);
     let after = ledger(&here.path());
-    assert!(
-        before
-            .lines()
-            .all(|line| after.lines().any(|left| left == line))
-    );
+    assert!(before.lines().all(|line| after.lines().any(|left| left == line)));
     assert_eq!(codes_of_doctor(&doctor(&here, &[])), [""; 0]);
     // What is really dropped is found, and the remark stays.
-    here.git([
-        "notes",
-        "--ref=agents",
-        "add",
-        "-f",
-        "-m",
-        "only this",
-        &commit,
-    ]);
+    here.git(["notes", "--ref=agents", "add", "-f", "-m", "only this", &commit]);
     assert!(codes_of_doctor(&doctor(&here, &[])).contains(&"ledger.lines-dropped"));
     doctor(&here, &["--fix"]);
     assert_eq!(codes_of_doctor(&doctor(&here, &[])), [""; 0]);
@@ -396,22 +365,12 @@ fn j9_a_fetch_that_overwrites_rows_is_noticed_at_the_next_command() {
     let quiet = describe(&clones.here.agent(&["list"]));
     assert!(!quiet.contains("warning"), "{quiet}");
     let restored = ledger(&clones.here.path());
-    assert!(
-        own.lines()
-            .all(|line| restored.lines().any(|left| left == line))
-    );
+    assert!(own.lines().all(|line| restored.lines().any(|left| left == line)));
     // A fetch that brings more than there was is none of that.
     let rows = "+refs/notes/agents:refs/notes/agents";
     git_in(&clones.there, ["fetch", "--quiet", "origin", rows]);
-    let quiet = agent_command(&clones.there)
-        .arg("list")
-        .output()
-        .expect("starts");
-    assert!(
-        !describe(&quiet).contains("warning"),
-        "{}",
-        describe(&quiet)
-    );
+    let quiet = agent_command(&clones.there).arg("list").output().expect("starts");
+    assert!(!describe(&quiet).contains("warning"), "{}", describe(&quiet));
 }
 
 #[test]
@@ -462,9 +421,7 @@ fn follow(directory: &Path, command: &str) {
 fn advised(output: &std::process::Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let hint = said.lines().find_map(|line| line.strip_prefix("hint: "));
-    let (_, command) = hint
-        .and_then(|hint| hint.split_once("run "))
-        .expect("a command");
+    let (_, command) = hint.and_then(|hint| hint.split_once("run ")).expect("a command");
     command.to_owned()
 }
 
@@ -483,10 +440,7 @@ fn j10_a_branch_that_is_gone_is_made_again_by_what_the_hints_say() {
     let report = doctor(&here, &[]);
     assert_eq!(codes_of_doctor(&report), ["branches.gone"]);
     follow(&here.path(), &command_of(&report));
-    assert_eq!(
-        here.git(["rev-parse", &branch]),
-        text(&agent, "spawn_commit")
-    );
+    assert_eq!(here.git(["rev-parse", &branch]), text(&agent, "spawn_commit"));
     assert!(here.agent(&["diff", &id]).status.success());
 }
 
@@ -496,10 +450,7 @@ fn j10_a_branch_in_another_clone_is_fetched_by_what_the_hint_says() {
     let agent = clones.spawn_there(&[]);
     clones.unite();
     let id = text(&agent, "agent_id");
-    follow(
-        &clones.here.path(),
-        &advised(&clones.here.agent(&["diff", &id])),
-    );
+    follow(&clones.here.path(), &advised(&clones.here.agent(&["diff", &id])));
     clones.here.agent_json(&["diff", &id]);
     let tip = &clones.here.agent_json(&["show", &id])["tip"];
     assert_eq!(*tip, agent["spawn_commit"]);
@@ -525,13 +476,7 @@ fn j10_a_worktree_that_was_removed_is_made_again_by_what_the_hints_say() {
     // Where it was elsewhere, what is left of the agent is kept by a discard.
     let beside = here.path().with_file_name("beside");
     let agent = here.spawn_task(TASK, &["--path", beside.to_str().expect("UTF-8")]);
-    here.git([
-        "worktree",
-        "remove",
-        "-f",
-        "-f",
-        &text(&agent, "worktree_abspath"),
-    ]);
+    here.git(["worktree", "remove", "-f", "-f", &text(&agent, "worktree_abspath")]);
     let report = doctor(&here, &[]);
     assert_eq!(codes_of_doctor(&report), ["worktrees.removed"]);
     follow(&here.path(), &command_of(&report));
@@ -572,11 +517,9 @@ fn noted(here: &TestRepo, commit: &str) -> String {
 #[test]
 fn j6_a_landed_commit_shows_the_agent() {
     let here = TestRepo::with_commit();
-    for (file, method) in [
-        ("src/a.rs", "--no-ff"),
-        ("src/b.rs", "--squash"),
-        ("src/c.rs", "--ff-only"),
-    ] {
+    for (file, method) in
+        [("src/a.rs", "--no-ff"), ("src/b.rs", "--squash"), ("src/c.rs", "--ff-only")]
+    {
         let (id, _) = finished(&here, file);
         let landed = here.agent_json(&["merge", &id, method]);
         let commit = text(&landed, "commit");
@@ -607,18 +550,12 @@ fn j6_a_squash_by_a_forge_is_found_recorded_and_shown() {
     assert_eq!(item["landed"]["commit"], *squash, "{planned:#}");
     assert_eq!(item["landed"]["target"]["ref"], "refs/heads/main");
     let why = text(item, "why");
-    assert!(
-        why.ends_with(&format!("landed as {}", &squash[..7])),
-        "{why}"
-    );
+    assert!(why.ends_with(&format!("landed as {}", &squash[..7])), "{why}");
 
     let swept = here.agent_json(&["gc", "--yes"]);
     assert_eq!(swept["agents"][0]["action"], "removed");
     let shown = here.agent_json(&["show", &squash]);
-    assert_eq!(
-        (&shown["agent_id"], &shown["state"]),
-        (&id.clone().into(), &"merged".into())
-    );
+    assert_eq!((&shown["agent_id"], &shown["state"]), (&id.clone().into(), &"merged".into()));
     assert!(noted(&here, &squash).contains(&id));
     assert!(here.git(["branch", "--list", &branch]).is_empty());
 }
@@ -635,14 +572,7 @@ fn j6_a_merge_after_a_forge_records_the_commit_that_brought_the_work() {
 
     // A forge's merge commit, without a trailer.
     let (id, branch) = finished(&here, "src/other.rs");
-    here.git([
-        "merge",
-        "--quiet",
-        "--no-ff",
-        "-m",
-        "Merge pull request #13",
-        &branch,
-    ]);
+    here.git(["merge", "--quiet", "--no-ff", "-m", "Merge pull request #13", &branch]);
     let merge = here.git(["rev-parse", "HEAD"]);
     assert_eq!(here.agent_json(&["show", &merge])["agent_id"], *id);
     here.write("README.md", "# Still more\n");

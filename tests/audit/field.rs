@@ -66,8 +66,7 @@ fn f17_a_landing_never_takes_the_lock_of_a_transaction_that_takes_its_time() {
     let lock = repo.path().join(".git").join(format!("{first}.lock"));
     let long_ago = SystemTime::now() - Duration::from_secs(3600);
     let file = File::options().append(true).open(&lock);
-    file.and_then(|file| file.set_modified(long_ago))
-        .expect("aged");
+    file.and_then(|file| file.set_modified(long_ago)).expect("aged");
 
     let output = repo.agent(&["merge", &agent.id]);
     let said = describe(&output);
@@ -135,10 +134,7 @@ fn f20_no_verb_prints_what_a_terminal_obeys() {
     let id = shared["agent_id"].as_str().expect("an id");
     let output = agent.repo.agent(&["done", id, "--summary", &message]);
     let text = describe(&output);
-    assert!(
-        !text.contains('\x1b') && !text.contains('\u{202e}'),
-        "{text:?}"
-    );
+    assert!(!text.contains('\x1b') && !text.contains('\u{202e}'), "{text:?}");
 }
 
 /// What a terminal obeys: a title, hidden text, a changed reading direction, a cleared screen.
@@ -167,11 +163,7 @@ fn f20_a_terminal_obeys_neither_a_diff_nor_a_run() {
     let run = format!(
         "\"$ga\" run {id} --sandbox=off --no-verify -- sh -c 'cat .agent/say; cat .agent/say >&2'"
     );
-    for line in [
-        format!("\"$ga\" diff {id}"),
-        run,
-        format!("\"$ga\" logs {id}"),
-    ] {
+    for line in [format!("\"$ga\" diff {id}"), run, format!("\"$ga\" logs {id}")] {
         let shown = in_a_terminal(&agent, &line);
         for obeyed in ["\x1b]", "\x1b[8m", "\u{202e}", "\x1b[2J", "\r"] {
             assert!(!shown.contains(obeyed), "{line}: {obeyed:?} in {shown:?}");

@@ -8,10 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 /// The refs that carry an agent's row and what the keep chain holds.
-const OURS: [&str; 2] = [
-    "+refs/notes/agents:refs/notes/agents",
-    "+refs/agents/*:refs/agents/*",
-];
+const OURS: [&str; 2] = ["+refs/notes/agents:refs/notes/agents", "+refs/agents/*:refs/agents/*"];
 
 /// Runs a command of ours in a clone.
 fn run(clone: &Path, arguments: &[&str]) -> Output {
@@ -78,10 +75,7 @@ fn j2_a_clone_that_ends_above_the_fork_judges_nothing_and_remembers_nothing() {
     let agent = with_history();
     // Two commits of the branch, and the newest of main: every file of the branch looks new.
     let path = clone_of(&agent, "shallow", &["--depth=2", "--branch", &agent.branch]);
-    git_in(
-        &path,
-        ["fetch", "--quiet", "--depth=1", "origin", "main:main"],
-    );
+    git_in(&path, ["fetch", "--quiet", "--depth=1", "origin", "main:main"]);
     let base = git_in(&agent.repo.path(), ["rev-parse", "main~1"]);
     git_in(&path, ["fetch", "--quiet", "--depth=1", "origin", &base]);
     let before = ledger(&path);
@@ -99,20 +93,10 @@ fn j2_a_clone_that_ends_above_the_fork_judges_nothing_and_remembers_nothing() {
     let facts = std::fs::read_dir(&cache).map_or(0, Iterator::count);
     assert_eq!(facts, 0, "nothing is remembered");
 
-    git_in(
-        &path,
-        ["fetch", "--quiet", "--unshallow", "origin", "main:main"],
-    );
-    let judged = report(&run_in(
-        &path,
-        &agent.id,
-        &["--tip=HEAD", "--base=main", "--format=json"],
-    ));
+    git_in(&path, ["fetch", "--quiet", "--unshallow", "origin", "main:main"]);
+    let judged = report(&run_in(&path, &agent.id, &["--tip=HEAD", "--base=main", "--format=json"]));
     let scope = codes(&judged);
-    assert!(
-        !scope.iter().any(|code| code.starts_with("scope.")),
-        "{judged}"
-    );
+    assert!(!scope.iter().any(|code| code.starts_with("scope.")), "{judged}");
 }
 
 #[test]
@@ -121,10 +105,7 @@ fn j2_a_shallow_clone_that_holds_the_fork_gives_the_verdict_of_a_whole_one() {
     agent.verify(&[]);
     let whole = clone_of(&agent, "whole", &["--branch", &agent.branch]);
     let shallow = clone_of(&agent, "shallow", &["--depth=5", "--branch", &agent.branch]);
-    git_in(
-        &shallow,
-        ["fetch", "--quiet", "--depth=2", "origin", "main:main"],
-    );
+    git_in(&shallow, ["fetch", "--quiet", "--depth=2", "origin", "main:main"]);
     let base = git_in(&whole, ["rev-parse", "origin/main"]);
     let words = ["--tip=HEAD", "--base", &base, "--format=json"];
     let verdicts = [&whole, &shallow].map(|clone| report(&run_in(clone, &agent.id, &words)));
@@ -137,9 +118,7 @@ fn j2_a_shallow_clone_that_holds_the_fork_gives_the_verdict_of_a_whole_one() {
 fn j2_a_shallow_end_beside_the_way_to_the_fork_is_not_guessed_over() {
     let agent = with_history();
     // main merges a branch whose beginning the shallow clone does not have.
-    agent
-        .repo
-        .git(["checkout", "--quiet", "-b", "side", "main~3"]);
+    agent.repo.git(["checkout", "--quiet", "-b", "side", "main~3"]);
     for number in 0..6 {
         agent.repo.write(&format!("side/{number}"), "");
         agent.repo.commit_all("side");
@@ -147,16 +126,9 @@ fn j2_a_shallow_end_beside_the_way_to_the_fork_is_not_guessed_over() {
     agent.repo.git(["checkout", "--quiet", "main"]);
     agent.repo.git(["merge", "--quiet", "-m", "side", "side"]);
     let shallow = clone_of(&agent, "shallow", &["--depth=5", "--branch", &agent.branch]);
-    git_in(
-        &shallow,
-        ["fetch", "--quiet", "--depth=4", "origin", "main:main"],
-    );
+    git_in(&shallow, ["fetch", "--quiet", "--depth=4", "origin", "main:main"]);
     let words = ["--tip=HEAD", "--base=main"];
-    refused(
-        &run_in(&shallow, &agent.id, &words),
-        "history-incomplete",
-        4,
-    );
+    refused(&run_in(&shallow, &agent.id, &words), "history-incomplete", 4);
 }
 
 #[test]
@@ -178,10 +150,8 @@ fn loosened(clone: &Path, revision: &str) -> PathBuf {
     let oid = git_in(clone, ["rev-parse", revision]);
     let script = "for pack in .git/objects/pack/*.pack; do \
         mv $pack ../moved.pack; rm -f ${pack%.pack}.*; git unpack-objects -q < ../moved.pack; done";
-    let unpacked = crate::support::isolated("sh", clone)
-        .args(["-c", script])
-        .output()
-        .expect("sh starts");
+    let unpacked =
+        crate::support::isolated("sh", clone).args(["-c", script]).output().expect("sh starts");
     assert!(unpacked.status.success(), "{}", describe(&unpacked));
     clone.join(format!(".git/objects/{}/{}", &oid[..2], &oid[2..]))
 }
@@ -219,12 +189,8 @@ fn j2_partial_clones_and_bare_mirrors_give_the_verdict_of_a_whole_clone() {
     agent.repo.git(["checkout", "--quiet", "-b", "conflict"]);
     agent.repo.write("src/lib.rs", "pub fn zero() {}\n");
     agent.repo.commit_all("conflict");
-    agent
-        .repo
-        .git(["checkout", "--quiet", "-b", "squashed", "main"]);
-    agent
-        .repo
-        .git(["merge", "--quiet", "--squash", &agent.branch]);
+    agent.repo.git(["checkout", "--quiet", "-b", "squashed", "main"]);
+    agent.repo.git(["merge", "--quiet", "--squash", &agent.branch]);
     agent.repo.commit_all("squashed");
     agent.repo.write("src/lib.rs", "pub fn three() {}\n");
     agent.repo.commit_all("built upon");
@@ -262,10 +228,7 @@ fn j2_gc_keeps_what_a_shallow_clone_cannot_know_to_be_landed() {
     let path = agent.repo.path().with_file_name("shallow");
     let url = format!("file://{}", agent.repo.path().display());
     let to = path.to_str().expect("UTF-8");
-    git_in(
-        &agent.repo.path(),
-        ["clone", "--quiet", "--depth=1", &url, to],
-    );
+    git_in(&agent.repo.path(), ["clone", "--quiet", "--depth=1", &url, to]);
     let task = agent.repo.task_file(crate::support::agent::TASK);
     let spawned = answer(&path, &["spawn", &task]);
     let worktree = PathBuf::from(spawned["worktree_abspath"].as_str().expect("a path"));
@@ -276,24 +239,11 @@ fn j2_gc_keeps_what_a_shallow_clone_cannot_know_to_be_landed() {
     // main was fetched anew and does not lead to where the agent started, as far as this clone knows.
     agent.repo.write("src/lib.rs", "pub fn three() {}\n");
     agent.repo.commit_all("main goes on");
-    git_in(
-        &path,
-        [
-            "fetch",
-            "--quiet",
-            "--depth=1",
-            "origin",
-            "+main:refs/remotes/origin/main",
-        ],
-    );
+    git_in(&path, ["fetch", "--quiet", "--depth=1", "origin", "+main:refs/remotes/origin/main"]);
     git_in(&path, ["reset", "--quiet", "--hard", "origin/main"]);
     let branch = spawned["branch"].as_str().expect("a branch");
     let range = format!("main..{branch}");
-    refused(
-        &run(&path, &["check", id, "--range", &range]),
-        "history-incomplete",
-        4,
-    );
+    refused(&run(&path, &["check", id, "--range", &range]), "history-incomplete", 4);
     let swept = answer(&path, &["gc"]);
     assert_eq!(swept["agents"][0]["action"], "keep", "{swept}");
     let row = row_of(&path, id);
@@ -305,9 +255,7 @@ fn j2_gc_keeps_what_a_shallow_clone_cannot_know_to_be_landed() {
 #[test]
 fn j10_list_and_verify_count_alike_on_a_rewritten_base() {
     let agent = with_history();
-    agent
-        .repo
-        .git(["checkout", "--quiet", "--orphan", "island"]);
+    agent.repo.git(["checkout", "--quiet", "--orphan", "island"]);
     agent.repo.commit_all("island");
     agent.repo.git(["branch", "--force", "main", "island"]);
     let judged = agent.verify(&[]);
@@ -385,18 +333,9 @@ fn f4_checks_run_once_for_a_commit_and_again_without_the_key_that_sealed_them() 
     assert_eq!(ran(), 1, "the fact is known");
     let facts = std::fs::read_dir(common_dir(&agent).join("agents/cache")).expect("facts");
     let kinds: Vec<String> = facts
-        .map(|entry| {
-            entry
-                .expect("an entry")
-                .file_name()
-                .to_string_lossy()
-                .into_owned()
-        })
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
         .collect();
-    assert!(
-        { kinds.iter() }.all(|name| name.starts_with("checked-") || name == "kernel"),
-        "{kinds:?}"
-    );
+    assert!(kinds.iter().all(|name| name.starts_with("checked-") || name == "kernel"), "{kinds:?}");
     std::fs::remove_file(common_dir(&agent).join("agents/facts.key")).expect("removed");
     assert_eq!(agent.verify(&[]), first);
     assert_eq!(ran(), 2, "a seal that cannot be checked counts for nothing");
@@ -422,11 +361,7 @@ fn j4_a_clone_that_cannot_see_worktree_and_bundle_says_so_and_records_nothing() 
     let (agent, path) = clone_of_one_at_work();
     let judged = report(&run_in(&path, &agent.id, &["--format=json"]));
     assert_eq!(judged["verdict"], "accept", "{judged}");
-    assert_eq!(
-        codes(&judged),
-        ["bundle.not-judged", "worktree.not-judged"],
-        "{judged}"
-    );
+    assert_eq!(codes(&judged), ["bundle.not-judged", "worktree.not-judged"], "{judged}");
     let text = describe(&run_in(&path, &agent.id, &[]));
     assert!(!text.contains("artefacts present"), "{text}");
     assert!(!text.contains("MISSING"), "{text}");
@@ -554,9 +489,7 @@ fn documented_exchange() -> Vec<&'static str> {
     let page = include_str!("../../docs/ci.md");
     let (_, sync) = page.split_once("`git agent sync").expect("a command");
     let (options, _) = sync.split_once('`').expect("its end");
-    std::iter::once("sync")
-        .chain(options.split_whitespace())
-        .collect()
+    std::iter::once("sync").chain(options.split_whitespace()).collect()
 }
 
 #[test]
@@ -565,19 +498,13 @@ fn j3_the_documented_commands_work_the_tenth_time_in_a_kept_clone() {
     let here = agent.repo.path();
     let remote = here.with_file_name("remote.git");
     let remote = remote.to_str().expect("UTF-8");
-    agent
-        .repo
-        .git(["init", "--quiet", "--bare", "-b", "main", remote]);
+    agent.repo.git(["init", "--quiet", "--bare", "-b", "main", remote]);
     let push = |refspecs: &[&str]| {
         let words = ["push", "--quiet", "--no-verify", remote];
         git_in(&here, [&words[..], refspecs].concat());
     };
     let own = agent.branch.as_str();
-    let all = [
-        "+refs/heads/*:refs/heads/*",
-        "+refs/notes/agents",
-        "refs/agents/keep",
-    ];
+    let all = ["+refs/heads/*:refs/heads/*", "+refs/notes/agents", "refs/agents/keep"];
     let kept = here.with_file_name("kept");
     for round in 0..10 {
         agent.write("src/two.rs", format!("// {round}\n"));
@@ -605,11 +532,7 @@ fn j3_the_documented_commands_work_the_tenth_time_in_a_kept_clone() {
         git_in(&kept, ["fetch", "--quiet", "--prune", "origin"]);
         let exchanged = agent_command(&kept).args(documented_exchange()).output();
         let exchanged = exchanged.expect("starts");
-        assert!(
-            exchanged.status.success(),
-            "{round}: {}",
-            describe(&exchanged)
-        );
+        assert!(exchanged.status.success(), "{round}: {}", describe(&exchanged));
         let tip = git_in(&kept, ["rev-parse", &format!("origin/{own}")]);
         let words = ["--tip", &tip, "--base", "origin/main"];
         let before = crate::support::snapshot(&kept.join(".git"));

@@ -27,9 +27,7 @@ fn pre_tool(directory: &Path, payload: &Value) -> Output {
         .spawn()
         .expect("starts");
     let mut input = child.stdin.take().expect("a pipe");
-    input
-        .write_all(payload.to_string().as_bytes())
-        .expect("read");
+    input.write_all(payload.to_string().as_bytes()).expect("read");
     drop(input);
     child.wait_with_output().expect("ends")
 }
@@ -38,10 +36,8 @@ fn pre_tool(directory: &Path, payload: &Value) -> Output {
 fn fixture(name: &str, worktree: &Path) -> Value {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/payloads");
     let text = fs::read_to_string(root.join(name)).expect("a fixture");
-    let text = text.replace(
-        "/home/dev/app/.claude/worktrees/agent-6a48ca7b",
-        &worktree.display().to_string(),
-    );
+    let text = text
+        .replace("/home/dev/app/.claude/worktrees/agent-6a48ca7b", &worktree.display().to_string());
     serde_json::from_str(&text).expect("JSON")
 }
 
@@ -58,10 +54,8 @@ fn h9_a_denial_is_told_in_the_form_that_its_host_understands() {
     assert!(reason.contains("README.md"), "{reason}");
     assert_eq!(reason, String::from_utf8_lossy(&output.stderr).trim_end());
     // The same host sends another shape to hooks that another host's settings registered.
-    let mut claude_shaped = fixture(
-        "copilot/recorded-claude-settings-pre-tool-use-write.json",
-        &worktree,
-    );
+    let mut claude_shaped =
+        fixture("copilot/recorded-claude-settings-pre-tool-use-write.json", &worktree);
     claude_shaped["tool_input"]["path"] = json!(worktree.join("README.md"));
     // With this on standard output too, it takes the denial for a yes.
     let gemini = fixture("gemini/recorded-before-tool-replace.json", &worktree);
@@ -86,11 +80,7 @@ fn h9_an_allowed_call_is_answered_with_silence_for_every_host() {
     ] {
         let output = pre_tool(&worktree, &fixture(name, &worktree));
         let silent = output.stdout.is_empty() && output.stderr.is_empty();
-        assert!(
-            output.status.success() && silent,
-            "{name}: {}",
-            describe(&output)
-        );
+        assert!(output.status.success() && silent, "{name}: {}", describe(&output));
     }
 }
 
@@ -189,11 +179,7 @@ fn h1_codex_has_a_home_behind_the_fence_and_h12_its_hooks_run() {
         { echo x > "$HOME/.codex/new"; } 2>/dev/null || echo 'the home is closed'
         for word in "$@"; do echo "<$word>"; done
     "#;
-    let started = Started::new(
-        "codex",
-        script,
-        &[(".codex/config.toml", "model = \"m\"\n")],
-    );
+    let started = Started::new("codex", script, &[(".codex/config.toml", "model = \"m\"\n")]);
     let said = started.run("codex", &[]);
     for expected in [
         "model = \"m\"",
@@ -204,9 +190,7 @@ fn h1_codex_has_a_home_behind_the_fence_and_h12_its_hooks_run() {
     ] {
         assert!(said.contains(expected), "{expected} is not in {said}");
     }
-    let hook = said
-        .lines()
-        .find(|line| line.starts_with("<hooks.PreToolUse="));
+    let hook = said.lines().find(|line| line.starts_with("<hooks.PreToolUse="));
     let hook = hook.expect("the hook is an option");
     assert!(hook.contains(&format!("{PROGRAM} hook pre-tool")), "{hook}");
     assert_eq!(started.read(".codex/config.toml"), "model = \"m\"\n");
@@ -226,12 +210,9 @@ fn h2_gemini_has_a_home_behind_the_fence_and_h5_its_hooks_need_no_trust() {
     let theirs = "{\"model\": {\"name\": \"m\"}}\n";
     let started = Started::new("gemini", script, &[(".gemini/settings.json", theirs)]);
     let said = started.run("gemini", &[]);
-    for expected in [
-        theirs,
-        "state is written",
-        &format!("{PROGRAM} hook pre-tool"),
-        "the hooks are closed",
-    ] {
+    for expected in
+        [theirs, "state is written", &format!("{PROGRAM} hook pre-tool"), "the hooks are closed"]
+    {
         assert!(said.contains(expected), "{expected} is not in {said}");
     }
     assert_eq!(started.read(".gemini/settings.json"), theirs);
@@ -275,10 +256,7 @@ fn h3_claude_writes_its_state_and_finds_us_and_h7_no_session_of_the_user_sees_it
         "Bash(git-agent receive:*)",
         "\"sandbox\":{\"enabled\":false}",
     ] {
-        assert!(
-            settings.contains(expected),
-            "{expected} is not in {settings}"
-        );
+        assert!(settings.contains(expected), "{expected} is not in {settings}");
     }
     assert!(!settings.contains("worktree-create"), "{settings}");
     assert_eq!(started.read(".claude/settings.json"), "{\"theirs\": 1}\n");
@@ -312,11 +290,7 @@ fn h1_copilot_and_opencode_have_homes_behind_the_fence_and_our_hooks() {
         echo state > "$COPILOT_HOME/state" && mkdir "$XDG_CACHE_HOME/copilot/logs" && echo 'state is written'
         cat "$2/plugin.json" "$2/hooks.json"
     "#;
-    let started = Started::new(
-        "copilot",
-        script,
-        &[(".copilot/config.json", "{\"theirs\": 1}\n")],
-    );
+    let started = Started::new("copilot", script, &[(".copilot/config.json", "{\"theirs\": 1}\n")]);
     let said = started.run("copilot", &[]);
     for expected in [
         "{\"theirs\": 1}\nstate is written\n",
@@ -338,10 +312,7 @@ fn h1_copilot_and_opencode_have_homes_behind_the_fence_and_our_hooks() {
     );
     let said = started.run("opencode", &[]);
     assert!(said.starts_with("{\"theirs\": 1}\n"), "{said}");
-    assert!(
-        said.contains(&format!("spawnSync(\"{PROGRAM}\", [\"hook\"")),
-        "{said}"
-    );
+    assert!(said.contains(&format!("spawnSync(\"{PROGRAM}\", [\"hook\"")), "{said}");
     let place = said.lines().nth(1).expect("where it runs");
     let (stated, real) = place.split_once(" is ").expect("two places");
     assert_eq!(stated, real, "the stated directory is where it runs");

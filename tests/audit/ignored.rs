@@ -16,24 +16,12 @@ type Litter = &'static [(&'static str, &'static str)];
 
 /// What pytest, ruff and mypy write when they run, with the names and contents of their own ignore files.
 const CACHES: Litter = &[
-    (
-        ".pytest_cache/.gitignore",
-        "# Created by pytest automatically.\n*\n",
-    ),
-    (
-        ".pytest_cache/CACHEDIR.TAG",
-        "Signature: 8a477f597d28d172789f06886806bc55\n",
-    ),
+    (".pytest_cache/.gitignore", "# Created by pytest automatically.\n*\n"),
+    (".pytest_cache/CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n"),
     (".pytest_cache/v/cache/nodeids", "[]\n"),
-    (
-        ".ruff_cache/.gitignore",
-        "# Automatically created by ruff.\n*\n",
-    ),
+    (".ruff_cache/.gitignore", "# Automatically created by ruff.\n*\n"),
     (".ruff_cache/0.14.6/1234567890", "cache\n"),
-    (
-        ".mypy_cache/.gitignore",
-        "# Automatically created by mypy\n*\n",
-    ),
+    (".mypy_cache/.gitignore", "# Automatically created by mypy\n*\n"),
     (".mypy_cache/3.13/cache.json", "{}\n"),
 ];
 
@@ -48,10 +36,7 @@ const ENVIRONMENT: Litter = &[
 const HUSKY: Litter = &[
     (".husky/_/.gitignore", "*"),
     (".husky/_/h", "#!/usr/bin/env sh\n"),
-    (
-        ".husky/_/pre-commit",
-        "#!/usr/bin/env sh\n. \"$(dirname \"$0\")/h\"\n",
-    ),
+    (".husky/_/pre-commit", "#!/usr/bin/env sh\n. \"$(dirname \"$0\")/h\"\n"),
 ];
 
 fn leave(agent: &Agent, litter: Litter) {
@@ -79,18 +64,11 @@ fn u1_caches_with_an_ignore_file_of_their_own_are_no_work() {
     let check = agent.repo.agent_json(&["check", &agent.id, "--worktree"]);
     assert_eq!(check["checked"], 1, "{check}");
     let shown = agent.repo.agent_json(&["show", &agent.id]);
-    assert_eq!(
-        (&shown["uncommitted"], &shown["out_of_scope"]),
-        (&json!(1), &json!(0))
-    );
+    assert_eq!((&shown["uncommitted"], &shown["out_of_scope"]), (&json!(1), &json!(0)));
     let listed = agent.repo.agent_json(&["list"]);
     assert_eq!(listed["agents"][0]["uncommitted"], 1, "{listed}");
     let said = agent.repo.agent(&["verify", &agent.id]);
-    assert!(
-        describe(&said).contains(", 5 ignored paths)\n"),
-        "{}",
-        describe(&said)
-    );
+    assert!(describe(&said).contains(", 5 ignored paths)\n"), "{}", describe(&said));
 
     let merged = agent.repo.agent_json(&["merge", &agent.id]);
     assert_eq!(merged["uncommitted"], 1, "{merged}");
@@ -101,13 +79,7 @@ fn u1_caches_with_an_ignore_file_of_their_own_are_no_work() {
     let gone = discarded(&agent, &[]);
     assert_eq!(
         gone["ignored"],
-        json!([
-            ".husky/",
-            ".mypy_cache/",
-            ".pytest_cache/",
-            ".ruff_cache/",
-            "src/.venv/"
-        ])
+        json!([".husky/", ".mypy_cache/", ".pytest_cache/", ".ruff_cache/", "src/.venv/"])
     );
     assert!(gone["salvage_commit"].is_null(), "{gone}");
 }
@@ -217,10 +189,7 @@ fn u1_no_rule_brings_the_bundle_back() {
     let agent = Agent::new();
     agent.write("src/two.rs", "pub fn two() {}\n");
     for (place, text) in [
-        (
-            ".gitignore",
-            "!.agent\n!/.agent/\n!/.agent/**\n.gitignore\n",
-        ),
+        (".gitignore", "!.agent\n!/.agent/\n!/.agent/**\n.gitignore\n"),
         (".agent/.gitignore", "!*\n"),
     ] {
         agent.write(place, text);
@@ -248,10 +217,7 @@ fn u1_settings_of_the_worktree_hide_nothing() {
     let report = agent.verify(&[]);
     assert_eq!(report["findings"][0]["path"], "stolen.txt", "{report}");
     let shown = agent.repo.agent_json(&["show", &agent.id]);
-    assert_eq!(
-        (&shown["uncommitted"], &shown["out_of_scope"]),
-        (&json!(1), &json!(1))
-    );
+    assert_eq!((&shown["uncommitted"], &shown["out_of_scope"]), (&json!(1), &json!(1)));
     let gone = discarded(&agent, &[]);
     assert!(gone["salvage_commit"].is_string(), "{gone}");
 }
@@ -273,9 +239,7 @@ fn u1_a_row_with_the_ignore_rules_of_its_spawn_is_still_a_row() {
     let file = agent.repo.path().with_file_name("row");
     fs::write(&file, old).expect("write");
     let file = file.to_str().expect("UTF-8");
-    agent
-        .repo
-        .git(["notes", "--ref=agents", "add", "-f", "-F", file, &commit]);
+    agent.repo.git(["notes", "--ref=agents", "add", "-f", "-F", file, &commit]);
     agent.write("src/two.rs", "pub fn two() {}\n");
     assert_eq!(agent.verify(&[])["verdict"], "accept");
 }
@@ -287,9 +251,7 @@ fn u1_rules_that_cannot_be_read_are_not_waited_for() {
     for place in [".gitignore", "src/new/.gitignore"] {
         let agent = Agent::new();
         agent.write("src/new/file", "untracked\n");
-        let made = Command::new("mkfifo")
-            .arg(agent.worktree.join(place))
-            .status();
+        let made = Command::new("mkfifo").arg(agent.worktree.join(place)).status();
         assert!(made.expect("mkfifo starts").success());
         assert_eq!(agent.codes(), ["worktree.unreadable"], "{place}");
         let listed = agent.repo.agent_json(&["list"]);

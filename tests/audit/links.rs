@@ -9,19 +9,9 @@ type Chain = &'static [(&'static str, &'static str)];
 
 /// Chains of which every link but the last stays inside by its text.
 const CHAINS: [Chain; 4] = [
-    &[
-        ("src/a/up", "../../src"),
-        ("src/a/esc", "up/../../outside.txt"),
-    ],
-    &[
-        ("src/a/b/top", "../../.."),
-        ("src/a/b/esc", "top/../outside.txt"),
-    ],
-    &[
-        ("src/a/one", "../../src"),
-        ("src/a/two", "one"),
-        ("src/a/esc", "./two/..//../outside.txt"),
-    ],
+    &[("src/a/up", "../../src"), ("src/a/esc", "up/../../outside.txt")],
+    &[("src/a/b/top", "../../.."), ("src/a/b/esc", "top/../outside.txt")],
+    &[("src/a/one", "../../src"), ("src/a/two", "one"), ("src/a/esc", "./two/..//../outside.txt")],
     // The name does not exist yet: another agent may make it a link.
     &[("src/a/esc", "later/../../outside.txt")],
 ];
@@ -46,11 +36,7 @@ fn f9_a_chain_of_links_is_not_accepted() {
             if commits {
                 agent.commit("a chain of links");
             }
-            assert_eq!(
-                agent.codes(),
-                ["scope.symlink-target"],
-                "{last} -> {target}"
-            );
+            assert_eq!(agent.codes(), ["scope.symlink-target"], "{last} -> {target}");
         }
         let landed = agent.repo.agent(&["merge", &agent.id]);
         assert!(!landed.status.success(), "{last} -> {target}");

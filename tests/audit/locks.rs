@@ -92,16 +92,8 @@ fn f13_a_commit_that_is_killed_at_any_hook_leaves_no_lock() {
         agent.repo.agent(&["verify", &agent.id]);
         assert_eq!(locks(&agent), Vec::<PathBuf>::new(), "{moment}");
         let again = commit_command(&agent).output().expect("starts");
-        assert!(
-            matches!(again.status.code(), Some(0 | 1)),
-            "{}",
-            describe(&again)
-        );
-        assert_eq!(
-            agent.git(&["status", "--porcelain"]),
-            "",
-            "committed after {moment}"
-        );
+        assert!(matches!(again.status.code(), Some(0 | 1)), "{}", describe(&again));
+        assert_eq!(agent.git(&["status", "--porcelain"]), "", "committed after {moment}");
     }
     let fsck = ["fsck", "--strict", "--no-progress", "--no-dangling"];
     assert_eq!(agent.repo.git(fsck), "");
@@ -116,9 +108,7 @@ fn f13_a_discard_that_is_killed_over_the_configuration_leaves_no_lock() {
     let agent = Agent::new();
     let (root, config_lock) = (agent.repo.path(), PathBuf::from("config.lock"));
     let described = format!("branch.{}.description", agent.branch);
-    agent
-        .repo
-        .git(["config", &described, "a section of its own"]);
+    agent.repo.git(["config", &described, "a section of its own"]);
     // A git that is killed, with what started it, when it is to remove the section.
     let found = Command::new("sh").args(["-c", "command -v git"]).output();
     let git = String::from_utf8(found.expect("starts").stdout).expect("UTF-8");
@@ -150,9 +140,7 @@ fn f13_a_discard_that_is_killed_over_the_configuration_leaves_no_lock() {
 fn a_discard_removes_what_is_configured_for_the_branch() {
     let agent = Agent::new();
     let described = format!("branch.{}.description", agent.branch);
-    agent
-        .repo
-        .git(["config", &described, "a section of its own"]);
+    agent.repo.git(["config", &described, "a section of its own"]);
     agent.repo.agent_json(&["discard", &agent.id]);
     let config = fs::read_to_string(agent.repo.path().join(".git/config")).expect("readable");
     assert!(!config.contains("[branch"), "{config}");
@@ -180,11 +168,7 @@ impl Landing {
             gate = gate.display()
         );
         agent.repo.git(["config", "filter.wait.smudge", &filter]);
-        fs::write(
-            root.join(".git/info/attributes"),
-            "src/two.rs filter=wait\n",
-        )
-        .expect("written");
+        fs::write(root.join(".git/info/attributes"), "src/two.rs filter=wait\n").expect("written");
         let mut process = agent_command(&root)
             .args(["merge", &agent.id])
             .stdout(Stdio::null())
@@ -197,12 +181,7 @@ impl Landing {
             std::thread::yield_now();
         }
         let text = fs::read_to_string(&pid).expect("a pid");
-        Landing {
-            agent,
-            gate,
-            filter: text.trim().parse().expect("a number"),
-            process,
-        }
+        Landing { agent, gate, filter: text.trim().parse().expect("a number"), process }
     }
 
     fn signal(&self, name: &str) {
@@ -258,10 +237,7 @@ fn f13_the_lock_of_another_program_is_never_taken() {
     let agent = Agent::new();
     agent.write("src/two.rs", "pub fn two() {}\n");
     let admin_dir = PathBuf::from(agent.git(&["rev-parse", "--absolute-git-dir"]));
-    let branch = format!(
-        "{}.lock",
-        agent.repo.path().join(".git").join(full(&agent)).display()
-    );
+    let branch = format!("{}.lock", agent.repo.path().join(".git").join(full(&agent)).display());
     for lock in [admin_dir.join("index.lock"), branch.into()] {
         // It stays open: `doctor --fix` takes away one that is ten seconds old and that no process has open.
         let _held = fs::File::create(&lock).expect("locked");
@@ -281,11 +257,8 @@ fn f13_a_lock_whose_note_a_power_loss_emptied_is_cleared() {
     let git_dir = agent.repo.path().join(".git");
     let notes = git_dir.join("agents/locks");
     fs::create_dir_all(&notes).expect("made");
-    let lost = [
-        ("1-0", "refs/agents/keep.lock"),
-        ("1-1", "index.lock"),
-        ("1-2", "refs/heads/main.lock"),
-    ];
+    let lost =
+        [("1-0", "refs/agents/keep.lock"), ("1-1", "index.lock"), ("1-2", "refs/heads/main.lock")];
     for (note, lock) in lost {
         fs::write(notes.join(note), "").expect("written");
         let body = notes.join(format!("{note}.body"));
@@ -294,9 +267,7 @@ fn f13_a_lock_whose_note_a_power_loss_emptied_is_cleared() {
     }
     // One that no note of ours is a name of is another program's.
     fs::write(git_dir.join("refs/notes/mine.lock"), "").expect("written");
-    agent
-        .repo
-        .agent_json(&["spawn", "-m", "a task of another agent"]);
+    agent.repo.agent_json(&["spawn", "-m", "a task of another agent"]);
     assert_eq!(locks(&agent), [PathBuf::from("refs/notes/mine.lock")]);
     assert_eq!(fs::read_dir(&notes).expect("there").count(), 0);
 }

@@ -47,10 +47,7 @@ fn h8_no_id_begins_with_a() {
         let plan = spawn::plan(&ctx, draft, &spawn::SpawnOptions::default()).expect("a plan");
         assert!(!plan.id.short().starts_with('a'), "{}", plan.id);
     }
-    assert!(
-        drawn.load(Ordering::Relaxed) > PLANS,
-        "none was passed over"
-    );
+    assert!(drawn.load(Ordering::Relaxed) > PLANS, "none was passed over");
 }
 
 #[test]
@@ -60,10 +57,7 @@ fn j1_the_spawn_commit_carries_the_policy_in_a_header() {
     let spawn_commit = text(&report, "spawn_commit");
     let commit = repo.git(["cat-file", "commit", spawn_commit]);
     let headers: Vec<&str> = commit.lines().take_while(|line| !line.is_empty()).collect();
-    let names: Vec<&str> = headers
-        .iter()
-        .filter_map(|line| line.split(' ').next())
-        .collect();
+    let names: Vec<&str> = headers.iter().filter_map(|line| line.split(' ').next()).collect();
     let wanted = ["tree", "parent", "author", "committer", "agent-policy"];
     assert_eq!(names, wanted, "{commit}");
     // It is the policy of the ledger but for the hash of the specification, which names the agent's id.
@@ -76,12 +70,8 @@ fn j1_the_spawn_commit_carries_the_policy_in_a_header() {
         serde_json::from_str(&repo.git(["cat-file", "blob", &blob])).expect("JSON");
     carried["spec_sha"] = recorded["spec_sha"].clone();
     assert_eq!(carried, recorded);
-    let digest = repo.git([
-        "log",
-        "-1",
-        "--format=%(trailers:key=Agent-Policy,valueonly)",
-        spawn_commit,
-    ]);
+    let digest =
+        repo.git(["log", "-1", "--format=%(trailers:key=Agent-Policy,valueonly)", spawn_commit]);
     use sha2::Digest;
     // Version 0.2.0 has to come to the same, and does not know the hash of the task.
     let task = format!(r#","task_sha":{}"#, carried["task_sha"]);
@@ -101,18 +91,10 @@ fn j1_git_and_a_checking_remote_accept_the_header() {
     assert_eq!(repo.git(["fsck", "--strict", "--no-progress"]), "");
     let remote = checking_remote(repo);
     repo.git(["push", "--quiet", &remote, "main", &agent.branch]);
-    assert_eq!(
-        repo.git(["-C", &remote, "fsck", "--strict", "--no-progress"]),
-        ""
-    );
+    assert_eq!(repo.git(["-C", &remote, "fsck", "--strict", "--no-progress"]), "");
     let clone = repo.path().with_file_name("clone");
     let clone = clone.to_str().expect("UTF-8");
-    let check = [
-        "-c",
-        "fetch.fsckObjects=true",
-        "-c",
-        "transfer.fsckObjects=true",
-    ];
+    let check = ["-c", "fetch.fsckObjects=true", "-c", "transfer.fsckObjects=true"];
     let url = format!("file://{remote}");
     let words = ["clone", "--quiet", "--branch", &agent.branch, &url, clone];
     repo.git([&check[..], &words].concat());
@@ -131,11 +113,7 @@ fn verify(directory: &Path, arguments: &[&str]) -> Output {
 fn plain_clone(repo: &TestRepo, name: &str, options: &[&str]) -> PathBuf {
     let path = repo.path().with_file_name(name);
     let url = format!("file://{}", repo.path().display());
-    let words = [
-        &["clone", "--quiet"],
-        options,
-        &[&url, path.to_str().expect("UTF-8")],
-    ];
+    let words = [&["clone", "--quiet"], options, &[&url, path.to_str().expect("UTF-8")]];
     git_in(&repo.path(), words.concat());
     let ours = git_in(&path, ["for-each-ref", "refs/notes", "refs/agents"]);
     assert_eq!(ours, "", "a plain clone fetches none of them");
@@ -173,10 +151,7 @@ fn persons_branch(repo: &TestRepo, message: &str) -> String {
 fn error_of(output: &Output) -> String {
     refused_json(output, "agent-unknown", 2);
     let error: Value = serde_json::from_slice(&output.stderr).expect("JSON");
-    error["error"]["message"]
-        .as_str()
-        .expect("a text")
-        .to_owned()
+    error["error"]["message"].as_str().expect("a text").to_owned()
 }
 
 #[test]
@@ -203,20 +178,14 @@ fn j1_a_branch_off_main_is_no_agent_s_that_has_landed() {
     error_of(&verify(&repo.path(), &["--ci", "--tip", &claims]));
     for tip in [&plain, &claims] {
         let answer = report(&verify(&repo.path(), &[&agent.id, "--tip", tip]));
-        assert!(
-            codes(&answer).contains(&"provenance.foreign-commit".to_owned()),
-            "{answer}"
-        );
+        assert!(codes(&answer).contains(&"provenance.foreign-commit".to_owned()), "{answer}");
     }
     // A clone whose own main is older knows by the remote's.
     let clone = plain_clone(repo, "older", &[]);
     git_in(&clone, ["fetch", "--quiet", "origin", "person"]);
     git_in(&clone, ["reset", "--quiet", "--hard", "main~2"]);
     let said = error_of(&verify(&clone, &["--ci", "--tip", &claims]));
-    assert!(
-        said.contains("has landed in refs/remotes/origin/main"),
-        "{said}"
-    );
+    assert!(said.contains("has landed in refs/remotes/origin/main"), "{said}");
 }
 
 #[test]
@@ -233,9 +202,7 @@ fn j1_what_follows_a_landing_on_an_agent_s_branch_is_foreign() {
     for tip in [&[][..], &["--tip", &agent.branch]] {
         let answer = report(&verify(&repo.path(), &[&[agent.id.as_str()], tip].concat()));
         let errors = answer["findings"].as_array().expect("a list").iter();
-        let errors: Vec<_> = errors
-            .filter(|finding| finding["severity"] == "error")
-            .collect();
+        let errors: Vec<_> = errors.filter(|finding| finding["severity"] == "error").collect();
         assert_eq!(errors.len(), 1, "{answer}");
         assert_eq!(errors[0]["code"], "provenance.foreign-commit", "{answer}");
         assert_eq!(errors[0]["commit"], later.as_str());
@@ -259,10 +226,7 @@ fn j1_a_rebase_of_what_has_landed_is_not_new_work() {
     let said = error_of(&verify(&repo.path(), &["--ci", "--tip", &agent.branch]));
     assert!(said.contains("has landed in refs/heads/main"), "{said}");
     let answer = report(&verify(&repo.path(), &[&agent.id, "--tip", &agent.branch]));
-    assert!(
-        codes(&answer).contains(&"provenance.foreign-commit".to_owned()),
-        "{answer}"
-    );
+    assert!(codes(&answer).contains(&"provenance.foreign-commit".to_owned()), "{answer}");
 }
 
 #[test]
@@ -271,10 +235,7 @@ fn j1_a_person_s_branch_is_told_that_it_is_no_agent_s() {
     let repo = &agent.repo;
     persons_branch(repo, "a person's work");
     let said = error_of(&verify(&repo.path(), &["--ci", "--tip", "person"]));
-    assert!(
-        said.contains("is on no agent's branch: git agent spawn made none"),
-        "{said}"
-    );
+    assert!(said.contains("is on no agent's branch: git agent spawn made none"), "{said}");
     // To merge an agent's work does not make the branch the agent's.
     repo.git(["switch", "--quiet", "person"]);
     repo.git(["merge", "--quiet", "--no-edit", &agent.branch]);
@@ -296,19 +257,15 @@ fn j1_a_merge_commit_of_a_forge_is_judged_by_the_agent_s_side() {
     let no_ff = ["merge", "--quiet", "--no-ff", "--no-edit", &agent.branch];
     repo.git(no_ff);
     let merge = repo.git(["rev-parse", "HEAD"]);
-    for asked in [
-        &["--ci"][..],
-        &["--ci", "--base", "main"],
-        &[&agent.id, "--tip", "HEAD"],
-    ] {
+    for asked in [&["--ci"][..], &["--ci", "--base", "main"], &[&agent.id, "--tip", "HEAD"]] {
         let answer = report(&verify(&repo.path(), asked));
         assert_eq!(answer["agent_id"], agent.id.as_str());
         assert_eq!(answer["tip"], side.as_str());
         let codes = codes(&answer);
         let merges = codes
             .iter()
-            .position(|code| code == "provenance.merge-commit");
-        let merges = merges.expect("it is told which side was judged");
+            .position(|code| code == "provenance.merge-commit")
+            .expect("it is told which side was judged");
         assert_eq!(answer["findings"][merges]["commit"], merge.as_str());
     }
     let [first, second] = ["HEAD^1", "HEAD^2"].map(|name| repo.git(["rev-parse", name]));
@@ -333,10 +290,8 @@ fn j1_of_several_agents_the_nearest_has_the_branch() {
     let above = Agent::told_of(below.repo, &report_of);
     work(&above, "src/four.rs");
     let repo = &above.repo;
-    let stacked = report(&verify(
-        &repo.path(),
-        &["--ci", "--tip", &above.branch, "--base", "main"],
-    ));
+    let stacked =
+        report(&verify(&repo.path(), &["--ci", "--tip", &above.branch, "--base", "main"]));
     assert_eq!(stacked["agent_id"], above.id.as_str());
     assert!(
         codes(&stacked).contains(&"provenance.base-rewritten".to_owned()),
@@ -345,33 +300,18 @@ fn j1_of_several_agents_the_nearest_has_the_branch() {
     // The branch of the one above is not that of the one below.
     let answer = report(&verify(&repo.path(), &[&id, "--tip", &above.branch]));
     let foreign = codes(&answer);
-    let foreign = foreign
-        .iter()
-        .filter(|code| *code == "provenance.foreign-commit");
-    assert_eq!(
-        foreign.count(),
-        2,
-        "the spawn commit above and the work: {answer}"
-    );
+    let foreign = foreign.iter().filter(|code| *code == "provenance.foreign-commit");
+    assert_eq!(foreign.count(), 2, "the spawn commit above and the work: {answer}");
     // One that merges another's work brings commits that are neither its own nor the base's.
     let merging = Agent::told_of(above.repo, &report_of);
     let other = merging.repo.spawn();
     let other = Agent::told_of(merging.repo, &other);
     other.git(&["merge", "--quiet", "--no-edit", &branch]);
-    let answer = report(&verify(
-        &other.repo.path(),
-        &["--ci", "--tip", &other.branch],
-    ));
+    let answer = report(&verify(&other.repo.path(), &["--ci", "--tip", &other.branch]));
     assert_eq!(answer["agent_id"], other.id.as_str());
     let foreign = codes(&answer);
-    let foreign = foreign
-        .iter()
-        .filter(|code| *code == "provenance.foreign-commit");
-    assert_eq!(
-        foreign.count(),
-        2,
-        "the other's spawn commit and its work: {answer}"
-    );
+    let foreign = foreign.iter().filter(|code| *code == "provenance.foreign-commit");
+    assert_eq!(foreign.count(), 2, "the other's spawn commit and its work: {answer}");
     assert_ne!(answer["agent_id"], id.as_str());
 }
 
@@ -391,11 +331,7 @@ fn j1_a_plain_checkout_of_the_branch_is_enough() {
     let (repo, branch) = (&agent.repo, agent.branch.as_str());
     let whole = plain_clone(repo, "whole", &["--branch", branch]);
     let single = plain_clone(repo, "single", &["--single-branch", "--branch", branch]);
-    for asked in [
-        &["--ci"][..],
-        &["--ci", "--tip", "HEAD"],
-        &[&agent.id[..8], "--tip", "HEAD"],
-    ] {
+    for asked in [&["--ci"][..], &["--ci", "--tip", "HEAD"], &[&agent.id[..8], "--tip", "HEAD"]] {
         let answer = report(&verify(&whole, asked));
         assert_eq!(answer["verdict"], "accept", "{answer}");
         assert_eq!(answer["agent_id"], agent.id.as_str());
@@ -406,17 +342,11 @@ fn j1_a_plain_checkout_of_the_branch_is_enough() {
         assert_eq!(answer["verdict"], "accept", "{answer}");
         assert_eq!(answer["merge"]["state"], "not-judged");
         let [bundle, ledger] = ALONE;
-        assert_eq!(
-            without_worktree(&answer),
-            [bundle, "merge.not-judged", ledger]
-        );
+        assert_eq!(without_worktree(&answer), [bundle, "merge.not-judged", ledger]);
     }
     // No row is begun where the agent was not spawned.
     for clone in [&whole, &single] {
-        assert_eq!(
-            git_in(clone, ["for-each-ref", "refs/notes", "refs/agents"]),
-            ""
-        );
+        assert_eq!(git_in(clone, ["for-each-ref", "refs/notes", "refs/agents"]), "");
     }
     // Scope is judged, each commit by itself.
     agent.write("README.md", "out of scope\n");
@@ -438,15 +368,7 @@ fn j1_without_the_base_branch_only_commits_that_name_the_agent_are_its_own() {
     let output = verify(&single, &["--ci"]);
     refused_json(&output, "history-incomplete", 4);
     assert!(describe(&output).contains("git fetch origin main:refs/remotes/origin/main"));
-    git_in(
-        &single,
-        [
-            "fetch",
-            "--quiet",
-            "origin",
-            "main:refs/remotes/origin/main",
-        ],
-    );
+    git_in(&single, ["fetch", "--quiet", "origin", "main:refs/remotes/origin/main"]);
     error_of(&verify(&single, &["--ci"]));
 }
 
@@ -472,12 +394,7 @@ fn j1_spawn_commits_of_earlier_versions_are_judged_by_the_ledger() {
     let asked = ["--ci", "--tip", &agent.branch];
     let answer = report(&verify(&repo.path(), &asked));
     assert_eq!(answer["agent_id"], agent.id.as_str());
-    assert!(
-        !codes(&answer)
-            .iter()
-            .any(|code| code.starts_with("ledger.")),
-        "{answer}"
-    );
+    assert!(!codes(&answer).iter().any(|code| code.starts_with("ledger.")), "{answer}");
     let clone = plain_clone(repo, "clone", &["--branch", &agent.branch]);
     let output = verify(&clone, &["--ci"]);
     error_of(&output);
@@ -498,14 +415,8 @@ fn j1_a_rebase_by_git_drops_the_policy_and_the_original_tells_it() {
     repo.commit_all("main moves");
     agent.git(&["rebase", "--quiet", "main"]);
     let rebased = agent.git(&["cat-file", "commit", "HEAD~1"]);
-    assert!(
-        rebased.contains("Agent-Nonce: "),
-        "the message is kept: {rebased}"
-    );
-    assert!(
-        !rebased.contains("\nagent-policy "),
-        "git keeps no such header: {rebased}"
-    );
+    assert!(rebased.contains("Agent-Nonce: "), "the message is kept: {rebased}");
+    assert!(!rebased.contains("\nagent-policy "), "git keeps no such header: {rebased}");
     // The ledger tells of the original, and the verdict keeps the bundle.
     agent.verify(&[]);
     let here = report(&verify(&repo.path(), &["--ci", "--tip", &agent.branch]));
@@ -514,11 +425,7 @@ fn j1_a_rebase_by_git_drops_the_policy_and_the_original_tells_it() {
     // A clone without ledger needs the original itself.
     let clone = plain_clone(repo, "clone", &["--branch", &agent.branch]);
     let output = verify(&clone, &["--ci"]);
-    assert!(
-        error_of(&output).contains("was rebased"),
-        "{}",
-        describe(&output)
-    );
+    assert!(error_of(&output).contains("was rebased"), "{}", describe(&output));
     repo.git(["config", "uploadpack.allowAnySHA1InWant", "true"]);
     git_in(&clone, ["fetch", "--quiet", "origin", &original]);
     let answer = report(&verify(&clone, &["--ci"]));
@@ -540,12 +447,7 @@ fn j1_a_ledger_that_does_not_know_the_agent_rejects() {
     let ledger = "+refs/notes/agents:refs/notes/agents";
     git_in(&clone, ["fetch", "--quiet", "origin", ledger]);
     let answer = report(&verify(&clone, &["--ci"]));
-    assert!(
-        !codes(&answer)
-            .iter()
-            .any(|code| code.starts_with("ledger.")),
-        "{answer}"
-    );
+    assert!(!codes(&answer).iter().any(|code| code.starts_with("ledger.")), "{answer}");
 }
 
 #[test]
@@ -561,22 +463,11 @@ fn j1_the_row_of_the_ledger_gives_no_agent_another_base_or_isolation() {
     let file = repo.path().with_file_name("row");
     std::fs::write(&file, altered).expect("written");
     let file = file.to_str().expect("UTF-8");
-    repo.git([
-        "notes",
-        "--ref=agents",
-        "add",
-        "--force",
-        "-F",
-        file,
-        &spawn_commit,
-    ]);
+    repo.git(["notes", "--ref=agents", "add", "--force", "-F", file, &spawn_commit]);
     let answer = report(&verify(&repo.path(), &["--ci", "--tip", &agent.branch]));
     let found = codes(&answer);
     for code in ["scope.not-in-whitelist", "ledger.policy"] {
-        assert!(
-            found.iter().any(|found| found == code),
-            "{code} in {answer}"
-        );
+        assert!(found.iter().any(|found| found == code), "{code} in {answer}");
     }
 }
 
@@ -622,11 +513,7 @@ fn j1_every_kind_of_clone_gives_the_same_verdict() {
             let mirror = plain_clone(repo, &name("mirror"), &["--bare"]);
             let clones = [
                 plain_clone(repo, &name("whole"), &[]),
-                plain_clone(
-                    repo,
-                    &name("blobless"),
-                    &["--filter=blob:none", "--no-checkout"],
-                ),
+                plain_clone(repo, &name("blobless"), &["--filter=blob:none", "--no-checkout"]),
                 mirror,
             ];
             let answers = clones.map(|clone| report(&verify(&clone, &["--ci", "--tip", tip])));

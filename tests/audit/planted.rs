@@ -55,13 +55,7 @@ impl Scene {
         let repo = TestRepo::with_commit();
         repo.git(["config", "core.hooksPath", ".husky/_"]);
         let origin = repo.path().with_file_name("origin.git");
-        repo.git([
-            "clone",
-            "-q",
-            "--bare",
-            ".",
-            origin.to_str().expect("UTF-8"),
-        ]);
+        repo.git(["clone", "-q", "--bare", ".", origin.to_str().expect("UTF-8")]);
         repo.git(["remote", "add", "origin", origin.to_str().expect("UTF-8")]);
         let agent = Agent::spawned_with(repo, TASK, arguments);
         let beside = |name: &str| agent.repo.path().with_file_name(name);
@@ -73,24 +67,15 @@ impl Scene {
         );
         // Some settings name a program without arguments.
         let alone = ["gpg", "askpass", "proxy"].map(|name| {
-            let text = format!(
-                "#!/bin/sh\n: >{}/{name} 2>/dev/null\nexit 1\n",
-                markers.display()
-            );
+            let text = format!("#!/bin/sh\n: >{}/{name} 2>/dev/null\nexit 1\n", markers.display());
             (beside(&format!("evil-{name}")), text)
         });
         for (path, text) in alone.into_iter().chain([(evil.clone(), script)]) {
             fs::write(&path, text).expect("written");
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("executable");
         }
-        let scene = Scene {
-            saved: agent.repo.save(),
-            agent,
-            markers,
-            evil,
-            goes_on: None,
-            run: None,
-        };
+        let scene =
+            Scene { saved: agent.repo.save(), agent, markers, evil, goes_on: None, run: None };
         // A command can read it; that it does is how the test knows that everything is planted.
         let mut fifo = scene.command("mkfifo", &scene.agent.repo.path());
         let made = fifo.arg(scene.end()).status();
@@ -123,21 +108,12 @@ impl Scene {
         let end = self.end();
         let script = format!("{PLANT}\ncat {}", end.display());
         let mut run = agent_command(&self.agent.repo.path());
-        run.args([
-            "run",
-            &self.agent.id,
-            "--sandbox=require",
-            "--",
-            "sh",
-            "-c",
-            &script,
-            "plant",
-        ])
-        .args(what)
-        .env("EVIL", &self.evil)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+        run.args(["run", &self.agent.id, "--sandbox=require", "--", "sh", "-c", &script, "plant"])
+            .args(what)
+            .env("EVIL", &self.evil)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         let child = run.spawn().expect("starts");
         let end = fs::File::options().write(true).open(&end);
         self.run = Some((child, end.expect("opened")));
@@ -196,9 +172,7 @@ impl Scene {
     pub fn ran(&self) -> BTreeSet<String> {
         let entries = fs::read_dir(&self.markers).expect("readable");
         let names = entries.map(|entry| entry.expect("readable").file_name());
-        names
-            .map(|name| name.into_string().expect("UTF-8"))
-            .collect()
+        names.map(|name| name.into_string().expect("UTF-8")).collect()
     }
 
     /// Removes the markers.
@@ -236,11 +210,7 @@ fn try_every_verb(mut shared: Scene) {
                 let said = describe(&output);
                 let is_misused = said.contains("Usage: git agent") && verb.name != "help";
                 assert!(!is_misused, "{line}: {said}");
-                let from = if place == main {
-                    "main"
-                } else {
-                    "its worktree"
-                };
+                let from = if place == main { "main" } else { "its worktree" };
                 let mut ran = shared.ran();
                 ran.retain(|name| verb.own.is_none_or(|own| !name.starts_with(own)));
                 if !ran.is_empty() {

@@ -78,10 +78,7 @@ fn ask(repo: &TestRepo, words: &[&str]) -> (Value, i32) {
 #[track_caller]
 fn require_failed(repo: &TestRepo, id: &str, reason: &str) {
     let shown = repo.agent_json(&["show", id]);
-    assert_eq!(
-        (&shown["state"], &shown["summary"]),
-        (&json!("failed"), &json!(reason))
-    );
+    assert_eq!((&shown["state"], &shown["summary"]), (&json!("failed"), &json!(reason)));
     let listed = repo.agent_json(&["list"]);
     assert_eq!(listed["agents"][0]["state"], "failed");
     let running = repo.agent_json(&["list", "--state=running"]);
@@ -92,21 +89,11 @@ fn require_failed(repo: &TestRepo, id: &str, reason: &str) {
     assert_eq!(told["states"], json!([{ "state": "failed", "count": 1 }]));
     let spans = told["agents"][0]["spans"].as_array().expect("spans");
     assert_eq!(spans.last().expect("one")["state"], "failed", "{spans:?}");
-    assert!(
-        told["agents"][0]["runs"][0]["ended_at"].is_string(),
-        "{told}"
-    );
+    assert!(told["agents"][0]["runs"][0]["ended_at"].is_string(), "{told}");
     let (round, code) = ask(repo, &["merge", "--all", "--dry-run"]);
-    assert_eq!(
-        (&round["close"]["unfinished"], code),
-        (&json!([]), 1),
-        "{round}"
-    );
+    assert_eq!((&round["close"]["unfinished"], code), (&json!([]), 1), "{round}");
     let decision = &round["items"][0];
-    assert_eq!(
-        (&decision["outcome"], &decision["reason"]),
-        (&json!("failed"), &json!(reason))
-    );
+    assert_eq!((&decision["outcome"], &decision["reason"]), (&json!("failed"), &json!(reason)));
 }
 
 #[test]
@@ -114,11 +101,7 @@ fn u2_a_run_that_ends_badly_fails_its_agent_with_that_reason() {
     let cases: [(&[&str], &str, &str); 3] = [
         (&[], "exit 7", "run 1 ended with status 7"),
         (&[], "kill -9 $$", "run 1 was ended by signal 9"),
-        (
-            &["--timeout=1s"],
-            "sleep 1000",
-            "run 1 exceeded its time limit of 1 s",
-        ),
+        (&["--timeout=1s"], "sleep 1000", "run 1 exceeded its time limit of 1 s"),
     ];
     for (options, script, reason) in cases {
         let repo = TestRepo::with_commit();
@@ -134,10 +117,7 @@ fn u2_a_run_that_ends_badly_fails_its_agent_with_that_reason() {
         let output = run(&repo, &id, &[], WORKS);
         assert!(output.status.success(), "{}", describe(&output));
         let shown = repo.agent_json(&["show", &id]);
-        assert_eq!(
-            (&shown["state"], shown.get("summary")),
-            (&json!("done"), None)
-        );
+        assert_eq!((&shown["state"], shown.get("summary")), (&json!("done"), None));
     }
 }
 
@@ -154,9 +134,8 @@ fn u2_a_run_that_succeeds_is_followed_by_its_verdict() {
     assert_eq!(state(&repo, &unjudged), "done");
     assert_eq!(state(&repo, &waiting), "ready", "nothing worked in it");
     let (round, code) = ask(&repo, &["merge", "--all"]);
-    let verdicts: Vec<_> = { round["items"].as_array().expect("agents").iter() }
-        .map(|one| text(one, "outcome"))
-        .collect();
+    let verdicts: Vec<_> =
+        round["items"].as_array().expect("agents").iter().map(|one| text(one, "outcome")).collect();
     // Both have the same work, so the second one changes nothing any more.
     assert_eq!(verdicts, ["merged", "idle", "already-merged", "ready"]);
     assert_eq!(code, 0, "something landed");
@@ -210,20 +189,11 @@ fn u2_the_next_writer_records_a_killed_supervisor() {
     for (words, event) in writers {
         let repo = TestRepo::with_commit();
         let id = killed(&repo);
-        let named = if words[0] == "merge" {
-            "--order=spawned"
-        } else {
-            &id
-        };
+        let named = if words[0] == "merge" { "--order=spawned" } else { &id };
         let output = repo.agent(&[words, &[named]].concat());
         let mut expected = vec!["spawning", "spawned", "started", "exited"];
         expected.extend((!event.is_empty()).then_some(event));
-        assert_eq!(
-            kinds(&repo, &id),
-            expected,
-            "{words:?}: {}",
-            describe(&output)
-        );
+        assert_eq!(kinds(&repo, &id), expected, "{words:?}: {}", describe(&output));
         let shown = repo.agent_json(&["show", &id]);
         assert!(shown.get("irregular").is_none(), "{shown}");
         assert_eq!(shown["run"]["ended"], "lost");
@@ -256,10 +226,7 @@ fn u3_a_name_means_the_live_agent_else_the_newest() {
     let error = describe(&output);
     assert!(error.contains("names 2 agents"), "{error}");
     assert!(error.contains(&third) && error.contains(&fourth), "{error}");
-    assert!(
-        !error.contains(&first) && !error.contains(&second),
-        "{error}"
-    );
+    assert!(!error.contains(&first) && !error.contains(&second), "{error}");
 }
 
 #[test]
@@ -273,18 +240,10 @@ fn u3_the_advice_after_a_round_leads_to_no_ambiguous_name() {
     let ways = round["close"]["ways"].as_array().expect("ways");
     let retry = ways.iter().find(|way| way["way"] == "retry").expect("one");
     let advice = retry["commands"][0].as_str().expect("a command");
-    let program = Path::new(env!("CARGO_BIN_EXE_git-agent"))
-        .parent()
-        .expect("a directory");
-    let path = format!(
-        "{}:{}",
-        program.display(),
-        std::env::var("PATH").expect("a path")
-    );
+    let program = Path::new(env!("CARGO_BIN_EXE_git-agent")).parent().expect("a directory");
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").expect("a path"));
     let mut shell = crate::support::isolated("sh", &repo.path());
-    shell
-        .args(["-c", &format!("{advice} --format=json")])
-        .env("PATH", path);
+    shell.args(["-c", &format!("{advice} --format=json")]).env("PATH", path);
     let second = json_of(shell);
     assert_eq!(second["warnings"], json!([]));
     let shown = repo.agent_json(&["show", "fixer"]);
@@ -302,24 +261,12 @@ fn until_idle(repo: &TestRepo) {
 fn u7_wait_tells_of_runs_that_ended_before() {
     let repo = TestRepo::with_commit();
     let (one, two) = (spawned(&repo, &[]), spawned(&repo, &[]));
-    assert!(
-        run(&repo, &one, &["--background"], "exit 7")
-            .status
-            .success()
-    );
+    assert!(run(&repo, &one, &["--background"], "exit 7").status.success());
     until_idle(&repo);
-    assert!(
-        run(&repo, &two, &["--background"], "exit 8")
-            .status
-            .success()
-    );
+    assert!(run(&repo, &two, &["--background"], "exit 8").status.success());
     until_idle(&repo);
     let (looked, code) = ask(&repo, &["wait", "--any", "--timeout=0s"]);
-    assert_eq!(
-        (&looked["runs"][0]["agent_id"], code),
-        (&json!(one), 7),
-        "the first that ended"
-    );
+    assert_eq!((&looked["runs"][0]["agent_id"], code), (&json!(one), 7), "the first that ended");
     let (told, code) = ask(&repo, &["wait"]);
     assert_eq!(told["runs"].as_array().map(Vec::len), Some(1), "{told}");
     let run_two = &told["runs"][0];
@@ -328,11 +275,7 @@ fn u7_wait_tells_of_runs_that_ended_before() {
         (&json!(two), &json!("failed"), 8)
     );
     let (nothing, code) = ask(&repo, &["wait"]);
-    assert_eq!(
-        (&nothing["runs"], code),
-        (&json!([]), 0),
-        "all were told of"
-    );
+    assert_eq!((&nothing["runs"], code), (&json!([]), 0), "all were told of");
     assert_eq!(ask(&repo, &["wait", &one]).1, 7, "by name again");
     // Whoever waited for a run in the foreground knows how it ended.
     run(&repo, &one, &[], "exit 9");
@@ -357,18 +300,12 @@ fn u7_wait_tells_of_a_run_in_the_background_that_was_killed() {
     let begun = run(&repo, &id, &["--background", "--format=json"], script);
     let begun: Value = serde_json::from_slice(&begun.stdout).expect("JSON");
     let pid = begun["pid"].as_u64().expect("a process").to_string();
-    let killed = crate::support::isolated("kill", &repo.path())
-        .args(["-9", &pid])
-        .status();
+    let killed = crate::support::isolated("kill", &repo.path()).args(["-9", &pid]).status();
     assert!(killed.expect("starts").success());
     until_idle(&repo);
     let (told, code) = ask(&repo, &["wait"]);
     let run = &told["runs"][0];
-    assert_eq!(
-        (&run["agent_id"], &run["ended"]),
-        (&json!(id), &json!("lost")),
-        "{told}"
-    );
+    assert_eq!((&run["agent_id"], &run["ended"]), (&json!(id), &json!("lost")), "{told}");
     assert_ne!(code, 0);
     assert_eq!(state(&repo, &id), "failed");
 }
@@ -380,10 +317,7 @@ fn u12_a_run_whose_work_is_rejected_is_no_success() {
     let output = run(&repo, &id, &["--format=json"], "true");
     assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(
-        (&report["status"], &report["verdict"]),
-        (&json!("rejected"), &json!("reject"))
-    );
+    assert_eq!((&report["status"], &report["verdict"]), (&json!("rejected"), &json!("reject")));
     assert_eq!(report["exit_code"], 0, "the command's own");
     // The same in the background, and among several.
     run(&repo, &id, &["--background"], "true");
@@ -392,10 +326,7 @@ fn u12_a_run_whose_work_is_rejected_is_no_success() {
     let several = run(&repo, &id, &["--jobs=1", "--format=json"], "true");
     assert_eq!(several.status.code(), Some(1), "{}", describe(&several));
     let several: Value = serde_json::from_slice(&several.stdout).expect("JSON");
-    assert_eq!(
-        (&several["status"], &several["failed"]),
-        (&json!("failed"), &json!(1))
-    );
+    assert_eq!((&several["status"], &several["failed"]), (&json!("failed"), &json!(1)));
 }
 
 #[test]
@@ -409,9 +340,7 @@ fn h18_an_agent_that_judges_itself_early_goes_on() {
     };
     let by_name = || {
         let mut command = agent_command(&agent.repo.path());
-        command
-            .args(["verify", &agent.id])
-            .env("GIT_AGENT_ID", &agent.id);
+        command.args(["verify", &agent.id]).env("GIT_AGENT_ID", &agent.id);
         command
     };
     for mut command in [by_place(), by_name()] {
@@ -428,15 +357,9 @@ fn h18_an_agent_that_judges_itself_early_goes_on() {
     agent.git(&["checkout", "--quiet", "--", "README.md"]);
     agent.write("src/two.rs", "pub fn two() {}\n");
     assert!(by_place().output().expect("starts").status.success());
-    assert_eq!(
-        kinds(&agent.repo, &agent.id),
-        ["spawning", "spawned", "done"]
-    );
+    assert_eq!(kinds(&agent.repo, &agent.id), ["spawning", "spawned", "done"]);
     assert_eq!(agent.verify(&[])["verdict"], "accept");
-    assert_eq!(
-        kinds(&agent.repo, &agent.id).last().expect("one"),
-        "verified"
-    );
+    assert_eq!(kinds(&agent.repo, &agent.id).last().expect("one"), "verified");
 }
 
 #[test]
@@ -446,28 +369,13 @@ fn h18_an_agent_may_judge_itself_within_its_run() {
     };
     let verify = ask("verify \"$GIT_AGENT_ID\"");
     let cases = [
-        (
-            ask("done --summary='lib: add two'"),
-            "done",
-            "verified",
-            "done",
-        ),
-        (
-            ask("fail --reason='no idea'") + "exit 7;",
-            "failed",
-            "exited",
-            "failed",
-        ),
+        (ask("done --summary='lib: add two'"), "done", "verified", "done"),
+        (ask("fail --reason='no idea'") + "exit 7;", "failed", "exited", "failed"),
     ];
     for (declare, event, last, expected) in cases {
         let repo = TestRepo::with_commit();
         let id = spawned(&repo, &[]);
-        let output = run(
-            &repo,
-            &id,
-            &[],
-            &format!("{verify} {WORKS} {verify} {declare}"),
-        );
+        let output = run(&repo, &id, &[], &format!("{verify} {WORKS} {verify} {declare}"));
         let read = |name: &str| std::fs::read_to_string(beside(&repo).join(name)).expect("written");
         let said = format!("{}{}", read("said"), describe(&output));
         assert_eq!(read("status"), "1\n0\n0\n", "{said}");
@@ -490,11 +398,7 @@ fn u17_a_merge_that_is_refused_leaves_an_unfinished_agent_running() {
         assert_eq!(kinds(&repo, &early), ["spawning", "spawned"]);
     }
     let empty = Agent::new();
-    refused(
-        &empty.repo.agent(&["merge", &empty.id]),
-        "nothing-to-land",
-        1,
-    );
+    refused(&empty.repo.agent(&["merge", &empty.id]), "nothing-to-land", 1);
     assert_eq!(state(&empty.repo, &empty.id), "ready");
     let ready = Agent::new();
     ready.write("src/two.rs", "pub fn two() {}\n");
@@ -519,9 +423,7 @@ fn u17_what_is_said_after_a_verdict_is_the_subject_of_the_landing() {
     let agent = Agent::new();
     agent.write("README.md", "out of scope\n");
     assert_eq!(agent.verify(&[])["verdict"], "reject");
-    agent
-        .repo
-        .agent_json(&["done", &agent.id, "--summary=see there"]);
+    agent.repo.agent_json(&["done", &agent.id, "--summary=see there"]);
     assert_eq!(state(&agent.repo, &agent.id), "done");
     assert_eq!(agent.verify(&[])["verdict"], "reject");
     assert_eq!(state(&agent.repo, &agent.id), "idle");
@@ -545,16 +447,9 @@ fn u17_a_decision_records_no_reason_that_was_not_given() {
         let id = spawned(&repo, &[]);
         repo.agent_json(&["done", &id, "--summary=all of it"]);
         let decided = repo.agent_json(&[verb, &id]);
-        assert_eq!(
-            (&decided["state"], decided.get("summary")),
-            (&json!(state), None)
-        );
+        assert_eq!((&decided["state"], decided.get("summary")), (&json!(state), None));
         let log = repo.agent_json(&["log", &id]);
-        let last = log["events"]
-            .as_array()
-            .expect("events")
-            .last()
-            .expect("one");
+        let last = log["events"].as_array().expect("events").last().expect("one");
         assert_eq!(last.get("detail"), None, "{last}");
     }
 }

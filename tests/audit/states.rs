@@ -43,14 +43,8 @@ pub struct Scene {
 }
 
 /// Commands that look at all agents or show one; none may fail because of one agent.
-const LOOKS: [&[&str]; 6] = [
-    &["list"],
-    &["show", ID],
-    &["overlap"],
-    &["report"],
-    &["doctor"],
-    &["gc", "--dry-run"],
-];
+const LOOKS: [&[&str]; 6] =
+    [&["list"], &["show", ID], &["overlap"], &["report"], &["doctor"], &["gc", "--dry-run"]];
 
 /// Commands that may fail to look at an agent, but end.
 const LOOKS_AT_ONE: [&[&str]; 2] = [&["diff", ID], &["check", ID, "--worktree"]];
@@ -110,9 +104,7 @@ impl Scene {
         let (sender, receiver) = mpsc::channel();
         thread::spawn(move || sender.send(child.wait_with_output()));
         let Ok(output) = receiver.recv_timeout(GUARD) else {
-            let _ = std::process::Command::new("kill")
-                .args(["-9", &id])
-                .status();
+            let _ = std::process::Command::new("kill").args(["-9", &id]).status();
             panic!("{state}: {arguments:?} does not end");
         };
         output.expect("ends")
@@ -123,11 +115,7 @@ impl Scene {
         let output = self.run(state, arguments);
         let status = output.status.code();
         // A doctor that found something says so with 1.
-        let expected: &[i32] = if arguments[0].as_ref() == "doctor" {
-            &[0, 1]
-        } else {
-            &[0]
-        };
+        let expected: &[i32] = if arguments[0].as_ref() == "doctor" { &[0, 1] } else { &[0] };
         assert!(
             status.is_some_and(|status| expected.contains(&status)),
             "{state}: {arguments:?}\n{}",
@@ -140,10 +128,7 @@ impl Scene {
     fn is_discarded(&self, state: &State) {
         let (name, id) = (state.name, self.bad.id.as_str());
         let blob = "hash-object";
-        let blob = self
-            .bad
-            .repo
-            .git([blob, self.kept_file().to_str().expect("UTF-8")]);
+        let blob = self.bad.repo.git([blob, self.kept_file().to_str().expect("UTF-8")]);
         let had_files = self.bad.worktree.join("src/kept.rs").exists();
         self.goes_on(name, &["discard", id, "--dry-run"]);
         self.goes_on(name, &["discard", id]);
@@ -222,11 +207,7 @@ impl Scene {
         let verdict = self.run(name, &["verify", id, "--format=json"]);
         let report: Value = serde_json::from_slice(&verdict.stdout)
             .unwrap_or_else(|_| panic!("{name}: {}", describe(&verdict)));
-        let expected = if state.is_rejected {
-            "reject"
-        } else {
-            "accept"
-        };
+        let expected = if state.is_rejected { "reject" } else { "accept" };
         assert_eq!(report["verdict"], expected, "{name}: {report}");
 
         let all = self.run(name, &["merge", "--all", "--format=json"]);
@@ -239,16 +220,10 @@ impl Scene {
         };
         assert_eq!(verdict_of(&self.good_id), "merged", "{name}: {report}");
         // A verdict that was recorded before made finished work idle.
-        let expected: &[&str] = if state.is_rejected {
-            &["not-merged", "idle"]
-        } else {
-            &["merged"]
-        };
+        let expected: &[&str] =
+            if state.is_rejected { &["not-merged", "idle"] } else { &["merged"] };
         let decided = verdict_of(id);
-        assert!(
-            expected.contains(&decided.as_str().unwrap_or_default()),
-            "{name}: {report}"
-        );
+        assert!(expected.contains(&decided.as_str().unwrap_or_default()), "{name}: {report}");
         let landed = self.bad.repo.git(["ls-tree", "-r", "--name-only", "main"]);
         assert!(landed.contains("src/good.rs"), "{name}: {landed}");
     }
@@ -275,11 +250,7 @@ fn each<'a>(
         }));
         tried.is_err()
     };
-    let failed: Vec<_> = states
-        .into_iter()
-        .filter(fails)
-        .map(|state| state.name)
-        .collect();
+    let failed: Vec<_> = states.into_iter().filter(fails).map(|state| state.name).collect();
     assert!(failed.is_empty(), "{failed:?}");
 }
 
@@ -338,12 +309,7 @@ fn f11_a_link_among_the_refs_keeps_no_command_waiting() {
     let output = scene.run("link", &["doctor"]);
     let said = describe(&output);
     assert!(said.contains("is a link to a directory"), "{said}");
-    for verb in [
-        &["list"][..],
-        &["report"],
-        &["overlap"],
-        &["merge", "--all"],
-    ] {
+    for verb in [&["list"][..], &["report"], &["overlap"], &["merge", "--all"]] {
         scene.goes_on("link", verb);
     }
 }

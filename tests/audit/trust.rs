@@ -47,11 +47,7 @@ fn shown(agent: &Agent) -> Value {
 
 /// The agent's row as git has it.
 fn row(agent: &Agent) -> Vec<Value> {
-    let note = agent
-        .repo
-        .git(["notes", "--ref=agents", "show", &spawn_commit(agent)]);
-    let lines = note
-        .lines()
-        .filter_map(|line| serde_json::from_str(line).ok());
+    let note = agent.repo.git(["notes", "--ref=agents", "show", &spawn_commit(agent)]);
+    let lines = note.lines().filter_map(|line| serde_json::from_str(line).ok());
     lines.collect()
 }

@@ -28,16 +28,8 @@ fn coloured(screen: &Screen) -> Vec<String> {
         if let Some((_, rest)) = plain.split_once(DISK) {
             return format!("\x1b[0;2m48.2 GiB{DISK}{rest}\x1b[0m");
         }
-        let age = &plain
-            .chars()
-            .skip(AGE.start.into())
-            .take(AGE.len())
-            .collect::<String>();
-        let is_age = age
-            .trim_start()
-            .trim_end_matches(['s', 'm'])
-            .parse::<u32>()
-            .is_ok();
+        let age = &plain.chars().skip(AGE.start.into()).take(AGE.len()).collect::<String>();
+        let is_age = age.trim_start().trim_end_matches(['s', 'm']).parse::<u32>().is_ok();
         let (mut line, mut last) = (String::new(), String::new());
         for column in 0..columns {
             let cell = screen.cell(row, column).expect("a cell");
@@ -70,10 +62,7 @@ fn the_picture_of_the_board_is_what_it_shows() {
     let run = |name: &str, script: &str| {
         repo.agent(&["run", name, "--", "sh", "-c", script]);
     };
-    spawn(
-        "flaky-test",
-        "Find out why the clock test fails now and then",
-    );
+    spawn("flaky-test", "Find out why the clock test fails now and then");
     repo.agent_json(&[
         "send",
         "--type=clarify",
@@ -83,15 +72,9 @@ fn the_picture_of_the_board_is_what_it_shows() {
         "--payload=question=may I change it?",
     ]);
     spawn("verbose", "Add a --verbose flag");
-    run(
-        "verbose",
-        "echo 'pub fn verbose() {}' >> src/lib.rs; echo 'Added the flag.'",
-    );
+    run("verbose", "echo 'pub fn verbose() {}' >> src/lib.rs; echo 'Added the flag.'");
     spawn("parser", "Speed up the parser");
-    run(
-        "parser",
-        "echo 'pub fn fast() {}' > src/fast.rs; echo 'error: linking failed'; exit 101",
-    );
+    run("parser", "echo 'pub fn fast() {}' > src/fast.rs; echo 'error: linking failed'; exit 101");
     spawn("docs", "Describe every option");
     let script = "echo '> cargo doc'; echo 'pub fn described() {}' > src/docs.rs; sleep 600";
     repo.agent(&["run", "docs", "--background", "--", "sh", "-c", script]);

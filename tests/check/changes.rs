@@ -50,9 +50,7 @@ fn agree(repo: &TestRepo, what: &str) -> usize {
 /// A tree with names that sort badly: `a`, `a.b`, `a/`, `a0`.
 fn tangled() -> TestRepo {
     let repo = TestRepo::empty();
-    for name in [
-        "a.b", "a/x", "a/y/z", "a0", "b/c/d/e", "b/c/f", "g", "long/",
-    ] {
+    for name in ["a.b", "a/x", "a/y/z", "a0", "b/c/d/e", "b/c/f", "g", "long/"] {
         let name = match name {
             "long/" => format!("long/{}", "n".repeat(250)),
             name => name.to_owned(),
@@ -72,12 +70,7 @@ fn every_kind_of_index_is_read_as_git_reads_it() {
         &["update-index", "--split-index"],
         &["update-index", "--force-write-index"],
         &["sparse-checkout", "set", "--cone", "--sparse-index", "a"],
-        &[
-            "-c",
-            "index.skipHash=true",
-            "update-index",
-            "--force-write-index",
-        ],
+        &["-c", "index.skipHash=true", "update-index", "--force-write-index"],
     ] {
         let what = setup.join(" ");
         let repo = tangled();
@@ -145,10 +138,7 @@ fn directories_and_files_that_change_places_are_judged_on_both_sides() {
     assert!(first.iter().all(|change| change.kind == ChangeKind::Added));
     assert_eq!(first.len(), 9);
     let link = first.iter().find(|change| change.path == b"link");
-    assert_eq!(
-        link.and_then(|change| change.link.as_deref()),
-        Some(&b"a.b"[..])
-    );
+    assert_eq!(link.and_then(|change| change.link.as_deref()), Some(&b"a.b"[..]));
 }
 
 #[test]
@@ -158,12 +148,7 @@ fn before_the_first_commit_everything_staged_is_new() {
     repo.write("a/b", "");
     repo.git(["add", "--all"]);
     assert_eq!(agree(&repo, "one file"), 1);
-    repo.git([
-        "update-index",
-        "--add",
-        "--cacheinfo",
-        &format!("160000,{},sub", "1".repeat(40)),
-    ]);
+    repo.git(["update-index", "--add", "--cacheinfo", &format!("160000,{},sub", "1".repeat(40))]);
     assert_eq!(agree(&repo, "a submodule"), 2);
 }
 
@@ -174,9 +159,7 @@ fn a_mode_and_nothing_else_is_told_as_such() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("mode");
     repo.git(["add", "g"]);
     let opened = Repo::open(&repo.path()).expect("open");
-    let changes = opened
-        .staged_changes(&Staging::default())
-        .expect("readable");
+    let changes = opened.staged_changes(&Staging::default()).expect("readable");
     assert_eq!(changes[0].kind, ChangeKind::ModeChanged);
 }
 
@@ -185,10 +168,7 @@ fn an_index_out_of_order_is_left_to_git() {
     let repo = tangled();
     let index = repo.path().join(".git/index");
     let mut bytes = fs::read(&index).expect("the index");
-    let at = bytes
-        .windows(4)
-        .position(|window| window == b"a0\0\0")
-        .expect("a0");
+    let at = bytes.windows(4).position(|window| window == b"a0\0\0").expect("a0");
     bytes[at + 1] = b'!';
     fs::write(&index, bytes).expect("written");
     agree(&repo, "out of order");

@@ -21,21 +21,12 @@ fn paths_start_from_the_current_directory() {
     };
     assert_eq!(violations("", "src/not/yet.rs"), NONE);
     assert_eq!(violations("src", "not/yet.rs"), NONE);
-    assert_eq!(
-        violations("src/bin", "../../README.md"),
-        ["README.md named not-in-whitelist"]
-    );
+    assert_eq!(violations("src/bin", "../../README.md"), ["README.md named not-in-whitelist"]);
     let inside = agent.worktree.join("src/x.rs");
     assert_eq!(violations("src", inside.to_str().expect("UTF-8")), NONE);
     let out = "../../../../src/lib.rs";
-    assert_eq!(
-        violations("", out),
-        [format!("{out} named outside-worktree")]
-    );
-    assert_eq!(
-        violations("", "/etc/passwd"),
-        ["/etc/passwd named outside-worktree"]
-    );
+    assert_eq!(violations("", out), [format!("{out} named outside-worktree")]);
+    assert_eq!(violations("", "/etc/passwd"), ["/etc/passwd named outside-worktree"]);
     assert_eq!(violations("src", ".."), [" named never"]);
     assert_eq!(violations("", ".git"), [".git named never"]);
 }
@@ -59,10 +50,7 @@ fn symlinks_are_followed_even_where_they_dangle() {
     check("src/fine/x", &[]);
     check("src/loop/x", &["src/loop/x named outside-worktree"]);
     // The text stays inside, the kernel does not; and the other way round.
-    check(
-        "src/etc/../lib.rs",
-        &["src/etc/../lib.rs named outside-worktree"],
-    );
+    check("src/etc/../lib.rs", &["src/etc/../lib.rs named outside-worktree"]);
     check("src/dir/../src/lib.rs", &[]);
     let report = agent.json(&["--path", "src/dir/key"]);
     assert_eq!(
@@ -80,10 +68,7 @@ fn another_spelling_of_a_tracked_path_is_that_path() {
         [scope]\nwhitelist = [\"src/**\"]\ndenylist = [\"src/Target/**\"]\n";
     let report = repo.spawn_task(task, &[]);
     let worktree = report["worktree_abspath"].as_str().expect("a path");
-    let output = check_in(
-        Path::new(worktree),
-        &["--format=json", "--path", "src/target/new"],
-    );
+    let output = check_in(Path::new(worktree), &["--format=json", "--path", "src/target/new"]);
     let report = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(summary(&report), ["src/target/new named denylist"]);
 }

@@ -10,9 +10,7 @@ use zlib_rs::{DeflateConfig, compress_bound, compress_slice};
 
 fn deflated(content: &[u8]) -> Vec<u8> {
     let mut room = vec![0; compress_bound(content.len())];
-    compress_slice(&mut room, content, DeflateConfig::default())
-        .0
-        .to_vec()
+    compress_slice(&mut room, content, DeflateConfig::default()).0.to_vec()
 }
 
 fn varint(mut number: u64, bytes: &mut Vec<u8>) {
@@ -67,9 +65,7 @@ fn commit(agent: &Agent, name: &str) -> String {
 fn within_bounds(agent: &Agent, arguments: &[&str]) -> Output {
     let program = agent_command(&agent.repo.path()).get_program().to_owned();
     let mut command = isolated("sh", &agent.repo.path());
-    command
-        .args(["-c", "ulimit -v 1048576; exec \"$@\"", "sh"])
-        .arg(program);
+    command.args(["-c", "ulimit -v 1048576; exec \"$@\"", "sh"]).arg(program);
     command.args(arguments).output().expect("starts")
 }
 
@@ -85,10 +81,7 @@ fn a_pack_that_stands_for_gigabytes_is_not_unpacked() {
     // Both agents are listed, and one sentence says what is wrong with this one.
     let short = other["short_id"].as_str().map(str::to_owned);
     let short = short.unwrap_or_else(|| other["agent_id"].as_str().expect("an id")[..8].to_owned());
-    assert!(
-        said.contains(&short) && said.contains(&agent.id[..8]),
-        "{said}"
-    );
+    assert!(said.contains(&short) && said.contains(&agent.id[..8]), "{said}");
     assert!(said.contains("3355443000 bytes"), "{said}");
     let output = within_bounds(&agent, &["verify", &agent.id]);
     assert_ne!(output.status.code(), Some(0), "{}", describe(&output));
@@ -122,15 +115,9 @@ fn what_honest_agents_write_is_taken_in() {
     for version in 0..60 {
         text.push_str(&format!("pub const LINE_{version}: u32 = {version};\n").repeat(20));
         fs::write(agent.worktree.join("src/lib.rs"), &text).expect("written");
-        git_in(
-            &agent.worktree,
-            ["commit", "-q", "--no-verify", "-am", "version"],
-        );
+        git_in(&agent.worktree, ["commit", "-q", "--no-verify", "-am", "version"]);
     }
-    git_in(
-        &agent.worktree,
-        ["repack", "-adfq", "--depth=4000", "--window=10"],
-    );
+    git_in(&agent.worktree, ["repack", "-adfq", "--depth=4000", "--window=10"]);
     let tip = git_in(&agent.worktree, ["rev-parse", "HEAD"]);
     let output = agent.repo.agent(&["list"]);
     assert_eq!(output.status.code(), Some(0), "{}", describe(&output));

@@ -30,10 +30,7 @@ pub fn table_up_to_date(name: &str, head: &str, rows: &str) {
     let page = fs::read_to_string(super::root().join(name)).expect("the page");
     let (before, rest) = page.split_once(head).expect("the head of the table");
     let old = rest.split_inclusive('\n');
-    let old: usize = old
-        .take_while(|line| line.starts_with('|'))
-        .map(str::len)
-        .sum();
+    let old: usize = old.take_while(|line| line.starts_with('|')).map(str::len).sum();
     up_to_date(name, &format!("{before}{head}{rows}{}", &rest[old..]));
 }
 
@@ -64,25 +61,18 @@ fn every_command_is_in_the_reference() {
     commands.sort();
     let mut page = COMMANDS_HEAD.to_owned();
     for line in help(&["--all"]).lines() {
-        let title = line
-            .strip_suffix(':')
-            .filter(|title| !title.starts_with(' '));
+        let title = line.strip_suffix(':').filter(|title| !title.starts_with(' '));
         if let Some(title) = title {
             page.push_str(&format!("\n## To {title}\n"));
         }
-        let verb = line
-            .strip_prefix("  ")
-            .and_then(|row| row.split(' ').next());
+        let verb = line.strip_prefix("  ").and_then(|row| row.split(' ').next());
         if let Some(verb) = verb.filter(|verb| !verb.is_empty()) {
             // What stands below a verb, such as `mark done`, follows it.
             let paths = commands.iter().filter(|path| path[0] == verb);
             for path in paths {
                 let words: Vec<_> = path.iter().map(String::as_str).collect();
                 let (title, text) = (words.join(" "), help(&words));
-                page.push_str(&format!(
-                    "\n### {title}\n\n```text\n{}\n```\n",
-                    text.trim_end()
-                ));
+                page.push_str(&format!("\n### {title}\n\n```text\n{}\n```\n", text.trim_end()));
             }
         }
     }
@@ -113,16 +103,8 @@ fn every_setting_has_a_row() {
     };
     let page = "docs/settings.md";
     let head = |word: &str| format!("| {word} | default | what it does |\n|---|---|---|\n");
-    table_up_to_date(
-        page,
-        &head("key"),
-        &rows(&settings_file::repository_settings()),
-    );
-    table_up_to_date(
-        page,
-        &head("setting"),
-        &rows(&settings_file::git_settings()),
-    );
+    table_up_to_date(page, &head("key"), &rows(&settings_file::repository_settings()));
+    table_up_to_date(page, &head("setting"), &rows(&settings_file::git_settings()));
 }
 
 #[test]
@@ -134,9 +116,7 @@ fn every_finding_has_a_row_that_says_what_to_do() {
     for code in FindingCode::ALL {
         let advice = advice.get(code.name()).copied().unwrap_or_default();
         let (severity, meaning) = (code.severity().as_str(), code.meaning());
-        rows.push_str(&format!(
-            "| `{code}` | {severity} | {meaning} | {advice} |\n"
-        ));
+        rows.push_str(&format!("| `{code}` | {severity} | {meaning} | {advice} |\n"));
         if advice.trim().is_empty() {
             missing.push(code.name());
         }

@@ -49,50 +49,34 @@ fn example(page: &str, name: &str) -> Option<Value> {
 fn cut(answer: &Value) -> Value {
     match answer {
         Value::Array(items) => items.iter().take(1).map(cut).collect(),
-        Value::Object(keys) => Value::Object(
-            keys.iter()
-                .map(|(key, value)| (key.clone(), cut(value)))
-                .collect(),
-        ),
+        Value::Object(keys) => {
+            Value::Object(keys.iter().map(|(key, value)| (key.clone(), cut(value))).collect())
+        }
         other => other.clone(),
     }
 }
 
 fn section(page: &mut String, answer: &JsonAnswer, shown: Option<&Value>) {
     let schema = schema(answer.name).expect("a schema");
-    let verbs = answer.verbs.split(',').filter(|verb| !verb.is_empty());
-    let verbs: Vec<_> = verbs.map(|verb| format!("`{verb}`")).collect();
-    let id = answer.id().map_or(String::new(), |id| format!(" `{id}`"));
-    let of = if verbs.is_empty() {
-        String::new()
-    } else {
-        format!(" Of {}.", verbs.join(", "))
-    };
-    let (name, what) = (answer.name, answer.what);
-    write!(
-        page,
-        "\n## {name}\n\n{what}.{id}{of}\n\n| key | type | meaning |\n|---|---|---|\n"
-    )
-    .expect("a string");
-    let required: Vec<&str> = schema["required"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
+    let verbs: Vec<_> = answer
+        .verbs
+        .split(',')
+        .filter(|verb| !verb.is_empty())
+        .map(|verb| format!("`{verb}`"))
         .collect();
+    let id = answer.id().map_or(String::new(), |id| format!(" `{id}`"));
+    let of = if verbs.is_empty() { String::new() } else { format!(" Of {}.", verbs.join(", ")) };
+    let (name, what) = (answer.name, answer.what);
+    write!(page, "\n## {name}\n\n{what}.{id}{of}\n\n| key | type | meaning |\n|---|---|---|\n")
+        .expect("a string");
+    let required: Vec<&str> =
+        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     for (key, kind) in schema["properties"].as_object().into_iter().flatten() {
         if key == "schema" {
             continue;
         }
-        let mark = if required.contains(&key.as_str()) {
-            ""
-        } else {
-            "?"
-        };
-        let about = kind["description"]
-            .as_str()
-            .unwrap_or_default()
-            .replace('|', "\\|");
+        let mark = if required.contains(&key.as_str()) { "" } else { "?" };
+        let about = kind["description"].as_str().unwrap_or_default().replace('|', "\\|");
         writeln!(page, "| `{key}`{mark} | {} | {about} |", kind_of(kind)).expect("a string");
     }
     if let Some(shown) = shown {
@@ -107,9 +91,7 @@ fn kind_of(kind: &Value) -> String {
         return shape.rsplit('/').next().unwrap_or_default().to_owned();
     }
     if let Some(words) = kind["enum"].as_array() {
-        let words = words
-            .iter()
-            .map(|word| format!("`{}`", word.as_str().unwrap_or("null")));
+        let words = words.iter().map(|word| format!("`{}`", word.as_str().unwrap_or("null")));
         return words.collect::<Vec<_>>().join(", ");
     }
     if let Some(kinds) = kind["anyOf"].as_array() {
@@ -118,12 +100,11 @@ fn kind_of(kind: &Value) -> String {
     match (&kind["type"], &kind["items"]) {
         (Value::String(name), items) if name == "array" => format!("list of {}", kind_of(items)),
         (Value::String(name), _) => name.clone(),
-        (Value::Array(names), _) => { names.iter() }
-            .filter_map(Value::as_str)
-            .collect::<Vec<_>>()
-            .join(" or "),
-        _ => kind.get("const").map_or("any".to_owned(), |word| {
-            format!("`{word}`").replace('"', "")
-        }),
+        (Value::Array(names), _) => {
+            names.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or ")
+        }
+        _ => {
+            kind.get("const").map_or("any".to_owned(), |word| format!("`{word}`").replace('"', ""))
+        }
     }
 }

@@ -16,16 +16,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Pages that are made from the program, from its tests or from a measurement.
-const GENERATED: [&str; 8] = [
-    "attacks",
-    "commands",
-    "doctor",
-    "errors",
-    "findings",
-    "json",
-    "performance",
-    "settings",
-];
+const GENERATED: [&str; 8] =
+    ["attacks", "commands", "doctor", "errors", "findings", "json", "performance", "settings"];
 
 /// The agent host of the pages: it does what it is asked for, without a model.
 const CLAUDE: &str = r#"#!/bin/sh
@@ -132,10 +124,7 @@ impl Stage {
             .output()
             .expect("sh starts");
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(
-            output.status.success(),
-            "docs/{page}.md: {script}\n{printed}"
-        );
+        assert!(output.status.success(), "docs/{page}.md: {script}\n{printed}");
         let place = self.repo.path().to_string_lossy().into_owned();
         printed.replace(&place, "/home/me/project")
     }
@@ -149,8 +138,7 @@ impl Stage {
                 self.repo.write(name, text);
                 if name.starts_with(".config/") {
                     self.repo.git(["add", name]);
-                    self.repo
-                        .git(["commit", "--quiet", "-m", "settings", "--", name]);
+                    self.repo.git(["commit", "--quiet", "-m", "settings", "--", name]);
                 }
             }
             Part::Block(text, false) => drop(self.run(page, text)),
@@ -193,10 +181,7 @@ fn is_like(expected: &str, printed: &str) -> bool {
             }
         }
     }
-    all(
-        &expected.lines().collect::<Vec<_>>(),
-        &printed.trim_end().lines().collect::<Vec<_>>(),
-    )
+    all(&expected.lines().collect::<Vec<_>>(), &printed.trim_end().lines().collect::<Vec<_>>())
 }
 
 /// Whether two lines are of one shape; `…` stands for anything.
@@ -263,11 +248,7 @@ fn the_pages_stay_short() {
     let pages = written_by_hand();
     let words = |text: &str| text.split_whitespace().count();
     let all: usize = pages.iter().map(|(_, text)| words(text)).sum();
-    assert!(
-        pages.len() <= 20,
-        "{} pages are written by hand",
-        pages.len()
-    );
+    assert!(pages.len() <= 20, "{} pages are written by hand", pages.len());
     assert!(all <= 25_000, "{all} words are written by hand");
     let safety = pages.iter().find(|(name, _)| name == "safety");
     assert!(safety.is_some_and(|(_, text)| words(text) < 2_500));
@@ -282,9 +263,7 @@ fn every_option_on_a_page_is_one_of_the_program() {
     let mut unknown = Vec::new();
     for (name, text) in written_by_hand() {
         // Every second piece of a line stands between two backticks.
-        let pieces = text
-            .lines()
-            .flat_map(|line| line.split('`').skip(1).step_by(2));
+        let pieces = text.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
         for piece in pieces.filter(|piece| piece.starts_with("--")) {
             let end = piece.find(|c: char| c != '-' && !c.is_ascii_lowercase());
             let option = &piece[..end.unwrap_or(piece.len())];
@@ -302,14 +281,7 @@ fn the_summary_names_every_page() {
     let pages = super::pages().into_iter().map(|(path, _)| path);
     let pages = pages.filter(|path| path.parent() == Some(&root().join("docs")));
     for page in pages.filter(|path| !path.ends_with("SUMMARY.md")) {
-        let name = page
-            .file_name()
-            .expect("a name")
-            .to_string_lossy()
-            .into_owned();
-        assert!(
-            summary.contains(&format!("]({name})")),
-            "SUMMARY.md leaves out {name}"
-        );
+        let name = page.file_name().expect("a name").to_string_lossy().into_owned();
+        assert!(summary.contains(&format!("]({name})")), "SUMMARY.md leaves out {name}");
     }
 }

@@ -50,20 +50,12 @@ fn each_command_line_of_the_plugin_is_one_of_the_program() {
         for line in pieces.filter(|piece| piece.starts_with("git-agent ")) {
             let output = run(&filled(line));
             let is_understood = output.status.success() || output.status.code() == Some(4);
-            assert!(
-                is_understood,
-                "{}: {line}\n{}",
-                name.display(),
-                describe(&output)
-            );
+            assert!(is_understood, "{}: {line}\n{}", name.display(), describe(&output));
             count += 1;
         }
     }
     assert!(count > 50, "{count} lines were found");
-    assert_eq!(
-        run("git-agent merge x --no-such-option").status.code(),
-        Some(2)
-    );
+    assert_eq!(run("git-agent merge x --no-such-option").status.code(), Some(2));
 }
 
 #[test]
@@ -73,30 +65,20 @@ fn the_extension_for_gemini_is_the_plugin() {
         "version": env!("CARGO_PKG_VERSION"),
         "description": "Gives work to coding agents, each in a git worktree of its own, and lands what was judged",
     });
-    up_to_date(
-        "plugin/gemini/gemini-extension.json",
-        &format!("{manifest:#}\n"),
-    );
+    up_to_date("plugin/gemini/gemini-extension.json", &format!("{manifest:#}\n"));
     for (name, text) in texts("git-agent/skills") {
         up_to_date(&format!("plugin/gemini/skills/{}", name.display()), &text);
     }
     for (name, text) in texts("git-agent/commands") {
         let (head, prompt) = text.split_once("\n---\n\n").expect("a head");
-        let description = { head.lines() }.find_map(|line| line.strip_prefix("description: "));
+        let description = head.lines().find_map(|line| line.strip_prefix("description: "));
         let prompt = prompt.replace("$ARGUMENTS", "{{args}}");
-        assert!(
-            prompt.contains("{{args}}") && !prompt.contains("'''"),
-            "{}",
-            name.display()
-        );
+        assert!(prompt.contains("{{args}}") && !prompt.contains("'''"), "{}", name.display());
         let command = format!(
             "description = {}\nprompt = '''\n{prompt}'''\n",
             json!(description.expect("a description"))
         );
         let file = name.with_extension("toml");
-        up_to_date(
-            &format!("plugin/gemini/commands/git-agent/{}", file.display()),
-            &command,
-        );
+        up_to_date(&format!("plugin/gemini/commands/git-agent/{}", file.display()), &command);
     }
 }

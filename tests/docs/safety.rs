@@ -31,10 +31,7 @@ const KERNEL: [(&str, &str); 21] = [
         "write into shared memory of another process",
         "shared_memory_of_others_is_out_of_reach_where_it_can_be",
     ),
-    (
-        "leave a process behind",
-        "nothing_of_a_command_survives_it_and_its_end_is_told",
-    ),
+    ("leave a process behind", "nothing_of_a_command_survives_it_and_its_end_is_told"),
     ("change a terminal's settings", TERMINAL),
     ("print on a terminal", TERMINAL),
     ("read the keys of a terminal", TERMINAL),
@@ -43,10 +40,7 @@ const KERNEL: [(&str, &str); 21] = [
     ("type into an inherited terminal", TERMINAL),
     ("change the limits of another process", MACHINE),
     ("change the priority of another process", MACHINE),
-    (
-        "use a capability of root",
-        "f19_no_capability_is_left_and_none_comes_back",
-    ),
+    ("use a capability of root", "f19_no_capability_is_left_and_none_comes_back"),
     ("look at the descriptors of another process", PROCESSES),
     ("connect to an abstract socket", PROCESSES),
     ("stop or kill a process", PROCESSES),
@@ -65,10 +59,7 @@ const OTHERS: [(&str, &str); 3] = [
         "links in the ref directory that lead to themselves",
         "f11_a_link_among_the_refs_keeps_no_command_waiting",
     ),
-    (
-        "a chain of harmless links that leads out",
-        "f9_a_chain_of_links_is_not_accepted",
-    ),
+    ("a chain of harmless links that leads out", "f9_a_chain_of_links_is_not_accepted"),
 ];
 
 /// The page of attacks, and what stands above its last table.
@@ -80,8 +71,7 @@ fn sources() -> String {
     let files = walkdir::WalkDir::new(root().join("tests")).into_iter();
     let paths = files.map(|entry| entry.expect("readable").into_path());
     let rust = paths.filter(|path| path.extension().is_some_and(|ending| ending == "rs"));
-    rust.map(|path| fs::read_to_string(path).expect("UTF-8"))
-        .collect()
+    rust.map(|path| fs::read_to_string(path).expect("UTF-8")).collect()
 }
 
 /// The rows of the page's tables whose last column names tests.
@@ -136,11 +126,7 @@ fn every_attack_that_is_tried_has_a_row() {
     for (what, _, _, place) in FIRE {
         let mut tests = vec!["plain_git_runs_what_is_planted"];
         tests.extend(tests_of(what));
-        attacks.push((
-            format!("a program named by {place}"),
-            "plain git runs it",
-            tests,
-        ));
+        attacks.push((format!("a program named by {place}"), "plain git runs it", tests));
     }
     for (states, is_judged) in [
         (BROKEN, "f10_a_broken_state_is_a_finding_about_its_agent"),
@@ -148,11 +134,7 @@ fn every_attack_that_is_tried_has_a_row() {
     ] {
         let stops = "plain git fails or waits";
         let left = |name: &str| format!("what is left: {name}");
-        attacks.extend(
-            states
-                .iter()
-                .map(|state| (left(state.name), stops, vec![is_judged])),
-        );
+        attacks.extend(states.iter().map(|state| (left(state.name), stops, vec![is_judged])));
     }
     for (what, _) in WAYS_OUT {
         let what = format!("in the sandbox, write: {what}");
@@ -162,13 +144,8 @@ fn every_attack_that_is_tried_has_a_row() {
         let what = format!("in the sandbox: {what}");
         attacks.push((what, "without the sandbox", vec![test]));
     }
-    let others = OTHERS.map(|(what, test)| {
-        (
-            what.to_owned(),
-            "plain git, or without the sandbox",
-            vec![test],
-        )
-    });
+    let others = OTHERS
+        .map(|(what, test)| (what.to_owned(), "plain git, or without the sandbox", vec![test]));
     attacks.extend(others);
 
     let different: BTreeSet<&str> = attacks.iter().map(|(what, ..)| what.as_str()).collect();
@@ -212,12 +189,7 @@ fn every_hostile_test_is_named_by_a_row() {
         });
         let tests: Vec<&str> = alone.chain(several).collect();
         assert!(!tests.is_empty(), "{file} has tests");
-        missing.extend(
-            tests
-                .into_iter()
-                .filter(|test| !named.contains(test))
-                .map(str::to_owned),
-        );
+        missing.extend(tests.into_iter().filter(|test| !named.contains(test)).map(str::to_owned));
     }
     assert!(missing.is_empty(), "no row names {missing:?}");
 }

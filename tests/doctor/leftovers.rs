@@ -102,11 +102,7 @@ fn the_ref_lock_of_a_killed_landing_is_cleared_however_young() {
     assert!(lock_file(&agent).exists());
     let (status, report) = examine(&agent.repo, &[]);
     let found = ["locks.stale", "landing.interrupted"].map(str::to_owned);
-    assert_eq!(
-        (status, problems(&report)),
-        (1, found.to_vec()),
-        "{report:#}"
-    );
+    assert_eq!((status, problems(&report)), (1, found.to_vec()), "{report:#}");
     let (status, report) = examine(&agent.repo, &["--fix"]);
     assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
     assert!(!lock_file(&agent).exists());
@@ -126,10 +122,7 @@ fn a_ref_lock_that_came_after_a_killed_landing_is_left_to_its_owner() {
     let (status, report) = examine(&agent.repo, &["--fix"]);
     let stale = vec!["locks.stale".to_owned()];
     assert_eq!((status, problems(&report)), (1, stale), "{report:#}");
-    assert!(
-        lock_file(&agent).exists(),
-        "its owner may be about to use it"
-    );
+    assert!(lock_file(&agent).exists(), "its owner may be about to use it");
 }
 
 #[test]

@@ -16,9 +16,7 @@ impl Problems {
     fn at_each_step(&self, directory: &Path) -> Reached {
         let (problems, directory) = (self.clone(), directory.to_owned());
         Arc::new(move |step: &str| {
-            let doctor = agent_command(&directory)
-                .args(["doctor", "--format=json"])
-                .output();
+            let doctor = agent_command(&directory).args(["doctor", "--format=json"]).output();
             let answer = doctor.expect("git-agent starts").stdout;
             let report: Value = serde_json::from_slice(&answer).expect("JSON");
             let found = report["findings"].as_array().expect("a list").iter();

@@ -5,10 +5,7 @@ use crate::verify::{Agent, refused};
 use std::path::{Path, PathBuf};
 
 pub fn make_old(path: &Path) {
-    let file = std::fs::File::options()
-        .append(true)
-        .open(path)
-        .expect("open");
+    let file = std::fs::File::options().append(true).open(path).expect("open");
     let then = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
     file.set_modified(then).expect("an old time");
 }
@@ -18,28 +15,17 @@ fn settings_that_turn_against_the_user_are_taken_back() {
     let set = |key: &'static str, value: fn(&Patient) -> String| {
         move |patient: &Patient| {
             let value = value(patient);
-            drop(
-                patient
-                    .repo
-                    .git(["config", "--file", ".git/config", key, &value]),
-            );
+            drop(patient.repo.git(["config", "--file", ".git/config", key, &value]));
         }
     };
-    heals(
-        &["settings.main-is-bare"],
-        set("core.bare", |_| "true".into()),
-    );
+    heals(&["settings.main-is-bare"], set("core.bare", |_| "true".into()));
     heals(
         &["settings.main-led-away"],
-        set("core.worktree", |patient| {
-            patient.top.to_string_lossy().into_owned()
-        }),
+        set("core.worktree", |patient| patient.top.to_string_lossy().into_owned()),
     );
     heals(
         &["settings.place-shared"],
-        set("core.worktree", |patient| {
-            patient.repo.path().to_string_lossy().into_owned()
-        }),
+        set("core.worktree", |patient| patient.repo.path().to_string_lossy().into_owned()),
     );
     // From git 2.54 on the agent's hooks are in the configuration, which this setting does not lead away.
     let shown = ["config", "--get", "hook.git-agent-pre-commit.event"];
@@ -52,20 +38,10 @@ fn settings_that_turn_against_the_user_are_taken_back() {
             hooks.join("hooks").to_string_lossy().into_owned()
         }),
     );
-    heals(
-        &["settings.prunes-at-once"],
-        set("gc.pruneExpire", |_| "now".into()),
-    );
-    heals(
-        &["settings.worktree-config-off", "hooks.inert"],
-        |patient| {
-            drop(
-                patient
-                    .repo
-                    .git(["config", "--unset", "extensions.worktreeConfig"]),
-            )
-        },
-    );
+    heals(&["settings.prunes-at-once"], set("gc.pruneExpire", |_| "now".into()));
+    heals(&["settings.worktree-config-off", "hooks.inert"], |patient| {
+        drop(patient.repo.git(["config", "--unset", "extensions.worktreeConfig"]))
+    });
 }
 
 #[test]
@@ -82,20 +58,14 @@ fn a_hook_that_is_newer_than_an_agent_is_named() {
     std::fs::write(&hook, "#!/bin/sh\n").expect("written");
     std::fs::set_permissions(&hook, PermissionsExt::from_mode(0o755)).expect("set");
     let said = describe(&patient.repo.agent(&["doctor"]));
-    assert!(
-        said.contains("the repository's post-rewrite hook is newer than the agent"),
-        "{said}"
-    );
+    assert!(said.contains("the repository's post-rewrite hook is newer than the agent"), "{said}");
 }
 
 #[test]
 fn a_main_worktree_that_leads_nowhere_is_named_and_taken_back() {
     let patient = Patient::new();
     // What is around it is another repository.
-    git_in(
-        patient.repo.path().parent().expect("a directory"),
-        ["init", "--quiet"],
-    );
+    git_in(patient.repo.path().parent().expect("a directory"), ["init", "--quiet"]);
     let config = patient.git_dir().join("config");
     let before = std::fs::read_to_string(&config).expect("settings");
     let led_away = format!("{before}[core]\n\tworktree = /nowhere/at/all\n");
@@ -109,22 +79,12 @@ fn a_main_worktree_that_leads_nowhere_is_named_and_taken_back() {
     let (status, report) = patient.doctor(&[]);
     // Git cannot be asked for branches meanwhile.
     let expected = ["settings.main-led-away", "doctor.unexamined"];
-    assert_eq!(
-        (status, problems(&report)),
-        (1, strings(&expected)),
-        "{report:#}"
-    );
+    assert_eq!((status, problems(&report)), (1, strings(&expected)), "{report:#}");
     let (status, report) = patient.doctor(&["--fix"]);
     assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
     assert_eq!(patient.repo.git(["status", "--porcelain"]), "");
-    assert_eq!(
-        patient.repo.git(["config", "--get-all", "core.bare"]),
-        "false"
-    );
-    assert_eq!(
-        patient.repo.agent_json(&["show", &patient.id])["state"],
-        "idle"
-    );
+    assert_eq!(patient.repo.git(["config", "--get-all", "core.bare"]), "false");
+    assert_eq!(patient.repo.agent_json(&["show", &patient.id])["state"], "idle");
 }
 
 #[test]
@@ -136,10 +96,7 @@ fn a_main_worktree_on_a_missing_disk_is_not_forgotten() {
     let disk = repo.path().with_file_name("disk");
     repo.git(["config", "core.worktree", disk.to_str().expect("UTF-8")]);
     for arguments in [&["doctor"][..], &["doctor", "--fix"]] {
-        let output = agent_command(&git_dir)
-            .args(arguments)
-            .output()
-            .expect("starts");
+        let output = agent_command(&git_dir).args(arguments).output().expect("starts");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert_eq!(output.status.code(), Some(1), "{text}");
         assert!(text.contains("settings.main-led-away"), "{text}");
@@ -152,18 +109,9 @@ fn a_main_worktree_on_a_missing_disk_is_not_forgotten() {
 fn a_bare_repository_with_worktrees_is_healthy() {
     let repo = TestRepo::with_commit();
     let bare = repo.path().with_file_name("bare.git");
-    repo.git([
-        "clone",
-        "--quiet",
-        "--bare",
-        ".",
-        bare.to_str().expect("UTF-8"),
-    ]);
+    repo.git(["clone", "--quiet", "--bare", ".", bare.to_str().expect("UTF-8")]);
     let task = repo.task_file(TASK);
-    let spawned = agent_command(&bare)
-        .args(["spawn", &task])
-        .output()
-        .expect("starts");
+    let spawned = agent_command(&bare).args(["spawn", &task]).output().expect("starts");
     assert!(spawned.status.success());
     let output = agent_command(&bare).arg("doctor").output().expect("starts");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -205,21 +153,14 @@ fn lock_files_that_no_process_has_open_are_named_and_cleared_once_they_are_old()
     let expected = vec!["locks.stale".to_owned(); locks.len()];
     for arguments in [&[][..], &["--fix"]] {
         let (status, report) = patient.doctor(arguments);
-        assert_eq!(
-            (status, problems(&report)),
-            (1, expected.clone()),
-            "{report:#}"
-        );
+        assert_eq!((status, problems(&report)), (1, expected.clone()), "{report:#}");
     }
     assert!(locks.iter().all(|lock| lock.exists()));
     locks.iter().for_each(|lock| make_old(lock));
     let (status, report) = patient.doctor(&[]);
     assert_eq!((status, problems(&report)), (1, expected), "{report:#}");
     let said = report.to_string();
-    assert!(
-        said.contains("no process has it open") && said.contains(" s old"),
-        "{said}"
-    );
+    assert!(said.contains("no process has it open") && said.contains(" s old"), "{said}");
     let (status, report) = patient.doctor(&["--fix"]);
     assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
     assert!(!locks.iter().any(|lock| lock.exists()));
@@ -237,11 +178,7 @@ fn a_lock_file_that_a_process_may_hold_stays_however_old_it_is() {
     let piped = std::process::Stdio::piped;
     command.args(["-c", "exec 3>\"$0\" && echo && exec cat"]);
     command.arg(&lock).current_dir("/");
-    let mut holder = command
-        .stdin(piped())
-        .stdout(piped())
-        .spawn()
-        .expect("sh starts");
+    let mut holder = command.stdin(piped()).stdout(piped()).spawn().expect("sh starts");
     let said = holder.stdout.as_mut().expect("a pipe");
     std::io::Read::read_exact(said, &mut [0]).expect("it has opened the file");
     make_old(&lock);
@@ -249,12 +186,7 @@ fn a_lock_file_that_a_process_may_hold_stays_however_old_it_is() {
         let (status, report) = patient.doctor(arguments);
         let stale = vec!["locks.stale".to_owned()];
         assert_eq!((status, problems(&report)), (1, stale), "{report:#}");
-        assert!(
-            report
-                .to_string()
-                .contains(&format!("process {}", holder.id())),
-            "{report:#}"
-        );
+        assert!(report.to_string().contains(&format!("process {}", holder.id())), "{report:#}");
     }
     assert!(lock.exists());
     holder.kill().expect("killed");
@@ -263,10 +195,7 @@ fn a_lock_file_that_a_process_may_hold_stays_however_old_it_is() {
     let mut git = crate::support::isolated("git", &patient.repo.path());
     let stdin = std::process::Stdio::piped();
     git.args(["cat-file", "--batch"]).stdin(stdin);
-    let mut git = git
-        .stdout(std::process::Stdio::null())
-        .spawn()
-        .expect("git starts");
+    let mut git = git.stdout(std::process::Stdio::null()).spawn().expect("git starts");
     let (status, report) = patient.doctor(&["--fix"]);
     assert_eq!(status, 1, "{report:#}");
     assert!(lock.exists());
@@ -346,21 +275,13 @@ fn the_ledger_and_the_keep_chain_are_made_whole() {
     heals(&["keep.missing"], |patient| {
         patient.repo.git(["update-ref", "-d", "refs/agents/keep"]);
     });
-    let caused = [
-        "ledger.lines-dropped",
-        "worktrees.no-row",
-        "branches.no-row",
-    ];
+    let caused = ["ledger.lines-dropped", "worktrees.no-row", "branches.no-row"];
     heals(&caused, |patient| {
         let other = patient.repo.git(["rev-parse", "main"]);
-        patient
-            .repo
-            .git(["notes", "--ref=agents", "add", "-m", "mine", &other]);
+        patient.repo.git(["notes", "--ref=agents", "add", "-m", "mine", &other]);
         let spawn = patient.repo.agent_json(&["show", &patient.id]);
         let commit = spawn["spawn_commit"].as_str().expect("a commit").to_owned();
-        patient
-            .repo
-            .git(["notes", "--ref=agents", "remove", &commit]);
+        patient.repo.git(["notes", "--ref=agents", "remove", &commit]);
     });
 }
 
@@ -371,18 +292,9 @@ fn a_kept_commit_survives_what_would_have_deleted_it() {
     let commit = shown["spawn_commit"].as_str().expect("a commit").to_owned();
     patient.repo.git(["update-ref", "-d", "refs/agents/keep"]);
     assert_eq!(patient.doctor(&["--fix"]).0, 0);
-    patient
-        .repo
-        .git(["worktree", "unlock", patient.top.to_str().expect("UTF-8")]);
-    patient.repo.git([
-        "worktree",
-        "remove",
-        "--force",
-        patient.top.to_str().expect("UTF-8"),
-    ]);
-    patient
-        .repo
-        .git(["branch", "--quiet", "-D", &patient.branch]);
+    patient.repo.git(["worktree", "unlock", patient.top.to_str().expect("UTF-8")]);
+    patient.repo.git(["worktree", "remove", "--force", patient.top.to_str().expect("UTF-8")]);
+    patient.repo.git(["branch", "--quiet", "-D", &patient.branch]);
     patient.repo.git(["gc", "--quiet", "--prune=now"]);
     patient.repo.git(["cat-file", "-e", &commit]);
     patient.repo.git(["notes", "--ref=agents", "prune"]);
@@ -421,10 +333,7 @@ fn kept_work_is_kept_again_when_the_chain_was_lost() {
     }
     // A person can let go of it as before, and that is no damage.
     let expiry = ["gc", "--expire-salvage", "0d", "--yes"];
-    assert_eq!(
-        patient.repo.agent_json(&expiry)["salvage"][0]["action"],
-        "expired"
-    );
+    assert_eq!(patient.repo.agent_json(&expiry)["salvage"][0]["action"], "expired");
     collect_garbage(&patient.repo);
     let (status, report) = patient.doctor(&[]);
     assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
@@ -520,10 +429,7 @@ fn a_row_whose_commit_is_gone_is_named() {
     for arguments in [&[][..], &["--fix"]] {
         let (status, report) = patient.doctor(arguments);
         assert_eq!(status, 1, "{report:#}");
-        assert!(
-            problems(&report).contains(&"ledger.commit-gone".to_owned()),
-            "{report:#}"
-        );
+        assert!(problems(&report).contains(&"ledger.commit-gone".to_owned()), "{report:#}");
     }
 }
 
@@ -544,7 +450,7 @@ fn a_lost_ledger_comes_back_as_its_finding_says() {
     std::fs::remove_file(patient.git_dir().join("logs/refs/notes/agents")).expect("removed");
     let (_, report) = examine(repo, &[]);
     let findings = report["findings"].as_array().expect("a list");
-    let finding = { findings.iter() }.find(|finding| finding["code"] == "ledger.lost");
+    let finding = findings.iter().find(|finding| finding["code"] == "ledger.lost");
     let command = finding.expect("a finding")["command"].as_str();
     assert_eq!(command, Some("git agent sync <remote>"));
     // What cannot be read is not what the remote has.

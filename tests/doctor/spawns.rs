@@ -22,8 +22,7 @@ fn dead_without_journal(step: &str) -> TestRepo {
 fn states(repo: &TestRepo) -> Vec<String> {
     let list = repo.agent_json(&["list", "--all"]);
     let rows = list["agents"].as_array().expect("rows").iter();
-    rows.map(|row| row["state"].as_str().expect("a state").to_owned())
-        .collect()
+    rows.map(|row| row["state"].as_str().expect("a state").to_owned()).collect()
 }
 
 fn entries(directory: &Path) -> usize {
@@ -39,10 +38,7 @@ fn whatever_a_kill_leaves_is_finished_or_taken_apart() {
         die_at(&repo, step, task);
         let (status, report) = examine(&repo, &[]);
         assert_eq!(status, 1, "{step}: {report:#}");
-        assert!(
-            problems(&report).contains(&"spawns.abandoned".to_owned()),
-            "{step}: {report:#}"
-        );
+        assert!(problems(&report).contains(&"spawns.abandoned".to_owned()), "{step}: {report:#}");
         for fixed in [1, 0] {
             let (status, report) = examine(&repo, &["--fix"]);
             assert_eq!(status, 0, "{step}: {report:#}");
@@ -53,21 +49,9 @@ fn whatever_a_kill_leaves_is_finished_or_taken_apart() {
         let isolated = usize::from(finished && task == TASK);
         let branches = repo.git(["for-each-ref", "refs/heads/agent"]);
         assert_eq!(branches.lines().count(), isolated, "{step}");
-        assert_eq!(
-            entries(&repo.path().join(".git/worktrees")),
-            isolated,
-            "{step}"
-        );
-        assert_eq!(
-            entries(&repo.path().join(".claude/worktrees")),
-            isolated,
-            "{step}"
-        );
-        assert_eq!(
-            entries(&repo.path().join(".git/agents/spawning")),
-            0,
-            "{step}"
-        );
+        assert_eq!(entries(&repo.path().join(".git/worktrees")), isolated, "{step}");
+        assert_eq!(entries(&repo.path().join(".claude/worktrees")), isolated, "{step}");
+        assert_eq!(entries(&repo.path().join(".git/agents/spawning")), 0, "{step}");
         for state in states(&repo) {
             let expected = if finished { "ready" } else { "discarded" };
             assert_eq!(state, expected, "{step}");
@@ -82,11 +66,7 @@ fn without_its_journal_only_what_is_empty_is_taken_apart() {
         let repo = dead_without_journal(step);
         assert_eq!(examine(&repo, &[]).0, 1, "{step}");
         let (status, report) = examine(&repo, &["--fix"]);
-        assert_eq!(
-            (status, problems(&report)),
-            (0, vec![]),
-            "{step}: {report:#}"
-        );
+        assert_eq!((status, problems(&report)), (0, vec![]), "{step}: {report:#}");
         assert_eq!(states(&repo), ["discarded"], "{step}");
         assert_eq!(entries(&repo.path().join(".git/worktrees")), 0, "{step}");
         assert_sound(&repo, step);
@@ -102,11 +82,7 @@ fn without_its_journal_only_what_is_empty_is_taken_apart() {
         let before = files(&repo.path().join(".claude"));
         for arguments in [&[][..], &["--fix"]] {
             let (status, report) = examine(&repo, arguments);
-            assert_eq!(
-                (status, problems(&report)),
-                (1, strings(expected)),
-                "{step}: {report:#}"
-            );
+            assert_eq!((status, problems(&report)), (1, strings(expected)), "{step}: {report:#}");
         }
         assert_eq!(files(&repo.path().join(".claude")), before, "{step}");
     }
@@ -117,11 +93,7 @@ fn a_row_that_another_clone_began_is_its_own_business() {
     let repo = dead_without_journal("spawning");
     let number = repo.path().join(".git/agents/clone-id");
     let text = std::fs::read_to_string(&number).expect("a number");
-    let other = if text.starts_with('0') {
-        "1234\n"
-    } else {
-        "0123\n"
-    };
+    let other = if text.starts_with('0') { "1234\n" } else { "0123\n" };
     std::fs::write(&number, other).expect("write");
     let (status, report) = examine(&repo, &["--fix"]);
     assert_eq!(status, 0, "{report:#}");
@@ -185,10 +157,7 @@ fn old_debris_is_swept_and_young_debris_is_not() {
     let codes: Vec<_> = report.fixed.iter().map(|one| one.code).collect();
     assert_eq!(codes, ["debris.old"; 4]);
     assert!(!restored.exists() && !half_written.exists() && theirs.exists());
-    assert_eq!(
-        (entries(&agents.join("tmp")), entries(&agents.join("trash"))),
-        (0, 0)
-    );
+    assert_eq!((entries(&agents.join("tmp")), entries(&agents.join("trash"))), (0, 0));
 }
 
 #[test]
@@ -213,10 +182,7 @@ fn spawns_that_are_under_way_are_not_disturbed() {
                     let mut command = agent_command(&repo.path());
                     let output = command.args(["doctor", "--fix"]).output().expect("starts");
                     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-                    assert!(
-                        output.status.success() && !text.contains("fixed["),
-                        "{text}"
-                    );
+                    assert!(output.status.success() && !text.contains("fixed["), "{text}");
                 }
             });
         }

@@ -15,10 +15,7 @@ const STATES: &str = "gh pr list --repo github.com/a/b --state all --limit 200 -
 
 /// Answers with a page once, so that the next pull request has another number.
 fn opens(forge: &FakeForge, number: u32) {
-    let entry = forge.answers(
-        "gh pr create ",
-        &format!("https://github.com/a/b/pull/{number}\n"),
-    );
+    let entry = forge.answers("gh pr create ", &format!("https://github.com/a/b/pull/{number}\n"));
     fs::write(entry.join("once"), "").expect("written");
 }
 
@@ -27,31 +24,13 @@ fn lands(forge: &FakeForge, branches: &[&str], words: &[&str]) {
     let work = forge.clone.with_file_name("forge");
     let _ = fs::remove_dir_all(&work);
     let bare = forge.hub.bare.to_str().expect("UTF-8");
-    git_in(
-        &forge.clone,
-        ["clone", "--quiet", bare, work.to_str().expect("UTF-8")],
-    );
+    git_in(&forge.clone, ["clone", "--quiet", bare, work.to_str().expect("UTF-8")]);
     for branch in branches {
-        git_in(
-            &work,
-            [&["merge", "--quiet"], words, &[&format!("origin/{branch}")]].concat(),
-        );
+        git_in(&work, [&["merge", "--quiet"], words, &[&format!("origin/{branch}")]].concat());
         if words.contains(&"--squash") {
-            git_in(
-                &work,
-                ["commit", "--quiet", "-m", &format!("{branch} (#1)")],
-            );
+            git_in(&work, ["commit", "--quiet", "-m", &format!("{branch} (#1)")]);
         }
-        git_in(
-            &work,
-            [
-                "push",
-                "--quiet",
-                "origin",
-                "HEAD:main",
-                &format!(":{branch}"),
-            ],
-        );
+        git_in(&work, ["push", "--quiet", "origin", "HEAD:main", &format!(":{branch}")]);
     }
 }
 
@@ -71,9 +50,7 @@ fn states(forge: &FakeForge, requests: &[(u32, &str, &str, &str)]) -> Vec<Value>
 
 fn outcomes(answer: &Value) -> Vec<String> {
     let items = answer["items"].as_array().expect("items").iter();
-    items
-        .map(|item| item["outcome"].as_str().expect("a word").to_owned())
-        .collect()
+    items.map(|item| item["outcome"].as_str().expect("a word").to_owned()).collect()
 }
 
 #[test]
@@ -81,32 +58,16 @@ fn a_request_of_a_fork_is_continued_answered_and_merged() {
     let forge = FakeForge::new("github.com");
     let (bare, clone) = (&forge.hub.bare, &forge.clone);
     let main = git_in(bare, ["rev-parse", "main"]);
-    forge.commit(
-        &forge.fork,
-        ("main", "topic"),
-        &[("theirs.txt", "theirs\n")],
-    );
+    forge.commit(&forge.fork, ("main", "topic"), &[("theirs.txt", "theirs\n")]);
     let show = || {
         let fork = forge.fork.to_str().expect("UTF-8");
-        git_in(
-            bare,
-            [
-                "fetch",
-                "--quiet",
-                "--force",
-                fork,
-                "topic:refs/pull/8/head",
-            ],
-        )
+        git_in(bare, ["fetch", "--quiet", "--force", fork, "topic:refs/pull/8/head"])
     };
     show();
     let answer = forge.answers("gh pr view 8 ", &from_fork("topic", true).to_string());
     // 1. The forge is busy, and then it is not; the same command goes on.
-    let entry = forge.fails(
-        "gh pr view 8 ",
-        "HTTP 403: You have exceeded a secondary rate limit",
-        1,
-    );
+    let entry =
+        forge.fails("gh pr view 8 ", "HTTP 403: You have exceeded a secondary rate limit", 1);
     let words = [
         "run",
         "--pr=8",
@@ -129,12 +90,7 @@ fn a_request_of_a_fork_is_continued_answered_and_merged() {
     let shown = forge.json(&["show", &agent]);
     assert_eq!(shown["base"]["ref"], "refs/heads/pr/8", "{shown:#}");
     let prompt = shown["task"].as_str().expect("a text");
-    for part in [
-        "Continue pull request 8.",
-        "> From a fork",
-        "> It is slow",
-        "> $(touch pwned)",
-    ] {
+    for part in ["Continue pull request 8.", "> From a fork", "> It is slow", "> $(touch pwned)"] {
         assert!(prompt.contains(part), "{part}: {prompt}");
     }
     // 2. It lands on the branch of the fork, and what is written there comes back.
@@ -163,10 +119,7 @@ fn a_request_of_a_fork_is_continued_answered_and_merged() {
     show();
     forge.json(&["merge", &second, "--push"]);
     let held = git_in(&forge.fork, ["ls-tree", "-r", "--name-only", "topic"]);
-    assert!(
-        held.contains("more.txt") && held.contains("theirs.txt"),
-        "{held}"
-    );
+    assert!(held.contains("more.txt") && held.contains("theirs.txt"), "{held}");
     assert_eq!(git_in(&forge.fork, ["show", "topic:src/two.rs"]), "work");
     // 3. The forge merges it; no work lands on it any more.
     assert_eq!(git_in(bare, ["rev-parse", "main"]), main);
@@ -175,11 +128,7 @@ fn a_request_of_a_fork_is_continued_answered_and_merged() {
     let mut merged = from_fork("topic", true);
     merged["state"] = json!("MERGED");
     fs::write(answer.join("out"), merged.to_string()).expect("written");
-    refused_json(
-        &forge.run(&["spawn", "--pr=8", "x y", "--format=json"]),
-        "usage",
-        2,
-    );
+    refused_json(&forge.run(&["spawn", "--pr=8", "x y", "--format=json"]), "usage", 2);
     for agent in [&agent, &second] {
         assert_eq!(forge.json(&["show", agent])["state"], "merged");
     }
@@ -205,15 +154,9 @@ fn a_stack_is_reviewed_lands_from_below_and_is_aimed_anew() {
     let all = forge.json(&["pr", "--all"]);
     assert_eq!(outcomes(&all), ["created", "created"], "{all:#}");
     let told = forge.told();
-    let at = |words: &str| {
-        told.find(words)
-            .unwrap_or_else(|| panic!("{words}: {told}"))
-    };
+    let at = |words: &str| told.find(words).unwrap_or_else(|| panic!("{words}: {told}"));
     assert!(at("--base main ") < at(&format!("--base {low} ")));
-    assert_eq!(
-        git_in(bare, ["log", "--format=%s", &format!("{low}..{top}")]),
-        "src/three.rs"
-    );
+    assert_eq!(git_in(bare, ["log", "--format=%s", &format!("{low}..{top}")]), "src/three.rs");
     // 2. A review of the lower one is answered, and both follow.
     open(json!([listed(7, &low), listed(8, &top)]));
     forge.answers("gh pr edit ", "");
@@ -231,25 +174,14 @@ fn a_stack_is_reviewed_lands_from_below_and_is_aimed_anew() {
     }
     let all = forge.json(&["pr", "--all"]);
     assert_eq!(outcomes(&all), ["updated", "updated"], "{all:#}");
-    assert_eq!(
-        git_in(bare, ["show", &format!("{top}:src/two.rs")]),
-        "longer"
-    );
+    assert_eq!(git_in(bare, ["show", &format!("{top}:src/two.rs")]), "longer");
     // 3. The forge squashes the lower one and deletes its branch; the upper one is aimed at main.
     let tips = [&low, &top].map(|branch| git_in(&forge.clone, ["rev-parse", branch]));
     lands(&forge, &[&low], &["--squash"]);
-    let rows = states(
-        &forge,
-        &[(7, &low, &tips[0], "MERGED"), (8, &top, &tips[1], "OPEN")],
-    );
-    let seen: Vec<_> = rows
-        .iter()
-        .map(|row| row["ci"]["state"].as_str().expect("a word"))
-        .collect();
-    assert!(
-        seen.contains(&"merged") && seen.contains(&"open"),
-        "{seen:?}"
-    );
+    let rows = states(&forge, &[(7, &low, &tips[0], "MERGED"), (8, &top, &tips[1], "OPEN")]);
+    let seen: Vec<_> =
+        rows.iter().map(|row| row["ci"]["state"].as_str().expect("a word")).collect();
+    assert!(seen.contains(&"merged") && seen.contains(&"open"), "{seen:?}");
     open(json!([listed(8, &top)]));
     forge.told();
     let all = forge.json(&["pr", "--all"]);
@@ -259,16 +191,7 @@ fn a_stack_is_reviewed_lands_from_below_and_is_aimed_anew() {
     assert_eq!(git_in(bare, own), "src/three.rs");
     git_in(&forge.clone, ["fetch", "--quiet", "--prune"]);
     let tip = format!("origin/{top}");
-    let words = [
-        "verify",
-        "--ci",
-        "--base",
-        "origin/main",
-        "--tip",
-        &tip,
-        "--branch",
-        &top,
-    ];
+    let words = ["verify", "--ci", "--base", "origin/main", "--tip", &tip, "--branch", &top];
     let verdict = forge.json(&words);
     assert_eq!(verdict["agent_id"], above.as_str(), "{verdict:#}");
     // Neither a second time nor an exchange moves it, though the target goes on.
@@ -278,11 +201,7 @@ fn a_stack_is_reviewed_lands_from_below_and_is_aimed_anew() {
     forge.json(&["sync"]);
     assert_eq!(git_in(bare, ["rev-parse", &top]), pushed);
     assert_eq!(all["items"][1].get("stacked_on"), None, "{all:#}");
-    assert!(
-        forge
-            .told()
-            .contains("gh pr edit 8 --repo github.com/a/b --base main ")
-    );
+    assert!(forge.told().contains("gh pr edit 8 --repo github.com/a/b --base main "));
     assert_eq!(forge.json(&["show", &below])["state"], "merged");
     // 4. So does the upper one, and nothing is offered or pushed any more.
     lands(&forge, &[&top], &["--no-ff", "-m", "Merge pull request #8"]);
@@ -301,33 +220,16 @@ fn work_that_a_train_accepted_goes_through_the_queue_without_another_check() {
     let (bare, clone) = (&forge.hub.bare, &forge.clone);
     let runs = clone.with_file_name("runs");
     fs::create_dir(&runs).expect("made");
-    git_in(
-        clone,
-        [
-            "config",
-            "agent.run.allowWrite",
-            runs.to_str().expect("UTF-8"),
-        ],
-    );
+    git_in(clone, ["config", "agent.run.allowWrite", runs.to_str().expect("UTF-8")]);
     let settings = format!(
         "[checks]\ncommands = [\"echo >> '{}/log'; ! grep -q bad src/*\"]\n",
         runs.display()
     );
-    forge.commit(
-        bare,
-        ("main", "main"),
-        &[(".config/git-agent.toml", &settings)],
-    );
+    forge.commit(bare, ("main", "main"), &[(".config/git-agent.toml", &settings)]);
     git_in(clone, ["pull", "--quiet"]);
-    let count = || {
-        fs::read_to_string(runs.join("log"))
-            .unwrap_or_default()
-            .lines()
-            .count()
-    };
-    let agents: Vec<_> = ["src/two.rs", "src/three.rs", "src/bad.rs"]
-        .map(|file| ready(&forge, &[], file))
-        .into();
+    let count = || fs::read_to_string(runs.join("log")).unwrap_or_default().lines().count();
+    let agents: Vec<_> =
+        ["src/two.rs", "src/three.rs", "src/bad.rs"].map(|file| ready(&forge, &[], file)).into();
     let bad = forge.json(&["show", &agents[2].0]);
     fs::write(place(&bad).join("src/bad.rs"), "bad\n").expect("written");
     forge.json(&["commit", &agents[2].0, "-m", "bad"]);
@@ -348,10 +250,7 @@ fn work_that_a_train_accepted_goes_through_the_queue_without_another_check() {
     opens(&forge, 11);
     let rules = json!({"autoMergeAllowed": false, "mergeCommitAllowed": true, "squashMergeAllowed": true, "mergeQueue": {"id": "Q"},
         "pullRequest": {"id": "P", "isInMergeQueue": false}});
-    forge.answers(
-        "gh api graphql ",
-        &json!({"data": {"repository": rules}}).to_string(),
-    );
+    forge.answers("gh api graphql ", &json!({"data": {"repository": rules}}).to_string());
     let all = forge.json(&["pr", "--all", "--queue"]);
     assert_eq!(outcomes(&all), ["queued", "queued"], "{all:#}");
     assert_eq!(count(), checked, "a check was paid for twice");
@@ -373,49 +272,21 @@ fn work_that_a_train_accepted_goes_through_the_queue_without_another_check() {
     );
     let rows = states(
         &forge,
-        &[
-            (11, &agents[0].1, &tips[0], "OPEN"),
-            (12, &agents[1].1, &tips[1], "OPEN"),
-        ],
+        &[(11, &agents[0].1, &tips[0], "OPEN"), (12, &agents[1].1, &tips[1], "OPEN")],
     );
-    let queued: Vec<_> = rows
-        .iter()
-        .filter_map(|row| row["ci"]["queue"]["position"].as_u64())
-        .collect();
+    let queued: Vec<_> =
+        rows.iter().filter_map(|row| row["ci"]["queue"]["position"].as_u64()).collect();
     assert_eq!(queued.len(), 2, "{rows:?}");
-    lands(
-        &forge,
-        &[&agents[0].1, &agents[1].1],
-        &["--no-ff", "-m", "Merge pull request"],
-    );
+    lands(&forge, &[&agents[0].1, &agents[1].1], &["--no-ff", "-m", "Merge pull request"]);
     git_in(clone, ["fetch", "--quiet"]);
-    let output = forge.run(&[
-        "verify",
-        "--ci",
-        "--base",
-        "main",
-        "--tip",
-        "origin/main",
-        "--format=json",
-    ]);
+    let output =
+        forge.run(&["verify", "--ci", "--base", "main", "--tip", "origin/main", "--format=json"]);
     let parts: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert!(output.status.success(), "{}", describe(&output));
-    assert_eq!(
-        parts["parts"].as_array().map(Vec::len),
-        Some(2),
-        "{parts:#}"
-    );
+    assert_eq!(parts["parts"].as_array().map(Vec::len), Some(2), "{parts:#}");
     // 4. The rows say so, and the one that was rejected stays.
     fs::write(list.join("out"), "[]").expect("written");
-    assert_eq!(
-        outcomes(&forge.json(&["pr", "--all", "--queue"])),
-        ["landed", "landed"]
-    );
-    let states = agents
-        .iter()
-        .map(|(agent, _)| forge.json(&["show", agent])["state"].clone());
-    assert_eq!(
-        json!(states.collect::<Vec<_>>()),
-        json!(["merged", "merged", "idle"])
-    );
+    assert_eq!(outcomes(&forge.json(&["pr", "--all", "--queue"])), ["landed", "landed"]);
+    let states = agents.iter().map(|(agent, _)| forge.json(&["show", agent])["state"].clone());
+    assert_eq!(json!(states.collect::<Vec<_>>()), json!(["merged", "merged", "idle"]));
 }

@@ -7,19 +7,13 @@ fn a_commit_out_of_scope_is_refused_by_name() {
     agent.stage("README.md");
     agent.stage("src/target/x.rs");
     agent.stage("src/.env");
-    for arguments in [
-        &["commit", "-m", "no"][..],
-        &["commit", "--no-verify", "-m", "no"],
-    ] {
+    for arguments in [&["commit", "-m", "no"][..], &["commit", "--no-verify", "-m", "no"]] {
         let said = agent.refused(arguments);
         assert!(
             said.contains("README.md (modified): no glob of the whitelist matches it"),
             "{said}"
         );
-        assert!(
-            said.contains("src/.env (added): the denylist has `**/*.env`"),
-            "{said}"
-        );
+        assert!(said.contains("src/.env (added): the denylist has `**/*.env`"), "{said}");
         assert!(!said.contains("src/target/x.rs"), "{said}");
     }
     agent.allowed(&["restore", "--staged", "README.md", "src/.env"]);
@@ -118,11 +112,7 @@ fn what_is_refused_there_is_free_in_the_main_worktree() {
         &["tag", "v1"],
         &["update-ref", "refs/heads/other", "HEAD"],
         &["push", "--quiet", ".", "HEAD:refs/heads/pushed"],
-        &[
-            "update-ref",
-            &format!("refs/heads/{}", agent.text("branch")),
-            "HEAD",
-        ],
+        &["update-ref", &format!("refs/heads/{}", agent.text("branch")), "HEAD"],
     ] {
         agent.repo.git(arguments);
     }
@@ -165,18 +155,12 @@ fn a_merge_that_conflicts_is_judged_by_what_it_adds() {
     agent.repo.write("src/lib.rs", "theirs\n");
     agent.repo.write("README.md", "theirs\n");
     agent.repo.commit_all("theirs");
-    assert!(
-        !agent.git(&["merge", "main"]).status.success(),
-        "a conflict"
-    );
+    assert!(!agent.git(&["merge", "main"]).status.success(), "a conflict");
     std::fs::write(agent.top.join("src/lib.rs"), "both\n").expect("write");
     agent.allowed(&["add", "src/lib.rs"]);
     agent.stage("Cargo.toml");
     let said = agent.refused(&["commit", "--no-edit"]);
-    assert!(
-        said.contains("Cargo.toml") && !said.contains("README.md"),
-        "{said}"
-    );
+    assert!(said.contains("Cargo.toml") && !said.contains("README.md"), "{said}");
     agent.allowed(&["rm", "--quiet", "--force", "Cargo.toml"]);
     agent.allowed(&["commit", "--quiet", "--no-edit"]);
 }
@@ -187,20 +171,12 @@ fn commits_say_whose_they_are_once() {
     let trailers = || agent.allowed(&["log", "-1", "--format=%(trailers:key=Agent-Id,valueonly)"]);
     let expected = format!("{}\n", agent.text("agent_id"));
     agent.stage("src/lib.rs");
-    agent.allowed(&[
-        "commit",
-        "--quiet",
-        "-m",
-        "work\n\n# body\n\nSigned-off-by: A <a@b>",
-    ]);
+    agent.allowed(&["commit", "--quiet", "-m", "work\n\n# body\n\nSigned-off-by: A <a@b>"]);
     assert_eq!(trailers().trim_end(), expected.trim_end());
     agent.allowed(&["commit", "--quiet", "--amend", "--no-edit"]);
     assert_eq!(trailers().trim_end(), expected.trim_end());
     let body = agent.allowed(&["log", "-1", "--format=%b"]);
-    assert!(
-        body.contains(&format!("Signed-off-by: A <a@b>\nAgent-Id: {expected}")),
-        "{body}"
-    );
+    assert!(body.contains(&format!("Signed-off-by: A <a@b>\nAgent-Id: {expected}")), "{body}");
 
     // An empty message calls the commit off, trailer or not.
     agent.stage("src/lib.rs");
@@ -215,20 +191,10 @@ fn without_a_row_commits_stop_and_refs_go_on() {
     agent.stage("src/lib.rs");
     let output = agent.git(&["commit", "-m", "work"]);
     assert!(!output.status.success());
-    assert!(
-        said(&output).contains("the ledger has no row for it"),
-        "{}",
-        said(&output)
-    );
+    assert!(said(&output).contains("the ledger has no row for it"), "{}", said(&output));
     let said = agent.allowed(&["commit", "--no-verify", "-m", "work"]);
-    assert!(
-        said.contains("warning: the reference-transaction hook could not judge"),
-        "{said}"
-    );
-    let main = git_output(
-        &agent.repo.path(),
-        ["commit", "--quiet", "--allow-empty", "-m", "main"],
-    );
+    assert!(said.contains("warning: the reference-transaction hook could not judge"), "{said}");
+    let main = git_output(&agent.repo.path(), ["commit", "--quiet", "--allow-empty", "-m", "main"]);
     assert!(main.status.success() && main.stderr.is_empty());
 }
 

@@ -102,10 +102,7 @@ fn the_repositorys_hooks_run_in_the_fence_as_they_do_outside() {
 #[test]
 fn a_hook_in_the_fence_can_refuse_a_commit_and_no_verify_passes_it_over() {
     let repo = TestRepo::with_commit();
-    script(
-        &repo.path().join(".git/hooks/pre-commit"),
-        "echo not today >&2; exit 7",
-    );
+    script(&repo.path().join(".git/hooks/pre-commit"), "echo not today >&2; exit 7");
     let agent = Agent::spawned_in(repo, TASK);
     let commit = "echo '// two' >>src/lib.rs; git commit -am second";
     let output = run(&agent, &[], commit);
@@ -142,23 +139,13 @@ fn obstacle(prepare: impl Fn(&Path), setting: Option<&str>, expected: Option<&st
     let repo = TestRepo::with_commit();
     prepare(&repo.path());
     repo.git(["add", "--all"]);
-    repo.git([
-        "commit",
-        "--quiet",
-        "--no-verify",
-        "--allow-empty",
-        "-m",
-        "a manager of hooks",
-    ]);
+    repo.git(["commit", "--quiet", "--no-verify", "--allow-empty", "-m", "a manager of hooks"]);
     if let Some(path) = setting {
         repo.git(["config", "core.hooksPath", path]);
     }
     let spawned = repo.spawn_task(TASK, &[]);
-    let said = |warnings: &[String]| {
-        warnings
-            .iter()
-            .any(|one| one.contains(expected.unwrap_or("hooks")))
-    };
+    let said =
+        |warnings: &[String]| warnings.iter().any(|one| one.contains(expected.unwrap_or("hooks")));
     let texts: Vec<String> =
         serde_json::from_value(spawned["warnings"].clone()).expect("a list of texts");
     assert_eq!(said(&texts), expected.is_some(), "spawn: {texts:#?}");
@@ -197,11 +184,7 @@ fn hooks_that_cannot_run_are_announced() {
         let hook = "INSTALL_PYTHON=/gone/python3\nexec \"$INSTALL_PYTHON\" -mpre_commit";
         script(&top.join(".git/hooks/pre-commit"), hook);
     };
-    obstacle(
-        without_program,
-        None,
-        Some("no program of pre-commit is found"),
-    );
+    obstacle(without_program, None, Some("no program of pre-commit is found"));
     let with_program = |top: &Path| {
         write(top, ".pre-commit-config.yaml", "repos: []\n");
         let program = top.join("../pre-commit");
@@ -262,10 +245,7 @@ fn what_git_lfs_stores_in_a_fence_is_taken_over_by_its_hash() {
         let store = agent.repo.path().join(".git/lfs/objects");
         store.join(&name[..2]).join(&name[2..4]).join(name)
     };
-    assert_eq!(
-        std::fs::read_to_string(place(good)).expect("taken"),
-        "content\n"
-    );
+    assert_eq!(std::fs::read_to_string(place(good)).expect("taken"), "content\n");
     // Outside of a fence they are where they were written.
     if crate::sandbox::level().is_some() {
         assert!(!place(bad).exists());

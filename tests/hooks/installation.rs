@@ -25,12 +25,7 @@ fn inspect(agent: &Fenced) -> (Option<Route>, Vec<&'static str>) {
 }
 
 fn site<'a>(agent: &'a Fenced, repo: &'a Repo) -> Site<'a> {
-    Site {
-        repo,
-        short_id: agent.short_id(),
-        worktree: &agent.top,
-        home: None,
-    }
+    Site { repo, short_id: agent.short_id(), worktree: &agent.top, home: None }
 }
 
 fn problems(agent: &Fenced, action: &str) -> (Vec<String>, bool) {
@@ -39,10 +34,8 @@ fn problems(agent: &Fenced, action: &str) -> (Vec<String>, bool) {
     let entry = &report["agents"][0];
     assert_eq!(entry["agent_id"], agent.report["agent_id"]);
     let codes = entry["problems"].as_array().expect("a list");
-    let codes = codes
-        .iter()
-        .map(|problem| problem["code"].as_str().expect("a code").to_owned());
-    let codes: Vec<String> = codes.collect();
+    let codes: Vec<String> =
+        codes.iter().map(|problem| problem["code"].as_str().expect("a code").to_owned()).collect();
     assert_eq!(entry["ok"], codes.is_empty());
     (codes, output.status.success())
 }
@@ -73,13 +66,8 @@ fn shims_are_the_agents_own_and_cannot_be_overwritten() {
     for event in EVENTS {
         assert_eq!(mode(&agent.shims().join(event)), 0o555, "{event}");
     }
-    let common = agent
-        .repo
-        .git(["config", "--file", ".git/config", "--list"]);
-    assert!(
-        common.contains("extensions.worktreeconfig=true"),
-        "{common}"
-    );
+    let common = agent.repo.git(["config", "--file", ".git/config", "--list"]);
+    assert!(common.contains("extensions.worktreeconfig=true"), "{common}");
     assert!(!common.contains("hook"), "{common}");
     assert_eq!(problems(&agent, "status"), (vec![], true));
     // Those of one text are one file, which no other agent has.
@@ -125,13 +113,7 @@ fn whatever_was_changed_is_named_and_repaired() {
     );
     check(
         &|agent| {
-            let twice = [
-                "config",
-                "--worktree",
-                "--add",
-                "core.hooksPath",
-                "/dev/null",
-            ];
+            let twice = ["config", "--worktree", "--add", "core.hooksPath", "/dev/null"];
             drop(agent.allowed(&twice));
         },
         &["led-away"],
@@ -166,13 +148,7 @@ fn whatever_was_changed_is_named_and_repaired() {
         &["config-unusable"],
     );
     check(
-        &|agent| {
-            drop(
-                agent
-                    .repo
-                    .git(["config", "--unset", "extensions.worktreeConfig"]),
-            )
-        },
+        &|agent| drop(agent.repo.git(["config", "--unset", "extensions.worktreeConfig"])),
         &["extension-off"],
     );
     check(
@@ -201,26 +177,17 @@ fn whatever_was_changed_is_named_and_repaired() {
         &|agent| {
             writable(agent);
             let path = agent.shims().join("pre-commit");
-            let text = std::fs::read_to_string(&path)
-                .expect("a shim")
-                .replace("version 3", "version 0");
+            let text =
+                std::fs::read_to_string(&path).expect("a shim").replace("version 3", "version 0");
             std::fs::remove_file(&path).expect("removed");
             script(&path, "");
             std::fs::write(&path, text).expect("write");
         },
         &["outdated"],
     );
+    check(&|agent| script(&agent.repo.path().join(".git/hooks/post-merge"), "exit 0"), &["hidden"]);
     check(
-        &|agent| script(&agent.repo.path().join(".git/hooks/post-merge"), "exit 0"),
-        &["hidden"],
-    );
-    check(
-        &|agent| {
-            script(
-                &agent.repo.path().join(".git/hooks/reference-transaction"),
-                "exit 0",
-            )
-        },
+        &|agent| script(&agent.repo.path().join(".git/hooks/reference-transaction"), "exit 0"),
         &["hidden"],
     );
 }
@@ -229,15 +196,10 @@ fn whatever_was_changed_is_named_and_repaired() {
 fn one_agent_is_looked_at_by_any_of_its_names() {
     let agent = Fenced::new();
     agent.repo.spawn();
-    let report = agent
-        .repo
-        .agent_json(&["hooks", "status", agent.short_id()]);
+    let report = agent.repo.agent_json(&["hooks", "status", agent.short_id()]);
     assert_eq!(report["agents"].as_array().expect("a list").len(), 1);
     assert_eq!(
-        agent.repo.agent_json(&["hooks", "status"])["agents"]
-            .as_array()
-            .expect("a list")
-            .len(),
+        agent.repo.agent_json(&["hooks", "status"])["agents"].as_array().expect("a list").len(),
         2
     );
     let output = agent.repo.agent(&["hooks", "status", "nobody"]);
@@ -249,17 +211,11 @@ fn a_missing_program_stops_commits_and_says_so() {
     let agent = Fenced::new();
     install(&agent, "/gone/git-agent", Route::Directory);
     agent.stage("src/lib.rs");
-    for arguments in [
-        &["commit", "-m", "x"][..],
-        &["commit", "--no-verify", "-m", "x"],
-    ] {
+    for arguments in [&["commit", "-m", "x"][..], &["commit", "--no-verify", "-m", "x"]] {
         let output = agent.git(arguments);
         assert!(!output.status.success());
         let said = said(&output);
-        for part in [
-            "cannot run: neither /gone/git-agent",
-            "git agent hooks repair",
-        ] {
+        for part in ["cannot run: neither /gone/git-agent", "git agent hooks repair"] {
             assert!(said.contains(part), "{said}");
         }
     }
@@ -286,10 +242,7 @@ fn the_configurations_route_names_each_event_and_leaves_hooks_path_alone() {
     let mut expected = vec!["gc.auto=0".to_owned(), "maintenance.auto=false".to_owned()];
     for event in EVENTS {
         let shim = agent.shims().join(event);
-        expected.push(format!(
-            "hook.git-agent-{event}.command='{}'",
-            shim.display()
-        ));
+        expected.push(format!("hook.git-agent-{event}.command='{}'", shim.display()));
         expected.push(format!("hook.git-agent-{event}.event={event}"));
     }
     expected.sort();
@@ -298,13 +251,7 @@ fn the_configurations_route_names_each_event_and_leaves_hooks_path_alone() {
     assert_eq!(lines, expected);
 
     assert_eq!(inspect(&agent), (Some(Route::Config), vec![]));
-    let mode = || {
-        std::fs::metadata(agent.shims())
-            .expect("there")
-            .permissions()
-            .mode()
-            & 0o777
-    };
+    let mode = || std::fs::metadata(agent.shims()).expect("there").permissions().mode() & 0o777;
     assert_eq!(mode(), 0o755);
     for key in ["hook.git-agent-pre-push.enabled", "hook.pre-commit.enabled"] {
         agent.allowed(&["config", "--worktree", key, "false"]);
@@ -323,10 +270,7 @@ fn an_old_git_with_hooks_in_the_configuration_is_noticed() {
     let agent = Fenced::new();
     install(&agent, OURS, Route::Config);
     let repo = Repo::open(&agent.top).expect("a repository");
-    let old = Version {
-        major: 2,
-        minor: 53,
-    };
+    let old = Version { major: 2, minor: 53 };
     let found = hooks::inspect::inspect(&site(&agent, &repo), Some(old)).expect("inspected");
     assert_eq!(found.problems, [hooks::inspect::HookProblem::TooOld]);
 }
@@ -335,66 +279,33 @@ fn an_old_git_with_hooks_in_the_configuration_is_noticed() {
 fn what_belongs_to_the_main_worktree_alone_moves_with_the_extension() {
     let origin = TestRepo::with_commit();
     let bare = origin.path().with_file_name("bare.git");
-    origin.git([
-        "clone",
-        "--quiet",
-        "--bare",
-        ".",
-        bare.to_str().expect("UTF-8"),
-    ]);
+    origin.git(["clone", "--quiet", "--bare", ".", bare.to_str().expect("UTF-8")]);
     let task = origin.task_file(crate::support::agent::TASK);
-    let output = agent_command(&bare)
-        .args(["spawn", &task, "--format=json"])
-        .output()
-        .expect("starts");
+    let output =
+        agent_command(&bare).args(["spawn", &task, "--format=json"]).output().expect("starts");
     assert!(output.status.success(), "{}", said(&output));
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let top = Path::new(report["worktree_abspath"].as_str().expect("a worktree"));
     assert_eq!(git_in(&bare, ["rev-parse", "--is-bare-repository"]), "true");
     assert_eq!(git_in(top, ["rev-parse", "--is-bare-repository"]), "false");
+    assert_eq!(git_in(&bare, ["config", "--file", "config.worktree", "core.bare"]), "true");
     assert_eq!(
-        git_in(&bare, ["config", "--file", "config.worktree", "core.bare"]),
-        "true"
-    );
-    assert_eq!(
-        git_output(&bare, ["config", "--file", "config", "core.bare"])
-            .status
-            .code(),
+        git_output(&bare, ["config", "--file", "config", "core.bare"]).status.code(),
         Some(1)
     );
     assert_eq!(git_in(top, ["status", "--porcelain"]), "");
 
     // The oracle: git's own way of switching it on leaves the same.
     let theirs = origin.path().with_file_name("theirs.git");
-    origin.git([
-        "clone",
-        "--quiet",
-        "--bare",
-        ".",
-        theirs.to_str().expect("UTF-8"),
-    ]);
+    origin.git(["clone", "--quiet", "--bare", ".", theirs.to_str().expect("UTF-8")]);
     let linked = origin.path().with_file_name("linked");
-    git_in(
-        &theirs,
-        [
-            "worktree",
-            "add",
-            "--quiet",
-            linked.to_str().expect("UTF-8"),
-        ],
-    );
+    git_in(&theirs, ["worktree", "add", "--quiet", linked.to_str().expect("UTF-8")]);
     git_in(&linked, ["sparse-checkout", "set", "--no-cone", "/*"]);
     for file in ["config", "config.worktree"] {
         let list = |directory: &Path| {
             git_in(
                 directory,
-                [
-                    "config",
-                    "--file",
-                    file,
-                    "--get-regexp",
-                    "^(core\\.bare|extensions\\.)",
-                ],
+                ["config", "--file", file, "--get-regexp", "^(core\\.bare|extensions\\.)"],
             )
         };
         if file == "config" {
@@ -408,35 +319,19 @@ fn what_belongs_to_the_main_worktree_alone_moves_with_the_extension() {
 fn a_worktree_elsewhere_stays_where_core_worktree_says() {
     let repo = TestRepo::with_commit();
     let moved = repo.path().with_file_name("moved");
-    std::fs::rename(
-        repo.path().join(".git"),
-        repo.path().with_file_name("store.git"),
-    )
-    .expect("moved");
+    std::fs::rename(repo.path().join(".git"), repo.path().with_file_name("store.git"))
+        .expect("moved");
     std::fs::rename(repo.path(), &moved).expect("moved");
     let store = repo.path().with_file_name("store.git");
-    git_in(
-        &store,
-        ["config", "core.worktree", moved.to_str().expect("UTF-8")],
-    );
+    git_in(&store, ["config", "core.worktree", moved.to_str().expect("UTF-8")]);
     std::fs::write(moved.join(".git"), format!("gitdir: {}\n", store.display())).expect("write");
     let task = moved.with_file_name("task.toml");
     std::fs::write(&task, crate::support::agent::TASK).expect("write");
-    let output = agent_command(&moved)
-        .arg("spawn")
-        .arg(&task)
-        .output()
-        .expect("starts");
+    let output = agent_command(&moved).arg("spawn").arg(&task).output().expect("starts");
     assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(git_in(&moved, ["rev-parse", "--show-toplevel"]), moved.to_str().expect("UTF-8"));
     assert_eq!(
-        git_in(&moved, ["rev-parse", "--show-toplevel"]),
-        moved.to_str().expect("UTF-8")
-    );
-    assert_eq!(
-        git_in(
-            &store,
-            ["config", "--file", "config.worktree", "core.worktree"]
-        ),
+        git_in(&store, ["config", "--file", "config.worktree", "core.worktree"]),
         moved.to_str().expect("UTF-8")
     );
     assert_eq!(git_in(&moved, ["status", "--porcelain"]), "");
@@ -446,9 +341,6 @@ fn a_worktree_elsewhere_stays_where_core_worktree_says() {
 fn housekeeping_is_not_started_from_an_agents_worktree() {
     let agent = Fenced::new();
     assert_eq!(agent.allowed(&["config", "gc.auto"]).trim(), "0");
-    assert_eq!(
-        agent.allowed(&["config", "maintenance.auto"]).trim(),
-        "false"
-    );
+    assert_eq!(agent.allowed(&["config", "maintenance.auto"]).trim(), "false");
     agent.repo.git(["gc", "--quiet"]);
 }

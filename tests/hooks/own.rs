@@ -22,20 +22,11 @@ fn hooks_of_the_repository_still_run_and_can_still_refuse() {
             Some("absolute") => repo.path().with_file_name("hooks"),
             Some(relative) => repo.path().join(relative),
         };
-        for name in [
-            "pre-commit",
-            "post-commit",
-            "prepare-commit-msg",
-            "reference-transaction",
-        ] {
+        for name in ["pre-commit", "post-commit", "prepare-commit-msg", "reference-transaction"] {
             script(&directory.join(name), RECORD);
         }
         if let Some(path) = hooks_path {
-            let value = if path == "absolute" {
-                directory.to_str().expect("UTF-8")
-            } else {
-                path
-            };
+            let value = if path == "absolute" { directory.to_str().expect("UTF-8") } else { path };
             repo.commit_all("hooks");
             repo.git(["config", "core.hooksPath", value]);
         }
@@ -53,24 +44,14 @@ fn hooks_of_the_repository_still_run_and_can_still_refuse() {
             "reference-transaction committed\n".to_owned(),
             format!(" refs/heads/{}\n", agent.text("branch")),
         ] {
-            assert!(
-                ran.contains(&expected),
-                "{hooks_path:?}: {expected:?} in\n{ran}"
-            );
+            assert!(ran.contains(&expected), "{hooks_path:?}: {expected:?} in\n{ran}");
         }
-        assert!(
-            ran.lines()
-                .any(|line| line.starts_with("prepare-commit-msg ")),
-            "{ran}"
-        );
+        assert!(ran.lines().any(|line| line.starts_with("prepare-commit-msg ")), "{ran}");
 
         // Ours speaks first, and the repository's own can still say no.
         agent.stage("README.md");
         agent.refused(&["commit", "-m", "no"]);
-        let hidden = agent
-            .git(&["config", "--worktree", "core.hooksPath"])
-            .status
-            .success();
+        let hidden = agent.git(&["config", "--worktree", "core.hooksPath"]).status.success();
         // Where ours are named by the configuration, git runs every hook whatever the first one says.
         assert!(!hidden || !record(&agent).contains("pre-commit\n"));
         agent.allowed(&["rm", "--quiet", "--cached", "README.md"]);
@@ -108,10 +89,7 @@ fn what_the_main_worktree_alone_is_told_is_followed() {
     let repo = TestRepo::with_commit();
     repo.git(["config", "extensions.worktreeConfig", "true"]);
     repo.git(["config", "--worktree", "core.hooksPath", "tools"]);
-    script(
-        &repo.path().join("tools/pre-commit"),
-        "echo from tools >&2; exit 1",
-    );
+    script(&repo.path().join("tools/pre-commit"), "echo from tools >&2; exit 1");
     repo.git(["add", "--all"]);
     repo.git(["commit", "--quiet", "--no-verify", "-m", "tools"]);
     let agent = Fenced::on(repo);
@@ -132,21 +110,10 @@ fn a_hook_may_put_work_aside_and_take_it_back() {
     agent.allowed(&["commit", "--quiet", "-m", "work"]);
     assert_eq!(agent.repo.git(["stash", "list"]), "");
     std::fs::write(agent.top.join("src/lib.rs"), "changed\n").expect("write");
-    agent
-        .repo
-        .agent_json(&["commit", agent.text("agent_id"), "-m", "more"]);
+    agent.repo.agent_json(&["commit", agent.text("agent_id"), "-m", "more"]);
     std::fs::write(agent.top.join("src/lib.rs"), "changed again\n").expect("write");
     let id = agent.text("agent_id");
-    let ran = agent.repo.agent(&[
-        "run",
-        "--no-verify",
-        id,
-        "--",
-        "git",
-        "commit",
-        "-qam",
-        "most",
-    ]);
+    let ran = agent.repo.agent(&["run", "--no-verify", id, "--", "git", "commit", "-qam", "most"]);
     assert!(ran.status.success(), "{}", describe(&ran));
     assert_eq!(agent.repo.git(["stash", "list"]), "");
 }

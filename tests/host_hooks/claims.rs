@@ -27,14 +27,8 @@ fn of_two_equal_calls_with_a_mark_one_is_answered() {
         denied(&call(mark, "2"), "another call");
     }
     // Nothing says that these are one call.
-    denied(
-        &hook(top, "pre-tool", &write_call(top, "docs/evil.md")),
-        "once",
-    );
-    denied(
-        &hook(top, "pre-tool", &write_call(top, "docs/evil.md")),
-        "again",
-    );
+    denied(&hook(top, "pre-tool", &write_call(top, "docs/evil.md")), "once");
+    denied(&hook(top, "pre-tool", &write_call(top, "docs/evil.md")), "again");
 }
 
 #[test]
@@ -63,9 +57,7 @@ fn while_one_answers_the_other_of_two_equal_calls_is_silent() {
     assert!(said() > 0, "the first");
     assert!(said() > 0, "another call, after the first was answered");
     // As the process that answers holds it.
-    let place = places(&agent)
-        .find(|place| place.is_file())
-        .expect("a place");
+    let place = places(&agent).find(|place| place.is_file()).expect("a place");
     let held = fs::File::open(place).expect("opened");
     held.lock().expect("locked");
     assert_eq!(said(), 0, "the other of two");

@@ -16,10 +16,7 @@ fn init(repo: &TestRepo, arguments: &[&str]) -> Value {
 
 fn actions(report: &Value) -> Vec<(&str, &str)> {
     let hosts = report["hosts"].as_array().expect("a list");
-    hosts
-        .iter()
-        .filter_map(|host| host["host"].as_str().zip(host["action"].as_str()))
-        .collect()
+    hosts.iter().filter_map(|host| host["host"].as_str().zip(host["action"].as_str())).collect()
 }
 
 #[test]
@@ -38,30 +35,15 @@ fn hosts_are_registered_once_and_taken_out_whole() {
     assert!(files.iter().all(|file| !repo.path().join(file).exists()));
     let first = init(&repo, &["--host", ALL]);
     assert_eq!(dry, first);
-    assert!(
-        actions(&first)
-            .iter()
-            .all(|(_, action)| *action == "created"),
-        "{first}"
-    );
+    assert!(actions(&first).iter().all(|(_, action)| *action == "created"), "{first}");
     let written = files.map(|file| fs::read_to_string(repo.path().join(file)).expect("written"));
     assert!(written.iter().all(|text| text.contains("git-agent")));
     let second = init(&repo, &["--host", ALL]);
-    assert!(
-        actions(&second)
-            .iter()
-            .all(|(_, action)| *action == "unchanged"),
-        "{second}"
-    );
+    assert!(actions(&second).iter().all(|(_, action)| *action == "unchanged"), "{second}");
     // Seen by their directories.
     assert_eq!(actions(&init(&repo, &[])).len(), 7);
     let gone = init(&repo, &["--host", ALL, "--remove"]);
-    assert!(
-        actions(&gone)
-            .iter()
-            .all(|(_, action)| *action == "deleted"),
-        "{gone}"
-    );
+    assert!(actions(&gone).iter().all(|(_, action)| *action == "deleted"), "{gone}");
     assert!(files.iter().all(|file| !repo.path().join(file).exists()));
 }
 
@@ -73,9 +55,7 @@ fn in_the_users_own_settings_the_fence_is_in_every_directory() {
     fs::write(home.join(".claude/settings.json"), "{\"model\": \"x\"}").expect("written");
     let init = |arguments: &[&str]| {
         let mut command = agent_command(&repo.path());
-        command
-            .args(["init", "--user", "--format=json"])
-            .args(arguments);
+        command.args(["init", "--user", "--format=json"]).args(arguments);
         crate::support::agent::json_of({
             command.env("HOME", &home);
             command
@@ -92,31 +72,19 @@ fn in_the_users_own_settings_the_fence_is_in_every_directory() {
     init(&["--host", ALL, "--remove"]);
     assert!(!plugin.exists());
     let left = fs::read_to_string(home.join(".claude/settings.json")).expect("readable");
-    assert!(
-        left.contains("model") && !left.contains("git-agent"),
-        "{left}"
-    );
+    assert!(left.contains("model") && !left.contains("git-agent"), "{left}");
 }
 
 #[test]
 fn what_others_wrote_stays() {
     let repo = TestRepo::with_commit();
-    repo.write(
-        ".claude/settings.json",
-        "{\n  // ours\n  \"model\": \"x\"\n}\n",
-    );
+    repo.write(".claude/settings.json", "{\n  // ours\n  \"model\": \"x\"\n}\n");
     let path = repo.path().join(".claude/settings.json");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("set");
     let before = fs::read(&path).expect("read");
-    assert_eq!(
-        actions(&init(&repo, &["--host=claude"])),
-        [("claude", "updated")]
-    );
+    assert_eq!(actions(&init(&repo, &["--host=claude"])), [("claude", "updated")]);
     assert!(fs::read_to_string(&path).expect("read").contains("// ours"));
-    assert_eq!(
-        fs::metadata(&path).expect("there").permissions().mode() & 0o777,
-        0o600
-    );
+    assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
     init(&repo, &["--host=claude", "--remove"]);
     assert_eq!(fs::read(&path).expect("read"), before);
 }
@@ -130,10 +98,7 @@ fn a_file_that_cannot_be_edited_stops_all_of_them() {
         let output = repo.agent(&all);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(exit), "{}", describe(&output));
-        assert!(
-            said.contains(&format!("error[{code}]")) && said.contains("hint: "),
-            "{said}"
-        );
+        assert!(said.contains(&format!("error[{code}]")) && said.contains("hint: "), "{said}");
         assert!(output.stdout.is_empty());
     };
     repo.write(".gemini/settings.json", "{ not json");
@@ -149,10 +114,7 @@ fn a_file_that_cannot_be_edited_stops_all_of_them() {
     assert_eq!(fs::read_to_string(&outside).expect("there"), "{}");
     repo.write(".opencode/plugins/git-agent.ts", "// somebody's\n");
     check("path-exists", 3, &["--host=opencode"]);
-    assert_eq!(
-        repo.agent(&["init", "--host=nobody"]).status.code(),
-        Some(2)
-    );
+    assert_eq!(repo.agent(&["init", "--host=nobody"]).status.code(), Some(2));
 }
 
 #[test]

@@ -44,13 +44,8 @@ fn what_a_shell_left_out_of_scope_is_told_after_it() {
     // The shell may have left the worktree.
     let elsewhere = agent.repo.path();
     let mut command = agent_command(&elsewhere);
-    command
-        .env("GIT_AGENT_ID", &agent.id)
-        .args(["hook", "post-tool"]);
-    let said = denied(
-        &feed(command, ran(&elsewhere).to_string().as_bytes()),
-        "elsewhere",
-    );
+    command.env("GIT_AGENT_ID", &agent.id).args(["hook", "post-tool"]);
+    let said = denied(&feed(command, ran(&elsewhere).to_string().as_bytes()), "elsewhere");
     assert!(said.contains("docs/evil.md"), "{said}");
 }
 
@@ -62,9 +57,7 @@ fn work_in_scope_is_known_without_git() {
     write(&agent, "src/deep/er/new.rs");
     write(&agent, ".agent/plan.md");
     let mut command = agent_command(top);
-    command
-        .env("PATH", "/nonexistent")
-        .args(["hook", "post-tool"]);
+    command.env("PATH", "/nonexistent").args(["hook", "post-tool"]);
     let output = feed(command, ran(top).to_string().as_bytes());
     assert_allowed(&output, "without git");
 }
@@ -79,22 +72,13 @@ fn whatever_a_shell_does_out_of_scope_is_told() {
         ("mkdir -p docs/empty", None),
         ("ln -s ../../../outside src/out", Some("src/out")),
         ("ln -s lib.rs src/same", None),
-        (
-            "git init -q src/nested; echo x > src/nested/a",
-            Some("src/nested/"),
-        ),
+        ("git init -q src/nested; echo x > src/nested/a", Some("src/nested/")),
         ("mkdir docs; ln -s ../src docs/in", Some("docs/in")),
         ("chmod +x README.md", Some("README.md")),
         ("rm README.md", Some("README.md")),
-        (
-            "rm README.md; ln -s src/lib.rs README.md",
-            Some("README.md"),
-        ),
+        ("rm README.md; ln -s src/lib.rs README.md", Some("README.md")),
         ("echo x > new; git add new; rm new", Some("new")),
-        (
-            "git update-index --assume-unchanged README.md; echo x > README.md",
-            Some("README.md"),
-        ),
+        ("git update-index --assume-unchanged README.md; echo x > README.md", Some("README.md")),
         ("mv src/lib.rs lib.rs", Some("lib.rs")),
         ("mv src SRC", Some("SRC/lib.rs")),
     ];
@@ -179,10 +163,7 @@ fn hosts_that_would_lose_the_tools_answer_are_given_an_addition() {
         assert!(output.stderr.is_empty(), "{}", describe(&output));
         let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         let text = answer.pointer(place).and_then(Value::as_str);
-        assert!(
-            text.is_some_and(|text| text.contains("docs/evil.md")),
-            "{answer}"
-        );
+        assert!(text.is_some_and(|text| text.contains("docs/evil.md")), "{answer}");
     }
 }
 
@@ -213,9 +194,7 @@ fn the_command_named_for_commits_out_of_scope_is_the_same_everywhere_and_works()
     let stop = json!({"hook_event_name": "Stop", "cwd": top, "stop_hook_active": false});
     let at_stop = denied(&hook(top, "stop", &stop), "stop");
     assert!(at_stop.contains(command), "{command}: {at_stop}");
-    let verdict = agent
-        .repo
-        .agent(&["verify", &agent.id, "--no-commands", "--format=json"]);
+    let verdict = agent.repo.agent(&["verify", &agent.id, "--no-commands", "--format=json"]);
     let verdict: Value = serde_json::from_slice(&verdict.stdout).expect("a verdict");
     let fixes = verdict["findings"].as_array().expect("findings").iter();
     let fixes = fixes.filter(|finding| finding["commit"].is_string());
@@ -252,14 +231,7 @@ fn the_command_named_for_a_merge_keeps_the_merge() {
             write(&agent, "README.md");
         }
         commit(&["commit", "-qm", "one"]);
-        git_in(
-            top,
-            [
-                &PAST_HOOKS[..],
-                &["merge", "-q", "--no-commit", "--no-ff", &main],
-            ]
-            .concat(),
-        );
+        git_in(top, [&PAST_HOOKS[..], &["merge", "-q", "--no-commit", "--no-ff", &main]].concat());
         if is_in_merge {
             write(&agent, "README.md");
             write(&agent, "docs/evil.md");
@@ -290,9 +262,7 @@ fn commits_of_nothing_but_what_is_out_of_scope_are_taken_back_whole() {
     git_in(top, [&PAST_HOOKS[..], &["commit", "-qm", "evil"]].concat());
     let said = denied(&hook(top, "post-tool", &ran(top)), "committed");
     let command = said.lines().find(|line| line.contains("git reset --soft"));
-    let done = isolated("sh", top)
-        .args(["-c", command.expect("a command").trim()])
-        .output();
+    let done = isolated("sh", top).args(["-c", command.expect("a command").trim()]).output();
     let done = done.expect("sh starts");
     assert!(done.status.success(), "{}", describe(&done));
     assert_eq!(git_in(top, ["rev-parse", "HEAD"]), before);
@@ -326,8 +296,11 @@ fn the_command_named_for_uncommitted_work_is_the_same_everywhere_and_works() {
         change(&agent);
         let said = denied(&hook(top, "post-tool", &ran(top)), name);
         let is_command = |line: &&str| line.starts_with("git ") || line.starts_with("rm ");
-        let command = said.lines().map(str::trim).find(is_command);
-        let command = command.unwrap_or_else(|| panic!("{name}: {said}"));
+        let command = said
+            .lines()
+            .map(str::trim)
+            .find(is_command)
+            .unwrap_or_else(|| panic!("{name}: {said}"));
         let stop = json!({"hook_event_name": "Stop", "cwd": top, "stop_hook_active": false});
         let at_stop = denied(&hook(top, "stop", &stop), "stop");
         assert!(at_stop.contains(command), "{name}: {command}: {at_stop}");
@@ -346,15 +319,8 @@ fn a_message_is_told_once_after_whatever_tool_comes_next() {
     let top = &agent.worktree;
     let send = |text: &str| {
         let payload = format!("message={text}");
-        let words = [
-            "send",
-            "--type=notify",
-            "--from=user",
-            "--to",
-            &agent.id,
-            "--payload",
-            &payload,
-        ];
+        let words =
+            ["send", "--type=notify", "--from=user", "--to", &agent.id, "--payload", &payload];
         assert!(agent.repo.agent(&words).status.success());
     };
     let read = json!({
@@ -370,14 +336,9 @@ fn a_message_is_told_once_after_whatever_tool_comes_next() {
     assert_allowed(&after(), "told already");
     send("and tests");
     let said = denied(&after(), "another");
-    assert!(
-        said.contains("and tests") && !said.contains("snake"),
-        "{said}"
-    );
+    assert!(said.contains("and tests") && !said.contains("snake"), "{said}");
     // It is unread until the agent takes it.
-    let open = agent
-        .repo
-        .agent_json(&["receive", "--peek", "--agent", &agent.id]);
+    let open = agent.repo.agent_json(&["receive", "--peek", "--agent", &agent.id]);
     assert_eq!(open["messages"].as_array().map(Vec::len), Some(2), "{open}");
 }
 
@@ -394,8 +355,5 @@ fn qwen_is_told_by_the_field_that_its_model_sees() {
     assert!(output.status.success(), "{}", describe(&output));
     let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let told = answer["hookSpecificOutput"]["additionalContext"].as_str();
-    assert!(
-        told.is_some_and(|told| told.contains("docs/evil.md")),
-        "{answer}"
-    );
+    assert!(told.is_some_and(|told| told.contains("docs/evil.md")), "{answer}");
 }

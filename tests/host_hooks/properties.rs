@@ -35,15 +35,8 @@ const PARTS: &[&str] = &[
     " x",
 ];
 
-const TOOLS: &[&str] = &[
-    "Write",
-    "Edit",
-    "write_file",
-    "create",
-    "Delete",
-    "NotebookEdit",
-    "apply_patch",
-];
+const TOOLS: &[&str] =
+    &["Write", "Edit", "write_file", "create", "Delete", "NotebookEdit", "apply_patch"];
 
 fn path() -> impl Strategy<Value = String> {
     prop::collection::vec(prop::sample::select(PARTS), 1..6).prop_map(|parts| parts.join("/"))
@@ -53,10 +46,7 @@ fn path() -> impl Strategy<Value = String> {
 /// that the scope `src/**` of [`agent`] leaves out.
 fn escapes(top: &Path, cwd: &Path, path: &str) -> bool {
     let target = cwd.join(path);
-    let Some(parent) = target
-        .parent()
-        .and_then(|parent| fs::canonicalize(parent).ok())
-    else {
+    let Some(parent) = target.parent().and_then(|parent| fs::canonicalize(parent).ok()) else {
         return false;
     };
     let Some(name) = target.file_name() else {
@@ -83,20 +73,12 @@ fn no_payload_writes_out_of_scope_or_crashes() {
     symlink("loop", worktree.join("src/loop")).expect("linked");
     symlink("/etc", worktree.join(".agent/link")).expect("linked");
     fs::create_dir(worktree.join("src/new")).expect("made");
-    let env = Env {
-        directory: worktree.clone(),
-        ..Env::default()
-    };
+    let env = Env { directory: worktree.clone(), ..Env::default() };
     let judge = |payload: &[u8]| {
         let call = payload::read(payload).call;
         pre_tool(&env, &call).unwrap_or_else(|error| refusal(&call, &error))
     };
-    let cwds = [
-        worktree.clone(),
-        worktree.join("src"),
-        worktree.join("src/link"),
-        main,
-    ];
+    let cwds = [worktree.clone(), worktree.join("src"), worktree.join("src/link"), main];
     let input = (
         prop::sample::select(TOOLS),
         prop::sample::select(cwds.to_vec()),
@@ -104,10 +86,8 @@ fn no_payload_writes_out_of_scope_or_crashes() {
         path(),
         any::<u8>(),
     );
-    let mut runner = TestRunner::new(Config {
-        failure_persistence: None,
-        ..Config::with_cases(512)
-    });
+    let mut runner =
+        TestRunner::new(Config { failure_persistence: None, ..Config::with_cases(512) });
     let outcome = runner.run(&input, |(tool, cwd, path, second, shape)| {
         let one: Value = json!({"file_path": path, "content": "x"});
         let both = json!({"edits": [{"path": second}], "notebook_path": path});
@@ -121,10 +101,7 @@ fn no_payload_writes_out_of_scope_or_crashes() {
         };
         let payload = json!({"tool_name": tool, "cwd": cwd, "tool_input": tool_input}).to_string();
         if judge(payload.as_bytes()) == HookAnswer::Allow {
-            prop_assert!(
-                tool == "Delete" || !escapes(&worktree, &cwd, path.trim()),
-                "{payload}"
-            );
+            prop_assert!(tool == "Delete" || !escapes(&worktree, &cwd, path.trim()), "{payload}");
         }
         // Damaged, it is still answered; cut off, it is never let through.
         let cut = usize::from(shape) % payload.len();

@@ -68,18 +68,9 @@ fn gemini_trusts_the_nearest_folder_that_it_has_a_rule_for() {
         || note(&repo, &home, "gemini", &[]).contains("gemini  # then /permissions trust");
     assert!(is_told(), "no rules");
     for (rules, expected) in [
-        (
-            json!({ top.to_str().unwrap_or_default(): "TRUST_FOLDER" }),
-            false,
-        ),
-        (
-            json!({ top.join("src").to_str().unwrap_or_default(): "TRUST_PARENT" }),
-            false,
-        ),
-        (
-            json!({ above.to_str().unwrap_or_default(): "TRUST_FOLDER" }),
-            false,
-        ),
+        (json!({ top.to_str().unwrap_or_default(): "TRUST_FOLDER" }), false),
+        (json!({ top.join("src").to_str().unwrap_or_default(): "TRUST_PARENT" }), false),
+        (json!({ above.to_str().unwrap_or_default(): "TRUST_FOLDER" }), false),
         (
             json!({ above.to_str().unwrap_or_default(): "TRUST_FOLDER", top.to_str().unwrap_or_default(): "DO_NOT_TRUST" }),
             true,
@@ -106,11 +97,7 @@ fn copilot_trusts_a_list_of_folders() {
         || note(&repo, &home, "copilot", &[]).contains("trust the folder for all sessions");
     assert!(is_told(), "no list");
     for key in ["trusted_folders", "trustedFolders"] {
-        put(
-            &home,
-            ".copilot/config.json",
-            &format!("// managed\n{{\"{key}\": [\"/elsewhere\"]}}"),
-        );
+        put(&home, ".copilot/config.json", &format!("// managed\n{{\"{key}\": [\"/elsewhere\"]}}"));
         assert!(is_told(), "another folder");
         put(
             &home,
@@ -130,28 +117,20 @@ fn doctor_names_a_host_that_does_not_trust_what_is_registered() {
         command.args(["doctor", "--format=json"]).env("HOME", &home);
         let report = json_of(command);
         let all = report["findings"].as_array().expect("findings").iter();
-        all.filter(|one| one["code"] == "settings.host-distrusts")
-            .cloned()
-            .collect()
+        all.filter(|one| one["code"] == "settings.host-distrusts").cloned().collect()
     };
     assert_eq!(found(), [] as [Value; 0]);
     note(&repo, &home, "copilot", &[]);
     assert_eq!(found().len(), 1, "{:?}", found());
     let top = fs::canonicalize(repo.path()).expect("there");
-    put(
-        &home,
-        ".copilot/config.json",
-        &json!({"trusted_folders": [top]}).to_string(),
-    );
+    put(&home, ".copilot/config.json", &json!({"trusted_folders": [top]}).to_string());
     assert_eq!(found(), [] as [Value; 0]);
 }
 
 /// A commit in the worktree of an agent, from a shell of a session of Claude Code.
 fn committed(agent: &Agent) -> String {
     let mut command = isolated("git", &agent.worktree);
-    command
-        .args(["commit", "--allow-empty", "-qm", "work"])
-        .env("CLAUDECODE", "1");
+    command.args(["commit", "--allow-empty", "-qm", "work"]).env("CLAUDECODE", "1");
     let output = command.output().expect("git starts");
     assert!(output.status.success(), "{}", describe(&output));
     String::from_utf8_lossy(&output.stderr).into_owned()
@@ -167,11 +146,8 @@ fn a_session_whose_host_runs_no_hooks_hears_of_it_when_it_commits() {
     repo.git(["commit", "-qm", "hooks"]);
     let report = repo.spawn();
     let text = |key: &str| report[key].as_str().unwrap_or_default().to_owned();
-    let agent = Agent {
-        id: text("agent_id"),
-        worktree: PathBuf::from(text("worktree_abspath")),
-        repo,
-    };
+    let agent =
+        Agent { id: text("agent_id"), worktree: PathBuf::from(text("worktree_abspath")), repo };
     let said = committed(&agent);
     assert!(said.contains("no hook of this session of claude"), "{said}");
     assert!(said.contains("git agent init --user"), "{said}");

@@ -32,26 +32,14 @@ fn a_host_gets_a_plain_worktree_and_gives_it_back() {
     let main = repo.path();
     let path = made(&create(&main, "bold-otter"));
     assert_eq!(path, main.join(".claude/worktrees/bold-otter"));
-    assert_eq!(
-        git_in(&path, ["branch", "--show-current"]),
-        "worktree-bold-otter"
-    );
+    assert_eq!(git_in(&path, ["branch", "--show-current"]), "worktree-bold-otter");
     assert_eq!(git_in(&path, ["status", "--porcelain"]), "");
     assert_eq!(repo.git(["status", "--porcelain"]), "");
     let listed = repo.git(["worktree", "list", "--porcelain"]);
-    let entry = listed
-        .split("\n\n")
-        .find(|entry| entry.contains("bold-otter"));
+    let entry = listed.split("\n\n").find(|entry| entry.contains("bold-otter"));
     assert!(!entry.expect("listed").contains("locked"), "{listed}");
-    assert_eq!(
-        made(&create(&main, "bold-otter")),
-        path,
-        "asked twice, made once"
-    );
-    assert_allowed(
-        &hook(&path, "pre-tool", &write_call(&path, "README.md")),
-        "no agent",
-    );
+    assert_eq!(made(&create(&main, "bold-otter")), path, "asked twice, made once");
+    assert_allowed(&hook(&path, "pre-tool", &write_call(&path, "README.md")), "no agent");
 
     assert_allowed(&remove(&main, &path), "clean");
     assert!(!path.exists());
@@ -66,22 +54,13 @@ fn nothing_is_lost_when_a_host_is_done() {
     let main = agent.repo.path();
     let path = made(&create(&main, "work"));
     fs::write(path.join("new.txt"), "work").expect("written");
-    assert_eq!(
-        remove(&main, &path).status.code(),
-        Some(4),
-        "untracked work"
-    );
+    assert_eq!(remove(&main, &path).status.code(), Some(4), "untracked work");
     assert!(path.join("new.txt").exists());
     git_in(&path, ["add", "."]);
     git_in(&path, ["commit", "--quiet", "-m", "work"]);
     assert_allowed(&remove(&main, &path), "committed work");
     assert!(!path.exists());
-    assert_eq!(
-        agent
-            .repo
-            .git(["log", "-1", "--format=%s", "worktree-work"]),
-        "work"
-    );
+    assert_eq!(agent.repo.git(["log", "-1", "--format=%s", "worktree-work"]), "work");
 
     for kept in [&agent.worktree, &main] {
         remove(&main, kept);
@@ -102,16 +81,10 @@ fn a_name_of_an_agent_is_that_agents_worktree() {
     let named = PathBuf::from(named["worktree_abspath"].as_str().expect("one"));
     let id8 = &agent.id[..8];
     assert_eq!(made(&create(&main, id8)), agent.worktree);
-    assert_eq!(
-        made(&create(&main, &format!("agent-{id8}"))),
-        agent.worktree
-    );
+    assert_eq!(made(&create(&main, &format!("agent-{id8}"))), agent.worktree);
     assert_eq!(made(&create(&main, "parser")), named);
     let part = made(&create(&main, &agent.id[..6]));
-    assert_ne!(
-        part, agent.worktree,
-        "a part of an id is a name like any other"
-    );
+    assert_ne!(part, agent.worktree, "a part of an id is a name like any other");
 }
 
 #[test]
@@ -141,10 +114,7 @@ fn a_subagent_gets_an_agent_that_its_session_called_and_is_told_its_task() {
     let told: Value = serde_json::from_slice(&told.stdout).expect("JSON");
     let context = &told["hookSpecificOutput"]["additionalContext"];
     let context = context.as_str().expect("a text");
-    assert!(
-        context.contains(&agent.id) && context.contains("## Task"),
-        "{context}"
-    );
+    assert!(context.contains(&agent.id) && context.contains("## Task"), "{context}");
     let outside = json!({"hook_event_name": "SubagentStart", "cwd": main, "agent_id": "a1"});
     assert_allowed(&hook(&main, "subagent-start", &outside), "no agent");
     // An agent with a task stays, whatever its host is done with.
@@ -156,30 +126,17 @@ fn a_subagent_gets_an_agent_that_its_session_called_and_is_told_its_task() {
 fn a_worktree_for_a_host_is_an_agent_where_the_repository_has_defaults() {
     let Agent { repo, .. } = agent();
     let main = repo.path();
-    repo.write(
-        ".config/git-agent.toml",
-        "[defaults]\nscope = [\"src/**\"]\n",
-    );
+    repo.write(".config/git-agent.toml", "[defaults]\nscope = [\"src/**\"]\n");
     repo.commit_all("settings");
     let path = made(&create(&main, "bold-otter"));
-    assert_eq!(
-        made(&create(&main, "bold-otter")),
-        path,
-        "asked twice, made once"
-    );
+    assert_eq!(made(&create(&main, "bold-otter")), path, "asked twice, made once");
     let shown = repo.agent_json(&["show", "bold-otter"]);
     assert_eq!(shown["worktree_abspath"], path.to_str().expect("UTF-8"));
     assert_eq!(shown["whitelist"], json!(["src/**"]));
-    denied(
-        &hook(&path, "pre-tool", &write_call(&path, "README.md")),
-        "scope",
-    );
+    denied(&hook(&path, "pre-tool", &write_call(&path, "README.md")), "scope");
     assert_allowed(&remove(&main, &path), "unused");
     assert!(!path.exists());
-    assert_eq!(
-        repo.agent_json(&["show", "bold-otter"])["state"],
-        "discarded"
-    );
+    assert_eq!(repo.agent_json(&["show", "bold-otter"])["state"], "discarded");
 
     let path = made(&create(&main, "agent-a0123456789"));
     let stop = |subagent: &str| {
@@ -200,10 +157,7 @@ fn a_worktree_for_a_host_is_an_agent_where_the_repository_has_defaults() {
 fn each_worktree_of_a_host_has_the_task_that_it_was_made_for() {
     let Agent { repo, .. } = agent();
     let main = repo.path();
-    repo.write(
-        ".config/git-agent.toml",
-        "[defaults]\nscope = [\"src/**\"]\n",
-    );
+    repo.write(".config/git-agent.toml", "[defaults]\nscope = [\"src/**\"]\n");
     repo.commit_all("settings");
     let session = main.with_file_name("session.jsonl");
     let of_subagents = main.with_file_name("session").join("subagents");
@@ -236,8 +190,7 @@ fn each_worktree_of_a_host_has_the_task_that_it_was_made_for() {
         let made = agents.filter(|agent| {
             agent["description"] != "Add a second function to the library and test it."
         });
-        made.map(|agent| agent[key].as_str().unwrap_or_default().to_owned())
-            .collect()
+        made.map(|agent| agent[key].as_str().unwrap_or_default().to_owned()).collect()
     };
     assert_eq!(listed("description"), tasks);
     assert_eq!(listed("state"), ["running"; 3]);
@@ -249,30 +202,21 @@ fn each_worktree_of_a_host_has_the_task_that_it_was_made_for() {
     assert_eq!(listed("state"), ["idle"; 3]);
     let log = repo.agent(&["log", &listed("agent_id")[0]]);
     let log = String::from_utf8_lossy(&log.stdout).into_owned();
-    assert!(
-        log.contains("is for: Write the parser") && log.contains("The rest."),
-        "{log}"
-    );
+    assert!(log.contains("is for: Write the parser") && log.contains("The rest."), "{log}");
 }
 
 #[test]
 fn a_session_in_a_worktree_of_a_host_has_its_first_prompt_for_a_task() {
     let Agent { repo, .. } = agent();
     let main = repo.path();
-    repo.write(
-        ".config/git-agent.toml",
-        "[defaults]\nscope = [\"src/**\"]\n",
-    );
+    repo.write(".config/git-agent.toml", "[defaults]\nscope = [\"src/**\"]\n");
     repo.commit_all("settings");
     let place = made(&create(&main, "bold-otter"));
     for prompt in ["Mend the build", "And the tests"] {
         let call = json!({"hook_event_name": "UserPromptSubmit", "session_id": "s", "cwd": place, "prompt": prompt});
         assert_allowed(&hook(&place, "prompt", &call), "a prompt");
     }
-    assert_eq!(
-        repo.agent_json(&["show", "bold-otter"])["description"],
-        "Mend the build"
-    );
+    assert_eq!(repo.agent_json(&["show", "bold-otter"])["description"], "Mend the build");
 }
 
 #[test]
@@ -286,16 +230,10 @@ fn impossible_worktrees_are_refused_and_leave_nothing() {
         assert!(said.contains(&format!("error[{code}]")), "{said}");
     };
     let ours = ["verify-0123abcd", "agent-0123abcd"];
-    for name in ["..", "../x", "/tmp/x", "", "-x", "a b"]
-        .iter()
-        .chain(&ours)
-    {
+    for name in ["..", "../x", "/tmp/x", "", "-x", "a b"].iter().chain(&ours) {
         refused(create(&main, name), "path-invalid");
     }
-    refused(
-        hook(&main, "worktree-create", &json!({"cwd": main})),
-        "usage",
-    );
+    refused(hook(&main, "worktree-create", &json!({"cwd": main})), "usage");
     refused(create(&agent.worktree, "nested"), "recursion-refused");
     agent.repo.git(["branch", "worktree-taken"]);
     refused(create(&main, "taken"), "branch-exists");
@@ -304,14 +242,7 @@ fn impossible_worktrees_are_refused_and_leave_nothing() {
     assert!(main.join(".claude/worktrees/full/file").exists());
     let branches = agent.repo.git(["branch", "--list", "worktree-*"]);
     assert_eq!(branches.trim(), "worktree-taken");
-    denied(
-        &hook(
-            &agent.worktree,
-            "pre-tool",
-            &json!({"tool_name": "EnterWorktree"}),
-        ),
-        "enter",
-    );
+    denied(&hook(&agent.worktree, "pre-tool", &json!({"tool_name": "EnterWorktree"})), "enter");
 }
 
 /// A commit with a file of its own, on whatever is checked out there.
@@ -326,9 +257,7 @@ fn commit(directory: &Path, name: &str) -> String {
 fn survives(repo: &Path, commit: &str) -> bool {
     git_in(repo, ["reflog", "expire", "--expire=now", "--all"]);
     git_in(repo, ["gc", "--quiet", "--prune=now"]);
-    git_output(repo, ["cat-file", "-e", commit])
-        .status
-        .success()
+    git_output(repo, ["cat-file", "-e", commit]).status.success()
 }
 
 #[test]
@@ -416,22 +345,12 @@ fn a_worktree_in_the_middle_of_something_stays() {
         git_in(&path, ["checkout", "--quiet", "HEAD", "--", "."]);
         git_in(&path, ["reset", "--quiet"]);
         git_in(&path, ["clean", "-fdq"]);
-        let is_unfinished = [
-            "MERGE_HEAD",
-            "rebase-merge",
-            "CHERRY_PICK_HEAD",
-            "REVERT_HEAD",
-        ]
-        .iter()
-        .any(|file| git_dir(&path).join(file).exists());
+        let is_unfinished = ["MERGE_HEAD", "rebase-merge", "CHERRY_PICK_HEAD", "REVERT_HEAD"]
+            .iter()
+            .any(|file| git_dir(&path).join(file).exists());
         let removed = remove(&repo.path(), &path);
         if is_unfinished {
-            assert_eq!(
-                removed.status.code(),
-                Some(4),
-                "{name}: {}",
-                describe(&removed)
-            );
+            assert_eq!(removed.status.code(), Some(4), "{name}: {}", describe(&removed));
             assert!(path.exists(), "{name}");
         } else {
             // What stands in the admin directory alone, an older git does not keep.

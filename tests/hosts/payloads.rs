@@ -21,11 +21,7 @@ fn every_fixture_is_read_as_what_it_is() {
     for (name, bytes) in fixtures() {
         let expected = EXPECTED.iter().find(|(known, _)| *known == name);
         let shown = show(&read(&bytes)).replace(WORKTREE, "W");
-        assert_eq!(
-            Some(shown.as_str()),
-            expected.map(|(_, shown)| *shown),
-            "{name}"
-        );
+        assert_eq!(Some(shown.as_str()), expected.map(|(_, shown)| *shown), "{name}");
     }
 }
 
@@ -48,14 +44,8 @@ fn the_working_directory_is_the_payloads_or_its_only_root() {
 
 #[test]
 fn what_is_no_payload_is_unreadable() {
-    let long = format!(
-        r#"{{"tool_name":"Read","pad":"{}"}}"#,
-        "x".repeat(LONGEST_PAYLOAD)
-    );
-    let deep = format!(
-        r#"{{"tool_name":"Read","tool_input":{}"#,
-        "[".repeat(100_000)
-    );
+    let long = format!(r#"{{"tool_name":"Read","pad":"{}"}}"#, "x".repeat(LONGEST_PAYLOAD));
+    let deep = format!(r#"{{"tool_name":"Read","tool_input":{}"#, "[".repeat(100_000));
     let cases: [&[u8]; 9] = [
         b"",
         b"  \n",
@@ -156,10 +146,8 @@ fn any_json() -> impl Strategy<Value = Value> {
         let member = (prop::sample::select(KEYS), inner.clone());
         prop_oneof![
             prop::collection::vec(inner, 0..4).prop_map(Value::from),
-            prop::collection::vec(member, 0..5).prop_map(|members| members
-                .into_iter()
-                .map(|(k, v)| (k.to_owned(), v))
-                .collect()),
+            prop::collection::vec(member, 0..5)
+                .prop_map(|members| members.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()),
         ]
     })
 }
@@ -268,26 +256,15 @@ fn show(call: &ToolCall) -> String {
             let start = command.lines().next().unwrap_or_default();
             format!("shell: {start} … writes {}", touched(patched))
         }
-        Intent::SpawnsAgent {
-            subagent_type,
-            isolation,
-            ..
-        } => {
-            let words = [
-                Some("spawns"),
-                subagent_type.as_deref(),
-                isolation.as_deref(),
-            ];
+        Intent::SpawnsAgent { subagent_type, isolation, .. } => {
+            let words = [Some("spawns"), subagent_type.as_deref(), isolation.as_deref()];
             words.into_iter().flatten().collect::<Vec<_>>().join(" ")
         }
         Intent::EntersWorktree => "enters a worktree".to_owned(),
         Intent::Reads => "reads".to_owned(),
         Intent::Unknown { tool } => format!("unknown {tool}"),
         Intent::NoTool => "no tool".to_owned(),
-        Intent::Unreadable {
-            tool: Some(tool),
-            why,
-        } => format!("{tool} unreadable: {why}"),
+        Intent::Unreadable { tool: Some(tool), why } => format!("{tool} unreadable: {why}"),
         Intent::Unreadable { tool: None, why } => format!("unreadable: {why}"),
     };
     let event: &HookEvent = &call.event;

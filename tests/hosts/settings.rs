@@ -6,9 +6,7 @@ use serde_json::{Value, json};
 
 /// The hosts whose file is JSON that others write as well.
 fn json_hosts() -> Vec<Registration> {
-    registrations()
-        .filter(|known| known.whole_file.is_none())
-        .collect()
+    registrations().filter(|known| known.whole_file.is_none()).collect()
 }
 
 fn host(name: &str) -> Registration {
@@ -17,9 +15,7 @@ fn host(name: &str) -> Registration {
 }
 
 fn merged(host: &Registration, existing: Option<&str>) -> String {
-    merge(host, existing, HostWorktrees::Host)
-        .expect("merge")
-        .text
+    merge(host, existing, HostWorktrees::Host).expect("merge").text
 }
 
 /// Whether our hooks are in a settings file, as this version writes them.
@@ -35,11 +31,7 @@ fn a_fresh_file_is_whole_installed_and_goes_again() {
         for nothing in [None, Some(""), Some(" \n")] {
             let text = merged(host, nothing);
             assert!(text.ends_with('\n'), "{}", host.host);
-            assert!(
-                !text.contains("worktree-"),
-                "{} takes worktrees unasked",
-                host.host
-            );
+            assert!(!text.contains("worktree-"), "{} takes worktrees unasked", host.host);
             assert_eq!(merged(host, Some(&text)), text);
             assert!(is_current(host, &text));
             assert_eq!(remove(host, Some(&text)).expect("remove"), Removal::Delete);
@@ -58,14 +50,7 @@ fn templates_are_plain_json_with_the_keys_their_hosts_accept() {
     let found: Vec<_> = json_hosts().iter().map(keys).collect();
     assert_eq!(
         found,
-        [
-            "hooks",
-            "description hooks",
-            "hooks",
-            "$version hooks",
-            "hooks version",
-            "hooks version"
-        ]
+        ["hooks", "description hooks", "hooks", "$version hooks", "hooks version", "hooks version"]
     );
 }
 
@@ -76,10 +61,7 @@ fn the_plugin_has_the_hooks_that_init_registers() {
         let text = std::fs::read_to_string(root.join(name)).expect("there");
         serde_json::from_str(&text).expect("JSON")
     };
-    for (name, file) in [
-        ("claude", "hooks/hooks.json"),
-        ("codex", ".codex-plugin/plugin.json"),
-    ] {
+    for (name, file) in [("claude", "hooks/hooks.json"), ("codex", ".codex-plugin/plugin.json")] {
         let registered: Value = serde_json::from_str(&merged(&host(name), None)).expect("JSON");
         assert_eq!(json(file)["hooks"], registered["hooks"], "{name}");
     }
@@ -201,12 +183,7 @@ fn an_older_entry_is_replaced_where_it_stands_and_others_stay() {
     let commands: Vec<_> = entries.iter().filter_map(first).collect();
     assert_eq!(
         commands,
-        [
-            "./first.sh",
-            "git-agent hook pre-tool",
-            "git-agent hook pre-tool",
-            "./mine.sh"
-        ]
+        ["./first.sh", "git-agent hook pre-tool", "git-agent hook pre-tool", "./mine.sh"]
     );
     assert_eq!(entries[3]["hooks"].as_array().map(Vec::len), Some(1));
     assert_eq!(value["hooks"]["PreCompact"], Value::Null);
@@ -266,10 +243,7 @@ fn the_opencode_plugin_is_replaced_only_where_it_is_ours() {
     let theirs = "export const Mine = async () => ({});\n";
     let error = merge(host, Some(theirs), HostWorktrees::Host).expect_err("foreign");
     assert_eq!(error.code(), Code::PathExists);
-    assert_eq!(
-        remove(host, Some(theirs)).expect("remove"),
-        Removal::Unchanged
-    );
+    assert_eq!(remove(host, Some(theirs)).expect("remove"), Removal::Unchanged);
     let old = "// git-agent opencode plugin, version 0\nold();\n";
     assert_eq!(remove(host, Some(old)).expect("remove"), Removal::Delete);
     assert!(!is_current(host, old));
@@ -293,25 +267,14 @@ fn entry() -> impl Strategy<Value = Value> {
 }
 
 fn settings() -> impl Strategy<Value = Value> {
-    let events = &[
-        "PreToolUse",
-        "preToolUse",
-        "BeforeTool",
-        "Stop",
-        "WorktreeCreate",
-        "Other",
-    ][..];
+    let events = &["PreToolUse", "preToolUse", "BeforeTool", "Stop", "WorktreeCreate", "Other"][..];
     let hooks = prop::collection::btree_map(
         prop::sample::select(events).prop_map(str::to_owned),
         prop::collection::vec(entry(), 0..4),
         0..4,
     );
     let keys = &["model", "version", "description", "permissions", "ä\"\\"][..];
-    let values = prop_oneof![
-        Just(json!(1)),
-        Just(json!([])),
-        Just(json!({"a": [1.5, "é"]}))
-    ];
+    let values = prop_oneof![Just(json!(1)), Just(json!([])), Just(json!({"a": [1.5, "é"]}))];
     let others = prop::collection::btree_map(
         prop::sample::select(keys).prop_map(str::to_owned),
         values,

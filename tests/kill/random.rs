@@ -137,12 +137,9 @@ impl KillLoop {
 
     /// What of the promised contents is neither in a commit that is kept, nor in a worktree.
     fn lost(&self) -> Vec<&String> {
-        let reachable = self
-            .repo
-            .git(["rev-list", "--objects", "--all", "--reflog"]);
-        let reachable: BTreeSet<&str> = { reachable.lines() }
-            .filter_map(|line| line.split(' ').next())
-            .collect();
+        let reachable = self.repo.git(["rev-list", "--objects", "--all", "--reflog"]);
+        let reachable: BTreeSet<&str> =
+            reachable.lines().filter_map(|line| line.split(' ').next()).collect();
         let files = WalkDir::new(self.repo.path()).into_iter().flatten();
         let files = files.filter(|entry| {
             let above = entry.path().parent();
@@ -153,7 +150,9 @@ impl KillLoop {
             .map(|text| text.trim_end().to_owned())
             .collect();
         let named = blobs(&self.repo, &self.promised);
-        { self.promised.iter().zip(&named) }
+        self.promised
+            .iter()
+            .zip(&named)
             .filter(|(text, blob)| !reachable.contains(blob.as_str()) && !there.contains(*text))
             .map(|(text, _)| text)
             .collect()
@@ -162,11 +161,8 @@ impl KillLoop {
     /// Says what was done.
     pub(super) fn tell(&self, what: &str) {
         let (kills, steps, contents) = (self.kills, self.step, self.promised.len());
-        writeln!(
-            std::io::stdout(),
-            "{what}: {kills} kills in {steps} steps, {contents} contents"
-        )
-        .expect("written");
+        writeln!(std::io::stdout(), "{what}: {kills} kills in {steps} steps, {contents} contents")
+            .expect("written");
     }
 }
 
@@ -177,11 +173,7 @@ pub(super) fn run(
     patience: Option<usize>,
 ) -> Option<(i32, Vec<u8>)> {
     let mut command = agent_command(&repo.path());
-    command
-        .args(arguments)
-        .process_group(0)
-        .env("TMPDIR", temporary(repo))
-        .stdin(Stdio::null());
+    command.args(arguments).process_group(0).env("TMPDIR", temporary(repo)).stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().expect("starts");
     let group = format!("-{}", child.id());
@@ -244,11 +236,7 @@ fn f13_random_kills_lose_nothing_and_leave_no_lock() {
     while all.goes_on() || agents.len() < 4 || all.promised.is_empty() {
         all.step += 1;
         let step = all.step;
-        let verb = if agents.is_empty() {
-            "spawn"
-        } else {
-            VERBS[all.below(VERBS.len())]
-        };
+        let verb = if agents.is_empty() { "spawn" } else { VERBS[all.below(VERBS.len())] };
         let recent = agents.len().saturating_sub(8);
         let id = match agents.len() {
             0 => String::new(),
@@ -266,11 +254,7 @@ fn f13_random_kills_lose_nothing_and_leave_no_lock() {
             verb => &[verb, &id],
         };
         let is_killed = all.below(3) != 0;
-        let ended = if is_killed {
-            all.killed(verb, words)
-        } else {
-            run(&all.repo, words, None)
-        };
+        let ended = if is_killed { all.killed(verb, words) } else { run(&all.repo, words, None) };
         match ended {
             Some((0, stdout)) if verb == "spawn" => {
                 let report: Value = serde_json::from_slice(&stdout).expect("JSON");
@@ -285,7 +269,7 @@ fn f13_random_kills_lose_nothing_and_leave_no_lock() {
     }
     all.require_whole();
     let rows = all.repo.agent_json(&["list", "--all"])["agents"].to_string();
-    let gone: Vec<_> = { agents.iter() }.filter(|id| !rows.contains(*id)).collect();
+    let gone: Vec<_> = agents.iter().filter(|id| !rows.contains(*id)).collect();
     assert!(gone.is_empty(), "no rows: {gone:?}");
     all.tell("all verbs");
 }

@@ -65,16 +65,11 @@ fn merge_push() {
     }
     // All of it is on the remote's branch, each by one commit of that branch.
     assert_eq!(git_in(&hub, ["fsck", "--strict", "--no-dangling"]), "");
-    let first = [
-        "log",
-        "--first-parent",
-        "--diff-merges=first-parent",
-        "--format=",
-    ];
+    let first = ["log", "--first-parent", "--diff-merges=first-parent", "--format="];
     let added = git_in(&hub, [&first[..], &["--name-status", "main"]].concat());
     for content in &all.promised {
-        let lines = { added.lines() }.filter(|line| line.ends_with(&format!("/{content}")));
-        let lines: Vec<&str> = lines.collect();
+        let lines: Vec<&str> =
+            added.lines().filter(|line| line.ends_with(&format!("/{content}"))).collect();
         assert_eq!(lines, [format!("A\tsrc/{content}")], "{added}");
     }
     assert!(all.repo.git(["status", "--porcelain"]).is_empty());
@@ -124,10 +119,7 @@ fn layered() {
         let (verb, words): (&str, &[&str]) = match verb {
             _ if agents.is_empty() => ("spawn", &spawn),
             "spawn" => ("spawn", &spawn),
-            "run" => (
-                "run",
-                &["run", &id, "--no-verify", "--", "sh", "-c", &script],
-            ),
+            "run" => ("run", &["run", &id, "--no-verify", "--", "sh", "-c", &script]),
             verb => (verb, &[verb, &id]),
         };
         let ended = all.killed(verb, words);
@@ -147,8 +139,8 @@ fn layered() {
         all.require_mended();
         let shown = all.repo.agent_json(&["list", "--all"])["agents"].clone();
         let is_live = |id: &String| {
-            let row = { shown.as_array() }
-                .and_then(|rows| rows.iter().find(|row| row["agent_id"] == **id));
+            let row =
+                shown.as_array().and_then(|rows| rows.iter().find(|row| row["agent_id"] == **id));
             row.is_some_and(|row| row["state"] != "discarded")
         };
         agents.retain(is_live);
@@ -165,10 +157,7 @@ fn layered() {
 fn uninstall() {
     let repo = TestRepo::with_commit();
     let own = ["config", "info/exclude"].map(|name| repo.path().join(".git").join(name));
-    let read = || {
-        own.each_ref()
-            .map(|path| fs::read(path).unwrap_or_default())
-    };
+    let read = || own.each_ref().map(|path| fs::read(path).unwrap_or_default());
     let before = read();
     let mut all = KillLoop::new(repo, SHORT);
     while all.goes_on() {
@@ -194,13 +183,13 @@ fn uninstall() {
 /// The warm worktrees that git knows.
 fn slots(repo: &TestRepo) -> Vec<PathBuf> {
     let listed = repo.git(["worktree", "list", "--porcelain"]);
-    let paths = listed
-        .lines()
-        .filter_map(|line| line.strip_prefix("worktree "));
-    let paths = paths.map(PathBuf::from).filter(|path| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.starts_with("warm-") && path.join("src/lib.rs").exists()
-    });
+    let paths =
+        listed.lines().filter_map(|line| line.strip_prefix("worktree ")).map(PathBuf::from).filter(
+            |path| {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                name.starts_with("warm-") && path.join("src/lib.rs").exists()
+            },
+        );
     paths.collect()
 }
 
@@ -290,11 +279,7 @@ fn undo() {
             let output = all.repo.agent(&["undo", &id]);
             // Or the killed one had come to its end.
             let status = output.status.code();
-            assert!(
-                matches!(status, Some(0 | 2)),
-                "{verb}: {}",
-                describe(&output)
-            );
+            assert!(matches!(status, Some(0 | 2)), "{verb}: {}", describe(&output));
         }
         let shown = all.repo.agent_json(&["show", &id]);
         let state = shown["state"].as_str().expect("a state");
@@ -303,10 +288,7 @@ fn undo() {
         assert_eq!(all.repo.git(["status", "--porcelain"]), "", "{verb}");
         let worktree = shown["worktree_abspath"].as_str().expect("a worktree");
         let written = &all.promised[all.promised.len() - 1];
-        assert!(
-            Path::new(worktree).join("src").join(written).exists(),
-            "{verb}"
-        );
+        assert!(Path::new(worktree).join("src").join(written).exists(), "{verb}");
     }
     all.require_whole();
     all.tell("undo");

@@ -14,13 +14,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
 /// Every command that takes an agent's work, as it is called for one.
-const LANDINGS: [&[&str]; 5] = [
-    &["merge"],
-    &["merge", "--squash"],
-    &["train"],
-    &["pr"],
-    &["update"],
-];
+const LANDINGS: [&[&str]; 5] =
+    [&["merge"], &["merge", "--squash"], &["train"], &["pr"], &["update"]];
 
 fn call(agent: &Agent, words: &[&str]) -> Output {
     let (verb, options) = words.split_first().expect("a verb");
@@ -109,11 +104,7 @@ fn file(agent: &Agent, name: &str) -> String {
 #[test]
 fn a_run_that_goes_on_is_not_taken() {
     let agent = finished();
-    start(
-        &agent,
-        "echo 'pub fn half() {}' > src/run.rs",
-        "echo 'pub fn full() {}' >> src/run.rs",
-    );
+    start(&agent, "echo 'pub fn half() {}' > src/run.rs", "echo 'pub fn full() {}' >> src/run.rs");
     assert_eq!(state(&agent), "running");
     require_busy(&agent, "a run");
     let ended = go(&agent);
@@ -125,12 +116,7 @@ fn a_run_that_goes_on_is_not_taken() {
 
 #[test]
 fn short_commands_for_one_agent_wait_for_one_another() {
-    for words in [
-        &["merge"][..],
-        &["update"],
-        &["amend", "--deny=docs/**"],
-        &["discard"],
-    ] {
+    for words in [&["merge"][..], &["update"], &["amend", "--deny=docs/**"], &["discard"]] {
         let agent = finished();
         agent.commit("two");
         let common = agent.repo.path().join(".git");
@@ -183,16 +169,8 @@ fn now_takes_what_is_there_and_the_rest_lands_with_the_next_landing() {
 }
 
 /// The steps of a landing of work in which a run goes on: the work is committed, but on no branch.
-const NOW_STEPS: [&str; 8] = [
-    "locked",
-    "emptied",
-    "written",
-    "indexed",
-    "moved",
-    "landed",
-    "forgotten",
-    "merged",
-];
+const NOW_STEPS: [&str; 8] =
+    ["locked", "emptied", "written", "indexed", "moved", "landed", "forgotten", "merged"];
 
 /// The problems that `doctor` finds, by code.
 fn doctor(agent: &Agent) -> Vec<String> {
@@ -209,10 +187,8 @@ fn landings(agent: &Agent) -> Vec<String> {
     let row = agent.repo.agent_json(&["show", &agent.id]);
     let spawn = row["spawn_commit"].as_str().expect("a commit");
     let note = agent.repo.git(["notes", "--ref=agents", "show", spawn]);
-    let events = note
-        .lines()
-        .filter_map(|line| serde_json::from_str(line).ok());
-    { events }
+    let events = note.lines().filter_map(|line| serde_json::from_str(line).ok());
+    events
         .filter(|event: &Value| event["e"] == "merged")
         .map(|event| event["d"]["commit"].as_str().expect("a commit").to_owned())
         .collect()
@@ -227,10 +203,7 @@ fn a_landing_beside_a_run_that_is_killed_costs_neither_of_them_anything() {
         let prompt = format!(".git/agents/{}/prompt.md", &agent.id[..8]);
         assert!(agent.repo.path().join(&prompt).exists(), "after {step}");
         let found = doctor(&agent);
-        assert!(
-            !found.contains(&"debris.briefing".to_owned()),
-            "after {step}: {found:?}"
-        );
+        assert!(!found.contains(&"debris.briefing".to_owned()), "after {step}: {found:?}");
         let ended = go(&agent);
         // Until the next landing has written down what the killed one brought, the target and the work seem to conflict.
         let is_unrecorded = ["landed", "forgotten"].contains(&step);
@@ -242,21 +215,9 @@ fn a_landing_beside_a_run_that_is_killed_costs_neither_of_them_anything() {
         );
         let report = answer(&agent, "merge", &[]);
         assert_eq!(report["outcome"], "merged", "after {step}: {report}");
-        assert_eq!(
-            file(&agent, "src/run.rs"),
-            "pub fn whole() {}",
-            "after {step}"
-        );
-        assert_eq!(
-            file(&agent, "src/two.rs"),
-            "pub fn half() {}",
-            "after {step}"
-        );
-        assert_eq!(
-            agent.repo.git(["status", "--porcelain"]),
-            "",
-            "after {step}"
-        );
+        assert_eq!(file(&agent, "src/run.rs"), "pub fn whole() {}", "after {step}");
+        assert_eq!(file(&agent, "src/two.rs"), "pub fn half() {}", "after {step}");
+        assert_eq!(agent.repo.git(["status", "--porcelain"]), "", "after {step}");
         assert!(!agent.repo.path().join(prompt).exists(), "after {step}");
         for landed in landings(&agent) {
             let is_ancestor = ["merge-base", "--is-ancestor", &landed, "main"];
@@ -271,11 +232,7 @@ fn a_landing_beside_a_run_that_is_killed_costs_neither_of_them_anything() {
 #[test]
 fn the_prompt_of_a_run_that_goes_on_after_a_landing_is_nothing_for_the_doctor() {
     let agent = finished();
-    start(
-        &agent,
-        "touch \"$BESIDE/ready\"",
-        "echo 'pub fn more() {}' > src/run.rs",
-    );
+    start(&agent, "touch \"$BESIDE/ready\"", "echo 'pub fn more() {}' > src/run.rs");
     while !beside(&agent).join("ready").exists() {
         std::thread::yield_now();
     }
@@ -303,11 +260,8 @@ fn a_question_without_an_answer_makes_an_agent_waiting() {
     let ask = || {
         let question = ["--type=clarify", "--from", short, "--to=user"];
         send(
-            &[
-                &question[..],
-                &["--payload", "question=which?", "--payload", "context=two"],
-            ]
-            .concat(),
+            &[&question[..], &["--payload", "question=which?", "--payload", "context=two"]]
+                .concat(),
         )
     };
     let before = state(&agent);
@@ -317,13 +271,7 @@ fn a_question_without_an_answer_makes_an_agent_waiting() {
     assert_eq!(state(&agent), "waiting");
     send(&[&notify[..], &["--from=another", "--to", short]].concat());
     assert_eq!(state(&agent), "waiting", "that one was not asked");
-    send(
-        &[
-            &notify[..],
-            &["--from=another", "--to", short, "--reply-to", &first],
-        ]
-        .concat(),
-    );
+    send(&[&notify[..], &["--from=another", "--to", short, "--reply-to", &first]].concat());
     assert_eq!(state(&agent), before);
     ask();
     ask();
@@ -437,29 +385,15 @@ fn a_process_that_stands_in_the_worktree_is_at_work() {
         .expect("starts");
     require_busy(&agent, "a process");
     let said = describe(&run(&agent, "merge", &[]));
-    assert!(
-        said.contains(&format!("process {} (sleep)", child.id())),
-        "{said}"
-    );
+    assert!(said.contains(&format!("process {} (sleep)", child.id())), "{said}");
     child.kill().expect("killed");
     child.wait().expect("over");
     // Whoever calls from inside is not in its own way, nor what it pipes the answer through.
     let mut command = Command::new("sh");
-    let script = format!(
-        "{} pr --dry-run {} | cat",
-        env!("CARGO_BIN_EXE_git-agent"),
-        agent.id
-    );
-    let output = command
-        .args(["-c", &script])
-        .current_dir(&agent.worktree)
-        .output()
-        .expect("starts");
-    assert!(
-        !describe(&output).contains("agent-busy"),
-        "{}",
-        describe(&output)
-    );
+    let script = format!("{} pr --dry-run {} | cat", env!("CARGO_BIN_EXE_git-agent"), agent.id);
+    let output =
+        command.args(["-c", &script]).current_dir(&agent.worktree).output().expect("starts");
+    assert!(!describe(&output).contains("agent-busy"), "{}", describe(&output));
     answer(&agent, "merge", &[]);
 }
 
@@ -484,10 +418,7 @@ fn work_after_a_landing_re_opens_the_agent() {
         assert_eq!(state(&agent), "idle", "{method}");
         assert_eq!(gc(&agent).1, "keep", "{method}");
         let worktrees = agent.repo.git(["worktree", "list", "--porcelain"]);
-        assert!(
-            worktrees.contains("locked git-agent"),
-            "{method}: {worktrees}"
-        );
+        assert!(worktrees.contains("locked git-agent"), "{method}: {worktrees}");
         let judged = agent.verify(&[]);
         assert_eq!(judged["verdict"], "accept", "{method}: {judged}");
         let report = answer(&agent, "merge", &[method]);
@@ -560,11 +491,7 @@ fn what_asked_and_ended_well_lands_only_by_name() {
     let train = agent.repo.agent_json(&["train", "--all"]);
     assert_eq!(train["items"], serde_json::json!([]));
     let train = agent.repo.agent(&["train", short]);
-    assert!(
-        describe(&train).contains("is waiting"),
-        "{}",
-        describe(&train)
-    );
+    assert!(describe(&train).contains("is waiting"), "{}", describe(&train));
     assert_eq!(agent.repo.git(["rev-parse", "main"]), main);
     answer(&agent, "merge", &[]);
     assert_eq!(state(&agent), "merged");

@@ -105,10 +105,7 @@ fn what_a_kill_leaves_the_next_landing_completes() {
     let output = run(&agent, "merge", &[]);
     refused(&output, "target-dirty", 3);
     let said = describe(&output);
-    assert!(
-        said.contains("  src/n5.txt\n") && !said.contains("src/n6.txt"),
-        "{said}"
-    );
+    assert!(said.contains("  src/n5.txt\n") && !said.contains("src/n6.txt"), "{said}");
     assert_eq!(state(&top), before);
     fs::remove_file(top.join("src/n5.txt")).expect("removed");
     answer(&agent, "merge", &[]);

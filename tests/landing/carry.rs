@@ -17,20 +17,10 @@ use std::time::{Duration, SystemTime};
 const CASES: u32 = 30;
 
 /// What the landing changes.
-const PATHS: [&str; 8] = [
-    "a.txt",
-    "b/c.txt",
-    "b/d/e.up",
-    "b/d/f",
-    "g/h/i.id",
-    "link",
-    "tool.sh",
-    "deep/er/x",
-];
+const PATHS: [&str; 8] =
+    ["a.txt", "b/c.txt", "b/d/e.up", "b/d/f", "g/h/i.id", "link", "tool.sh", "deep/er/x"];
 /// What it leaves alone, and what may come.
-const OTHERS: [&str; 6] = [
-    "README", "b/other", "g/other", "new/one", "b/d/new", "x/y/z",
-];
+const OTHERS: [&str; 6] = ["README", "b/other", "g/other", "new/one", "b/d/new", "x/y/z"];
 const ATTRIBUTES: &str = "*.txt text eol=crlf\n*.up filter=up\n*.id ident\n";
 
 /// Attributes by which every file is its blob's bytes.
@@ -117,11 +107,8 @@ fn dirty(top: &Path, (what, at, content): Deed) {
         8 if content % 2 == 0 => {
             let file = top.join(".gitattributes");
             let attributes = fs::read_to_string(&file).expect("text");
-            let [from, to] = if attributes.contains("crlf") {
-                ["crlf", "lf"]
-            } else {
-                ["lf", "crlf"]
-            };
+            let [from, to] =
+                if attributes.contains("crlf") { ["crlf", "lf"] } else { ["lf", "crlf"] };
             let attributes = attributes.replace(from, to);
             put(&file, &attributes);
         }
@@ -215,11 +202,7 @@ fn age(path: &Path, milliseconds: u64) {
 }
 
 fn checkout(top: &Path) -> Checkout {
-    Checkout {
-        top: top.to_owned(),
-        git_dir: top.join(".git"),
-        view: None,
-    }
+    Checkout { top: top.to_owned(), git_dir: top.join(".git"), view: None }
 }
 
 /// Whether it went the short way.
@@ -227,10 +210,7 @@ fn compare(landing: &[Deed], meanwhile: &[Deed]) -> bool {
     let (repo, before, after) = scene(landing, meanwhile);
     let top = repo.path();
     let twin = top.with_file_name("twin");
-    let copied = std::process::Command::new("cp")
-        .arg("-a")
-        .args([&top, &twin])
-        .status();
+    let copied = std::process::Command::new("cp").arg("-a").args([&top, &twin]).status();
     assert!(copied.expect("starts").success());
     git_output(&twin, ["update-index", "-q", "--refresh"]);
     let theirs = git_output(&twin, ["read-tree", "-m", "-u", &before, &after]);
@@ -261,11 +241,7 @@ fn compare(landing: &[Deed], meanwhile: &[Deed]) -> bool {
     // No file has to be read to see that it is as it should be.
     let differ = |top: &Path| git_in(top, ["diff-files", "--name-only"]);
     git_output(&twin, ["update-index", "-q", "--refresh"]);
-    let short = steps
-        .lock()
-        .expect("unpoisoned")
-        .iter()
-        .any(|step| step == "indexed");
+    let short = steps.lock().expect("unpoisoned").iter().any(|step| step == "indexed");
     if short && meanwhile.is_empty() {
         assert_eq!(differ(&top), "");
     }
@@ -281,21 +257,14 @@ fn what_comes_out_is_what_gits_own_two_way_merge_gives() {
     let landing = prop::collection::vec(deed(11), 1..7);
     let meanwhile = prop::collection::vec(deed(9), 0..5);
     let short = std::cell::Cell::new(0);
-    let mut runner = TestRunner::new(Config {
-        cases: CASES,
-        failure_persistence: None,
-        ..Config::default()
-    });
+    let mut runner =
+        TestRunner::new(Config { cases: CASES, failure_persistence: None, ..Config::default() });
     let run = runner.run(&(landing, meanwhile), |(landing, meanwhile)| {
         short.set(short.get() + u32::from(compare(&landing, &meanwhile)));
         Ok(())
     });
     run.expect("as git does");
-    assert!(
-        short.get() * 4 > CASES,
-        "only {} went the short way",
-        short.get()
-    );
+    assert!(short.get() * 4 > CASES, "only {} went the short way", short.get());
 }
 
 #[test]
@@ -344,10 +313,7 @@ fn a_file_as_old_as_the_index_is_overwritten_if_it_holds_what_the_index_says() {
     same_moment();
     let refused = carry().expect_err("it holds a change");
     assert_eq!(refused.code(), Code::TargetDirty);
-    assert_eq!(
-        fs::read_to_string(&file).expect("text"),
-        text.to_uppercase()
-    );
+    assert_eq!(fs::read_to_string(&file).expect("text"), text.to_uppercase());
 
     fs::write(&file, text).expect("changed back");
     same_moment();
@@ -375,10 +341,7 @@ fn what_stands_behind_the_longest_content_that_is_read_is_in_the_way() {
     let opened = Repo::open(&top).expect("a repository");
     let way = (oid(&before), oid(&after));
     let carried = checkout(&top).carry(&opened, way, &top.join(".git/scratch"), &|_| {});
-    assert_eq!(
-        carried.expect_err("it was changed").code(),
-        Code::TargetDirty
-    );
+    assert_eq!(carried.expect_err("it was changed").code(), Code::TargetDirty);
     let content = fs::read(&file).expect("still there");
     assert!(content.ends_with(b"a person's"), "{} bytes", content.len());
 }

@@ -18,11 +18,7 @@ fn everything_is_committed_with_the_trailer() {
     let trailer = agent.git(&["log", "-1", "--format=%(trailers:key=Agent-Id,valueonly)"]);
     assert_eq!(trailer.trim(), agent.id);
     assert_eq!(agent.git(&["status", "--porcelain"]), "");
-    refused(
-        &run(&agent, "commit", &["-m", "again"]),
-        "nothing-to-land",
-        1,
-    );
+    refused(&run(&agent, "commit", &["-m", "again"]), "nothing-to-land", 1);
     refused(&run(&agent, "commit", &["-m", " "]), "usage", 2);
 }
 
@@ -51,16 +47,8 @@ fn what_hooks_write_beside_the_repository_stays() {
     let common = agent.repo.path().join(".git");
     let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap_or_default();
     for name in names {
-        assert_eq!(
-            read(common.join("marks").join(name)),
-            "ran\nran\n",
-            "{name}"
-        );
-        assert_eq!(
-            read(common.join(format!("{name}.log"))),
-            "ran\nran\n",
-            "{name}"
-        );
+        assert_eq!(read(common.join("marks").join(name)), "ran\nran\n", "{name}");
+        assert_eq!(read(common.join(format!("{name}.log"))), "ran\nran\n", "{name}");
     }
     // Also where one refuses.
     std::fs::remove_file(common.join("pre-commit.log")).expect("there");
@@ -89,11 +77,7 @@ fn a_message_is_cleaned_up_as_git_does_it() {
         if by_git.status.success() {
             assert!(output.status.success(), "{}", describe(&output));
             let subject = agent.repo.git(["log", "-1", "--format=%s"]);
-            assert_eq!(
-                agent.git(&["log", "-1", "--format=%s"]),
-                subject,
-                "{cleanup}"
-            );
+            assert_eq!(agent.git(&["log", "-1", "--format=%s"]), subject, "{cleanup}");
         } else {
             refused(&output, "usage", 2);
             assert!(describe(&output).contains("commit.cleanup"));
@@ -112,10 +96,7 @@ fn what_the_agent_staged_is_what_is_committed() {
     agent.write("src/three.rs", "not staged\n");
     answer(&agent, "commit", &["-m", "Add two"]);
     assert_eq!(agent.git(&["show", "HEAD:src/two.rs"]), "staged");
-    assert_eq!(
-        agent.git(&["status", "--porcelain"]),
-        " M src/two.rs\n?? src/three.rs"
-    );
+    assert_eq!(agent.git(&["status", "--porcelain"]), " M src/two.rs\n?? src/three.rs");
 }
 
 #[test]
@@ -128,10 +109,7 @@ fn what_is_out_of_scope_is_refused_by_name_or_left_out() {
         let before = agent.git(&["status", "--porcelain"]);
         let output = run(&agent, "commit", &["-m", "both"]);
         refused(&output, "out-of-scope", 3);
-        assert!(
-            describe(&output).contains("  README.md\n"),
-            "staged: {staged}"
-        );
+        assert!(describe(&output).contains("  README.md\n"), "staged: {staged}");
         assert_eq!(agent.git(&["rev-parse", "HEAD"]), tip);
         assert_eq!(agent.git(&["status", "--porcelain"]), before);
     };
@@ -140,10 +118,7 @@ fn what_is_out_of_scope_is_refused_by_name_or_left_out() {
     check(true);
     let report = answer(&agent, "commit", &["-m", "one", "--in-scope-only"]);
     assert_eq!(report["left_out"][0], "README.md");
-    assert_eq!(
-        agent.git(&["show", "--name-only", "--format=", "HEAD"]),
-        "src/two.rs"
-    );
+    assert_eq!(agent.git(&["show", "--name-only", "--format=", "HEAD"]), "src/two.rs");
     assert_eq!(agent.git(&["status", "--porcelain"]), "M  README.md");
 }
 
@@ -180,10 +155,7 @@ fn no_agent_decides_about_another() {
     let other = repo.spawn_task(crate::support::agent::TASK, &[]);
     let other = other["agent_id"].as_str().expect("an id");
     let inside = |words: &[&str]| {
-        crate::support::agent::agent_command(&agent.worktree)
-            .args(words)
-            .output()
-            .expect("starts")
+        crate::support::agent::agent_command(&agent.worktree).args(words).output().expect("starts")
     };
     let decisions: [&[&str]; 6] = [
         &["discard", other],
@@ -205,16 +177,9 @@ fn no_agent_decides_about_another() {
 fn a_message_that_names_another_agent_names_this_one_afterwards() {
     let agent = Agent::new();
     agent.write("src/two.rs", "pub fn two() {}\n");
-    answer(
-        &agent,
-        "commit",
-        &["-m", "Add two\n\nReviewed-by: x\nAgent-Id: bogus"],
-    );
+    answer(&agent, "commit", &["-m", "Add two\n\nReviewed-by: x\nAgent-Id: bogus"]);
     let trailers = agent.git(&["log", "-1", "--format=%(trailers)"]);
-    assert_eq!(
-        trailers.trim(),
-        format!("Reviewed-by: x\nAgent-Id: {}", agent.id)
-    );
+    assert_eq!(trailers.trim(), format!("Reviewed-by: x\nAgent-Id: {}", agent.id));
 }
 
 #[test]
@@ -273,10 +238,7 @@ fn what_is_left_out_stays_as_it_was() {
         agent.git(&["show", "--name-only", "--format=", "HEAD"]),
         "src/deep/er/two.rs\nsrc/lib.rs"
     );
-    assert_eq!(
-        agent.git(&["status", "--porcelain"]),
-        " M README.md\n?? notes/"
-    );
+    assert_eq!(agent.git(&["status", "--porcelain"]), " M README.md\n?? notes/");
 }
 
 #[test]
@@ -288,13 +250,8 @@ fn a_repository_inside_the_worktree_is_named_with_the_reason() {
     let output = run(&agent, "commit", &["-m", "both"]);
     refused(&output, "out-of-scope", 3);
     let said = describe(&output);
-    assert!(
-        said.contains("  src/nested/: it is a git repository"),
-        "{said}"
-    );
-    let checked = agent
-        .repo
-        .agent(&["check", &agent.id, "--worktree", "--format=json"]);
+    assert!(said.contains("  src/nested/: it is a git repository"), "{said}");
+    let checked = agent.repo.agent(&["check", &agent.id, "--worktree", "--format=json"]);
     assert_eq!(checked.status.code(), Some(1), "{}", describe(&checked));
     let checked: serde_json::Value = serde_json::from_slice(&checked.stdout).expect("JSON");
     assert_eq!(checked["violations"].as_array().map_or(0, Vec::len), 1);

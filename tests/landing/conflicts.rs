@@ -22,9 +22,7 @@ fn conflicting() -> Agent {
     agent.write("src/gone.rs", "pub fn gone() -> u32 {\n    0\n}\n");
     agent.write("src/new.rs", "pub fn mine() {}\n");
     answer(&agent, "commit", &["-m", "mine"]);
-    agent
-        .repo
-        .write("src/lib.rs", format!("{ONE}    111\n}}\n"));
+    agent.repo.write("src/lib.rs", format!("{ONE}    111\n}}\n"));
     agent.repo.write("src/new.rs", "pub fn theirs() {}\n");
     agent.repo.write("README.md", "theirs\n");
     agent.repo.git(["rm", "--quiet", "src/gone.rs"]);
@@ -38,10 +36,7 @@ const RESOLVE: &str = "printf 'pub fn one() -> u32 {\\n    122\\n}\\n' > src/lib
 
 fn resolve(agent: &Agent) {
     let mut shell = std::process::Command::new("sh");
-    let status = shell
-        .args(["-c", RESOLVE])
-        .current_dir(&agent.worktree)
-        .status();
+    let status = shell.args(["-c", RESOLVE]).current_dir(&agent.worktree).status();
     assert!(status.expect("a shell").success());
 }
 
@@ -55,10 +50,7 @@ fn left(agent: &Agent) -> Value {
 }
 
 fn update_with(ctx: &Ctx, agent: &str, conflicts: bool) {
-    let options = UpdateOptions {
-        conflicts,
-        ..UpdateOptions::default()
-    };
+    let options = UpdateOptions { conflicts, ..UpdateOptions::default() };
     let plan = update::plan(ctx, agent, options).expect("a plan");
     update::execute(ctx, &plan).expect("updated");
 }
@@ -85,41 +77,23 @@ fn conflicts_are_left_as_git_leaves_them_and_are_committed_once_resolved() {
     // The oracle: git merges the same two commits in a worktree of its own.
     let oracle = agent.repo.path().with_file_name("oracle");
     let place = oracle.to_str().expect("UTF-8");
-    agent
-        .repo
-        .git(["worktree", "add", "--quiet", "--detach", place, &tip]);
-    let merge = [
-        "-c",
-        "merge.conflictStyle=zdiff3",
-        "merge",
-        "--quiet",
-        &main,
-    ];
+    agent.repo.git(["worktree", "add", "--quiet", "--detach", place, &tip]);
+    let merge = ["-c", "merge.conflictStyle=zdiff3", "merge", "--quiet", &main];
     let merged = isolated("git", &oracle).args(merge).output();
     assert_eq!(merged.expect("git").status.code(), Some(1));
 
     let report = left(&agent);
     assert_eq!(report["outcome"], "conflicts");
     assert_eq!(report["conflicts"], json!(PATHS));
-    assert_eq!(
-        unmerged(&agent),
-        git_in(&oracle, ["ls-files", "--unmerged"])
-    );
+    assert_eq!(unmerged(&agent), git_in(&oracle, ["ls-files", "--unmerged"]));
     let status =
         |place: &std::path::Path| git_in(place, ["status", "--porcelain", "--untracked-files=no"]);
     assert_eq!(status(&agent.worktree), status(&oracle));
     for path in PATHS {
         let text = |place: &std::path::Path| fs::read_to_string(place.join(path)).expect(path);
-        assert_eq!(
-            text(&agent.worktree),
-            text(&oracle).replace(&main, "MERGE_HEAD"),
-            "{path}"
-        );
+        assert_eq!(text(&agent.worktree), text(&oracle).replace(&main, "MERGE_HEAD"), "{path}");
     }
-    assert_eq!(
-        agent.git(&["rev-parse", "HEAD", "MERGE_HEAD"]),
-        format!("{tip}\n{main}")
-    );
+    assert_eq!(agent.git(&["rev-parse", "HEAD", "MERGE_HEAD"]), format!("{tip}\n{main}"));
     // Nothing changes by asking again, and nothing that is unresolved is committed.
     assert_eq!(left(&agent)["conflicts"], json!(PATHS));
     refused(&run(&agent, "update", &[]), "update-conflicts", 3);
@@ -127,11 +101,7 @@ fn conflicts_are_left_as_git_leaves_them_and_are_committed_once_resolved() {
     // What the merge brought is nothing that the agent did.
     let mut codes = agent.codes();
     codes.dedup();
-    let found = [
-        "worktree.in-progress",
-        "worktree.unmerged",
-        "merge.conflict",
-    ];
+    let found = ["worktree.in-progress", "worktree.unmerged", "merge.conflict"];
     assert_eq!(codes, found);
     let shown = agent.repo.agent_json(&["show", &agent.id]);
     assert_eq!(shown["out_of_scope"], json!(0), "{shown:#}");
@@ -139,15 +109,9 @@ fn conflicts_are_left_as_git_leaves_them_and_are_committed_once_resolved() {
     resolve(&agent);
     let report = answer(&agent, "update", &[]);
     assert_eq!(report["outcome"], "updated");
-    assert_eq!(
-        agent.git(&["log", "-1", "--format=%P"]),
-        format!("{tip} {main}")
-    );
+    assert_eq!(agent.git(&["log", "-1", "--format=%P"]), format!("{tip} {main}"));
     assert_eq!(agent.git(&["status", "--porcelain"]), "");
-    assert_eq!(
-        agent.git(&["show", "HEAD:src/lib.rs"]),
-        format!("{ONE}    122\n}}")
-    );
+    assert_eq!(agent.git(&["show", "HEAD:src/lib.rs"]), format!("{ONE}    122\n}}"));
     let verdict = agent.verify(&[]);
     assert_eq!(verdict["verdict"], "accept", "{verdict:#}");
     assert_eq!(answer(&agent, "merge", &[])["outcome"], "merged");
@@ -178,16 +142,10 @@ fn what_is_half_resolved_or_out_of_scope_is_named() {
 #[test]
 fn a_merge_of_anything_else_is_not_ours_to_end() {
     let agent = conflicting();
-    let other = agent
-        .repo
-        .git(["commit-tree", "main^{tree}", "-m", "planted"]);
+    let other = agent.repo.git(["commit-tree", "main^{tree}", "-m", "planted"]);
     left(&agent);
     let admin = agent.git(&["rev-parse", "--absolute-git-dir"]);
-    fs::write(
-        PathBuf::from(admin).join("MERGE_HEAD"),
-        format!("{other}\n"),
-    )
-    .expect("planted");
+    fs::write(PathBuf::from(admin).join("MERGE_HEAD"), format!("{other}\n")).expect("planted");
     resolve(&agent);
     refused(&run(&agent, "update", &[]), "worktree-busy", 3);
     refused(&run(&agent, "update", &["--conflicts"]), "worktree-busy", 3);
@@ -199,29 +157,17 @@ fn a_kill_at_any_step_is_completed_by_the_next_one() {
     let tip = agent.git(&["rev-parse", "HEAD"]);
     let main = agent.repo.git(["rev-parse", "main"]);
     let die = |step: &str, what: &str| {
-        death::die_at(
-            "landing::conflicts::child",
-            &agent.repo.path(),
-            step,
-            &[&agent.id, what],
-        );
+        death::die_at("landing::conflicts::child", &agent.repo.path(), step, &[&agent.id, what]);
         assert_eq!(agent.repo.fsck(), "", "{step}");
     };
     let steps = |conflicts: bool| {
         steps_of(|reached| {
-            update_with(
-                &death::ctx(&agent.repo.path(), reached),
-                &agent.id,
-                conflicts,
-            );
+            update_with(&death::ctx(&agent.repo.path(), reached), &agent.id, conflicts);
         })
     };
     let mut saved = agent.repo.save();
     let leaving = steps(true);
-    assert!(
-        leaving.ends_with(&CONFLICT_STEPS.map(str::to_owned)),
-        "{leaving:?}"
-    );
+    assert!(leaving.ends_with(&CONFLICT_STEPS.map(str::to_owned)), "{leaving:?}");
     let expected = unmerged(&agent);
     for step in &leaving {
         saved.restore();
@@ -236,11 +182,7 @@ fn a_kill_at_any_step_is_completed_by_the_next_one() {
         saved.restore();
         die(step, "conclude");
         answer(&agent, "update", &[]);
-        assert_eq!(
-            agent.git(&["log", "-1", "--format=%P"]),
-            format!("{tip} {main}"),
-            "{step}"
-        );
+        assert_eq!(agent.git(&["log", "-1", "--format=%P"]), format!("{tip} {main}"), "{step}");
         assert_eq!(agent.git(&["status", "--porcelain"]), "", "{step}");
         assert_eq!(agent.verify(&[])["verdict"], "accept", "{step}");
     }
@@ -274,9 +216,7 @@ fn a_host_is_told_what_conflicts_and_why_and_resolves_it() {
     let report = with_host(&agent.repo, &words);
     assert_eq!(report["outcome"], "updated", "{report:#}");
     let told = fs::read_to_string(agent.worktree.join(".agent/chatlog.md")).expect("told");
-    let (_, told) = told
-        .split_once("## Conflicts to resolve")
-        .expect("a section");
+    let (_, told) = told.split_once("## Conflicts to resolve").expect("a section");
     for expected in [
         "- src/gone.rs (modify/delete)",
         "- src/lib.rs (contents)",
@@ -297,9 +237,7 @@ fn a_host_begins_anew_where_the_last_session_was_of_another_one() {
     let agent = conflicting();
     let repo = git_agent::git::Repo::open(&agent.repo.path()).expect("opens");
     let spawn = agent.repo.agent_json(&["show", &agent.id])["spawn_commit"].take();
-    let spawn = spawn
-        .as_str()
-        .and_then(git_agent::domain::oid::Oid::from_hex);
+    let spawn = spawn.as_str().and_then(git_agent::domain::oid::Oid::from_hex);
     let session = HostSession {
         id: Some("0199c0de-0000-7000-8000-000000000001".to_owned()),
         ..HostSession::default()
@@ -310,20 +248,12 @@ fn a_host_begins_anew_where_the_last_session_was_of_another_one() {
             command: "codex exec".to_owned(),
             ..Started::default()
         }),
-        What::Exited(Exited {
-            run: Some(1),
-            session,
-            ..Exited::default()
-        }),
+        What::Exited(Exited { run: Some(1), session, ..Exited::default() }),
     ] {
         let ledger = git_agent::store::ledger::Ledger::new(&repo);
-        { ledger.append(spawn.expect("a commit"), "test", what, chrono::Utc::now()) }
-            .expect("appends");
+        ledger.append(spawn.expect("a commit"), "test", what, chrono::Utc::now()).expect("appends");
     }
-    let report = with_host(
-        &agent.repo,
-        &["update", &agent.id, "--conflicts", "--host", "claude"],
-    );
+    let report = with_host(&agent.repo, &["update", &agent.id, "--conflicts", "--host", "claude"]);
     assert_eq!(report["outcome"], "updated", "{report:#}");
 }
 
@@ -334,19 +264,12 @@ fn a_train_tries_once_more_what_conflicts() {
     let words = ["mark", "done", &agent.id, "-m", "mine"];
     agent.repo.agent_json(&words);
     let report = with_host(&agent.repo, &["train", &agent.id]);
-    assert_eq!(
-        report["items"][0]["error"]["conflicts"],
-        json!(PATHS),
-        "{report:#}"
-    );
+    assert_eq!(report["items"][0]["error"]["conflicts"], json!(PATHS), "{report:#}");
     assert_eq!(agent.repo.git(["rev-parse", "main"]), main);
     let words = ["train", &agent.id, "--solve-conflicts", "claude"];
     let report = with_host(&agent.repo, &words);
     assert_eq!(report["items"][0]["outcome"], "landed", "{report:#}");
-    assert_eq!(
-        agent.repo.git(["show", "main:src/lib.rs"]),
-        format!("{ONE}    122\n}}")
-    );
+    assert_eq!(agent.repo.git(["show", "main:src/lib.rs"]), format!("{ONE}    122\n}}"));
     assert_eq!(agent.repo.git(["merge-base", "main", &main]), main);
 }
 
@@ -367,11 +290,7 @@ fn what_a_person_resolved_before_is_resolved_again_where_git_remembers_it() {
     // What one side deleted has no lines to remember; the rest is as the person resolved it.
     let output = run(&agent, "update", &["--format=json"]);
     let error: Value = serde_json::from_slice(&output.stderr).expect("JSON");
-    assert_eq!(
-        error["error"]["conflicts"],
-        json!(["src/gone.rs"]),
-        "{error:#}"
-    );
+    assert_eq!(error["error"]["conflicts"], json!(["src/gone.rs"]), "{error:#}");
     let text = |path: &str| fs::read_to_string(agent.worktree.join(path)).expect(path);
     assert_eq!(text("src/lib.rs"), format!("{ONE}    122\n}}\n"));
     assert_eq!(text("src/new.rs"), "pub fn mine() {}\npub fn theirs() {}\n");
@@ -394,19 +313,14 @@ fn a_merge_driver_in_the_tree_is_the_one_of_the_main_worktree() {
     agent.write("src/merge.sh", driver("agent"));
     agent.write("src/lib.rs", format!("{ONE}    11\n}}\n"));
     answer(&agent, "commit", &["-m", "mine"]);
-    agent
-        .repo
-        .write("src/lib.rs", format!("{ONE}    111\n}}\n"));
+    agent.repo.write("src/lib.rs", format!("{ONE}    111\n}}\n"));
     agent.repo.commit_all("a hundred and eleven");
 
     // The oracle: in the main worktree, git has the driver merge both.
     let tip = agent.git(&["rev-parse", "HEAD"]);
     agent.repo.git(["merge-tree", "--write-tree", "main", &tip]);
     let codes = agent.codes();
-    assert!(
-        !codes.iter().any(|code| code.contains("conflict")),
-        "{codes:?}"
-    );
+    assert!(!codes.iter().any(|code| code.contains("conflict")), "{codes:?}");
 
     agent.repo.write("src/bin/tool.rs", "fn main() { one() }\n");
     agent.repo.commit_all("a conflict beside it");

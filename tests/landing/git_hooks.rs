@@ -40,9 +40,7 @@ fn hooks(agent: &Agent) -> PathBuf {
 /// Commits on `main` without asking the hook that is tried.
 fn commit(agent: &Agent, message: &str) {
     agent.repo.git(["add", "--all"]);
-    agent
-        .repo
-        .git(["commit", "--quiet", "--no-verify", "-m", message]);
+    agent.repo.git(["commit", "--quiet", "--no-verify", "-m", message]);
 }
 
 /// The landing is refused with these words, and leaves nothing behind.
@@ -100,10 +98,7 @@ fn what_a_hook_says_or_changes_keeps_work_from_landing() {
     for (lines, words) in [
         ("echo too long a line; exit 1", "too long a line"),
         ("echo '// formatted' >>src/two.rs", "changed files"),
-        (
-            "echo '// formatted' >>src/two.rs; git add src/two.rs",
-            "changed files",
-        ),
+        ("echo '// formatted' >>src/two.rs; git add src/two.rs", "changed files"),
         ("rm src/two.rs", "changed files"),
         ("echo x >new.rs", "changed files"),
         ("chmod +x src/lib.rs", "changed files"),
@@ -128,17 +123,11 @@ fn hooks_are_found_where_git_finds_them() {
     let set = |place: &str| agent.repo.git(["config", "core.hooksPath", place]);
     set(elsewhere.to_str().expect("UTF-8"));
     require_refused(&agent, &["from elsewhere"]);
-    hook(
-        &agent.repo.path().join(".githooks"),
-        "echo from the tree; exit 1",
-    );
+    hook(&agent.repo.path().join(".githooks"), "echo from the tree; exit 1");
     commit(&agent, "hooks for all");
     set(".githooks");
     require_refused(&agent, &["from the tree"]);
-    hook(
-        &agent.repo.path().join(".githooks"),
-        "grep -q 11 src/lib.rs",
-    );
+    hook(&agent.repo.path().join(".githooks"), "grep -q 11 src/lib.rs");
     commit(&agent, "a hook that agrees");
     answer(&agent, "merge", &[]);
     require_sound(&agent);
@@ -163,18 +152,11 @@ fn hooks_that_are_not_asked_for_do_not_run() {
 #[test]
 fn an_unknown_hook_is_a_mistake_in_the_settings() {
     let agent = ready("");
-    agent.repo.write(
-        ".config/git-agent.toml",
-        "[merge]\nhooks = [\"pre-push\"]\n",
-    );
+    agent.repo.write(".config/git-agent.toml", "[merge]\nhooks = [\"pre-push\"]\n");
     agent.repo.commit_all("no such hook");
     let output = run(&agent, "merge", &[]);
     refused(&output, "settings-invalid", 2);
-    assert!(
-        describe(&output).contains("pre-push"),
-        "{}",
-        describe(&output)
-    );
+    assert!(describe(&output).contains("pre-push"), "{}", describe(&output));
 }
 
 #[test]

@@ -17,10 +17,7 @@ fn a_merge_commit_has_the_judged_tree_and_brings_the_uncommitted_work() {
     let report = answer(&agent, "merge", &[]);
     let landed = agent.repo.git(["rev-parse", "main"]);
     assert_eq!(report["commit"], landed);
-    assert_eq!(
-        judged["merged_tree"],
-        agent.repo.git(["rev-parse", "main^{tree}"])
-    );
+    assert_eq!(judged["merged_tree"], agent.repo.git(["rev-parse", "main^{tree}"]));
     let work = agent.git(&["rev-parse", "HEAD"]);
     assert_eq!(report["committed"], work);
     assert_eq!(judged["tree"], agent.git(&["rev-parse", "HEAD^{tree}"]));
@@ -34,15 +31,9 @@ fn a_merge_commit_has_the_judged_tree_and_brings_the_uncommitted_work() {
     assert_eq!(spawns_in(&agent.repo, "main"), 0);
     let subject = agent.repo.git(["log", "-1", "--format=%s", "main"]);
     let short = &agent.id[..8];
-    assert!(
-        subject.starts_with(&format!("merge({short}): Add a second")),
-        "{subject}"
-    );
+    assert!(subject.starts_with(&format!("merge({short}): Add a second")), "{subject}");
     let trailers = "--format=%(trailers:key=Agent-Id,valueonly)";
-    assert_eq!(
-        agent.repo.git(["log", "-1", trailers, "main"]).trim(),
-        agent.id
-    );
+    assert_eq!(agent.repo.git(["log", "-1", trailers, "main"]).trim(), agent.id);
     assert_eq!(state(&agent), "merged");
     require_sound(&agent);
     for log in ["HEAD", "main"] {
@@ -88,10 +79,7 @@ fn a_squash_keeps_where_it_comes_from() {
     assert!(paragraphs[2].starts_with("Add a second"), "{message}");
     assert_eq!(paragraphs[3..], ["two", trailer.as_str()], "{message}");
     let notes = agent.repo.git(["log", "-1", "--notes=agents", "main"]);
-    assert!(
-        notes.contains(&agent.id) && notes.contains("\"merged\""),
-        "{notes}"
-    );
+    assert!(notes.contains(&agent.id) && notes.contains("\"merged\""), "{notes}");
     let tip = agent.git(&["rev-parse", "HEAD"]);
     let kept = agent.repo.git(["rev-list", "refs/agents/keep"]);
     assert!(kept.contains(&tip), "the history is kept");
@@ -106,10 +94,7 @@ fn only_a_fast_forward_moves_the_branch_alone() {
     agent.write("src/two.rs", "pub fn two() {}\n");
     agent.repo.git(["config", "agent.merge", "ff-only"]);
     answer(&agent, "merge", &[]);
-    assert_eq!(
-        agent.repo.git(["rev-parse", "main"]),
-        agent.git(&["rev-parse", "HEAD"])
-    );
+    assert_eq!(agent.repo.git(["rev-parse", "main"]), agent.git(&["rev-parse", "HEAD"]));
     require_sound(&agent);
 }
 
@@ -139,20 +124,10 @@ fn check_dirty(name: &str, dirty: impl Fn(&Agent)) {
     let main = agent.repo.git(["rev-parse", "main"]);
     let output = run(&agent, "merge", &[]);
     refused(&output, "target-dirty", 3);
-    assert!(
-        describe(&output).contains(&format!("  {name}\n")),
-        "{}",
-        describe(&output)
-    );
+    assert!(describe(&output).contains(&format!("  {name}\n")), "{}", describe(&output));
     assert_eq!(agent.repo.git(["rev-parse", "main"]), main);
-    assert_eq!(
-        agent.repo.git(["status", "--porcelain", "--ignored"]),
-        status
-    );
-    assert_eq!(
-        std::fs::read(agent.repo.path().join(name)).expect("a file"),
-        content
-    );
+    assert_eq!(agent.repo.git(["status", "--porcelain", "--ignored"]), status);
+    assert_eq!(std::fs::read(agent.repo.path().join(name)).expect("a file"), content);
     assert_eq!(state(&agent), "idle");
 }
 
@@ -247,25 +222,17 @@ fn what_cannot_be_signed_does_not_land() {
 
 #[test]
 fn an_untracked_or_ignored_file_is_never_overwritten() {
-    check_dirty("src/two.rs", |agent| {
-        agent.repo.write("src/two.rs", "mine\n")
-    });
+    check_dirty("src/two.rs", |agent| agent.repo.write("src/two.rs", "mine\n"));
     check_dirty("src/two.rs", |agent| {
         // What the agent has staged lands, though git ignores such files from now on.
         agent.git(&["add", "src"]);
-        agent.repo.write(
-            ".git/info/exclude",
-            "two.rs\n/.agent/\n/.claude/worktrees/\n",
-        );
+        agent.repo.write(".git/info/exclude", "two.rs\n/.agent/\n/.claude/worktrees/\n");
         agent.repo.write("src/two.rs", "mine\n");
     });
     check_dirty("src/deep", |agent| {
         agent.write("src/deep/four.rs", "pub fn four() {}\n");
         agent.git(&["add", "src"]);
-        agent.repo.write(
-            ".git/info/exclude",
-            "/src/deep\n/.agent/\n/.claude/worktrees/\n",
-        );
+        agent.repo.write(".git/info/exclude", "/src/deep\n/.agent/\n/.claude/worktrees/\n");
         agent.repo.write("src/deep", "mine\n");
     });
 }
@@ -277,14 +244,9 @@ fn other_changes_stay_where_they_are() {
     agent.repo.write("src/bin/tool.rs", "mine, staged\n");
     agent.repo.git(["add", "src/bin/tool.rs"]);
     // Touched but not changed.
-    agent
-        .repo
-        .write("src/lib.rs", "pub fn one() -> u32 {\n    1\n}\n");
+    agent.repo.write("src/lib.rs", "pub fn one() -> u32 {\n    1\n}\n");
     answer(&agent, "merge", &[]);
-    assert_eq!(
-        agent.repo.git(["status", "--porcelain"]),
-        " M README.md\nM  src/bin/tool.rs"
-    );
+    assert_eq!(agent.repo.git(["status", "--porcelain"]), " M README.md\nM  src/bin/tool.rs");
 }
 
 #[test]
@@ -292,9 +254,7 @@ fn a_target_in_a_linked_worktree_moves_along_and_one_nowhere_just_moves() {
     let agent = ready();
     let other = agent.repo.path().with_file_name("other");
     let other_text = other.to_str().expect("UTF-8");
-    agent
-        .repo
-        .git(["worktree", "add", "--quiet", other_text, "-b", "release"]);
+    agent.repo.git(["worktree", "add", "--quiet", other_text, "-b", "release"]);
     agent.repo.git(["branch", "plain"]);
     let main = agent.repo.git(["rev-parse", "main"]);
     answer(&agent, "merge", &["--into", "release"]);
@@ -305,12 +265,7 @@ fn a_target_in_a_linked_worktree_moves_along_and_one_nowhere_just_moves() {
     let agent = ready();
     agent.repo.git(["branch", "plain"]);
     answer(&agent, "merge", &["--into", "plain"]);
-    assert_eq!(
-        agent
-            .repo
-            .git(["ls-tree", "--name-only", "plain", "src/three.rs"]),
-        "src/three.rs"
-    );
+    assert_eq!(agent.repo.git(["ls-tree", "--name-only", "plain", "src/three.rs"]), "src/three.rs");
     require_sound(&agent);
 }
 
@@ -318,11 +273,8 @@ fn a_target_in_a_linked_worktree_moves_along_and_one_nowhere_just_moves() {
 fn a_target_in_the_middle_of_something_is_left_alone() {
     let agent = ready();
     let head = agent.repo.git(["rev-parse", "HEAD"]);
-    std::fs::write(
-        agent.repo.path().join(".git/MERGE_HEAD"),
-        format!("{head}\n"),
-    )
-    .expect("written");
+    std::fs::write(agent.repo.path().join(".git/MERGE_HEAD"), format!("{head}\n"))
+        .expect("written");
     refused(&run(&agent, "merge", &[]), "worktree-busy", 3);
 }
 
@@ -360,8 +312,12 @@ fn what_only_another_clone_calls_done_is_not_landed_unasked() {
     let commit = row["spawn_commit"].as_str().expect("an oid").to_owned();
     let notes = ["notes", "--ref=agents"];
     let before = agent.repo.git([&notes[..], &["show", &commit]].concat());
-    let own = before.lines().next().expect("a line");
-    let own = own.split_once("Z-").and_then(|(_, rest)| rest.get(4..8));
+    let own = before
+        .lines()
+        .next()
+        .expect("a line")
+        .split_once("Z-")
+        .and_then(|(_, rest)| rest.get(4..8));
     // Also where it claims to be this clone.
     for clone in ["ffff", own.expect("a clone")] {
         let now = chrono::Utc::now().format("%Y%m%dT%H%M%S");
@@ -392,10 +348,7 @@ fn all_lands_in_order_and_gives_each_one_verdict() {
         let task = TASK.replace("src/**", whitelist);
         let report = first.repo.spawn_task(&task, &[]);
         let text = |key: &str| report[key].as_str().expect(key).to_owned();
-        (
-            text("agent_id"),
-            std::path::PathBuf::from(text("worktree_abspath")),
-        )
+        (text("agent_id"), std::path::PathBuf::from(text("worktree_abspath")))
     };
     let fill = |worktree: &std::path::Path, content: &str| {
         for name in ["plan.md", "chatlog.md", "handoffs.md", "review.md"] {
@@ -413,25 +366,16 @@ fn all_lands_in_order_and_gives_each_one_verdict() {
     for id in [&first.id, &conflicting, &put_off, &bare] {
         first.repo.agent_json(&["done", id]);
     }
-    first
-        .repo
-        .agent_json(&["defer", &put_off, "--reason", "later"]);
-    let output = agent_command(&path)
-        .args(["merge", "--all", "--format=json"])
-        .output()
-        .expect("starts");
+    first.repo.agent_json(&["defer", &put_off, "--reason", "later"]);
+    let output =
+        agent_command(&path).args(["merge", "--all", "--format=json"]).output().expect("starts");
     assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let verdicts: Vec<_> = report["items"]
         .as_array()
         .expect("agents")
         .iter()
-        .map(|one| {
-            (
-                one["agent_id"].as_str().expect("id"),
-                one["outcome"].as_str().expect("one"),
-            )
-        })
+        .map(|one| (one["agent_id"].as_str().expect("id"), one["outcome"].as_str().expect("one")))
         .collect();
     assert_eq!(
         verdicts,
@@ -451,14 +395,9 @@ fn all_lands_in_order_and_gives_each_one_verdict() {
     assert_eq!(ids("unfinished"), [&running]);
     assert_eq!(ids("deferred"), [&put_off]);
     assert_eq!(ids("not_landed"), [&conflicting, &bare]);
-    first
-        .repo
-        .agent_json(&["reject", &conflicting, "--reason", "too late"]);
+    first.repo.agent_json(&["reject", &conflicting, "--reason", "too late"]);
     let shown = first.repo.agent_json(&["show", &conflicting]);
-    assert_eq!(
-        (&shown["state"], &shown["summary"]),
-        (&"rejected".into(), &"too late".into())
-    );
+    assert_eq!((&shown["state"], &shown["summary"]), (&"rejected".into(), &"too late".into()));
     assert!(worktree.join("src/two.rs").is_file(), "its worktree stays");
 }
 
@@ -467,10 +406,7 @@ fn a_bare_repository_has_nothing_to_move() {
     let agent = ready();
     let bare = agent.repo.path().join(".git");
     agent.repo.git(["switch", "--quiet", "--detach"]);
-    let output = agent_command(&bare)
-        .args(["merge", &agent.id])
-        .output()
-        .expect("starts");
+    let output = agent_command(&bare).args(["merge", &agent.id]).output().expect("starts");
     assert!(output.status.success(), "{}", describe(&output));
     let head = agent.repo.git(["rev-parse", "HEAD"]);
     assert_eq!(agent.repo.git(["rev-parse", "main^"]), head);
@@ -486,10 +422,7 @@ fn a_round_closes_with_the_question_or_without_a_word() {
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
     let text = close("--format=text");
-    assert!(
-        text.ends_with(&format!("not finished: {}\n", &agent.id[..8])),
-        "{text}"
-    );
+    assert!(text.ends_with(&format!("not finished: {}\n", &agent.id[..8])), "{text}");
     agent.verify(&[]);
     let text = close("--format=text");
     assert_eq!(text, format!("{} planned\n", &agent.id[..8]));
@@ -548,15 +481,9 @@ fn a_round_names_agents_and_what_a_verdict_rejected_them_for() {
     assert_eq!(output.status.code(), Some(1), "nothing landed");
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let first = &report["items"][0];
-    assert_eq!(
-        (&first["name"], &first["outcome"]),
-        (&"fixer".into(), &"idle".into())
-    );
+    assert_eq!((&first["name"], &first["outcome"]), (&"fixer".into(), &"idle".into()));
     let reason = first["reason"].as_str().expect("why");
-    assert!(
-        reason.split(", ").any(|code| code == "bundle.template"),
-        "{reason}"
-    );
+    assert!(reason.split(", ").any(|code| code == "bundle.template"), "{reason}");
     let text = describe(&repo.agent(&["merge", "--all"]));
     let short = |agent: &serde_json::Value| agent["agent_id"].to_string()[1..9].to_owned();
     let line = format!("{} fixer idle {reason}\n", short(&failed));
@@ -568,36 +495,18 @@ fn a_round_names_agents_and_what_a_verdict_rejected_them_for() {
 #[test]
 fn what_was_said_beyond_one_line_is_the_body_of_the_message() {
     let agent = ready();
-    let long = format!(
-        "Two and three\n\nIn detail:\n{}\nAgent-Id: bogus",
-        "word ".repeat(800)
-    );
-    agent
-        .repo
-        .agent_json(&["done", &agent.id, "--summary", &long]);
+    let long = format!("Two and three\n\nIn detail:\n{}\nAgent-Id: bogus", "word ".repeat(800));
+    agent.repo.agent_json(&["done", &agent.id, "--summary", &long]);
     answer(&agent, "merge", &[]);
     let body = agent.repo.git(["log", "-1", "--format=%B", "main"]);
     // Long lines are broken at words.
     assert!(body.lines().all(|line| line.len() <= 72), "{body}");
-    let words = |text: &str| {
-        text.split_whitespace()
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
-    };
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(
         words(&body),
-        words(&format!(
-            "merge({}): {long} Agent-Id: {}",
-            &agent.id[..8],
-            agent.id
-        ))
+        words(&format!("merge({}): {long} Agent-Id: {}", &agent.id[..8], agent.id))
     );
-    let trailers = [
-        "log",
-        "-1",
-        "--format=%(trailers:key=Agent-Id,valueonly)",
-        "main",
-    ];
+    let trailers = ["log", "-1", "--format=%(trailers:key=Agent-Id,valueonly)", "main"];
     assert_eq!(agent.repo.git(trailers).trim(), agent.id);
 }
 
@@ -605,11 +514,7 @@ fn what_was_said_beyond_one_line_is_the_body_of_the_message() {
 fn commits_have_the_identity_that_git_would_choose() {
     let agent = ready();
     let included = agent.repo.path().join(".git/work.inc");
-    fs::write(
-        &included,
-        "[user]\nname = At Work\nemail = me@work.example\n",
-    )
-    .expect("written");
+    fs::write(&included, "[user]\nname = At Work\nemail = me@work.example\n").expect("written");
     let key = "includeIf.hasconfig:remote.*.url:https://forge.example/**.path";
     for (key, value) in [
         ("user.name", "At Home"),
@@ -629,12 +534,7 @@ fn commits_have_the_identity_that_git_would_choose() {
         .expect("git-agent starts");
     assert!(output.status.success(), "{}", describe(&output));
     for commit in ["main", "main^2"] {
-        let who = agent
-            .repo
-            .git(["log", "-1", "--format=%an %ae %cn %ce", commit]);
-        assert_eq!(
-            who, "At Work me@work.example At Work me@work.example",
-            "{commit}"
-        );
+        let who = agent.repo.git(["log", "-1", "--format=%an %ae %cn %ce", commit]);
+        assert_eq!(who, "At Work me@work.example At Work me@work.example", "{commit}");
     }
 }

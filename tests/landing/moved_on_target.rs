@@ -33,24 +33,16 @@ fn check_refused(agent: &Agent, path: &str) {
     assert_eq!(codes(&report), ["scope.landing"], "{report}");
     assert_eq!(report["findings"][0]["path"], path, "{report}");
     let at_tip = agent.verify(&["--tip", &agent.branch]);
-    assert!(
-        codes(&at_tip).contains(&"scope.landing".to_owned()),
-        "{at_tip}"
-    );
+    assert!(codes(&at_tip).contains(&"scope.landing".to_owned()), "{at_tip}");
     // A forge's check, which has the branch and nothing else.
     let in_ci = agent.verify(&["--ci", "--base=main", "--tip", &agent.branch]);
     assert_eq!(in_ci["verdict"], "reject", "{in_ci}");
-    assert!(
-        codes(&in_ci).contains(&"scope.landing".to_owned()),
-        "{in_ci}"
-    );
+    assert!(codes(&in_ci).contains(&"scope.landing".to_owned()), "{in_ci}");
     refused(&run(agent, "merge", &[]), "not-accepted", 3);
     // A remote whose branch has moved in the same way.
     let hub = agent.repo.path().with_file_name("hub.git");
     let place = hub.to_str().expect("UTF-8");
-    agent
-        .repo
-        .git(["init", "--quiet", "--bare", "--initial-branch=main", place]);
+    agent.repo.git(["init", "--quiet", "--bare", "--initial-branch=main", place]);
     agent.repo.git(["remote", "add", "origin", place]);
     agent.repo.git(["push", "--quiet", "origin", "main"]);
     let there = git_in(&hub, ["for-each-ref"]);
@@ -118,13 +110,8 @@ fn a_symlink_that_was_moved_does_not_lead_out() {
     agent.repo.commit_all("one directory less");
     agent.repo.git(["config", "merge.directoryRenames", "true"]);
     // At its place in the merged tree it leads to the same text, and so out of the worktree.
-    let merged = git_in(
-        &agent.repo.path(),
-        ["merge-tree", "--write-tree", "main", &agent.branch],
-    );
-    let listed = agent
-        .repo
-        .git(["ls-tree", "-r", "--name-only", merged.trim()]);
+    let merged = git_in(&agent.repo.path(), ["merge-tree", "--write-tree", "main", &agent.branch]);
+    let listed = agent.repo.git(["ls-tree", "-r", "--name-only", merged.trim()]);
     assert!(listed.contains("src/deep/other"), "{listed}");
     assert_eq!(codes(&agent.verify(&[])), ["scope.landing"]);
 }
@@ -157,16 +144,10 @@ fn a_train_judges_each_step_against_the_tree_below_it() {
     agent.commit("the tool");
     assert_eq!(codes(&agent.verify(&[])), Vec::<String>::new());
     for id in [mover_id, &agent.id] {
-        agent
-            .repo
-            .agent_json(&["done", id, "--summary=the scripts"]);
+        agent.repo.agent_json(&["done", id, "--summary=the scripts"]);
     }
     let output = agent.repo.agent(&["train", mover_id, &agent.id]);
     let landed = agent.repo.git(["show", "main:lib/tool.sh"]);
-    assert!(
-        landed.ends_with("echo old"),
-        "{landed}\n{}",
-        describe(&output)
-    );
+    assert!(landed.ends_with("echo old"), "{landed}\n{}", describe(&output));
     assert_eq!(codes(&agent.verify(&[])), ["scope.landing"]);
 }

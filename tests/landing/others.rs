@@ -9,10 +9,7 @@ fn commit(agent: &Agent, name: &str, checkpoint: &str) -> String {
     agent.write(name, format!("// {name}\n"));
     git_in(&agent.worktree, ["add", name]);
     let trailer = format!("Entire-Checkpoint: {checkpoint}");
-    git_in(
-        &agent.worktree,
-        ["commit", "--quiet", "-m", name, "--trailer", &trailer],
-    );
+    git_in(&agent.worktree, ["commit", "--quiet", "-m", name, "--trailer", &trailer]);
     git_in(&agent.worktree, ["rev-parse", "HEAD"])
 }
 
@@ -38,19 +35,13 @@ fn a_squash_takes_trailers_along_and_keeps_the_commits_that_notes_are_on() {
     refused(&agent.repo.agent(&merge), "usage", 2);
     set("Assisted-by: tool:{id}");
     agent.repo.agent_json(&merge);
-    let told = |format: &str| {
-        agent
-            .repo
-            .git(["log", "-1", &format!("--format={format}"), "main"])
-    };
+    let told = |format: &str| agent.repo.git(["log", "-1", &format!("--format={format}"), "main"]);
     assert_eq!(told(KEY), "a1b2,c3d4");
     let short = &agent.id[..8];
     let whole = "%(trailers:key=Assisted-by,key=Agent-Id,valueonly,separator=%x2C)";
     assert_eq!(told(whole), format!("{},tool:{short}", agent.id));
     agent.repo.agent_json(&["discard", &agent.id]);
-    agent
-        .repo
-        .git(["reflog", "expire", "--expire=now", "--all"]);
+    agent.repo.git(["reflog", "expire", "--expire=now", "--all"]);
     agent.repo.git(["gc", "--quiet", "--prune=now"]);
     let kept = agent.repo.git(["notes", "--ref=ai", "show", &first]);
     assert_eq!(kept, "lines of a tool");
@@ -60,9 +51,7 @@ fn a_squash_takes_trailers_along_and_keeps_the_commits_that_notes_are_on() {
 #[test]
 fn a_merge_brings_trailers_and_the_notes_that_git_rewrites_with_the_commits() {
     let agent = Agent::of_task(TASK);
-    agent
-        .repo
-        .git(["config", "notes.rewriteRef", "refs/notes/ai"]);
+    agent.repo.git(["config", "notes.rewriteRef", "refs/notes/ai"]);
     let first = commit(&agent, "src/one.rs", "a1b2");
     note(&agent, &first);
     // In a sandbox where there is one: what it publishes is the commit as it was made.
@@ -78,8 +67,5 @@ fn a_merge_brings_trailers_and_the_notes_that_git_rewrites_with_the_commits() {
     let kept = agent.repo.git(["notes", "--ref=ai", "show", &first]);
     assert_eq!(kept, "lines of a tool");
     let checkpoints = agent.repo.git(["log", &format!("--format={KEY}"), "main"]);
-    assert!(
-        checkpoints.contains("e5f6") && checkpoints.contains("a1b2"),
-        "{checkpoints}"
-    );
+    assert!(checkpoints.contains("e5f6") && checkpoints.contains("a1b2"), "{checkpoints}");
 }

@@ -53,18 +53,11 @@ fn a_landing_asks_and_tells_as_git_does() {
     let told = taken(&log);
     let after = agent.repo.git(["rev-parse", "main"]);
     assert_eq!(commit.as_str(), Some(after.as_str()));
-    agent
-        .repo
-        .git(["update-ref", "refs/heads/main", &before, &after]);
+    agent.repo.git(["update-ref", "refs/heads/main", &before, &after]);
     taken(&log);
-    agent
-        .repo
-        .git(["update-ref", "refs/heads/main", &after, &before]);
+    agent.repo.git(["update-ref", "refs/heads/main", &after, &before]);
     assert_eq!(told, taken(&log));
-    assert!(
-        told.contains(&format!("prepared in {} with", top.display())),
-        "{told}"
-    );
+    assert!(told.contains(&format!("prepared in {} with", top.display())), "{told}");
     require_sound(&agent);
 }
 
@@ -79,13 +72,13 @@ fn a_refusal_leaves_everything_where_it_is() {
         refused(&output, "hook-refused", 3);
         assert!(describe(&output).contains("the branch is protected"));
         let told = taken(&log);
-        let states: Vec<_> = told
-            .lines()
-            .filter_map(|line| line.split_once(" in "))
-            .collect();
+        let states: Vec<_> = told.lines().filter_map(|line| line.split_once(" in ")).collect();
         // A git from 2.54 on asks once more, before it takes the locks.
-        let states = states.into_iter().map(|(state, _)| state);
-        let states: Vec<_> = states.filter(|state| *state != "preparing").collect();
+        let states: Vec<_> = states
+            .into_iter()
+            .map(|(state, _)| state)
+            .filter(|state| *state != "preparing")
+            .collect();
         assert_eq!(states, ["prepared", "aborted"], "{told}");
     }
     let other = agent.repo.spawn();
@@ -98,19 +91,12 @@ fn a_refusal_leaves_everything_where_it_is() {
         &["rescue", other, "--branch", "rescued"],
     ] {
         let output = agent.repo.agent(arguments);
-        assert!(
-            !output.status.success(),
-            "{arguments:?} {}",
-            describe(&output)
-        );
+        assert!(!output.status.success(), "{arguments:?} {}", describe(&output));
         // Once: what the hook says is the same at a second attempt.
         let told = taken(&log);
         assert_eq!(told.matches("prepared in ").count(), 1, "{arguments:?}");
         let said = describe(&output);
-        assert!(
-            said.contains("the branch is protected"),
-            "{arguments:?} {said}"
-        );
+        assert!(said.contains("the branch is protected"), "{arguments:?} {said}");
     }
     assert_eq!(agent.repo.git(["rev-parse", "main"]), before);
     assert_eq!(agent.repo.git(["status", "--porcelain"]), "");
@@ -129,9 +115,7 @@ fn hooks_are_found_where_git_finds_them_and_never_in_an_agents_worktree() {
     let exclude = agent.repo.path().join(".git/info/exclude");
     let excluded = fs::read_to_string(&exclude).unwrap_or_default();
     fs::write(&exclude, excluded + "hooks-of-ours/\n").expect("written");
-    agent
-        .repo
-        .git(["config", "core.hooksPath", "hooks-of-ours"]);
+    agent.repo.git(["config", "core.hooksPath", "hooks-of-ours"]);
     refuse(&log, true);
     refused(&run(&agent, "merge", &[]), "hook-refused", 3);
     assert!(taken(&log).contains("prepared in "));
@@ -158,11 +142,7 @@ fn a_branch_of_ones_own_is_asked_about_when_it_goes() {
     let log = hooked(&agent);
     refuse(&log, true);
     let output = run(&agent, "discard", &["--force"]);
-    assert!(
-        taken(&log).contains(" refs/heads/topic/mine\n"),
-        "{}",
-        describe(&output)
-    );
+    assert!(taken(&log).contains(" refs/heads/topic/mine\n"), "{}", describe(&output));
     assert!(agent.repo.git(["rev-parse", "topic/mine"]).len() == 40);
 }
 
@@ -181,10 +161,7 @@ fn a_branch_of_ones_own_is_asked_about_by_every_verb_that_moves_or_deletes_it() 
     let before = tip();
     refused(&run(&agent, "update", &[]), "hook-refused", 3);
     assert!(taken(&log).contains(" refs/heads/topic/mine\n"));
-    assert_eq!(
-        (tip(), agent.git(&["status", "--porcelain"])),
-        (before, String::new())
-    );
+    assert_eq!((tip(), agent.git(&["status", "--porcelain"])), (before, String::new()));
     refuse(&log, false);
     answer(&agent, "update", &[]);
     answer(&agent, "merge", &[]);

@@ -25,22 +25,10 @@ fn a_commit_keeps_every_byte_but_its_parents_and_carries_the_spawn_commit() {
     let base = repo.git(["rev-parse", &format!("{spawn}^")]);
     answer(&agent, "merge", &["--no-ff"]);
     require_sound(&agent);
-    let log = |tip: &str| {
-        repo.git([
-            "log",
-            "--format=%an %ae %at %cn %ct %T %B",
-            tip,
-            "--not",
-            &base,
-        ])
-    };
-    let own = repo.git([
-        "log",
-        "--format=%an %ae %at %cn %ct %T %B",
-        &agent.branch,
-        "--not",
-        &spawn,
-    ]);
+    let log =
+        |tip: &str| repo.git(["log", "--format=%an %ae %at %cn %ct %T %B", tip, "--not", &base]);
+    let own =
+        repo.git(["log", "--format=%an %ae %at %cn %ct %T %B", &agent.branch, "--not", &spawn]);
     assert_eq!(log("main^2"), own, "authors, dates, trees and messages");
     let first = repo.git(["rev-list", "--reverse", "main^2", "--not", &base]);
     let first = first.lines().next().expect("a commit");
@@ -49,11 +37,10 @@ fn a_commit_keeps_every_byte_but_its_parents_and_carries_the_spawn_commit() {
     let raw = repo.git(["cat-file", "commit", first]);
     let (_, text) = raw.split_once("\nagent-spawn ").expect("the header");
     let folded: Vec<&str> = text.split('\n').collect();
-    let end = folded
+    let end = folded.iter().skip(1).position(|line| !line.starts_with(' '));
+    let text: Vec<&str> = folded
         .iter()
-        .skip(1)
-        .position(|line| !line.starts_with(' '));
-    let text: Vec<&str> = { folded.iter().take(1 + end.expect("an end")) }
+        .take(1 + end.expect("an end"))
         .enumerate()
         .map(|(at, line)| if at == 0 { line } else { &line[1..] })
         .collect();
@@ -68,10 +55,7 @@ fn a_commit_keeps_every_byte_but_its_parents_and_carries_the_spawn_commit() {
     repo.git(["reflog", "expire", "--expire=now", "--all"]);
     repo.git(["gc", "--quiet", "--prune=now"]);
     let main = repo.git(["rev-parse", "main"]);
-    assert_eq!(
-        repo.agent_json(&["show", &main])["agent_id"],
-        agent.id.as_str()
-    );
+    assert_eq!(repo.agent_json(&["show", &main])["agent_id"], agent.id.as_str());
     repo.git(["cat-file", "-e", &spawn]);
 }
 
@@ -96,10 +80,7 @@ fn what_has_landed_is_known_also_after_others_built_on_it() {
     answer(&agent, "merge", &["--no-ff"]);
     assert_eq!(spawns_in(repo, "main"), 0);
     assert_eq!(repo.git(["show", "main:src/two.rs"]), "// written anew");
-    assert_eq!(
-        repo.git(["rev-list", "--count", "main^2", "--not", "main^1"]),
-        "1"
-    );
+    assert_eq!(repo.git(["rev-list", "--count", "main^2", "--not", "main^1"]), "1");
     require_sound(&agent);
 }
 
@@ -155,11 +136,7 @@ fn an_agent_built_on_another_brings_neither_spawn_commit() {
     assert_eq!(spawns_in(repo, "main"), 0);
     // What both hold is there once.
     let twos = repo.git(["log", "--format=%s", "--no-merges", "main"]);
-    assert_eq!(
-        twos.lines().filter(|line| *line == "two").count(),
-        1,
-        "{twos}"
-    );
+    assert_eq!(twos.lines().filter(|line| *line == "two").count(), 1, "{twos}");
     assert_eq!(state(&lower), "merged");
 }
 
@@ -178,33 +155,17 @@ fn a_clone_that_has_the_landed_commits_alone_judges_them_by_the_header() {
     repo.git(["branch", "--quiet", "offered", "main^2"]);
     let top = repo.path();
     let top = top.parent().expect("a parent");
-    git_in(
-        top,
-        [
-            "clone",
-            "--quiet",
-            "--branch=before",
-            "--single-branch",
-            &source,
-            path,
-        ],
-    );
+    git_in(top, ["clone", "--quiet", "--branch=before", "--single-branch", &source, path]);
     git_in(&place, ["fetch", "--quiet", "origin", "offered"]);
     let spawn = repo.git(["log", "--format=%H", "--grep=^agent: spawn", &agent.branch]);
     let lacks = crate::support::git_output(&place, ["cat-file", "-e", spawn.as_str()]);
     assert!(!lacks.status.success());
     let (status, judged) = ci(&place, "origin/before", "FETCH_HEAD", &name);
-    assert_eq!(
-        (status, &judged["verdict"]),
-        (0, &"accept".into()),
-        "{judged:#}"
-    );
+    assert_eq!((status, &judged["verdict"]), (0, &"accept".into()), "{judged:#}");
     assert_eq!(judged["agent_id"], agent.id.as_str());
     // It wrote nothing, so the second answer is as new.
     assert!(
-        !crate::support::git_output(&place, ["cat-file", "-e", spawn.as_str()])
-            .status
-            .success()
+        !crate::support::git_output(&place, ["cat-file", "-e", spawn.as_str()]).status.success()
     );
     // A change out of scope on top is found by the policy in the header.
     git_in(&place, ["switch", "--quiet", "--detach", "FETCH_HEAD"]);
@@ -215,23 +176,14 @@ fn a_clone_that_has_the_landed_commits_alone_judges_them_by_the_header() {
     let (status, judged) = ci(&place, "origin/before", "HEAD", &name);
     assert_eq!(status, 1, "{judged:#}");
     assert!(
-        crate::verify::codes(&judged)
-            .iter()
-            .any(|code| code.starts_with("scope.")),
+        crate::verify::codes(&judged).iter().any(|code| code.starts_with("scope.")),
         "{judged:#}"
     );
     // Without the header the branch names an agent and holds none: a rebase drops it.
     git_in(&place, ["reset", "--quiet", "--hard", "HEAD~1"]);
-    git_in(
-        &place,
-        ["rebase", "--quiet", "--force-rebase", "origin/before"],
-    );
+    git_in(&place, ["rebase", "--quiet", "--force-rebase", "origin/before"]);
     let (status, judged) = ci(&place, "origin/before", "HEAD", &name);
-    assert_eq!(
-        (status, &judged["verdict"]),
-        (1, &"reject".into()),
-        "{judged:#}"
-    );
+    assert_eq!((status, &judged["verdict"]), (1, &"reject".into()), "{judged:#}");
     // A header whose text was changed gives another agent, or none.
     let raw = repo.git(["cat-file", "commit", "offered~1"]);
     let raw = if raw.contains("\nagent-spawn ") {
@@ -249,39 +201,17 @@ fn a_clone_that_has_the_landed_commits_alone_judges_them_by_the_header() {
     let output = command.output().expect("starts");
     refused(&output, "repo-corrupt", 4);
     // A merge that changes the work is no merge of it.
-    let evil = repo.git([
-        "commit-tree",
-        "main^{tree}",
-        "-p",
-        &base,
-        "-p",
-        "offered",
-        "-m",
-        "Merge",
-    ]);
+    let evil =
+        repo.git(["commit-tree", "main^{tree}", "-p", &base, "-p", "offered", "-m", "Merge"]);
     repo.write("src/lib.rs", "// slipped in\n");
     repo.git(["add", "--all"]);
     let tree = repo.git(["write-tree"]);
     repo.git(["reset", "--quiet", "--hard"]);
-    let changed = repo.git([
-        "commit-tree",
-        &tree,
-        "-p",
-        &base,
-        "-p",
-        "offered",
-        "-m",
-        "Merge",
-    ]);
+    let changed = repo.git(["commit-tree", &tree, "-p", &base, "-p", "offered", "-m", "Merge"]);
     for (commit, status) in [(evil, 0), (changed, 1)] {
         repo.git(["branch", "--quiet", "--force", "merged", &commit]);
         git_in(&place, ["fetch", "--quiet", "origin", "merged"]);
-        let (is, judged) = ci(
-            &place,
-            "origin/before",
-            "FETCH_HEAD",
-            "gh-readonly-queue/main/pr-1",
-        );
+        let (is, judged) = ci(&place, "origin/before", "FETCH_HEAD", "gh-readonly-queue/main/pr-1");
         assert_eq!(is, status, "{judged:#}");
     }
     assert_eq!(run(&agent, "show", &[]).status.code(), Some(0));

@@ -36,17 +36,8 @@ impl Pair {
             (word("agent_id"), word("branch"))
         };
         let (below, branch) = work("main", lines(&[(2, "below")]), "change line 2");
-        let (above, _) = work(
-            &branch,
-            lines(&[(2, "above"), (9, "above")]),
-            "change it again",
-        );
-        Pair {
-            repo,
-            below,
-            above,
-            branch,
-        }
+        let (above, _) = work(&branch, lines(&[(2, "above"), (9, "above")]), "change it again");
+        Pair { repo, below, above, branch }
     }
 
     fn json(&self, words: &[&str]) -> Value {
@@ -63,19 +54,14 @@ impl Pair {
 
     fn assert_landed(&self, main: &[usize], how: &str) {
         let own = main.iter().map(|at| (*at, "main"));
-        let expected: Vec<_> = [(2, "above"), (9, "above")]
-            .into_iter()
-            .chain(own)
-            .collect();
+        let expected: Vec<_> = [(2, "above"), (9, "above")].into_iter().chain(own).collect();
         let text = self.repo.git(["show", "main:src/list.txt"]);
         assert_eq!(format!("{text}\n"), lines(&expected), "{how}");
         let shown = self.json(&["show", &self.above]);
         assert_eq!(shown["state"], "merged", "{how}: {shown}");
         assert_eq!(self.repo.git(["status", "--porcelain"]), "", "{how}");
         // No branch of an agent has got the work instead.
-        let below = self
-            .repo
-            .git(["show", &format!("{}:src/list.txt", self.branch)]);
+        let below = self.repo.git(["show", &format!("{}:src/list.txt", self.branch)]);
         assert_eq!(format!("{below}\n"), lines(&[(2, "below")]), "{how}");
     }
 }
@@ -102,25 +88,18 @@ fn update_aims_at_where_the_work_below_has_landed() {
     for way in WAYS {
         let pair = Pair::new();
         let before = pair.json(&["update", &pair.above, "--dry-run"]);
-        assert_eq!(
-            before["target"]["ref"],
-            format!("refs/heads/{}", pair.branch).as_str()
-        );
+        assert_eq!(before["target"]["ref"], format!("refs/heads/{}", pair.branch).as_str());
         land_below(&pair, way);
         pair.moves_on(5);
         let updated = pair.json(&["update", &pair.above]);
-        assert_eq!(
-            updated["target"]["ref"], "refs/heads/main",
-            "{way}: {updated}"
-        );
+        assert_eq!(updated["target"]["ref"], "refs/heads/main", "{way}: {updated}");
         assert_eq!(updated["outcome"], "updated", "{way}");
         let verdict = pair.json(&["verify", &pair.above]);
         assert_eq!(verdict["verdict"], "accept", "{way}: {verdict:#}");
         // The target goes on where it had gone on before.
         let list = pair.repo.path().join("src/list.txt");
         let text = fs::read_to_string(&list).expect("read");
-        pair.repo
-            .write("src/list.txt", text.replace("main\n", "line 5\n"));
+        pair.repo.write("src/list.txt", text.replace("main\n", "line 5\n"));
         pair.repo.commit_all("and back");
         pair.moves_on(6);
         assert_eq!(pair.json(&["update", &pair.above])["outcome"], "updated");
@@ -137,18 +116,10 @@ fn merge_aims_there_too_and_brings_the_work_below_once() {
             land_below(&pair, way);
             pair.moves_on(5);
             let merged = pair.json(&["merge", &pair.above, own]);
-            assert_eq!(
-                merged["target"]["ref"], "refs/heads/main",
-                "{way}: {merged}"
-            );
+            assert_eq!(merged["target"]["ref"], "refs/heads/main", "{way}: {merged}");
             pair.assert_landed(&[5], way);
             let subjects = pair.repo.git(["log", "--format=%s", "main"]).to_lowercase();
-            let count = |text: &str| {
-                subjects
-                    .lines()
-                    .filter(|line| line.starts_with(text))
-                    .count()
-            };
+            let count = |text: &str| subjects.lines().filter(|line| line.starts_with(text)).count();
             assert_eq!(count("change line 2"), 1, "{way}: {subjects}");
             assert_eq!(count("agent:"), 0, "{way}: {subjects}");
         }
@@ -167,10 +138,7 @@ fn a_train_lands_a_whole_stack_from_below() {
         let report = pair.json(&words);
         let targets = report["targets"].as_array().into_iter().flatten();
         let targets: Vec<&Value> = targets.map(|target| &target["ref"]).collect();
-        assert!(
-            targets.is_empty() || targets == ["refs/heads/main"],
-            "{report:#}"
-        );
+        assert!(targets.is_empty() || targets == ["refs/heads/main"], "{report:#}");
         pair.assert_landed(&[], &words.join(" "));
         assert_eq!(pair.json(&["show", &pair.below])["state"], "merged");
     }
@@ -200,11 +168,7 @@ fn what_came_below_after_the_branch_above_left_stays_landed() {
             git_in(&below, ["commit", "--quiet", "-m", "add more"]);
             land_below(&pair, way);
             pair.json(&[last, &[&pair.above]].concat());
-            assert_eq!(
-                pair.repo.git(["show", "main:src/later.txt"]),
-                "later",
-                "{way} {last:?}"
-            );
+            assert_eq!(pair.repo.git(["show", "main:src/later.txt"]), "later", "{way} {last:?}");
             let list = pair.repo.git(["show", "main:src/list.txt"]);
             assert_eq!(format!("{list}\n"), lines(&[(2, "above"), (9, "above")]));
         }
@@ -216,10 +180,7 @@ fn work_that_landed_on_an_agents_branch_lands_along_with_it() {
     for way in ["--no-ff", "--ff-only", "--squash"] {
         let pair = Pair::new();
         let child = pair.json(&["merge", &pair.above, way]);
-        assert_eq!(
-            child["target"]["ref"],
-            format!("refs/heads/{}", pair.branch).as_str()
-        );
+        assert_eq!(child["target"]["ref"], format!("refs/heads/{}", pair.branch).as_str());
         let worktree = pair.json(&["show", &pair.below]);
         let worktree = worktree["worktree_abspath"].as_str().expect("a path");
         let list = PathBuf::from(worktree).join("src/list.txt");

@@ -23,11 +23,8 @@ fn child() {
     };
     let method = (order.words[1] == "--squash").then_some(Method::Squash);
     let ctx = death::ctx(&order.directory, order.dying());
-    let options = MergeOptions {
-        method,
-        now: order.words[1] == "--now",
-        ..MergeOptions::default()
-    };
+    let options =
+        MergeOptions { method, now: order.words[1] == "--now", ..MergeOptions::default() };
     let plan = merge::judged_plan(&ctx, &order.words[0], &options)
         .expect("a plan")
         .accepted()
@@ -66,9 +63,7 @@ fn attributes_in_doubt_are_looked_into_and_land_no_other_way() {
     // As old as the files: what it remembers of them proves nothing.
     let attributes = std::fs::metadata(agent.repo.path().join(".gitattributes"));
     let moment = attributes.and_then(|file| file.modified()).expect("a time");
-    let index = std::fs::File::options()
-        .write(true)
-        .open(agent.repo.path().join(".git/index"));
+    let index = std::fs::File::options().write(true).open(agent.repo.path().join(".git/index"));
     index.expect("there").set_modified(moment).expect("aged");
     let steps = steps_of(|reached| {
         let ctx = death::ctx(&agent.repo.path(), reached);
@@ -96,17 +91,9 @@ fn check(step: &str, method: &str) {
     }
     answer(&agent, "merge", &[method]);
     assert_eq!(state(&agent), "merged", "after {step}");
-    assert_eq!(
-        judged["merged_tree"],
-        agent.repo.git(["rev-parse", "main^{tree}"]),
-        "after {step}"
-    );
+    assert_eq!(judged["merged_tree"], agent.repo.git(["rev-parse", "main^{tree}"]), "after {step}");
     assert_eq!(judged["tree"], agent.git(&["rev-parse", "HEAD^{tree}"]));
-    let count = |range: &str| {
-        agent
-            .repo
-            .git(["rev-list", "--count", "--first-parent", range])
-    };
+    let count = |range: &str| agent.repo.git(["rev-list", "--count", "--first-parent", range]);
     let branch = agent.branch.as_str();
     // Spawn, the agent's commit, the work: made once, however often it was begun.
     assert_eq!(count(&format!("main~1..{branch}")), "3", "after {step}");
@@ -115,11 +102,7 @@ fn check(step: &str, method: &str) {
     require_sound(&agent);
     // Whichever of the two moved the branch, it goes back.
     agent.repo.agent_json(&["undo"]);
-    assert_eq!(
-        agent.repo.git(["rev-parse", "main"]),
-        before,
-        "after {step}"
-    );
+    assert_eq!(agent.repo.git(["rev-parse", "main"]), before, "after {step}");
 }
 
 #[test]
@@ -200,11 +183,9 @@ fn what_somebody_staged_after_a_kill_is_not_the_landings() {
 
 #[test]
 fn a_file_that_a_kill_left_half_written_is_not_in_the_way() {
-    for (name, begun) in [
-        ("src/three.rs", ""),
-        ("src/lib.rs", "pub fn one()"),
-        ("src/two.rs", "pub fn "),
-    ] {
+    for (name, begun) in
+        [("src/three.rs", ""), ("src/lib.rs", "pub fn one()"), ("src/two.rs", "pub fn ")]
+    {
         let agent = ready();
         agent.verify(&[]);
         die_at(&agent, "locked", "--no-ff");
@@ -242,10 +223,7 @@ fn what_appears_while_files_move_stays_and_the_others_move_back() {
         let mine = std::fs::read_to_string(&path).expect("mine");
         assert_eq!(mine, "mine\n", "{name}");
         let status = agent.repo.git(["status", "--porcelain"]);
-        assert!(
-            status.ends_with(name) && status.lines().count() == 1,
-            "{status}"
-        );
+        assert!(status.ends_with(name) && status.lines().count() == 1, "{status}");
         std::fs::remove_file(path).expect("moved away");
         answer(&agent, "merge", &[]);
         require_sound(&agent);
@@ -265,10 +243,7 @@ fn files_that_git_writes_move_back_as_well() {
 
 /// Makes a file older than the index that lists it.
 pub(super) fn age(file: &Path) {
-    let file = std::fs::File::options()
-        .write(true)
-        .open(file)
-        .expect("opens");
+    let file = std::fs::File::options().write(true).open(file).expect("opens");
     file.set_modified(std::time::UNIX_EPOCH).expect("set");
 }
 
@@ -297,10 +272,7 @@ fn a_landing_that_was_killed_while_files_moved_is_found_and_put_back() {
             let found = describe(&repo.agent(&["doctor"]));
             assert!(found.contains("landing.interrupted"), "{step}: {found}");
             let cured = describe(&repo.agent(&["doctor", "--fix"]));
-            assert!(
-                cured.contains("put index and files back"),
-                "{step}: {cured}"
-            );
+            assert!(cured.contains("put index and files back"), "{step}: {cured}");
             assert_eq!(repo.git(["status", "--porcelain"]), "", "after {step}");
             answer(&agent, "merge", &[]);
             require_sound(&agent);
@@ -369,11 +341,7 @@ fn check_unwritable(attributes: &str) {
         .output()
         .expect("starts");
     refused(&output, "io", 4);
-    assert!(
-        describe(&output).contains("src/large"),
-        "{}",
-        describe(&output)
-    );
+    assert!(describe(&output).contains("src/large"), "{}", describe(&output));
     require_sound(&agent);
     assert!(agent.repo.path().join("src/bin/tool.rs").is_file());
     assert!(!agent.repo.path().join("src/deep").exists());
@@ -388,10 +356,7 @@ fn doctor_unlocks_the_index_that_a_killed_landing_had() {
     die_at(&agent, "locked", "--no-ff");
     let output = agent.repo.agent(&["doctor", "--fix"]);
     let said = describe(&output);
-    assert!(
-        said.contains("left the lock file of the index of"),
-        "{said}"
-    );
+    assert!(said.contains("left the lock file of the index of"), "{said}");
     agent.repo.git(["update-index", "--refresh"]);
     answer(&agent, "merge", &[]);
     require_sound(&agent);
@@ -526,9 +491,7 @@ fn work_is_judged_anew_when_the_target_moves_while_it_lands() {
     let report = merge::land(&ctx, &agent.id, &MergeOptions::default()).expect("landed");
     assert_eq!(report.outcome.as_str(), "merged");
     assert!(took_turn.load(std::sync::atomic::Ordering::Relaxed));
-    let subjects = agent
-        .repo
-        .git(["log", "-2", "--first-parent", "--format=%s", "main"]);
+    let subjects = agent.repo.git(["log", "-2", "--first-parent", "--format=%s", "main"]);
     assert!(subjects.ends_with("\nmeanwhile"), "{subjects}");
     assert_eq!(state(&agent), "merged");
     require_sound(&agent);
@@ -573,11 +536,7 @@ fn files_that_another_landing_moves_are_in_nobodys_way() {
     assert_eq!(report.outcome.as_str(), "merged");
     let child = child.lock().expect("unpoisoned").take();
     let status = child.expect("started").wait().expect("ends");
-    assert!(
-        status.success(),
-        "{}",
-        std::fs::read_to_string(log).expect("a log")
-    );
+    assert!(status.success(), "{}", std::fs::read_to_string(log).expect("a log"));
     let text = std::fs::read_to_string(path.join("src/long.rs")).expect("text");
     assert_eq!(text.matches("// changed").count(), 2, "{text}");
     assert_eq!(repo.git(["status", "--porcelain"]), "");
@@ -585,10 +544,9 @@ fn files_that_another_landing_moves_are_in_nobodys_way() {
 
 #[test]
 fn what_was_decided_after_the_judgement_keeps_the_work_from_landing() {
-    for (words, code) in [
-        (["mark", "fail"], Code::AgentState),
-        (["mark", "defer"], Code::AgentState),
-    ] {
+    for (words, code) in
+        [(["mark", "fail"], Code::AgentState), (["mark", "defer"], Code::AgentState)]
+    {
         let agent = ready();
         let ctx = death::ctx(&agent.repo.path(), death::unwatched());
         let plan = accepted_plan(&ctx, &agent);

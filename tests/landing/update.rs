@@ -8,10 +8,7 @@ use git_agent::ops::update::{self, STEPS};
 #[test]
 fn child() {
     if let Some(order) = Order::received() {
-        update_with(
-            &death::ctx(&order.directory, order.dying()),
-            &order.words[0],
-        );
+        update_with(&death::ctx(&order.directory, order.dying()), &order.words[0]);
     }
 }
 
@@ -48,10 +45,7 @@ fn the_branch_gains_what_the_target_gained_and_is_judged_against_it() {
     assert_eq!(report["target"]["oid"], head.as_str());
     assert_eq!(report["tip"], tip.as_str());
     assert_eq!(report["commit"], agent.git(&["rev-parse", "HEAD"]));
-    assert_eq!(
-        agent.git(&["log", "-1", "--format=%P"]),
-        format!("{tip} {head}")
-    );
+    assert_eq!(agent.git(&["log", "-1", "--format=%P"]), format!("{tip} {head}"));
     assert_eq!(agent.git(&["status", "--porcelain"]), "");
     assert_eq!(agent.git(&["show", "HEAD:README.md"]), "new");
     // The earlier verdict is gone, and the next one is against the target as it is now.
@@ -72,17 +66,11 @@ fn a_conflict_names_the_paths_and_changes_nothing() {
     answer(&agent, "commit", &["-m", "mine"]);
     agent.repo.write("src/lib.rs", "pub fn theirs() {}\n");
     agent.repo.commit_all("theirs");
-    let before = (
-        agent.git(&["rev-parse", "HEAD"]),
-        agent.repo.agent_json(&["log", &agent.id]),
-    );
+    let before = (agent.git(&["rev-parse", "HEAD"]), agent.repo.agent_json(&["log", &agent.id]));
     let error = error_of(&agent, &[]);
     assert_eq!(error["code"], "update-conflicts");
     assert_eq!(error["conflicts"], serde_json::json!(["src/lib.rs"]));
-    let after = (
-        agent.git(&["rev-parse", "HEAD"]),
-        agent.repo.agent_json(&["log", &agent.id]),
-    );
+    let after = (agent.git(&["rev-parse", "HEAD"]), agent.repo.agent_json(&["log", &agent.id]));
     assert_eq!(before, after);
     assert_eq!(agent.git(&["status", "--porcelain"]), "");
 }
@@ -144,9 +132,7 @@ fn a_lock_of_another_process_costs_time_and_nothing_else() {
     let admin = git_dir.join(format!("worktrees/agent-{}", &agent.id[..8]));
     let of_branch = git_dir.join(format!("refs/heads/{}.lock", agent.branch));
     // How long git waits for the lock of a ref.
-    agent
-        .repo
-        .git(["config", "core.filesRefLockTimeout", "200"]);
+    agent.repo.git(["config", "core.filesRefLockTimeout", "200"]);
     for lock in [
         admin.join("index.lock"),
         of_branch,
@@ -168,10 +154,7 @@ fn a_lock_of_another_process_costs_time_and_nothing_else() {
             !shown.to_string().ends_with("packed-refs.lock") && !lock.ends_with("HEAD.lock");
         if is_needed {
             assert_eq!(output.status.code(), Some(5), "{said}");
-            assert!(
-                said.contains("lock-timeout") && said.contains(&*shown.to_string()),
-                "{said}"
-            );
+            assert!(said.contains("lock-timeout") && said.contains(&*shown.to_string()), "{said}");
             assert_eq!(agent.git(&["rev-parse", "HEAD"]), before, "{shown}");
         } else {
             assert!(output.status.success(), "{said}");

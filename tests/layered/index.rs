@@ -26,9 +26,8 @@ fn the_base_tells_the_same_of_tracked_files_as_an_index_of_their_own() {
     };
     let base = fs::read_dir(repo.path().join(".git/agents/bases")).expect("bases");
     let base = base.map(|entry| entry.expect("read").path().join("index"));
-    let of_base: Vec<u64> = base
-        .map(|index| fs::metadata(index).expect("an index").ino())
-        .collect();
+    let of_base: Vec<u64> =
+        base.map(|index| fs::metadata(index).expect("an index").ino()).collect();
     run(&repo, &spawned, EDITS);
     let look = || {
         let verdict = repo.agent(&["verify", id(&spawned), "--format", "json"]);
@@ -133,12 +132,7 @@ fn a_file_of_the_base_counts_whenever_git_does_not_ignore_it() {
         let told = oracle(&printed);
         let differs = crate::support::git_output(
             &repo.path(),
-            [
-                "diff",
-                "--raw",
-                told,
-                verdict["tree"].as_str().unwrap_or(""),
-            ],
+            ["diff", "--raw", told, verdict["tree"].as_str().unwrap_or("")],
         );
         let differs = String::from_utf8_lossy(&differs.stdout).into_owned();
         assert_eq!(verdict["tree"], told, "{script}: {differs}{verdict:#}");
@@ -153,9 +147,7 @@ fn no_file_of_a_base_that_has_changed_becomes_work() {
     };
     run(&repo, &spawned, "echo none > .gitignore");
     let pool = repo.agent_json(&["pool", "status"]);
-    let base = pool["bases"][0]["worktree_abspath"]
-        .as_str()
-        .expect("a path");
+    let base = pool["bases"][0]["worktree_abspath"].as_str().expect("a path");
     fs::write(format!("{base}/made.out"), "another\n").expect("written");
     let output = repo.agent(&["diff", id(&spawned)]);
     let said = describe(&output);
@@ -198,7 +190,10 @@ fn what_a_discard_keeps_of_a_layer_without_a_readable_index_has_the_files_of_the
     repo.agent_json(&["discard", id(&spawned)]);
     repo.agent_json(&["rescue", id(&spawned), "--branch", "rescued"]);
     let kept = repo.git(["diff", "--no-renames", "--name-only", "main", "rescued"]);
-    let changed: Vec<&str> = { changes.as_array().expect("changes").iter() }
+    let changed: Vec<&str> = changes
+        .as_array()
+        .expect("changes")
+        .iter()
         .map(|change| change["path"].as_str().expect("a path"))
         .collect();
     assert_eq!(kept.lines().collect::<Vec<_>>(), changed);

@@ -88,11 +88,7 @@ impl Twins {
         let repos = [repo(settings), repo(settings)];
         let layered = spawn(&repos[1], true)?;
         let copied = spawn(&repos[0], false).expect("an agent");
-        Some(Twins {
-            repos,
-            agents: [copied, layered],
-            done: RefCell::default(),
-        })
+        Some(Twins { repos, agents: [copied, layered], done: RefCell::default() })
     }
 
     /// Does the same in both.
@@ -105,7 +101,8 @@ impl Twins {
     fn same(&self, words: &[&str]) -> Value {
         self.done.borrow_mut().push_str(&format!("{words:?}\n"));
         let [copied, layered] = self.each(|repo, agent| {
-            let words: Vec<&str> = { words.iter() }
+            let words: Vec<&str> = words
+                .iter()
                 .map(|word| if *word == "@" { id(agent) } else { word })
                 .chain(["--format", "json"])
                 .collect();
@@ -187,9 +184,7 @@ impl Twins {
 fn differing_lines(one: &Value, other: &Value) -> String {
     let [one, other] = [one, other].map(|answer| format!("{answer:#}"));
     let only = |some: &str, others: &str, mark: &str| -> String {
-        let lines = some
-            .lines()
-            .filter(|line| !others.lines().any(|other| other == *line));
+        let lines = some.lines().filter(|line| !others.lines().any(|other| other == *line));
         lines.map(|line| format!("{mark}{line}\n")).collect()
     };
     only(&one, &other, "+") + &only(&other, &one, "-")
@@ -201,22 +196,16 @@ fn neutral(value: &Value, repo: &TestRepo, agent: &Value) -> Value {
         Value::Object(fields) => {
             let is_own = |key: &str| {
                 // What set-up made is in the base, and no part of a layered worktree.
-                matches!(
-                    key,
-                    "layered" | "clone_id" | "hints" | "ignored" | "ignored_paths"
-                ) || key == "age"
+                matches!(key, "layered" | "clone_id" | "hints" | "ignored" | "ignored_paths")
+                    || key == "age"
                     || key.ends_with("_at")
                     || key.ends_with("_ms")
                     || key.ends_with("_seconds")
             };
             let kept = fields.iter().filter(|(key, _)| !is_own(key));
-            kept.map(|(key, value)| (key.clone(), neutral(value, repo, agent)))
-                .collect()
+            kept.map(|(key, value)| (key.clone(), neutral(value, repo, agent))).collect()
         }
-        Value::Array(items) => items
-            .iter()
-            .map(|item| neutral(item, repo, agent))
-            .collect(),
+        Value::Array(items) => items.iter().map(|item| neutral(item, repo, agent)).collect(),
         Value::String(text) => {
             let path = repo.path().display().to_string();
             let text = text.replace(agent["agent_id"].as_str().expect("an id"), "@");
@@ -343,9 +332,7 @@ fn an_update_moves_the_files_of_a_layer() {
 fn work_directories(twins: &Twins) -> usize {
     let entries = fs::read_dir(layer(&twins.repos[1], &twins.agents[1])).expect("listed");
     let names = entries.map(|entry| entry.expect("read").file_name());
-    names
-        .filter(|name| name.to_string_lossy().starts_with("work"))
-        .count()
+    names.filter(|name| name.to_string_lossy().starts_with("work")).count()
 }
 
 #[test]
@@ -368,14 +355,7 @@ fn hooks_of_the_repository_see_the_files_of_a_layer() {
     twins.looks();
     // A run commits by itself what it changed, and its verdict says so.
     let [copied, layered] = twins.each(|repo, agent| {
-        let output = repo.agent(&[
-            "run",
-            id(agent),
-            "--",
-            "sh",
-            "-c",
-            "echo more > lib/more.txt",
-        ]);
+        let output = repo.agent(&["run", id(agent), "--", "sh", "-c", "echo more > lib/more.txt"]);
         assert!(output.status.success(), "{}", describe(&output));
         repo.agent_json(&["show", id(agent)])["state"].clone()
     });
@@ -392,20 +372,9 @@ fn a_landing_moves_a_layered_worktree_that_has_the_target_checked_out() {
     };
     let above = twins.each(|repo, agent| {
         let branch = agent["branch"].as_str().expect("a branch");
-        let how = if agent["layered"] == true {
-            "--layered"
-        } else {
-            "--layered=off"
-        };
-        let above = repo.agent_json(&[
-            "spawn",
-            how,
-            "--base",
-            branch,
-            "Build on it",
-            "--scope",
-            "**",
-        ]);
+        let how = if agent["layered"] == true { "--layered" } else { "--layered=off" };
+        let above =
+            repo.agent_json(&["spawn", how, "--base", branch, "Build on it", "--scope", "**"]);
         run(repo, &above, "echo above > lib/above.txt; rm lib/d.txt");
         above
     });
@@ -460,10 +429,7 @@ fn many_begin_at_once_over_one_base() {
         repo.agent_json(&["commit", &name, "-m", "work"]);
         let branch = repo.agent_json(&["show", &name])["branch"].clone();
         let branch = branch.as_str().expect("a branch");
-        assert_eq!(
-            repo.git(["show", &format!("{branch}:lib/a.txt")]),
-            number.to_string()
-        );
+        assert_eq!(repo.git(["show", &format!("{branch}:lib/a.txt")]), number.to_string());
         assert_eq!(
             repo.git(["diff", "--name-status", "main", branch]),
             "M\tlib/a.txt\nD\tlib/b.txt"
@@ -515,11 +481,8 @@ fn a_killed_run_leaves_what_was_acknowledged_and_no_mount() {
         output.status.success()
     });
     assert!(begins);
-    let seen = run(
-        &repo,
-        &spawned,
-        "cat first.txt second.txt; test ! -e lib/a.txt && cat lib/b.txt",
-    );
+    let seen =
+        run(&repo, &spawned, "cat first.txt second.txt; test ! -e lib/a.txt && cat lib/b.txt");
     assert_eq!(seen, "first\nsecond\nb\n");
     nothing_is_left(&repo);
 }

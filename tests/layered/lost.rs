@@ -23,11 +23,7 @@ fn set_mode(path: &Path, mode: u32) {
 /// The base of the only agents.
 fn base(repo: &TestRepo) -> PathBuf {
     let status = repo.agent_json(&["pool", "status"]);
-    PathBuf::from(
-        status["bases"][0]["worktree_abspath"]
-            .as_str()
-            .expect("a path"),
-    )
+    PathBuf::from(status["bases"][0]["worktree_abspath"].as_str().expect("a path"))
 }
 
 /// An agent that has worked, what it changed, and its base, in which anything can be done.
@@ -44,10 +40,7 @@ fn over_open_base(repo: &TestRepo) -> Option<(Value, Value, PathBuf)> {
 fn refused(repo: &TestRepo, words: &[&str], code: &str) {
     let output = repo.agent(words);
     let said = describe(&output);
-    assert!(
-        !output.status.success() && said.contains(code),
-        "{words:?}\n{said}"
-    );
+    assert!(!output.status.success() && said.contains(code), "{words:?}\n{said}");
 }
 
 #[test]
@@ -61,13 +54,7 @@ fn a_worktree_that_git_removed_is_made_again_with_its_work() {
     let before = repo.agent_json(&["diff", agent])["changes"].clone();
     // Of a user who is not root, git can remove nothing from the closed place.
     fs::set_permissions(&place, Permissions::from_mode(0o755)).expect("opened");
-    repo.git([
-        "worktree",
-        "remove",
-        "-f",
-        "-f",
-        place.to_str().expect("UTF-8"),
-    ]);
+    repo.git(["worktree", "remove", "-f", "-f", place.to_str().expect("UTF-8")]);
 
     // No command takes the work for gone.
     for (words, code) in [
@@ -85,15 +72,8 @@ fn a_worktree_that_git_removed_is_made_again_with_its_work() {
 
     repo.agent(&["doctor", "--fix"]);
     assert_eq!(repo.agent_json(&["diff", agent])["changes"], before);
-    let seen = run(
-        &repo,
-        &spawned,
-        "cat lib/a.txt new.txt; ls lib/b.txt || git status --short",
-    );
-    assert_eq!(
-        seen,
-        "a\nhours of work\nnew\n M lib/a.txt\n D lib/b.txt\n?? new.txt\n"
-    );
+    let seen = run(&repo, &spawned, "cat lib/a.txt new.txt; ls lib/b.txt || git status --short");
+    assert_eq!(seen, "a\nhours of work\nnew\n M lib/a.txt\n D lib/b.txt\n?? new.txt\n");
     repo.agent_json(&["discard", agent]);
     let to = repo.path().with_file_name("rescued");
     repo.agent_json(&["rescue", agent, "--to", to.to_str().expect("UTF-8")]);
@@ -113,9 +93,7 @@ fn a_directory_that_was_deleted_is_made_again() {
     fs::remove_dir_all(&place).expect("removed");
     assert_eq!(repo.agent_json(&["diff", agent])["changes"], before);
     repo.agent(&["doctor", "--fix"]);
-    let names = fs::read_dir(&place)
-        .expect("listed")
-        .map(|one| one.expect("read").file_name());
+    let names = fs::read_dir(&place).expect("listed").map(|one| one.expect("read").file_name());
     assert_eq!(names.collect::<Vec<_>>(), [".git"]);
     let mode = fs::metadata(&place).expect("there").permissions().mode();
     assert_eq!(mode & 0o777, 0o555);
@@ -133,11 +111,7 @@ fn what_changed_a_base_becomes_no_work_of_the_agent() {
     fs::remove_file(base.join("lib/d.txt")).expect("removed");
     fs::write(base.join("foreign.txt"), "foreign\n").expect("written");
     let answer = repo.agent_json(&["materialize", agent]);
-    assert_eq!(
-        answer["warnings"].as_array().map(Vec::len),
-        Some(1),
-        "{answer}"
-    );
+    assert_eq!(answer["warnings"].as_array().map(Vec::len), Some(1), "{answer}");
     assert_eq!(repo.agent_json(&["diff", agent])["changes"], before);
     let place = place(&spawned);
     let read = |name: &str| fs::read_to_string(place.join(name)).expect("read");
@@ -158,10 +132,7 @@ fn a_base_that_is_gone_leaves_the_agent_its_tracked_files() {
     fs::remove_dir_all(&base).expect("removed");
     repo.agent_json(&["materialize", agent]);
     assert_eq!(repo.agent_json(&["diff", agent])["changes"], before);
-    assert_eq!(
-        run(&repo, &spawned, "cat lib/deep/c.txt new.txt"),
-        "deep c\nnew\n"
-    );
+    assert_eq!(run(&repo, &spawned, "cat lib/deep/c.txt new.txt"), "deep c\nnew\n");
 }
 
 #[test]
@@ -223,10 +194,7 @@ fn no_git_clean_of_the_main_worktree_reaches_a_base() {
         repo.agent(&["doctor", "--fix"]);
         let script = "cat lib/c.txt new.txt built/tool";
         assert_eq!(run(&repo, &spawned, script), "c\nnew\nmade\n", "{force}");
-        assert_eq!(
-            repo.agent_json(&["pool", "status"])["bases"][0]["state"],
-            "ready"
-        );
+        assert_eq!(repo.agent_json(&["pool", "status"])["bases"][0]["state"], "ready");
     }
 }
 
@@ -247,10 +215,7 @@ fn a_moved_repository_keeps_its_layers_and_bases() {
         String::from_utf8(output.stdout).expect("UTF-8")
     };
     let place = there(&place(&spawned));
-    crate::support::git_output(
-        &moved,
-        ["worktree", "repair", place.to_str().expect("UTF-8")],
-    );
+    crate::support::git_output(&moved, ["worktree", "repair", place.to_str().expect("UTF-8")]);
     let seen = agent(&[
         "run",
         id(&spawned),
@@ -281,10 +246,7 @@ fn sweeps_of_one_base_at_once_all_succeed() {
         let started: Vec<Child> = (0..6)
             .map(|_| {
                 let mut gc = agent_command(&repo.path());
-                gc.args(["gc", "--yes"])
-                    .stdout(Stdio::null())
-                    .spawn()
-                    .expect("started")
+                gc.args(["gc", "--yes"]).stdout(Stdio::null()).spawn().expect("started")
             })
             .collect();
         for mut gc in started {
@@ -314,21 +276,9 @@ fn working(repo: &TestRepo, spawned: &Value, script: &str) -> Child {
 fn parent_and_child(repo: &TestRepo, layered: bool) -> Option<[Value; 2]> {
     let parent = spawn(repo, layered)?;
     let branch = parent["branch"].as_str().expect("a branch");
-    let words = [
-        "spawn",
-        "--layered=off",
-        "--base",
-        branch,
-        "Build on it",
-        "--scope",
-        "**",
-    ];
+    let words = ["spawn", "--layered=off", "--base", branch, "Build on it", "--scope", "**"];
     let child = repo.agent_json(&words);
-    run(
-        repo,
-        &child,
-        "echo child >> lib/b.txt; echo child > lib/new.txt",
-    );
+    run(repo, &child, "echo child >> lib/b.txt; echo child > lib/new.txt");
     repo.agent_json(&["commit", id(&child), "-m", "work"]);
     Some([parent, child])
 }
@@ -349,11 +299,7 @@ fn nothing_lands_on_a_branch_in_whose_worktree_a_run_works() {
         refused(&repo, &["merge", id(&child)], "[agent-busy]");
         stop(&repo, &parent, run_of_parent);
         repo.agent_json(&["merge", id(&child)]);
-        let seen = run(
-            &repo,
-            &parent,
-            "cat lib/b.txt lib/new.txt; git status --porcelain",
-        );
+        let seen = run(&repo, &parent, "cat lib/b.txt lib/new.txt; git status --porcelain");
         assert_eq!(seen, "b\nchild\nchild\n", "{layered}");
     }
 }
@@ -373,11 +319,7 @@ fn a_worktree_follows_what_came_to_its_branch_meanwhile_or_is_committed_by_none(
             stop(&repo, &parent, run_of_parent);
         };
         follows("echo own > own.txt");
-        let seen = run(
-            &repo,
-            &parent,
-            "cat lib/b.txt lib/new.txt own.txt; git status --porcelain",
-        );
+        let seen = run(&repo, &parent, "cat lib/b.txt lib/new.txt own.txt; git status --porcelain");
         assert_eq!(seen, "b\nchild\nchild\nown\n?? own.txt\n", "{layered}");
 
         // What cannot be brought there is not taken back by a commit either.
@@ -427,11 +369,7 @@ fn a_long_file_comes_back_as_the_agent_left_it() {
     repo.agent_json(&["rescue", agent, "--to", to.to_str().expect("UTF-8")]);
     let length_of = |name: &str| fs::metadata(to.join(name)).expect("there").len();
     assert_eq!(
-        [
-            length_of("lib/a.txt"),
-            length_of("new.bin"),
-            length_of("lib/b.txt")
-        ],
+        [length_of("lib/a.txt"), length_of("new.bin"), length_of("lib/b.txt")],
         [length, length, 8]
     );
 }
@@ -459,9 +397,6 @@ fn what_a_sparse_checkout_leaves_out_is_not_deleted() {
         let diff = repo.agent_json(&["diff", agent]);
         assert_eq!(diff["changes"].as_array().map(Vec::len), Some(1), "{diff}");
         repo.agent_json(&["merge", agent]);
-        assert_eq!(
-            repo.git(["diff", "--name-only", "HEAD~1", "HEAD"]),
-            "lib/a.txt"
-        );
+        assert_eq!(repo.git(["diff", "--name-only", "HEAD~1", "HEAD"]), "lib/a.txt");
     }
 }

@@ -46,12 +46,7 @@ impl Scene {
         repo.git(["fetch", "--quiet", other.to_str().expect("UTF-8"), &branch]);
         // An agent of this clone, so that it has a ledger and a number.
         let own = repo.spawn();
-        repo.agent_json(&[
-            "done",
-            own["agent_id"].as_str().expect("an id"),
-            "-m",
-            "done",
-        ]);
+        repo.agent_json(&["done", own["agent_id"].as_str().expect("an id"), "-m", "done"]);
         let above = repo.git(["commit-tree", "-p", &spawn, "-m", "above", "main^{tree}"]);
         for name in &REFS[1..] {
             repo.git(["update-ref", "--create-reflog", name, &above]);
@@ -134,14 +129,9 @@ fn no_verb_moves_or_deletes_a_ref_because_a_row_names_it() {
             let said = if verb[0] == "rescue" { "discarded" } else { "" };
             let is_local = !verb.contains(&"--force");
             scene.claim(branch, &scene.worktree, is_local, said);
-            let verb: Vec<&str> = { verb.iter() }
-                .map(|word| {
-                    if *word == "ID" {
-                        scene.id.as_str()
-                    } else {
-                        word
-                    }
-                })
+            let verb: Vec<&str> = verb
+                .iter()
+                .map(|word| if *word == "ID" { scene.id.as_str() } else { word })
                 .collect();
             let output = scene.repo.agent(&verb);
             assert_ne!(output.status.code(), Some(70), "{}", describe(&output));
@@ -150,14 +140,8 @@ fn no_verb_moves_or_deletes_a_ref_because_a_row_names_it() {
         }
     }
     // None of the user's branches was pushed either.
-    let there = git_in(
-        Path::new(hub),
-        ["for-each-ref", "--format=%(refname)", "refs/heads/"],
-    );
-    assert!(
-        !there.contains("mine") && !there.contains("my-notes"),
-        "{there}"
-    );
+    let there = git_in(Path::new(hub), ["for-each-ref", "--format=%(refname)", "refs/heads/"]);
+    assert!(!there.contains("mine") && !there.contains("my-notes"), "{there}");
 }
 
 #[test]
@@ -186,23 +170,12 @@ fn no_directory_is_removed_or_made_because_a_row_names_it() {
     ];
     let before = (tree(&outside), tree(&root));
     for place in &places {
-        for (verb, said) in [
-            (0, ""),
-            (1, ""),
-            (1, "discarded"),
-            (2, "discarded"),
-            (6, ""),
-            (7, ""),
-        ] {
+        for (verb, said) in [(0, ""), (1, ""), (1, "discarded"), (2, "discarded"), (6, ""), (7, "")]
+        {
             scene.claim(&scene.branch, place, true, said);
-            let verb: Vec<&str> = { VERBS[verb].iter() }
-                .map(|word| {
-                    if *word == "ID" {
-                        scene.id.as_str()
-                    } else {
-                        word
-                    }
-                })
+            let verb: Vec<&str> = VERBS[verb]
+                .iter()
+                .map(|word| if *word == "ID" { scene.id.as_str() } else { word })
                 .collect();
             let output = scene.repo.agent(&verb);
             assert_ne!(output.status.code(), Some(70), "{}", describe(&output));
@@ -217,11 +190,7 @@ fn tree(top: &Path) -> Vec<PathBuf> {
     let walk = walkdir::WalkDir::new(top).sort_by_file_name().into_iter();
     let entries = walk.filter_map(Result::ok).map(|entry| entry.into_path());
     let is_users = |path: &PathBuf| {
-        let inside = path
-            .strip_prefix(top)
-            .expect("below")
-            .to_string_lossy()
-            .into_owned();
+        let inside = path.strip_prefix(top).expect("below").to_string_lossy().into_owned();
         !inside.starts_with(".git/") || inside.starts_with(".git/refs/heads")
     };
     entries.filter(is_users).collect()
@@ -234,11 +203,7 @@ fn a_branch_of_a_chosen_name_is_the_agents_in_the_clone_that_made_it() {
     let id = spawned["agent_id"].as_str().expect("an id");
     let noted = std::fs::read_to_string(repo.path().join(".git/agents/branches"));
     let spawn = spawned["spawn_commit"].as_str().expect("an oid");
-    assert!(
-        noted
-            .expect("noted")
-            .contains(&format!("{spawn} refs/heads/feature/x"))
-    );
+    assert!(noted.expect("noted").contains(&format!("{spawn} refs/heads/feature/x")));
     // Without the note, as earlier versions left it, the reflog tells who made it.
     std::fs::remove_file(repo.path().join(".git/agents/branches")).expect("removed");
     let report = repo.agent_json(&["discard", id]);
@@ -251,8 +216,5 @@ fn a_branch_of_a_chosen_name_is_the_agents_in_the_clone_that_made_it() {
     repo.git(["branch", "feature/x", "main"]);
     let report = repo.agent_json(&["discard", id]);
     assert_eq!(report["deletes_branch"], false, "{report}");
-    assert_eq!(
-        repo.git(["rev-parse", "feature/x"]),
-        repo.git(["rev-parse", "main"])
-    );
+    assert_eq!(repo.git(["rev-parse", "feature/x"]), repo.git(["rev-parse", "main"]));
 }

@@ -15,9 +15,7 @@ use std::time::{Duration, SystemTime};
 /// Appends one remark to each of these rows.
 fn append(repo: &Repo, numbers: std::ops::Range<usize>) {
     for number in numbers {
-        Ledger::new(repo)
-            .append(oid(number), "me", noted("x"), at(0))
-            .expect("append");
+        Ledger::new(repo).append(oid(number), "me", noted("x"), at(0)).expect("append");
     }
 }
 
@@ -58,10 +56,7 @@ fn a_damaged_ledger_is_recovered_and_never_reset() {
         overwrite(&git.join(layout::LEDGER_REF), &[0; 41]);
     });
     check("zero oid in the ref file", 5, |_, git| {
-        overwrite(
-            &git.join(layout::LEDGER_REF),
-            format!("{}\n", Oid::ZERO).as_bytes(),
-        );
+        overwrite(&git.join(layout::LEDGER_REF), format!("{}\n", Oid::ZERO).as_bytes());
     });
     check("lost ref file", 5, |_, git| {
         std::fs::remove_file(git.join(layout::LEDGER_REF)).expect("remove");
@@ -71,11 +66,7 @@ fn a_damaged_ledger_is_recovered_and_never_reset() {
         overwrite(&loose(git, &tip), b"");
     });
     check("missing tip and tree of the one before", 3, |test, git| {
-        let names = test.git([
-            "rev-parse",
-            "refs/notes/agents",
-            "refs/notes/agents~1^{tree}",
-        ]);
+        let names = test.git(["rev-parse", "refs/notes/agents", "refs/notes/agents~1^{tree}"]);
         for oid in names.lines() {
             std::fs::remove_file(loose(git, oid)).expect("remove");
         }
@@ -165,14 +156,9 @@ fn a_ledger_without_anything_readable_is_an_error() {
     let ledger = Ledger::new(&repo);
     let error = ledger.agents().expect_err("damaged");
     assert_eq!(error.code(), Code::RepoCorrupt);
-    let error = ledger
-        .append(oid(1), "me", noted("x"), at(0))
-        .expect_err("damaged");
+    let error = ledger.append(oid(1), "me", noted("x"), at(0)).expect_err("damaged");
     assert_eq!(error.code(), Code::RepoCorrupt);
-    assert_eq!(
-        std::fs::read(git.join(layout::LEDGER_REF)).expect("ref"),
-        b""
-    );
+    assert_eq!(std::fs::read(git.join(layout::LEDGER_REF)).expect("ref"), b"");
 }
 
 #[test]
@@ -200,12 +186,7 @@ fn the_keep_chain_goes_on_after_damage() {
     let repo = open(&test);
     keep::keep(&repo, &[head], "test", at(1)).expect("keep");
     std::fs::remove_file(loose(&git, &tip)).expect("remove");
-    let count = [
-        "rev-list",
-        "--count",
-        "--grep=^agent: keep",
-        layout::KEEP_REF,
-    ];
+    let count = ["rev-list", "--count", "--grep=^agent: keep", layout::KEEP_REF];
     assert_eq!(test.git(count), "3");
 }
 
@@ -300,9 +281,8 @@ fn places_that_cannot_be_written_are_named() {
     // A file where the directory must be stands for every refusal; root ignores permissions.
     let agents = layout::agents_dir(repo.common_dir());
     std::fs::write(&agents, "").expect("write");
-    let error = Ledger::new(&repo)
-        .append(oid(0), "me", noted("x"), at(0))
-        .expect_err("no directory");
+    let error =
+        Ledger::new(&repo).append(oid(0), "me", noted("x"), at(0)).expect_err("no directory");
     assert_eq!(error.code(), Code::Io);
     assert!(error.message().contains("/agents"), "{error}");
     assert_eq!(rows(&repo), 0);

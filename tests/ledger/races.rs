@@ -19,10 +19,7 @@ const CHILD: &str = "LEDGER_TEST_CHILD";
 
 /// Appends when started by another test; does nothing in an ordinary run.
 #[test]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a child is told so by its environment"
-)]
+#[expect(clippy::disallowed_methods, reason = "a child is told so by its environment")]
 fn child() {
     let Ok(order) = std::env::var(CHILD) else {
         return;
@@ -34,17 +31,13 @@ fn child() {
     let mut acknowledge = std::io::stderr();
     writeln!(acknowledge, "ready").expect("parent");
     // The barrier: the parent closes the pipe.
-    std::io::stdin()
-        .read_to_end(&mut Vec::new())
-        .expect("parent");
+    std::io::stdin().read_to_end(&mut Vec::new()).expect("parent");
     let appends: usize = appends.parse().expect("a number");
     for number in 0..appends {
         // Every third goes to a row that all share.
         let row = if number % 3 == 0 { 0 } else { writer + 1 };
         let text = format!("{writer}/{number}");
-        ledger
-            .append(oid(row), "writer", noted(&text), at(0))
-            .expect("append");
+        ledger.append(oid(row), "writer", noted(&text), at(0)).expect("append");
         if number % 8 == 1 {
             keep::keep(&repo, &[], "test", at(0)).expect("keep");
         }
@@ -116,11 +109,7 @@ fn tip(repo: &Repo) -> Oid {
     let hex = std::fs::read_to_string(repo.common_dir().join(layout::LEDGER_REF));
     match hex {
         Ok(hex) => Oid::from_hex(hex.trim()).expect("oid"),
-        Err(_) => {
-            repo.resolve_commit(layout::LEDGER_REF)
-                .expect("packed")
-                .commit
-        }
+        Err(_) => repo.resolve_commit(layout::LEDGER_REF).expect("packed").commit,
     }
 }
 
@@ -142,11 +131,7 @@ fn every_append_of_sixteen_processes_is_there_once() {
     assert_eq!(recorded.len(), acknowledged);
     assert!(recorded.values().all(|&count| count == 1));
     let commits = test.git(["rev-list", "--count", layout::LEDGER_REF]);
-    assert_eq!(
-        commits,
-        acknowledged.to_string(),
-        "one commit each, no fork"
-    );
+    assert_eq!(commits, acknowledged.to_string(), "one commit each, no fork");
     let keeps = test.git(["rev-list", "--count", layout::KEEP_REF]);
     assert_eq!(keeps, (16 * 2).to_string());
     assert_eq!(test.git(["fsck", "--strict", "--no-dangling"]), "");
@@ -167,9 +152,7 @@ fn kills_and_repacking_lose_nothing() {
             }
         }
     };
-    let mut writers: Vec<_> = (0..8)
-        .map(|n| Writer::start(&test, n, usize::MAX))
-        .collect();
+    let mut writers: Vec<_> = (0..8).map(|n| Writer::start(&test, n, usize::MAX)).collect();
     writers.iter_mut().for_each(Writer::release);
     let mut acknowledged = Vec::new();
     for (victim, jobs) in (0..8).zip([["pack-refs", "--all"], ["gc", "--quiet"]].iter().cycle()) {
@@ -183,14 +166,9 @@ fn kills_and_repacking_lose_nothing() {
     }
     assert!(acknowledged.len() >= 8 * 10);
     let repo = open(&test);
-    Ledger::new(&repo)
-        .append(oid(0), "me", noted("after"), at(0))
-        .expect("append");
+    Ledger::new(&repo).append(oid(0), "me", noted("after"), at(0)).expect("append");
     let recorded = recorded(&repo);
-    let lost: Vec<_> = acknowledged
-        .iter()
-        .filter(|text| recorded.get(*text) != Some(&1))
-        .collect();
+    let lost: Vec<_> = acknowledged.iter().filter(|text| recorded.get(*text) != Some(&1)).collect();
     assert_eq!(lost, Vec::<&String>::new());
     assert!(recorded.values().all(|&count| count == 1));
     assert_eq!(test.git(["fsck", "--strict", "--no-dangling"]), "");
@@ -207,9 +185,8 @@ fn directories_that_are_swept_away_are_made_again() {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let objects: Vec<_> = (0..=255)
-                .map(|byte| common.join(format!("objects/{byte:02x}")))
-                .collect();
+            let objects: Vec<_> =
+                (0..=255).map(|byte| common.join(format!("objects/{byte:02x}"))).collect();
             let refs = ["refs/heads/swept", "logs/refs/heads/swept"].map(|name| common.join(name));
             while !done.load(Ordering::Relaxed) {
                 for directory in objects.iter().chain(refs.iter().cycle().take(64)) {

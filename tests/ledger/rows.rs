@@ -12,11 +12,7 @@ use git_agent::store::{keep, layout};
 use std::os::unix::fs::PermissionsExt;
 
 fn spawned() -> What {
-    What::Spawned(Spawned {
-        policy: oid(7),
-        spec_sha: "00".into(),
-        baseline: None,
-    })
+    What::Spawned(Spawned { policy: oid(7), spec_sha: "00".into(), baseline: None })
 }
 
 #[test]
@@ -44,20 +40,9 @@ fn a_row_is_a_note_that_git_shows() {
 
     let note = test.git(["log", "-1", "--notes=agents", "--format=%N", "HEAD"]);
     assert_eq!(note.trim_end().lines().count(), 3);
-    assert!(
-        note.contains(r#""e":"spawned","by":"me","o":"op-"#),
-        "{note}"
-    );
-    assert_eq!(
-        test.git(["notes", "--ref=agents", "show", "HEAD"])
-            .lines()
-            .count(),
-        3
-    );
-    let trailers = [
-        "log",
-        "--format=%(trailers:key=Git-Agent,valueonly,separator=)",
-    ];
+    assert!(note.contains(r#""e":"spawned","by":"me","o":"op-"#), "{note}");
+    assert_eq!(test.git(["notes", "--ref=agents", "show", "HEAD"]).lines().count(), 3);
+    let trailers = ["log", "--format=%(trailers:key=Git-Agent,valueonly,separator=)"];
     let log = test.git(trailers.into_iter().chain([layout::LEDGER_REF]));
     assert_eq!(log, "1\n1\n1");
     assert_eq!(test.git(["fsck", "--strict", "--no-dangling"]), "");
@@ -68,21 +53,12 @@ fn an_illegal_move_is_refused_under_the_lock() {
     let test = TestRepo::with_commit();
     let repo = open(&test);
     let ledger = Ledger::new(&repo);
-    ledger
-        .append(oid(1), "me", spawning("fix"), at(0))
-        .expect("append");
+    ledger.append(oid(1), "me", spawning("fix"), at(0)).expect("append");
     let merge = |agent: Option<&git_agent::domain::agent::Agent>| {
         agent.expect("a row").may(Move::Merge)?;
-        Ok(What::Merged {
-            commit: oid(2),
-            into: "refs/heads/main".into(),
-            tip: None,
-            from: None,
-        })
+        Ok(What::Merged { commit: oid(2), into: "refs/heads/main".into(), tip: None, from: None })
     };
-    let error = ledger
-        .append_if(oid(1), "me", at(1), merge)
-        .expect_err("half made");
+    let error = ledger.append_if(oid(1), "me", at(1), merge).expect_err("half made");
     assert_eq!(error.code(), Code::AgentState);
     assert_eq!(ledger.events(oid(1)).expect("read").len(), 1);
 }
@@ -93,20 +69,9 @@ fn foreign_lines_stay_and_do_not_disturb() {
     let repo = open(&test);
     let ledger = Ledger::new(&repo);
     let commit = Oid::from_hex(&test.git(["rev-parse", "HEAD"])).expect("oid");
-    ledger
-        .append(commit, "me", spawning("fix"), at(0))
-        .expect("append");
-    test.git([
-        "notes",
-        "--ref=agents",
-        "append",
-        "-m",
-        "reviewed by\n\nnobody",
-        "HEAD",
-    ]);
-    ledger
-        .append(commit, "me", spawned(), at(1))
-        .expect("append");
+    ledger.append(commit, "me", spawning("fix"), at(0)).expect("append");
+    test.git(["notes", "--ref=agents", "append", "-m", "reviewed by\n\nnobody", "HEAD"]);
+    ledger.append(commit, "me", spawned(), at(1)).expect("append");
     let note = test.git(["notes", "--ref=agents", "show", "HEAD"]);
     let foreign: Vec<_> = note.lines().filter(|line| !line.starts_with('{')).collect();
     assert_eq!(foreign, ["nobody", "reviewed by"]);
@@ -119,12 +84,8 @@ fn a_copied_note_or_a_pointer_is_no_second_agent() {
     let test = TestRepo::with_commit();
     let repo = open(&test);
     let ledger = Ledger::new(&repo);
-    ledger
-        .append(oid(1), "me", spawning("fix"), at(0))
-        .expect("append");
-    ledger
-        .append(oid(3), "me", spawning("mend"), at(0))
-        .expect("append");
+    ledger.append(oid(1), "me", spawning("fix"), at(0)).expect("append");
+    ledger.append(oid(3), "me", spawning("mend"), at(0)).expect("append");
     // One commit brought the work of both.
     let landings = [oid(1), oid(3)].map(|spawn_commit| RecordedLanding {
         spawn_commit,
@@ -134,9 +95,7 @@ fn a_copied_note_or_a_pointer_is_no_second_agent() {
         from: None,
         with: Vec::new(),
     });
-    ledger
-        .append_landings(&landings, "me", at(1), |_| Ok(()))
-        .expect("append");
+    ledger.append_landings(&landings, "me", at(1), |_| Ok(())).expect("append");
     assert_eq!(ledger.agents().expect("read").len(), 2);
     assert_eq!(ledger.agent(oid(2)).expect("read"), None);
     let pointers = test.git(["notes", "--ref=agents", "show", &oid(2).to_hex()]);
@@ -145,11 +104,7 @@ fn a_copied_note_or_a_pointer_is_no_second_agent() {
     let before = test.git(["rev-parse", "refs/notes/agents"]);
     let refused = ledger.append_landings(&landings, "me", at(2), |row| {
         let is_first = row.is_some_and(|row| row.spawn_commit == oid(1));
-        if is_first {
-            Ok(())
-        } else {
-            Err(Error::bug("not this one"))
-        }
+        if is_first { Ok(()) } else { Err(Error::bug("not this one")) }
     });
     assert!(refused.is_err());
     assert_eq!(test.git(["rev-parse", "refs/notes/agents"]), before);
@@ -165,13 +120,9 @@ fn long_texts_are_cut_and_long_facts_refused() {
     let body = test.git(["notes", "--ref=agents", "show", &oid(1).to_hex()]);
     assert!((600..1024).contains(&body.len()), "{}", body.len());
     assert!(body.contains('…'));
-    let What::Spawning(mut facts) = spawning("fix") else {
-        unreachable!()
-    };
+    let What::Spawning(mut facts) = spawning("fix") else { unreachable!() };
     facts.worktree = Some("/x".repeat(600));
-    let error = ledger
-        .append(oid(1), "me", What::Spawning(facts), at(1))
-        .expect_err("too long");
+    let error = ledger.append(oid(1), "me", What::Spawning(facts), at(1)).expect_err("too long");
     assert_eq!(error.code(), Code::EventTooLong);
     assert_eq!(ledger.events(oid(1)).expect("read").len(), 1);
 }
@@ -186,14 +137,8 @@ fn an_agent_is_found_by_every_name_it_has() {
         bytes[6] = number;
         Oid::from_bytes(bytes)
     };
-    for (commit, name) in [
-        (oid(1), "fix"),
-        (same_start(1), "twin"),
-        (same_start(2), "twin"),
-    ] {
-        ledger
-            .append(commit, "me", spawning(name), at(0))
-            .expect("append");
+    for (commit, name) in [(oid(1), "fix"), (same_start(1), "twin"), (same_start(2), "twin")] {
+        ledger.append(commit, "me", spawning(name), at(0)).expect("append");
     }
     let id = AgentId::from_spawn_commit(oid(1));
     let names = [
@@ -236,17 +181,11 @@ fn the_list_is_the_same_with_an_old_a_broken_and_no_cache() {
     let mut list = |count: usize| {
         for number in written..written + count {
             let what = spawning(&format!("n{number}"));
-            ledger
-                .append(oid(number), "me", what, at(1))
-                .expect("append");
+            ledger.append(oid(number), "me", what, at(1)).expect("append");
         }
         written += count;
-        let names: Vec<_> = ledger
-            .agents()
-            .expect("read")
-            .into_iter()
-            .map(|agent| agent.spawn_commit)
-            .collect();
+        let names: Vec<_> =
+            ledger.agents().expect("read").into_iter().map(|agent| agent.spawn_commit).collect();
         let mut expected: Vec<_> = (0..written).map(oid).collect();
         expected.sort();
         assert_eq!(names, expected);
@@ -257,11 +196,7 @@ fn the_list_is_the_same_with_an_old_a_broken_and_no_cache() {
     assert!(cache.exists());
     list(2);
     let content = std::fs::read(&cache).expect("cache");
-    for broken in [
-        &content[..content.len() / 2],
-        b"",
-        b"git-agent ledger cache 9 x\n",
-    ] {
+    for broken in [&content[..content.len() / 2], b"", b"git-agent ledger cache 9 x\n"] {
         std::fs::write(&cache, broken).expect("write");
         list(0);
     }
@@ -290,13 +225,11 @@ fn the_index_of_rows_says_what_the_rows_say() {
     let live = || {
         let agents = ledger.agents().expect("read").into_iter();
         let live = agents.filter(|agent| agent.state.is_live());
-        let expected: Vec<_> = live
-            .map(|agent| (agent.spawn_commit, agent.name, agent.policy))
-            .collect();
+        let expected: Vec<_> =
+            live.map(|agent| (agent.spawn_commit, agent.name, agent.policy)).collect();
         let found = ledger.live_agents().expect("read").into_iter();
-        let found: Vec<_> = found
-            .map(|agent| (agent.spawn_commit, agent.name, agent.policy))
-            .collect();
+        let found: Vec<_> =
+            found.map(|agent| (agent.spawn_commit, agent.name, agent.policy)).collect();
         assert_eq!(found, expected);
         found.len()
     };
@@ -304,12 +237,8 @@ fn the_index_of_rows_says_what_the_rows_say() {
     assert_eq!(live(), 3);
     assert!(!index.exists(), "not worth it");
     spawn(3..40);
-    let merged = What::Merged {
-        commit: oid(50),
-        into: "refs/heads/main".into(),
-        tip: None,
-        from: None,
-    };
+    let merged =
+        What::Merged { commit: oid(50), into: "refs/heads/main".into(), tip: None, from: None };
     append(4, merged.clone());
     append(5, merged);
     assert_eq!(live(), 38);
@@ -322,12 +251,7 @@ fn the_index_of_rows_says_what_the_rows_say() {
     assert_eq!(live(), 39);
     // A row that says twice how it began is read itself.
     append(6, spawning("other"));
-    for broken in [
-        &content[..],
-        &content[..content.len() / 2],
-        b"",
-        b"git-agent row index 9 x\n",
-    ] {
+    for broken in [&content[..], &content[..content.len() / 2], b"", b"git-agent row index 9 x\n"] {
         std::fs::write(&index, broken).expect("write");
         assert_eq!(live(), 39);
         let id = AgentId::from_spawn_commit(oid(7));
@@ -354,9 +278,7 @@ fn the_keep_chain_saves_rows_from_squash_gc_and_prune() {
     let spawn = Oid::from_hex(&spawn).expect("oid");
     test.write("src/lib.rs", "pub fn two() {}\n");
     test.commit_all("work");
-    Ledger::new(&repo)
-        .append(spawn, "me", spawning("fix"), at(0))
-        .expect("append");
+    Ledger::new(&repo).append(spawn, "me", spawning("fix"), at(0)).expect("append");
     keep::keep(&repo, &[spawn], "spawn fix", at(0)).expect("keep");
     test.git(["checkout", "--quiet", "main"]);
     test.git(["merge", "--quiet", "--squash", "agent/fix"]);
@@ -391,9 +313,7 @@ fn maintenance_starts_when_objects_pile_up() {
     let tip = test.path().join(".git/refs/notes/agents");
     let objects = test.path().join(".git/objects/17");
     for number in 0..5_000 {
-        ledger
-            .append(oid(number), "me", noted("x"), at(0))
-            .expect("append");
+        ledger.append(oid(number), "me", noted("x"), at(0)).expect("append");
         let piled_up = std::fs::read_dir(&objects).is_ok_and(|entries| entries.count() > 1);
         if piled_up && std::fs::read(&tip).expect("ref").starts_with(b"17") {
             break;

@@ -10,7 +10,8 @@ const LEDGER: &str = "refs/notes/agents";
 /// The events without a good signature: the kind, and what is wrong.
 fn unsigned(answer: &Value) -> Vec<[&str; 2]> {
     let events = answer["signatures"]["unsigned"].as_array().expect("a list");
-    { events.iter() }
+    events
+        .iter()
         .map(|event| ["event", "signature"].map(|key| event[key].as_str().expect("a text")))
         .collect()
 }
@@ -43,11 +44,8 @@ fn events_are_signed_as_git_signs_and_all_others_are_named() {
     let found = verify(&repo, &[]);
     assert_eq!(found["verdict"], "accept", "{found}");
     assert_eq!(found["signatures"]["signed"], by_ada);
-    let mut expected = vec![
-        ["spawning", "missing"],
-        ["spawned", "missing"],
-        ["deferred", "untrusted"],
-    ];
+    let mut expected =
+        vec![["spawning", "missing"], ["spawned", "missing"], ["deferred", "untrusted"]];
     assert_eq!(unsigned(&found), expected);
     let tip = repo.git(["rev-parse", LEDGER]);
     assert_eq!(found["signatures"]["unsigned"][2]["commit"], tip);
@@ -71,15 +69,7 @@ fn events_are_signed_as_git_signs_and_all_others_are_named() {
     let file = repo.path().with_file_name("body");
     fs::write(&file, forged).expect("write");
     let file = file.display().to_string();
-    repo.git([
-        "notes",
-        "--ref=origin/agents",
-        "add",
-        "--force",
-        "-F",
-        &file,
-        spawn,
-    ]);
+    repo.git(["notes", "--ref=origin/agents", "add", "--force", "-F", &file, spawn]);
     repo.agent_json(&["unite", "origin"]);
     let found = verify(&repo, &[]);
     assert_eq!(found["verdict"], "accept", "{found}");
@@ -95,10 +85,7 @@ fn events_are_signed_as_git_signs_and_all_others_are_named() {
     let found = verify(&repo, &[]);
     assert_eq!(found["signatures"]["signed"], json!([]));
     let untrusted = unsigned(&found).into_iter();
-    assert_eq!(
-        untrusted.filter(|[_, what]| *what == "untrusted").count(),
-        2
-    );
+    assert_eq!(untrusted.filter(|[_, what]| *what == "untrusted").count(), 2);
     // Only where signatures are wanted they are looked at.
     repo.git(["config", "agent.sign", "false"]);
     assert!(verify(&repo, &[]).get("signatures").is_none());
@@ -108,12 +95,8 @@ fn events_are_signed_as_git_signs_and_all_others_are_named() {
 fn a_signer_that_fails_refuses_the_event_and_loses_nothing() {
     let (repo, agent, id) = scene();
     let state = || {
-        let refs = repo.git([
-            "for-each-ref",
-            "--format=%(refname) %(objectname)",
-            LEDGER,
-            "refs/heads",
-        ]);
+        let refs =
+            repo.git(["for-each-ref", "--format=%(refname) %(objectname)", LEDGER, "refs/heads"]);
         (refs, repo.git(["worktree", "list", "--porcelain"]))
     };
     let before = state();
@@ -127,16 +110,9 @@ fn a_signer_that_fails_refuses_the_event_and_loses_nothing() {
     };
     signing::sign_as(&repo, "nobody");
     let error = refused(&["done", &id, "-m", "It is done"], "commit-refused", 3);
-    assert!(
-        error.contains("agent.sign is set, and git could not sign the event"),
-        "{error}"
-    );
+    assert!(error.contains("agent.sign is set, and git could not sign the event"), "{error}");
     assert!(error.contains("keys/nobody"), "{error}");
-    refused(
-        &["spawn", &repo.task_file(crate::support::agent::TASK)],
-        "commit-refused",
-        3,
-    );
+    refused(&["spawn", &repo.task_file(crate::support::agent::TASK)], "commit-refused", 3);
     refused(&["discard", &id], "commit-refused", 3);
     let worktree = Path::new(agent["worktree_abspath"].as_str().expect("a path"));
     assert!(worktree.join("README.md").exists());

@@ -32,11 +32,8 @@ fn write_as_eve(repo: &TestRepo, spawn: &str, body: &str) {
     let file = repo.path().with_file_name("body");
     std::fs::write(&file, body).expect("write");
     let mut git = isolated("git", &repo.path());
-    git.env("GIT_COMMITTER_NAME", "Eve")
-        .env("GIT_COMMITTER_EMAIL", "eve@example.com");
-    git.args(["notes", "--ref=agents", "add", "--force", "-F"])
-        .arg(file)
-        .arg(spawn);
+    git.env("GIT_COMMITTER_NAME", "Eve").env("GIT_COMMITTER_EMAIL", "eve@example.com");
+    git.args(["notes", "--ref=agents", "add", "--force", "-F"]).arg(file).arg(spawn);
     assert!(git.output().expect("git starts").status.success());
 }
 
@@ -48,10 +45,7 @@ fn body(repo: &TestRepo, spawn: &str) -> String {
 fn a_removed_event_is_found_and_the_commit_that_removed_it_named() {
     let (repo, id, spawn) = scene();
     let sound = verify(&repo, &[]);
-    assert_eq!(
-        (&sound["verdict"], &sound["rows"]),
-        (&"accept".into(), &1.into())
-    );
+    assert_eq!((&sound["verdict"], &sound["rows"]), (&"accept".into(), &1.into()));
     let whole = body(&repo, &spawn);
     let (kept, _) = whole.rsplit_once('\n').expect("lines");
     write_as_eve(&repo, &spawn, kept);
@@ -74,10 +68,7 @@ fn a_removed_event_is_found_and_the_commit_that_removed_it_named() {
     assert_eq!(removals[0]["by"], "Eve <eve@example.com>");
     assert_eq!(removals[0]["events"], 1);
     let text = describe(&repo.agent(&["ledger", "verify"]));
-    let told = format!(
-        "1 event removed by commit {} of Eve <eve@example.com>",
-        &commit[..7]
-    );
+    let told = format!("1 event removed by commit {} of Eve <eve@example.com>", &commit[..7]);
     assert!(text.contains(&told), "{text}");
     repo.agent(&["doctor", "--fix"]);
     assert_eq!(body(&repo, &spawn), whole);
@@ -91,10 +82,7 @@ fn an_altered_event_breaks_the_chain_and_leads_to_its_author() {
     assert!(whole.contains("It is done"), "{whole}");
     write_as_eve(&repo, &spawn, &whole.replace("It is done", "It is fine"));
     let found = verify(&repo, &[]);
-    assert_eq!(
-        found["removals"][0]["by"], "Eve <eve@example.com>",
-        "{found}"
-    );
+    assert_eq!(found["removals"][0]["by"], "Eve <eve@example.com>", "{found}");
     assert_eq!(found["broken"][0]["agent_id"], id);
     assert_eq!(found["broken"][0]["removed"], 1, "{found}");
 }

@@ -17,9 +17,7 @@ use std::process::Stdio;
 /// The notes of these imaginary commits, all with the same body.
 fn batch(repo: &Repo, numbers: Range<usize>, body: &str) -> Batch {
     let blob = repo.write_blob(body.as_bytes()).expect("blob");
-    numbers
-        .map(|number| (oid(number), Put::Union(blob)))
-        .collect()
+    numbers.map(|number| (oid(number), Put::Union(blob))).collect()
 }
 
 /// Writes a tree of notes and puts it on a ref, as a commit of ours; gives the tree.
@@ -56,12 +54,8 @@ fn trees_are_byte_identical_to_those_of_git() {
     test.git(["notes", "--ref=theirs", "add", "-m", "x", "HEAD"]);
     let head = Oid::from_hex(&test.git(["rev-parse", "HEAD"])).expect("oid");
     let blob = repo.write_blob(b"x\n").expect("blob");
-    let mut tree = with_notes(
-        &repo,
-        Oid::EMPTY_TREE,
-        Batch::from([(head, Put::Union(blob))]),
-    )
-    .expect("put");
+    let mut tree =
+        with_notes(&repo, Oid::EMPTY_TREE, Batch::from([(head, Put::Union(blob))])).expect("put");
     // One level of fan-out appears between 60 and 110 notes, the second between 20,000 and 30,000.
     let sizes = (1..3)
         .chain(15..18)
@@ -88,12 +82,7 @@ fn one_note_touches_only_the_way_to_it() {
     let tree = with_notes(&repo, Oid::EMPTY_TREE, batch(&repo, 0..5_000, "x\n")).expect("put");
     let count = || -> usize {
         let loose = test.git(["count-objects"]);
-        loose
-            .split(' ')
-            .next()
-            .expect("a count")
-            .parse()
-            .expect("a number")
+        loose.split(' ').next().expect("a count").parse().expect("a number")
     };
     let before = count();
     with_notes(&repo, tree, batch(&repo, 5_000..5_001, "x\n")).expect("put");
@@ -119,10 +108,7 @@ fn notes_of_which_none_begins_with_one_digit_are_split_and_read_by_git() {
     assert!(top.lines().all(|name| name.len() == 2), "{top}");
 
     publish(&test, "refs/notes/split", tree, None);
-    assert_eq!(
-        test.git(["notes", "--ref=split", "list"]).lines().count(),
-        all.len()
-    );
+    assert_eq!(test.git(["notes", "--ref=split", "list"]).lines().count(), all.len());
     // git's own rule makes one level of it, and the next note of ours splits it again.
     test.git(["notes", "--ref=split", "append", "-m", "y", "HEAD"]);
     let theirs = test.git(["rev-parse", "refs/notes/split^{tree}"]);
@@ -131,10 +117,7 @@ fn notes_of_which_none_begins_with_one_digit_are_split_and_read_by_git() {
     let top = test.git(["ls-tree", "--name-only", &tree.to_hex()]);
     assert!(top.lines().all(|name| name.len() == 2), "{top}");
     publish(&test, "refs/notes/again", tree, None);
-    assert!(
-        test.git(["notes", "--ref=again", "show", "HEAD"])
-            .contains('y')
-    );
+    assert!(test.git(["notes", "--ref=again", "show", "HEAD"]).contains('y'));
 }
 
 #[test]
@@ -142,11 +125,7 @@ fn odd_trees_are_read_whole_and_written_straight() {
     let test = TestRepo::with_commit();
     let repo = open(&test);
     let write = |entries: Vec<Entry>| repo.write_tree(entries).expect("tree");
-    let entry = |mode, name: &str, oid| Entry {
-        mode,
-        name: name.into(),
-        oid,
-    };
+    let entry = |mode, name: &str, oid| Entry { mode, name: name.into(), oid };
     let blob = |body: &str| repo.write_blob(body.as_bytes()).expect("blob");
     let (flat, one, two) = (oid(1).to_hex(), blob("a\n\nb"), blob("b\nc\n"));
     // The same note flat, one level down and two levels down, beside things that are no notes.
@@ -162,10 +141,7 @@ fn odd_trees_are_read_whole_and_written_straight() {
         entry(tree::FILE, "README", one),
         entry(tree::SYMLINK, &oid(2).to_hex(), one),
     ]);
-    assert_eq!(
-        notes::lookup(&repo, odd, oid(1)).expect("lookup"),
-        [one, two, two]
-    );
+    assert_eq!(notes::lookup(&repo, odd, oid(1)).expect("lookup"), [one, two, two]);
 
     let tree = with_notes(&repo, odd, batch(&repo, 3..4, "x\n")).expect("put");
     publish(&test, "refs/notes/odd", tree, None);
@@ -191,11 +167,7 @@ fn a_few_trees_that_stand_for_very_many_notes_are_refused() {
     let blob = repo.write_blob(b"x\n").expect("blob");
     // 256 to the power of 8 notes.
     let mut tree = repo
-        .write_tree(vec![Entry {
-            mode: tree::FILE,
-            name: "0".repeat(24).into_bytes(),
-            oid: blob,
-        }])
+        .write_tree(vec![Entry { mode: tree::FILE, name: "0".repeat(24).into_bytes(), oid: blob }])
         .expect("tree");
     for _ in 0..8 {
         let entry = |byte: u8| Entry {
@@ -203,9 +175,7 @@ fn a_few_trees_that_stand_for_very_many_notes_are_refused() {
             name: format!("{byte:02x}").into_bytes(),
             oid: tree,
         };
-        tree = repo
-            .write_tree((0..=255).map(entry).collect())
-            .expect("tree");
+        tree = repo.write_tree((0..=255).map(entry).collect()).expect("tree");
     }
     let own = with_notes(&repo, Oid::EMPTY_TREE, batch(&repo, 0..3, "m\n")).expect("put");
     let refusals = [
@@ -229,13 +199,7 @@ fn a_few_trees_that_stand_for_very_many_notes_are_refused() {
 #[test]
 fn unions_are_identical_to_those_of_git() {
     // Each case: notes in common, then only here, then only there; both change the first ones.
-    for (common, here, there) in [
-        (0, 3, 4),
-        (2, 0, 5),
-        (60, 20, 25),
-        (95, 3, 3),
-        (900, 40, 60),
-    ] {
+    for (common, here, there) in [(0, 3, 4), (2, 0, 5), (60, 20, 25), (95, 3, 3), (900, 40, 60)] {
         let test = TestRepo::with_commit();
         let repo = open(&test);
         let base = with_notes(&repo, Oid::EMPTY_TREE, batch(&repo, 0..common, "m\n")).expect("put");
@@ -249,25 +213,14 @@ fn unions_are_identical_to_those_of_git() {
             tree
         };
         let ours = side("refs/notes/ours", "a\n", common..common + here);
-        let theirs = side(
-            "refs/notes/theirs",
-            "z\n",
-            common + here..common + here + there,
-        );
+        let theirs = side("refs/notes/theirs", "z\n", common + here..common + here + there);
         let united = notes::union_of_trees(&repo, ours, theirs).expect("union");
         assert_eq!(
             united,
             notes::union_of_trees(&repo, theirs, ours).expect("union"),
             "either way round"
         );
-        let merge = [
-            "notes",
-            "--ref=ours",
-            "merge",
-            "--quiet",
-            "-s",
-            "cat_sort_uniq",
-        ];
+        let merge = ["notes", "--ref=ours", "merge", "--quiet", "-s", "cat_sort_uniq"];
         test.git(merge.into_iter().chain(["refs/notes/theirs"]));
         assert_eq!(
             united.to_hex(),
@@ -283,22 +236,12 @@ fn a_mixed_tree_that_git_cannot_merge_is_united() {
     let repo = open(&test);
     let key = oid(1).to_hex();
     let blob = |body: &str| repo.write_blob(body.as_bytes()).expect("blob");
-    let note = |name: &str, oid| Entry {
-        mode: tree::FILE,
-        name: name.into(),
-        oid,
-    };
-    let below = repo
-        .write_tree(vec![note(&key[2..], blob("old\n"))])
-        .expect("tree");
+    let note = |name: &str, oid| Entry { mode: tree::FILE, name: name.into(), oid };
+    let below = repo.write_tree(vec![note(&key[2..], blob("old\n"))]).expect("tree");
     let mixed = repo
         .write_tree(vec![
             note(&key, blob("new\n")),
-            Entry {
-                mode: tree::DIRECTORY,
-                name: key[..2].into(),
-                oid: below,
-            },
+            Entry { mode: tree::DIRECTORY, name: key[..2].into(), oid: below },
         ])
         .expect("tree");
     let clean = with_notes(&repo, mixed, batch(&repo, 2..3, "x\n")).expect("put");
@@ -316,27 +259,16 @@ fn both_sides_of_a_union_make_the_same_commit() {
         let tree = with_notes(&repo, Oid::EMPTY_TREE, batch(&repo, numbers, "x\n")).expect("put");
         publish(&test, name, tree, None)
     };
-    let (here, there) = (
-        side("refs/notes/here", 0..3),
-        side("refs/notes/there", 2..9),
-    );
+    let (here, there) = (side("refs/notes/here", 0..3), side("refs/notes/there", 2..9));
     let made_here = notes::union_commit(&repo, here, there, "agent: sync").expect("union");
     let made_there = notes::union_commit(&repo, there, here, "agent: sync").expect("union");
     assert_eq!(made_here, made_there);
     // Once one side has it, there is nothing left to merge.
-    for (one, two) in [
-        (here, made_here),
-        (made_here, there),
-        (made_here, made_here),
-    ] {
+    for (one, two) in [(here, made_here), (made_here, there), (made_here, made_here)] {
         let again = notes::union_commit(&repo, one, two, "agent: sync").expect("union");
         assert_eq!(again, made_here);
     }
-    assert!(
-        git_output(&test.path(), ["fsck", "--strict"])
-            .status
-            .success()
-    );
+    assert!(git_output(&test.path(), ["fsck", "--strict"]).status.success());
 }
 
 #[test]
@@ -353,9 +285,7 @@ fn notes_that_differ_in_the_last_byte_alone_are_not_split() {
     let keys = (0..20).flat_map(|depth| digits.clone().map(move |byte| (depth, byte)));
     // With texts of their own, so that no two directories are the same tree.
     let blob = |key: Oid| repo.write_blob(key.to_hex().as_bytes()).expect("blob");
-    let all: Batch = { keys.map(key) }
-        .map(|key| (key, Put::Union(blob(key))))
-        .collect();
+    let all: Batch = keys.map(key).map(|key| (key, Put::Union(blob(key)))).collect();
     let tree = with_notes(&repo, Oid::EMPTY_TREE, all.clone()).expect("put");
     assert_eq!(notes::all(&repo, tree).expect("walk").len(), all.len());
 }

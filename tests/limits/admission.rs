@@ -68,10 +68,8 @@ fn whatever_begins_at_the_same_time_no_more_runs_are_at_work_than_may() {
         }
     });
     let seen = fs::read_to_string(beside(&repo, "seen")).expect("written");
-    let counts: Vec<u32> = seen
-        .lines()
-        .map(|line| line.trim().parse().expect("a number"))
-        .collect();
+    let counts: Vec<u32> =
+        seen.lines().map(|line| line.trim().parse().expect("a number")).collect();
     assert_eq!(counts.len(), 12, "{seen}");
     // Two were seen together, for the first two wait for that; three never.
     assert_eq!(counts.iter().max(), Some(&2), "{seen}");
@@ -88,8 +86,7 @@ fn who_waits_begins_in_the_order_of_arrival_and_who_may_not_wait_ends() {
         runs.push(arrive(&repo, agent, name, &[]));
     }
     wait_for(&beside(&repo, "begun.first"));
-    let refused = run(&repo, &agents[4], &["--no-wait"], "true");
-    let refused = { refused }.output().expect("starts");
+    let refused = run(&repo, &agents[4], &["--no-wait"], "true").output().expect("starts");
     assert_eq!(refused.status.code(), Some(3), "{}", describe(&refused));
     let error = error(&refused);
     assert_eq!(error["code"], "limit-reached");
@@ -103,10 +100,7 @@ fn who_waits_begins_in_the_order_of_arrival_and_who_may_not_wait_ends() {
     // Nothing was begun for the one that was refused.
     let log = repo.agent_json(&["log", &agents[4]]);
     let events = log["events"].as_array().expect("a list");
-    assert!(
-        events.iter().all(|event| event["event"] != "started"),
-        "{log}"
-    );
+    assert!(events.iter().all(|event| event["event"] != "started"), "{log}");
 }
 
 #[test]
@@ -115,14 +109,10 @@ fn a_place_goes_with_its_holder_and_not_before_its_command_is_over() {
     let (one, two) = (spawned(&repo), spawned(&repo));
     let stubborn = r#"trap '' TERM; echo $$ > "$BESIDE/pid.tmp"; mv "$BESIDE/pid.tmp" "$BESIDE/pid"
 while :; do sleep 0.01; done"#;
-    let mut holder = run(&repo, &one, &["--sandbox=off"], stubborn)
-        .spawn()
-        .expect("starts");
+    let mut holder = run(&repo, &one, &["--sandbox=off"], stubborn).spawn().expect("starts");
     wait_for(&beside(&repo, "pid"));
     let looks = r#"kill -0 "$(cat "$BESIDE/pid")" 2>&- && echo together || echo alone"#;
-    let mut next = run(&repo, &two, &["--sandbox=off"], looks)
-        .spawn()
-        .expect("starts");
+    let mut next = run(&repo, &two, &["--sandbox=off"], looks).spawn().expect("starts");
     while tickets(&repo).len() < 2 {
         std::thread::yield_now();
     }
@@ -160,14 +150,8 @@ fn a_batch_waits_as_single_runs_do_and_a_run_inside_of_a_run_does_not() {
     let script = r#"mkdir "$BESIDE/alone" && sleep 0.05 && rmdir "$BESIDE/alone""#;
     let mut batch = agent_command(&repo.path());
     batch.args(["run", "--no-verify", "--jobs=3", "--allow-write"]);
-    batch
-        .arg(beside(&repo, ""))
-        .args(&agents)
-        .args(["--", "sh", "-c", script]);
-    let batch = batch
-        .env("BESIDE", beside(&repo, ""))
-        .output()
-        .expect("starts");
+    batch.arg(beside(&repo, "")).args(&agents).args(["--", "sh", "-c", script]);
+    let batch = batch.env("BESIDE", beside(&repo, "")).output().expect("starts");
     assert!(batch.status.success(), "{}", describe(&batch));
     // The run around it would wait for it, and it for the run around it.
     let mut inner = run(&repo, &agents[0], &[], "true");
@@ -210,10 +194,7 @@ fn spawns_at_the_same_time_make_no_more_agents_than_may_be() {
                 })
             })
             .collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().expect("ends"))
-            .collect()
+        threads.into_iter().map(|thread| thread.join().expect("ends")).collect()
     });
     let made = outcomes.iter().filter(|code| **code == Some(0)).count();
     let refused = outcomes.iter().filter(|code| **code == Some(3)).count();
@@ -222,21 +203,13 @@ fn spawns_at_the_same_time_make_no_more_agents_than_may_be() {
     assert_eq!(worktrees.matches("worktree ").count(), 4, "{worktrees}");
     // Of several, all or none; what would fit is said, and so is what makes room.
     let mut several = agent_command(&repo.path());
-    let several = several.args([
-        "spawn",
-        "--format=json",
-        "write one module",
-        "write two modules",
-    ]);
+    let several = several.args(["spawn", "--format=json", "write one module", "write two modules"]);
     let output = several.output().expect("starts");
     assert_eq!(output.status.code(), Some(3), "{}", describe(&output));
     let told = error(&output);
     assert_eq!(told["code"], "limit-reached");
     let message = told["message"].as_str().expect("a text");
-    assert_eq!(
-        message,
-        "of 2 agents, 0 would fit: 3 have a worktree, and `agents` is 3"
-    );
+    assert_eq!(message, "of 2 agents, 0 would fit: 3 have a worktree, and `agents` is 3");
     assert!(told["hints"].to_string().contains("git agent gc"), "{told}");
     // One that goes makes room for one.
     let agents = repo.agent_json(&["list"]);
@@ -251,10 +224,7 @@ fn spawns_at_the_same_time_make_no_more_agents_than_may_be() {
 pub(super) fn cost(repo: &TestRepo, spawn_commit: &str, micro_usd: u64, day: i64) {
     let ctx = death::ctx(&repo.path(), death::unwatched());
     let exited = Exited {
-        session: HostSession {
-            cost_micro_usd: Some(micro_usd),
-            ..HostSession::default()
-        },
+        session: HostSession { cost_micro_usd: Some(micro_usd), ..HostSession::default() },
         ..Exited::default()
     };
     let commit = Oid::from_hex(spawn_commit).expect("an oid");
@@ -270,11 +240,7 @@ fn runs_do_not_begin_when_the_day_has_cost_what_it_may() {
     let spawned = repo.spawn();
     let id = spawned["agent_id"].as_str().expect("an id");
     let commit = repo.git(["rev-parse", spawned["branch"].as_str().expect("a branch")]);
-    let begins = || {
-        run(&repo, id, &["--no-wait"], "true")
-            .output()
-            .expect("starts")
-    };
+    let begins = || run(&repo, id, &["--no-wait"], "true").output().expect("starts");
     // What was paid yesterday is not of today.
     cost(&repo, &commit, 9_000_000, -1);
     cost(&repo, &commit, 2_400_000, 0);
@@ -283,10 +249,7 @@ fn runs_do_not_begin_when_the_day_has_cost_what_it_may() {
     cost(&repo, &commit, 100_000, 0);
     let refused = begins();
     assert_eq!(refused.status.code(), Some(3), "{}", describe(&refused));
-    let message = error(&refused)["message"]
-        .as_str()
-        .expect("a text")
-        .to_owned();
+    let message = error(&refused)["message"].as_str().expect("a text").to_owned();
     let expected = "the runs of today cost $2.50, and `cost_day` is $2.50";
     assert!(message.ends_with(expected), "{message}");
     // A look into it costs nothing.
@@ -319,10 +282,7 @@ fn a_spawn_that_leaves_too_little_of_the_disk_is_refused_with_what_would_fit() {
     let refused = spawn(&["write module four", "write module five"]);
     assert_eq!(refused.status.code(), Some(3), "{}", describe(&refused));
     let message = error(&refused)["message"].to_string();
-    assert!(
-        message.contains("of 2 agents, 1 would fit: agents take 3."),
-        "{message}"
-    );
+    assert!(message.contains("of 2 agents, 1 would fit: agents take 3."), "{message}");
     let made = spawn(&["write module four"]);
     assert!(made.status.success(), "{}", describe(&made));
 }
@@ -349,10 +309,7 @@ fn gc_removes_the_oldest_until_enough_is_free_and_no_more() {
     // What is proposed does no more than what was shown.
     let shown = repo.agent(&["gc", "--until", "8000T"]);
     let shown = String::from_utf8_lossy(&shown.stdout);
-    assert!(
-        shown.contains("git agent gc --until 8796093022208000 --yes"),
-        "{shown}"
-    );
+    assert!(shown.contains("git agent gc --until 8796093022208000 --yes"), "{shown}");
     let refused = repo.agent(&["gc", "--until", "much"]);
     assert_eq!(refused.status.code(), Some(2), "{}", describe(&refused));
 }

@@ -20,11 +20,7 @@ fork 8"#;
 fn report(repo: &TestRepo, agent: &str, options: &[&str], script: &str) -> Value {
     let output = run(repo, agent, options, script).output().expect("starts");
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(
-        report["exit_code"],
-        output.status.code().expect("a status"),
-        "{report}"
-    );
+    assert_eq!(report["exit_code"], output.status.code().expect("a status"), "{report}");
     report
 }
 
@@ -33,9 +29,7 @@ fn left(repo: &TestRepo) -> usize {
     let variable = format!("BESIDE={}", beside(repo, "").display()).into_bytes();
     let has_it = |directory: &std::path::Path| {
         let environment = std::fs::read(directory.join("environ")).unwrap_or_default();
-        environment
-            .split(|byte| *byte == 0)
-            .any(|one| one == variable)
+        environment.split(|byte| *byte == 0).any(|one| one == variable)
     };
     let entries = std::fs::read_dir("/proc").expect("there").flatten();
     entries.filter(|entry| has_it(&entry.path())).count()
@@ -54,10 +48,7 @@ fn a_run_whose_processes_take_too_much_memory_ends_and_one_beside_it_does_not() 
         assert_eq!(report["exit_code"], 125, "{report}");
         let shown = repo.agent_json(&["show", &greedy]);
         assert_eq!(shown["run"]["ended"], "limit-memory", "{shown}");
-        assert!(
-            shown["summary"].to_string().contains("(limit-memory)"),
-            "{shown}"
-        );
+        assert!(shown["summary"].to_string().contains("(limit-memory)"), "{shown}");
     }
     std::fs::write(beside(&repo, "go"), "").expect("written");
     let output = ended(beside_it);
@@ -116,19 +107,14 @@ fn a_check_with_too_many_processes_ends_with_all_of_them_and_says_why() {
     let task = format!("{TASK}[checks]\ncommands = ['''{FORKS}''']\n");
     let agent = repo.spawn_task(&task, &[]);
     let agent = agent["short_id"].as_str().expect("an id");
-    run(&repo, agent, &[], "echo '// new' >> src/lib.rs")
-        .output()
-        .expect("starts");
+    run(&repo, agent, &[], "echo '// new' >> src/lib.rs").output().expect("starts");
     let words = ["verify", agent, "--format", "json"];
     let mut verify = agent_command(&repo.path());
     verify.args(words).env("BESIDE", beside(&repo, ""));
     let output = verify.output().expect("starts");
     let verdict: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let commands = verdict["commands"].to_string();
-    assert!(
-        commands.contains("git-agent ended it: limit-pids"),
-        "{verdict:#}"
-    );
+    assert!(commands.contains("git-agent ended it: limit-pids"), "{verdict:#}");
     assert_eq!(left(&repo), 0);
 }
 
@@ -174,7 +160,8 @@ rmdir "$BESIDE/in.$$""#;
 fn twelve_runs_that_do_not_fit_together_all_end_in_turn() {
     let repo = with_settings("[limits]\nmemory = \"128M\"\nmemory_total = \"640M\"\n");
     let agents: Vec<String> = (0..12).map(|_| spawned(&repo)).collect();
-    let runs: Vec<_> = { agents.iter() }
+    let runs: Vec<_> = agents
+        .iter()
         // Numbers of processes are the same in two namespaces, so each has a name of its own.
         .map(|agent| TAKES_IN_TURN.replace("$$", agent))
         .zip(&agents)
@@ -189,10 +176,7 @@ fn twelve_runs_that_do_not_fit_together_all_end_in_turn() {
         );
     }
     let seen = std::fs::read_to_string(beside(&repo, "seen")).expect("written");
-    let most = seen
-        .lines()
-        .filter_map(|line| line.trim().parse::<u32>().ok())
-        .max();
+    let most = seen.lines().filter_map(|line| line.trim().parse::<u32>().ok()).max();
     assert!(most.is_some_and(|most| most <= 5), "{seen}");
 }
 
@@ -244,24 +228,15 @@ fn what_an_agent_and_those_it_asked_for_cost_is_shown() {
     };
     let child = asks(&root);
     let grandchild = asks(&child);
-    for (agent, micro_usd) in [
-        (&root, 1_000_000),
-        (&root, 250_000),
-        (&child, 500_000),
-        (&grandchild, 2_000_000),
-    ] {
+    for (agent, micro_usd) in
+        [(&root, 1_000_000), (&root, 250_000), (&child, 500_000), (&grandchild, 2_000_000)]
+    {
         let commit = repo.git(["rev-parse", agent["branch"].as_str().expect("a branch")]);
         cost(&repo, &commit, micro_usd, 0);
     }
     let id = root["agent_id"].as_str().expect("an id");
     let shown = repo.agent_json(&["show", id]);
-    assert_eq!(
-        (&shown["cost_usd"], &shown["children_cost_usd"]),
-        (&json!(1.25), &json!(2.5))
-    );
+    assert_eq!((&shown["cost_usd"], &shown["children_cost_usd"]), (&json!(1.25), &json!(2.5)));
     let text = String::from_utf8(repo.agent(&["show", id]).stdout).expect("UTF-8");
-    assert!(
-        text.contains("$1.25, and $2.50 of the agents that it asked for"),
-        "{text}"
-    );
+    assert!(text.contains("$1.25, and $2.50 of the agents that it asked for"), "{text}");
 }

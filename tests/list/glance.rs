@@ -72,10 +72,7 @@ fn linked() -> (TestRepo, PathBuf, PathBuf) {
 /// Does it in the shell.
 pub fn does(top: &Path, deed: &str) {
     // Whether a deed succeeds after the others does not matter; whatever is left is looked at.
-    let _ = isolated("sh", top)
-        .args(["-c", deed])
-        .output()
-        .expect("sh starts");
+    let _ = isolated("sh", top).args(["-c", deed]).output().expect("sh starts");
 }
 
 fn rules(admin_dir: &Path) -> Rules {
@@ -116,17 +113,14 @@ fn require_agreement(top: &Path, admin_dir: &Path, after: &str) {
             let listed = touched.listed(&touched.unknown, &std::env::temp_dir());
             all.extend(listed.expect("git lists"));
         }
-        let files = touched
-            .unknown
-            .iter()
-            .filter_map(|name| touched.files_at(name));
-        let files: Vec<Change> = files.flatten().collect();
+        let files: Vec<Change> =
+            touched.unknown.iter().filter_map(|name| touched.files_at(name)).flatten().collect();
         // What git lists is among the files, or below a name that is left to git. A directory may stand where a file was that
         // is deleted in the index.
         for name in &touched.unknown {
             let is_tracked = |one: &Change| touched.tracked.iter().any(|it| it.path == one.path);
             let is_below = |one: &&Change| one.path.starts_with(name) && !is_tracked(one);
-            let missing = { all.iter() }.filter(is_below).find(|one| {
+            let missing = all.iter().filter(is_below).find(|one| {
                 touched.files_at(name).is_some() && !files.iter().any(|file| file.path == one.path)
             });
             assert_eq!(missing, None, "{after}");
@@ -153,9 +147,7 @@ fn a_clean_worktree_is_known_without_git() {
     let spawned = repo.spawn();
     let top = PathBuf::from(spawned["worktree_abspath"].as_str().expect("a path"));
     let id = spawned["agent_id"].as_str().expect("an id");
-    let admin = repo
-        .path()
-        .join(format!(".git/worktrees/agent-{}", &id[..8]));
+    let admin = repo.path().join(format!(".git/worktrees/agent-{}", &id[..8]));
     require_agreement(&top, &admin, "spawn");
     // A git that asks about everything would fail here.
     repo.git(["config", "status.showUntrackedFiles", "nonsense"]);
@@ -171,9 +163,7 @@ fn a_clean_worktree_is_known_without_git() {
 
 /// Lets the index look older than every file, as if all had been changed in the second in which it was written.
 fn let_all_be_racy(admin_dir: &Path) {
-    let index = std::fs::File::options()
-        .write(true)
-        .open(admin_dir.join("index"));
+    let index = std::fs::File::options().write(true).open(admin_dir.join("index"));
     let index = index.expect("an index");
     index.set_modified(std::time::UNIX_EPOCH).expect("set");
 }
@@ -207,10 +197,7 @@ fn a_file_of_the_second_of_its_index_needs_no_git() {
         ("link", "rm link; cp README.md link"),
         ("FIFO", "rm src/lib.rs; mkfifo src/lib.rs"),
         ("FIFO of attributes", "mkfifo src/.gitattributes"),
-        (
-            "link of attributes",
-            "ln -s ../README.md src/.gitattributes",
-        ),
+        ("link of attributes", "ln -s ../README.md src/.gitattributes"),
         (
             "end of line",
             "printf 'a\\r\\n' > src/lib.rs; git add .; git update-ref HEAD $(git commit-tree -p HEAD -m cr $(git write-tree))",

@@ -16,10 +16,7 @@ struct Draw(u64);
 
 impl Draw {
     fn below(&mut self, limit: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         usize::try_from(self.0 >> 33).expect("31 bits") % limit
     }
 }
@@ -61,7 +58,9 @@ fn tangle(repo: &Repo, seed: u64, commits: usize, skew: usize) -> Vec<Oid> {
 
 /// How many commits the branch and each of the others have that the other one has not, as git counts them.
 fn counted(test: &TestRepo, branch: Oid, starts: &[Oid]) -> Vec<(usize, usize)> {
-    let refs = { starts.iter().enumerate() }
+    let refs = starts
+        .iter()
+        .enumerate()
         .map(|(index, start)| format!("create refs/starts/{index:03} {start}\n"));
     test.write(".git/starts", refs.collect::<String>());
     let named = File::open(test.path().join(".git/starts")).expect("open");
@@ -98,12 +97,16 @@ type Pair = (Oid, Oid, BTreeSet<String>, usize, BTreeSet<String>);
 fn apart_by_git(test: &TestRepo, branch: Oid, tip: Oid, start: Oid) -> Pair {
     let [ours, theirs, began] = [branch, tip, start].map(|one| history(test, one));
     let is_new = |commit: &&String| !began.contains_key(*commit);
-    let own = { theirs.keys() }.filter(|commit| !ours.contains_key(*commit));
-    let own = own.filter(is_new).cloned().collect();
-    let behind = { ours.keys() }.filter(|commit| !theirs.contains_key(*commit));
-    let common = { ours.iter() }.filter(|(commit, _)| theirs.contains_key(*commit));
+    let own = theirs
+        .keys()
+        .filter(|commit| !ours.contains_key(*commit))
+        .filter(is_new)
+        .cloned()
+        .collect();
+    let behind = ours.keys().filter(|commit| !theirs.contains_key(*commit));
+    let common = ours.iter().filter(|(commit, _)| theirs.contains_key(*commit));
     let below: BTreeSet<&String> = common.clone().flat_map(|(_, parents)| parents).collect();
-    let meet = { common }.filter(|(commit, _)| !below.contains(commit));
+    let meet = common.filter(|(commit, _)| !below.contains(commit));
     let meet = meet.map(|(commit, _)| commit.clone()).collect();
     (tip, start, own, behind.filter(is_new).count(), meet)
 }
@@ -119,11 +122,7 @@ fn one_pass_counts_what_git_counts_from_each_start() {
         // So many that their bits take more than one word.
         let starts: Vec<Oid> = commits[5..].to_vec();
         let expected = counted(&test, branch, &starts);
-        assert!(
-            expected
-                .iter()
-                .any(|(behind, ahead)| *behind > 20 && *ahead > 0)
-        );
+        assert!(expected.iter().any(|(behind, ahead)| *behind > 20 && *ahead > 0));
         // Of two starts, the one as a branch that began at the other.
         let pairs = [(84, 6), (83, 40), (60, 83), (20, 70), (50, 51)];
         let pairs =
@@ -191,12 +190,7 @@ fn require_as_git_counts(test: &TestRepo) {
                 .status
                 .success();
             let ahead = row["ahead"].as_u64().expect("a count") + u64::from(lacks);
-            assert_eq!(
-                format!("{}\t{ahead}", row["behind"]),
-                counts,
-                "{}",
-                row["name"]
-            );
+            assert_eq!(format!("{}\t{ahead}", row["behind"]), counts, "{}", row["name"]);
         }
         // What a diff begins with; what has landed begins where the agent did.
         let branch = row["branch"].as_str().expect("a branch");
@@ -228,10 +222,7 @@ fn agents_of_many_ages_are_as_far_apart_as_git_says() {
     }
     let worktree = |index: usize| agents[index]["worktree_abspath"].as_str().expect("a path");
     let git = |index: usize, arguments: &[&str]| {
-        git_in(
-            Path::new(worktree(index)),
-            [&PAST_HOOKS[..], arguments].concat(),
-        )
+        git_in(Path::new(worktree(index)), [&PAST_HOOKS[..], arguments].concat())
     };
     let commit = ["commit", "--quiet", "--allow-empty", "--message=work"];
     for index in 1..5 {
@@ -250,14 +241,7 @@ fn agents_of_many_ages_are_as_far_apart_as_git_says() {
     // Two with merges: one of the target, one of a line of its own.
     git(4, &["switch", "--quiet", "--create", "side", "HEAD^"]);
     git(4, &commit);
-    git(
-        4,
-        &[
-            "switch",
-            "--quiet",
-            agents[4]["branch"].as_str().expect("a branch"),
-        ],
-    );
+    git(4, &["switch", "--quiet", agents[4]["branch"].as_str().expect("a branch")]);
     git(4, &["merge", "--quiet", "--message=knot", "side"]);
     git(2, &["rebase", "--quiet", "main"]);
     let landed = agents[3]["branch"].as_str().expect("a branch").to_owned();

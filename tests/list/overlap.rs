@@ -33,9 +33,8 @@ fn by_overlap(repo: &TestRepo, id: &str) -> Value {
     let output = repo.agent(&["overlap", "--changes", "--format=json"]);
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let pairs = report["pairs"].as_array().expect("pairs").iter();
-    let own: Vec<&Value> = pairs
-        .filter(|pair| pair["one_id"] == id || pair["two_id"] == id)
-        .collect();
+    let own: Vec<&Value> =
+        pairs.filter(|pair| pair["one_id"] == id || pair["two_id"] == id).collect();
     let paths = own.iter().flat_map(|pair| {
         let paths = pair["changes"]["paths"].as_array().expect("paths");
         paths.iter().map(Value::to_string)
@@ -55,10 +54,7 @@ fn it_counts_what_overlap_finds() {
         assert_eq!(row["agent_id"], id.as_str());
         assert_eq!(row["overlap"], by_overlap(&repo, id), "{id}");
     }
-    assert_eq!(
-        listed["agents"][1]["overlap"],
-        json!({ "agents": 2, "paths": 2 })
-    );
+    assert_eq!(listed["agents"][1]["overlap"], json!({ "agents": 2, "paths": 2 }));
     assert_eq!(listed["agents"][3].get("overlap"), None);
     let fast = repo.agent_json(&["list", "--fast"]);
     assert_eq!(fast["agents"][0].get("overlap"), None);
@@ -74,10 +70,7 @@ fn it_is_a_column_while_anybody_meets_anybody() {
     let table = text(&["list"]);
     let (header, rest) = table.split_once('\n').expect("a header");
     let column = header.find("OVERLAP").expect("the column");
-    let cells: Vec<&str> = rest
-        .lines()
-        .map(|line| line[column..column + 7].trim())
-        .collect();
+    let cells: Vec<&str> = rest.lines().map(|line| line[column..column + 7].trim()).collect();
     assert_eq!(cells, ["1", "2", "1", ""]);
     repo.agent_json(&["discard", &ids[1]]);
     assert!(!text(&["list"]).contains("OVERLAP"));

@@ -12,9 +12,7 @@ use std::time::Duration;
 fn names(repo: &TestRepo, arguments: &[&str]) -> Vec<String> {
     let listed = repo.agent_json(&[&["list"], arguments].concat());
     let rows = listed["agents"].as_array().expect("rows");
-    rows.iter()
-        .map(|row| row["name"].as_str().unwrap_or("-").to_owned())
-        .collect()
+    rows.iter().map(|row| row["name"].as_str().unwrap_or("-").to_owned()).collect()
 }
 
 fn three() -> (TestRepo, Vec<Value>) {
@@ -67,12 +65,7 @@ fn fast_looks_into_no_worktree() {
         assert_eq!(row.get(key), None, "{key}");
     }
     let text = String::from_utf8(repo.agent(&["list", "--fast"]).stdout).expect("UTF-8");
-    let header: Vec<_> = text
-        .lines()
-        .next()
-        .expect("a header")
-        .split_whitespace()
-        .collect();
+    let header: Vec<_> = text.lines().next().expect("a header").split_whitespace().collect();
     assert_eq!(header, ["AGENT", "STATE", "ROLE", "AGE", "TASK"]);
 }
 
@@ -92,9 +85,7 @@ fn a_line_for_a_prompt_counts_states_and_is_silent_where_there_is_no_agent() {
     assert_eq!(line(), "1 failed, 1 done, 1 ready\n");
     // As the page has it for bash.
     let prompt = std::fs::read_to_string("docs/look.md").expect("the page");
-    let prompt = { prompt.lines() }
-        .find_map(|line| line.strip_prefix("PS1="))
-        .expect("a prompt");
+    let prompt = prompt.lines().find_map(|line| line.strip_prefix("PS1=")).expect("a prompt");
     let shown = crate::support::isolated("bash", &repo.path())
         .args(["-c", &format!("PS1={prompt}; printf %s \"${{PS1@P}}\"")])
         .env("PATH", path_with_program())
@@ -125,10 +116,7 @@ fn a_first_row_does_not_wait_for_the_last() {
     let worktree = slow["worktree_abspath"].as_str().expect("a path");
     std::fs::write(format!("{worktree}/slow.txt"), "two\n").expect("write");
     let gate = repo.path().with_file_name("gate");
-    let wait = format!(
-        "while ! test -e '{}'; do sleep 0.01; done; cat",
-        gate.display()
-    );
+    let wait = format!("while ! test -e '{}'; do sleep 0.01; done; cat", gate.display());
     repo.git(["config", "filter.slow.clean", &wait]);
 
     let mut child = agent_command(&repo.path())

@@ -40,14 +40,7 @@ fn a_commit_of_the_agent_makes_it_stale_and_one_on_the_target_does_not() {
     agent.repo.write("NOTES.md", "moved on\n");
     agent.repo.commit_all("main moves on");
     assert_eq!(verdict(&agent), "accept");
-    agent.git(&[
-        "commit",
-        "--quiet",
-        "--allow-empty",
-        "--no-verify",
-        "-m",
-        "more",
-    ]);
+    agent.git(&["commit", "--quiet", "--allow-empty", "--no-verify", "-m", "more"]);
     assert_eq!(verdict(&agent), "stale");
 }
 
@@ -74,24 +67,15 @@ fn a_landing_of_another_agent_leaves_verdicts_as_they_are() {
     let agent = Agent::new();
     agent.write("src/two.rs", "pub fn two() {}\n");
     agent.verify(&[]);
-    let words = [
-        "spawn",
-        "-m",
-        "Add another one.",
-        "--scope=src/**",
-        "--no-bundle",
-        "--name=other",
-    ];
+    let words =
+        ["spawn", "-m", "Add another one.", "--scope=src/**", "--no-bundle", "--name=other"];
     let other = agent.repo.agent_json(&words);
     let place = other["worktree_abspath"].as_str().expect("a place");
     std::fs::write(format!("{place}/src/other.rs"), "").expect("written");
     agent.repo.agent_json(&["merge", "other"]);
     let listed = agent.repo.agent_json(&["list"]);
     let row = &listed["agents"][0];
-    assert_eq!(
-        (&row["verdict"], row.get("verdict_stale")),
-        (&"accept".into(), None)
-    );
+    assert_eq!((&row["verdict"], row.get("verdict_stale")), (&"accept".into(), None));
 }
 
 #[test]
@@ -119,9 +103,6 @@ fn what_landed_keeps_its_verdict() {
     agent.write("src/two.rs", "pub fn two() {}\n");
     agent.repo.agent_json(&["merge", &agent.id]);
     let row = row(&agent.repo);
-    assert_eq!(
-        (&row["state"], &row["verdict"]),
-        (&"merged".into(), &"accept".into())
-    );
+    assert_eq!((&row["state"], &row["verdict"]), (&"merged".into(), &"accept".into()));
     assert_eq!(row.get("ahead"), None);
 }

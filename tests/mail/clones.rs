@@ -62,11 +62,7 @@ fn two_mailboxes_that_diverged_become_the_same_one() {
     }
     one.agent_json(&["unite"]);
     two.agent_json(&["unite"]);
-    assert_eq!(
-        tips(&one),
-        tips(&two),
-        "whoever unites makes the same commit"
-    );
+    assert_eq!(tips(&one), tips(&two), "whoever unites makes the same commit");
     assert_eq!(receive(&first, "c", 20), Vec::<String>::new());
     assert_eq!(receive(&first, "b", 20), ["from two", "from one"]);
     post(&second, &["b"], "after", 21);

@@ -12,19 +12,14 @@ fn expire(test: &TestRepo, seconds: i64, retention: Retention) -> ExpireReport {
     let plan = archive::plan_expiry(&ctx, retention).expect("a plan");
     let planned = plan.report();
     let done = archive::expire(&ctx, plan).expect("done");
-    assert_eq!(
-        (&planned.deleted, &planned.archived),
-        (&done.deleted, &done.archived)
-    );
+    assert_eq!((&planned.deleted, &planned.archived), (&done.deleted, &done.archived));
     done
 }
 
 fn subjects(test: &TestRepo) -> Vec<String> {
     let log = test.git(["log", "--format=%s", "refs/agents/mail"]);
     let messages = log.lines().filter(|line| line.starts_with('['));
-    messages
-        .map(|line| line.rsplit(' ').next().unwrap_or_default().to_owned())
-        .collect()
+    messages.map(|line| line.rsplit(' ').next().unwrap_or_default().to_owned()).collect()
 }
 
 #[test]
@@ -40,36 +35,17 @@ fn what_all_have_read_goes_after_thirty_days_and_nothing_unread_ever() {
     hand_out(&repo, "b", Handing::AwaitAck, 10);
     let report = expire(&test, 29 * DAY, Retention::default());
     assert_eq!(report.deleted, Vec::<String>::new());
-    assert_eq!(
-        report.archived.len(),
-        2,
-        "handed out, never acknowledged, a week ago"
-    );
-    assert_eq!(
-        receive(&repo, "d", 29 * DAY).len(),
-        2,
-        "half-read and the broadcast"
-    );
+    assert_eq!(report.archived.len(), 2, "handed out, never acknowledged, a week ago");
+    assert_eq!(receive(&repo, "d", 29 * DAY).len(), 2, "half-read and the broadcast");
     let report = expire(&test, 31 * DAY, Retention::default());
     assert_eq!(report.deleted, [gone, same_id]);
-    assert_eq!(
-        subjects(&test),
-        ["broadcast", "half-read", "kept-as-unread"]
-    );
-    assert_eq!(
-        receive(&repo, "c", 31 * DAY),
-        Vec::<String>::new(),
-        "read is read"
-    );
+    assert_eq!(subjects(&test), ["broadcast", "half-read", "kept-as-unread"]);
+    assert_eq!(receive(&repo, "c", 31 * DAY), Vec::<String>::new(), "read is read");
     fsck(&test);
     let report = expire(&test, 90 * DAY, Retention::default());
     assert_eq!((report.deleted.len(), report.kept), (3, 0));
     let later = post(&repo, &["c"], "after", 0);
-    assert_eq!(
-        receive(&repo, "c", 91 * DAY),
-        ["after"],
-        "{later} comes after all that was"
-    );
+    assert_eq!(receive(&repo, "c", 91 * DAY), ["after"], "{later} comes after all that was");
     fsck(&test);
 }
 
@@ -81,36 +57,21 @@ fn an_agent_at_work_keeps_a_broadcast() {
     let year = 365 * DAY;
     post(&repo, &["all"], "news", year);
     assert_eq!(receive(&repo, "c", year), ["news"]);
-    assert_eq!(
-        expire(&test, 2 * year, Retention::default()).deleted,
-        Vec::<String>::new()
-    );
+    assert_eq!(expire(&test, 2 * year, Retention::default()).deleted, Vec::<String>::new());
     test.agent_json(&["discard", agent["agent_id"].as_str().expect("an id")]);
-    assert_eq!(
-        expire(&test, 2 * year, Retention::default()).deleted.len(),
-        1
-    );
+    assert_eq!(expire(&test, 2 * year, Retention::default()).deleted.len(), 1);
 }
 
 #[test]
 fn more_than_a_hundred_unacknowledged_messages_are_too_many() {
     let test = TestRepo::with_commit();
     let repo = open(&test);
-    let ids: Vec<_> = (0..6)
-        .map(|number| post(&repo, &["b"], "x", number))
-        .collect();
+    let ids: Vec<_> = (0..6).map(|number| post(&repo, &["b"], "x", number)).collect();
     hand_out(&repo, "b", Handing::AwaitAck, 10);
     post(&repo, &["b"], "unread", 11);
-    let retention = Retention {
-        active: 4,
-        ..Retention::default()
-    };
+    let retention = Retention { active: 4, ..Retention::default() };
     let report = expire(&test, 20, retention);
-    let archived: Vec<_> = report
-        .archived
-        .iter()
-        .map(|one| one.message_id.clone())
-        .collect();
+    let archived: Vec<_> = report.archived.iter().map(|one| one.message_id.clone()).collect();
     assert_eq!(archived, ids[..3]);
     assert_eq!(test.agent_json(&["inbox", "--agent=b"])["count"], 4);
 }

@@ -80,17 +80,9 @@ fn a_killed_sender_has_sent_all_or_nothing() {
         let test = TestRepo::with_commit();
         die_at(&test, "send", step);
         let sent = usize::from(*step == "message-sent");
-        assert_eq!(
-            test.agent_json(&["inbox", "--agent=b"])["count"],
-            sent,
-            "after {step}"
-        );
+        assert_eq!(test.agent_json(&["inbox", "--agent=b"])["count"], sent, "after {step}");
         obey(&test.path(), "send", unwatched());
-        assert_eq!(
-            receive(&open(&test), "b", 9).len(),
-            sent + 1,
-            "after {step}"
-        );
+        assert_eq!(receive(&open(&test), "b", 9).len(), sent + 1, "after {step}");
         fsck(&test);
     }
 }
@@ -109,11 +101,7 @@ fn a_killed_receiver_loses_nothing() {
         die_at(&test, "receive", step);
         let count = |verb: &str| test.agent_json(&[verb, "--agent=b"])["count"].as_u64();
         let is_recorded = *step == "receipt-recorded";
-        let expected = if is_recorded {
-            (Some(0), Some(2))
-        } else {
-            (Some(2), Some(0))
-        };
+        let expected = if is_recorded { (Some(0), Some(2)) } else { (Some(2), Some(0)) };
         assert_eq!((count("inbox"), count("archive")), expected, "after {step}");
         let rest = if is_recorded { 0 } else { 2 };
         assert_eq!(receive(&open(&test), "b", 9).len(), rest, "after {step}");
@@ -159,10 +147,7 @@ fn a_killed_poster_posts_each_message_once() {
     for step in SPOOL_STEPS {
         let (test, id) = with_spool();
         die_at(&test, &format!("spool {id}"), step);
-        let texts: Vec<_> = inbox(&test, "b")
-            .into_iter()
-            .map(|(_, text)| text)
-            .collect();
+        let texts: Vec<_> = inbox(&test, "b").into_iter().map(|(_, text)| text).collect();
         assert_eq!(texts, ["one", "two"], "after {step}");
         fsck(&test);
     }

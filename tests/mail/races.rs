@@ -50,10 +50,6 @@ fn every_message_goes_to_exactly_one_of_many_receivers() {
     assert!(counts.values().all(|count| *count == 1), "{counts:?}");
     assert_eq!(receive(&open(&test), "b", 1), Vec::<String>::new());
     let commits = test.git(["rev-list", "--count", "refs/agents/mail"]);
-    assert_eq!(
-        commits,
-        (SENDERS * EACH).to_string(),
-        "one commit each, no fork"
-    );
+    assert_eq!(commits, (SENDERS * EACH).to_string(), "one commit each, no fork");
     fsck(&test);
 }

@@ -7,13 +7,8 @@ use git_agent::store::chain::recovery::{Condition, condition};
 #[test]
 fn everything_wrong_with_a_message_is_said_at_once() {
     let repo = TestRepo::with_commit();
-    let output = repo.agent(&[
-        "send",
-        "--type=handof",
-        "--priority=urgnt",
-        "--to=a,,b",
-        "--payload=[1]",
-    ]);
+    let output =
+        repo.agent(&["send", "--type=handof", "--priority=urgnt", "--to=a,,b", "--payload=[1]"]);
     insta::assert_snapshot!(describe(&output), @r"
     ------- stderr -------
     error[message-invalid]: the message breaks 4 rules
@@ -110,10 +105,7 @@ fn hints_are_about_what_is_wrong() {
 
     - say where it is kept in place of what it is; to hand one to an agent, run git agent run --briefing @<file>
     ");
-    let answer = refused(
-        &repo,
-        &[&send[..], &["message=m", "--reply-to=first"]].concat(),
-    );
+    let answer = refused(&repo, &[&send[..], &["message=m", "--reply-to=first"]].concat());
     insta::assert_snapshot!(answer, @r"
     `first` is no message id
 
@@ -151,11 +143,7 @@ fn a_mailbox_without_a_readable_tip_is_read_from_its_reflog_and_repaired() {
     }
     let doctor = test.agent(&["doctor", "--format=json"]);
     assert!(String::from_utf8_lossy(&doctor.stdout).contains("mail.damaged"));
-    assert_eq!(
-        receive(&open(&test), "b", 3),
-        ["two"],
-        "nothing lost, nothing twice"
-    );
+    assert_eq!(receive(&open(&test), "b", 3), ["two"], "nothing lost, nothing twice");
     test.agent(&["doctor", "--fix"]);
     for chain in [Chain::Mail, Chain::Receipts] {
         assert_eq!(condition(&repo, chain).expect("looked"), Condition::Sound);
@@ -201,36 +189,14 @@ fn a_long_note_is_turned_into_pages() {
         post(&repo, &["b"], &text, number);
         assert_eq!(receive(&repo, "b", number), [text.as_str()]);
     }
-    let notes = test.git([
-        "ls-tree",
-        "-r",
-        "--format=%(objectsize)",
-        Chain::Receipts.refname(),
-    ]);
-    let sizes: Vec<usize> = notes
-        .lines()
-        .map(|size| size.parse().expect("a size"))
-        .collect();
-    assert!(
-        sizes.len() > 2 && sizes.iter().all(|size| *size <= 16 * 1024),
-        "{sizes:?}"
-    );
+    let notes = test.git(["ls-tree", "-r", "--format=%(objectsize)", Chain::Receipts.refname()]);
+    let sizes: Vec<usize> = notes.lines().map(|size| size.parse().expect("a size")).collect();
+    assert!(sizes.len() > 2 && sizes.iter().all(|size| *size <= 16 * 1024), "{sizes:?}");
     std::fs::remove_dir_all(test.path().join(".git/agents/cache")).expect("removed");
-    assert_eq!(
-        receive(&repo, "b", 500),
-        Vec::<String>::new(),
-        "pages are read"
-    );
+    assert_eq!(receive(&repo, "b", 500), Vec::<String>::new(), "pages are read");
     test.git(["gc", "--quiet", "--prune=now"]);
     test.git(["notes", "--ref=agents-mail", "prune"]);
     std::fs::remove_dir_all(test.path().join(".git/agents/cache")).expect("removed");
-    assert_eq!(
-        receive(&repo, "b", 501),
-        Vec::<String>::new(),
-        "pages are kept"
-    );
-    assert_eq!(
-        test.agent_json(&["archive", "--agent=b", "--limit=1000"])["count"],
-        400
-    );
+    assert_eq!(receive(&repo, "b", 501), Vec::<String>::new(), "pages are kept");
+    assert_eq!(test.agent_json(&["archive", "--agent=b", "--limit=1000"])["count"], 400);
 }

@@ -20,13 +20,7 @@ pub(super) fn fenced() -> (TestRepo, String, PathBuf) {
 pub(super) fn send_spooled(test: &TestRepo, spool: &std::path::Path, text: &str) -> Value {
     let mut command = agent_command(&test.path());
     command
-        .args([
-            "send",
-            "--type=notify",
-            "--from=mallory",
-            "--to=b",
-            "--format=json",
-        ])
+        .args(["send", "--type=notify", "--from=mallory", "--to=b", "--format=json"])
         .args(["--payload", &format!("message={text}")])
         .env("GIT_AGENT_SPOOL", spool);
     json_of(command)
@@ -37,9 +31,7 @@ pub(super) fn inbox(test: &TestRepo, name: &str) -> Vec<(String, String)> {
     let report = test.agent_json(&["receive", "--peek", "--agent", name]);
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
     let messages = report["messages"].as_array().expect("messages").iter();
-    messages
-        .map(|message| (text(&message["from"]), text(&message["summary"])))
-        .collect()
+    messages.map(|message| (text(&message["from"]), text(&message["summary"]))).collect()
 }
 
 #[test]
@@ -49,11 +41,7 @@ fn a_spooled_message_comes_from_the_agent_whatever_it_claims() {
     assert_eq!(sent["status"], "spooled");
     assert_eq!(sent["from"], id);
     assert_eq!(sent.get("message_id"), None);
-    assert_eq!(
-        test.git(["for-each-ref", "refs/agents/mail"]),
-        "",
-        "no ref was written"
-    );
+    assert_eq!(test.git(["for-each-ref", "refs/agents/mail"]), "", "no ref was written");
     let repo = open(&test);
     let agent = Ledger::new(&repo).find(&id).expect("the agent");
     assert_eq!(post_spool(&ctx_at(&test, 0), &agent).expect("posted"), 1);
@@ -79,15 +67,9 @@ fn rubbish_comes_back_by_name_and_hurts_nobody() {
     assert_eq!(notes.len(), 4, "{notes:?}");
     assert!(notes.iter().all(|(from, _)| from == "git-agent"));
     for name in ["a.json", "b.json", "c.json", "e.json"] {
-        assert!(
-            notes.iter().any(|(_, text)| text.contains(name)),
-            "{name}: {notes:?}"
-        );
+        assert!(notes.iter().any(|(_, text)| text.contains(name)), "{name}: {notes:?}");
     }
-    let left: Vec<_> = std::fs::read_dir(&spool)
-        .expect("readable")
-        .flatten()
-        .collect();
+    let left: Vec<_> = std::fs::read_dir(&spool).expect("readable").flatten().collect();
     assert_eq!(left.len(), 2, "what is half written or hidden stays");
 }
 
@@ -107,10 +89,8 @@ fn a_receipt_in_a_spool_is_for_the_agent_alone() {
     command.args(["receive", "--format=json", "--agent", &id]);
     command.env("GIT_AGENT_SPOOL", &spool);
     assert_eq!(json_of(command)["count"], 1);
-    let forged = format!(
-        r#"{{"schema":"git-agent.received/1","messages":[{}]}}"#,
-        other["message_id"]
-    );
+    let forged =
+        format!(r#"{{"schema":"git-agent.received/1","messages":[{}]}}"#, other["message_id"]);
     std::fs::write(spool.join("z.json"), forged).expect("write");
     let agent = Ledger::new(&open(&test)).find(&id).expect("the agent");
     post_spool(&ctx_at(&test, 0), &agent).expect("posted");
@@ -137,13 +117,7 @@ fn what_a_running_agent_sends_arrives_while_it_runs() {
         .expect("starts");
     let asked = test.agent_json(&["receive", "--agent=b", "--wait"]);
     assert_eq!(asked["messages"][0]["from"], id.as_str());
-    let answer = [
-        "send",
-        "--type=notify",
-        "--payload=message=answer",
-        "--to",
-        &id,
-    ];
+    let answer = ["send", "--type=notify", "--payload=message=answer", "--to", &id];
     test.agent_json(&answer);
     assert!(child.wait_with_output().expect("ends").status.success());
     assert_eq!(test.agent_json(&["archive", "--agent", &id])["count"], 1);
@@ -186,16 +160,7 @@ fn what_a_running_agent_sends_is_answered_with_its_id() {
     let program = env!("CARGO_BIN_EXE_git-agent");
     let script =
         format!("{program} send --type notify --to user --payload message=hello --format json");
-    let words = [
-        "run",
-        id,
-        "--no-verify",
-        "--format=json",
-        "--",
-        "sh",
-        "-c",
-        &script,
-    ];
+    let words = ["run", id, "--no-verify", "--format=json", "--", "sh", "-c", &script];
     let run: Value = serde_json::from_slice(&test.agent(&words).stdout).expect("a report");
     let log = run["stdout_path"].as_str().expect("a log");
     let sent = std::fs::read(log).expect("readable");

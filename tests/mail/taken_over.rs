@@ -17,13 +17,7 @@ fn types_priorities_and_retention_are_taken_over_once() {
     repo.write(SETTINGS, "[checks]\ncommands = [\"true\"]\n");
     repo.commit_all("the kit");
     let dry = repo.agent_json(&["init", "--from-kit", "--dry-run"]);
-    assert!(
-        dry["proposal"]["file"]
-            .as_str()
-            .expect("a file")
-            .contains("[messages]"),
-        "{dry}"
-    );
+    assert!(dry["proposal"]["file"].as_str().expect("a file").contains("[messages]"), "{dry}");
     assert!(!settings(&repo).contains("messages"));
     let report = repo.agent_json(&["init", "--from-kit"]);
     assert_eq!(report["proposal"]["is_written"], true);
@@ -37,14 +31,7 @@ fn types_priorities_and_retention_are_taken_over_once() {
     assert_eq!(settings(&repo), written);
     // What is not committed does not count yet.
     let send = |more: &[&str]| {
-        let arguments = [
-            "send",
-            "--type=notify",
-            "--from=a",
-            "--to=b",
-            "--payload",
-            "message=x",
-        ];
+        let arguments = ["send", "--type=notify", "--from=a", "--to=b", "--payload", "message=x"];
         repo.agent(&[&arguments[..], more, &["--format=json"]].concat())
     };
     let priority = |more: &[&str]| -> String {
@@ -67,20 +54,13 @@ fn types_priorities_and_retention_are_taken_over_once() {
     ];
     let lacking = repo.agent(&review);
     let said = String::from_utf8_lossy(&lacking.stderr);
-    assert!(
-        said.contains("needs files_changed"),
-        "{}",
-        describe(&lacking)
-    );
+    assert!(said.contains("needs files_changed"), "{}", describe(&lacking));
     repo.agent_json(&[&review[..], &["files_changed=a.rs"]].concat());
     // An agent's own HEAD says nothing of it.
     let agent = repo.spawn();
     let worktree = agent["worktree_abspath"].as_str().expect("a worktree");
-    std::fs::write(
-        std::path::Path::new(worktree).join(SETTINGS),
-        "[messages]\nnotify = \"low\"\n",
-    )
-    .expect("written");
+    std::fs::write(std::path::Path::new(worktree).join(SETTINGS), "[messages]\nnotify = \"low\"\n")
+        .expect("written");
     assert_eq!(priority(&[]), "medium");
 }
 
@@ -91,14 +71,7 @@ fn retention_is_that_of_the_repository_unless_it_is_named() {
     repo.commit_all("settings");
     for text in ["one", "two", "three"] {
         let message = format!("message={text}");
-        repo.agent_json(&[
-            "send",
-            "--type=notify",
-            "--from=a",
-            "--to=user",
-            "--payload",
-            &message,
-        ]);
+        repo.agent_json(&["send", "--type=notify", "--from=a", "--to=user", "--payload", &message]);
     }
     repo.agent_json(&["receive", "--agent=user", "--ack=later"]);
     let expire = |more: &[&str]| {
@@ -122,33 +95,16 @@ fn what_cannot_be_taken_over_is_named_and_nothing_is_written() {
         }
         let output = repo.agent(&["init", "--from-kit"]);
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            !output.status.success() && said.contains(wanted),
-            "{}",
-            describe(&output)
-        );
+        assert!(!output.status.success() && said.contains(wanted), "{}", describe(&output));
         assert!(!repo.path().join(SETTINGS).exists());
     }
     let repo = TestRepo::with_commit();
-    repo.write(
-        SETTINGS,
-        "[messages]\nhandoff = \"urgent\"\nrequire = [\"poll.x\"]\nactive = 0\n",
-    );
+    repo.write(SETTINGS, "[messages]\nhandoff = \"urgent\"\nrequire = [\"poll.x\"]\nactive = 0\n");
     repo.commit_all("settings");
-    let output = repo.agent(&[
-        "send",
-        "--type=notify",
-        "--from=a",
-        "--to=b",
-        "--payload",
-        "message=x",
-    ]);
+    let output =
+        repo.agent(&["send", "--type=notify", "--from=a", "--to=b", "--payload", "message=x"]);
     let said = String::from_utf8_lossy(&output.stderr);
-    for wanted in [
-        "`urgent` is no priority",
-        "`poll.x` names no field",
-        "`active` is 0",
-    ] {
+    for wanted in ["`urgent` is no priority", "`poll.x` names no field", "`active` is 0"] {
         assert!(said.contains(wanted), "{wanted}: {said}");
     }
 }

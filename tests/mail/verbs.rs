@@ -42,33 +42,20 @@ fn texts(report: &Value) -> Vec<&str> {
     let summary = |message: &'_ Value| message["summary"].as_str().map(str::to_owned);
     assert_eq!(report["count"], messages.len());
     assert!(messages.iter().all(|message| summary(message).is_some()));
-    messages
-        .iter()
-        .filter_map(|message| message["summary"].as_str())
-        .collect()
+    messages.iter().filter_map(|message| message["summary"].as_str()).collect()
 }
 
 /// What a command that may say no answers in JSON.
 fn answer(directory: &Path, arguments: &[&str]) -> Value {
-    let output = agent_command(directory)
-        .args(arguments)
-        .arg("--format=json")
-        .output()
-        .expect("starts");
+    let output =
+        agent_command(directory).args(arguments).arg("--format=json").output().expect("starts");
     serde_json::from_slice(&output.stdout).expect("one JSON object")
 }
 
 #[test]
 fn the_inbox_takes_over_acknowledging_and_the_archive() {
     let repo = TestRepo::with_commit();
-    let send = [
-        "send",
-        "--from=a",
-        "--to=b",
-        "--type=notify",
-        "--payload",
-        "message=hello",
-    ];
+    let send = ["send", "--from=a", "--to=b", "--type=notify", "--payload", "message=hello"];
     let sent = repo.agent_json(&send);
     let id = sent["message_id"].as_str().expect("an id").to_owned();
     repo.agent_json(&["receive", "--agent=b", "--ack=later"]);
@@ -82,10 +69,7 @@ fn the_inbox_takes_over_acknowledging_and_the_archive() {
     assert_eq!(expired["kept"], 1);
     let help = repo.agent(&["help", "--all"]);
     let help = String::from_utf8(help.stdout).expect("UTF-8");
-    let has = |verb: &str| {
-        help.lines()
-            .any(|line| line.starts_with(&format!("  {verb} ")))
-    };
+    let has = |verb: &str| help.lines().any(|line| line.starts_with(&format!("  {verb} ")));
     assert!(has("inbox") && !has("ack") && !has("archive"), "{help}");
 }
 
@@ -114,13 +98,7 @@ fn a_message_is_sent_and_received() {
     ");
     // What a person types has no type and no keys.
     repo.agent_json(&["send", "--to=ux", "the brief = done"]);
-    repo.agent_json(&[
-        "send",
-        "--to=ux",
-        "--type=clarify",
-        "which?",
-        "--payload=context=c",
-    ]);
+    repo.agent_json(&["send", "--to=ux", "--type=clarify", "which?", "--payload=context=c"]);
     let read = repo.agent_json(&["receive", "--agent=ux"]);
     let payload = |at: usize| read["messages"][at]["payload"].clone();
     assert_eq!(payload(0)["question"], "which?", "{read:#}");
@@ -156,28 +134,16 @@ fn a_message_is_sent_and_received() {
 fn every_path_answers_messages_count_and_status() {
     let repo = TestRepo::with_commit();
     let receive = |arguments: &[&str]| {
-        let report = answer(
-            &repo.path(),
-            &[&["receive", "--agent=b"], arguments].concat(),
-        );
-        let status = report["status_message"]
-            .as_str()
-            .expect("a text")
-            .to_owned();
+        let report = answer(&repo.path(), &[&["receive", "--agent=b"], arguments].concat());
+        let status = report["status_message"].as_str().expect("a text").to_owned();
         (texts(&report).join(" "), status)
     };
     let both = |texts: &str, status: &str| (texts.to_owned(), status.to_owned());
     assert_eq!(receive(&[]), both("", "No messages in queue"));
     notify(&repo, "b", "one");
-    assert_eq!(
-        receive(&["--type=review"]),
-        both("", "No pending messages for b")
-    );
+    assert_eq!(receive(&["--type=review"]), both("", "No pending messages for b"));
     assert_eq!(receive(&["--peek"]), both("one", "Messages for b: 1"));
-    assert_eq!(
-        receive(&["--type=notify"]),
-        both("one", "Messages for b: 1")
-    );
+    assert_eq!(receive(&["--type=notify"]), both("one", "Messages for b: 1"));
     assert_eq!(receive(&[]), both("", "No pending messages for b"));
 }
 
@@ -186,22 +152,12 @@ fn the_most_urgent_comes_first_then_the_oldest() {
     let repo = TestRepo::with_commit();
     for (text, priority) in [("1", "low"), ("2", "critical"), ("3", "low"), ("4", "high")] {
         let payload = format!("message={text}");
-        let arguments = [
-            "--type=notify",
-            "--to=b",
-            "--priority",
-            priority,
-            "--payload",
-            &payload,
-        ];
+        let arguments = ["--type=notify", "--to=b", "--priority", priority, "--payload", &payload];
         send(&repo, &arguments);
     }
     let two = repo.agent_json(&["receive", "--agent=b", "--limit=2"]);
     assert_eq!(texts(&two), ["2", "4"]);
-    assert_eq!(
-        texts(&repo.agent_json(&["receive", "--agent=b"])),
-        ["1", "3"]
-    );
+    assert_eq!(texts(&repo.agent_json(&["receive", "--agent=b"])), ["1", "3"]);
 }
 
 #[test]
@@ -216,20 +172,14 @@ fn an_agent_is_found_by_every_name_and_writes_as_itself() {
     }
     let inside = Path::new(agent["worktree_abspath"].as_str().expect("a path"));
     let received = answer(inside, &["receive"]);
-    assert_eq!(
-        texts(&received),
-        ["before it was there", id, &id[..8], "worker", branch]
-    );
+    assert_eq!(texts(&received), ["before it was there", id, &id[..8], "worker", branch]);
     assert_eq!(received["agent"], id);
     let mut command = agent_command(inside);
     command.args(["send", "--type=escalate", "--format=json"]);
     command.args(["--payload", "issue=i", "--payload", "severity=high"]);
     command.args(["--payload", "recommendation=r"]);
     let sent = json_of(command);
-    assert_eq!(
-        (&sent["from"], &sent["to"]),
-        (&Value::from(id), &Value::from("user"))
-    );
+    assert_eq!((&sent["from"], &sent["to"]), (&Value::from(id), &Value::from("user")));
     assert_eq!(texts(&repo.agent_json(&["receive"])), ["i"]);
 }
 
@@ -244,14 +194,8 @@ fn a_broadcast_is_read_once_by_each_who_was_there() {
         (inbox("early"), inbox("late"), inbox("ada")),
         ("hello".into(), "".into(), "hello".into())
     );
-    assert_eq!(
-        texts(&repo.agent_json(&["receive", "--agent=early"])),
-        ["hello"]
-    );
-    assert_eq!(
-        (inbox("early"), inbox("ada")),
-        (String::new(), "hello".into())
-    );
+    assert_eq!(texts(&repo.agent_json(&["receive", "--agent=early"])), ["hello"]);
+    assert_eq!((inbox("early"), inbox("ada")), (String::new(), "hello".into()));
     assert_eq!(inbox("user"), "", "nobody hears from himself");
 }
 
@@ -287,14 +231,7 @@ fn a_conversation_is_shown_from_any_of_its_messages() {
     notify(&repo, "b", "unrelated");
     let reply = |to: &str, text: &str| {
         let payload = format!("message={text}");
-        let arguments = [
-            "--type=notify",
-            "--from=b",
-            "--to=a",
-            "--reply-to",
-            to,
-            "--payload",
-        ];
+        let arguments = ["--type=notify", "--from=b", "--to=a", "--reply-to", to, "--payload"];
         let sent = send(&repo, &[&arguments[..], &[&payload]].concat());
         sent["message_id"].as_str().expect("an id").to_owned()
     };
@@ -340,14 +277,7 @@ fn a_session_is_told_of_its_mail_and_the_prompt_of_the_messenger() {
     assert!(!told().contains("unread"));
     notify(&repo, id, "later");
     let urgent = ["--type=notify", "-pcritical", "--from=a", "--to", id];
-    send(
-        &repo,
-        &[
-            &urgent[..],
-            &["--payload", r#"{"message": "stop \u001b[2J now"}"#],
-        ]
-        .concat(),
-    );
+    send(&repo, &[&urgent[..], &["--payload", r#"{"message": "stop \u001b[2J now"}"#]].concat());
     for _ in 0..2 {
         let told = told();
         let (_, mail) = told.split_once("\nYou have ").expect("mail");
@@ -361,16 +291,11 @@ fn a_session_is_told_of_its_mail_and_the_prompt_of_the_messenger() {
 fn plain_git_reads_the_mailbox() {
     let repo = TestRepo::with_commit();
     notify(&repo, "bob", "hello");
-    let log = [
-        "log",
-        "--format=%s|%(trailers:key=Type,valueonly,separator=%x2C)",
-        "refs/agents/mail",
-    ];
+    let log =
+        ["log", "--format=%s|%(trailers:key=Type,valueonly,separator=%x2C)", "refs/agents/mail"];
     assert_eq!(repo.git(log), "[notify/low] user -> bob: hello|notify");
     assert_eq!(
-        repo.git(["log", "--format=%s", "--grep=^To: bob$", "refs/agents/mail"])
-            .lines()
-            .count(),
+        repo.git(["log", "--format=%s", "--grep=^To: bob$", "refs/agents/mail"]).lines().count(),
         1
     );
 }
@@ -398,15 +323,9 @@ fn what_was_handed_out_and_not_acknowledged_is_marked_in_the_inbox() {
 #[test]
 fn a_name_that_looks_like_everybody_is_doubted() {
     let repo = TestRepo::with_commit();
-    let sent = send(
-        &repo,
-        &["--type=notify", "--to=ALL", "--payload=message=hello"],
-    );
+    let sent = send(&repo, &["--type=notify", "--to=ALL", "--payload=message=hello"]);
     assert_eq!(sent["to"], "ALL");
-    assert_eq!(
-        sent["warnings"][0],
-        "`ALL` is taken for a name; did you mean `all`?"
-    );
+    assert_eq!(sent["warnings"][0], "`ALL` is taken for a name; did you mean `all`?");
 }
 
 #[test]
@@ -428,10 +347,7 @@ fn a_payload_may_come_on_standard_input() {
         child.wait_with_output().expect("ends")
     };
     assert!(send(&["@-"]).status.success());
-    assert_eq!(
-        texts(&repo.agent_json(&["receive", "--agent=b"])),
-        ["from a pipe"]
-    );
+    assert_eq!(texts(&repo.agent_json(&["receive", "--agent=b"])), ["from a pipe"]);
     let twice = describe(&send(&["@-", "@-"]));
     assert!(twice.contains("standard input can be read once"), "{twice}");
 }
@@ -460,36 +376,19 @@ fn what_is_done_is_not_to_be_done_again_because_nobody_could_be_told() {
             .expect("starts");
         describe(&output)
     };
-    let sent = untold(&[
-        "send",
-        "--type=notify",
-        "--to=b",
-        "--payload=message=hello",
-        "--format=json",
-    ]);
-    let error: Value = serde_json::from_str(
-        sent.lines()
-            .find(|line| line.starts_with('{'))
-            .expect("an error"),
-    )
-    .expect("JSON");
+    let sent =
+        untold(&["send", "--type=notify", "--to=b", "--payload=message=hello", "--format=json"]);
+    let error: Value =
+        serde_json::from_str(sent.lines().find(|line| line.starts_with('{')).expect("an error"))
+            .expect("JSON");
     let hints = error["error"]["hints"].as_array().expect("a list");
     assert_eq!(error["error"]["code"], "disk-full");
     assert_eq!(hints.len(), 1, "{hints:?}");
-    let (done, id) = hints[0]
-        .as_str()
-        .and_then(|hint| hint.rsplit_once(' '))
-        .expect("words");
-    assert_eq!(
-        done,
-        "it is done all the same; to see it, run git agent show"
-    );
+    let (done, id) = hints[0].as_str().and_then(|hint| hint.rsplit_once(' ')).expect("words");
+    assert_eq!(done, "it is done all the same; to see it, run git agent show");
     assert!(repo.agent(&["show", id]).status.success());
     let read = untold(&["receive", "--agent=b"]);
-    assert!(
-        read.contains("to see it, run git agent inbox --archived --agent b"),
-        "{read}"
-    );
+    assert!(read.contains("to see it, run git agent inbox --archived --agent b"), "{read}");
     let looked = untold(&["archive", "--agent=b"]);
     assert!(looked.contains("try again"), "{looked}");
 }

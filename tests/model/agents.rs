@@ -45,11 +45,7 @@ fn put(world: &mut World, worktree: &Path, name: &str, content: &str) {
 
 /// A path to write to, in scope more often than not: else nothing would ever land.
 fn any_path(world: &mut World) -> Option<&'static str> {
-    let paths = if world.random.one_in(6) {
-        PATHS
-    } else {
-        &PATHS[..IN_SCOPE]
-    };
+    let paths = if world.random.one_in(6) { PATHS } else { &PATHS[..IN_SCOPE] };
     world.random.pick(paths)
 }
 
@@ -142,9 +138,7 @@ pub(super) fn stage_and_change(world: &mut World) -> Option<Deed> {
 /// Makes git look away from a tracked file, and changes it.
 pub(super) fn hide(world: &mut World) -> Option<Deed> {
     let (_, worktree) = worker(world)?;
-    let flag = world
-        .random
-        .pick(&["--assume-unchanged", "--skip-worktree"])?;
+    let flag = world.random.pick(&["--assume-unchanged", "--skip-worktree"])?;
     let name = world.random.pick(&["src/lib.rs", "src/one.rs"])?;
     if world.git(&worktree, &["update-index", flag, name]) {
         let text = world.text();

@@ -3,9 +3,8 @@ use std::fs;
 use std::path::PathBuf;
 
 fn any_agent(world: &mut World) -> Option<usize> {
-    let with_place: Vec<_> = (0..world.agents.len())
-        .filter(|&index| !world.agents[index].shared)
-        .collect();
+    let with_place: Vec<_> =
+        (0..world.agents.len()).filter(|&index| !world.agents[index].shared).collect();
     world.random.pick(&with_place)
 }
 
@@ -15,9 +14,7 @@ fn text(path: &std::path::Path) -> String {
 
 pub(super) fn commit_on_main(world: &mut World) -> Option<Deed> {
     let root = world.repo.path();
-    let name = world
-        .random
-        .pick(&["src/lib.rs", "src/one.rs", "NOTES.md"])?;
+    let name = world.random.pick(&["src/lib.rs", "src/one.rs", "NOTES.md"])?;
     let content = world.text();
     // Whatever else lies around in the main worktree stays what it is.
     let path = root.join(name);
@@ -33,9 +30,7 @@ pub(super) fn commit_on_main(world: &mut World) -> Option<Deed> {
 /// Work of the person's own, which no landing may touch.
 pub(super) fn leave_something_in_main(world: &mut World) -> Option<Deed> {
     let root = world.repo.path();
-    let name = world
-        .random
-        .pick(&["scratch.txt", "README.md", "src/two.rs", "built/mine.o"])?;
+    let name = world.random.pick(&["scratch.txt", "README.md", "src/two.rs", "built/mine.o"])?;
     let content = world.text();
     let path = root.join(name);
     if path.is_symlink() || path.is_dir() {

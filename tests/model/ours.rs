@@ -142,9 +142,7 @@ fn keep_mark(world: &World, agent: usize, mut deed: Deed) -> Deed {
 
 pub(super) fn merge(world: &mut World) -> Option<Deed> {
     let (agent, id) = any_open(world)?;
-    let method = world
-        .random
-        .pick(&["--no-ff", "--no-ff", "--squash", "--squash", "--ff-only"])?;
+    let method = world.random.pick(&["--no-ff", "--no-ff", "--squash", "--squash", "--ff-only"])?;
     let output = world.run(&["merge", &id, method]);
     let mut states = judged(same(world, agent));
     let legal = !["rejected", "discarded"].contains(&same(world, agent));
@@ -153,20 +151,13 @@ pub(super) fn merge(world: &mut World) -> Option<Deed> {
         states = vec!["merged"];
     }
     let deed = keep_mark(world, agent, Deed::leading(agent, &states));
-    Some(Deed {
-        lands: output.status.success(),
-        ..deed
-    })
+    Some(Deed { lands: output.status.success(), ..deed })
 }
 
 pub(super) fn merge_all(world: &mut World) -> Option<Deed> {
     let output = world.run(&["merge", "--all"]);
     let report = json(&output);
-    let mut deed = Deed {
-        ours: true,
-        lands: true,
-        ..Deed::default()
-    };
+    let mut deed = Deed { ours: true, lands: true, ..Deed::default() };
     for decision in report["items"].as_array().into_iter().flatten() {
         let id = decision["agent_id"].as_str().expect("an id");
         let agent = world.agents.iter().position(|agent| agent.id == id)?;
@@ -279,17 +270,12 @@ pub(super) fn rescue(world: &mut World) -> Option<Deed> {
     let to_files = words.contains(&"--to");
     let output = world.run(&words);
     let said = describe(&output);
-    let deed = Deed {
-        ours: true,
-        ..Deed::default()
-    };
+    let deed = Deed { ours: true, ..Deed::default() };
     if let (Some(taken), true) = (world.agents[agent].taken.clone(), to_files) {
         world.require(output.status.success(), || said);
         world.check(&deed);
         let found = world.held.below(&directory);
-        world.require(found == taken, || {
-            format!("rescued\n{found:?}\nof\n{taken:?}")
-        });
+        world.require(found == taken, || format!("rescued\n{found:?}\nof\n{taken:?}"));
         return None;
     }
     Some(deed)
@@ -308,15 +294,10 @@ pub(super) fn gc(world: &mut World) -> Option<Deed> {
     let output = world.run(&words);
     let said = describe(&output);
     world.require(output.status.success(), || said);
-    let mut deed = Deed {
-        ours: true,
-        needed,
-        ..Deed::default()
-    };
+    let mut deed = Deed { ours: true, needed, ..Deed::default() };
     for item in json(&output)["agents"].as_array().expect("agents") {
         let id = item["agent_id"].as_str().expect("an id");
-        let agent = world.agents.iter().position(|agent| agent.id == id);
-        let agent = agent.expect("known");
+        let agent = world.agents.iter().position(|agent| agent.id == id).expect("known");
         if item["action"] == "removed" {
             let after = match same(world, agent) {
                 "merged" => "merged",
@@ -342,24 +323,17 @@ fn needed_for_good(world: &World) -> BTreeSet<String> {
         choice.push(shown["spawn_commit"].as_str().expect("a name").to_owned());
         if agent.is_open() {
             let kept = ["log", "--format=%P", &format!("--grep={}", agent.id)];
-            let kept = world
-                .repo
-                .git([&kept[..], &["--first-parent", "refs/agents/keep"]].concat());
+            let kept =
+                world.repo.git([&kept[..], &["--first-parent", "refs/agents/keep"]].concat());
             // The first parent of a link is the link before it.
             let kept = kept.lines().flat_map(|line| line.split(' ').skip(1));
             choice.extend(kept.map(str::to_owned));
         }
     }
-    reached(
-        &repo,
-        &choice.iter().map(String::as_str).collect::<Vec<_>>(),
-    )
+    reached(&repo, &choice.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 pub(super) fn doctor(world: &mut World) -> Option<Deed> {
     world.run(&["doctor", "--fix"]);
-    Some(Deed {
-        ours: true,
-        ..Deed::default()
-    })
+    Some(Deed { ours: true, ..Deed::default() })
 }

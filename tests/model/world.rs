@@ -105,11 +105,7 @@ impl Deed {
 
     /// A command of ours that may leave an agent in one of these states.
     pub(super) fn leading(agent: usize, states: &[&'static str]) -> Deed {
-        Deed {
-            ours: true,
-            states: BTreeMap::from([(agent, states.to_vec())]),
-            ..Deed::default()
-        }
+        Deed { ours: true, states: BTreeMap::from([(agent, states.to_vec())]), ..Deed::default() }
     }
 }
 
@@ -144,10 +140,7 @@ impl World {
     /// Ends the story with what is wrong.
     pub(super) fn fail(&self, what: &str) -> ! {
         let story = self.story.join("\n  ");
-        panic!(
-            "{what}\nGIT_AGENT_MODEL_SEED={}; the story:\n  {story}",
-            self.seed
-        );
+        panic!("{what}\nGIT_AGENT_MODEL_SEED={}; the story:\n  {story}", self.seed);
     }
 
     pub(super) fn require(&self, holds: bool, what: impl FnOnce() -> String) {
@@ -191,8 +184,7 @@ impl World {
             !agent.shared && agent.worktree.is_dir() && admin.join(agent.name()).is_dir()
         };
         let all = self.agents.iter().enumerate();
-        all.filter_map(|(index, agent)| there(agent).then_some(index))
-            .collect()
+        all.filter_map(|(index, agent)| there(agent).then_some(index)).collect()
     }
 
     /// Looks at everything and holds it against what was there before.
@@ -227,9 +219,7 @@ impl World {
         let lost = refs.difference(&self.held.refs).next();
         self.require(lost.is_none(), || format!("no ref reaches {lost:?}"));
         let staged = needed.unwrap_or(&before.staged);
-        let lost = staged
-            .iter()
-            .find(|oid| !self.held.has(oid) && self.is_work(oid));
+        let lost = staged.iter().find(|oid| !self.held.has(oid) && self.is_work(oid));
         self.require(lost.is_none(), || format!("staged and lost: {lost:?}"));
         let logged = &self.held.logged;
         let lost = before

@@ -19,11 +19,7 @@ fn a_diff_holds_what_is_committed_and_what_is_not() {
     assert_eq!(names, touched(&agent.worktree));
 
     let report = repo.agent_json(&["diff", "one"]);
-    let kinds: Vec<_> = report["changes"]
-        .as_array()
-        .expect("changes")
-        .iter()
-        .collect();
+    let kinds: Vec<_> = report["changes"].as_array().expect("changes").iter().collect();
     assert_eq!(kinds.len(), 4);
     assert_eq!(kinds[2], &json!({ "path": "c/one", "kind": "deleted" }));
     assert_eq!(report["has_uncommitted"], true);
@@ -32,10 +28,7 @@ fn a_diff_holds_what_is_committed_and_what_is_not() {
     let path = repo.path().with_file_name("patch");
     std::fs::write(&path, &patch.stdout).expect("written");
     repo.git(["apply", "--index", path.to_str().expect("UTF-8")]);
-    assert_eq!(
-        repo.git(["write-tree"]),
-        report["tree"].as_str().expect("a tree")
-    );
+    assert_eq!(repo.git(["write-tree"]), report["tree"].as_str().expect("a tree"));
 }
 
 #[test]
@@ -56,17 +49,11 @@ fn a_diff_is_narrowed_down_and_leaves_out_what_the_base_brought() {
     assert_eq!(said(&[]), "a/one\nb/one\n");
     assert_eq!(said(&["--", "b"]), "b/one\n");
     // From inside the agent's worktree it is the same, and after landing too.
-    let inside = agent_command(&agent.worktree)
-        .args(["diff", "one", "--stat"])
-        .output();
+    let inside = agent_command(&agent.worktree).args(["diff", "one", "--stat"]).output();
     let inside = String::from_utf8(inside.expect("starts").stdout).expect("UTF-8");
     assert!(inside.contains("2 files changed"), "{inside}");
     repo.git(["merge", "--quiet", "--no-ff", "-m", "landed", &agent.branch]);
-    assert_eq!(
-        strings(&json!(said(&[]).lines().collect::<Vec<_>>())).len(),
-        3,
-        "since its base"
-    );
+    assert_eq!(strings(&json!(said(&[]).lines().collect::<Vec<_>>())).len(), 3, "since its base");
 }
 
 #[test]

@@ -55,11 +55,7 @@ fn an_order_lands_the_most_and_says_why() {
     hub conflicts: waits for what it conflicts with
     late conflicts: conflicts with main as it is
     ");
-    assert_eq!(
-        repo.agent_json(&["overlap", "--order"]),
-        report,
-        "twice the same"
-    );
+    assert_eq!(repo.agent_json(&["overlap", "--order"]), report, "twice the same");
     let text = String::from_utf8(repo.agent(&["overlap", "--order"]).stdout).expect("UTF-8");
     assert!(text.starts_with("landing order on main\n  1 "), "{text}");
 }
@@ -84,8 +80,5 @@ fn there_may_be_nothing_to_land() {
     let repo = repo();
     spawn(&repo, "one", &["a/**"]);
     let output = repo.agent(&["overlap", "--order"]);
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout),
-        "nothing is ready to land\n"
-    );
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "nothing is ready to land\n");
 }

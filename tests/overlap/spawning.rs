@@ -29,24 +29,12 @@ fn a_spawn_warns_of_three_and_counts_the_rest() {
         repo.spawn_task(&task(&["a/two"]), &[]);
     }
     let many = warnings(&["a/**"]).to_string();
-    assert!(
-        many.contains("that of 5 live agents: ") && many.contains(" and 2 more;"),
-        "{many}"
-    );
+    assert!(many.contains("that of 5 live agents: ") && many.contains(" and 2 more;"), "{many}");
     // Somebody who may write nothing is in nobody's way.
-    assert_eq!(
-        repo.spawn_task(SHARED_TASK, &[])["warnings"]
-            .to_string()
-            .find("meets"),
-        None
-    );
+    assert_eq!(repo.spawn_task(SHARED_TASK, &[])["warnings"].to_string().find("meets"), None);
     let path = repo.task_file(&task(&["a/**"]));
     let planned = repo.agent(&["spawn", &path, "--dry-run"]);
-    assert!(
-        describe(&planned).contains("6 live agents"),
-        "{}",
-        describe(&planned)
-    );
+    assert!(describe(&planned).contains("6 live agents"), "{}", describe(&planned));
 }
 
 #[test]
@@ -68,11 +56,7 @@ fn a_spawn_says_the_same_with_old_broken_and_no_caches() {
     let newest = spawn(&repo, "newest", &["a/one"]);
     require_said(35);
     assert!(repo.agent(&["discard", &newest.id]).status.success());
-    for broken in [
-        &content[..content.len() / 2],
-        b"",
-        b"git-agent scope cache 9 x\n",
-    ] {
+    for broken in [&content[..content.len() / 2], b"", b"git-agent scope cache 9 x\n"] {
         std::fs::write(&cache, broken).expect("written");
         std::fs::write(&index, broken).expect("written");
         require_said(34);
@@ -89,11 +73,7 @@ fn an_exclusive_spawn_is_refused_and_leaves_nothing() {
     refused(&output, "scope-overlap", 3);
     assert!(describe(&output).contains("(one)"), "{}", describe(&output));
     let path = repo.task_file(&task(&["a/two"]));
-    refused(
-        &repo.agent(&["spawn", &path, "--exclusive", "--dry-run"]),
-        "scope-overlap",
-        3,
-    );
+    refused(&repo.agent(&["spawn", &path, "--exclusive", "--dry-run"]), "scope-overlap", 3);
     assert_eq!(repo.git(["for-each-ref"]), refs);
     assert!(exclusive(&repo, &["b/**"]).status.success());
     // What is gone is in nobody's way.
@@ -115,17 +95,12 @@ fn of_two_exclusive_spawns_at_once_one_wins() {
                 command.output().expect("starts")
             };
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(start)).collect();
-            threads
-                .into_iter()
-                .map(|thread| thread.join().expect("joined"))
-                .collect()
+            threads.into_iter().map(|thread| thread.join().expect("joined")).collect()
         });
-        let (won, lost): (Vec<_>, Vec<_>) = outputs
-            .into_iter()
-            .partition(|output| output.status.success());
+        let (won, lost): (Vec<_>, Vec<_>) =
+            outputs.into_iter().partition(|output| output.status.success());
         assert_eq!(won.len(), 1);
-        lost.iter()
-            .for_each(|output| refused(output, "scope-overlap", 3));
+        lost.iter().for_each(|output| refused(output, "scope-overlap", 3));
         assert_eq!(repo.git(["worktree", "list"]).lines().count(), 2);
         let listed = repo.agent_json(&["list", "--all"]);
         assert_eq!(listed["agents"].as_array().expect("rows").len(), 1);
@@ -148,12 +123,7 @@ fn a_spawn_that_cannot_read_the_other_scopes_leaves_nothing() {
     let (id, _) = repo.without_policy_in_spawn_commit(&one.id);
     let before = repo.git(["for-each-ref", "refs/heads", "refs/agents"]);
     let log = repo.agent_json(&["log", &id]).to_string();
-    let policies = repo.git([
-        "rev-list",
-        "--objects",
-        "--no-object-names",
-        "refs/agents/keep",
-    ]);
+    let policies = repo.git(["rev-list", "--objects", "--no-object-names", "refs/agents/keep"]);
     let policy = policies.lines().find(|oid| {
         let content = repo.git(["cat-file", "-p", oid]);
         content.starts_with('{') && content.contains("git-agent.policy/1")

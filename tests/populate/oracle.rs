@@ -21,14 +21,7 @@ pub(super) struct Pair {
 fn unpopulated(repository: &Path, name: &str) -> (PathBuf, PathBuf) {
     let worktree = repository.with_file_name(name);
     let top = worktree.to_str().expect("UTF-8");
-    let words = [
-        "worktree",
-        "add",
-        "--quiet",
-        "--detach",
-        "--no-checkout",
-        "--lock",
-    ];
+    let words = ["worktree", "add", "--quiet", "--detach", "--no-checkout", "--lock"];
     git_in(repository, words.iter().chain([&top]));
     let admin_dir = PathBuf::from(git_in(&worktree, ["rev-parse", "--absolute-git-dir"]));
     for made_by_git in ["index", "config.worktree", "info/sparse-checkout"] {
@@ -62,21 +55,13 @@ pub(super) fn check(repository: &Path) -> Pair {
         assert_stat_is_recorded(&ours);
     }
     assert_eq!(git_in(&ours, ["status", "--porcelain"]), "");
-    for question in [
-        &["ls-files", "--stage", "-v"][..],
-        &["write-tree"],
-        &["ls-files", "--eol"],
-    ] {
+    for question in [&["ls-files", "--stage", "-v"][..], &["write-tree"], &["ls-files", "--eol"]] {
         let answer = git_in(&ours, question);
         assert_eq!(answer, git_in(&theirs, question), "{question:?}");
     }
     git_in(&ours, ["diff", "--cached", "--quiet"]);
     git_in(&ours, ["fsck", "--strict", "--no-dangling"]);
-    Pair {
-        ours,
-        theirs,
-        outcome,
-    }
+    Pair { ours, theirs, outcome }
 }
 
 /// Same names, kinds, content and modes below two directories.
@@ -160,11 +145,7 @@ pub(super) fn varied() -> TestRepo {
     repo.write("tool.sh", "#!/bin/sh\n");
     let tool = repo.path().join("tool.sh");
     fs::set_permissions(tool, fs::Permissions::from_mode(0o755)).expect("chmod");
-    for (target, name) in [
-        ("nowhere", "dangling"),
-        ("deep/er", "to-dir"),
-        ("a0", "to-file"),
-    ] {
+    for (target, name) in [("nowhere", "dangling"), ("deep/er", "to-dir"), ("a0", "to-file")] {
         symlink(target, repo.path().join(name)).expect("symlink");
     }
     repo.commit_all("varied");

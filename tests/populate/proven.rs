@@ -51,23 +51,14 @@ fn every_form_of_index_is_read_or_passed_over() {
         &["update-index", "--index-version=4"][..],
         &["update-index", "--split-index"],
         &["update-index", "--untracked-cache"],
-        &[
-            "-c",
-            "index.skipHash=true",
-            "update-index",
-            "--force-write-index",
-        ],
+        &["-c", "index.skipHash=true", "update-index", "--force-write-index"],
     ];
     for form in forms {
         let repo = varied();
         repo.git(form);
         assert_eq!(check(&repo.path()).outcome.copied, 11, "{form:?}");
     }
-    for index in [
-        &b""[..],
-        b"DIRC\0\0\0\x02\xff\xff\xff\xff",
-        b"not an index at all",
-    ] {
+    for index in [&b""[..], b"DIRC\0\0\0\x02\xff\xff\xff\xff", b"not an index at all"] {
         let repo = varied();
         fs::write(repo.path().join(".git/index"), index).expect("write");
         let (_, outcome) = populate_new(&repo.path(), "ours").expect("populate");

@@ -42,10 +42,7 @@ fn a_repository_that_is_shared_with_a_group_stays_so() {
     let output = script(&repo, &mut isolated("sh", &repo.path()), words);
     assert!(output.status.success(), "{}", describe(&output));
     let closed = String::from_utf8_lossy(&output.stderr);
-    let closed: Vec<_> = closed
-        .lines()
-        .filter(|line| line.starts_with(".git"))
-        .collect();
+    let closed: Vec<_> = closed.lines().filter(|line| line.starts_with(".git")).collect();
     assert_eq!(closed, [""; 0]);
     assert!(repo.path().join(".git/agents/ledger.lock").is_file());
 }
@@ -64,10 +61,7 @@ fn a_full_disk_leaves_nothing_behind() {
         script(&repo, &mut unshare, words)
     };
     let mount = "mount -t tmpfs -o size=256k none ../disk";
-    let possible = isolated("unshare", &repo.path())
-        .arg("--version")
-        .output()
-        .is_ok();
+    let possible = isolated("unshare", &repo.path()).arg("--version").output().is_ok();
     if !possible || !in_namespace(mount).status.success() {
         return;
     }

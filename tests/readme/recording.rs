@@ -27,11 +27,7 @@ pub fn svg(steps: &[Step]) -> String {
     let (mut line, mut columns) = (0, 0);
     for (index, step) in steps.iter().enumerate() {
         let delay = PAUSE * index as f32;
-        writeln!(
-            body,
-            "<g class=\"s\" style=\"animation-delay:{delay:.1}s\">"
-        )
-        .expect("a string");
+        writeln!(body, "<g class=\"s\" style=\"animation-delay:{delay:.1}s\">").expect("a string");
         let prompt = ("$ ".to_owned(), "p".to_owned());
         let command = vec![prompt, (step.command.clone(), "b".to_owned())];
         for spans in [command].into_iter().chain(lines(step)) {
@@ -52,11 +48,7 @@ pub fn svg(steps: &[Step]) -> String {
 pub fn of_screen(title: &str, command: &str, screen: &[String]) -> String {
     let mut body = String::new();
     let prompt = ("$ ".to_owned(), "p".to_owned());
-    draw(
-        &mut body,
-        1,
-        &[prompt, (command.to_owned(), "b".to_owned())],
-    );
+    draw(&mut body, 1, &[prompt, (command.to_owned(), "b".to_owned())]);
     let mut columns = 0;
     for (index, line) in screen.iter().enumerate() {
         let (plain, classes) = coloured(line);

@@ -59,15 +59,9 @@ fn what_no_path_leads_to_is_kept_and_goes() {
     assert_eq!(depth(&report.salvage_commit, 1), DEPTH);
     assert_eq!(depth(&report.salvage_commit, 2), DEPTH / 2);
     assert_eq!(depth(&report.bundle_commit, 1), DEPTH / 2);
-    assert_kept(
-        &agent.repo,
-        &["5000 deep", "2500 deep", "1250 deep", "beside\n"],
-        "deep",
-    );
+    assert_kept(&agent.repo, &["5000 deep", "2500 deep", "1250 deep", "beside\n"], "deep");
     // What is kept comes back.
     let to = agent.repo.path().with_file_name("back");
-    agent
-        .repo
-        .agent_json(&["rescue", &agent.id, "--to", to.to_str().expect("UTF-8")]);
+    agent.repo.agent_json(&["rescue", &agent.id, "--to", to.to_str().expect("UTF-8")]);
     assert!(to.join("too-deep/1.path").exists());
 }

@@ -20,9 +20,7 @@ fn expired(repo: &TestRepo, arguments: &[&str]) -> Vec<(String, String)> {
     let report = gc(repo, arguments);
     let items = report["salvage"].as_array().expect("salvage").iter();
     let text = |item: &Value, key: &str| item[key].as_str().expect(key).to_owned();
-    items
-        .map(|item| (text(item, "agent_id"), text(item, "action")))
-        .collect()
+    items.map(|item| (text(item, "agent_id"), text(item, "action"))).collect()
 }
 
 /// What git's own collection leaves when it is told to be quick.
@@ -36,26 +34,18 @@ fn collect(repo: &TestRepo) {
 fn is_there(repo: &TestRepo, oid: &Value) -> bool {
     let oid = oid.as_str().expect("an oid");
     let words = ["cat-file", "-e", oid];
-    crate::support::git_output(&repo.path(), words)
-        .status
-        .success()
+    crate::support::git_output(&repo.path(), words).status.success()
 }
 
 fn rescue(agent: &Agent) -> std::process::Output {
-    agent_command(&agent.repo.path())
-        .args(["rescue", &agent.id])
-        .output()
-        .expect("starts")
+    agent_command(&agent.repo.path()).args(["rescue", &agent.id]).output().expect("starts")
 }
 
 #[test]
 fn what_is_old_enough_is_let_go_of_and_the_row_says_when() {
     let agent = busy();
     let report = discarded(&agent, &[]);
-    assert_eq!(
-        expired(&agent.repo, &EVERYTHING),
-        [(agent.id.clone(), "expired".to_owned())]
-    );
+    assert_eq!(expired(&agent.repo, &EVERYTHING), [(agent.id.clone(), "expired".to_owned())]);
     collect(&agent.repo);
     for key in ["tip", "salvage_commit", "bundle_commit"] {
         assert!(!is_there(&agent.repo, &report[key]), "{key}");
@@ -110,10 +100,7 @@ fn what_belongs_to_an_agent_that_is_not_over_stays() {
     agent.verify(&[]);
     let keep = || agent.repo.git(["rev-parse", "refs/agents/keep"]);
     let before = keep();
-    assert_eq!(
-        expired(&agent.repo, &EVERYTHING),
-        [(agent.id.clone(), "keep".to_owned())]
-    );
+    assert_eq!(expired(&agent.repo, &EVERYTHING), [(agent.id.clone(), "keep".to_owned())]);
     assert_eq!(keep(), before, "the judged bundle is kept");
 }
 
@@ -161,10 +148,7 @@ fn child() {
 
 fn expire_with(directory: &Path, reached: Reached) {
     let ctx = death::ctx(directory, reached);
-    let options = GcOptions {
-        expire_salvage: Some(Duration::ZERO),
-        ..GcOptions::default()
-    };
+    let options = GcOptions { expire_salvage: Some(Duration::ZERO), ..GcOptions::default() };
     let plan = gc::plan(&ctx, options).expect("a plan");
     gc::execute(&ctx, plan).expect("done");
 }

@@ -20,9 +20,7 @@ fn actions(repo: &TestRepo, arguments: &[&str]) -> Vec<(String, String)> {
     let report = repo.agent_json(&[&["gc"][..], arguments].concat());
     let text = |item: &Value, key: &str| item[key].as_str().expect(key).to_owned();
     let agents = report["agents"].as_array().expect("agents").iter();
-    agents
-        .map(|item| (text(item, "short_id"), text(item, "action")))
-        .collect()
+    agents.map(|item| (text(item, "short_id"), text(item, "action"))).collect()
 }
 
 /// One agent, prepared and settled, and what `gc` makes of it.
@@ -41,9 +39,7 @@ fn work(agent: &Agent) {
 }
 
 fn squash(agent: &Agent) {
-    agent
-        .repo
-        .git(["merge", "--quiet", "--squash", &agent.branch]);
+    agent.repo.git(["merge", "--quiet", "--squash", &agent.branch]);
     agent.repo.git(["commit", "--quiet", "-m", "squashed"]);
 }
 
@@ -83,9 +79,7 @@ fn what_landed_by_squash_is_removed_and_what_did_not_land_is_kept() {
         declare(agent, "done", "--summary");
     });
     check("keep", &["--yes"], |agent| {
-        agent
-            .repo
-            .write("README.md", "# The base moved and the agent did nothing\n");
+        agent.repo.write("README.md", "# The base moved and the agent did nothing\n");
         agent.repo.commit_all("moved");
         declare(agent, "done", "--summary");
     });
@@ -98,9 +92,7 @@ fn squash_and_go_on(agent: &Agent) {
     agent.write("src/more.rs", "pub fn more() {}\n");
     agent.commit("more");
     squash(agent);
-    agent
-        .repo
-        .write("src/lib.rs", "pub fn one() -> u32 {\n    3\n}\n");
+    agent.repo.write("src/lib.rs", "pub fn one() -> u32 {\n    3\n}\n");
     agent.repo.commit_all("three");
 }
 
@@ -123,14 +115,12 @@ fn a_patch_that_is_not_quite_the_same_is_in_doubt() {
     check("keep", &["--yes"], |agent| {
         agent.write("src/lib.rs", "pub fn one() -> u32 {\n        1\n}\n");
         agent.commit("indented");
-        agent
-            .repo
-            .write("src/lib.rs", "pub fn one() -> u32 {\n  1\n}\n");
+        agent.repo.write("src/lib.rs", "pub fn one() -> u32 {\n  1\n}\n");
         agent.repo.commit_all("indented otherwise");
         let id = |range: &str| {
             let script = format!("git diff {range} -- src | git patch-id --stable | cut -d' ' -f1");
-            let shell = crate::support::isolated("sh", &agent.repo.path());
-            let output = { shell }.args(["-c", &script]).output().expect("starts");
+            let mut shell = crate::support::isolated("sh", &agent.repo.path());
+            let output = shell.args(["-c", &script]).output().expect("starts");
             String::from_utf8_lossy(&output.stdout).into_owned()
         };
         assert_eq!(id("main~1 main"), id(&format!("main~1 {}", agent.branch)));
@@ -190,20 +180,13 @@ fn tell(agent: &Agent, what: What) {
 fn a_merged_agent_is_cleared_away_and_stays_merged() {
     let agent = check("removed", &["--yes"], |agent| {
         work(agent);
-        agent
-            .repo
-            .git(["merge", "--quiet", "--no-edit", &agent.branch]);
+        agent.repo.git(["merge", "--quiet", "--no-edit", &agent.branch]);
         declare(agent, "done", "--summary");
         let head = agent.repo.git(["rev-parse", "HEAD"]);
         let commit = Oid::from_hex(&head).expect("an oid");
         let into = "refs/heads/main".to_owned();
         let (tip, from) = (None, None);
-        let merged = What::Merged {
-            commit,
-            into,
-            tip,
-            from,
-        };
+        let merged = What::Merged { commit, into, tip, from };
         tell(agent, merged);
     });
     assert_gone(&agent, "merged");
@@ -213,10 +196,7 @@ fn a_merged_agent_is_cleared_away_and_stays_merged() {
     assert!(shown.get("irregular").is_none(), "{shown}");
     super::discarded(&agent, &[]);
     let again = agent.repo.agent_json(&["show", &agent.id]);
-    assert_eq!(
-        again["events"], shown["events"],
-        "a second time says nothing"
-    );
+    assert_eq!(again["events"], shown["events"], "a second time says nothing");
 }
 
 #[test]
@@ -225,13 +205,7 @@ fn a_rejected_agent_goes_when_the_caller_says_how_old_is_old() {
         work(agent);
         declare(agent, "done", "--summary");
         let reason = "no".to_owned();
-        tell(
-            agent,
-            What::Rejected {
-                reason,
-                whole: None,
-            },
-        );
+        tell(agent, What::Rejected { reason, whole: None });
     };
     check("keep", &["--yes"], reject);
     check("keep", &["--yes", "--older-than=1d"], reject);
@@ -325,10 +299,7 @@ fn landings_are_recorded_by_one_commit_and_a_kill_after_it_loses_nothing() {
     }
     // Each commit leads to its agent.
     let notes = repo.git(["log", "-2", "--format=%N", "--notes=agents"]);
-    assert!(
-        [&one.id, &other].iter().all(|id| notes.contains(*id)),
-        "{notes}"
-    );
+    assert!([&one.id, &other].iter().all(|id| notes.contains(*id)), "{notes}");
 }
 
 #[test]
@@ -341,16 +312,10 @@ fn one_that_cannot_be_removed_does_not_stop_the_others() {
         .output()
         .expect("starts");
     let lines = String::from_utf8_lossy(&output.stdout).into_owned();
-    let items: Vec<Value> = lines
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect();
+    let items: Vec<Value> =
+        lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!(items[0]["action"], "keep");
-    assert!(
-        items[0]["why"]
-            .as_str()
-            .is_some_and(|why| why.contains("locked: mine"))
-    );
+    assert!(items[0]["why"].as_str().is_some_and(|why| why.contains("locked: mine")));
     assert_eq!(items[1]["action"], "removed");
     assert!(one.worktree.exists());
     assert!(!worktree.exists());
@@ -380,17 +345,11 @@ fn what_somebody_takes_while_others_are_swept_is_kept() {
         }
     };
     let ctx = death::ctx(&top, Arc::new(take));
-    let options = GcOptions {
-        older_than: Some(Duration::ZERO),
-        ..GcOptions::default()
-    };
+    let options = GcOptions { older_than: Some(Duration::ZERO), ..GcOptions::default() };
     let report = gc::execute(&ctx, gc::plan(&ctx, options).expect("a plan")).expect("swept");
     let actions: Vec<_> = report.agents.iter().map(|one| one.action).collect();
     assert_eq!(actions, ["removed", "keep"], "{report:?}");
-    assert!(
-        report.agents[1].why.contains("is checked out at"),
-        "{report:?}"
-    );
+    assert!(report.agents[1].why.contains("is checked out at"), "{report:?}");
     assert_eq!(git_in(&other, ["branch", "--show-current"]), branch);
     git_in(&other, ["rev-parse", "--verify", "--quiet", "HEAD"]);
     git_in(&other, ["switch", "--quiet", "--detach"]);
@@ -405,27 +364,15 @@ fn what_the_trash_takes_of_the_disk_is_told() {
     fs::write(trash.join("src/large"), vec![7; 100_000]).expect("written");
     let real = Seams::real();
     let clock = real.clock.clone();
-    let seams = Seams {
-        clock: Arc::new(move || clock() + Duration::from_secs(48 * 60 * 60)),
-        ..real
-    };
+    let seams =
+        Seams { clock: Arc::new(move || clock() + Duration::from_secs(48 * 60 * 60)), ..real };
     let ctx = death::ctx_with(&repo.path(), seams);
-    let report = gc::plan(&ctx, GcOptions::default())
-        .expect("a plan")
-        .report(&ctx);
-    let du = Command::new("du")
-        .arg("-sk")
-        .arg(&trash)
-        .output()
-        .expect("du");
+    let report = gc::plan(&ctx, GcOptions::default()).expect("a plan").report(&ctx);
+    let du = Command::new("du").arg("-sk").arg(&trash).output().expect("du");
     let du = String::from_utf8(du.stdout).expect("UTF-8");
-    let kibibytes: u64 = { du.split_whitespace().next() }
-        .and_then(|size| size.parse().ok())
-        .expect("a size");
-    assert_eq!(
-        (report.trash, report.trash_bytes.div_ceil(1024)),
-        (1, kibibytes)
-    );
+    let kibibytes: u64 =
+        du.split_whitespace().next().and_then(|size| size.parse().ok()).expect("a size");
+    assert_eq!((report.trash, report.trash_bytes.div_ceil(1024)), (1, kibibytes));
 }
 
 #[test]
@@ -445,10 +392,7 @@ fn what_is_hinted_does_what_was_shown() {
     assert!(agent.repo.agent(&words).status.success());
     assert_gone(&agent, "gc --yes");
     let text = shown(&["--expire-salvage=0d"]);
-    assert!(
-        text.ends_with("git agent gc --expire-salvage 0s --yes\n"),
-        "{text}"
-    );
+    assert!(text.ends_with("git agent gc --expire-salvage 0s --yes\n"), "{text}");
 }
 
 #[test]
@@ -474,10 +418,7 @@ fn what_a_sweep_would_not_keep_is_named_and_kept_on_request() {
     let output = agent.repo.agent(&["gc", "--with-ignored"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(!text.contains("built/"), "{text}");
-    assert!(
-        text.ends_with("git agent gc --with-ignored --yes\n"),
-        "{text}"
-    );
+    assert!(text.ends_with("git agent gc --with-ignored --yes\n"), "{text}");
     let report = agent.repo.agent_json(&["gc", "--yes"]);
     assert_eq!(report["agents"][0]["ignored"][0], "built/", "{report}");
 

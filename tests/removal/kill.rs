@@ -95,11 +95,7 @@ fn what_a_kill_put_aside_does_not_land_without_its_uncommitted_part() {
     let before = agent.repo.git(["rev-parse", "main"]);
     let output = agent.repo.agent(&["merge", &agent.id]);
     assert_eq!(output.status.code(), Some(3), "{}", describe(&output));
-    assert!(
-        describe(&output).contains("half discarded"),
-        "{}",
-        describe(&output)
-    );
+    assert!(describe(&output).contains("half discarded"), "{}", describe(&output));
     assert_eq!(agent.repo.git(["rev-parse", "main"]), before);
 }
 
@@ -125,14 +121,8 @@ fn what_changes_in_the_hidden_worktree_is_kept_as_it_is_then() {
     type Change = fn(&Path);
     let changes: [(Change, &str); 6] = [
         (|top| write(top, "src/one.rs", "Committed\n"), "Committed\n"),
-        (
-            |top| write(top, "src/lib.rs", "modified lat\n"),
-            "modified lat\n",
-        ),
-        (
-            |top| write(top, "new dir/né\n.txt", "untracket\n"),
-            "untracket\n",
-        ),
+        (|top| write(top, "src/lib.rs", "modified lat\n"), "modified lat\n"),
+        (|top| write(top, "new dir/né\n.txt", "untracket\n"), "untracket\n"),
         (
             |top| {
                 write(top, "src/other.rs", "Replaced!\n");
@@ -141,10 +131,7 @@ fn what_changes_in_the_hidden_worktree_is_kept_as_it_is_then() {
             },
             "Replaced!\n",
         ),
-        (
-            |top| write(top, ".agent/plan.md", "The plan\n"),
-            "The plan\n",
-        ),
+        (|top| write(top, ".agent/plan.md", "The plan\n"), "The plan\n"),
         (
             |top| {
                 write(top, "src/staged.rs", "staged late\n");
@@ -156,11 +143,7 @@ fn what_changes_in_the_hidden_worktree_is_kept_as_it_is_then() {
     ];
     for (number, (change, text)) in changes.into_iter().enumerate() {
         // A file that no name was given, and that was as in the index when it was looked at, is not looked at again.
-        let steps = if number == 0 {
-            &["aside"][..]
-        } else {
-            &["aside", "salvaged"]
-        };
+        let steps = if number == 0 { &["aside"][..] } else { &["aside", "salvaged"] };
         for step in steps {
             let agent = busy();
             let aside = aside(&agent);
@@ -256,10 +239,7 @@ fn doctor_completes_a_discard_that_has_kept_everything() {
         let row = agent.repo.agent_json(&["show", &agent.id]);
         if is_kept {
             assert_eq!(row["state"], "discarded", "{step}: {report:#}");
-            assert!(
-                !aside(&agent).exists() && !agent.worktree.exists(),
-                "{step}"
-            );
+            assert!(!aside(&agent).exists() && !agent.worktree.exists(), "{step}");
         } else {
             assert_ne!(row["state"], "discarded", "{step}: {report:#}");
             discarded(&agent, &[]);

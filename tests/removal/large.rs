@@ -23,11 +23,7 @@ fn agent() -> Agent {
     repo.commit_all("data");
     let report = repo.spawn();
     let text = |key: &str| report[key].as_str().expect("a text").to_owned();
-    Agent {
-        id: text("agent_id"),
-        worktree: text("worktree_abspath").into(),
-        repo,
-    }
+    Agent { id: text("agent_id"), worktree: text("worktree_abspath").into(), repo }
 }
 
 /// A file with a few bytes at its end, so that reading it is no matter of its length alone.
@@ -50,20 +46,13 @@ fn is_whole(path: &Path) -> bool {
 /// How much the objects of a repository take of the disk, in bytes.
 fn objects(repo: &TestRepo) -> u64 {
     let files = walkdir::WalkDir::new(repo.path().join(".git/objects")).into_iter();
-    files
-        .map(|file| file.expect("readable").metadata().expect("there").len())
-        .sum()
+    files.map(|file| file.expect("readable").metadata().expect("there").len()).sum()
 }
 
 fn paths(report: &Value, key: &str) -> Vec<String> {
-    let files = report[key]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
-    let mut paths: Vec<_> = files
-        .iter()
-        .map(|file| file["path"].as_str().expect("a path").to_owned())
-        .collect();
+    let files = report[key].as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut paths: Vec<_> =
+        files.iter().map(|file| file["path"].as_str().expect("a path").to_owned()).collect();
     paths.sort();
     paths
 }
@@ -75,13 +64,9 @@ fn a_discard_moves_large_files_and_reads_none() {
     grow(&agent.worktree.join("new/deep/model.bin"));
     grow(&agent.worktree.join("ignored.tmp"));
     fs::write(agent.worktree.join("small.txt"), "small\n").expect("written");
-    let inode = fs::metadata(agent.worktree.join("data.bin"))
-        .expect("there")
-        .ino();
+    let inode = fs::metadata(agent.worktree.join("data.bin")).expect("there").ino();
     let before = objects(&agent.repo);
-    let report = agent
-        .repo
-        .agent_json(&["discard", &agent.id, "--with-ignored"]);
+    let report = agent.repo.agent_json(&["discard", &agent.id, "--with-ignored"]);
     let all = ["data.bin", "ignored.tmp", "new/deep/model.bin"];
     assert_eq!(paths(&report, "set_aside"), all, "{report:#}");
     assert!(objects(&agent.repo) - before < 1 << 20);
@@ -93,13 +78,8 @@ fn a_discard_moves_large_files_and_reads_none() {
     // They are in the way of an uninstall, and a branch cannot hold them.
     let refused = agent.repo.agent(&["uninstall", "--yes"]);
     assert_eq!(refused.status.code(), Some(3));
-    let branch = agent
-        .repo
-        .agent_json(&["rescue", &agent.id, "--branch", "back"]);
-    assert!(
-        branch["warnings"].to_string().contains("64 MiB"),
-        "{branch}"
-    );
+    let branch = agent.repo.agent_json(&["rescue", &agent.id, "--branch", "back"]);
+    assert!(branch["warnings"].to_string().contains("64 MiB"), "{branch}");
     // The very files come back.
     let to = agent.repo.path().with_file_name("rescued");
     let place = to.to_str().expect("UTF-8");
@@ -107,18 +87,9 @@ fn a_discard_moves_large_files_and_reads_none() {
     for path in all {
         assert!(is_whole(&to.join(path)), "{path}");
     }
-    assert_eq!(
-        fs::metadata(to.join("data.bin")).expect("there").ino(),
-        inode
-    );
-    assert_eq!(
-        fs::read_to_string(to.join("small.txt")).expect("there"),
-        "small\n"
-    );
-    assert_eq!(
-        paths(&agent.repo.agent_json(&["gc"]), "large"),
-        Vec::<String>::new()
-    );
+    assert_eq!(fs::metadata(to.join("data.bin")).expect("there").ino(), inode);
+    assert_eq!(fs::read_to_string(to.join("small.txt")).expect("there"), "small\n");
+    assert_eq!(paths(&agent.repo.agent_json(&["gc"]), "large"), Vec::<String>::new());
 }
 
 #[test]

@@ -74,11 +74,8 @@ fn a_spawn_beside_a_discard_of_another_agent_succeeds() {
         agent.write("src/two.rs", "not committed\n");
         let task = agent.repo.task_file(TASK);
         // The directory of all worktrees becomes empty while one is made in it.
-        let commands: [&[&str]; 3] = [
-            &["spawn", &task, "--format=json"],
-            &["discard", &agent.id],
-            &["doctor", "--fix"],
-        ];
+        let commands: [&[&str]; 3] =
+            [&["spawn", &task, "--format=json"], &["discard", &agent.id], &["doctor", "--fix"]];
         let ended = at_once(&agent.repo, &commands);
         for output in &ended[..2] {
             assert!(output.status.success(), "{}", describe(output));

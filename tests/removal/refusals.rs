@@ -19,15 +19,9 @@ fn check(code: &str, status: i32, said: &str, prepare: impl Fn(&Agent)) {
     let mut after = snapshot(&place);
     let ours = |path: &Path| {
         let path = path.to_string_lossy();
-        [
-            "/.git/objects/",
-            "/live.lock",
-            "/landing.lock",
-            "/agents/tmp",
-            "/agents/cache",
-        ]
-        .iter()
-        .any(|part| path.contains(part))
+        ["/.git/objects/", "/live.lock", "/landing.lock", "/agents/tmp", "/agents/cache"]
+            .iter()
+            .any(|part| path.contains(part))
     };
     after.retain(|path, _| before.contains_key(path) || !ours(path));
     assert_unchanged(&before, &after, said);
@@ -53,14 +47,7 @@ fn what_could_lose_or_disturb_something_is_refused_and_changes_nothing() {
     check("discard-refused", 3, "was moved", |agent| {
         let moved = agent.repo.path().with_file_name("moved");
         let (from, to) = (agent.worktree.to_str(), moved.to_str());
-        let words = [
-            "worktree",
-            "move",
-            "-f",
-            "-f",
-            from.expect("UTF-8"),
-            to.expect("UTF-8"),
-        ];
+        let words = ["worktree", "move", "-f", "-f", from.expect("UTF-8"), to.expect("UTF-8")];
         agent.repo.git(words);
     });
     check("discard-refused", 3, "a process is at work", |agent| {
@@ -110,12 +97,7 @@ fn a_symlink_in_the_place_of_the_worktree_is_refused() {
 #[test]
 fn a_branch_that_another_worktree_uses_is_not_deleted() {
     check("discard-refused", 3, "is checked out at", |agent| {
-        agent.repo.git([
-            "checkout",
-            "--quiet",
-            "--ignore-other-worktrees",
-            &agent.branch,
-        ]);
+        agent.repo.git(["checkout", "--quiet", "--ignore-other-worktrees", &agent.branch]);
     });
 }
 
@@ -136,13 +118,7 @@ fn only_what_nothing_keeps_is_named_and_not_what_is_ignored() {
     repo.write(".gitignore", "/built/\n*.o\n");
     repo.commit_all("ignore");
     let agent = Agent::spawned_in(repo, crate::support::agent::TASK);
-    for ignored in [
-        "built/a",
-        "built/deep/er/b",
-        "built/deep/c",
-        "src/d.o",
-        "z/e.o",
-    ] {
+    for ignored in ["built/a", "built/deep/er/b", "built/deep/c", "src/d.o", "z/e.o"] {
         agent.write(ignored, "ignored\n");
     }
     agent.git(&["init", "--quiet", "src/inner"]);

@@ -60,9 +60,7 @@ fn the_files_come_back_byte_for_byte() {
     let last = log["events"].as_array().expect("events").last().cloned();
     assert_eq!(last.expect("one")["event"], "rescued");
     // A way there that goes around is not told.
-    let report = agent
-        .repo
-        .agent_json(&["rescue", &agent.id, "--to=src/../../again"]);
+    let report = agent.repo.agent_json(&["rescue", &agent.id, "--to=src/../../again"]);
     let again = agent.repo.path().with_file_name("again");
     assert_eq!(report["rescued_directory"], again.to_str().expect("UTF-8"));
 }
@@ -80,9 +78,7 @@ fn the_branch_comes_back_with_the_work_as_its_tip() {
         let lib = agent.repo.git(["show", &format!("{expected}:src/lib.rs")]);
         assert_eq!(lib, WRITTEN[4].trim_end());
     }
-    let report = agent
-        .repo
-        .agent_json(&["rescue", &agent.id, "--branch", "mine"]);
+    let report = agent.repo.agent_json(&["rescue", &agent.id, "--branch", "mine"]);
     assert_eq!(report["rescued_branch"], "mine");
 }
 
@@ -92,9 +88,7 @@ fn committed_work_alone_comes_back_as_it_was() {
     agent.write("src/one.rs", "one\n");
     let tip = agent.commit("one");
     discarded(&agent, &[]);
-    agent
-        .repo
-        .agent_json(&["rescue", &agent.id, "--branch=back"]);
+    agent.repo.agent_json(&["rescue", &agent.id, "--branch=back"]);
     assert_eq!(agent.repo.git(["rev-parse", "back"]), tip);
 }
 
@@ -170,21 +164,12 @@ fn what_is_still_there_comes_back_with_a_word_about_the_rest() {
     assert_eq!(warnings.len(), 1, "{report:#}");
     assert!(warnings[0].to_string().contains(salvage), "{report:#}");
     let said = describe(&rescue(&agent, &["--branch=again"]));
-    assert!(
-        said.contains(&format!("warning: commit {salvage}")),
-        "{said}"
-    );
+    assert!(said.contains(&format!("warning: commit {salvage}")), "{said}");
 
     lose(&tip);
-    refused(
-        &rescue(&agent, &["--branch=third"]),
-        "history-incomplete",
-        4,
-    );
+    refused(&rescue(&agent, &["--branch=third"]), "history-incomplete", 4);
     let to = agent.repo.path().with_file_name("back");
-    let report = agent
-        .repo
-        .agent_json(&["rescue", &agent.id, "--to", to.to_str().expect("UTF-8")]);
+    let report = agent.repo.agent_json(&["rescue", &agent.id, "--to", to.to_str().expect("UTF-8")]);
     assert_eq!(report["warnings"].as_array().map(Vec::len), Some(2));
     assert!(to.join(".agent/plan.md").is_file(), "the bundle is there");
 }
@@ -199,9 +184,7 @@ fn no_branch_is_made_whose_history_has_a_hole() {
     refused(&rescue(&agent, &[]), "history-incomplete", 4);
     assert_eq!(agent.repo.git(["branch", "--list", "rescued/*"]), "");
     let to = agent.repo.path().with_file_name("back");
-    agent
-        .repo
-        .agent_json(&["rescue", &agent.id, "--to", to.to_str().expect("UTF-8")]);
+    agent.repo.agent_json(&["rescue", &agent.id, "--to", to.to_str().expect("UTF-8")]);
     let lib = fs::read_to_string(to.join("src/lib.rs")).expect("readable");
     assert_eq!(lib, WRITTEN[4]);
 }
@@ -228,10 +211,7 @@ fn work_in_the_bundles_place_does_not_keep_either_from_coming_back() {
     let words = ["rescue", &agent.id, "--to", to.to_str().expect("UTF-8")];
     let report = agent.repo.agent_json(&words);
     let warnings = report["warnings"].to_string();
-    assert!(
-        warnings.contains("the bundle is in .agent.rescued"),
-        "{report}"
-    );
+    assert!(warnings.contains("the bundle is in .agent.rescued"), "{report}");
     let work = fs::read_to_string(to.join(".agent/spec.md")).expect("the work");
     assert_eq!(work, "of the bundle\n");
     assert!(to.join(".agent.rescued/spec.md").is_file());
@@ -255,16 +235,10 @@ fn an_agent_comes_back_where_it_was_and_goes_on() {
     let report = repo.agent_json(&["rescue", &agent.id, "--reopen"]);
     assert_eq!(report["state"], "idle");
     assert_eq!(report["rescued_branch"], agent.branch.as_str());
-    assert_eq!(
-        report["rescued_directory"],
-        agent.worktree.to_str().expect("UTF-8")
-    );
+    assert_eq!(report["rescued_directory"], agent.worktree.to_str().expect("UTF-8"));
     assert_eq!(files(&agent.worktree), before);
     assert_eq!(agent.git(&["rev-parse", "HEAD"]), tip);
-    assert_eq!(
-        agent.git(&["symbolic-ref", "--short", "HEAD"]),
-        agent.branch
-    );
+    assert_eq!(agent.git(&["symbolic-ref", "--short", "HEAD"]), agent.branch);
     assert_eq!(agent.git(&["diff", "--name-only"]), "");
     let hooks = repo.agent(&["hooks", "status", &agent.id]);
     assert!(hooks.status.success(), "{}", describe(&hooks));
@@ -302,11 +276,8 @@ fn a_file_whose_filter_fails_comes_back_as_it_was() {
     agent.write("src/new.x", "FAIL and work\n");
     agent.write("src/new.txt", "unix\n");
     agent.write(".agent/plan.txt", "unix\n");
-    fs::set_permissions(
-        agent.worktree.join("src/new.txt"),
-        fs::Permissions::from_mode(0o755),
-    )
-    .expect("mode");
+    fs::set_permissions(agent.worktree.join("src/new.txt"), fs::Permissions::from_mode(0o755))
+        .expect("mode");
     std::os::unix::fs::symlink("new.x", agent.worktree.join("src/link")).expect("linked");
     let before = files(&agent.worktree);
     discarded(&agent, &[]);
@@ -314,9 +285,7 @@ fn a_file_whose_filter_fails_comes_back_as_it_was() {
     let place = to.to_str().expect("UTF-8");
     agent.repo.agent_json(&["rescue", &agent.id, "--to", place]);
     assert_eq!(files(&to), before);
-    let branch = agent
-        .repo
-        .agent_json(&["rescue", &agent.id, "--branch", "back"]);
+    let branch = agent.repo.agent_json(&["rescue", &agent.id, "--branch", "back"]);
     let warnings = branch["warnings"].to_string();
     assert!(warnings.contains("would convert"), "{warnings}");
     agent.repo.agent_json(&["rescue", &agent.id, "--reopen"]);
@@ -369,10 +338,7 @@ fn a_worktree_that_was_removed_by_hand_comes_back_from_its_branch() {
             repo.git(["worktree", "prune"]);
         }
         let command = format!("git agent rescue {} --reopen", &agent.id[..8]);
-        for words in [
-            &["run", &agent.id, "--", "true"][..],
-            &["commit", &agent.id, "-m", "x"],
-        ] {
+        for words in [&["run", &agent.id, "--", "true"][..], &["commit", &agent.id, "-m", "x"]] {
             let said = describe(&repo.agent(words));
             assert!(said.contains(&command), "{how}: {said}");
         }

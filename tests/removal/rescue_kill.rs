@@ -21,12 +21,7 @@ fn child() {
         Some(directory) => RescueDestination::Directory(directory.into()),
         None => RescueDestination::Branch("back".to_owned()),
     };
-    rescue_with(
-        &order.directory,
-        &order.words[0],
-        destination,
-        order.dying(),
-    );
+    rescue_with(&order.directory, &order.words[0], destination, order.dying());
 }
 
 fn rescue_with(directory: &Path, agent: &str, destination: RescueDestination, reached: Reached) {
@@ -57,10 +52,9 @@ fn assert_whole(to: &Path, when: &str) {
 fn the_steps_are_reached_in_the_order_they_are_listed() {
     let agent = busy();
     discarded(&agent, &[]);
-    for destination in [
-        RescueDestination::Directory(place(&agent.repo)),
-        RescueDestination::RescuedBranch,
-    ] {
+    for destination in
+        [RescueDestination::Directory(place(&agent.repo)), RescueDestination::RescuedBranch]
+    {
         let expected = match destination {
             RescueDestination::Directory(_) => &STEPS[..],
             _ => &STEPS[1..],

@@ -34,11 +34,7 @@ impl Crew {
             ids.push(text("agent_id"));
             worktrees.push(worktree);
         }
-        Crew {
-            repo,
-            ids,
-            worktrees,
-        }
+        Crew { repo, ids, worktrees }
     }
 
     fn words(&self) -> Vec<&str> {
@@ -57,18 +53,13 @@ impl Crew {
     fn assert_whole_or_kept(&self, when: &str) {
         let objects = self.repo.git(["rev-list", "--objects", "refs/agents/keep"]);
         for number in 0..self.ids.len() {
-            for (name, text) in [
-                ("src/new.rs", committed(number)),
-                ("loose.txt", loose(number)),
-            ] {
+            for (name, text) in [("src/new.rs", committed(number)), ("loose.txt", loose(number))] {
                 let is_whole = self.files(number).is_some_and(|files| {
                     fs::read_to_string(files.join(name)).is_ok_and(|found| found == text)
                 });
                 let file = self.repo.path().with_file_name("content");
                 fs::write(&file, &text).expect("written");
-                let oid = self
-                    .repo
-                    .git(["hash-object", file.to_str().expect("UTF-8")]);
+                let oid = self.repo.git(["hash-object", file.to_str().expect("UTF-8")]);
                 assert!(
                     is_whole || objects.contains(&oid),
                     "{when}: {name} of agent {number} is lost"
@@ -90,9 +81,8 @@ impl Crew {
         }
         let branches = self.repo.git(["for-each-ref", "refs/heads/agent"]);
         assert_eq!(branches, "", "{when}");
-        let texts: Vec<String> = (0..self.ids.len())
-            .flat_map(|number| [committed(number), loose(number)])
-            .collect();
+        let texts: Vec<String> =
+            (0..self.ids.len()).flat_map(|number| [committed(number), loose(number)]).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         assert_kept(&self.repo, &texts, when);
     }
@@ -137,20 +127,11 @@ fn what_they_have_in_common_is_written_once() {
     let after = [moves("refs/agents/keep"), moves("refs/notes/agents")];
     assert_eq!(after, [before[0] + 1, before[1] + 2]);
     let subjects = repo.git(["log", "-2", "--format=%s", "refs/notes/agents"]);
-    assert_eq!(
-        subjects,
-        "agent: discarded 3 agents\nagent: salvaged 3 agents"
-    );
+    assert_eq!(subjects, "agent: discarded 3 agents\nagent: salvaged 3 agents");
     // Each agent has a link of its own, which can be let go of without the others'.
-    let links = [
-        "log",
-        "-3",
-        "--first-parent",
-        "--format=%s",
-        "refs/agents/keep",
-    ];
+    let links = ["log", "-3", "--first-parent", "--format=%s", "refs/agents/keep"];
     let links = repo.git(links);
-    let expected = { crew.ids.iter().rev() }.map(|id| format!("agent: keep discard {id}"));
+    let expected = crew.ids.iter().rev().map(|id| format!("agent: keep discard {id}"));
     assert_eq!(links, expected.collect::<Vec<_>>().join("\n"));
     crew.assert_gone("at once");
     repo.agent_json(&["rescue", &crew.ids[1]]);
@@ -215,14 +196,14 @@ fn one_that_fails_does_not_stop_the_others() {
         .expect("starts");
     assert_eq!(output.status.code(), Some(3), "{}", describe(&output));
     let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let told: Vec<_> = { answer["items"].as_array().expect("items").iter() }
+    let told: Vec<_> = answer["items"]
+        .as_array()
+        .expect("items")
+        .iter()
         .map(|item| {
             let code = item["error"]["code"].as_str();
             let state = item["state"].as_str();
-            (
-                item["target"].as_str().expect("a name"),
-                code.or(state).unwrap_or_default(),
-            )
+            (item["target"].as_str().expect("a name"), code.or(state).unwrap_or_default())
         })
         .collect();
     let expected = [
@@ -234,11 +215,8 @@ fn one_that_fails_does_not_stop_the_others() {
     ];
     assert_eq!(told, expected);
     assert!(crew.worktrees[1].join("loose.txt").exists());
-    fs::write(
-        crew.repo.path().join(locked),
-        format!("git-agent {}\n", &second[..8]),
-    )
-    .expect("written");
+    fs::write(crew.repo.path().join(locked), format!("git-agent {}\n", &second[..8]))
+        .expect("written");
     crew.discard(&[second]);
     crew.assert_gone("in the end");
 }

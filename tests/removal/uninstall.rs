@@ -52,22 +52,9 @@ fn text(report: &Value, key: &str) -> String {
 fn used(repo: &TestRepo) {
     let agent = repo.spawn();
     let id = text(&agent, "agent_id");
-    let run = repo.agent(&[
-        "run",
-        &id,
-        "--no-verify",
-        "--",
-        "sh",
-        "-c",
-        "echo x > src/x.rs",
-    ]);
+    let run = repo.agent(&["run", &id, "--no-verify", "--", "sh", "-c", "echo x > src/x.rs"]);
     assert!(run.status.success(), "{}", describe(&run));
-    repo.agent_json(&[
-        "send",
-        "--type=notify",
-        "--to=bob",
-        "--payload=message=hello",
-    ]);
+    repo.agent_json(&["send", "--type=notify", "--to=bob", "--payload=message=hello"]);
     repo.agent_json(&["discard", &id]);
     repo.agent_json(&["pool", "fill"]);
     repo.agent_json(&["init", "--host=claude,codex", "--notes", "--log-alias"]);
@@ -101,10 +88,7 @@ fn everything_is_as_before_the_first_spawn() {
     assert!(done["lost"]["kept_commits"].as_u64() > Some(0), "{done}");
     assert_eq!(said, told(&repo));
     let after = listing(&repo);
-    assert_eq!(
-        before.keys().collect::<Vec<_>>(),
-        after.keys().collect::<Vec<_>>()
-    );
+    assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>());
     assert!(before == after);
     // The next spawn finds nothing that is in its way.
     repo.spawn();
@@ -119,10 +103,7 @@ fn the_ledger_and_kept_work_stay_unless_they_are_named() {
     let refs = repo.git(["for-each-ref", "refs/agents", "refs/notes"]);
     let done = repo.agent_json(&["uninstall", "--yes"]);
     assert_eq!(done["lost"]["rows"], 0);
-    assert_eq!(
-        refs,
-        repo.git(["for-each-ref", "refs/agents", "refs/notes"])
-    );
+    assert_eq!(refs, repo.git(["for-each-ref", "refs/agents", "refs/notes"]));
     assert!(!repo.path().join(".git/agents").exists());
     repo.agent_json(&["rescue", &id, "--branch", "back"]);
     assert_eq!(repo.git(["show", "back:src/x.rs"]), "x");
@@ -145,46 +126,33 @@ fn what_was_there_before_and_what_others_need_stays() {
     let agent = repo.spawn();
     repo.agent_json(&["discard", &text(&agent, "agent_id")]);
     let beside = repo.path().with_file_name("mine");
-    repo.git([
-        "worktree",
-        "add",
-        "--quiet",
-        beside.to_str().expect("UTF-8"),
-    ]);
+    repo.git(["worktree", "add", "--quiet", beside.to_str().expect("UTF-8")]);
     git_in(&beside, ["config", "--worktree", "user.name", "Mine"]);
     let exclude = repo.path().join(".git/info/exclude");
     let lines = fs::read_to_string(&exclude).expect("a file") + "mine\n";
     fs::write(&exclude, &lines).expect("written");
     let done = repo.agent_json(&["uninstall", "--yes"]);
-    let kept = { done["items"].as_array().expect("items").iter() }
+    let kept = done["items"]
+        .as_array()
+        .expect("items")
+        .iter()
         .filter(|item| item["action"] == "keep" && item["kind"] == "setting");
     assert_eq!(kept.count(), 1, "{done}");
     assert_eq!(git_in(&beside, ["config", "user.name"]), "Mine");
     let left = fs::read_to_string(&exclude).expect("a file");
-    assert!(
-        !left.contains("worktrees") && left.ends_with("mine\n"),
-        "{left}"
-    );
+    assert!(!left.contains("worktrees") && left.ends_with("mine\n"), "{left}");
 }
 
 #[test]
 fn a_bare_flag_and_a_separate_place_go_back_where_they_were() {
     let repo = TestRepo::with_commit();
     let bare = repo.path().with_file_name("bare.git");
-    let clone = [
-        "clone",
-        "--quiet",
-        "--bare",
-        ".",
-        bare.to_str().expect("UTF-8"),
-    ];
+    let clone = ["clone", "--quiet", "--bare", ".", bare.to_str().expect("UTF-8")];
     repo.git(clone);
     let said = git_in(&bare, ["config", "-l", "--show-origin"]);
     let task = repo.task_file(TASK);
     let agent = |words: &[&str]| {
-        let output = crate::support::agent::agent_command(&bare)
-            .args(words)
-            .output();
+        let output = crate::support::agent::agent_command(&bare).args(words).output();
         let output = output.expect("git-agent starts");
         assert!(output.status.success(), "{}", describe(&output));
         String::from_utf8(output.stdout).expect("UTF-8")
@@ -217,9 +185,8 @@ fn nothing_is_removed_while_an_agent_has_something_left() {
     }
     assert!(before == listing(&repo));
     let inside = PathBuf::from(text(&agent, "worktree_abspath"));
-    let output = crate::support::agent::agent_command(&inside)
-        .args(["uninstall", "--yes"])
-        .output();
+    let output =
+        crate::support::agent::agent_command(&inside).args(["uninstall", "--yes"]).output();
     refused(&output.expect("git-agent starts"), "orchestrator-only", 3);
 }
 
@@ -231,20 +198,12 @@ fn a_kill_at_any_step_leaves_what_the_next_one_completes() {
     let mut saved = repo.save();
     for step in STEPS {
         death::die_at("removal::uninstall::child", &repo.path(), step, &[]);
-        assert_eq!(
-            repo.git(["fsck", "--strict", "--no-progress", "--no-dangling"]),
-            "",
-            "{step}"
-        );
+        assert_eq!(repo.git(["fsck", "--strict", "--no-progress", "--no-dangling"]), "", "{step}");
         let done = repo.agent(&["uninstall", "--ledger", "--yes"]);
         assert!(done.status.success(), "{step}: {}", describe(&done));
         assert_eq!(said, told(&repo), "{step}");
         let after = listing(&repo);
-        assert_eq!(
-            before.keys().collect::<Vec<_>>(),
-            after.keys().collect::<Vec<_>>(),
-            "{step}"
-        );
+        assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>(), "{step}");
         assert!(before == after, "{step}");
         saved.restore();
     }
@@ -252,10 +211,7 @@ fn a_kill_at_any_step_leaves_what_the_next_one_completes() {
         let ctx = ctx(&repo.path(), reached);
         uninstall::execute(&ctx, EVERYTHING).expect("uninstalled");
     });
-    let ours: Vec<_> = steps
-        .iter()
-        .filter(|step| STEPS.contains(&step.as_str()))
-        .collect();
+    let ours: Vec<_> = steps.iter().filter(|step| STEPS.contains(&step.as_str())).collect();
     assert_eq!(ours, STEPS.iter().collect::<Vec<_>>());
 }
 
@@ -267,16 +223,9 @@ fn an_alias_of_the_user_is_neither_replaced_nor_removed() {
     refused(&output, "usage", 2);
     repo.agent_json(&["init", "--log-alias=ll"]);
     assert!(git_output(&repo.path(), ["ll"]).status.success());
-    assert_eq!(
-        repo.agent_json(&["init", "--log-alias", "--remove"])["log_alias"],
-        "deleted"
-    );
+    assert_eq!(repo.agent_json(&["init", "--log-alias", "--remove"])["log_alias"], "deleted");
     assert_eq!(repo.git(["config", "alias.lg"]), "log --graph");
-    assert!(
-        !git_output(&repo.path(), ["config", "alias.ll"])
-            .status
-            .success()
-    );
+    assert!(!git_output(&repo.path(), ["config", "alias.ll"]).status.success());
 }
 
 #[test]
@@ -298,27 +247,16 @@ fn what_the_user_had_set_before_stays_to_the_byte() {
     let after = listing(&repo);
     for (path, content) in &before {
         let now = after.get(path).map(|now| String::from_utf8_lossy(now));
-        assert_eq!(
-            now.as_deref(),
-            Some(&*String::from_utf8_lossy(content)),
-            "{}",
-            path.display()
-        );
+        assert_eq!(now.as_deref(), Some(&*String::from_utf8_lossy(content)), "{}", path.display());
     }
-    assert_eq!(
-        before.keys().collect::<Vec<_>>(),
-        after.keys().collect::<Vec<_>>()
-    );
+    assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>());
     // Where the user has changed the file since, what we put in goes and all else stays.
     used(&repo);
     let mine = fs::read_to_string(&config).expect("a file") + "[user]\n\tmine = 1\n";
     fs::write(&config, &mine).expect("written");
     repo.agent_json(&["uninstall", "--ledger", "--yes"]);
     let left = fs::read_to_string(&config).expect("a file");
-    assert!(
-        left.starts_with(&text) && left.ends_with("mine = 1\n"),
-        "{left}"
-    );
+    assert!(left.starts_with(&text) && left.ends_with("mine = 1\n"), "{left}");
     assert!(!left.to_lowercase().contains("worktreeconfig"), "{left}");
 }
 
@@ -328,16 +266,11 @@ fn the_only_copy_of_some_work_is_never_removed() {
     used(&repo);
     let agents = repo.path().join(".git/agents");
     let id = repo.agent_json(&["list", "--all"])["agents"][0]["short_id"].clone();
-    let unread = agents
-        .join(id.as_str().expect("an id"))
-        .join("clone.git.123.tmp");
+    let unread = agents.join(id.as_str().expect("an id")).join("clone.git.123.tmp");
     fs::create_dir_all(&unread).expect("made");
     fs::write(unread.join("HEAD"), "garbled").expect("written");
-    for words in [
-        &["uninstall", "--yes"][..],
-        &["uninstall", "--yes", "--ledger"],
-        &["uninstall"],
-    ] {
+    for words in [&["uninstall", "--yes"][..], &["uninstall", "--yes", "--ledger"], &["uninstall"]]
+    {
         refused(&repo.agent(words), "uninstall-refused", 3);
         let said = describe(&repo.agent(words));
         assert!(said.contains("clone.git.123.tmp"), "{said}");

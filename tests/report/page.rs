@@ -47,10 +47,7 @@ impl Page {
 
     /// How many elements of that name there are.
     pub fn count(&self, name: &str) -> usize {
-        self.elements
-            .iter()
-            .filter(|element| *element == name)
-            .count()
+        self.elements.iter().filter(|element| *element == name).count()
     }
 
     fn tag(&mut self, tag: &str) -> String {

@@ -21,12 +21,7 @@ fn roles_come_from_the_base_commit_and_not_from_the_worktree() {
     test.write("target.toml", "extends = \"explorer\"");
     let link = test.git(["hash-object", "-w", "target.toml"]);
     test.git(["add", "--all"]);
-    test.git([
-        "update-index",
-        "--add",
-        "--cacheinfo",
-        &format!("120000,{link},roles/link.toml"),
-    ]);
+    test.git(["update-index", "--add", "--cacheinfo", &format!("120000,{link},roles/link.toml")]);
     test.git(["commit", "--quiet", "-m", "roles"]);
     let base = Oid::from_hex(&test.git(["rev-parse", "HEAD"])).expect("an oid");
     test.write("roles/late.toml", "extends = \"explorer\"");
@@ -36,15 +31,7 @@ fn roles_come_from_the_base_commit_and_not_from_the_worktree() {
     let names: Vec<&str> = report.roles.iter().map(|role| role.name.as_str()).collect();
     assert_eq!(
         names,
-        [
-            "auditor",
-            "edit-shared",
-            "explorer",
-            "git-ops",
-            "merger",
-            "read-only",
-            "reviewer"
-        ]
+        ["auditor", "edit-shared", "explorer", "git-ops", "merger", "read-only", "reviewer"]
     );
     let invalid: Vec<String> = report
         .invalid
@@ -65,20 +52,11 @@ fn roles_come_from_the_base_commit_and_not_from_the_worktree() {
     let set = store::roles::load(&repo, base).expect("roles");
     let code = |result: Result<_, Error>| result.map(|_| ()).map_err(|error| error.code());
     assert_eq!(code(set.require_spawnable("reviewer")), Ok(()));
-    assert_eq!(
-        code(set.require_spawnable("edit-local")),
-        Err(Code::RoleInvalid)
-    );
-    assert_eq!(
-        code(set.require_spawnable("git-ops")),
-        Err(Code::RoleNotSpawnable)
-    );
+    assert_eq!(code(set.require_spawnable("edit-local")), Err(Code::RoleInvalid));
+    assert_eq!(code(set.require_spawnable("git-ops")), Err(Code::RoleNotSpawnable));
     assert_eq!(code(set.require_spawnable("late")), Err(Code::RoleUnknown));
     let unknown = set.require("reviwer").expect_err("a slip");
-    assert_eq!(
-        unknown.hints(error_report::remedy_command)[0],
-        "did you mean `reviewer`?"
-    );
+    assert_eq!(unknown.hints(error_report::remedy_command)[0], "did you mean `reviewer`?");
 }
 
 #[test]
@@ -115,10 +93,7 @@ fn the_report_is_stable_json() {
             "source": "built-in",
         })
     );
-    assert!(
-        json["roles"][1].get("handoff").is_none(),
-        "absent, not null"
-    );
+    assert!(json["roles"][1].get("handoff").is_none(), "absent, not null");
 }
 
 #[test]
@@ -137,33 +112,18 @@ fn configuration_renames_and_narrows_a_role_and_never_loosens_it() {
     config("merger.isolation", "shared");
     config("edit-shared.relaxes", "dist/**");
     test.git(["config", "extensions.worktreeConfig", "true"]);
-    test.git([
-        "config",
-        "--worktree",
-        "agent.role.explorer.subagentType",
-        "Nearest",
-    ]);
+    test.git(["config", "--worktree", "agent.role.explorer.subagentType", "Nearest"]);
     let repo = Repo::open(&test.path()).expect("a repository");
     let set = store::roles::load(&repo, base).expect("roles");
 
     assert_eq!(set.get("explorer").expect("valid").subagent_type, "Nearest");
     assert!(!set.get("auditor").expect("valid").spawnable);
     let edit_local = set.get("edit-local").expect("valid");
-    let added = |text: &str| {
-        edit_local
-            .default_denylist
-            .iter()
-            .any(|glob| glob.as_str() == text)
-    };
+    let added = |text: &str| edit_local.default_denylist.iter().any(|glob| glob.as_str() == text);
     assert!(added("docs/**") && added("migrations/**") && added("secrets/**"));
-    assert_eq!(
-        edit_local.defined_in.as_deref(),
-        Some("git config agent.role.edit-local")
-    );
-    let invalid: Vec<String> = set
-        .invalid()
-        .map(|role| format!("{}: {}", role.name, role.problems.join("; ")))
-        .collect();
+    assert_eq!(edit_local.defined_in.as_deref(), Some("git config agent.role.edit-local"));
+    let invalid: Vec<String> =
+        set.invalid().map(|role| format!("{}: {}", role.name, role.problems.join("; "))).collect();
     assert_eq!(
         invalid,
         [

@@ -133,22 +133,14 @@ fn waiting_ends_as_the_run_did_or_when_the_time_is_up() {
     let slow = id(&start(&repo, &task, &format!("{GATED} {WORKS}")));
     let quick = id(&start(&repo, &task, "exit 7"));
     let (first, code) = ask(&repo, &["wait", "--any", &slow, &quick]);
-    assert_eq!(
-        (&first["runs"][0]["agent_id"], code),
-        (&quick.as_str().into(), 7)
-    );
+    assert_eq!((&first["runs"][0]["agent_id"], code), (&quick.as_str().into(), 7));
     let (late, code) = ask(&repo, &["wait", "--timeout=1s", &slow]);
     assert_eq!(code, 124);
     assert_eq!(late["timed_out"], true);
     assert_eq!(late["runs"][0]["status"], "running");
     go(&repo);
     let (both, code) = ask(&repo, &["wait", &slow, &quick]);
-    let ids: Vec<_> = both["runs"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .map(id)
-        .collect();
+    let ids: Vec<_> = both["runs"].as_array().expect("a list").iter().map(id).collect();
     assert_eq!((ids, code), (vec![slow, quick], 7));
 }
 
@@ -228,19 +220,13 @@ fn a_killed_supervisor_is_noticed_by_whoever_waits() {
 #[test]
 fn logs_are_followed_to_the_end() {
     let (repo, id) = spawned(TASK);
-    start(
-        &repo,
-        &id,
-        &format!("echo one; {GATED} echo two; echo err >&2"),
-    );
+    start(&repo, &id, &format!("echo one; {GATED} echo two; echo err >&2"));
     let follow = agent_command(&repo.path())
         .args(["logs", "-f", &id])
         .stdout(Stdio::piped())
         .spawn()
         .expect("starts");
-    let log = repo
-        .path()
-        .join(format!(".git/agents/{}/run/1.out", &id[..8]));
+    let log = repo.path().join(format!(".git/agents/{}/run/1.out", &id[..8]));
     while read(&log).is_empty() {
         std::thread::yield_now();
     }
@@ -271,9 +257,7 @@ fn many_at_once_leave_nothing_behind() {
             run.output().expect("starts")
         };
         let threads: Vec<_> = (0..CROWD).map(|_| scope.spawn(start)).collect();
-        let join = threads
-            .into_iter()
-            .map(|thread| thread.join().expect("no panic"));
+        let join = threads.into_iter().map(|thread| thread.join().expect("no panic"));
         join.collect()
     });
     let failed: Vec<_> = begun.iter().filter(|one| !one.status.success()).collect();
@@ -297,9 +281,8 @@ fn many_at_once_leave_nothing_behind() {
     let temporary = repo.path().parent().expect("a parent").to_owned();
     let names = fs::read_dir(temporary).expect("readable");
     let names = names.map(|entry| entry.expect("readable").file_name());
-    let left: Vec<_> = names
-        .filter(|name| name.to_string_lossy().starts_with("git-agent-"))
-        .collect();
+    let left: Vec<_> =
+        names.filter(|name| name.to_string_lossy().starts_with("git-agent-")).collect();
     assert!(left.is_empty(), "{left:?}");
     let worktrees = git_in(&repo.path(), ["worktree", "list"]);
     assert_eq!(worktrees.lines().count(), CROWD + 1);

@@ -40,17 +40,10 @@ fn lines(bytes: &[u8]) -> Vec<Value> {
 fn one_failure_does_not_stop_the_rest() {
     let repo = TestRepo::with_commit();
     let mut targets = tasks(&repo, &["a", "b", "c"]);
-    targets.insert(
-        1,
-        beside(&repo, "missing.toml")
-            .to_str()
-            .expect("UTF-8")
-            .to_owned(),
-    );
+    targets.insert(1, beside(&repo, "missing.toml").to_str().expect("UTF-8").to_owned());
     let script = "grep -q 'for b' && exit 3 || echo said";
-    let output = batch(&repo, &targets, &["--jobs=2", "--format=ndjson"], script)
-        .output()
-        .expect("starts");
+    let output =
+        batch(&repo, &targets, &["--jobs=2", "--format=ndjson"], script).output().expect("starts");
     assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
     let mut rows = lines(&output.stdout);
     let summary = rows.pop().expect("a summary");
@@ -78,15 +71,13 @@ fn as_many_work_at_once_as_were_allowed() {
         mkdir \"$BESIDE/at.$GIT_AGENT_ID\"; echo >> \"$BESIDE/seen\"
         while [ $(ls -d \"$BESIDE\"/at.* | wc -l) -lt 2 ] && [ $(wc -l < \"$BESIDE/seen\") -lt 5 ]; do sleep 0.01; done
         count=$(ls -d \"$BESIDE\"/at.* | wc -l); rmdir \"$BESIDE/at.$GIT_AGENT_ID\"; [ $count -le 2 ]";
-    let output = batch(&repo, &targets, &["--jobs=2", "--format=json"], script)
-        .output()
-        .expect("starts");
+    let output =
+        batch(&repo, &targets, &["--jobs=2", "--format=json"], script).output().expect("starts");
     assert!(output.status.success(), "{}", describe(&output));
     let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let runs = answer["items"].as_array().expect("a list").iter();
-    let order: Vec<_> = runs
-        .map(|run| run["target"].as_str().expect("a name").to_owned())
-        .collect();
+    let order: Vec<_> =
+        runs.map(|run| run["target"].as_str().expect("a name").to_owned()).collect();
     assert_eq!(order, targets, "as they were named");
 }
 
@@ -105,10 +96,7 @@ fn a_request_to_end_ends_those_at_work_and_begins_no_more() {
     let output = child.wait_with_output().expect("ends");
     assert_eq!(output.status.code(), Some(143));
     let summary = lines(&output.stdout).pop().expect("a summary");
-    assert_eq!(
-        (&summary["failed"], &summary["left"]),
-        (&1.into(), &1.into())
-    );
+    assert_eq!((&summary["failed"], &summary["left"]), (&1.into(), &1.into()));
     assert_over(&repo);
     let last = events(&repo, &id).pop().expect("an event");
     assert_eq!(last, "exited status 143 (stopped)");
@@ -122,15 +110,9 @@ fn what_could_only_be_a_slip_is_refused() {
     let task = repo.task_file(TASK);
     let command = ["--", "true"];
     for (arguments, why) in [
-        (
-            [&["run", "--jobs=0", &id], &command[..]].concat(),
-            "it takes one at least",
-        ),
+        ([&["run", "--jobs=0", &id], &command[..]].concat(), "it takes one at least"),
         (vec!["spawn", "--jobs=0", &task], "it takes one at least"),
-        (
-            [&["run", "-", "-"], &command[..]].concat(),
-            "standard input can be read once",
-        ),
+        ([&["run", "-", "-"], &command[..]].concat(), "standard input can be read once"),
         (vec!["spawn", "-", "-"], "standard input can be read once"),
     ] {
         let output = repo.agent(&arguments);

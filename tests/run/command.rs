@@ -34,19 +34,13 @@ fn the_environment_says_where_it_is_and_ties_it_to_no_repository() {
         .expect("starts");
     assert!(output.status.success(), "{output:?}");
     let text = read(beside(&repo, "env"));
-    let env: BTreeMap<&str, &str> = text
-        .lines()
-        .filter_map(|line| line.split_once('='))
-        .collect();
+    let env: BTreeMap<&str, &str> = text.lines().filter_map(|line| line.split_once('=')).collect();
     let worktree = repo.agent_json(&["path", &id]);
     let spool = repo.path().join(".git/agents/spool").join(&id[..8]);
     for (name, value) in [
         ("GIT_AGENT_ID", id.as_str()),
         ("GIT_AGENT_DEPTH", "3"),
-        (
-            "GIT_AGENT_WORKTREE",
-            worktree["worktree_abspath"].as_str().expect("a path"),
-        ),
+        ("GIT_AGENT_WORKTREE", worktree["worktree_abspath"].as_str().expect("a path")),
         ("GIT_AGENT_SPOOL", spool.to_str().expect("UTF-8")),
         ("GIT_AGENT_MODEL", "sonnet"),
         ("GIT_AGENT_MAX_ITERATIONS", "7"),
@@ -62,10 +56,7 @@ fn the_environment_says_where_it_is_and_ties_it_to_no_repository() {
         }
     }
     let temporary = env["TMPDIR"];
-    assert!(
-        temporary.starts_with(&format!("/tmp/git-agent-tmp-run-{}-", &id[..8])),
-        "{temporary}"
-    );
+    assert!(temporary.starts_with(&format!("/tmp/git-agent-tmp-run-{}-", &id[..8])), "{temporary}");
     assert!(!std::path::Path::new(temporary).exists(), "{temporary}");
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(report["summary"], format!("700\n{}", spool.display()));
@@ -77,12 +68,7 @@ fn the_environment_says_where_it_is_and_ties_it_to_no_repository() {
 #[test]
 fn a_command_has_no_terminal_to_ask_questions_on() {
     let (repo, id) = spawned(TASK);
-    let report = run_json(
-        &repo,
-        &id,
-        &["--no-verify"],
-        "(: < /dev/tty) 2>/dev/null || echo none",
-    );
+    let report = run_json(&repo, &id, &["--no-verify"], "(: < /dev/tty) 2>/dev/null || echo none");
     assert_eq!(report["summary"], "none");
 }
 
@@ -103,34 +89,18 @@ fn a_command_is_handed_no_descriptor_of_ours() {
 #[test]
 fn the_prompt_is_standard_input_unless_a_word_names_it() {
     // With its briefing the prompt may not be a word.
-    let lines = MODEL_TASK
-        .lines()
-        .filter(|line| !line.starts_with("briefing"));
+    let lines = MODEL_TASK.lines().filter(|line| !line.starts_with("briefing"));
     let (repo, id) = spawned(&lines.collect::<Vec<_>>().join("\n"));
-    let prompt = read(
-        repo.path()
-            .join(format!(".git/agents/{}/prompt.md", &id[..8])),
-    );
+    let prompt = read(repo.path().join(format!(".git/agents/{}/prompt.md", &id[..8])));
     let given = |arguments: &[&str]| {
-        let output = repo.agent(
-            &[
-                &["run", &id, "--no-verify", "--format=json", "--"],
-                arguments,
-            ]
-            .concat(),
-        );
+        let output =
+            repo.agent(&[&["run", &id, "--no-verify", "--format=json", "--"], arguments].concat());
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
         read(report["stdout_path"].as_str().expect("a path"))
     };
     assert_eq!(given(&["cat"]), prompt);
-    assert_eq!(
-        given(&["sh", "-c", "printf %s \"$1\"; cat", "-", "{prompt}"]),
-        prompt
-    );
-    assert_eq!(
-        given(&["sh", "-c", "cat \"$1\" -", "-", "{prompt_file}"]),
-        prompt
-    );
+    assert_eq!(given(&["sh", "-c", "printf %s \"$1\"; cat", "-", "{prompt}"]), prompt);
+    assert_eq!(given(&["sh", "-c", "cat \"$1\" -", "-", "{prompt_file}"]), prompt);
     let words = given(&[
         "printf",
         "%s,",
@@ -184,12 +154,6 @@ fn what_is_secret_is_not_recorded() {
     let output = repo.agent(&words);
     assert!(output.status.success(), "{output:?}");
     let ledger = repo.git(["log", "-p", "refs/notes/agents"]);
-    assert!(
-        ledger.contains("true {prompt_file} --key=[secret]"),
-        "{ledger}"
-    );
-    assert!(
-        !ledger.contains("ghp_") && !ledger.contains("sk-0"),
-        "{ledger}"
-    );
+    assert!(ledger.contains("true {prompt_file} --key=[secret]"), "{ledger}");
+    assert!(!ledger.contains("ghp_") && !ledger.contains("sk-0"), "{ledger}");
 }

@@ -71,7 +71,8 @@ fn a_host_whose_cost_is_not_known_in_time_is_not_started() {
         assert_eq!(listed["agents"], serde_json::json!([]));
         // A limit of the clone holds for all hosts, and who does not insist on it is told.
         stage.repo.git(["config", "agent.limits.cost", "1"]);
-        let plan = { stage.command(&[&format!("--host={host}")]) }
+        let plan = stage
+            .command(&[&format!("--host={host}")])
             .args(["--dry-run", "--format=json"])
             .output();
         let warnings = json(&plan.expect("starts"))["warnings"].to_string();
@@ -93,10 +94,7 @@ fn a_host_that_ends_itself_ends_by_the_same_name() {
         (output.status.code(), report)
     };
     let (status, report) = ends("1.5", 1);
-    assert_eq!(
-        (status, &report["ended"]),
-        (Some(125), &"limit-cost".into())
-    );
+    assert_eq!((status, &report["ended"]), (Some(125), &"limit-cost".into()));
     let log = report["stderr_path"].as_str().expect("a log");
     let words = fs::read_to_string(log).expect("readable");
     assert!(words.contains("--max-budget-usd 1"), "{words}");
@@ -113,9 +111,7 @@ fn a_cost_that_nothing_counted_is_told() {
     fs::write(stage.programs.join("opencode"), script).expect("written");
     let warnings = json(&run(&stage, "opencode", "1"))["warnings"].to_string();
     assert!(warnings.contains("opencode counted no cost"), "{warnings}");
-    stage
-        .repo
-        .git(["config", "agent.host.opencode.price", "a lot"]);
+    stage.repo.git(["config", "agent.host.opencode.price", "a lot"]);
     let refused = run(&stage, "opencode", "1");
     let told = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(2), "{told}");

@@ -32,23 +32,15 @@ impl Session {
             .stderr(end())
             .spawn()
             .expect("git-agent starts");
-        Session {
-            outside,
-            child,
-            seen: String::new(),
-        }
+        Session { outside, child, seen: String::new() }
     }
 
     /// Reads until a text was written since the last one that was waited for.
     fn expect(&mut self, text: &str) {
         let mut buffer = [0; 4096];
         while !self.seen.contains(text) {
-            let count = self
-                .outside
-                .read(&mut buffer)
-                .expect("the terminal is open");
-            self.seen
-                .push_str(&String::from_utf8_lossy(&buffer[..count]));
+            let count = self.outside.read(&mut buffer).expect("the terminal is open");
+            self.seen.push_str(&String::from_utf8_lossy(&buffer[..count]));
         }
         let at = self.seen.find(text).expect("seen") + text.len();
         self.seen.drain(..at);
@@ -119,10 +111,7 @@ fn a_shell_works_in_the_worktree_and_its_status_is_no_verdict() {
     let shown = repo.agent_json(&["show", &id]);
     assert_eq!(shown["state"], "idle", "{shown}");
     // Neither is a look into what is finished: what was said of it stands.
-    let ways = [
-        ("done", "--summary=two", "done"),
-        ("fail", "--reason=half", "failed"),
-    ];
+    let ways = [("done", "--summary=two", "done"), ("fail", "--reason=half", "failed")];
     for (verb, words, state) in ways {
         repo.agent_json(&[verb, &id, words]);
         let before = repo.agent_json(&["show", &id]);
@@ -144,20 +133,14 @@ fn the_users_terminal_is_restored_whatever_ends_the_command() {
     let (repo, id) = spawned(TASK);
     let session = Session::begin(&repo, &id, &["--", "sh", "-c", "kill -9 $$"]);
     assert_eq!(session.end().code(), Some(137));
-    let mut session = Session::begin(
-        &repo,
-        &id,
-        &["--", "sh", "-c", "echo ready; exec sleep 1000"],
-    );
+    let mut session =
+        Session::begin(&repo, &id, &["--", "sh", "-c", "echo ready; exec sleep 1000"]);
     session.expect("ready");
     assert!(session.is_raw());
     session.signal(Signal::TERM);
     assert_eq!(session.end().code(), Some(143));
-    let mut session = Session::begin(
-        &repo,
-        &id,
-        &["--", "sh", "-c", "echo ready; exec sleep 1000"],
-    );
+    let mut session =
+        Session::begin(&repo, &id, &["--", "sh", "-c", "echo ready; exec sleep 1000"]);
     session.expect("ready");
     // Ctrl-C is a key like any other here, and the command's terminal makes an interrupt of it.
     session.type_in("\x03");

@@ -31,9 +31,7 @@ impl Stage {
     }
 
     pub(super) fn command(&self, arguments: &[&str]) -> Command {
-        let task = self
-            .repo
-            .task_file(&format!("model = \"m\"\nmax_iterations = 7\n{TASK}"));
+        let task = self.repo.task_file(&format!("model = \"m\"\nmax_iterations = 7\n{TASK}"));
         let mut command = agent_command(&self.repo.path());
         let path = std::env::var("PATH").expect("a path");
         command
@@ -111,43 +109,20 @@ fn seen_by_a_person(mut command: Command) -> String {
 fn on_a_terminal_a_person_sees_what_a_host_does_and_what_it_cost() {
     let stage = Stage::with("claude", SESSION);
     let seen = seen_by_a_person(stage.command(&["--host=claude"]));
-    assert!(
-        seen.contains("I look around.\n  > Bash ls -l\nDone.\n"),
-        "{seen}"
-    );
-    assert!(
-        seen.contains("  cost $0.25, 10 tokens in, 5 out\n"),
-        "{seen}"
-    );
-    assert!(
-        !seen.contains("\"type\"") && !seen.contains("total 0"),
-        "{seen}"
-    );
+    assert!(seen.contains("I look around.\n  > Bash ls -l\nDone.\n"), "{seen}");
+    assert!(seen.contains("  cost $0.25, 10 tokens in, 5 out\n"), "{seen}");
+    assert!(!seen.contains("\"type\"") && !seen.contains("total 0"), "{seen}");
     // A program that reads gets every line as the host wrote it, and so does the log.
-    let piped = Stage::with("claude", SESSION)
-        .command(&["--host=claude"])
-        .output();
+    let piped = Stage::with("claude", SESSION).command(&["--host=claude"]).output();
     let piped = piped.expect("starts");
-    assert!(
-        String::from_utf8_lossy(&piped.stdout).starts_with(SESSION),
-        "{piped:?}"
-    );
+    assert!(String::from_utf8_lossy(&piped.stdout).starts_with(SESSION), "{piped:?}");
     let agents = stage.repo.agent_json(&["list", "--all"]);
-    let id = agents["agents"][0]["agent_id"]
-        .as_str()
-        .expect("an id")
-        .to_owned();
+    let id = agents["agents"][0]["agent_id"].as_str().expect("an id").to_owned();
     let log = stage.repo.agent(&["show", "--output", &id]);
-    assert!(
-        String::from_utf8_lossy(&log.stdout).starts_with(SESSION),
-        "{log:?}"
-    );
+    assert!(String::from_utf8_lossy(&log.stdout).starts_with(SESSION), "{log:?}");
     let shown = stage.repo.agent(&["show", &id]);
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-    assert!(
-        shown.contains("Last output:\n  I look around.\n  > Bash ls -l\n  Done.\n"),
-        "{shown}"
-    );
+    assert!(shown.contains("Last output:\n  I look around.\n  > Bash ls -l\n  Done.\n"), "{shown}");
 }
 
 #[test]
@@ -161,12 +136,9 @@ fn pieces_of_a_message_are_shown_as_one() {
     let stage = Stage::with("gemini", &stream);
     let seen = seen_by_a_person(stage.command(&["--host=gemini"]));
     // What the stand-in writes to standard error may come in between.
-    let shown: Vec<_> = { seen.lines() }
-        .filter(|line| {
-            ["I lo", "  > ", "Done"]
-                .iter()
-                .any(|start| line.starts_with(start))
-        })
+    let shown: Vec<_> = seen
+        .lines()
+        .filter(|line| ["I lo", "  > ", "Done"].iter().any(|start| line.starts_with(start)))
         .collect();
     let expected = ["I look.", "  > run_shell_command ls", "Done."];
     assert_eq!(shown, expected, "{seen}");
@@ -174,31 +146,11 @@ fn pieces_of_a_message_are_shown_as_one() {
 
 /// Each host that can go on, the first line that it writes, and the words with which it goes on; `ID` is the agent's.
 const GOING_ON: [(&str, &str, &str); 6] = [
-    (
-        "claude",
-        r#"{"type":"system","session_id":"5e55"}"#,
-        "<--resume>\n<5e55>\n",
-    ),
-    (
-        "codex",
-        r#"{"type":"thread.started","thread_id":"5e55"}"#,
-        "<resume>\n<5e55>\n",
-    ),
-    (
-        "gemini",
-        r#"{"type":"init","session_id":"5e55"}"#,
-        "<--resume>\n<5e55>\n",
-    ),
-    (
-        "qwen",
-        r#"{"type":"system","session_id":"5e55"}"#,
-        "<--resume>\n<5e55>\n",
-    ),
-    (
-        "opencode",
-        r#"{"type":"step_start","sessionID":"5e55"}"#,
-        "<--session>\n<5e55>\n",
-    ),
+    ("claude", r#"{"type":"system","session_id":"5e55"}"#, "<--resume>\n<5e55>\n"),
+    ("codex", r#"{"type":"thread.started","thread_id":"5e55"}"#, "<resume>\n<5e55>\n"),
+    ("gemini", r#"{"type":"init","session_id":"5e55"}"#, "<--resume>\n<5e55>\n"),
+    ("qwen", r#"{"type":"system","session_id":"5e55"}"#, "<--resume>\n<5e55>\n"),
+    ("opencode", r#"{"type":"step_start","sessionID":"5e55"}"#, "<--session>\n<5e55>\n"),
     // It writes nothing of its session before its end, so it is given a name.
     ("copilot", "", "<--session-id>\n<NAMED>\n"),
 ];
@@ -235,12 +187,7 @@ fn cut_off(host: &str, line: &str, end: impl FnOnce(&Stage, &str, Child)) -> Str
     let mut again = agent_command(&stage.repo.path());
     again.env("PATH", format!("{}:{path}", stage.programs.display()));
     again.args(["run", "--resume", &id, "-m", "rename it", "--no-verify"]);
-    let report = json(
-        &again
-            .args(["--sandbox=off", "--format=json"])
-            .output()
-            .expect("starts"),
-    );
+    let report = json(&again.args(["--sandbox=off", "--format=json"]).output().expect("starts"));
     // The name of the first run's session.
     let named = format!("{}00000001", &id[..id.len() - 8]);
     let report_path = report["stderr_path"].as_str().expect("a log");
@@ -306,15 +253,7 @@ fn a_session_that_goes_on_with_a_text_has_its_answer() {
     let path = std::env::var("PATH").expect("a path");
     let mut again = agent_command(&stage.repo.path());
     again.env("PATH", format!("{}:{path}", stage.programs.display()));
-    again.args([
-        "run",
-        "--resume",
-        id,
-        "-m",
-        "this one",
-        "--no-verify",
-        "--format=json",
-    ]);
+    again.args(["run", "--resume", id, "-m", "this one", "--no-verify", "--format=json"]);
     json(&again.output().expect("starts"));
     assert_eq!(state(), "done");
 }
@@ -348,9 +287,7 @@ fn an_answer_wakes_the_agent_that_asked() {
             "--reply-to",
             question,
         ]);
-        command
-            .args(["--payload", "message=take the second"])
-            .args(more);
+        command.args(["--payload", "message=take the second"]).args(more);
         json(&command.output().expect("starts"))
     };
     let shown = || stage.repo.agent_json(&["show", id]);
@@ -368,10 +305,7 @@ fn an_answer_wakes_the_agent_that_asked() {
     let log = ended["runs"][0]["stderr_path"].as_str().expect("a log");
     let heard = fs::read_to_string(log).expect("readable");
     assert!(heard.contains("<--resume>\n<5e55>\n"), "{heard}");
-    assert!(
-        heard.contains("Your question is answered: take the second"),
-        "{heard}"
-    );
+    assert!(heard.contains("Your question is answered: take the second"), "{heard}");
     assert_ne!(shown()["state"], "waiting");
 }
 
@@ -383,9 +317,7 @@ fn a_host_that_tells_what_it_costs_is_ended_in_time() {
         "#!/bin/sh\ncat > /dev/null\necho '{step}'; echo '{step}'; while :; do sleep 0.01; done\n"
     );
     fs::write(stage.programs.join("opencode"), script).expect("written");
-    let output = stage
-        .command(&["--host=opencode", "--max-cost=1", "--format=json"])
-        .output();
+    let output = stage.command(&["--host=opencode", "--max-cost=1", "--format=json"]).output();
     let output = output.expect("starts");
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(output.status.code(), Some(125), "{report}");
@@ -406,27 +338,16 @@ fn a_later_run_goes_on_with_the_session_of_the_last() {
         command.args(["run", id, "--no-verify", "--format=json"]);
         command.args(arguments).output().expect("git-agent starts")
     };
-    let second = json(&again(&[
-        "--sandbox=off",
-        "--host=claude",
-        "--resume",
-        "--max-cost=2.5",
-    ]));
+    let second = json(&again(&["--sandbox=off", "--host=claude", "--resume", "--max-cost=2.5"]));
     let told = heard(&stage, &second);
-    assert!(
-        told.contains("<--max-budget-usd>\n<2.5>\n<--resume>\n<5e55>\n"),
-        "{told}"
-    );
+    assert!(told.contains("<--max-budget-usd>\n<2.5>\n<--resume>\n<5e55>\n"), "{told}");
     assert!(told.contains("You are agent ID again"), "{told}");
     // After a discard too, once the agent is back where it was.
     let words = ["discard", id];
     assert!(stage.repo.agent(&words).status.success());
     let refused = again(&["--host=claude", "--resume"]);
     let text = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(
-        text.contains(&format!("git agent rescue {} --reopen", &id[..8])),
-        "{text}"
-    );
+    assert!(text.contains(&format!("git agent rescue {} --reopen", &id[..8])), "{text}");
     stage.repo.agent_json(&["rescue", id, "--reopen"]);
     let third = json(&again(&["--sandbox=off", "--host=claude", "--resume"]));
     let told = heard(&stage, &third);
@@ -436,9 +357,7 @@ fn a_later_run_goes_on_with_the_session_of_the_last() {
     assert_eq!(again(&["--host=codex", "--resume"]).status.code(), Some(3));
     let other = stage.repo.spawn();
     let other = other["agent_id"].as_str().expect("an id");
-    let untold = stage
-        .repo
-        .agent(&["run", other, "--host=claude", "--resume"]);
+    let untold = stage.repo.agent(&["run", other, "--host=claude", "--resume"]);
     let text = String::from_utf8_lossy(&untold.stderr).into_owned();
     assert!(text.contains("told of a session to go on with"), "{text}");
     // The other agent is younger, and what it cost is not known.
@@ -464,10 +383,7 @@ fn what_a_session_cost_is_shared_among_its_runs() {
     again.args(["run", "--resume", id, "--no-verify", "--sandbox=off"]);
     let again = again.arg("--format=json").output().expect("starts");
     assert_eq!(counted(&json(&again)), ["0.25", "20"]);
-    assert_eq!(
-        counted(&stage.repo.agent_json(&["show", id])["run"]),
-        ["0.25", "20"]
-    );
+    assert_eq!(counted(&stage.repo.agent_json(&["show", id])["run"]), ["0.25", "20"]);
 }
 
 #[test]
@@ -489,11 +405,7 @@ fn a_killed_run_that_goes_on_leaves_the_prompt_of_the_agent_as_it_was() {
     let mut again = agent_command(&stage.repo.path());
     again.env("PATH", format!("{}:{path}", stage.programs.display()));
     again.args(["run", id, "--host=claude", "--sandbox=off", "--resume"]);
-    let mut killed = again
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("starts");
+    let mut killed = again.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
     while !fs::read_to_string(&ready).is_ok_and(|told| told.ends_with('\n')) {
         std::thread::yield_now();
     }
@@ -522,13 +434,7 @@ fn a_fenced_host_finds_what_it_recorded_of_its_last_session() {
     let run = |target: &str, more: &[&str]| {
         let mut command = agent_command(&stage.repo.path());
         command.env("PATH", format!("{}:{path}", stage.programs.display()));
-        command.args([
-            "run",
-            target,
-            "--host=claude",
-            "--no-verify",
-            "--format=json",
-        ]);
+        command.args(["run", target, "--host=claude", "--no-verify", "--format=json"]);
         json(&command.args(more).output().expect("git-agent starts"))
     };
     let first = run(&task, &[]);
@@ -581,10 +487,7 @@ fn codex_gets_its_flags_and_the_prompt_and_is_quoted() {
     "#);
     assert_eq!(report["summary"], "All done.");
     let warning = report["warnings"][0].as_str().expect("a warning");
-    assert!(
-        warning.starts_with("codex has no flag for max_iterations"),
-        "{warning}"
-    );
+    assert!(warning.starts_with("codex has no flag for max_iterations"), "{warning}");
 }
 
 #[test]
@@ -603,14 +506,7 @@ fn the_shell_runs_a_line_with_the_prompt_on_its_input() {
     let stage = Stage::with("unused", "");
     let task = stage.repo.task_file(TASK);
     let output = agent_command(&stage.repo.path())
-        .args([
-            "run",
-            &task,
-            "--no-verify",
-            "--quiet",
-            "--format=json",
-            "--host=shell",
-        ])
+        .args(["run", &task, "--no-verify", "--quiet", "--format=json", "--host=shell"])
         .args(["--", "grep -c '^## ' | tr -d '\n'; echo \" $1\"", "word"])
         .output()
         .expect("git-agent starts");

@@ -34,10 +34,7 @@ fn run_with(directory: &Path, agent: &str, script: &str, reached: Reached) {
         temporary: directory.parent().map(Path::to_owned),
         ..Env::default()
     };
-    let seams = Seams {
-        reached,
-        ..Seams::real()
-    };
+    let seams = Seams { reached, ..Seams::real() };
     let ctx = Ctx::new(repo, env, seams);
     let command = ["sh", "-c", script].map(Into::into).to_vec();
     let target = RunTarget::Agent(agent.to_owned());
@@ -83,9 +80,7 @@ fn the_steps_are_reached_in_the_order_they_are_listed() {
     let path = repo.path();
     let steps = steps_of(|reached| run_with(&path, &id, "true", reached));
     let fenced = crate::sandbox::level().is_some();
-    let expected = STEPS
-        .iter()
-        .filter(|step| fenced || !FENCED_STEPS.contains(step));
+    let expected = STEPS.iter().filter(|step| fenced || !FENCED_STEPS.contains(step));
     assert_eq!(steps, expected.copied().collect::<Vec<_>>());
 }
 
@@ -119,21 +114,15 @@ fn whatever_a_kill_leaves_doctor_records_and_the_next_run_succeeds() {
         if let Some(expected) = expected {
             let log = events(&repo, &id);
             // What it commits is published as it comes, so these steps may come before its last command.
-            let cut_short = FENCED_STEPS
-                .contains(&step)
-                .then_some("exited status 143 (lost)");
+            let cut_short = FENCED_STEPS.contains(&step).then_some("exited status 143 (lost)");
             assert!(
-                log.iter()
-                    .any(|line| line == expected || Some(line.as_str()) == cut_short),
+                log.iter().any(|line| line == expected || Some(line.as_str()) == cut_short),
                 "after {step}: {log:?}"
             );
         }
         if expected == Some("exited status 7") {
             let log = repo.git(["log", "--all", "--format=%s"]);
-            assert!(
-                log.lines().any(|line| line == "saved"),
-                "after {step}: {log}"
-            );
+            assert!(log.lines().any(|line| line == "saved"), "after {step}: {log}");
         }
         assert_eq!(repo.git(["fsck", "--strict", "--no-dangling"]), "");
         let report = run_json(&repo, &id, &["--no-verify"], "true");
@@ -152,12 +141,7 @@ fn the_next_run_records_a_dead_one_by_itself() {
     let log = events(&repo, &id);
     assert_eq!(
         log[2..],
-        [
-            "started sh -c 'exit 7'",
-            "exited status 7",
-            "started sh -c 'exit 8'",
-            "exited status 8"
-        ]
+        ["started sh -c 'exit 7'", "exited status 7", "started sh -c 'exit 8'", "exited status 8"]
     );
 }
 

@@ -47,13 +47,7 @@ impl Stage {
         command
             .env("PATH", format!("{}:{path}", self.beside.display()))
             .env("BESIDE", &self.beside)
-            .args([
-                "run",
-                "lead the others",
-                "--name=lead",
-                "--role=lead",
-                "--scope=src/**",
-            ])
+            .args(["run", "lead the others", "--name=lead", "--role=lead", "--scope=src/**"])
             .args(["--host=claude", "--format=json", "--allow-write"])
             .arg(&self.beside)
             .args(options);
@@ -79,9 +73,7 @@ impl Stage {
 fn names(agents: &Value) -> Vec<(String, String)> {
     let agents = agents["agents"].as_array().expect("a list").iter();
     let text = |agent: &Value, key: &str| agent[key].as_str().unwrap_or_default().to_owned();
-    agents
-        .map(|agent| (text(agent, "name"), text(agent, "state")))
-        .collect()
+    agents.map(|agent| (text(agent, "name"), text(agent, "state"))).collect()
 }
 
 #[test]
@@ -106,12 +98,7 @@ fn a_lead_brings_three_agents_to_one_green_train_on_its_own_branch() {
     let said = stage.said("out") + &stage.said("err");
     assert_eq!(report["status"], "success", "{report}\n{said}");
     assert_eq!(report["verdict"], "accept", "{report}\n{said}");
-    for line in [
-        "src/one.txt",
-        "3 landed, 0 not",
-        "accepted",
-        "one\nown\nthree\ntwo\n",
-    ] {
+    for line in ["src/one.txt", "3 landed, 0 not", "accepted", "one\nown\nthree\ntwo\n"] {
         assert!(said.contains(line), "{line}: {said}");
     }
     let lead = stage.show("lead");
@@ -125,20 +112,13 @@ fn a_lead_brings_three_agents_to_one_green_train_on_its_own_branch() {
         };
         assert_eq!(enforced(part), report["sandbox"]["enforced"]);
     }
-    assert_eq!(
-        stage.repo.git(["rev-parse", "main"]),
-        before,
-        "nothing landed there"
-    );
+    assert_eq!(stage.repo.git(["rev-parse", "main"]), before, "nothing landed there");
     let branch = lead["branch"].as_str().expect("a branch");
     let log = stage.repo.git(["log", "--format=%s", branch]);
     let expected = "more of its own\npart three\npart two\npart one\nthe lead's own\n";
     assert!(log.starts_with(expected), "{log}");
     let top = lead["worktree_abspath"].as_str().expect("a worktree");
-    assert_eq!(
-        crate::support::git_in(top.as_ref(), ["status", "--porcelain"]),
-        ""
-    );
+    assert_eq!(crate::support::git_in(top.as_ref(), ["status", "--porcelain"]), "");
     stage.repo.agent_json(&["merge", "lead"]);
     let landed = stage.repo.git(["ls-tree", "--name-only", "main", "src/"]);
     for part in ["one", "two", "three", "own"] {
@@ -196,13 +176,7 @@ fn a_lead_gets_nothing_that_it_may_not_do_itself() {
     );
     let foreign = ["spawn", "part foreign", "--name=foreign", "--scope=src/**"];
     stage.repo.agent_json(&foreign);
-    let refs = || {
-        stage.repo.git([
-            "for-each-ref",
-            "refs/heads/main",
-            "refs/heads/agent/foreign-*",
-        ])
-    };
+    let refs = || stage.repo.git(["for-each-ref", "refs/heads/main", "refs/heads/agent/foreign-*"]);
     let before = refs();
     // It is not there yet, and its name is a claim of a person's: what counts is how it was made.
     let mut run = stage.command(&[]);
@@ -210,36 +184,21 @@ fn a_lead_gets_nothing_that_it_may_not_do_itself() {
     stage.repo.agent_json(&claimed);
     let output = run.output().expect("starts");
     let said = stage.said("said");
-    assert!(
-        output.status.success(),
-        "{}\n{}",
-        describe(&output),
-        stage.said("err")
-    );
+    assert!(output.status.success(), "{}\n{}", describe(&output), stage.said("err"));
     assert_eq!(stage.said("allowed"), "", "{said}");
     assert_eq!(refs(), before);
     let agents = names(&stage.repo.agent_json(&["list", "--all"]));
     let known = ["foreign", "claimed", "lead", "mine"];
-    assert!(
-        agents
-            .iter()
-            .all(|(name, _)| known.contains(&name.as_str())),
-        "{agents:?}"
-    );
+    assert!(agents.iter().all(|(name, _)| known.contains(&name.as_str())), "{agents:?}");
     assert_eq!(agents.len(), known.len(), "{agents:?}");
     for name in ["foreign", "claimed", "mine"] {
         assert_eq!(stage.show(name)["run"], Value::Null, "{name} was started");
     }
     // What is no request comes back as a note; what is one and is refused was answered.
-    let notes = stage
-        .repo
-        .agent_json(&["receive", "--peek", "--agent=lead"]);
+    let notes = stage.repo.agent_json(&["receive", "--peek", "--agent=lead"]);
     let notes = notes["messages"].as_array().expect("messages");
     assert_eq!(notes.len(), 2, "{notes:?}");
-    assert!(
-        said.contains("out-of-scope") && said.contains("orchestrator-only"),
-        "{said}"
-    );
+    assert!(said.contains("out-of-scope") && said.contains("orchestrator-only"), "{said}");
 }
 
 #[test]
@@ -249,40 +208,18 @@ fn an_agent_that_a_person_gave_a_parent_is_not_the_leads() {
         touch "$BESIDE/begun"; while ! [ -e "$BESIDE/go" ]; do sleep 0.01; done
         ! git-agent show wide"#,
     );
-    let mut child = stage
-        .command(&[])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("starts");
+    let mut child = stage.command(&[]).stdout(Stdio::piped()).spawn().expect("starts");
     while !stage.beside.join("begun").exists() {
-        assert!(
-            child.try_wait().expect("asked").is_none(),
-            "{}",
-            stage.said("err")
-        );
+        assert!(child.try_wait().expect("asked").is_none(), "{}", stage.said("err"));
         std::thread::yield_now();
     }
-    let branch = stage.show("lead")["branch"]
-        .as_str()
-        .expect("a branch")
-        .to_owned();
-    let spawn = [
-        "spawn",
-        "part wide",
-        "--name=wide",
-        "--scope=**",
-        "--parent=lead",
-        "--base",
-    ];
+    let branch = stage.show("lead")["branch"].as_str().expect("a branch").to_owned();
+    let spawn = ["spawn", "part wide", "--name=wide", "--scope=**", "--parent=lead", "--base"];
     stage.repo.agent_json(&[&spawn[..], &[&branch]].concat());
     fs::write(stage.beside.join("go"), "").expect("written");
     let output = child.wait_with_output().expect("ended");
     assert!(output.status.success(), "{}", stage.said("err"));
-    assert!(
-        stage.said("err").contains("orchestrator-only"),
-        "{}",
-        stage.said("err")
-    );
+    assert!(stage.said("err").contains("orchestrator-only"), "{}", stage.said("err"));
 }
 
 #[test]
@@ -292,10 +229,7 @@ fn an_agent_without_the_right_asks_in_vain() {
         "request":{"verb":"spawn","message":["part two"]}}' > "$GIT_AGENT_SPOOL/x.json""#;
     let path = format!(
         "{}:{}",
-        PathBuf::from(env!("CARGO_BIN_EXE_git-agent"))
-            .parent()
-            .expect("a parent")
-            .display(),
+        PathBuf::from(env!("CARGO_BIN_EXE_git-agent")).parent().expect("a parent").display(),
         std::env::var("PATH").expect("a path")
     );
     let mut command = agent_command(&repo.path());
@@ -326,20 +260,12 @@ fn slow_part(lead: &str, end: impl FnOnce(&Stage, std::process::Child)) -> Value
 #[test]
 fn what_a_lead_has_started_ends_with_it() {
     let ended = |stage: &Stage, mut child: std::process::Child| {
-        assert!(
-            child.wait().expect("ended").success(),
-            "{}",
-            stage.said("err")
-        );
+        assert!(child.wait().expect("ended").success(), "{}", stage.said("err"));
     };
     assert_eq!(slow_part("true", ended), "stopped");
     let killed = |stage: &Stage, mut child: std::process::Child| {
         while !stage.beside.join("begun").exists() {
-            assert!(
-                child.try_wait().expect("asked").is_none(),
-                "{}",
-                stage.said("err")
-            );
+            assert!(child.try_wait().expect("asked").is_none(), "{}", stage.said("err"));
             std::thread::yield_now();
         }
         child.kill().expect("killed");
@@ -368,11 +294,7 @@ fn a_lead_gives_away_no_more_time_and_money_than_it_has() {
         assert!(limit.is_some_and(|limit| limit <= 3_600_000), "{ended}");
     }
     assert_eq!(stage.show("three")["run"], Value::Null);
-    assert!(
-        stage.said("err").contains("error[limit-reached]"),
-        "{}",
-        stage.said("err")
-    );
+    assert!(stage.said("err").contains("error[limit-reached]"), "{}", stage.said("err"));
 }
 
 #[test]
@@ -387,12 +309,7 @@ fn what_landed_and_was_not_taken_over_is_in_the_worktree_when_the_lead_is_gone()
         while ! grep -l '"tip"' $answers/*.json; do sleep 0.01; done"#,
     );
     let report = stage.run(&[]);
-    assert_eq!(
-        report["status"],
-        "success",
-        "{report} {}",
-        stage.said("err")
-    );
+    assert_eq!(report["status"], "success", "{report} {}", stage.said("err"));
     let lead = stage.show("lead");
     let top = PathBuf::from(lead["worktree_abspath"].as_str().expect("a worktree"));
     assert!(top.join("src/one.txt").exists());
@@ -411,17 +328,8 @@ fn work_that_is_not_committed_keeps_a_landing_away() {
         git-agent merge one -m "The first part""#,
     );
     let report = stage.run(&[]);
-    assert_eq!(
-        report["status"],
-        "success",
-        "{report} {}",
-        stage.said("err")
-    );
-    assert!(
-        stage.said("err").contains("error[target-dirty]"),
-        "{}",
-        stage.said("err")
-    );
+    assert_eq!(report["status"], "success", "{report} {}", stage.said("err"));
+    assert!(stage.said("err").contains("error[target-dirty]"), "{}", stage.said("err"));
     let lead = stage.show("lead");
     let branch = lead["branch"].as_str().expect("a branch");
     let log = stage.repo.git(["log", "-2", "--format=%s", branch]);

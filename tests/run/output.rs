@@ -68,10 +68,7 @@ fn a_shared_agent_of_a_bare_repository_is_told_a_place_outside_of_it() {
     assert!(file.starts_with(bare.join("agents")), "{file:?}");
     assert_eq!(fs::read_to_string(file).expect("readable"), "x\n");
     let place = PathBuf::from(told["summary"].as_str().expect("a path"));
-    assert!(
-        place.ends_with("b.md") && !place.starts_with(&bare),
-        "{place:?}"
-    );
+    assert!(place.ends_with("b.md") && !place.starts_with(&bare), "{place:?}");
     assert!(!place.parent().expect("a directory").exists());
 }
 
@@ -109,13 +106,8 @@ fn an_agent_type_brings_a_file_with_a_default_name() {
     let task = repo.task_file(TASK);
     let report = report(&run(&repo, &task, &["--agent-type=pm"], ANSWER));
     let file = report["output_file"].as_str().expect("a file");
-    let (_, name) = file
-        .split_once("/.agent/output/temp/pm-")
-        .expect("the default name");
-    assert!(
-        name.ends_with("Z.md") && name.len() == "20260101T000000Z.md".len(),
-        "{name}"
-    );
+    let (_, name) = file.split_once("/.agent/output/temp/pm-").expect("the default name");
+    assert!(name.ends_with("Z.md") && name.len() == "20260101T000000Z.md".len(), "{name}");
 }
 
 #[test]
@@ -178,12 +170,7 @@ fn an_answer_that_was_not_written_is_null() {
     let task = repo.task_file(TASK);
     let asked = report(&run(&repo, &task, &["--output=a.md"], "true"));
     assert_eq!(asked.get("output_file"), Some(&Value::Null));
-    assert!(
-        asked["warnings"][0]
-            .as_str()
-            .expect("a warning")
-            .starts_with("the agent wrote no")
-    );
+    assert!(asked["warnings"][0].as_str().expect("a warning").starts_with("the agent wrote no"));
     let not_asked = report(&run(&repo, &task, &[], "true"));
     assert_eq!(not_asked.get("output_file"), None);
 }
@@ -193,21 +180,11 @@ fn names_that_lead_outside_are_refused_in_the_words_that_callers_know() {
     let repo = TestRepo::with_commit();
     let task = repo.task_file(TASK);
     let words = "output_file must be under {output_dir}; path traversal not allowed";
-    for name in [
-        "../x",
-        "..\\x",
-        "%2e%2e/x",
-        "%252e%252e/x",
-        "/etc/passwd",
-        "a/../../x",
-    ] {
+    for name in ["../x", "..\\x", "%2e%2e/x", "%252e%252e/x", "/etc/passwd", "a/../../x"] {
         let output = run(&repo, &task, &[&format!("--output={name}")], "true");
         assert_eq!(refused(&output), (2, words.to_owned()), "{name}");
     }
-    assert!(
-        !repo.path().join(".git/agents").exists(),
-        "no agent was made"
-    );
+    assert!(!repo.path().join(".git/agents").exists(), "no agent was made");
 }
 
 #[test]
@@ -244,23 +221,14 @@ fn the_output_directory_can_be_set() {
     let shared = repo.path().with_file_name("answers");
     repo.git(["config", "agent.outputDir", shared.to_str().expect("UTF-8")]);
     let task = repo.task_file(TASK);
-    let report = report(&run(
-        &repo,
-        &task,
-        &["--output=x.md", "--sandbox=off"],
-        ANSWER,
-    ));
+    let report = report(&run(&repo, &task, &["--output=x.md", "--sandbox=off"], ANSWER));
     let expected = shared.join("x.md");
     assert_eq!(report["output_file"].as_str(), expected.to_str());
     let again = run(&repo, &task, &["--output=x.md"], "true");
     assert_eq!(again.status.code(), Some(3), "it belongs to all agents");
     repo.git(["config", "agent.outputDir", "../elsewhere"]);
     let climbing = run(&repo, &task, &["--output=x.md"], "true");
-    assert!(
-        refused(&climbing)
-            .1
-            .starts_with("the setting agent.outputDir")
-    );
+    assert!(refused(&climbing).1.starts_with("the setting agent.outputDir"));
 }
 
 #[test]

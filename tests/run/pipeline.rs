@@ -103,9 +103,8 @@ fn roles_hand_on_neither_in_a_circle_nor_without_end() {
     assert_eq!(status, Some(2), "{error}");
     assert!(error.contains("one -> two -> three -> one"), "{error}");
     let names: Vec<String> = (0..20).map(|at| format!("r{at}")).collect();
-    let chain: Vec<(&str, &str)> = { names.windows(2) }
-        .map(|two| (two[0].as_str(), two[1].as_str()))
-        .collect();
+    let chain: Vec<(&str, &str)> =
+        names.windows(2).map(|two| (two[0].as_str(), two[1].as_str())).collect();
     let last = [("r19", "auditor")];
     let repo = repository(&[&chain[..], &last].concat());
     let (status, report, error) = run(&repo, "r0", "PASS");
@@ -126,18 +125,11 @@ fn the_next_agent_is_spawned_by_hand_too() {
         "--pipeline",
     ]);
     let said = String::from_utf8_lossy(&spawned.stderr);
-    assert!(
-        said.contains("git agent spawn --pipeline"),
-        "{}",
-        describe(&spawned)
-    );
+    assert!(said.contains("git agent spawn --pipeline"), "{}", describe(&spawned));
     let writer = repo.agent_json(&["show", "w"]);
     let worktree = writer["worktree_abspath"].as_str().expect("a worktree");
-    std::fs::write(
-        std::path::Path::new(worktree).join("two.rs"),
-        "pub fn two() {}\n",
-    )
-    .expect("written");
+    std::fs::write(std::path::Path::new(worktree).join("two.rs"), "pub fn two() {}\n")
+        .expect("written");
     let dry = repo.agent_json(&["spawn", "--pipeline", "w", "--dry-run"]);
     assert_eq!(dry["role"], "auditor");
     let auditor = repo.agent_json(&["spawn", "--pipeline", "w"]);

@@ -48,24 +48,15 @@ fn processes_with(variable: &[u8]) -> Vec<String> {
         variables.any(|one| one == variable)
     };
     let entries = std::fs::read_dir("/proc").expect("there").flatten();
-    let its = entries
-        .map(|entry| entry.path())
-        .filter(|path| is_its(path));
+    let its = entries.map(|entry| entry.path()).filter(|path| is_its(path));
     let names = its.filter_map(|path| std::fs::read_to_string(path.join("comm")).ok());
-    names
-        .filter(|name| !name.starts_with("git-agent"))
-        .collect()
+    names.filter(|name| !name.starts_with("git-agent")).collect()
 }
 
 #[test]
 fn the_time_limit_ends_everything_that_was_started() {
     let (repo, id) = spawned(TASK);
-    let report = run_json(
-        &repo,
-        &id,
-        &["--timeout=2s"],
-        &format!("{FAMILY} sleep 1000"),
-    );
+    let report = run_json(&repo, &id, &["--timeout=2s"], &format!("{FAMILY} sleep 1000"));
     assert_eq!(report["ended"], "timeout");
     assert_over(&repo);
 }
@@ -74,10 +65,7 @@ fn the_time_limit_ends_everything_that_was_started() {
 fn what_a_command_leaves_running_is_ended_with_it() {
     let (repo, id) = spawned(TASK);
     let report = run_json(&repo, &id, &["--no-verify"], FAMILY);
-    assert_eq!(
-        (&report["ended"], &report["exit_code"]),
-        (&"exit".into(), &0.into())
-    );
+    assert_eq!((&report["ended"], &report["exit_code"]), (&"exit".into(), &0.into()));
     assert_over(&repo);
 }
 
@@ -98,19 +86,13 @@ fn the_same_holds_for_check_commands() {
     agent.write("src/two.rs", "pub fn two() {}\n");
     let open = beside(&agent.repo, "");
     let open_text = open.display().to_string();
-    agent
-        .repo
-        .git(["config", "agent.run.allowWrite", &open_text]);
+    agent.repo.git(["config", "agent.run.allowWrite", &open_text]);
     let output = crate::support::agent::agent_command(&agent.repo.path())
         .args(["verify", &agent.id])
         .env("BESIDE", open)
         .output()
         .expect("starts");
-    assert!(
-        describe(&output).contains("commands.failed"),
-        "{}",
-        describe(&output)
-    );
+    assert!(describe(&output).contains("commands.failed"), "{}", describe(&output));
     assert_eq!(family(&agent.repo).len(), 3);
     let variable = format!("BESIDE={open_text}").into_bytes();
     assert_eq!(processes_with(&variable), Vec::<String>::new());
@@ -119,12 +101,7 @@ fn the_same_holds_for_check_commands() {
 #[test]
 fn a_command_that_is_stopped_is_ended_too() {
     let (repo, id) = spawned(TASK);
-    let report = run_json(
-        &repo,
-        &id,
-        &["--timeout=1s"],
-        "trap 'exit 3' TERM; kill -STOP $$",
-    );
+    let report = run_json(&repo, &id, &["--timeout=1s"], "trap 'exit 3' TERM; kill -STOP $$");
     assert_eq!(report["ended"], "timeout");
 }
 
@@ -156,10 +133,7 @@ fn is_ignored(signal: Signal) -> bool {
 fn requests_to_end_are_passed_on_and_recorded() {
     let signals = [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)];
     // What a shell or nohup(1) told us to ignore, everything that we start ignores as well.
-    for (signal, code) in signals
-        .into_iter()
-        .filter(|(signal, _)| !is_ignored(*signal))
-    {
+    for (signal, code) in signals.into_iter().filter(|(signal, _)| !is_ignored(*signal)) {
         let (repo, id) = spawned(TASK);
         let trap = "trap 'echo heard >> \"$BESIDE/heard\"' INT TERM HUP";
         let script = format!("{trap}; {FAMILY} sleep 1000 & wait");
@@ -182,11 +156,7 @@ fn one_run_at_a_time_and_no_removal_meanwhile() {
     let child = waiting(&repo, &id, &format!("{FAMILY} sleep 1000"));
     let second = run(&repo, &id, &[], "true");
     assert_eq!(second.status.code(), Some(3));
-    assert!(
-        describe(&second).contains("error[run-active]"),
-        "{}",
-        describe(&second)
-    );
+    assert!(describe(&second).contains("error[run-active]"), "{}", describe(&second));
     let discard = repo.agent(&["discard", &id]);
     assert_eq!(discard.status.code(), Some(3));
     let row = repo.agent_json(&["show", &id]);
@@ -205,9 +175,8 @@ fn end(mut child: Child, repo: &TestRepo) {
 #[test]
 fn many_agents_run_at_once() {
     let repo = TestRepo::with_commit();
-    let ids: Vec<String> = (0..8)
-        .map(|_| repo.spawn()["agent_id"].as_str().expect("an id").to_owned())
-        .collect();
+    let ids: Vec<String> =
+        (0..8).map(|_| repo.spawn()["agent_id"].as_str().expect("an id").to_owned()).collect();
     let runs: Vec<_> = ids
         .iter()
         .map(|id| {
@@ -223,15 +192,11 @@ fn many_agents_run_at_once() {
         let output = child.wait_with_output().expect("ends");
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
         assert_eq!(&report["summary"], id.as_str());
-        assert_eq!(
-            events(&repo, id).pop().expect("an event"),
-            "exited status 0"
-        );
+        assert_eq!(events(&repo, id).pop().expect("an event"), "exited status 0");
     }
     let temporary = std::fs::read_dir(repo.path().parent().expect("a parent")).expect("readable");
     let names = temporary.map(|entry| entry.expect("readable").file_name());
-    let left: Vec<_> = names
-        .filter(|name| name.to_string_lossy().starts_with("git-agent-"))
-        .collect();
+    let left: Vec<_> =
+        names.filter(|name| name.to_string_lossy().starts_with("git-agent-")).collect();
     assert!(left.is_empty(), "{left:?}");
 }

@@ -38,10 +38,7 @@ fn refused(output: &Output) -> String {
     assert!(output.stdout.is_empty(), "{}", describe(output));
     let error: Value = serde_json::from_slice(&output.stderr).expect("one JSON object");
     let code = error["error"]["code"].as_str().expect("a code");
-    format!(
-        "{code}: {}",
-        error["error"]["message"].as_str().expect("a message")
-    )
+    format!("{code}: {}", error["error"]["message"].as_str().expect("a message"))
 }
 
 fn beside(repo: &TestRepo, name: &str, content: &str) -> PathBuf {
@@ -53,25 +50,15 @@ fn beside(repo: &TestRepo, name: &str, content: &str) -> PathBuf {
 #[test]
 fn the_nearest_instructions_of_the_project_are_named() {
     let repo = TestRepo::with_commit();
-    for file in [
-        "AGENTS.md",
-        "src/deep/CLAUDE.md",
-        "src/deep/AGENTS.md",
-        "docs/CLAUDE.md",
-    ] {
+    for file in ["AGENTS.md", "src/deep/CLAUDE.md", "src/deep/AGENTS.md", "docs/CLAUDE.md"] {
         repo.write(file, "Heed this.\n");
     }
     repo.commit_all("instructions");
-    let task = TASK.replace(
-        "\"src/**\"",
-        "\"src/*.rs\", \"src/deep/a/**\", \"docs/**\", \"README.md\"",
-    );
+    let task =
+        TASK.replace("\"src/**\"", "\"src/*.rs\", \"src/deep/a/**\", \"docs/**\", \"README.md\"");
     assert_ne!(task, TASK);
     let told = said(&run_task(&repo, &task, &[], "grep '^- Read `'"));
-    let files: Vec<_> = told
-        .lines()
-        .filter_map(|line| line.split('`').nth(1))
-        .collect();
+    let files: Vec<_> = told.lines().filter_map(|line| line.split('`').nth(1)).collect();
     assert_eq!(files, ["AGENTS.md", "src/deep/AGENTS.md", "docs/CLAUDE.md"]);
 }
 
@@ -114,9 +101,7 @@ fn a_run_adds_to_what_the_task_says() {
 
     Add a second function to the library and test it.
     ");
-    let kept = report(&output)["spawn"]["prompt_path"]
-        .as_str()
-        .map(fs::read_to_string);
+    let kept = report(&output)["spawn"]["prompt_path"].as_str().map(fs::read_to_string);
     assert_eq!(kept.expect("a path").expect("readable"), prompt);
 }
 
@@ -125,13 +110,8 @@ fn the_prompt_is_nobody_elses_to_read() {
     use std::os::unix::fs::PermissionsExt;
     let repo = TestRepo::with_commit();
     let output = run(&repo, &[], "true");
-    let path = report(&output)["spawn"]["prompt_path"]
-        .as_str()
-        .map(PathBuf::from);
-    let mode = fs::metadata(path.expect("a path"))
-        .expect("there")
-        .permissions()
-        .mode();
+    let path = report(&output)["spawn"]["prompt_path"].as_str().map(PathBuf::from);
+    let mode = fs::metadata(path.expect("a path")).expect("there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 }
 
@@ -145,19 +125,13 @@ fn a_credential_in_a_briefing_stays_in_the_prompt() {
         &[&format!("--briefing=@{}", briefing.display())],
         &format!("cat; echo {CREDENTIAL} >&2; printf {}", &CREDENTIAL[..5]),
     );
-    let id = report(&output)["agent_id"]
-        .as_str()
-        .expect("an id")
-        .to_owned();
+    let id = report(&output)["agent_id"].as_str().expect("an id").to_owned();
     assert_found_only_in(&repo, &[format!("agents/{}/prompt.md", &id[..8])]);
     let heard = said(&output);
     assert!(heard.contains("The password is [briefing]."), "{heard}");
     assert!(heard.ends_with(&CREDENTIAL[..5]), "{heard}");
     let answer = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        answer.contains("[briefing]") && !answer.contains(CREDENTIAL),
-        "{answer}"
-    );
+    assert!(answer.contains("[briefing]") && !answer.contains(CREDENTIAL), "{answer}");
 }
 
 #[test]
@@ -165,10 +139,7 @@ fn a_credential_in_a_task_stays_in_its_private_copies() {
     let repo = TestRepo::with_commit();
     let task = format!("briefing = \"token={CREDENTIAL}\"\n{TASK}");
     let output = run_task(&repo, &task, &[], "cat; echo x > src/new.rs");
-    let id = report(&output)["agent_id"]
-        .as_str()
-        .expect("an id")
-        .to_owned();
+    let id = report(&output)["agent_id"].as_str().expect("an id").to_owned();
     assert!(repo.agent(&["commit", &id, "-m", "work"]).status.success());
     let own = |file: &str| format!("agents/{}/{file}", &id[..8]);
     assert_found_only_in(&repo, &[own("prompt.md"), own("task.toml")]);
@@ -178,14 +149,9 @@ fn a_credential_in_a_task_stays_in_its_private_copies() {
 
 /// Looks for the credential in every object and in every file of the repository.
 fn assert_found_only_in(repo: &TestRepo, private: &[String]) {
-    let objects = git_in(
-        &repo.path(),
-        ["cat-file", "--batch-all-objects", "--batch", "--unordered"],
-    );
-    assert!(
-        !objects.contains(CREDENTIAL),
-        "an object holds the credential"
-    );
+    let objects =
+        git_in(&repo.path(), ["cat-file", "--batch-all-objects", "--batch", "--unordered"]);
+    assert!(!objects.contains(CREDENTIAL), "an object holds the credential");
     let git_dir = repo.path().join(".git");
     // What is swept away at this moment is not there.
     let is_gone = |error: &walkdir::Error| {
@@ -197,21 +163,14 @@ fn assert_found_only_in(repo: &TestRepo, private: &[String]) {
         .filter(|entry| !entry.as_ref().is_err_and(is_gone))
         .map(|entry| entry.expect("readable").into_path())
         .filter(|path| fs::read(path).is_ok_and(|bytes| holds(&bytes)))
-        .map(|path| {
-            path.strip_prefix(&git_dir)
-                .unwrap_or(&path)
-                .display()
-                .to_string()
-        })
+        .map(|path| path.strip_prefix(&git_dir).unwrap_or(&path).display().to_string())
         .collect();
     found.sort();
     assert_eq!(found, private);
 }
 
 fn holds(bytes: &[u8]) -> bool {
-    bytes
-        .windows(CREDENTIAL.len())
-        .any(|part| part == CREDENTIAL.as_bytes())
+    bytes.windows(CREDENTIAL.len()).any(|part| part == CREDENTIAL.as_bytes())
 }
 
 #[test]
@@ -225,10 +184,7 @@ fn a_prompt_with_a_briefing_is_refused_in_a_command_line() {
     hint: leave it out to give the prompt on standard input, or name its file as {prompt_file}
     [exit status: 2]
     ");
-    assert!(
-        !repo.path().join(".git/agents").exists(),
-        "nothing was made"
-    );
+    assert!(!repo.path().join(".git/agents").exists(), "nothing was made");
     let plain = repo.task_file(TASK);
     let output = repo.agent(&["run", &plain, "--no-verify", "--", "echo", "{prompt}"]);
     assert!(String::from_utf8_lossy(&output.stdout).contains("## Task"));
@@ -246,9 +202,7 @@ fn a_task_that_was_changed_after_its_spawn_is_refused() {
     let repo = TestRepo::with_commit();
     let spawned = repo.spawn();
     let path = PathBuf::from(spawned["task_path"].as_str().expect("a path"));
-    let forged = fs::read_to_string(&path)
-        .expect("readable")
-        .replace("Add", "Remove");
+    let forged = fs::read_to_string(&path).expect("readable").replace("Add", "Remove");
     fs::write(&path, forged).expect("written");
     let id = spawned["agent_id"].as_str().expect("an id");
     let output = repo.agent(&["run", id, "--format=json", "--", "true"]);
@@ -268,20 +222,14 @@ fn a_roster_can_be_named() {
 
     repo.write("roster.csv", MANIFEST);
     let uncommitted = named(&repo.path().join("roster.csv"));
-    assert_eq!(
-        refused(&uncommitted),
-        "roster-invalid: roster.csv is no file of the base commit"
-    );
+    assert_eq!(refused(&uncommitted), "roster-invalid: roster.csv is no file of the base commit");
 
     let agent = repo.spawn();
     let worktree = PathBuf::from(agent["worktree_abspath"].as_str().expect("a path"));
     fs::write(worktree.join("roster.csv"), MANIFEST).expect("written");
     let forged = refused(&named(&worktree.join("roster.csv")));
     assert!(forged.starts_with("roster-invalid: "), "{forged}");
-    assert!(
-        forged.ends_with(" can be changed by agents, so it is no roster"),
-        "{forged}"
-    );
+    assert!(forged.ends_with(" can be changed by agents, so it is no roster"), "{forged}");
 }
 
 #[test]

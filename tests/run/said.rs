@@ -13,10 +13,7 @@ const ENDS: [&str; 5] = ["status", "signal", "timeout", "stop", "kill"];
 /// Runs a command that says `said` of itself and ends like `end`; gives the status of `run`, and the agent.
 fn run(said: &str, end: &str) -> (Option<i32>, TestRepo, String) {
     let repo = TestRepo::with_commit();
-    let id = repo.spawn_task(TASK, &[])["agent_id"]
-        .as_str()
-        .expect("an id")
-        .to_owned();
+    let id = repo.spawn_task(TASK, &[])["agent_id"].as_str().expect("an id").to_owned();
     let program = env!("CARGO_BIN_EXE_git-agent");
     let declare = match said {
         "done" => format!("{program} done --summary 'all of it';"),
@@ -31,11 +28,7 @@ fn run(said: &str, end: &str) -> (Option<i32>, TestRepo, String) {
         _ => "touch \"$BESIDE/ready\"; exec sleep 1000",
     };
     let script = format!("{WORKS} {declare} {end_of}");
-    let options: &[&str] = if end == "timeout" {
-        &["--timeout=2s"]
-    } else {
-        &[]
-    };
+    let options: &[&str] = if end == "timeout" { &["--timeout=2s"] } else { &[] };
     let mut child = command(&repo, &id, options, &script)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -71,16 +64,11 @@ fn cells(line: &str) -> Vec<String> {
 fn what_an_agent_says_of_itself_stands() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/run.md");
     let page = fs::read_to_string(page).expect("a page");
-    let mut lines = page
-        .lines()
-        .skip_while(|line| !line.starts_with("| `mark` called in the run |"));
+    let mut lines =
+        page.lines().skip_while(|line| !line.starts_with("| `mark` called in the run |"));
     assert_eq!(
         cells(lines.next().expect("a table"))[1..],
-        [
-            "status 0, accepted",
-            "status 0, rejected",
-            "other status, signal, timeout, stop, kill"
-        ]
+        ["status 0, accepted", "status 0, rejected", "other status, signal, timeout, stop, kill"]
     );
     let rows: Vec<Vec<String>> = lines.skip(1).take(2).map(cells).collect();
     let said: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
@@ -117,11 +105,7 @@ fn require(said: &str, end: &str, expected: &str) {
         assert_eq!(summary == "no idea", said == "fail", "{what}: {summary}");
     }
     // Looking at it, as often as one likes, changes nothing.
-    let events = |id: &str| {
-        repo.agent_json(&["log", id])["events"]
-            .as_array()
-            .map(Vec::len)
-    };
+    let events = |id: &str| repo.agent_json(&["log", id])["events"].as_array().map(Vec::len);
     let before = events(&id);
     repo.agent(&["verify", &id]);
     repo.agent(&["list"]);
@@ -141,15 +125,10 @@ fn require(said: &str, end: &str, expected: &str) {
 #[test]
 fn a_failure_that_was_said_is_in_the_answer_until_a_person_says_otherwise() {
     let repo = TestRepo::with_commit();
-    let id = repo.spawn_task(TASK, &[])["agent_id"]
-        .as_str()
-        .expect("an id")
-        .to_owned();
+    let id = repo.spawn_task(TASK, &[])["agent_id"].as_str().expect("an id").to_owned();
     let program = env!("CARGO_BIN_EXE_git-agent");
     let script = format!("{WORKS} {program} fail --reason 'no idea'");
-    let output = command(&repo, &id, &["--format=json"], &script)
-        .output()
-        .expect("starts");
+    let output = command(&repo, &id, &["--format=json"], &script).output().expect("starts");
     assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(

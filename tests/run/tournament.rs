@@ -41,7 +41,8 @@ case \"$1\" in *long*) for n in 1 2 3 4 5 6 7 8 9; do echo \"// $n\" >> src/two.
     let lines: Vec<_> = attempts.iter().map(|one| &one["changed_lines"]).collect();
     assert_eq!(lines, [1, 10, 10]);
     assert_eq!(attempts[0]["short_id"], winner);
-    let names: Vec<_> = { attempts.iter() }
+    let names: Vec<_> = attempts
+        .iter()
         .map(|one| {
             let shown = repo.agent_json(&["show", one["agent_id"].as_str().expect("an id")]);
             let state = (shown["state"].clone(), shown["deferred"].clone());
@@ -100,10 +101,8 @@ fn hosts_take_turns_and_the_report_says_which_won() {
         said = said.replace(id, &format!("ID{number}"));
         told = told.replace(id, &format!("ID{number}"));
     }
-    let ranking: Vec<&str> = { said.lines() }
-        .filter(|line| line.starts_with("  "))
-        .collect();
-    let verdicts = { ranking.iter() }.map(|line| line.split(", ").take(2).collect::<Vec<_>>());
+    let ranking: Vec<&str> = said.lines().filter(|line| line.starts_with("  ")).collect();
+    let verdicts = ranking.iter().map(|line| line.split(", ").take(2).collect::<Vec<_>>());
     let expected = [
         ["  1. ID0 accepted", "1 line"],
         ["  2. ID1 accepted", "2 lines"],
@@ -111,14 +110,8 @@ fn hosts_take_turns_and_the_report_says_which_won() {
     ];
     assert!(verdicts.eq(expected), "{said}");
     assert!(ranking[0].ends_with("TASK by codex"), "{said}");
-    assert!(
-        said.ends_with("to land the best, run git agent train ID0\n"),
-        "{said}"
-    );
-    assert!(
-        told.ends_with("ID0 (codex) won against ID1 (claude), ID2 (claude)\n"),
-        "{told}"
-    );
+    assert!(said.ends_with("to land the best, run git agent train ID0\n"), "{said}");
+    assert!(told.ends_with("ID0 (codex) won against ID1 (claude), ID2 (claude)\n"), "{told}");
 }
 
 #[test]
@@ -149,13 +142,7 @@ fn one_that_is_asked_to_end_has_no_winner() {
     // One has ended when the signal comes, the other is at work.
     let script = format!("mkdir \"$BESIDE/ended\" && exit 0\n{FAMILY} sleep 1000");
     let child = agent_command(&repo.path())
-        .args([
-            "run",
-            "--jobs=2",
-            "--best-of=2",
-            "--format=json",
-            "--allow-write",
-        ])
+        .args(["run", "--jobs=2", "--best-of=2", "--format=json", "--allow-write"])
         .arg(beside(&repo, ""))
         .arg(&task)
         .args(["--", "sh", "-c", &script])

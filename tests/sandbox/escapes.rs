@@ -16,70 +16,34 @@ pub const WAYS_OUT: &[(&str, &str)] = &[
     ("another agent's new file", ": > \"$OTHER/new\""),
     ("another agent's index", "rm \"$OTHER_ADMIN/index\""),
     ("another agent's HEAD", "echo x > \"$OTHER_ADMIN/HEAD\""),
-    (
-        "a file of the main worktree",
-        "echo x >> \"$MAIN/README.md\"",
-    ),
+    ("a file of the main worktree", "echo x >> \"$MAIN/README.md\""),
     ("a new file in the main worktree", ": > \"$MAIN/new\""),
     ("emptying a file", "truncate -s 0 \"$MAIN/README.md\""),
     ("removing a file", "rm -f \"$MAIN/README.md\""),
     ("a hook", "echo x > \"$COMMON/hooks/pre-commit\""),
-    (
-        "the repository's settings",
-        "git config --file \"$COMMON/config\" user.name evil",
-    ),
-    (
-        "the settings as a file",
-        "echo '[core]' >> \"$COMMON/config\"",
-    ),
+    ("the repository's settings", "git config --file \"$COMMON/config\" user.name evil"),
+    ("the settings as a file", "echo '[core]' >> \"$COMMON/config\""),
     ("the exclude file", "echo '*' >> \"$COMMON/info/exclude\""),
-    (
-        "main by update-ref",
-        "$GIT update-ref refs/heads/main \"$(git rev-parse HEAD)\"",
-    ),
-    (
-        "main as a file",
-        "git rev-parse HEAD > \"$COMMON/refs/heads/main\"",
-    ),
+    ("main by update-ref", "$GIT update-ref refs/heads/main \"$(git rev-parse HEAD)\""),
+    ("main as a file", "git rev-parse HEAD > \"$COMMON/refs/heads/main\""),
     ("a branch elsewhere", "$GIT branch elsewhere"),
     ("a tag", "$GIT tag v1"),
     ("a stash", "echo x >> src/lib.rs; $GIT stash -q"),
     ("the ledger", "$GIT notes --ref=agents add -f -m x HEAD"),
     ("the keep chain", "$GIT update-ref refs/agents/keep HEAD"),
-    (
-        "a remote's branch",
-        "$GIT update-ref refs/remotes/origin/main HEAD",
-    ),
-    (
-        "a sibling's branch",
-        "git rev-parse HEAD > \"$COMMON/refs/heads/$OTHER_BRANCH\"",
-    ),
-    (
-        "its own branch outside",
-        "rm \"$COMMON/refs/heads/$OWN_BRANCH\"",
-    ),
-    (
-        "its reflog outside",
-        "echo x >> \"$COMMON/logs/refs/heads/$OWN_BRANCH\"",
-    ),
-    (
-        "its index outside",
-        "rm \"$COMMON/worktrees/agent-$ID8/index\"",
-    ),
-    (
-        "its settings outside",
-        "echo '[core]' >> \"$COMMON/worktrees/agent-$ID8/config.worktree\"",
-    ),
+    ("a remote's branch", "$GIT update-ref refs/remotes/origin/main HEAD"),
+    ("a sibling's branch", "git rev-parse HEAD > \"$COMMON/refs/heads/$OTHER_BRANCH\""),
+    ("its own branch outside", "rm \"$COMMON/refs/heads/$OWN_BRANCH\""),
+    ("its reflog outside", "echo x >> \"$COMMON/logs/refs/heads/$OWN_BRANCH\""),
+    ("its index outside", "rm \"$COMMON/worktrees/agent-$ID8/index\""),
+    ("its settings outside", "echo '[core]' >> \"$COMMON/worktrees/agent-$ID8/config.worktree\""),
     (
         "an object",
         "oid=$(git rev-parse main); rest=${oid#??}; rm -f \"$COMMON/objects/${oid%\"$rest\"}/$rest\"",
     ),
     ("a new object", "mkdir -p \"$COMMON/objects/zz\""),
     ("packing refs", "$GIT pack-refs --all"),
-    (
-        "a worktree",
-        "$GIT worktree add -q --detach \"$TMPDIR/more\"",
-    ),
+    ("a worktree", "$GIT worktree add -q --detach \"$TMPDIR/more\""),
     ("our own files", "echo x >> \"$COMMON/agents/ledger.lock\""),
     ("its prompt", "echo x >> \"$COMMON/agents/$ID8/prompt.md\""),
     ("the report of its own fence", "echo fenced > \"$REPORT\""),
@@ -87,25 +51,13 @@ pub const WAYS_OUT: &[(&str, &str)] = &[
     ("another temporary directory", "echo x > \"$OUT/x\""),
     ("a symlink out", "ln -s \"$OUT\" link; echo x > link/x"),
     ("a hard link out", "ln src/lib.rs \"$OUT/linked\""),
-    (
-        "a hard link in",
-        "ln \"$MAIN/README.md\" src/linked; echo x >> src/linked",
-    ),
+    ("a hard link in", "ln \"$MAIN/README.md\" src/linked; echo x >> src/linked"),
     ("a rename out", "mv src/lib.rs \"$OUT/moved\""),
     ("a rename in", "mv \"$MAIN/README.md\" src/moved"),
     ("a directory renamed out", "mv src \"$OUT/moved-too\""),
-    (
-        "through its own root",
-        "echo x >> \"/proc/self/root$MAIN/README.md\"",
-    ),
-    (
-        "through another's root",
-        "echo x >> \"/proc/$VICTIM/root$MAIN/README.md\"",
-    ),
-    (
-        "through another's directory",
-        "echo x > \"/proc/$VICTIM/cwd/x\"",
-    ),
+    ("through its own root", "echo x >> \"/proc/self/root$MAIN/README.md\""),
+    ("through another's root", "echo x >> \"/proc/$VICTIM/root$MAIN/README.md\""),
+    ("through another's directory", "echo x > \"/proc/$VICTIM/cwd/x\""),
     ("through a descriptor", "echo x > \"/proc/$VICTIM/fd/1\""),
     (
         "another's memory",
@@ -169,21 +121,15 @@ impl Setting {
     fn act(&self, action: &str, victim: &Victim, behind_fence: bool) -> Output {
         let words = actor();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let mut command = if behind_fence {
-            self.fenced.command(&words)
-        } else {
-            self.fenced.unfenced(&words)
-        };
+        let mut command =
+            if behind_fence { self.fenced.command(&words) } else { self.fenced.unfenced(&words) };
         self.run(command.env(ACTION, action), victim)
     }
 
     fn attempt(&self, script: &str, victim: &Victim, behind_fence: bool) -> Output {
         let words = ["sh", "-ec", script];
-        let mut command = if behind_fence {
-            self.fenced.command(&words)
-        } else {
-            self.fenced.unfenced(&words)
-        };
+        let mut command =
+            if behind_fence { self.fenced.command(&words) } else { self.fenced.unfenced(&words) };
         self.run(&mut command, victim)
     }
 
@@ -191,13 +137,7 @@ impl Setting {
         let common = self.fenced.agent.repo.path().join(".git");
         let common = common.display();
         let name = self.other.file_name().expect("named");
-        let admin = self
-            .fenced
-            .agent
-            .repo
-            .path()
-            .join(".git/worktrees")
-            .join(name);
+        let admin = self.fenced.agent.repo.path().join(".git/worktrees").join(name);
         command
             .env("OTHER", &self.other)
             .env("OTHER_ADMIN", admin)
@@ -206,10 +146,7 @@ impl Setting {
             .env("VICTIM", victim.0.id().to_string())
             .env("SOCKET", format!("git-agent-{}", self.fenced.agent.id))
             // Past the hooks, which would refuse some of it before the kernel can.
-            .env(
-                "GIT",
-                format!("git -c core.hooksPath=/dev/null --git-dir={common}"),
-            )
+            .env("GIT", format!("git -c core.hooksPath=/dev/null --git-dir={common}"))
             .env("OWN_BRANCH", &self.fenced.agent.branch)
             .env("OTHER_BRANCH", &self.other_branch)
             .stdin(Stdio::null())
@@ -241,11 +178,7 @@ fn every_way_out_is_closed() {
         let output = setting.attempt("git reset -q --hard; git clean -fdxq src", &victim, false);
         assert!(output.status.success(), "{what}: {}", describe(&output));
         let output = setting.attempt(script, &victim, false);
-        assert!(
-            output.status.success(),
-            "{what}, without a fence: {}",
-            describe(&output)
-        );
+        assert!(output.status.success(), "{what}, without a fence: {}", describe(&output));
     }
 }
 

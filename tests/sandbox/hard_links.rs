@@ -16,16 +16,7 @@ fn store(repo: &TestRepo) -> PathBuf {
 
 fn run(repo: &TestRepo, id: &str, script: &str) -> Output {
     let mut command = agent_command(&repo.path());
-    command.args([
-        "run",
-        "--no-verify",
-        "--sandbox=require",
-        id,
-        "--",
-        "sh",
-        "-ec",
-        script,
-    ]);
+    command.args(["run", "--no-verify", "--sandbox=require", id, "--", "sh", "-ec", script]);
     command.output().expect("starts")
 }
 
@@ -52,10 +43,7 @@ fn what_the_set_up_linked_is_written_in_one_worktree_alone() {
     let id = agents[0]["agent_id"].as_str().expect("an id");
     let output = run(&repo, id, "echo POISON > node_modules/index.js");
     assert!(output.status.success(), "{}", describe(&output));
-    assert_eq!(
-        read(&worktrees[0].join("node_modules/index.js")),
-        "POISON\n"
-    );
+    assert_eq!(read(&worktrees[0].join("node_modules/index.js")), "POISON\n");
     assert_eq!(read(&index), "original\n");
     for name in ["node_modules/index.js", "node_modules/a/two.js"] {
         assert_eq!(read(&worktrees[1].join(name)), "original\n");
@@ -72,11 +60,7 @@ fn what_was_linked_later_is_not_written_either() {
     let worktree = PathBuf::from(agent["worktree_abspath"].as_str().expect("a path"));
     let index = store(&repo).join("index.js");
     fs::hard_link(&index, worktree.join("linked.js")).expect("linked");
-    fs::hard_link(
-        worktree.join("README.md"),
-        index.with_file_name("README.md"),
-    )
-    .expect("linked");
+    fs::hard_link(worktree.join("README.md"), index.with_file_name("README.md")).expect("linked");
     let readme = read(&worktree.join("README.md"));
     let id = agent["agent_id"].as_str().expect("an id");
     let output = run(&repo, id, "echo POISON | tee linked.js README.md");

@@ -182,10 +182,7 @@ impl Setting {
         let source = out.join("probe.c");
         fs::write(&source, PROBE).expect("written");
         let probe = out.join("probe");
-        let compiler = Command::new("cc")
-            .arg("-o")
-            .args([&probe, &source])
-            .output();
+        let compiler = Command::new("cc").arg("-o").args([&probe, &source]).output();
         let compiler = compiler.expect("a C compiler");
         assert!(compiler.status.success(), "{}", describe(&compiler));
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
@@ -194,13 +191,7 @@ impl Setting {
         let terminal = ptsname(&master, Vec::new()).expect("named");
         let terminal = PathBuf::from(terminal.into_string().expect("UTF-8"));
         let victim = Command::new("sleep").arg("1000").spawn().expect("starts");
-        Some(Setting {
-            fenced,
-            probe,
-            _master: master,
-            terminal,
-            victim,
-        })
+        Some(Setting { fenced, probe, _master: master, terminal, victim })
     }
 
     pub(super) fn attempt(
@@ -211,19 +202,13 @@ impl Setting {
         input: Stdio,
     ) -> Output {
         let words = [self.probe.to_str().expect("UTF-8"), attack, argument];
-        let mut command = if behind_fence {
-            self.fenced.command(&words)
-        } else {
-            self.fenced.unfenced(&words)
-        };
+        let mut command =
+            if behind_fence { self.fenced.command(&words) } else { self.fenced.unfenced(&words) };
         command.stdin(input).output().expect("starts")
     }
 
     fn terminal(&self) -> Stdio {
-        let terminal = fs::File::options()
-            .read(true)
-            .write(true)
-            .open(&self.terminal);
+        let terminal = fs::File::options().read(true).write(true).open(&self.terminal);
         terminal.expect("a terminal").into()
     }
 
@@ -231,12 +216,7 @@ impl Setting {
     pub(super) fn refused(&self, attack: &str, argument: &str, input: impl Fn() -> Stdio) -> bool {
         let without = self.attempt(false, attack, argument, input());
         let output = self.attempt(true, attack, argument, input());
-        assert_eq!(
-            output.status.code(),
-            Some(1),
-            "{attack}: {}",
-            describe(&output)
-        );
+        assert_eq!(output.status.code(), Some(1), "{attack}: {}", describe(&output));
         without.status.success()
     }
 }
@@ -292,9 +272,8 @@ fn f19_no_capability_is_left_and_none_comes_back() {
         return;
     };
     let script = "grep -E '^Cap(Inh|Prm|Eff|Amb)' /proc/self/status | grep -v 0000000000000000";
-    let output = setting.fenced.shell(&format!(
-        "! {script}; grep -q '^NoNewPrivs:.1$' /proc/self/status"
-    ));
+    let output =
+        setting.fenced.shell(&format!("! {script}; grep -q '^NoNewPrivs:.1$' /proc/self/status"));
     assert!(output.status.success(), "{}", describe(&output));
     if is_root() {
         let output = setting.fenced.unfenced(&["sh", "-ec", script]).output();
@@ -313,12 +292,7 @@ fn only_strict_keeps_a_command_from_sockets_that_are_files() {
         let path = socket.to_str().expect("UTF-8");
         assert!(Path::new(path).exists());
         let output = setting.attempt(true, "connect", path, Stdio::null());
-        assert_eq!(
-            output.status.success(),
-            reachable,
-            "{mode:?}: {}",
-            describe(&output)
-        );
+        assert_eq!(output.status.success(), reachable, "{mode:?}: {}", describe(&output));
         let output = setting.attempt(true, "pair", "", Stdio::null());
         assert!(output.status.success(), "{}", describe(&output));
     }

@@ -23,30 +23,18 @@ fn its_own_repository_can_be_changed_and_nobody_sees_it() {
             "settings",
             "rm \"$(git rev-parse --git-dir)/config.worktree\"; git config core.fsmonitor 'touch x'",
         ),
-        (
-            "the common dir",
-            "echo \"$TMPDIR\" > \"$(git rev-parse --git-dir)/commondir\"",
-        ),
-        (
-            "the way to the worktree",
-            "echo \"$MAIN/.git\" > \"$(git rev-parse --git-dir)/gitdir\"",
-        ),
+        ("the common dir", "echo \"$TMPDIR\" > \"$(git rev-parse --git-dir)/commondir\""),
+        ("the way to the worktree", "echo \"$MAIN/.git\" > \"$(git rev-parse --git-dir)/gitdir\""),
         (
             "a pipe in the place of the index",
             "cd \"$(git rev-parse --git-dir)\"; rm index; mkfifo index",
         ),
-        (
-            "a pipe in the place of HEAD",
-            "cd \"$(git rev-parse --git-dir)\"; rm HEAD; mkfifo HEAD",
-        ),
+        ("a pipe in the place of HEAD", "cd \"$(git rev-parse --git-dir)\"; rm HEAD; mkfifo HEAD"),
         (
             "a link in the place of a log",
             "ln -sf \"$MAIN/README.md\" \"$(git rev-parse --git-dir)/logs/HEAD\"",
         ),
-        (
-            "refs in a circle",
-            "ln -s . \"$(git rev-parse --git-common-dir)/refs/heads/loop\"",
-        ),
+        ("refs in a circle", "ln -s . \"$(git rev-parse --git-common-dir)/refs/heads/loop\""),
         (
             "objects elsewhere",
             "echo \"$OUT\" >> \"$(git rev-parse --git-common-dir)/objects/info/alternates\"",
@@ -56,26 +44,15 @@ fn its_own_repository_can_be_changed_and_nobody_sees_it() {
             return;
         };
         let agent = &fenced.agent;
-        let config = agent
-            .repo
-            .path()
-            .join(".git/worktrees")
-            .join(format!("agent-{}", &agent.id[..8]));
+        let config =
+            agent.repo.path().join(".git/worktrees").join(format!("agent-{}", &agent.id[..8]));
         let before = fs::read(config.join("config.worktree")).expect("settings");
         goes_through(&fenced, script);
         let _ = fenced.finish();
-        assert_eq!(
-            fs::read(config.join("config.worktree")).expect("settings"),
-            before,
-            "{what}"
-        );
+        assert_eq!(fs::read(config.join("config.worktree")).expect("settings"), before, "{what}");
         assert_eq!(agent.git(&["status", "--porcelain"]), "", "{what}");
         assert_eq!(agent.codes(), [""; 0], "{what}");
-        assert_eq!(
-            agent.repo.git(["fsck", "--strict", "--no-dangling"]),
-            "",
-            "{what}"
-        );
+        assert_eq!(agent.repo.git(["fsck", "--strict", "--no-dangling"]), "", "{what}");
     }
 }
 
@@ -85,10 +62,7 @@ fn reading_and_datagrams_go_through_and_permissions_without_namespaces() {
         return;
     };
     let readme = fenced.agent.repo.path().join("README.md");
-    goes_through(
-        &fenced,
-        "chmod 640 \"$MAIN/README.md\"; cat \"$MAIN/README.md\"",
-    );
+    goes_through(&fenced, "chmod 640 \"$MAIN/README.md\"; cat \"$MAIN/README.md\"");
     let mode = fs::metadata(&readme).expect("there").permissions().mode();
     assert_eq!(mode & 0o777, 0o640);
 

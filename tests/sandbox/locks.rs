@@ -62,10 +62,7 @@ fn a_lock_that_is_held_behind_a_fence_is_told_of_in_time() {
             assert_eq!(error.code(), Code::LockHeld, "{name}: {error}");
             let said = error.to_string();
             let process = format!("sleep (process {})", holder.id());
-            assert!(
-                said.contains(&process) && said.contains(text(&path)),
-                "{said}"
-            );
+            assert!(said.contains(&process) && said.contains(text(&path)), "{said}");
             holder.kill().expect("killed");
             holder.wait().expect("ended");
             fs::remove_file(&held).expect("there");
@@ -99,17 +96,12 @@ fn a_run_that_holds_a_lock_is_ended_when_another_command_waits() {
     let holder = Agent::new();
     let other = holder.repo.spawn();
     let other = other["agent_id"].as_str().expect("an id");
-    let ran = holder
-        .repo
-        .agent(&["run", "--no-verify", other, "--", "true"]);
+    let ran = holder.repo.agent(&["run", "--no-verify", other, "--", "true"]);
     assert!(ran.status.success(), "{}", describe(&ran));
     let agents = holder.repo.path().join(".git/agents");
     let live = format!("{}/live.lock", &other[..8]);
     for (lock, verb) in [
-        (
-            "spawn.lock",
-            &["spawn", "-m", "a task of another agent"][..],
-        ),
+        ("spawn.lock", &["spawn", "-m", "a task of another agent"][..]),
         ("ledger.lock", &["done", other]),
         (&live, &["run", "--no-verify", other, "--", "true"]),
         (&live, &["discard", other, "--force"]),
@@ -122,19 +114,13 @@ fn a_run_that_holds_a_lock_is_ended_when_another_command_waits() {
         assert_eq!(report["ended"], "stopped", "{lock}: {report}");
         assert_eq!(report["exit_code"], 125, "{lock}: {report}");
         let shown = holder.repo.agent_json(&["show", &holder.id]);
-        assert!(
-            shown["summary"].to_string().contains("lock-held"),
-            "{shown}"
-        );
+        assert!(shown["summary"].to_string().contains("lock-held"), "{shown}");
         let held: PathBuf = holder.worktree.join("src/held");
         fs::remove_file(held).expect("there");
     }
     // One that only looks whether a lock is free holds it for a moment.
     let ours = agent_command(&holder.repo.path());
-    let script = format!(
-        "for i in 1 2 3; do '{}' list; done",
-        text(Path::new(ours.get_program()))
-    );
+    let script = format!("for i in 1 2 3; do '{}' list; done", text(Path::new(ours.get_program())));
     let mut looks: Command = run_in(&holder, &unable, &["--sandbox=require"], &script);
     let looks = looks.output().expect("starts");
     assert!(looks.status.success(), "{}", describe(&looks));
@@ -228,7 +214,7 @@ fn a_run_that_hides_itself_with_a_lock_that_it_was_handed_is_ended() {
                   wait\n";
     let program = env!("CARGO_BIN_EXE_git-agent");
     let before = ["python3", "-c", AS_ANOTHER_USER, "sh", "-ec", script, "sh"];
-    let before = { before.iter() }.map(|word| (*word).to_owned());
+    let before = before.iter().map(|word| (*word).to_owned());
     let words = before.chain([program, &holder.id, &hold, text(&held)].map(str::to_owned));
     let words: Vec<String> = words.collect();
     let mut command = crate::support::isolated(&words[0], &holder.repo.path());
@@ -239,8 +225,5 @@ fn a_run_that_hides_itself_with_a_lock_that_it_was_handed_is_ended() {
     assert!(output.status.success(), "{}", describe(&output));
     give("0");
     let shown = holder.repo.agent_json(&["show", &holder.id]);
-    assert!(
-        shown["summary"].to_string().contains("lock-held"),
-        "{shown}"
-    );
+    assert!(shown["summary"].to_string().contains("lock-held"), "{shown}");
 }

@@ -31,14 +31,7 @@ fn files_outside_keep_their_modes_times_owners_and_attributes() {
     let Some([with, without]) = both(Mode::Require) else {
         return;
     };
-    let attacks = [
-        "mode",
-        "mode-of-open",
-        "times",
-        "owner",
-        "attribute",
-        "flags",
-    ];
+    let attacks = ["mode", "mode-of-open", "times", "owner", "attribute", "flags"];
     let agent = &with.fenced.agent;
     let files = [
         agent.repo.path().join("README.md"),
@@ -53,11 +46,7 @@ fn files_outside_keep_their_modes_times_owners_and_attributes() {
         }
     }
     let missing = without.fenced.level.missing();
-    assert!(
-        ["modes", "times", "attributes"]
-            .iter()
-            .all(|one| missing.contains(one))
-    );
+    assert!(["modes", "times", "attributes"].iter().all(|one| missing.contains(one)));
     for attack in attacks {
         let output = without.attempt(true, attack, text(&files[0]), Stdio::null());
         assert!(output.status.success(), "{attack}: {}", describe(&output));
@@ -74,9 +63,7 @@ fn what_the_command_has_open_is_closed_to_changes_too() {
     let input = || Stdio::from(fs::File::open(&file).expect("there"));
     let output = with.attempt(true, "mode-of-open", "/proc/self/fd/0", input());
     assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
-    let mut command = with
-        .fenced
-        .command(&["sh", "-ec", "cat; ! chmod 777 . ../."]);
+    let mut command = with.fenced.command(&["sh", "-ec", "cat; ! chmod 777 . ../."]);
     let output = command.stdin(input()).output().expect("starts");
     assert!(output.stdout.starts_with(b"text"), "{}", describe(&output));
 }
@@ -103,10 +90,7 @@ fn files_of_agents(fenced: &Fenced) -> Vec<PathBuf> {
     let directory = fenced.agent.repo.path().join(".git/agents");
     let entries = walkdir::WalkDir::new(directory).into_iter();
     let entries = entries.map(|entry| entry.expect("readable"));
-    entries
-        .filter(|entry| entry.file_type().is_file())
-        .map(walkdir::DirEntry::into_path)
-        .collect()
+    entries.filter(|entry| entry.file_type().is_file()).map(walkdir::DirEntry::into_path).collect()
 }
 
 #[test]
@@ -126,14 +110,10 @@ fn no_lock_that_others_wait_for_is_seen() {
     assert!(ran.status.success(), "{}", describe(&ran));
     agent.verify(&[]);
     let files = files_of_agents(&with.fenced);
-    let locks: Vec<&PathBuf> = { files.iter() }
-        .filter(|path| path.extension().is_some_and(|end| end == "lock"))
-        .collect();
+    let locks: Vec<&PathBuf> =
+        files.iter().filter(|path| path.extension().is_some_and(|end| end == "lock")).collect();
     let has = |name: &str| locks.iter().any(|path| path.ends_with(name));
-    assert!(
-        has("ledger.lock") && has("spawn.lock") && has("live.lock"),
-        "{locks:?}"
-    );
+    assert!(has("ledger.lock") && has("spawn.lock") && has("live.lock"), "{locks:?}");
     for lock in &locks {
         for attack in ["lock", "read-lock", "lease"] {
             with.refused(attack, text(lock), Stdio::null);
@@ -165,13 +145,7 @@ fn other_processes_keep_their_priorities_and_processors() {
     };
     for setting in &both {
         let victim = setting.victim.id().to_string();
-        for attack in [
-            "processors",
-            "policy",
-            "priority",
-            "limits",
-            "priority-of-user",
-        ] {
+        for attack in ["processors", "policy", "priority", "limits", "priority-of-user"] {
             let works = setting.refused(attack, &victim, Stdio::null);
             assert!(works, "{attack} works without a fence");
         }
@@ -181,9 +155,7 @@ fn other_processes_keep_their_priorities_and_processors() {
         }
     }
     // A thread of its own is named by its number.
-    let output = both[0]
-        .fenced
-        .shell("taskset -p 1 $$ > /dev/null; renice -n 5 -p $$ > /dev/null");
+    let output = both[0].fenced.shell("taskset -p 1 $$ > /dev/null; renice -n 5 -p $$ > /dev/null");
     assert!(output.status.success(), "{}", describe(&output));
 }
 
@@ -208,12 +180,10 @@ fn shared_memory_of_others_is_out_of_reach_where_it_can_be() {
 /// Whether a process that was started with [`MARK`] and this word is there.
 fn is_alive(word: &str) -> bool {
     let processes = fs::read_dir("/proc").expect("processes").flatten();
-    processes
-        .filter_map(|one| fs::read(one.path().join("cmdline")).ok())
-        .any(|line| {
-            let line = String::from_utf8_lossy(&line);
-            line.contains(MARK) && line.contains(word) && !line.contains("fenced")
-        })
+    processes.filter_map(|one| fs::read(one.path().join("cmdline")).ok()).any(|line| {
+        let line = String::from_utf8_lossy(&line);
+        line.contains(MARK) && line.contains(word) && !line.contains("fenced")
+    })
 }
 
 #[test]
@@ -235,11 +205,7 @@ fn nothing_of_a_command_survives_it_and_its_end_is_told() {
     // Nor does it survive the helper.
     let ready = with.fenced.agent.worktree.join("src/ready");
     fs::remove_file(&ready).expect("there");
-    let mut helper = with
-        .fenced
-        .command(&["sh", "-ec", &stubborn])
-        .spawn()
-        .expect("starts");
+    let mut helper = with.fenced.command(&["sh", "-ec", &stubborn]).spawn().expect("starts");
     while !ready.exists() {
         assert!(helper.try_wait().expect("known").is_none(), "it works");
         std::thread::yield_now();
@@ -263,33 +229,26 @@ fn only_its_own_processes_exist() {
 }
 
 fn run(agent: &Agent, before: &[&str], options: &[&str], script: &str) -> Output {
-    run_in(agent, before, options, script)
-        .output()
-        .expect("starts")
+    run_in(agent, before, options, script).output().expect("starts")
 }
 
 /// The words before a command for which no namespaces are left, in a user namespace in which limits can be set; `None` where that cannot be
 /// had, or this kernel has no fence without namespaces.
 pub(super) fn without_mounts() -> Option<Vec<String>> {
     let inside = ["unshare", "--user", "--map-root-user"];
-    let able = Command::new(inside[0])
-        .args(&inside[1..])
-        .arg("true")
-        .output();
+    let able = Command::new(inside[0]).args(&inside[1..]).arg("true").output();
     let is_fence = |level: &Level| level.landlock >= Landlock::Files;
-    super::level()
-        .filter(is_fence)
-        .filter(|_| able.is_ok_and(|output| output.status.success()))?;
+    super::level().filter(is_fence).filter(|_| able.is_ok_and(|output| output.status.success()))?;
     let none = "echo 0 > /proc/sys/user/max_mnt_namespaces; exec \"$@\"";
-    let words = { inside.into_iter() }.chain(["sh", "-ec", none, "sh"]);
+    let words = inside.into_iter().chain(["sh", "-ec", none, "sh"]);
     Some(words.map(str::to_owned).collect())
 }
 
 /// A run of the agent, with these words before the command.
 pub(super) fn run_in(agent: &Agent, before: &[&str], options: &[&str], script: &str) -> Command {
     let ours = agent_command(&agent.repo.path());
-    let words = { before.iter().copied() }.chain([text(Path::new(ours.get_program()))]);
-    let words: Vec<&str> = words.collect();
+    let words: Vec<&str> =
+        before.iter().copied().chain([text(Path::new(ours.get_program()))]).collect();
     let mut command = Command::new(words[0]);
     command.env_clear();
     for (name, value) in ours.get_envs() {
@@ -324,10 +283,7 @@ fn a_run_changes_no_mode_and_says_what_is_open() {
         outside.display(),
         agent.repo.path().display()
     );
-    let before = fs::metadata(&outside)
-        .expect("there")
-        .modified()
-        .expect("a time");
+    let before = fs::metadata(&outside).expect("there").modified().expect("a time");
     let report = told(&run(agent, &[], &["--sandbox=require"], &attack));
     assert_eq!(report["exit_code"], 0, "{report}");
     let after = fs::metadata(&outside).expect("there").modified();
@@ -362,17 +318,9 @@ fn without_namespaces_a_run_says_so_and_strict_closes_what_it_can() {
     for open in ["modes", "times", "attributes", "locks", "ipc", "processes"] {
         assert!(missing.iter().any(|one| one == open), "{report}");
     }
-    assert!(
-        sandbox["why"].as_str().expect("why").contains("limited"),
-        "{report}"
-    );
+    assert!(sandbox["why"].as_str().expect("why").contains("limited"), "{report}");
     let ipc = "ipcmk -M 64 > /dev/null 2>&1";
-    let report = told(&run(
-        &agent,
-        &used_up,
-        &["--sandbox=strict"],
-        &format!("! {ipc}"),
-    ));
+    let report = told(&run(&agent, &used_up, &["--sandbox=strict"], &format!("! {ipc}")));
     assert_eq!(report["exit_code"], 0, "{report}");
 }
 
@@ -383,9 +331,7 @@ fn inside_another_fence_there_are_no_namespaces_to_have() {
     };
     let output = with.fenced.shell("\"$US\" fenced --probe");
     assert_eq!(output.status.code(), Some(3), "{}", describe(&output));
-    let probe = with
-        .fenced
-        .unfenced(&[env!("CARGO_BIN_EXE_git-agent"), "fenced", "--probe"])
-        .output();
+    let probe =
+        with.fenced.unfenced(&[env!("CARGO_BIN_EXE_git-agent"), "fenced", "--probe"]).output();
     assert!(probe.expect("starts").status.success());
 }

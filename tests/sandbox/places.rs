@@ -80,12 +80,7 @@ fn strict_holds() {
          git add src; git commit -qm one",
     );
     assert!(output.status.success(), "{}", describe(&output));
-    for script in [
-        "echo x >> README.md",
-        "echo x > new",
-        "rm .git",
-        "git mv src/lib.rs lib.rs",
-    ] {
+    for script in ["echo x >> README.md", "echo x > new", "rm .git", "git mv src/lib.rs lib.rs"] {
         let output = fenced.shell(script);
         assert!(!output.status.success(), "{script}: {}", describe(&output));
     }
@@ -121,9 +116,7 @@ fn further_places_are_opened() {
     let error = bounds(&agent, Mode::Auto, &[&home.join("none")]).expect_err("refused");
     assert_eq!(error.code(), Code::Usage);
 
-    agent
-        .repo
-        .git(["config", "agent.run.allowWrite", "~/.cache"]);
+    agent.repo.git(["config", "agent.run.allowWrite", "~/.cache"]);
     assert_eq!(allowed(&[]), (true, vec![]));
     agent.repo.git(["config", "agent.run.allowWrite", ".cache"]);
     let error = bounds(&agent, Mode::Auto, &[]).expect_err("refused");
@@ -162,19 +155,10 @@ fn a_branch_beside_all_others_can_be_committed_on_and_no_other() {
     let main = fenced.agent.repo.git(["rev-parse", "main"]);
     let script =
         "git commit -q --allow-empty -m one; git -c core.hooksPath=/dev/null branch -f main";
-    assert!(
-        !fenced.shell(script).status.success(),
-        "main is a link out of its reach"
-    );
+    assert!(!fenced.shell(script).status.success(), "main is a link out of its reach");
     fenced.finish();
     assert_eq!(fenced.agent.repo.git(["rev-parse", "main"]), main);
-    assert_eq!(
-        fenced
-            .agent
-            .repo
-            .git(["log", "-1", "--format=%s", "lonely"]),
-        "one"
-    );
+    assert_eq!(fenced.agent.repo.git(["log", "-1", "--format=%s", "lonely"]), "one");
 }
 
 #[test]
@@ -196,16 +180,7 @@ fn a_command_finds_the_users_caches_and_changes_only_its_own() {
              echo own | tee \"$npm_config_cache/seed\" ~/.cargo/registry/seed >~/.cargo/registry/new";
         let output = agent_command(&repo.path())
             .env("HOME", &home)
-            .args([
-                "run",
-                name,
-                "--sandbox=require",
-                "--no-verify",
-                "--",
-                "sh",
-                "-c",
-                script,
-            ])
+            .args(["run", name, "--sandbox=require", "--no-verify", "--", "sh", "-c", script])
             .output()
             .expect("starts");
         assert!(output.status.success(), "{}", describe(&output));

@@ -30,10 +30,7 @@ impl Server {
 
     /// The same over ssh, which a key beside the repository opens; `None`, after saying so, where there is no sshd that lets
     /// this user in.
-    #[expect(
-        clippy::print_stdout,
-        reason = "a test that holds nothing here says so"
-    )]
+    #[expect(clippy::print_stdout, reason = "a test that holds nothing here says so")]
     fn over_ssh(repo: &TestRepo) -> Option<Server> {
         const SSHD: &str = "/usr/sbin/sshd";
         let place = repo.path().with_file_name("ssh");
@@ -65,10 +62,7 @@ impl Server {
             .output()
             .expect("starts");
         if !tried.status.success() {
-            println!(
-                "skipped, since sshd does not let this user in: {}",
-                describe(&tried)
-            );
+            println!("skipped, since sshd does not let this user in: {}", describe(&tried));
         }
         tried.status.success().then_some(server)
     }
@@ -90,21 +84,12 @@ impl Server {
                 }
                 let connection = OwnedFd::from(connection.expect("a connection"));
                 let output = connection.try_clone().expect("a descriptor");
-                program
-                    .stdin(connection)
-                    .stdout(output)
-                    .stderr(Stdio::null());
+                program.stdin(connection).stdout(output).stderr(Stdio::null());
                 let mut serving = program.spawn().expect("starts");
                 std::thread::spawn(move || serving.wait());
             }
         });
-        Server {
-            directory,
-            url,
-            port,
-            is_over,
-            thread: Some(thread),
-        }
+        Server { directory, url, port, is_over, thread: Some(thread) }
     }
 
     fn url(&self) -> String {
@@ -145,9 +130,7 @@ fn agent() -> (Agent, Server) {
 }
 
 fn real_git() -> PathBuf {
-    let found = isolated("sh", Path::new("/"))
-        .args(["-c", "command -v git"])
-        .output();
+    let found = isolated("sh", Path::new("/")).args(["-c", "command -v git"]).output();
     let path = String::from_utf8(found.expect("starts").stdout).expect("UTF-8");
     std::fs::canonicalize(path.trim()).expect("there")
 }
@@ -221,7 +204,7 @@ fn nothing_is_pushed_out_of_the_fence_by_any_git() {
     let before = server.refs();
     // Each says its number if it succeeded, and the whole whether git was replaced by its path.
     let script = |ways: &[&str]| -> String {
-        let lines = { ways.iter().enumerate() }.map(|(number, way)| {
+        let lines = ways.iter().enumerate().map(|(number, way)| {
             format!("( {way} ) </dev/null >/dev/null 2>&1 && echo {number}\n")
         });
         lines.collect::<String>() + "head -c 2 $GIT; true"
@@ -230,10 +213,8 @@ fn nothing_is_pushed_out_of_the_fence_by_any_git() {
         let report = run(&agent, &server, &["--sandbox", mode], &script(&BY_NAME));
         let summary = report["summary"].as_str().expect("a text");
         let is_replaced = summary.ends_with("#!");
-        let pushed: Vec<&str> = summary
-            .lines()
-            .filter(|line| line.parse::<usize>().is_ok())
-            .collect();
+        let pushed: Vec<&str> =
+            summary.lines().filter(|line| line.parse::<usize>().is_ok()).collect();
         assert_eq!(pushed, [""; 0], "{mode}: {report}");
         let refused = report["push_refused"].as_array().expect("a list");
         assert!(refused.contains(&json!("git push")), "{mode}: {report}");
@@ -241,12 +222,7 @@ fn nothing_is_pushed_out_of_the_fence_by_any_git() {
         let warnings = report["warnings"].to_string();
         assert!(warnings.contains("tried to push"), "{mode}: {warnings}");
         if is_replaced {
-            let report = run(
-                &agent,
-                &server,
-                &["--sandbox", mode],
-                &script(&BY_OTHER_WAYS),
-            );
+            let report = run(&agent, &server, &["--sandbox", mode], &script(&BY_OTHER_WAYS));
             let summary = report["summary"].as_str().expect("a text");
             assert_eq!(summary, "#!", "{mode}: {report}");
         }
@@ -294,15 +270,8 @@ fn git_does_the_rest_and_the_model_hears_why_not() {
     assert_eq!(lines[1..], expected, "{summary}");
     // What it fetched is its own.
     assert_eq!(agent.repo.git(["for-each-ref", "refs/remotes"]), "");
-    assert_eq!(
-        report["warnings"].as_array().map(Vec::len),
-        Some(1),
-        "{report}"
-    );
-    assert_eq!(
-        report["push_refused"],
-        json!(["git push origin HEAD:refs/heads/x"])
-    );
+    assert_eq!(report["warnings"].as_array().map(Vec::len), Some(1), "{report}");
+    assert_eq!(report["push_refused"], json!(["git push origin HEAD:refs/heads/x"]));
 }
 
 #[test]
@@ -322,10 +291,7 @@ fn a_push_that_is_allowed_arrives_and_runs_the_repositorys_hook() {
     let report = run(&agent, &server, &[], &push("by-setting"));
     assert_eq!(report["summary"], "1", "{report}");
     let refs = server.refs();
-    assert!(
-        refs.contains("by-option") && refs.contains("by-setting"),
-        "{refs}"
-    );
+    assert!(refs.contains("by-option") && refs.contains("by-setting"), "{refs}");
     // What the agent sets in its own repository counts for nothing.
     agent.repo.git(["config", "agent.push", "false"]);
     let report = run(
@@ -346,11 +312,7 @@ fn credentials_are_out_of_reach_and_a_commit_that_should_be_signed_is_made() {
     let (agent, server) = agent();
     agent.repo.git(["config", "commit.gpgSign", "true"]);
     agent.repo.git(["config", "gpg.program", "false"]);
-    agent.repo.git([
-        "config",
-        "credential.helper",
-        "!echo password=secret; echo username=me;:",
-    ]);
+    agent.repo.git(["config", "credential.helper", "!echo password=secret; echo username=me;:"]);
     let script = "for name in SSH_AUTH_SOCK SSH_ASKPASS GIT_ASKPASS GIT_SSH_COMMAND; do eval echo \"\\${$name-none}\"; done
         printf 'protocol=https\\nhost=example.com\\n\\n' | git credential fill 2>/dev/null | grep -c secret
         printf 'protocol=https\\nhost=example.com\\n\\n' | env -i $GIT credential fill 2>/dev/null | grep -c secret
@@ -373,21 +335,12 @@ fn credentials_are_out_of_reach_and_a_commit_that_should_be_signed_is_made() {
     };
     let report = with_variables(&[]);
     assert_eq!(report["exit_code"], 0, "{report}");
-    assert_eq!(
-        report["summary"], "none\nnone\nnone\nnone\n0\n0",
-        "{report}"
-    );
-    assert!(
-        report["warnings"].to_string().contains("not signed"),
-        "{report}"
-    );
+    assert_eq!(report["summary"], "none\nnone\nnone\nnone\n0\n0", "{report}");
+    assert!(report["warnings"].to_string().contains("not signed"), "{report}");
     assert_eq!(agent.git(&["log", "-2", "--format=%s"]), "third\nsecond");
     agent.repo.git(["config", "agent.fetchCredentials", "true"]);
     let report = with_variables(&[]);
     let summary = report["summary"].as_str().expect("a text");
-    assert!(
-        summary.starts_with("/agent\n/ask\n/ask\nssh -i key\n1\n"),
-        "{summary}"
-    );
+    assert!(summary.starts_with("/agent\n/ask\n/ask\nssh -i key\n1\n"), "{summary}");
     drop(server);
 }

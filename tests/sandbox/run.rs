@@ -73,33 +73,18 @@ fn a_command_gets_nothing_that_its_caller_left_open() {
         let opened = "exec 3<README.md 9>>outside 250<.git; exec \"$@\"";
         shell.args(["-c", opened, "bash"]).arg(ours.get_program());
         shell.args(["run", "--no-verify", "--sandbox", mode, &agent.id, "--"]);
-        let output = shell
-            .args(["bash", "-ec", script])
-            .output()
-            .expect("starts");
-        assert_eq!(
-            output.status.code(),
-            Some(status),
-            "{mode}: {}",
-            describe(&output)
-        );
+        let output = shell.args(["bash", "-ec", script]).output().expect("starts");
+        assert_eq!(output.status.code(), Some(status), "{mode}: {}", describe(&output));
     }
     fs::write(&outside, "").expect("written");
     // The same where the command takes the place of the helper.
     let fenced = Fenced::new(Mode::Require).expect("a fence");
-    let without = git_agent::domain::sandbox::Level {
-        namespaces: Namespaces::None,
-        ..level
-    };
+    let without = git_agent::domain::sandbox::Level { namespaces: Namespaces::None, ..level };
     let command = fenced.command_at(without, &["bash", "-ec", script]);
     let mut shell = isolated("bash", &fenced.agent.worktree);
     let opened = "exec 3<README.md 9>>\"$OUT/outside\" 250<.; exec \"$@\"";
-    shell
-        .args(["-c", opened, "bash"])
-        .arg(command.get_program());
-    shell
-        .args(command.get_args())
-        .env("OUT", fenced.beside("out"));
+    shell.args(["-c", opened, "bash"]).arg(command.get_program());
+    shell.args(command.get_args()).env("OUT", fenced.beside("out"));
     let output = shell.output().expect("starts");
     assert!(output.status.success(), "{}", describe(&output));
 }
@@ -126,7 +111,7 @@ fn a_fenced_command_sees_its_own_work_and_nothing_wrong_of_others() {
     let told = fs::read_to_string(agent.worktree.join("src/told")).expect("written");
     let lines: Vec<&str> = told.lines().collect();
     assert!(lines[..2].contains(&"src/lib.rs"), "{told}");
-    let row = { lines.iter() }.find(|line| line.contains(&format!("\"agent_id\":\"{other}\"")));
+    let row = lines.iter().find(|line| line.contains(&format!("\"agent_id\":\"{other}\"")));
     let row: Value = serde_json::from_str(row.expect("listed")).expect("JSON");
     assert_eq!(row.get("worktree_gone"), None, "{row}");
     let count = |what| told.matches(what).count();
@@ -134,8 +119,7 @@ fn a_fenced_command_sees_its_own_work_and_nothing_wrong_of_others() {
     assert_eq!(count("error[orchestrator-only]"), 7, "{told}");
     // It is the command of a run that goes on, whose lock the sandbox hides.
     assert!(told.ends_with("1 running, 1 ready\n"), "{told}");
-    let own =
-        { lines.iter() }.find(|line| line.contains(&format!("\"agent_id\":\"{}\"", agent.id)));
+    let own = lines.iter().find(|line| line.contains(&format!("\"agent_id\":\"{}\"", agent.id)));
     let own: Value = serde_json::from_str(own.expect("listed")).expect("JSON");
     assert_eq!(own["state"], "running", "{own}");
     let main = format!("cd {}\n", agent.repo.path().display());
@@ -149,11 +133,7 @@ fn strict_and_further_places_are_passed_on() {
     };
     let agent = Agent::of_task(TASK);
     let home = beside(&agent, "home");
-    let strict = [
-        "--sandbox=strict",
-        "--allow-write",
-        home.to_str().expect("UTF-8"),
-    ];
+    let strict = ["--sandbox=strict", "--allow-write", home.to_str().expect("UTF-8")];
     let script = "touch src/new; touch $HOME/new; ! touch new; ! touch $MAIN/new";
     let told = report(&agent, &strict, script);
     assert_eq!(told["exit_code"], 0, "{told}");
@@ -193,16 +173,9 @@ fn changed_settings_are_put_back_before_the_work_is_judged() {
     let restored = told["sandbox"]["restored"].as_array().expect("files");
     let restored = restored[0].as_str().expect("a path");
     assert_eq!(Some(restored), agent.worktree.join(".git").to_str());
-    assert!(
-        fs::metadata(format!("{restored}.altered"))
-            .expect("kept")
-            .is_dir()
-    );
+    assert!(fs::metadata(format!("{restored}.altered")).expect("kept").is_dir());
     let warning = told["warnings"][0].as_str().expect("a warning");
-    assert!(
-        warning.starts_with(&format!("the command changed {restored}")),
-        "{warning}"
-    );
+    assert!(warning.starts_with(&format!("the command changed {restored}")), "{warning}");
 }
 
 #[test]
@@ -256,10 +229,7 @@ fn what_a_killed_run_committed_is_published_by_the_next_command() {
         };
         let output = again.env("TMPDIR", beside(&agent, "temporary")).output();
         let said = describe(&output.expect("starts"));
-        assert!(
-            !agent.repo.path().join("started").exists(),
-            "{words:?}: {said}"
-        );
+        assert!(!agent.repo.path().join("started").exists(), "{words:?}: {said}");
         assert_ne!(state(), "dead", "{words:?}: {said}");
         assert!(!run_repo.exists(), "{words:?}: {said}");
         let log = agent.repo.git(["log", "--all", "--format=%s"]);

@@ -93,10 +93,7 @@ fn git_and_builds_work_inside() {
     assert_eq!(agent.repo.git(["fsck", "--strict", "--no-dangling"]), "");
     assert_eq!(agent.git(&["status", "--porcelain", "src"]), "");
     let subjects = agent.git(&["log", "--format=%s", "main..HEAD"]);
-    assert!(
-        subjects.starts_with("four again\nthree\ntwo again\none\n"),
-        "{subjects}"
-    );
+    assert!(subjects.starts_with("four again\nthree\ntwo again\none\n"), "{subjects}");
     let id = format!("Agent-Id: {}", agent.id);
     assert!(agent.git(&["log", "-1", "--format=%B"]).contains(&id));
     assert_eq!(agent.codes(), [""; 0]);
@@ -109,10 +106,7 @@ fn a_command_keeps_its_status_and_its_words() {
     };
     let mut command = fenced.command(&["sh", "-c", "echo \"$1\"; exit 7", "sh", "--write"]);
     let output = command.output().expect("starts");
-    assert_eq!(
-        describe(&output),
-        "--write\n------- stderr -------\n[exit status: 7]"
-    );
+    assert_eq!(describe(&output), "--write\n------- stderr -------\n[exit status: 7]");
     assert_eq!(fenced.outcome(), Some(FenceOutcome::Fenced));
 }
 
@@ -147,11 +141,7 @@ fn older_kernels_fence_files_just_as_well() {
         if landlock > best.landlock || namespaces > best.namespaces {
             continue;
         }
-        let level = Level {
-            landlock,
-            namespaces,
-            why: None,
-        };
+        let level = Level { landlock, namespaces, why: None };
         let script =
             "echo '// x' >> src/lib.rs; git add src; git commit -qm x; ! touch \"$MAIN/new\"";
         let mut command = fenced.command_at(level, &["sh", "-ec", script]);

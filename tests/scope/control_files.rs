@@ -43,12 +43,12 @@ fn check(directory: &Path, path: &str) -> bool {
 fn may_write(worktree: &Path, path: &str) -> bool {
     let mut command = agent_command(worktree);
     command.args(["hook", "pre-tool"]).stdin(Stdio::piped());
-    let mut child = { command.stderr(Stdio::null()).spawn() }.expect("starts");
+    let mut child = command.stderr(Stdio::null()).spawn().expect("starts");
     let payload = json!({
         "hook_event_name": "PreToolUse", "tool_name": "Write", "cwd": worktree,
         "tool_input": {"file_path": worktree.join(path), "content": "x"},
     });
-    let _ = { child.stdin.take().expect("a pipe") }.write_all(payload.to_string().as_bytes());
+    let _ = child.stdin.take().expect("a pipe").write_all(payload.to_string().as_bytes());
     child.wait().expect("ends").success()
 }
 
@@ -65,12 +65,7 @@ fn rejected(repo: &TestRepo, name: &str) -> Vec<String> {
 #[test]
 fn naming_one_control_file_opens_no_other() {
     let repo = repo();
-    let scope = [
-        ".",
-        ".github/workflows/ci.yml",
-        "sub/.codex",
-        "roles/x.toml",
-    ];
+    let scope = [".", ".github/workflows/ci.yml", "sub/.codex", "roles/x.toml"];
     let worktree = spawn(&repo, "named", &scope);
     let cases = [
         (".github/workflows/ci.yml", true),
@@ -105,25 +100,16 @@ fn naming_one_control_file_opens_no_other() {
     git_output(&worktree, ["add", "--all"]);
     let committed = git_output(&worktree, ["commit", "--message=both"]);
     let said = describe(&committed);
-    assert!(
-        !committed.status.success() && said.contains("release.yml"),
-        "{said}"
-    );
+    assert!(!committed.status.success() && said.contains("release.yml"), "{said}");
     assert_eq!(rejected(&repo, "named"), [".github/workflows/release.yml"]);
     assert!(!repo.agent(&["merge", "named"]).status.success());
-    git_output(
-        &worktree,
-        ["checkout", "HEAD", "--", ".github/workflows/release.yml"],
-    );
+    git_output(&worktree, ["checkout", "HEAD", "--", ".github/workflows/release.yml"]);
     let committed = git_output(&worktree, ["commit", "--message=one"]);
     assert!(committed.status.success(), "{}", describe(&committed));
     // The session whose hook was asked counts as one that goes on.
     repo.agent_json(&["merge", "named", "--now"]);
     let landed = repo.git(["diff", "--name-only", "HEAD~1", "HEAD"]);
-    assert!(
-        landed.contains("ci.yml") && !landed.contains("release.yml"),
-        "{landed}"
-    );
+    assert!(landed.contains("ci.yml") && !landed.contains("release.yml"), "{landed}");
 }
 
 #[test]
@@ -131,11 +117,7 @@ fn an_amendment_opens_what_it_names() {
     let repo = repo();
     let worktree = spawn(&repo, "worker", &[]);
     let opens = |expected: [bool; 3]| {
-        let paths = [
-            ".github/workflows/ci.yml",
-            ".github/workflows/release.yml",
-            "roles/x.toml",
-        ];
+        let paths = [".github/workflows/ci.yml", ".github/workflows/release.yml", "roles/x.toml"];
         assert_eq!(paths.map(|path| check(&worktree, path)), expected);
     };
     opens([false, false, false]);
@@ -156,13 +138,7 @@ fn an_amendment_opens_what_it_names() {
 #[test]
 fn what_a_person_denies_is_not_opened_by_a_wider_scope() {
     let repo = repo();
-    let scope = [
-        "spawn",
-        "do it",
-        "--name=shut",
-        "--scope=.",
-        "--scope=roles/x.toml",
-    ];
+    let scope = ["spawn", "do it", "--name=shut", "--scope=.", "--scope=roles/x.toml"];
     repo.agent_json(&[&scope[..], &["--deny=roles/*.toml"]].concat());
     let worktree = repo.agent(&["path", "shut"]).stdout;
     let worktree = PathBuf::from(String::from_utf8_lossy(&worktree).trim());
@@ -189,7 +165,7 @@ fn versions_agree_on_what_was_recorded_before_and_an_older_one_opens_nothing() {
     let recorded = |name: &str| {
         let commit = repo.agent_json(&["show", name])["spawn_commit"].clone();
         let commit = repo.git(["cat-file", "commit", commit.as_str().expect("an oid")]);
-        let header = { commit.lines() }.find_map(|line| line.strip_prefix("agent-policy "));
+        let header = commit.lines().find_map(|line| line.strip_prefix("agent-policy "));
         serde_json::from_str::<Value>(header.expect("a header")).expect("JSON")
     };
     let allows = |policy: &Value, path: &str| {
@@ -264,16 +240,9 @@ fn a_tree_with_a_git_directory_by_another_name_is_rejected() {
 fn make_tree(repo: &TestRepo, entries: &str) -> String {
     let mut git = std::process::Command::new("git");
     git.args(["mktree"]).current_dir(repo.path());
-    let mut child = { git.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() }.expect("starts");
-    let input = child
-        .stdin
-        .take()
-        .expect("a pipe")
-        .write_all(entries.as_bytes());
+    let mut child = git.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("starts");
+    let input = child.stdin.take().expect("a pipe").write_all(entries.as_bytes());
     input.expect("written");
     let output = child.wait_with_output().expect("ends");
-    String::from_utf8(output.stdout)
-        .expect("UTF-8")
-        .trim()
-        .to_owned()
+    String::from_utf8(output.stdout).expect("UTF-8").trim().to_owned()
 }

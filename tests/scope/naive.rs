@@ -25,10 +25,8 @@ pub(super) fn denies(glob: &str, path: &[u8]) -> bool {
 }
 
 fn parts(text: &[u8]) -> Vec<&[u8]> {
-    let mut parts: Vec<&[u8]> = text
-        .split(|&byte| byte == b'/')
-        .filter(|part| !matches!(*part, b"" | b"."))
-        .collect();
+    let mut parts: Vec<&[u8]> =
+        text.split(|&byte| byte == b'/').filter(|part| !matches!(*part, b"" | b".")).collect();
     if text.ends_with(b"/") {
         parts.push(b"**");
     }

@@ -23,19 +23,11 @@ fn any_glob() -> impl Strategy<Value = Glob> {
 }
 
 fn any_path() -> impl Strategy<Value = RepoPath> {
-    let byte = prop::sample::select(vec![
-        &b"a"[..],
-        b"b",
-        b"c",
-        b".",
-        b"\xff",
-        "é".as_bytes(),
-        b" ",
-    ]);
+    let byte =
+        prop::sample::select(vec![&b"a"[..], b"b", b"c", b".", b"\xff", "é".as_bytes(), b" "]);
     let name = prop::collection::vec(byte, 1..4).prop_map(|bytes| bytes.concat());
-    prop::collection::vec(name, 1..5).prop_filter_map("not a path", |names| {
-        RepoPath::parse(&names.join(&b'/')).ok()
-    })
+    prop::collection::vec(name, 1..5)
+        .prop_filter_map("not a path", |names| RepoPath::parse(&names.join(&b'/')).ok())
 }
 
 /// A path that follows a glob closely: each wildcard becomes something it should match or just not.
@@ -46,10 +38,7 @@ fn near(glob: &Glob, picks: &[usize]) -> Option<RepoPath> {
     let mut text = String::new();
     while let Some(next) = rest.chars().next() {
         let (unit, options): (usize, &[&str]) = match next {
-            '*' => (
-                rest.len() - rest.trim_start_matches('*').len(),
-                &["", "a", "b.b", "a/b", "/"],
-            ),
+            '*' => (rest.len() - rest.trim_start_matches('*').len(), &["", "a", "b.b", "a/b", "/"]),
             '?' => (1, &["a", "/", "", "é"]),
             '[' => (rest.find(']')? + 1, &["a", "b", "/", ".", "é"]),
             _ => (next.len_utf8(), &[]),

@@ -60,17 +60,8 @@ fn the_name_of_a_directory_denies_what_is_below_wherever_it_is_written() {
             repo.commit_all("settings");
         }
         let worktree = spawn(&repo, "one", words);
-        for path in [
-            "src/gen/made.rs",
-            "src/gen/new/x",
-            "src/gen",
-            "build/out.o",
-            "build",
-        ] {
-            assert!(
-                !may_change(&worktree, path),
-                "{settings:?} {words:?} {path}"
-            );
+        for path in ["src/gen/made.rs", "src/gen/new/x", "src/gen", "build/out.o", "build"] {
+            assert!(!may_change(&worktree, path), "{settings:?} {words:?} {path}");
         }
         assert!(may_change(&worktree, "src/lib.rs") && may_change(&worktree, "builder.rs"));
         repo
@@ -80,20 +71,12 @@ fn the_name_of_a_directory_denies_what_is_below_wherever_it_is_written() {
     let settings = "[defaults]\ndeny = [\"src/gen\", \"build\"]\n";
     let repo = denies(&[(".config/git-agent.toml", settings)], &[]);
     with_bot(&repo);
-    assert_eq!(
-        guarded(&repo, "", &["--scope=src", "--scope=build"]),
-        "reject"
-    );
+    assert_eq!(guarded(&repo, "", &["--scope=src", "--scope=build"]), "reject");
     let role = "extends = \"edit-local\"\ndefault_denylist = [\"src/gen\", \"build\"]\n";
     denies(&[("roles/r.toml", role)], &["--role=r"]);
     let repo = self::repo();
     for directory in ["src/gen", "build"] {
-        repo.git([
-            "config",
-            "--add",
-            "agent.role.edit-local.denylist",
-            directory,
-        ]);
+        repo.git(["config", "--add", "agent.role.edit-local.denylist", directory]);
     }
     let worktree = spawn(&repo, "one", &[]);
     assert!(!may_change(&worktree, "src/gen/made.rs") && !may_change(&worktree, "build/x"));
@@ -120,17 +103,11 @@ fn a_guard_reads_names_of_directories_as_a_spawn_does() {
     repo.write(".config/git-agent.toml", rule);
     repo.commit_all("another rule");
     assert_eq!(guarded(&repo, "", &[]), "accept");
-    assert_eq!(
-        guarded(&repo, "", &["--scope=src", "--scope=build/"]),
-        "accept"
-    );
+    assert_eq!(guarded(&repo, "", &["--scope=src", "--scope=build/"]), "accept");
     // Relative to where the caller stands.
     assert_eq!(guarded(&repo, "src", &["--deny=gen"]), "reject");
     assert_eq!(guarded(&repo, "src", &["--deny=src/gen"]), "accept");
-    assert_eq!(
-        guarded(&repo, "src", &["--scope=.", "--scope=../build/"]),
-        "accept"
-    );
+    assert_eq!(guarded(&repo, "src", &["--scope=.", "--scope=../build/"]), "accept");
     assert_eq!(guarded(&repo, "", &["--scope=."]), "accept");
 }
 
@@ -138,9 +115,7 @@ fn a_guard_reads_names_of_directories_as_a_spawn_does() {
 fn a_glob_in_advice_is_typed_where_the_caller_stands() {
     let repo = repo();
     let run = |directory: &str, words: &[&str]| {
-        let output = agent_command(&repo.path().join(directory))
-            .args(words)
-            .output();
+        let output = agent_command(&repo.path().join(directory)).args(words).output();
         describe(&output.expect("starts"))
     };
     let said = run("src", &["spawn", "do it", "--scope=nope"]);
@@ -164,10 +139,7 @@ fn a_glob_of_which_the_denylist_has_all_is_warned_of() {
     let warned = |report: Value| report["warnings"].to_string();
     let words = ["spawn", "do it", "--scope=.env.example", "--name=one"];
     let said = warned(repo.agent_json(&words));
-    assert!(
-        said.contains("`**/.env.*` of the denylist has all"),
-        "{said}"
-    );
+    assert!(said.contains("`**/.env.*` of the denylist has all"), "{said}");
     spawn(&repo, "two", &["--scope=src"]);
     let said = warned(at(&repo, "", &["amend", "two", "--add-scope=.env.example"]));
     assert!(said.contains("`.env.example` allows nothing"), "{said}");
@@ -180,15 +152,9 @@ fn an_amendment_reads_globs_as_a_spawn_does() {
     let amend = |directory: &str, words: &[&str]| {
         at(&repo, directory, &[&["amend", "one"], words].concat())
     };
-    assert_eq!(
-        amend("src", &["--scope=gen"])["whitelist"],
-        json!(["src/gen/**"])
-    );
+    assert_eq!(amend("src", &["--scope=gen"])["whitelist"], json!(["src/gen/**"]));
     let both = json!(["src/gen/**", "README.md"]);
-    assert_eq!(
-        amend("src", &["--add-scope=../README.md"])["whitelist"],
-        both
-    );
+    assert_eq!(amend("src", &["--add-scope=../README.md"])["whitelist"], both);
     let report = amend("app/[id]", &["--scope=gen"]);
     assert_eq!(report["whitelist"], json!(["app/[[]id]/gen/**"]));
     assert_eq!(amend("", &["--scope=."])["whitelist"], json!(["**"]));
@@ -200,17 +166,11 @@ fn an_amendment_reads_globs_as_a_spawn_does() {
     // What the agent made can be named, committed or not; what is to be made has to be said to be new.
     fs::create_dir_all(worktree.join("made")).expect("made");
     fs::write(worktree.join("made/here.md"), "x").expect("written");
-    assert_eq!(
-        amend("", &["--scope=made"])["whitelist"],
-        json!(["made/**"])
-    );
+    assert_eq!(amend("", &["--scope=made"])["whitelist"], json!(["made/**"]));
     let report = amend("src", &["--scope=lib.rs", "--new=later.rs"]);
     let expected = json!(["src/lib.rs", "src/later.rs", "src/later.rs/**"]);
     assert_eq!(report["whitelist"], expected);
     let refused = repo.agent(&["amend", "one", "--scope=nosuch"]);
     let said = describe(&refused);
-    assert!(
-        refused.status.code() == Some(2) && said.contains("scope-unmatched"),
-        "{said}"
-    );
+    assert!(refused.status.code() == Some(2) && said.contains("scope-unmatched"), "{said}");
 }

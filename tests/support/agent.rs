@@ -36,10 +36,7 @@ pub fn agent_command(directory: &Path) -> Command {
 impl TestRepo {
     /// Runs `git-agent` in the main worktree, whatever its status.
     pub fn agent(&self, arguments: &[&str]) -> Output {
-        agent_command(&self.path())
-            .args(arguments)
-            .output()
-            .expect("git-agent starts")
+        agent_command(&self.path()).args(arguments).output().expect("git-agent starts")
     }
 
     /// Runs `git-agent`, which must succeed, and reads its JSON.
@@ -68,9 +65,7 @@ impl TestRepo {
         let shown = self.agent_json(&["show", agent]);
         let old = shown["spawn_commit"].as_str().expect("an oid");
         let text = self.git(["cat-file", "commit", old]);
-        let lines = text
-            .lines()
-            .filter(|line| !line.starts_with("agent-policy "));
+        let lines = text.lines().filter(|line| !line.starts_with("agent-policy "));
         let text = lines.collect::<Vec<_>>().join("\n") + "\n";
         let new = self.write_commit(&text);
         let branch = shown["branch"].as_str();
@@ -106,9 +101,7 @@ impl TestRepo {
         drop(input);
         let output = child.wait_with_output().expect("ends");
         assert!(output.status.success(), "no commit: {text}");
-        String::from_utf8_lossy(&output.stdout)
-            .trim_end()
-            .to_owned()
+        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
     }
 
     /// Gives an agent's admin directory and private files the name that fits another id.
@@ -142,17 +135,10 @@ impl TestRepo {
 /// Every command that `git agent help --all` lists.
 pub fn verbs() -> Vec<String> {
     let nowhere = tempfile::tempdir().expect("temporary directory");
-    let help = agent_command(nowhere.path())
-        .args(["help", "--all"])
-        .output();
+    let help = agent_command(nowhere.path()).args(["help", "--all"]).output();
     let help = String::from_utf8(help.expect("git-agent starts").stdout).expect("UTF-8");
-    let rows = help
-        .lines()
-        .filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
-    let verbs: Vec<_> = rows
-        .filter(|verb| !verb.is_empty())
-        .map(str::to_owned)
-        .collect();
+    let rows = help.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    let verbs: Vec<_> = rows.filter(|verb| !verb.is_empty()).map(str::to_owned).collect();
     assert!(verbs.len() > 30, "{help}");
     verbs
 }

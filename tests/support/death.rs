@@ -97,10 +97,7 @@ pub fn unwatched() -> Reached {
 
 /// The surroundings of somebody who stands in a directory.
 pub fn ctx(directory: &Path, reached: Reached) -> Ctx {
-    let seams = Seams {
-        reached,
-        ..Seams::real()
-    };
+    let seams = Seams { reached, ..Seams::real() };
     ctx_with(directory, seams)
 }
 

@@ -65,12 +65,7 @@ impl FakeForge {
             fs::write(&program, PROGRAM).expect("written");
             fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("set");
         }
-        FakeForge {
-            hub,
-            clone,
-            fork,
-            programs,
-        }
+        FakeForge { hub, clone, fork, programs }
     }
 
     /// What is answered to command lines that begin so. A newer answer goes before an older one.
@@ -93,12 +88,7 @@ impl FakeForge {
         let entry = answers.join(format!("{next:04}"));
         fs::create_dir(&entry).expect("made");
         let status = status.to_string();
-        for (name, text) in [
-            ("when", when),
-            ("out", out),
-            ("err", error),
-            ("status", &status),
-        ] {
+        for (name, text) in [("when", when), ("out", out), ("err", error), ("status", &status)] {
             fs::write(entry.join(name), text).expect("written");
         }
         entry
@@ -107,9 +97,7 @@ impl FakeForge {
     /// git-agent with the forge's programs on the path.
     pub fn run(&self, words: &[&str]) -> Output {
         let usual = std::env::var_os("PATH").unwrap_or_default();
-        let places = [self.programs.clone()]
-            .into_iter()
-            .chain(std::env::split_paths(&usual));
+        let places = [self.programs.clone()].into_iter().chain(std::env::split_paths(&usual));
         let mut command = agent_command(&self.clone);
         command.env("PATH", std::env::join_paths(places).expect("a path"));
         command.args(words).output().expect("starts")
@@ -140,37 +128,20 @@ impl FakeForge {
         let work = self.clone.with_file_name("work");
         let _ = fs::remove_dir_all(&work);
         let words = [bare.to_str(), work.to_str()].map(|path| path.expect("UTF-8"));
-        git_in(
-            &self.clone,
-            ["clone", "--quiet", "--branch", onto, words[0], words[1]],
-        );
+        git_in(&self.clone, ["clone", "--quiet", "--branch", onto, words[0], words[1]]);
         for (file, text) in files {
             let file = work.join(file);
             fs::create_dir_all(file.parent().expect("a parent")).expect("made");
             fs::write(file, text).expect("written");
         }
         git_in(&work, ["add", "--all", "--force"]);
-        git_in(
-            &work,
-            ["commit", "--quiet", "--allow-empty", "-m", "of others"],
-        );
-        git_in(
-            &work,
-            [
-                "push",
-                "--quiet",
-                "--force",
-                "origin",
-                &format!("HEAD:{name}"),
-            ],
-        );
+        git_in(&work, ["commit", "--quiet", "--allow-empty", "-m", "of others"]);
+        git_in(&work, ["push", "--quiet", "--force", "origin", &format!("HEAD:{name}")]);
         git_in(&work, ["rev-parse", "HEAD"])
     }
 
     /// Whether a bare repository has a ref.
     pub fn has(bare: &Path, name: &str) -> bool {
-        git_output(bare, ["rev-parse", "--verify", "--quiet", name])
-            .status
-            .success()
+        git_output(bare, ["rev-parse", "--verify", "--quiet", name]).status.success()
     }
 }

@@ -14,12 +14,8 @@ pub struct Hub {
 }
 
 /// The four refs that travel, as every clone and the remote name them.
-pub const REFS: [&str; 4] = [
-    "refs/notes/agents",
-    "refs/agents/keep",
-    "refs/agents/mail",
-    "refs/notes/agents-mail",
-];
+pub const REFS: [&str; 4] =
+    ["refs/notes/agents", "refs/agents/keep", "refs/agents/mail", "refs/notes/agents-mail"];
 
 /// A value of `remote.<name>.uploadpack`: a server that speaks the older protocol only, and has no variables of the clone.
 pub const OLD_SERVER: &str = "unset GIT_PROTOCOL GIT_REF_PARANOIA; git-upload-pack";
@@ -31,11 +27,7 @@ impl Hub {
         let place = first.path().with_file_name("hub.git");
         let bare = place.to_str().expect("UTF-8");
         first.git(["clone", "--quiet", "--bare", ".", bare]);
-        let mut hub = Hub {
-            first,
-            bare: place.clone(),
-            clones: Vec::new(),
-        };
+        let mut hub = Hub { first, bare: place.clone(), clones: Vec::new() };
         for number in 0..clones {
             let name = format!("clone-{number}");
             hub.add(&name, &[]);
@@ -82,10 +74,7 @@ impl Hub {
 
     /// The names of the outboxes on the remote.
     pub fn outboxes(&self) -> Vec<String> {
-        let names = git_in(
-            &self.bare,
-            ["for-each-ref", "--format=%(refname)", "refs/agents/from"],
-        );
+        let names = git_in(&self.bare, ["for-each-ref", "--format=%(refname)", "refs/agents/from"]);
         names.lines().map(str::to_owned).collect()
     }
 
@@ -172,8 +161,8 @@ pub fn branch_of(spawned: &Value) -> String {
 pub fn names(clone: &Path) -> Vec<String> {
     let listed = json(clone, &["list", "--all", "--fast"]);
     let agents = listed["agents"].as_array().expect("rows");
-    let names = agents.iter().map(|row| row["name"].as_str().unwrap_or("-"));
-    let mut names: Vec<_> = names.map(str::to_owned).collect();
+    let mut names: Vec<_> =
+        agents.iter().map(|row| row["name"].as_str().unwrap_or("-")).map(str::to_owned).collect();
     names.sort();
     names
 }

@@ -22,9 +22,7 @@ pub struct TestRepo {
 impl TestRepo {
     /// An empty repository with branch `main`, without commits.
     pub fn empty() -> TestRepo {
-        let repo = TestRepo {
-            dir: tempfile::tempdir().expect("temporary directory"),
-        };
+        let repo = TestRepo { dir: tempfile::tempdir().expect("temporary directory") };
         std::fs::create_dir(repo.path()).expect("create the worktree");
         repo.git(["init", "--quiet", "--initial-branch=main"]);
         repo
@@ -53,9 +51,7 @@ impl TestRepo {
 
     /// The top of the main worktree, free of symlinks.
     pub fn path(&self) -> PathBuf {
-        std::fs::canonicalize(self.dir.path())
-            .expect("temporary directory")
-            .join("repo")
+        std::fs::canonicalize(self.dir.path()).expect("temporary directory").join("repo")
     }
 
     /// Remembers the repository and what lies beside it, as they are now.
@@ -83,8 +79,7 @@ impl TestRepo {
         let output = git_output(&self.path(), words);
         let said = [output.stdout, output.stderr].concat();
         let said = String::from_utf8_lossy(&said);
-        let lines = said.lines();
-        let lines = lines.filter(|line| !line.contains(".lock: badRefContent"));
+        let lines = said.lines().filter(|line| !line.contains(".lock: badRefContent"));
         lines.collect::<Vec<_>>().join("\n")
     }
 
@@ -130,14 +125,8 @@ pub const PAST_HOOKS: [&str; 12] = [
 /// Runs git in any directory, which must succeed; gives its trimmed standard output.
 pub fn git_in<A: AsRef<OsStr>>(directory: &Path, arguments: impl IntoIterator<Item = A>) -> String {
     let output = git_output(directory, arguments);
-    assert!(
-        output.status.success(),
-        "git failed: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8_lossy(&output.stdout)
-        .trim_end()
-        .to_owned()
+    assert!(output.status.success(), "git failed: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
 }
 
 /// Runs git in any directory, whatever its status.
@@ -145,10 +134,7 @@ pub fn git_output<A: AsRef<OsStr>>(
     directory: &Path,
     arguments: impl IntoIterator<Item = A>,
 ) -> Output {
-    isolated("git", directory)
-        .args(arguments)
-        .output()
-        .expect("git starts")
+    isolated("git", directory).args(arguments).output().expect("git starts")
 }
 
 /// A command without the machine's configuration: no user or system git config, a fixed identity,
@@ -220,8 +206,6 @@ pub fn assert_unchanged(
     who: &str,
 ) {
     let paths = before.keys().chain(after.keys());
-    let changed: BTreeSet<_> = paths
-        .filter(|path| before.get(*path) != after.get(*path))
-        .collect();
+    let changed: BTreeSet<_> = paths.filter(|path| before.get(*path) != after.get(*path)).collect();
     assert!(changed.is_empty(), "{who} touched {changed:?}");
 }

@@ -44,10 +44,7 @@ impl Saved {
             };
             (path, Entry { content, metadata })
         };
-        Saved {
-            directory: directory.to_owned(),
-            entries: found.map(read).collect(),
-        }
+        Saved { directory: directory.to_owned(), entries: found.map(read).collect() }
     }
 
     /// Brings it back.
@@ -60,11 +57,7 @@ impl Saved {
                 continue;
             }
             let remove = || {
-                if metadata.is_dir() {
-                    fs::remove_dir(&path)
-                } else {
-                    fs::remove_file(&path)
-                }
+                if metadata.is_dir() { fs::remove_dir(&path) } else { fs::remove_file(&path) }
             };
             let removed = remove().or_else(|_| {
                 // Hooks that a discard has moved away are in a directory that only root can change as it is.
@@ -131,10 +124,7 @@ fn entries(directory: &Path) -> BTreeMap<PathBuf, Metadata> {
     let below = walkdir::WalkDir::new(directory).min_depth(1);
     let found = below.into_iter().filter_map(|entry| {
         let found = entry.and_then(|entry| Ok((entry.metadata()?, entry.into_path())));
-        assert!(
-            found.is_ok() || found.as_ref().is_err_and(gone),
-            "{found:?}"
-        );
+        assert!(found.is_ok() || found.as_ref().is_err_and(gone), "{found:?}");
         found.ok().map(|(metadata, path)| (path, metadata))
     });
     found.collect()

@@ -27,12 +27,7 @@ pub fn terminal(rows: u16, columns: u16) -> (File, File) {
 }
 
 pub fn size(rows: u16, columns: u16) -> Winsize {
-    Winsize {
-        ws_row: rows,
-        ws_col: columns,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    }
+    Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
 /// Reads what is written to a terminal, until it is this, or until no process has the terminal open.

@@ -20,14 +20,7 @@ pub(super) fn task(hub: &Hub) -> String {
 /// The command of a worker that does the task by this shell command.
 fn worker(clone: &Path, task: &str, script: &str) -> Command {
     let mut command = agent_command(clone);
-    let words = [
-        "run",
-        task,
-        "--claim=task-1",
-        "--sync=origin",
-        "--sandbox=off",
-        "--",
-    ];
+    let words = ["run", task, "--claim=task-1", "--sync=origin", "--sandbox=off", "--"];
     command.args(words).args(["sh", "-c", script]);
     command
 }
@@ -51,9 +44,7 @@ fn child() {
 
 pub(super) fn state(hub: &Hub) -> String {
     let message = git_in(&hub.bare, ["log", "-1", "--format=%B", CLAIM]);
-    let line = message
-        .lines()
-        .find_map(|line| line.strip_prefix("Claim-State: "));
+    let line = message.lines().find_map(|line| line.strip_prefix("Claim-State: "));
     line.expect("a state").to_owned()
 }
 
@@ -66,27 +57,16 @@ fn a_task_is_done_once_and_the_second_worker_is_told_so() {
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(state(&hub), "done");
     // What was not committed would have stayed behind.
-    let branches = git_in(
-        &hub.bare,
-        ["for-each-ref", "--format=%(refname)", "refs/heads/agent"],
-    );
-    let library = git_in(
-        &hub.bare,
-        ["show", &format!("{}:src/lib.rs", branches.trim())],
-    );
+    let branches = git_in(&hub.bare, ["for-each-ref", "--format=%(refname)", "refs/heads/agent"]);
+    let library = git_in(&hub.bare, ["show", &format!("{}:src/lib.rs", branches.trim())]);
     assert!(library.contains("pub fn two"), "{library}");
-    assert_eq!(
-        hub.remote_tip("refs/notes/agents"),
-        tip(&one, "refs/notes/agents")
-    );
+    assert_eq!(hub.remote_tip("refs/notes/agents"), tip(&one, "refs/notes/agents"));
     for clone in [&two, &one] {
         let (code, said) = work(clone, &task, "echo must not run; exit 7");
         assert_eq!(code, Some(0), "{said}");
         assert!(said.contains("task-1 is done already by agent"), "{said}");
         assert_eq!(
-            json(clone, &["list", "--all", "--fast"])["agents"]
-                .as_array()
-                .map(Vec::len),
+            json(clone, &["list", "--all", "--fast"])["agents"].as_array().map(Vec::len),
             Some(1)
         );
     }
@@ -104,11 +84,10 @@ fn of_many_workers_one_works_and_the_others_end_with_3() {
     let task = task(&hub);
     // The winner works until every other worker has ended.
     let open = hub.bare.with_file_name("open");
-    let script = format!(
-        "{WORK}; while ! test -e {}; do sleep 0.05; done",
-        open.display()
-    );
-    let mut workers: Vec<_> = { hub.clones.iter() }
+    let script = format!("{WORK}; while ! test -e {}; do sleep 0.05; done", open.display());
+    let mut workers: Vec<_> = hub
+        .clones
+        .iter()
         .map(|clone| {
             worker(clone, &task, &script)
                 .stdout(std::process::Stdio::null())
@@ -130,14 +109,9 @@ fn of_many_workers_one_works_and_the_others_end_with_3() {
     }
     assert!(codes.iter().all(|(_, code)| *code == Some(3)), "{codes:?}");
     std::fs::write(&open, "").expect("written");
-    let codes: Vec<_> = { workers.iter_mut() }
-        .map(|worker| worker.wait().expect("ends").code())
-        .collect();
-    assert_eq!(
-        codes.iter().filter(|code| **code == Some(0)).count(),
-        1,
-        "{codes:?}"
-    );
+    let codes: Vec<_> =
+        workers.iter_mut().map(|worker| worker.wait().expect("ends").code()).collect();
+    assert_eq!(codes.iter().filter(|code| **code == Some(0)).count(), 1, "{codes:?}");
     assert_eq!(state(&hub), "done");
 }
 
@@ -151,13 +125,7 @@ fn work_that_fails_gives_the_claim_back_and_its_status_is_not_one_of_ours() {
         assert_eq!(code, Some(expected), "{script}: {said}");
         assert_eq!(hub.remote_tip(CLAIM), "", "{script}");
     }
-    let words = [
-        "run",
-        &task,
-        "--claim=task-1",
-        "--sync=origin",
-        "--sandbox=off",
-    ];
+    let words = ["run", &task, "--claim=task-1", "--sync=origin", "--sandbox=off"];
     let slow = ["--timeout=1s", "--", "sleep", "1000"];
     let output = agent(&one, &[&words[..], &slow].concat());
     assert_eq!(output.status.code(), Some(124), "{}", describe(&output));
@@ -196,10 +164,7 @@ fn a_claim_that_was_taken_over_and_given_back_is_lost_to_its_first_holder() {
     let agents = agents["agents"].as_array().expect("agents");
     let is_done = |agent: &&serde_json::Value| agent["state"] == "done" && agent["agent_id"] != id;
     let done = agents.iter().find(is_done).expect("done");
-    json(
-        &two,
-        &["merge", done["agent_id"].as_str().expect("an id"), "--push"],
-    );
+    json(&two, &["merge", done["agent_id"].as_str().expect("an id"), "--push"]);
 }
 
 /// A claim as another clone would have written it, at that time by its clock.
@@ -213,9 +178,7 @@ pub(super) fn plant(hub: &Hub, seconds: i64, ttl: u32) -> String {
     command.args(["hash-object", "-t", "tree", "-w", "/dev/null"]);
     assert!(command.output().expect("starts").status.success());
     let mut command = crate::support::isolated("git", &hub.bare);
-    command
-        .args(["commit-tree", tree, "-m", &message])
-        .env("GIT_COMMITTER_DATE", date);
+    command.args(["commit-tree", tree, "-m", &message]).env("GIT_COMMITTER_DATE", date);
     let output = command.output().expect("starts");
     let oid = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     git_in(&hub.bare, ["update-ref", CLAIM, &oid]);
@@ -312,10 +275,7 @@ fn a_claim_that_is_taken_over_ends_the_command() {
     let taking = format!("git -C {} update-ref {CLAIM} {taken}", hub.bare.display());
     let (code, said) = work(clone, &task, &format!("{WORK}; {taking}; sleep 1000"));
     assert_eq!(code, Some(3), "{said}");
-    assert!(
-        said.contains("error[claim-lost]") && said.contains("stopped"),
-        "{said}"
-    );
+    assert!(said.contains("error[claim-lost]") && said.contains("stopped"), "{said}");
     assert_eq!(hub.remote_tip(CLAIM), taken);
     let agents = json(clone, &["list", "--all", "--fast"]);
     let id = agents["agents"][0]["agent_id"].as_str().expect("an id");
@@ -369,9 +329,7 @@ fn work_that_was_accepted_before_its_worker_died_is_not_done_again() {
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(state(&hub), "done");
     assert_eq!(
-        json(clone, &["list", "--all", "--fast"])["agents"]
-            .as_array()
-            .map(Vec::len),
+        json(clone, &["list", "--all", "--fast"])["agents"].as_array().map(Vec::len),
         Some(1)
     );
 }
@@ -414,32 +372,18 @@ fn keys_and_times_that_cannot_be_meant_are_refused() {
     row(clone, "a");
     for key in ["", "a/b", "..", "x.lock", "a b", "-"] {
         let claim = format!("--claim={key}");
-        let output = agent(
-            clone,
-            &["run", &task, &claim, "--sync=origin", "--", "true"],
-        );
+        let output = agent(clone, &["run", &task, &claim, "--sync=origin", "--", "true"]);
         let said = describe(&output);
         let is_fine = key == "-";
         assert_eq!(output.status.code() == Some(2), !is_fine, "{key}: {said}");
     }
     let output = agent(clone, &["run", &task, "--claim=x", "--", "true"]);
     assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
-    let several = [
-        "run",
-        &task,
-        &task,
-        "--claim=x",
-        "--sync=origin",
-        "--",
-        "true",
-    ];
+    let several = ["run", &task, &task, "--claim=x", "--sync=origin", "--", "true"];
     let output = agent(clone, &several);
     assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
     assert!(describe(&output).contains("--claim is for one task"));
     git_in(clone, ["config", "agent.claimTtl", "2h"]);
-    let output = agent(
-        clone,
-        &["run", &task, "--claim=x", "--sync=origin", "--", "true"],
-    );
+    let output = agent(clone, &["run", &task, "--claim=x", "--sync=origin", "--", "true"]);
     assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
 }

@@ -47,9 +47,7 @@ fn ready(is_crowd: bool) -> (Hub, PathBuf, String, String) {
 fn the_steps_are_reached_as_they_are_listed() {
     let (_hub, one, id, _) = ready(false);
     let steps = steps_of(|reached| complete(&one, &id, reached));
-    let own: Vec<_> = { steps.iter() }
-        .filter(|step| step.starts_with("task-"))
-        .collect();
+    let own: Vec<_> = steps.iter().filter(|step| step.starts_with("task-")).collect();
     assert_eq!(own, DELIVERY_STEPS, "{steps:?}");
 }
 

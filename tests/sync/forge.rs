@@ -47,12 +47,7 @@ impl Forge {
         });
         let agents = agents.collect();
         json(&clone, &["sync"]);
-        Forge {
-            hub,
-            clone,
-            elsewhere,
-            agents,
-        }
+        Forge { hub, clone, elsewhere, agents }
     }
 
     /// Merges what is to be merged, each in its way, and pushes main.
@@ -72,9 +67,7 @@ impl Forge {
                     forge(&["rebase", "--quiet", "main"]);
                     forge(&["checkout", "--quiet", "-B", "main"]);
                 }
-                "merge" => drop(forge(&[
-                    "merge", "--quiet", "--no-ff", "-m", "Merge", &work,
-                ])),
+                "merge" => drop(forge(&["merge", "--quiet", "--no-ff", "-m", "Merge", &work])),
                 _ => continue,
             }
             if way.ends_with("-built") {
@@ -92,9 +85,7 @@ fn listed(clone: &Path) -> Vec<(String, Value)> {
     let list = json(clone, &["list"]);
     let rows = list["agents"].as_array().expect("rows").clone();
     let named = rows.into_iter();
-    named
-        .map(|row| (row["name"].as_str().expect("a name").to_owned(), row))
-        .collect()
+    named.map(|row| (row["name"].as_str().expect("a name").to_owned(), row)).collect()
 }
 
 #[test]
@@ -104,11 +95,7 @@ fn work_that_a_forge_merged_is_known_before_and_after_a_pull() {
     forge.merge_all();
     for step in ["fetch", "pull"] {
         git_in(clone, [step, "--quiet", "origin", "main"]);
-        let has_it = if step == "pull" {
-            MAIN
-        } else {
-            "refs/remotes/origin/main"
-        };
+        let has_it = if step == "pull" { MAIN } else { "refs/remotes/origin/main" };
         for (name, row) in listed(clone) {
             let target = row["landed_on"]["ref"].as_str();
             let expected = (name != "open").then_some(has_it);
@@ -117,11 +104,7 @@ fn work_that_a_forge_merged_is_known_before_and_after_a_pull() {
         let before = tip(clone, MAIN);
         for (way, ..) in &forge.agents {
             let planned = json(clone, &["merge", way, "--dry-run"]);
-            let expected = if *way == "open" {
-                "planned"
-            } else {
-                "already-merged"
-            };
+            let expected = if *way == "open" { "planned" } else { "already-merged" };
             assert_eq!(planned["outcome"], expected, "{step} {way}: {planned:#}");
             // What has to be done is said, and only where something has.
             let warnings = planned["warnings"].to_string();
@@ -132,11 +115,7 @@ fn work_that_a_forge_merged_is_known_before_and_after_a_pull() {
         let swept = json(clone, &["gc"]);
         for item in swept["agents"].as_array().expect("agents") {
             let open = &forge.agents.last().expect("one").1;
-            let expected = if item["agent_id"] == open.as_str() {
-                "keep"
-            } else {
-                "remove"
-            };
+            let expected = if item["agent_id"] == open.as_str() { "keep" } else { "remove" };
             assert_eq!(item["action"], expected, "{step}: {item:#}");
         }
     }
@@ -155,9 +134,7 @@ fn work_that_a_forge_merged_is_known_before_and_after_a_pull() {
     assert_eq!(tip(clone, MAIN), before);
     let output = agent(clone, &["gc", "--yes"]);
     assert!(output.status.success(), "{}", describe(&output));
-    let left: Vec<_> = { listed(clone).into_iter() }
-        .map(|(name, _)| name)
-        .collect();
+    let left: Vec<_> = listed(clone).into_iter().map(|(name, _)| name).collect();
     assert_eq!(left, ["squash", "open"]);
     let kept = tip(clone, "refs/heads/main");
     assert_eq!(kept, forge.hub.remote_tip(MAIN));
@@ -165,10 +142,7 @@ fn work_that_a_forge_merged_is_known_before_and_after_a_pull() {
 
 /// The branches of agents that the remote has.
 fn there(forge: &Forge) -> Vec<&'static str> {
-    let listed = git_in(
-        &forge.hub.bare,
-        ["for-each-ref", "--format=%(refname)", "refs/heads"],
-    );
+    let listed = git_in(&forge.hub.bare, ["for-each-ref", "--format=%(refname)", "refs/heads"]);
     let agents = forge.agents.iter();
     let there = agents.filter(|(.., branch)| listed.lines().any(|line| line == branch));
     there.map(|(way, ..)| *way).collect()
@@ -184,9 +158,7 @@ fn states(forge: &Forge) -> Vec<(&'static str, String)> {
         own.next().expect("an agent's").0
     };
     let state = |branch: &Value| branch["state"].as_str().expect("a state").to_owned();
-    { branches.iter() }
-        .map(|branch| (way(branch), state(branch)))
-        .collect()
+    branches.iter().map(|branch| (way(branch), state(branch))).collect()
 }
 
 #[test]
@@ -251,10 +223,7 @@ fn gc_deletes_the_branches_of_a_remote_whose_work_has_landed_there() {
     let old = forge.hub.remote_tip(moving);
     forge.hub.hook(
         "pre-receive",
-        &format!(
-            "git update-ref {moving} {} {old} 2>/dev/null; true",
-            forge.hub.remote_tip(MAIN)
-        ),
+        &format!("git update-ref {moving} {} {old} 2>/dev/null; true", forge.hub.remote_tip(MAIN)),
     );
     let mut expected = all("removed");
     for one in &mut expected {
@@ -263,10 +232,7 @@ fn gc_deletes_the_branches_of_a_remote_whose_work_has_landed_there() {
         }
     }
     // A branch that is no agent's of ours stays, whatever it is called, and so does one that only a row names.
-    git_in(
-        &forge.hub.bare,
-        ["update-ref", "refs/heads/agent/other", MAIN],
-    );
+    git_in(&forge.hub.bare, ["update-ref", "refs/heads/agent/other", MAIN]);
     assert_eq!(sweep(&["--remote", "--yes"]), expected);
     assert_eq!(there(&forge), [forge.agents[0].0, "open"]);
     assert_eq!(forge.hub.remote_tip(moving), forge.hub.remote_tip(MAIN));

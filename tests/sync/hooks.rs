@@ -30,9 +30,7 @@ fn push(clone: &Path, words: &[&str]) -> Output {
 /// The hooks that the documentation shows, by their names.
 fn documented() -> Vec<(String, String)> {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
-    let pages = fs::read_dir(docs)
-        .expect("docs")
-        .map(|page| page.expect("a page").path());
+    let pages = fs::read_dir(docs).expect("docs").map(|page| page.expect("a page").path());
     let texts = pages.filter(|page| page.extension().is_some_and(|end| end == "md"));
     let mut hooks = Vec::new();
     for text in texts.map(|page| fs::read_to_string(page).expect("a page")) {
@@ -59,10 +57,7 @@ fn clone_with_news() -> (Hub, PathBuf) {
 #[test]
 fn every_hook_that_the_documentation_shows_lets_a_push_through() {
     let hooks = documented();
-    assert!(
-        hooks.iter().any(|(name, _)| name == "pre-push"),
-        "{hooks:?}"
-    );
+    assert!(hooks.iter().any(|(name, _)| name == "pre-push"), "{hooks:?}");
     for (name, script) in hooks {
         let (hub, clone) = clone_with_news();
         hook(&clone, &name, &script);
@@ -77,17 +72,11 @@ fn every_hook_that_the_documentation_shows_lets_a_push_through() {
 
 #[test]
 fn a_hook_that_synchronises_sends_rows_and_branches() {
-    for line in [
-        "sync --best-effort --timeout 60s",
-        "sync --best-effort --timeout=60s -- origin",
-        "sync",
-    ] {
+    for line in
+        ["sync --best-effort --timeout 60s", "sync --best-effort --timeout=60s -- origin", "sync"]
+    {
         let (hub, clone) = clone_with_news();
-        hook(
-            &clone,
-            "pre-push",
-            &format!("#!/bin/sh\ngit agent {line}\n"),
-        );
+        hook(&clone, "pre-push", &format!("#!/bin/sh\ngit agent {line}\n"));
         let output = push(&clone, &["origin", "HEAD:main"]);
         assert!(output.status.success(), "{}", describe(&output));
         assert_eq!(hub.remote_tip("refs/heads/main"), tip(&clone, "HEAD"));
@@ -103,11 +92,7 @@ fn a_push_of_ours_that_asks_a_hook_which_synchronises_ends() {
     git_in(&clone, ["push", "--quiet", "origin", "HEAD:main"]);
     for line in ["sync --best-effort", "sync"] {
         let program = env!("CARGO_BIN_EXE_git-agent");
-        hook(
-            &clone,
-            "pre-push",
-            &format!("#!/bin/sh\nexec {program} {line}\n"),
-        );
+        hook(&clone, "pre-push", &format!("#!/bin/sh\nexec {program} {line}\n"));
         let spawned = spawn(&clone, &["--no-bundle"]);
         let id = spawned["agent_id"].as_str().expect("an id").to_owned();
         let tree = PathBuf::from(spawned["worktree_abspath"].as_str().expect("a path"));
@@ -121,22 +106,14 @@ fn a_push_of_ours_that_asks_a_hook_which_synchronises_ends() {
 #[test]
 fn a_hook_waits_for_no_other_exchange_and_no_repository_keeps_it_from_ending_with_0() {
     let (hub, clone) = clone_with_news();
-    hook(
-        &clone,
-        "pre-push",
-        "#!/bin/sh\nexec git agent sync --best-effort --timeout 60s\n",
-    );
+    hook(&clone, "pre-push", "#!/bin/sh\nexec git agent sync --best-effort --timeout 60s\n");
     json(&clone, &["list"]);
     fs::create_dir_all(clone.join(".git/agents")).expect("made");
     let lock = File::create(clone.join(".git/agents/sync.lock")).expect("made");
     lock.lock().expect("locked");
     let output = push(&clone, &["origin", "HEAD:main"]);
     assert!(output.status.success(), "{}", describe(&output));
-    assert!(
-        describe(&output).contains("goes with the next sync"),
-        "{}",
-        describe(&output)
-    );
+    assert!(describe(&output).contains("goes with the next sync"), "{}", describe(&output));
     assert_eq!(hub.remote_tip(LEDGER), "");
     drop(lock);
     json(&clone, &["sync"]);
@@ -153,27 +130,12 @@ fn a_remote_that_never_answers_ends_with_the_push_and_leaves_no_process() {
     let (hub, clone) = clone_with_news();
     let pid = clone.with_file_name("pid");
     let silent = clone.with_file_name("silent");
-    fs::write(
-        &silent,
-        format!("#!/bin/sh\necho $$ >{}\nexec sleep 1000\n", pid.display()),
-    )
-    .expect("written");
+    fs::write(&silent, format!("#!/bin/sh\necho $$ >{}\nexec sleep 1000\n", pid.display()))
+        .expect("written");
     fs::set_permissions(&silent, fs::Permissions::from_mode(0o755)).expect("executable");
-    git_in(
-        &clone,
-        [
-            "remote",
-            "add",
-            "silent",
-            &format!("ext::{}", silent.display()),
-        ],
-    );
+    git_in(&clone, ["remote", "add", "silent", &format!("ext::{}", silent.display())]);
     git_in(&clone, ["config", "protocol.ext.allow", "always"]);
-    hook(
-        &clone,
-        "pre-push",
-        "#!/bin/sh\ngit agent sync --best-effort silent\n",
-    );
+    hook(&clone, "pre-push", "#!/bin/sh\ngit agent sync --best-effort silent\n");
     let output = push(&clone, &["origin", "HEAD:main"]);
     assert!(output.status.success(), "{}", describe(&output));
     assert_eq!(hub.remote_tip("refs/heads/main"), tip(&clone, "HEAD"));
@@ -182,8 +144,5 @@ fn a_remote_that_never_answers_ends_with_the_push_and_leaves_no_process() {
         return;
     };
     let command = fs::read_to_string(format!("/proc/{}/cmdline", pid.trim()));
-    assert!(
-        !command.is_ok_and(|line| line.contains("1000")),
-        "process {pid} is left"
-    );
+    assert!(!command.is_ok_and(|line| line.contains("1000")), "process {pid} is left");
 }

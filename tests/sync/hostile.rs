@@ -45,7 +45,7 @@ fn a_claim_that_is_deleted_moved_back_or_replaced_is_put_back_and_one_that_is_fo
         assert_eq!(claims::state(&hub), "held", "{words:?}");
     }
     let warnings = held.finish(&ctx).expect("done");
-    for (text, expected) in { warnings.iter() }.zip(["deleted", "moved back", "is no claim"]) {
+    for (text, expected) in warnings.iter().zip(["deleted", "moved back", "is no claim"]) {
         assert!(text.contains(expected) && text.contains(CLAIM), "{text}");
     }
     assert_eq!(warnings.len(), 3, "{warnings:?}");
@@ -66,10 +66,7 @@ fn a_claim_that_is_none_is_refused_and_one_that_says_done_without_work_is_doubte
     git_in(&hub.bare, ["update-ref", CLAIM, "refs/heads/main"]);
     let (code, said) = work(clone, &task, "exit 7");
     assert_eq!(code, Some(4), "{said}");
-    assert!(
-        said.contains("is no claim") && said.contains("--delete"),
-        "{said}"
-    );
+    assert!(said.contains("is no claim") && said.contains("--delete"), "{said}");
     let held = plant(&hub, claims::now(), 60);
     let message = git_in(&hub.bare, ["log", "-1", "--format=%B", &held]);
     let tree = git_in(&hub.bare, ["rev-parse", &format!("{held}^{{tree}}")]);
@@ -78,10 +75,7 @@ fn a_claim_that_is_none_is_refused_and_one_that_says_done_without_work_is_doubte
     git_in(&hub.bare, ["update-ref", CLAIM, &done]);
     let (code, said) = work(clone, &task, "exit 7");
     assert_eq!(code, Some(0), "{said}");
-    assert!(
-        said.contains("no row says that its work was accepted"),
-        "{said}"
-    );
+    assert!(said.contains("no row says that its work was accepted"), "{said}");
 }
 
 #[test]
@@ -98,10 +92,7 @@ fn what_happened_stays_in_order_where_the_clocks_of_clones_differ_by_an_hour() {
         let repo = Repo::open(clone).expect("a repository");
         let now = Utc::now() + TimeDelta::hours(hours);
         let reason = format!("{hours}");
-        let what = What::Deferred {
-            reason,
-            whole: None,
-        };
+        let what = What::Deferred { reason, whole: None };
         let ledger = Ledger::new(&repo);
         ledger.append(spawned, "test", what, now).expect("appended");
         json(clone, &["sync"]);
@@ -129,9 +120,7 @@ fn a_name_of_ours_that_leads_to_a_branch_of_the_remote_is_not_pushed_to() {
         git_in(&hub.bare, ["symbolic-ref", name, "refs/heads/main"]);
         let main = hub.remote_tip("refs/heads/main");
         let arguments: &[&str] = &["sync", "origin"];
-        let output = crate::support::agent::agent_command(clone)
-            .args(arguments)
-            .output();
+        let output = crate::support::agent::agent_command(clone).args(arguments).output();
         let output = output.expect("git-agent starts");
         let said = crate::support::agent::describe(&output);
         assert_eq!(output.status.code(), Some(4), "{said}");
@@ -158,19 +147,10 @@ fn a_tree_of_the_remote_that_is_nested_too_deep_is_called_that() {
     import.args(["-c", "core.maxTreeDepth=5000", "fast-import", "--quiet"]);
     import.stdin(std::fs::File::open(&file).expect("open"));
     let output = import.output().expect("git starts");
-    assert!(
-        output.status.success(),
-        "{}",
-        crate::support::agent::describe(&output)
-    );
-    let output = crate::support::agent::agent_command(clone)
-        .args(["sync", "origin"])
-        .output();
+    assert!(output.status.success(), "{}", crate::support::agent::describe(&output));
+    let output = crate::support::agent::agent_command(clone).args(["sync", "origin"]).output();
     let said = crate::support::agent::describe(&output.expect("git-agent starts"));
-    assert!(
-        !said.contains("remote-unreachable") && said.contains("deep"),
-        "{said}"
-    );
+    assert!(!said.contains("remote-unreachable") && said.contains("deep"), "{said}");
 }
 
 #[test]
@@ -178,11 +158,7 @@ fn a_note_that_is_larger_than_any_row_is_not_read_and_replaces_none() {
     let (hub, [one, two]) = Hub::synchronised();
     let ledger = "refs/notes/agents";
     let notes = |clone: &Path| git_in(clone, ["notes", "--ref=agents", "list"]);
-    let key = notes(&one)
-        .split_whitespace()
-        .last()
-        .expect("a row")
-        .to_owned();
+    let key = notes(&one).split_whitespace().last().expect("a row").to_owned();
     let body = |clone: &Path| git_in(clone, ["notes", "--ref=agents", "show", &key]);
     let before = body(&one);
     let file = hub.bare.join("large");
@@ -190,10 +166,7 @@ fn a_note_that_is_larger_than_any_row_is_not_read_and_replaces_none() {
         std::fs::write(&file, content).expect("written");
         let large = file.to_str().expect("UTF-8");
         let blob = git_in(&two, ["hash-object", "-w", large]);
-        git_in(
-            &two,
-            ["notes", "--ref=agents", "add", "-f", "-C", &blob, &key],
-        );
+        git_in(&two, ["notes", "--ref=agents", "add", "-f", "-C", &blob, &key]);
         git_in(&two, ["push", "--quiet", "origin", ledger]);
         // Without a row of its own a clone takes the note as it is, says so and does not read it.
         let said = crate::support::agent::agent_command(&two)
@@ -223,10 +196,7 @@ fn notes_that_are_too_large_together_leave_the_smaller_one() {
     let file = hub.bare.join("large");
     std::fs::write(&file, "x".repeat(4 << 20)).expect("written");
     let blob = git_in(&two, ["hash-object", "-w", file.to_str().expect("UTF-8")]);
-    git_in(
-        &two,
-        ["notes", "--ref=agents", "add", "-f", "-C", &blob, key],
-    );
+    git_in(&two, ["notes", "--ref=agents", "add", "-f", "-C", &blob, key]);
     git_in(&two, ["push", "--quiet", "origin", "refs/notes/agents"]);
     json(&one, &["sync"]);
     assert_eq!(body(&one), before);

@@ -39,15 +39,7 @@ fn contended(is_crowd: bool) -> Hub {
     git_in(&two, ["push", "--quiet", "origin", "refs/notes/agents"]);
     row(&two, "faster");
     let faster = tip(&two, "refs/notes/agents");
-    git_in(
-        &two,
-        [
-            "push",
-            "--quiet",
-            "origin",
-            "refs/notes/agents:refs/heads/waiting",
-        ],
-    );
+    git_in(&two, ["push", "--quiet", "origin", "refs/notes/agents:refs/heads/waiting"]);
     hub.hook(
         "update",
         &format!(
@@ -87,11 +79,7 @@ fn whatever_a_kill_leaves_the_next_exchange_completes_and_no_row_is_lost() {
             json(clone, &["sync"]);
         }
         for clone in &hub.clones {
-            assert_eq!(
-                names(clone),
-                ["faster", "mine", "outbox", "there"],
-                "after {step}"
-            );
+            assert_eq!(names(clone), ["faster", "mine", "outbox", "there"], "after {step}");
             hub.assert_equal(clone);
         }
         for name in REFS.iter().take(2) {

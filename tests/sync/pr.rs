@@ -140,17 +140,11 @@ fn accepted_work_is_pushed_and_offered_and_then_brought_up_to_date() {
     );
     assert!(told.contains(&list), "{told}");
     let create = format!("pr create --head {branch} --repo github.com/a/b --base main --title ");
-    assert!(
-        told.contains(&create) && told.contains(" --draft"),
-        "{told}"
-    );
+    assert!(told.contains(&create) && told.contains(" --draft"), "{told}");
     let body = fs::read_to_string(offer.gh.join("body")).expect("a text");
     assert!(body.contains("git agent accepted"), "{body}");
     let env = fs::read_to_string(offer.gh.join("env")).unwrap_or_default();
-    assert!(
-        !env.contains("GIT_DIR") && !env.contains("GIT_AGENT_ID"),
-        "{env}"
-    );
+    assert!(!env.contains("GIT_DIR") && !env.contains("GIT_AGENT_ID"), "{env}");
 
     // More work: the same pull request, and the branch moves forward.
     let worktree = agent_json(&offer.clone, &["path", &id])["worktree_abspath"].clone();
@@ -249,12 +243,7 @@ fn the_list_shows_what_the_checks_of_the_forge_say() {
     let running = json!({"__typename": "CheckRun", "status": "IN_PROGRESS", "conclusion": ""});
     let status = |state: &str| json!({"__typename": "StatusContext", "state": state});
     let good = json!([ended("SUCCESS"), ended("SKIPPED"), status("SUCCESS")]);
-    let bad = json!([
-        ended("SUCCESS"),
-        ended("TIMED_OUT"),
-        status("ERROR"),
-        running
-    ]);
+    let bad = json!([ended("SUCCESS"), ended("TIMED_OUT"), status("ERROR"), running]);
     let half = json!([status("PENDING"), ended("SUCCESS")]);
     // What reviewers say, and that the forge will merge it.
     let mut reviewed = request(6, "OPEN", &agents[2].1, &commit(2), &half);
@@ -289,13 +278,7 @@ fn the_list_shows_what_the_checks_of_the_forge_say() {
     assert_eq!(shown[0]["ci"], expected);
     let brief = |row: &Value| {
         let ci = &row["ci"];
-        json!([
-            ci["state"],
-            ci["checks"],
-            ci["total"],
-            ci["failed"],
-            ci["pending"]
-        ])
+        json!([ci["state"], ci["checks"], ci["total"], ci["failed"], ci["pending"]])
     };
     assert_eq!(brief(&shown[1]), json!(["merged", "failed", 4, 2, 1]));
     assert_eq!(brief(&shown[2]), json!(["open", "pending", 2, 0, 1]));
@@ -304,10 +287,7 @@ fn the_list_shows_what_the_checks_of_the_forge_say() {
     assert_eq!(shown[3].get("ci"), None, "it has no pull request");
     let told = offer.told();
     assert_eq!(told.matches("pr list").count(), 1, "{told}");
-    assert!(
-        told.contains("--repo github.com/a/b --state open "),
-        "{told}"
-    );
+    assert!(told.contains("--repo github.com/a/b --state open "), "{told}");
     assert!(!told.contains(&*offer.clone.to_string_lossy()), "{told}");
 
     let text = String::from_utf8(list(&["--all"]).stdout).expect("UTF-8");
@@ -335,11 +315,7 @@ fn the_list_shows_what_the_checks_of_the_forge_say() {
     let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let why = "--ci knows nothing: gh pr list failed: not logged in try again";
     assert_eq!(answer["warnings"], json!([why]));
-    assert!(
-        rows(&output)
-            .iter()
-            .all(|row| row.get("ci") == Some(&Value::Null))
-    );
+    assert!(rows(&output).iter().all(|row| row.get("ci") == Some(&Value::Null)));
     let output = list(&["--format=ndjson"]);
     assert_eq!(output.stderr, b"", "{}", describe(&output));
     let lines = String::from_utf8(output.stdout).expect("UTF-8");
@@ -353,16 +329,10 @@ fn the_list_shows_what_the_checks_of_the_forge_say() {
     fs::remove_file(offer.gh.join("broken")).expect("removed");
     fs::write(offer.gh.join("open"), "{}").expect("written");
     silent(&list(&[]), "the answer of gh pr list cannot be read");
-    git_in(
-        &offer.clone,
-        ["remote", "set-url", "origin", "https://gitlab.com/a/b"],
-    );
+    git_in(&offer.clone, ["remote", "set-url", "origin", "https://gitlab.com/a/b"]);
     offer.told();
     silent(&list(&[]), "there is no glab on the path");
-    git_in(
-        &offer.clone,
-        ["remote", "set-url", "origin", "https://codeberg.org/a/b"],
-    );
+    git_in(&offer.clone, ["remote", "set-url", "origin", "https://codeberg.org/a/b"]);
     silent(&list(&[]), "names no repository on GitHub or GitLab");
     assert_eq!(offer.told(), "");
 }
@@ -404,17 +374,7 @@ fn a_pull_request_holds_no_spawn_commit_and_sync_goes_on_from_it() {
         command
     });
     assert_eq!(judged["verdict"], "accept", "{judged:#}");
-    git_in(
-        &other,
-        [
-            "merge",
-            "--quiet",
-            "--no-ff",
-            "-m",
-            "Merge",
-            &format!("origin/{branch}"),
-        ],
-    );
+    git_in(&other, ["merge", "--quiet", "--no-ff", "-m", "Merge", &format!("origin/{branch}")]);
     fs::write(other.join("src/two.rs"), "written anew\n").expect("written");
     git_in(&other, ["commit", "--quiet", "--all", "-m", "later"]);
     git_in(&other, ["push", "--quiet", "origin", "HEAD:main"]);

@@ -57,16 +57,10 @@ fn work_lands_as_it_was_judged_against_the_branch_of_the_remote() {
     assert_eq!(report["target"]["oid"], theirs.as_str());
     let landed = hub.remote_tip(MAIN);
     assert_eq!(report["commit"], landed.as_str());
-    assert_eq!(
-        report["merged_tree"],
-        git_in(&hub.bare, ["rev-parse", "main^{tree}"])
-    );
+    assert_eq!(report["merged_tree"], git_in(&hub.bare, ["rev-parse", "main^{tree}"]));
     assert_eq!(tip(&hub.bare, "main^1"), theirs);
     let there = files(&hub);
-    assert!(
-        there.contains("src/two.rs") && there.contains("theirs.txt"),
-        "{there}"
-    );
+    assert!(there.contains("src/two.rs") && there.contains("theirs.txt"), "{there}");
     // This clone follows, with its worktree.
     assert_eq!(tip(&one, MAIN), landed);
     assert_eq!(tip(&one, "refs/remotes/origin/main"), landed);
@@ -76,10 +70,7 @@ fn work_lands_as_it_was_judged_against_the_branch_of_the_remote() {
     json(&two, &["sync"]);
     assert_eq!(row_of(&two, &id)["state"], "merged");
     // No branch of the remote but this one moved.
-    let branches = git_in(
-        &hub.bare,
-        ["for-each-ref", "--format=%(refname)", "refs/heads"],
-    );
+    let branches = git_in(&hub.bare, ["for-each-ref", "--format=%(refname)", "refs/heads"]);
     assert_eq!(branches, MAIN);
 }
 
@@ -101,10 +92,7 @@ fn work_is_judged_again_when_the_branch_of_the_remote_moves() {
     assert_eq!(report["target"]["oid"], theirs.as_str(), "{report:#}");
     assert_eq!(tip(&hub.bare, "main^1"), theirs);
     let there = files(&hub);
-    assert!(
-        there.contains("src/two.rs") && there.contains("theirs.txt"),
-        "{there}"
-    );
+    assert!(there.contains("src/two.rs") && there.contains("theirs.txt"), "{there}");
     // What conflicts with the new branch is refused, whatever the old one was.
     let other = ready(&one);
     let mine = git_in(&one, ["rev-list", "--count", MAIN]);
@@ -115,11 +103,7 @@ fn work_is_judged_again_when_the_branch_of_the_remote_moves() {
     let before = hub.remote_tip(MAIN);
     let output = agent(&one, &["merge", &other, "--push"]);
     assert_eq!(output.status.code(), Some(3), "{}", describe(&output));
-    assert!(
-        describe(&output).contains("--base refs/remotes/origin/main"),
-        "{}",
-        describe(&output)
-    );
+    assert!(describe(&output).contains("--base refs/remotes/origin/main"), "{}", describe(&output));
     assert_eq!(hub.remote_tip(MAIN), before);
     assert_eq!(git_in(&one, ["rev-list", "--count", MAIN]), mine);
 }
@@ -191,10 +175,7 @@ fn a_server_that_refuses_is_named_with_its_words_and_nothing_lands() {
         let last = report["items"].as_array().and_then(|items| items.last());
         let of_last = last.map_or(&Value::Null, |item| &item["warnings"]);
         let warnings = format!("{} {of_last}", report["warnings"]);
-        assert!(
-            warnings.contains("refs/notes/agents"),
-            "{verb:?}: {report:#}"
-        );
+        assert!(warnings.contains("refs/notes/agents"), "{verb:?}: {report:#}");
     }
     let of_all = row_of(clone, &of_all);
     assert_eq!(of_all["state"], "merged");
@@ -219,15 +200,9 @@ fn every_landing_and_spawn_that_succeeded_ends_with_0_though_the_rows_were_refus
     assert!(said.contains(warned), "{said}");
     let made = json(clone, &["spawn", &task, "--sync=origin"]);
     let warnings = made["warnings"].to_string();
-    assert!(
-        warnings.contains("the ledger was not exchanged"),
-        "{made:#}"
-    );
-    let verbs: [&[&str]; 3] = [
-        &["merge", "--push"],
-        &["train", "--push"],
-        &["merge", "--sync=origin"],
-    ];
+    assert!(warnings.contains("the ledger was not exchanged"), "{made:#}");
+    let verbs: [&[&str]; 3] =
+        [&["merge", "--push"], &["train", "--push"], &["merge", "--sync=origin"]];
     for words in verbs {
         let id = ready(clone);
         // A train takes agents that are done.
@@ -265,10 +240,7 @@ fn work_above_commits_that_were_not_pushed_says_which_branch_to_push_first() {
         let line = command.lines().next().expect("a line");
         format!("git {line}")
     };
-    assert_eq!(
-        refused(&["merge", &id, "--push", "--dry-run"]),
-        "git push origin main"
-    );
+    assert_eq!(refused(&["merge", &id, "--push", "--dry-run"]), "git push origin main");
     // Where the remote has moved on, a push alone would be refused.
     advance(&two, "theirs.txt");
     let advised = refused(&["merge", &id, "--push"]);
@@ -297,10 +269,7 @@ fn a_clone_that_cannot_follow_is_told_so() {
     let output = agent(&one, &["merge", &id, "--push"]);
     let said = describe(&output);
     assert!(output.status.success(), "{said}");
-    assert!(
-        said.contains("warning:") && said.contains("git pull"),
-        "{said}"
-    );
+    assert!(said.contains("warning:") && said.contains("git pull"), "{said}");
     assert!(files(&hub).contains("src/two.rs"));
     assert_eq!(tip(&one, MAIN), before);
     let mine = std::fs::read_to_string(one.join("theirs.txt"));
@@ -309,17 +278,11 @@ fn a_clone_that_cannot_follow_is_told_so() {
     // Commits of its own are neither pushed nor lost.
     std::fs::remove_file(one.join("theirs.txt")).expect("removed");
     let id = ready(&one);
-    git_in(
-        &one,
-        ["commit", "--quiet", "--allow-empty", "-m", "not yet"],
-    );
+    git_in(&one, ["commit", "--quiet", "--allow-empty", "-m", "not yet"]);
     let own = tip(&one, MAIN);
     let report = json(&one, &["merge", &id, "--push"]);
     let warning = report["warnings"][0].as_str().expect("a warning");
-    assert!(
-        warning.contains("commits that the remote lacks"),
-        "{warning}"
-    );
+    assert!(warning.contains("commits that the remote lacks"), "{warning}");
     assert_eq!(tip(&one, MAIN), own);
     let log = git_in(&hub.bare, ["log", "--format=%s", MAIN]);
     assert!(!log.contains("not yet"), "{log}");
@@ -339,10 +302,7 @@ fn the_claim_moves_with_the_branch_or_neither_does() {
     // Another clone takes the task over while the work lands.
     let taken = taken_over(&hub, &done);
     git_in(&hub.bare, ["update-ref", CLAIM, &done]);
-    hub.hook(
-        "update",
-        &format!("test $1 != {CLAIM} || git update-ref {CLAIM} {taken}"),
-    );
+    hub.hook("update", &format!("test $1 != {CLAIM} || git update-ref {CLAIM} {taken}"));
     for _ in ["while it lands", "before it lands"] {
         let output = agent(clone, &["merge", id, "--push"]);
         let said = describe(&output);
@@ -423,10 +383,7 @@ fn ride(clone: &Path, reached: Reached) {
 
 fn land(clone: &Path, id: &str, reached: Reached) {
     let ctx = death::ctx(clone, reached);
-    let options = MergeOptions {
-        push: Some(String::new()),
-        ..MergeOptions::default()
-    };
+    let options = MergeOptions { push: Some(String::new()), ..MergeOptions::default() };
     merge::land(&ctx, id, &options).expect("landed");
 }
 
@@ -587,10 +544,7 @@ fn the_lock_of_a_killed_fetch_is_named_and_not_taken_for_a_missing_branch() {
     let output = agent(one, &["merge", &id, "--push"]);
     let said = describe(&output);
     assert_eq!(output.status.code(), Some(5), "{said}");
-    assert!(
-        said.contains("main.lock") && said.contains("doctor --fix"),
-        "{said}"
-    );
+    assert!(said.contains("main.lock") && said.contains("doctor --fix"), "{said}");
     std::fs::remove_file(&lock).expect("removed");
     assert_eq!(json(one, &["merge", &id, "--push"])["outcome"], "merged");
 }

@@ -8,7 +8,9 @@ use std::process::{Child, Output, Stdio};
 fn all_at_once(hub: &Hub, words: &str) -> Vec<i32> {
     let program = env!("CARGO_BIN_EXE_git-agent");
     let line = format!("read go; exec {program} {words}");
-    let mut started: Vec<Child> = { hub.clones.iter() }
+    let mut started: Vec<Child> = hub
+        .clones
+        .iter()
         .map(|clone| {
             let mut command = crate::support::isolated("sh", clone);
             command.args(["-c", &line]).stdin(Stdio::piped());
@@ -17,9 +19,7 @@ fn all_at_once(hub: &Hub, words: &str) -> Vec<i32> {
         })
         .collect();
     // A pipe that is closed ends the waiting.
-    started
-        .iter_mut()
-        .for_each(|child| drop(child.stdin.take()));
+    started.iter_mut().for_each(|child| drop(child.stdin.take()));
     let ended = started.iter_mut().map(|child| child.wait().expect("ends"));
     ended.map(|status| status.code().unwrap_or(-1)).collect()
 }
@@ -119,10 +119,7 @@ fn an_outbox_that_another_clone_has_replaced_is_taken_back() {
     let lock = hub.bare.join("refs/notes/agents.lock");
     std::fs::write(&lock, "").expect("written");
     let report = json(clone, &["sync"]);
-    assert!(
-        report["warnings"].to_string().contains(&outbox),
-        "{report:#}"
-    );
+    assert!(report["warnings"].to_string().contains(&outbox), "{report:#}");
     assert_eq!(state(&report, "refs/notes/agents"), "outbox", "{report:#}");
     assert_eq!(hub.remote_tip(&outbox), tip(clone, "refs/notes/agents"));
     std::fs::remove_file(lock).expect("removed");
@@ -152,10 +149,7 @@ fn an_outbox_that_vanishes_between_list_and_fetch_is_a_race() {
     json(&two, &["sync"]);
     let outbox = "refs/agents/from/0123456789abcdef/ledger";
     git_in(&hub.bare, ["update-ref", outbox, "refs/notes/agents"]);
-    git_in(
-        &hub.bare,
-        ["update-ref", "refs/notes/agents", "refs/notes/agents~1"],
-    );
+    git_in(&hub.bare, ["update-ref", "refs/notes/agents", "refs/notes/agents~1"]);
     row(&two, "c");
     json(&two, &["sync"]);
     git_in(&hub.bare, ["update-ref", outbox, "refs/notes/agents"]);
@@ -172,11 +166,7 @@ fn an_outbox_that_vanishes_between_list_and_fetch_is_a_race() {
     std::fs::write(&script, text).expect("written");
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("executable");
-    let words = [
-        "config",
-        "remote.origin.uploadpack",
-        script.to_str().expect("UTF-8"),
-    ];
+    let words = ["config", "remote.origin.uploadpack", script.to_str().expect("UTF-8")];
     git_in(&one, words);
     let report = json(&one, &["sync"]);
     assert_eq!(report["warnings"], serde_json::json!([]), "{report:#}");
@@ -250,10 +240,7 @@ fn an_outbox_that_comes_back_at_the_same_commit_after_each_fetch_is_a_race() {
 fn a_commit_that_the_remote_lacks_for_two_attempts_is_no_damage() {
     let (hub, [one, _], commit) = with_news_in_an_outbox();
     let object = format!("objects/{}/{}", &commit[..2], &commit[2..]);
-    let [lacks, has] = [
-        format!("mv {object} missing"),
-        format!("mv missing {object}"),
-    ];
+    let [lacks, has] = [format!("mv {object} missing"), format!("mv missing {object}")];
     // One fetch of all refs, then two attempts of two each: by the name of the ref, and by the commit.
     let output = sync_around_fetches(&hub, &one, 5, [&lacks, &has]);
     assert!(output.status.success(), "{}", describe(&output));
@@ -272,19 +259,17 @@ fn clones_that_synchronise_again_and_again_have_no_wrong_answer() {
         wrong.display()
     );
     hub.send_all();
-    let mut started: Vec<Child> = { hub.clones.iter() }
+    let mut started: Vec<Child> = hub
+        .clones
+        .iter()
         .map(|clone| {
             let mut command = crate::support::isolated("sh", clone);
             command.args(["-c", &line]).stdin(Stdio::piped());
             command.stderr(Stdio::null()).spawn().expect("starts")
         })
         .collect();
-    started
-        .iter_mut()
-        .for_each(|child| drop(child.stdin.take()));
-    started
-        .iter_mut()
-        .for_each(|child| assert!(child.wait().expect("ends").success()));
+    started.iter_mut().for_each(|child| drop(child.stdin.take()));
+    started.iter_mut().for_each(|child| assert!(child.wait().expect("ends").success()));
     let wrong = std::fs::read_to_string(wrong).unwrap_or_default();
     assert_eq!(wrong, "");
     let reader = &hub.clones[0];
@@ -331,14 +316,8 @@ fn what_another_clone_pushes_meanwhile_is_named_by_no_ref_of_this_one() {
     json(clone, &["sync"]);
     let theirs = hub.remote_tip("refs/notes/agents");
     assert_ne!(tip(clone, "refs/notes/agents"), theirs);
-    assert_eq!(
-        git_in(clone, ["fsck", "--no-progress", "--no-dangling"]),
-        ""
-    );
+    assert_eq!(git_in(clone, ["fsck", "--no-progress", "--no-dangling"]), "");
     json(clone, &["sync"]);
-    let [here, there] = [
-        tip(clone, "refs/notes/agents"),
-        hub.remote_tip("refs/notes/agents"),
-    ];
+    let [here, there] = [tip(clone, "refs/notes/agents"), hub.remote_tip("refs/notes/agents")];
     assert_eq!(here, there);
 }

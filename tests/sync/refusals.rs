@@ -64,10 +64,7 @@ fn a_remote_that_is_not_there_is_named() {
     let clone = &hub.clones[0];
     row(clone, "a");
     git_in(clone, ["config", "remote.origin.url", "/nowhere/at/all"]);
-    refused(
-        clone,
-        &["error[remote-unreachable]", "git ls-remote origin"],
-    );
+    refused(clone, &["error[remote-unreachable]", "git ls-remote origin"]);
     for (words, hint) in [
         (&["sync", "elsewhere"][..], "git remote add elsewhere <url>"),
         (&["sync", "/tmp/x.git"], "git remote add hub /tmp/x.git"),
@@ -134,21 +131,9 @@ fn a_row_that_names_a_branch_of_the_user_pushes_nothing() {
     let branch = spawned["branch"].as_str().expect("a branch");
     let row = git_in(&hostile, ["notes", "--ref=agents", "show", commit]);
     let forged = row.replace(branch, "main");
-    git_in(
-        &hostile,
-        ["notes", "--ref=agents", "add", "-f", "-m", &forged, commit],
-    );
+    git_in(&hostile, ["notes", "--ref=agents", "add", "-f", "-m", &forged, commit]);
     git_in(&hostile, ["push", "--quiet", "origin", "refs/notes/agents"]);
-    git_in(
-        &one,
-        [
-            "commit",
-            "--quiet",
-            "--allow-empty",
-            "-m",
-            "not for the remote yet",
-        ],
-    );
+    git_in(&one, ["commit", "--quiet", "--allow-empty", "-m", "not for the remote yet"]);
     let before = hub.remote_tip("refs/heads/main");
     let report = json(&one, &["sync"]);
     assert_eq!(report["branches"], serde_json::json!([]), "{report:#}");

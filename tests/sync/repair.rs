@@ -17,10 +17,7 @@ fn what_a_mirror_push_deletes_comes_back_and_is_reported() {
     let healed = report["healed"].as_array().expect("a list");
     assert!(healed.contains(&value!("refs/notes/agents")), "{report:#}");
     let said = report["warnings"].to_string();
-    assert!(
-        said.contains("was deleted") && said.contains("--mirror"),
-        "{said}"
-    );
+    assert!(said.contains("was deleted") && said.contains("--mirror"), "{said}");
     hub.assert_equal(&one);
     assert_eq!(json(&one, &["sync"])["healed"], value!([]));
 }
@@ -31,10 +28,7 @@ fn what_a_hostile_clone_pushes_to_every_ref_is_named_and_healed() {
     hub.send_all();
     let [one, two, hostile] = [0, 1, 2].map(|n| hub.clones[n].clone());
     row(&one, "a");
-    json(
-        &one,
-        &["send", "--type=notify", "--to=bob", "--payload=message=x"],
-    );
+    json(&one, &["send", "--type=notify", "--to=bob", "--payload=message=x"]);
     json(&one, &["receive", "--agent=bob"]);
     json(&one, &["sync"]);
     json(&two, &["sync"]);
@@ -42,10 +36,7 @@ fn what_a_hostile_clone_pushes_to_every_ref_is_named_and_healed() {
     row(&one, "b");
     json(&one, &["sync"]);
     // Rewound, deleted, and replaced by code; and an outbox of code.
-    git_in(
-        &hostile,
-        ["fetch", "--quiet", "origin", "refs/notes/agents"],
-    );
+    git_in(&hostile, ["fetch", "--quiet", "origin", "refs/notes/agents"]);
     let outbox = "main:refs/agents/from/0123456789abcdef/ledger".to_owned();
     let rewind = format!("+{old}:refs/notes/agents");
     let pushes = [
@@ -55,28 +46,16 @@ fn what_a_hostile_clone_pushes_to_every_ref_is_named_and_healed() {
         "+main:refs/notes/agents-mail",
         &outbox,
     ];
-    git_in(
-        &hostile,
-        [&["push", "--quiet", "--force", "origin"][..], &pushes].concat(),
-    );
+    git_in(&hostile, [&["push", "--quiet", "--force", "origin"][..], &pushes].concat());
 
     let report = json(&two, &["sync"]);
     let said = report["warnings"].to_string();
-    for name in [
-        "refs/agents/mail",
-        "refs/notes/agents-mail",
-        "0123456789abcdef/ledger",
-    ] {
+    for name in ["refs/agents/mail", "refs/notes/agents-mail", "0123456789abcdef/ledger"] {
         assert!(said.contains(name), "{name}: {report:#}");
     }
     let report = json(&one, &["sync"]);
     let healed = [&json(&two, &["sync"])["healed"], &report["healed"]].map(ToString::to_string);
-    assert!(
-        healed
-            .iter()
-            .any(|healed| healed.contains("refs/notes/agents\"")),
-        "{healed:?}"
-    );
+    assert!(healed.iter().any(|healed| healed.contains("refs/notes/agents\"")), "{healed:?}");
     for clone in [&one, &two] {
         json(clone, &["sync"]);
         hub.assert_equal(clone);
@@ -94,24 +73,14 @@ fn a_forced_fetch_over_rows_that_were_not_pushed_is_undone() {
     row(&two, "theirs");
     json(&two, &["sync"]);
     row(&one, "mine");
-    git_in(
-        &one,
-        ["fetch", "--quiet", "origin", "+refs/notes/*:refs/notes/*"],
-    );
+    git_in(&one, ["fetch", "--quiet", "origin", "+refs/notes/*:refs/notes/*"]);
     assert_eq!(names(&one), ["theirs"]);
     // Rows that are written meanwhile do not hide it.
     row(&one, "later");
     let report = json(&one, &["sync"]);
-    assert_eq!(
-        report["restored"],
-        value!(["refs/notes/agents"]),
-        "{report:#}"
-    );
+    assert_eq!(report["restored"], value!(["refs/notes/agents"]), "{report:#}");
     assert_eq!(names(&one), ["later", "mine", "theirs"]);
-    assert_eq!(
-        hub.remote_tip("refs/notes/agents"),
-        tip(&one, "refs/notes/agents")
-    );
+    assert_eq!(hub.remote_tip("refs/notes/agents"), tip(&one, "refs/notes/agents"));
     assert_eq!(json(&one, &["sync"])["restored"], value!([]));
 }
 
@@ -129,11 +98,7 @@ fn rows_that_were_fetched_and_never_united_survive_a_rewound_remote() {
     git_in(&two, ["fetch", "--quiet", "origin", copy]);
     git_in(&hub.bare, ["update-ref", "refs/notes/agents", &old]);
     let report = json(&two, &["sync"]);
-    assert_eq!(
-        report["healed"],
-        value!(["refs/notes/agents"]),
-        "{report:#}"
-    );
+    assert_eq!(report["healed"], value!(["refs/notes/agents"]), "{report:#}");
     assert_eq!(state(&report, "refs/notes/agents"), "pushed");
     assert_eq!(names(&two), ["a", "b"]);
 }
@@ -145,10 +110,7 @@ fn assert_named_as_damaged(clone: &Path, refname: &str) {
     assert_eq!(output.status.code(), Some(4), "{said}");
     assert!(said.contains("its repository is damaged"), "{said}");
     assert!(said.contains(refname), "{said}");
-    assert!(
-        !said.contains("--delete") && said.contains("lost"),
-        "{said}"
-    );
+    assert!(!said.contains("--delete") && said.contains("lost"), "{said}");
 }
 
 #[test]
@@ -167,11 +129,7 @@ fn a_remote_whose_ref_leads_to_nothing_is_named_and_no_hint_deletes_it() {
     // Where the ref is gone, the clones send what they have.
     git_in(&hub.bare, ["update-ref", "-d", "refs/notes/agents"]);
     let report = json(clone, &["sync"]);
-    assert_eq!(
-        report["healed"],
-        value!(["refs/notes/agents"]),
-        "{report:#}"
-    );
+    assert_eq!(report["healed"], value!(["refs/notes/agents"]), "{report:#}");
     hub.assert_equal(clone);
 }
 
@@ -200,11 +158,7 @@ fn a_lost_remote_is_filled_anew_by_whichever_clone_comes_first() {
     let bare = hub.bare.to_str().expect("UTF-8");
     git_in(&one, ["init", "--quiet", "--bare", bare]);
     let output = agent(&two, &["sync"]);
-    assert!(
-        describe(&output).contains("healed"),
-        "{}",
-        describe(&output)
-    );
+    assert!(describe(&output).contains("healed"), "{}", describe(&output));
     hub.assert_equal(&two);
     assert_eq!(names(&two), ["a"]);
 }
@@ -247,10 +201,7 @@ fn a_ref_that_is_lost_here_comes_back_from_what_the_remote_has() {
     forget_reflog("refs/notes/agents");
     heals("without its commit", true);
     // Neither the ref nor a copy of it is left.
-    git_in(
-        clone,
-        ["update-ref", "-d", "refs/agents/remote/origin/ledger"],
-    );
+    git_in(clone, ["update-ref", "-d", "refs/agents/remote/origin/ledger"]);
     std::fs::write(git.join("refs/notes/agents"), "").expect("written");
     forget_reflog("refs/notes/agents");
     heals("without a copy", true);

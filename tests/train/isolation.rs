@@ -17,9 +17,7 @@ if grep -qsx bad parts/*; then echo a part is bad; exit 3; fi
 "
         ),
     );
-    fleet
-        .repo
-        .commit_all("a check that runs the tests of agents");
+    fleet.repo.commit_all("a check that runs the tests of agents");
     fleet.add(&[("parts/0.sh", &format!("{leave}\n"))]);
     fleet.add(&[("parts/1", "one\n")]);
     fleet.add(&[("parts/2", "bad\n")]);
@@ -31,9 +29,7 @@ if grep -qsx bad parts/*; then echo a part is bad; exit 3; fi
 fn fresh(fleet: &Fleet) -> Option<i32> {
     let place = fleet.repo.path().with_file_name("fresh");
     let path = place.to_str().expect("UTF-8");
-    fleet
-        .repo
-        .git(["clone", "--quiet", "--no-local", ".", path]);
+    fleet.repo.git(["clone", "--quiet", "--no-local", ".", path]);
     let mut check = std::process::Command::new("sh");
     let ended = check.arg("check.sh").current_dir(&place).status();
     fs::remove_dir_all(&place).expect("removed");
@@ -47,16 +43,8 @@ const PLACES: [(&str, &str, &str); 6] = [
         "mkdir -p hid; echo '*' > hid/.gitignore; echo x > hid/x",
         "test -e hid/x",
     ),
-    (
-        "a pipe",
-        "mkdir -p __pycache__; mkfifo __pycache__/pipe",
-        "test -p __pycache__/pipe",
-    ),
-    (
-        "the directory of temporary files",
-        "echo x > \"$TMPDIR/x\"",
-        "test -e \"$TMPDIR/x\"",
-    ),
+    ("a pipe", "mkdir -p __pycache__; mkfifo __pycache__/pipe", "test -p __pycache__/pipe"),
+    ("the directory of temporary files", "echo x > \"$TMPDIR/x\"", "test -e \"$TMPDIR/x\""),
     (
         "beside the temporary files",
         "echo x > \"$TMPDIR/../x\"; echo x > \"$npm_config_cache/../x\"",

@@ -8,16 +8,8 @@ use git_agent::ops::train::{self, Order as TrainOrder, TrainOptions, TrainReport
 use std::time::Duration;
 
 /// Where it matters whether a train dies.
-const STEPS: [&str; 8] = [
-    "check-ready",
-    "checked",
-    "rejected",
-    "advanced",
-    "moved",
-    "landed",
-    "forgotten",
-    "merged",
-];
+const STEPS: [&str; 8] =
+    ["check-ready", "checked", "rejected", "advanced", "moved", "landed", "forgotten", "merged"];
 
 /// Not a test: the process that dies. It does nothing unless a step is named.
 #[test]

@@ -69,9 +69,7 @@ fn a_target_that_moves_keeps_no_agent_from_landing_and_no_culprit_is_looked_for_
     let fleet = fleet();
     let moved = train_with(&fleet, 8);
     for report in [&quiet, &moved] {
-        let outcomes: Vec<&str> = { report.items.iter() }
-            .map(|item| item.outcome.as_str())
-            .collect();
+        let outcomes: Vec<&str> = report.items.iter().map(|item| item.outcome.as_str()).collect();
         let mut expected = ["landed"; 8];
         expected[5] = "rejected";
         assert_eq!(outcomes, expected, "{report:#?}");
@@ -87,10 +85,7 @@ fn a_target_that_moves_keeps_no_agent_from_landing_and_no_culprit_is_looked_for_
     assert!(names.contains("moved-0"), "{names}");
     let checked = fleet.checked();
     assert!(checked.contains(&fleet.tree()), "what landed was checked");
-    let log = fleet
-        .repo
-        .agent_json(&["log", &fleet.agents[5]])
-        .to_string();
+    let log = fleet.repo.agent_json(&["log", &fleet.agents[5]]).to_string();
     assert_eq!(log.matches("commands.failed").count(), 1, "{log}");
     fleet.require_sound();
 }

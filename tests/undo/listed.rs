@@ -19,13 +19,11 @@ fn assert_agreed(team: &Team, when: &str) {
             ("other-clone", "was done in another clone"),
             ("made-or-ran", "made an agent or ran a command"),
         ];
-        let refused = by_rows.iter().find(|(_, text)| error.contains(text));
-        let refused = refused.map_or(Value::Null, |(why, _)| json!(why));
-        assert_eq!(
-            one.get("obstacle").unwrap_or(&Value::Null),
-            &refused,
-            "{when}: {one} {error}"
-        );
+        let refused = by_rows
+            .iter()
+            .find(|(_, text)| error.contains(text))
+            .map_or(Value::Null, |(why, _)| json!(why));
+        assert_eq!(one.get("obstacle").unwrap_or(&Value::Null), &refused, "{when}: {one} {error}");
         assert_eq!(one["undoable"], json!(refused.is_null()), "{when}: {one}");
     }
 }
@@ -105,19 +103,12 @@ fn a_redo_that_stopped_in_the_middle_goes_on_with_the_rest() {
     let undo = newest(&team);
     // A file that a process holds locked keeps the second one here.
     let busy = &team.agents[1].1;
-    team.repo.git([
-        "-C",
-        busy.to_str().expect("UTF-8"),
-        "switch",
-        "--quiet",
-        "--detach",
-    ]);
+    team.repo.git(["-C", busy.to_str().expect("UTF-8"), "switch", "--quiet", "--detach"]);
     let branch = team.json(&["show", team.id(1)])["branch"].clone();
     let branch = branch.as_str().expect("a branch").to_owned();
     let elsewhere = team.repo.path().with_file_name("elsewhere");
     let elsewhere = elsewhere.to_str().expect("UTF-8");
-    team.repo
-        .git(["worktree", "add", "--quiet", elsewhere, &branch]);
+    team.repo.git(["worktree", "add", "--quiet", elsewhere, &branch]);
     assert_eq!(team.refusal(&["undo", &undo]).0, "discard-refused");
     assert_eq!(team.state(0), "discarded");
     assert_eq!(team.state(1), "done");
@@ -140,8 +131,5 @@ fn a_narrow_terminal_shows_what_is_taken_back_already() {
     drop(list);
     let said = read(&mut outside, None);
     let landing = said.lines().find(|line| line.contains("merged"));
-    assert!(
-        landing.is_some_and(|line| line.contains("undone")),
-        "{said}"
-    );
+    assert!(landing.is_some_and(|line| line.contains("undone")), "{said}");
 }

@@ -36,9 +36,7 @@ impl Working {
         );
         let mut run = agent_command(&team.repo.path());
         run.args(["run", &id, "--no-verify", "--", "sh", "-c", &script]);
-        run.stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = run.spawn().expect("starts");
         let end = fifo.clone();
         let run = std::thread::spawn(move || {
@@ -50,12 +48,7 @@ impl Working {
         // Opening it returns when the command has opened its end.
         let barrier = File::options().write(true).open(fifo).expect("opened");
         assert!(!run.is_finished());
-        Working {
-            id,
-            worktree,
-            barrier,
-            run,
-        }
+        Working { id, worktree, barrier, run }
     }
 
     /// All that belongs to it: its files and those of git beside them, its branch, its row, its state.
@@ -63,9 +56,7 @@ impl Working {
         let git_dir = git_in(&self.worktree, ["rev-parse", "--absolute-git-dir"]);
         let mut seen = BTreeMap::new();
         for top in [self.worktree.as_path(), git_dir.as_ref()] {
-            let entries = WalkDir::new(top)
-                .into_iter()
-                .map(|entry| entry.expect("an entry"));
+            let entries = WalkDir::new(top).into_iter().map(|entry| entry.expect("an entry"));
             for entry in entries.filter(|entry| entry.file_type().is_file()) {
                 let content = fs::read(entry.path()).expect("read");
                 seen.insert(entry.path().display().to_string(), content);
@@ -74,12 +65,9 @@ impl Working {
         let shown = team.json(&["show", &self.id]);
         let text = |key: &str| shown[key].as_str().expect("a text").to_owned();
         let refs = ["for-each-ref", "--format=%(refname) %(objectname)"];
-        let refs = team
-            .repo
-            .git([&refs[..], &[&format!("refs/heads/{}", text("branch"))]].concat());
-        let row = team
-            .repo
-            .git(["notes", "--ref=agents", "show", &text("spawn_commit")]);
+        let refs =
+            team.repo.git([&refs[..], &[&format!("refs/heads/{}", text("branch"))]].concat());
+        let row = team.repo.git(["notes", "--ref=agents", "show", &text("spawn_commit")]);
         let said = [("state", text("state")), ("ref", refs), ("row", row)];
         seen.extend(said.map(|(key, text)| (key.to_owned(), text.into_bytes())));
         seen
@@ -99,12 +87,7 @@ fn a_mistaken_train_is_taken_back_while_four_agents_work() {
     let team = team(3);
     let before = team.main();
     let working: Vec<Working> = (0..4).map(|number| Working::begin(&team, number)).collect();
-    let seen = || {
-        working
-            .iter()
-            .map(|one| one.seen(&team))
-            .collect::<Vec<_>>()
-    };
+    let seen = || working.iter().map(|one| one.seen(&team)).collect::<Vec<_>>();
     let theirs = seen();
     assert!(theirs.iter().all(|one| one["state"] == b"running"));
 
@@ -130,10 +113,7 @@ fn a_mistaken_train_is_taken_back_while_four_agents_work() {
     let landed = team.repo.git(["ls-tree", "-r", "--name-only", "main"]);
     for number in 0..4 {
         for name in ["begun", "more", "ended"] {
-            assert!(
-                landed.contains(&format!("work-{number}/{name}")),
-                "{landed}"
-            );
+            assert!(landed.contains(&format!("work-{number}/{name}")), "{landed}");
         }
     }
     assert!((0..3).all(|it| landed.contains(&format!("src/file-{it}.rs"))));

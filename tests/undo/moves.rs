@@ -16,15 +16,7 @@ fn forge(team: &Team, number: usize, operation: &str, events: &[(&str, Value)]) 
             "d": facts,
         });
         let line = line.to_string();
-        team.repo.git([
-            "notes",
-            "--ref=agents",
-            "append",
-            "--no-separator",
-            "-m",
-            &line,
-            spawn,
-        ]);
+        team.repo.git(["notes", "--ref=agents", "append", "--no-separator", "-m", &line, spawn]);
     }
 }
 
@@ -41,15 +33,10 @@ fn what_a_row_says_that_this_clone_landed_moves_nothing() {
     let verified = json!({
         "accepted": true, "tip": before, "base": unjudged, "tree": before, "policy": before, "findings": [],
     });
-    let events = [
-        ("verified", verified),
-        ("merged", merged(&unjudged, &before)),
-    ];
+    let events = [("verified", verified), ("merged", merged(&unjudged, &before))];
     forge(&team, 0, "op-beefbeefbeef", &events);
     let listed = team.operations();
-    let forged = listed
-        .iter()
-        .find(|one| one["operation"] == "op-beefbeefbeef");
+    let forged = listed.iter().find(|one| one["operation"] == "op-beefbeefbeef");
     assert_eq!(forged.expect("listed")["obstacle"], "other-clone");
     for words in [&["undo", "op-beef"][..], &["undo", "op-beef", "--revert"]] {
         assert_eq!(team.refusal(words), ("agent-state".to_owned(), 3));
@@ -57,10 +44,7 @@ fn what_a_row_says_that_this_clone_landed_moves_nothing() {
     // What this clone did last is taken back, and that alone.
     let report = team.json(&["undo"]);
     assert_eq!(report["agents"][0]["agent_id"], team.id(1));
-    assert_eq!(
-        (&report["moves"], team.main()),
-        (&json!([]), before.clone())
-    );
+    assert_eq!((&report["moves"], team.main()), (&json!([]), before.clone()));
     // Nor is it a part of an operation of this clone whose id it has.
     team.json(&["mark", "done", team.id(1), "-m", "finished"]);
     team.json(&["merge", team.id(1)]);
@@ -70,12 +54,7 @@ fn what_a_row_says_that_this_clone_landed_moves_nothing() {
     let landing = landing.next().expect("a landing")["operation"].clone();
     let landing = landing.as_str().expect("an id");
     for number in [0, 1] {
-        forge(
-            &team,
-            number,
-            landing,
-            &[("merged", merged(&unjudged, &landed))],
-        );
+        forge(&team, number, landing, &[("merged", merged(&unjudged, &landed))]);
     }
     let report = team.json(&["undo", landing]);
     assert_eq!(report["agents"].as_array().map(Vec::len), Some(1));
@@ -93,10 +72,7 @@ fn a_fast_forward_over_a_new_commit_goes_back_to_where_the_branch_was() {
     let report = team.json(&["undo"]);
     let expected = json!([{"ref": "refs/heads/main", "from": landed, "to": before}]);
     assert_eq!(report["moves"], expected);
-    assert_eq!(
-        (team.main(), team.state(0)),
-        (before, "discarded".to_owned())
-    );
+    assert_eq!((team.main(), team.state(0)), (before, "discarded".to_owned()));
     team.assert_sound();
 }
 
@@ -113,10 +89,7 @@ fn what_had_landed_already_moves_no_branch_and_keeps_no_train_from_going_back() 
     team.json(&["merge", "--all"]);
     assert_eq!(states(&team), ["merged"; 3]);
     team.json(&["undo"]);
-    assert_eq!(
-        (team.main(), states(&team)),
-        (before, ["done"; 3].map(str::to_owned))
-    );
+    assert_eq!((team.main(), states(&team)), (before, ["done"; 3].map(str::to_owned)));
     // One by one: only the mark of the second goes.
     team.json(&["merge", team.id(0)]);
     let landed = team.main();
@@ -124,10 +97,7 @@ fn what_had_landed_already_moves_no_branch_and_keeps_no_train_from_going_back() 
     assert_eq!(second["outcome"], "already-merged");
     let report = team.json(&["undo", team.id(1)]);
     assert_eq!(report["moves"], json!([]));
-    assert_eq!(
-        (team.main(), team.state(1)),
-        (landed.clone(), "done".to_owned())
-    );
+    assert_eq!((team.main(), team.state(1)), (landed.clone(), "done".to_owned()));
     // The same of one that landed itself, and is landed again after a run that did nothing.
     let ran = team.repo.agent(&["run", team.id(0), "--", "true"]);
     assert!(ran.status.success());
@@ -147,10 +117,7 @@ fn the_revert_of_one_landing_of_a_train_is_advised_and_planned_as_it_is_done() {
     let id = team.id(1);
     let output = team.repo.agent(&["undo", id]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(
-        said.contains(&format!("run git agent undo --revert {id}\n")),
-        "{said}"
-    );
+    assert!(said.contains(&format!("run git agent undo --revert {id}\n")), "{said}");
     let planned = team.json(&["undo", id, "--revert", "--dry-run"]);
     let expected = json!([{"ref": "refs/heads/main", "from": later}]);
     assert_eq!(planned["moves"], expected);
@@ -159,10 +126,7 @@ fn the_revert_of_one_landing_of_a_train_is_advised_and_planned_as_it_is_done() {
     assert_eq!(done["moves"], expected);
     let gone = team.repo.git(["diff", "--name-only", &later, "main"]);
     assert_eq!(gone, "src/file-1.rs");
-    assert_eq!(
-        [0, 1, 2].map(|it| team.state(it)),
-        ["merged", "done", "merged"]
-    );
+    assert_eq!([0, 1, 2].map(|it| team.state(it)), ["merged", "done", "merged"]);
 }
 
 #[test]
@@ -221,10 +185,7 @@ fn a_landing_that_was_reverted_lands_again_only_with_all_of_it() {
         team.json(&["undo", undo]);
         team.json(&["merge", id]);
         let landed = team.repo.git(["ls-tree", "--name-only", "main", "src/"]);
-        assert!(
-            landed.contains("src/file-0.rs") && landed.contains("src/more.rs"),
-            "{landed}"
-        );
+        assert!(landed.contains("src/file-0.rs") && landed.contains("src/more.rs"), "{landed}");
         team.assert_sound();
     }
 }
@@ -274,8 +235,7 @@ fn a_revert_that_was_reverted_is_done_again_by_the_id_that_is_told() {
     let mut told = team.operations()[0]["operation"].clone();
     // Each time something stands on it, so each is a commit on top.
     for number in 0..4 {
-        team.repo
-            .write("README.md", &format!("later work {number}\n"));
+        team.repo.write("README.md", format!("later work {number}\n"));
         team.repo.commit_all("later");
         let operation = told.as_str().expect("an id").to_owned();
         let undone = team.json(&["undo", "--revert", &operation]);
@@ -299,16 +259,11 @@ fn what_became_of_a_landing_decides_what_is_advised() {
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
     // The commit has another name by now, so nothing can revert it by the old one.
-    team.repo
-        .git(["commit", "--quiet", "--amend", "-m", "better"]);
+    team.repo.git(["commit", "--quiet", "--amend", "-m", "better"]);
     assert!(!said(&["undo"]).contains("--revert"));
     // Dropped.
     team.repo.git(["reset", "--quiet", "--hard", &before]);
-    assert!(
-        said(&["merge", id]).contains("git agent undo"),
-        "{}",
-        said(&["merge", id])
-    );
+    assert!(said(&["merge", id]).contains("git agent undo"), "{}", said(&["merge", id]));
     team.json(&["undo", id]);
     team.json(&["merge", id]);
     assert!(team.repo.path().join("src/file-0.rs").exists());

@@ -60,9 +60,7 @@ fn decoded(base64: &Value) -> Vec<u8> {
 
 fn encoded(bytes: &[u8]) -> Value {
     use base64::Engine;
-    base64::engine::general_purpose::STANDARD
-        .encode(bytes)
-        .into()
+    base64::engine::general_purpose::STANDARD.encode(bytes).into()
 }
 
 #[test]
@@ -83,20 +81,13 @@ fn an_attestation_holds_for_what_lands_and_for_nothing_else() {
     let other = report(&scene.attested("attestation", &["--tip=main"]));
     assert_eq!(codes(&other), ["attestation.subject"]);
     // What lands by a squash is another commit with the tree that was judged.
-    scene
-        .agent
-        .repo
-        .agent_json(&["merge", &scene.agent.id, "--squash"]);
+    scene.agent.repo.agent_json(&["merge", &scene.agent.id, "--squash"]);
     let landed = report(&scene.attested("attestation", &["--tip=main"]));
     assert_eq!(landed["verdict"], "accept", "{landed}");
     // The signature is one that OpenSSH itself checks.
     let payload = decoded(&envelope["payload"]);
     let head = format!("DSSEv1 28 application/vnd.in-toto+json {} ", payload.len());
-    fs::write(
-        scene.place.join("text"),
-        [head.as_bytes(), &payload].concat(),
-    )
-    .expect("write");
+    fs::write(scene.place.join("text"), [head.as_bytes(), &payload].concat()).expect("write");
     let signature = decoded(&envelope["signatures"][0]["sig"]);
     fs::write(scene.place.join("signature"), signature).expect("write");
     let mut oracle = isolated("ssh-keygen", &scene.place);
@@ -118,23 +109,13 @@ fn what_was_altered_or_signed_by_a_stranger_does_not_hold() {
     check(&envelope, &[]);
     let mut altered = envelope.clone();
     let payload = String::from_utf8(decoded(&envelope["payload"])).expect("UTF-8");
-    altered["payload"] = encoded(
-        payload
-            .replace("refs/heads/main", "refs/heads/prod")
-            .as_bytes(),
-    );
+    altered["payload"] = encoded(payload.replace("refs/heads/main", "refs/heads/prod").as_bytes());
     check(&altered, &["attestation.signature"]);
     altered["payload"] = encoded(b"{}");
-    check(
-        &altered,
-        &["attestation.signature", "attestation.statement"],
-    );
+    check(&altered, &["attestation.signature", "attestation.statement"]);
     let mut altered = envelope.clone();
     altered["payloadType"] = "text/plain".into();
-    check(
-        &altered,
-        &["attestation.signature", "attestation.statement"],
-    );
+    check(&altered, &["attestation.signature", "attestation.statement"]);
     scene.sign_as("eve");
     let forged = scene.attest("forged");
     check(&forged, &["attestation.signature"]);

@@ -42,11 +42,7 @@ fn answers(repo: &TestRepo, id: &str, text: &str) -> Value {
     std::fs::write(&path, text).expect("written");
     let path = path.to_str().expect("UTF-8");
     let run = repo.agent(&["run", id, "--", "cat", path]);
-    assert!(
-        run.status.code().is_some_and(|status| status < 2),
-        "{}",
-        describe(&run)
-    );
+    assert!(run.status.code().is_some_and(|status| status < 2), "{}", describe(&run));
     report(&super::run_in(&repo.path(), id, &["--format=json"]))
 }
 
@@ -65,9 +61,7 @@ fn audits(agent: &Agent) -> Vec<String> {
     let row = agent.repo.agent_json(&["show", &agent.id]);
     let spawn = row["spawn_commit"].as_str().expect("a commit");
     let note = agent.repo.git(["notes", "--ref=agents", "show", spawn]);
-    let lines = note
-        .lines()
-        .filter(|line| line.contains("\"e\":\"audited\""));
+    let lines = note.lines().filter(|line| line.contains("\"e\":\"audited\""));
     lines.map(str::to_owned).collect()
 }
 
@@ -79,20 +73,13 @@ fn a_failed_audit_stands_until_a_later_tip_is_passed() {
     assert_eq!(audit(&worker, &filled(FAIL, &worker.id, &first)), [""; 0]);
     let verdict = worker.verify(&[]);
     assert_eq!(codes(&verdict), ["audit.failed"], "{verdict}");
-    for arguments in [
-        &["merge", &worker.id][..],
-        &["train", &worker.id],
-        &["merge", "--all"],
-    ] {
+    for arguments in [&["merge", &worker.id][..], &["train", &worker.id], &["merge", "--all"]] {
         // A rejecting verdict has taken back that it is done.
         worker.repo.agent(&["done", &worker.id, "-m", "work"]);
         let output = worker.repo.agent(arguments);
         let said = String::from_utf8_lossy(&[output.stdout.as_slice(), &output.stderr].concat())
             .into_owned();
-        assert!(
-            !output.status.success() && said.contains("audit"),
-            "{arguments:?}: {said}"
-        );
+        assert!(!output.status.success() && said.contains("audit"), "{arguments:?}: {said}");
     }
     // Another opinion of the same work clears nothing, and neither does new work that nobody has audited.
     assert_eq!(audit(&worker, &filled(PASS, &worker.id, &first)), [""; 0]);
@@ -108,10 +95,7 @@ fn a_failed_audit_stands_until_a_later_tip_is_passed() {
     assert_eq!(audits(&worker).len(), 3);
     worker.repo.agent_json(&["merge", &worker.id]);
     worker.repo.git(["fsck", "--strict"]);
-    let log = worker
-        .repo
-        .agent_json(&["show", "--log", &worker.id])
-        .to_string();
+    let log = worker.repo.agent_json(&["show", "--log", &worker.id]).to_string();
     assert!(log.contains("audited"), "{log}");
 }
 
@@ -138,18 +122,11 @@ fn a_person_accepts_and_no_agent_does() {
     let auditor = spawned(&worker.repo, "auditor", &["--parent", &worker.id]);
     for id in [&worker.id, &auditor] {
         let mut inside = agent_command(&worker.repo.path());
-        let output = inside
-            .args(accept)
-            .env("GIT_AGENT_ID", id)
-            .output()
-            .expect("starts");
+        let output = inside.args(accept).env("GIT_AGENT_ID", id).output().expect("starts");
         assert_eq!(output.status.code(), Some(3), "{}", describe(&output));
     }
     // By its place, and below a run that leaves its place and empties its environment.
-    let output = agent_command(&worker.worktree)
-        .args(accept)
-        .output()
-        .expect("starts");
+    let output = agent_command(&worker.worktree).args(accept).output().expect("starts");
     assert_eq!(output.status.code(), Some(3), "{}", describe(&output));
     let root = worker.repo.path();
     let program = env!("CARGO_BIN_EXE_git-agent");
@@ -159,17 +136,8 @@ fn a_person_accepts_and_no_agent_does() {
         worker.id
     );
     for sandbox in ["off", "auto"] {
-        let arguments = [
-            "run",
-            &worker.id,
-            "--no-verify",
-            "--sandbox",
-            sandbox,
-            "--",
-            "sh",
-            "-c",
-            &script,
-        ];
+        let arguments =
+            ["run", &worker.id, "--no-verify", "--sandbox", sandbox, "--", "sh", "-c", &script];
         let run = worker.repo.agent(&arguments);
         assert!(!run.status.success(), "{sandbox}: {}", describe(&run));
     }
@@ -197,46 +165,19 @@ fn hostile_reports_are_rejected_and_recorded_nowhere() {
     for (text, wanted) in [
         (format!("```\n{pass}```\n"), &missing[..]),
         (format!("> {}", pass.replace('\n', "\n> ")), &missing),
-        (
-            pass.replace("verdict: PASS", "verdict: PASS\nverdict: FAIL"),
-            &["report.contradiction"],
-        ),
+        (pass.replace("verdict: PASS", "verdict: PASS\nverdict: FAIL"), &["report.contradiction"]),
         (format!("{pass}Verdict: FAIL\n"), &["report.contradiction"]),
-        (
-            pass.replace("PASS", "PASS, but see FAIL"),
-            &["report.value"],
-        ),
+        (pass.replace("PASS", "PASS, but see FAIL"), &["report.value"]),
         (pass.replace(&second, &first), &["report.tip-mismatch"]),
-        (
-            pass.replace(&second, &second[..12]),
-            &["report.tip-mismatch"],
-        ),
-        (
-            pass.replace(&second, &worker.repo.git(["rev-parse", "HEAD"])),
-            &["report.tip-mismatch"],
-        ),
+        (pass.replace(&second, &second[..12]), &["report.tip-mismatch"]),
+        (pass.replace(&second, &worker.repo.git(["rev-parse", "HEAD"])), &["report.tip-mismatch"]),
         (pass.replace(&second, "HEAD"), &["report.tip-mismatch"]),
-        (
-            pass.replace(&worker.id, "nobody"),
-            &["report.agent-unknown"],
-        ),
-        (
-            pass.replace(&worker.id, &other.id),
-            &["report.agent-unknown"],
-        ),
-        (
-            format!("{pass}audited-agent: {}\n", other.id),
-            &["report.contradiction"],
-        ),
+        (pass.replace(&worker.id, "nobody"), &["report.agent-unknown"]),
+        (pass.replace(&worker.id, &other.id), &["report.agent-unknown"]),
+        (format!("{pass}audited-agent: {}\n", other.id), &["report.contradiction"]),
         (fail.replace("[HIGH] ", ""), &["report.tag-missing"]),
-        (
-            fail.replace("[HIGH] ", "`[CRITICAL]` "),
-            &["report.tag-missing"],
-        ),
-        (
-            fail.replace("findings:\n", "findings: 2\n"),
-            &["report.tag-missing"],
-        ),
+        (fail.replace("[HIGH] ", "`[CRITICAL]` "), &["report.tag-missing"]),
+        (fail.replace("findings:\n", "findings: 2\n"), &["report.tag-missing"]),
     ] {
         assert_eq!(audit(&worker, &text), wanted, "{text}");
     }
@@ -245,11 +186,7 @@ fn hostile_reports_are_rejected_and_recorded_nowhere() {
     let say = |text: &str| codes(&answers(&worker.repo, &auditor, text));
     assert_eq!(say(&pass), [""; 0]);
     let third = finish(&worker, "src/two.rs", "pub fn two() -> u8 { 3 }\n");
-    let again = codes(&report(&super::run_in(
-        &worker.repo.path(),
-        &auditor,
-        &["--format=json"],
-    )));
+    let again = codes(&report(&super::run_in(&worker.repo.path(), &auditor, &["--format=json"])));
     assert_eq!(again, [""; 0], "what was said then stands");
     assert_eq!(say(&pass), ["report.tip-mismatch"]);
     assert_eq!(say(&pass.replace(&second, &third)), [""; 0]);
@@ -257,10 +194,7 @@ fn hostile_reports_are_rejected_and_recorded_nowhere() {
     let alone = spawned(&worker.repo, "auditor", &[]);
     let own = worker.repo.agent_json(&["show", &alone])["spawn_commit"].clone();
     let text = filled(PASS, &alone, own.as_str().expect("a commit"));
-    assert_eq!(
-        codes(&answers(&worker.repo, &alone, &text)),
-        ["report.agent-unknown"]
-    );
+    assert_eq!(codes(&answers(&worker.repo, &alone, &text)), ["report.agent-unknown"]);
     assert_eq!(audits(&worker).len(), 2);
     assert_eq!(codes(&worker.verify(&[])), [""; 0]);
 }
@@ -275,15 +209,10 @@ fn a_report_after_a_hundred_megabytes_is_read_from_its_end() {
         "yes 'verdict: PASS' | head -c 100000000; echo; yes noise | head -c 2000000; cat {}",
         path.display()
     );
-    let run = worker
-        .repo
-        .agent(&["run", &auditor, "--quiet", "--", "sh", "-c", &script]);
+    let run = worker.repo.agent(&["run", &auditor, "--quiet", "--", "sh", "-c", &script]);
     assert!(run.status.success(), "{}", describe(&run));
     assert_eq!(codes(&worker.verify(&[])), ["audit.failed"]);
-    let kept = worker
-        .repo
-        .path()
-        .join(format!(".git/agents/{}/run/answer.out", &auditor[..8]));
+    let kept = worker.repo.path().join(format!(".git/agents/{}/run/answer.out", &auditor[..8]));
     let length = std::fs::metadata(kept).expect("kept").len();
     assert!(length <= 1 << 20, "{length}");
 }
@@ -294,19 +223,15 @@ fn what_agents_start_audits_nothing() {
     let leader = "extends = \"edit-local\"\nmay_spawn = true\nrelaxes = [\"may_spawn\"]\n";
     repo.write("roles/leader.toml", leader);
     repo.commit_all("a role");
-    let leader = Agent::spawned_in(
-        repo,
-        &crate::support::agent::TASK.replace("edit-local", "leader"),
-    );
+    let leader =
+        Agent::spawned_in(repo, &crate::support::agent::TASK.replace("edit-local", "leader"));
     finish(&leader, "src/two.rs", "pub fn two() {}\n");
     audit(&leader, &filled(FAIL, &leader.id, &tip(&leader)));
     let second = finish(&leader, "src/two.rs", "pub fn two() -> u8 { 2 }\n");
     // By its place, and by its variable with another parent.
     let pass = filled(PASS, &leader.id, &second);
-    for (directory, variable) in [
-        (&leader.worktree, None),
-        (&leader.repo.path(), Some(&leader.id)),
-    ] {
+    for (directory, variable) in [(&leader.worktree, None), (&leader.repo.path(), Some(&leader.id))]
+    {
         let mut command = agent_command(directory);
         command.args([
             "spawn",
@@ -318,10 +243,7 @@ fn what_agents_start_audits_nothing() {
         command.envs(variable.map(|id| ("GIT_AGENT_ID", id)));
         let report = crate::support::agent::json_of(command);
         let auditor = report["agent_id"].as_str().expect("an id");
-        assert_eq!(
-            codes(&answers(&leader.repo, auditor, &pass)),
-            ["audit.not-recorded"]
-        );
+        assert_eq!(codes(&answers(&leader.repo, auditor, &pass)), ["audit.not-recorded"]);
     }
     assert_eq!(codes(&leader.verify(&[])), ["audit.failed"]);
     assert_eq!(audits(&leader).len(), 1);
@@ -349,9 +271,7 @@ fn what_another_clone_writes_fails_and_does_not_clear() {
     let person = pass.replace(&format!("\"auditor\":\"{auditor}\","), "");
     assert_ne!(pass, person);
     for forged in [&pass, &person] {
-        worker
-            .repo
-            .git(["notes", "--ref=agents", "append", "-m", forged, &spawn]);
+        worker.repo.git(["notes", "--ref=agents", "append", "-m", forged, &spawn]);
         let found = codes(&worker.verify(&[]));
         assert!(found.contains(&"audit.failed".to_owned()), "{forged}");
     }
@@ -362,36 +282,18 @@ fn what_another_clone_writes_fails_and_does_not_clear() {
     let spawn = spawn.as_str().expect("a commit").to_owned();
     let real = spawned(&other.repo, "auditor", &[]);
     let reader = spawned(&other.repo, "read-only", &[]);
-    for (author, stands) in [
-        (&auditor, false),
-        (&other.id, false),
-        (&reader, false),
-        (&real, true),
-    ] {
-        let forged = line
-            .replace(&auditor, author)
-            .replace(&worker.id, &other.id);
-        other
-            .repo
-            .git(["notes", "--ref=agents", "append", "-m", &forged, &spawn]);
+    for (author, stands) in [(&auditor, false), (&other.id, false), (&reader, false), (&real, true)]
+    {
+        let forged = line.replace(&auditor, author).replace(&worker.id, &other.id);
+        other.repo.git(["notes", "--ref=agents", "append", "-m", &forged, &spawn]);
         let found = codes(&other.verify(&[]));
-        assert_eq!(
-            found.contains(&"audit.failed".to_owned()),
-            stands,
-            "{forged}: {found:?}"
-        );
+        assert_eq!(found.contains(&"audit.failed".to_owned()), stands, "{forged}: {found:?}");
     }
     let spawn = other.repo.agent_json(&["show", &real])["spawn_commit"].clone();
     let spawn = spawn.as_str().expect("a commit").to_owned();
     let own = line.replace(&auditor, &real).replace(&worker.id, &real);
-    other
-        .repo
-        .git(["notes", "--ref=agents", "append", "-m", &own, &spawn]);
-    let judged = report(&super::run_in(
-        &other.repo.path(),
-        &real,
-        &["--format=json"],
-    ));
+    other.repo.git(["notes", "--ref=agents", "append", "-m", &own, &spawn]);
+    let judged = report(&super::run_in(&other.repo.path(), &real, &["--format=json"]));
     assert!(!codes(&judged).contains(&"audit.failed".to_owned()));
 }
 
@@ -406,17 +308,10 @@ fn the_rules_of_a_report_are_data_of_the_role() {
     let tip = finish(&worker, "src/two.rs", "pub fn two() {}\n");
     let examiner = spawned(&worker.repo, "examiner", &[]);
     let text = format!("outcome: FAIL\nabout: {}\nat: {tip}\n", worker.id);
-    assert_eq!(
-        codes(&answers(&worker.repo, &examiner, &text)),
-        ["report.field-missing"]
-    );
+    assert_eq!(codes(&answers(&worker.repo, &examiner, &text)), ["report.field-missing"]);
     assert_eq!(codes(&worker.verify(&[])), [""; 0]);
     assert_eq!(
-        codes(&answers(
-            &worker.repo,
-            &examiner,
-            &format!("{text}coverage: 80 %\n")
-        )),
+        codes(&answers(&worker.repo, &examiner, &format!("{text}coverage: 80 %\n"))),
         [""; 0]
     );
     assert_eq!(codes(&worker.verify(&[])), ["audit.failed"]);
@@ -432,22 +327,10 @@ fn a_merger_names_a_commit_that_holds_the_work() {
     let base = worker.repo.git(["rev-parse", "HEAD"]);
     let merger = spawned(&worker.repo, "merger", &[]);
     let say = |text: &str| codes(&answers(&worker.repo, &merger, text));
-    assert_eq!(
-        say(&filled(MERGER, &worker.id, &base)),
-        ["report.commit-unknown"]
-    );
-    assert_eq!(
-        say(&filled(MERGER, &worker.id, "<none>")),
-        ["report.commit-unknown"]
-    );
-    assert_eq!(
-        say(&filled(MERGER, &worker.id, &"0".repeat(40))),
-        ["report.commit-unknown"]
-    );
-    assert_eq!(
-        say(&filled(MERGER, &merger, &tip)),
-        ["report.agent-unknown"]
-    );
+    assert_eq!(say(&filled(MERGER, &worker.id, &base)), ["report.commit-unknown"]);
+    assert_eq!(say(&filled(MERGER, &worker.id, "<none>")), ["report.commit-unknown"]);
+    assert_eq!(say(&filled(MERGER, &worker.id, &"0".repeat(40))), ["report.commit-unknown"]);
+    assert_eq!(say(&filled(MERGER, &merger, &tip)), ["report.agent-unknown"]);
     assert_eq!(
         say(&filled(MERGER, &worker.id, &tip).replace("merge-no-ff", "by hand")),
         ["report.value"]

@@ -17,19 +17,10 @@ fn each_file_must_be_what_it_is_meant_to_be() {
     check(|_| {}, &[]);
     check(|a| remove(a, "plan.md"), &["bundle.missing"]);
     check(|a| a.write(".agent/plan.md", " \n"), &["bundle.empty"]);
-    check(
-        |a| a.write(".agent/review.md", b"\xff\xfe"),
-        &["bundle.not-utf8"],
-    );
-    check(
-        |a| a.write(".agent/spec.md", "easier\n"),
-        &["bundle.spec-changed"],
-    );
+    check(|a| a.write(".agent/review.md", b"\xff\xfe"), &["bundle.not-utf8"]);
+    check(|a| a.write(".agent/spec.md", "easier\n"), &["bundle.spec-changed"]);
     for progress in ["[]", "done", "{\"status\": \"running\"}", "{\"status\": 1}"] {
-        check(
-            |a| a.write(".agent/progress.json", progress),
-            &["bundle.not-done"],
-        );
+        check(|a| a.write(".agent/progress.json", progress), &["bundle.not-done"]);
     }
 }
 
@@ -69,18 +60,9 @@ fn a_bundle_directory_that_is_a_symlink_is_none() {
     std::os::unix::fs::symlink(&elsewhere, &bundle).expect("symlink");
     let report = agent.verify(&[]);
     let of_bundle = codes(&report);
-    assert_eq!(
-        of_bundle
-            .iter()
-            .filter(|code| *code == "bundle.not-file")
-            .count(),
-        6
-    );
+    assert_eq!(of_bundle.iter().filter(|code| *code == "bundle.not-file").count(), 6);
     // The link itself is no longer the directory that is left out.
-    assert!(
-        of_bundle.contains(&"scope.bundle".to_owned()),
-        "{of_bundle:?}"
-    );
+    assert!(of_bundle.contains(&"scope.bundle".to_owned()), "{of_bundle:?}");
 }
 
 #[test]
@@ -91,10 +73,8 @@ fn what_is_missing_is_listed_on_standard_error() {
     }
     let output = agent.run(&[]);
     assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
-    let expected = format!(
-        "MISSING for {}:\n  plan.md is missing\n  review.md is missing\n",
-        agent.id
-    );
+    let expected =
+        format!("MISSING for {}:\n  plan.md is missing\n  review.md is missing\n", agent.id);
     assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
     // The answer names the files once more, in one line for each code.
     let answer = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -103,10 +83,7 @@ fn what_is_missing_is_listed_on_standard_error() {
         "    fix: the agent writes them; to see what is left to write, run git agent bundle {}",
         &agent.id[..8]
     );
-    assert_eq!(
-        lines,
-        ["  bundle.missing .agent/plan.md, .agent/review.md", &fix]
-    );
+    assert_eq!(lines, ["  bundle.missing .agent/plan.md, .agent/review.md", &fix]);
 }
 
 #[test]

@@ -98,27 +98,19 @@ fn a_worktree_of_somebody_else_in_the_place_of_the_checks_stays() {
     refused();
     std::fs::remove_dir_all(&place).expect("removed");
 
-    agent
-        .repo
-        .git(["worktree", "add", "--quiet", "-b", "mine", path]);
+    agent.repo.git(["worktree", "add", "--quiet", "-b", "mine", path]);
     precious();
     refused();
-    agent
-        .repo
-        .git(["worktree", "lock", "--reason", "mine", path]);
+    agent.repo.git(["worktree", "lock", "--reason", "mine", path]);
     refused();
     let listed = agent.repo.git(["worktree", "list", "--porcelain"]);
     assert!(listed.contains("locked mine"), "{listed}");
 
     let elsewhere = place.with_file_name("elsewhere");
     let elsewhere = elsewhere.to_str().expect("UTF-8");
-    agent
-        .repo
-        .git(["worktree", "move", "-f", "-f", path, elsewhere]);
+    agent.repo.git(["worktree", "move", "-f", "-f", path, elsewhere]);
     super::refused(&agent.run(&[]), "path-exists", 3);
-    agent
-        .repo
-        .git(["worktree", "remove", "-f", "-f", elsewhere]);
+    agent.repo.git(["worktree", "remove", "-f", "-f", elsewhere]);
     assert_eq!(agent.verify(&[])["verdict"], "accept");
     nothing_is_left(&agent);
 }
@@ -129,13 +121,9 @@ fn what_a_killed_verify_left_makes_way_unless_somebody_works_in_it() {
     let place = place_of_checks(&agent);
     let path = place.to_str().expect("UTF-8");
     let left = || {
-        agent
-            .repo
-            .git(["worktree", "add", "--quiet", "--detach", path]);
+        agent.repo.git(["worktree", "add", "--quiet", "--detach", path]);
         let reason = "git-agent verify";
-        agent
-            .repo
-            .git(["worktree", "lock", "--reason", reason, path]);
+        agent.repo.git(["worktree", "lock", "--reason", reason, path]);
     };
     left();
     assert_eq!(agent.verify(&[])["verdict"], "accept");
@@ -210,9 +198,7 @@ fn each_command_writes_to_a_view_of_the_users_cache() {
     let agent = with_checks(
         r#"["echo 1 > \"$HOME/.cargo/registry/one\"", "test -f \"$HOME/.cargo/registry/one\" && echo 2 > \"$HOME/.cargo/registry/two\""]"#,
     );
-    let probe = agent
-        .repo
-        .agent(&["spawn", "probe it", "--layered=on", "--dry-run"]);
+    let probe = agent.repo.agent(&["spawn", "probe it", "--layered=on", "--dry-run"]);
     if !probe.status.success() {
         // Nothing can be mounted over a cache here.
         return;

@@ -13,9 +13,8 @@ fn of_kit(verification: &str) -> Agent {
 }
 
 fn printing(least: u32, command: &str) -> Agent {
-    let agent = Agent::of_task(&format!(
-        "{TASK}[checks]\ncommands = [{command:?}]\nmin_tests = {least}\n"
-    ));
+    let agent =
+        Agent::of_task(&format!("{TASK}[checks]\ncommands = [{command:?}]\nmin_tests = {least}\n"));
     agent.write("src/two.rs", "pub fn two() {}\n");
     agent
 }
@@ -23,11 +22,7 @@ fn printing(least: u32, command: &str) -> Agent {
 #[test]
 fn so_many_tests_have_to_pass() {
     for (least, command, wanted) in [
-        (
-            3,
-            "echo 'test result: ok. 3 passed; 0 failed; 0 ignored'",
-            None,
-        ),
+        (3, "echo 'test result: ok. 3 passed; 0 failed; 0 ignored'", None),
         (
             4,
             "echo 'test result: ok. 3 passed; 0 failed; 0 ignored'",
@@ -36,11 +31,7 @@ fn so_many_tests_have_to_pass() {
         // More than is kept of the output comes after it.
         (2, "echo '2 passed in 0.01s'; yes | head -c 200000", None),
         (1, "echo fine", Some("does not say how many tests passed")),
-        (
-            2,
-            "echo '<testsuite><testcase/><testcase></testcase></testsuite>' > report.xml",
-            None,
-        ),
+        (2, "echo '<testsuite><testcase/><testcase></testcase></testsuite>' > report.xml", None),
         (1, "exit 3", Some("ended with status 3")),
     ] {
         let agent = printing(least, command);
@@ -106,24 +97,13 @@ fn dependencies_stay_as_they_are() {
     let manifest =
         "[package]\nname = \"a\"\nversion = \"1.0.0\"\n[dependencies]\nserde = \"1.0\"\n";
     agent.write("Cargo.toml", manifest);
-    agent.write(
-        "web/package.json",
-        "{\"dependencies\":{\"left-pad\":\"1.0.0\"}}",
-    );
+    agent.write("web/package.json", "{\"dependencies\":{\"left-pad\":\"1.0.0\"}}");
     let report = agent.verify(&[]);
     assert_eq!(codes(&report), ["scope.dependency-changed"; 2], "{report}");
     let findings = report["findings"].as_array().expect("a list");
-    let messages: Vec<_> = findings
-        .iter()
-        .map(|one| one["message"].as_str().expect("a text"))
-        .collect();
-    assert_eq!(
-        messages,
-        [
-            "Cargo.toml adds serde 1.0",
-            "web/package.json adds left-pad 1.0.0"
-        ]
-    );
+    let messages: Vec<_> =
+        findings.iter().map(|one| one["message"].as_str().expect("a text")).collect();
+    assert_eq!(messages, ["Cargo.toml adds serde 1.0", "web/package.json adds left-pad 1.0.0"]);
     // The same in a commit, and taken back in the next one.
     agent.git(&["add", "-A"]);
     agent.git(&["commit", "-qm", "dependencies"]);
@@ -137,10 +117,7 @@ fn a_manifest_that_moves_or_is_reworded_changes_no_dependency() {
     let manifest = "{\"name\":\"web\",\"dependencies\":{\"left-pad\":\"1.0.0\"}}";
     let repo = TestRepo::with_commit();
     repo.write("web/a/package.json", manifest);
-    repo.write(
-        "Cargo.toml",
-        "[package]\nversion = \"1.0.0\"\n[dependencies]\nserde = \"1\"\n",
-    );
+    repo.write("Cargo.toml", "[package]\nversion = \"1.0.0\"\n[dependencies]\nserde = \"1\"\n");
     repo.commit_all("manifests");
     let task = "role = \"edit-local\"\ntask = \"Move the package to another place.\"\n[scope]\nno_dep_bump = true\n\
          whitelist = [\"web/**\", \"Cargo.toml\"]\n[bundle]\nrequired = false\n";
@@ -160,9 +137,7 @@ fn a_manifest_that_moves_or_is_reworded_changes_no_dependency() {
 
 /// An agent whose answer needs two fields, and which has made one file.
 fn reporting() -> Agent {
-    let agent = Agent::of_task(&format!(
-        "{TASK}[output]\nfields = [\"verdict\", \"body-sha\"]\n"
-    ));
+    let agent = Agent::of_task(&format!("{TASK}[output]\nfields = [\"verdict\", \"body-sha\"]\n"));
     agent.write("src/two.rs", "pub fn two() {}\n");
     agent
 }
@@ -170,23 +145,15 @@ fn reporting() -> Agent {
 #[test]
 fn an_answer_has_the_fields_that_were_asked_for() {
     for (script, missing) in [
-        (
-            "printf 'Done.\\n\\nverdict: PASS\\n- **Body_SHA:** abc\\n'",
-            0,
-        ),
+        ("printf 'Done.\\n\\nverdict: PASS\\n- **Body_SHA:** abc\\n'", 0),
         ("printf '{\"verdict\": \"PASS\", \"body-sha\": \"abc\"}'", 0),
         ("printf 'verdict: PASS\\n'", 1),
         ("printf '```\\nverdict: PASS\\nbody-sha: abc\\n```\\n'", 2),
-        (
-            "yes 'no report' | head -c 3000000; printf '\\nverdict: PASS\\nbody-sha: abc\\n'",
-            0,
-        ),
+        ("yes 'no report' | head -c 3000000; printf '\\nverdict: PASS\\nbody-sha: abc\\n'", 0),
         ("true", 2),
     ] {
         let agent = reporting();
-        agent
-            .repo
-            .agent(&["run", &agent.id, "--", "sh", "-c", script]);
+        agent.repo.agent(&["run", &agent.id, "--", "sh", "-c", script]);
         let report = agent.verify(&[]);
         let found = codes(&report);
         assert_eq!(found, vec!["report.field-missing"; missing], "{script}");
@@ -198,10 +165,7 @@ fn an_agent_without_a_run_reports_in_its_bundle() {
     let agent = reporting();
     assert_eq!(codes(&agent.verify(&[])), ["report.field-missing"; 2]);
     agent.write(".agent/review.md", "# Review\n\nverdict: PASS\n");
-    agent.write(
-        ".agent/progress.json",
-        "{\"status\": \"done\", \"body_sha\": \"abc\"}",
-    );
+    agent.write(".agent/progress.json", "{\"status\": \"done\", \"body_sha\": \"abc\"}");
     assert_eq!(codes(&agent.verify(&[])), [""; 0]);
     let prompt = format!(".git/agents/{}/prompt.md", &agent.id[..8]);
     let prompt = std::fs::read_to_string(agent.repo.path().join(prompt)).expect("a prompt");

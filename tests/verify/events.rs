@@ -24,9 +24,7 @@ impl Event {
         let text = std::fs::read_to_string(place.join(file)).expect("a payload");
         let filled = |text: String, (word, value): &(&str, &str)| text.replace(word, value);
         let text = words.iter().fold(text, filled);
-        let context = context
-            .iter()
-            .map(|(key, value)| (*key, (*value).to_owned()));
+        let context = context.iter().map(|(key, value)| (*key, (*value).to_owned()));
         Event {
             name,
             payload: serde_json::from_str(&text).expect("JSON"),
@@ -38,9 +36,7 @@ impl Event {
     fn value(&self, expression: &str) -> String {
         let one = |path: &str| match path.trim().strip_prefix("github.event.") {
             Some(path) => {
-                let value = path
-                    .split('.')
-                    .fold(&self.payload, |value, key| &value[key]);
+                let value = path.split('.').fold(&self.payload, |value, key| &value[key]);
                 value.as_str().unwrap_or_default().to_owned()
             }
             None => {
@@ -50,10 +46,7 @@ impl Event {
             }
         };
         let values = expression.split("||").map(one);
-        values
-            .into_iter()
-            .find(|value| !value.is_empty())
-            .unwrap_or_default()
+        values.into_iter().find(|value| !value.is_empty()).unwrap_or_default()
     }
 
     /// The default of an input of `action.yml`.
@@ -63,12 +56,10 @@ impl Event {
         let (_, rest) = action.split_once(&format!("\n  {name}:\n")).expect(name);
         let line = rest
             .lines()
-            .find_map(|line| line.trim().strip_prefix("default: "));
-        let line = line.expect("a default").trim_matches('"');
-        match line
-            .strip_prefix("${{")
-            .and_then(|rest| rest.strip_suffix("}}"))
-        {
+            .find_map(|line| line.trim().strip_prefix("default: "))
+            .expect("a default")
+            .trim_matches('"');
+        match line.strip_prefix("${{").and_then(|rest| rest.strip_suffix("}}")) {
             Some(expression) => self.value(expression),
             None => line.to_owned(),
         }
@@ -99,29 +90,20 @@ impl Event {
             ("GITHUB_STEP_SUMMARY", file("summary")),
             ("GITHUB_EVENT_NAME", self.name.to_owned()),
         ];
-        let variables: Vec<_> = variables
-            .iter()
-            .map(|(key, value)| (*key, value.as_str()))
-            .collect();
+        let variables: Vec<_> =
+            variables.iter().map(|(key, value)| (*key, value.as_str())).collect();
         let shell = ["--noprofile", "--norc", "-eo", "pipefail"];
         let scripts = scripts("action.yml");
-        let ends = scripts
-            .iter()
-            .map(|script| forge.run(script, &shell, &variables));
+        let ends = scripts.iter().map(|script| forge.run(script, &shell, &variables));
         // Each of the three scripts runs, and the last one decides.
         let (status, said) = ends.fold((0, String::new()), |_, end| end);
         let outputs = forge.read("outputs");
         let verdict = outputs
             .lines()
-            .find_map(|line| line.strip_prefix("verdict="));
-        let verdict = verdict
+            .find_map(|line| line.strip_prefix("verdict="))
             .unwrap_or_else(|| panic!("{outputs}{said}"))
             .to_owned();
-        (
-            status,
-            format!("{}\n{said}", forge.read("summary")),
-            verdict,
-        )
+        (status, format!("{}\n{said}", forge.read("summary")), verdict)
     }
 }
 
@@ -131,16 +113,7 @@ fn queued(forge: &Forge, into: &str, branch: &str, tree: Option<&str>) -> String
     let merged = repo.git(["merge-tree", "--write-tree", into, branch]);
     let tree = tree.unwrap_or(&merged);
     let subject = format!("Merge pull request of {branch}");
-    repo.git([
-        "commit-tree",
-        tree,
-        "-p",
-        into,
-        "-p",
-        branch,
-        "-m",
-        &subject,
-    ])
+    repo.git(["commit-tree", tree, "-p", into, "-p", branch, "-m", &subject])
 }
 
 #[test]
@@ -171,23 +144,14 @@ fn a_queue_s_group_is_judged_part_by_part_and_each_part_is_named() {
     let (status, summary, verdict) = run(&both, &[]);
     assert_eq!((status, verdict.as_str()), (0, "accept"), "{summary}");
     for (short, branch) in [(&forge.agent.id[..8], &first), (&id[..8], &other)] {
-        assert!(
-            summary.contains(&format!("merge of agent {short}")),
-            "{summary}"
-        );
-        assert!(
-            summary.contains(&format!("Merge pull request of {branch}")),
-            "{summary}"
-        );
+        assert!(summary.contains(&format!("merge of agent {short}")), "{summary}");
+        assert!(summary.contains(&format!("Merge pull request of {branch}")), "{summary}");
     }
     // With a person's among them not all was judged, which is neither of the other answers.
     let mixed = queued(&forge, &both, "ada/fix", None);
     let (status, summary, verdict) = run(&mixed, &[]);
     assert_eq!((status, verdict.as_str()), (0, ""), "{summary}");
-    assert!(
-        summary.contains("Merge pull request of ada/fix"),
-        "{summary}"
-    );
+    assert!(summary.contains("Merge pull request of ada/fix"), "{summary}");
     let (status, ..) = run(&mixed, &[("require-agent", "true")]);
     assert_eq!(status, 1);
     // One part that changes what it merges rejects the group.
@@ -212,21 +176,13 @@ fn a_fork_s_request_is_judged_by_its_commits_and_not_by_its_name() {
         if name == "pull_request_target" {
             forge.check_out_commit(&base);
         }
-        let words = [
-            ("HEAD_SHA", tip.as_str()),
-            ("BASE_SHA", &base),
-            ("HEAD_REF", head_ref),
-        ];
+        let words = [("HEAD_SHA", tip.as_str()), ("BASE_SHA", &base), ("HEAD_REF", head_ref)];
         let (sha, ref_name) = match name {
             "pull_request_target" => (base.as_str(), "main"),
             _ => ("MERGE_SHA", "1/merge"),
         };
-        let context = [
-            ("sha", sha),
-            ("ref_name", ref_name),
-            ("base_ref", "main"),
-            ("head_ref", head_ref),
-        ];
+        let context =
+            [("sha", sha), ("ref_name", ref_name), ("base_ref", "main"), ("head_ref", head_ref)];
         let event = Event::new(name, "pull_request_fork.json", &words, &context);
         event.run(&forge, inputs)
     };
@@ -236,11 +192,7 @@ fn a_fork_s_request_is_judged_by_its_commits_and_not_by_its_name() {
         // Work of a person is judged by nobody, and not even where its branch is called `main`.
         for name in ["patch-1", "main"] {
             let (status, summary, verdict) = run(event, &detached, name, &[]);
-            assert_eq!(
-                (status, verdict.as_str()),
-                (0, ""),
-                "{event} {name}: {summary}"
-            );
+            assert_eq!((status, verdict.as_str()), (0, ""), "{event} {name}: {summary}");
             assert!(!summary.contains("accepted"), "{summary}");
             let (status, ..) = run(event, &detached, name, &[("require-agent", "true")]);
             assert_eq!(status, 1, "{event} {name}");
@@ -248,19 +200,11 @@ fn a_fork_s_request_is_judged_by_its_commits_and_not_by_its_name() {
         // It is no agent's because it is called like one.
         for name in ["agent/mine", agents.as_str()] {
             let (status, summary, verdict) = run(event, &detached, name, &[]);
-            assert_eq!(
-                (status, verdict.as_str()),
-                (1, "reject"),
-                "{event} {name}: {summary}"
-            );
+            assert_eq!((status, verdict.as_str()), (1, "reject"), "{event} {name}: {summary}");
         }
         // An agent's work stays that under another name; commands of a stranger do not run with the rights of the base.
         let (status, summary, verdict) = run(event, &agents, "patch-2", &[]);
-        assert_eq!(
-            (status, verdict.as_str()),
-            (0, "accept"),
-            "{event}: {summary}"
-        );
+        assert_eq!((status, verdict.as_str()), (0, "accept"), "{event}: {summary}");
         let is_skipped = summary.contains("commands.skipped");
         assert_eq!(is_skipped, event == "pull_request_target", "{summary}");
     }

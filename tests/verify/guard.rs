@@ -78,7 +78,10 @@ fn every_commit_is_judged_by_the_rules_of_the_base() {
     repo.git(["merge", "--quiet", "--no-edit", "main"]);
     let answer = guard(&repo.path(), &[]);
     assert_eq!(codes(&answer), ["scope.not-in-whitelist"; 2], "{answer}");
-    let paths: Vec<_> = { answer["findings"].as_array().expect("findings").iter() }
+    let paths: Vec<_> = answer["findings"]
+        .as_array()
+        .expect("findings")
+        .iter()
         .map(|finding| finding["path"].as_str().expect("a path"))
         .collect();
     assert_eq!(paths, ["notes.txt", ".config/git-agent.toml"]);
@@ -90,10 +93,8 @@ fn a_commit_without_a_name_needs_one_where_rules_go_by_branches() {
     branch(&repo, "bot/one", &["notes.txt"]);
     let tip = repo.git(["rev-parse", "bot/one"]);
     let run = |arguments: &[&str]| {
-        let output = agent_command(&repo.path())
-            .args(["guard", "--base=main"])
-            .args(arguments)
-            .output();
+        let output =
+            agent_command(&repo.path()).args(["guard", "--base=main"]).args(arguments).output();
         output.expect("git-agent starts")
     };
     refused(&run(&["--tip", &tip]), "usage", 2);
@@ -162,17 +163,9 @@ fn a_plain_checkout_is_enough_and_stays_as_it_is() {
         output.expect("git-agent starts")
     };
     refused(&run(), "base-not-commit", 2);
-    fetch(&[
-        "--depth=1",
-        "origin",
-        "+refs/heads/main:refs/remotes/origin/main",
-    ]);
+    fetch(&["--depth=1", "origin", "+refs/heads/main:refs/remotes/origin/main"]);
     refused(&run(), "history-incomplete", 4);
-    fetch(&[
-        "--unshallow",
-        "origin",
-        "+refs/heads/main:refs/remotes/origin/main",
-    ]);
+    fetch(&["--unshallow", "origin", "+refs/heads/main:refs/remotes/origin/main"]);
     let before = snapshot(&clone.join(".git"));
     let answer = guard(&clone, &["--branch=bot/one"]);
     assert_eq!(codes(&answer), ["scope.not-in-whitelist"], "{answer}");
@@ -194,10 +187,9 @@ fn a_server_can_ask_while_it_receives_a_push() {
     fs::write(&hook, script).expect("written");
     fs::set_permissions(&hook, PermissionsExt::from_mode(0o755)).expect("set");
     // Until the hook has ended, the commits of the push are in no object directory of the repository.
-    for (name, file, is_taken) in [
-        ("bot/fine", "src/two.rs", true),
-        ("bot/wide", "notes.txt", false),
-    ] {
+    for (name, file, is_taken) in
+        [("bot/fine", "src/two.rs", true), ("bot/wide", "notes.txt", false)]
+    {
         branch(&repo, name, &[file]);
         let output = git_output(&repo.path(), ["push", "--quiet", ".git/server.git", name]);
         assert_eq!(output.status.success(), is_taken, "{}", describe(&output));
@@ -213,10 +205,7 @@ fn fingerprints_stay_when_the_commit_changes() {
     let prints = || -> Vec<String> {
         let words = ["guard", "--base=main", "--tip=bot/one", "--format=sarif"];
         let log: Value = serde_json::from_slice(&repo.agent(&words).stdout).expect("JSON");
-        let results = log["runs"][0]["results"]
-            .as_array()
-            .expect("results")
-            .iter();
+        let results = log["runs"][0]["results"].as_array().expect("results").iter();
         let print = |result: &Value| {
             let prints = &result["partialFingerprints"];
             let print = prints["gitAgentFinding/v1"].as_str().expect("a text");
@@ -229,13 +218,7 @@ fn fingerprints_stay_when_the_commit_changes() {
     assert_eq!(before.len(), 2);
     assert_ne!(before[0], before[1]);
     repo.git(["switch", "--quiet", "bot/one"]);
-    repo.git([
-        "rebase",
-        "--quiet",
-        "--force-rebase",
-        "--reset-author-date",
-        "main",
-    ]);
+    repo.git(["rebase", "--quiet", "--force-rebase", "--reset-author-date", "main"]);
     repo.git(["commit", "--quiet", "--amend", "-m", "said otherwise"]);
     assert_eq!(prints(), before);
 }
@@ -272,10 +255,7 @@ fn a_conflict_that_was_committed_is_found() {
     agent.commit("two");
     assert_eq!(agent.codes(), ["merge.conflict-markers"]);
     let marked = marked_for_git(&agent);
-    assert!(
-        marked.contains("src/two.rs:2: leftover conflict marker"),
-        "{marked}"
-    );
+    assert!(marked.contains("src/two.rs:2: leftover conflict marker"), "{marked}");
     for name in ["src/tour.txt", "src/data.bin"] {
         assert!(!marked.contains(name), "{marked}");
     }
@@ -327,16 +307,7 @@ impl Forge {
     pub(super) fn check_out(&self, branch: &str) -> String {
         let (tree, tip) = (format!("{branch}^{{tree}}"), format!("{branch}^0"));
         let tip = self.agent.repo.git(["rev-parse", &tip]);
-        let words = [
-            "commit-tree",
-            &tree,
-            "-p",
-            "main",
-            "-p",
-            &tip,
-            "-m",
-            "merge",
-        ];
+        let words = ["commit-tree", &tree, "-p", "main", "-p", &tip, "-m", "merge"];
         let merge = self.agent.repo.git(words);
         self.check_out_commit(&merge);
         tip
@@ -410,15 +381,10 @@ fn the_action_judges_a_request_and_says_why() {
         ];
         let variables = [&variables[..], more].concat();
         let shell = ["--noprofile", "--norc", "-eo", "pipefail"];
-        let mut ends = scripts
-            .iter()
-            .map(|script| forge.run(script, &shell, &variables));
+        let mut ends = scripts.iter().map(|script| forge.run(script, &shell, &variables));
         let last = ends.by_ref().take(3).last().expect("three scripts");
         assert_eq!(last.0, expected, "{branch}: {}", last.1);
-        assert_eq!(
-            forge.read("environment"),
-            format!("GIT_AGENT_PROGRAM={PROGRAM}\n")
-        );
+        assert_eq!(forge.read("environment"), format!("GIT_AGENT_PROGRAM={PROGRAM}\n"));
         let page = forge.read("summary");
         for part in summary {
             assert!(page.contains(part), "{branch}: {part}: {page}{}", last.1);
@@ -439,12 +405,7 @@ fn the_action_judges_a_request_and_says_why() {
         assert_eq!(log["runs"][0]["automationDetails"]["id"], id);
     }
     let no_task = "provenance.not-judged";
-    let outputs = check(
-        "bot/wide",
-        &[],
-        1,
-        &["rejected branch bot/wide", "notes.txt", no_task],
-    );
+    let outputs = check("bot/wide", &[], 1, &["rejected branch bot/wide", "notes.txt", no_task]);
     assert!(outputs.ends_with("verdict=reject\n"), "{outputs}");
     // Nothing is called accepted that was not judged.
     let outputs = check("ada/fix", &[], 0, &["not judged: branch ada/fix", no_task]);
@@ -458,34 +419,17 @@ fn the_action_judges_a_request_and_says_why() {
     check(&branch, &unsigned, 1, &["The ledger is not signed"]);
     // What names an agent without being its branch, and a queue of both.
     let repo = &forge.agent.repo;
-    let squash = [
-        "commit-tree",
-        &format!("{branch}^{{tree}}"),
-        "-p",
-        "main",
-        "-m",
-        "squash",
-    ];
+    let squash = ["commit-tree", &format!("{branch}^{{tree}}"), "-p", "main", "-m", "squash"];
     let squash = repo.git(squash);
     repo.git(["update-ref", "refs/heads/queue", &squash]);
     let outputs = check("queue", &[], 0, &["squash of agent", "accepted"]);
     assert!(outputs.ends_with("verdict=accept\n"), "{outputs}");
     repo.git(["update-ref", "refs/heads/agent/forged", "ada/fix"]);
-    check(
-        "agent/forged",
-        &[],
-        1,
-        &["rejected", "holds no spawn commit"],
-    );
+    check("agent/forged", &[], 1, &["rejected", "holds no spawn commit"]);
     // A check command is the branch's own program.
     forge.agent.write("src/broken", "");
     forge.agent.commit("broken");
-    check(
-        &branch,
-        &[],
-        1,
-        &["commands.failed", "Output of test \\! -e src/broken"],
-    );
+    check(&branch, &[], 1, &["commands.failed", "Output of test \\! -e src/broken"]);
     let stranger = [("GITHUB_EVENT_NAME", "pull_request_target")];
     check(&branch, &stranger, 0, &["commands.skipped"]);
 }
@@ -496,10 +440,7 @@ fn the_template_for_gitlab_judges_a_request() {
     let scripts = scripts("docs/gitlab-ci.yml").concat();
     let check = |branch: &str, expected: i32, part: &str| {
         let tip = forge.check_out(branch);
-        git_in(
-            &forge.place.join("clone"),
-            ["fetch", "--quiet", "--unshallow", "origin", &tip],
-        );
+        git_in(&forge.place.join("clone"), ["fetch", "--quiet", "--unshallow", "origin", &tip]);
         let variables = [
             ("GIT_AGENT_PROGRAM", PROGRAM),
             ("CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "main"),

@@ -14,13 +14,7 @@ fn held_to_git(agent: &Agent, expected: &str) -> Value {
     assert_eq!(report["merge"]["state"], expected, "{report}");
     let output = git_output(
         &agent.repo.path(),
-        [
-            "merge-tree",
-            "--write-tree",
-            "--name-only",
-            "main",
-            &agent.branch,
-        ],
+        ["merge-tree", "--write-tree", "--name-only", "main", &agent.branch],
     );
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut lines = text.lines();
@@ -47,10 +41,7 @@ fn clean_merges_give_gits_tree() {
     agent.write("src/lib.rs", "pub fn one() -> u32 {\n    1 + 0\n}\n");
     agent.commit("and the agent edits");
     let report = held_to_git(&agent, "clean");
-    assert_eq!(
-        (&report["merge"]["ahead"], &report["merge"]["behind"]),
-        (&2.into(), &1.into())
-    );
+    assert_eq!((&report["merge"]["ahead"], &report["merge"]["behind"]), (&2.into(), &1.into()));
 }
 
 #[test]
@@ -97,17 +88,13 @@ fn landed_work_is_known_however_it_landed() {
     };
     let merge = |agent: &Agent, how: &str| {
         agent.repo.git(["merge", "--quiet", how, &agent.branch]);
-        agent
-            .repo
-            .git(["commit", "--quiet", "--allow-empty", "-m", "landed"]);
+        agent.repo.git(["commit", "--quiet", "--allow-empty", "-m", "landed"]);
     };
     assert_eq!(landed(&|agent| merge(agent, "--no-ff")), "ancestor");
     assert_eq!(landed(&|agent| merge(agent, "--squash")), "tree");
     let built_upon = landed(&|agent| {
         merge(agent, "--squash");
-        agent
-            .repo
-            .write("src/lib.rs", "pub fn three() -> u32 {\n    3\n}\n");
+        agent.repo.write("src/lib.rs", "pub fn three() -> u32 {\n    3\n}\n");
         agent.repo.commit_all("built upon");
     });
     assert_eq!(built_upon, "patch-id");
@@ -126,17 +113,10 @@ fn nothing_done_is_nothing_to_merge() {
 fn a_base_that_is_gone_or_unrelated_is_a_finding() {
     let agent = Agent::new();
     agent.write("src/two.rs", "");
-    agent
-        .repo
-        .git(["checkout", "--quiet", "--orphan", "island"]);
-    agent
-        .repo
-        .git(["commit", "--quiet", "--allow-empty", "-m", "island"]);
+    agent.repo.git(["checkout", "--quiet", "--orphan", "island"]);
+    agent.repo.git(["commit", "--quiet", "--allow-empty", "-m", "island"]);
     let report = agent.verify(&["--base", "island"]);
-    assert_eq!(
-        codes(&report),
-        ["provenance.base-rewritten", "merge.unrelated"]
-    );
+    assert_eq!(codes(&report), ["provenance.base-rewritten", "merge.unrelated"]);
     agent.repo.git(["branch", "--quiet", "-D", "main"]);
     let report = agent.verify(&[]);
     assert_eq!(codes(&report), ["merge.base-gone"]);
@@ -181,9 +161,8 @@ fn disjoint_changes_merge_as_git_merges_them() {
         })
         .collect();
     let inside = Repo::open(&repo.path()).expect("a repository");
-    let pairs: Vec<(Oid, Oid)> = { commits.iter() }
-        .flat_map(|one| commits.iter().map(|two| (*one, *two)))
-        .collect();
+    let pairs: Vec<(Oid, Oid)> =
+        commits.iter().flat_map(|one| commits.iter().map(|two| (*one, *two))).collect();
     let gits = inside.merge_many(&pairs, commits[0]).expect("answers");
     let mut without_git = 0;
     for ((ours, theirs), git) in pairs.iter().zip(gits) {
@@ -196,12 +175,7 @@ fn disjoint_changes_merge_as_git_merges_them() {
         let own = merger.and_then(|mut merger| merger.merge_disjoint(&target, 0));
         let own = own.expect("an answer");
         without_git += usize::from(own.is_some());
-        let at = |oid| {
-            commits
-                .iter()
-                .position(|one| one == oid)
-                .map(|at| changes[at])
-        };
+        let at = |oid| commits.iter().position(|one| one == oid).map(|at| changes[at]);
         let sides = (at(ours), at(theirs));
         assert!(own.is_none() || own == git.result.clean(), "{sides:?}");
     }
@@ -228,10 +202,7 @@ fn a_stack_merges_as_git_merges_it() {
         ("main", "git mv top moved"),
         ("main", "mkdir -p c; echo d > c/d"),
         ("work10", "echo more > c/d; echo more >> top"),
-        (
-            "work2",
-            "git reset -q --hard main; git merge -q work2 work10",
-        ),
+        ("work2", "git reset -q --hard main; git merge -q work2 work10"),
     ];
     let mut works = Vec::new();
     for (number, (below, change)) in changes.iter().enumerate() {
@@ -261,10 +232,7 @@ fn a_stack_merges_as_git_merges_it() {
             let own = merger.merge_disjoint(&stack, work).expect("an answer");
             without_git += usize::from(own.is_some());
             let below = &stack.members;
-            assert!(
-                own.is_none() || own == git,
-                "{work} on {below:?}: {own:?}, {git:?}"
-            );
+            assert!(own.is_none() || own == git, "{work} on {below:?}: {own:?}, {git:?}");
             let Some(tree) = git else { continue };
             let (below, tree_hex) = (stack.commit.to_hex(), tree.to_hex());
             let mut commit = vec!["commit-tree", "-m", "stacked", "-p", &below, &tree_hex];
@@ -290,9 +258,8 @@ fn histories_grow_apart_as_git_lists_them() {
     let mut commits = vec![head];
     let mut random = 7_u64;
     let mut next = |below: usize| {
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        random =
+            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(random >> 33).expect("small") % below
     };
     for number in 0..60 {
@@ -323,15 +290,10 @@ fn histories_grow_apart_as_git_lists_them() {
     let mut lines = 0;
     for _ in 0..60 {
         let [base, tip, hidden] = [(); 3].map(|()| commits[next(commits.len())]);
-        let found = opened
-            .divergence(base, tip, Some(hidden))
-            .expect("compared");
+        let found = opened.divergence(base, tip, Some(hidden)).expect("compared");
         lines += usize::from(opened.line(hidden, tip).is_some());
         let range = format!("{base}...{tip}");
-        for (side, list) in [
-            ("--left-only", &found.behind),
-            ("--right-only", &found.ahead),
-        ] {
+        for (side, list) in [("--left-only", &found.behind), ("--right-only", &found.ahead)] {
             let listed = repo.git(["rev-list", "--parents", side, &range, &format!("^{hidden}")]);
             let theirs: BTreeSet<String> = listed.lines().map(str::to_owned).collect();
             let words = |one: &Lineage| {

@@ -81,9 +81,7 @@ impl Scene {
     }
 
     fn edit(&self, name: &str, script: &str) {
-        let output = self
-            .repo
-            .agent(&["run", name, "--no-verify", "--", "sh", "-c", script]);
+        let output = self.repo.agent(&["run", name, "--no-verify", "--", "sh", "-c", script]);
         assert!(output.status.success(), "{}", describe(&output));
     }
 
@@ -114,10 +112,7 @@ const EDITS: &str = "echo more >> lib/b.txt; chmod +x lib/c.txt; rm docs/a.md; r
 
 #[test]
 fn a_check_over_a_base_sees_the_merged_tree_and_writes_nowhere() {
-    let scene = Scene::new(
-        "\"sh tell.sh OUT\", \"test -e junk.txt && test ! -e lib/a.txt\"",
-        "",
-    );
+    let scene = Scene::new("\"sh tell.sh OUT\", \"test -e junk.txt && test ! -e lib/a.txt\"", "");
     let Some(agent) = scene.spawn("one") else {
         return;
     };
@@ -201,10 +196,7 @@ fn eight_checks_at_once_share_a_base() {
             scope.spawn(move || scene.verify(&name))
         };
         let started: Vec<_> = agents.iter().map(verify).collect();
-        started
-            .into_iter()
-            .map(|one| one.join().expect("joined"))
-            .collect()
+        started.into_iter().map(|one| one.join().expect("joined")).collect()
     });
     for report in &reports {
         let command = &report["commands"][0];
@@ -223,10 +215,8 @@ fn eight_checks_at_once_share_a_base() {
 
 #[test]
 fn a_killed_check_leaves_no_process_and_no_layer() {
-    let scene = Scene::new(
-        "\"test -e OUT/goes-on || { echo begun > OUT/fifo; exec sleep 86731; }\"",
-        "",
-    );
+    let scene =
+        Scene::new("\"test -e OUT/goes-on || { echo begun > OUT/fifo; exec sleep 86731; }\"", "");
     let Some(agent) = scene.spawn("one") else {
         return;
     };
@@ -263,38 +253,21 @@ fn a_killed_check_leaves_no_process_and_no_layer() {
     // Nothing holds the base any more once the agent is gone.
     scene.repo.agent_json(&["discard", "one"]);
     let collected = scene.repo.agent_json(&["gc", "--yes"]);
-    assert_eq!(
-        collected["bases"].as_array().map(Vec::len),
-        Some(1),
-        "{collected:#}"
-    );
+    assert_eq!(collected["bases"].as_array().map(Vec::len), Some(1), "{collected:#}");
 }
 
 #[test]
 fn a_train_makes_one_base_and_sets_up_once() {
-    let scene = Scene::new(
-        "\"test \\\"$(cat made.o)\\\" = made && ! grep -qs bad parts/*\"",
-        "",
-    );
+    let scene = Scene::new("\"test \\\"$(cat made.o)\\\" = made && ! grep -qs bad parts/*\"", "");
     let count = "echo once >> OUT/ran".replace("OUT", &scene.outside.display().to_string());
     let path = scene.repo.path().join(".config/git-agent.toml");
     let settings = fs::read_to_string(path).expect("read");
-    let settings = settings.replace(
-        "echo made > made.o",
-        &format!("echo made > made.o; {count}"),
-    );
+    let settings = settings.replace("echo made > made.o", &format!("echo made > made.o; {count}"));
     scene.repo.write(".config/git-agent.toml", settings);
     scene.repo.commit_all("set-up that is counted");
     for (number, part) in ["one", "bad", "three"].iter().enumerate() {
         let name = format!("a{number}");
-        scene.repo.agent_json(&[
-            "spawn",
-            "-m",
-            "Write a part",
-            "--name",
-            &name,
-            "--new=parts/**",
-        ]);
+        scene.repo.agent_json(&["spawn", "-m", "Write a part", "--name", &name, "--new=parts/**"]);
         let place = scene.repo.agent_json(&["show", &name])["worktree_abspath"].clone();
         let place = PathBuf::from(place.as_str().expect("a path")).join("parts");
         fs::create_dir_all(&place).expect("made");
@@ -302,11 +275,12 @@ fn a_train_makes_one_base_and_sets_up_once() {
         scene.repo.agent_json(&["done", &name]);
     }
     let set_up = scene.told("ran");
-    let output = scene
-        .repo
-        .agent(&["train", "--all", "--jobs=2", "--format=json"]);
+    let output = scene.repo.agent(&["train", "--all", "--jobs=2", "--format=json"]);
     let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let outcomes: Vec<_> = { answer["items"].as_array().expect("items").iter() }
+    let outcomes: Vec<_> = answer["items"]
+        .as_array()
+        .expect("items")
+        .iter()
         .map(|item| item["outcome"].as_str().expect("a word"))
         .collect();
     assert_eq!(outcomes, ["landed", "rejected", "landed"], "{answer:#}");
@@ -334,10 +308,7 @@ fn a_view_of_a_cache_of_the_user_serves_every_command() {
     scene.edit("one", "echo more >> lib/b.txt");
     let report = scene.verify("one");
     let commands = report["commands"].as_array().expect("commands");
-    assert!(
-        commands.iter().all(|command| command["exit_code"] == 0),
-        "{report:#}"
-    );
+    assert!(commands.iter().all(|command| command["exit_code"] == 0), "{report:#}");
     assert_eq!(scene.told("count"), "one\none\n");
     assert!(!store.join("count").exists());
 }

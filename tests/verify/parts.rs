@@ -38,10 +38,7 @@ fn two_agents() -> (Agent, String) {
     let place = std::path::Path::new(place);
     crate::support::git_in(place, ["add", "--all"]);
     crate::support::git_in(place, ["commit", "--quiet", "-m", "second"]);
-    (
-        first,
-        spawned["branch"].as_str().expect("a branch").to_owned(),
-    )
+    (first, spawned["branch"].as_str().expect("a branch").to_owned())
 }
 
 fn tree(repo: &TestRepo, revision: &str) -> String {
@@ -51,9 +48,7 @@ fn tree(repo: &TestRepo, revision: &str) -> String {
 /// A commit with that tree on these parents.
 fn commit(repo: &TestRepo, tree: &str, parents: &[&str], message: &str) -> String {
     let mut words = vec!["commit-tree", tree, "-m", message];
-    parents
-        .iter()
-        .for_each(|parent| words.extend(["-p", parent]));
+    parents.iter().for_each(|parent| words.extend(["-p", parent]));
     repo.git(words)
 }
 
@@ -89,10 +84,7 @@ fn a_group_of_a_merge_queue_is_judged_part_by_part() {
     let repo = &first.repo;
     let one = merge(repo, "main", &first.branch);
     let both = merge(repo, &one, &second);
-    let (status, answer) = ci(
-        repo,
-        &["--tip", &both, "--branch=gh-readonly-queue/main/pr-2"],
-    );
+    let (status, answer) = ci(repo, &["--tip", &both, "--branch=gh-readonly-queue/main/pr-2"]);
     assert_eq!(status, 0, "{answer:#}");
     assert_eq!(answer["schema"], "git-agent.verify-parts/1");
     assert_eq!(answer["verdict"], "accept");
@@ -105,10 +97,7 @@ fn a_group_of_a_merge_queue_is_judged_part_by_part() {
     let (status, answer) = ci(repo, &["--tip", &mixed]);
     assert_eq!(status, 2, "{answer:#}");
     assert_eq!(answer["verdict"], Value::Null);
-    assert_eq!(
-        verdicts(&answer),
-        [json!("accept"), json!("accept"), Value::Null]
-    );
+    assert_eq!(verdicts(&answer), [json!("accept"), json!("accept"), Value::Null]);
     assert!(has(&answer, "provenance.not-judged"), "{answer:#}");
     // An agent that leaves its scope rejects the group.
     first.write("out.txt", "out\n");
@@ -131,12 +120,7 @@ fn a_merge_that_changes_the_work_is_rejected_wherever_it_stands() {
     repo.git(["switch", "--quiet", "main"]);
     let evil = commit(repo, &evil_tree, &["main", &first.branch], "merge");
     let before = person(repo, "main", "notes.txt", "notes");
-    let octopus = commit(
-        repo,
-        &evil_tree,
-        &["main", &first.branch, &second],
-        "octopus",
-    );
+    let octopus = commit(repo, &evil_tree, &["main", &first.branch, &second], "octopus");
     let wraps = [
         evil.clone(),
         person(repo, &evil, "notes.txt", "on top"),
@@ -194,10 +178,7 @@ fn what_names_an_agent_and_is_not_its_branch_is_rejected() {
     let agent = agent_in(TestRepo::with_commit(), "src/first.rs");
     let repo = &agent.repo;
     let squash = |message: &str| commit(repo, &tree(repo, &agent.branch), &["main"], message);
-    let [plain, named] = [
-        squash("squash"),
-        squash(&format!("squash\n\nAgent-Id: {}", agent.id)),
-    ];
+    let [plain, named] = [squash("squash"), squash(&format!("squash\n\nAgent-Id: {}", agent.id))];
     let theirs = person(repo, "main", "notes.txt", "notes");
     let merged = repo.git(["rev-parse", &agent.branch]);
     // Where the agent's branch is not here, only what the commits say is left.
@@ -210,19 +191,9 @@ fn what_names_an_agent_and_is_not_its_branch_is_rejected() {
     };
     check(&plain, "fix", 2, "provenance.not-judged");
     check(&named, "fix", 1, "provenance.spawn-commit");
-    check(
-        &person(repo, &named, "more.txt", "more"),
-        "fix",
-        1,
-        "provenance.spawn-commit",
-    );
+    check(&person(repo, &named, "more.txt", "more"), "fix", 1, "provenance.spawn-commit");
     check(&theirs, "fix", 2, "provenance.not-judged");
-    check(
-        &theirs,
-        "agent/fix-20261120T214929Z-6a48ca7b",
-        1,
-        "provenance.spawn-commit",
-    );
+    check(&theirs, "agent/fix-20261120T214929Z-6a48ca7b", 1, "provenance.spawn-commit");
     // The name that its row has.
     check(&theirs, &agent.branch, 1, "provenance.spawn-commit");
     check("main", "fix", 2, "provenance.not-judged");

@@ -12,10 +12,7 @@ fn clone(agent: &Agent, options: &[&str]) -> PathBuf {
     words.extend(options);
     words.extend([url.as_str(), path.to_str().expect("UTF-8")]);
     git_in(&agent.repo.path(), words);
-    let refs = [
-        "refs/notes/agents:refs/notes/agents",
-        "refs/agents/*:refs/agents/*",
-    ];
+    let refs = ["refs/notes/agents:refs/notes/agents", "refs/agents/*:refs/agents/*"];
     git_in(&path, [&["fetch", "--quiet", "origin"][..], &refs].concat());
     path
 }
@@ -36,18 +33,13 @@ fn a_worktree_that_goes_away_while_it_is_read_is_not_judged() {
     // Git runs it when the file is read: what a discard at that moment does.
     let clean = format!("mv {} {}; cat", agent.worktree.display(), away.display());
     agent.repo.git(["config", "filter.away.clean", &clean]);
-    agent
-        .repo
-        .write(".git/info/attributes", "two.rs filter=away\n");
+    agent.repo.write(".git/info/attributes", "two.rs filter=away\n");
     for verb in ["verify", "merge"] {
         let words = [verb, &agent.id];
         refused(&agent.repo.agent(&words), "lost-race", 5);
         fs::rename(&away, &agent.worktree).expect("it was moved");
         // `show` would read the file as well, to count its lines.
-        assert_eq!(
-            agent.repo.agent_json(&["list"])["agents"][0]["state"],
-            "idle"
-        );
+        assert_eq!(agent.repo.agent_json(&["list"])["agents"][0]["state"], "idle");
     }
 }
 
@@ -55,11 +47,7 @@ fn a_worktree_that_goes_away_while_it_is_read_is_not_judged() {
 fn a_bare_clone_can_judge_a_branch() {
     let agent = finished();
     let bare = clone(&agent, &["--bare"]);
-    let answer = report(&run_in(
-        &bare,
-        &agent.id,
-        &["--tip", &agent.branch, "--format=json"],
-    ));
+    let answer = report(&run_in(&bare, &agent.id, &["--tip", &agent.branch, "--format=json"]));
     assert_eq!(answer["verdict"], "accept", "{answer}");
     assert_eq!(codes(&answer), ["worktree.gone"]);
 }
@@ -98,10 +86,7 @@ fn unite(agent: &Agent, clone: &Path) {
     let notes = format!("+refs/notes/agents:{theirs}");
     git_in(&main, ["fetch", "--quiet", from, &notes]);
     let merge = ["notes", "--ref=agents", "merge", "--quiet"];
-    git_in(
-        &main,
-        [&merge[..], &["-s", "cat_sort_uniq", theirs]].concat(),
-    );
+    git_in(&main, [&merge[..], &["-s", "cat_sort_uniq", theirs]].concat());
 }
 
 fn marks(agent: &Agent) -> usize {
@@ -135,10 +120,7 @@ fn decisions_that_do_not_go_together_are_told_and_do_not_reject() {
     agent.commit("two");
     let path = clone(&agent, &[]);
     assert_eq!(agent.verify(&[])["verdict"], "accept");
-    say(
-        &agent.repo.path(),
-        &["reject", &agent.id, "-m", "Not wanted"],
-    );
+    say(&agent.repo.path(), &["reject", &agent.id, "-m", "Not wanted"]);
     say(&path, &["done", &agent.id, "-m", "It is done"]);
     say(&path, &["defer", &agent.id, "-m", "Not today"]);
     unite(&agent, &path);
@@ -158,15 +140,7 @@ fn a_row_that_doctor_mended_is_acceptable_again() {
     let (before, verdict) = row.rsplit_once('\n').expect("several lines");
     assert!(verdict.contains("\"verified\""), "{verdict}");
     // Somebody's rewrite drops the verdict, and the next line follows the one before it.
-    let rewrite = [
-        "notes",
-        "--ref=agents",
-        "add",
-        "--force",
-        "-m",
-        before,
-        spawn,
-    ];
+    let rewrite = ["notes", "--ref=agents", "add", "--force", "-m", before, spawn];
     agent.repo.git(rewrite);
     say(&agent.repo.path(), &["done", &agent.id, "-m", "It is done"]);
     let doctor = agent.repo.agent(&["doctor", "--fix"]);
@@ -184,29 +158,16 @@ fn ci_finds_the_agent_by_its_trailers_also_after_a_rebase() {
     agent.repo.commit_all("main moves");
     agent.git(&["rebase", "--quiet", "main"]);
     let path = clone(&agent, &[]);
-    git_in(
-        &path,
-        [
-            "checkout",
-            "--quiet",
-            "--detach",
-            &format!("origin/{}", agent.branch),
-        ],
-    );
+    git_in(&path, ["checkout", "--quiet", "--detach", &format!("origin/{}", agent.branch)]);
     let ci = || {
-        let output = agent_command(&path)
-            .args(["verify", "--ci", "--format=json"])
-            .output();
+        let output = agent_command(&path).args(["verify", "--ci", "--format=json"]).output();
         report(&output.expect("starts"))
     };
     assert_eq!(ci()["agent_id"], agent.id.as_str());
     git_in(&path, ["branch", "--quiet", "-D", "main"]);
     assert_eq!(ci()["target"]["ref"], "refs/remotes/origin/main");
     git_in(&path, ["checkout", "--quiet", "--detach", "origin/main"]);
-    let output = agent_command(&path)
-        .args(["verify", "--ci"])
-        .output()
-        .expect("starts");
+    let output = agent_command(&path).args(["verify", "--ci"]).output().expect("starts");
     refused(&output, "agent-unknown", 2);
 }
 
@@ -215,27 +176,11 @@ fn a_shallow_clone_says_what_it_lacks() {
     let agent = finished();
     let path = agent.repo.path().with_file_name("clone");
     let url = format!("file://{}", agent.repo.path().display());
-    let shallow = [
-        "clone",
-        "--quiet",
-        "--depth=1",
-        "--branch",
-        &agent.branch,
-        &url,
-    ];
-    git_in(
-        &agent.repo.path(),
-        [&shallow[..], &[path.to_str().expect("UTF-8")]].concat(),
-    );
+    let shallow = ["clone", "--quiet", "--depth=1", "--branch", &agent.branch, &url];
+    git_in(&agent.repo.path(), [&shallow[..], &[path.to_str().expect("UTF-8")]].concat());
     git_in(
         &path,
-        [
-            "fetch",
-            "--quiet",
-            "--depth=1",
-            "origin",
-            "refs/notes/agents:refs/notes/agents",
-        ],
+        ["fetch", "--quiet", "--depth=1", "origin", "refs/notes/agents:refs/notes/agents"],
     );
     let output = run_in(&path, &agent.id, &["--tip=HEAD"]);
     refused(&output, "history-incomplete", 4);
@@ -244,11 +189,7 @@ fn a_shallow_clone_says_what_it_lacks() {
 #[test]
 fn what_is_not_there_is_refused_by_name() {
     let agent = finished();
-    refused(
-        &run_in(&agent.repo.path(), "0123abcd", &[]),
-        "agent-unknown",
-        2,
-    );
+    refused(&run_in(&agent.repo.path(), "0123abcd", &[]), "agent-unknown", 2);
     refused(&agent.run(&["--base=nowhere"]), "base-not-commit", 2);
     let other = agent.repo.spawn();
     let theirs = other["worktree_path"].as_str().expect("a path");
@@ -264,10 +205,7 @@ fn what_is_not_there_is_refused_by_name() {
     assert!(said.ends_with("run git agent doctor\n"), "{said}");
     let doctor = agent.repo.agent(&["doctor"]);
     let told = String::from_utf8_lossy(&doctor.stdout).into_owned();
-    assert!(
-        told.contains(&format!("git branch {}", agent.branch)),
-        "{told}"
-    );
+    assert!(told.contains(&format!("git branch {}", agent.branch)), "{told}");
 }
 
 #[test]
@@ -275,11 +213,7 @@ fn a_worktree_is_known_by_its_admin_directory_not_by_its_pointer() {
     let agent = finished();
     let other = agent.repo.spawn();
     let theirs = other["worktree_abspath"].as_str().expect("a path");
-    fs::copy(
-        PathBuf::from(theirs).join(".git"),
-        agent.worktree.join(".git"),
-    )
-    .expect("copy");
+    fs::copy(PathBuf::from(theirs).join(".git"), agent.worktree.join(".git")).expect("copy");
     let answer = agent.verify(&[]);
     assert_eq!(codes(&answer), ["worktree.unlinked"]);
     assert_eq!(answer["uncommitted"], 0);
@@ -288,30 +222,17 @@ fn a_worktree_is_known_by_its_admin_directory_not_by_its_pointer() {
 #[test]
 fn a_row_that_was_tampered_with_rejects() {
     let agent = finished();
-    let spawn = agent
-        .repo
-        .git(["rev-list", "--reverse", &format!("main..{}", agent.branch)]);
+    let spawn = agent.repo.git(["rev-list", "--reverse", &format!("main..{}", agent.branch)]);
     let spawn = spawn.lines().next().expect("the spawn commit").to_owned();
     let note = |text: &str| {
         let file = agent.repo.path().with_file_name("note");
         fs::write(&file, text).expect("write");
         let file = file.to_str().expect("UTF-8");
-        agent.repo.git([
-            "notes",
-            "--ref=agents",
-            "add",
-            "--force",
-            "-F",
-            file,
-            &spawn,
-        ]);
+        agent.repo.git(["notes", "--ref=agents", "add", "--force", "-F", file, &spawn]);
     };
     let row = agent.repo.git(["notes", "--ref=agents", "show", &spawn]);
     let lines: Vec<&str> = row.lines().collect();
-    note(&row.replace(
-        "\"e\":\"spawned\",\"by\":\"",
-        "\"e\":\"spawned\",\"by\":\"not ",
-    ));
+    note(&row.replace("\"e\":\"spawned\",\"by\":\"", "\"e\":\"spawned\",\"by\":\"not "));
     assert_eq!(agent.codes(), ["ledger.chain"]);
     note(&lines[1..].join("\n"));
     assert!(agent.codes().contains(&"ledger.irregular".to_owned()));
@@ -330,12 +251,7 @@ fn a_copied_index_is_as_old_as_the_original() {
     let agent = Agent::new();
     let admin = format!(".git/worktrees/agent-{}", &agent.id[..8]);
     let admin = agent.repo.path().join(admin);
-    let written = |path: &Path| {
-        fs::metadata(path)
-            .expect("there")
-            .modified()
-            .expect("a time")
-    };
+    let written = |path: &Path| fs::metadata(path).expect("there").modified().expect("a time");
     // As when a file is written in the moment in which the index was: only its content tells.
     let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000);
     let index = fs::File::open(admin.join("index")).expect("open");

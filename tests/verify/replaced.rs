@@ -77,9 +77,7 @@ fn what_took_the_place_of_something_else_is_judged_committed_and_discarded() {
         assert_eq!(report["tree"], expected.as_str(), "{name}");
         let diff = agent.repo.agent(&["diff", &agent.id]);
         assert!(diff.status.success(), "{name}");
-        agent
-            .repo
-            .agent_json(&["commit", &agent.id, "-m", "replace"]);
+        agent.repo.agent_json(&["commit", &agent.id, "-m", "replace"]);
         assert_eq!(agent.git(&["rev-parse", "HEAD^{tree}"]), expected, "{name}");
         assert_eq!(agent.git(&["status", "--porcelain"]), "", "{name}");
 
@@ -100,20 +98,11 @@ fn what_took_the_place_of_something_else_is_judged_committed_and_discarded() {
 #[test]
 fn a_symlink_that_git_ignores_hides_no_deletion() {
     let agent = start();
-    fs::write(
-        agent.repo.path().join(".git/info/exclude"),
-        "/.agent/\nlink\n",
-    )
-    .expect("written");
+    fs::write(agent.repo.path().join(".git/info/exclude"), "/.agent/\nlink\n").expect("written");
     let repo = agent.repo;
     repo.write("src/link/x.rs", "content\n");
     repo.git(["add", "--force", "src/link/x.rs"]);
-    repo.git([
-        "commit",
-        "--quiet",
-        "-m",
-        "a tracked directory that is ignored",
-    ]);
+    repo.git(["commit", "--quiet", "-m", "a tracked directory that is ignored"]);
     let agent = Agent::spawned_in(repo, crate::support::agent::TASK);
     fs::remove_dir_all(agent.worktree.join("src/link")).expect("removed");
     symlink("b", agent.worktree.join("src/link")).expect("linked");

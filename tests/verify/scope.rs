@@ -26,14 +26,8 @@ fn renames_modes_links_and_submodules_touch_their_paths() {
         agent.git(&["commit", "--quiet", "--no-verify", "-m", "work"]);
         assert_eq!(agent.codes(), expected);
     };
-    check(
-        &|a| drop(a.git(&["mv", "README.md", "src/README.md"])),
-        &[OUTSIDE],
-    );
-    check(
-        &|a| drop(a.git(&["mv", "src/lib.rs", "lib.rs"])),
-        &[OUTSIDE],
-    );
+    check(&|a| drop(a.git(&["mv", "README.md", "src/README.md"])), &[OUTSIDE]);
+    check(&|a| drop(a.git(&["mv", "src/lib.rs", "lib.rs"])), &[OUTSIDE]);
     check(
         &|a| {
             let mode = fs::Permissions::from_mode(0o755);
@@ -96,10 +90,7 @@ fn rules_of_the_base_still_hide_what_they_hid() {
     assert_eq!(agent.codes(), [""; 0]);
     agent.write("src/keep.log", "x");
     let report = agent.verify(&[]);
-    assert_eq!(
-        (codes(&report).len(), &report["uncommitted"]),
-        (0, &1.into())
-    );
+    assert_eq!((codes(&report).len(), &report["uncommitted"]), (0, &1.into()));
 }
 
 #[test]
@@ -142,22 +133,12 @@ fn a_ledger_that_names_another_policy_gives_no_other_scope() {
     let spawn_commit = spawn_commit.as_str().expect("an oid");
     let row = repo.git(["notes", "--ref=agents", "show", spawn_commit]);
     let policy = row.split(r#""policy":""#).nth(1).expect("a policy")[..40].to_owned();
-    let wider = repo
-        .git(["cat-file", "-p", &policy])
-        .replace("src/**", "**/*");
+    let wider = repo.git(["cat-file", "-p", &policy]).replace("src/**", "**/*");
     assert_ne!(wider, repo.git(["cat-file", "-p", &policy]));
     repo.write("wider", format!("{wider}\n"));
     let forged = repo.git(["hash-object", "-w", "wider"]);
     repo.write("row", row.replace(&policy, &forged) + "\n");
-    repo.git([
-        "notes",
-        "--ref=agents",
-        "add",
-        "-f",
-        "-F",
-        "row",
-        spawn_commit,
-    ]);
+    repo.git(["notes", "--ref=agents", "add", "-f", "-F", "row", spawn_commit]);
     // The policy in the spawn commit binds.
     assert_eq!(agent.codes(), [OUTSIDE, "ledger.policy"]);
     refused(&repo.agent(&["merge", &agent.id]), "not-accepted", 3);
@@ -206,9 +187,7 @@ fn foreign_commits_and_lost_spawn_commits_are_found() {
     let fix = verdict["findings"][0]["fix"].as_str().expect("advice");
     let (_, command) = fix.split_once("run ").expect("a command");
     let command = format!("{command} --message='the same work'");
-    let sh = isolated("sh", &agent.worktree)
-        .args(["-c", &command])
-        .status();
+    let sh = isolated("sh", &agent.worktree).args(["-c", &command]).status();
     assert!(sh.expect("starts").success());
     assert_eq!(agent.codes(), [""; 0]);
     assert!(agent.worktree.join("src/two.rs").is_file());
@@ -225,16 +204,7 @@ fn what_does_not_go_on_from_what_landed_is_foreign() {
     agent.write("src/three.rs", "");
     agent.git(&["add", "--all"]);
     let tree = agent.git(&["write-tree"]);
-    let words = [
-        "commit-tree",
-        "-m",
-        "three",
-        "-p",
-        &base,
-        "-p",
-        &landed,
-        &tree,
-    ];
+    let words = ["commit-tree", "-m", "three", "-p", &base, "-p", &landed, &tree];
     let beside = agent.git(&words);
     agent.git(&["update-ref", "HEAD", &beside]);
     let report = agent.verify(&[]);
@@ -254,18 +224,9 @@ fn a_rebase_is_followed_and_a_rewritten_base_is_not() {
     // What the rebase made of the spawn commit is none of the agent's commits.
     let listed = agent.repo.agent_json(&["list"]);
     assert_eq!(listed["agents"][0]["ahead"], 1, "{listed:#}");
-    agent
-        .repo
-        .git(["commit", "--quiet", "--amend", "-m", "rewritten"]);
+    agent.repo.git(["commit", "--quiet", "--amend", "-m", "rewritten"]);
     // The base's old commit is nobody's now, and landing would bring it back.
-    assert_eq!(
-        agent.codes(),
-        [
-            OUTSIDE,
-            "provenance.base-rewritten",
-            "provenance.foreign-commit"
-        ]
-    );
+    assert_eq!(agent.codes(), [OUTSIDE, "provenance.base-rewritten", "provenance.foreign-commit"]);
 }
 
 #[test]
@@ -281,14 +242,7 @@ fn the_worktree_must_be_in_order() {
     agent.repo.commit_all("theirs");
     let merge = crate::support::git_output(&agent.worktree, ["merge", "main"]);
     assert!(!merge.status.success(), "it conflicts");
-    assert_eq!(
-        agent.codes(),
-        [
-            "worktree.in-progress",
-            "worktree.unmerged",
-            "merge.conflict"
-        ]
-    );
+    assert_eq!(agent.codes(), ["worktree.in-progress", "worktree.unmerged", "merge.conflict"]);
 
     let agent = Agent::new();
     crate::support::git_in(&agent.worktree, ["init", "--quiet", "src/nested"]);

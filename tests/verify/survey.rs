@@ -343,14 +343,8 @@ fn a_file_that_was_only_touched_is_no_work() {
 fn rules_that_hide_themselves_are_looked_at_again() {
     for (work, is_known) in [
         ("mkdir out; echo a > out/b.log", true),
-        (
-            "mkdir out; echo '*' > out/.gitignore; echo a > out/a",
-            false,
-        ),
-        (
-            "mkdir out; echo .gitignore > out/.gitignore; echo a > out/a",
-            false,
-        ),
+        ("mkdir out; echo '*' > out/.gitignore; echo a > out/a", false),
+        ("mkdir out; echo .gitignore > out/.gitignore; echo a > out/a", false),
     ] {
         let scene = Scene::new();
         does(&scene.top, work);
@@ -364,23 +358,15 @@ fn rules_that_hide_themselves_are_looked_at_again() {
 #[test]
 fn what_was_written_in_the_second_of_the_index_is_looked_into() {
     let scene = Scene::new();
-    does(
-        &scene.top,
-        "printf 'int one;\\n' > lib/one.c; git add lib/one.c",
-    );
+    does(&scene.top, "printf 'int one;\\n' > lib/one.c; git add lib/one.c");
     let (one, two) = (scene.oid(":lib/one.c"), scene.oid(":lib/two.c"));
     // As if the file had been changed after git looked at it, at the same moment of its clock.
     scene.patch_index(one.as_bytes(), two.as_bytes());
     let written = fs::metadata(scene.top.join("lib/one.c")).and_then(|file| file.modified());
     let since = written.expect("a time").duration_since(UNIX_EPOCH);
     let end = Duration::new(since.expect("after").as_secs(), 999_999_999);
-    let index = fs::File::options()
-        .write(true)
-        .open(scene.admin.join("index"));
-    index
-        .expect("open")
-        .set_modified(UNIX_EPOCH + end)
-        .expect("set");
+    let index = fs::File::options().write(true).open(scene.admin.join("index"));
+    index.expect("open").set_modified(UNIX_EPOCH + end).expect("set");
     let found = scene.look(snapshot).expect("looked at");
     assert_eq!(found.tree, Some(scene.oid("HEAD^{tree}")));
 }

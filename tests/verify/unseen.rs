@@ -75,11 +75,7 @@ fn a_directory_that_cannot_be_read_rejects() {
     let tracked = agent.worktree.join("src/bin");
     fs::set_permissions(&tracked, fs::Permissions::from_mode(0o000)).expect("mode");
     let answer = report(&command.output().expect("starts"));
-    assert_eq!(
-        codes(&answer),
-        ["worktree.unreadable", "worktree.unreadable"],
-        "{answer}"
-    );
+    assert_eq!(codes(&answer), ["worktree.unreadable", "worktree.unreadable"], "{answer}");
     for directory in [&hidden, &tracked] {
         fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).expect("mode");
     }
@@ -91,10 +87,7 @@ fn a_directory_that_cannot_be_read_rejects() {
 fn files_that_cannot_be_read_are_no_empty_work() {
     for layered in ["off", "auto"] {
         let repo = TestRepo::with_commit();
-        repo.write(
-            ".config/git-agent.toml",
-            format!("[worktree]\nlayered = \"{layered}\"\n"),
-        );
+        repo.write(".config/git-agent.toml", format!("[worktree]\nlayered = \"{layered}\"\n"));
         repo.commit_all("settings");
         let agent = Agent::spawned_in(repo, TASK);
         let script = "echo // two > src/two.rs";
@@ -119,10 +112,7 @@ fn files_that_cannot_be_read_are_no_empty_work() {
         }
         set_mode(0o755).expect("opened");
         let diff = report(&run(&["diff", &agent.id, "--format=json"]));
-        assert_eq!(
-            diff["changes"][0]["path"], "src/two.rs",
-            "{layered}: {diff}"
-        );
+        assert_eq!(diff["changes"][0]["path"], "src/two.rs", "{layered}: {diff}");
     }
 }
 
@@ -131,13 +121,7 @@ fn with_submodule() -> Agent {
     let repo = TestRepo::with_commit();
     let inner = repo.make_inner();
     let allow = ["-c", "protocol.file.allow=always"];
-    let add = [
-        "submodule",
-        "--quiet",
-        "add",
-        inner.to_str().expect("UTF-8"),
-        "src/sub",
-    ];
+    let add = ["submodule", "--quiet", "add", inner.to_str().expect("UTF-8"), "src/sub"];
     repo.git([&allow[..], &add].concat());
     repo.commit_all("a submodule");
     let agent = Agent::spawned_in(repo, TASK);
@@ -156,11 +140,7 @@ fn files_in_a_submodule_are_not_left_behind_unseen() {
     let agent = with_submodule();
     assert_eq!(agent.codes(), [""; 0], "an empty directory");
     fs::write(agent.worktree.join("src/sub/stray"), "x").expect("written");
-    assert_eq!(
-        agent.codes(),
-        ["worktree.submodule"],
-        "no submodule is there"
-    );
+    assert_eq!(agent.codes(), ["worktree.submodule"], "no submodule is there");
     fs::remove_file(agent.worktree.join("src/sub/stray")).expect("removed");
     populate(&agent);
     assert_eq!(agent.codes(), [""; 0], "a clean submodule");
@@ -187,11 +167,8 @@ fn files_in_a_submodule_are_not_left_behind_unseen() {
 fn a_file_that_is_too_long_is_named_with_its_length_and_the_limit() {
     let agent = Agent::new();
     agent.write("src/huge.bin", "");
-    let file = std::fs::File::options()
-        .append(true)
-        .open(agent.worktree.join("src/huge.bin"));
-    file.and_then(|file| file.set_len(3 << 30))
-        .expect("a sparse file");
+    let file = std::fs::File::options().append(true).open(agent.worktree.join("src/huge.bin"));
+    file.and_then(|file| file.set_len(3 << 30)).expect("a sparse file");
     let said = "src/huge.bin is 3221225472 bytes long, and the limit is 2147483648 bytes";
     let output = agent.repo.agent(&["diff", &agent.id]);
     super::refused(&output, "file-too-long", 4);
@@ -199,9 +176,7 @@ fn a_file_that_is_too_long_is_named_with_its_length_and_the_limit() {
     assert!(error.contains(said), "{error}");
     let report = agent.verify(&[]);
     assert_eq!(super::codes(&report), ["work.unreadable"]);
-    let message = report["findings"][0]["message"]
-        .as_str()
-        .expect("a message");
+    let message = report["findings"][0]["message"].as_str().expect("a message");
     assert!(message.ends_with(said), "{message}");
 }
 
@@ -221,10 +196,7 @@ fn a_repository_that_cannot_be_written_is_looked_at_and_a_verdict_for_it_refused
     let run = |words: &[&str]| command(words).output().expect("starts");
     let chmod = |mode: &str| {
         let git_dir = agent.repo.path().join(".git");
-        let changed = Command::new("chmod")
-            .args(["-R", mode])
-            .arg(git_dir)
-            .status();
+        let changed = Command::new("chmod").args(["-R", mode]).arg(git_dir).status();
         assert!(changed.expect("chmod starts").success());
     };
     let looks = [
@@ -291,15 +263,12 @@ fn a_directory_that_becomes_a_link_while_git_reads_shows_nothing_from_outside() 
     fs::set_permissions(&filter, fs::Permissions::from_mode(0o755)).expect("mode");
     let clean = filter.to_str().expect("UTF-8");
     agent.repo.git(["config", "filter.swap.clean", clean]);
-    let output = agent_command(&agent.repo.path())
-        .args(["verify", "--no-commands", &agent.id])
-        .output();
+    let output =
+        agent_command(&agent.repo.path()).args(["verify", "--no-commands", &agent.id]).output();
     let said = describe(&output.expect("starts"));
     assert!(directory.is_symlink(), "{said}");
     let file = outside.join("file");
-    let blob = agent
-        .repo
-        .git(["hash-object", file.to_str().expect("UTF-8")]);
+    let blob = agent.repo.git(["hash-object", file.to_str().expect("UTF-8")]);
     let all = ["cat-file", "--batch-check", "--batch-all-objects"];
     assert!(!agent.repo.git(all).contains(&blob), "{said}");
 }

@@ -10,10 +10,7 @@ fn uncommitted_work_is_accepted_and_named_as_a_tree() {
     let output = agent.run(&[agent.worktree.to_str().expect("UTF-8")]);
     assert!(output.status.success(), "{}", describe(&output));
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        text.starts_with(&format!("OK: all 6 artefacts present for {}\n", agent.id)),
-        "{text}"
-    );
+    assert!(text.starts_with(&format!("OK: all 6 artefacts present for {}\n", agent.id)), "{text}");
     let report = agent.verify(&[]);
     assert_eq!(report["uncommitted"], 1);
     assert_eq!(report["merge"]["state"], "fast-forward");
@@ -78,16 +75,9 @@ fn the_bundle_outlives_the_worktree() {
     let agent = Agent::new();
     agent.write("src/two.rs", "pub fn two() {}\n");
     agent.commit("two");
-    let kept = agent.verify(&[])["bundle_tree"]
-        .as_str()
-        .expect("a tree")
-        .to_owned();
+    let kept = agent.verify(&[])["bundle_tree"].as_str().expect("a tree").to_owned();
     std::fs::remove_dir_all(&agent.worktree).expect("remove");
-    agent.repo.git([
-        "worktree",
-        "unlock",
-        agent.worktree.to_str().expect("UTF-8"),
-    ]);
+    agent.repo.git(["worktree", "unlock", agent.worktree.to_str().expect("UTF-8")]);
     agent.repo.git(["worktree", "prune"]);
     agent.repo.git(["gc", "--quiet", "--prune=now"]);
     let names = agent.repo.git(["ls-tree", "--name-only", &kept]);
@@ -112,10 +102,7 @@ fn a_shared_agent_has_nothing_to_land() {
     let output = repo.agent(&["verify", id]);
     assert_eq!(output.status.code(), Some(1));
     let error = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        error.starts_with(&format!("MISSING for {id}:\n")),
-        "{error}"
-    );
+    assert!(error.starts_with(&format!("MISSING for {id}:\n")), "{error}");
     assert_eq!(error.lines().count(), 6, "spec.md is there: {error}");
 }
 
@@ -152,13 +139,7 @@ fn sarif_is_refused_before_anything_is_done_where_there_are_no_findings() {
         &["defer", &agent.id],
         &["reject", &agent.id],
         &["discard", &agent.id],
-        &[
-            "send",
-            "--type=notify",
-            "--to=all",
-            "--payload",
-            "message=m",
-        ],
+        &["send", "--type=notify", "--to=all", "--payload", "message=m"],
         &["receive"],
         &["gc", "--yes"],
     ] {

@@ -96,11 +96,7 @@ pub struct Env {
 const NO_PROGRAM: &str = "the system does not say which file this program is";
 
 /// Variables that name files of git's configuration.
-const CONFIGURATION: [&str; 3] = [
-    "GIT_CONFIG_GLOBAL",
-    "GIT_CONFIG_SYSTEM",
-    "GIT_CONFIG_NOSYSTEM",
-];
+const CONFIGURATION: [&str; 3] = ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"];
 
 /// Variables that differ between two terminals of one user and between two calls, or tie a process to a repository or an
 /// agent: check commands get none of the latter, and no answer should depend on the others. One with a final underscore is
@@ -133,38 +129,26 @@ const VOLATILE: [&str; 23] = [
 
 impl Env {
     /// `GIT_AGENT_LOG`: how much of what we do is logged. Asked before anything else is read.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the one door to the environment"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "this is the one door to the environment")]
     pub fn log_level() -> Option<String> {
         std::env::var("GIT_AGENT_LOG").ok()
     }
 
     /// Whether this is the command of a run, or was started by it: then `GIT_AGENT_SPOOL` is set.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the one door to the environment"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "this is the one door to the environment")]
     pub fn is_in_run() -> bool {
         std::env::var_os("GIT_AGENT_SPOOL").is_some_and(|path| !path.is_empty())
     }
 
     /// `GIT_PROGRESS_DELAY`: how many seconds git waits before it shows progress.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the one door to the environment"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "this is the one door to the environment")]
     pub fn progress_delay() -> Option<u64> {
         std::env::var("GIT_PROGRESS_DELAY").ok()?.parse().ok()
     }
 
     /// Starts this program anew, in this process, where variables lead to programs that an agent could have put there. Comes back
     /// when there is nothing to mend, or with the reason why it could not.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the one door to the environment"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "this is the one door to the environment")]
     pub fn mend(arguments: &[OsString]) -> Option<Error> {
         if std::env::var_os("GIT_AGENT_ID").is_some_and(|id| !id.is_empty()) {
             return None;
@@ -185,10 +169,7 @@ impl Env {
     ///
     /// # Errors
     /// `io` when the current directory is gone.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the one door to the environment"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "this is the one door to the environment")]
     pub fn of_process() -> Result<Env> {
         let path = |name: &str| std::env::var_os(name).map(PathBuf::from);
         let directory = std::env::current_dir().map_err(|source| {
@@ -202,8 +183,7 @@ impl Env {
         })?;
         let paths = |name: &str| -> Vec<PathBuf> {
             let list = std::env::var_os(name).filter(|list| !list.is_empty());
-            list.map(|list| std::env::split_paths(&list).collect())
-                .unwrap_or_default()
+            list.map(|list| std::env::split_paths(&list).collect()).unwrap_or_default()
         };
         let is_set = |name: &&str| std::env::var_os(name).is_some();
         Environment {
@@ -215,9 +195,7 @@ impl Env {
         Ok(Env {
             directory,
             home: path("HOME"),
-            agent: std::env::var("GIT_AGENT_ID")
-                .ok()
-                .filter(|id| !id.is_empty()),
+            agent: std::env::var("GIT_AGENT_ID").ok().filter(|id| !id.is_empty()),
             fenced: std::env::var_os("GIT_AGENT_FENCED").is_some_and(|fenced| !fenced.is_empty()),
             allow_push: std::env::var_os("GIT_AGENT_ALLOW_PUSH").is_some_and(|set| !set.is_empty()),
             at_terminal: terminal::is_here(),
@@ -411,9 +389,7 @@ fn list(name: &str, value: &OsStr, agents: &AgentPlaces) -> Option<OsString> {
         let is_bare = name == "LD_PRELOAD" && !entry.is_empty() && !entry.contains(&b'/');
         is_bare || path.is_absolute() && !agents.hold(path)
     };
-    let kept: Vec<&[u8]> = { value.as_bytes().split(|&byte| byte == b':') }
-        .filter(is_kept)
-        .collect();
+    let kept: Vec<&[u8]> = value.as_bytes().split(|&byte| byte == b':').filter(is_kept).collect();
     // Without `PATH`, libc looks in directories of its own.
     (!kept.is_empty()).then(|| OsString::from_vec(kept.join(&b':')))
 }
@@ -455,9 +431,7 @@ impl AgentPlaces {
         let mut known = self.0.borrow_mut();
         let mut is_one = |place: &Path| match known.get(place) {
             Some(is_one) => *is_one,
-            None => *known
-                .entry(place.to_owned())
-                .or_insert(is_agents_top(place)),
+            None => *known.entry(place.to_owned()).or_insert(is_agents_top(place)),
         };
         // Symlinks that go in circles lead to no program.
         real_path(path).is_none_or(|real| real.ancestors().any(&mut is_one))
@@ -474,13 +448,11 @@ fn is_agents_top(place: &Path) -> bool {
     // `<common dir>/agents/<id8>`: a private home, temporary files, what a run left.
     let is_private = above.as_deref() == Some("agents")
         && name(place).is_some_and(|name| layout::is_short_id(&name))
-        && { place.ancestors().nth(2) }.is_some_and(|common| common.join("objects").is_dir());
+        && place.ancestors().nth(2).is_some_and(|common| common.join("objects").is_dir());
     // The place may be any that `agent.worktreeDir` names.
     let pointer = untrusted::text(place, ".git");
     let leads = pointer.is_some_and(|text| {
-        let admin = text
-            .strip_prefix("gitdir: ")
-            .map(|to| Path::new(to.trim_end()));
+        let admin = text.strip_prefix("gitdir: ").map(|to| Path::new(to.trim_end()));
         admin.is_some_and(is_named)
     });
     is_private || leads || place.join(".git/agents/worktree").is_file()

@@ -38,12 +38,7 @@ const PLAIN: [(&str, &str); 5] = [
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// What a forge says that has had too many questions.
-const RATE_LIMITS: [&str; 4] = [
-    "rate limit",
-    "HTTP 429",
-    "Too Many Requests",
-    "abuse detection",
-];
+const RATE_LIMITS: [&str; 4] = ["rate limit", "HTTP 429", "Too Many Requests", "abuse detection"];
 
 /// The answer to a query in GraphQL.
 #[derive(Deserialize)]
@@ -141,13 +136,9 @@ impl ForgeClient<'_> {
                 .hint(format!("to see it, run git remote get-url {remote}")));
         };
         ForgeClient::find(ctx, &forge)?.ok_or_else(|| {
-            let what = format!(
-                "there is no {name} on the path, which speaks to {}",
-                forge.host
-            );
-            Error::new(Code::Usage, what).hint(format!(
-                "to see whether it is installed, run command -v {name}"
-            ))
+            let what = format!("there is no {name} on the path, which speaks to {}", forge.host);
+            Error::new(Code::Usage, what)
+                .hint(format!("to see whether it is installed, run command -v {name}"))
         })
     }
 
@@ -211,9 +202,7 @@ impl ForgeClient<'_> {
         }
         Err(Error::new(Code::RemoteRefused, what)
             .because(said)
-            .hint(format!(
-                "to see whether {name} is logged in, run {name} auth status"
-            )))
+            .hint(format!("to see whether {name} is logged in, run {name} auth status")))
     }
 
     /// The words of a call that say what it does, for people.
@@ -245,25 +234,13 @@ impl ForgeClient<'_> {
         limit: Duration,
     ) -> Result<T> {
         let query = format!("query={query}");
-        let mut words = vec![
-            "api",
-            "graphql",
-            "--hostname",
-            &self.forge.host,
-            "-f",
-            &query,
-        ];
-        let pairs = variables
-            .iter()
-            .map(|(name, value)| format!("{name}={value}"));
-        let pairs: Vec<String> = pairs.collect();
-        words.extend({ pairs.iter() }.flat_map(|pair| ["-f", pair]));
+        let mut words = vec!["api", "graphql", "--hostname", &self.forge.host, "-f", &query];
+        let pairs: Vec<String> =
+            variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        words.extend(pairs.iter().flat_map(|pair| ["-f", pair]));
         let answer: QueryAnswer<T> = self.ask(&words, limit)?;
         answer.data.ok_or_else(|| {
-            let reasons = answer
-                .errors
-                .iter()
-                .filter_map(|one| one["message"].as_str());
+            let reasons = answer.errors.iter().filter_map(|one| one["message"].as_str());
             let what = format!("{} api graphql gave no answer", self.name);
             Error::new(Code::RemoteRefused, what)
                 .because(visible_line(&reasons.collect::<Vec<_>>().join("; ")))
@@ -409,15 +386,7 @@ impl ForgeClient<'_> {
                 }),
             }
         } else {
-            let words = [
-                "mr",
-                "view",
-                &text,
-                "--repo",
-                &repository,
-                "--output",
-                "json",
-            ];
+            let words = ["mr", "view", &text, "--repo", &repository, "--output", "json"];
             let found: GitLabRequest = self.ask(&words, LIMIT)?;
             // Without a source the project is gone, which is no branch of ours either.
             let is_fork = found.source_project_id != Some(found.target_project_id);
@@ -465,9 +434,6 @@ impl ForgeClient<'_> {
             ["--output", "json"]
         });
         let found: AnyIssue = self.ask(&words, LIMIT)?;
-        Ok(ForgeIssue {
-            title: found.title,
-            body: found.body.unwrap_or_default(),
-        })
+        Ok(ForgeIssue { title: found.title, body: found.body.unwrap_or_default() })
     }
 }

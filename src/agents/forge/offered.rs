@@ -114,26 +114,13 @@ impl ForgeClient<'_> {
         let repository = self.forge.repository();
         let state = if is_closed { "closed" } else { "open" };
         let mut words = if self.forge.is_github() {
-            vec![
-                "pr",
-                "list",
-                "--repo",
-                &repository,
-                "--state",
-                state,
-                "--limit",
-                MOST,
-            ]
+            vec!["pr", "list", "--repo", &repository, "--state", state, "--limit", MOST]
         } else {
             let words = ["mr", "list", "--repo", &repository, "--per-page", "100"];
             [&words[..], if is_closed { &["--closed"] } else { &[] }].concat()
         };
-        let by_branch = if self.forge.is_github() {
-            "--head"
-        } else {
-            "--source-branch"
-        };
-        words.extend({ branch.iter() }.flat_map(|branch| [by_branch, branch]));
+        let by_branch = if self.forge.is_github() { "--head" } else { "--source-branch" };
+        words.extend(branch.iter().flat_map(|branch| [by_branch, branch]));
         words.extend(if self.forge.is_github() {
             ["--json", "number,url,headRefName,isCrossRepository,state"]
         } else {
@@ -149,11 +136,7 @@ impl ForgeClient<'_> {
         // The program's own filter may match more than the very name.
         let own = own.filter(|one| branch.is_none_or(|branch| one.branch == branch));
         Ok(own
-            .map(|one| OpenRequest {
-                number: one.number,
-                url: one.url,
-                branch: one.branch,
-            })
+            .map(|one| OpenRequest { number: one.number, url: one.url, branch: one.branch })
             .collect())
     }
 
@@ -179,11 +162,7 @@ impl ForgeClient<'_> {
         words.extend(offer.draft.then_some("--draft"));
         let said = self.run(&words)?;
         // It may write more than the address, which comes last.
-        let url = said
-            .lines()
-            .rev()
-            .map(str::trim)
-            .find(|line| line.starts_with("https://"));
+        let url = said.lines().rev().map(str::trim).find(|line| line.starts_with("https://"));
         Ok(url.unwrap_or(said.trim()).to_owned())
     }
 
@@ -201,11 +180,7 @@ impl ForgeClient<'_> {
             ["mr", "update", &number]
         };
         let mut words = self.describing(&begin, &repository, offer, &body);
-        let add = if self.forge.is_github() {
-            "--add-label"
-        } else {
-            "--label"
-        };
+        let add = if self.forge.is_github() { "--add-label" } else { "--label" };
         if !offer.labels.is_empty() {
             words.extend([add, &labels]);
         }
@@ -225,14 +200,7 @@ impl ForgeClient<'_> {
         } else {
             ("--target-branch", ["--description", offer.body])
         };
-        let named = [
-            "--repo",
-            repository,
-            onto,
-            offer.target,
-            "--title",
-            offer.title,
-        ];
+        let named = ["--repo", repository, onto, offer.target, "--title", offer.title];
         [begin, &named, &text].concat()
     }
 
@@ -244,15 +212,7 @@ impl ForgeClient<'_> {
         let (number, repository) = (number.to_string(), self.forge.repository());
         let words = if self.forge.is_github() {
             let names = reviewers.join(",");
-            self.run(&[
-                "pr",
-                "edit",
-                &number,
-                "--repo",
-                &repository,
-                "--add-reviewer",
-                &names,
-            ])
+            self.run(&["pr", "edit", &number, "--repo", &repository, "--add-reviewer", &names])
         } else {
             let names: Vec<_> = reviewers.iter().map(|name| format!("+{name}")).collect();
             self.run(&[
@@ -277,9 +237,7 @@ impl ForgeClient<'_> {
         let (text, repository) = (number.to_string(), self.forge.repository());
         if !self.forge.is_github() {
             let words = ["mr", "merge", &text, "--repo", &repository, "--auto-merge"];
-            return self
-                .run(&[&words[..], &["--sha", tip, "--yes"]].concat())
-                .map(drop);
+            return self.run(&[&words[..], &["--sha", tip, "--yes"]].concat()).map(drop);
         }
         let rules = self.landing_rules(number, target)?;
         let (has_queue, pull) = (rules.merge_queue.is_some(), rules.pull_request);
@@ -332,13 +290,9 @@ impl ForgeClient<'_> {
     pub(crate) fn comments(&self, number: u64) -> Result<Vec<Comment>> {
         let path = &self.forge.path;
         let places = if self.forge.is_github() {
-            [
-                "pulls/{n}/comments",
-                "pulls/{n}/reviews",
-                "issues/{n}/comments",
-            ]
-            .map(|place| format!("repos/{path}/{}", place.replace("{n}", &number.to_string())))
-            .to_vec()
+            ["pulls/{n}/comments", "pulls/{n}/reviews", "issues/{n}/comments"]
+                .map(|place| format!("repos/{path}/{}", place.replace("{n}", &number.to_string())))
+                .to_vec()
         } else {
             let project = path.replace('/', "%2F");
             vec![format!("projects/{project}/merge_requests/{number}/notes")]
@@ -370,15 +324,13 @@ fn comment(place: &str, one: &Value) -> Option<Comment> {
     if one["system"] == true {
         return None;
     }
-    let author = { ["/user/login", "/author/username"].into_iter() }
-        .find_map(|place| text(one.pointer(place)?));
-    let written = [&one["submitted_at"], &one["created_at"]]
-        .into_iter()
-        .find_map(text)?;
+    let author =
+        ["/user/login", "/author/username"].into_iter().find_map(|place| text(one.pointer(place)?));
+    let written = [&one["submitted_at"], &one["created_at"]].into_iter().find_map(text)?;
     let file =
-        { ["/path", "/position/new_path"].into_iter() }.find_map(|place| text(one.pointer(place)?));
-    let line = { ["/line", "/position/new_line"].into_iter() }
-        .find_map(|place| one.pointer(place)?.as_u64());
+        ["/path", "/position/new_path"].into_iter().find_map(|place| text(one.pointer(place)?));
+    let line =
+        ["/line", "/position/new_line"].into_iter().find_map(|place| one.pointer(place)?.as_u64());
     Some(Comment {
         key: format!("{place}/{}", one["id"]),
         author: author.unwrap_or_default(),

@@ -52,27 +52,20 @@ impl RunRepo {
         refs.retain(|name, oid| known.get(name) != Some(oid));
         for path in untrusted::files(&self.directory.join("refs")) {
             let path = Path::new("refs").join(path);
-            let (Some(name), Some(oid)) = (
-                path.to_str(),
-                self.read(&path, LONGEST_REF).and_then(|text| oid_of(&text)),
-            ) else {
+            let (Some(name), Some(oid)) =
+                (path.to_str(), self.read(&path, LONGEST_REF).and_then(|text| oid_of(&text)))
+            else {
                 continue;
             };
             refs.insert(name.to_owned(), oid);
         }
-        let branch = refs
-            .remove(&self.branch)
-            .or_else(|| known.get(&self.branch).copied());
+        let branch = refs.remove(&self.branch).or_else(|| known.get(&self.branch).copied());
         // A clone has a row of its own, which tells nothing that the ledger does not.
         let is_own_row = |name: &str| self.is_clone && name == layout::LEDGER_REF;
         // What the command fetched is on its remote, and no work of its own.
         let is_fetched = |name: &str| name.starts_with("refs/remotes/");
         refs.retain(|name, _| !name.ends_with(".lock") && !is_own_row(name) && !is_fetched(name));
-        Heads {
-            branch,
-            detached: head.and_then(|text| oid_of(&text)),
-            others: refs,
-        }
+        Heads { branch, detached: head.and_then(|text| oid_of(&text)), others: refs }
     }
 
     /// What changes whenever the command changes something that [`super::super::publish`] takes over.
@@ -80,9 +73,7 @@ impl RunRepo {
         let admin = self.admin_dir();
         let head = untrusted::text(&admin, "HEAD");
         let mut state = format!("{head:?} {:?}\n", self.heads());
-        let mut files: Vec<_> = { untrusted::names(&admin).into_iter() }
-            .map(PathBuf::from)
-            .collect();
+        let mut files: Vec<_> = untrusted::names(&admin).into_iter().map(PathBuf::from).collect();
         files.retain(|file| {
             is_of_worktree(file) || UNFINISHED_IN.iter().any(|name| file == Path::new(name))
         });
@@ -170,11 +161,7 @@ impl RunRepo {
     }
 
     fn packed_refs(&self) -> BTreeMap<String, Oid> {
-        packed(
-            &self
-                .read(Path::new("packed-refs"), LONGEST_PACKED)
-                .unwrap_or_default(),
-        )
+        packed(&self.read(Path::new("packed-refs"), LONGEST_PACKED).unwrap_or_default())
     }
 
     /// Whether a file of the command's admin directory may take the place of the agent's.
@@ -197,9 +184,7 @@ fn is_of_worktree(file: &Path) -> bool {
         return false;
     };
     let is_head = name.ends_with("HEAD")
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+        && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
     is_head
         || ["index", "logs/HEAD", "MERGE_MSG", "MERGE_MODE"].contains(&name)
         || name.starts_with("sharedindex.")
@@ -215,9 +200,7 @@ fn is_kept(file: &Path) -> bool {
 
 /// Files without which git takes an admin directory for none.
 fn is_vital(file: &Path) -> bool {
-    ["HEAD", "index", "ORIG_HEAD", "logs/HEAD"]
-        .iter()
-        .any(|vital| file == Path::new(vital))
+    ["HEAD", "index", "ORIG_HEAD", "logs/HEAD"].iter().any(|vital| file == Path::new(vital))
 }
 
 /// The refs of a `packed-refs` file (gitrepository-layout(5)): lines of an object name and a name.

@@ -48,7 +48,7 @@ impl RunRepo {
     fn lfs_objects(&self) -> Result<Vec<PathBuf>> {
         let top = self.directory.join(OBJECTS);
         let is_hex = |name: &OsStr, length: usize| {
-            { name.to_str() }.is_some_and(|name| {
+            name.to_str().is_some_and(|name| {
                 name.len() == length && name.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
             })
         };

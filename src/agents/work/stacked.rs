@@ -39,12 +39,8 @@ pub(crate) fn aim(
     is_on: impl Fn(&Agent, &str) -> Result<bool>,
 ) -> Result<Aim<'_>> {
     let below_of =
-        |target: &String| { agents.iter() }.find(|other| other.branch.as_ref() == Some(target));
-    let mut aim = Aim {
-        below: below_of(&began),
-        target: began,
-        is_anew: false,
-    };
+        |target: &String| agents.iter().find(|other| other.branch.as_ref() == Some(target));
+    let mut aim = Aim { below: below_of(&began), target: began, is_anew: false };
     // A row that names its own branch as its base would never end this.
     for _ in agents {
         let Some(below) = aim.below else { break };
@@ -57,11 +53,7 @@ pub(crate) fn aim(
         if below.state != State::Merged && !is_on(below, next)? {
             break;
         }
-        aim = Aim {
-            target: next.clone(),
-            below: below_of(next),
-            is_anew: true,
-        };
+        aim = Aim { target: next.clone(), below: below_of(next), is_anew: true };
     }
     Ok(aim)
 }
@@ -99,11 +91,7 @@ pub(crate) fn landed_below(ctx: &Ctx, agent: &Agent, target: Oid) -> Result<Opti
     let Some(base) = &agent.base else {
         return Ok(None);
     };
-    let Some(name) = base
-        .refname
-        .as_ref()
-        .filter(|name| name.starts_with(AGENTS_BRANCHES))
-    else {
+    let Some(name) = base.refname.as_ref().filter(|name| name.starts_with(AGENTS_BRANCHES)) else {
         return Ok(None);
     };
     let repo = &ctx.repo;
@@ -112,7 +100,7 @@ pub(crate) fn landed_below(ctx: &Ctx, agent: &Agent, target: Oid) -> Result<Opti
         return Ok(None);
     }
     let agents = lookup::agents(ctx)?;
-    let Some(below) = { agents.iter() }.find(|one| one.branch.as_ref() == Some(name)) else {
+    let Some(below) = agents.iter().find(|one| one.branch.as_ref() == Some(name)) else {
         return Ok(None);
     };
     // Its branch may be gone; what landed of it is kept.
@@ -138,15 +126,11 @@ pub(super) fn on_top(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> Result
     };
     // Where the branch was brought up to date since, both sides hold that other form.
     let shared = ctx.repo.merge_base(work, target)?;
-    if shared
-        .map_or(Ok(None), |shared| landed_below(ctx, agent, shared))?
-        .is_some()
-    {
+    if shared.map_or(Ok(None), |shared| landed_below(ctx, agent, shared))?.is_some() {
         return Ok(None);
     }
     let tree = merged_onto(&ctx.repo, below, target, work)?;
-    tree.map(|tree| simulated(&ctx.repo, tree, &[target]))
-        .transpose()
+    tree.map(|tree| simulated(&ctx.repo, tree, &[target])).transpose()
 }
 
 /// The tree of `target` with what a branch has on top of `below`; `None` where these conflict. The branch may have left `below` before

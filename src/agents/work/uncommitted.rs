@@ -109,11 +109,7 @@ pub(crate) fn work_to_commit(
     let mut changes = ctx.repo.tree_changes(&[before], tree)?;
     // A tree holds neither of these, so a scope could not judge them otherwise.
     let nested = [found.nested, found.unreadable].concat().into_iter();
-    changes.extend(nested.map(|path| Change {
-        path,
-        kind: ChangeKind::Untracked,
-        link: None,
-    }));
+    changes.extend(nested.map(|path| Change { path, kind: ChangeKind::Untracked, link: None }));
     Ok((changes, tree))
 }
 
@@ -167,12 +163,7 @@ pub(crate) fn snapshot(
         found.tree = Some(rest.tree).filter(is_work);
         (from_setup, droppings) = (rest.from_setup, rest.droppings);
     }
-    Ok(Snapshot {
-        staged,
-        found,
-        from_setup,
-        droppings,
-    })
+    Ok(Snapshot { staged, found, from_setup, droppings })
 }
 
 /// The tree that committing everything in a worktree on top of `tip` would make, however it came there; `None` when

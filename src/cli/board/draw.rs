@@ -25,16 +25,9 @@ const SMALLEST: (u16, u16) = (20, 4);
 type DrawnLine = Vec<(Style, String)>;
 
 pub(super) fn draw(view: &BoardView, buffer: &mut Buffer) {
-    let (width, height) = (
-        usize::from(buffer.area.width),
-        usize::from(buffer.area.height),
-    );
+    let (width, height) = (usize::from(buffer.area.width), usize::from(buffer.area.height));
     if buffer.area.width < SMALLEST.0 || buffer.area.height < SMALLEST.1 {
-        put(
-            buffer,
-            0,
-            &[(PLAIN, "the terminal is too small".to_owned())],
-        );
+        put(buffer, 0, &[(PLAIN, "the terminal is too small".to_owned())]);
         return;
     }
     // The first line says what this is, the last two what is left and which keys there are.
@@ -47,11 +40,7 @@ pub(super) fn draw(view: &BoardView, buffer: &mut Buffer) {
     for (index, line) in body.iter().take(room).enumerate() {
         put(buffer, index + 1, line);
     }
-    put(
-        buffer,
-        height - 2,
-        &[(DIM, view.report.margins.join(" · "))],
-    );
+    put(buffer, height - 2, &[(DIM, view.report.margins.join(" · "))]);
     put(buffer, height - 1, &bottom(view, width));
 }
 
@@ -72,18 +61,8 @@ fn title(view: &BoardView) -> DrawnLine {
     if let BoardMode::Page(page) = &view.mode {
         return vec![(BOLD, page.title.clone())];
     }
-    let count = |group| {
-        view.report
-            .rows
-            .iter()
-            .filter(|row| row.group == group)
-            .count()
-    };
-    let what = if view.picks {
-        "Which agent?"
-    } else {
-        "git agent board"
-    };
+    let count = |group| view.report.rows.iter().filter(|row| row.group == group).count();
+    let what = if view.picks { "Which agent?" } else { "git agent board" };
     let counts = format!(
         "  {} need you · {} working · {} later",
         count(BoardGroup::Needs),
@@ -96,19 +75,12 @@ fn title(view: &BoardView) -> DrawnLine {
 fn bottom(view: &BoardView, width: usize) -> DrawnLine {
     match &view.mode {
         BoardMode::Filter => {
-            return vec![
-                (BOLD, "/".to_owned()),
-                (PLAIN, end_of(&view.filter, width - 2)),
-            ];
+            return vec![(BOLD, "/".to_owned()), (PLAIN, end_of(&view.filter, width - 2))];
         }
         BoardMode::Compose { resumes, text, .. } => {
             let what = if *resumes { "go on with: " } else { "answer: " };
             let text = end_of(text, width.saturating_sub(what.width() + 1));
-            return vec![
-                (BOLD, what.to_owned()),
-                (PLAIN, text),
-                (CHOSEN, " ".to_owned()),
-            ];
+            return vec![(BOLD, what.to_owned()), (PLAIN, text), (CHOSEN, " ".to_owned())];
         }
         _ => {}
     }
@@ -181,10 +153,7 @@ fn list_lines(view: &BoardView, width: usize, room: usize) -> Vec<DrawnLine> {
                 BoardGroup::Working => (GOOD, "WORKING"),
                 BoardGroup::Later => (DIM, "LATER"),
             };
-            lines.push(vec![(
-                style.add_modifier(Modifier::BOLD),
-                heading.to_owned(),
-            )]);
+            lines.push(vec![(style.add_modifier(Modifier::BOLD), heading.to_owned())]);
             group = Some(row.group);
         }
         let is_chosen = index == view.cursor;
@@ -219,34 +188,22 @@ fn row_lines(row: &BoardRow, is_chosen: bool, is_marked: bool, width: usize) -> 
         let (files, added, gone) = (diff.files, diff.insertions, diff.deletions);
         format!("{files}f +{added} -{gone}")
     });
-    let cost = { agent.run.as_ref() }.and_then(|run| run.session.cost_usd);
+    let cost = agent.run.as_ref().and_then(|run| run.session.cost_usd);
     let some = |count: Option<&usize>| count.copied().filter(|count| *count > 0);
     let signs = [
         (BAD, "!", some(status.out_of_scope.known())),
-        (
-            WARN,
-            "~",
-            status.overlap.known().map(|overlap| overlap.agents),
-        ),
+        (WARN, "~", status.overlap.known().map(|overlap| overlap.agents)),
         (PLAIN, "+", some(status.uncommitted.known())),
     ];
     // The name takes what the other columns leave.
-    let room = width
-        .saturating_sub(2 + 1 + 18 + 6 + 16 + 8 + 9)
-        .clamp(12, 30);
+    let room = width.saturating_sub(2 + 1 + 18 + 6 + 16 + 8 + 9).clamp(12, 30);
     let name = agent.name.as_ref().unwrap_or(&agent.short_id);
     let mut line = vec![
         (base, format!("{mark}{} ", fitted(name, room))),
         (base.patch(state), fitted(&state_of_work(agent, status), 18)),
         (base, format!(" {:>4} ", age(row.seconds))),
-        (
-            base,
-            format!("{} ", fitted(&changed.unwrap_or_default(), 15)),
-        ),
-        (
-            base,
-            fitted(&cost.map_or(String::new(), |cost| format!("${cost:.2}")), 8),
-        ),
+        (base, format!("{} ", fitted(&changed.unwrap_or_default(), 15))),
+        (base, fitted(&cost.map_or(String::new(), |cost| format!("${cost:.2}")), 8)),
     ];
     for (style, sign, count) in signs {
         if let Some(count) = count {
@@ -258,10 +215,7 @@ fn row_lines(row: &BoardRow, is_chosen: bool, is_marked: bool, width: usize) -> 
     let why = row.need.map(|why| (WARN, format!("{why}: ")));
     // What was said last gets half of the line at the most, and the task the rest.
     let room = width.saturating_sub(4 + why.as_ref().map_or(0, |(_, why)| why.width()));
-    let task = cut(
-        &one_line(&task),
-        if said.is_empty() { room } else { room / 2 },
-    );
+    let task = cut(&one_line(&task), if said.is_empty() { room } else { room / 2 });
     let left = room.saturating_sub(task.width() + 3);
     let mut below = vec![(PLAIN, "    ".to_owned())];
     below.extend(why);
@@ -298,11 +252,7 @@ fn page_lines(page: &Page, width: usize, room: usize) -> Vec<DrawnLine> {
             Some(b'@') if is_diff => HINT,
             _ => PLAIN,
         };
-        lines.extend(
-            folded(line, width)
-                .into_iter()
-                .map(|part| vec![(style, part)]),
-        );
+        lines.extend(folded(line, width).into_iter().map(|part| vec![(style, part)]));
         if lines.len() >= room {
             break;
         }

@@ -47,10 +47,7 @@ pub(super) struct BoardArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &BoardArgs) -> Result<Exit> {
-    let options = ListOptions {
-        all: args.all,
-        ..ListOptions::default()
-    };
+    let options = ListOptions { all: args.all, ..ListOptions::default() };
     open(ctx, ui, options, args.interval.unwrap_or(INTERVAL))
 }
 
@@ -87,11 +84,7 @@ pub(super) fn follow(ui: &mut Ui, words: Words) -> Result<Exit> {
     let (news, heard) = news()?;
     let mut view = BoardView::following(words);
     let first = view.read();
-    let desk = Desk {
-        news,
-        heard,
-        look: None,
-    };
+    let desk = Desk { news, heard, look: None };
     let mut screen = Screen::take(ui)?;
     desk.run(ui, &mut screen, &mut view, first, INTERVAL)?;
     Ok(Exit::Yes)
@@ -102,9 +95,7 @@ fn require_terminal(ui: &Ui, instead: &str) -> Result<()> {
         return Ok(());
     }
     let error = Error::new(Code::Usage, "the board requires a terminal");
-    Err(error.hint(format!(
-        "to read the same by machine, run git agent {instead}"
-    )))
+    Err(error.hint(format!("to read the same by machine, run git agent {instead}")))
 }
 
 /// Keeps looking and shows it, until the user has seen enough.
@@ -125,11 +116,7 @@ fn watch(
         _ => return Err(Error::bug("the first news is a look")),
     };
     let mut view = BoardView::new(first, picks);
-    let desk = Desk {
-        news,
-        heard,
-        look: Some(look),
-    };
+    let desk = Desk { news, heard, look: Some(look) };
     let mut screen = Screen::take(ui)?;
     desk.run(ui, &mut screen, &mut view, None, interval)?;
     Ok(view)
@@ -295,7 +282,7 @@ impl Desk {
             }
             // These sign and push: what asks for a passphrase does so on the terminal, which it must have for itself.
             KeyEffect::Do(words)
-                if { words.first() }.is_some_and(|verb| verb == "merge" || verb == "train") =>
+                if words.first().is_some_and(|verb| verb == "merge" || verb == "train") =>
             {
                 screen.leave();
                 ui.say(&format!("git agent {} …\n", shown(&words)));

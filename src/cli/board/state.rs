@@ -172,7 +172,7 @@ impl BoardView {
         self.report = report;
         let rows = self.visible();
         let place = |id: &String| rows.iter().position(|row| row.listed.agent.agent_id == *id);
-        let cursor = { self.chosen.as_ref() }.and_then(place);
+        let cursor = self.chosen.as_ref().and_then(place);
         self.choose(cursor.unwrap_or(self.cursor));
         let is_new = self.selected() != before.as_ref();
         match &self.mode {
@@ -186,10 +186,17 @@ impl BoardView {
 
     /// Agents that need a person now and did not in another report, by their names and why.
     pub(super) fn new_needs(&self, before: &BoardReport) -> Vec<(String, &'static str)> {
-        let needed = { before.rows.iter() }.filter(|row| row.group == BoardGroup::Needs);
-        let needed: BTreeSet<_> = needed.map(|row| &row.listed.agent.agent_id).collect();
+        let needed: BTreeSet<_> = before
+            .rows
+            .iter()
+            .filter(|row| row.group == BoardGroup::Needs)
+            .map(|row| &row.listed.agent.agent_id)
+            .collect();
         let is_new = |row: &&BoardRow| !needed.contains(&row.listed.agent.agent_id);
-        { self.report.rows.iter().filter(is_new) }
+        self.report
+            .rows
+            .iter()
+            .filter(is_new)
             .filter_map(|row| Some((handle(&row.listed.agent), row.need?)))
             .collect()
     }
@@ -243,9 +250,7 @@ impl BoardView {
     /// `d` and `y` are letters.
     pub(super) fn keys(&mut self, keys: Vec<Key>) -> Vec<KeyEffect> {
         let is_alone = keys.len() == 1;
-        keys.into_iter()
-            .filter_map(|key| self.key(key, is_alone))
-            .collect()
+        keys.into_iter().filter_map(|key| self.key(key, is_alone)).collect()
     }
 
     fn key(&mut self, key: Key, is_alone: bool) -> Option<KeyEffect> {
@@ -258,11 +263,9 @@ impl BoardView {
         match std::mem::replace(&mut self.mode, BoardMode::List) {
             BoardMode::List => self.list_key(key),
             BoardMode::Filter => self.filter_key(key),
-            BoardMode::Compose {
-                agent,
-                resumes,
-                text,
-            } => self.compose_key(key, agent, resumes, text),
+            BoardMode::Compose { agent, resumes, text } => {
+                self.compose_key(key, agent, resumes, text)
+            }
             BoardMode::Page(page) => self.page_key(key, page, is_alone),
         }
     }
@@ -329,16 +332,12 @@ impl BoardView {
             Key::Enter => {}
             key => edit(&mut text, key, LONGEST_TEXT),
         }
-        self.mode = BoardMode::Compose {
-            agent,
-            resumes,
-            text,
-        };
+        self.mode = BoardMode::Compose { agent, resumes, text };
         None
     }
 
     fn page_key(&mut self, key: Key, mut page: Page, is_alone: bool) -> Option<KeyEffect> {
-        let lines = { page.text.as_ref() }.map_or(0, |text| text.lines().count());
+        let lines = page.text.as_ref().map_or(0, |text| text.lines().count());
         let is_known = page.text.is_some();
         match (key, &page.kind) {
             (Key::Char('y'), PageKind::Ask(words)) if is_alone && is_known => {
@@ -437,20 +436,9 @@ impl BoardView {
             );
         }
         let payload = json!({ "message": text }).to_string();
-        let words = words(&[
-            "send",
-            "--type=notify",
-            "--from=user",
-            "--to",
-            agent,
-            "--payload",
-            &payload,
-        ]);
-        self.explain(
-            "answer".to_owned(),
-            &format!("The agent gets this message:\n\n{text}"),
-            words,
-        )
+        let words =
+            words(&["send", "--type=notify", "--from=user", "--to", agent, "--payload", &payload]);
+        self.explain("answer".to_owned(), &format!("The agent gets this message:\n\n{text}"), words)
     }
 
     fn agree(&mut self, words: Words) -> Option<KeyEffect> {
@@ -486,13 +474,8 @@ impl BoardView {
 
     fn open(&mut self, title: String, text: Option<String>, kind: PageKind) {
         self.last_number += 1;
-        self.mode = BoardMode::Page(Page {
-            title,
-            text,
-            scroll: 0,
-            kind,
-            number: self.last_number,
-        });
+        self.mode =
+            BoardMode::Page(Page { title, text, scroll: 0, kind, number: self.last_number });
     }
 
     fn choose(&mut self, place: usize) {
@@ -533,9 +516,7 @@ fn agreed_to(command: &[String], shown: &str) -> Option<Words> {
     if command.first().is_none_or(|verb| verb != "undo") {
         return Some(command.to_owned());
     }
-    let operation = shown
-        .split_whitespace()
-        .find(|word| word.starts_with("op-"))?;
+    let operation = shown.split_whitespace().find(|word| word.starts_with("op-"))?;
     Some(words(&["undo", operation]))
 }
 

@@ -48,19 +48,10 @@ fn row(number: usize, name: &str, state: &'static str, group: BoardGroup) -> Boa
     standing.uncommitted = Fact::Known(number);
     let need = standing.need(&agent);
     BoardRow {
-        listed: ListedAgent {
-            agent,
-            standing,
-            ci: Fact::NotApplicable,
-            warnings: Vec::new(),
-        },
+        listed: ListedAgent { agent, standing, ci: Fact::NotApplicable, warnings: Vec::new() },
         group,
         need,
-        diff: Some(DiffCountsReport {
-            files: number,
-            insertions: 10 * number,
-            deletions: number,
-        }),
+        diff: Some(DiffCountsReport { files: number, insertions: 10 * number, deletions: number }),
         last_line: None,
         seconds: 61 * number as i64,
     }
@@ -89,20 +80,12 @@ fn report() -> BoardReport {
     asks.last_line = Some("Which of the two do you want?".to_owned());
     let mut over = with_run(row(2, "over", "failed", BoardGroup::Needs), "exited");
     over.listed.standing.out_of_scope = Fact::Known(3);
-    over.listed.standing.overlap = Fact::Known(OverlapCount {
-        agents: 1,
-        paths: 2,
-    });
+    over.listed.standing.overlap = Fact::Known(OverlapCount { agents: 1, paths: 2 });
     let mut works = with_run(row(3, "works", "running", BoardGroup::Working), "running");
     works.last_line =
         Some("> cargo test --all-features in every crate of the workspace".to_owned());
     BoardReport {
-        rows: vec![
-            asks,
-            over,
-            works,
-            row(4, "later", "ready", BoardGroup::Later),
-        ],
+        rows: vec![asks, over, works, row(4, "later", "ready", BoardGroup::Later)],
         margins: vec!["12.0 GiB free on disk".to_owned(), "jobs 1 of 4".to_owned()],
     }
 }
@@ -128,14 +111,9 @@ fn press(view: &mut BoardView, keys: &str) -> Vec<KeyEffect> {
 }
 
 fn words(line: &str) -> Vec<String> {
-    let line = ["1", "2", "3", "4"]
-        .iter()
-        .fold(line.to_owned(), |line, number| {
-            line.replace(
-                &format!("#{number}"),
-                &id(number.parse().expect("a number")),
-            )
-        });
+    let line = ["1", "2", "3", "4"].iter().fold(line.to_owned(), |line, number| {
+        line.replace(&format!("#{number}"), &id(number.parse().expect("a number")))
+    });
     line.split(' ').map(str::to_owned).collect()
 }
 
@@ -158,16 +136,8 @@ fn every_key_that_changes_something_shows_it_first_and_asks() {
         (" jjj t", Some("train --dry-run #1 #4"), "train #1 #4"),
         ("v", None, "verify #1"),
         ("jjs", None, "stop #3"),
-        (
-            "jrhello\n",
-            None,
-            "run #2 --resume --background --message=hello",
-        ),
-        (
-            "rno\n",
-            None,
-            "send --type=notify --from=user --to #1 --payload {\"message\":\"no\"}",
-        ),
+        ("jrhello\n", None, "run #2 --resume --background --message=hello"),
+        ("rno\n", None, "send --type=notify --from=user --to #1 --payload {\"message\":\"no\"}"),
         // The same from the pages about an agent.
         ("j\n\td", Some("discard --dry-run #2"), "discard #2"),
     ] {
@@ -184,24 +154,12 @@ fn every_key_that_changes_something_shows_it_first_and_asks() {
             view.answered(number, true, "would undo op-9\n".to_owned());
         }
         // The operation that was shown is undone, whichever is the newest by then.
-        let real = if real.starts_with("undo") {
-            "undo op-9"
-        } else {
-            real
-        };
+        let real = if real.starts_with("undo") { "undo op-9" } else { real };
         // A paste that the terminal does not mark is no agreement, and neither is any other key.
-        assert_eq!(
-            view.keys(vec![Key::Char('y'), Key::Char('y')]),
-            [],
-            "{keys}"
-        );
+        assert_eq!(view.keys(vec![Key::Char('y'), Key::Char('y')]), [], "{keys}");
         assert_eq!(view.keys(vec![Key::Paste("y".to_owned())]), [], "{keys}");
         assert_eq!(press(&mut view, "jkY"), [], "{keys}");
-        assert_eq!(
-            press(&mut view, "y"),
-            [KeyEffect::Do(words(real))],
-            "{keys}"
-        );
+        assert_eq!(press(&mut view, "y"), [KeyEffect::Do(words(real))], "{keys}");
         assert_eq!(view.busy, Some(words(real)));
         assert!(matches!(view.mode, BoardMode::List));
         // One after the other.
@@ -242,13 +200,7 @@ fn what_is_refused_is_not_agreed_to() {
 #[test]
 fn the_pages_about_an_agent_are_turned_and_follow_it() {
     let mut view = BoardView::new(report(), false);
-    let commands = [
-        "show #1",
-        "diff #1",
-        "show --output #1",
-        "show --log #1",
-        "inbox --agent #1",
-    ];
+    let commands = ["show #1", "diff #1", "show --output #1", "show --log #1", "inbox --agent #1"];
     let mut effects = press(&mut view, "\n");
     for expected in commands.into_iter().chain(["show #1"]) {
         let Some(KeyEffect::Read(number, read)) = effects.pop() else {
@@ -308,15 +260,9 @@ fn who_needs_a_person_now_is_told_once() {
     let mut changed = report();
     changed.rows[2] = row(3, "works", "done", BoardGroup::Needs);
     view.looked(changed);
-    let expected = (
-        "00000003 works".to_owned(),
-        "its work is finished and not judged",
-    );
+    let expected = ("00000003 works".to_owned(), "its work is finished and not judged");
     assert_eq!(view.new_needs(&before), [expected]);
-    assert_eq!(
-        crate::cli::ui::bell("a\x1b\x07;b é"),
-        "\x1b]9;git agent: a;b \x1b\\\x07"
-    );
+    assert_eq!(crate::cli::ui::bell("a\x1b\x07;b é"), "\x1b]9;git agent: a;b \x1b\\\x07");
 }
 
 #[test]
@@ -348,15 +294,9 @@ fn a_megabyte_that_is_pasted_is_one_line_of_a_bounded_text() {
     // The same without the terminal's marks: letter by letter, all at once.
     let mut view = BoardView::new(report(), false);
     let keys = "dymyvyuyUy\n".repeat(10_000);
-    let keys = keys
-        .chars()
-        .map(|c| if c == '\n' { Key::Enter } else { Key::Char(c) });
+    let keys = keys.chars().map(|c| if c == '\n' { Key::Enter } else { Key::Char(c) });
     let effects = view.keys(keys.collect());
-    assert!(
-        effects
-            .iter()
-            .all(|effect| matches!(effect, KeyEffect::Read(..)))
-    );
+    assert!(effects.iter().all(|effect| matches!(effect, KeyEffect::Read(..))));
 }
 
 #[test]
@@ -380,18 +320,12 @@ fn two_hundred_agents_scroll_and_hostile_names_stay_in_their_cells() {
         row.last_line = Some(hostile.repeat(20));
         row
     });
-    let report = BoardReport {
-        rows: rows.collect(),
-        margins: vec![hostile.to_owned()],
-    };
+    let report = BoardReport { rows: rows.collect(), margins: vec![hostile.to_owned()] };
     let mut view = BoardView::new(report, false);
     press(&mut view, "G");
     for (width, height) in [(20, 4), (33, 9), (80, 24), (300, 100)] {
         let picture = picture(&view, width, height);
-        assert!(
-            !picture.contains(['\x1b', '\u{202e}', '\t', '\r']),
-            "{picture:?}"
-        );
+        assert!(!picture.contains(['\x1b', '\u{202e}', '\t', '\r']), "{picture:?}");
         assert_eq!(picture.lines().count(), usize::from(height));
         assert!(picture.contains('>'), "the chosen one is seen: {picture}");
     }

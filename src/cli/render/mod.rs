@@ -125,9 +125,7 @@ pub(in crate::cli) const NO_AGENTS: &str = "(no agents)\n";
 /// The states of agents for which there is something to do, those that a person has to see to first.
 pub(in crate::cli) const BY_NEED: [State; 8] = {
     use State::{Done, Failed, Idle, Ready, Rejected, Running, Spawning, Waiting};
-    [
-        Waiting, Failed, Done, Running, Idle, Ready, Spawning, Rejected,
-    ]
+    [Waiting, Failed, Done, Running, Idle, Ready, Spawning, Rejected]
 };
 
 pub(in crate::cli) fn handle(agent: &AgentReport) -> String {

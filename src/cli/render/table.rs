@@ -54,13 +54,7 @@ impl Cell {
 impl Table {
     /// A table of at most `width` columns of characters.
     pub(in crate::cli) fn new(header: Vec<&'static str>, width: usize) -> Table {
-        Table {
-            header,
-            rows: Vec::new(),
-            yielding: Vec::new(),
-            shrinking: None,
-            width,
-        }
+        Table { header, rows: Vec::new(), yielding: Vec::new(), shrinking: None, width }
     }
 
     /// Names the columns that are left out when empty or when the line gets too long, the first one first.
@@ -100,17 +94,11 @@ impl Table {
         let mut columns = self.columns();
         // One gives way first, so that others can stay; what room is left then is its own again.
         let room = self.width.saturating_sub(needed(&columns));
-        if let Some(cut) = columns
-            .iter_mut()
-            .find(|column| column.width < column.whole)
-        {
+        if let Some(cut) = columns.iter_mut().find(|column| column.width < column.whole) {
             cut.width = cut.whole.min(cut.width.saturating_add(room));
         }
-        let header: Vec<Cell> = self
-            .header
-            .iter()
-            .map(|title| Cell::painted(BOLD, *title))
-            .collect();
+        let header: Vec<Cell> =
+            self.header.iter().map(|title| Cell::painted(BOLD, *title)).collect();
         let mut text = String::new();
         for row in std::iter::once(&header).chain(&self.rows) {
             text.push_str(&self.line(row, &columns));
@@ -126,7 +114,7 @@ impl Table {
             let is_empty = cells.clone().all(|cell| cell.text.is_empty());
             let widest = cells.map(|cell| cell.text.width()).max();
             let whole = widest.unwrap_or(0).max(title.width());
-            let least = { self.shrinking }.filter(|(shrinking, _)| *shrinking == number);
+            let least = self.shrinking.filter(|(shrinking, _)| *shrinking == number);
             if !is_empty || !self.yielding.contains(title) {
                 columns.push(Column {
                     number,
@@ -293,12 +281,7 @@ mod tests {
     fn table(width: usize) -> Table {
         let mut table = Table::new(vec!["ID", "ROLE", "EMPTY", "TASK"], width);
         table = table.yielding(&["ROLE", "EMPTY"]);
-        let cells = [
-            "6a48ca7b",
-            "edit-local",
-            "",
-            "Add a flag to the list command",
-        ];
+        let cells = ["6a48ca7b", "edit-local", "", "Add a flag to the list command"];
         table.push(cells.into_iter().map(Cell::plain).collect());
         table
     }
@@ -327,11 +310,7 @@ mod tests {
     fn a_column_shrinks_before_others_yield_and_no_more_than_it_must() {
         let long = |width| {
             let mut table = table(width).shrinking("ID", 10);
-            table.push(
-                ["a-name-of-20-letters", "auditor", "", "Look"]
-                    .map(Cell::plain)
-                    .into(),
-            );
+            table.push(["a-name-of-20-letters", "auditor", "", "Look"].map(Cell::plain).into());
             plain(&table)
         };
         insta::assert_snapshot!(long(50), @r"

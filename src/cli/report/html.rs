@@ -27,15 +27,10 @@ const TABLES: [(&str, &[&str]); 6] = [
     ("needs", &["Agent", "State", "For", "Why", "Task"]),
     (
         "work",
-        &[
-            "Agent", "State", "For", "Changed", "Cost", "Ran", "Scope", "Ahead", "Verdict", "Task",
-        ],
+        &["Agent", "State", "For", "Changed", "Cost", "Ran", "Scope", "Ahead", "Verdict", "Task"],
     ),
     ("overlap", &["Agent", "With", "Both"]),
-    (
-        "verdicts",
-        &["Agent", "Time", "Verdict", "Judged", "Findings"],
-    ),
+    ("verdicts", &["Agent", "Time", "Verdict", "Judged", "Findings"]),
     ("landed", &["Agent", "Time", "Commit", "On", "Subject"]),
     ("runs", &["Agent", "Began", "Took", "Status", "Command"]),
 ];
@@ -59,8 +54,7 @@ const MOST_STEPS: i64 = 7;
 
 /// The whole page, which a browser reads again after so many seconds.
 pub(super) fn page(report: &FleetReport, reload: Option<u32>) -> String {
-    let agents =
-        { report.agents.iter() }.map(|agent| (agent.agent.agent_id.as_str(), &agent.agent));
+    let agents = report.agents.iter().map(|agent| (agent.agent.agent_id.as_str(), &agent.agent));
     let page = FleetPage {
         title: format!("Agents of {}", report.repository),
         sections: FleetPage::sections(report),
@@ -90,23 +84,15 @@ struct FleetPage<'r> {
 impl FleetPage<'_> {
     fn sections(report: &FleetReport) -> Vec<(&'static str, &'static str)> {
         let any = |is: fn(&ReportedAgent) -> bool| report.agents.iter().any(is);
-        let overlaps = { report.overlap.known() }.is_some_and(|overlap| !overlap.pairs.is_empty());
+        let overlaps = report.overlap.known().is_some_and(|overlap| !overlap.pairs.is_empty());
         let is_nested = report.tree.iter().any(|entry| entry.depth > 0);
         let sections = [
             (!FleetPage::needs(report).is_empty(), "needs", "Needs you"),
-            (
-                !FleetPage::open(report).is_empty(),
-                "work",
-                "Work in progress",
-            ),
+            (!FleetPage::open(report).is_empty(), "work", "Work in progress"),
             (overlaps, "overlap", "In each other's way"),
             (true, "timeline", "Timeline"),
             (is_nested, "tree", "Who asked for whom"),
-            (
-                any(|agent| !agent.verdicts.is_empty()),
-                "verdicts",
-                "Verdicts",
-            ),
+            (any(|agent| !agent.verdicts.is_empty()), "verdicts", "Verdicts"),
             (any(|agent| agent.landed.is_some()), "landed", "Landed"),
             (any(|agent| !agent.runs.is_empty()), "runs", "Runs"),
             (true, "agents", "Every agent"),
@@ -117,7 +103,9 @@ impl FleetPage<'_> {
 
     /// Agents that do not go on before a person decides something, and what that is; who waits longest comes first.
     fn needs(report: &FleetReport) -> Vec<(&ReportedAgent, &'static str)> {
-        let mut needs: Vec<_> = { report.agents.iter() }
+        let mut needs: Vec<_> = report
+            .agents
+            .iter()
             .filter_map(|agent| Some((agent, agent.standing.need(&agent.agent)?)))
             .collect();
         needs.sort_by_key(|(agent, _)| agent.spans.last().map(|span| span.begin));
@@ -138,9 +126,8 @@ impl FleetPage<'_> {
     fn open(report: &FleetReport) -> Vec<&ReportedAgent> {
         let order = BY_NEED.map(State::as_str);
         let place = |agent: &ReportedAgent| order.iter().position(|it| *it == agent.agent.state);
-        let mut open: Vec<_> = { report.agents.iter() }
-            .filter(|agent| place(agent).is_some())
-            .collect();
+        let mut open: Vec<_> =
+            report.agents.iter().filter(|agent| place(agent).is_some()).collect();
         open.sort_by_key(|agent| place(agent));
         open
     }
@@ -155,7 +142,7 @@ impl FleetPage<'_> {
 
     /// What all of an agent's runs cost, as far as their hosts said.
     fn cost(agent: &ReportedAgent) -> String {
-        let costs = { agent.runs.iter() }.filter_map(|run| run.session.cost_usd);
+        let costs = agent.runs.iter().filter_map(|run| run.session.cost_usd);
         let cost = costs.reduce(|sum, cost| sum + cost);
         cost.map_or(NOTHING.to_owned(), |cost| format!("${cost:.2}"))
     }
@@ -164,12 +151,10 @@ impl FleetPage<'_> {
     fn ran(&self, agent: &ReportedAgent) -> String {
         let took = |run: &RunSummary| match run.duration_ms {
             Some(took) => TimeDelta::milliseconds(took),
-            None => { DateTime::parse_from_rfc3339(&run.started_at) }
+            None => DateTime::parse_from_rfc3339(&run.started_at)
                 .map_or(TimeDelta::zero(), |began| self.axis.end - began.to_utc()),
         };
-        let ran = { agent.runs.iter() }
-            .map(took)
-            .reduce(|sum, took| sum + took);
+        let ran = agent.runs.iter().map(took).reduce(|sum, took| sum + took);
         ran.map_or(NOTHING.to_owned(), duration)
     }
 
@@ -178,29 +163,19 @@ impl FleetPage<'_> {
         let mut spans = Vec::new();
         spans.extend(report.agents.iter().flat_map(|agent| &agent.spans));
         let occurs = |state: &&str| spans.iter().any(|span| span.state == *state);
-        State::ALL
-            .map(State::as_str)
-            .into_iter()
-            .filter(occurs)
-            .collect()
+        State::ALL.map(State::as_str).into_iter().filter(occurs).collect()
     }
 
     /// Each entry of the tree, and how deep the next one is.
     fn tree(report: &FleetReport) -> Vec<(&TreeEntry, usize)> {
-        let next = report
-            .tree
-            .iter()
-            .skip(1)
-            .map(|entry| entry.depth)
-            .chain([0]);
+        let next = report.tree.iter().skip(1).map(|entry| entry.depth).chain([0]);
         report.tree.iter().zip(next).collect()
     }
 
     fn landed(report: &FleetReport) -> Vec<(&AgentReport, &LandedCommit)> {
         let agents = report.agents.iter();
-        let mut landed: Vec<_> = agents
-            .filter_map(|agent| Some((&agent.agent, agent.landed.as_ref()?)))
-            .collect();
+        let mut landed: Vec<_> =
+            agents.filter_map(|agent| Some((&agent.agent, agent.landed.as_ref()?))).collect();
         landed.sort_by_key(|(_, landed)| &landed.landed_at);
         landed
     }
@@ -211,9 +186,7 @@ impl FleetPage<'_> {
 
     fn lifetime(agent: &ReportedAgent) -> String {
         let ends = agent.spans.first().zip(agent.spans.last());
-        ends.map_or_else(String::new, |(first, last)| {
-            duration(last.end - first.begin)
-        })
+        ends.map_or_else(String::new, |(first, last)| duration(last.end - first.begin))
     }
 
     fn took(run: &RunSummary) -> String {
@@ -224,11 +197,7 @@ impl FleetPage<'_> {
     /// What there is of mail: 2 sent, 1 pending.
     fn mail(agent: &ReportedAgent) -> Vec<(usize, &'static str)> {
         let mail = &agent.mail;
-        let counts = [
-            (mail.sent, "sent"),
-            (mail.received, "received"),
-            (mail.pending, "pending"),
-        ];
+        let counts = [(mail.sent, "sent"), (mail.received, "received"), (mail.pending, "pending")];
         counts.into_iter().filter(|(count, _)| *count > 0).collect()
     }
 
@@ -249,18 +218,21 @@ impl FleetPage<'_> {
             ("DNA", agent.dna.clone()),
             (
                 "Not committed",
-                { standing.uncommitted.known().filter(|count| **count > 0) }
+                standing
+                    .uncommitted
+                    .known()
+                    .filter(|count| **count > 0)
                     .map(|count| format!("{count} paths")),
             ),
             (
                 "Bundle",
-                { standing.bundle.known() }
+                standing
+                    .bundle
+                    .known()
                     .map(|bundle| format!("{} of {} files", bundle.good, bundle.of)),
             ),
         ];
-        let known = facts
-            .into_iter()
-            .filter_map(|(key, value)| Some((key, value?)));
+        let known = facts.into_iter().filter_map(|(key, value)| Some((key, value?)));
         known.filter(|(_, value)| !value.is_empty()).collect()
     }
 
@@ -361,10 +333,7 @@ const MOST_DOTS: usize = 16;
 impl Overlap<'_> {
     /// The agents of the listed pairs on a ring; `None` for one pair, which a line of text says, and for too many agents.
     fn graph(&self, agents: &HashMap<&str, &AgentReport>) -> Option<RingPicture> {
-        let ids = self
-            .listed
-            .iter()
-            .flat_map(|pair| [&pair.one_id, &pair.two_id]);
+        let ids = self.listed.iter().flat_map(|pair| [&pair.one_id, &pair.two_id]);
         let mut ring: Vec<&str> = Vec::new();
         for id in ids {
             if !ring.contains(&id.as_str()) {
@@ -381,7 +350,9 @@ impl Overlap<'_> {
             let at = |middle: f64, radius: f64| format!("{:.1}", middle / 2.0 + radius);
             (at(width, x * angle.cos()), at(height, y * angle.sin()))
         };
-        let dots: Vec<GraphDot> = { ring.iter().zip(0..) }
+        let dots: Vec<GraphDot> = ring
+            .iter()
+            .zip(0..)
             .map(|(id, place)| {
                 let angle = angle(place);
                 GraphDot {
@@ -411,12 +382,7 @@ impl Overlap<'_> {
         };
         // What is worst is drawn last, above the others.
         let lines = self.listed.iter().rev().filter_map(line).collect();
-        Some(RingPicture {
-            width,
-            height,
-            lines,
-            dots,
-        })
+        Some(RingPicture { width, height, lines, dots })
     }
 }
 
@@ -457,8 +423,11 @@ impl Axis {
     /// Where the marks are, in hundredths of the whole, with their times. Each is also a line through all rows below.
     fn marks(&self) -> Vec<(String, String)> {
         let seconds = (self.end - self.begin).num_seconds().max(1);
-        let step = STEPS.iter().find(|step| seconds / **step <= MOST_STEPS);
-        let step = step.copied().unwrap_or(seconds / MOST_STEPS);
+        let step = STEPS
+            .iter()
+            .find(|step| seconds / **step <= MOST_STEPS)
+            .copied()
+            .unwrap_or(seconds / MOST_STEPS);
         let first = (self.begin.timestamp() / step + 1) * step;
         let marks =
             (0..=MOST_STEPS).filter_map(|index| DateTime::from_timestamp(first + index * step, 0));
@@ -490,14 +459,7 @@ impl Axis {
             // Nothing is drawn beyond the end of the axis.
             let x = format!("{:.1}", from.min(WIDTH - width));
             let width = format!("{width:.1}");
-            DrawnSpan {
-                state: span.state,
-                told: told(span),
-                x,
-                y,
-                width,
-                height,
-            }
+            DrawnSpan { state: span.state, told: told(span), x, y, width, height }
         };
         agent.spans.iter().map(piece).collect()
     }
@@ -527,10 +489,7 @@ fn duration(delta: TimeDelta) -> String {
     }
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a picture is a thousand units wide"
-)]
+#[expect(clippy::cast_precision_loss, reason = "a picture is a thousand units wide")]
 fn seconds(delta: TimeDelta) -> f64 {
     delta.num_milliseconds() as f64 / 1000.0
 }

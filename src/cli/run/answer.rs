@@ -20,11 +20,7 @@ impl Answer for StartReport {
         let row = &self.row;
         let id = &row.agent_id[..8];
         let mut text = format!("run {} of {} began\n", row.run, paint(BOLD, id));
-        if let Some(path) = self
-            .spawn
-            .as_ref()
-            .and_then(|spawn| spawn.worktree_path.as_ref())
-        {
+        if let Some(path) = self.spawn.as_ref().and_then(|spawn| spawn.worktree_path.as_ref()) {
             text.push_str(&format!("  worktree {path}\n"));
         }
         text.push_str(&format!("  output: git agent show --follow {id}\n"));
@@ -44,23 +40,14 @@ impl Answer for RunReport {
         let who = &self.handle;
         let style = if self.status == "success" { GOOD } else { BAD };
         let end = ending(self.ended, self.exit_code, self.timeout_ms);
-        let mut text = format!(
-            "run {} of {} {}",
-            self.run,
-            paint(BOLD, who),
-            paint(style, &end)
-        );
+        let mut text = format!("run {} of {} {}", self.run, paint(BOLD, who), paint(style, &end));
         // A time limit says by itself how long it took.
         if self.ended != "timeout" {
             let took = format!("({})", seconds(self.duration_ms));
             text.push_str(&format!(" {}", paint(DIM, &took)));
         }
         text.push('\n');
-        if let Some(path) = self
-            .spawn
-            .as_ref()
-            .and_then(|spawn| spawn.worktree_path.as_ref())
-        {
+        if let Some(path) = self.spawn.as_ref().and_then(|spawn| spawn.worktree_path.as_ref()) {
             text.push_str(&format!("  worktree {path}\n"));
         }
         text.push_str(&cost(&self.session));
@@ -70,10 +57,7 @@ impl Answer for RunReport {
         text.push_str(&format!("  output: git agent show --output {who}\n"));
         text.push_str(&sandbox(&self.sandbox));
         if self.cut_bytes > 0 {
-            text.push_str(&format!(
-                "  left out of the logs: {} bytes\n",
-                self.cut_bytes
-            ));
+            text.push_str(&format!("  left out of the logs: {} bytes\n", self.cut_bytes));
         }
         if let Some(failure) = &self.failure {
             let said = paint(BAD, "the agent says that it failed:");
@@ -84,7 +68,7 @@ impl Answer for RunReport {
         match &self.verdict {
             Some(Some(verdict)) if is_accepted => {
                 text.push_str(&format!("  verdict {}\n", paint(GOOD, verdict)));
-                let landing = { verified }
+                let landing = verified
                     .filter(|report| report.verdict.can_land())
                     .and_then(|report| report.verdict.landing.as_ref());
                 if let Some(landing) = landing {
@@ -121,7 +105,9 @@ impl Answer for RunReport {
 fn reasons(findings: &[Finding]) -> String {
     let rejecting: Vec<_> = findings.iter().filter(|one| one.rejects()).collect();
     let width = width().min(WIDEST);
-    let mut text: String = { rejecting.iter().take(FEW) }
+    let mut text: String = rejecting
+        .iter()
+        .take(FEW)
         .map(|one| {
             let line = labelled(BAD, one.code.name(), &one.message, 6, width);
             format!("    {line}\n")
@@ -154,10 +140,8 @@ fn sandbox(report: &SandboxReport) -> String {
             let open = report.missing.join(", ");
             // What is open is named even where the sandbox was enforced, because that word alone
             // promises more.
-            let open = { Some(open) }.filter(|open| !open.is_empty());
-            let open = open
-                .map(|open| format!("; open: {open}"))
-                .unwrap_or_default();
+            let open = Some(open).filter(|open| !open.is_empty());
+            let open = open.map(|open| format!("; open: {open}")).unwrap_or_default();
             let line = format!("  sandbox {word}{why}{open}");
             format!("{}\n", wrapped(&line, 4, width().min(WIDEST)))
         }

@@ -82,11 +82,7 @@ pub(super) fn run(
         exit = Exit::answer(decided.winner.is_some());
         tournament = Some(decided);
     }
-    let answer = BatchAnswer {
-        report,
-        tournament,
-        items,
-    };
+    let answer = BatchAnswer { report, tournament, items };
     match format {
         _ if quiet => {}
         Format::Ndjson => ui.print(&format!("{}\n", answer.summary()))?,
@@ -113,13 +109,7 @@ pub(super) struct Board<'a> {
 impl<'a> Board<'a> {
     /// For runs of these names.
     pub(super) fn new(out: Box<dyn Write + Send>, names: &'a [String]) -> Board<'a> {
-        Board {
-            out,
-            names,
-            begun: BTreeMap::new(),
-            ended: 0,
-            drawn: 0,
-        }
+        Board { out, names, begun: BTreeMap::new(), ended: 0, drawn: 0 }
     }
 
     /// Takes news in. After an end nothing is drawn, so that its line can be written; the lines come back with
@@ -155,10 +145,7 @@ impl<'a> Board<'a> {
             .collect();
         let (all, at_work) = (self.names.len(), self.begun.len());
         let waiting = all - at_work - self.ended;
-        lines.push(format!(
-            "{} of {all} over, {at_work} at work, {waiting} waiting",
-            self.ended
-        ));
+        lines.push(format!("{} of {all} over, {at_work} at work, {waiting} waiting", self.ended));
         let width = width();
         // Some terminals begin another line once the last column is full, and the way back up
         // counts lines.
@@ -176,7 +163,7 @@ impl<'a> Board<'a> {
         }
         self.drawn = lines.len();
         // What cannot be drawn is told when it ends.
-        let _ = { self.out.write_all(text.as_bytes()) }.and_then(|()| self.out.flush());
+        let _ = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
     }
 }
 
@@ -187,11 +174,7 @@ pub(in crate::cli) fn ended(name: &str, outcome: &Result<Box<RunReport>, Error>)
     let Ok(report) = outcome else {
         return format!("{} {name}\n", paint(BAD, "not run "));
     };
-    let style = if report.status == "success" {
-        GOOD
-    } else {
-        BAD
-    };
+    let style = if report.status == "success" { GOOD } else { BAD };
     let end = ending(report.ended, report.exit_code, report.timeout_ms);
     let verdict = match report.verdict.as_ref().and_then(Option::as_ref) {
         Some(verdict) => format!(", {verdict}"),
@@ -223,17 +206,14 @@ pub(in crate::cli) fn row(name: &str, outcome: &Result<Box<RunReport>, Error>) -
 fn ranking(tournament: &TournamentReport) -> String {
     let mut text = String::new();
     for (number, attempt) in tournament.attempts.iter().enumerate() {
-        let verdict = if attempt.accepted {
-            paint(GOOD, "accepted")
-        } else {
-            paint(BAD, "not accepted")
-        };
-        let lines = { attempt.changed_lines }.map(|count| match count {
+        let verdict =
+            if attempt.accepted { paint(GOOD, "accepted") } else { paint(BAD, "not accepted") };
+        let lines = attempt.changed_lines.map(|count| match count {
             1 => ", 1 line".to_owned(),
             count => format!(", {count} lines"),
         });
         let cost = attempt.cost_usd.map(|cost| format!(", ${cost:.2}"));
-        let host = { attempt.host }.map(|host| format!(" by {host}"));
+        let host = attempt.host.map(|host| format!(" by {host}"));
         text.push_str(&format!(
             "  {}. {} {verdict}{}{}, {} {}{}\n",
             number + 1,

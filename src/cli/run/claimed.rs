@@ -101,8 +101,13 @@ fn warn(ui: &mut Ui, done: &[String]) {
 
 /// The warning of a claim that says done although no row says that the work was accepted: any clone can write that.
 fn no_work(ctx: &Ctx, report: &ClaimReport) -> Result<Option<String>> {
-    let agent = report.agent_id.as_deref().and_then(AgentId::parse);
-    let agent = agent.map(|id| run::earlier(ctx, id)).transpose()?.flatten();
+    let agent = report
+        .agent_id
+        .as_deref()
+        .and_then(AgentId::parse)
+        .map(|id| run::earlier(ctx, id))
+        .transpose()?
+        .flatten();
     if agent.is_some_and(|agent| is_acceptable(&agent)) {
         return Ok(None);
     }
@@ -114,10 +119,7 @@ fn no_work(ctx: &Ctx, report: &ClaimReport) -> Result<Option<String>> {
 }
 
 fn is_acceptable(agent: &Agent) -> bool {
-    let is_accepted = agent
-        .verdict
-        .as_ref()
-        .is_some_and(|verdict| verdict.accepted);
+    let is_accepted = agent.verdict.as_ref().is_some_and(|verdict| verdict.accepted);
     agent.state == State::Merged || agent.state == State::Done && is_accepted
 }
 
@@ -131,11 +133,8 @@ fn status(report: &RunReport) -> u8 {
 
 impl Answer for ClaimReport {
     fn text(&self) -> String {
-        let by = self
-            .agent_id
-            .as_ref()
-            .map(|id| format!(" by agent {}", &id[..8]));
-        let by = by.unwrap_or_default();
+        let by =
+            self.agent_id.as_ref().map(|id| format!(" by agent {}", &id[..8])).unwrap_or_default();
         let where_ = format!("{} of {}", self.remote_ref, self.remote);
         let (key, says) = (&self.key, paint(DIM, &where_));
         if self.state == "held" {

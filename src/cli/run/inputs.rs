@@ -87,10 +87,7 @@ impl CommissionArgs {
                 max_cost: self.max_cost,
                 most_cost: None,
             },
-            output: OutputWish {
-                file: self.output,
-                allow_overwrite: self.allow_overwrite,
-            },
+            output: OutputWish { file: self.output, allow_overwrite: self.allow_overwrite },
             ..options
         })
     }
@@ -173,10 +170,7 @@ impl RunsAsked {
     /// The run for the first of the targets.
     pub(super) fn plan_first(&self, ctx: &Ctx) -> Result<RunPlan> {
         let name = self.targets.first();
-        self.plan(
-            ctx,
-            name.ok_or_else(|| Error::bug("a run without a target"))?,
-        )
+        self.plan(ctx, name.ok_or_else(|| Error::bug("a run without a target"))?)
     }
 
     /// Shows what would be run.
@@ -231,9 +225,7 @@ impl RunsAsked {
             }
             batch.targets.push(Ok(RunTarget::Task(Box::new(task))));
             // Without hosts a command is run, and there is nothing to take turns.
-            batch
-                .hosts
-                .extend(self.hosts.iter().cycle().nth(number / tasks.len()));
+            batch.hosts.extend(self.hosts.iter().cycle().nth(number / tasks.len()));
         }
         let names = self.targets.iter().cycle().take(count);
         self.targets = names.cloned().collect();

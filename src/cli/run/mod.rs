@@ -98,12 +98,8 @@ impl RunArgs {
         let task = shell::word(task.as_bytes());
         let host = proposed_host(ctx);
         Err(Error::new(Code::Usage, what)
-            .hint(format!(
-                "for an agent host, run git agent run {task} --host {host}"
-            ))
-            .hint(format!(
-                "for a command, run git agent run {task} -- <command>"
-            )))
+            .hint(format!("for an agent host, run git agent run {task} --host {host}"))
+            .hint(format!("for a command, run git agent run {task} -- <command>")))
     }
 
     fn read(self, ctx: &Ctx) -> Result<RunsAsked> {
@@ -117,10 +113,7 @@ impl RunArgs {
             // What is not committed does not travel.
             commit: self.sync.remote().is_some(),
             background: self.mode.background,
-            made: SpawnOptions {
-                layered: self.layered.layered,
-                ..made
-            },
+            made: SpawnOptions { layered: self.layered.layered, ..made },
             no_wait: self.mode.no_wait,
             ..RunOptions::default()
         };
@@ -141,9 +134,8 @@ impl RunArgs {
             typed.require_no_message_beside(&targets)?;
             targets.extend(typed.message());
             let is_message = typed.message().is_some();
-            let typed_ones = targets
-                .iter_mut()
-                .filter(|text| is_message || is_task_text(ctx, text));
+            let typed_ones =
+                targets.iter_mut().filter(|text| is_message || is_task_text(ctx, text));
             typed_ones.for_each(|text| *text = texts.task(Some(text)));
             if targets.is_empty() {
                 targets.push(texts.task(None));
@@ -159,10 +151,7 @@ impl RunArgs {
             name: self.name,
             start: self.start,
             typed,
-            options: RunOptions {
-                message,
-                ..self.inputs.add_to(ctx, options)?
-            },
+            options: RunOptions { message, ..self.inputs.add_to(ctx, options)? },
             hosts,
             command: self.command,
         })
@@ -231,11 +220,7 @@ fn hand_on(
 ) -> Result<()> {
     loop {
         let last = first.handoffs.last().unwrap_or(first);
-        let draft = if last.is_accepted() {
-            spawn::handed_on(ctx, &last.agent_id)?
-        } else {
-            None
-        };
+        let draft = if last.is_accepted() { spawn::handed_on(ctx, &last.agent_id)? } else { None };
         let Some(draft) = draft else {
             return Ok(());
         };
@@ -244,10 +229,7 @@ fn hand_on(
         }
         // What was asked of the first agent alone does not go with it.
         let options = RunOptions {
-            made: SpawnOptions {
-                layered: asked.options.made.layered,
-                ..SpawnOptions::default()
-            },
+            made: SpawnOptions { layered: asked.options.made.layered, ..SpawnOptions::default() },
             resume: false,
             prompt: PromptWish::default(),
             output: OutputWish::default(),
@@ -266,11 +248,7 @@ fn hand_on(
 
 /// Where the command's output goes: standard output belongs to the command, or to the machine that reads the report.
 pub(super) fn echo(ui: &Ui, quiet: bool) -> Result<Echo<'static>> {
-    if ui.format() == Format::Text && !quiet {
-        ui.echo()
-    } else {
-        Ok(Echo::default())
-    }
+    if ui.format() == Format::Text && !quiet { ui.echo() } else { Ok(Echo::default()) }
 }
 
 /// On a terminal a person is shown what a host does; where a program reads, it gets what the host writes.
@@ -387,13 +365,7 @@ struct SessionView {
 impl SessionView {
     fn new(host: &'static dyn Host, to: Box<dyn Write + Send>, width: usize) -> Self {
         let line = Vec::new();
-        SessionView {
-            to,
-            host,
-            width,
-            line,
-            pieces: Pieces::default(),
-        }
+        SessionView { to, host, width, line, pieces: Pieces::default() }
     }
 
     fn show(&mut self) -> io::Result<()> {

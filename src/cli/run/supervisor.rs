@@ -78,14 +78,10 @@ pub(in crate::cli) fn run(args: WardenArgs) -> Result<Exit> {
         program: Env::of_process()?.require_program()?.to_owned(),
         parent: args.parent,
         limit: Duration::from_millis(args.limit),
-        bounds: TreeBounds {
-            memory: args.memory,
-            pids: args.pids,
-        },
-        builds: args.build_slots.map(|directory| BuildSlots {
-            directory,
-            count: args.builds.unwrap_or(0),
-        }),
+        bounds: TreeBounds { memory: args.memory, pids: args.pids },
+        builds: args
+            .build_slots
+            .map(|directory| BuildSlots { directory, count: args.builds.unwrap_or(0) }),
         input: args.input,
         scratch: args.scratch,
         ticket: args.ticket,
@@ -201,9 +197,7 @@ pub(in crate::cli) fn run_fenced(args: FencedArgs) -> Result<Exit> {
     };
     let fence = Fence {
         layer,
-        caches: { args.cache.chunks(4) }
-            .filter_map(LayerMount::from_paths)
-            .collect(),
+        caches: { args.cache.chunks(4) }.filter_map(LayerMount::from_paths).collect(),
         guard,
         writable: args.write,
         own: args.own,
@@ -214,11 +208,7 @@ pub(in crate::cli) fn run_fenced(args: FencedArgs) -> Result<Exit> {
     };
     let plan = Plan {
         fence: &fence,
-        level: Level {
-            landlock: args.landlock,
-            namespaces: args.namespaces,
-            why: None,
-        },
+        level: Level { landlock: args.landlock, namespaces: args.namespaces, why: None },
         // Only a probe has none, and that has ended above.
         report: &args.report.unwrap_or_default(),
     };
@@ -253,9 +243,7 @@ pub(super) fn start(ctx: &Ctx, ui: &Ui, quiet: bool) -> Result<Exit> {
 }
 
 pub(in crate::cli) fn run_supervise(args: SuperviseArgs) -> Result<Exit> {
-    let words: Vec<_> = std::iter::once("git-agent".into())
-        .chain(args.words)
-        .collect();
+    let words: Vec<_> = std::iter::once("git-agent".into()).chain(args.words).collect();
     let (cli, command) = parse(&words)
         .map_err(|error| Error::bug(format!("a run that was asked for is none: {error}")))?;
     let Command::Run(args) = command else {
@@ -272,10 +260,7 @@ pub(in crate::cli) fn run_supervise(args: SuperviseArgs) -> Result<Exit> {
 
 /// Gives the status to end with.
 fn supervised(ctx: &Ctx, args: RunArgs, begun: &mut dyn FnMut(&StartReport)) -> Result<u8> {
-    let echo = Echo {
-        begun: Some(Box::new(begun)),
-        ..Echo::default()
-    };
+    let echo = Echo { begun: Some(Box::new(begun)), ..Echo::default() };
     Ok(crate::cli::run::one(ctx, args, echo)?.exit_status())
 }
 

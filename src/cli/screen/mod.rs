@@ -75,10 +75,7 @@ impl Screen {
     /// Takes the terminal again after [`Screen::leave`].
     pub(super) fn enter(&mut self) -> Result<()> {
         let modes = tcgetattr(stdin()).ok();
-        let before = Before {
-            modes: modes.clone(),
-            out: self.out.try_clone().map_err(failed)?,
-        };
+        let before = Before { modes: modes.clone(), out: self.out.try_clone().map_err(failed)? };
         // First said, then done: whatever happens in between gives back what was.
         *TAKEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
         if let Some(mut raw) = modes {
@@ -152,16 +149,13 @@ impl Screen {
             Err(error) => return Err(failed(error.into())),
             Ok(_) => {}
         }
-        let is_ready = |at: usize| { events.get(at) }.is_some_and(|one| !one.revents().is_empty());
+        let is_ready = |at: usize| events.get(at).is_some_and(|one| !one.revents().is_empty());
         let mut bytes = [0; 4096];
         if is_ready(0) {
             return Ok(Wake::Ended);
         }
         if is_ready(1) {
-            while (&self.signals.redraw)
-                .read(&mut bytes)
-                .is_ok_and(|count| count > 0)
-            {}
+            while (&self.signals.redraw).read(&mut bytes).is_ok_and(|count| count > 0) {}
             return Ok(Wake::Redraw);
         }
         if is_ready(3) {
@@ -396,10 +390,7 @@ impl KeyReader {
 
     /// A sequence of ECMA-48: parameters, then a final byte.
     fn sequence(&mut self, bytes: &[u8]) -> Option<(Option<Key>, usize)> {
-        let last = bytes
-            .iter()
-            .skip(2)
-            .position(|byte| (0x40..0x7f).contains(byte))?;
+        let last = bytes.iter().skip(2).position(|byte| (0x40..0x7f).contains(byte))?;
         let body = bytes.get(2..=last + 2)?;
         let key = match body {
             b"A" => Some(Key::Up),
@@ -473,10 +464,7 @@ mod tests {
         assert_eq!(KeyReader::default().read(bytes), expected);
         for size in 1..bytes.len() {
             let mut reader = KeyReader::default();
-            let keys: Vec<_> = bytes
-                .chunks(size)
-                .flat_map(|part| reader.read(part))
-                .collect();
+            let keys: Vec<_> = bytes.chunks(size).flat_map(|part| reader.read(part)).collect();
             assert_eq!(keys, expected, "in pieces of {size}");
         }
     }

@@ -68,10 +68,7 @@ fn scripts() -> Vec<ShellFile> {
 fn pages(command: &Command, files: &mut Vec<ShellFile>) -> Result<()> {
     files.push(page(command)?);
     let visible = |command: &&Command| !command.is_hide_set();
-    command
-        .get_subcommands()
-        .filter(visible)
-        .try_for_each(|command| pages(command, files))
+    command.get_subcommands().filter(visible).try_for_each(|command| pages(command, files))
 }
 
 fn page(command: &Command) -> Result<ShellFile> {
@@ -82,11 +79,7 @@ fn page(command: &Command) -> Result<ShellFile> {
     // A long choice of options has no space at which a line could break.
     let page = String::from_utf8_lossy(&page).replace("\\fR|\\fB", "\\fR|\\:\\fB");
     let content = format!("{MARK}\n{}", ascii(&page)).into_bytes();
-    Ok(ShellFile {
-        part: Part::Man,
-        name: man.get_filename(),
-        content,
-    })
+    Ok(ShellFile { part: Part::Man, name: man.get_filename(), content })
 }
 
 /// A page that every roff reads alike: what is beyond ASCII by its number.
@@ -155,22 +148,17 @@ fn with_agents(command: Command) -> Command {
         names.any(|name| name.split('|').any(|word| word == AGENT))
     };
     command
-        .mut_args(|arg| {
-            if names_agent(&arg) {
-                arg.add(ArgValueCandidates::new(agents))
-            } else {
-                arg
-            }
-        })
+        .mut_args(
+            |arg| {
+                if names_agent(&arg) { arg.add(ArgValueCandidates::new(agents)) } else { arg }
+            },
+        )
         .mut_subcommands(with_agents)
 }
 
 /// Every agent that is not landed or discarded: by its name, else by the beginning of its id.
 fn agents() -> Vec<CompletionCandidate> {
-    let options = ListOptions {
-        fast: true,
-        ..ListOptions::default()
-    };
+    let options = ListOptions { fast: true, ..ListOptions::default() };
     let listed = Ctx::of_process().and_then(|ctx| list::list(&ctx, &options));
     let agents = listed.map_or(Vec::new(), |report| report.agents);
     agents
@@ -219,17 +207,10 @@ pub(super) fn run_install(ui: &mut Ui, args: InstallShellArgs) -> Result<Exit> {
     let env = Env::of_process()?;
     let options = ShellOptions {
         prefix: args.dir,
-        parts: wanted
-            .into_iter()
-            .filter_map(|(wanted, part)| wanted.then_some(part))
-            .collect(),
+        parts: wanted.into_iter().filter_map(|(wanted, part)| wanted.then_some(part)).collect(),
     };
     let plan = install_shell::plan(&env, files()?, &options)?;
-    let report = if args.dry_run {
-        plan.report(&env)
-    } else {
-        install_shell::execute(&env, plan)?
-    };
+    let report = if args.dry_run { plan.report(&env) } else { install_shell::execute(&env, plan)? };
     ui.done(&report)
 }
 
@@ -238,7 +219,7 @@ impl Answer for ShellReport {
         let mut text: String = self.parts.iter().map(part).collect();
         for advice in &self.advice {
             // What goes into a file is not broken.
-            let parts = { advice.rfind(": ") }.map(|at| advice.split_at(at + 1));
+            let parts = advice.rfind(": ").map(|at| advice.split_at(at + 1));
             let (words, line) =
                 parts.map_or((&**advice, None), |(words, line)| (words, Some(line)));
             let hint = labelled_command(HINT, "hint:", (words, line), 2, width());
@@ -251,22 +232,13 @@ impl Answer for ShellReport {
 /// `man: … (31 created)`, and those that are not ours.
 fn part(part: &PartReport) -> String {
     let label = paint(BOLD, &format!("{}:", part.part));
-    let count = |action| {
-        part.files
-            .iter()
-            .filter(|file| file.action == action)
-            .count()
-    };
-    let counts: Vec<_> = [
-        FileAction::Created,
-        FileAction::Updated,
-        FileAction::Unchanged,
-    ]
-    .into_iter()
-    .map(|action| (count(action), action.as_str()))
-    .filter(|(count, _)| *count > 0)
-    .map(|(count, word)| format!("{count} {word}"))
-    .collect();
+    let count = |action| part.files.iter().filter(|file| file.action == action).count();
+    let counts: Vec<_> = [FileAction::Created, FileAction::Updated, FileAction::Unchanged]
+        .into_iter()
+        .map(|action| (count(action), action.as_str()))
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, word)| format!("{count} {word}"))
+        .collect();
     let mut text = if counts.is_empty() {
         String::new()
     } else {
@@ -276,9 +248,7 @@ fn part(part: &PartReport) -> String {
     for file in foreign.filter(|file| file.action == FileAction::Foreign) {
         let warning = paint(WARN, "warning:");
         let (directory, name) = (&part.directory, &file.name);
-        text.push_str(&format!(
-            "{warning} {directory}/{name} is not ours and stays\n"
-        ));
+        text.push_str(&format!("{warning} {directory}/{name} is not ours and stays\n"));
     }
     text
 }

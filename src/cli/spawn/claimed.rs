@@ -13,21 +13,11 @@ const SCHEMA: &str = "git-agent.spawn-claim/1";
 /// Makes the agent of a task under a claim. Where this clone has made it before, or the task is done, that is the answer.
 pub(super) fn spawn(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs, key: &str) -> Result<Exit> {
     let (form, sync) = (args.form(ctx), args.sync.clone());
-    let taken = claimed::acquire(
-        ctx,
-        "spawn",
-        args.tasks.len(),
-        args.sync.remote(),
-        key,
-        None,
-    )?;
+    let taken = claimed::acquire(ctx, "spawn", args.tasks.len(), args.sync.remote(), key, None)?;
     let (mut claim, earlier) = match taken {
         TaskState::Held(claim, earlier) => (*claim, *earlier),
         TaskState::Done(report) => {
-            ui.answer(&ClaimReport {
-                schema: SCHEMA,
-                ..report
-            })?;
+            ui.answer(&ClaimReport { schema: SCHEMA, ..report })?;
             sync.after(ctx, ui);
             return Ok(Exit::Yes);
         }
@@ -35,11 +25,7 @@ pub(super) fn spawn(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs, key: &str) -> Resul
     // The same command again finds the agent that it made.
     if let Some(agent) = earlier {
         claim.keep(ctx)?;
-        ui.answer(&ClaimReport {
-            schema: SCHEMA,
-            state: "held",
-            ..claim.report(Some(agent.id))
-        })?;
+        ui.answer(&ClaimReport { schema: SCHEMA, state: "held", ..claim.report(Some(agent.id)) })?;
         sync.after(ctx, ui);
         return Ok(Exit::Yes);
     }

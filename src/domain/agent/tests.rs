@@ -32,71 +32,33 @@ fn what(word: &str) -> What {
             description: "Do it".into(),
             name: None,
             parent: None,
-            base: Base {
-                refname: None,
-                oid: OTHER,
-            },
+            base: Base { refname: None, oid: OTHER },
             dna: "sha256:00".into(),
             branch: None,
             worktree: None,
             pid: 1,
         }),
-        "spawned" => What::Spawned(Spawned {
-            policy: OTHER,
-            spec_sha: "00".into(),
-            baseline: None,
-        }),
-        "started" => What::Started(Started {
-            command: text(),
-            pid: 1,
-            ..Started::default()
-        }),
+        "spawned" => {
+            What::Spawned(Spawned { policy: OTHER, spec_sha: "00".into(), baseline: None })
+        }
+        "started" => What::Started(Started { command: text(), pid: 1, ..Started::default() }),
         "exited" => What::Exited(Exited::default()),
-        "broke" => What::Exited(Exited {
-            code: 7,
-            ..Exited::default()
-        }),
-        "commit-judged" => What::Committed {
-            commit: OTHER,
-            tree: TREE,
-        },
-        "commit-other" => What::Committed {
-            commit: OTHER,
-            tree: OTHER,
-        },
+        "broke" => What::Exited(Exited { code: 7, ..Exited::default() }),
+        "commit-judged" => What::Committed { commit: OTHER, tree: TREE },
+        "commit-other" => What::Committed { commit: OTHER, tree: OTHER },
         "accepted" => verdict(true),
         "unaccepted" => verdict(false),
-        "done" => What::Done {
-            summary: text(),
-            whole: None,
-        },
-        "failed" => What::Failed {
-            reason: text(),
-            whole: None,
-        },
-        "merged" => What::Merged {
-            commit: OTHER,
-            into: text(),
-            tip: None,
-            from: None,
-        },
-        "rejected" => What::Rejected {
-            reason: text(),
-            whole: None,
-        },
-        "deferred" => What::Deferred {
-            reason: text(),
-            whole: None,
-        },
+        "done" => What::Done { summary: text(), whole: None },
+        "failed" => What::Failed { reason: text(), whole: None },
+        "merged" => What::Merged { commit: OTHER, into: text(), tip: None, from: None },
+        "rejected" => What::Rejected { reason: text(), whole: None },
+        "deferred" => What::Deferred { reason: text(), whole: None },
         "discarded" => What::Discarded { tip: None },
         "salvaged" => What::Salvaged { commit: OTHER },
         "rescued" => What::Rescued { to: text() },
         "competed" => What::Competed(Competed::default()),
         "noted" => What::Noted { text: text() },
-        _ => What::Unknown {
-            kind: text(),
-            needs: None,
-        },
+        _ => What::Unknown { kind: text(), needs: None },
     }
 }
 
@@ -152,12 +114,7 @@ fn check(words: &str, state: State, deferred: bool, irregular: usize) {
     let spawn = ["spawning", "spawned"];
     let agent = fold(spawn.into_iter().chain(words.split_whitespace())).expect("a row");
     let got = (agent.state, agent.deferred, agent.irregular.len());
-    assert_eq!(
-        got,
-        (state, deferred, irregular),
-        "{words}: {:?}",
-        agent.irregular
-    );
+    assert_eq!(got, (state, deferred, irregular), "{words}: {:?}", agent.irregular);
 }
 
 #[test]
@@ -165,11 +122,7 @@ fn very_many_impossible_events_are_not_all_listed() {
     let words = ["spawning", "spawned"].into_iter();
     let agent = fold(words.chain(["spawned"; 1000])).expect("a row");
     assert_eq!(agent.irregular.len(), 51);
-    assert!(
-        agent.irregular[50].contains("more"),
-        "{:?}",
-        agent.irregular[50]
-    );
+    assert!(agent.irregular[50].contains("more"), "{:?}", agent.irregular[50]);
 }
 
 #[test]
@@ -252,11 +205,9 @@ fn the_end_of_the_last_run_settles_an_agent() {
 #[test]
 fn what_an_agent_says_of_itself_stands() {
     use State::{Done, Failed, Idle, Running};
-    for (said, accepted, unaccepted, broke) in [
-        ("", Done, Idle, Failed),
-        ("done", Done, Idle, Failed),
-        ("failed", Failed, Failed, Failed),
-    ] {
+    for (said, accepted, unaccepted, broke) in
+        [("", Done, Idle, Failed), ("done", Done, Idle, Failed), ("failed", Failed, Failed, Failed)]
+    {
         let life = |end: &str| format!("started {said} {end}");
         check(&life("exited accepted"), accepted, false, 0);
         check(&life("exited unaccepted"), unaccepted, false, 0);
@@ -285,22 +236,10 @@ fn work_is_finished_once_a_run_has_ended_or_that_was_said() {
         let agent = fold(spawn.into_iter().chain(words.split_whitespace())).expect("a row");
         agent.finished
     };
-    for words in [
-        "",
-        "commit-other",
-        "accepted",
-        "started",
-        "started exited started",
-    ] {
+    for words in ["", "commit-other", "accepted", "started", "started exited started"] {
         assert!(!finished(words), "{words}");
     }
-    for words in [
-        "done",
-        "failed",
-        "started exited",
-        "started broke",
-        "done commit-other",
-    ] {
+    for words in ["done", "failed", "started exited", "started broke", "done commit-other"] {
         assert!(finished(words), "{words}");
     }
 }
@@ -315,10 +254,7 @@ fn a_failure_says_why_until_it_is_mended() {
     assert_eq!(summary("started broke"), "run 1 ended with status 7");
     assert_eq!(summary("started broke rejected"), "rejected");
     assert_eq!(summary("started broke started"), "");
-    assert_eq!(
-        summary("started broke accepted"),
-        "run 1 ended with status 7"
-    );
+    assert_eq!(summary("started broke accepted"), "run 1 ended with status 7");
     assert_eq!(summary("started failed exited accepted"), "failed");
     assert_eq!(summary("started failed broke"), "failed");
 }
@@ -345,14 +281,8 @@ fn a_declaration_overrules_a_verdict_and_a_run_and_is_not_made_twice() {
 #[test]
 fn only_the_last_run_ends_an_agent() {
     let numbered = |what: What, run: u32| match what {
-        What::Started(facts) => What::Started(Started {
-            run: Some(run),
-            ..facts
-        }),
-        What::Exited(facts) => What::Exited(Exited {
-            run: Some(run),
-            ..facts
-        }),
+        What::Started(facts) => What::Started(Started { run: Some(run), ..facts }),
+        What::Exited(facts) => What::Exited(Exited { run: Some(run), ..facts }),
         what => what,
     };
     let words = ["spawning", "spawned", "started", "started", "broke"];
@@ -430,10 +360,7 @@ fn a_second_beginning_puts_in_doubt_what_binds() {
         let agent = fold(words.iter().copied()).expect("a row");
         (agent.irregular.len(), agent.origin_in_doubt)
     };
-    assert_eq!(
-        doubted(&["spawning", "spawned", "done", "done"]),
-        (1, false)
-    );
+    assert_eq!(doubted(&["spawning", "spawned", "done", "done"]), (1, false));
     assert_eq!(doubted(&["spawning", "spawned", "spawned"]), (1, false));
     assert_eq!(doubted(&["spawning", "spawned", "spawning"]), (1, true));
     assert_eq!(doubted(&["spawned", "done"]), (1, true));
@@ -465,10 +392,7 @@ fn a_refused_move_names_agent_state_and_move() {
     let agent = fold(["spawning", "spawned"]).expect("a row");
     let error = agent.may(Move::BringBack).expect_err("ready");
     assert_eq!(error.code(), Code::AgentState);
-    assert_eq!(
-        error.message(),
-        "agent 07070707 is ready and cannot be brought back"
-    );
+    assert_eq!(error.message(), "agent 07070707 is ready and cannot be brought back");
 }
 
 proptest! {

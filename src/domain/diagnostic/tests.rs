@@ -11,40 +11,16 @@ fn check(text: &str, needle: &str, expected: &str) {
 
 #[test]
 fn the_caret_stands_below_the_bytes() {
-    check(
-        "a = 1\nbad = 2\n",
-        "bad",
-        "f:2:1: wrong\n  |\n2 | bad = 2\n  | ^^^ do it right",
-    );
-    check(
-        "a = bad\r\n",
-        "bad",
-        "f:1:5: wrong\n  |\n1 | a = bad\n  |     ^^^ do it right",
-    );
+    check("a = 1\nbad = 2\n", "bad", "f:2:1: wrong\n  |\n2 | bad = 2\n  | ^^^ do it right");
+    check("a = bad\r\n", "bad", "f:1:5: wrong\n  |\n1 | a = bad\n  |     ^^^ do it right");
 }
 
 #[test]
 fn tabs_wide_and_combining_characters_keep_it_aligned() {
-    check(
-        "\tbad",
-        "bad",
-        "f:1:2: wrong\n  |\n1 |     bad\n  |     ^^^ do it right",
-    );
-    check(
-        "修复 bad",
-        "bad",
-        "f:1:4: wrong\n  |\n1 | 修复 bad\n  |      ^^^ do it right",
-    );
-    check(
-        "x 修",
-        "修",
-        "f:1:3: wrong\n  |\n1 | x 修\n  |   ^^ do it right",
-    );
-    check(
-        "a\u{301} bad",
-        "bad",
-        "f:1:4: wrong\n  |\n1 | a\u{301} bad\n  |   ^^^ do it right",
-    );
+    check("\tbad", "bad", "f:1:2: wrong\n  |\n1 |     bad\n  |     ^^^ do it right");
+    check("修复 bad", "bad", "f:1:4: wrong\n  |\n1 | 修复 bad\n  |      ^^^ do it right");
+    check("x 修", "修", "f:1:3: wrong\n  |\n1 | x 修\n  |   ^^ do it right");
+    check("a\u{301} bad", "bad", "f:1:4: wrong\n  |\n1 | a\u{301} bad\n  |   ^^^ do it right");
 }
 
 #[test]
@@ -59,11 +35,7 @@ fn a_span_over_lines_shows_the_first() {
 #[test]
 fn the_gutter_grows_with_the_line_number() {
     let text = format!("{}bad", "\n".repeat(11));
-    check(
-        &text,
-        "bad",
-        "f:12:1: wrong\n   |\n12 | bad\n   | ^^^ do it right",
-    );
+    check(&text, "bad", "f:12:1: wrong\n   |\n12 | bad\n   | ^^^ do it right");
 }
 
 #[test]
@@ -77,10 +49,7 @@ fn the_end_of_the_text_is_its_last_line() {
 #[test]
 fn what_is_missing_has_no_excerpt() {
     let problem = Problem::of_file("missing").help("add it");
-    assert_eq!(
-        Source::new("f", "a").render(&problem),
-        "f: missing\n  = add it"
-    );
+    assert_eq!(Source::new("f", "a").render(&problem), "f: missing\n  = add it");
 }
 
 #[test]
@@ -88,10 +57,7 @@ fn long_lines_are_cut_around_the_caret() {
     let text = format!("{}bad{}", "a".repeat(500), "b".repeat(500));
     let block = Source::new("f", &text).render(&Problem::at(500..503, "wrong"));
     let lines: Vec<&str> = block.lines().collect();
-    assert_eq!(
-        lines[2],
-        format!("1 | …{}bad{}…", "a".repeat(40), "b".repeat(77))
-    );
+    assert_eq!(lines[2], format!("1 | …{}bad{}…", "a".repeat(40), "b".repeat(77)));
     assert_eq!(lines[3], format!("  | {}^^^", " ".repeat(41)));
 }
 
@@ -103,26 +69,15 @@ fn lines_with_secrets_are_never_shown() {
         "bad",
         "f:1:18: wrong\n  |\n1 | (not shown, because this line may hold a secret)\n  = do it right",
     );
-    assert!(
-        !Source::new("f", text)
-            .render(&Problem::at(45..49, "x"))
-            .contains("MII")
-    );
-    check(
-        text,
-        "fine",
-        "f:5:1: wrong\n  |\n5 | fine bad3\n  | ^^^^ do it right",
-    );
+    assert!(!Source::new("f", text).render(&Problem::at(45..49, "x")).contains("MII"));
+    check(text, "fine", "f:5:1: wrong\n  |\n5 | fine bad3\n  | ^^^^ do it right");
 }
 
 #[test]
 fn messages_lose_secrets_control_characters_and_length() {
     let source = Source::new("\u{1b}[2Jf", "a");
     let headline = source.headline(&Problem::of_file("no `sk-abc123`\nand \u{202e}so"));
-    assert_eq!(
-        headline,
-        "\u{fffd}[2Jf: no `[secret]`\u{fffd}and \u{fffd}so"
-    );
+    assert_eq!(headline, "\u{fffd}[2Jf: no `[secret]`\u{fffd}and \u{fffd}so");
     let long = source.headline(&Problem::of_file("x".repeat(1000)));
     assert!(long.ends_with("x…") && long.chars().count() < 320);
 }

@@ -41,10 +41,8 @@ pub fn judge(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
     findings.extend(evidence.marked.iter().map(marked));
     findings.extend(evidence.dependencies.iter().map(dependency));
     findings.extend(commands(&evidence.commands));
-    let has_tree = evidence
-        .landing
-        .as_ref()
-        .is_some_and(|landing| landing.outcome.tree().is_some());
+    let has_tree =
+        evidence.landing.as_ref().is_some_and(|landing| landing.outcome.tree().is_some());
     if contract.uncounted_tests > 0 && has_tree {
         findings.push(test_count(format!(
             "{} tests have to pass, and there is no check command that runs any",
@@ -72,10 +70,7 @@ fn provenance(history: &BranchHistory) -> Vec<Finding> {
         findings.push(
             Finding::new(
                 Code::ProvenanceBaseRewritten,
-                format!(
-                    "the base branch does not hold {}, where the agent started",
-                    base.short()
-                ),
+                format!("the base branch does not hold {}, where the agent started", base.short()),
                 "rebase the agent's branch onto the base branch as it is now",
             )
             .at(Some(base)),
@@ -84,10 +79,7 @@ fn provenance(history: &BranchHistory) -> Vec<Finding> {
     findings.extend(history.foreign.iter().map(|commit| {
         Finding::new(
             Code::ProvenanceForeign,
-            format!(
-                "commit {} is neither the agent's nor the base's",
-                commit.short()
-            ),
+            format!("commit {} is neither the agent's nor the base's", commit.short()),
             "drop it from the branch with git rebase",
         )
         .at(Some(*commit))
@@ -252,13 +244,9 @@ fn landing(landing: &Landing) -> Vec<Finding> {
 }
 
 fn reverted(reverted: &Reverted) -> Finding {
-    Finding::new(
-        Code::MergeReverted,
-        reverted.meaning(),
-        "to bring that work back first",
-    )
-    .at(Some(reverted.commit))
-    .remedy(reverted.way_back())
+    Finding::new(Code::MergeReverted, reverted.meaning(), "to bring that work back first")
+        .at(Some(reverted.commit))
+        .remedy(reverted.way_back())
 }
 
 fn marked((path, line): &(Vec<u8>, usize)) -> Finding {
@@ -284,7 +272,7 @@ fn commands(commands: &Commands) -> Vec<Finding> {
 
 fn command(run: &CommandRun) -> Option<Finding> {
     let CommandRun { end, project, .. } = run;
-    let of_project = { project.iter() }.map(|path| format!(" of project {path}"));
+    let of_project = project.iter().map(|path| format!(" of project {path}"));
     let command = format!("`{}`{}", run.command, of_project.collect::<String>());
     let code = match end {
         CommandEnd::Status(0) => return None,
@@ -385,12 +373,10 @@ fn ledger(facts: &LedgerFacts) -> Vec<Finding> {
         Finding::new(code, sentence.clone(), look).remedy(Remedy::Histories)
     };
     let mut findings = Vec::from_iter(row(facts.row));
-    findings.extend(
-        { facts.irregular.iter() }.map(|sentence| unclear(Code::LedgerIrregular, sentence)),
-    );
     findings
-        .extend({ facts.disorder.iter() }.map(|sentence| unclear(Code::LedgerDisorder, sentence)));
-    findings.extend({ facts.altered.iter() }.map(|sentence| {
+        .extend(facts.irregular.iter().map(|sentence| unclear(Code::LedgerIrregular, sentence)));
+    findings.extend(facts.disorder.iter().map(|sentence| unclear(Code::LedgerDisorder, sentence)));
+    findings.extend(facts.altered.iter().map(|sentence| {
         let fix = "the spawn commit binds; restore the row from a clone that has it right, or, to examine it";
         Finding::new(Code::LedgerPolicy, sentence.clone(), fix).remedy(Remedy::Examine)
     }));
@@ -425,10 +411,7 @@ fn judge_bundle(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
         ];
     }
     let bundle = &evidence.bundle;
-    bundle
-        .iter()
-        .filter_map(|artefact| problem(contract, artefact))
-        .collect()
+    bundle.iter().filter_map(|artefact| problem(contract, artefact)).collect()
 }
 
 fn problem(contract: &Contract, artefact: &Artefact) -> Option<Finding> {
@@ -437,11 +420,9 @@ fn problem(contract: &Contract, artefact: &Artefact) -> Option<Finding> {
     // finding.
     let (code, what, fix) = match (&artefact.text, &artefact.says) {
         (Err(problem), _) => unreadable(*problem),
-        (Ok(text), _) if text.trim().is_empty() => (
-            Code::BundleEmpty,
-            "is empty".to_owned(),
-            "write what belongs there",
-        ),
+        (Ok(text), _) if text.trim().is_empty() => {
+            (Code::BundleEmpty, "is empty".to_owned(), "write what belongs there")
+        }
         (Ok(text), _) if bundle::is_template(name, text) => (
             Code::BundleTemplate,
             "is still the template that spawn wrote".to_owned(),
@@ -473,26 +454,18 @@ fn problem(contract: &Contract, artefact: &Artefact) -> Option<Finding> {
 fn unreadable(problem: ArtefactProblem) -> (Code, String, &'static str) {
     let (code, what, fix) = match problem {
         ArtefactProblem::Missing => (Code::BundleMissing, "is missing", "write the file"),
-        ArtefactProblem::NotFile => (
-            Code::BundleNotFile,
-            "is not a regular file",
-            "put a regular file there",
-        ),
-        ArtefactProblem::TooLarge => (
-            Code::BundleTooLarge,
-            "is larger than 4 MiB",
-            "shorten the file",
-        ),
-        ArtefactProblem::NotUtf8 => (
-            Code::BundleNotUtf8,
-            "is not UTF-8 text",
-            "write the file as UTF-8 text",
-        ),
-        ArtefactProblem::Unreadable => (
-            Code::BundleUnreadable,
-            "could not be read",
-            "see that the file may be read",
-        ),
+        ArtefactProblem::NotFile => {
+            (Code::BundleNotFile, "is not a regular file", "put a regular file there")
+        }
+        ArtefactProblem::TooLarge => {
+            (Code::BundleTooLarge, "is larger than 4 MiB", "shorten the file")
+        }
+        ArtefactProblem::NotUtf8 => {
+            (Code::BundleNotUtf8, "is not UTF-8 text", "write the file as UTF-8 text")
+        }
+        ArtefactProblem::Unreadable => {
+            (Code::BundleUnreadable, "could not be read", "see that the file may be read")
+        }
     };
     (code, what.to_owned(), fix)
 }
@@ -522,7 +495,7 @@ fn judge_scope(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
         })
         .collect();
     // One command for all: after the first of several, the others would name commits that are gone. Commits come parents first.
-    let of_commits = { found.iter() }.filter_map(|(violation, place)| match place {
+    let of_commits = found.iter().filter_map(|(violation, place)| match place {
         ChangePlace::Commit(commit) => Some((commit, violation)),
         _ => None,
     });
@@ -536,9 +509,7 @@ fn judge_scope(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
         let command = out_of_commit("", commit, &evidence.parents, paths);
         in_worktree(&command)
     });
-    { found.iter() }
-        .map(|(violation, place)| finding(violation, *place, mend.as_deref()))
-        .collect()
+    found.iter().map(|(violation, place)| finding(violation, *place, mend.as_deref())).collect()
 }
 
 fn code(reason: &Reason) -> Code {
@@ -600,7 +571,5 @@ fn finding(violation: &Violation, place: ChangePlace, mend: Option<&str>) -> Fin
     };
     let (kind, reason) = (violation.kind, &violation.reason);
     let message = format!("{path} ({kind} {place}): {reason}");
-    Finding::new(code, message, fix)
-        .on(&violation.path)
-        .at(commit)
+    Finding::new(code, message, fix).on(&violation.path).at(commit)
 }

@@ -34,18 +34,12 @@ pub(super) fn judge(rules: &ReportRules, report: &RoleReport) -> Vec<Finding> {
         }
     }
     for (name, allowed) in &rules.values {
-        let is_allowed = |value: &str| {
-            allowed
-                .iter()
-                .any(|word| plain(word).eq_ignore_ascii_case(value))
-        };
+        let is_allowed =
+            |value: &str| allowed.iter().any(|word| plain(word).eq_ignore_ascii_case(value));
         if let Some(value) = report.value(name).filter(|value| !is_allowed(value)) {
             findings.push(Finding::new(
                 Code::ReportValue,
-                format!(
-                    "the field `{name}` of the agent's final answer is `{}`",
-                    short(value)
-                ),
+                format!("the field `{name}` of the agent's final answer is `{}`", short(value)),
                 format!("let it be one of {}", allowed.join(", ")),
             ));
         }
@@ -54,10 +48,7 @@ pub(super) fn judge(rules: &ReportRules, report: &RoleReport) -> Vec<Finding> {
         findings.push(Finding::new(
             Code::ReportTagMissing,
             "the agent's final answer has findings without a tag",
-            format!(
-                "let each of them begin with one of [{}]",
-                rules.tags.join("], [")
-            ),
+            format!("let each of them begin with one of [{}]", rules.tags.join("], [")),
         ));
     }
     findings.extend(report.dangling.iter().map(|one| {
@@ -74,9 +65,7 @@ pub(super) fn judge(rules: &ReportRules, report: &RoleReport) -> Vec<Finding> {
 /// How many findings the report says that it has, which each need a tag: the number, or at least one where it lists them.
 fn untagged(report: &RoleReport) -> usize {
     let values = report.fields.get(FINDINGS);
-    let value = values
-        .and_then(|values| values.first())
-        .map(|value| plain(value));
+    let value = values.and_then(|values| values.first()).map(|value| plain(value));
     match value {
         None | Some("") => 0,
         Some(value)
@@ -103,21 +92,11 @@ mod tests {
     use crate::domain::report::tests::rules;
 
     fn found(fields: &[(&str, &str)], tags: usize) -> Vec<&'static str> {
-        let mut report = RoleReport {
-            tags,
-            ..RoleReport::default()
-        };
+        let mut report = RoleReport { tags, ..RoleReport::default() };
         for (name, value) in fields {
-            report
-                .fields
-                .entry(key(name))
-                .or_default()
-                .insert((*value).to_owned());
+            report.fields.entry(key(name)).or_default().insert((*value).to_owned());
         }
-        judge(&rules(), &report)
-            .iter()
-            .map(|finding| finding.code.name())
-            .collect()
+        judge(&rules(), &report).iter().map(|finding| finding.code.name()).collect()
     }
 
     #[test]
@@ -148,10 +127,7 @@ mod tests {
         };
         assert_eq!(found(&with("3"), 2), ["report.tag-missing"]);
         assert_eq!(found(&with("3"), 3), [""; 0]);
-        assert_eq!(
-            found(&with("- the parser loops"), 0),
-            ["report.tag-missing"]
-        );
+        assert_eq!(found(&with("- the parser loops"), 0), ["report.tag-missing"]);
         assert_eq!(found(&with("- [HIGH] the parser loops"), 1), [""; 0]);
     }
 }

@@ -44,16 +44,10 @@ fn spotless() -> Evidence {
         },
     };
     Evidence {
-        history: Some(BranchHistory {
-            has_spawn_commit: true,
-            ..BranchHistory::default()
-        }),
+        history: Some(BranchHistory { has_spawn_commit: true, ..BranchHistory::default() }),
         touches: vec![touch("src/lib.rs", ChangePlace::Commit(COMMIT))],
         bundle: bundle::FILES.into_iter().map(artefact).collect(),
-        worktree: Some(WorktreeFacts {
-            linked: true,
-            ..WorktreeFacts::default()
-        }),
+        worktree: Some(WorktreeFacts { linked: true, ..WorktreeFacts::default() }),
         landing: Some(landing(MergeOutcome::Clean { tree: COMMIT })),
         ..Evidence::default()
     }
@@ -71,24 +65,15 @@ fn landing(outcome: MergeOutcome) -> Landing {
 }
 
 fn touch(path: &str, place: ChangePlace) -> Touch {
-    Touch {
-        change: Change {
-            path: path.into(),
-            kind: ChangeKind::Added,
-            link: None,
-        },
-        place,
-    }
+    Touch { change: Change { path: path.into(), kind: ChangeKind::Added, link: None }, place }
 }
 
 /// Spoils the spotless evidence and compares the codes found.
 fn check(spoil: impl FnOnce(&mut Evidence), expected: &[&str]) {
     let mut evidence = spotless();
     spoil(&mut evidence);
-    let codes: Vec<&str> = judge(&contract(), &evidence)
-        .iter()
-        .map(|finding| finding.code.name())
-        .collect();
+    let codes: Vec<&str> =
+        judge(&contract(), &evidence).iter().map(|finding| finding.code.name()).collect();
     assert_eq!(codes, expected);
 }
 
@@ -109,10 +94,7 @@ fn each_artefact_has_its_rules() {
     ] {
         check(|evidence| evidence.bundle[1].text = Err(problem), &[code]);
     }
-    check(
-        |e| e.bundle[3].text = Ok(" \n".to_owned()),
-        &["bundle.empty"],
-    );
+    check(|e| e.bundle[3].text = Ok(" \n".to_owned()), &["bundle.empty"]);
     for index in 1..6 {
         let untouched = |e: &mut Evidence| {
             let template = bundle::template(e.bundle[index].name);
@@ -120,18 +102,9 @@ fn each_artefact_has_its_rules() {
         };
         check(untouched, &["bundle.template"]);
     }
-    check(
-        |e| e.bundle[0].says = Says::Digest("0".to_owned()),
-        &["bundle.spec-changed"],
-    );
-    check(
-        |e| e.bundle[2].says = Says::Status(None),
-        &["bundle.not-done"],
-    );
-    check(
-        |e| e.bundle[2].says = Says::Status(Some("running".to_owned())),
-        &["bundle.not-done"],
-    );
+    check(|e| e.bundle[0].says = Says::Digest("0".to_owned()), &["bundle.spec-changed"]);
+    check(|e| e.bundle[2].says = Says::Status(None), &["bundle.not-done"]);
+    check(|e| e.bundle[2].says = Says::Status(Some("running".to_owned())), &["bundle.not-done"]);
     let mut lenient = contract();
     lenient.bundle_required = false;
     let mut evidence = spotless();
@@ -189,49 +162,22 @@ fn one_command_takes_out_what_commits_touched() {
 fn provenance_worktree_and_ledger_have_their_codes() {
     type Spoil = fn(&mut Evidence);
     let cases: [(Spoil, &str); 11] = [
-        (
-            |e| e.history = Some(BranchHistory::default()),
-            "provenance.spawn-commit",
-        ),
+        (|e| e.history = Some(BranchHistory::default()), "provenance.spawn-commit"),
         (
             |e| e.history.as_mut().expect("one").lost_base = Some(COMMIT),
             "provenance.base-rewritten",
         ),
-        (
-            |e| e.history.as_mut().expect("one").foreign.push(COMMIT),
-            "provenance.foreign-commit",
-        ),
+        (|e| e.history.as_mut().expect("one").foreign.push(COMMIT), "provenance.foreign-commit"),
         (|e| e.worktree = None, "worktree.gone"),
-        (
-            |e| e.worktree.as_mut().expect("one").linked = false,
-            "worktree.unlinked",
-        ),
-        (
-            |e| e.worktree.as_mut().expect("one").in_progress.push("merge"),
-            "worktree.in-progress",
-        ),
+        (|e| e.worktree.as_mut().expect("one").linked = false, "worktree.unlinked"),
+        (|e| e.worktree.as_mut().expect("one").in_progress.push("merge"), "worktree.in-progress"),
         (
             |e| e.worktree.as_mut().expect("one").head_elsewhere = Some("x".to_owned()),
             "worktree.head",
         ),
-        (
-            |e| {
-                e.worktree
-                    .as_mut()
-                    .expect("one")
-                    .hooks
-                    .push("gone".to_owned())
-            },
-            "worktree.hooks",
-        ),
-        (
-            |e| e.ledger.irregular.push("it is odd".to_owned()),
-            "ledger.irregular",
-        ),
-        (
-            |e| e.ledger.disorder.push("it was done twice".to_owned()),
-            "ledger.disorder",
-        ),
+        (|e| e.worktree.as_mut().expect("one").hooks.push("gone".to_owned()), "worktree.hooks"),
+        (|e| e.ledger.irregular.push("it is odd".to_owned()), "ledger.irregular"),
+        (|e| e.ledger.disorder.push("it was done twice".to_owned()), "ledger.disorder"),
         (|e| e.ledger.broken_links = 1, "ledger.chain"),
     ];
     for (spoil, code) in cases {
@@ -264,10 +210,7 @@ fn what_was_not_seen_is_told_apart_from_what_is_gone() {
 
 #[test]
 fn landing_rejects_only_what_cannot_land() {
-    let conflict = Conflict {
-        path: b"src/lib.rs".to_vec(),
-        kinds: vec!["contents".to_owned()],
-    };
+    let conflict = Conflict { path: b"src/lib.rs".to_vec(), kinds: vec!["contents".to_owned()] };
     for (outcome, codes) in [
         (MergeOutcome::BaseGone, &["merge.base-gone"][..]),
         (MergeOutcome::Unrelated, &["merge.unrelated"]),
@@ -296,18 +239,12 @@ fn commands_must_end_well_and_in_time() {
     };
     let run = |end| ran(end, false);
     check(|e| e.commands = run(CommandEnd::Status(0)), &[]);
-    check(
-        |e| e.commands = run(CommandEnd::Status(2)),
-        &["commands.failed"],
-    );
+    check(|e| e.commands = run(CommandEnd::Status(2)), &["commands.failed"]);
     let late = CommandEnd::TimedOut(Duration::from_secs(1));
     check(|e| e.commands = run(late), &["commands.timed-out"]);
     for end in [CommandEnd::Status(1), late] {
         check(|e| e.commands = ran(end, true), &["commands.setup-failed"]);
     }
     check(|e| e.commands = Commands::Skipped, &["commands.skipped"]);
-    assert_eq!(
-        finding::FindingCode::CommandsSkipped.severity(),
-        finding::Severity::Note
-    );
+    assert_eq!(finding::FindingCode::CommandsSkipped.severity(), finding::Severity::Note);
 }

@@ -24,10 +24,7 @@ pub(super) fn resolve(
 ) -> (Vec<Role>, Vec<InvalidRole>) {
     let names = Names {
         existing,
-        drafts: drafts
-            .iter()
-            .map(|draft| (draft.name.as_str(), draft))
-            .collect(),
+        drafts: drafts.iter().map(|draft| (draft.name.as_str(), draft)).collect(),
         unreadable: unreadable.iter().map(|role| role.name.as_str()).collect(),
     };
     let mut resolved = Vec::new();
@@ -86,20 +83,15 @@ impl<'a> Names<'a> {
                 chain.remove(0);
                 return Ok((Some(root), chain));
             };
-            let circle = { chain.iter() }.skip_while(|seen| seen.name != next.name);
+            let circle = chain.iter().skip_while(|seen| seen.name != next.name);
             let mut names: Vec<&str> = circle.map(|draft| draft.name.as_str()).collect();
             if !names.is_empty() {
                 names.push(&next.name);
-                return Err(format!(
-                    "`extends` goes in a circle: {}",
-                    names.join(" -> ")
-                ));
+                return Err(format!("`extends` goes in a circle: {}", names.join(" -> ")));
             }
             chain.push(next);
             if chain.len() > MAX_DEPTH {
-                return Err(format!(
-                    "`extends` goes through more than {MAX_DEPTH} roles"
-                ));
+                return Err(format!("`extends` goes through more than {MAX_DEPTH} roles"));
             }
             current = next;
         }
@@ -178,11 +170,8 @@ pub(super) fn inherit(parent: Option<&Role>, draft: &RoleDraft) -> Result<Role, 
     let may_spawn = draft.may_spawn.unwrap_or(inherited.may_spawn);
     let spawnable = draft.spawnable.unwrap_or(inherited.spawnable);
     if let Some(parent) = parent {
-        let widened = [
-            edits && !inherited.edits,
-            shell > inherited.shell,
-            may_spawn && !inherited.may_spawn,
-        ];
+        let widened =
+            [edits && !inherited.edits, shell > inherited.shell, may_spawn && !inherited.may_spawn];
         problems.extend(unnamed_loosenings(parent, draft, widened));
     }
     if spawnable && !inherited.spawnable {
@@ -229,10 +218,7 @@ pub(super) fn inherit(parent: Option<&Role>, draft: &RoleDraft) -> Result<Role, 
 
 /// The draft's own text, else the inherited one, else none.
 fn text(own: &Option<String>, parent: Option<&Role>, field: fn(&Role) -> &String) -> String {
-    own.as_ref()
-        .or(parent.map(field))
-        .cloned()
-        .unwrap_or_default()
+    own.as_ref().or(parent.map(field)).cloned().unwrap_or_default()
 }
 
 /// One problem for each of [`CAPABILITIES`] that is `widened` and not relaxed.
@@ -258,10 +244,7 @@ fn unnamed_loosenings(
 /// The inherited denylist without what is relaxed and with what is added, sorted.
 fn denylist(inherited: Vec<Glob>, draft: &RoleDraft, problems: &mut Vec<String>) -> Vec<Glob> {
     let mut denylist: BTreeSet<Glob> = inherited.into_iter().collect();
-    let globs = draft
-        .relaxes
-        .iter()
-        .filter(|word| !CAPABILITIES.contains(&word.as_str()));
+    let globs = draft.relaxes.iter().filter(|word| !CAPABILITIES.contains(&word.as_str()));
     for word in globs {
         match Glob::parse(word) {
             Ok(glob) if glob.needs_git_dir() => {

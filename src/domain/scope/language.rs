@@ -51,13 +51,9 @@ impl ScopeLanguage {
             for pattern in glob.alternatives() {
                 // A denied directory is denied itself, too, where a link or a file takes its place.
                 if let Some(directory) = directory_itself(&pattern) {
-                    language
-                        .denylist
-                        .add(directory, PatternStep::EndUnlessOpened(index));
+                    language.denylist.add(directory, PatternStep::EndUnlessOpened(index));
                 }
-                language
-                    .denylist
-                    .add(&pattern, PatternStep::EndUnlessOpened(index));
+                language.denylist.add(&pattern, PatternStep::EndUnlessOpened(index));
             }
             let by = opened.get(glob).into_iter().flatten();
             for pattern in by.flat_map(Glob::alternatives) {
@@ -162,10 +158,7 @@ struct Search<'p> {
 
 impl<'p> Search<'p> {
     fn new(whitelists: [&'p Program; 2], denylists: [&'p Program; 2]) -> Search<'p> {
-        Search {
-            whitelists,
-            denylists,
-        }
+        Search { whitelists, denylists }
     }
 
     fn run(&self) -> SearchResult {
@@ -227,10 +220,7 @@ impl<'p> Search<'p> {
             .chain(zip(self.denylists, &state.denied))
             .flat_map(|(program, standing)| program.distinctions(standing))
             .for_each(split);
-        let mut bytes: Vec<u8> = classes
-            .into_iter()
-            .filter_map(ByteSet::representative)
-            .collect();
+        let mut bytes: Vec<u8> = classes.into_iter().filter_map(ByteSet::representative).collect();
         // So that it does not matter which of the two is asked about the other.
         bytes.sort_unstable_by_key(|byte| (!byte.is_ascii_lowercase(), *byte));
         bytes
@@ -248,11 +238,7 @@ impl<'p> Search<'p> {
         if allowed.iter().any(Vec::is_empty) {
             return None;
         }
-        Some(SearchState {
-            name,
-            allowed,
-            denied: step(self.denylists, &state.denied),
-        })
+        Some(SearchState { name, allowed, denied: step(self.denylists, &state.denied) })
     }
 }
 
@@ -302,16 +288,13 @@ impl Program {
         for (index, part) in parts.iter().enumerate() {
             let last = index + 1 == parts.len();
             match (*part, last) {
-                ("**", true) => self
-                    .steps
-                    .extend([PatternStep::Everything, PatternStep::Rest]),
-                ("**", false) => self
-                    .steps
-                    .extend([PatternStep::Directories, PatternStep::InsideDirectory]),
+                ("**", true) => self.steps.extend([PatternStep::Everything, PatternStep::Rest]),
+                ("**", false) => {
+                    self.steps.extend([PatternStep::Directories, PatternStep::InsideDirectory])
+                }
                 (name, last) => {
                     self.add_name(name);
-                    self.steps
-                        .extend((!last).then(|| PatternStep::One(ByteSet::of(b'/'))));
+                    self.steps.extend((!last).then(|| PatternStep::One(ByteSet::of(b'/'))));
                 }
             }
         }
@@ -486,11 +469,7 @@ impl ByteSet {
                 }
             };
         }
-        if negated {
-            ByteSet::in_names().without(set)
-        } else {
-            set
-        }
+        if negated { ByteSet::in_names().without(set) } else { set }
     }
 
     pub(super) fn contains(self, byte: u8) -> bool {
@@ -530,10 +509,7 @@ mod tests {
 
     fn language(whitelist: &[&str], denylist: &[&str]) -> ScopeLanguage {
         let globs = |texts: &[&str]| -> Vec<Glob> {
-            texts
-                .iter()
-                .map(|text| Glob::parse(text).expect(text))
-                .collect()
+            texts.iter().map(|text| Glob::parse(text).expect(text)).collect()
         };
         ScopeLanguage::new(&globs(whitelist), &globs(denylist))
     }

@@ -52,10 +52,8 @@ impl TaskDraft {
         let task = Task {
             role: role.map(|role| role.name.clone()).unwrap_or_default(),
             text: rules.text(&self.text).unwrap_or_default(),
-            whitelist: rules.whitelist(
-                &self.whitelist,
-                edits && !self.is_typed && !self.was_accepted,
-            ),
+            whitelist: rules
+                .whitelist(&self.whitelist, edits && !self.is_typed && !self.was_accepted),
             denylist: rules.globs("denylist", &self.denylist, |glob| bare(glob, edits)),
             name: rules.name(&self.name),
             parent: rules.parent(&self.parent),
@@ -71,10 +69,7 @@ impl TaskDraft {
             no_dep_bump: self.no_dep_bump.given().is_some_and(|field| field.value),
             bundle_required: self.bundle_required.given().map(|field| field.value),
             output_file: rules.output_file(&self.output_file),
-            output_overwrite: self
-                .output_overwrite
-                .given()
-                .is_some_and(|field| field.value),
+            output_overwrite: self.output_overwrite.given().is_some_and(|field| field.value),
             report_fields: rules.report_fields(&self.report_fields),
             // What is copied is ignored by git and lies in the repository already: any glob will do.
             setup_copy: rules
@@ -84,25 +79,15 @@ impl TaskDraft {
             timeout: rules.timeout(&self.timeout),
             max_cost: rules.max_cost(&self.max_cost),
         };
-        let TaskFindings {
-            mut problems,
-            mut warnings,
-            ..
-        } = rules;
-        let told: Vec<_> = problems
-            .iter()
-            .map(|problem| problem.span.clone())
-            .collect();
+        let TaskFindings { mut problems, mut warnings, .. } = rules;
+        let told: Vec<_> = problems.iter().map(|problem| problem.span.clone()).collect();
         // What is wrong by its form is not looked up in the repository as well: one mistake is told
         // once.
         let new = |problem: &Problem| !told.contains(&problem.span);
         problems.extend(self.unfound.into_iter().filter(new));
         if !problems.is_empty() {
             problems.sort_by_key(Problem::position);
-            return Err(TaskProblems {
-                source: self.source,
-                problems,
-            });
+            return Err(TaskProblems { source: self.source, problems });
         }
         warnings.sort_by_key(Problem::position);
         let headlines = warnings.iter().map(|warning| self.source.headline(warning));
@@ -120,8 +105,7 @@ struct TaskFindings<'a> {
 
 impl TaskFindings<'_> {
     fn refuse(&mut self, span: &Range<usize>, message: impl Into<String>, help: &str) {
-        self.problems
-            .push(Problem::at(span.clone(), message).help(help));
+        self.problems.push(Problem::at(span.clone(), message).help(help));
     }
 
     fn warn(&mut self, span: &Range<usize>, message: impl Into<String>) {
@@ -132,10 +116,7 @@ impl TaskFindings<'_> {
     fn required<'f, T>(&mut self, field: &'f Field<T>, help: &str) -> Option<&'f Located<T>> {
         if let Field::Absent { key, header } = field {
             let missing = Problem::of_file(format!("missing key {key}")).help(help);
-            self.problems.push(Problem {
-                span: header.clone(),
-                ..missing
-            });
+            self.problems.push(Problem { span: header.clone(), ..missing });
         }
         field.given()
     }
@@ -147,9 +128,8 @@ impl TaskFindings<'_> {
         span: &Range<usize>,
         find: impl Fn(&str) -> Option<Range<usize>>,
     ) -> Range<usize> {
-        find(self.source.slice(span)).map_or(span.clone(), |found| {
-            span.start + found.start..span.start + found.end
-        })
+        find(self.source.slice(span))
+            .map_or(span.clone(), |found| span.start + found.start..span.start + found.end)
     }
 }
 
@@ -181,15 +161,8 @@ impl TaskFindings<'_> {
     fn no_control(&mut self, word: &str, lines: bool, text: &Located<String>) {
         let white = |c: char| lines && matches!(c, '\n' | '\r' | '\t');
         if let Some(control) = text.value.chars().find(|&c| c.is_control() && !white(c)) {
-            let message = format!(
-                "{word} holds a control character, U+{:04X}",
-                u32::from(control)
-            );
-            let help = if lines {
-                "remove it"
-            } else {
-                "write it on one line"
-            };
+            let message = format!("{word} holds a control character, U+{:04X}", u32::from(control));
+            let help = if lines { "remove it" } else { "write it on one line" };
             self.refuse(&text.span, message, help);
         }
     }
@@ -209,11 +182,7 @@ impl TaskFindings<'_> {
             self.refuse(span, message, TEXT_HELP);
         } else if length > MOST && !self.is_typed {
             let message = format!("the task text has {length} characters, and may have {MOST}");
-            self.refuse(
-                span,
-                message,
-                "split the task, or name a file that says more",
-            );
+            self.refuse(span, message, "split the task, or name a file that says more");
         } else if length > MANY {
             let message =
                 format!("the task text has {length} characters; up to {MANY} work better");
@@ -294,11 +263,7 @@ impl TaskFindings<'_> {
         let name = value.strip_prefix("agent/").unwrap_or(value);
         if AgentName::parse(name).is_err() {
             let message = format!("the parent `{value}` is no agent");
-            self.refuse(
-                span,
-                message,
-                "write its id (4 digits or more), name or branch",
-            );
+            self.refuse(span, message, "write its id (4 digits or more), name or branch");
         }
         Some(value.clone())
     }
@@ -318,9 +283,7 @@ impl TaskFindings<'_> {
     /// Commands, none of them empty.
     fn commands(&mut self, word: &str, field: &Field<Vec<Located<String>>>) -> Vec<String> {
         let commands = field.given().into_iter().flat_map(|list| &list.value);
-        commands
-            .filter_map(|command| self.filled(word, true, command))
-            .collect()
+        commands.filter_map(|command| self.filled(word, true, command)).collect()
     }
 
     /// Names of fields, as an answer could have them.
@@ -436,10 +399,9 @@ impl TaskFindings<'_> {
                 let near = nearest(name, spawnable(roles));
                 let help = match near {
                     Some(near) => format!("did you mean `{near}`?"),
-                    None if is_role_name(name) => format!(
-                        "the roles are {}",
-                        Vec::from_iter(spawnable(roles)).join(", ")
-                    ),
+                    None if is_role_name(name) => {
+                        format!("the roles are {}", Vec::from_iter(spawnable(roles)).join(", "))
+                    }
                     None => {
                         "a role name has 1 to 64 of a-z, 0-9 and -, beginning with a letter".into()
                     }
@@ -476,11 +438,7 @@ impl TaskFindings<'_> {
         // What was accepted before may hold the globs of control files besides its own.
         if given.len() > GLOBS && !self.is_typed {
             let message = format!("the {list} has {} globs, and may have {GLOBS}", given.len());
-            self.refuse(
-                span,
-                message,
-                "name directories (`src/**`) instead of files",
-            );
+            self.refuse(span, message, "name directories (`src/**`) instead of files");
         }
         let mut seen = HashSet::new();
         let mut globs = Vec::new();
@@ -505,9 +463,7 @@ fn not_several(text: &str) -> Result<(), String> {
     let shown = text.escape_debug();
     if let Some(rest) = text.strip_prefix('!') {
         let rest = rest.escape_debug();
-        return Err(format!(
-            "glob `{shown}` starts with `!`; put `{rest}` into the denylist"
-        ));
+        return Err(format!("glob `{shown}` starts with `!`; put `{rest}` into the denylist"));
     }
     // Commas in braces and brackets belong to one glob.
     let mut depth = 0_usize;
@@ -516,9 +472,7 @@ fn not_several(text: &str) -> Result<(), String> {
             '{' | '[' => depth += 1,
             '}' | ']' => depth = depth.saturating_sub(1),
             ',' if depth == 0 => {
-                return Err(format!(
-                    "glob `{shown}` has a `,` between globs; give each by itself"
-                ));
+                return Err(format!("glob `{shown}` has a `,` between globs; give each by itself"));
             }
             _ => {}
         }

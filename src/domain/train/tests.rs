@@ -43,11 +43,7 @@ impl World {
     fn one_by_one(&self) -> u64 {
         (0..self.count).fold(0, |landed, candidate| {
             let with = landed | 1 << candidate;
-            if self.fits(landed, candidate) && self.is_green(with) {
-                with
-            } else {
-                landed
-            }
+            if self.fits(landed, candidate) && self.is_green(with) { with } else { landed }
         })
     }
 }
@@ -122,10 +118,7 @@ impl Track for Counting<'_> {
         if self.runs + self.again + questions.len() > self.most {
             return Ok(None);
         }
-        assert!(
-            questions.len() <= self.jobs.max(2),
-            "no more than there are jobs"
-        );
+        assert!(questions.len() <= self.jobs.max(2), "no more than there are jobs");
         assert!(!questions.is_empty(), "a round without a question");
         for (at, one) in questions.iter().enumerate() {
             let is_same = |other: &WantedCheck<u64>| other.stack == one.stack;
@@ -144,15 +137,13 @@ impl Track for Counting<'_> {
                 is_green = false;
             }
             is_green &= !self.world.accidents.contains(&(self.runs + self.again));
-            *(if purpose.is_bounded() {
-                &mut self.runs
-            } else {
-                &mut self.again
-            }) += 1;
+            *(if purpose.is_bounded() { &mut self.runs } else { &mut self.again }) += 1;
             *self.reds.entry(*stack).or_default() += usize::from(!is_green);
             answers.push(is_green);
         }
-        let asked = { questions.iter().zip(&answers) }
+        let asked = questions
+            .iter()
+            .zip(&answers)
             .map(|(question, is_green)| (question.stack, question.purpose, *is_green));
         self.asked.push(asked.collect());
         Ok(Some(answers))
@@ -178,14 +169,10 @@ impl Track for Counting<'_> {
 
     fn reject(&mut self, culprit: &Culprit<u64>) -> Result<(), Infallible> {
         let below = culprit.red & !(1 << culprit.candidate);
-        assert!(
-            self.has_moved || below & !self.landed == 0,
-            "all below it landed"
-        );
+        assert!(self.has_moved || below & !self.landed == 0, "all below it landed");
         assert!(self.world.is_green(below));
         assert!(self.reds[&culprit.red] >= 2, "red twice on the same stack");
-        self.pairs
-            .extend(culprit.partner.map(|partner| (culprit.candidate, partner)));
+        self.pairs.extend(culprit.partner.map(|partner| (culprit.candidate, partner)));
         Ok(())
     }
 }
@@ -196,17 +183,9 @@ fn decided(world: &World, jobs: usize) -> (Decided, Counting<'_>) {
 
 /// A decision for which no more than `most` checks may run.
 fn decided_within(world: &World, jobs: usize, most: usize) -> (Decided, Counting<'_>) {
-    let mut track = Counting {
-        most,
-        ..Counting::of(world, jobs)
-    };
+    let mut track = Counting { most, ..Counting::of(world, jobs) };
     let Ok(decided) = decide(&mut track, 0, world.count, jobs);
-    let all = [
-        &decided.landed,
-        &decided.rejected,
-        &decided.conflicting,
-        &decided.undecided,
-    ];
+    let all = [&decided.landed, &decided.rejected, &decided.conflicting, &decided.undecided];
     let mut all: Vec<usize> = all.into_iter().flatten().copied().collect();
     all.sort_unstable();
     assert!(all.into_iter().eq(0..world.count), "each once: {decided:?}");
@@ -224,11 +203,7 @@ fn bound(count: usize, bad: usize) -> usize {
 }
 
 fn of(count: usize, bad: &[usize]) -> World {
-    World {
-        count,
-        bad: bad.iter().fold(0, |all, one| all | 1 << one),
-        ..World::default()
-    }
+    World { count, bad: bad.iter().fold(0, |all, one| all | 1 << one), ..World::default() }
 }
 
 #[test]
@@ -261,31 +236,20 @@ fn three_bad_ones_among_sixty_four_take_no_more_than_22_checks_to_find() {
 #[test]
 fn a_red_target_rejects_no_candidate() {
     for count in [1, 2, 9] {
-        let world = World {
-            target_is_red: true,
-            ..of(count, &[])
-        };
+        let world = World { target_is_red: true, ..of(count, &[]) };
         let (outcome, track) = decided(&world, 1);
         assert!(outcome.target_is_red);
         assert_eq!(outcome.undecided.len(), count);
-        assert!(
-            track.runs <= bound(count, 2) + 2,
-            "{} with two for the target",
-            track.runs
-        );
+        assert!(track.runs <= bound(count, 2) + 2, "{} with two for the target", track.runs);
     }
 }
 
 #[test]
 fn a_red_target_rejects_no_candidate_where_checks_run_out() {
-    for (count, jobs) in { [1, 2, 9] }
-        .into_iter()
-        .flat_map(|count| (1..4).map(move |jobs| (count, jobs)))
+    for (count, jobs) in
+        [1, 2, 9].into_iter().flat_map(|count| (1..4).map(move |jobs| (count, jobs)))
     {
-        let world = World {
-            target_is_red: true,
-            ..of(count, &[])
-        };
+        let world = World { target_is_red: true, ..of(count, &[]) };
         for most in 0..40 {
             let (outcome, _) = decided_within(&world, jobs, most);
             assert_eq!(outcome.undecided.len(), count, "{most} checks, {jobs} jobs");
@@ -295,14 +259,12 @@ fn a_red_target_rejects_no_candidate_where_checks_run_out() {
 
 #[test]
 fn a_second_search_takes_no_more_checks_than_one_culprit_more_may_cost() {
-    for (count, seed) in { [8, 16, 33, 60] }
-        .into_iter()
-        .flat_map(|count| (1..100u64).map(move |seed| (count, seed)))
+    for (count, seed) in
+        [8, 16, 33, 60].into_iter().flat_map(|count| (1..100u64).map(move |seed| (count, seed)))
     {
         let mixed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let bad: Vec<usize> = { 0..count }
-            .filter(|one| mixed.rotate_left(*one as u32 * 7) % 5 < seed % 4)
-            .collect();
+        let bad: Vec<usize> =
+            (0..count).filter(|one| mixed.rotate_left(*one as u32 * 7) % 5 < seed % 4).collect();
         let runs = decided(&of(count, &bad), 2).1.runs;
         let most = bound(count, bad.len() + 1);
         assert!(runs <= most, "{runs} runs for {bad:?} of {count}, {most}");
@@ -312,10 +274,7 @@ fn a_second_search_takes_no_more_checks_than_one_culprit_more_may_cost() {
 #[test]
 fn a_red_answer_by_accident_rejects_no_candidate_where_it_stands_alone() {
     for count in [1, 2, 7, 64] {
-        let world = World {
-            accidents: vec![0],
-            ..of(count, &[])
-        };
+        let world = World { accidents: vec![0], ..of(count, &[]) };
         let (outcome, track) = decided(&world, 1);
         assert_eq!(outcome.landed.len(), count);
         assert!(track.runs <= bound(count, 1), "{}", track.runs);
@@ -327,10 +286,7 @@ fn a_red_answer_by_accident_rejects_no_candidate_where_another_one_is_bad() {
     for (bad, accident, jobs) in { 0..16 }
         .flat_map(|bad| { 0..12 }.flat_map(move |at| { 1..4 }.map(move |jobs| (bad, at, jobs))))
     {
-        let world = World {
-            accidents: vec![accident],
-            ..of(16, &[bad])
-        };
+        let world = World { accidents: vec![accident], ..of(16, &[bad]) };
         let (outcome, _) = decided(&world, jobs);
         assert_eq!(outcome.rejected, [bad], "run {accident} with {jobs} jobs");
     }
@@ -340,10 +296,7 @@ fn a_red_answer_by_accident_rejects_no_candidate_where_another_one_is_bad() {
 fn an_accident_does_not_begin_the_search_again() {
     let (mut trains, mut rounds) = (0, 0);
     for (bad, accident) in { 0..64 }.flat_map(|bad| { 0..6 }.map(move |at| (bad, at))) {
-        let world = World {
-            accidents: vec![accident],
-            ..of(64, &[bad])
-        };
+        let world = World { accidents: vec![accident], ..of(64, &[bad]) };
         // One job searches on below the next larger stack that was red.
         let runs = decided(&world, 1).1.runs;
         assert!(runs <= bound(64, 1) + 5, "{bad} {accident}: {runs}");
@@ -365,10 +318,7 @@ fn no_more_checks_leave_the_rest_undecided() {
         (&[2, 3, 11, 12], Some(30)),
     ] {
         for (most, seed) in (0..60).flat_map(|most| (1..9).map(move |seed| (most, seed))) {
-            let world = World {
-                rate: rate.map(|rate| (rate, seed)),
-                ..of(16, bad)
-            };
+            let world = World { rate: rate.map(|rate| (rate, seed)), ..of(16, bad) };
             for jobs in 1..5 {
                 let (_, track) = decided_within(&world, jobs, most);
                 assert!(track.runs + track.again <= most);
@@ -383,10 +333,7 @@ fn a_check_that_fails_at_random_rejects_no_good_candidate() {
         for jobs in [1, 2, 4] {
             for seed in 0..200 {
                 let bad = seed as usize % 20;
-                let world = World {
-                    rate: Some((rate, seed + 1)),
-                    ..of(20, &[bad])
-                };
+                let world = World { rate: Some((rate, seed + 1)), ..of(20, &[bad]) };
                 let (outcome, track) = decided(&world, jobs);
                 let what = format!("{rate} % red, {jobs} jobs, train {seed}");
                 assert_eq!(outcome.rejected, [bad], "{what}");
@@ -398,18 +345,14 @@ fn a_check_that_fails_at_random_rejects_no_good_candidate() {
 
 #[test]
 fn checks_that_fail_at_random_among_several_bad_candidates_reject_no_good_one() {
-    for (rate, jobs) in { [2, 15, 30] }
-        .into_iter()
-        .flat_map(|rate| (1..5).map(move |jobs| (rate, jobs)))
+    for (rate, jobs) in
+        [2, 15, 30].into_iter().flat_map(|rate| (1..5).map(move |jobs| (rate, jobs)))
     {
         for seed in 0..200 {
             let first = seed as usize % 20;
             let mut bad = [first, (first + 5) % 20, (first + 11) % 20];
             bad.sort_unstable();
-            let world = World {
-                rate: Some((rate, seed + 1)),
-                ..of(20, &bad)
-            };
+            let world = World { rate: Some((rate, seed + 1)), ..of(20, &bad) };
             let (mut outcome, track) = decided(&world, jobs);
             let what = format!("{rate} % red, {jobs} jobs, train {seed}");
             outcome.rejected.sort_unstable();
@@ -428,12 +371,9 @@ fn checks_that_fail_at_random_among_several_bad_candidates_reject_no_good_one() 
             let mut landed = Vec::new();
             for round in &track.asked {
                 for (stack, purpose, _) in round {
-                    assert!(
-                        *purpose != Purpose::Again || !landed.contains(stack),
-                        "{what}"
-                    );
+                    assert!(*purpose != Purpose::Again || !landed.contains(stack), "{what}");
                 }
-                let suspect = { round.iter() }.find(|(_, purpose, _)| *purpose == Purpose::Suspect);
+                let suspect = round.iter().find(|(_, purpose, _)| *purpose == Purpose::Suspect);
                 if round.iter().all(|(.., is_green)| *is_green) {
                     landed.extend(suspect.map(|(stack, ..)| *stack));
                 }
@@ -447,26 +387,16 @@ fn a_suspect_is_checked_along_with_the_stack_that_it_will_stand_on() {
     let world = of(64, &[5, 20, 50]);
     let (_, track) = decided(&world, 2);
     let are_together = |round: &&Vec<(u64, Purpose, bool)>| {
-        matches!(
-            round[..],
-            [(_, Purpose::Whole, _), (_, Purpose::Suspect, _)]
-        )
+        matches!(round[..], [(_, Purpose::Whole, _), (_, Purpose::Suspect, _)])
     };
-    assert!(
-        { track.asked.iter() }.any(|round| are_together(&round)),
-        "{:?}",
-        track.asked
-    );
+    assert!(track.asked.iter().any(|round| are_together(&round)), "{:?}", track.asked);
 }
 
 #[test]
 fn a_target_that_is_red_at_random_stops_no_train() {
     // Nothing is ever green but the target, which is red every third time.
     for seed in 0..200 {
-        let world = World {
-            rate: Some((30, seed + 1)),
-            ..of(2, &[0, 1])
-        };
+        let world = World { rate: Some((30, seed + 1)), ..of(2, &[0, 1]) };
         let (outcome, _) = decided(&world, 1);
         assert!(outcome.landed.is_empty());
         assert_eq!(outcome.rejected.len() + outcome.undecided.len(), 2);
@@ -477,10 +407,7 @@ fn a_target_that_is_red_at_random_stops_no_train() {
 fn two_that_fail_only_together_are_named_as_a_pair() {
     for (one, two) in [(0, 1), (2, 9), (0, 15), (14, 15), (7, 8)] {
         for jobs in 1..4 {
-            let world = World {
-                bad_together: vec![(one, two)],
-                ..of(16, &[])
-            };
+            let world = World { bad_together: vec![(one, two)], ..of(16, &[]) };
             let (outcome, track) = decided(&world, jobs);
             assert_eq!(outcome.rejected, [two]);
             assert_eq!(track.pairs, [(two, one)], "{jobs} jobs");
@@ -498,15 +425,14 @@ fn one_after_the_other(world: &World, jobs: usize) -> (u64, Vec<usize>, usize) {
     let (mut checks, mut moves) = (0, world.moves);
     loop {
         // What was rejected before is no candidate any more: the others have new numbers.
-        let left: Vec<usize> = (0..world.count)
-            .filter(|one| !rejected.contains(one))
+        let left: Vec<usize> = (0..world.count).filter(|one| !rejected.contains(one)).collect();
+        let bad: Vec<usize> = left
+            .iter()
+            .enumerate()
+            .filter(|(_, one)| world.bad >> **one & 1 == 1)
+            .map(|(at, _)| at)
             .collect();
-        let bad = { left.iter().enumerate() }.filter(|(_, one)| world.bad >> **one & 1 == 1);
-        let bad: Vec<usize> = bad.map(|(at, _)| at).collect();
-        let here = World {
-            moves,
-            ..of(left.len(), &bad)
-        };
+        let here = World { moves, ..of(left.len(), &bad) };
         let mut track = Counting::of(&here, jobs);
         let Ok(decided) = decide(&mut track, 0, left.len(), jobs);
         checks += track.runs + track.again;
@@ -526,10 +452,7 @@ fn a_moving_target_takes_one_more_check_for_each_move_and_no_second_search() {
             let world = of(8, &[bad]);
             let quiet = one_after_the_other(&world, jobs);
             for moves in 1..8 {
-                let world = World {
-                    moves,
-                    ..world.clone()
-                };
+                let world = World { moves, ..world.clone() };
                 let moved = one_after_the_other(&world, jobs);
                 assert_eq!(moved.1, [bad], "found once");
                 assert_eq!(moved.0.count_ones(), 7);
@@ -553,11 +476,7 @@ fn worlds() -> impl Strategy<Value = World> {
     (2usize..40).prop_flat_map(|count| {
         let bad = proptest::collection::vec(0..count, 0..4);
         (bad, pairs(count, 2), pairs(count, 3)).prop_map(move |(bad, bad_together, conflicts)| {
-            World {
-                bad_together,
-                conflicts,
-                ..of(count, &bad)
-            }
+            World { bad_together, conflicts, ..of(count, &bad) }
         })
     })
 }
@@ -569,9 +488,9 @@ proptest! {
         prop_assert_eq!(track.landed, world.one_by_one());
         // One that waited for a rejected one is checked in a round of its own.
         let is_waited_for = |bad: usize| {
-            { world.conflicts.iter() }.any(|(one, two)| (*one).min(*two) == bad)
+            world.conflicts.iter().any(|(one, two)| (*one).min(*two) == bad)
         };
-        let waited_for = { outcome.rejected.iter() }.filter(|bad| is_waited_for(**bad)).count();
+        let waited_for = outcome.rejected.iter().filter(|bad| is_waited_for(**bad)).count();
         let most = bound(world.count, outcome.rejected.len()) + waited_for;
         prop_assert!(track.runs <= most, "{} runs, {most}", track.runs);
     }

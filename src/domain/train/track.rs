@@ -120,11 +120,7 @@ pub(super) struct Answers<S> {
 
 impl<S: Clone + PartialEq> Answers<S> {
     pub(super) fn new() -> Answers<S> {
-        Answers {
-            reds: Vec::new(),
-            greens: 0,
-            accidents: 0,
-        }
+        Answers { reds: Vec::new(), greens: 0, accidents: 0 }
     }
 
     /// Takes an answer.
@@ -164,11 +160,7 @@ impl<S: Clone + PartialEq> Answers<S> {
 
     /// How many red answers send a search the other way.
     pub(super) fn believable(&self) -> usize {
-        if self.has_accidents() {
-            repeated(self.rate(), ASTRAY)
-        } else {
-            1
-        }
+        if self.has_accidents() { repeated(self.rate(), ASTRAY) } else { 1 }
     }
 
     /// How many red answers on one stack reject one of so many candidates.
@@ -227,14 +219,7 @@ pub(super) struct SideSearch<S> {
 impl<S: Clone> SideSearch<S> {
     /// One that asks nothing unless it is wanted.
     pub(super) fn new(is_wanted: bool) -> SideSearch<S> {
-        SideSearch {
-            is_wanted,
-            layers: Vec::new(),
-            low: 0,
-            high: 0,
-            asked: 0,
-            is_red: false,
-        }
+        SideSearch { is_wanted, layers: Vec::new(), low: 0, high: 0, asked: 0, is_red: false }
     }
 
     /// The stack to check next: of the search under way, else all of `right` on `base`.
@@ -260,7 +245,7 @@ impl<S: Clone> SideSearch<S> {
             }
             self.asked = self.layers.len();
         }
-        let layer = { self.asked.checked_sub(1) }.and_then(|at| self.layers.get(at));
+        let layer = self.asked.checked_sub(1).and_then(|at| self.layers.get(at));
         Ok(layer.map(|(_, stack)| stack.clone()))
     }
 
@@ -312,10 +297,7 @@ mod tests {
             let rate = (accidents as f64 + 1.0) / ((accidents + greens) as f64 + 2.0);
             let reds = answers(greens, accidents).believable() as i32;
             assert!(rate.powi(reds) <= 0.02, "{greens} {accidents}");
-            assert!(
-                reds == 1 || rate.powi(reds - 1) > 0.02,
-                "one less is not enough"
-            );
+            assert!(reds == 1 || rate.powi(reds - 1) > 0.02, "one less is not enough");
         }
     }
 
@@ -328,10 +310,7 @@ mod tests {
             for candidates in [1, 20, 64] {
                 let reds = answers(greens, accidents).needed(candidates) as i32;
                 assert!(rate.powi(reds) <= rare / candidates as f64);
-                assert!(
-                    rate.powi(reds - 1) > rare / candidates as f64,
-                    "one less is not enough"
-                );
+                assert!(rate.powi(reds - 1) > rare / candidates as f64, "one less is not enough");
             }
         }
         // Where no accident was seen, no rate up to 30 % makes the answers likely. The first red one found the culprit.
@@ -343,11 +322,7 @@ mod tests {
                 chances.fold(0.0, f64::max) >= rare
             };
             let expected = (2..8).find(|reds| !likely(*reds)).unwrap_or(8);
-            assert_eq!(
-                answers(greens as u64, 0).needed(64),
-                expected,
-                "{greens} green"
-            );
+            assert_eq!(answers(greens as u64, 0).needed(64), expected, "{greens} green");
         }
     }
 }

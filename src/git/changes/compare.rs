@@ -33,10 +33,7 @@ pub(super) enum Directory {
     /// A tree object.
     Tree(Oid),
     /// Entries of the index, and its cached tree if it has one.
-    Index {
-        entries: Range<usize>,
-        cached: Option<usize>,
-    },
+    Index { entries: Range<usize>, cached: Option<usize> },
 }
 
 /// One name in a directory of the new side.
@@ -91,11 +88,7 @@ impl Repo {
         let mut changes = Vec::new();
         let mut open = Vec::new();
         if oid.is_none() || !old.contains(&oid) {
-            open.push(OpenDirectory {
-                prefix: Vec::new(),
-                old,
-                new,
-            });
+            open.push(OpenDirectory { prefix: Vec::new(), old, new });
         }
         let mut trees = RepeatedTrees::default();
         while let Some(directory) = open.pop() {
@@ -177,11 +170,7 @@ impl Repo {
             Some((tree::SYMLINK, blob)) if !blob.is_zero() => Some(self.read_blob(blob)?),
             _ => None,
         };
-        Ok(Some(Change {
-            path: path.to_owned(),
-            kind,
-            link,
-        }))
+        Ok(Some(Change { path: path.to_owned(), kind, link }))
     }
 }
 
@@ -204,11 +193,7 @@ fn below(mut path: Vec<u8>, sides: &SidesOfName) -> Option<OpenDirectory> {
         _ => Directory::Absent,
     };
     path.push(b'/');
-    Some(OpenDirectory {
-        prefix: path,
-        old,
-        new,
-    })
+    Some(OpenDirectory { prefix: path, old, new })
 }
 
 // Telling by its content that a file is what the index holds, where its times do not.
@@ -239,13 +224,7 @@ pub(in crate::git) struct ByContent<'a> {
 impl<'a> ByContent<'a> {
     /// The index is not flagged.
     pub(in crate::git) fn new(repo: &'a Repo, top: &'a Path, index: &'a Index) -> ByContent<'a> {
-        ByContent {
-            repo,
-            top,
-            index,
-            budget: MOST_BYTES,
-            may_convert: HashMap::new(),
-        }
+        ByContent { repo, top, index, budget: MOST_BYTES, may_convert: HashMap::new() }
     }
 
     /// Whether the file at a path is what the index holds there, beyond doubt.
@@ -319,9 +298,7 @@ impl Repo {
         // Where a shallow clone ends, the commit looks like a first one, and all of its tree would
         // count as changed.
         if self.shallow_ends()?.contains(&commit) {
-            return Err(incomplete_history(&format!(
-                "the parents of commit {commit}"
-            )));
+            return Err(incomplete_history(&format!("the parents of commit {commit}")));
         }
         let commit = self.read_commit(commit)?;
         let parents: Vec<Oid> = commit
@@ -344,8 +321,7 @@ impl Repo {
         }
         let fail = |error| failed(&format!("could not walk the history of {tip}"), error);
         let mut walk = self.inner.revwalk().map_err(fail)?;
-        walk.set_sorting(git2::Sort::TOPOLOGICAL | git2::Sort::REVERSE)
-            .map_err(fail)?;
+        walk.set_sorting(git2::Sort::TOPOLOGICAL | git2::Sort::REVERSE).map_err(fail)?;
         walk.push(to_git2(tip)?).map_err(fail)?;
         for commit in hidden {
             walk.hide(to_git2(*commit)?).map_err(fail)?;
@@ -371,9 +347,7 @@ impl Repo {
         let commits: Vec<Oid> = lines.filter_map(oid).collect();
         // A commit beyond the end may be one of `hidden`, and then some of these would not count.
         if !shallow.proves_range(&commits.iter().copied().collect(), roots) {
-            return Err(incomplete_history(&format!(
-                "what {tip} has to itself begins"
-            )));
+            return Err(incomplete_history(&format!("what {tip} has to itself begins")));
         }
         Ok(commits)
     }

@@ -35,7 +35,7 @@ pub fn holding_work(top: &Path, names: &[Vec<u8>], scratch: &Path) -> Vec<Vec<u8
         let place = top.join(OsStr::from_bytes(name));
         holds_work(&place, scratch, DEEPEST)
     };
-    { names.iter() }.filter(holds_work).cloned().collect()
+    names.iter().filter(holds_work).cloned().collect()
 }
 
 /// The submodules that an index lists; `None` where it is split or sparse, so that only git can read it.
@@ -88,7 +88,7 @@ pub fn have_own_commits(modules: &Path, scratch: &Path) -> bool {
 pub(in crate::git) fn is_in_modules(place: &Path, modules: &Path, scratch: &Path) -> bool {
     let real = |path: &Path| fs::canonicalize(path).ok();
     let pointer = one_line(place, ".git");
-    let git_dir = { pointer.as_deref() }.and_then(|text| text.strip_prefix("gitdir: "));
+    let git_dir = pointer.as_deref().and_then(|text| text.strip_prefix("gitdir: "));
     let git_dir = git_dir.and_then(|git_dir| real(&place.join(git_dir)));
     let is_inside = git_dir.zip(real(modules));
     is_inside.is_some_and(|(one, all)| one.starts_with(all)) && !holds_work(place, scratch, DEEPEST)
@@ -121,10 +121,7 @@ fn has_own_commits(git_dir: &Path, scratch: &Path) -> Result<bool> {
         if is_remote { &mut remote } else { &mut own }.extend(oid);
     };
     let oid = |text: &str| Oid::from_hex(text).filter(|oid| *oid != Oid::ZERO);
-    add(
-        Path::new("HEAD"),
-        one_line(git_dir, "HEAD").as_deref().and_then(oid),
-    );
+    add(Path::new("HEAD"), one_line(git_dir, "HEAD").as_deref().and_then(oid));
     let packed = untrusted::read(git_dir, Path::new("packed-refs"), LONGEST_INDEX);
     for line in String::from_utf8_lossy(&packed.unwrap_or_default()).lines() {
         if let Some((hex, name)) = line.split_once(' ') {
@@ -148,10 +145,7 @@ fn has_own_commits(git_dir: &Path, scratch: &Path) -> Result<bool> {
             }
         }
     }
-    let mut asked: String = own
-        .difference(&remote)
-        .map(|oid| format!("{oid}\n"))
-        .collect();
+    let mut asked: String = own.difference(&remote).map(|oid| format!("{oid}\n")).collect();
     let Some(head) = own.difference(&remote).next() else {
         return Ok(false);
     };
@@ -195,12 +189,7 @@ impl NestedRepository<'_> {
             Some(name) => branch(&common_dir, name)?,
             None => Oid::from_hex(&head)?,
         };
-        Some(NestedRepository {
-            top,
-            git_dir,
-            common_dir,
-            head,
-        })
+        Some(NestedRepository { top, git_dir, common_dir, head })
     }
 
     /// Whether a file differs from `HEAD`, or is in no commit and not ignored.
@@ -224,7 +213,7 @@ impl NestedRepository<'_> {
             Some(names) => names,
             None => listed(self.git(room.path())?)?,
         };
-        let mut places = { names.iter() }.map(|name| self.top.join(OsStr::from_bytes(name)));
+        let mut places = names.iter().map(|name| self.top.join(OsStr::from_bytes(name)));
         Ok(places.any(|place| holds_work(&place, scratch, depth - 1)))
     }
 

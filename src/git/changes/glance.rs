@@ -63,7 +63,7 @@ pub fn glance(glance: &Glance<'_>) -> Result<Vec<Change>> {
     }
     // The quick look needs no repository of the worktree's own to be opened, which for many clean
     // worktrees is most of the time.
-    let plain = { glance.repo }.and_then(|repo| Some((repo, plain_tree(repo, glance.admin_dir)?)));
+    let plain = glance.repo.and_then(|repo| Some((repo, plain_tree(repo, glance.admin_dir)?)));
     let quick = plain.map(|(repo, tree)| left_to_git(suspects(glance, repo, &[tree])));
     let quick = quick.transpose()?;
     if quick.as_ref().is_some_and(is_nothing) {
@@ -86,11 +86,7 @@ pub fn glance(glance: &Glance<'_>) -> Result<Vec<Change>> {
         git
     };
     let (paths, links) = suspects.unzip();
-    let asked = Asked {
-        paths: &paths.unwrap_or_default(),
-        links,
-        own: own_in_merge(&repo)?,
-    };
+    let asked = Asked { paths: &paths.unwrap_or_default(), links, own: own_in_merge(&repo)? };
     let mut changes = status(glance.top, view.index(), &prepared, asked, glance.scratch)?;
     if let Some(never) = glance.rules.never() {
         // `git status` takes no rule on its command line, so the bundle is left out here.
@@ -113,11 +109,8 @@ fn left_to_git(suspects: Result<Option<Suspects>>) -> Result<Option<Suspects>> {
 /// The error for a worktree whose `.git` file leads elsewhere.
 fn foreign(glance: &Glance<'_>) -> Error {
     let (top, admin_dir) = (glance.top.display(), glance.admin_dir.display());
-    Error::new(
-        Code::WorktreeForeign,
-        format!("{top}/.git does not lead to {admin_dir}"),
-    )
-    .remedy("to see what can be done about it", Remedy::Examine)
+    Error::new(Code::WorktreeForeign, format!("{top}/.git does not lead to {admin_dir}"))
+        .remedy("to see what can be done about it", Remedy::Examine)
 }
 
 fn is_below(path: &[u8], directory: &[u8]) -> bool {
@@ -185,12 +178,8 @@ fn suspects(glance: &Glance<'_>, repo: &Repo, trees: &[Oid]) -> Result<Option<Su
     // A file that was only touched is compared here: to start git takes longer than to read a few
     // files.
     touched.take_unchanged(repo, glance.top, &written.index);
-    let TouchedEntries {
-        tracked,
-        unknown,
-        swapped,
-    } = touched;
-    let mut paths: Vec<_> = { staged.into_iter() }.map(|change| change.path).collect();
+    let TouchedEntries { tracked, unknown, swapped } = touched;
+    let mut paths: Vec<_> = staged.into_iter().map(|change| change.path).collect();
     paths.extend([tracked, unknown, swapped].concat());
     let links = written.index.submodules().map(<[u8]>::to_vec).collect();
     Ok((paths.len() <= MOST_PATHS).then_some((paths, links)))
@@ -233,12 +222,7 @@ pub fn touched<'a>(repo: &'a Repo, rules: &'a Rules) -> Result<Option<Touched<'a
     }
     let (oid, all) = written.index.top();
     let mut tracked = repo.compare(&trees, oid, all, Some(&written.index))?;
-    let walk = Walk {
-        top,
-        written: &written,
-        besides: rules.never(),
-        threads: threads(),
-    };
+    let walk = Walk { top, written: &written, besides: rules.never(), threads: threads() };
     let Some(mut found) = walk.suspects()?.filter(|found| found.swapped.is_empty()) else {
         return Ok(None);
     };
@@ -256,13 +240,7 @@ pub fn touched<'a>(repo: &'a Repo, rules: &'a Rules) -> Result<Option<Touched<'a
         kind: ChangeKind::Modified,
         link: None,
     }));
-    Ok(Some(Touched {
-        repo,
-        top,
-        rules,
-        tracked,
-        unknown: found.unknown,
-    }))
+    Ok(Some(Touched { repo, top, rules, tracked, unknown: found.unknown }))
 }
 
 impl Touched<'_> {
@@ -301,10 +279,7 @@ impl Touched<'_> {
             self.rules.configure(&mut git);
             git
         };
-        let asked = Asked {
-            paths: names,
-            ..Asked::default()
-        };
+        let asked = Asked { paths: names, ..Asked::default() };
         status(self.top, view.index(), &prepared, asked, scratch)
     }
 }

@@ -35,19 +35,13 @@ impl Rules {
     /// The same rules where a directory, given by its path from the top, never counts.
     #[must_use]
     pub fn without(&self, directory: Option<&str>) -> Rules {
-        Rules {
-            never: directory.map(str::to_owned),
-            ..self.clone()
-        }
+        Rules { never: directory.map(str::to_owned), ..self.clone() }
     }
 
     /// The same rules where ignored files count too, all but the directory that never does.
     #[must_use]
     pub fn with_ignored(self) -> Rules {
-        Rules {
-            ignored_too: true,
-            ..self
-        }
+        Rules { ignored_too: true, ..self }
     }
 
     /// Whether ignored files are left out.
@@ -163,11 +157,7 @@ pub struct Spellings<'r> {
 impl<'r> Spellings<'r> {
     /// For the paths of the tree `root`. Nothing is read yet.
     pub fn new(repo: &'r Repo, root: Oid) -> Spellings<'r> {
-        Spellings {
-            repo,
-            root,
-            trees: HashMap::new(),
-        }
+        Spellings { repo, root, trees: HashMap::new() }
     }
 
     /// The deepest entries whose path is, but for case, that of `path` or of a directory above it: all

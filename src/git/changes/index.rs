@@ -97,7 +97,7 @@ impl Index {
 
     /// The paths of the submodules.
     pub(in crate::git) fn submodules(&self) -> impl Iterator<Item = &[u8]> {
-        let links = { self.entries.iter() }.filter(|entry| entry.content.0 == tree::GITLINK);
+        let links = self.entries.iter().filter(|entry| entry.content.0 == tree::GITLINK);
         links.map(|entry| self.path(entry))
     }
 
@@ -150,10 +150,7 @@ impl Index {
                 Some((count, _)) => count,
                 None => self.below(at..entries.end, skip, name),
             };
-            let directory = Directory::Index {
-                entries: at..at + length,
-                cached,
-            };
+            let directory = Directory::Index { entries: at..at + length, cached };
             let oid = valid.map(|(_, oid)| oid);
             names.push((name, Item::Directory { oid, directory }));
             // A malformed count must not keep this loop in its place.
@@ -254,8 +251,7 @@ impl Index {
         let kept = previous.len().checked_sub(cut)?;
         let length = self.bytes.get(at..)?.iter().position(|&byte| byte == 0)?;
         let start = self.bytes.len();
-        self.bytes
-            .extend_from_within(previous.start..previous.start + kept);
+        self.bytes.extend_from_within(previous.start..previous.start + kept);
         self.bytes.extend_from_within(at..at + length);
         Some((start..self.bytes.len(), at + length + 1))
     }
@@ -355,9 +351,7 @@ impl Written {
             return None;
         }
         let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).ok()? + 1);
-        { file.take(untrusted::LONGEST_INDEX) }
-            .read_to_end(&mut bytes)
-            .ok()?;
+        file.take(untrusted::LONGEST_INDEX).read_to_end(&mut bytes).ok()?;
         Some(Written {
             index: Index::parse(bytes)?,
             // The time is that of the file which was read, not of whatever has its name by now.
@@ -462,12 +456,7 @@ const BUFFER: usize = 1 << 16;
 /// The tree that the index file of this length holds, as [`Index::top`] tells it. `None` where that is not known, or
 /// where there is anything else about the index.
 pub(super) fn known_tree(file: impl Read, length: u64) -> Option<Oid> {
-    let mut input = IndexReader {
-        file,
-        bytes: vec![0; BUFFER],
-        read: 0,
-        has_ended: false,
-    };
+    let mut input = IndexReader { file, bytes: vec![0; BUFFER], read: 0, has_ended: false };
     let header = input.get(0..HEADER)?;
     let is_plain = header.starts_with(b"DIRC") && matches!(be32(header, 4)?, 2 | 3);
     let count = be32(header, 8).filter(|_| is_plain)?;
@@ -484,10 +473,7 @@ pub(super) fn known_tree(file: impl Read, length: u64) -> Option<Oid> {
             at -= kept;
             previous = previous.start - kept..previous.end - kept;
         }
-        let fixed = input
-            .bytes
-            .get(at..at + FIXED)
-            .filter(|_| at + FIXED <= input.read)?;
+        let fixed = input.bytes.get(at..at + FIXED).filter(|_| at + FIXED <= input.read)?;
         let (mode, flags) = (be32(fixed, 24)?, be16(fixed, 60)?);
         let path = at + FIXED..at + FIXED + usize::from(flags & 0xfff);
         // Of the flags, and of paths that are longer than they can say, the reader of the whole knows what to make.
@@ -496,10 +482,7 @@ pub(super) fn known_tree(file: impl Read, length: u64) -> Option<Oid> {
             return None;
         }
         let end = path.end + 8 - (path.end - at) % 8;
-        let bytes = input
-            .bytes
-            .get(path.clone())
-            .filter(|_| end <= input.read)?;
+        let bytes = input.bytes.get(path.clone()).filter(|_| end <= input.read)?;
         let before = input.bytes.get(previous)?;
         if memchr::memchr(0, bytes).is_some() || (passed > HEADER as u64 && before >= bytes) {
             return None;
@@ -509,10 +492,7 @@ pub(super) fn known_tree(file: impl Read, length: u64) -> Option<Oid> {
     }
     let left = length.checked_sub(passed)?.checked_sub(CHECKSUM as u64)?;
     let mut rest = input.bytes.get(at..input.read)?.to_vec();
-    { input.file }
-        .take(left + CHECKSUM as u64)
-        .read_to_end(&mut rest)
-        .ok()?;
+    input.file.take(left + CHECKSUM as u64).read_to_end(&mut rest).ok()?;
     // It grew, or it became shorter.
     let left = usize::try_from(left).ok()?;
     (rest.len() == left + CHECKSUM).then(|| tree_of(&rest, left))?

@@ -114,10 +114,7 @@ impl Repo {
         for name in below.keys() {
             let empty = || Item::Directory {
                 oid: None,
-                directory: Directory::Index {
-                    entries: 0..0,
-                    cached: None,
-                },
+                directory: Directory::Index { entries: 0..0, cached: None },
             };
             items.entry(*name).or_insert_with(empty);
         }
@@ -193,12 +190,7 @@ pub(super) fn cached_tree_ids(bytes: &[u8], body: Range<usize>) -> Option<Vec<Ca
         *at = field.end + 1;
         Some(field)
     };
-    let number = |field| {
-        std::str::from_utf8(bytes.get(field)?)
-            .ok()?
-            .parse::<i64>()
-            .ok()
-    };
+    let number = |field| std::str::from_utf8(bytes.get(field)?).ok()?.parse::<i64>().ok();
     while at < body.end {
         let name = until(&mut at, 0)?;
         if trees.is_empty() != name.is_empty() {
@@ -217,11 +209,7 @@ pub(super) fn cached_tree_ids(bytes: &[u8], body: Range<usize>) -> Option<Vec<Ca
             *left = left.checked_sub(1)?;
         }
         open.push((trees.len(), children));
-        trees.push(CachedTree {
-            name,
-            valid,
-            end: trees.len() + 1,
-        });
+        trees.push(CachedTree { name, valid, end: trees.len() + 1 });
         while let Some((done, _)) = open.pop_if(|(_, left)| *left == 0) {
             let end = trees.len();
             trees.get_mut(done)?.end = end;

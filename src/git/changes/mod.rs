@@ -134,10 +134,8 @@ impl PlainIndex {
     /// write it.
     pub fn with(&self, path: &[u8]) -> Option<Vec<u8>> {
         let mut edits = Edits::default();
-        edits
-            .paths
-            .insert(path.to_vec(), Some((FILE, Oid::EMPTY_BLOB)));
-        let new = { !self.index.bars(path) }.then(|| self.index.rewritten(0, &edits))?;
+        edits.paths.insert(path.to_vec(), Some((FILE, Oid::EMPTY_BLOB)));
+        let new = (!self.index.bars(path)).then(|| self.index.rewritten(0, &edits))?;
         new.map(Rewritten::into_file)
     }
 }

@@ -100,10 +100,7 @@ impl Repo {
     /// The trees of the commits that are being merged in the worktree with this admin directory; none at any other time.
     pub fn merged_trees(&self, admin_dir: &Path) -> Vec<Oid> {
         let tree = |commit| self.read_commit(commit).ok().map(|commit| commit.tree);
-        merge_heads(admin_dir)
-            .into_iter()
-            .filter_map(tree)
-            .collect()
+        merge_heads(admin_dir).into_iter().filter_map(tree).collect()
     }
 
     /// The same for a split or sparse index, asked of git about this very index.
@@ -174,10 +171,7 @@ fn merge_heads(git_dir: &Path) -> Vec<Oid> {
 fn tree_at(path: &Path) -> Option<Oid> {
     let file = untrusted::open_at(path)?;
     let length = file.metadata().ok()?.len();
-    known_tree(
-        file,
-        Some(length).filter(|length| *length <= untrusted::LONGEST_INDEX)?,
-    )
+    known_tree(file, Some(length).filter(|length| *length <= untrusted::LONGEST_INDEX)?)
 }
 
 // What a worktree holds that no commit of it does.
@@ -188,14 +182,9 @@ fn tree_at(path: &Path) -> Option<Oid> {
 /// # Errors
 /// `git-missing`, `git-failed`, `bare-repository` where there is no worktree.
 pub fn worktree_changes(repo: &Repo, scratch: &Path) -> Result<Vec<Change>> {
-    let top = repo
-        .workdir()
-        .ok_or_else(|| Error::bug("a bare repository has no changes"))?;
+    let top = repo.workdir().ok_or_else(|| Error::bug("a bare repository has no changes"))?;
     let view = WorktreeView::make(repo, repo.git_dir(), top, scratch)?;
-    let asked = Asked {
-        own: own_in_merge(repo)?,
-        ..Asked::default()
-    };
+    let asked = Asked { own: own_in_merge(repo)?, ..Asked::default() };
     status(top, view.index(), &|| view.git(), asked, scratch)
 }
 
@@ -256,9 +245,7 @@ pub(in crate::git) fn status(
                 "git waits for a .gitignore or .gitattributes in {shown} that is no regular file"
             ),
         )
-        .hint(format!(
-            "to see which one, run find {shown} -name '.git[ai]*' ! -type f"
-        ))
+        .hint(format!("to see which one, run find {shown} -name '.git[ai]*' ! -type f"))
     })?;
     let mut changes = Vec::new();
     for record in command::names(&output.stdout) {
@@ -271,11 +258,7 @@ pub(in crate::git) fn status(
         if is_as_staged && own.as_ref().is_some_and(|own| !own.contains(path)) {
             continue;
         }
-        changes.push(Change {
-            link: link(top, path),
-            path: path.to_owned(),
-            kind,
-        });
+        changes.push(Change { link: link(top, path), path: path.to_owned(), kind });
     }
     let links = match links.or_else(|| gitlinks::of_index(index)) {
         Some(links) => links,

@@ -216,8 +216,10 @@ impl Walk<'_> {
         }
         // A directory that is gone is looked at by itself.
         let is_file = |known: &Option<Tracked>| matches!(known, Some(Tracked::File(_)));
-        let gone = { tracked.into_iter() }.filter(|(_, known)| is_file(known));
-        let gone = gone.map(|(name, _)| [path, name].concat());
+        let gone = tracked
+            .into_iter()
+            .filter(|(_, known)| is_file(known))
+            .map(|(name, _)| [path, name].concat());
         found.tracked.extend(gone);
         Some(())
     }
@@ -275,11 +277,7 @@ impl Walk<'_> {
 fn position(tracked: &[(&[u8], Option<Tracked>)], name: &[u8], last: usize) -> Option<usize> {
     let is_there = |at: &usize| tracked.get(*at).is_some_and(|(known, _)| *known == name);
     let beside = [last.wrapping_sub(1), last + 1].into_iter().find(is_there);
-    beside.or_else(|| {
-        { tracked }
-            .binary_search_by(|(known, _)| (*known).cmp(name))
-            .ok()
-    })
+    beside.or_else(|| { tracked }.binary_search_by(|(known, _)| (*known).cmp(name)).ok())
 }
 
 /// Opens a directory of the worktree, which no symlink may stand for.
@@ -296,12 +294,7 @@ fn open(top: &OwnedFd, path: &[u8]) -> rustix::io::Result<OwnedFd> {
 /// When a directory was changed last.
 fn listed(directory: &OwnedFd) -> Option<Listed> {
     let stat = fstat(directory).ok()?;
-    Some([
-        wide(stat.st_dev)?,
-        wide(stat.st_ino)?,
-        wide(stat.st_ctime)?,
-        wide(stat.st_ctime_nsec)?,
-    ])
+    Some([wide(stat.st_dev)?, wide(stat.st_ino)?, wide(stat.st_ctime)?, wide(stat.st_ctime_nsec)?])
 }
 
 /// A number as every system has it.

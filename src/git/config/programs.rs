@@ -83,10 +83,7 @@ impl Repo {
 pub(in crate::git) fn program_settings_without_tree() -> Result<Vec<String>> {
     let what = "could not read the configuration";
     let config = git2::Config::open_default().map_err(|error| failed(what, error))?;
-    Ok(replaced(
-        &settings_of(&config, "", |_| true)?,
-        Path::new("/"),
-    ))
+    Ok(replaced(&settings_of(&config, "", |_| true)?, Path::new("/")))
 }
 
 /// The settings that take the place of some of these, with programs found below `top`.
@@ -99,10 +96,7 @@ fn replaced(settings: &[Setting], top: &Path) -> Vec<String> {
         if value.is_empty() {
             continue;
         }
-        if FILTER_COMMANDS
-            .iter()
-            .any(|end| is_one_of(&("filter.", end)))
-        {
+        if FILTER_COMMANDS.iter().any(|end| is_one_of(&("filter.", end))) {
             found.push(format!("{key}=cd {} && {value}", quoted(top)));
             let is_missing = in_tree.is_some_and(|path| !top.join(path).exists());
             let (filter, _) = key.rsplit_once('.').unwrap_or_default();
@@ -163,11 +157,7 @@ fn quoted(path: &Path) -> String {
 fn quoted_unless_plain(path: &Path) -> String {
     let text = path.to_string_lossy();
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+@:".contains(c);
-    if text.chars().all(is_plain) {
-        text.into_owned()
-    } else {
-        quoted(path)
-    }
+    if text.chars().all(is_plain) { text.into_owned() } else { quoted(path) }
 }
 
 #[cfg(test)]
@@ -200,15 +190,9 @@ mod tests {
         let shown = top.display();
         for (command, expected) in [
             ("tools/gone %O", Some(format!("{shown}/tools/gone %O"))),
-            (
-                "python3 -u tools/m.py  %O %A",
-                Some(format!("python3 -u {shown}/tools/m.py  %O %A")),
-            ),
+            ("python3 -u tools/m.py  %O %A", Some(format!("python3 -u {shown}/tools/m.py  %O %A"))),
             ("python3 m.py", Some(format!("python3 {shown}/m.py"))),
-            (
-                "sh -c 'tools/m.py \"$@\"'",
-                Some(format!("sh -c '{shown}/tools/m.py \"$@\"'")),
-            ),
+            ("sh -c 'tools/m.py \"$@\"'", Some(format!("sh -c '{shown}/tools/m.py \"$@\"'"))),
             ("sh -c \"m.py\"", Some(format!("sh -c \"{shown}/m.py\""))),
             ("sh %O %A", None),
             ("sed -e s/a/b/ tools", None),

@@ -34,26 +34,20 @@ impl Repo {
             let is_default = |value: &String| {
                 key == "core.bare" && !matches!(git2::Config::parse_bool(value), Ok(true))
             };
-            moving.extend(
-                value
-                    .filter(|value| !is_default(value))
-                    .map(|value| (key, value)),
-            );
+            moving.extend(value.filter(|value| !is_default(value)).map(|value| (key, value)));
         }
         let is_on = matches!(shared.get_bool(EXTENSION), Ok(true));
         if is_on && moving.is_empty() {
             return Ok(());
         }
         let moved = moving.iter().map(|(key, _)| *key);
-        let changed: Vec<&str> = { (!is_on).then_some(EXTENSION).into_iter() }
-            .chain(moved)
-            .collect();
+        let changed: Vec<&str> = (!is_on).then_some(EXTENSION).into_iter().chain(moved).collect();
         before(&changed)?;
         let main = self.common_dir().join("config.worktree");
         self.set_all(&main, &moving)?;
         self.replace_config(&path, |shared| {
             change_file(shared, &[EXTENSION, "true"])?;
-            { moving.iter() }.try_for_each(|(key, _)| change_file(shared, &["--unset-all", key]))
+            moving.iter().try_for_each(|(key, _)| change_file(shared, &["--unset-all", key]))
         })
     }
 
@@ -90,7 +84,7 @@ impl Repo {
             return Ok(());
         }
         self.edit_config(path, |config| {
-            { settings.iter() }.try_for_each(|(key, value)| set(config, key.as_ref(), value))
+            settings.iter().try_for_each(|(key, value)| set(config, key.as_ref(), value))
         })
     }
 
@@ -174,7 +168,7 @@ impl Repo {
             return Ok(());
         }
         self.edit_config(&path, |config| {
-            { keys.iter() }.try_for_each(|key| config.remove_multivar(key, ".*"))
+            keys.iter().try_for_each(|key| config.remove_multivar(key, ".*"))
         })
     }
 

@@ -33,11 +33,7 @@ impl Descent {
     }
 
     fn from(top: File) -> io::Result<Descent> {
-        Ok(Descent {
-            here: top.try_clone()?,
-            top,
-            way: Vec::new(),
-        })
+        Ok(Descent { here: top.try_clone()?, top, way: Vec::new() })
     }
 
     /// Goes into a directory.
@@ -62,8 +58,9 @@ impl Descent {
         };
         self.here = match open(&self.here, OsStr::new("..")) {
             // One that cannot be searched does not lead up, either.
-            Err(Errno::ACCESS) => { self.way.iter() }
-                .try_fold(self.top.try_clone()?, |at, (name, _)| open(&at, name))?,
+            Err(Errno::ACCESS) => {
+                self.way.iter().try_fold(self.top.try_clone()?, |at, (name, _)| open(&at, name))?
+            }
             opened => opened?,
         };
         // `..` of a directory that was moved leads to its new place, and what is done there next
@@ -238,8 +235,7 @@ mod tests {
         for _ in 0..depth {
             rustix::fs::mkdirat(&here, "d", Mode::RWXU).expect("made");
             let below = open(&here, OsStr::new("d")).expect("opened");
-            here.set_permissions(Permissions::from_mode(0o500))
-                .expect("closed");
+            here.set_permissions(Permissions::from_mode(0o500)).expect("closed");
             here = below;
         }
         let flags = OFlags::CREATE | OFlags::WRONLY;

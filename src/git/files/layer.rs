@@ -142,11 +142,7 @@ impl BaseSums {
             digest.update(size.to_le_bytes());
             digest.update([0]);
         }
-        Ok(BaseSums {
-            hash: hex(&digest.finalize()[..]),
-            names,
-            bytes,
-        })
+        Ok(BaseSums { hash: hex(&digest.finalize()[..]), names, bytes })
     }
 }
 
@@ -189,7 +185,9 @@ impl WorktreeLayer {
 
     /// The path of a base from a directory; both are free of symlinks.
     pub fn path_from(directory: &Path, base: &Path) -> PathBuf {
-        let shared = { directory.components().zip(base.components()) }
+        let shared = directory
+            .components()
+            .zip(base.components())
             .take_while(|(one, other)| one == other)
             .count();
         let up = directory.components().skip(shared).map(|_| "..");
@@ -246,9 +244,8 @@ impl WorktreeLayer {
             return Ok(());
         }
         let path = path.display();
-        Err(self.unreadable(&format!(
-            "set-up made the repository {path}, and the agent has added it"
-        )))
+        Err(self
+            .unreadable(&format!("set-up made the repository {path}, and the agent has added it")))
     }
 
     /// The error for what an ordinary worktree would show.
@@ -266,11 +263,7 @@ impl WorktreeLayer {
         while let Some(part) = parts.next() {
             place.push(OsStr::from_bytes(part));
             let Ok(found) = fs::symlink_metadata(&place) else {
-                return Ok(if below_opaque {
-                    LayerEntry::Nothing
-                } else {
-                    LayerEntry::Base
-                });
+                return Ok(if below_opaque { LayerEntry::Nothing } else { LayerEntry::Base });
             };
             if is_whiteout(&place, &found)? {
                 return Ok(LayerEntry::Nothing);

@@ -142,12 +142,9 @@ impl Note {
         // program made it.
         let noted = self.file.metadata().and_then(|note| note.modified());
         let is_younger = |lock: &PathBuf| {
-            let found = fs::symlink_metadata(lock)
-                .ok()
-                .filter(|found| found.is_file());
+            let found = fs::symlink_metadata(lock).ok().filter(|found| found.is_file());
             let made = found.and_then(|found| found.modified().ok());
-            made.zip(noted.as_ref().ok())
-                .is_some_and(|(made, noted)| made >= *noted)
+            made.zip(noted.as_ref().ok()).is_some_and(|(made, noted)| made >= *noted)
         };
         locks.retain(is_younger);
         if locks.is_empty() {
@@ -169,8 +166,7 @@ impl Note {
         let mut file = self.file.try_clone().at("could not share", &self.path)?;
         // The child shares the offset of this file. At its end there is nothing to read, so a child
         // that reads its standard input sees it end.
-        file.seek(std::io::SeekFrom::End(0))
-            .at("could not share", &self.path)?;
+        file.seek(std::io::SeekFrom::End(0)).at("could not share", &self.path)?;
         Ok(file.into())
     }
 
@@ -299,9 +295,7 @@ impl LockFile {
         content: &[u8],
         before: impl FnOnce(&File) -> Result<()>,
     ) -> Result<()> {
-        (&self.body)
-            .write_all(content)
-            .at("could not write", &self.path)?;
+        (&self.body).write_all(content).at("could not write", &self.path)?;
         before(&self.body)?;
         self.rename()
     }
@@ -352,9 +346,8 @@ impl ChildLocks {
         common_dir: &Path,
         refs: impl IntoIterator<Item = &'n str>,
     ) -> Result<ChildLocks> {
-        let names: Vec<String> = { refs.into_iter().chain(["shallow"]) }
-            .map(|name| format!("{name}.lock"))
-            .collect();
+        let names: Vec<String> =
+            refs.into_iter().chain(["shallow"]).map(|name| format!("{name}.lock")).collect();
         let text = format!("{CHILD}{}\n", names.join("\n"));
         Ok(ChildLocks {
             note: Note::write(common_dir, text.as_bytes())?,
@@ -411,11 +404,7 @@ pub fn clear_left(common_dir: &Path) -> Result<Vec<PathBuf>> {
 fn notes_of_the_dead(common_dir: &Path) -> Result<Vec<Note>> {
     let directory = common_dir.join(NOTES);
     let entries = fs::read_dir(&directory).at_if_there("could not list", &directory)?;
-    let paths = entries
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path());
+    let paths = entries.into_iter().flatten().flatten().map(|entry| entry.path());
     let notes = paths.filter(|path| path.extension().is_none());
     Ok(notes.filter_map(Note::of_the_dead).collect())
 }

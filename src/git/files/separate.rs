@@ -70,9 +70,7 @@ fn walk(top: &Path) -> std::result::Result<usize, Failure> {
         list(&directory, &inside, &mut open, &mut shared).map_err(fail(&inside))?;
     }
     // Only now it is known which of the links are in here.
-    let across = shared
-        .into_values()
-        .filter(|one| one.links > one.names.len() as u64);
+    let across = shared.into_values().filter(|one| one.links > one.names.len() as u64);
     let mut copied = 0;
     for one in across {
         copied += replace(&root, &one.names)?;
@@ -83,11 +81,7 @@ fn walk(top: &Path) -> std::result::Result<usize, Failure> {
 /// Opens a directory below the root. What is gone, or has become something else, holds nothing; a path that is longer than the
 /// kernel takes was not made by a set-up.
 fn enter(root: &OwnedFd, inside: &Path) -> std::result::Result<Option<OwnedFd>, Errno> {
-    let path = if inside.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        inside
-    };
+    let path = if inside.as_os_str().is_empty() { Path::new(".") } else { inside };
     match system::open_directory(root.as_fd(), path.as_os_str().as_bytes()) {
         Ok(directory) => Ok(Some(directory)),
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG | Errno::ACCESS) => {
@@ -141,7 +135,7 @@ fn note(
         // Some file systems do not say what a name stands for.
         FileType::Directory => open.push(inside.join(OsStr::from_bytes(name.to_bytes()))),
         FileType::RegularFile if found.st_nlink > 1 => {
-            let one = { shared.entry((wide(found.st_dev), wide(found.st_ino))) }.or_default();
+            let one = shared.entry((wide(found.st_dev), wide(found.st_ino))).or_default();
             one.links = wide(found.st_nlink);
             one.names.push((inside.to_owned(), name.to_owned()));
         }
@@ -176,12 +170,7 @@ fn replace(root: &OwnedFd, names: &[(PathBuf, CString)]) -> std::result::Result<
         };
         let done = done.and_then(|()| {
             // The rename replaces the name in one step, so no process finds the file missing.
-            Ok(renameat(
-                &directory,
-                half_made,
-                &directory,
-                name.as_c_str(),
-            )?)
+            Ok(renameat(&directory, half_made, &directory, name.as_c_str())?)
         });
         if let Err(error) = done {
             let _ = unlinkat(&directory, half_made, AtFlags::empty());
@@ -213,10 +202,7 @@ fn copy(directory: &OwnedFd, name: &CStr, to: &OsStr) -> io::Result<()> {
     futimens(
         &copy,
         &Timestamps {
-            last_access: Timespec {
-                tv_sec: found.st_atime,
-                tv_nsec: found.st_atime_nsec as _,
-            },
+            last_access: Timespec { tv_sec: found.st_atime, tv_nsec: found.st_atime_nsec as _ },
             last_modification: Timespec {
                 tv_sec: found.st_mtime,
                 tv_nsec: found.st_mtime_nsec as _,
@@ -264,10 +250,7 @@ impl FileStamp {
         // was changed in between.
         let now = now();
         let is_left_alone = is_past(now, file.ctime().into(), file.ctime_nsec().into());
-        Some(FileStamp {
-            numbers,
-            in_doubt_at: (!is_left_alone).then_some(now),
-        })
+        Some(FileStamp { numbers, in_doubt_at: (!is_left_alone).then_some(now) })
     }
 
     /// Whether two looks at a path show that what is there, if anything, was not changed in between.
@@ -301,10 +284,7 @@ pub(in crate::git) fn is_past(now: (i64, i64), seconds: i128, nanoseconds: i128)
 }
 
 /// What the clock of the kernel says, which is that of its file systems.
-#[expect(
-    clippy::useless_conversion,
-    reason = "the types of these fields differ between systems"
-)]
+#[expect(clippy::useless_conversion, reason = "the types of these fields differ between systems")]
 fn now() -> (i64, i64) {
     let now = clock_gettime(ClockId::Realtime);
     (now.tv_sec.into(), now.tv_nsec.into())

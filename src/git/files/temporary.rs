@@ -100,9 +100,7 @@ pub fn count_left(place: &Path) -> usize {
 
 /// Removes the directories in this place that are in use by no process; gives how many there were.
 pub fn sweep(place: &Path) -> usize {
-    left(place)
-        .filter(|(path, _held)| descent::remove(path).is_ok())
-        .count()
+    left(place).filter(|(path, _held)| descent::remove(path).is_ok()).count()
 }
 
 /// What killed processes left, each locked while the caller has it.

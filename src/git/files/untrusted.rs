@@ -53,7 +53,7 @@ fn open_in(parent: &OwnedFd, name: &OsStr) -> Option<(File, Metadata)> {
 /// The directory that a path is in, made where it is absent and `is_made` asks for that, and its name there.
 fn place<'a>(top: &Path, relative: &'a Path, is_made: bool) -> Result<(OwnedFd, &'a OsStr), Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::DIRECTORY;
-    let (parents, name) = { relative.parent().zip(relative.file_name()) }.ok_or(Errno::INVAL)?;
+    let (parents, name) = relative.parent().zip(relative.file_name()).ok_or(Errno::INVAL)?;
     let top = openat(CWD, top, flags, Mode::empty())?;
     let parent = parents.components().try_fold(top, |directory, part| {
         // `..` and absolute parts would lead out of the top.
@@ -233,7 +233,7 @@ pub fn copy_open_as_old(file: &File, from: &Path, to: &Path, limit: u64) -> Resu
     if copied > limit {
         return Err(not_copied(from, limit));
     }
-    let dated = { metadata.modified() }.and_then(|modified| copy.set_modified(modified));
+    let dated = metadata.modified().and_then(|modified| copy.set_modified(modified));
     let moded = dated.and_then(|()| copy.set_permissions(metadata.permissions()));
     moded.at("could not write", to)
 }
@@ -248,9 +248,7 @@ fn not_copied(from: &Path, limit: u64) -> Error {
 /// The names in a directory, sorted; none where it cannot be listed.
 pub fn names(top: &Path) -> Vec<OsString> {
     let entries = fs::read_dir(top).into_iter().flatten();
-    let mut names: Vec<_> = { entries.flatten() }
-        .map(|entry| entry.file_name())
-        .collect();
+    let mut names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
     names.sort_unstable();
     names
 }
@@ -337,7 +335,7 @@ pub fn log(top: &Path, relative: &Path) -> Vec<u8> {
 /// # Errors
 /// `repo-corrupt`, naming the file.
 pub fn require_openable(git_dir: &Path) -> Result<()> {
-    { OPENED.iter() }.try_for_each(|(name, limit)| require_regular(&git_dir.join(name), *limit))?;
+    OPENED.iter().try_for_each(|(name, limit)| require_regular(&git_dir.join(name), *limit))?;
     let common_dir = match text(git_dir, "commondir") {
         Some(common_dir) => git_dir.join(common_dir.trim_end()),
         None => git_dir.to_owned(),
@@ -353,7 +351,8 @@ pub fn require_openable(git_dir: &Path) -> Result<()> {
 
 /// As [`require_openable`], for the directory that worktrees share, with its packs.
 fn require_shared(common_dir: &Path) -> Result<()> {
-    { OPENED_SHARED.iter() }
+    OPENED_SHARED
+        .iter()
         .try_for_each(|(name, limit)| require_regular(&common_dir.join(name), *limit))?;
     let packs = fs::read_dir(common_dir.join("objects/pack"));
     for pack in packs.into_iter().flatten().flatten() {
@@ -383,8 +382,8 @@ pub fn require_linked_as_known(directory: &Path) -> Result<()> {
     let Some(top) = top_above(directory) else {
         return Ok(());
     };
-    let around = top.ancestors().skip(1).map(|above| above.join(".git"));
-    let Some(around) = { around }.find(|git_dir| git_dir.is_dir()) else {
+    let mut around = top.ancestors().skip(1).map(|above| above.join(".git"));
+    let Some(around) = around.find(|git_dir| git_dir.is_dir()) else {
         return Ok(());
     };
     if fs::canonicalize(git_dir_of(&top)).is_ok_and(|git_dir| git_dir.starts_with(&around)) {
@@ -402,7 +401,7 @@ pub fn require_linked_as_known(directory: &Path) -> Result<()> {
     let linked = fs::read_dir(around.join("worktrees"));
     // A directory that this repository never linked is a project of its own that happens to lie
     // inside of it.
-    let is_linked = { linked.into_iter().flatten().flatten() }.any(|at| leads_here(&at.path()));
+    let is_linked = linked.into_iter().flatten().flatten().any(|at| leads_here(&at.path()));
     if !is_linked {
         return Ok(());
     }
@@ -425,9 +424,7 @@ fn top_above(directory: &Path) -> Option<PathBuf> {
 /// Where the `.git` of a worktree leads.
 fn git_dir_of(top: &Path) -> PathBuf {
     let pointer = text(top, ".git");
-    let git_dir = pointer
-        .as_deref()
-        .and_then(|text| text.strip_prefix("gitdir: "));
+    let git_dir = pointer.as_deref().and_then(|text| text.strip_prefix("gitdir: "));
     top.join(git_dir.map_or(".git", str::trim_end))
 }
 

@@ -27,9 +27,7 @@ impl Divergence {
     /// The parents of what only the second one's history holds.
     pub fn parents(&self) -> HashMap<Oid, Vec<Oid>> {
         let ahead = self.ahead.iter();
-        { ahead }
-            .map(|one| (one.oid, one.parents.clone()))
-            .collect()
+        ahead.map(|one| (one.oid, one.parents.clone())).collect()
     }
 }
 
@@ -78,13 +76,7 @@ impl Repo {
         }
         let mut command = self.plumbing();
         command
-            .args([
-                "rev-list",
-                "--left-right",
-                "--parents",
-                "--topo-order",
-                "--reverse",
-            ])
+            .args(["rev-list", "--left-right", "--parents", "--topo-order", "--reverse"])
             .arg(format!("{base}...{tip}"))
             .args(hidden.map(|hidden| format!("^{hidden}")));
         let output = self.listed(command)?;
@@ -94,10 +86,7 @@ impl Repo {
             let text = std::str::from_utf8(text).unwrap_or_default();
             let mut oids = text.split(' ').filter_map(Oid::from_hex);
             let Some(oid) = oids.next() else { continue };
-            let lineage = Lineage {
-                oid,
-                parents: oids.collect(),
-            };
+            let lineage = Lineage { oid, parents: oids.collect() };
             if *side == b'<' {
                 divergence.behind.push(lineage);
             } else {
@@ -169,8 +158,7 @@ impl Repo {
             if parents.is_empty() || seconds < oldest || seen.len() > LINE {
                 return None;
             }
-            let below = parents.iter().rev().map(|parent| (*parent, None));
-            let below: Vec<_> = below.collect();
+            let below: Vec<_> = parents.iter().rev().map(|parent| (*parent, None)).collect();
             waiting.push((oid, Some(parents)));
             waiting.extend(below);
         }
@@ -231,12 +219,7 @@ impl Repo {
         self.require_commit(ancestor)?;
         self.require_commit(tip)?;
         let mut command = self.plumbing();
-        command.args([
-            "merge-base",
-            "--is-ancestor",
-            &ancestor.to_hex(),
-            &tip.to_hex(),
-        ]);
+        command.args(["merge-base", "--is-ancestor", &ancestor.to_hex(), &tip.to_hex()]);
         let output = command::finish(&mut command)?;
         match output.status.code() {
             Some(0) => Ok(true),

@@ -73,7 +73,7 @@ impl Gained {
         common.retain(|oid| !below.contains(oid));
         // Where they meet at several commits, git's own answer depends on more than this pass
         // knows.
-        let fork = { common.first().copied() }.filter(|_| common.len() == 1);
+        let fork = common.first().copied().filter(|_| common.len() == 1);
         // All of them can be reached through each other.
         let (mut ordered, mut seen) = (Vec::new(), HashSet::new());
         let mut waiting = vec![(tip, false)];
@@ -88,11 +88,7 @@ impl Gained {
                 waiting.extend(parents.iter().rev().map(|parent| (*parent, false)));
             }
         }
-        Some(GrownApart {
-            own: ordered,
-            behind,
-            fork,
-        })
+        Some(GrownApart { own: ordered, behind, fork })
     }
 }
 
@@ -106,9 +102,8 @@ impl Repo {
         if self.is_shallow() {
             return Ok(None);
         }
-        let starts: Vec<Oid> = { starts.iter().copied() }
-            .filter(|start| self.has_object(*start))
-            .collect();
+        let starts: Vec<Oid> =
+            starts.iter().copied().filter(|start| self.has_object(*start)).collect();
         let mut pass = Pass::new(self, 1 + starts.len());
         for (bit, oid) in [branch].iter().chain(&starts).enumerate() {
             let node = pass.node(*oid)?;
@@ -212,11 +207,7 @@ impl<'r> Pass<'r> {
     fn hand_on(&mut self, number: usize, bits: &[u64]) {
         let node = visited(&mut self.nodes, number);
         let was_full = node.bits == self.full;
-        if bits
-            .iter()
-            .zip(&node.bits)
-            .all(|(new, old)| new & !old == 0)
-        {
+        if bits.iter().zip(&node.bits).all(|(new, old)| new & !old == 0) {
             return;
         }
         for (own, new) in node.bits.iter_mut().zip(bits) {
@@ -263,7 +254,7 @@ impl<'r> Pass<'r> {
     fn gained(mut self, starts: &[Oid]) -> Gained {
         let is_held = |node: &Visited| has(&node.bits, 0);
         let nodes = &mut self.nodes;
-        { &mut self.numbers }.retain(|_, number| is_held(visited(nodes, *number)));
+        self.numbers.retain(|_, number| is_held(visited(nodes, *number)));
         // Along a line of commits the same starts hold many.
         let mut alike: HashMap<&[u64], usize> = HashMap::new();
         for node in nodes.iter().filter(|node| is_held(node)) {
@@ -273,15 +264,10 @@ impl<'r> Pass<'r> {
             let gained = alike.iter().filter(|(bits, _)| !has(bits, bit));
             gained.map(|(_, count)| count).sum()
         };
-        let bits = { starts.iter().enumerate() }.map(|(index, start)| (*start, index + 1));
-        let bits: HashMap<Oid, usize> = bits.collect();
-        let since = { bits.iter() }.map(|(start, bit)| (*start, count(*bit)));
-        Gained {
-            since: since.collect(),
-            held: self.numbers,
-            bits,
-            visited: self.nodes,
-        }
+        let bits: HashMap<Oid, usize> =
+            starts.iter().enumerate().map(|(index, start)| (*start, index + 1)).collect();
+        let since = bits.iter().map(|(start, bit)| (*start, count(*bit)));
+        Gained { since: since.collect(), held: self.numbers, bits, visited: self.nodes }
     }
 }
 
@@ -381,9 +367,7 @@ impl Repo {
             return Ok(None);
         }
         let mut command = self.plumbing();
-        command
-            .args(["rev-list", "--parents"])
-            .args(roots.iter().map(|root| root.to_hex()));
+        command.args(["rev-list", "--parents"]).args(roots.iter().map(|root| root.to_hex()));
         let output = self.listed(command)?;
         let lines = output.split(|&byte| byte == b'\n');
         let parents = lines.filter_map(|line| {
@@ -393,10 +377,7 @@ impl Repo {
         });
         let parents: HashMap<Oid, Vec<Oid>> = parents.collect();
         let ends = ends.into_iter().filter(|end| parents.contains_key(end));
-        Ok(Some(Shallow {
-            ends: ends.collect(),
-            parents,
-        }))
+        Ok(Some(Shallow { ends: ends.collect(), parents }))
     }
 
     /// Runs a listing of commits. It fails where a commit on the way is missing and no shallow file says so.
@@ -495,20 +476,14 @@ impl Shallow {
 
 /// The error for a clone that ends before what is needed.
 pub(crate) fn incomplete_history(before: &str) -> Error {
-    Error::new(
-        Code::HistoryIncomplete,
-        format!("this clone is shallow and ends before {before}"),
-    )
-    .hint("to fetch the rest of the history, run git fetch --unshallow")
+    Error::new(Code::HistoryIncomplete, format!("this clone is shallow and ends before {before}"))
+        .hint("to fetch the rest of the history, run git fetch --unshallow")
 }
 
 /// The error for an object that this clone lacks although it is not shallow.
 pub(crate) fn shallow_parents_absent(what: &str) -> Error {
-    Error::new(
-        Code::HistoryIncomplete,
-        format!("{what} is missing in this clone"),
-    )
-    .hint("to see what else is missing, run git fsck --connectivity-only")
+    Error::new(Code::HistoryIncomplete, format!("{what} is missing in this clone"))
+        .hint("to see what else is missing, run git fsck --connectivity-only")
 }
 
 #[cfg(test)]
@@ -526,10 +501,7 @@ mod tests {
             let commit = commit.chars().next().expect("a name");
             (oid(commit), parents.chars().map(oid).collect())
         });
-        Shallow {
-            parents: commits.collect(),
-            ends: ends.chars().map(oid).collect(),
-        }
+        Shallow { parents: commits.collect(), ends: ends.chars().map(oid).collect() }
     }
 
     fn proves(history: &Shallow, listed: &str, roots: &str) -> bool {

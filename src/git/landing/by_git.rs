@@ -48,12 +48,7 @@ impl<'r> Way<'r> {
     }
 
     pub(super) fn of(repo: &'r Repo, names: (Oid, Oid), trees: (Oid, Oid)) -> Result<Way<'r>> {
-        Ok(Way {
-            repo,
-            names,
-            trees,
-            changes: repo.tree_changes(&[trees.0], trees.1)?,
-        })
+        Ok(Way { repo, names, trees, changes: repo.tree_changes(&[trees.0], trees.1)? })
     }
 
     /// What is left of it where these files are as they should be already.
@@ -184,15 +179,13 @@ impl Checkout {
 
     /// What git's own rehearsal does not see to: untracked files, ignored or not, where one would be added.
     fn require_room(&self, way: &Way<'_>, index: &Path) -> Result<()> {
-        let added = { way.changes.iter() }
+        let added = way
+            .changes
+            .iter()
             .filter(|change| matches!(change.kind, ChangeKind::Added | ChangeKind::TypeChanged))
             .map(|change| change.path.as_slice());
         let hidden = self.in_the_way(added, index)?;
-        if hidden.is_empty() {
-            Ok(())
-        } else {
-            Err(self.blocked(&hidden, ""))
-        }
+        if hidden.is_empty() { Ok(()) } else { Err(self.blocked(&hidden, "")) }
     }
 
     /// Stages in a copy of the index what a killed landing wrote and removed, and gives what is left of the way; `None` where
@@ -217,9 +210,8 @@ impl Checkout {
             }
         }
         // A directory that gives way to a file goes first.
-        let lines: Vec<_> = { gone.iter().chain(&written) }
-            .map(|file| index_line(&file.path, file.new))
-            .collect();
+        let lines: Vec<_> =
+            gone.iter().chain(&written).map(|file| index_line(&file.path, file.new)).collect();
         let words = ["update-index", "-z", "--index-info"];
         let is_fed = || command::feed_paths(self.git_on(copy, words), &lines).is_ok();
         if lines.is_empty() || !is_fed() {
@@ -228,7 +220,8 @@ impl Checkout {
         // The copy now says what the landing would have written. A file that still differs from it
         // holds something else, so another program wrote it.
         let (_, other) = self.look_into(copy)?;
-        let foreign: Vec<_> = { written.iter() }
+        let foreign: Vec<_> = written
+            .iter()
             .filter(|file| other.contains(&file.path))
             .map(|file| file.path.clone())
             .collect();
@@ -290,8 +283,7 @@ impl Checkout {
         for file in files.iter().filter(|file| !was_there(file)) {
             self.remove_empty_above(&file.path);
         }
-        let paths = files.iter().filter(was_there);
-        let paths: Vec<_> = paths.map(|file| file.path.clone()).collect();
+        let paths: Vec<_> = files.iter().filter(was_there).map(|file| file.path.clone()).collect();
         self.write_missing(&paths)
     }
 
@@ -359,9 +351,7 @@ impl Checkout {
 
 fn stats(found: &BTreeMap<Vec<u8>, Stat>) -> BTreeMap<Vec<u8>, StatData> {
     let stats = found.iter();
-    stats
-        .map(|(path, stat)| (path.clone(), stat_data(stat)))
-        .collect()
+    stats.map(|(path, stat)| (path.clone(), stat_data(stat))).collect()
 }
 
 /// A line of `git update-index --index-info`, without its end.

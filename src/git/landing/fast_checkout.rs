@@ -142,10 +142,9 @@ impl Checkout {
             touched.into_iter().partition(|step| step.new.is_some());
         // The first one that is not what was looked at ends it.
         let remove = |makes_room: bool| {
-            let mut old = { old.iter() }.filter(|step| makes_room || step.new.is_none());
-            let removed = old.try_fold(true, |all, step| {
-                Ok::<_, Error>(all && self.remove_looked(look, step)?)
-            });
+            let mut old = old.iter().filter(|step| makes_room || step.new.is_none());
+            let removed = old
+                .try_fold(true, |all, step| Ok::<_, Error>(all && self.remove_looked(look, step)?));
             reached("emptied");
             removed
         };
@@ -338,10 +337,7 @@ impl Checkout {
 fn in_turn(told: Receiver<(Vec<u8>, StatData)>) -> impl FnMut(&[u8]) -> Option<StatData> {
     let mut next = None;
     move |path| {
-        while next
-            .as_ref()
-            .is_none_or(|(told, _): &(Vec<u8>, _)| told.as_slice() < path)
-        {
+        while next.as_ref().is_none_or(|(told, _): &(Vec<u8>, _)| told.as_slice() < path) {
             next = Some(told.recv().ok()?);
         }
         next.take_if(|(told, _)| told == path).map(|(_, stat)| stat)

@@ -55,10 +55,7 @@ impl LandingNote {
     /// `io`, `disk-full`.
     pub(super) fn add_missing(&mut self, paths: &[&[u8]]) -> Result<()> {
         let ended = paths.iter().flat_map(|path| [*path, b"\0"]);
-        let text: Vec<u8> = { [MISSING].into_iter().chain(ended) }
-            .flatten()
-            .copied()
-            .collect();
+        let text: Vec<u8> = [MISSING].into_iter().chain(ended).flatten().copied().collect();
         if text.len() > LONGEST_NOTE / 2 {
             return Ok(());
         }
@@ -165,10 +162,8 @@ impl Checkout {
             return Ok(None);
         }
         let mut text = Vec::new();
-        let read = Read::by_ref(&mut note).take(LONGEST_NOTE as u64);
-        { read }
-            .read_to_end(&mut text)
-            .at("could not read", &path)?;
+        let mut read = Read::by_ref(&mut note).take(LONGEST_NOTE as u64);
+        read.read_to_end(&mut text).at("could not read", &path)?;
         Ok(Some((note, Noted::parse(&text))))
     }
 

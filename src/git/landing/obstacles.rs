@@ -66,13 +66,7 @@ impl Checkout {
         let hidden: BTreeSet<_> = self.passed_over()?.into_iter().collect();
         let hidden: BTreeSet<_> = hidden.intersection(paths).cloned().collect();
         let index = self.git_dir.join("index");
-        let changed = status(
-            &self.top,
-            &index,
-            &|| self.git(),
-            Asked::default(),
-            self.room(),
-        )?;
+        let changed = status(&self.top, &index, &|| self.git(), Asked::default(), self.room())?;
         let changed = changed.into_iter().map(|change| change.path);
         let mut named: BTreeSet<_> = changed.filter(|path| paths.contains(path)).collect();
         named.extend(hidden.iter().cloned());
@@ -102,14 +96,12 @@ impl Checkout {
         let mut command = self.git();
         command.args(["ls-files", "-v", "-z", "--cached"]);
         let listed = command::successful(command)?;
-        let marked = listed
-            .split(|&byte| byte == 0)
-            .filter_map(|entry| match entry {
-                // `ls-files -v` writes `S` for skip-worktree and a small letter for
-                // assume-unchanged.
-                [tag, b' ', path @ ..] if *tag == b'S' || tag.is_ascii_lowercase() => Some(path),
-                _ => None,
-            });
+        let marked = listed.split(|&byte| byte == 0).filter_map(|entry| match entry {
+            // `ls-files -v` writes `S` for skip-worktree and a small letter for
+            // assume-unchanged.
+            [tag, b' ', path @ ..] if *tag == b'S' || tag.is_ascii_lowercase() => Some(path),
+            _ => None,
+        });
         let there = |path: &&[u8]| {
             let place = self.top.join(OsStr::from_bytes(path));
             fs::symlink_metadata(place).is_ok()
@@ -119,10 +111,7 @@ impl Checkout {
 
     pub(super) fn blocked(&self, paths: &[Vec<u8>], said: &str) -> Error {
         let top = self.top.display();
-        let names: String = paths
-            .iter()
-            .map(|path| format!("  {}\n", Quoted(path)))
-            .collect();
+        let names: String = paths.iter().map(|path| format!("  {}\n", Quoted(path))).collect();
         let error = Error::new(
             Code::TargetDirty,
             format!("landing would touch changed or untracked files in {top}"),
@@ -134,16 +123,9 @@ impl Checkout {
         let error = if names.is_empty() {
             error
         } else {
-            error.detail(names).facts(ErrorFacts {
-                paths: paths.to_vec(),
-                ..ErrorFacts::default()
-            })
+            error.detail(names).facts(ErrorFacts { paths: paths.to_vec(), ..ErrorFacts::default() })
         };
-        if said.is_empty() {
-            error
-        } else {
-            error.because(said.to_owned())
-        }
+        if said.is_empty() { error } else { error.because(said.to_owned()) }
     }
 }
 
@@ -186,12 +168,7 @@ impl Checkout {
     pub(in crate::git) fn own_index(&self) -> Result<OwnIndex<'_>> {
         let lock = self.lock_index()?;
         let copy = lock.beside();
-        let mut own = OwnIndex {
-            checkout: self,
-            lock,
-            copy,
-            before: None,
-        };
+        let mut own = OwnIndex { checkout: self, lock, copy, before: None };
         let index = self.git_dir.join("index");
         if index.exists() {
             precheck::copy_with_time(&index, &own.copy)?;

@@ -63,8 +63,8 @@ impl Checkout {
             &[|step| step.new.or(step.old)]
         };
         sides.iter().all(|side| {
-            let files = steps.list.iter();
-            let files = files.filter_map(|step| Some((step.path.as_slice(), side(step)?)));
+            let files =
+                steps.list.iter().filter_map(|step| Some((step.path.as_slice(), side(step)?)));
             let attributes = self.attributes_above(steps, seen, *side);
             let files = files.collect();
             attributes.is_some_and(|attributes| are_plain(repo, &self.top, &attributes, &files))

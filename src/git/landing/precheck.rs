@@ -26,12 +26,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// Settings under which a worktree is not simply what its index says.
-const SPECIAL: [&str; 4] = [
-    "core.sparseCheckout",
-    "core.splitIndex",
-    "index.sparse",
-    "core.ignoreCase",
-];
+const SPECIAL: [&str; 4] =
+    ["core.sparseCheckout", "core.splitIndex", "index.sparse", "core.ignoreCase"];
 
 /// What there is where a step goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,12 +191,7 @@ impl Checkout {
     fn look_by(&self, seen: IndexSnapshot, steps: &Steps) -> Option<Precheck> {
         let place = |step| self.place(&seen, step);
         let places = steps.list.iter().map(place).collect::<Option<_>>()?;
-        Some(Precheck {
-            seen,
-            places,
-            compared: BTreeMap::new(),
-            is_plain: OnceCell::new(),
-        })
+        Some(Precheck { seen, places, compared: BTreeMap::new(), is_plain: OnceCell::new() })
     }
 
     /// Whether the attributes on disk are those of the index, by which `read-tree` writes files; `checkout-index`
@@ -208,7 +199,7 @@ impl Checkout {
     fn has_attributes_of(&self, look: &Precheck, steps: &Steps) -> bool {
         let seen = &look.seen;
         let files = steps.attributes_files();
-        let mut tracked = { files.iter() }.filter(|file| seen.content(file).is_some());
+        let mut tracked = files.iter().filter(|file| seen.content(file).is_some());
         tracked.all(|file| self.holds(seen, file))
     }
 
@@ -321,11 +312,7 @@ pub(super) enum Above<'p> {
 
 /// `None` when that is unknown, `Some(None)` when nothing is there.
 pub(super) fn stat_at(directory: &OwnedFd, name: &[u8]) -> Option<Option<Stat>> {
-    match statat(
-        directory,
-        OsStr::from_bytes(name),
-        AtFlags::SYMLINK_NOFOLLOW,
-    ) {
+    match statat(directory, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Some(Some(stat)),
         Err(Errno::NOENT) => Some(None),
         Err(_) => None,
@@ -354,11 +341,7 @@ mod tests {
         let there = snapshot.content(b"src/lib.rs");
         let check = |path: &str, old, expected| {
             let path = path.as_bytes().to_vec();
-            let step = PathStep {
-                path,
-                old,
-                new: None,
-            };
+            let step = PathStep { path, old, new: None };
             assert_eq!(snapshot.fits(&step), expected, "{step:?}");
         };
         check("src/lib.rs", there, true);

@@ -97,8 +97,7 @@ impl Steps {
         places: &[PathState],
         are_to_do: impl Fn(PathState) -> bool,
     ) -> Edits {
-        let list = self.list.iter().zip(places);
-        let list = list.filter(|(_, place)| are_to_do(**place));
+        let list = self.list.iter().zip(places).filter(|(_, place)| are_to_do(**place));
         self.edits_of(list.map(|(step, _)| step))
     }
 
@@ -145,9 +144,7 @@ fn names(repo: &Repo, sides: [Option<Oid>; 2]) -> Result<BTreeMap<Vec<u8>, Pair>
 
 fn same_directories(names: &BTreeMap<Vec<u8>, Pair>) -> bool {
     let is_directory = |side: &Option<Content>| side.is_some_and(|(mode, _)| mode == DIRECTORY);
-    names
-        .values()
-        .all(|[old, new]| is_directory(old) == is_directory(new))
+    names.values().all(|[old, new]| is_directory(old) == is_directory(new))
 }
 
 fn is_plain(path: &[u8], pair: Pair) -> bool {

@@ -56,9 +56,7 @@ fn digits(name: &[u8]) -> Option<Vec<u8>> {
     let (pairs, []) = name.as_chunks() else {
         return None;
     };
-    { pairs.iter() }
-        .map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?))
-        .collect()
+    pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
 }
 
 /// The blobs that annotate `key`: none, one, or several where a tree holds the note at more than one
@@ -84,8 +82,10 @@ pub fn body(repo: &Repo, tree: Oid, key: Oid) -> Result<Vec<u8>> {
 /// # Errors
 /// `repo-corrupt` when one is missing.
 pub fn united(repo: &Repo, blobs: &[Oid]) -> Result<Vec<u8>> {
-    let bodies = { blobs.iter() }.filter_map(|blob| read_note(repo, *blob).transpose());
-    let bodies = bodies.collect::<Result<Vec<_>>>()?;
+    let bodies = blobs
+        .iter()
+        .filter_map(|blob| read_note(repo, *blob).transpose())
+        .collect::<Result<Vec<_>>>()?;
     Ok(union_of_lines(bodies.iter().map(Vec::as_slice)))
 }
 
@@ -262,10 +262,7 @@ fn put_level(repo: &Repo, tree: Oid, prefix: &mut Vec<u8>, batch: Batch) -> Resu
     if is_split(&level, &batch, prefix.len()) {
         let mut entries = std::mem::take(&mut level.others);
         let mut waiting = BTreeMap::<u8, Batch>::new();
-        let flat = level
-            .notes
-            .drain(..)
-            .map(|(key, blob)| (key, Put::Union(blob)));
+        let flat = level.notes.drain(..).map(|(key, blob)| (key, Put::Union(blob)));
         // The batch comes last, so that what it replaces stays replaced.
         for (key, value) in flat.chain(batch) {
             let byte = key.as_bytes().get(prefix.len());
@@ -289,23 +286,14 @@ fn put_level(repo: &Repo, tree: Oid, prefix: &mut Vec<u8>, batch: Batch) -> Resu
     let mut notes = Batch::new();
     let mut entries = std::mem::take(&mut level.others);
     // Deletions or a foreign writer may have left directories where git's rule wants none any more.
-    flatten(
-        repo,
-        (&mut Directories::default(), level),
-        prefix,
-        (&mut notes, &mut entries),
-    )?;
+    flatten(repo, (&mut Directories::default(), level), prefix, (&mut notes, &mut entries))?;
     for (key, value) in batch {
         join(repo, &mut notes, key, value)?;
     }
     for (key, value) in notes {
         let (Put::Replace(oid) | Put::Union(oid)) = value;
         let name = key.to_hex().into_bytes().split_off(prefix.len() * 2);
-        entries.push(tree::Entry {
-            mode: tree::FILE,
-            name,
-            oid,
-        });
+        entries.push(tree::Entry { mode: tree::FILE, name, oid });
     }
     write_entries(repo, entries)
 }
@@ -326,12 +314,12 @@ fn put_below(
 /// Whether this level is split with the batch already in it.
 fn is_split(level: &NotesLevel, batch: &Batch, depth: usize) -> bool {
     // A directory counts for two, as in git: it holds more than one note.
-    let directories = { level.directories.iter() }.flat_map(|(byte, _)| [*byte; 2]);
+    let directories = level.directories.iter().flat_map(|(byte, _)| [*byte; 2]);
     let flat = level.notes.iter().map(|(key, _)| key);
     // Within one level git's order of names is the order of the keys.
     let is_flat = |key: &Oid| level.notes.binary_search_by_key(key, |note| note.0).is_ok();
     let new = batch.keys().filter(|key| !is_flat(key));
-    let notes = { flat.chain(new) }.filter_map(|key| key.as_bytes().get(depth).copied());
+    let notes = flat.chain(new).filter_map(|key| key.as_bytes().get(depth).copied());
     let (mut digits, mut bytes) = (HashMap::<u8, usize>::new(), HashSet::new());
     for byte in directories.chain(notes) {
         *digits.entry(byte >> 4).or_default() += 1;
@@ -393,11 +381,7 @@ fn union_of_blobs(repo: &Repo, one: Oid, two: Oid) -> Result<Oid> {
 }
 
 fn directory_entry(byte: u8, oid: Oid) -> tree::Entry {
-    tree::Entry {
-        mode: tree::DIRECTORY,
-        name: format!("{byte:02x}").into_bytes(),
-        oid,
-    }
+    tree::Entry { mode: tree::DIRECTORY, name: format!("{byte:02x}").into_bytes(), oid }
 }
 
 fn write_entries(repo: &Repo, entries: Vec<tree::Entry>) -> Result<Option<Oid>> {
@@ -445,10 +429,8 @@ impl Comparison {
         if old == new {
             return Ok(());
         }
-        let (old, new) = (
-            self.old.read_level(repo, old, prefix)?,
-            self.new.read_level(repo, new, prefix)?,
-        );
+        let (old, new) =
+            (self.old.read_level(repo, old, prefix)?, self.new.read_level(repo, new, prefix)?);
         let (mut known, mut fresh) = (old.notes.clone(), new.notes.clone());
         for &(byte, tree) in &new.directories {
             prefix.push(byte);
@@ -477,11 +459,7 @@ impl Comparison {
 }
 
 fn directory_of(level: &NotesLevel, byte: u8) -> Option<Oid> {
-    level
-        .directories
-        .iter()
-        .find(|(other, _)| *other == byte)
-        .map(|(_, tree)| *tree)
+    level.directories.iter().find(|(other, _)| *other == byte).map(|(_, tree)| *tree)
 }
 
 /// The union of two notes trees: every note of both, line by line. Nothing is ever dropped, so this is

@@ -161,10 +161,8 @@ impl Load {
         if self.objects <= MOST_OBJECTS {
             return Ok(());
         }
-        let what = format!(
-            "there are {} objects, and {MOST_OBJECTS} are taken at once",
-            self.objects
-        );
+        let what =
+            format!("there are {} objects, and {MOST_OBJECTS} are taken at once", self.objects);
         Err(Error::new(Code::ObjectTooLarge, what))
     }
 
@@ -323,25 +321,18 @@ impl Stream {
             let input = self.file.fill_buf()?;
             let (read, written) = (self.inflate.total_in(), self.inflate.total_out());
             let is_end = input.is_empty();
-            let status = self
-                .inflate
-                .decompress(input, &mut self.buffer, InflateFlush::NoFlush);
+            let status = self.inflate.decompress(input, &mut self.buffer, InflateFlush::NoFlush);
             let status = status.map_err(|_| malformed())?;
             let used = self.inflate.total_in() - read;
             let made = self.inflate.total_out() - written;
-            self.file
-                .consume(usize::try_from(used).unwrap_or(usize::MAX));
+            self.file.consume(usize::try_from(used).unwrap_or(usize::MAX));
             self.at += used;
             let made_here = usize::try_from(made).unwrap_or_default();
             let wanted = made_here.min(HEAD - head.len());
             head.extend(self.buffer.iter().take(wanted));
             let total = self.inflate.total_out();
             if status == Status::StreamEnd {
-                return if whole && total != size {
-                    Err(malformed())
-                } else {
-                    Ok(head)
-                };
+                return if whole && total != size { Err(malformed()) } else { Ok(head) };
             }
             if !whole && total >= size {
                 return Ok(head);
@@ -389,9 +380,7 @@ mod tests {
 
     fn deflated(content: &[u8]) -> Vec<u8> {
         let mut room = vec![0; compress_bound(content.len())];
-        compress_slice(&mut room, content, DeflateConfig::default())
-            .0
-            .to_vec()
+        compress_slice(&mut room, content, DeflateConfig::default()).0.to_vec()
     }
 
     fn size(mut size: u64, kind: u8) -> Vec<u8> {
@@ -434,12 +423,7 @@ mod tests {
     /// A delta of the object that begins so many bytes before it, less than 128.
     fn delta(back: u8, source: u64, result: u64) -> Vec<u8> {
         let content = [delta_size(source), delta_size(result)].concat();
-        [
-            size(content.len() as u64, 6),
-            vec![back],
-            deflated(&content),
-        ]
-        .concat()
+        [size(content.len() as u64, 6), vec![back], deflated(&content)].concat()
     }
 
     fn refused(pack: File) -> String {
@@ -470,9 +454,7 @@ mod tests {
         }
         refused(pack(u32::MAX, &[]));
         let loose = deflated(format!("commit {}\0x", LARGEST_TEXT + 1).as_bytes());
-        let error = Load::default()
-            .add_loose("0", file(&loose))
-            .expect_err("too large");
+        let error = Load::default().add_loose("0", file(&loose)).expect_err("too large");
         assert_eq!(error.code(), Code::ObjectTooLarge);
     }
 
@@ -513,12 +495,7 @@ mod tests {
     #[test]
     fn what_is_no_pack_is_left_for_git_to_refuse() {
         let blob = of_kind(3, &[b'x'; 5000]);
-        for objects in [
-            vec![],
-            vec![vec![0x10]],
-            vec![blob[..20].to_vec()],
-            vec![vec![0x80; 40]],
-        ] {
+        for objects in [vec![], vec![vec![0x10]], vec![blob[..20].to_vec()], vec![vec![0x80; 40]]] {
             assert!(Load::default().add_pack(pack(1, &objects)).is_ok());
         }
         assert!(Load::default().add_loose("0", file(b"no object")).is_ok());

@@ -29,10 +29,7 @@ use std::process::{Command, Stdio};
 
 /// What one git may take that unpacks what a program of the agent's wrote. [`limits`](super::limits) has looked at all of it before, so
 /// an honest git is far from these; but the program may write on while its files are read.
-const LIMITS: ResourceLimits = ResourceLimits {
-    memory: 2 << 30,
-    seconds: 600,
-};
+const LIMITS: ResourceLimits = ResourceLimits { memory: 2 << 30, seconds: 600 };
 
 /// Each thread of git's holds a delta's base and its result.
 const ONE_THREAD: &str = "pack.threads=1";
@@ -110,14 +107,7 @@ impl Repo {
             return Ok(());
         }
         let mut git = self.git_here();
-        git.args([
-            "rev-list",
-            "--objects",
-            "--quiet",
-            "--stdin",
-            "--not",
-            "--all",
-        ]);
+        git.args(["rev-list", "--objects", "--quiet", "--stdin", "--not", "--all"]);
         // A partial clone lacks objects by agreement with its remote; they are not missing.
         if self.config_string("extensions.partialClone")?.is_some() {
             git.arg("--exclude-promisor-objects");
@@ -198,9 +188,7 @@ impl<'r> LooseLinks<'r> {
         let (from, to) = (quarantine.join(fan_out), self.directory.join(fan_out));
         fs::create_dir(&to).at("could not make", &to)?;
         for entry in fs::read_dir(&from).at("could not list", &from)? {
-            let Some(rest) = entry
-                .ok()
-                .and_then(|entry| entry.file_name().into_string().ok())
+            let Some(rest) = entry.ok().and_then(|entry| entry.file_name().into_string().ok())
             else {
                 continue;
             };
@@ -229,8 +217,7 @@ impl<'r> LooseLinks<'r> {
             };
             // A name of our own: git tells packs by it, and the program's might contain anything.
             let name = format!("pack/pack-{}.pack", self.packs.len());
-            let wanted =
-                { path.file_name() }.is_some_and(|name| is_wanted(&name.to_string_lossy()));
+            let wanted = path.file_name().is_some_and(|name| is_wanted(&name.to_string_lossy()));
             if wanted && path.extension().is_some_and(|ending| ending == "pack") {
                 let Some(linked) = self.link(&path, &self.directory.join(name))? else {
                     continue;
@@ -327,13 +314,7 @@ impl<'r> LooseLinks<'r> {
     fn pack(&self, options: &[&str], input: String) -> Result<()> {
         let mut packer = self.repo.git_here();
         packer
-            .args([
-                "-c",
-                "pack.compression=1",
-                "pack-objects",
-                "--stdout",
-                "--quiet",
-            ])
+            .args(["-c", "pack.compression=1", "pack-objects", "--stdout", "--quiet"])
             .args(options)
             .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", quoted(&self.directory))
             // glibc gives the room of each deflated object back to the kernel and asks for it again, which takes two

@@ -96,20 +96,12 @@ impl RawCommit {
         // A malformed commit may lack the empty line; then all of it is headers.
         let end = rest.windows(2).position(|pair| pair == b"\n\n");
         let (headers, message) = rest.split_at(end.map_or(rest.len(), |end| end + 1));
-        let parents = parents.iter().map(|oid| format!("parent {oid}\n"));
-        let parents: String = parents.collect();
+        let parents: String = parents.iter().map(|oid| format!("parent {oid}\n")).collect();
         // Behind all other headers, where git itself puts those that it does not know.
         let header = header.map(|(name, value)| fold_header(name, value));
         let header = header.unwrap_or_default();
         RawCommit {
-            bytes: [
-                tree,
-                parents.as_bytes(),
-                headers,
-                header.as_bytes(),
-                message,
-            ]
-            .concat(),
+            bytes: [tree, parents.as_bytes(), headers, header.as_bytes(), message].concat(),
         }
     }
 
@@ -117,12 +109,8 @@ impl RawCommit {
     #[must_use]
     pub fn with_tree(&self, tree: Oid) -> RawCommit {
         let end = self.bytes.iter().position(|&byte| byte == b'\n');
-        let rest = end
-            .and_then(|end| self.bytes.get(end..))
-            .unwrap_or_default();
-        RawCommit {
-            bytes: [format!("tree {tree}").as_bytes(), rest].concat(),
-        }
+        let rest = end.and_then(|end| self.bytes.get(end..)).unwrap_or_default();
+        RawCommit { bytes: [format!("tree {tree}").as_bytes(), rest].concat() }
     }
 
     fn message(&self) -> Cow<'_, str> {
@@ -205,9 +193,7 @@ mod tests {
         let text = format!(
             "tree {one}\nparent {one}\nparent {two}\nauthor a\nmergetag object {one}\n parent {one}\n\nparent {one}\n\nKey: yes\n"
         );
-        let commit = RawCommit {
-            bytes: text.into_bytes(),
-        };
+        let commit = RawCommit { bytes: text.into_bytes() };
         let parents = commit.parents().into_iter().map(Oid::to_hex);
         assert_eq!(parents.collect::<Vec<_>>(), [one.as_str(), &two]);
         assert_eq!(commit.trailer("key").as_deref(), Some("yes"));

@@ -113,7 +113,7 @@ fn may_convert(repo: &gix::Repository, listing: &Listing) -> Result<bool> {
 pub(in crate::git) fn has_converting_word(content: &[u8]) -> bool {
     // A word in a comment or in a pattern counts as well: the doubt costs time and no file is
     // wrong.
-    { CONVERTING_WORDS.iter() }.any(|word| content.contains_str(word))
+    CONVERTING_WORDS.iter().any(|word| content.contains_str(word))
 }
 
 /// Whether settings, or files of attributes outside of the tree, may ask for a conversion.
@@ -122,9 +122,7 @@ pub(super) fn may_convert_outside(repo: &gix::Repository, listing: &Listing) -> 
         return Ok(true);
     }
     // Before the first directory is entered, these are the names that files outside the tree mention.
-    let stack = repo
-        .attributes_only(&listing.index, Source::IdMapping)
-        .map_err(unreadable)?;
+    let stack = repo.attributes_only(&listing.index, Source::IdMapping).map_err(unreadable)?;
     let outside = stack.attributes_collection();
     // `text` alone normalises what is committed. Without CRLF asked for elsewhere, it writes what
     // the blob holds.
@@ -153,9 +151,7 @@ fn match_attributes(
     chunks: &Chunks<'_, '_, (&Entry, &mut Option<Form>)>,
 ) -> Result<()> {
     let defaults_to_crlf = defaults_to_crlf(repo);
-    let mut stack = repo
-        .attributes_only(&listing.index, Source::IdMapping)
-        .map_err(unreadable)?;
+    let mut stack = repo.attributes_only(&listing.index, Source::IdMapping).map_err(unreadable)?;
     let mut matches = stack.selected_attribute_matches(NAMES);
     while let Some(chunk) = chunks.next() {
         for (entry, form) in chunk.iter_mut().filter(|(_, form)| form.is_none()) {
@@ -199,11 +195,7 @@ fn by_states(
     if text == StateRef::Unset || is(text, b"input") || is(eol, b"lf") {
         return Form::Plain;
     }
-    if is(eol, b"crlf") || defaults_to_crlf {
-        Form::Converted
-    } else {
-        Form::Plain
-    }
+    if is(eol, b"crlf") || defaults_to_crlf { Form::Converted } else { Form::Plain }
 }
 
 fn is_attributes_file(path: &[u8]) -> bool {
@@ -215,12 +207,10 @@ fn is_attributes_file(path: &[u8]) -> bool {
 fn defaults_to_crlf(repo: &gix::Repository) -> bool {
     let config = repo.config_snapshot();
     // `core.autocrlf=input` is no boolean, rules out CRLF, and goes before `core.eol`.
-    let input = config
-        .string("core.autocrlf")
-        .is_some_and(|value| value.eq_ignore_ascii_case(b"input"));
-    let eol_crlf = config
-        .string("core.eol")
-        .is_some_and(|value| value.eq_ignore_ascii_case(b"crlf"));
+    let input =
+        config.string("core.autocrlf").is_some_and(|value| value.eq_ignore_ascii_case(b"input"));
+    let eol_crlf =
+        config.string("core.eol").is_some_and(|value| value.eq_ignore_ascii_case(b"crlf"));
     !input && (eol_crlf || config.boolean("core.autocrlf").unwrap_or(false))
 }
 
@@ -241,19 +231,14 @@ pub(super) fn write_converted(
     threads: usize,
     count: &Count<'_>,
 ) -> Result<usize> {
-    let converted = forms
-        .iter()
-        .filter(|&&form| form == Form::Converted)
-        .count();
+    let converted = forms.iter().filter(|&&form| form == Form::Converted).count();
     if converted == 0 {
         return Ok(0);
     }
     // gitoxide passes over what is marked so. The marks come off below, before the index is
     // written.
     for (entry, &form) in index.entries_mut().iter_mut().zip(forms) {
-        entry
-            .flags
-            .set(Flags::SKIP_WORKTREE, form != Form::Converted);
+        entry.flags.set(Flags::SKIP_WORKTREE, form != Form::Converted);
     }
     // Files that are already there are then collisions and not overwritten.
     options.destination_is_initially_empty = true;
@@ -276,11 +261,7 @@ pub(super) fn write_converted(
     if let Some(collision) = outcome.collisions.first() {
         return Err(Error::new(
             Code::PathExists,
-            format!(
-                "could not create {} in {}",
-                collision.path,
-                destination.path().display()
-            ),
+            format!("could not create {} in {}", collision.path, destination.path().display()),
         )
         .because("something of that name, perhaps in another case, is there already"));
     }
@@ -309,11 +290,7 @@ fn failed(error: gix::Error) -> Error {
         }
         cause = next.source();
     }
-    let code = if error.is_not_found() {
-        Code::RepoCorrupt
-    } else {
-        Code::GitFailed
-    };
+    let code = if error.is_not_found() { Code::RepoCorrupt } else { Code::GitFailed };
     Error::new(code, what).because(error.to_string())
 }
 
@@ -327,18 +304,14 @@ const SWITCHES: [&str; 3] = ["core.sparseCheckout", "core.splitIndex", "index.sp
 /// replaced objects, attributes looked for from the new worktree's top or taken from a tree that a setting names.
 pub(super) fn is_needed(gix: &gix::Repository) -> bool {
     let config = gix.config_snapshot();
-    let switched = SWITCHES
-        .iter()
-        .any(|&key| config.boolean(key).unwrap_or(false));
+    let switched = SWITCHES.iter().any(|&key| config.boolean(key).unwrap_or(false));
     let shared = config.string("core.sharedRepository").is_some_and(|value| {
         let private: [&[u8]; 5] = [b"umask", b"false", b"no", b"off", b"0"];
         !private.iter().any(|name| value.eq_ignore_ascii_case(name))
     });
     let promisor = config.string("extensions.partialClone").is_some()
         || gix.remote_names().iter().any(|name| {
-            config
-                .boolean(format!("remote.{name}.promisor").as_str())
-                .unwrap_or(false)
+            config.boolean(format!("remote.{name}.promisor").as_str()).unwrap_or(false)
         });
     switched || shared || promisor || has_other_attributes(gix) || has_replaced_objects(gix)
 }
@@ -428,7 +401,5 @@ fn has_replaced_objects(gix: &gix::Repository) -> bool {
     let Ok(references) = gix.references() else {
         return true;
     };
-    references
-        .prefixed("refs/replace/")
-        .map_or(true, |mut replaced| replaced.next().is_some())
+    references.prefixed("refs/replace/").map_or(true, |mut replaced| replaced.next().is_some())
 }

@@ -47,10 +47,7 @@ impl Destination {
         // Of the file system and not of this machine's clock, which may differ from a server's.
         let now = now.metadata().at("could not read the clock of", path)?;
         let seconds = now.mtime() - STEP_BACK_SECONDS;
-        let time = |seconds, nanoseconds| Timespec {
-            tv_sec: seconds,
-            tv_nsec: nanoseconds,
-        };
+        let time = |seconds, nanoseconds| Timespec { tv_sec: seconds, tv_nsec: nanoseconds };
         Ok(Destination {
             root,
             path: path.to_owned(),
@@ -104,19 +101,10 @@ impl Destination {
     pub(super) fn create_file(&self, directory: &OwnedFd, path: &[u8], mode: Mode) -> Result<File> {
         let flags =
             OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let bits = if mode == Mode::FILE_EXECUTABLE {
-            0o777
-        } else {
-            0o666
-        };
-        rustix::fs::openat(
-            directory,
-            file_name(path),
-            flags,
-            rustix::fs::Mode::from_raw_mode(bits),
-        )
-        .map(File::from)
-        .map_err(|errno| self.failed("could not create", path, errno))
+        let bits = if mode == Mode::FILE_EXECUTABLE { 0o777 } else { 0o666 };
+        rustix::fs::openat(directory, file_name(path), flags, rustix::fs::Mode::from_raw_mode(bits))
+            .map(File::from)
+            .map_err(|errno| self.failed("could not create", path, errno))
     }
 
     /// Creates a file with this content and gives what the index records of it.
@@ -131,8 +119,7 @@ impl Destination {
         content: &[u8],
     ) -> Result<Stat> {
         let mut file = self.create_file(directory, path, mode)?;
-        file.write_all(content)
-            .map_err(|error| self.io_error("could not write", path, error))?;
+        file.write_all(content).map_err(|error| self.io_error("could not write", path, error))?;
         self.seal(&file, path)
     }
 

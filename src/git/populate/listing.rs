@@ -87,10 +87,7 @@ impl Listing {
 
     /// A listing of nothing.
     pub(super) fn new() -> Listing {
-        Listing {
-            index: State::new(gix::hash::Kind::Sha1),
-            directories: Vec::new(),
-        }
+        Listing { index: State::new(gix::hash::Kind::Sha1), directories: Vec::new() }
     }
 
     fn directory(&mut self, position: usize) -> Result<&mut ListedDirectory> {
@@ -250,10 +247,7 @@ impl IndexLock {
 }
 
 fn write(out: impl Write, listing: &Listing) -> std::io::Result<()> {
-    let mut out = Hashing {
-        out,
-        hash: Sha1::new(),
-    };
+    let mut out = Hashing { out, hash: Sha1::new() };
     let entries = listing.index.entries();
     out.write_all(b"DIRC\0\0\0\x02")?;
     out.write_all(&length(entries.len())?)?;

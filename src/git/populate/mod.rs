@@ -108,10 +108,7 @@ pub fn populate(request: &Request<'_>) -> Result<Populated> {
         return Ok(outcome);
     }
     attributes::populate_only_git(request.repo, request.worktree, threads, request.observer)?;
-    Ok(Populated {
-        via_git: true,
-        ..Populated::default()
-    })
+    Ok(Populated { via_git: true, ..Populated::default() })
 }
 
 /// The first two ways; `None`, with nothing written, when only git can do it.
@@ -148,15 +145,8 @@ fn populate_ourselves(request: &Request<'_>, threads: usize) -> Result<Option<Po
     let destination = Destination::open(request.worktree, lock.file())?;
     let count = Count::new(forms.len(), request.observer);
 
-    let mut outcome = write_plain(
-        &shared,
-        &mut listing,
-        &forms,
-        source.as_ref(),
-        &destination,
-        threads,
-        &count,
-    )?;
+    let mut outcome =
+        write_plain(&shared, &mut listing, &forms, source.as_ref(), &destination, threads, &count)?;
     outcome.checked_out += attributes::write_converted(
         &gix,
         &mut listing.index,
@@ -262,11 +252,7 @@ struct Count<'a> {
 impl<'a> Count<'a> {
     /// Of this many files none is written.
     fn new(all: usize, observer: &'a (dyn Fn(usize, usize) + Sync)) -> Count<'a> {
-        Count {
-            written: AtomicUsize::new(0),
-            all,
-            observer,
-        }
+        Count { written: AtomicUsize::new(0), all, observer }
     }
 
     /// Adds files that were written.
@@ -322,10 +308,7 @@ pub fn inherit_worktree_config(repo: &Repo, admin_dir: &Path) -> Result<()> {
         std::fs::create_dir_all(admin_dir.join("info")).at("could not create", &to)?;
         copy_new(&repo.git_dir().join(patterns), &to)?;
     }
-    if !repo
-        .config_bool("extensions.worktreeConfig")?
-        .unwrap_or(false)
-    {
+    if !repo.config_bool("extensions.worktreeConfig")?.unwrap_or(false) {
         return Ok(());
     }
     let to = admin_dir.join("config.worktree");
@@ -359,9 +342,7 @@ fn remove(config: &Path, names: &str) -> Result<()> {
         })?;
         // A setting with several values is listed once per value.
         found.dedup();
-        found
-            .iter()
-            .try_for_each(|name| config.remove_multivar(name, ".*"))
+        found.iter().try_for_each(|name| config.remove_multivar(name, ".*"))
     };
     change().map_err(|error| failed(&format!("could not write {}", config.display()), error))
 }

@@ -114,12 +114,8 @@ impl<'a, Objects: Find + FindHeader> Writer<'a, Objects> {
         if let Some(open) = self.open.take_if(|_| self.directory == directory) {
             return Ok(open);
         }
-        let shared = self
-            .directory
-            .iter()
-            .zip(directory)
-            .take_while(|(one, other)| one == other)
-            .count();
+        let shared =
+            self.directory.iter().zip(directory).take_while(|(one, other)| one == other).count();
         // Entries ascend, so only what differs from the last directory can be new. Another thread
         // may have made it too; an existing directory is no error.
         for end in (shared..=directory.len()).filter(|&end| end > 0) {
@@ -146,8 +142,7 @@ impl<'a, Objects: Find + FindHeader> Writer<'a, Objects> {
         }
         let blob = read_blob(&self.objects, entry, path, &mut self.blob)?;
         self.checked_out += 1;
-        self.destination
-            .write_file(&open.to, path, entry.mode, blob)
+        self.destination.write_file(&open.to, path, entry.mode, blob)
     }
 
     fn copy(&mut self, open: &OpenPair, entry: &Entry, path: &BStr) -> Result<Option<Stat>> {
@@ -171,9 +166,7 @@ impl<'a, Objects: Find + FindHeader> Writer<'a, Objects> {
         if object_name("blob", content) != entry.id.as_bytes() {
             return Ok(None);
         }
-        self.destination
-            .write_file(&open.to, path, entry.mode, content)
-            .map(Some)
+        self.destination.write_file(&open.to, path, entry.mode, content).map(Some)
     }
 
     fn copy_large(
@@ -188,13 +181,10 @@ impl<'a, Objects: Find + FindHeader> Writer<'a, Objects> {
             Ok(Some(header)) => header.size,
             _ => return Ok(None),
         };
-        if !from
-            .metadata()
-            .is_ok_and(|meta| meta.is_file() && meta.len() == size)
-        {
+        if !from.metadata().is_ok_and(|meta| meta.is_file() && meta.len() == size) {
             return Ok(None);
         }
-        let mut to = { self.destination }.create_file(directory, path, entry.mode)?;
+        let mut to = self.destination.create_file(directory, path, entry.mode)?;
         // What is hashed is the clone, which has blocks of its own from now on: a writer of the
         // source cannot change it after the hash.
         let copied = if system::clone_blocks(&to, &from) {
@@ -233,11 +223,8 @@ pub(super) fn read_blob<'b>(
         return Ok(&[]);
     }
     let corrupt = |what: &str| {
-        Error::new(
-            Code::RepoCorrupt,
-            format!("blob {} {what}: {path}", entry.id),
-        )
-        .hint("to check the repository, run git fsck")
+        Error::new(Code::RepoCorrupt, format!("blob {} {what}: {path}", entry.id))
+            .hint("to check the repository, run git fsck")
     };
     match objects.try_find(&entry.id, buffer) {
         Ok(Some(object)) if object.kind == Kind::Blob => Ok(object.data),
@@ -315,10 +302,9 @@ impl CopySource {
         if let Some(main) = repo.main_worktree()? {
             if head_tree(gix, repo.common_dir()) == Some(tree) {
                 let index = repo.common_dir().join("index");
-                return Ok(CopySource::open(main).map(|main| CopySource {
-                    index: Some(index),
-                    ..main
-                }));
+                return Ok(
+                    CopySource::open(main).map(|main| CopySource { index: Some(index), ..main })
+                );
             }
             fallback = Some(main);
         }
@@ -339,11 +325,7 @@ impl CopySource {
     fn open(path: PathBuf) -> Option<CopySource> {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
         let root = rustix::fs::open(&path, flags, Mode::empty()).ok()?;
-        Some(CopySource {
-            root,
-            path,
-            index: None,
-        })
+        Some(CopySource { root, path, index: None })
     }
 
     /// An index that probably holds the tree.
@@ -368,9 +350,7 @@ impl CopySource {
 pub(super) fn open_file(directory: &OwnedFd, name: &[u8]) -> Option<File> {
     let flags =
         OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    rustix::fs::openat(directory, name, flags, Mode::empty())
-        .ok()
-        .map(File::from)
+    rustix::fs::openat(directory, name, flags, Mode::empty()).ok().map(File::from)
 }
 
 /// The linked worktrees: admin dir and top.

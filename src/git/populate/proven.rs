@@ -29,11 +29,7 @@ pub(super) fn listing(path: &Path, root: Oid, validate: component::Options) -> O
     if !index.entries().is_sorted_by(is_before) {
         return None;
     }
-    let mut proof = Proof {
-        listing: Listing::new(),
-        index: &index,
-        validate,
-    };
+    let mut proof = Proof { listing: Listing::new(), index: &index, validate };
     if proof.tree(index.entries(), 0, MAX_DEPTH)? != root {
         return None;
     }
@@ -69,9 +65,7 @@ impl Proof<'_> {
     /// The name of the tree that `entries` make, which are all those of one directory; its path, with
     /// the slash, is the first `prefix` bytes of theirs.
     fn tree(&mut self, entries: &[Entry], prefix: usize, levels: usize) -> Option<Oid> {
-        let path = entries
-            .first()
-            .map_or(&[][..], |first| first.path(self.index));
+        let path = entries.first().map_or(&[][..], |first| first.path(self.index));
         // Entered before its subdirectories, as the TREE extension lists parents first; its name is
         // known at the end.
         let own = path.get(..prefix.saturating_sub(1))?;
@@ -87,12 +81,7 @@ impl Proof<'_> {
                 None if entry.mode == Mode::DIR => return None,
                 None => {
                     require_safe_name(name, Some(entry.mode), path, self.validate).ok()?;
-                    (
-                        entry.mode.bits(),
-                        name,
-                        Oid::from_slice(entry.id.as_bytes())?,
-                        1,
-                    )
+                    (entry.mode.bits(), name, Oid::from_slice(entry.id.as_bytes())?, 1)
                 }
                 Some((name, _)) => {
                     let below = path.get(..=prefix + name.len())?;

@@ -27,10 +27,7 @@ pub struct RefPush {
 impl RefPush {
     /// What is to become of the ref of that full name.
     pub fn new(refname: impl Into<String>, change: RefChange) -> RefPush {
-        RefPush {
-            refname: refname.into(),
-            change,
-        }
+        RefPush { refname: refname.into(), change }
     }
 }
 
@@ -297,15 +294,12 @@ impl Repo {
     ) -> Result<PushOutcome> {
         let mut command = self.networked();
         // `remote.<name>.mirror` cannot be combined with named refs.
-        command
-            .arg("-c")
-            .arg(format!("remote.{remote}.mirror=false"))
-            .args([
-                "push",
-                "--porcelain",
-                "--no-follow-tags",
-                "--recurse-submodules=no",
-            ]);
+        command.arg("-c").arg(format!("remote.{remote}.mirror=false")).args([
+            "push",
+            "--porcelain",
+            "--no-follow-tags",
+            "--recurse-submodules=no",
+        ]);
         command.args(manner.atomic.then_some("--atomic"));
         command.args((!manner.with_hook).then_some("--no-verify"));
         let mut refspecs = Vec::new();
@@ -329,8 +323,7 @@ impl Repo {
         }
         command.args(["--", remote]).args(refspecs);
         // Git brings its copies of the remote's branches up to date.
-        let branches =
-            { pushes.iter() }.filter_map(|push| push.refname.strip_prefix("refs/heads/"));
+        let branches = pushes.iter().filter_map(|push| push.refname.strip_prefix("refs/heads/"));
         let copies = branches.map(|short| format!("refs/remotes/{remote}/{short}"));
         let _locks = self.note_locks(&mut command, copies);
         let output = finished(command::finish_by(command, end)?, remote)?;
@@ -362,10 +355,7 @@ fn outcome(remote: &str, pushes: &[RefPush], output: &Output) -> Result<PushOutc
     }
     // A push in which one ref was refused ends with a failure as well; the lines say which.
     if output.status.success() || is_answered {
-        return Ok(PushOutcome {
-            refusals,
-            remote_text: remote_text(output),
-        });
+        return Ok(PushOutcome { refusals, remote_text: remote_text(output) });
     }
     let said = String::from_utf8_lossy(&output.stderr);
     // The user's own hook ends a push before the remote is asked.
@@ -374,10 +364,7 @@ fn outcome(remote: &str, pushes: &[RefPush], output: &Output) -> Result<PushOutc
             refname: push.refname.clone(),
             reason: "the pre-push hook refused".to_owned(),
         });
-        return Ok(PushOutcome {
-            refusals: all.collect(),
-            remote_text: said.trim().to_owned(),
-        });
+        return Ok(PushOutcome { refusals: all.collect(), remote_text: said.trim().to_owned() });
     }
     Err(not_reached(remote, output))
 }
@@ -385,23 +372,19 @@ fn outcome(remote: &str, pushes: &[RefPush], output: &Output) -> Result<PushOutc
 /// The lines that the remote itself printed.
 fn remote_text(output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr);
-    let lines = said
+    let lines: Vec<_> = said
         .lines()
         .filter_map(|line| line.strip_prefix("remote:"))
-        .map(str::trim);
-    let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
     lines.join("\n")
 }
 
 fn finished(output: Option<Output>, remote: &str) -> Result<Output> {
     output.ok_or_else(|| {
-        Error::new(
-            Code::RemoteBusy,
-            format!("the remote `{remote}` did not answer in time"),
-        )
-        .hint(format!(
-            "to see whether it answers, run git ls-remote {remote}"
-        ))
+        Error::new(Code::RemoteBusy, format!("the remote `{remote}` did not answer in time"))
+            .hint(format!("to see whether it answers, run git ls-remote {remote}"))
     })
 }
 
@@ -427,9 +410,7 @@ fn not_reached(remote: &str, output: &Output) -> Error {
         let what = format!("the remote `{remote}` cannot be reached");
         Error::new(Code::RemoteUnreachable, what)
     };
-    error
-        .because(said)
-        .hint(format!("to try by hand, run git ls-remote {remote}"))
+    error.because(said).hint(format!("to try by hand, run git ls-remote {remote}"))
 }
 
 const DAMAGED: &str = "the repository of the server is damaged (git fsck tells more there)";
@@ -449,13 +430,7 @@ pub fn refusing_layer(reason: &str, remote_text: &str) -> &'static str {
     // refused by a hook as well.
     if has(&["hidden ref"]) {
         "the server hides such refs (receive.hideRefs)"
-    } else if has(&[
-        "gh0",
-        "protected branch",
-        "ruleset",
-        "rule violation",
-        "repository rule",
-    ]) {
+    } else if has(&["gh0", "protected branch", "ruleset", "rule violation", "repository rule"]) {
         "a rule of the host"
     } else if has(&["missing necessary objects", "bad object"]) {
         DAMAGED
@@ -493,10 +468,8 @@ mod tests {
         let layer = |reason| refusing_layer(reason, "");
         assert!(layer("deny updating a hidden ref").contains("hides"));
         assert_eq!(layer("update hook refused"), "a hook of the server");
-        let host = refusing_layer(
-            "update hook refused",
-            "error: GH013: Repository rule violations",
-        );
+        let host =
+            refusing_layer("update hook refused", "error: GH013: Repository rule violations");
         assert_eq!(host, "a rule of the host");
         assert!(depends_on_name(host));
         let lost = "error: refs/agents/keep does not point to a valid object: bad object";

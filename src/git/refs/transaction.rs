@@ -69,8 +69,8 @@ impl Repo {
         let version = program::ask_version(self.common_dir())?.answer();
         // An older git updates HEAD in the same transaction as the branch that it is on, and the hook hears of both.
         let head = untrusted::text(self.common_dir(), "HEAD").unwrap_or_default();
-        let head = { head.trim_end().strip_prefix("ref: ") }
-            .filter(|_| version < Some(Version::HEAD_UNTOLD));
+        let head =
+            head.trim_end().strip_prefix("ref: ").filter(|_| version < Some(Version::HEAD_UNTOLD));
         let mut input = String::new();
         for RefMove { refname, old, new } in moves {
             input += &format!("{old} {new} {refname}\n");
@@ -78,9 +78,7 @@ impl Repo {
                 input += &format!("{old} {new} HEAD\n");
             }
         }
-        let transaction = RefTransaction {
-            asked: Some((self, place, input)),
-        };
+        let transaction = RefTransaction { asked: Some((self, place, input)) };
         // Dropped, it says `aborted`, as git does after a refusal.
         let mut complaint = None;
         if version >= Some(Version::PREPARING) {
@@ -178,16 +176,13 @@ impl Repo {
             if self.tip(refname)? != Tip::At(expected) {
                 return Ok(None);
             }
-            let transaction = self.prepare_refs(&[RefMove {
-                refname,
-                old: expected,
-                new: Oid::ZERO,
-            }])?;
+            let transaction =
+                self.prepare_refs(&[RefMove { refname, old: expected, new: Oid::ZERO }])?;
             Ok(Some((lock, transaction)))
         };
         // All refs are locked and allowed before the first is touched.
         let locks: Vec<Result<Option<Locked<'_>>>> = refs.iter().map(lock).collect();
-        let locked = { refs.iter().zip(&locks) }.filter(|(_, lock)| matches!(lock, Ok(Some(_))));
+        let locked = refs.iter().zip(&locks).filter(|(_, lock)| matches!(lock, Ok(Some(_))));
         let doomed: HashSet<&str> = locked.map(|((refname, _), _)| *refname).collect();
         // The packed values go first: they count wherever there is no file.
         let together = self.unpack_refs(&doomed);
@@ -219,11 +214,8 @@ impl Repo {
             return Ok(false);
         }
         // The hook reads zeros for a value that cannot be read.
-        let transaction = self.prepare_refs(&[RefMove {
-            refname,
-            old: Oid::ZERO,
-            new: Oid::ZERO,
-        }])?;
+        let transaction =
+            self.prepare_refs(&[RefMove { refname, old: Oid::ZERO, new: Oid::ZERO }])?;
         self.remove_loose(refname)?;
         transaction.commit();
         Ok(true)
@@ -241,7 +233,7 @@ impl Repo {
         let log = self.common_dir().join("logs").join(refname);
         let kept = self.common_dir().join("logs/refs");
         let below = |directory: &&Path| directory.parent().is_some_and(|above| above != kept);
-        for directory in { log.ancestors() }.skip(1).take_while(below) {
+        for directory in log.ancestors().skip(1).take_while(below) {
             if std::fs::remove_dir(directory).is_err() {
                 break;
             }
@@ -440,19 +432,14 @@ impl Repo {
         // certain.
         let lines = tail.strip_suffix(b"\n").unwrap_or_default();
         let last = lines.rsplit(|&b| b == b'\n').next();
-        Ok(last
-            .filter(|line| line.ends_with(message.as_bytes()))
-            .and_then(names))
+        Ok(last.filter(|line| line.ends_with(message.as_bytes())).and_then(names))
     }
 }
 
 /// The old and the new object of a line; `None` for one that a power loss garbled.
 fn names(line: &[u8]) -> Option<(Oid, Oid)> {
     let names = std::str::from_utf8(line.get(..81)?).ok()?;
-    Some((
-        Oid::from_hex(names.get(..40)?)?,
-        Oid::from_hex(names.get(41..)?)?,
-    ))
+    Some((Oid::from_hex(names.get(..40)?)?, Oid::from_hex(names.get(41..)?)?))
 }
 
 fn path(repo: &Repo, refname: &str) -> PathBuf {

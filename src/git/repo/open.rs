@@ -27,10 +27,7 @@ pub struct Environment {
 }
 
 static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
-const SILENT: &Environment = &Environment {
-    names_configuration: false,
-    quarantine: None,
-};
+const SILENT: &Environment = &Environment { names_configuration: false, quarantine: None };
 
 impl Environment {
     /// Follows this one from now on. Only the first call counts.
@@ -71,8 +68,7 @@ impl Repo {
         untrusted::require_openable_above(path)?;
         // A clone's own settings are the agent's to write, so the repository it came from is opened
         // instead.
-        if let Some(shared) =
-            { fs::canonicalize(path).ok() }.and_then(|path| admin_dir_of_clone(&path))
+        if let Some(shared) = fs::canonicalize(path).ok().and_then(|path| admin_dir_of_clone(&path))
         {
             return Repo::open_git_dir(&shared);
         }
@@ -122,10 +118,7 @@ impl Repo {
     /// that is. Seen from a linked worktree, the directory around the git dir would be taken for it.
     pub(super) fn require_named_main(&self) -> Result<()> {
         let main = exactly(self.common_dir())?;
-        let is_named = || {
-            main.config()
-                .is_ok_and(|config| config.get_path(WORKTREE).is_ok())
-        };
+        let is_named = || main.config().is_ok_and(|config| config.get_path(WORKTREE).is_ok());
         if main.is_bare() || is_named() {
             return Ok(());
         }
@@ -241,20 +234,14 @@ fn refusal(error: git2::Error, place: &str, git_dir: Option<PathBuf>) -> Error {
                 gone.display()
             ),
         )
-        .remedy(
-            "to see whether the setting can be taken out",
-            Remedy::Examine,
-        )
+        .remedy("to see whether the setting can be taken out", Remedy::Examine)
         .because(error);
     }
     // One that is further up than GIT_CEILING_DIRECTORIES allows is none.
     let is_unfound = git_dir.is_none() || error.class() == git2::ErrorClass::Repository;
     if error.code() == ErrorCode::NotFound && is_unfound {
-        return Error::new(
-            Code::RepoNotFound,
-            format!("{place} is in no git repository"),
-        )
-        .hint("to make one here, run git init");
+        return Error::new(Code::RepoNotFound, format!("{place} is in no git repository"))
+            .hint("to make one here, run git init");
     }
     let is_config = error.class() == git2::ErrorClass::Config;
     let failed = failed(&format!("could not open the repository at {place}"), error);

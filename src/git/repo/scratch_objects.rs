@@ -128,11 +128,7 @@ impl Repo {
         let hooks = match self.repository_hooks_path()? {
             // Relative to the worktree, as git takes it.
             Some(hooks) => hooks,
-            None => self
-                .common_dir()
-                .join("hooks")
-                .to_string_lossy()
-                .into_owned(),
+            None => self.common_dir().join("hooks").to_string_lossy().into_owned(),
         };
         let git_dir = self.make_apart(directory, top, head, &hooks)?;
         untrusted::copy_as_old(index, &git_dir.join("index"), untrusted::LONGEST_INDEX)?;
@@ -193,10 +189,7 @@ fn writing_to(git_dir: &Path, objects: PathBuf) -> Result<Repo> {
     let inner = open::exactly(git_dir)?;
     inner.set_odb(&holder.odb().map_err(fail)?).map_err(fail)?;
     let mut repo = Repo::wrap(inner)?;
-    repo.scratch_objects = Some(ScratchObjects {
-        path: objects,
-        _holder: holder,
-    });
+    repo.scratch_objects = Some(ScratchObjects { path: objects, _holder: holder });
     Ok(repo)
 }
 

@@ -136,11 +136,7 @@ impl<'a> Tour<'a> {
             let name = left.unwrap_or_default().into_vec();
             match tree {
                 Some(oid) if origin != above.origin => deep.push((self.path.clone(), oid)),
-                Some(oid) => above.entries.push(Entry {
-                    mode: DIRECTORY,
-                    name: name.clone(),
-                    oid,
-                }),
+                Some(oid) => above.entries.push(Entry { mode: DIRECTORY, name: name.clone(), oid }),
                 // Git has no empty directories, and so nothing stands for one here.
                 None => {}
             }
@@ -151,11 +147,7 @@ impl<'a> Tour<'a> {
 
     /// Writes the files of the directory where it stands.
     fn look(&mut self, origin: usize, is_top_of_worktree: bool) -> Result<TourDirectory> {
-        let mut directory = TourDirectory {
-            entries: Vec::new(),
-            waiting: Vec::new(),
-            origin,
-        };
+        let mut directory = TourDirectory { entries: Vec::new(), waiting: Vec::new(), origin };
         let entries = self.descent.entries();
         for (name, kind) in entries.at("could not list", self.shown())? {
             let is_directory = kind == FileType::Directory;
@@ -215,17 +207,10 @@ impl<'a> Tour<'a> {
         }
         let mut name = TOO_DEEP.as_bytes().to_vec();
         // The work may have a file of this very name.
-        while beside
-            .iter()
-            .any(|entry| entry.name.eq_ignore_ascii_case(&name))
-        {
+        while beside.iter().any(|entry| entry.name.eq_ignore_ascii_case(&name)) {
             name.push(b'-');
         }
-        Ok(Some(Entry {
-            mode: DIRECTORY,
-            name,
-            oid: self.repo.write_tree(entries)?,
-        }))
+        Ok(Some(Entry { mode: DIRECTORY, name, oid: self.repo.write_tree(entries)? }))
     }
 
     /// Adds a name to the path.
@@ -264,11 +249,7 @@ impl<'a> Tour<'a> {
         let path = self.shown();
         let file = self.descent.file(name).at("could not read", &path)?;
         let metadata = file.metadata().at("could not read", &path)?;
-        let mode = if metadata.permissions().mode() & 0o100 == 0 {
-            FILE
-        } else {
-            EXECUTABLE
-        };
+        let mode = if metadata.permissions().mode() & 0o100 == 0 { FILE } else { EXECUTABLE };
         if metadata.len() <= LONGEST_AT_ONCE {
             let mut content = Vec::new();
             let read = file.take(LONGEST_AT_ONCE + 1).read_to_end(&mut content);
@@ -334,9 +315,8 @@ fn over_base(repo: &Repo, layer: &WorktreeLayer, own: FilesAsTheyAre) -> Result<
     let is_hidden =
         |file: &Difference| !matches!(layer.shown(&file.path), Ok(LayerEntry::Base) | Err(_));
     let hidden = of_base.into_iter().filter(is_hidden);
-    let mut changes: Vec<Difference> = hidden
-        .map(|file| Difference { new: None, ..file })
-        .collect();
+    let mut changes: Vec<Difference> =
+        hidden.map(|file| Difference { new: None, ..file }).collect();
     changes.extend(repo.differences(Oid::EMPTY_TREE, own.tree.unwrap_or(Oid::EMPTY_TREE))?);
     let mut special = own.special;
     special.retain(|path| {
@@ -368,9 +348,7 @@ pub fn write_admin(
         if let Some(content) = untrusted::read(admin_dir, &file, LONGEST_KEPT) {
             // One level is enough for files that a person may want to look at.
             let name = file.as_os_str().as_bytes();
-            let name = name
-                .iter()
-                .map(|&byte| if byte == b'/' { b'%' } else { byte });
+            let name = name.iter().map(|&byte| if byte == b'/' { b'%' } else { byte });
             entries.insert(name.collect::<Vec<u8>>(), repo.write_blob(&content)?);
         }
     }
@@ -380,11 +358,7 @@ pub fn write_admin(
     if entries.is_empty() {
         return Ok(None);
     }
-    let entries = entries.into_iter().map(|(name, oid)| Entry {
-        mode: FILE,
-        name,
-        oid,
-    });
+    let entries = entries.into_iter().map(|(name, oid)| Entry { mode: FILE, name, oid });
     let tree = repo.write_tree(entries.collect())?;
     write(repo, tip, tree, &[], ADMIN, whose).map(Some)
 }
@@ -450,9 +424,7 @@ fn ignored(
     let waits = || blocking_file(top, IGNORE_FILES).is_some();
     let output = command::start(list).and_then(|list| list.successful_unless(waits));
     let _ = fs::remove_file(index);
-    let mut paths: Vec<_> = command::names(&output.ok()??.stdout)
-        .map(<[u8]>::to_vec)
-        .collect();
+    let mut paths: Vec<_> = command::names(&output.ok()??.stdout).map(<[u8]>::to_vec).collect();
     let bundle = rules.never().map(|name| format!("{name}/").into_bytes());
     paths.retain(|path| !bundle.as_ref().is_some_and(|name| path.starts_with(name)));
     paths.sort_unstable();

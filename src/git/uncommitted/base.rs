@@ -113,11 +113,7 @@ impl TrackedTree<'_> {
 impl<'a> TrackedFiles<'a> {
     /// By a tree without submodules.
     pub(super) fn of_tree(repo: &'a Repo, tree: Oid) -> TrackedFiles<'a> {
-        TrackedFiles::Tree(TrackedTree {
-            repo,
-            tree,
-            read: RefCell::default(),
-        })
+        TrackedFiles::Tree(TrackedTree { repo, tree, read: RefCell::default() })
     }
 
     /// What a commit holds of this path, if it is tracked.
@@ -225,9 +221,7 @@ impl<'a> ProvenFiles<'a> {
     /// Whether git takes the file of the base at this path for unchanged, so that it is what the index says.
     pub(super) fn holds(&self, path: &[u8]) -> bool {
         let stat = rustix::fs::lstat(self.base.join(OsStr::from_bytes(path)));
-        let entry = self
-            .written
-            .and_then(|written| Some((written, written.index.find(path)?)));
+        let entry = self.written.and_then(|written| Some((written, written.index.find(path)?)));
         matches!((entry, stat), (Some((written, entry)), Ok(stat)) if written.proves_to_git(entry, &stat))
     }
 }
@@ -330,11 +324,7 @@ impl<'a> BaseFiles<'a> {
         for path in paths {
             self.take_rules(path)?;
             self.copy(path)?;
-            part.extend(
-                tracked
-                    .content(path)?
-                    .map(|content| (path.as_slice(), content)),
-            );
+            part.extend(tracked.content(path)?.map(|content| (path.as_slice(), content)));
         }
         let index = self.room.path().with_extension("index");
         fs::write(&index, Index::of(&part)).at("could not write", &index)?;
@@ -342,17 +332,11 @@ impl<'a> BaseFiles<'a> {
         let after = untrusted::read_at(&index, untrusted::LONGEST_INDEX).and_then(Index::parse);
         let after = after.ok_or_else(super::layer::unreadable)?;
         let content = |path: &Vec<u8>| after.find(path).map(|entry| entry.content);
-        Ok({ paths.iter() }
-            .map(|path| (path.clone(), content(path)))
-            .collect())
+        Ok(paths.iter().map(|path| (path.clone(), content(path))).collect())
     }
 
     fn source_in_room<'b>(&'b self, index: &'b Path) -> WorktreeSource<'b> {
-        WorktreeSource {
-            worktree: self.room.path(),
-            index,
-            ..*self.source
-        }
+        WorktreeSource { worktree: self.room.path(), index, ..*self.source }
     }
 
     /// The base's directory, which is as it was made.
@@ -368,10 +352,7 @@ impl<'a> BaseFiles<'a> {
     fn take_rules(&self, path: &[u8]) -> Result<()> {
         let mut directory = Path::new(OsStr::from_bytes(path)).parent();
         while let Some(at) = directory
-            && self
-                .ruled
-                .borrow_mut()
-                .insert(at.as_os_str().as_bytes().to_vec())
+            && self.ruled.borrow_mut().insert(at.as_os_str().as_bytes().to_vec())
         {
             let place = self.room.path().join(at);
             fs::create_dir_all(&place).at("could not make", &place)?;

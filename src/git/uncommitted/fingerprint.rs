@@ -77,7 +77,7 @@ impl LayerFingerprint {
             let found = entry.metadata().ok()?;
             files.push((entry.into_path(), identity(&found)));
         }
-        let is_settled = { files.iter() }.all(|(_, [.., seconds, part])| (*seconds, *part) < begun);
+        let is_settled = files.iter().all(|(_, [.., seconds, part])| (*seconds, *part) < begun);
         Some(LayerFingerprint { files, is_settled })
     }
 
@@ -150,12 +150,7 @@ impl WorktreeFingerprint {
         if !is_same {
             return Ok(false);
         }
-        let walk = Walk {
-            top,
-            written: &self.written,
-            besides,
-            threads: threads(),
-        };
+        let walk = Walk { top, written: &self.written, besides, threads: threads() };
         let found = if all {
             walk.suspects()?
         } else {
@@ -176,8 +171,8 @@ impl WorktreeFingerprint {
             return Ok(false);
         }
         let mut budget = MOST_BYTES;
-        let tracked = self.touched.tracked.iter().chain(&self.unchanged);
-        let tracked = { tracked }.all(|path| self.is_as_written(top, path, &mut budget));
+        let mut tracked = self.touched.tracked.iter().chain(&self.unchanged);
+        let tracked = tracked.all(|path| self.is_as_written(top, path, &mut budget));
         Ok(tracked
             && self.is_untracked_as_written(top, besides, ignored, &mut budget) == Some(true))
     }
@@ -211,7 +206,7 @@ impl WorktreeFingerprint {
                         walk.skip_current_dir();
                     } else if ignored.contains(&directory) {
                         // Rules that hide themselves were not written, so they may say something else by now.
-                        if { IGNORE_FILES.iter() }.any(|file| is_there(&entry.path().join(file))) {
+                        if IGNORE_FILES.iter().any(|file| is_there(&entry.path().join(file))) {
                             return Some(false);
                         }
                         walk.skip_current_dir();
@@ -229,16 +224,13 @@ impl WorktreeFingerprint {
             }
         }
         // Counted against what was seen: a file that is gone was met by no walk.
-        let new = { self.kept.paths() }.filter(|path| self.written.index.find(path).is_none());
+        let new = self.kept.paths().filter(|path| self.written.index.find(path).is_none());
         Some(new.count() == seen)
     }
 
     /// Whether a path has the content that was written of it, without any conversion; nothing where that is nothing.
     fn is_as_written(&self, top: &Path, path: &[u8], budget: &mut u64) -> bool {
-        let written = match self
-            .unchanged
-            .binary_search_by(|known| known.as_slice().cmp(path))
-        {
+        let written = match self.unchanged.binary_search_by(|known| known.as_slice().cmp(path)) {
             Ok(_) => self.written.index.find(path),
             Err(_) => self.kept.find(path),
         };
@@ -307,7 +299,7 @@ impl InitialRules {
         path: &[u8],
         found: &Metadata,
     ) -> Result<Option<Oid>> {
-        let known = { self.copies.get(path) }.and_then(|known| known.split_once(' '));
+        let known = self.copies.get(path).and_then(|known| known.split_once(' '));
         let Some((copied, identity)) = known.filter(|_| found.mode() & 0o111 == 0) else {
             return Ok(None);
         };
@@ -393,11 +385,7 @@ pub fn copy_rules(directory: &Path, base: &Path, files: &[PathBuf], ignored: &[u
             continue;
         };
         let found = look(&upper.join(file))?;
-        let identity = if time(&found) < now {
-            words(&found)
-        } else {
-            String::new()
-        };
+        let identity = if time(&found) < now { words(&found) } else { String::new() };
         written.extend_from_slice(format!("{blob} {identity}\0").as_bytes());
         written.extend_from_slice(file.as_os_str().as_bytes());
         written.push(0);
@@ -430,27 +418,18 @@ pub fn rules_files(worktree: &Path) -> Result<Vec<PathBuf>> {
     let all: Vec<PathBuf> = walk.filter_map(|entry| inside(entry.path())).collect();
     let tracked = command::run(worktree, ["ls-files", "-z", "--cached"])?;
     let tracked: HashSet<&[u8]> = command::names(&tracked).collect();
-    let above = all.iter().filter_map(|path| path.parent());
-    let above = above.filter(|path| *path != Path::new(""));
-    let asked: Vec<u8> = above
-        .flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat())
-        .collect();
+    let above = all.iter().filter_map(|path| path.parent()).filter(|path| *path != Path::new(""));
+    let asked: Vec<u8> =
+        above.flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat()).collect();
     let mut command = command::git(worktree);
     // `--no-index` judges tracked names by the rules as well; which directories are ignored does
     // not depend on what is tracked.
     command.args(["check-ignore", "--no-index", "-z", "--stdin"]);
-    let ignored = if asked.is_empty() {
-        Vec::new()
-    } else {
-        command::feed(command, &asked)?.stdout
-    };
+    let ignored =
+        if asked.is_empty() { Vec::new() } else { command::feed(command, &asked)?.stdout };
     let ignored: HashSet<&[u8]> = command::names(&ignored).collect();
     let counts = |path: &PathBuf| {
-        let parent = path
-            .parent()
-            .unwrap_or(Path::new(""))
-            .as_os_str()
-            .as_bytes();
+        let parent = path.parent().unwrap_or(Path::new("")).as_os_str().as_bytes();
         tracked.contains(path.as_os_str().as_bytes()) || !ignored.contains(parent)
     };
     Ok(all.into_iter().filter(counts).collect())

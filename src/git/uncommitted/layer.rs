@@ -60,12 +60,12 @@ impl WalkedLayer {
 
     /// Whether a file of rules by one of these names has changed.
     fn has_changed(&self, names: &[&str]) -> bool {
-        { self.rules.iter() }.any(|path| is_rules_file(path, names))
+        self.rules.iter().any(|path| is_rules_file(path, names))
     }
 }
 
 fn is_rules_file(path: &[u8], names: &[&str]) -> bool {
-    { Path::new(OsStr::from_bytes(path)).file_name() }.is_some_and(|name| is_named(name, names))
+    Path::new(OsStr::from_bytes(path)).file_name().is_some_and(|name| is_named(name, names))
 }
 
 /// What git would make of a layered worktree.
@@ -233,11 +233,7 @@ impl LayerIndex {
         } else {
             None
         };
-        Ok(LayerIndex {
-            written,
-            plain,
-            unmerged,
-        })
+        Ok(LayerIndex { written, plain, unmerged })
     }
 
     /// What it has one content of.
@@ -286,10 +282,7 @@ pub fn is_plain_index(repo: &Repo, index: &Path, tree: Oid) -> Result<bool> {
 /// `layer-invalid`; `git-missing`, `git-failed`, `io`, `disk-full`.
 pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result<Layered> {
     // From here on git looks at the upper directory as if it were the worktree.
-    let source = &WorktreeSource {
-        worktree: &layer.upper,
-        ..*source
-    };
+    let source = &WorktreeSource { worktree: &layer.upper, ..*source };
     let repo = source.repo;
     // 1. What is tracked. An index is taken without the flags by which git passes over files, which a look at the files themselves does
     // not need.
@@ -303,11 +296,7 @@ pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result
         None => (TrackedFiles::of_tree(repo, base), base, &[][..]),
         Some(own) => {
             let staged = repo.tree_of(own.merged())?.ok_or_else(unreadable)?;
-            (
-                TrackedFiles::Index(own.merged()),
-                staged,
-                own.unmerged.as_slice(),
-            )
+            (TrackedFiles::Index(own.merged()), staged, own.unmerged.as_slice())
         }
     };
 
@@ -361,10 +350,8 @@ pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result
         }
     }
     // With other attributes, git may make another blob of a file that the index does not prove unchanged.
-    for path in written
-        .into_iter()
-        .filter(|_| has_attributes)
-        .flat_map(|written| written.index.paths())
+    for path in
+        written.into_iter().filter(|_| has_attributes).flat_map(|written| written.index.paths())
     {
         let is_known = found.touched.contains_key(path) || edits.contains_key(path);
         let content = tracked.content(path)?.filter(|(mode, _)| *mode != GITLINK);
@@ -388,11 +375,8 @@ pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result
             }
         }
     }
-    let mut listed = Listed {
-        unmerged: unmerged.to_vec(),
-        nested: found.nested,
-        ..Listed::default()
-    };
+    let mut listed =
+        Listed { unmerged: unmerged.to_vec(), nested: found.nested, ..Listed::default() };
     if !names.is_empty() || !of_base.is_empty() {
         let files = BaseFiles::of(source, layer)?;
         let (new, nested) = files.not_ignored(names, &tracked)?;
@@ -427,11 +411,7 @@ pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result
     // 3. Git looks into the files that may have changed, with an index that knows of those in the upper directory alone.
     let mut part: BTreeMap<Vec<u8>, Content> = BTreeMap::new();
     for path in to_read.iter().chain(&as_copied) {
-        part.extend(
-            tracked
-                .content(path)?
-                .map(|content| (path.clone(), content)),
-        );
+        part.extend(tracked.content(path)?.map(|content| (path.clone(), content)));
     }
     for name in &found.unknown {
         let beside = tracked.one_below(directory_with_slash(name))?;
@@ -441,9 +421,7 @@ pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result
     }
     // This index has no stat data, so git reads each file: a file that was copied up may still be
     // what the base has.
-    let part = part
-        .iter()
-        .map(|(path, content)| (path.as_slice(), *content));
+    let part = part.iter().map(|(path, content)| (path.as_slice(), *content));
     fs::write(source.index, Index::of(&part.collect())).at("could not write", source.index)?;
     if !found.unknown.is_empty() {
         listed.read_untracked(source, Some(&found.unknown))?;
@@ -463,9 +441,7 @@ pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result
     if let Some(own) = &own {
         submodules.extend(own.merged().submodules().map(<[u8]>::to_vec));
         submodules.retain(|path| {
-            edits
-                .get(path)
-                .is_none_or(|now| now.is_some_and(|now| now.0 == GITLINK))
+            edits.get(path).is_none_or(|now| now.is_some_and(|now| now.0 == GITLINK))
         });
         submodules = gitlinks::holding_work(&layer.upper, &submodules, source.view.room());
     }
@@ -483,13 +459,7 @@ pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result
         }
     }
     let is_merged = listed.unmerged.is_empty();
-    Ok(Layered {
-        submodules,
-        unstaged,
-        listed,
-        staged: is_merged.then_some(staged),
-        tree,
-    })
+    Ok(Layered { submodules, unstaged, listed, staged: is_merged.then_some(staged), tree })
 }
 
 /// As [`changes::glance`], of a worktree that may be layered.
@@ -537,17 +507,11 @@ pub fn glance(at: &Glance<'_>) -> Result<Vec<Change>> {
         all.retain(|path, _| ours.contains(path) || found.unstaged.contains(path));
     }
     for path in found.submodules {
-        let change = Change {
-            kind: ChangeKind::Modified,
-            ..Change::named(path.clone())
-        };
+        let change = Change { kind: ChangeKind::Modified, ..Change::named(path.clone()) };
         all.entry(path).or_insert(change);
     }
     for path in found.listed.nested {
-        let change = Change {
-            kind: ChangeKind::Untracked,
-            ..Change::named(path.clone())
-        };
+        let change = Change { kind: ChangeKind::Untracked, ..Change::named(path.clone()) };
         all.insert(path, change);
     }
     Ok(all.into_values().collect())

@@ -97,9 +97,7 @@ impl Listed {
 
     /// Whether a path is in a directory that could not be looked into, so that what became of it is unknown.
     pub(super) fn is_hidden_by_directory(&self, path: &[u8]) -> bool {
-        self.unreadable
-            .iter()
-            .any(|directory| path.starts_with(directory))
+        self.unreadable.iter().any(|directory| path.starts_with(directory))
     }
 }
 
@@ -109,14 +107,7 @@ impl Listed {
 /// `git-missing`, `git-failed`.
 pub(super) fn list(source: &WorktreeSource<'_>) -> Result<Listed> {
     let mut tracked = git(source);
-    tracked.args([
-        "ls-files",
-        "-z",
-        "-v",
-        "--cached",
-        "--deleted",
-        "--modified",
-    ]);
+    tracked.args(["ls-files", "-z", "-v", "--cached", "--deleted", "--modified"]);
     // Started before the other child is waited for, so both tours of the worktree run at once.
     let tracked = command::start(tracked)?;
     let mut listed = Listed::default();
@@ -166,9 +157,7 @@ fn waiting(source: &WorktreeSource<'_>) -> Error {
         Code::Io,
         format!("git waits for a .gitattributes in {shown} that is no regular file"),
     )
-    .hint(format!(
-        "to see which one, run find {shown} -name .gitattributes ! -type f"
-    ))
+    .hint(format!("to see which one, run find {shown} -name .gitattributes ! -type f"))
 }
 
 /// The file of rules that cannot be read, as a directory whose content is unknown: with a slash at its end.
@@ -226,9 +215,7 @@ fn ls_files(source: &WorktreeSource<'_>, rules: &Rules) -> Command {
 /// The same in these places alone.
 fn within(mut command: Command, names: Option<&[Vec<u8>]>) -> Command {
     let names = names.into_iter().flatten();
-    command
-        .arg("--")
-        .args(names.map(|name| OsStr::from_bytes(name)));
+    command.arg("--").args(names.map(|name| OsStr::from_bytes(name)));
     command
 }
 
@@ -264,13 +251,8 @@ pub(super) fn bring_up_to_date(source: &WorktreeSource<'_>, listed: &Listed) -> 
     // index keeps them.
     update(source, &["--no-assume-unchanged"], &listed.hidden)?;
     update(source, &["--no-skip-worktree"], &listed.hidden)?;
-    let mut changed: Vec<Vec<u8>> = [
-        listed.hidden.as_slice(),
-        &listed.unmerged,
-        &listed.changed,
-        &listed.new,
-    ]
-    .concat();
+    let mut changed: Vec<Vec<u8>> =
+        [listed.hidden.as_slice(), &listed.unmerged, &listed.changed, &listed.new].concat();
     changed.retain(|path| !listed.is_hidden_by_directory(path));
     update_files(source, &changed)?;
     Ok(!changed.is_empty())
@@ -289,8 +271,7 @@ pub(super) fn update_files(source: &WorktreeSource<'_>, paths: &[Vec<u8>]) -> Re
         return Ok(());
     }
     let mut known = HashSet::new();
-    let paths = paths.iter().filter(|path| known.insert(path.as_slice()));
-    let paths: Vec<&Vec<u8>> = paths.collect();
+    let paths: Vec<&Vec<u8>> = paths.iter().filter(|path| known.insert(path.as_slice())).collect();
     let (mut inside, mut links) = (Vec::new(), HashMap::new());
     for &path in &paths {
         if !is_beyond_symlink(source.worktree, path, &mut links) {
@@ -354,9 +335,7 @@ fn require_readable(top: &Path, paths: &[&Vec<u8>]) -> Result<Vec<PathBuf>> {
         }
     }
     let directories = directories.into_iter();
-    Ok(directories
-        .map(|directory| directory.join(".gitattributes"))
-        .collect())
+    Ok(directories.map(|directory| directory.join(".gitattributes")).collect())
 }
 
 /// Whether a directory on the way to a path is a symlink. `known` remembers the answers by directory.
@@ -388,10 +367,7 @@ fn update_by(
         return Ok(());
     }
     let mut command = git(source);
-    command
-        .arg("update-index")
-        .args(options)
-        .args(["-z", "--stdin"]);
+    command.arg("update-index").args(options).args(["-z", "--stdin"]);
     led(&mut command);
     feed_paths(command, paths)
 }

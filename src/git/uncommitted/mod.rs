@@ -151,15 +151,10 @@ fn require_whole(source: &WorktreeSource<'_>) -> Result<()> {
         return Ok(());
     }
     let name = source.admin_dir.file_name().unwrap_or_default();
-    let id = name
-        .to_string_lossy()
-        .trim_start_matches("agent-")
-        .to_owned();
+    let id = name.to_string_lossy().trim_start_matches("agent-").to_owned();
     let what = format!("agent {id} made its checkout sparse, which a layered worktree cannot be");
-    Err(Error::new(Code::LayerInvalid, what).remedy(
-        "to make an ordinary worktree of it",
-        Remedy::Materialize(id),
-    ))
+    Err(Error::new(Code::LayerInvalid, what)
+        .remedy("to make an ordinary worktree of it", Remedy::Materialize(id)))
 }
 
 /// Writes the tree that adding these paths to the index as it is would make, for a caller that has asked
@@ -173,8 +168,7 @@ pub fn tree_with(source: &WorktreeSource<'_>, paths: &[Vec<u8>]) -> Result<Oid> 
     }
     copy_index(source)?;
     // A repository inside the worktree is no part of a commit.
-    let files = paths.iter().filter(|path| !path.ends_with(b"/"));
-    let files: Vec<Vec<u8>> = files.cloned().collect();
+    let files: Vec<Vec<u8>> = paths.iter().filter(|path| !path.ends_with(b"/")).cloned().collect();
     update_files(source, &files)?;
     Ok(write_tree(source)?.0)
 }
@@ -200,19 +194,12 @@ pub fn write_trees(source: &WorktreeSource<'_>) -> Result<(Trees, Option<SeenWor
         // Before the look: what changes between the two makes them differ.
         let seen = LayerFingerprint::take(&layer, source.admin_dir, source.view.room());
         let found = layer::look(source, &layer)?;
-        let trees = Trees {
-            staged: found.staged,
-            tree: found.tree,
-            unmerged: found.listed.unmerged,
-        };
+        let trees =
+            Trees { staged: found.staged, tree: found.tree, unmerged: found.listed.unmerged };
         return Ok((trees, seen.map(SeenWorktree::Layer)));
     }
     if let Some(found) = look_through_walk(source)? {
-        let trees = Trees {
-            staged: Some(found.staged),
-            tree: found.tree,
-            unmerged: Vec::new(),
-        };
+        let trees = Trees { staged: Some(found.staged), tree: found.tree, unmerged: Vec::new() };
         let seen = SeenWorktree::Walked(Box::new(found.fingerprint));
         return Ok((trees, Some(seen)));
     }
@@ -228,11 +215,7 @@ pub fn write_trees(source: &WorktreeSource<'_>) -> Result<(Trees, Option<SeenWor
         Some(staged) => staged,
         None => write_tree(source)?.0,
     };
-    let trees = Trees {
-        staged,
-        tree,
-        unmerged: listed.unmerged,
-    };
+    let trees = Trees { staged, tree, unmerged: listed.unmerged };
     Ok((trees, None))
 }
 
@@ -257,7 +240,7 @@ pub fn copy_index(source: &WorktreeSource<'_>) -> Result<()> {
 /// The tree of the copy of the index, and the submodules that it lists, where that is known.
 fn write_tree(source: &WorktreeSource<'_>) -> Result<(Oid, Option<Vec<Vec<u8>>>)> {
     let index = untrusted::read_at(source.index, untrusted::LONGEST_INDEX).and_then(Index::parse);
-    let links = { index.as_ref() }.map(|index| index.submodules().map(<[u8]>::to_vec).collect());
+    let links = index.as_ref().map(|index| index.submodules().map(<[u8]>::to_vec).collect());
     // Our own writer reuses the subtrees that the index has cached; git's `write-tree` reads the
     // whole index in a process of its own and is asked only where an entry needs it.
     if let Some(index) = &index
@@ -385,10 +368,7 @@ fn look_through_walk(source: &WorktreeSource<'_>) -> Result<Option<Walked>> {
         let now = |path: &[u8]| after.find(path).map(|entry| entry.content);
         let edits = changed.iter().map(|path| (path.as_slice(), now(path)));
         // A file in the place of a directory, or a repository that was made meanwhile.
-        match source
-            .repo
-            .tree_of_edited(&written.index, &edits.collect())?
-        {
+        match source.repo.tree_of_edited(&written.index, &edits.collect())? {
             Some(tree) if !after.has_submodules() => (tree, after),
             _ => return Ok(None),
         }
@@ -397,13 +377,7 @@ fn look_through_walk(source: &WorktreeSource<'_>) -> Result<Option<Walked>> {
         listed,
         staged,
         tree,
-        fingerprint: WorktreeFingerprint {
-            written,
-            names,
-            touched,
-            unchanged,
-            kept,
-        },
+        fingerprint: WorktreeFingerprint { written, names, touched, unchanged, kept },
     }))
 }
 

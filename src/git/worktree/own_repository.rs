@@ -84,19 +84,12 @@ impl Repo {
         new: &OwnRepository<'_>,
     ) -> Result<Vec<String>> {
         // 1. The objects, which git names by what they hold.
-        for inside in [
-            "objects/pack",
-            "objects/info",
-            "refs/heads",
-            "refs/tags",
-            "logs",
-            "info",
-        ] {
+        for inside in ["objects/pack", "objects/info", "refs/heads", "refs/tags", "logs", "info"] {
             make(&directory.join(inside))?;
         }
         let packs = self.pack_for(directory, new)?;
         // 2. The refs, and where HEAD is.
-        let refs = { new.base.into_iter() }.chain([(new.branch, new.tip)]);
+        let refs = new.base.into_iter().chain([(new.branch, new.tip)]);
         for (name, oid) in refs {
             let file = directory.join(name);
             make(file.parent().unwrap_or(directory))?;
@@ -126,22 +119,16 @@ impl Repo {
         git.args(["pack-objects", "--revs", "--quiet"]);
         git.arg(directory.join("objects/pack/pack"));
         let base = new.base.map(|(_, oid)| oid);
-        let wanted = { [new.tip].into_iter() }
-            .chain(base)
-            .chain(new.besides.iter().copied());
+        let wanted = [new.tip].into_iter().chain(base).chain(new.besides.iter().copied());
         let wanted: String = wanted.map(|oid| format!("{oid}\n")).collect();
         let output = command::feed(git, wanted.as_bytes())?;
         if !output.status.success() {
             let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            return Err(
-                Error::new(Code::GitFailed, "git could not pack the objects of a clone")
-                    .because(why),
-            );
+            return Err(Error::new(Code::GitFailed, "git could not pack the objects of a clone")
+                .because(why));
         }
         let named = String::from_utf8_lossy(&output.stdout);
-        Ok({ named.lines() }
-            .map(|name| format!("pack-{name}.pack"))
-            .collect())
+        Ok(named.lines().map(|name| format!("pack-{name}.pack")).collect())
     }
 
     fn settings_for(&self, new: &OwnRepository<'_>) -> Result<String> {
@@ -157,12 +144,8 @@ impl Repo {
         }
         let _ = writeln!(text, "\thooksPath = {}", quoted(new.hooks));
         if let Some((name, email)) = new.who {
-            let _ = writeln!(
-                text,
-                "[user]\n\tname = {}\n\temail = {}",
-                quoted(name),
-                quoted(email)
-            );
+            let _ =
+                writeln!(text, "[user]\n\tname = {}\n\temail = {}", quoted(name), quoted(email));
         }
         // What git would clear away here is not missed, and a long repack is in the way of the work.
         text.push_str("[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n");

@@ -44,11 +44,7 @@ const LONGEST_INDEX: u64 = 1 << 32;
 const PLACE: [&str; 3] = ["core.bare", "core.worktree", "core.hookspath"];
 
 /// What of an agent's own settings counts: that files may be absent, which no program depends on.
-const SPARSE: [&str; 3] = [
-    "core.sparsecheckout",
-    "core.sparsecheckoutcone",
-    "index.sparse",
-];
+const SPARSE: [&str; 3] = ["core.sparsecheckout", "core.sparsecheckoutcone", "index.sparse"];
 
 /// A stand-in for an admin directory, removed when this is dropped.
 #[derive(Debug)]
@@ -192,11 +188,8 @@ fn is_head(text: &[u8]) -> bool {
 
 fn unreadable_head(admin_dir: &Path) -> Error {
     let head = admin_dir.join("HEAD");
-    Error::new(
-        Code::GitFailed,
-        format!("{} does not say what is checked out", head.display()),
-    )
-    .remedy("to see what can be done about it", Remedy::Examine)
+    Error::new(Code::GitFailed, format!("{} does not say what is checked out", head.display()))
+        .remedy("to see what can be done about it", Remedy::Examine)
 }
 
 fn line(path: &Path) -> Vec<u8> {
@@ -268,11 +261,7 @@ fn sparse_words(text: &[u8]) -> Vec<(&'static str, bool)> {
         let (key, value) = line.split_once('=').unwrap_or((line, "true"));
         let name = format!("{section}.{}", key.trim().to_ascii_lowercase());
         let is_on = || git2::Config::parse_bool(value.trim()).unwrap_or(false);
-        found.extend(
-            { SPARSE.into_iter() }
-                .find(|known| *known == name)
-                .map(|known| (known, is_on())),
-        );
+        found.extend(SPARSE.into_iter().find(|known| *known == name).map(|known| (known, is_on())));
     }
     found
 }

@@ -110,10 +110,7 @@ impl Json {
 
 /// A name without its style: ASCII letters and digits only, in lower case.
 pub(super) fn squash(name: &str) -> String {
-    name.chars()
-        .filter(char::is_ascii_alphanumeric)
-        .map(|c| c.to_ascii_lowercase())
-        .collect()
+    name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
 }
 
 impl<'de> Deserialize<'de> for Json {

@@ -27,15 +27,8 @@ pub const LONGEST_PAYLOAD: usize = 8 << 20;
 
 /// Keys of a payload, squashed: which tool, with what, when, where.
 const TOOL: Keys = &["toolname", "tool"];
-const INPUT: Keys = &[
-    "toolinput",
-    "toolargs",
-    "args",
-    "arguments",
-    "input",
-    "parameters",
-    "params",
-];
+const INPUT: Keys =
+    &["toolinput", "toolargs", "args", "arguments", "input", "parameters", "params"];
 const EVENT: Keys = &["hookeventname"];
 /// What a tool answered: such a payload comes after it ran.
 const RESULT: Keys = &["toolresult", "toolresponse"];
@@ -105,11 +98,7 @@ pub fn read(bytes: &[u8]) -> HookPayload {
                 None => json,
             };
             let is_marked = MARKS.iter().any(|mark| json.has(mark));
-            let call = ToolCall {
-                digest,
-                is_marked,
-                ..call(json)
-            };
+            let call = ToolCall { digest, is_marked, ..call(json) };
             HookPayload { host, call }
         }
         Err(why) => HookPayload {
@@ -142,7 +131,8 @@ fn call(payload: Json) -> ToolCall {
     // Beside the session's own file, in a directory of that name.
     let of_session = text(&["transcriptpath"]);
     let transcript = match (&subagent, of_session) {
-        (Some(id), Some(path)) => { path.strip_suffix(".jsonl") }
+        (Some(id), Some(path)) => path
+            .strip_suffix(".jsonl")
             .map(|directory| format!("{directory}/subagents/agent-{id}.jsonl")),
         (_, path) => path,
     };
@@ -212,12 +202,8 @@ fn event(moment: Option<Moment>, name: &str, payload: &Json) -> HookEvent {
                 .all(&["stophookactive", "loopcount"])
                 .any(|value| !matches!(value, Json::Bool(false) | Json::Number(0.0))),
         },
-        Some(Moment::WorktreeCreate) => HookEvent::WorktreeCreate {
-            name: text(&["name"]),
-        },
-        Some(Moment::WorktreeRemove) => HookEvent::WorktreeRemove {
-            path: text(&["worktreepath"]),
-        },
+        Some(Moment::WorktreeCreate) => HookEvent::WorktreeCreate { name: text(&["name"]) },
+        Some(Moment::WorktreeRemove) => HookEvent::WorktreeRemove { path: text(&["worktreepath"]) },
         None if squash(name).is_empty() && payload.all(RESULT).next().is_some() => {
             HookEvent::PostTool
         }
@@ -249,16 +235,12 @@ fn inputs(payload: Json) -> Vec<Json> {
     let Json::Object(members) = payload else {
         return Vec::new();
     };
-    let (inputs, rest): (Vec<_>, Vec<_>) = members
-        .into_iter()
-        .partition(|(key, _)| INPUT.contains(&key.as_str()));
+    let (inputs, rest): (Vec<_>, Vec<_>) =
+        members.into_iter().partition(|(key, _)| INPUT.contains(&key.as_str()));
     if inputs.is_empty() {
         vec![Json::Object(rest)]
     } else {
-        inputs
-            .into_iter()
-            .map(|(_, input)| input.unwrapped())
-            .collect()
+        inputs.into_iter().map(|(_, input)| input.unwrapped()).collect()
     }
 }
 
@@ -306,10 +288,7 @@ fn intent_without_tool(moment: Option<Moment>, event: &HookEvent, payload: Json)
 fn writes(tool: &str, inputs: &[Json], touch: FileTouch) -> Intent {
     match paths::written(inputs, touch) {
         Ok(touched) => Intent::Writes(touched),
-        Err(why) => Intent::Unreadable {
-            tool: Some(tool.to_owned()),
-            why,
-        },
+        Err(why) => Intent::Unreadable { tool: Some(tool.to_owned()), why },
     }
 }
 
@@ -319,17 +298,12 @@ fn shell(tool: &str, inputs: &[Json]) -> Intent {
     // The input as a whole may be the command.
     let commands: Vec<String> = of_keys.chain(inputs).filter_map(Json::joined).collect();
     if commands.is_empty() {
-        return Intent::Unknown {
-            tool: tool.to_owned(),
-        };
+        return Intent::Unknown { tool: tool.to_owned() };
     }
     let command = commands.join("\n");
     match paths::patched(&command, inputs) {
         Ok(patched) => Intent::Shell { command, patched },
-        Err(why) => Intent::Unreadable {
-            tool: Some(tool.to_owned()),
-            why,
-        },
+        Err(why) => Intent::Unreadable { tool: Some(tool.to_owned()), why },
     }
 }
 

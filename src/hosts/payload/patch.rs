@@ -59,9 +59,7 @@ pub(super) fn touched(text: &str) -> Result<Vec<TouchedPath>, String> {
 /// # Errors
 /// A sentence, when the command applies a patch and its files cannot be told.
 pub(super) fn in_shell(command: &str) -> Result<Vec<TouchedPath>, String> {
-    let applies = command
-        .find("apply_patch")
-        .or_else(|| command.find("applypatch"));
+    let applies = command.find("apply_patch").or_else(|| command.find("applypatch"));
     let Some((at, text)) = applies.map(|at| (at, &command[at..])) else {
         return Ok(Vec::new());
     };
@@ -106,10 +104,7 @@ fn directory<'a>(head: &'a str, rest: &str) -> Result<Option<&'a str>, String> {
         .skip(1)
         .filter(|part| part.contains(BEGIN))
         .map(|part| part.split(BEGIN).next().unwrap_or_default());
-    if between
-        .flat_map(str::split_whitespace)
-        .any(changes_directory)
-    {
+    if between.flat_map(str::split_whitespace).any(changes_directory) {
         return unknown();
     }
     let words: Vec<&str> = head.split_whitespace().collect();
@@ -119,11 +114,7 @@ fn directory<'a>(head: &'a str, rest: &str) -> Result<Option<&'a str>, String> {
         (1, [.., cd, word, "&&"]) if changes_directory(cd) => {
             let word = word.trim_matches(['"', '\'']);
             let plain = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
-            if !word.is_empty() && word.chars().all(plain) {
-                Ok(Some(word))
-            } else {
-                unknown()
-            }
+            if !word.is_empty() && word.chars().all(plain) { Ok(Some(word)) } else { unknown() }
         }
         _ => unknown(),
     }
@@ -154,10 +145,7 @@ mod tests {
         let cases = [
             ("", ""),
             ("*** Add File: a\n+x", "a"),
-            (
-                "*** Begin Patch\r\n*** Add File: a b.rs \r\n+x\r\n*** End Patch",
-                "a b.rs",
-            ),
+            ("*** Begin Patch\r\n*** Add File: a b.rs \r\n+x\r\n*** End Patch", "a b.rs"),
             (
                 "*** Begin Patch\n*** Update File: a\n*** Move to: b\n@@\n-x\n+y\n*** End of File\n*** Delete File: c\n*** End Patch",
                 "-a b -c",
@@ -169,10 +157,7 @@ mod tests {
             ),
             // Indentation is forgiven outside an update.
             ("*** Begin Patch\n  *** Add File: a\n+x\n*** End Patch", "a"),
-            (
-                "*** Begin Patch\n*** Delete File: a\n *** Delete File: b\n",
-                "-a -b",
-            ),
+            ("*** Begin Patch\n*** Delete File: a\n *** Delete File: b\n", "-a -b"),
             ("--- a/x\n+++ b/x\n*** 1,2 ****\n", ""),
         ];
         for (text, expected) in cases {
@@ -208,11 +193,7 @@ mod tests {
             (format!("{}; {}", heredoc(""), heredoc("")), "a a"),
         ];
         for (command, expected) in cases {
-            assert_eq!(
-                names(in_shell(&command)),
-                Ok(expected.to_owned()),
-                "{command}"
-            );
+            assert_eq!(names(in_shell(&command)), Ok(expected.to_owned()), "{command}");
         }
         for command in [
             heredoc("cd $X && "),

@@ -68,10 +68,7 @@ pub(super) fn written(inputs: &[Json], touch: FileTouch) -> Result<Vec<TouchedPa
     let mut found = FoundPaths::default();
     for input in inputs {
         found.walk(input, touch)?;
-        for (keys, touch) in [
-            (MOVED_FROM, FileTouch::Delete),
-            (MOVED_TO, FileTouch::Write),
-        ] {
+        for (keys, touch) in [(MOVED_FROM, FileTouch::Delete), (MOVED_TO, FileTouch::Write)] {
             for value in input.all(keys) {
                 found.value(value, touch)?;
             }
@@ -100,11 +97,7 @@ pub(super) fn patched(command: &str, inputs: &[Json]) -> Result<Vec<TouchedPath>
     for patched in patch::in_shell(command)? {
         found.add(patched.path, patched.touch)?;
     }
-    if found.touched.is_empty() {
-        Ok(Vec::new())
-    } else {
-        Ok(found.below(directory(inputs)?))
-    }
+    if found.touched.is_empty() { Ok(Vec::new()) } else { Ok(found.below(directory(inputs)?)) }
 }
 
 /// Whether an input of an unknown tool looks like that of a writing one: some object in it has a

@@ -109,11 +109,7 @@ impl SettingsDocument {
         };
         let top = top.ok_or_else(|| refusal(registration, "it is not a JSON object"))?;
         require_editable(&top).map_err(|why| refusal(registration, &why))?;
-        Ok(SettingsDocument {
-            root,
-            top,
-            byte_order_mark: stripped.is_some(),
-        })
+        Ok(SettingsDocument { root, top, byte_order_mark: stripped.is_some() })
     }
 
     fn template(registration: &Registration) -> Result<SettingsDocument> {
@@ -121,11 +117,7 @@ impl SettingsDocument {
     }
 
     fn text(&self) -> String {
-        let mark = if self.byte_order_mark {
-            BYTE_ORDER_MARK
-        } else {
-            ""
-        };
+        let mark = if self.byte_order_mark { BYTE_ORDER_MARK } else { "" };
         format!("{mark}{}", self.root)
     }
 
@@ -133,9 +125,7 @@ impl SettingsDocument {
     fn events(&self) -> Vec<(String, CstArray)> {
         let hooks = self.top.object_value("hooks");
         let events = hooks.into_iter().flat_map(|hooks| hooks.properties());
-        events
-            .filter_map(|event| Some((event.decoded_name()?, event.array_value()?)))
-            .collect()
+        events.filter_map(|event| Some((event.decoded_name()?, event.array_value()?))).collect()
     }
 
     fn add_event(&self, name: &str) -> CstArray {
@@ -222,10 +212,7 @@ fn require_editable(top: &CstObject) -> Result<(), String> {
     };
     let hooks = hooks.object_value().ok_or("`hooks` is not an object")?;
     require_distinct(&hooks)?;
-    let odd = hooks
-        .properties()
-        .into_iter()
-        .find(|e| e.array_value().is_none());
+    let odd = hooks.properties().into_iter().find(|e| e.array_value().is_none());
     match odd.and_then(|event| event.decoded_name()) {
         Some(name) => Err(format!("`hooks.{name}` is not a list")),
         None => Ok(()),
@@ -253,14 +240,8 @@ fn is_mark(property: &CstObjectProp) -> bool {
 
 fn refusal(registration: &Registration, why: &str) -> Error {
     let Registration { host, path, .. } = registration;
-    Error::new(
-        Code::HostSettingsInvalid,
-        format!("could not edit {path}: {why}"),
-    )
-    .remedy(
-        "repair the file; then, to register the hooks",
-        Remedy::Register(host.to_string()),
-    )
+    Error::new(Code::HostSettingsInvalid, format!("could not edit {path}: {why}"))
+        .remedy("repair the file; then, to register the hooks", Remedy::Register(host.to_string()))
 }
 
 // The entries below one hook event, and which of them are ours.

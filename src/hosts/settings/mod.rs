@@ -141,10 +141,7 @@ pub fn merge(
         Some(start) => replace(registration, start, existing)?,
         None => document::merge(registration, existing, worktrees)?,
     };
-    Ok(Merged {
-        changed: text != existing,
-        text,
-    })
+    Ok(Merged { changed: text != existing, text })
 }
 
 /// Takes everything of ours out of a settings file, events on request included.

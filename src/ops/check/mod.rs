@@ -139,9 +139,7 @@ fn worktree_work(ctx: &Ctx, repo: &Repo, fence: &ScopeGuard<'_>) -> Result<Vec<C
     let staged = repo.staged_changes(&Staging::default())?;
     let (mut changes, _) = work::uncommitted::work_to_commit(ctx, fence, top, repo.git_dir())?;
     for change in &mut changes {
-        let is_staged = staged
-            .binary_search_by(|one| one.path.cmp(&change.path))
-            .is_ok();
+        let is_staged = staged.binary_search_by(|one| one.path.cmp(&change.path)).is_ok();
         // As `git status` says it: a file is added once it is staged.
         if change.kind == ChangeKind::Added && !is_staged {
             change.kind = ChangeKind::Untracked;
@@ -179,11 +177,9 @@ fn commits(repo: &Repo, range: &str) -> Result<Vec<Oid>> {
         // A symmetric difference would hold commits of the other side.
         .filter(|(_, to)| !to.starts_with('.'))
     else {
-        return Err(
-            Error::new(Code::Usage, format!("`{range}` is no range of commits")).hint(
-                "to judge everything since a commit, run git agent check --range <commit>..HEAD",
-            ),
-        );
+        return Err(Error::new(Code::Usage, format!("`{range}` is no range of commits")).hint(
+            "to judge everything since a commit, run git agent check --range <commit>..HEAD",
+        ));
     };
     let resolve = |side: &str| -> Result<Oid> {
         let side = if side.is_empty() { "HEAD" } else { side };
@@ -216,10 +212,8 @@ impl<'a> Fixer<'a> {
             && top != ctx.env.directory
         {
             prefix = top.as_os_str().as_bytes().to_owned();
-            elsewhere = format!(
-                " -C {}",
-                shell::word(prefix.strip_suffix(b"/").unwrap_or(&prefix))
-            );
+            elsewhere =
+                format!(" -C {}", shell::word(prefix.strip_suffix(b"/").unwrap_or(&prefix)));
         }
         Fixer {
             subject,

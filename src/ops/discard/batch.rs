@@ -43,7 +43,7 @@ impl RemovalGroup {
     }
 
     fn add(&mut self, plan: DiscardPlan) {
-        let index = { plan.site.place.as_ref() }.map(|place| place.admin_dir.join("index"));
+        let index = plan.site.place.as_ref().map(|place| place.admin_dir.join("index"));
         // The index grows with the files of the worktree, and so does what all of the group hold in
         // memory.
         let index = index.and_then(|index| fs::metadata(index).ok());
@@ -68,9 +68,7 @@ impl RemovalGroup {
     ) {
         let plans = std::mem::take(self).plans;
         if !plans.is_empty() {
-            remove::execute_together(ctx, plans, around)
-                .into_iter()
-                .for_each(on);
+            remove::execute_together(ctx, plans, around).into_iter().for_each(on);
         }
     }
 }
@@ -147,10 +145,7 @@ impl From<Error> for RemovalEnd {
 
 impl<T> RemovalBatch<T> {
     pub(super) fn new(all: Vec<T>) -> RemovalBatch<T> {
-        RemovalBatch {
-            going: all.into_iter().enumerate().collect(),
-            ended: Vec::new(),
-        }
+        RemovalBatch { going: all.into_iter().enumerate().collect(), ended: Vec::new() }
     }
 
     /// Does a step for each of them.
@@ -244,7 +239,7 @@ mod tests {
         };
         let all = RemovalBatch::new((1..=count).collect());
         let left = all.together(step, |_, error| error);
-        let ended = { left.ended.iter() }.map(|(index, _)| *index).collect();
+        let ended = left.ended.iter().map(|(index, _)| *index).collect();
         assert_eq!(left.going.len() + left.ended.len(), count);
         (tries.get(), ended)
     }

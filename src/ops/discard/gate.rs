@@ -66,10 +66,8 @@ impl Place {
         let path = files.join(first);
         let word = shell::path(&path);
         let path = path.display();
-        Err(
-            refused(format!("{path} was written outside of the agent's mount"))
-                .hint(format!("to keep it, run mv {word} <elsewhere>")),
-        )
+        Err(refused(format!("{path} was written outside of the agent's mount"))
+            .hint(format!("to keep it, run mv {word} <elsewhere>")))
     }
 
     /// The hidden name that the worktree bears on its way out.
@@ -110,17 +108,15 @@ impl WorktreeSnapshot {
 impl Remains {
     pub(super) fn look(ctx: &Ctx, agent: &Agent, around: &WorktreeSnapshot) -> Result<Remains> {
         if agent.isolation == Some(Isolation::Shared) {
-            return Ok(Remains {
-                place: None,
-                branch: None,
-                tip: None,
-                foreign_branch: None,
-            });
+            return Ok(Remains { place: None, branch: None, tip: None, foreign_branch: None });
         }
         let branch = OwnBranch::of(&ctx.repo, agent)?;
         // A branch of that name that is not the agent's own is told of and left.
-        let named = { agent.branch.iter() }.filter(|_| branch.is_none());
-        let mut named = named.filter(|name| ctx.repo.tip(name).is_ok_and(|tip| tip != Tip::Absent));
+        let mut named = agent
+            .branch
+            .iter()
+            .filter(|_| branch.is_none())
+            .filter(|name| ctx.repo.tip(name).is_ok_and(|tip| tip != Tip::Absent));
         let mut site = Remains {
             place: None,
             tip: tip_of(ctx, branch.as_ref())?,
@@ -138,7 +134,7 @@ impl Remains {
         agent: &Agent,
         around: &WorktreeSnapshot,
     ) -> Result<()> {
-        let name = { self.branch.as_ref() }.map(OwnBranch::name);
+        let name = self.branch.as_ref().map(OwnBranch::name);
         name.map_or(Ok(()), |name| require_not_elsewhere(agent, name, around))
     }
 
@@ -169,7 +165,7 @@ fn require_not_elsewhere(agent: &Agent, branch: &str, around: &WorktreeSnapshot)
     let main = (text.trim_end() == head).then_some(root);
     let linked = around.linked.at_head(&head);
     let linked = linked.filter(|worktree| worktree.name != own);
-    let mut elsewhere = { main.into_iter() }.chain(linked.map(|worktree| &worktree.path));
+    let mut elsewhere = main.into_iter().chain(linked.map(|worktree| &worktree.path));
     match elsewhere.next() {
         None => Ok(()),
         Some(path) => {
@@ -191,11 +187,7 @@ fn place_of(ctx: &Ctx, agent: &Agent, worktrees: &WorktreeCache) -> Result<Optio
     let Some(path) = recorded.or_else(linked) else {
         return Ok(None);
     };
-    let mut place = Place {
-        path,
-        files: None,
-        admin_dir: ctx.repo.admin_dir(&name),
-    };
+    let mut place = Place { path, files: None, admin_dir: ctx.repo.admin_dir(&name) };
     place.files = files_of(&place, linked().as_deref())?;
     if place.files.is_none() && fs::symlink_metadata(&place.admin_dir).is_err() {
         return Ok(None);
@@ -282,9 +274,9 @@ fn require_unprotected(
             let now = worktree.path.display();
             let error = refused(format!("the worktree was moved from {shown} to {now}"));
             let now = shell::path(&worktree.path);
-            return Err(error.hint(format!(
-                "to move it back, run git worktree move -f -f {now} {word}"
-            )));
+            return Err(
+                error.hint(format!("to move it back, run git worktree move -f -f {now} {word}"))
+            );
         }
         // What is inside would go with it without having been looked at.
         if !own && worktree.path.starts_with(path) {
@@ -293,30 +285,24 @@ fn require_unprotected(
                 Some(other) => format!("git agent discard {other}"),
                 None => format!("git worktree remove {inner}"),
             };
-            return Err(
-                refused(format!("{shown} has another worktree in it, {inner}"))
-                    .hint(format!("to remove that one, run {remove}")),
-            );
+            return Err(refused(format!("{shown} has another worktree in it, {inner}"))
+                .hint(format!("to remove that one, run {remove}")));
         }
         let ours = layout::lock_reason(agent.id);
         if let (true, Some(reason)) = (own, &worktree.lock_reason)
             // A person has locked it, and has a reason.
             && *reason != ours
         {
-            return Err(
-                refused(format!("{shown} is locked: {reason}")).hint(format!(
-                    "to take the lock away, run git worktree unlock {word}"
-                )),
-            );
+            return Err(refused(format!("{shown} is locked: {reason}"))
+                .hint(format!("to take the lock away, run git worktree unlock {word}")));
         }
     }
     require_finished(place)
 }
 
 fn require_finished(place: &Place) -> Result<()> {
-    let unfinished = UNFINISHED
-        .iter()
-        .find(|(file, _)| is_file_or_directory(&place.admin_dir.join(file)));
+    let unfinished =
+        UNFINISHED.iter().find(|(file, _)| is_file_or_directory(&place.admin_dir.join(file)));
     match unfinished {
         None => Ok(()),
         Some((_, what)) => {

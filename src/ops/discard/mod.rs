@@ -60,16 +60,8 @@ use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
 
 /// The steps, in order, under the names given to [`crate::agents::ctx::Seams::reached`].
-pub const STEPS: [&str; 8] = [
-    "aside",
-    "kept",
-    "salvaged",
-    "proven",
-    "trashed",
-    "unlinked",
-    "discarded",
-    "unbranched",
-];
+pub const STEPS: [&str; 8] =
+    ["aside", "kept", "salvaged", "proven", "trashed", "unlinked", "discarded", "unbranched"];
 
 /// What the caller asked for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -176,12 +168,7 @@ pub(in crate::ops) fn plan_for(
     // Else there would be two worktrees, one of which no look sees.
     layered::settle_killed(ctx, &agent)?;
     let site = Remains::look(ctx, &agent, around)?;
-    Ok(DiscardPlan {
-        agent,
-        options,
-        site,
-        around: WorktreeSnapshot::default(),
-    })
+    Ok(DiscardPlan { agent, options, site, around: WorktreeSnapshot::default() })
 }
 
 /// Refuses an agent whose work is in another clone: nothing of it could be salvaged from here, and the row would say
@@ -200,9 +187,7 @@ fn require_not_alive_elsewhere(ctx: &Ctx, agent: &Agent) -> Result<()> {
         rfc3339(agent.updated)
     ))
     .hint(format!("to see its history, run git agent show --log {id}"))
-    .hint(format!(
-        "to end it in the ledger all the same, run git agent discard {id} --force"
-    )))
+    .hint(format!("to end it in the ledger all the same, run git agent discard {id} --force")))
 }
 
 /// Deletes what discards left in the trash, in a process of its own, so that the caller does not wait for it. Where none

@@ -84,17 +84,13 @@ pub(super) fn execute_together(
     }
     let back = |removal: &Leaving, refusal| give_back(ctx, &removal.agent, &removal.site, refusal);
     let links = |removals: &[&Leaving]| {
-        let links = removals.iter();
-        let links = links.filter_map(|one| one.salvage.keeping(&one.agent, &one.site));
+        let links = removals.iter().filter_map(|one| one.salvage.keeping(&one.agent, &one.site));
         keep::keep_each(&ctx.repo, &links.collect::<Vec<_>>(), ctx.now())
     };
     let batch = batch.together(links, back);
     ctx.reached("kept");
     let events = |removals: &[&Leaving]| {
-        record_salvages(
-            ctx,
-            { removals.iter() }.map(|one| (&one.agent, &one.salvage)),
-        )
+        record_salvages(ctx, removals.iter().map(|one| (&one.agent, &one.salvage)))
     };
     let batch = batch.together(events, back);
     ctx.reached("salvaged");
@@ -142,12 +138,7 @@ fn look_again(
 ) -> Result<Leaving, RemovalEnd> {
     let agent = ctx.ledger().agent(plan.agent.spawn_commit)?;
     let plan = plan_for(ctx, agent.unwrap_or(plan.agent), plan.options, around)?;
-    let DiscardPlan {
-        agent,
-        options,
-        site,
-        ..
-    } = plan;
+    let DiscardPlan { agent, options, site, .. } = plan;
     let report = DiscardReport::new(reporter, &agent, &site);
     // What is left of a discard that was killed just before its end.
     if agent.state == State::Discarded && site.is_empty() {
@@ -155,14 +146,8 @@ fn look_again(
         fs::remove_file(&mark).at_if_there("could not remove", &mark)?;
         return Err(RemovalEnd::Over(Box::new(report)));
     }
-    let mut removal = Leaving {
-        salvage: Salvage::default(),
-        agent,
-        options,
-        site,
-        report,
-        _alone: alone,
-    };
+    let mut removal =
+        Leaving { salvage: Salvage::default(), agent, options, site, report, _alone: alone };
     // Under a name that no process knows: what is written by the old one fails, and so is not lost.
     if let Some(place) = &mut removal.site.place {
         put_aside(place)?;
@@ -210,9 +195,7 @@ fn record_salvages<'a>(
         rows.extend(untold.map(|what| (agent.spawn_commit, what)));
     }
     let decide = |what: &What, _: Option<&Agent>| Ok(what.clone());
-    ctx.ledger()
-        .append_each(&rows, &ctx.actor()?, ctx.now(), decide)
-        .map(drop)
+    ctx.ledger().append_each(&rows, &ctx.actor()?, ctx.now(), decide).map(drop)
 }
 
 /// Removes the worktree of an agent, and what else it has that is no ref.
@@ -235,26 +218,17 @@ fn remove_worktree(ctx: &Ctx, mut removal: Leaving, all: bool) -> Result<Leaving
     fsx::write_private(&layout::discarding(common, id), b"")?;
     remove_place(ctx, id, &removal.site, &mut removal.report)?;
     clone::forget(common, id);
-    removal
-        .report
-        .trash
-        .extend(remove_hooks(ctx, &removal.agent)?);
+    removal.report.trash.extend(remove_hooks(ctx, &removal.agent)?);
     briefing::forget(common, id)?;
     if let Some(bundle) = bundle::of_shared(ctx, &removal.agent)? {
-        removal
-            .report
-            .trash
-            .extend(fsx::move_to_trash(common, &bundle)?);
+        removal.report.trash.extend(fsx::move_to_trash(common, &bundle)?);
         // That of all of them goes with the last one.
         let _ = bundle.parent().map(fs::remove_dir);
     }
     // What it has written to its views of the user's caches may be gigabytes.
     let caches = layout::caches_dir(common, id);
     if caches.is_dir() {
-        removal
-            .report
-            .trash
-            .extend(fsx::move_to_trash(common, &caches)?);
+        removal.report.trash.extend(fsx::move_to_trash(common, &caches)?);
     }
     leases::free(common, &id.short())?;
     Ok(removal)
@@ -262,7 +236,7 @@ fn remove_worktree(ctx: &Ctx, mut removal: Leaving, all: bool) -> Result<Leaving
 
 /// Deletes the branches, which is what is left of the agents.
 fn remove_branches(ctx: &Ctx, batch: RemovalBatch<Leaving>) -> RemovalBatch<Leaving> {
-    let branches = { batch.going() }.filter_map(|removal| removal.site.branch.as_ref());
+    let branches = batch.going().filter_map(|removal| removal.site.branch.as_ref());
     let branches: Vec<&OwnBranch> = branches.collect();
     // One answer for each agent that has a branch, in the order of the agents.
     let mut deleted = OwnBranch::delete_each(&ctx.repo, &branches).into_iter();
@@ -280,12 +254,7 @@ fn remove_branches(ctx: &Ctx, batch: RemovalBatch<Leaving>) -> RemovalBatch<Leav
 
 /// Ends with the report of an agent that is gone.
 fn finish(ctx: &Ctx, removal: Leaving, reporter: &Reporter) -> Result<Infallible, RemovalEnd> {
-    let Leaving {
-        agent,
-        salvage,
-        mut report,
-        ..
-    } = removal;
+    let Leaving { agent, salvage, mut report, .. } = removal;
     let mark = layout::discarding(ctx.repo.common_dir(), agent.id);
     // Removed at the very end: while the mark is there, `doctor --fix` completes the discard.
     fs::remove_file(&mark).at_if_there("could not remove", &mark)?;
@@ -331,13 +300,7 @@ fn bring_in_last(ctx: &Ctx, agent: &Agent, site: &Remains) -> Result<Option<Stri
 /// Takes the salvage of a worktree again, and keeps what is new in it: a process that stands in the worktree may have written
 /// while the first one was kept. `all` as in [`Salvage::take`].
 fn prove(ctx: &Ctx, removal: &Leaving, all: bool) -> Result<Option<Salvage>> {
-    let Leaving {
-        agent,
-        options,
-        site,
-        salvage: known,
-        ..
-    } = removal;
+    let Leaving { agent, options, site, salvage: known, .. } = removal;
     if site.place.is_none() {
         return Ok(None);
     }
@@ -360,8 +323,8 @@ fn record(ctx: &Ctx, removals: &[&Leaving]) -> Result<()> {
             untold.push(*removal);
         }
     }
-    let rows = { untold.into_iter() }.map(|removal| (removal.agent.spawn_commit, removal));
-    let rows: Vec<(Oid, &Leaving)> = rows.collect();
+    let rows: Vec<(Oid, &Leaving)> =
+        untold.into_iter().map(|removal| (removal.agent.spawn_commit, removal)).collect();
     let decide = |removal: &&Leaving, row: Option<&Agent>| {
         let Leaving { agent, site, .. } = removal;
         let row = row.unwrap_or(agent);
@@ -372,9 +335,7 @@ fn record(ctx: &Ctx, removals: &[&Leaving]) -> Result<()> {
         row.may(Move::Discard)?;
         Ok(What::Discarded { tip: site.tip })
     };
-    ledger
-        .append_each(&rows, &ctx.actor()?, ctx.now(), decide)
-        .map(drop)
+    ledger.append_each(&rows, &ctx.actor()?, ctx.now(), decide).map(drop)
 }
 
 /// Whether the row says already that the agent is gone, with this tip.
@@ -394,11 +355,8 @@ fn is_recorded(ledger: &Ledger<'_>, removal: &Leaving) -> Result<bool> {
 }
 
 fn moved(branch: &str) -> Error {
-    Error::new(
-        Code::LostRace,
-        format!("{branch} moved while its agent was discarded, and stays"),
-    )
-    .hint("to keep its new commits and go on, run the same command again")
+    Error::new(Code::LostRace, format!("{branch} moved while its agent was discarded, and stays"))
+        .hint("to keep its new commits and go on, run the same command again")
 }
 
 /// Removes what the configuration says of a branch that is gone.
@@ -506,9 +464,7 @@ fn set_large_aside(
     let mut moved = Vec::new();
     for path in candidates(ctx, agent, place, top, options)? {
         let beside = Some(beside.as_path()).filter(|_| place.layer_dir().is_none());
-        moved.push(large_files::set_aside(
-            common, agent.id, top, &path, beside,
-        )?);
+        moved.push(large_files::set_aside(common, agent.id, top, &path, beside)?);
     }
     // Made for a file that went elsewhere.
     let _ = std::fs::remove_dir(&beside);
@@ -532,9 +488,7 @@ pub(super) fn candidates(
         }
         large.clear();
     }
-    let rules = ctx
-        .ignore_rules()?
-        .without(bundle_dir(ctx, agent)?.as_deref());
+    let rules = ctx.ignore_rules()?.without(bundle_dir(ctx, agent)?.as_deref());
     let scratch = Scratch::make(ctx, "large")?;
     let changes = glance(&Glance {
         repo: Some(&ctx.repo),
@@ -550,11 +504,9 @@ pub(super) fn candidates(
                     continue;
                 }
                 match change.path.strip_suffix(b"/") {
-                    Some(directory) => below(
-                        top,
-                        &top.join(std::ffi::OsStr::from_bytes(directory)),
-                        &mut large,
-                    ),
+                    Some(directory) => {
+                        below(top, &top.join(std::ffi::OsStr::from_bytes(directory)), &mut large)
+                    }
                     None if large_files::is_large(top, &change.path) => large.push(change.path),
                     None => {}
                 }
@@ -571,9 +523,7 @@ pub(super) fn candidates(
 fn below(top: &Path, directory: &Path, large: &mut Vec<Vec<u8>>) {
     for entry in WalkDir::new(directory).into_iter().flatten() {
         let is_long = |entry: &walkdir::DirEntry| {
-            entry
-                .metadata()
-                .is_ok_and(|found| found.len() > large_files::LARGE)
+            entry.metadata().is_ok_and(|found| found.len() > large_files::LARGE)
         };
         if entry.file_type().is_file()
             && is_long(&entry)

@@ -49,7 +49,7 @@ impl Seen {
             return Ok(false);
         };
         let ignored = &self.ignored;
-        { &self.fingerprint }.is_current(files, &place.admin_dir, bundle_dir, ignored, all)
+        self.fingerprint.is_current(files, &place.admin_dir, bundle_dir, ignored, all)
     }
 }
 
@@ -60,11 +60,7 @@ pub(super) fn not_kept(
     site: &Remains,
     options: DiscardOptions,
 ) -> Result<NotKept> {
-    let Some(place) = site
-        .place
-        .as_ref()
-        .filter(|place| place.contents().is_some())
-    else {
+    let Some(place) = site.place.as_ref().filter(|place| place.contents().is_some()) else {
         return Ok(NotKept::default());
     };
     let tip = tip_of(agent, site);
@@ -98,12 +94,9 @@ fn not_kept_by_git(
         // ignores.
         uncommitted::copy_index(&source)?;
     }
-    let ignored = beside(
-        &source,
-        reading.bundle(&source),
-        seen.as_ref().and_then(SeenWorktree::walked),
-    )?
-    .ignored;
+    let ignored =
+        beside(&source, reading.bundle(&source), seen.as_ref().and_then(SeenWorktree::walked))?
+            .ignored;
     Ok(NotKept::new(&ignored, &setup, &[]))
 }
 
@@ -127,10 +120,8 @@ impl Salvage {
         let tip = ctx.repo.read_commit(tip_of(agent, site))?;
         let whose = format!("Agent-Id: {}", agent.id);
         if let Some(place) = &site.place {
-            let branch = { site.branch.as_ref() }.map(OwnBranch::name);
-            salvage.leftovers = ctx
-                .repo
-                .leftover_commits(&place.admin_dir, branch, tip.oid)?;
+            let branch = site.branch.as_ref().map(OwnBranch::name);
+            salvage.leftovers = ctx.repo.leftover_commits(&place.admin_dir, branch, tip.oid)?;
             let known = earlier.filter(|(salvage, all)| {
                 let seen = salvage.seen.as_ref();
                 let is = seen.map(|seen| seen.is_current(place, bundle_dir.as_deref(), *all));
@@ -160,8 +151,10 @@ impl Salvage {
             salvage.leftovers = of_branch(ctx, site)?;
         }
         let files = site.place.as_ref().and_then(Place::contents);
-        let own = bundle_dir.as_deref().zip(files);
-        let own = own.and_then(|(inside, files)| real_directory(&files, inside));
+        let own = bundle_dir
+            .as_deref()
+            .zip(files)
+            .and_then(|(inside, files)| real_directory(&files, inside));
         if let Some(bundle) = own.or(bundle::of_shared(ctx, agent)?) {
             salvage.bundle = write_bundle(&ctx.repo, &tip, &bundle, &whose)?;
         }
@@ -202,8 +195,7 @@ fn of_branch(ctx: &Ctx, site: &Remains) -> Result<Vec<Oid>> {
     };
     // There is no admin directory; a path at which nothing is stands in for it.
     let nothing = layout::tmp_dir(ctx.repo.common_dir()).join("none");
-    ctx.repo
-        .leftover_commits(&nothing, Some(branch.name()), tip)
+    ctx.repo.leftover_commits(&nothing, Some(branch.name()), tip)
 }
 
 /// The uncommitted work.
@@ -217,11 +209,7 @@ struct UncommittedWork {
 
 impl UncommittedWork {
     fn new(commit: Option<Oid>, not_kept: NotKept) -> UncommittedWork {
-        UncommittedWork {
-            commit,
-            not_kept,
-            seen: None,
-        }
+        UncommittedWork { commit, not_kept, seen: None }
     }
 
     /// What an earlier salvage holds of it.
@@ -268,15 +256,8 @@ fn work(
     let commit = write_work(&ctx.repo, tip, &found, &whose)?;
     let not_kept = NotKept::new(&beside.ignored, &setup, &[]);
     let ignored = beside.ignored;
-    let seen = fingerprint.map(|fingerprint| Seen {
-        fingerprint,
-        ignored,
-    });
-    Ok(Some(UncommittedWork {
-        commit,
-        not_kept,
-        seen,
-    }))
+    let seen = fingerprint.map(|fingerprint| Seen { fingerprint, ignored });
+    Ok(Some(UncommittedWork { commit, not_kept, seen }))
 }
 
 /// Takes what is as setup left it out of the work, unless everything is wanted; gives the paths. Where that cannot be
@@ -373,7 +354,7 @@ fn keep_broken(
     options: DiscardOptions,
     tip: &Commit,
 ) -> Result<KeptAsItIs> {
-    let mut rules = { ctx.ignore_rules()? }.without(bundle_dir(ctx, agent)?.as_deref());
+    let mut rules = ctx.ignore_rules()?.without(bundle_dir(ctx, agent)?.as_deref());
     if options.with_ignored {
         rules = rules.with_ignored();
     }
@@ -387,17 +368,9 @@ fn keep_broken(
     };
     if let Some(files) = &place.contents() {
         let raw = write_files_as_they_are(&ctx.repo, tip, files, &rules, &index)?;
-        let FilesAsTheyAre {
-            tree,
-            ignored,
-            special,
-            too_deep,
-        } = raw;
-        let found = Trees {
-            staged: None,
-            tree: tree.unwrap_or(Oid::EMPTY_TREE),
-            unmerged: Vec::new(),
-        };
+        let FilesAsTheyAre { tree, ignored, special, too_deep } = raw;
+        let found =
+            Trees { staged: None, tree: tree.unwrap_or(Oid::EMPTY_TREE), unmerged: Vec::new() };
         let whose = format!("{whose}\n{AS_THEY_ARE}");
         kept.work = write_work(&ctx.repo, tip, &found, &whose)?;
         kept.not_kept = NotKept::new(&ignored, &[], &special);

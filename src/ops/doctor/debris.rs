@@ -51,19 +51,13 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
         let what = format!(
             "{} holds {count} temporary {} of killed commands",
             temporary.display(),
-            if count == 1 {
-                "directory"
-            } else {
-                "directories"
-            }
+            if count == 1 { "directory" } else { "directories" }
         );
-        found.push(DoctorFinding::curable(
-            Sign::TemporaryLeft,
-            what,
-            move |_| Ok(format!("removed {}", temporary::sweep(&temporary))),
-        ));
+        found.push(DoctorFinding::curable(Sign::TemporaryLeft, what, move |_| {
+            Ok(format!("removed {}", temporary::sweep(&temporary)))
+        }));
     }
-    let over = { survey.rows().iter() }.filter(|agent| !agent.state.is_open());
+    let over = survey.rows().iter().filter(|agent| !agent.state.is_open());
     // What goes on after a landing with `--now` reads it still.
     let is_left =
         |agent: &&Agent| briefing::is_here(common, agent.id) && at_work::look(ctx, agent).is_none();
@@ -74,14 +68,10 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
             agent.state
         );
         let agent = agent.clone();
-        found.push(DoctorFinding::curable(
-            Sign::BriefingLeft,
-            what,
-            move |ctx| {
-                at_work::forget_prompt(ctx, &agent, None)?;
-                Ok("deleted it, and what was confidential in task and logs".to_owned())
-            },
-        ));
+        found.push(DoctorFinding::curable(Sign::BriefingLeft, what, move |ctx| {
+            at_work::forget_prompt(ctx, &agent, None)?;
+            Ok("deleted it, and what was confidential in task and logs".to_owned())
+        }));
     }
     for directory in shared_directories(ctx, survey) {
         for path in half_written(ctx, &directory) {
@@ -206,11 +196,9 @@ pub(super) fn examine_locks(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFind
                 let command = format!("ps -p {pid}");
                 found.push(DoctorFinding::report(Sign::RefLocked, what, command));
             }
-            LockHolder::None => found.push(DoctorFinding::report(
-                Sign::RefLocked,
-                what,
-                crate::ops::doctor::DOCTOR,
-            )),
+            LockHolder::None => {
+                found.push(DoctorFinding::report(Sign::RefLocked, what, crate::ops::doctor::DOCTOR))
+            }
             LockHolder::Unknown => {
                 let command = format!("rm '{}'", lock.display());
                 found.push(DoctorFinding::report(Sign::RefLocked, what, command));
@@ -302,19 +290,13 @@ fn locked(ctx: &Ctx, survey: &Survey, lock: &Path) -> String {
     let path = lock.with_extension("");
     if path == common.join("index") {
         let root = ctx.repo.root();
-        return format!(
-            "the index of {}",
-            root.as_deref().unwrap_or(common).display()
-        );
+        return format!("the index of {}", root.as_deref().unwrap_or(common).display());
     }
     let holds = |agent: &&Agent| path == worktree::admin_dir(&ctx.repo, agent.id).join("index");
     if let Some(agent) = survey.rows().iter().find(holds) {
         return format!("the index of agent {}", agent.id.short());
     }
-    path.strip_prefix(common)
-        .unwrap_or(&path)
-        .display()
-        .to_string()
+    path.strip_prefix(common).unwrap_or(&path).display().to_string()
 }
 
 // Landings that were killed between the first file that moved and the branch.
@@ -330,26 +312,20 @@ pub(super) fn examine_landings(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorF
         if !checkout.is_landing_interrupted()? || agent.is_some() != id8.is_some() {
             continue;
         }
-        let what = format!(
-            "a landing was killed while it moved files of {}",
-            checkout.top.display()
-        );
-        found.push(DoctorFinding::curable(
-            Sign::LandingInterrupted,
-            what,
-            move |ctx| {
-                let _landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
-                let (_held, checkout) = match &agent {
-                    Some(agent) => (
-                        at_work::hold_at_rest(ctx, agent, liveness::lock_at_once)?,
-                        checkout.through_view(&ctx.repo, &ctx.temporary_place())?,
-                    ),
-                    None => (None, checkout),
-                };
-                checkout.undo_interrupted(&ctx.repo)?;
-                Ok("put index and files back; the command that was killed can be run again".into())
-            },
-        ));
+        let what =
+            format!("a landing was killed while it moved files of {}", checkout.top.display());
+        found.push(DoctorFinding::curable(Sign::LandingInterrupted, what, move |ctx| {
+            let _landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
+            let (_held, checkout) = match &agent {
+                Some(agent) => (
+                    at_work::hold_at_rest(ctx, agent, liveness::lock_at_once)?,
+                    checkout.through_view(&ctx.repo, &ctx.temporary_place())?,
+                ),
+                None => (None, checkout),
+            };
+            checkout.undo_interrupted(&ctx.repo)?;
+            Ok("put index and files back; the command that was killed can be run again".into())
+        }));
     }
     Ok(found)
 }
@@ -397,11 +373,8 @@ pub(super) fn examine_pool(ctx: &Ctx, _: &Survey) -> Result<Vec<DoctorFinding>> 
         }
     }
     for base in report.bases.iter().filter(|base| base.state == "damaged") {
-        let what = format!(
-            "{} was changed, and {} agents work over it",
-            base.name,
-            base.agents.len()
-        );
+        let what =
+            format!("{} was changed, and {} agents work over it", base.name, base.agents.len());
         // An agent that has its own files works on; a base under none is removed.
         let command = match base.agents.first() {
             Some(agent) => format!("git agent materialize {agent}"),

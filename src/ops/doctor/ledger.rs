@@ -22,10 +22,7 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
         Condition::Sound => {}
         Condition::Damaged => found.push(DoctorFinding::curable(
             Sign::LedgerDamaged,
-            format!(
-                "{} leads to nothing whole; its reflog does",
-                Chain::Ledger.refname()
-            ),
+            format!("{} leads to nothing whole; its reflog does", Chain::Ledger.refname()),
             |ctx| {
                 recovery::repair(&ctx.repo, Chain::Ledger, ctx.now())?;
                 Ok("wrote down what the reflog gave back".to_owned())
@@ -34,10 +31,7 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
         Condition::Lost => {
             found.push(DoctorFinding::report(
                 Sign::LedgerLost,
-                format!(
-                    "{} and its reflog lead to nothing readable",
-                    Chain::Ledger.refname()
-                ),
+                format!("{} and its reflog lead to nothing readable", Chain::Ledger.refname()),
                 super::TAKE_OVER.to_owned(),
             ));
             // Nothing else can be said of a ledger that cannot be read.
@@ -47,18 +41,14 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
     let dropped = chain::foreign_writes(&ctx.repo)?.dropped.len();
     if dropped > 0 {
         let what = format!("{dropped} notes lack lines that foreign writers dropped");
-        found.push(DoctorFinding::curable(
-            Sign::LinesDropped,
-            what,
-            move |ctx| {
-                let restored = chain::restore_foreign(&ctx.repo, ctx.now())?;
-                Ok(if restored.changed {
-                    format!("brought back the lines of {dropped} notes")
-                } else {
-                    "nothing was missing any more".to_owned()
-                })
-            },
-        ));
+        found.push(DoctorFinding::curable(Sign::LinesDropped, what, move |ctx| {
+            let restored = chain::restore_foreign(&ctx.repo, ctx.now())?;
+            Ok(if restored.changed {
+                format!("brought back the lines of {dropped} notes")
+            } else {
+                "nothing was missing any more".to_owned()
+            })
+        }));
     }
     if let Some(tip) = chain::tip(&ctx.repo, Chain::Ledger)? {
         for (note, blob) in notes::all(&ctx.repo, tip.tree)? {
@@ -71,7 +61,7 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
             }
         }
     }
-    let ahead = { survey.rows().iter() }.filter(|agent| is_ahead(agent.updated, ctx.now()));
+    let ahead = survey.rows().iter().filter(|agent| is_ahead(agent.updated, ctx.now()));
     found.extend(ahead.map(|agent| {
         let (short, date) = (agent.id.short(), agent.updated.format("%Y-%m-%d"));
         DoctorFinding::report(
@@ -130,7 +120,7 @@ fn unproven(ctx: &Ctx, agents: &[Agent]) -> Result<Option<DoctorFinding>> {
     }
     // Of an agent that has a worktree or a branch here, the work itself was looked for already, and not found.
     let mut unproven = Vec::new();
-    for agent in { agents.iter() }.filter(|agent| agent.claimed == Some(State::Merged)) {
+    for agent in agents.iter().filter(|agent| agent.claimed == Some(State::Merged)) {
         let events = ctx.ledger().events(agent.spawn_commit)?;
         let claimed = events.iter().rev().find_map(|event| match event.what {
             What::Merged { commit, .. } => Some(commit),
@@ -145,8 +135,10 @@ fn unproven(ctx: &Ctx, agents: &[Agent]) -> Result<Option<DoctorFinding>> {
         // A branch that was renamed is mostly the one that is checked out.
         let head = || Some(ctx.repo.resolve_commit("HEAD").ok()?.commit);
         // A forge may have landed it where only the remote's branch shows it.
-        let tips: Vec<Oid> = { local.or_else(head).into_iter() }.chain(fetched).collect();
-        let there: Vec<Oid> = { claims.iter().map(|(_, commit)| *commit) }
+        let tips: Vec<Oid> = local.or_else(head).into_iter().chain(fetched).collect();
+        let there: Vec<Oid> = claims
+            .iter()
+            .map(|(_, commit)| *commit)
             .filter(|commit| ctx.repo.has_object(*commit))
             .collect();
         let elsewhere = ctx.repo.unreachable(&there, &tips)?;
@@ -163,11 +155,7 @@ fn unproven(ctx: &Ctx, agents: &[Agent]) -> Result<Option<DoctorFinding>> {
         let mut claims = events.iter().rev();
         let claim = claims.find(|event| matches!(event.what, What::Merged { .. }));
         let by = claim.map_or("", |event| event.by.as_str());
-        named.push(format!(
-            "{} as {} by {by}",
-            agent.id.short(),
-            commit.short()
-        ));
+        named.push(format!("{} as {} by {by}", agent.id.short(), commit.short()));
     }
     let more = match unproven.len().saturating_sub(NAMED) {
         0 => String::new(),
@@ -178,11 +166,7 @@ fn unproven(ctx: &Ctx, agents: &[Agent]) -> Result<Option<DoctorFinding>> {
         named.join(", ")
     );
     let command = format!("git agent show --log {}", first.id.short());
-    Ok(Some(DoctorFinding::report(
-        Sign::LandingUnproven,
-        what,
-        command,
-    )))
+    Ok(Some(DoctorFinding::report(Sign::LandingUnproven, what, command)))
 }
 
 // What rows say is kept: whether the keep chain holds it, and whether it is there at all.
@@ -350,10 +334,8 @@ fn keep_again(agent: AgentId, claims: Vec<Claim>) -> DoctorFinding {
         1 => "a commit".to_owned(),
         count => format!("{count} commits"),
     };
-    let what = format!(
-        "nothing keeps {count} that the row of agent {} says is kept",
-        agent.short()
-    );
+    let what =
+        format!("nothing keeps {count} that the row of agent {} says is kept", agent.short());
     DoctorFinding::curable(Sign::WorkNotKept, what, move |ctx| {
         let mut commits = Vec::new();
         for claim in &claims {
@@ -362,9 +344,8 @@ fn keep_again(agent: AgentId, claims: Vec<Claim>) -> DoctorFinding {
             }
             commits.push(claim.commit);
         }
-        let only_bundles = claims
-            .iter()
-            .all(|claim| matches!(claim.kind, LedgerProblem::Bundle(_)));
+        let only_bundles =
+            claims.iter().all(|claim| matches!(claim.kind, LedgerProblem::Bundle(_)));
         let kind = if only_bundles { "bundle" } else { "discard" };
         let link = keep::keep(&ctx.repo, &commits, &format!("{kind} {agent}"), ctx.now())?;
         Ok(format!("kept {count} by {link}"))
@@ -380,10 +361,8 @@ pub(super) fn examine_keep(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFindi
     match recovery::condition(&ctx.repo, Chain::Keep)? {
         Condition::Sound => {}
         Condition::Damaged => {
-            let what = format!(
-                "{} leads to nothing readable; its reflog does",
-                Chain::Keep.refname()
-            );
+            let what =
+                format!("{} leads to nothing readable; its reflog does", Chain::Keep.refname());
             let cure = |ctx: &Ctx| {
                 recovery::repair(&ctx.repo, Chain::Keep, ctx.now())?;
                 Ok("wrote down what the reflog gave back".to_owned())
@@ -393,10 +372,7 @@ pub(super) fn examine_keep(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFindi
         Condition::Lost => {
             return Ok(vec![DoctorFinding::report(
                 Sign::KeepDamaged,
-                format!(
-                    "{} and its reflog lead to nothing readable",
-                    Chain::Keep.refname()
-                ),
+                format!("{} and its reflog lead to nothing readable", Chain::Keep.refname()),
                 crate::ops::doctor::TAKE_OVER.to_owned(),
             )]);
         }
@@ -409,17 +385,16 @@ pub(super) fn examine_keep(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFindi
     // After the rows, which speak of what was kept before.
     let held = keep::kept(&ctx.repo)?;
     // What another clone keeps, this one need not: without `agent.sync all` the branches of its agents come alone.
-    let (here, elsewhere): (Vec<_>, Vec<_>) = { survey.rows().iter() }
+    let (here, elsewhere): (Vec<_>, Vec<_>) = survey
+        .rows()
+        .iter()
         .filter(|agent| !held.contains(&agent.spawn_commit))
         .filter(|agent| ctx.repo.has_object(agent.spawn_commit))
         .partition(|agent| survey.is_local(agent) || survey.worktree(agent).is_some());
     let mut elsewhere: BTreeSet<_> = elsewhere.into_iter().map(|agent| agent.id).collect();
     let findings = here.into_iter().map(|agent| {
         let agent = agent.clone();
-        let what = format!(
-            "nothing keeps the spawn commit of agent {}",
-            agent.id.short()
-        );
+        let what = format!("nothing keeps the spawn commit of agent {}", agent.id.short());
         DoctorFinding::curable(Sign::NotKept, what, move |ctx| {
             let why = format!("spawn {}", agent.id);
             // A spawn keeps these with its commit; what is written again keeps as much.
@@ -436,11 +411,7 @@ pub(super) fn examine_keep(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFindi
 
 /// One line for all agents: a clone of a busy remote has rows of thousands.
 fn kept_elsewhere(agents: &BTreeSet<AgentId>) -> Option<DoctorFinding> {
-    let named: Vec<_> = agents
-        .iter()
-        .take(NAMED_AGENTS)
-        .map(|agent| agent.short())
-        .collect();
+    let named: Vec<_> = agents.iter().take(NAMED_AGENTS).map(|agent| agent.short()).collect();
     let more = match agents.len().saturating_sub(NAMED_AGENTS) {
         0 => String::new(),
         more => format!(" and {more} more"),

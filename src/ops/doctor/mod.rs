@@ -50,10 +50,7 @@ struct DoctorFinding {
 impl DoctorFinding {
     /// Something that a person has to decide about.
     fn report(sign: Sign, what: impl Into<String>, command: impl Into<String>) -> DoctorFinding {
-        DoctorFinding {
-            diagnosis: Diagnosis::new(sign, what, command),
-            cure: None,
-        }
+        DoctorFinding { diagnosis: Diagnosis::new(sign, what, command), cure: None }
     }
 
     /// Something that `--fix` puts right.
@@ -62,10 +59,7 @@ impl DoctorFinding {
         what: impl Into<String>,
         cure: impl FnOnce(&Ctx) -> Result<String> + 'static,
     ) -> DoctorFinding {
-        DoctorFinding {
-            diagnosis: Diagnosis::new(sign, what, DOCTOR),
-            cure: Some(Box::new(cure)),
-        }
+        DoctorFinding { diagnosis: Diagnosis::new(sign, what, DOCTOR), cure: Some(Box::new(cure)) }
     }
 }
 
@@ -98,16 +92,8 @@ const FAMILIES: &[Family] = &[
         "core.bare, core.worktree, core.hooksPath, extensions.worktreeConfig, gc.pruneExpire",
         settings::examine,
     ),
-    family(
-        "locks",
-        "lock files that killed processes left on refs",
-        debris::examine_locks,
-    ),
-    family(
-        "landing",
-        "landings that were killed while files moved",
-        debris::examine_landings,
-    ),
+    family("locks", "lock files that killed processes left on refs", debris::examine_locks),
+    family("landing", "landings that were killed while files moved", debris::examine_landings),
     family(
         "ledger",
         "the ledger's ref, dropped lines, rows on commits that are gone",
@@ -118,22 +104,10 @@ const FAMILIES: &[Family] = &[
         "the keep chain's ref, what it does not hold though it should",
         ledger::examine_keep,
     ),
-    family(
-        "mail",
-        "the refs of mailbox and receipts, uncollected spools",
-        ledger::examine_mail,
-    ),
+    family("mail", "the refs of mailbox and receipts, uncollected spools", ledger::examine_mail),
     family("spawns", "interrupted spawns", spawns::examine),
-    family(
-        "runs",
-        "runs that ended without a record",
-        spawns::examine_runs,
-    ),
-    family(
-        "verify",
-        "worktrees that killed verifies left",
-        spawns::examine_verify,
-    ),
+    family("runs", "runs that ended without a record", spawns::examine_runs),
+    family("verify", "worktrees that killed verifies left", spawns::examine_verify),
     family(
         "worktrees",
         "worktrees without a directory, without an admin directory or without a row",
@@ -144,21 +118,13 @@ const FAMILIES: &[Family] = &[
         "branches without a row, rows without a branch",
         worktrees::examine_branches,
     ),
-    family(
-        "hooks",
-        "the git hooks of agents' worktrees",
-        settings::examine_hooks,
-    ),
+    family("hooks", "the git hooks of agents' worktrees", settings::examine_hooks),
     family(
         "pool",
         "warm worktrees that no spawn gets, a pool that could not be filled",
         debris::examine_pool,
     ),
-    family(
-        "debris",
-        "old trash and half-written files",
-        debris::examine,
-    ),
+    family("debris", "old trash and half-written files", debris::examine),
 ];
 
 /// Examines the repository; with `fix`, puts right what safely can be and examines it again. A cure that
@@ -196,11 +162,7 @@ pub fn doctor(ctx: &Ctx, fix: bool, shell: &[ShellFile]) -> Result<DoctorReport>
         }
     }
     // A cure that gave way to a process at work has cured nothing.
-    cured.retain(|(diagnosis, _)| {
-        findings
-            .iter()
-            .all(|(_, left)| left.diagnosis != *diagnosis)
-    });
+    cured.retain(|(diagnosis, _)| findings.iter().all(|(_, left)| left.diagnosis != *diagnosis));
     Ok(DoctorReport::new(&findings, &cured, &failed))
 }
 
@@ -212,11 +174,7 @@ fn examine(ctx: &Ctx, shell: &[ShellFile]) -> Vec<(usize, DoctorFinding)> {
         let found = (family.look)(ctx, &survey).unwrap_or_else(|error| {
             let causes = error.causes().join(": ");
             let what = format!("{}: {error} {causes}", family.name);
-            vec![DoctorFinding::report(
-                Sign::Unexamined,
-                what.trim_end(),
-                "git fsck",
-            )]
+            vec![DoctorFinding::report(Sign::Unexamined, what.trim_end(), "git fsck")]
         });
         found.into_iter().map(move |finding| (index, finding))
     };
@@ -293,15 +251,15 @@ impl DoctorReport {
                 .filter(|(index, finding)| *index == family && finding.diagnosis.is_problem())
                 .count()
         };
-        let families = FAMILIES
+        let families: Vec<_> = FAMILIES
             .iter()
             .enumerate()
             .map(|(index, family)| FamilyReport {
                 family: family.name,
                 examines: family.what,
                 problems: problems(index),
-            });
-        let families: Vec<_> = families.collect();
+            })
+            .collect();
         DoctorReport {
             healthy: families.iter().all(|family| family.problems == 0),
             families,

@@ -48,10 +48,7 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
             } else if !place.is_dir() {
                 found.push(DoctorFinding::report(
                     Sign::MainLedAway,
-                    format!(
-                        "{} sets {WORKTREE} to {value}, which is not there",
-                        file.as_str()
-                    ),
+                    format!("{} sets {WORKTREE} to {value}, which is not there", file.as_str()),
                     unset_command(repo, file, WORKTREE),
                 ));
             } else if extension && file == ConfigFile::Shared {
@@ -100,12 +97,7 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
 fn pruning(repo: &Repo) -> Result<Option<DoctorFinding>> {
     let at_once = |value: Option<String>| value.is_some_and(|value| value.trim() == "now");
     if at_once(repo.setting_in(ConfigFile::Shared, PRUNE)?) {
-        return Ok(Some(unset(
-            Sign::PrunesAtOnce,
-            ConfigFile::Shared,
-            PRUNE,
-            "now",
-        )));
+        return Ok(Some(unset(Sign::PrunesAtOnce, ConfigFile::Shared, PRUNE, "now")));
     }
     // What the user set for every repository is not ours to take away.
     Ok(at_once(repo.config_string(PRUNE)?).then(|| {
@@ -166,10 +158,7 @@ fn has_main_worktree(repo: &Repo) -> bool {
 }
 
 fn is_true(value: &str) -> bool {
-    matches!(
-        value.trim().to_ascii_lowercase().as_str(),
-        "true" | "yes" | "on" | "1"
-    )
+    matches!(value.trim().to_ascii_lowercase().as_str(), "true" | "yes" | "on" | "1")
 }
 
 fn real(path: &Path) -> PathBuf {
@@ -179,17 +168,11 @@ fn real(path: &Path) -> PathBuf {
 // The programs around us: git itself, man, and the user's shell.
 
 /// The first git with `merge-tree --write-tree`, which decides whether work merges.
-const OLDEST: Version = Version {
-    major: 2,
-    minor: 38,
-};
+const OLDEST: Version = Version { major: 2, minor: 38 };
 
 /// The first git that reads attributes from a commit, and so knows merge drivers without a worktree. 2.41 and 2.42
 /// know the setting too, but their `git merge-tree` crashes with it.
-const ATTRIBUTE_SOURCE: Version = Version {
-    major: 2,
-    minor: 43,
-};
+const ATTRIBUTE_SOURCE: Version = Version { major: 2, minor: 43 };
 
 /// The command that brings pages and completions up to date.
 const INSTALL: &str = "git agent setup shell";
@@ -197,11 +180,9 @@ const INSTALL: &str = "git agent setup shell";
 pub(super) fn examine_program(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> {
     let mut found = Vec::new();
     match survey.git {
-        None => found.push(DoctorFinding::report(
-            Sign::GitMissing,
-            "git does not start",
-            "git version",
-        )),
+        None => {
+            found.push(DoctorFinding::report(Sign::GitMissing, "git does not start", "git version"))
+        }
         Some(version) if version < OLDEST => found.push(DoctorFinding::report(
             Sign::GitTooOld,
             format!("git is of version {}.{}", version.major, version.minor),
@@ -218,14 +199,10 @@ pub(super) fn examine_program(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFi
 fn page(ctx: &Ctx, survey: &Survey) -> Result<Option<DoctorFinding>> {
     let (sign, what) = match install_shell::find_page(&ctx.env, &survey.shell)? {
         PageState::There => return Ok(None),
-        PageState::Missing => (
-            Sign::ManPageMissing,
-            "man finds no page git-agent(1)".to_owned(),
-        ),
-        PageState::Outdated(path) => (
-            Sign::ManPageOutdated,
-            format!("{} is of another version", path.display()),
-        ),
+        PageState::Missing => (Sign::ManPageMissing, "man finds no page git-agent(1)".to_owned()),
+        PageState::Outdated(path) => {
+            (Sign::ManPageOutdated, format!("{} is of another version", path.display()))
+        }
     };
     Ok(Some(DoctorFinding::report(sign, what, INSTALL)))
 }
@@ -238,20 +215,12 @@ fn completion(ctx: &Ctx, survey: &Survey) -> Option<DoctorFinding> {
     let file = files.find(|file| file.part.as_str() == shell)?;
     let (sign, what) = match install_shell::installed(&ctx.env, file) {
         Some((true, _)) => return None,
-        Some((false, path)) => (
-            Sign::CompletionOutdated,
-            format!("{} is of another version", path.display()),
-        ),
-        None => (
-            Sign::CompletionMissing,
-            format!("{shell} has no completion of git agent"),
-        ),
+        Some((false, path)) => {
+            (Sign::CompletionOutdated, format!("{} is of another version", path.display()))
+        }
+        None => (Sign::CompletionMissing, format!("{shell} has no completion of git agent")),
     };
-    Some(DoctorFinding::report(
-        sign,
-        what,
-        format!("{INSTALL} --{shell}"),
-    ))
+    Some(DoctorFinding::report(sign, what, format!("{INSTALL} --{shell}")))
 }
 
 /// What is done otherwise with a git that is not too old, only older.
@@ -261,10 +230,7 @@ fn fallback(version: Version) -> Option<DoctorFinding> {
             Version::CONFIG_HOOKS,
             "agents' worktrees have a hooks directory of their own instead of hooks in the configuration",
         ),
-        (
-            ATTRIBUTE_SOURCE,
-            "merges are judged without .gitattributes, so without merge drivers",
-        ),
+        (ATTRIBUTE_SOURCE, "merges are judged without .gitattributes, so without merge drivers"),
     ];
     let falls: Vec<_> = cases
         .iter()
@@ -283,9 +249,7 @@ fn fallback(version: Version) -> Option<DoctorFinding> {
 pub(super) fn examine_hooks(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> {
     let mut found = Vec::new();
     for agent in survey.live() {
-        let is_there = survey
-            .worktree(agent)
-            .is_some_and(|worktree| worktree.path.is_dir());
+        let is_there = survey.worktree(agent).is_some_and(|worktree| worktree.path.is_dir());
         if !is_there {
             continue;
         }

@@ -84,25 +84,20 @@ fn unfinished(ctx: &Ctx, agent: &Agent) -> DoctorFinding {
         }
         // The row is asked once more as it is written, so no lock is needed for that.
         let actor = ctx.actor()?;
-        ctx.ledger()
-            .append_if(agent.spawn_commit, &actor, ctx.now(), |row| {
-                match row.filter(|row| row.state == State::Spawning) {
-                    Some(row) => row
-                        .may(Move::Discard)
-                        .map(|()| What::Discarded { tip: None }),
-                    None => Err(Error::new(Code::LostRace, "another process completed it")),
-                }
-            })?;
+        ctx.ledger().append_if(agent.spawn_commit, &actor, ctx.now(), |row| {
+            match row.filter(|row| row.state == State::Spawning) {
+                Some(row) => row.may(Move::Discard).map(|()| What::Discarded { tip: None }),
+                None => Err(Error::new(Code::LostRace, "another process completed it")),
+            }
+        })?;
         Ok("its row says discarded; a branch of it stays".to_owned())
     })
 }
 
 /// The lock of a worktree that is either ready or was never begun.
 fn locked(survey: &Survey, worktree: &Worktree, reason: &str) -> Option<DoctorFinding> {
-    let what = format!(
-        "{} is locked as being made by a process that is gone",
-        worktree.path.display()
-    );
+    let what =
+        format!("{} is locked as being made by a process that is gone", worktree.path.display());
     let (name, old) = (worktree.name.clone(), reason.to_owned());
     if let Some(agent) = survey
         .owner(worktree)
@@ -110,17 +105,13 @@ fn locked(survey: &Survey, worktree: &Worktree, reason: &str) -> Option<DoctorFi
         .filter(|row| row.state != State::Spawning)
     {
         let reason = layout::lock_reason(agent.id);
-        return Some(DoctorFinding::curable(
-            Sign::LockUnfinished,
-            what,
-            move |ctx| {
-                let _spawns = lock::hold(ctx.repo.common_dir(), layout::SPAWN_LOCK)?;
-                if is_locked_as(ctx, &name, &old) {
-                    set_lock(&ctx.repo.admin_dir(&name), &reason)?;
-                }
-                Ok(format!("its lock says {reason}"))
-            },
-        ));
+        return Some(DoctorFinding::curable(Sign::LockUnfinished, what, move |ctx| {
+            let _spawns = lock::hold(ctx.repo.common_dir(), layout::SPAWN_LOCK)?;
+            if is_locked_as(ctx, &name, &old) {
+                set_lock(&ctx.repo.admin_dir(&name), &reason)?;
+            }
+            Ok(format!("its lock says {reason}"))
+        }));
     }
     // Without readable rows it is unknown whether the worktree is an agent's.
     survey.agents.as_ref()?;
@@ -133,25 +124,21 @@ fn locked(survey: &Survey, worktree: &Worktree, reason: &str) -> Option<DoctorFi
             format!("git worktree unlock {path} && git worktree remove {path}"),
         ));
     }
-    Some(DoctorFinding::curable(
-        Sign::LockUnfinished,
-        what,
-        move |ctx| {
-            let common = ctx.repo.common_dir();
-            let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
-            let admin = ctx.repo.admin_dir(&name);
-            if !is_empty(&path) || has_journal(ctx, &name) || !is_locked_as(ctx, &name, &old) {
-                return Ok("it is in use".to_owned());
-            }
-            if belongs_to(&path, &admin) {
-                fs::remove_file(path.join(".git")).at("could not remove", &path)?;
-            }
-            // Only a directory without anything in it goes.
-            let _ = fs::remove_dir(&path);
-            fsx::remove_by_trash(common, &admin)?;
-            Ok(format!("removed the empty worktree {name}"))
-        },
-    ))
+    Some(DoctorFinding::curable(Sign::LockUnfinished, what, move |ctx| {
+        let common = ctx.repo.common_dir();
+        let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
+        let admin = ctx.repo.admin_dir(&name);
+        if !is_empty(&path) || has_journal(ctx, &name) || !is_locked_as(ctx, &name, &old) {
+            return Ok("it is in use".to_owned());
+        }
+        if belongs_to(&path, &admin) {
+            fs::remove_file(path.join(".git")).at("could not remove", &path)?;
+        }
+        // Only a directory without anything in it goes.
+        let _ = fs::remove_dir(&path);
+        fsx::remove_by_trash(common, &admin)?;
+        Ok(format!("removed the empty worktree {name}"))
+    }))
 }
 
 /// Whether the process that such a lock names has ended, with the machine or by itself.
@@ -177,9 +164,7 @@ fn is_locked_as(ctx: &Ctx, name: &str, reason: &str) -> bool {
 
 fn has_journal(ctx: &Ctx, name: &str) -> bool {
     let short = layout::agent_of_worktree(name).unwrap_or("none");
-    layout::journals_dir(ctx.repo.common_dir())
-        .join(short)
-        .exists()
+    layout::journals_dir(ctx.repo.common_dir()).join(short).exists()
 }
 
 /// Whether a row is still half made while no journal names a process that makes it. The journal is asked
@@ -243,10 +228,7 @@ pub(super) fn examine_runs(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFindi
                         format!(", and put back {}, which it had changed", path.display())
                     });
                     let code = buried.outcome.code;
-                    format!(
-                        "recorded that it ended with status {code}{}",
-                        String::from_iter(aside)
-                    )
+                    format!("recorded that it ended with status {code}{}", String::from_iter(aside))
                 }
                 None if is_unpublished(ctx, &agent)? => "could not be published".to_owned(),
                 None => "published what was left, unless a process is at work for it".to_owned(),
@@ -289,10 +271,7 @@ pub(super) fn examine_verify(ctx: &Ctx, _: &Survey) -> Result<Vec<DoctorFinding>
             DoctorFinding::report(
                 Sign::VerifyLeft,
                 format!("{what}, and its HEAD has moved since"),
-                format!(
-                    "git -C {} log --oneline -5",
-                    shell::quoted(&path.to_string())
-                ),
+                format!("git -C {} log --oneline -5", shell::quoted(&path.to_string())),
             )
         });
     }

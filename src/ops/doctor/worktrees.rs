@@ -30,16 +30,12 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
     let mut found = Vec::new();
     let root = ctx.repo.root()?;
     let unfinished = |agent: &&Agent| {
-        layout::discarding(ctx.repo.common_dir(), agent.id)
-            .symlink_metadata()
-            .is_ok()
+        layout::discarding(ctx.repo.common_dir(), agent.id).symlink_metadata().is_ok()
     };
     // A discard that is under way holds the agent's lock; one that was killed does not.
-    let killed = { survey.rows().iter() }.filter(unfinished);
-    let killed: Vec<&Agent> = killed
-        .filter(|agent| alone(ctx, agent.id).is_ok())
-        .collect();
-    found.extend({ killed.iter() }.map(|agent| discard_unfinished(agent)));
+    let killed = survey.rows().iter().filter(unfinished);
+    let killed: Vec<&Agent> = killed.filter(|agent| alone(ctx, agent.id).is_ok()).collect();
+    found.extend(killed.iter().map(|agent| discard_unfinished(agent)));
     for agent in survey.live().filter(|agent| !unfinished(agent)) {
         let Some(worktree) = survey.worktree(agent) else {
             found.extend(removed(ctx, survey, agent)?);
@@ -74,11 +70,8 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
             found.push(moved);
             continue;
         }
-        let what = format!(
-            "the worktree of agent {} is gone: {}",
-            agent.id.short(),
-            path.display()
-        );
+        let what =
+            format!("the worktree of agent {} is gone: {}", agent.id.short(), path.display());
         // Above a place outside of the repository a whole disk may be missing.
         let is_reachable = path.starts_with(&root) || path.parent().is_some_and(Path::is_dir);
         let admin = ctx.repo.admin_dir(&worktree.name);
@@ -124,11 +117,7 @@ fn led_away(ctx: &Ctx, survey: &Survey, agent: &Agent, found_at: &Path) -> Optio
         // Where a repository was copied, the agent goes on in the other one, whose worktree this is.
         let named = named_admin_dir(found_at, &admin)?;
         let other = named.ancestors().nth(2)?;
-        let other = if other.ends_with(".git") {
-            other.parent()?
-        } else {
-            other
-        };
+        let other = if other.ends_with(".git") { other.parent()? } else { other };
         let what = format!(
             "agent {} works in {}, of which this repository is a copy: {}",
             id.short(),
@@ -189,10 +178,7 @@ fn is_emptied(admin: &Path) -> bool {
 /// What was only staged is lost, and every file is still there: an index of the branch's tip shows it as modified again.
 fn emptied_index(agent: &Agent, path: PathBuf, admin: PathBuf) -> DoctorFinding {
     let id = agent.id.short();
-    let what = format!(
-        "the index of agent {id} holds nothing: {}",
-        admin.join("index").display()
-    );
+    let what = format!("the index of agent {id} holds nothing: {}", admin.join("index").display());
     // Which paths of it are not to be in the worktree only git's own commands write into an index.
     if admin.join("info/sparse-checkout").exists() {
         let git = format!("git -C {}", shell::path(&path));
@@ -215,9 +201,7 @@ fn emptied_index(agent: &Agent, path: PathBuf, admin: PathBuf) -> DoctorFinding 
 fn read_tree(ctx: &Ctx, index: &Path, commit: Oid) -> Result<()> {
     let common = ctx.repo.common_dir();
     let mut git = command::git(common);
-    git.env("GIT_DIR", common)
-        .env("GIT_INDEX_FILE", index)
-        .args(["read-tree", &commit.to_hex()]);
+    git.env("GIT_DIR", common).env("GIT_INDEX_FILE", index).args(["read-tree", &commit.to_hex()]);
     command::successful(git).map(|_| ())
 }
 
@@ -250,11 +234,7 @@ fn unreadable(ctx: &Ctx, agent: &Agent, path: &Path) -> Option<DoctorFinding> {
         files.display()
     );
     let command = format!("chmod u+rwx {}", shell::quoted(&files.to_string_lossy()));
-    Some(DoctorFinding::report(
-        Sign::WorktreeUnreadable,
-        what,
-        command,
-    ))
+    Some(DoctorFinding::report(Sign::WorktreeUnreadable, what, command))
 }
 
 /// A worktree of this clone of which neither the directory nor git's own record is left, as after `git worktree
@@ -264,9 +244,8 @@ fn removed(ctx: &Ctx, survey: &Survey, agent: &Agent) -> Result<Option<DoctorFin
     let admin = ctx.repo.admin_dir(&name);
     let path = survey.places.as_ref().and_then(|places| places.of(agent));
     let is_there = |path: &Path| path.symlink_metadata().is_ok();
-    let left = path
-        .as_deref()
-        .is_some_and(|path| is_there(path) || is_there(&layout::aside(path, &name)));
+    let left =
+        path.as_deref().is_some_and(|path| is_there(path) || is_there(&layout::aside(path, &name)));
     // What the agent changed is there, so the worktree can be made again (`unlinked_agents`).
     let left = left || worktree::cut_off(&ctx.repo, agent.id).is_some();
     if !survey.is_local(agent) || is_there(&admin) || left || !survey.is_at_rest(ctx, agent) {
@@ -280,11 +259,7 @@ fn removed(ctx: &Ctx, survey: &Survey, agent: &Agent) -> Result<Option<DoctorFin
     } else {
         format!("git agent discard {id}")
     };
-    Ok(Some(DoctorFinding::report(
-        Sign::WorktreeRemoved,
-        what,
-        command,
-    )))
+    Ok(Some(DoctorFinding::report(Sign::WorktreeRemoved, what, command)))
 }
 
 /// Agent hosts name worktrees as we do; what our lock or none of theirs says is ours.
@@ -314,10 +289,8 @@ pub(super) fn alone(ctx: &Ctx, id: AgentId) -> Result<lock::Guard> {
 /// A discard that was killed after all of the agent was kept.
 fn discard_unfinished(agent: &Agent) -> DoctorFinding {
     let id = agent.id.to_string();
-    let what = format!(
-        "a discard of agent {} was interrupted, and all of it is kept",
-        agent.id.short()
-    );
+    let what =
+        format!("a discard of agent {} was interrupted, and all of it is kept", agent.id.short());
     DoctorFinding::curable(Sign::DiscardUnfinished, what, move |ctx| {
         let options = DiscardOptions {
             // The commands ran when the discard began.
@@ -332,11 +305,8 @@ fn discard_unfinished(agent: &Agent) -> DoctorFinding {
 }
 
 fn put_aside(agent: &Agent, path: PathBuf, aside: PathBuf) -> DoctorFinding {
-    let what = format!(
-        "the worktree of agent {} was put aside: {}",
-        agent.id.short(),
-        aside.display()
-    );
+    let what =
+        format!("the worktree of agent {} was put aside: {}", agent.id.short(), aside.display());
     let id = agent.id;
     DoctorFinding::curable(Sign::DirectoryAside, what, move |ctx| {
         let common = ctx.repo.common_dir();
@@ -351,11 +321,7 @@ fn put_aside(agent: &Agent, path: PathBuf, aside: PathBuf) -> DoctorFinding {
         let stay = large_files::give_back(common, id, &aside)?;
         fs::rename(&aside, &path).at("could not put back", &aside)?;
         let told = format!("it is {} again", path.display());
-        Ok([told]
-            .into_iter()
-            .chain(stay)
-            .collect::<Vec<_>>()
-            .join("; "))
+        Ok([told].into_iter().chain(stay).collect::<Vec<_>>().join("; "))
     })
 }
 
@@ -437,10 +403,7 @@ fn way_out(ctx: &Ctx, agent: &Agent, path: &Path) -> String {
 /// Where the agent's branch is, unless it is gone or checked out in another worktree.
 fn free_tip(ctx: &Ctx, agent: &Agent) -> Option<Oid> {
     let own = OwnBranch::of(&ctx.repo, agent).ok()??;
-    let is_free = ctx
-        .repo
-        .checkouts(own.name())
-        .is_ok_and(|all| all.is_empty());
+    let is_free = ctx.repo.checkouts(own.name()).is_ok_and(|all| all.is_empty());
     own.tip().oid().filter(|_| is_free)
 }
 
@@ -463,9 +426,7 @@ fn make_again(ctx: &Ctx, agent: &Agent, path: &Path, admin: &Path) -> Result<Str
         lock_reason: &layout::lock_reason(agent.id),
         identity: &ctx.identities()?.committer,
     };
-    ctx.repo.add_admin_dir(&new, |half_made| {
-        read_tree(ctx, &half_made.join("index"), tip)
-    })?;
+    ctx.repo.add_admin_dir(&new, |half_made| read_tree(ctx, &half_made.join("index"), tip))?;
     // Nothing is in it any more.
     let _ = std::fs::remove_dir(new.scratch);
     if is_without_place {
@@ -473,10 +434,7 @@ fn make_again(ctx: &Ctx, agent: &Agent, path: &Path, admin: &Path) -> Result<Str
         ctx.repo.point_worktree(path, admin)?;
         layered::close(path)?;
     }
-    Ok(format!(
-        "made {} again; what was only staged is not in its index",
-        admin.display()
-    ))
+    Ok(format!("made {} again; what was only staged is not in its index", admin.display()))
 }
 
 // Branches of agents without a row, and rows without their branch. Which of the two is wrong only a
@@ -521,20 +479,14 @@ fn emptied_branch(survey: &Survey, name: String) -> DoctorFinding {
     DoctorFinding::curable(Sign::BranchEmptied, what, move |ctx| {
         let who = chain::identity(&ctx.repo, ctx.now());
         let tip = agent_branch::mend(&ctx.repo, &name, otherwise, &who)?;
-        Ok(tip.map_or("removed it".to_owned(), |tip| {
-            format!("it is at {tip} again")
-        }))
+        Ok(tip.map_or("removed it".to_owned(), |tip| format!("it is at {tip} again")))
     })
 }
 
 /// The branches are listed first, then the journals asked, then the rows read: a spawn under way is in
 /// one of the two.
 fn without_row(ctx: &Ctx) -> Result<Vec<DoctorFinding>> {
-    let arguments = [
-        "for-each-ref",
-        "--format=%(objectname) %(refname)",
-        "refs/heads/agent/",
-    ];
+    let arguments = ["for-each-ref", "--format=%(objectname) %(refname)", "refs/heads/agent/"];
     // git follows a link among the refs, and waits for a pipe that stands there.
     ctx.repo.require_listable("refs/heads")?;
     let listed = command::run(ctx.repo.common_dir(), arguments)?;
@@ -544,13 +496,8 @@ fn without_row(ctx: &Ctx) -> Result<Vec<DoctorFinding>> {
         .filter(|(tip, _)| Oid::from_hex(tip).is_some_and(|tip| is_agents(ctx, tip)))
         .collect();
     let agents = ctx.ledger().agents()?;
-    let known: HashSet<_> = agents
-        .iter()
-        .filter_map(|row| row.branch.as_deref())
-        .collect();
-    let unknown = candidates
-        .into_iter()
-        .filter(|(_, branch)| !known.contains(branch));
+    let known: HashSet<_> = agents.iter().filter_map(|row| row.branch.as_deref()).collect();
+    let unknown = candidates.into_iter().filter(|(_, branch)| !known.contains(branch));
     let findings = unknown.map(|(_, branch)| {
         let short = branch_name(branch);
         DoctorFinding::report(
@@ -566,9 +513,7 @@ fn without_row(ctx: &Ctx) -> Result<Vec<DoctorFinding>> {
 fn is_agents(ctx: &Ctx, tip: Oid) -> bool {
     // A spawn makes the branch before the row, and its journal stands for it meanwhile.
     let journals = layout::journals_dir(ctx.repo.common_dir());
-    let is_under_way = journals
-        .join(AgentId::from_spawn_commit(tip).short())
-        .exists();
+    let is_under_way = journals.join(AgentId::from_spawn_commit(tip).short()).exists();
     let commit = ctx.repo.read_commit(tip).ok();
     let has_trailer = |commit: &Commit| TRAILERS.iter().any(|name| commit.trailer(name).is_some());
     !is_under_way && commit.as_ref().is_some_and(has_trailer)

@@ -72,9 +72,8 @@ struct Doomed {
 pub(super) fn plan(ctx: &Ctx, agents: &[Agent], age: Duration) -> Result<ExpiryPlan> {
     let age = i64::try_from(age.as_secs()).unwrap_or(i64::MAX);
     let limit = ctx.now().timestamp().saturating_sub(age);
-    let (old, young): (Vec<Passing>, Vec<_>) = keep::passing(&ctx.repo)?
-        .into_iter()
-        .partition(|link| link.seconds <= limit);
+    let (old, young): (Vec<Passing>, Vec<_>) =
+        keep::passing(&ctx.repo)?.into_iter().partition(|link| link.seconds <= limit);
     let ours = Ours {
         common_dir: ctx.repo.common_dir(),
         closed: ctx.ledger().closed_here()?,
@@ -107,9 +106,7 @@ pub(super) fn plan(ctx: &Ctx, agents: &[Agent], age: Duration) -> Result<ExpiryP
         });
         (item, doomed)
     });
-    Ok(ExpiryPlan {
-        items: items.collect(),
-    })
+    Ok(ExpiryPlan { items: items.collect() })
 }
 
 impl ExpiryPlan {
@@ -160,17 +157,14 @@ fn tell(ctx: &Ctx, doomed: &Doomed) -> Result<()> {
             said.extend(commits);
         }
     }
-    let new = doomed.commits.iter().filter(|oid| !said.contains(*oid));
-    let new: Vec<Oid> = new.copied().collect();
+    let new: Vec<Oid> = doomed.commits.iter().filter(|oid| !said.contains(*oid)).copied().collect();
     // A line of the ledger is short.
     for commits in new.chunks(NAMED) {
         let commits = commits.to_vec();
         // The agent may have been brought back since the plan.
         ledger.append_if(doomed.spawn_commit, &ctx.actor()?, ctx.now(), |row| {
             if row.is_some_and(|row| is_over(row.state)) {
-                Ok(What::Expired {
-                    commits: commits.clone(),
-                })
+                Ok(What::Expired { commits: commits.clone() })
             } else {
                 Err(Error::new(Code::AgentState, "it is not over any more"))
             }
@@ -207,18 +201,11 @@ fn item(
 ) -> SalvageItem {
     let seconds = links.iter().map(|link| link.seconds).max().unwrap_or(0);
     let kept = DateTime::from_timestamp(seconds, 0).unwrap_or_default();
-    let state = if is_over(agent.state) {
-        agent.state
-    } else {
-        status::state(ctx, agent)
-    };
+    let state = if is_over(agent.state) { agent.state } else { status::state(ctx, agent) };
     let (action, why) = if is_doomed {
         ("expire", format!("it was {state} and kept until now"))
     } else if is_over(state) {
-        (
-            "keep",
-            format!("its row says {state}, which was not done in this clone"),
-        )
+        ("keep", format!("its row says {state}, which was not done in this clone"))
     } else {
         ("keep", format!("it is {state}"))
     };
@@ -316,9 +303,7 @@ fn end_of_merged(ctx: &Ctx, agent: &Agent, closed: &Closed) -> Result<LifeEnd> {
     let tip = agent_branch::local(&ctx.repo, agent)?.oid();
     Ok(if !landed::as_claimed(&ctx.repo, agent, tip, !is_ours)? {
         let into = agent.landed.as_ref().map_or("the target", |(_, into)| into);
-        Open(format!(
-            "it was merged, and {into} does not hold what its branch holds now"
-        ))
+        Open(format!("it was merged, and {into} does not hold what its branch holds now"))
     } else if is_clean(ctx, agent)? || is_as_landed(ctx, agent, tip)? {
         Proven("it was merged".to_owned())
     } else {
@@ -329,9 +314,7 @@ fn end_of_merged(ctx: &Ctx, agent: &Agent, closed: &Closed) -> Result<LifeEnd> {
 /// Whether the files are what landed, although the branch, which is at `tip`, does not say so: that of a clone stays where the clone
 /// knows it.
 fn is_as_landed(ctx: &Ctx, agent: &Agent, tip: Option<Oid>) -> Result<bool> {
-    let landed = agent
-        .landed_tip
-        .filter(|landed| ctx.repo.has_object(*landed));
+    let landed = agent.landed_tip.filter(|landed| ctx.repo.has_object(*landed));
     let Some(landed) = landed.filter(|landed| tip != Some(*landed)) else {
         return Ok(false);
     };
@@ -404,19 +387,23 @@ pub(super) fn plan_remote(ctx: &Ctx, agents: &[Agent], wanted: &str) -> Result<R
     let end = Instant::now() + LIMIT;
     let remote = remote_name(ctx, Some(wanted).filter(|name| !name.is_empty()))?;
     let listed = ctx.repo.list_remote(&remote, end)?;
-    let there: Vec<(&Agent, &str, Oid)> = { agents.iter() }
+    let there: Vec<(&Agent, &str, Oid)> = agents
+        .iter()
         .filter_map(|agent| {
             let branch = agent.branch.as_deref()?;
             Some((agent, branch, *listed.get(branch)?))
         })
         .collect();
-    let lacking = { there.iter() }.filter(|(.., is)| !ctx.repo.has_object(*is));
-    let lacking: Vec<_> = lacking.map(|(_, name, _)| (*name).to_owned()).collect();
+    let lacking: Vec<_> = there
+        .iter()
+        .filter(|(.., is)| !ctx.repo.has_object(*is))
+        .map(|(_, name, _)| (*name).to_owned())
+        .collect();
     if !lacking.is_empty() {
         // What is not here then was deleted meanwhile, and is kept by what follows.
         ctx.repo.fetch_refs(&remote, &lacking, end)?;
     }
-    let own = { there.iter() }.filter(|(agent, _, tip)| {
+    let own = there.iter().filter(|(agent, _, tip)| {
         // A row may name any branch of the remote; the spawn commit in its history proves whose it
         // is.
         ctx.repo.has_object(*tip) && spawn_commit::is_held_by(&ctx.repo, *tip, agent)
@@ -454,13 +441,14 @@ pub(super) fn plan_remote(ctx: &Ctx, agents: &[Agent], wanted: &str) -> Result<R
 /// Those of the network.
 pub(super) fn sweep_remote(ctx: &Ctx, sweep: &mut RemoteSweep) -> Result<()> {
     let doomed = |one: &&mut RemoteBranch| one.action == "remove";
-    let pushes = sweep.branches.iter_mut().filter(doomed).filter_map(|one| {
-        Some(RefPush::new(
-            one.refname.clone(),
-            RefChange::Delete(Oid::from_hex(&one.oid)?),
-        ))
-    });
-    let pushes: Vec<_> = pushes.collect();
+    let pushes: Vec<_> = sweep
+        .branches
+        .iter_mut()
+        .filter(doomed)
+        .filter_map(|one| {
+            Some(RefPush::new(one.refname.clone(), RefChange::Delete(Oid::from_hex(&one.oid)?)))
+        })
+        .collect();
     if pushes.is_empty() {
         return Ok(());
     }
@@ -469,7 +457,7 @@ pub(super) fn sweep_remote(ctx: &Ctx, sweep: &mut RemoteSweep) -> Result<()> {
     let outcome = ctx.repo.push_refs(&sweep.remote, &pushes, manner, end)?;
     let left = ctx.repo.list_remote(&sweep.remote, end)?;
     for one in sweep.branches.iter_mut().filter(doomed) {
-        let refusal = { outcome.refusals.iter() }.find(|refusal| refusal.refname == one.refname);
+        let refusal = outcome.refusals.iter().find(|refusal| refusal.refname == one.refname);
         // What the remote still lists is there, whatever was said of the push.
         one.action = match left.get(&one.refname) {
             None => "removed",
@@ -479,10 +467,7 @@ pub(super) fn sweep_remote(ctx: &Ctx, sweep: &mut RemoteSweep) -> Result<()> {
             one.why = match refusal.filter(|refusal| !remote::is_passing(&refusal.reason)) {
                 Some(refusal) => {
                     let layer = remote::refusing_layer(&refusal.reason, &outcome.remote_text);
-                    format!(
-                        "the remote does not delete it: {layer} ({})",
-                        refusal.reason
-                    )
+                    format!("the remote does not delete it: {layer} ({})", refusal.reason)
                 }
                 None => "it moved meanwhile".to_owned(),
             };

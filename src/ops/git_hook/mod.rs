@@ -55,12 +55,7 @@ pub fn run(ctx: &Ctx, mut call: Call<'_>) -> Result<Exit> {
             .map_err(|source| Error::io("could not read what git says", source))?;
         input = Some(bytes);
     }
-    match judge(
-        ctx,
-        &short_id,
-        &mut call,
-        input.as_deref().unwrap_or_default(),
-    ) {
+    match judge(ctx, &short_id, &mut call, input.as_deref().unwrap_or_default()) {
         Err(error) if may_pass(call.name) && error.code() != Code::HookRefused => {
             (call.warn)(&format!("the {} hook could not judge: {error}", call.name));
         }
@@ -169,28 +164,20 @@ const SCISSORS: &str = "------------------------ >8 ------------------------";
 /// # Errors
 /// `io`, `git-failed`.
 fn add_trailer(ctx: &Ctx, agent: &Agent, arguments: &[OsString]) -> Result<()> {
-    let file = arguments
-        .first()
-        .ok_or_else(|| Error::bug("git names the message file"))?;
+    let file = arguments.first().ok_or_else(|| Error::bug("git names the message file"))?;
     let file = ctx.absolute(Path::new(file));
     let message = std::fs::read(&file).at("could not read", &file)?;
     let comment = match ctx.repo.config_string("core.commentString")? {
         None => ctx.repo.config_string("core.commentChar")?,
         text => text,
     };
-    let comment = comment
-        .filter(|mark| mark != "auto")
-        .unwrap_or_else(|| "#".to_owned());
+    let comment = comment.filter(|mark| mark != "auto").unwrap_or_else(|| "#".to_owned());
     // An empty message is how a person calls a commit off.
     if is_empty(&String::from_utf8_lossy(&message), &comment) {
         return Ok(());
     }
     // Settings for trailers can name programs, and those of the worktree are the agent's.
-    commit::add_trailer(
-        ctx.repo.common_dir(),
-        &file,
-        &format!("Agent-Id: {}", agent.id),
-    )
+    commit::add_trailer(ctx.repo.common_dir(), &file, &format!("Agent-Id: {}", agent.id))
 }
 
 fn is_empty(message: &str, comment: &str) -> bool {
@@ -233,17 +220,10 @@ fn judge_transaction(ctx: &Ctx, input: &[u8]) -> Result<()> {
             (Owner::Worktree, _) | (Owner::Tool, Target::At(_)) => {}
             (Owner::Branch, Target::At(tip)) => require_in_scope(ctx, &agent, branch, *tip)?,
             (Owner::Branch, Target::Gone | Target::Other) => {
-                return Err(refuse(
-                    &agent,
-                    &format!("delete or redirect its own branch {branch}"),
-                ));
+                return Err(refuse(&agent, &format!("delete or redirect its own branch {branch}")));
             }
             (Owner::Others | Owner::Tool, _) => {
-                let verb = if update.new == Target::Gone {
-                    "delete"
-                } else {
-                    "move"
-                };
+                let verb = if update.new == Target::Gone { "delete" } else { "move" };
                 return Err(refuse(&agent, &format!("{verb} {}", update.name)));
             }
         }
@@ -327,17 +307,10 @@ fn require_none(agent: &Agent, what: &str, violations: &[Violation]) -> Result<(
         lines.push(format!("  and {} more", violations.len() - NAMED));
     }
     let short = agent.id.short();
-    let noun = if violations.len() == 1 {
-        "path is"
-    } else {
-        "paths are"
-    };
+    let noun = if violations.len() == 1 { "path is" } else { "paths are" };
     Err(Error::new(
         Code::HookRefused,
-        format!(
-            "{} {noun} {what} and out of the scope of agent {short}",
-            violations.len()
-        ),
+        format!("{} {noun} {what} and out of the scope of agent {short}", violations.len()),
     )
     .detail(lines.join("\n"))
     .facts(ErrorFacts {
@@ -345,9 +318,7 @@ fn require_none(agent: &Agent, what: &str, violations: &[Violation]) -> Result<(
         ..ErrorFacts::default()
     })
     .hint("to take a path out of the commit, run git restore --staged -- <path>")
-    .hint(format!(
-        "to see what the agent may touch, run git agent show {short}"
-    )))
+    .hint(format!("to see what the agent may touch, run git agent show {short}")))
 }
 
 #[cfg(test)]

@@ -39,9 +39,7 @@ fn own_place(env: &Env, home: &CurrentAgent) -> PathBuf {
 
 /// Where a call takes place: the host's directory if the payload names it, else our own.
 fn directory_of(env: &Env, call: &ToolCall) -> PathBuf {
-    call.cwd
-        .as_deref()
-        .map_or_else(|| env.directory.clone(), PathBuf::from)
+    call.cwd.as_deref().map_or_else(|| env.directory.clone(), PathBuf::from)
 }
 
 /// The directories by which an agent is recognised. A shell of the host may have left the worktree, so

@@ -50,22 +50,14 @@ pub fn post_tool(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
         note(env, call, &home, SessionPhase::Working);
         reason.push_str(&out_of_scope(env, home)?);
     }
-    Ok(if reason.is_empty() {
-        HookAnswer::Allow
-    } else {
-        HookAnswer::Deny { reason }
-    })
+    Ok(if reason.is_empty() { HookAnswer::Allow } else { HookAnswer::Deny { reason } })
 }
 
 /// What of an agent's work is out of scope, and what to do about it; nothing where all is in scope.
 fn out_of_scope(env: &Env, home: CurrentAgent) -> Result<String> {
     let short_id = home.agent.id.short();
     // The shell may stand elsewhere, so the repository is opened where the work is.
-    let there = if home.is_at_work() {
-        Some(home)
-    } else {
-        CurrentAgent::around(&home.root)?
-    };
+    let there = if home.is_at_work() { Some(home) } else { CurrentAgent::around(&home.root)? };
     let Some(there) = there else {
         return Ok(String::new());
     };
@@ -75,11 +67,7 @@ fn out_of_scope(env: &Env, home: CurrentAgent) -> Result<String> {
         return Ok(String::new());
     }
     let listed = |lines: &[String]| lines.get(..LISTED).unwrap_or(lines).join("\n  ");
-    let mut reason = format!(
-        "Out of the scope of agent {}:\n  {}\n",
-        short_id,
-        listed(&offences)
-    );
+    let mut reason = format!("Out of the scope of agent {}:\n  {}\n", short_id, listed(&offences));
     if offences.len() > LISTED {
         reason.push_str(&format!("  and {} more\n", offences.len() - LISTED));
     }
@@ -167,10 +155,7 @@ fn committed(
         let violations = fence.judge(&changes, BundleRule::NeverCommitted)?;
         let line = |found: &Violation| {
             let (path, commit) = (Quoted(&found.path), commit.short());
-            format!(
-                "{path} ({} in commit {commit}): {}",
-                found.kind, found.reason
-            )
+            format!("{path} ({} in commit {commit}): {}", found.kind, found.reason)
         };
         lines.extend(violations.iter().map(line));
         if !violations.is_empty() {
@@ -236,11 +221,7 @@ fn words(mailbox: &Mailbox<'_>, open: &Open) -> Result<String> {
     let message = MessageReport::new(&mailbox.read(open)?, None);
     let payload = plain(&message.payload.to_string());
     let shown: String = payload.chars().take(LONGEST).collect();
-    let cut = if shown.len() < payload.len() {
-        " …"
-    } else {
-        ""
-    };
+    let cut = if shown.len() < payload.len() { " …" } else { "" };
     Ok(format!(
         "A message came for you: [{}] {} from {} ({}): {}\n{shown}{cut}\n",
         message.priority,

@@ -129,10 +129,7 @@ fn outside(env: &Env, cwd: &Path, call: &ToolCall) -> Result<HookAnswer> {
         // it is no business of ours.
         for place in places(cwd, touched).unwrap_or_default() {
             // Several files of one agent are judged by one guard.
-            if fences
-                .iter()
-                .any(|fence| place.starts_with(&fence.home.root))
-            {
+            if fences.iter().any(|fence| place.starts_with(&fence.home.root)) {
                 continue;
             }
             if let Some(home) = CurrentAgent::around(&place)? {
@@ -144,10 +141,7 @@ fn outside(env: &Env, cwd: &Path, call: &ToolCall) -> Result<HookAnswer> {
         let mut offences = Vec::new();
         for touched in touched(&call.intent) {
             let places = places(cwd, touched).unwrap_or_default();
-            if places
-                .iter()
-                .any(|place| place.starts_with(&fence.home.root))
-            {
+            if places.iter().any(|place| place.starts_with(&fence.home.root)) {
                 offences.extend(fence.objection(cwd, touched)?.map(|why| (touched, why)));
             }
         }
@@ -209,13 +203,7 @@ impl CallGuard {
             let parent = real_path(answer.parent()?)?;
             Some(parent.join(answer.file_name()?))
         });
-        Ok(CallGuard {
-            listings: Listings::new(&home.root),
-            home,
-            scope,
-            temporary,
-            answer,
-        })
+        Ok(CallGuard { listings: Listings::new(&home.root), home, scope, temporary, answer })
     }
 
     /// Why a path of a call may not be touched; `None` when it may. `cwd` is what a relative path
@@ -245,17 +233,11 @@ impl CallGuard {
             return Ok(None);
         }
         let Ok(inside) = place.strip_prefix(root) else {
-            return Ok(
-                if self.answer.as_deref() == Some(place) || self.is_scratch(place)? {
-                    None
-                } else {
-                    Some(format!(
-                        "{} is outside of {}",
-                        place.display(),
-                        root.display()
-                    ))
-                },
-            );
+            return Ok(if self.answer.as_deref() == Some(place) || self.is_scratch(place)? {
+                None
+            } else {
+                Some(format!("{} is outside of {}", place.display(), root.display()))
+            });
         };
         let path = match RepoPath::parse(inside.as_os_str().as_bytes()) {
             Ok(path) => path,
@@ -300,11 +282,8 @@ impl CallGuard {
         if !policy.edits {
             return format!("It may change {} alone.\n", self.home.bundle().display());
         }
-        let mut lines = format!(
-            "In scope, below {}: {}\n",
-            self.home.root.display(),
-            list(&policy.whitelist)
-        );
+        let mut lines =
+            format!("In scope, below {}: {}\n", self.home.root.display(), list(&policy.whitelist));
         if !policy.denylist.is_empty() {
             let denied = policy.denied_in_words().join(", ");
             lines.push_str(&format!("Never: {denied}\n"));
@@ -316,10 +295,7 @@ impl CallGuard {
 /// Every place that a path may mean, each free of symlinks; `None` when one of them is none.
 fn places(cwd: &Path, touched: &TouchedPath) -> Option<Vec<PathBuf>> {
     let clean = locate(cwd.as_os_str().as_bytes(), touched.path.as_bytes())?;
-    let readings = [
-        PathBuf::from(OsStr::from_bytes(&clean)),
-        cwd.join(&touched.path),
-    ];
+    let readings = [PathBuf::from(OsStr::from_bytes(&clean)), cwd.join(&touched.path)];
     let mut places = Vec::new();
     for reading in readings {
         // Deleting a symlink leaves what it leads to alone; a name may also be replaced.
@@ -347,10 +323,7 @@ struct Listings {
 
 impl Listings {
     pub(super) fn new(root: &Path) -> Listings {
-        Listings {
-            root: root.to_owned(),
-            known: HashMap::new(),
-        }
+        Listings { root: root.to_owned(), known: HashMap::new() }
     }
 
     /// Every spelling of a path, and of the directories above it, that is there.
@@ -379,9 +352,7 @@ impl Listings {
         self.known.entry(directory.to_owned()).or_insert_with(|| {
             let entries = fs::read_dir(self.root.join(OsStr::from_bytes(directory)));
             let entries = entries.into_iter().flatten().flatten();
-            entries
-                .map(|entry| entry.file_name().as_bytes().to_owned())
-                .collect()
+            entries.map(|entry| entry.file_name().as_bytes().to_owned()).collect()
         })
     }
 }

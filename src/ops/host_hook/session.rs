@@ -132,12 +132,7 @@ pub(super) fn note(env: &Env, call: &ToolCall, home: &CurrentAgent, phase: Sessi
     let (common_dir, id) = (home.repo.common_dir(), home.agent.id);
     match host_session::note(common_dir, id, &name_of(call), phase) {
         Ok(true) if phase == SessionPhase::Waiting => {
-            notify(
-                &home.repo,
-                Notice::Waiting,
-                &home.agent,
-                State::Waiting.as_str(),
-            );
+            notify(&home.repo, Notice::Waiting, &home.agent, State::Waiting.as_str());
         }
         Ok(_) => {}
         Err(error) => tracing::debug!(%error, "what the session does is not noted"),
@@ -148,10 +143,7 @@ pub(super) fn note(env: &Env, call: &ToolCall, home: &CurrentAgent, phase: Sessi
 /// the only one that works there: it was given this worktree.
 fn note_stop(env: &Env, call: &ToolCall, home: &CurrentAgent) {
     let (common_dir, id) = (home.repo.common_dir(), home.agent.id);
-    let whole = ToolCall {
-        subagent: None,
-        ..call.clone()
-    };
+    let whole = ToolCall { subagent: None, ..call.clone() };
     let is_own = host_session::is_known(common_dir, id, &name_of(call));
     // A host that tells of no subagent ends the session as a whole.
     let stopped = if is_own { call } else { &whole };
@@ -248,13 +240,9 @@ fn answer(env: &Env, call: &ToolCall, home: &CurrentAgent, again: bool) -> Resul
 
 /// The number of this round. The first one of a turn is the first again.
 fn next_round(count: &Path, again: bool) -> u32 {
-    let known = count
-        .parent()
-        .and_then(|place| untrusted::text(place, COUNT));
+    let known = count.parent().and_then(|place| untrusted::text(place, COUNT));
     let known = known.and_then(|text| text.trim().parse::<u32>().ok());
-    known
-        .filter(|_| again)
-        .map_or(1, |known| known.saturating_add(1))
+    known.filter(|_| again).map_or(1, |known| known.saturating_add(1))
 }
 
 fn keep_count(count: &Path, round: u32) -> Result<()> {
@@ -269,11 +257,7 @@ fn keep_count(count: &Path, round: u32) -> Result<()> {
 /// bundle alone is looked at.
 fn problems(env: &Env, home: &CurrentAgent) -> String {
     let mut text = String::new();
-    let lacking = if home.policy.bundle_required {
-        lacking(&home.bundle())
-    } else {
-        Vec::new()
-    };
+    let lacking = if home.policy.bundle_required { lacking(&home.bundle()) } else { Vec::new() };
     if !lacking.is_empty() {
         text = format!(
             "MISSING for {}:\n  {}\nWrite them in {}.\n",
@@ -318,13 +302,8 @@ fn findings(verdict: &Verdict, with_bundle: bool) -> String {
         for run in runs.iter().filter(|run| run.end != CommandEnd::Status(0)) {
             let lines: Vec<&str> = run.output.trim_end().lines().collect();
             let end = lines.last_chunk::<LISTED>();
-            let end = end
-                .map_or(lines.as_slice(), |end| end.as_slice())
-                .join("\n");
-            text.push_str(&format!(
-                "the end of the output of `{}`:\n{end}\n",
-                run.command
-            ));
+            let end = end.map_or(lines.as_slice(), |end| end.as_slice()).join("\n");
+            text.push_str(&format!("the end of the output of `{}`:\n{end}\n", run.command));
         }
     }
     text

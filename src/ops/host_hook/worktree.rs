@@ -139,9 +139,7 @@ pub fn worktree_remove(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
         delete_merged(&shared.repo, short)?;
     }
     Ok(match kept {
-        Some(kept) => HookAnswer::Say {
-            stdout: format!("{}\n", kept.sentence()),
-        },
+        Some(kept) => HookAnswer::Say { stdout: format!("{}\n", kept.sentence()) },
         None => HookAnswer::Allow,
     })
 }
@@ -154,14 +152,9 @@ fn require_finished(path: &Path, git_dir: &Path) -> Result<()> {
         return Ok(());
     };
     let shown = path.display();
-    let error = Error::new(
-        Code::WorktreeBusy,
-        format!("{shown} is in the middle of a {what}, and stays"),
-    );
-    Err(error.hint(format!(
-        "to give that up, run git -C {} {what} --abort",
-        shell::path(path)
-    )))
+    let error =
+        Error::new(Code::WorktreeBusy, format!("{shown} is in the middle of a {what}, and stays"));
+    Err(error.hint(format!("to give that up, run git -C {} {what} --abort", shell::path(path))))
 }
 
 /// Deletes a branch whose commits are all in `HEAD` of the main worktree.
@@ -181,10 +174,7 @@ fn not_clean(worktree: &Path, path: &[u8]) -> Error {
     let shown = worktree.display();
     Error::new(
         Code::GitFailed,
-        format!(
-            "{shown} holds modified or untracked files, and stays: {}",
-            Quoted(path)
-        ),
+        format!("{shown} holds modified or untracked files, and stays: {}", Quoted(path)),
     )
     .hint(format!(
         "to remove it all the same, run git worktree remove --force {}",
@@ -202,10 +192,7 @@ fn worktree_of_agent(repo: &Repo, name: &str) -> Result<Option<PathBuf>> {
         }
         Err(error) => return Err(error),
     };
-    let alias = agent
-        .name
-        .as_ref()
-        .is_some_and(|alias| alias.as_str() == name);
+    let alias = agent.name.as_ref().is_some_and(|alias| alias.as_str() == name);
     let path = worktree::find(repo, &agent);
     Ok(path.filter(|path| (alias || agent.id.short() == id8) && path.join(".git").exists()))
 }
@@ -214,10 +201,7 @@ fn worktree_of_agent(repo: &Repo, name: &str) -> Result<Option<PathBuf>> {
 fn require_name(name: &str) -> Result<AgentName> {
     let flat = AgentName::parse(&name.replace('/', "-")).map_err(|rule| {
         let shown = name.escape_debug();
-        Error::new(
-            Code::PathInvalid,
-            format!("`{shown}` cannot name a worktree: {rule}"),
-        )
+        Error::new(Code::PathInvalid, format!("`{shown}` cannot name a worktree: {rule}"))
     })?;
     let is_ours = layout::agent_of_worktree(flat.as_str())
         .or_else(|| layout::agent_of_verify_worktree(flat.as_str()))
@@ -246,10 +230,8 @@ fn plain_worktree(ctx: &Ctx, flat: &AgentName) -> Result<PathBuf> {
     let who = ctx.identities()?.committer;
     let reason = "git-agent: worktree for a host";
     if !ctx.repo.create_branch(&branch, commit, &who, reason)? {
-        return Err(
-            Error::new(Code::BranchExists, format!("{branch} exists already"))
-                .hint("to see what is on it, run git log --all --oneline"),
-        );
+        return Err(Error::new(Code::BranchExists, format!("{branch} exists already"))
+            .hint("to see what is on it, run git log --all --oneline"));
     }
     let is_new = !path.exists();
     let added = add(ctx, flat.as_str(), &path, &branch, commit);
@@ -325,11 +307,7 @@ const LONGEST_TOLD: usize = 9_000;
 /// Notes that a session calls its agent tool for a waiting agent, isolated in a worktree. Where that cannot be noted, the
 /// request for the worktree is answered as any other.
 pub(super) fn note_call(env: &Env, call: &ToolCall) {
-    let Intent::SpawnsAgent {
-        isolation: Some(isolation),
-        prompt: Some(prompt),
-        ..
-    } = &call.intent
+    let Intent::SpawnsAgent { isolation: Some(isolation), prompt: Some(prompt), .. } = &call.intent
     else {
         return;
     };
@@ -338,10 +316,7 @@ pub(super) fn note_call(env: &Env, call: &ToolCall) {
     };
     // A prompt is free text, so the id is found by its form alone.
     let words = prompt.split(|c: char| !(c.is_ascii_hexdigit() || c == '-'));
-    let Some(id) = words
-        .filter(|word| word.len() == 36)
-        .find_map(AgentId::parse)
-    else {
+    let Some(id) = words.filter(|word| word.len() == 36).find_map(AgentId::parse) else {
         return;
     };
     let noted = Repo::open(&directory_of(env, call)).and_then(|repo| {
@@ -447,16 +422,13 @@ pub(super) fn learn_task(env: &Env, call: &ToolCall, home: &CurrentAgent) {
     };
     let prompt = redact_secrets(prompt.trim()).into_owned();
     let line = prompt.lines().next().unwrap_or_default();
-    let described = What::Renamed {
-        name: None,
-        task: Some(line.chars().take(DESCRIPTION_CHARS).collect()),
-    };
+    let described =
+        What::Renamed { name: None, task: Some(line.chars().take(DESCRIPTION_CHARS).collect()) };
     let recorded = Repo::open(&home.root).and_then(|repo| {
         let ctx = Ctx::new(repo, env.clone(), Seams::real());
         let by = ctx.actor()?;
         for what in [described, What::Noted { text: prompt }] {
-            ctx.ledger()
-                .append(home.agent.spawn_commit, &by, what, ctx.now())?;
+            ctx.ledger().append(home.agent.spawn_commit, &by, what, ctx.now())?;
         }
         fsx::write_private(&mark, b"task known\n")
     });
@@ -523,10 +495,7 @@ fn discard_unused(env: &Env, repo: &Repo, agent: &Agent, asker: Option<&str>) ->
     }
     // From outside of the worktree: no agent discards itself.
     let root = repo.root()?;
-    let env = Env {
-        directory: root.clone(),
-        ..env.clone()
-    };
+    let env = Env { directory: root.clone(), ..env.clone() };
     let ctx = Ctx::new(Repo::open(&root)?, env, Seams::real());
     if !lookup::is_local(&ctx, agent) {
         return Ok(false);

@@ -72,11 +72,7 @@ struct InitChange {
 /// `usage` when no host is named and none can be seen, `host-settings-invalid` and `path-exists` for
 /// a file that is not ours to edit, `repo-not-found` in a bare repository.
 pub fn plan(ctx: &Ctx, options: &InitOptions) -> Result<InitPlan> {
-    let own = if options.of_user {
-        ctx.env.home.as_deref()
-    } else {
-        ctx.repo.workdir()
-    };
+    let own = if options.of_user { ctx.env.home.as_deref() } else { ctx.repo.workdir() };
     let top = own.ok_or_else(|| {
         Error::new(
             Code::RepoNotFound,
@@ -100,9 +96,8 @@ pub fn plan(ctx: &Ctx, options: &InitOptions) -> Result<InitPlan> {
     let is_whole = asked.is_empty() && !options.notes && options.log_alias.is_none();
     // Who names nothing in particular is new here: the repository is looked at as a whole.
     if is_whole {
-        asked = hosts::registrations()
-            .filter(|known| is_used(&top, known, options.of_user))
-            .collect();
+        asked =
+            hosts::registrations().filter(|known| is_used(&top, known, options.of_user)).collect();
     }
     let proposal = if is_whole && !options.remove && !options.of_user {
         Proposal::of(ctx, &top, asked.is_empty())?
@@ -115,28 +110,17 @@ pub fn plan(ctx: &Ctx, options: &InitOptions) -> Result<InitPlan> {
             Code::Usage,
             format!("no agent host is set up in {}", top.display()),
         )
-        .hint(format!(
-            "to name one, run git agent init --host {}",
-            names.join("|")
-        )));
+        .hint(format!("to name one, run git agent init --host {}", names.join("|"))));
     }
     let ours = |change: SettingChange| {
-        if options.only_ours {
-            change.unless_of_the_user(ctx)
-        } else {
-            Ok(change)
-        }
+        if options.only_ours { change.unless_of_the_user(ctx) } else { Ok(change) }
     };
     // In the order of the table, in whatever order they were named.
     let wanted = hosts::registrations().filter(|known| asked.contains(known));
     let changes = wanted.map(|registration| change(ctx, &top, registration, options));
     Ok(InitPlan {
         changes: changes.collect::<Result<_>>()?,
-        notes: if options.notes {
-            Some(ours(notes(ctx, options.remove)?)?)
-        } else {
-            None
-        },
+        notes: if options.notes { Some(ours(notes(ctx, options.remove)?)?) } else { None },
         log_alias: match &options.log_alias {
             Some(name) => Some(ours(log_alias(ctx, name, options.remove)?)?),
             None => None,
@@ -167,11 +151,7 @@ pub fn execute(ctx: &Ctx, plan: &InitPlan) -> Result<InitReport> {
     let common_dir = ctx.repo.common_dir();
     // What was the user's before is kept for `uninstall`, which leaves files of the user alone.
     let changing = |path: &Path, write: &mut dyn FnMut() -> Result<()>| {
-        if plan.of_user {
-            write()
-        } else {
-            added::changing(common_dir, path, write)
-        }
+        if plan.of_user { write() } else { added::changing(common_dir, path, write) }
     };
     for change in &plan.changes {
         let (path, text) = (&change.path, change.text.as_bytes());
@@ -203,11 +183,7 @@ pub fn execute(ctx: &Ctx, plan: &InitPlan) -> Result<InitReport> {
                     fsx::write_atomic(path, text)?;
                     fs::set_permissions(path, mode.clone()).at("could not set the mode of", path)
                 };
-                if plan.remove {
-                    write()?
-                } else {
-                    changing(path, &mut write)?
-                }
+                if plan.remove { write()? } else { changing(path, &mut write)? }
             }
         }
     }
@@ -227,7 +203,7 @@ impl InitPlan {
     pub fn is_empty(&self) -> bool {
         let actions = self.changes.iter().map(|change| change.action);
         let settings = self.settings().map(|setting| setting.action);
-        { actions.chain(settings) }.all(|action| action == Action::Unchanged)
+        actions.chain(settings).all(|action| action == Action::Unchanged)
     }
 
     /// The same without what becomes of settings of git.
@@ -270,10 +246,9 @@ fn is_used(top: &Path, registration: &Registration, of_user: bool) -> bool {
     let above = Path::new(registration.of_user).parent();
     let directory = match above.filter(|_| of_user) {
         // A plugin or a list of hooks lies deeper than the directory of the host.
-        Some(above) => above
-            .iter()
-            .take(if above.starts_with(".config") { 2 } else { 1 })
-            .collect(),
+        Some(above) => {
+            above.iter().take(if above.starts_with(".config") { 2 } else { 1 }).collect()
+        }
         None => PathBuf::from(registration.directory),
     };
     let entries = fs::read_dir(top.join(directory));
@@ -289,17 +264,10 @@ fn change(
 ) -> Result<InitChange> {
     let folder = (!options.of_user).then_some(top);
     let note = host_trust::note(&ctx.env, &registration, folder).filter(|_| !options.remove);
-    let shown = if options.of_user {
-        registration.of_user
-    } else {
-        registration.path
-    };
+    let shown = if options.of_user { registration.of_user } else { registration.path };
     let refuse = |why: &str| {
-        Error::new(
-            Code::HostSettingsInvalid,
-            format!("could not edit {shown}: {why}"),
-        )
-        .hint(format!("to see what it is, run ls -l {shown}"))
+        Error::new(Code::HostSettingsInvalid, format!("could not edit {shown}: {why}"))
+            .hint(format!("to see what it is, run ls -l {shown}"))
     };
     // The file behind a symlink is edited, and the symlink kept, where that stays in the worktree.
     let path = real_path(&top.join(shown)).filter(|path| path.starts_with(top));
@@ -315,11 +283,7 @@ fn change(
             Removal::Delete => (Action::Deleted, String::new()),
         }
     } else {
-        let worktrees = if options.worktrees {
-            HostWorktrees::Ours
-        } else {
-            HostWorktrees::Host
-        };
+        let worktrees = if options.worktrees { HostWorktrees::Ours } else { HostWorktrees::Host };
         let merged = host_settings::merge(&registration, text, worktrees)?;
         let action = match (merged.changed, text) {
             (false, _) => Action::Unchanged,
@@ -328,13 +292,7 @@ fn change(
         };
         (action, merged.text)
     };
-    Ok(InitChange {
-        registration,
-        path,
-        action,
-        text,
-        note,
-    })
+    Ok(InitChange { registration, path, action, text, note })
 }
 
 // What `init` answers.
@@ -424,9 +382,7 @@ impl SettingChange {
                 // First, so that no kill leaves a setting of ours that looks like the user's.
                 added::note(common_dir, added::BY_INIT, self.line().as_bytes())?;
                 let config = common_dir.join("config");
-                added::changing(common_dir, &config, || {
-                    ctx.repo.add_setting(&self.key, self.value)
-                })
+                added::changing(common_dir, &config, || ctx.repo.add_setting(&self.key, self.value))
             }
             Action::Deleted => ctx.repo.remove_setting(&self.key, self.value),
             Action::Updated | Action::Unchanged => Ok(()),
@@ -437,9 +393,8 @@ impl SettingChange {
     fn unless_of_the_user(mut self, ctx: &Ctx) -> Result<SettingChange> {
         let noted = added::load(ctx.repo.common_dir(), added::BY_INIT)?;
         let line = self.line();
-        let is_ours = noted
-            .split_inclusive(|&byte| byte == b'\n')
-            .any(|noted| noted == line.as_bytes());
+        let is_ours =
+            noted.split_inclusive(|&byte| byte == b'\n').any(|noted| noted == line.as_bytes());
         if self.action == Action::Deleted && !is_ours {
             self.action = Action::Unchanged;
         }
@@ -459,16 +414,9 @@ fn notes(ctx: &Ctx, remove: bool) -> Result<SettingChange> {
     } else {
         ctx.repo.settings("notes.displayref")?
     };
-    let is_there = set
-        .iter()
-        .any(|setting| setting.value == layout::LEDGER_REF);
+    let is_there = set.iter().any(|setting| setting.value == layout::LEDGER_REF);
     let key = "notes.displayRef";
-    Ok(SettingChange::new(
-        key,
-        layout::LEDGER_REF,
-        is_there,
-        remove,
-    ))
+    Ok(SettingChange::new(key, layout::LEDGER_REF, is_there, remove))
 }
 
 /// The alias for a log without our refs. An alias of ours is removed whatever its name is.
@@ -492,15 +440,10 @@ fn log_alias(ctx: &Ctx, name: &str, remove: bool) -> Result<SettingChange> {
         return Ok(SettingChange::new(key, LOG, ours.is_some(), remove));
     }
     let aliases = ctx.repo.settings("alias.")?;
-    let known = { aliases.iter() }.find(|alias| alias.key.eq_ignore_ascii_case(&key));
+    let known = aliases.iter().find(|alias| alias.key.eq_ignore_ascii_case(&key));
     if let Some(other) = known.filter(|alias| alias.value != LOG) {
-        return Err(Error::new(
-            Code::Usage,
-            format!("{key} stands for `{}` already", other.value),
-        )
-        .hint(format!(
-            "to take another name, run git agent init --log-alias={name}-agents"
-        )));
+        return Err(Error::new(Code::Usage, format!("{key} stands for `{}` already", other.value))
+            .hint(format!("to take another name, run git agent init --log-alias={name}-agents")));
     }
     Ok(SettingChange::new(&key, LOG, known.is_some(), remove))
 }
@@ -533,21 +476,13 @@ const PLACES: [&str; 8] = [
 fn proposal(top: &Path, file: Option<&Path>) -> Result<Proposal> {
     let path = file.map(Path::to_owned).or_else(|| found(top));
     let path = path.ok_or_else(|| {
-        Error::new(
-            Code::SettingsInvalid,
-            format!("there is no {NAME} to take over"),
-        )
-        .hint("to name it, run git agent init --from-kit=<file>")
+        Error::new(Code::SettingsInvalid, format!("there is no {NAME} to take over"))
+            .hint("to name it, run git agent init --from-kit=<file>")
     })?;
     let shown = path.display().to_string();
     let unusable = |why: &str| {
-        Error::new(
-            Code::SettingsInvalid,
-            format!("{shown} cannot be taken over: {why}"),
-        )
-        .hint(format!(
-            "to go on without it, write [messages] into {PATH} by hand"
-        ))
+        Error::new(Code::SettingsInvalid, format!("{shown} cannot be taken over: {why}"))
+            .hint(format!("to go on without it, write [messages] into {PATH} by hand"))
     };
     let text =
         // A file of the worktree may be a link to anywhere, which is not followed.
@@ -557,17 +492,17 @@ fn proposal(top: &Path, file: Option<&Path>) -> Result<Proposal> {
     let config = messenger_config::parse(&text).map_err(|problem| unusable(&problem))?;
     let before = fsx::load_if_there(&top.join(PATH))?;
     let existing = String::from_utf8_lossy(before.as_deref().unwrap_or_default());
-    let settings: toml::Table = existing
-        .parse()
-        .map_err(|_| unusable(&format!("{PATH} is no TOML")))?;
+    let settings: toml::Table =
+        existing.parse().map_err(|_| unusable(&format!("{PATH} is no TOML")))?;
     if settings.contains_key("messages") {
         let what = format!("{PATH} has [messages] already, and {shown} is taken over once");
-        return Err(Error::new(Code::PathExists, what).hint(format!(
-            "to take it over again, remove [messages] from {PATH}"
-        )));
+        return Err(Error::new(Code::PathExists, what)
+            .hint(format!("to take it over again, remove [messages] from {PATH}")));
     }
     let section = section(&config.rules);
-    let mut parts: Vec<ProposedPart> = { section.lines().skip(1) }
+    let mut parts: Vec<ProposedPart> = section
+        .lines()
+        .skip(1)
         .filter_map(|line| line.split_once(" = "))
         .map(|(key, value)| ProposedPart {
             setting: format!("messages.{key}"),
@@ -585,16 +520,11 @@ fn proposal(top: &Path, file: Option<&Path>) -> Result<Proposal> {
     } else {
         format!("# Taken over from {shown}, which is not read any more.\n{section}")
     };
-    Ok(Proposal {
-        parts,
-        file,
-        before,
-        ..Proposal::default()
-    })
+    Ok(Proposal { parts, file, before, ..Proposal::default() })
 }
 
 /// The kit's file, by its path from the top.
 fn found(top: &Path) -> Option<PathBuf> {
-    let paths = PLACES.iter().map(|place| Path::new(place).join(NAME));
-    { paths }.find(|path| untrusted::read(top, path, MOST_BYTES).is_some())
+    let mut paths = PLACES.iter().map(|place| Path::new(place).join(NAME));
+    paths.find(|path| untrusted::read(top, path, MOST_BYTES).is_some())
 }

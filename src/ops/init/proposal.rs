@@ -21,11 +21,7 @@ const MOST_BYTES: u64 = 1 << 20;
 /// Lock files, in the order in which they are looked for: what their tool installs with, and what it runs a script with.
 /// The first of each language counts.
 const NODE: [(&str, &str, &str); 5] = [
-    (
-        "pnpm-lock.yaml",
-        "pnpm install --frozen-lockfile",
-        "pnpm test",
-    ),
+    ("pnpm-lock.yaml", "pnpm install --frozen-lockfile", "pnpm test"),
     ("bun.lock", "bun install --frozen-lockfile", "bun run test"),
     ("bun.lockb", "bun install --frozen-lockfile", "bun run test"),
     ("yarn.lock", "yarn install --immutable", "yarn test"),
@@ -33,11 +29,7 @@ const NODE: [(&str, &str, &str); 5] = [
 ];
 const PYTHON: [(&str, &str, &str); 3] = [
     ("uv.lock", "uv sync --frozen", "uv run pytest"),
-    (
-        "poetry.lock",
-        "poetry install --no-interaction",
-        "poetry run pytest",
-    ),
+    ("poetry.lock", "poetry install --no-interaction", "poetry run pytest"),
     (
         "requirements.txt",
         "python3 -m venv .venv && .venv/bin/pip install --quiet -r requirements.txt",
@@ -90,11 +82,9 @@ impl Proposal {
         };
         let hooks = ctx.repo.common_dir().join("hooks");
         // One that is installed needs no advice.
-        proposal
-            .parts
-            .retain(|part| part.setting != BY_HAND || !calls(&hooks, &part.value));
+        proposal.parts.retain(|part| part.setting != BY_HAND || !calls(&hooks, &part.value));
         let installed: Vec<&str> = hosts::installed(&ctx.env.search).map(Host::name).collect();
-        let unused = { hosts::registrations() }
+        let unused = hosts::registrations()
             .map(|known| known.host)
             .filter(|host| with_hosts && installed.contains(host));
         proposal.parts.extend(unused.map(|host| ProposedPart {
@@ -165,20 +155,14 @@ const HOOK_MANAGERS: [(&str, &str); 4] = [
 ];
 
 /// The hooks that husky is used for most.
-const HUSKY: [&str; 4] = [
-    ".husky/pre-commit",
-    ".husky/commit-msg",
-    ".husky/pre-push",
-    ".husky/prepare-commit-msg",
-];
+const HUSKY: [&str; 4] =
+    [".husky/pre-commit", ".husky/commit-msg", ".husky/pre-push", ".husky/prepare-commit-msg"];
 
 /// Whether a hook in this directory calls the program of a command.
 fn calls(hooks: &Path, command: &str) -> bool {
     let program = command.split(' ').next().unwrap_or(command);
     let names = ["pre-commit", "commit-msg", "pre-push", "prepare-commit-msg"];
-    names
-        .iter()
-        .any(|name| text_of(hooks, name).is_some_and(|text| text.contains(program)))
+    names.iter().any(|name| text_of(hooks, name).is_some_and(|text| text.contains(program)))
 }
 
 /// The settings that a proposal can have commands for.
@@ -204,7 +188,7 @@ fn propose(read: &dyn Fn(&str) -> Option<String>, has_place: bool) -> Proposal {
     };
     let package = read("package.json").and_then(|text| serde_json::from_str::<Value>(&text).ok());
     let has_pytest =
-        { PYTHON_FILES.iter() }.any(|name| read(name).is_some_and(|text| text.contains("pytest")));
+        PYTHON_FILES.iter().any(|name| read(name).is_some_and(|text| text.contains("pytest")));
     let node_lock = NODE.iter().find(|(lock, ..)| read(lock).is_some());
     let python_lock = PYTHON.iter().find(|(lock, ..)| read(lock).is_some());
     let mut parts = Vec::new();
@@ -212,25 +196,17 @@ fn propose(read: &dyn Fn(&str) -> Option<String>, has_place: bool) -> Proposal {
         // The first line of a lock file of yarn 1 says so; that version does not know the option of its successors.
         let is_old = *lock == "yarn.lock"
             && read(lock).is_some_and(|text| text.contains("yarn lockfile v1"));
-        let install = if is_old {
-            "yarn install --frozen-lockfile"
-        } else {
-            install
-        };
+        let install = if is_old { "yarn install --frozen-lockfile" } else { install };
         let because = format!("{lock} is here, and a new worktree has no node_modules");
         parts.push(part(SET_UP, install, because));
     }
     // Its hooks run from a directory that git ignores, so that no new worktree has it.
     let prepare =
-        { package.as_ref() }.and_then(|package| package.pointer("/scripts/prepare")?.as_str());
+        package.as_ref().and_then(|package| package.pointer("/scripts/prepare")?.as_str());
     let has_husky = prepare.is_some_and(|script| script.contains("husky"))
         || HUSKY.iter().any(|hook| read(hook).is_some());
     if has_husky && (node_lock.is_none() || package.is_none()) {
-        let install = if package.is_some() {
-            "npm install"
-        } else {
-            "npx husky"
-        };
+        let install = if package.is_some() { "npm install" } else { "npx husky" };
         let because = "the repository uses husky, whose hooks a new worktree has only once it is installed there";
         parts.push(part(SET_UP, install, because.to_owned()));
     }
@@ -238,7 +214,7 @@ fn propose(read: &dyn Fn(&str) -> Option<String>, has_place: bool) -> Proposal {
         let because = format!("{lock} is here, and a new worktree has no virtual environment");
         parts.push(part(SET_UP, install, because));
     }
-    let test = { package.as_ref() }.and_then(|package| package.pointer("/scripts/test")?.as_str());
+    let test = package.as_ref().and_then(|package| package.pointer("/scripts/test")?.as_str());
     // npm writes such a script into every new package, and it fails.
     if test.is_some_and(|script| !script.contains("no test specified")) {
         let run = node_lock.map_or("npm test", |(_, _, run)| run);
@@ -262,8 +238,11 @@ fn propose(read: &dyn Fn(&str) -> Option<String>, has_place: bool) -> Proposal {
         part(BY_HAND, install, because)
     }));
     let file = file_of(&parts);
-    let crawler = { package.as_ref() }.and_then(real_path::named_by);
-    let crawler = { crawler.or(has_pytest.then_some("pytest")) }.filter(|_| !has_place);
+    let crawler = package
+        .as_ref()
+        .and_then(real_path::named_by)
+        .or(has_pytest.then_some("pytest"))
+        .filter(|_| !has_place);
     parts.extend(crawler.map(|tool| {
         let because =
             format!("{tool} looks through the whole root, agents' worktrees in it included");
@@ -296,11 +275,7 @@ fn file_of(parts: &[ProposedPart]) -> String {
             "# What has to succeed in the merged tree before work lands.\n[checks]\ncommands",
         ),
     ];
-    sections
-        .into_iter()
-        .flatten()
-        .collect::<Vec<_>>()
-        .join("\n")
+    sections.into_iter().flatten().collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
@@ -312,26 +287,15 @@ mod tests {
 
     fn of(files: &[(&str, &str)]) -> Proposal {
         let files: BTreeMap<_, _> = files.iter().copied().collect();
-        let proposal = propose(
-            &|name| files.get(name).map(|text| (*text).to_owned()),
-            false,
-        );
+        let proposal = propose(&|name| files.get(name).map(|text| (*text).to_owned()), false);
         // What is proposed has to be a file that the next command takes.
         let read = settings_file::parse(PATH, proposal.file.as_bytes());
-        assert!(
-            read.check(&RoleSet::built_in()).is_ok(),
-            "{}",
-            proposal.file
-        );
+        assert!(read.check(&RoleSet::built_in()).is_ok(), "{}", proposal.file);
         proposal
     }
 
     fn values(proposal: &Proposal) -> Vec<&str> {
-        proposal
-            .parts
-            .iter()
-            .map(|part| part.value.as_str())
-            .collect()
+        proposal.parts.iter().map(|part| part.value.as_str()).collect()
     }
 
     #[test]
@@ -342,25 +306,15 @@ mod tests {
         );
         let check = |lock: (&str, &str), expected: [&str; 2]| {
             let found = of(&[package, lock]);
-            assert_eq!(
-                values(&found),
-                [expected[0], expected[1], BESIDE],
-                "{lock:?}"
-            );
+            assert_eq!(values(&found), [expected[0], expected[1], BESIDE], "{lock:?}");
         };
-        check(
-            ("pnpm-lock.yaml", ""),
-            ["pnpm install --frozen-lockfile", "pnpm test"],
-        );
+        check(("pnpm-lock.yaml", ""), ["pnpm install --frozen-lockfile", "pnpm test"]);
         check(("package-lock.json", ""), ["npm ci", "npm test"]);
         check(
             ("yarn.lock", "# yarn lockfile v1\n"),
             ["yarn install --frozen-lockfile", "yarn test"],
         );
-        check(
-            ("yarn.lock", "__metadata:\n"),
-            ["yarn install --immutable", "yarn test"],
-        );
+        check(("yarn.lock", "__metadata:\n"), ["yarn install --immutable", "yarn test"]);
     }
 
     #[test]
@@ -370,10 +324,8 @@ mod tests {
             ["cargo test"]
         );
         assert_eq!(values(&of(&[("go.mod", "module x")])), ["go test ./..."]);
-        let uv = of(&[
-            ("uv.lock", ""),
-            ("pyproject.toml", "[dependency-groups]\ndev = [\"pytest\"]"),
-        ]);
+        let uv =
+            of(&[("uv.lock", ""), ("pyproject.toml", "[dependency-groups]\ndev = [\"pytest\"]")]);
         assert_eq!(values(&uv), ["uv sync --frozen", "uv run pytest", BESIDE]);
         assert_eq!(uv.worktree_dir.as_deref(), Some(BESIDE));
     }
@@ -382,11 +334,7 @@ mod tests {
     fn a_hook_manager_is_set_up() {
         let package = ("package.json", r#"{"scripts": {"prepare": "husky"}}"#);
         assert_eq!(values(&of(&[package])), ["npm install"]);
-        let both = [
-            package,
-            ("package-lock.json", ""),
-            (".husky/pre-commit", ""),
-        ];
+        let both = [package, ("package-lock.json", ""), (".husky/pre-commit", "")];
         assert_eq!(values(&of(&both)), ["npm ci"]);
         assert_eq!(values(&of(&[(".husky/pre-commit", "")])), ["npx husky"]);
         for (file, command) in HOOK_MANAGERS {

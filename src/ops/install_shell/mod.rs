@@ -102,10 +102,7 @@ pub fn plan(env: &Env, files: Vec<ShellFile>, options: &ShellOptions) -> Result<
         let action = action(&share, &file)?;
         Ok((file, action))
     });
-    Ok(ShellPlan {
-        files: files.collect::<Result<_>>()?,
-        share,
-    })
+    Ok(ShellPlan { files: files.collect::<Result<_>>()?, share })
 }
 
 /// Writes what is missing or of another version.
@@ -199,16 +196,11 @@ impl ShellReport {
                 directory: share.join(part.directory()).display().to_string(),
                 files: files
                     .iter()
-                    .map(|(file, action)| FileReport {
-                        name: file.name.clone(),
-                        action: *action,
-                    })
+                    .map(|(file, action)| FileReport { name: file.name.clone(), action: *action })
                     .collect(),
             })
             .collect();
-        let ours = files
-            .iter()
-            .filter(|(_, action)| *action != FileAction::Foreign);
+        let ours = files.iter().filter(|(_, action)| *action != FileAction::Foreign);
         let mut kinds: Vec<Part> = ours.map(|(file, _)| file.part).collect();
         kinds.dedup();
         ShellReport {
@@ -266,11 +258,7 @@ pub(super) fn find_page(env: &Env, files: &[ShellFile]) -> Result<PageState> {
             let there = fsx::load_if_there(&path).ok().flatten();
             there.is_some_and(|there| there != ours.content)
         });
-    Ok(if outdated {
-        PageState::Outdated(path)
-    } else {
-        PageState::There
-    })
+    Ok(if outdated { PageState::Outdated(path) } else { PageState::There })
 }
 
 /// The completion that the user's own shell finds: whether it is of this version, and where it is; `None`
@@ -279,11 +267,7 @@ pub(super) fn installed(env: &Env, file: &ShellFile) -> Option<(bool, PathBuf)> 
     let mut shares = shares(env);
     // A package has put the program beside these files.
     let beside = env.program.as_deref().and_then(Path::parent);
-    shares.extend(
-        beside
-            .and_then(Path::parent)
-            .map(|prefix| prefix.join("share")),
-    );
+    shares.extend(beside.and_then(Path::parent).map(|prefix| prefix.join("share")));
     shares.into_iter().find_map(|share| {
         let path = place(&share, file);
         let content = fsx::load_if_there(&path).ok().flatten()?;
@@ -304,9 +288,9 @@ fn advice(env: &Env, share: &Path, part: Part) -> Option<String> {
             share.join("man").display()
         )),
         Part::Bash if known => None,
-        Part::Bash => Some(format!(
-            "to complete in bash, add to ~/.bashrc: source {directory}/git-agent"
-        )),
+        Part::Bash => {
+            Some(format!("to complete in bash, add to ~/.bashrc: source {directory}/git-agent"))
+        }
         Part::Zsh if is_of_system(share) => None,
         Part::Zsh => Some(format!(
             "to complete in zsh, add to ~/.zshrc before compinit: fpath+=({directory})"
@@ -350,7 +334,5 @@ fn beside_path(env: &Env, share: &Path) -> bool {
 }
 
 fn is_of_system(share: &Path) -> bool {
-    ["/usr/local/share", "/usr/share"]
-        .iter()
-        .any(|known| share == Path::new(known))
+    ["/usr/local/share", "/usr/share"].iter().any(|known| share == Path::new(known))
 }

@@ -139,10 +139,7 @@ fn of_github(client: &ForgeClient<'_>, with_closed: bool) -> Result<Vec<ListedRe
     let words = [&words[..], &["--limit", &most, "--json", fields]].concat();
     let listed: Vec<GitHubListed> = client.ask(&words, LIMIT)?;
     let mut listed: Vec<_> = listed.into_iter().map(GitHubListed::listed).collect();
-    if listed
-        .iter()
-        .any(|one| one.is_own && one.report.state == "open")
-    {
+    if listed.iter().any(|one| one.is_own && one.report.state == "open") {
         // gh does not list it, and older servers know no queue.
         let mut places = github_queue(client).unwrap_or_default();
         for one in &mut listed {
@@ -224,11 +221,7 @@ impl GitHubListed {
             queued: self.auto_merge_request.is_some(),
             ..CiReport::of_checks(checks.iter().map(Check::word))
         };
-        ListedRequest {
-            branch: self.head_ref_name,
-            is_own: !self.is_cross_repository,
-            report,
-        }
+        ListedRequest { branch: self.head_ref_name, is_own: !self.is_cross_repository, report }
     }
 }
 
@@ -282,15 +275,13 @@ fn of_gitlab(client: &ForgeClient<'_>, with_closed: bool) -> Result<Vec<ListedRe
     );
     let path = client.forge.path.as_str();
     let mut answer: Value = client.query(&query, &[("path", path)], LIMIT)?;
-    let nodes = { answer.pointer_mut("/project/mergeRequests/nodes") }.map(Value::take);
+    let nodes = answer.pointer_mut("/project/mergeRequests/nodes").map(Value::take);
     let nodes = nodes.unwrap_or_default();
     let nodes: Vec<GitLabListed> = serde_json::from_value(nodes).map_err(|error| {
         let what = format!("glab shows no merge requests of {path}");
         Error::new(Code::RemoteRefused, what).because(error.to_string())
     })?;
-    Ok({ nodes.into_iter() }
-        .filter_map(GitLabListed::listed)
-        .collect())
+    Ok(nodes.into_iter().filter_map(GitLabListed::listed).collect())
 }
 
 #[derive(Debug, Deserialize)]

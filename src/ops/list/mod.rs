@@ -76,7 +76,7 @@ pub struct ListedAgent {
 impl ListedAgent {
     /// Whether it is in the state that is wanted, which only a look at its work can tell of some.
     pub(in crate::ops) fn is_wanted(&self, options: &ListOptions) -> bool {
-        { options.state }.is_none_or(|state| self.agent.state == state.as_str())
+        options.state.is_none_or(|state| self.agent.state == state.as_str())
     }
 
     pub(in crate::ops) fn new(
@@ -89,10 +89,7 @@ impl ListedAgent {
         ListedAgent {
             ci: ci.map_or(Fact::NotApplicable, |ci| ci.of(branch)),
             warnings: Vec::new(),
-            agent: AgentReport {
-                state: standing.state_of(agent.state),
-                ..agent
-            },
+            agent: AgentReport { state: standing.state_of(agent.state), ..agent },
             standing,
         }
     }
@@ -110,11 +107,7 @@ pub fn list(ctx: &Ctx, options: &ListOptions) -> Result<ListReport> {
     })?;
     OverlapSet::fill(&mut agents, |agent| &mut agent.standing);
     let problem = options.ci.as_ref().and_then(|ci| ci.problem.clone());
-    Ok(ListReport {
-        schema: SCHEMA,
-        agents,
-        warnings: problem.into_iter().collect(),
-    })
+    Ok(ListReport { schema: SCHEMA, agents, warnings: problem.into_iter().collect() })
 }
 
 /// Hands on one agent after the other and then, in the same order, with whom each overlaps, which is known
@@ -149,11 +142,7 @@ pub fn each(
     let agents = select(ctx, options)?;
     let reporter = Reporter::new(ctx)?;
     let mut on = |agent: ListedAgent| {
-        if agent.is_wanted(options) {
-            on(agent)
-        } else {
-            Ok(())
-        }
+        if agent.is_wanted(options) { on(agent) } else { Ok(()) }
     };
     // The rows alone say enough then, so no worktree is opened.
     if options.fast {
@@ -169,9 +158,7 @@ pub fn each(
         ListedAgent::new(report, standing, options)
     };
     if options.sort != Sort::Activity {
-        return survey(ctx, &wanted, &places, |agent, standing| {
-            on(row(agent, standing))
-        });
+        return survey(ctx, &wanted, &places, |agent, standing| on(row(agent, standing)));
     }
     // When an agent was last at work is known only after all were looked at.
     let mut rows = Vec::with_capacity(wanted.len());
@@ -205,10 +192,7 @@ named! {
 
 /// Refuses a role that no agent has and that there is not: a slip would else look like a role without agents.
 fn require_role(ctx: &Ctx, role: &str, agents: &[Agent]) -> Result<()> {
-    if agents
-        .iter()
-        .any(|agent| agent.role.as_deref() == Some(role))
-    {
+    if agents.iter().any(|agent| agent.role.as_deref() == Some(role)) {
         return Ok(());
     }
     match ctx.repo.resolve_commit("HEAD") {

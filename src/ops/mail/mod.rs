@@ -39,15 +39,11 @@ impl ReceiversReport {
     /// The receivers of a letter.
     pub fn new(to: &Receivers) -> ReceiversReport {
         match to {
-            Receivers::Everybody => ReceiversReport {
-                to: None,
-                to_agents: Some(Value::from(to.to_string())),
-            },
+            Receivers::Everybody => {
+                ReceiversReport { to: None, to_agents: Some(Value::from(to.to_string())) }
+            }
             Receivers::Named(names) => match names.as_slice() {
-                [one] => ReceiversReport {
-                    to: Some(one.to_string()),
-                    to_agents: None,
-                },
+                [one] => ReceiversReport { to: Some(one.to_string()), to_agents: None },
                 _ => ReceiversReport {
                     to: None,
                     to_agents: Some(names.iter().map(Name::as_str).collect()),
@@ -147,10 +143,8 @@ pub fn is_id(word: &str) -> bool {
 pub fn show_message(ctx: &Ctx, who: &str) -> Result<ConversationReport> {
     let id = find_message(ctx, who)?;
     let conversation = Mailbox::new(&ctx.repo).conversation(&id)?;
-    let thread: Vec<_> = conversation
-        .iter()
-        .map(|message| MessageReport::new(message, None))
-        .collect();
+    let thread: Vec<_> =
+        conversation.iter().map(|message| MessageReport::new(message, None)).collect();
     let message = thread
         .iter()
         .find(|message| message.message_id == id.as_str())
@@ -183,9 +177,6 @@ pub fn find_message(ctx: &Ctx, who: &str) -> Result<MessageId> {
 }
 
 fn unknown(who: &str) -> Error {
-    Error::new(
-        Code::MessageUnknown,
-        format!("there is no message `{}`", who.escape_debug()),
-    )
-    .hint("to see what there is, run git agent inbox")
+    Error::new(Code::MessageUnknown, format!("there is no message `{}`", who.escape_debug()))
+        .hint("to see what there is, run git agent inbox")
 }

@@ -55,9 +55,7 @@ pub fn push_steps() -> Vec<&'static str> {
 pub fn execute(ctx: &Ctx, plan: &MergePlan) -> Result<LandingReport> {
     before(ctx, plan)?;
     let mut reports = execute_stack(ctx, std::slice::from_ref(plan)).map_err(|(_, error)| error)?;
-    reports
-        .pop()
-        .ok_or_else(|| Error::bug("a landing has no report"))
+    reports.pop().ok_or_else(|| Error::bug("a landing has no report"))
 }
 
 /// Runs what the repository has for the moment before a landing. It may object; what it runs changes nothing of what was
@@ -122,12 +120,7 @@ fn land_and_record(
     // locks. A request to end that came while files moved ends this process here.
     drop((guards, landings, deferred));
     for plan in plans {
-        notify(
-            &ctx.repo,
-            Notice::Landed,
-            &plan.agent,
-            State::Merged.as_str(),
-        );
+        notify(&ctx.repo, Notice::Landed, &plan.agent, State::Merged.as_str());
     }
     for (plan, report) in plans.iter().zip(&mut reports) {
         report.warnings.extend(behind.clone());
@@ -186,10 +179,7 @@ fn is_recorded(ctx: &Ctx, plan: &MergePlan, landed: Oid) -> Result<bool> {
     let taken_back = operation::taken_back(&events);
     Ok(events.iter().any(|event| {
         matches!(&event.what, What::Merged { commit, .. } if *commit == landed)
-            && event
-                .operation
-                .as_ref()
-                .is_none_or(|own| !taken_back.contains(own))
+            && event.operation.as_ref().is_none_or(|own| !taken_back.contains(own))
     }))
 }
 
@@ -200,10 +190,7 @@ fn with_landing(plan: &MergePlan, landed: Option<&LandedWork>) -> Vec<What> {
     let is_new = agent.verdict.as_ref() != Some(&plan.verdict);
     let is_recorded = plan.is_whole && is_new && agent.may(Move::Accept).is_ok();
     let verdict = is_recorded.then(|| What::Verified(plan.verdict.clone()));
-    let commit = landed.map(|one| What::Committed {
-        commit: one.tip,
-        tree: plan.work.tree,
-    });
+    let commit = landed.map(|one| What::Committed { commit: one.tip, tree: plan.work.tree });
     verdict.into_iter().chain(commit).collect()
 }
 
@@ -284,9 +271,7 @@ fn advance(ctx: &Ctx, plan: &MergePlan, tip: Oid, who: &Identities) -> Result<()
     ctx.reached("staged");
     let reason = format!("agent: work of {}", plan.agent.id.short());
     // Seen from the worktree, so that the reflog of its HEAD is written along with the branch's.
-    let own = place
-        .as_ref()
-        .map_or(repo.common_dir(), |place| &place.git_dir);
+    let own = place.as_ref().map_or(repo.common_dir(), |place| &place.git_dir);
     let own = Repo::open_git_dir(own)?;
     let way = (plan.work.tip, tip);
     swap(&own, &plan.branch, way, who, &reason, &mut || Ok(()))?;
@@ -305,13 +290,10 @@ fn keep_what_is_only_staged(ctx: &Ctx, plan: &MergePlan, place: &Checkout) -> Re
     let id = plan.agent.id;
     let message = format!("agent: staged by {}\n", id.short());
     let who = ctx.identities()?;
-    let commit = ctx
-        .repo
-        .write_commit(&who.commit(staged, &[plan.work.tip], &message))?;
+    let commit = ctx.repo.write_commit(&who.commit(staged, &[plan.work.tip], &message))?;
     keep::keep(&ctx.repo, &[commit], &format!("staged {id}"), ctx.now())?;
     let what = What::Salvaged { commit };
-    ctx.ledger()
-        .append(plan.agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
+    ctx.ledger().append(plan.agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
     Ok(staged)
 }
 
@@ -332,8 +314,7 @@ struct LandedWork {
 impl LandedWork {
     fn warning(&self, plan: &MergePlan) -> Option<String> {
         let what = "its commits are signed and land as they are, with the empty commit by which it was spawned";
-        self.with_spawn
-            .then(|| format!("agent {}: {what}", plan.agent.id.short()))
+        self.with_spawn.then(|| format!("agent {}: {what}", plan.agent.id.short()))
     }
 }
 
@@ -397,10 +378,7 @@ fn land_stack(
             pushed.map(|()| None)
         })
     } else {
-        let under_lock = UnderLock {
-            require: &are_judged,
-            finish: &advance_all,
-        };
+        let under_lock = UnderLock { require: &are_judged, finish: &advance_all };
         let landed = move_target(ctx, plans, (first.base, top), &under_lock);
         landed.inspect(|_| ctx.reached("landed"))
     };
@@ -439,23 +417,11 @@ fn landing_commit(
         }
         Method::FfOnly => {
             let commit = tip;
-            return Ok(LandedWork {
-                tip,
-                commit,
-                from: below,
-                with_spawn,
-                advances: false,
-            });
+            return Ok(LandedWork { tip, commit, from: below, with_spawn, advances: false });
         }
     };
     let commit = write(repo, plan.merged_tree, &parents, &plan.message(), who)?;
-    Ok(LandedWork {
-        tip,
-        commit,
-        from: below,
-        with_spawn,
-        advances: false,
-    })
+    Ok(LandedWork { tip, commit, from: below, with_spawn, advances: false })
 }
 
 /// Keeps the history of work that does not land itself: it hangs on the branch alone from now on, and branches are deleted.
@@ -541,10 +507,7 @@ fn ask(ctx: &Ctx, plan: &MergePlan, below: Oid, commit: Oid) -> Result<()> {
     };
     let mut room = CheckRoom::open(ctx, request)?;
     if let Some(failed) = room.set_up()? {
-        let what = format!(
-            "the set-up command `{}` before the git hooks",
-            failed.command
-        );
+        let what = format!("the set-up command `{}` before the git hooks", failed.command);
         return Err(refused(plan, &what, &failed));
     }
     for name in &plan.git_hooks {

@@ -91,9 +91,8 @@ impl Trailers {
             for commit in ctx.repo.commits_between(&[base], tip)? {
                 let commit = ctx.repo.read_commit(commit)?;
                 for key in CARRIED {
-                    let value = commit
-                        .trailer(key)
-                        .filter(|value| seen.insert((key, (*value).to_owned())));
+                    let value =
+                        commit.trailer(key).filter(|value| seen.insert((key, (*value).to_owned())));
                     carried.extend(value.map(|value| format!("{key}: {value}")));
                 }
             }
@@ -105,10 +104,7 @@ impl Trailers {
 /// Refuses what git would not take for a trailer.
 fn require_trailer(line: &str) -> Result<()> {
     let is_word = |key: &str| {
-        !key.is_empty()
-            && key
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
     };
     let parts = line.split_once(": ");
     let is_trailer = parts.is_some_and(|(key, value)| is_word(key) && !value.trim().is_empty());
@@ -117,9 +113,8 @@ fn require_trailer(line: &str) -> Result<()> {
         return Ok(());
     }
     let what = format!("{SETTING} is no trailer: {}", line.escape_debug());
-    Err(Error::new(Code::Usage, what).hint(format!(
-        "to set one, run git config {SETTING} 'Assisted-by: <name>:<model>'"
-    )))
+    Err(Error::new(Code::Usage, what)
+        .hint(format!("to set one, run git config {SETTING} 'Assisted-by: <name>:<model>'")))
 }
 
 impl MergePlan {
@@ -137,11 +132,8 @@ impl MergePlan {
     /// The message of the landing commit.
     pub(super) fn message(&self) -> String {
         let message = self.message_of_work();
-        let trailers = self.text.trailers.carried.iter().cloned();
-        let trailers = trailers.chain(self.wanted_trailers());
-        trailers.fold(message, |message, line| {
-            commit::appended_trailer(&message, &line)
-        })
+        let trailers = self.text.trailers.carried.iter().cloned().chain(self.wanted_trailers());
+        trailers.fold(message, |message, line| commit::appended_trailer(&message, &line))
     }
 
     /// The message without the trailers that not every landing has.
@@ -151,11 +143,9 @@ impl MergePlan {
         }
         let title = match (&self.text.subject, self.method) {
             // The text of the older kit, which programs look for; who lints messages sets another one.
-            (None, Method::NoFf | Method::FfOnly) => cut(&format!(
-                "merge({}): {}",
-                self.agent.id.short(),
-                self.subject()
-            )),
+            (None, Method::NoFf | Method::FfOnly) => {
+                cut(&format!("merge({}): {}", self.agent.id.short(), self.subject()))
+            }
             _ => cut(&self.subject()),
         };
         let texts = std::iter::once(&self.text.body).chain(&self.text.squashed);
@@ -168,9 +158,7 @@ impl MergePlan {
         let text = self.titled(&cut(&self.subject()), nothing);
         let message = format!("{text}{}\n", named(&self.agent));
         let trailers = self.wanted_trailers();
-        trailers.fold(message, |message, line| {
-            commit::appended_trailer(&message, &line)
-        })
+        trailers.fold(message, |message, line| commit::appended_trailer(&message, &line))
     }
 
     /// The work in one line, as the settings of the repository have it.
@@ -231,16 +219,14 @@ impl MergePlan {
 }
 
 /// The types of conventional commits.
-const TYPES: [&str; 11] = [
-    "feat", "fix", "docs", "style", "refactor", "perf", "test", "build", "ci", "chore", "revert",
-];
+const TYPES: [&str; 11] =
+    ["feat", "fix", "docs", "style", "refactor", "perf", "test", "build", "ci", "chore", "revert"];
 
 /// The type of a conventional commit (<https://www.conventionalcommits.org>) for work with this summary: the one that it begins
 /// with, else what its first word does, else `feat`.
 fn conventional_type(summary: &str) -> &str {
     let words = |c: char| !c.is_alphanumeric();
-    let first = summary.split(words).next().unwrap_or_default();
-    let first = first.to_ascii_lowercase();
+    let first = summary.split(words).next().unwrap_or_default().to_ascii_lowercase();
     let known = TYPES.into_iter().find(|known| *known == first);
     known.unwrap_or(match first.as_str() {
         "correct" | "mend" | "repair" | "fixes" | "fixed" | "resolve" => "fix",
@@ -322,8 +308,7 @@ fn squashed(ctx: &Ctx, agent: &Agent, (base, tip): (Oid, Oid)) -> Result<Vec<Str
     let task = task.and_then(|task| Some(task.text.given()?.value.trim().to_owned()));
     let mut texts: Vec<String> = task.into_iter().collect();
     // Uncommitted changes that the agent started from are no work of its.
-    let started = { agent.base.as_ref() }.map(|base| base.oid);
-    let started = started.filter(|oid| ctx.repo.has_object(*oid));
+    let started = agent.base.as_ref().map(|base| base.oid).filter(|oid| ctx.repo.has_object(*oid));
     let hidden: Vec<Oid> = [base].into_iter().chain(started).collect();
     for oid in ctx.repo.commits_between(&hidden, tip)? {
         let commit = ctx.repo.read_commit(oid)?;
@@ -353,14 +338,9 @@ fn summary_of(ledger: &Ledger<'_>, agent: &Agent) -> Result<(String, String)> {
         return Ok((agent.description.clone().unwrap_or_default(), String::new()));
     };
     let text = ledger::whole(ledger.repo(), what);
-    let text = text.as_deref().or(what.said().map(|(text, _)| text));
-    let text = text.unwrap_or_default().trim();
+    let text = text.as_deref().or(what.said().map(|(text, _)| text)).unwrap_or_default().trim();
     // A first line that was cut stands whole in the body.
-    let body = if first_line(text) == Some(line) {
-        text[line.len()..].trim()
-    } else {
-        text
-    };
+    let body = if first_line(text) == Some(line) { text[line.len()..].trim() } else { text };
     Ok((line.to_owned(), body.to_owned()))
 }
 
@@ -375,10 +355,7 @@ mod tests {
     #[test]
     fn a_line_has_at_most_72_characters() {
         let (half, rest) = ("a".repeat(36), "b".repeat(35));
-        assert_eq!(
-            broken(&format!("{half} {rest}")),
-            [format!("{half} {rest}")]
-        );
+        assert_eq!(broken(&format!("{half} {rest}")), [format!("{half} {rest}")]);
         assert_eq!(broken(&format!("{half} {rest}c")), [half, rest + "c"]);
         let word = "c".repeat(80);
         assert_eq!(broken(&word), [word]);

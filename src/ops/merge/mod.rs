@@ -90,11 +90,7 @@ impl MergeOptions {
 
 /// The full name of a branch that the caller names.
 fn full_branch(name: &str) -> String {
-    if name.starts_with("refs/") {
-        name.to_owned()
-    } else {
-        format!("refs/heads/{name}")
-    }
+    if name.starts_with("refs/") { name.to_owned() } else { format!("refs/heads/{name}") }
 }
 
 // Landing one agent, as often as other processes get in the way.
@@ -207,8 +203,8 @@ impl NotAccepted {
         let telling = |finding: &&Finding| finding.rejects() || self.verdict.is_accepted();
         let mut lines = Vec::new();
         for folded in by_code(self.verdict.findings.iter().filter(telling)) {
-            let named = { folded.named.iter() }
-                .map(|finding| format!("  {} {}", folded.code, finding.message));
+            let named =
+                folded.named.iter().map(|finding| format!("  {} {}", folded.code, finding.message));
             lines.extend(named);
             if folded.more > 0 {
                 lines.push(format!("  {} more {}", folded.more, folded.code));
@@ -223,10 +219,9 @@ impl NotAccepted {
         .facts(self.facts())
         .hint(match &self.against {
             None => format!("to see how to mend it, run git agent verify {short}"),
-            Some(there) => format!(
-                "to see how to mend it, run git agent verify {short} --base {}",
-                there.copy
-            ),
+            Some(there) => {
+                format!("to see how to mend it, run git agent verify {short} --base {}", there.copy)
+            }
         })
     }
 }

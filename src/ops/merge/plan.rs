@@ -137,11 +137,8 @@ pub fn judged_plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<Judge
     }
     let verdict = judge(ctx, &agent, &place, options)?;
     // A caller that runs the checks itself may leave them out here, but nothing else.
-    let is_partial = if options.leave_checks {
-        verdict.lacks_bundle()
-    } else {
-        verdict.is_partial()
-    };
+    let is_partial =
+        if options.leave_checks { verdict.lacks_bundle() } else { verdict.is_partial() };
     if !verdict.is_accepted() || is_partial {
         // That the start was never pushed explains the rejection better than its findings do.
         if let Some(there) = &place.remote {
@@ -217,18 +214,14 @@ fn judge(
 ) -> Result<Verdict> {
     // For a landing on a remote the copy of its branch in this clone is what counts; the push then requires that the remote is
     // still there.
-    let base = { place.remote.as_ref() }.map_or(&place.target, |there| &there.copy);
+    let base = place.remote.as_ref().map_or(&place.target, |there| &there.copy);
     let wanted = VerifyOptions {
         agent: Some(agent.id.to_string()),
         base: Some(base.clone()),
         base_at: options.base_at,
         no_commands: options.leave_checks,
         twice: options.now,
-        recording: if ctx.repo.is_scratch() {
-            Recording::Never
-        } else {
-            Recording::ByLanding
-        },
+        recording: if ctx.repo.is_scratch() { Recording::Never } else { Recording::ByLanding },
         ..VerifyOptions::default()
     };
     verify::verify(ctx, &wanted).map_err(|error| overtaken(ctx, agent, error))
@@ -315,11 +308,7 @@ fn earlier_landing(
     };
     let commit = commit_that_brought(repo, plan, top)?;
     let message = repo.read_commit(commit)?.message;
-    Ok(Some(EarlierLanding {
-        commit,
-        message,
-        copy,
-    }))
+    Ok(Some(EarlierLanding { commit, message, copy }))
 }
 
 fn require_changes(agent: &Agent, verdict: &Verdict) -> Result<()> {
@@ -345,9 +334,8 @@ fn require_fast_forward(plan: &MergePlan, verdict: &Verdict) -> Result<()> {
     }
     let short = plan.agent.id.short();
     let what = format!("{} has commits that agent {short} has not", plan.target);
-    Err(Error::new(Code::NotFastForward, what).hint(format!(
-        "to make a merge commit, run git agent merge {short} --no-ff"
-    )))
+    Err(Error::new(Code::NotFastForward, what)
+        .hint(format!("to make a merge commit, run git agent merge {short} --no-ff")))
 }
 
 /// As [`Checkout::require_unblocked`]. Files that another landing is about to move are not in the way of this one.
@@ -360,11 +348,7 @@ fn require_unblocked(ctx: &Ctx, plan: &MergePlan, checkout: &Checkout) -> Result
         Err(error) if error.code() == Code::TargetDirty => {
             lock::wait_until_free(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
             // Where it landed, this one comes too late, and is told so when the target is to move.
-            if ctx.repo.tip(&plan.target)? == Tip::At(plan.base) {
-                look()
-            } else {
-                Ok(())
-            }
+            if ctx.repo.tip(&plan.target)? == Tip::At(plan.base) { look() } else { Ok(()) }
         }
         looked => looked,
     }
@@ -434,19 +418,11 @@ fn landed_elsewhere(ctx: &Ctx, agent: &Agent, verdict: &Verdict) -> Result<Error
     };
     let landed = format!("agent {short} landed on {branch} as {at}");
     Ok(if is_dropped && verdict.base_ref.as_deref() == Some(into) {
-        Error::new(
-            Code::AgentState,
-            format!("{landed}, which {branch} does not hold any more"),
-        )
-        .hint(format!("to land it anew, first run git agent undo {short}"))
+        Error::new(Code::AgentState, format!("{landed}, which {branch} does not hold any more"))
+            .hint(format!("to land it anew, first run git agent undo {short}"))
     } else {
-        Error::new(
-            Code::AgentState,
-            format!("{landed}, and has done nothing since"),
-        )
-        .hint(format!(
-            "to bring that to another branch, run git cherry-pick {at} there"
-        ))
+        Error::new(Code::AgentState, format!("{landed}, and has done nothing since"))
+            .hint(format!("to bring that to another branch, run git cherry-pick {at} there"))
     })
 }
 
@@ -487,15 +463,13 @@ fn require_here(ctx: &Ctx, agent: &Agent, target: &str) -> Result<()> {
     if let Some(below) = ctx.ledger().last_with_branch(target)? {
         error = error.remedy("to bring it back", Remedy::Reopen(below.id.short()));
     }
-    Err(
-        if spawn_commit::settings_apart(&ctx.repo, agent)?.is_some() {
-            error.hint(format!(
-                "to land on the branch that it was fetched from, run git agent merge {id} --push"
-            ))
-        } else {
-            error.remedy(ELSEWHERE, Remedy::LandElsewhere(id))
-        },
-    )
+    Err(if spawn_commit::settings_apart(&ctx.repo, agent)?.is_some() {
+        error.hint(format!(
+            "to land on the branch that it was fetched from, run git agent merge {id} --push"
+        ))
+    } else {
+        error.remedy(ELSEWHERE, Remedy::LandElsewhere(id))
+    })
 }
 
 /// Fetches the branches of a remote that agents land on. What the remote lacks is told when their work is judged.
@@ -570,11 +544,7 @@ fn method(
     let Some(word) = ctx.repo.config_string("agent.merge")? else {
         let usual = settings.merge_method.as_deref();
         let known = |method: &&Method| Some(method.as_str()) == usual;
-        return Ok(Method::ALL
-            .iter()
-            .find(known)
-            .copied()
-            .unwrap_or(Method::NoFf));
+        return Ok(Method::ALL.iter().find(known).copied().unwrap_or(Method::NoFf));
     };
     let known = Method::ALL.iter().find(|method| method.as_str() == word);
     known.copied().ok_or_else(|| {
@@ -590,8 +560,7 @@ fn method(
 /// the target as it is where no single one did.
 fn commit_that_brought(repo: &Repo, plan: &MergePlan, top: Oid) -> Result<Oid> {
     let agent = &plan.agent;
-    let start = agent.base.as_ref().map(|base| base.oid);
-    let start = start.filter(|oid| repo.has_object(*oid));
+    let start = agent.base.as_ref().map(|base| base.oid).filter(|oid| repo.has_object(*oid));
     let work = CommittedWork {
         agent,
         // What was not committed is part of what landed, so a commit that holds it too is looked for.

@@ -109,11 +109,7 @@ impl RemoteTarget {
 
     fn locked(&self, ctx: &Ctx, said: String) -> Error {
         let lock = ctx.repo.ref_lock_path(&self.copy);
-        let what = format!(
-            "{} could not be moved; its lock file is {}",
-            self.copy,
-            lock.display()
-        );
+        let what = format!("{} could not be moved; its lock file is {}", self.copy, lock.display());
         Error::new(Code::LockTimeout, what).because(said).hint(
             "to see whose it is, and to clear it where it is left over, run git agent doctor --fix",
         )
@@ -198,13 +194,8 @@ impl RemoteTarget {
             return Err(moved(&self.branch));
         }
         let claims = claim::of_agents(ctx, &self.remote, &listed, agents, end, blamed)?;
-        let mut pushes = vec![RefPush::new(
-            self.branch.clone(),
-            RefChange::Swap {
-                from: Some(base),
-                to: top,
-            },
-        )];
+        let mut pushes =
+            vec![RefPush::new(self.branch.clone(), RefChange::Swap { from: Some(base), to: top })];
         for claim in &claims {
             pushes.push(claim.finish(ctx)?);
         }
@@ -212,10 +203,7 @@ impl RemoteTarget {
         // A remote that cannot take several refs at once can take one.
         // The user's `pre-push` hook runs, because a landing is a push of the user's branch. Syncs,
         // which push only refs of ours, run none.
-        let manner = PushManner {
-            atomic: pushes.len() > 1,
-            with_hook: true,
-        };
+        let manner = PushManner { atomic: pushes.len() > 1, with_hook: true };
         let mut pause = PAUSE;
         let (outcome, proof) = loop {
             let outcome = repo.push_refs(&self.remote, &pushes, manner, end)?;
@@ -223,9 +211,9 @@ impl RemoteTarget {
             // What has happened is read from the remote's refs, never from the output of a push.
             let proof = repo.list_remote(&self.remote, end)?;
             // Where nothing has moved, what was judged is still right, and another writer held a lock there, which is over soon.
-            let is_unmoved = proof.get(&self.branch) == Some(&base) && { claims.iter() }
-                .all(|claim| claim.require_unmoved(&proof).is_ok());
-            let is_locked = { outcome.refusals.iter() }.all(|one| remote::is_passing(&one.reason));
+            let is_unmoved = proof.get(&self.branch) == Some(&base)
+                && claims.iter().all(|claim| claim.require_unmoved(&proof).is_ok());
+            let is_locked = outcome.refusals.iter().all(|one| remote::is_passing(&one.reason));
             if outcome.refusals.is_empty() || !is_unmoved || !is_locked {
                 break (outcome, proof);
             }
@@ -287,11 +275,8 @@ impl RemoteTarget {
                 self.remote
             ));
         }
-        let mut lost = claims
-            .iter()
-            .map(|claim| claim.require_unmoved(proof).err());
-        lost.find_map(|error| error)
-            .unwrap_or_else(|| moved(&self.branch))
+        let mut lost = claims.iter().map(|claim| claim.require_unmoved(proof).err());
+        lost.find_map(|error| error).unwrap_or_else(|| moved(&self.branch))
     }
 }
 
@@ -381,10 +366,7 @@ fn holds(ctx: &Ctx, refs: &[&str], commit: Oid) -> Result<bool> {
 /// stays behind.
 pub(super) fn follow(ctx: &Ctx, plans: &[MergePlan], top: Option<Oid>) -> Result<Option<String>> {
     let repo = &ctx.repo;
-    let Some((first, top)) = plans
-        .first()
-        .zip(top)
-        .filter(|(plan, _)| plan.remote.is_some())
+    let Some((first, top)) = plans.first().zip(top).filter(|(plan, _)| plan.remote.is_some())
     else {
         return Ok(None);
     };

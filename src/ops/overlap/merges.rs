@@ -93,10 +93,7 @@ impl Merges {
         let mut agents: BTreeSet<usize> = near.iter().flat_map(|(one, two)| [*one, *two]).collect();
         agents.extend(others);
         let commits = commits(ctx, scene, &agents)?;
-        let mut merges = Merges {
-            outcomes: HashMap::new(),
-            commits,
-        };
+        let mut merges = Merges { outcomes: HashMap::new(), commits };
         let mut wanted = Vec::new();
         for (one, two) in near {
             let commit = |agent| merges.commits.get(agent).copied();
@@ -128,8 +125,7 @@ impl Merges {
 
     /// Whether two agents cannot both land as they are.
     pub(super) fn conflict(&self, one: usize, two: usize) -> bool {
-        self.outcome(one, two)
-            .is_some_and(|merge| !merge.is_clean())
+        self.outcome(one, two).is_some_and(|merge| !merge.is_clean())
     }
 
     /// Asks the cache, then git for the rest, one child for all that share their attributes.
@@ -144,10 +140,7 @@ impl Merges {
             }
         }
         for (attributes, merges) in open {
-            let pairs: Vec<_> = merges
-                .iter()
-                .map(|merge| (merge.ours, merge.theirs))
-                .collect();
+            let pairs: Vec<_> = merges.iter().map(|merge| (merge.ours, merge.theirs)).collect();
             let answers = ctx.repo.merge_many(&pairs, attributes)?;
             for (merge, answer) in merges.into_iter().zip(answers) {
                 let outcome = PairOutcome::from(answer);
@@ -193,10 +186,8 @@ fn commits(ctx: &Ctx, scene: &mut Scene, agents: &BTreeSet<usize>) -> Result<BTr
     for ((index, live, _), made) in dirty.into_iter().zip(made) {
         match made {
             Ok(commit) => drop(commits.insert(index, commit)),
-            Err(error) => problems.push((
-                live.agent.id,
-                format!("its uncommitted work could not be read: {error}"),
-            )),
+            Err(error) => problems
+                .push((live.agent.id, format!("its uncommitted work could not be read: {error}"))),
         }
     }
     scene.problems.append(&mut problems);
@@ -240,20 +231,11 @@ impl Cache {
         let known = content.split(|&byte| byte == b'\n').filter_map(|line| {
             let entry: KnownMerge = serde_json::from_slice(line).ok()?;
             let oid = Oid::from_hex;
-            let key = (
-                oid(&entry.ours)?,
-                oid(&entry.theirs)?,
-                oid(&entry.attributes)?,
-            );
+            let key = (oid(&entry.ours)?, oid(&entry.theirs)?, oid(&entry.attributes)?);
             // Another version may ask git otherwise.
             (entry.version == env!("CARGO_PKG_VERSION")).then_some((key, entry.outcome))
         });
-        Cache {
-            known: known.collect(),
-            used: BTreeMap::new(),
-            grown: false,
-            path,
-        }
+        Cache { known: known.collect(), used: BTreeMap::new(), grown: false, path }
     }
 
     pub(super) fn look_up(
@@ -275,8 +257,7 @@ impl Cache {
         attributes: Oid,
         outcome: &PairOutcome,
     ) {
-        self.used
-            .insert((ours, theirs, attributes), outcome.clone());
+        self.used.insert((ours, theirs, attributes), outcome.clone());
         self.grown = true;
     }
 

@@ -99,18 +99,10 @@ fn compare(ctx: &Ctx, options: &OverlapOptions) -> Result<OverlapReport> {
         scopes::gather(ctx, &mut scene)?;
     }
     if options.merge || options.order {
-        let landing = if options.order {
-            order::candidates(ctx, &scene)
-        } else {
-            Vec::new()
-        };
+        let landing = if options.order { order::candidates(ctx, &scene) } else { Vec::new() };
         scene.merges = Some(Merges::try_out(ctx, &mut scene, landing)?);
     }
-    let steps = if options.order {
-        Some(order::order(ctx, &scene)?)
-    } else {
-        None
-    };
+    let steps = if options.order { Some(order::order(ctx, &scene)?) } else { None };
     let owners = owners(ctx, &scene)?;
     report(ctx, &scene, options, (steps, &owners))
 }
@@ -152,10 +144,8 @@ impl Scene {
         }
         // The older agent of a pair comes first, in every clone.
         agents.sort_unstable_by_key(|agent| (agent.started, agent.spawn_commit));
-        let agents: Vec<Work> = agents
-            .into_iter()
-            .map(|agent| Work::look_up(ctx, agent))
-            .collect::<Result<_>>()?;
+        let agents: Vec<Work> =
+            agents.into_iter().map(|agent| Work::look_up(ctx, agent)).collect::<Result<_>>()?;
         Ok(Scene::of(ctx, agents, |agent| {
             chosen.is_empty() || chosen.contains(&agent.spawn_commit)
         }))
@@ -166,8 +156,8 @@ impl Scene {
         let asked: Vec<bool> = agents.iter().map(|live| is_asked(&live.agent)).collect();
         let mut pairs = Vec::new();
         for (one, is_asked) in asked.iter().enumerate() {
-            let others = asked.iter().enumerate().skip(one + 1);
-            let others = others.filter(|(_, other)| *is_asked || **other);
+            let others =
+                asked.iter().enumerate().skip(one + 1).filter(|(_, other)| *is_asked || **other);
             pairs.extend(others.map(|(two, _)| (one, two)));
         }
         let problem = |live: &Work| Some((live.agent.id, why_unknown(ctx, live)?.to_owned()));
@@ -203,14 +193,9 @@ fn require_live(agent: &Agent) -> Result<()> {
     let short = agent.id.short();
     Err(Error::new(
         Code::AgentState,
-        format!(
-            "agent {short} is {}; only live agents can overlap",
-            agent.state
-        ),
+        format!("agent {short} is {}; only live agents can overlap", agent.state),
     )
-    .hint(format!(
-        "to see its history, run git agent show --log {short}"
-    )))
+    .hint(format!("to see its history, run git agent show --log {short}")))
 }
 
 // The answer of `overlap`: `git-agent.overlap/3`.
@@ -316,11 +301,7 @@ impl OverlapReport {
     /// whether an agent cannot land.
     pub fn has_collision(&self) -> bool {
         let stuck = |step: &OrderStep| step.state != MergeState::Clean;
-        if self
-            .order
-            .as_ref()
-            .is_some_and(|order| order.iter().any(stuck))
-        {
+        if self.order.as_ref().is_some_and(|order| order.iter().any(stuck)) {
             return true;
         }
         // The most telling of what was asked decides: scopes that meet are no collision where
@@ -336,9 +317,7 @@ impl OverlapReport {
 impl PairReport {
     /// Whether a merge was tried and did not come out clean.
     pub fn conflicts(&self) -> bool {
-        self.merge
-            .as_ref()
-            .is_some_and(|merge| merge.state != MergeState::Clean)
+        self.merge.as_ref().is_some_and(|merge| merge.state != MergeState::Clean)
     }
 }
 
@@ -348,21 +327,15 @@ fn report(
     options: &OverlapOptions,
     (order, owners): (Option<Vec<OrderStep>>, &HashMap<usize, Rc<CodeOwners>>),
 ) -> Result<OverlapReport> {
-    let compared = [
-        ("scopes", options.scopes),
-        ("changes", options.changes),
-        ("merge", options.merge),
-    ];
-    let compared = compared
-        .into_iter()
-        .filter_map(|(name, asked)| asked.then_some(name));
+    let compared =
+        [("scopes", options.scopes), ("changes", options.changes), ("merge", options.merge)];
+    let compared = compared.into_iter().filter_map(|(name, asked)| asked.then_some(name));
     let problems = scene.problems.iter().map(|(id, message)| OverlapProblem {
         agent_id: id.to_string(),
         short_id: id.short(),
         message: message.clone(),
     });
-    let pairs = scene.pairs.iter();
-    let pairs = pairs.filter_map(|(one, two)| {
+    let pairs = scene.pairs.iter().filter_map(|(one, two)| {
         let owners = owners.get(one).map(Rc::as_ref);
         pair(scene, options, (*one, *two), owners).transpose()
     });
@@ -376,8 +349,8 @@ fn report(
 }
 
 fn agents(ctx: &Ctx, scene: &Scene, changes: bool) -> Vec<LiveAgent> {
-    let agents = scene.agents.iter().enumerate();
-    let agents = agents.map(|(index, live)| (live, scene.changes.get(&index)));
+    let agents =
+        scene.agents.iter().enumerate().map(|(index, live)| (live, scene.changes.get(&index)));
     agents
         .map(|(live, touched)| LiveAgent {
             agent: AgentRef::of(&live.agent),
@@ -399,10 +372,7 @@ fn pair(
     owners: Option<&CodeOwners>,
 ) -> Result<Option<PairReport>> {
     let text = |path: &RepoPath| PathText::from(path.as_bytes());
-    let scopes = scene
-        .scopes
-        .as_ref()
-        .and_then(|scopes| scopes.common(one, two));
+    let scopes = scene.scopes.as_ref().and_then(|scopes| scopes.common(one, two));
     let changes = match (scene.changes.get(&one), scene.changes.get(&two)) {
         (Some(one), Some(two)) if options.changes => one.common(two),
         _ => Vec::new(),
@@ -425,10 +395,7 @@ fn pair(
             example: common.example.as_ref().map(text),
         }),
         changes: (!changes.is_empty()).then(|| ChangesReport {
-            paths: changes
-                .iter()
-                .map(|path| PathText::from(path.as_slice()))
-                .collect(),
+            paths: changes.iter().map(|path| PathText::from(path.as_slice())).collect(),
         }),
         merge: merge.map(|merge| PairMergeReport {
             state: merge.state,

@@ -40,8 +40,7 @@ pub(super) fn candidates(ctx: &Ctx, scene: &Scene) -> Vec<usize> {
         done && !waits && live.tip.is_some() && live.target_tip.is_some()
     };
     let all = scene.agents.iter().enumerate();
-    all.filter_map(|(index, live)| up(live).then_some(index))
-        .collect()
+    all.filter_map(|(index, live)| up(live).then_some(index)).collect()
 }
 
 /// The order in which judged work should land, as places in `works`. The tip of each is the commit that holds all of the
@@ -104,38 +103,26 @@ fn order_for(
     agents: &[usize],
 ) -> Result<Vec<OrderStep>> {
     // What conflicts with the branch as it is lands in no order.
-    let pairs: Vec<_> = agents
-        .iter()
-        .map(|index| Ok((tip, merges.commit(*index)?)))
-        .collect::<Result<_>>()?;
-    let alone: Vec<PairOutcome> = ctx
-        .repo
-        .merge_many(&pairs, tip)?
-        .into_iter()
-        .map(PairOutcome::from)
-        .collect();
-    let (able, stuck): (Vec<_>, Vec<_>) = agents
-        .iter()
-        .zip(alone)
-        .partition(|(_, outcome)| outcome.is_clean());
+    let pairs: Vec<_> =
+        agents.iter().map(|index| Ok((tip, merges.commit(*index)?))).collect::<Result<_>>()?;
+    let alone: Vec<PairOutcome> =
+        ctx.repo.merge_many(&pairs, tip)?.into_iter().map(PairOutcome::from).collect();
+    let (able, stuck): (Vec<_>, Vec<_>) =
+        agents.iter().zip(alone).partition(|(_, outcome)| outcome.is_clean());
     let able: Vec<usize> = able.into_iter().map(|(index, _)| *index).collect();
     let (first, later) = split(merges, &able);
 
     let order: Vec<usize> = first.iter().chain(&later).copied().collect();
-    let commits = order.iter().map(|index| merges.commit(*index));
-    let commits: Vec<Oid> = commits.collect::<Result<_>>()?;
+    let commits: Vec<Oid> =
+        order.iter().map(|index| merges.commit(*index)).collect::<Result<_>>()?;
     let mut trial = Trial::new(&ctx.repo, tip, &commits)?;
     let mut steps = Vec::new();
     for (at, (index, commit)) in order.iter().zip(commits).enumerate() {
-        let others = if first.contains(index) {
-            &later
-        } else {
-            &first
-        };
+        let others = if first.contains(index) { &later } else { &first };
         let against = others
             .iter()
-            .filter(|other| merges.conflict(*index, **other));
-        let against = against.map(|other| Ok(AgentRef::of(&scene.agent(*other)?.agent)));
+            .filter(|other| merges.conflict(*index, **other))
+            .map(|other| Ok(AgentRef::of(&scene.agent(*other)?.agent)));
         let conflicts_with: Vec<AgentRef> = against.collect::<Result<_>>()?;
         let outcome = trial.land(at, commit)?;
         steps.push(OrderStep {
@@ -146,10 +133,7 @@ fn order_for(
     }
     for (index, outcome) in stuck {
         let why = format!("conflicts with {} as it is", branch_name(target));
-        steps.push(OrderStep {
-            why,
-            ..step(scene.agent(*index)?, target, outcome)
-        });
+        steps.push(OrderStep { why, ..step(scene.agent(*index)?, target, outcome) });
     }
     Ok(steps)
 }
@@ -188,11 +172,7 @@ impl<'r> Trial<'r> {
         Ok(Trial {
             repo,
             merger: StackMerger::new(repo, tip, commits)?,
-            stack: Stack {
-                commit: tip,
-                tree: repo.read_commit(tip)?.tree,
-                members: Vec::new(),
-            },
+            stack: Stack { commit: tip, tree: repo.read_commit(tip)?.tree, members: Vec::new() },
         })
     }
 

@@ -59,28 +59,30 @@ impl ScopeComparison {
             }
         }
         let asked: Vec<_> = asked.into_values().collect();
-        let meetings = parallel::map(&asked, |[one, two]| {
-            one.language.intersection(&two.language)
-        });
+        let meetings = parallel::map(&asked, |[one, two]| one.language.intersection(&two.language));
         let met: Vec<_> = asked
             .into_iter()
             .zip(meetings)
             .filter(|(_, meeting)| *meeting != Intersection::Empty)
             .collect();
-        let wanted = { met.iter().flat_map(|(pair, _)| pair) }.map(|scope| (scope.number, *scope));
-        let wanted: Vec<_> = wanted.collect::<BTreeMap<_, _>>().into_values().collect();
+        let wanted: Vec<_> = met
+            .iter()
+            .flat_map(|(pair, _)| pair)
+            .map(|scope| (scope.number, *scope))
+            .collect::<BTreeMap<_, _>>()
+            .into_values()
+            .collect();
         let scopes = wanted.iter().map(|distinct| &distinct.scope);
         // Only the scopes that meet are looked up: walking the trees is what takes time.
         let tracked = tracked_paths(ctx, scene, scopes.collect())?;
         let allowed = parallel::map(&wanted, |distinct| allowed(&distinct.scope, &tracked));
         let numbers = wanted.iter().map(|distinct| distinct.number);
         let allowed: HashMap<usize, _> = numbers.zip(allowed).collect();
-        let allowed =
-            |scope: &Distinct| { allowed.get(&scope.number) }.map_or(&[][..], Vec::as_slice);
+        let allowed = |scope: &Distinct| allowed.get(&scope.number).map_or(&[][..], Vec::as_slice);
         let common = met.into_iter().map(|([one, two], meeting)| {
             let both = intersection(allowed(one), allowed(two));
-            let examples = both.iter().take(EXAMPLES);
-            let examples: Vec<RepoPath> = examples.map(|(_, path)| (*path).clone()).collect();
+            let examples: Vec<RepoPath> =
+                both.iter().take(EXAMPLES).map(|(_, path)| (*path).clone()).collect();
             let example = match meeting {
                 Intersection::Witness(path) => Some(path),
                 Intersection::Empty | Intersection::Unknown => None,
@@ -94,9 +96,7 @@ impl ScopeComparison {
         });
         Ok(ScopeComparison {
             common: common.collect(),
-            of: { of.iter() }
-                .map(|(agent, scope)| (*agent, scope.number))
-                .collect(),
+            of: { of.iter() }.map(|(agent, scope)| (*agent, scope.number)).collect(),
         })
     }
 
@@ -109,11 +109,7 @@ impl ScopeComparison {
 
 impl Distinct {
     fn new(repo: &Repo, number: usize, policy: &Policy) -> Result<Distinct, String> {
-        Ok(Distinct {
-            number,
-            scope: scope_of(repo, policy)?,
-            language: policy.language()?,
-        })
+        Ok(Distinct { number, scope: scope_of(repo, policy)?, language: policy.language()? })
     }
 }
 
@@ -129,12 +125,12 @@ fn distinct(repo: &Repo, scene: &Scene) -> Result<HashMap<usize, Arc<Distinct>>>
         let number = known.len();
         let scope = match known.entry((&policy.whitelist, &policy.denylist, &policy.opened)) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => new.insert(Arc::new(
-                Distinct::new(repo, number, policy).map_err(|why| {
+            Entry::Vacant(new) => {
+                new.insert(Arc::new(Distinct::new(repo, number, policy).map_err(|why| {
                     let what = format!("the policy of agent {} cannot be used", live.agent.id);
                     Error::new(Code::RepoCorrupt, what).because(why)
-                })?,
-            )),
+                })?))
+            }
         };
         of.insert(index, scope.clone());
     }
@@ -156,10 +152,7 @@ fn tracked_paths(ctx: &Ctx, scene: &Scene, scopes: Vec<&Scope>) -> Result<Vec<Re
         .into_iter()
         .map(|commit| Ok(ctx.repo.read_commit(commit)?.tree))
         .collect::<Result<_>>()?;
-    let mut gathered = Gathered {
-        scopes,
-        paths: Vec::new(),
-    };
+    let mut gathered = Gathered { scopes, paths: Vec::new() };
     for tree in trees {
         ctx.repo.walk_tracked(tree, &mut gathered)?;
     }
@@ -243,12 +236,7 @@ pub(super) struct Changes {
 /// Finds out what every agent touched. One whose worktree cannot be read is left without an answer, and
 /// the scene's problems say why.
 pub(super) fn gather(ctx: &Ctx, scene: &mut Scene) -> Result<()> {
-    let Scene {
-        agents,
-        changes,
-        problems,
-        ..
-    } = scene;
+    let Scene { agents, changes, problems, .. } = scene;
     let rules = ctx.ignore_rules()?;
     let scratch = ctx.temporary_place();
     // Looking at the files is nearly all of the work.
@@ -266,7 +254,7 @@ pub(super) fn gather(ctx: &Ctx, scene: &mut Scene) -> Result<()> {
         None => Ok(Vec::new()),
     };
     let uncommitted = parallel::map_with(agents, open, asked);
-    let histories = Histories::of({ agents.iter() }.map(|live| &live.agent));
+    let histories = Histories::of(agents.iter().map(|live| &live.agent));
     for (index, (live, uncommitted)) in agents.iter().zip(uncommitted).enumerate() {
         if live.tip.is_none() && live.agent.branch.is_some() {
             let branch = live.agent.branch.as_deref().unwrap_or_default();
@@ -299,10 +287,7 @@ impl Changes {
     fn of(tip: Option<Oid>, committed: &[Change], uncommitted: &[Change]) -> Changes {
         let mut changes = Changes {
             tip,
-            uncommitted: uncommitted
-                .iter()
-                .map(|change| change.path.clone())
-                .collect(),
+            uncommitted: uncommitted.iter().map(|change| change.path.clone()).collect(),
             ..Changes::default()
         };
         for change in committed.iter().chain(uncommitted) {
@@ -357,10 +342,7 @@ mod tests {
     fn changes(list: &[(&str, ChangeKind)]) -> Changes {
         let list: Vec<Change> = list
             .iter()
-            .map(|(path, kind)| Change {
-                kind: *kind,
-                ..Change::named(*path)
-            })
+            .map(|(path, kind)| Change { kind: *kind, ..Change::named(*path) })
             .collect();
         Changes::of(None, &list, &[])
     }
@@ -376,11 +358,7 @@ mod tests {
         check(&[("a", Modified)], &[("a", Deleted)], true);
         check(&[("a", Modified)], &[("b", Modified)], false);
         check(&[("lib", Added)], &[("lib/x", Added)], true);
-        check(
-            &[("old/a", Deleted), ("new/a", Added)],
-            &[("old/b/c", Added)],
-            true,
-        );
+        check(&[("old/a", Deleted), ("new/a", Added)], &[("old/b/c", Added)], true);
         check(&[("old/a", Deleted)], &[("new/b", Added)], false);
         check(&[("a", Deleted), ("sub/a", Added)], &[("b", Added)], true);
     }

@@ -200,17 +200,8 @@ pub fn fill(ctx: &Ctx, waits: bool) -> Result<PoolReport> {
             let _ = std::fs::remove_file(&place);
         }
     }
-    let Filled {
-        made,
-        removed,
-        kept,
-    } = filled?;
-    Ok(PoolReport {
-        made,
-        removed,
-        kept,
-        ..status(ctx)?
-    })
+    let Filled { made, removed, kept } = filled?;
+    Ok(PoolReport { made, removed, kept, ..status(ctx)? })
 }
 
 /// Removes every warm worktree that no process is working on. What was edited in one is kept first.
@@ -220,11 +211,7 @@ pub fn fill(ctx: &Ctx, waits: bool) -> Result<PoolReport> {
 pub fn drain(ctx: &Ctx) -> Result<PoolReport> {
     require_whole_view(ctx)?;
     let (removed, kept) = pool::remove_all(ctx, pool::slots(ctx)?, |_| true)?;
-    Ok(PoolReport {
-        removed,
-        kept,
-        ..status(ctx)?
-    })
+    Ok(PoolReport { removed, kept, ..status(ctx)? })
 }
 
 fn failure_place(ctx: &Ctx) -> std::path::PathBuf {
@@ -291,10 +278,7 @@ impl WantedSlot {
         WantedContent {
             commit: self.commit,
             tree: self.tree,
-            files: WantedFiles {
-                copy: &self.copy,
-                include: self.include.as_deref(),
-            },
+            files: WantedFiles { copy: &self.copy, include: self.include.as_deref() },
             run: &self.run,
         }
     }

@@ -145,17 +145,10 @@ pub fn plan(
         let work = [(&aimed, tip_of(ctx, agent)?)];
         Ok(!landed_there(ctx, &remote, &listed, &work, end)?.is_empty())
     };
-    let stacked::Aim {
-        target,
-        below: stacked_on,
-        is_anew: is_aimed_anew,
-    } = stacked::aim(began, &agents, is_on)?;
+    let stacked::Aim { target, below: stacked_on, is_anew: is_aimed_anew } =
+        stacked::aim(began, &agents, is_on)?;
     if is_on(&agent, &target)? {
-        return Ok(Err(Box::new(HasLanded {
-            agent,
-            remote,
-            target,
-        })));
+        return Ok(Err(Box::new(HasLanded { agent, remote, target })));
     }
     let Some(&onto) = listed.get(&target) else {
         return Err(no_target(&remote, &target, stacked_on));
@@ -165,8 +158,7 @@ pub fn plan(
     let base = is_aimed_anew.then(|| format!("refs/remotes/{remote}/{}", short(&target)));
     // Aimed anew, it is judged against what the remote has, which this clone may not have seen.
     if let Some(copy) = &base {
-        ctx.repo
-            .fetch_refs(&remote, &[format!("+{target}:{copy}")], end)?;
+        ctx.repo.fetch_refs(&remote, &[format!("+{target}:{copy}")], end)?;
     }
     let verdict = judged(ctx, &agent, &options, base)?;
     // What the remote has beyond the agent's work would be lost by a push.
@@ -221,26 +213,21 @@ fn require_offerable(ctx: &Ctx, agent: &Agent, options: &PrOptions) -> Result<(S
     own_changes::require_none(&ctx.repo, agent, "is not pushed")?;
     let Some(began) = agent.base.as_ref().and_then(|base| base.refname.clone()) else {
         let what = format!("agent {short} started from a commit, not from a branch to land on");
-        return Err(Error::new(Code::Usage, what).hint(format!(
-            "to land it here, run git agent merge {short} --into <branch>"
-        )));
+        return Err(Error::new(Code::Usage, what)
+            .hint(format!("to land it here, run git agent merge {short} --into <branch>")));
     };
     // A second request for the same work would compete with the first.
     if spawn_commit::if_here(&ctx.repo, agent)?.is_some_and(|policy| policy.is_of_fork()) {
         let what =
             format!("agent {short} works on a pull request of a fork, which is open already");
-        return Err(Error::new(Code::Usage, what).hint(format!(
-            "to land the work on its branch, run git agent merge {short} --push"
-        )));
+        return Err(Error::new(Code::Usage, what)
+            .hint(format!("to land the work on its branch, run git agent merge {short} --push")));
     }
     Ok((branch, began))
 }
 
 fn no_target(remote: &str, target: &str, stacked_on: Option<&Agent>) -> Error {
-    let error = Error::new(
-        Code::Usage,
-        format!("the remote `{remote}` has no {target}"),
-    );
+    let error = Error::new(Code::Usage, format!("the remote `{remote}` has no {target}"));
     match stacked_on {
         Some(below) => error.hint(format!(
             "to offer the work it stands on first, run git agent pr {}",
@@ -268,9 +255,8 @@ fn judged(ctx: &Ctx, agent: &Agent, options: &PrOptions, base: Option<String>) -
     if verdict.uncommitted > 0 {
         let short = agent.id.short();
         let what = format!("agent {short} has uncommitted work, which no push takes along");
-        return Err(Error::new(Code::WorktreeDirty, what).hint(format!(
-            "to commit it first, run git agent commit {short} -m <message>"
-        )));
+        return Err(Error::new(Code::WorktreeDirty, what)
+            .hint(format!("to commit it first, run git agent commit {short} -m <message>")));
     }
     Ok(verdict)
 }
@@ -299,9 +285,8 @@ impl HasLanded {
     pub fn error(&self) -> Error {
         let (short, target) = (self.agent.id.short(), &self.target);
         let what = format!("the work of agent {short} is on {target} already");
-        Error::new(Code::NothingToLand, what).hint(format!(
-            "to have its row say so, run git fetch && git agent merge {short}"
-        ))
+        Error::new(Code::NothingToLand, what)
+            .hint(format!("to have its row say so, run git fetch && git agent merge {short}"))
     }
 
     /// Has the agent's row say so.
@@ -350,12 +335,9 @@ fn require_accepted(verdict: &Verdict) -> Result<()> {
         return Ok(());
     }
     let short = verdict.agent.short();
-    let rejecting: Vec<_> = { verdict.findings.iter() }
-        .filter(|one| one.rejects())
-        .collect();
-    let lines: Vec<_> = { rejecting.iter() }
-        .map(|one| format!("  {} {}", one.code.name(), one.message))
-        .collect();
+    let rejecting: Vec<_> = verdict.findings.iter().filter(|one| one.rejects()).collect();
+    let lines: Vec<_> =
+        rejecting.iter().map(|one| format!("  {} {}", one.code.name(), one.message)).collect();
     let what = format!("agent {short} has no accepting verdict, so its work is not offered");
     Err(Error::new(Code::NotAccepted, what)
         .detail(lines.join("\n"))
@@ -363,9 +345,7 @@ fn require_accepted(verdict: &Verdict) -> Result<()> {
             findings: rejecting.iter().map(|one| one.code.name()).collect(),
             ..ErrorFacts::default()
         })
-        .hint(format!(
-            "to see how to mend it, run git agent verify {short}"
-        )))
+        .hint(format!("to see how to mend it, run git agent verify {short}")))
 }
 
 /// Pushes the branch and opens the pull request, or brings it up to date; `body` is its text.
@@ -374,10 +354,10 @@ fn require_accepted(verdict: &Verdict) -> Result<()> {
 /// `remote-refused`, naming what refused it; also where `gh` fails; those of the network. Running it again completes it.
 pub fn execute(ctx: &Ctx, plan: &PrPlan, body: &str) -> Result<PrReport> {
     let mut report = plan.report();
-    let client = { plan.forge.as_ref() }.map(|forge| ForgeClient::find(ctx, forge));
-    let client = client.transpose()?.flatten();
+    let client =
+        plan.forge.as_ref().map(|forge| ForgeClient::find(ctx, forge)).transpose()?.flatten();
     // What has no room is not pushed either, and neither is what a person closed.
-    let open = { client.as_ref() }.map(|client| client.open_requests(Some(short(&plan.branch))));
+    let open = client.as_ref().map(|client| client.open_requests(Some(short(&plan.branch))));
     let open = open.transpose()?.and_then(|open| open.into_iter().next());
     if let Some(client) = client.as_ref().filter(|_| open.is_none()) {
         if plan.options.is_one_of_all
@@ -408,8 +388,11 @@ pub fn execute(ctx: &Ctx, plan: &PrPlan, body: &str) -> Result<PrReport> {
 }
 
 fn no_program(plan: &PrPlan) -> Error {
-    let name = plan.forge.as_ref().and_then(Forge::program);
-    let name = name.unwrap_or("a program that speaks to the forge");
+    let name = plan
+        .forge
+        .as_ref()
+        .and_then(Forge::program)
+        .unwrap_or("a program that speaks to the forge");
     Error::new(Code::Usage, format!("--queue needs {name} on the path"))
 }
 
@@ -422,10 +405,7 @@ fn text(ctx: &Ctx, plan: &PrPlan, verdict: &str) -> String {
     };
     // A task may hold what looks like a credential, and a pull request is public.
     let task = code_block(&redact_secrets(&task));
-    format!(
-        "{}\n\n<details><summary>Task</summary>\n\n{task}\n</details>\n",
-        verdict.trim_end()
-    )
+    format!("{}\n\n<details><summary>Task</summary>\n\n{task}\n</details>\n", verdict.trim_end())
 }
 
 /// Sends the agent what was written under its open pull request; the work is not looked at.
@@ -446,9 +426,7 @@ pub fn read_comments(ctx: &Ctx, who: &str, remote: Option<&str>) -> Result<PrRep
         let named = short(base).strip_prefix(client.forge.request_word())?;
         named.strip_prefix('/')?.parse().ok()
     });
-    let name = onto
-        .as_ref()
-        .map_or(name.as_str(), |onto| onto.branch.as_str());
+    let name = onto.as_ref().map_or(name.as_str(), |onto| onto.branch.as_str());
     let (number, url) = match number {
         Some(number) => (number, client.forge.request_page(number)),
         None => match client.open_requests(Some(short(name)))?.into_iter().next() {
@@ -492,10 +470,7 @@ fn push(ctx: &Ctx, plan: &PrPlan) -> Result<()> {
     plan.replay.write(&ctx.repo)?;
     let pushes = [RefPush::new(plan.branch.clone(), plan.change(ctx)?)];
     // The user's `pre-push` hook runs, as for a push by hand.
-    let manner = PushManner {
-        atomic: false,
-        with_hook: true,
-    };
+    let manner = PushManner { atomic: false, with_hook: true };
     let end = Instant::now() + LIMIT;
     let outcome = ctx.repo.push_refs(&plan.remote, &pushes, manner, end)?;
     match outcome.refusals.first() {
@@ -515,10 +490,9 @@ impl PrPlan {
         Ok(match self.there {
             // The branch there is an earlier state of the same work, rewritten by a replay, and is
             // replaced only as it was seen.
-            Some(from) if !ctx.repo.is_ancestor(from, to)? => RefChange::Swap {
-                from: Some(from),
-                to,
-            },
+            Some(from) if !ctx.repo.is_ancestor(from, to)? => {
+                RefChange::Swap { from: Some(from), to }
+            }
             _ => RefChange::Forward(to),
         })
     }

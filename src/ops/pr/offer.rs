@@ -105,11 +105,7 @@ pub(super) fn offer(
         client.queue(request.number, short(&plan.target), &tip)?;
         outcome = "queued";
     }
-    Ok(Offered {
-        outcome,
-        url: request.url,
-        warnings,
-    })
+    Ok(Offered { outcome, url: request.url, warnings })
 }
 
 /// Asks those to review it whom the target's `CODEOWNERS` names for what it changes. A forge refuses the author, and names that it does
@@ -123,10 +119,7 @@ fn ask_owners(client: &ForgeClient<'_>, plan: &PrPlan, number: u64) -> Option<St
     // An owner may have no account there, or be the author; the request is open all the same.
     asked.err().map(|error| {
         let why = error.causes().join(" ");
-        format!(
-            "{} could not be asked to review it: {why}",
-            owners.join(", ")
-        )
+        format!("{} could not be asked to review it: {why}", owners.join(", "))
     })
 }
 
@@ -173,10 +166,7 @@ pub(super) fn send(
             rules: repository_settings::of_main_worktree(&ctx.repo)?.messages,
         };
         let letter = letter.check().map_err(|problems| {
-            Error::new(
-                Code::MessageInvalid,
-                format!("{}: {}", comment.key, problems.join("; ")),
-            )
+            Error::new(Code::MessageInvalid, format!("{}: {}", comment.key, problems.join("; ")))
         })?;
         let (letter, _) = resolve(ctx, letter)?;
         Mailbox::new(&ctx.repo).post(letter, nonce, ctx.now())?;

@@ -137,17 +137,14 @@ pub struct Competitor {
 pub fn report(ctx: &Ctx) -> Result<FleetReport> {
     let mut agents = lookup::agents(ctx)?;
     agents.sort_unstable_by_key(|agent| (agent.started, agent.id));
-    let lost: Vec<Option<Lost>> = agents
-        .iter()
-        .map(|agent| liveness::unrecorded_end(ctx.repo.common_dir(), agent))
-        .collect();
+    let lost: Vec<Option<Lost>> =
+        agents.iter().map(|agent| liveness::unrecorded_end(ctx.repo.common_dir(), agent)).collect();
     let times = lost.iter().flatten().map(|(_, time)| *time);
     let until = agents.iter().map(|agent| agent.updated).chain(times).max();
     // A clock that went back ends no span before it begins.
     let made_at = until.map_or(ctx.now(), |until| until.max(ctx.now()));
-    let rows = ctx
-        .ledger()
-        .select(|spawn_commit, events| Some((spawn_commit, events.to_owned())))?;
+    let rows =
+        ctx.ledger().select(|spawn_commit, events| Some((spawn_commit, events.to_owned())))?;
     let gather = Gather {
         ctx,
         rows: rows.into_iter().collect(),
@@ -200,7 +197,7 @@ type Lost = (Exited, DateTime<Utc>);
 
 impl Gather<'_> {
     fn events(&self, agent: &Agent) -> &[Event] {
-        { self.rows.get(&agent.spawn_commit) }.map_or(&[], Vec::as_slice)
+        self.rows.get(&agent.spawn_commit).map_or(&[], Vec::as_slice)
     }
 
     /// The tournaments that agents took part in, each with the places that their rows say.
@@ -220,11 +217,8 @@ impl Gather<'_> {
         }
         let outcome = |mut agents: Vec<Competitor>| {
             agents.sort_by_key(|one| one.place);
-            let winner = { agents.first() }.filter(|one| one.place == 1 && one.accepted);
-            TournamentOutcome {
-                winner: winner.map(|one| one.short_id.clone()),
-                agents,
-            }
+            let winner = agents.first().filter(|one| one.place == 1 && one.accepted);
+            TournamentOutcome { winner: winner.map(|one| one.short_id.clone()), agents }
         };
         places.into_values().map(outcome).collect()
     }
@@ -241,14 +235,12 @@ impl Gather<'_> {
         standing.conflicts = merge_key(agent, &standing).is_some()
             && conflicts(self.ctx, agent, &standing).unwrap_or(false);
         // Like overlaps, what could not be counted keeps nothing else back.
-        let diff = { Some(agent).filter(|agent| is_live(agent)) }
+        let diff = Some(agent)
+            .filter(|agent| is_live(agent))
             .and_then(|agent| diff_counts(self.ctx, agent, &standing).ok().flatten());
         ReportedAgent {
             diff,
-            agent: AgentReport {
-                state: standing.state_of(report.state),
-                ..report
-            },
+            agent: AgentReport { state: standing.state_of(report.state), ..report },
             standing,
             spans: spans(agent, events, lost, self.until),
             verdicts: verdicts(events),
@@ -272,21 +264,15 @@ fn overlaps(ctx: &Ctx, agents: &[Agent]) -> Fact<OverlapReport> {
     if agents.iter().filter(|agent| is_live(agent)).count() < 2 {
         return Fact::NotApplicable;
     }
-    let everything = OverlapOptions {
-        scopes: true,
-        changes: true,
-        merge: true,
-        ..OverlapOptions::default()
-    };
+    let everything =
+        OverlapOptions { scopes: true, changes: true, merge: true, ..OverlapOptions::default() };
     overlap(ctx, &everything).map_or(Fact::Unknown, Fact::Known)
 }
 
 fn states(agents: &[ReportedAgent]) -> Vec<StateCount> {
     let count = |state: &State| StateCount {
         state: state.as_str(),
-        count: { agents.iter() }
-            .filter(|agent| agent.agent.state == state.as_str())
-            .count(),
+        count: { agents.iter() }.filter(|agent| agent.agent.state == state.as_str()).count(),
     };
     let counts = State::ALL.iter().map(count);
     counts.filter(|count| count.count > 0).collect()
@@ -346,10 +332,7 @@ pub fn save(
     }
     fsx::write_atomic(&path, page.as_bytes())?;
     let path = real_path(&path).unwrap_or(path);
-    Ok(SavedReport {
-        path: path.to_string_lossy().into_owned(),
-        agents: report.agents.len(),
-    })
+    Ok(SavedReport { path: path.to_string_lossy().into_owned(), agents: report.agents.len() })
 }
 
 /// Looked for in the first bytes only, so that a file that quotes a report is none.
@@ -450,9 +433,7 @@ fn spans(
         }
     });
     if let Some((_, time)) = lost
-        && changes
-            .last()
-            .is_some_and(|(state, _)| *state != agent.state)
+        && changes.last().is_some_and(|(state, _)| *state != agent.state)
     {
         let last = events.last().map_or(*time, |event| event.at.time());
         changes.push((agent.state, last.max(*time)));
@@ -494,9 +475,7 @@ fn found(code: &str) -> FoundCode {
     let mut known = FindingCode::ALL.iter();
     FoundCode {
         code: code.to_owned(),
-        meaning: known
-            .find(|known| known.name() == code)
-            .map(|known| known.meaning()),
+        meaning: known.find(|known| known.name() == code).map(|known| known.meaning()),
     }
 }
 

@@ -42,9 +42,7 @@ impl<'c> ReportWatch<'c> {
     /// # Errors
     /// Those of [`BoardWatch::look`] and of [`report`].
     pub fn renewed(&mut self) -> Result<Option<FleetReport>> {
-        let rows: Vec<BoardRow> = { self.watch.look()?.rows.into_iter() }
-            .map(without_ages)
-            .collect();
+        let rows: Vec<BoardRow> = self.watch.look()?.rows.into_iter().map(without_ages).collect();
         if let Some((made, cost)) = self.made {
             // A change that comes too soon after a report is found by a later look, because `rows` stay as they were.
             let is_due = made.elapsed() >= cost * SHARE;
@@ -109,14 +107,10 @@ impl Opener {
             }
         }
         let what = match browser {
-            Some(_) => format!(
-                "BROWSER is `{}`, and none of its commands was found",
-                commands.join(":")
-            ),
-            None => format!(
-                "no program that opens a page was found: {}",
-                OPENERS.join(", ")
-            ),
+            Some(_) => {
+                format!("BROWSER is `{}`, and none of its commands was found", commands.join(":"))
+            }
+            None => format!("no program that opens a page was found: {}", OPENERS.join(", ")),
         };
         Err(Error::new(Code::CommandNotFound, what).hint(
             "to have the page without opening it, leave out --open; to name a program, set BROWSER",
@@ -130,9 +124,8 @@ impl Opener {
     pub fn open(&self, ctx: &Ctx, page: &Path, beside: bool) -> Result<()> {
         // A page's path may hold what means something in a command of `BROWSER` or to a browser, such as `#`.
         let url = format!("file://{}", uri(page.as_os_str().as_bytes()));
-        let mut words: Vec<String> = { self.words.iter() }
-            .map(|word| word.replace("%s", &url))
-            .collect();
+        let mut words: Vec<String> =
+            self.words.iter().map(|word| word.replace("%s", &url)).collect();
         if words == self.words {
             words.push(url);
         }

@@ -277,16 +277,11 @@ impl Kept {
                 shell::path(&other.top)
             )));
         }
-        let tip = agent_branch::local(&ctx.repo, agent)?
-            .oid()
-            .ok_or_else(|| {
-                let what = format!("agent {id} has neither a worktree nor the branch {branch}");
-                state(what).remedy("to see what is left of it", Remedy::Examine)
-            })?;
-        Ok(Kept {
-            commit: Some(tip),
-            ..Kept::default()
-        })
+        let tip = agent_branch::local(&ctx.repo, agent)?.oid().ok_or_else(|| {
+            let what = format!("agent {id} has neither a worktree nor the branch {branch}");
+            state(what).remedy("to see what is left of it", Remedy::Examine)
+        })?;
+        Ok(Kept { commit: Some(tip), ..Kept::default() })
     }
 }
 
@@ -299,8 +294,7 @@ pub(super) fn places<'a>(ctx: &Ctx, agent: &'a Agent) -> Result<(&'a str, PathBu
     let id = agent.id.short();
     agent.branch.as_deref().zip(path).ok_or_else(|| {
         let message = format!("agent {id} had no worktree in this clone");
-        Error::new(Code::AgentState, message).hint(format!(
-            "to have its files, run git agent rescue {id} --to <directory>"
-        ))
+        Error::new(Code::AgentState, message)
+            .hint(format!("to have its files, run git agent rescue {id} --to <directory>"))
     })
 }

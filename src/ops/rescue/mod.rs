@@ -155,11 +155,7 @@ pub(super) fn restore(ctx: &Ctx, agent: &Agent) -> Result<Vec<String>> {
     let mut warnings = plan.warnings.clone();
     let (path, warning) = reopen(ctx, &plan, || Ok(()))?;
     warnings.extend(warning);
-    warnings.extend(large_files::give_back(
-        ctx.repo.common_dir(),
-        agent.id,
-        &path,
-    )?);
+    warnings.extend(large_files::give_back(ctx.repo.common_dir(), agent.id, &path)?);
     Ok(warnings)
 }
 
@@ -183,9 +179,7 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
             let (path, warning) = reopen(ctx, plan, record)?;
             report.warnings.extend(warning);
             let common = ctx.repo.common_dir();
-            report
-                .warnings
-                .extend(large_files::give_back(common, plan.agent.id, &path)?);
+            report.warnings.extend(large_files::give_back(common, plan.agent.id, &path)?);
             if plan.was_discarded {
                 // The report was made before the row moved.
                 report.agent.state = State::Idle.as_str();
@@ -197,13 +191,9 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
         (RescueDestination::Directory(path), _) => {
             let path = ctx.absolute(path);
             let kept = (plan.commit, plan.bundle);
-            report
-                .warnings
-                .extend(branch::write(ctx, &plan.agent, kept, &path)?);
+            report.warnings.extend(branch::write(ctx, &plan.agent, kept, &path)?);
             let common = ctx.repo.common_dir();
-            report
-                .warnings
-                .extend(large_files::give_back(common, plan.agent.id, &path)?);
+            report.warnings.extend(large_files::give_back(common, plan.agent.id, &path)?);
             let made = real_path(&path).unwrap_or(path);
             let text = made.to_string_lossy().into_owned();
             // The row travels to other clones, and a path may hold the name of its user.
@@ -235,8 +225,7 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
     };
     ctx.reached("made");
     let what = What::Rescued { to };
-    ctx.ledger()
-        .append(plan.agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
+    ctx.ledger().append(plan.agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
     ctx.reached("told");
     Ok(report)
 }
@@ -270,14 +259,9 @@ impl RescuePlan {
             .hint(format!("to see what it was, run git agent show --log {id}"))),
             (None, None, _) => Err(Error::new(
                 Code::AgentState,
-                format!(
-                    "nothing of agent {id}, which is {}, was put away",
-                    self.agent.state
-                ),
+                format!("nothing of agent {id}, which is {}, was put away", self.agent.state),
             )
-            .hint(format!(
-                "to see what became of it, run git agent show --log {id}"
-            ))),
+            .hint(format!("to see what became of it, run git agent show --log {id}"))),
             (None, Some(_), RescueDestination::Directory(_)) | (Some(_), _, _) => Ok(()),
             (None, Some(_), _) => Err(self.only_bundle()),
         }
@@ -314,9 +298,7 @@ impl RescuePlan {
             Code::AgentState,
             format!("agent {id} left a bundle and no commit that could be a branch"),
         )
-        .hint(format!(
-            "to have its files, run git agent rescue {id} --to <directory>"
-        ))
+        .hint(format!("to have its files, run git agent rescue {id} --to <directory>"))
     }
 }
 
@@ -341,10 +323,7 @@ impl Kept {
     /// Reads the row and looks for what it names.
     fn of(ctx: &Ctx, events: &[Event]) -> Result<Kept> {
         let gone = expired(ctx, events)?;
-        let mut kept = Kept {
-            expired: gone.values().max().copied(),
-            ..Kept::default()
-        };
+        let mut kept = Kept { expired: gone.values().max().copied(), ..Kept::default() };
         let (mut tip, mut work): (Option<Oid>, Option<Commit>) = (None, None);
         for event in events {
             let commit = match event.what {
@@ -429,12 +408,12 @@ fn require_places(ctx: &Ctx, plan: &RescuePlan) -> Result<()> {
     require_own_branch(ctx, agent)?;
     let tip = ctx.repo.tip(branch)?;
     if tip != Tip::Absent && (tip.oid().is_none() || tip.oid() != plan.tip(ctx)?) {
-        return Err(
-            Error::new(Code::BranchExists, format!("{branch} exists already")).hint(format!(
+        return Err(Error::new(Code::BranchExists, format!("{branch} exists already")).hint(
+            format!(
                 "to have the work as another branch, run git agent rescue {}",
                 agent.id.short()
-            )),
-        );
+            ),
+        ));
     }
     let admin = worktree::admin_dir(&ctx.repo, agent.id);
     if belongs_to(&path, &admin) {
@@ -489,9 +468,7 @@ fn reopen(
     ctx.reached("placed");
 
     // What binds it there, and the row.
-    let git = program::ask_version(&path)
-        .ok()
-        .and_then(program::VersionQuestion::answer);
+    let git = program::ask_version(&path).ok().and_then(program::VersionQuestion::answer);
     hooks::install(ctx, agent.id, &path, git)?;
     // What has landed or was rejected keeps its worktree without a lock.
     if plan.was_discarded || !matches!(agent.state, State::Merged | State::Rejected) {
@@ -510,13 +487,10 @@ fn record(ctx: &Ctx, plan: &RescuePlan) -> Result<()> {
     }
     let agent = &plan.agent;
     let actor = ctx.actor()?;
-    ctx.ledger()
-        .append_if(agent.spawn_commit, &actor, ctx.now(), |row| {
-            row.unwrap_or(agent).may(Move::BringBack)?;
-            Ok(What::Rescued {
-                to: WORKTREE.to_owned(),
-            })
-        })?;
+    ctx.ledger().append_if(agent.spawn_commit, &actor, ctx.now(), |row| {
+        row.unwrap_or(agent).may(Move::BringBack)?;
+        Ok(What::Rescued { to: WORKTREE.to_owned() })
+    })?;
     Ok(())
 }
 
@@ -535,11 +509,7 @@ fn place(
         fsx::create_dir(half_made)?;
         None
     } else {
-        let known = if plan.was_discarded {
-            None
-        } else {
-            bundle::known(ctx, agent)?
-        };
+        let known = if plan.was_discarded { None } else { bundle::known(ctx, agent)? };
         branch::fill(ctx, agent, (plan.commit, plan.bundle.or(known)), half_made)?
     };
     ctx.reached("filled");
@@ -568,8 +538,7 @@ fn place(
     } else if !admin.join("index").is_file() {
         // The agent could put a link there, which a rename replaces.
         let index = fsx::unique_name(&layout::tmp_dir(common).join("index"));
-        ctx.repo
-            .write_index(ctx.repo.read_commit(tip)?.tree, &index)?;
+        ctx.repo.write_index(ctx.repo.read_commit(tip)?.tree, &index)?;
         fs::rename(&index, admin.join("index")).at("could not make the index of", path)?;
     }
     ctx.reached("linked");

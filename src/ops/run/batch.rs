@@ -99,10 +99,7 @@ pub fn execute_all(
                     options.made.layered_by_default = Layering::Auto;
                 }
                 let plan = plan(&ctx, target, command.clone(), options)?;
-                let echo = Echo {
-                    begun: Some(Box::new(begun)),
-                    ..Echo::default()
-                };
+                let echo = Echo { begun: Some(Box::new(begun)), ..Echo::default() };
                 execute(&ctx, plan, echo).map(Box::new)
             };
             let _ = news.send(News::Ended(index, target.and_then(run)));
@@ -131,11 +128,7 @@ pub fn execute_all(
     let asked = interrupts.received().map(|signal| 128 + signal.as_raw());
     let asked = asked.and_then(|code| u8::try_from(code).ok());
     Ok(BatchReport {
-        status: if succeeded == count {
-            "success"
-        } else {
-            "failed"
-        },
+        status: if succeeded == count { "success" } else { "failed" },
         succeeded,
         failed,
         left,
@@ -208,7 +201,8 @@ pub fn decide(ctx: &Ctx, entries: &[BatchRun]) -> Result<TournamentReport> {
             duration_ms: run.duration_ms,
         })
         .collect();
-    let compared: Vec<Attempt> = { reports.iter() }
+    let compared: Vec<Attempt> = reports
+        .iter()
         .map(|report| Attempt {
             is_accepted: report.accepted,
             changed_lines: report.changed_lines,
@@ -223,7 +217,7 @@ pub fn decide(ctx: &Ctx, entries: &[BatchRun]) -> Result<TournamentReport> {
     reports = places.into_iter().map(|(_, report)| report).collect();
     // Before anything is deferred, so that a kill leaves rows that say how it came out.
     record(ctx, &reports)?;
-    let winner = { reports.first() }.filter(|first| first.accepted);
+    let winner = reports.first().filter(|first| first.accepted);
     let winner = winner.map(|first| first.short_id.clone());
     if let Some(winner) = &winner {
         let reason = lost_to(winner, reports.len());
@@ -236,10 +230,7 @@ pub fn decide(ctx: &Ctx, entries: &[BatchRun]) -> Result<TournamentReport> {
             }
         }
     }
-    Ok(TournamentReport {
-        winner,
-        attempts: reports,
-    })
+    Ok(TournamentReport { winner, attempts: reports })
 }
 
 /// Writes down in every row how the agent came out.

@@ -97,9 +97,7 @@ fn fill_word(word: &OsStr, value: impl Fn(Placeholder) -> OsString) -> Result<Os
 
 fn mention(command: &[OsString], placeholder: Placeholder) -> bool {
     let text = placeholder.as_str().as_bytes();
-    command
-        .iter()
-        .any(|word| word.as_bytes().windows(text.len()).any(|part| part == text))
+    command.iter().any(|word| word.as_bytes().windows(text.len()).any(|part| part == text))
 }
 
 #[cfg(test)]

@@ -76,9 +76,8 @@ impl CostWatch {
                         && round % ROUNDS_OF_DAY == 0
                         && matches!(admission::exhausted(&ctx, &limits), Ok(Some(_)))
                 };
-                let is_spent = session
-                    .as_ref()
-                    .is_some_and(|session| session.is_spent(&ctx, &agent));
+                let is_spent =
+                    session.as_ref().is_some_and(|session| session.is_spent(&ctx, &agent));
                 if is_spent || is_over() {
                     // Noted before the request, so that the end of the command finds the reason.
                     told.store(true, Ordering::Relaxed);
@@ -87,13 +86,8 @@ impl CostWatch {
             }
         };
         let thread = std::thread::Builder::new().name("cost".into());
-        thread
-            .spawn(rounds)
-            .at("could not watch", "the cost of the run")?;
-        Ok(Some(CostWatch {
-            has_ended_it,
-            _stop: stop,
-        }))
+        thread.spawn(rounds).at("could not watch", "the cost of the run")?;
+        Ok(Some(CostWatch { has_ended_it, _stop: stop }))
     }
 
     /// Whether the command was asked to end.

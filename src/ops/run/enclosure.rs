@@ -124,10 +124,7 @@ impl Enclosure {
             let tip = ctx.repo.tip(branch)?.oid().ok_or_else(|| {
                 Error::new(
                     Code::BranchGone,
-                    format!(
-                        "the branch {branch} of agent {} does not exist",
-                        agent.id.short()
-                    ),
+                    format!("the branch {branch} of agent {} does not exist", agent.id.short()),
                 )
             })?;
             let mut settings = rights.settings();
@@ -144,11 +141,7 @@ impl Enclosure {
             ctx.reached("run-repo");
         }
         let report = liveness::log(ctx.repo.common_dir(), agent, stage.number, "fence");
-        let wrapped = Plan {
-            fence: &bounds.fence,
-            level,
-            report: &report,
-        };
+        let wrapped = Plan { fence: &bounds.fence, level, report: &report };
         stage.command = sandbox::wrap(ctx.env.require_program()?, &wrapped, &stage.command);
         stage.enclosure = Enclosure {
             fence: Some(StandingFence {
@@ -269,12 +262,7 @@ impl SandboxReport {
         let pushes = self.push_refused.iter();
         let pushes =
             pushes.map(|push| format!("the command tried to push, which was refused: {push}"));
-        self.restored
-            .iter()
-            .map(tell)
-            .chain(pushes)
-            .chain(self.notes.iter().cloned())
-            .collect()
+        self.restored.iter().map(tell).chain(pushes).chain(self.notes.iter().cloned()).collect()
     }
 }
 

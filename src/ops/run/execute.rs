@@ -84,9 +84,7 @@ pub fn execute(ctx: &Ctx, mut plan: RunPlan, echo: Echo<'_>) -> Result<RunReport
         Worker::Known(_) => error,
         Worker::New(_) => {
             let id = agent.id.short();
-            error.hint(format!(
-                "to start the agent that was made, run git agent run {id} -- …"
-            ))
+            error.hint(format!("to start the agent that was made, run git agent run {id} -- …"))
         }
     })
 }
@@ -120,22 +118,10 @@ fn work(
     let lead = Lead::of(ctx, agent, plan, run_repo)?;
     let postman = Postman::start(ctx, agent, run_repo, lead)?;
     // The command, from its start to its end.
-    let ended = watch(
-        ctx,
-        plan,
-        agent,
-        &stage,
-        (&lock, ticket),
-        (echo, postman),
-        made.as_ref(),
-    );
+    let ended = watch(ctx, plan, agent, &stage, (&lock, ticket), (echo, postman), made.as_ref());
     // After a failure between the set-up and the start the worktree must not lead to the run
     // repository any more.
-    if let Some(run_repo) = stage
-        .enclosure
-        .run_repo()
-        .filter(|run_repo| run_repo.exists())
-    {
+    if let Some(run_repo) = stage.enclosure.run_repo().filter(|run_repo| run_repo.exists()) {
         // The command did not get as far as being started.
         publish::finish(ctx, agent, run_repo)?;
     }
@@ -152,7 +138,7 @@ fn work(
         output.release();
     }
     let policy = spawn_commit::of_agent(&ctx.repo, agent)?;
-    if { policy.as_ref() }.is_some_and(Policy::asks_for_a_report) {
+    if policy.as_ref().is_some_and(Policy::asks_for_a_report) {
         let file = report.output_file.clone().flatten();
         report::keep_answer(
             ctx,
@@ -165,9 +151,7 @@ fn work(
     if ended.is_success() && is_judged(plan, agent, policy.as_ref()) {
         if plan.options.commit {
             let refused = commit_work(ctx, agent).err();
-            report
-                .warnings
-                .extend(refused.map(|error| error.to_string()));
+            report.warnings.extend(refused.map(|error| error.to_string()));
         }
         report.judged(judge(ctx, agent));
     }
@@ -181,9 +165,7 @@ fn work(
         report.declared(agent);
     }
     let kept = liveness::keep_report(ctx.repo.common_dir(), agent, report.run, &json!(report));
-    report
-        .warnings
-        .extend(kept.err().map(|error| error.to_string()));
+    report.warnings.extend(kept.err().map(|error| error.to_string()));
     ctx.reached("verified");
     if !ctx.env.fenced {
         notify(&ctx.repo, Notice::End, agent, agent.state.as_str());
@@ -222,7 +204,7 @@ fn watch(
     let (host, model) = (plan.inputs.host, plan.inputs.task().model.as_deref());
     let price = host.map(|host| host_session::price(ctx, host, model));
     let price = price.transpose()?.flatten();
-    let budget = { host.zip(plan.inputs.task().max_cost) }.map(|(host, most)| SessionBudget {
+    let budget = host.zip(plan.inputs.task().max_cost).map(|(host, most)| SessionBudget {
         host,
         run: (stage.number, stage.description.clone()),
         price,
@@ -274,14 +256,7 @@ fn watch(
     let outcome_of_run = outcome_of(plan, lived, was_stopped, &session);
     let bytes = out.bytes + err.bytes;
     let of_row = session.clone();
-    crash_recovery::exited(
-        ctx,
-        agent,
-        stage.number,
-        outcome_of_run,
-        Some(bytes),
-        of_row,
-    )?;
+    crash_recovery::exited(ctx, agent, stage.number, outcome_of_run, Some(bytes), of_row)?;
     ctx.reached("exited");
     // Only now: an error must not keep the end out of the row.
     outcome?;
@@ -342,14 +317,10 @@ impl Streams {
 /// How a run ended, by how its command did: the limit on costs has a status of its own.
 fn outcome_of(plan: &RunPlan, lived: Outcome, was_stopped: bool, session: &HostSession) -> Outcome {
     let is_exit = lived.ending == Ending::Exit;
-    let code = if plan.options.any_status && is_exit {
-        0
-    } else {
-        lived.code
-    };
+    let code = if plan.options.any_status && is_exit { 0 } else { lived.code };
     // A host that ends itself at the limit does so with a status of its own, a moment before we would have ended it.
     let most = plan.inputs.host.and(plan.inputs.task().max_cost);
-    let is_overspent = { session.cost_usd().zip(most) }.is_some_and(|(cost, most)| cost > most);
+    let is_overspent = session.cost_usd().zip(most).is_some_and(|(cost, most)| cost > most);
     if (was_stopped && lived.ending == Ending::Stopped) || (is_overspent && is_exit && code != 0) {
         return Outcome::LIMIT_COST;
     }
@@ -362,9 +333,7 @@ fn started(ctx: &Ctx, plan: &RunPlan, agent: &Agent, stage: &Stage) -> Result<Ru
         run: Some(stage.number),
         command: ctx.public_text(&stage.description, Some(&stage.directory))?,
         pid: std::process::id(),
-        limit_ms: plan
-            .limit
-            .and_then(|limit| u64::try_from(limit.as_millis()).ok()),
+        limit_ms: plan.limit.and_then(|limit| u64::try_from(limit.as_millis()).ok()),
         sandbox: Some(plan.enforcement.as_str().to_owned()),
         // A line of a row is short, and read by other programs.
         model: { plan.inputs.task().model.clone() }.filter(|model| HostSession::is_id(model)),
@@ -382,11 +351,7 @@ fn started(ctx: &Ctx, plan: &RunPlan, agent: &Agent, stage: &Stage) -> Result<Ru
         row.unwrap_or(agent).may(Move::Start)?;
         Ok(What::Started(started.clone()))
     })?;
-    Ok(Run {
-        started,
-        began,
-        end: None,
-    })
+    Ok(Run { started, began, end: None })
 }
 
 /// A shared agent has nothing to land, so there are only its bundle and its answer to judge.
@@ -469,35 +434,22 @@ impl Postman {
             while stopped.recv_timeout(POST_ROUND) == Err(RecvTimeoutError::Timeout) {
                 if spool::is_waiting(&common, agent.id) {
                     // What cannot be posted now is tried again, in the end by `doctor`.
-                    let take = serving
-                        .as_ref()
-                        .map(|lead| move |asked, name| lead.take(asked, name));
-                    let serve = take
-                        .as_ref()
-                        .map(|take| take as &dyn Fn(SpooledRequest, String));
-                    drop(
-                        seed.open()
-                            .and_then(|ctx| post_spool_serving(&ctx, &agent, serve)),
-                    );
+                    let take =
+                        serving.as_ref().map(|lead| move |asked, name| lead.take(asked, name));
+                    let serve = take.as_ref().map(|take| take as &dyn Fn(SpooledRequest, String));
+                    drop(seed.open().and_then(|ctx| post_spool_serving(&ctx, &agent, serve)));
                 }
                 let tip = run_repo.as_ref().and_then(RunRepo::tip);
                 if let (Some(run_repo), true) = (&run_repo, tip.is_some() && tip != published) {
                     // What cannot be published now is published at the end, or said to be in the way then.
-                    drop(
-                        seed.open()
-                            .and_then(|ctx| publish::publish(&ctx, &agent, run_repo)),
-                    );
+                    drop(seed.open().and_then(|ctx| publish::publish(&ctx, &agent, run_repo)));
                     published = tip;
                 }
             }
         };
         let thread = std::thread::Builder::new().name("postman".into());
         let thread = thread.spawn(rounds).at("could not watch", directory)?;
-        Ok(Postman {
-            stop: Some(stop),
-            thread: Some(thread),
-            lead,
-        })
+        Ok(Postman { stop: Some(stop), thread: Some(thread), lead })
     }
 
     /// Ends, and posts what is left, with a sentence where that is too much. The agent has ended too, so nothing is added.

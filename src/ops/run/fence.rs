@@ -72,10 +72,8 @@ pub fn bounds(ctx: &Ctx, request: &FenceRequest<'_>) -> Result<Bounds> {
             let is_linked = || real_path(&bundle).as_ref() != Some(&bundle);
             if request.policy.bundle_dir.is_some() && is_linked() {
                 let what = format!("{} is reached through a symlink", bundle.display());
-                return Err(Error::new(Code::PathInvalid, what).hint(format!(
-                    "to see where it is, run realpath {}",
-                    bundle.display()
-                )));
+                return Err(Error::new(Code::PathInvalid, what)
+                    .hint(format!("to see where it is, run realpath {}", bundle.display())));
             }
             // The kernel can open only what exists.
             fsx::create_dir(&bundle)?;
@@ -139,10 +137,7 @@ fn own_places(ctx: &Ctx, request: &FenceRequest<'_>) -> Result<(Vec<PathBuf>, Ve
         places.push(real(&worktree.join(".git"))?);
         return Ok((places, vec![worktree]));
     }
-    places.push(layout::run_repo(
-        &real(ctx.repo.common_dir())?,
-        request.agent.id,
-    ));
+    places.push(layout::run_repo(&real(ctx.repo.common_dir())?, request.agent.id));
     // Where they are after the run as well: what leads to them, and from them to the worktree, is paths.
     let admin_dir = ctx.repo.admin_dir(&layout::worktree_name(request.agent.id));
     let modules = real(&admin_dir)?.join(MODULES);
@@ -163,16 +158,12 @@ fn own_places(ctx: &Ctx, request: &FenceRequest<'_>) -> Result<(Vec<PathBuf>, Ve
 fn own_worktree(ctx: &Ctx, agent: &Agent) -> Result<PathBuf> {
     let name = layout::worktree_name(agent.id);
     let admin_dir = ctx.repo.admin_dir(&name);
-    let found =
-        { ctx.repo.worktree(&name) }.filter(|worktree| leads_to(&worktree.path, &admin_dir));
+    let found = ctx.repo.worktree(&name).filter(|worktree| leads_to(&worktree.path, &admin_dir));
     match found {
         Some(worktree) => real(&worktree.path),
         None => Err(Error::new(
             Code::WorktreeForeign,
-            format!(
-                "agent {} and its worktree do not name each other",
-                agent.id.short()
-            ),
+            format!("agent {} and its worktree do not name each other", agent.id.short()),
         )
         .hint("to repair the .git file of the worktree, run git worktree repair")),
     }

@@ -172,9 +172,7 @@ impl AgentInputs {
 
     /// What the caller should know where a limit of cost was set and the host counted no cost.
     pub(super) fn uncounted_cost(&self, session: &HostSession) -> Option<String> {
-        let host = self
-            .host
-            .filter(|host| host.cost_control() == CostControl::Cost)?;
+        let host = self.host.filter(|host| host.cost_control() == CostControl::Cost)?;
         let is_uncounted = self.task().max_cost.is_some()
             && session.cost_micro_usd.unwrap_or_default() == 0
             && session.input_tokens.is_some();
@@ -191,8 +189,7 @@ impl AgentInputs {
             prompt::going_on(self.id, &directory, self.message.as_deref())
         } else {
             let output = self.output.as_ref().map(Output::path_for_agent);
-            self.assignment
-                .prompt(self.id, &self.place, output.as_deref())
+            self.assignment.prompt(self.id, &self.place, output.as_deref())
         };
         text + self.conflicts.as_deref().unwrap_or_default()
     }
@@ -262,10 +259,8 @@ fn recipe(
     wishes: RunRequest<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<Vec<OsString>> {
-    let extra: Option<Vec<String>> = words
-        .iter()
-        .map(|word| word.to_str().map(str::to_owned))
-        .collect();
+    let extra: Option<Vec<String>> =
+        words.iter().map(|word| word.to_str().map(str::to_owned)).collect();
     let name = host.name();
     let extra = extra.ok_or_else(|| {
         let message = format!("an argument for {name} is not UTF-8");

@@ -189,11 +189,7 @@ impl Lead {
         match &asked.request {
             LeadRequest::Spawn(request) => self.spawn(ctx, request),
             LeadRequest::Run(request) => self.run(ctx, request, verb("run")),
-            LeadRequest::Wait {
-                agents,
-                any,
-                timeout,
-            } => {
+            LeadRequest::Wait { agents, any, timeout } => {
                 let mut words = words("wait", agents)?;
                 words.extend(any.then(|| "--any".to_owned()));
                 words.extend(some_time(timeout.as_deref())?);
@@ -250,25 +246,17 @@ impl Lead {
         let unfinished =
             unfinished.filter(|one| one.parent == Some(self.agent.id) && one.state.is_live());
         if unfinished.count() >= MOST_AGENTS {
-            let what = format!(
-                "{MOST_AGENTS} agents of agent {} have not landed",
-                self.agent.id.short()
-            );
+            let what =
+                format!("{MOST_AGENTS} agents of agent {} have not landed", self.agent.id.short());
             return Err(Error::new(Code::LimitReached, what));
         }
-        let LeadSpawn {
-            scope, new, deny, ..
-        } = request;
+        let LeadSpawn { scope, new, deny, .. } = request;
         let whole = scope.is_empty() && new.is_empty();
         let of_own = || self.policy.whitelist.clone();
         let draft = task_file::of_words(&TaskWords {
             text: request.message.join("\n\n"),
             role: request.role.clone(),
-            scope: if whole {
-                of_own()
-            } else {
-                [scope.as_slice(), new].concat()
-            },
+            scope: if whole { of_own() } else { [scope.as_slice(), new].concat() },
             // What the agent itself may touch need not be there.
             new: if whole { of_own() } else { new.clone() },
             deny: [deny.as_slice(), &self.policy.wholly_denied()].concat(),
@@ -277,10 +265,7 @@ impl Lead {
         });
         // The agent writes what is on its branch, so nothing of it decides what runs out here.
         let start = Start {
-            base: Base {
-                refname: Some(self.branch.clone()),
-                oid: self.published_tip(ctx)?,
-            },
+            base: Base { refname: Some(self.branch.clone()), oid: self.published_tip(ctx)? },
             settings: self.settings,
             lands_on: None,
             warnings: Vec::new(),
@@ -296,10 +281,7 @@ impl Lead {
         let plan = spawn::plan(ctx, draft, &options)?;
         require_within(&plan.commit.terms, &self.policy)?;
         let report = spawn::execute(ctx, plan)?;
-        Ok(LeadAnswer {
-            out: format!("{}\n", json!(report)),
-            ..LeadAnswer::default()
-        })
+        Ok(LeadAnswer { out: format!("{}\n", json!(report)), ..LeadAnswer::default() })
     }
 
     /// The words of a run, and what was taken from the budget for it.
@@ -311,17 +293,12 @@ impl Lead {
     ) -> Result<(Vec<String>, Option<f64>)> {
         let usage = |what: String| Error::new(Code::Usage, what);
         if let [_, another, ..] = request.host.as_slice() {
-            return Err(usage(format!(
-                "an agent has one host, and {another} is another"
-            )));
+            return Err(usage(format!("an agent has one host, and {another} is another")));
         }
         let named = request.host.first().map(|name| {
             let known = hosts::startable().find(|host| host.name() == name);
             known.ok_or_else(|| {
-                usage(format!(
-                    "`{}` is no host that an agent can start",
-                    name.escape_debug()
-                ))
+                usage(format!("`{}` is no host that an agent can start", name.escape_debug()))
             })
         });
         let named = named.transpose()?;
@@ -339,25 +316,16 @@ impl Lead {
             }
             words.push(format!("--model={model}"));
         }
-        words.extend({ request.max_iterations }.map(|count| format!("--max-iterations={count}")));
+        words.extend(request.max_iterations.map(|count| format!("--max-iterations={count}")));
         words.extend(request.resume.then(|| "--resume".to_owned()));
-        words.extend({ request.message.iter() }.map(|text| format!("--message={text}")));
-        let asked = { request.timeout.as_deref() }
-            .map(parse_duration)
-            .transpose()
-            .map_err(usage)?;
-        let left = self
-            .until
-            .map(|until| until.saturating_duration_since(Instant::now()));
+        words.extend(request.message.iter().map(|text| format!("--message={text}")));
+        let asked = request.timeout.as_deref().map(parse_duration).transpose().map_err(usage)?;
+        let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
         if let Some(limit) = [asked, left].into_iter().flatten().min() {
             words.push(format!("--timeout={}s", limit.as_secs().max(1)));
         }
         let granted = self.grant(request.max_cost)?;
-        words.extend(
-            granted
-                .or(request.max_cost)
-                .map(|usd| format!("--max-cost={usd}")),
-        );
+        words.extend(granted.or(request.max_cost).map(|usd| format!("--max-cost={usd}")));
         Ok((words, granted))
     }
 
@@ -397,10 +365,7 @@ impl Lead {
             let ctx = lead.open()?;
             let answered = lead.command(&ctx, words);
             let row = ctx.ledger().find(&id.to_string())?;
-            let ended = row
-                .run
-                .filter(|run| run.number() > before)
-                .and_then(|run| run.end);
+            let ended = row.run.filter(|run| run.number() > before).and_then(|run| run.end);
             // What a run cost that does not tell is what it might have.
             let cost = ended.map_or(Some(0.0), |(exited, _)| {
                 exited.session.cost_micro_usd.map(|cost| cost as f64 / 1e6)
@@ -418,9 +383,7 @@ impl Lead {
             let row = ctx.ledger().find(&agent.id.to_string())?;
             if let Some(run) = row.run.filter(|run| run.number() > before) {
                 let short = agent.id.short();
-                locked(&self.work)
-                    .threads
-                    .push(std::thread::spawn(|| drop(thread.join())));
+                locked(&self.work).threads.push(std::thread::spawn(|| drop(thread.join())));
                 return Ok(LeadAnswer {
                     err: format!("run {} of {short} began\n", run.number()),
                     ..LeadAnswer::default()
@@ -429,9 +392,7 @@ impl Lead {
             std::thread::sleep(LOOK);
         }
         // It ended before it could be seen to work: mostly it was refused.
-        thread
-            .join()
-            .unwrap_or_else(|_| Err(Error::bug("a run was not carried out")))
+        thread.join().unwrap_or_else(|_| Err(Error::bug("a run was not carried out")))
     }
 
     /// Lands work on the branch of the agent, as one commit for each agent.
@@ -441,10 +402,7 @@ impl Lead {
         words.push("--squash".to_owned());
         let answered = self.command(ctx, words)?;
         let tip = ctx.repo.tip(&self.branch)?.oid();
-        Ok(LeadAnswer {
-            tip: tip.map(|tip| tip.to_hex()),
-            ..answered
-        })
+        Ok(LeadAnswer { tip: tip.map(|tip| tip.to_hex()), ..answered })
     }
 
     /// Where the branch of the agent is, once all that it has committed is on it.
@@ -483,14 +441,8 @@ impl Lead {
             }
             work.commands.push(ender);
         };
-        let said = run_to_end(
-            &self.program,
-            &words,
-            &ctx.env.directory,
-            &variables,
-            MOST_SAID,
-            begun,
-        )?;
+        let said =
+            run_to_end(&self.program, &words, &ctx.env.directory, &variables, MOST_SAID, begun)?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Ok(LeadAnswer {
             status: said.status,
@@ -536,10 +488,7 @@ fn require_within(inner: &Policy, outer: &Policy) -> Result<()> {
         )
     };
     if inner.may_spawn {
-        return Err(refuse(format!(
-            "the role {} may spawn agents of its own",
-            inner.role
-        )));
+        return Err(refuse(format!("the role {} may spawn agents of its own", inner.role)));
     }
     if inner.edits && !outer.edits {
         return Err(refuse(format!("the role {} changes files", inner.role)));

@@ -81,13 +81,8 @@ pub const STEPS: [&str; 12] = [
 ];
 
 /// Those of them that only a command behind a fence has.
-pub const FENCED_STEPS: [&str; 5] = [
-    "run-repo",
-    "objects-taken",
-    "branch-moved",
-    "admin-carried",
-    "led-back",
-];
+pub const FENCED_STEPS: [&str; 5] =
+    ["run-repo", "objects-taken", "branch-moved", "admin-carried", "led-back"];
 
 /// What the caller asked for besides agent and command.
 #[derive(Clone, Debug, Default)]
@@ -175,7 +170,7 @@ pub fn plan(
     // What it answers is needed once the agent is found.
     let asked = ctx.kernel()?.ask(options.sandbox);
     let limits = admission::load(ctx)?;
-    options.prompt.most_cost = { limits.get(Limit::Cost) }.map(|micro_usd| micro_usd as f64 / 1e6);
+    options.prompt.most_cost = limits.get(Limit::Cost).map(|micro_usd| micro_usd as f64 / 1e6);
     let bounds = TreeBounds::of(&limits);
     // Who insists on the sandbox insists on its limits as well; others get a warning when the
     // command starts.
@@ -288,9 +283,8 @@ fn last_session(
         let id = agent.id.short();
         let by = asked.map_or(String::new(), |host| format!(" by {}", host.name()));
         let message = format!("no run of agent {id}{by} told of a session to go on with");
-        Error::new(Code::AgentState, message).hint(format!(
-            "to start a new one, run git agent run {id} --host <host>"
-        ))
+        Error::new(Code::AgentState, message)
+            .hint(format!("to start a new one, run git agent run {id} --host <host>"))
     })
 }
 
@@ -328,12 +322,7 @@ fn require_command(ctx: &Ctx, command: &[OsString]) -> Result<()> {
     let name = require_words(command)?;
     // A path is found or not by the command itself, in its own directory.
     let elsewhere = Path::new(name).components().count() != 1;
-    let here = || {
-        ctx.env
-            .search
-            .iter()
-            .any(|place| place.join(name).is_file())
-    };
+    let here = || ctx.env.search.iter().any(|place| place.join(name).is_file());
     // Without a `PATH` the system looks in directories of its own, which are not known here.
     if elsewhere || ctx.env.search.is_empty() || here() {
         Ok(())
@@ -370,12 +359,12 @@ fn directory_of(ctx: &Ctx, agent: &Agent) -> Result<PathBuf> {
     }
     let name = layout::worktree_name(agent.id);
     let own = ctx.repo.worktree(&name);
-    own.map(|worktree| worktree.path)
-        .filter(|path| path.is_dir())
-        .ok_or_else(|| match lookup::require_worktree_here(ctx, agent) {
+    own.map(|worktree| worktree.path).filter(|path| path.is_dir()).ok_or_else(|| {
+        match lookup::require_worktree_here(ctx, agent) {
             Err(elsewhere) => elsewhere,
             Ok(()) => worktree::gone(agent),
-        })
+        }
+    })
 }
 
 // What a run would do: `git-agent.run-plan/2`.
@@ -426,11 +415,7 @@ impl RunPlan {
             short_id: known.map(|id| id.short()),
             command_line: shell_line(words.clone()),
             command: words.map(|word| word.into_owned()).collect(),
-            prompt_on: if command_line::name_prompt(&inputs.command) {
-                "words"
-            } else {
-                "stdin"
-            },
+            prompt_on: if command_line::name_prompt(&inputs.command) { "words" } else { "stdin" },
             timeout_ms: { self.limit }.and_then(|limit| u64::try_from(limit.as_millis()).ok()),
             output_file: inputs
                 .output

@@ -103,20 +103,11 @@ impl Output {
             };
             Error::new(code, problem.to_string()).hint(directory.hint())
         })?;
-        let mut parents: Vec<OsString> = inside
-            .parts()
-            .map(|part| OsString::from_vec(part.to_vec()))
-            .collect();
+        let mut parents: Vec<OsString> =
+            inside.parts().map(|part| OsString::from_vec(part.to_vec())).collect();
         let name = parents.pop().unwrap_or_default();
-        let mut output = Output {
-            directory,
-            parents,
-            name,
-            taken,
-            before: None,
-            claimed: false,
-            staged: None,
-        };
+        let mut output =
+            Output { directory, parents, name, taken, before: None, claimed: false, staged: None };
         let parent = output.parent(false)?;
         // Of a name that was made up, the next free one is taken, so nothing has to be judged here.
         if let Some(parent) = parent.filter(|_| taken != IfTaken::Number) {
@@ -144,10 +135,7 @@ impl Output {
     /// The directory that the agent writes the file in, absolute.
     pub fn directory_for_agent(&self) -> PathBuf {
         let staged = self.staged.as_ref();
-        staged.map_or_else(
-            || self.directory_of_file(),
-            |staged| staged.directory().to_owned(),
-        )
+        staged.map_or_else(|| self.directory_of_file(), |staged| staged.directory().to_owned())
     }
 
     /// The directory that the file is in, absolute.
@@ -431,10 +419,7 @@ impl OutputDirectory {
 
 /// What is said of a path that cannot be used.
 fn unreachable(path: &Path, errno: Errno) -> Error {
-    Error::io(
-        format!("could not use {} for output", path.display()),
-        errno.into(),
-    )
+    Error::io(format!("could not use {} for output", path.display()), errno.into())
 }
 
 /// Whether this is a symbolic link.

@@ -110,14 +110,11 @@ impl GitRights {
                 ("credential", "helper", ""),
                 ("core", "askPass", ""),
                 // `IdentityAgent` of a person's ssh configuration leads to an agent without any variable.
-                (
-                    "core",
-                    "sshCommand",
-                    "ssh -o BatchMode=yes -o IdentityAgent=none",
-                ),
+                ("core", "sshCommand", "ssh -o BatchMode=yes -o IdentityAgent=none"),
             ]);
         }
-        let mut settings: Vec<_> = { settings.into_iter() }
+        let mut settings: Vec<_> = settings
+            .into_iter()
             .map(|(section, name, value)| (section.to_owned(), name, value))
             .collect();
         if !self.push {
@@ -131,10 +128,8 @@ impl GitRights {
     /// the run repository has them too.
     pub(super) fn variables(self) -> Vec<(String, OsString)> {
         let settings = self.settings();
-        let mut variables = vec![(
-            "GIT_CONFIG_COUNT".to_owned(),
-            settings.len().to_string().into(),
-        )];
+        let mut variables =
+            vec![("GIT_CONFIG_COUNT".to_owned(), settings.len().to_string().into())];
         for (number, (section, name, value)) in settings.into_iter().enumerate() {
             let key = format!("{section}.{name}").into();
             variables.push((format!("GIT_CONFIG_KEY_{number}"), key));
@@ -194,10 +189,8 @@ impl PushGuard {
         for found in String::from_utf8_lossy(&found).split_terminator('\u{1e}') {
             let words = found.split_whitespace().map(without_secret);
             let words = words.collect::<Vec<_>>().join(" ");
-            let text: String = { words.chars() }
-                .filter(|c| !c.is_control())
-                .take(LONGEST_TRY)
-                .collect();
+            let text: String =
+                words.chars().filter(|c| !c.is_control()).take(LONGEST_TRY).collect();
             if !text.is_empty() && !tries.contains(&text) && tries.len() < MOST {
                 tries.push(text);
             }
@@ -255,7 +248,7 @@ fn programs(ctx: &Ctx, writable: &[PathBuf]) -> Vec<PathBuf> {
     let mut programs: Vec<PathBuf> = Vec::new();
     for directory in directories {
         // Most names are nowhere, and to resolve one, each directory above it is looked at.
-        let there = { PROGRAMS.iter() }.map(|name| directory.join(name));
+        let there = PROGRAMS.iter().map(|name| directory.join(name));
         for path in there.filter(|path| fs::symlink_metadata(path).is_ok()) {
             let Ok(file) = fs::canonicalize(path) else {
                 continue;
@@ -281,10 +274,7 @@ mod tests {
     #[test]
     fn a_url_is_told_without_what_lets_one_in() {
         let check = |word: &str, expected: &str| assert_eq!(without_secret(word), expected);
-        check(
-            "https://me:token@host.example/a@b",
-            "https://host.example/a@b",
-        );
+        check("https://me:token@host.example/a@b", "https://host.example/a@b");
         check("https://host.example/a", "https://host.example/a");
         check("git@host.example:a", "git@host.example:a");
         check("main", "main");

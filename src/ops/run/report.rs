@@ -139,13 +139,11 @@ impl RunReport {
     ) -> RunReport {
         let outcome = ended.outcome;
         let told = ended.told.clone();
-        let mut warnings = spawn
-            .as_ref()
-            .map_or(Vec::new(), |spawn| spawn.warnings.clone());
+        let mut warnings = spawn.as_ref().map_or(Vec::new(), |spawn| spawn.warnings.clone());
         warnings.extend(plan.inputs.warnings.iter().cloned());
         // The spawn of this run has said them already.
-        let new = { stage.warnings.iter() }.filter(|warning| !warnings.contains(warning));
-        let new: Vec<String> = new.cloned().collect();
+        let new: Vec<String> =
+            stage.warnings.iter().filter(|warning| !warnings.contains(warning)).cloned().collect();
         warnings.extend(new);
         warnings.extend(stage.enclosure.warnings.iter().cloned());
         warnings.extend(ended.sandbox.warnings());
@@ -160,11 +158,7 @@ impl RunReport {
             }
         }
         RunReport {
-            status: if ended.is_success() {
-                SUCCESS
-            } else {
-                "failed"
-            },
+            status: if ended.is_success() { SUCCESS } else { "failed" },
             failure: None,
             agent_id: agent.id.to_string(),
             short_id: agent.id.short(),
@@ -216,12 +210,10 @@ impl RunReport {
         self.output_file = Some(None);
         match output.collect().and_then(|()| output.is_written()) {
             Ok(true) => self.output_file = Some(Some(path)),
-            Ok(false) => self
-                .warnings
-                .push(format!("the agent wrote no output file at {path}")),
-            Err(error) => self.warnings.push(format!(
-                "the output file at {path} is not believed: {error}"
-            )),
+            Ok(false) => self.warnings.push(format!("the agent wrote no output file at {path}")),
+            Err(error) => {
+                self.warnings.push(format!("the output file at {path} is not believed: {error}"))
+            }
         }
     }
 
@@ -241,10 +233,7 @@ impl RunReport {
                 if !verdict.is_accepted() {
                     self.status = "rejected";
                 }
-                let report = VerifyReport {
-                    verdict,
-                    directory: std::path::PathBuf::new(),
-                };
+                let report = VerifyReport { verdict, directory: std::path::PathBuf::new() };
                 self.verdict = Some(Some(report.word()));
                 self.verify = Some(report);
             }
@@ -252,8 +241,7 @@ impl RunReport {
             Err(error) => {
                 self.status = "failed";
                 self.verdict = Some(None);
-                self.warnings
-                    .push(format!("the work could not be judged: {error}"));
+                self.warnings.push(format!("the work could not be judged: {error}"));
             }
         }
     }
@@ -314,13 +302,11 @@ pub(super) fn keep_answer(
 ) -> Result<()> {
     // Where a file was asked for, that is the answer, and what is said besides is a summary of it.
     let written = file.map(|file| end_of(file, MOST_BYTES));
-    let answer = { written.filter(|text| !text.is_empty()) }
+    let answer = written
+        .filter(|text| !text.is_empty())
         .or_else(|| told.words.clone())
         .unwrap_or_else(|| end_of(&stage.stdout, MOST_BYTES));
-    fsx::write_private(
-        &layout::answer(ctx.repo.common_dir(), agent.id),
-        answer.as_bytes(),
-    )
+    fsx::write_private(&layout::answer(ctx.repo.common_dir(), agent.id), answer.as_bytes())
 }
 
 /// The end of a log as text; nothing where it cannot be read, which a warning tells.
@@ -330,10 +316,8 @@ fn end_of(path: &Path, most: u64) -> String {
 
 fn last_words(text: &str) -> String {
     let text = text.trim();
-    let mut starts = text
-        .split_whitespace()
-        .rev()
-        .map(|word| word.as_ptr() as usize - text.as_ptr() as usize);
+    let mut starts =
+        text.split_whitespace().rev().map(|word| word.as_ptr() as usize - text.as_ptr() as usize);
     match starts.nth(SUMMARY_WORDS - 1) {
         Some(start) => text[start..].to_owned(),
         None => text.to_owned(),

@@ -75,12 +75,8 @@ impl Stage {
         let directory = super::directory_of(ctx, agent)?;
         // Before the fence copies the settings that lead git to them.
         hooks::refresh(ctx, agent)?;
-        let mut warnings: Vec<String> = plan
-            .bounds
-            .obstacle()
-            .map(str::to_owned)
-            .into_iter()
-            .collect();
+        let mut warnings: Vec<String> =
+            plan.bounds.obstacle().map(str::to_owned).into_iter().collect();
         warnings.extend(match agent.isolation {
             Some(Isolation::Worktree) => hooks::obstacles(ctx, agent.id, &directory)?,
             _ => Vec::new(),
@@ -89,10 +85,10 @@ impl Stage {
         let command = &plan.inputs.command;
         let text = plan.inputs.prompt();
         // What holds for one run is not what another process that asks for the agent's prompt is to read.
-        let ended = plan.inputs.is_for_one_run().then(|| RunPrompt {
-            common_dir: common.to_owned(),
-            id: agent.id,
-        });
+        let ended = plan
+            .inputs
+            .is_for_one_run()
+            .then(|| RunPrompt { common_dir: common.to_owned(), id: agent.id });
         let prompt = if ended.is_some() {
             briefing::write_run_prompt(common, agent.id, &text)?
         } else {
@@ -116,9 +112,7 @@ impl Stage {
             Placeholder::Session => host_session::session_name(agent.id, number).into(),
         })?;
         let redactor = plan.inputs.redactor();
-        let shown = command
-            .iter()
-            .map(|word| Cow::from(redactor.hide(&word.to_string_lossy())));
+        let shown = command.iter().map(|word| Cow::from(redactor.hide(&word.to_string_lossy())));
         let spool = layout::spool_dir(common, agent.id);
         fsx::create_dir(&spool)?;
         fsx::create_dir(&layout::runs_dir(common, agent.id))?;
@@ -163,17 +157,11 @@ impl Stage {
     /// Leads programs that compile to the jobs that all runs share.
     fn share_builds(&mut self, ctx: &Ctx, plan: &RunPlan) -> Result<()> {
         // A person at a terminal does not wait for others here either.
-        let count = plan
-            .limits
-            .get(Limit::Builds)
-            .filter(|_| !plan.options.terminal);
+        let count = plan.limits.get(Limit::Builds).filter(|_| !plan.options.terminal);
         let Some(count) = count.filter(|_| HAS_NAMED_PIPES) else {
             return Ok(());
         };
-        let slots = BuildSlots {
-            directory: layout::builds_dir(ctx.repo.common_dir()),
-            count,
-        };
+        let slots = BuildSlots { directory: layout::builds_dir(ctx.repo.common_dir()), count };
         let flags = slots.flags(self.scratch.path());
         let make = ctx.trusted_program("make")?;
         let [of_cargo, of_make] = JOBSERVER_VARIABLES;
@@ -200,8 +188,7 @@ impl Stage {
             None if ctx.env.search.is_empty() => None,
             None => ctx.env.search_with(programs),
         };
-        self.variables
-            .extend(path.map(|path| (SEARCH.into(), path)));
+        self.variables.extend(path.map(|path| (SEARCH.into(), path)));
     }
 }
 
@@ -319,11 +306,8 @@ fn lay_out(
     let link = programs.join(PROGRAM);
     symlink(program, &link).at("could not make", &link)?;
     let path = ctx.env.search_with(&programs);
-    stage
-        .variables
-        .extend(path.map(|path| ("PATH".into(), path)));
-    let named = made.variables.into_iter();
-    let named = named.map(|(name, value)| (name.into(), value));
+    stage.variables.extend(path.map(|path| ("PATH".into(), path)));
+    let named = made.variables.into_iter().map(|(name, value)| (name.into(), value));
     stage.variables.extend(named);
     // Behind the program and before its own arguments, where hosts expect options.
     stage.command.splice(1..1, made.options);

@@ -34,8 +34,7 @@ struct Named {
 /// # Errors
 /// `agent-unknown`, `agent-ambiguous`; `agent-state` for an agent without a run in this clone.
 fn last_runs(ctx: &Ctx, who: &[String]) -> Result<Vec<Named>> {
-    let runs = who.iter().map(|who| last_run(ctx, who));
-    let mut runs = runs.collect::<Result<Vec<_>>>()?;
+    let mut runs = who.iter().map(|who| last_run(ctx, who)).collect::<Result<Vec<_>>>()?;
     let mut seen = BTreeSet::new();
     // One that is named twice is told of once.
     runs.retain(|one| seen.insert(one.agent.id));
@@ -88,9 +87,7 @@ fn last_run(ctx: &Ctx, who: &str) -> Result<Named> {
             };
             let error = Error::new(Code::AgentState, what);
             Err(if agent.state.is_live() {
-                error.hint(format!(
-                    "to run a command for it, run git agent run {id} -- …"
-                ))
+                error.hint(format!("to run a command for it, run git agent run {id} -- …"))
             } else {
                 error.remedy("to see what became of it", Remedy::History(id))
             })
@@ -139,12 +136,8 @@ pub struct PsReport {
 /// Those of the ledger; `io`.
 pub fn ps(ctx: &Ctx) -> Result<PsReport> {
     let runs = at_work(ctx)?;
-    let rows = runs
-        .iter()
-        .map(|one| RunRow::of(ctx, &one.agent, &one.run, true));
-    Ok(PsReport {
-        runs: rows.collect(),
-    })
+    let rows = runs.iter().map(|one| RunRow::of(ctx, &one.agent, &one.run, true));
+    Ok(PsReport { runs: rows.collect() })
 }
 
 // `stop`: ends runs as their own time limit would.
@@ -180,9 +173,7 @@ pub fn stop(ctx: &Ctx, agents: &[String], at_once: bool) -> Result<StopReport> {
         until_over(ctx, one, at_once)?;
     }
     let told = runs.iter().map(|one| waited(ctx, one, true));
-    Ok(StopReport {
-        runs: told.collect::<Result<_>>()?,
-    })
+    Ok(StopReport { runs: told.collect::<Result<_>>()? })
 }
 
 fn until_over(ctx: &Ctx, one: &Named, at_once: bool) -> Result<()> {
@@ -241,10 +232,7 @@ impl Waited {
     /// The status that `run` ended with, or would have in the foreground: the command's, and 1 where that is 0 and
     /// the run was no success.
     pub fn exit_status(&self) -> u8 {
-        let told = self
-            .report
-            .as_ref()
-            .and_then(|report| report["status"].as_str());
+        let told = self.report.as_ref().and_then(|report| report["status"].as_str());
         match (self.row.exit_code, told) {
             (Some(0), Some(status)) => u8::from(status != SUCCESS),
             (code, _) => code.unwrap_or(0),
@@ -283,11 +271,7 @@ pub fn wait(ctx: &Ctx, options: &WaitOptions) -> Result<WaitReport> {
     } else {
         last_runs(ctx, &options.agents)?
     };
-    let enough = if options.any {
-        runs.len().min(1)
-    } else {
-        runs.len()
-    };
+    let enough = if options.any { runs.len().min(1) } else { runs.len() };
     let is_glance = options.limit == Some(Duration::ZERO);
     // What is over already must not depend on how soon a thread tells.
     let mut done = over_already(ctx, &runs)?;
@@ -299,9 +283,7 @@ pub fn wait(ctx: &Ctx, options: &WaitOptions) -> Result<WaitReport> {
     while done.len() < enough && !is_glance {
         let index = match options.limit {
             None => over.recv().ok(),
-            Some(limit) => over
-                .recv_timeout(limit.saturating_sub(begin.elapsed()))
-                .ok(),
+            Some(limit) => over.recv_timeout(limit.saturating_sub(begin.elapsed())).ok(),
         };
         match index {
             Some(index) => done.push(index),
@@ -314,10 +296,7 @@ pub fn wait(ctx: &Ctx, options: &WaitOptions) -> Result<WaitReport> {
         is_done || !options.any || timed_out
     });
     let told = told.map(|(index, one)| waited(ctx, one, done.contains(&index)));
-    Ok(WaitReport {
-        timed_out,
-        runs: told.collect::<Result<_>>()?,
-    })
+    Ok(WaitReport { timed_out, runs: told.collect::<Result<_>>()? })
 }
 
 /// The indices of the runs that no process is at work for, in the order in which they ended.
@@ -350,10 +329,7 @@ fn watch(ctx: &Ctx, runs: &[Named], done: &[usize]) -> Result<Receiver<usize>> {
 
 fn waited(ctx: &Ctx, one: &Named, is_over: bool) -> Result<Waited> {
     if !is_over {
-        return Ok(Waited {
-            row: RunRow::of(ctx, &one.agent, &one.run, true),
-            report: None,
-        });
+        return Ok(Waited { row: RunRow::of(ctx, &one.agent, &one.run, true), report: None });
     }
     // A supervisor that was killed has recorded nothing, and this is who finds out.
     crash_recovery::record_crashed_run(ctx, &one.agent)?;
@@ -364,10 +340,7 @@ fn waited(ctx: &Ctx, one: &Named, is_over: bool) -> Result<Waited> {
     let report = liveness::load_report(common_dir, &one.agent, one.run.number())?;
     // It counts as told from here on, so that the next `wait` does not wait for it again.
     liveness::collect(common_dir, &one.agent, run);
-    Ok(Waited {
-        row: RunRow::of(ctx, &one.agent, run, false),
-        report,
-    })
+    Ok(Waited { row: RunRow::of(ctx, &one.agent, run, false), report })
 }
 
 // `logs`: what a run wrote to its streams.
@@ -418,11 +391,7 @@ pub fn logs(
     let common = ctx.repo.common_dir();
     let last = last_run(ctx, &options.agent)?;
     let number = options.run.unwrap_or(last.run.number());
-    let (stream, ending) = if options.stderr {
-        ("stderr", "err")
-    } else {
-        ("stdout", "out")
-    };
+    let (stream, ending) = if options.stderr { ("stderr", "err") } else { ("stdout", "out") };
     let path = liveness::log(common, &last.agent, number, ending);
     let mut file = open(&path, &last.agent, number)?;
     let mut bytes = 0;

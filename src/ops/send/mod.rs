@@ -91,18 +91,12 @@ pub fn plan(ctx: &Ctx, options: &SendOptions) -> Result<SendPlan> {
         _ => &options.to,
     };
     // All problems are told at once, so those of the payload do not hide those of the options.
-    problems.extend(
-        said.as_ref()
-            .map_or(Vec::new(), |said| contradictions(options, said)),
-    );
+    problems.extend(said.as_ref().map_or(Vec::new(), |said| contradictions(options, said)));
     let checked = Draft {
         kind: &options.kind,
         priority: options.priority.as_deref(),
         from: &from,
-        to: to
-            .iter()
-            .flat_map(|text| payload::split_names(text))
-            .collect(),
+        to: to.iter().flat_map(|text| payload::split_names(text)).collect(),
         re: options.reply_to.as_deref(),
         payload: said.as_ref().map(|said| said.payload.clone()),
         rules: repository_settings::of_main_worktree(&ctx.repo)?.messages,
@@ -119,11 +113,7 @@ pub fn plan(ctx: &Ctx, options: &SendOptions) -> Result<SendPlan> {
                         && has_session(agent)
                 });
             warnings.extend(others.iter().map(stays_asleep));
-            Ok(SendPlan {
-                letter,
-                wake,
-                warnings,
-            })
+            Ok(SendPlan { letter, wake, warnings })
         }
         checked => {
             problems.extend(checked.err().unwrap_or_default());
@@ -137,9 +127,7 @@ fn asleep(ctx: &Ctx, letter: &Letter) -> Vec<Agent> {
     let Receivers::Named(names) = &letter.to else {
         return Vec::new();
     };
-    { names.iter() }
-        .filter_map(|name| spool::sleeps(ctx, name.as_str()))
-        .collect()
+    names.iter().filter_map(|name| spool::sleeps(ctx, name.as_str())).collect()
 }
 
 fn stays_asleep(agent: &Agent) -> String {
@@ -155,19 +143,15 @@ fn has_session(agent: &Agent) -> bool {
         return false;
     };
     let host = hosts::of_command(&run.started.command);
-    let ended = run
-        .end
-        .as_ref()
-        .and_then(|(exited, _)| exited.session.id.as_ref());
+    let ended = run.end.as_ref().and_then(|(exited, _)| exited.session.id.as_ref());
     host.is_some_and(Host::resumes) && ended.is_some()
 }
 
 /// Lets an agent go on that waited, in the background: its host is told the answer in the session that asked.
 fn wake(ctx: &Ctx, agent: &Agent, letter: &Letter) -> Result<()> {
     let payload: Value = serde_json::from_str(&letter.payload.json).unwrap_or_default();
-    let texts: Vec<_> = { payload.as_object().into_iter().flatten() }
-        .filter_map(|(_, value)| value.as_str())
-        .collect();
+    let texts: Vec<_> =
+        payload.as_object().into_iter().flatten().filter_map(|(_, value)| value.as_str()).collect();
     let text = format!("Your question is answered: {}", texts.join("\n\n"));
     // As strictly as the run that asked was fenced in.
     let run = agent.run.as_ref().map_or(0, Run::number);
@@ -175,23 +159,8 @@ fn wake(ctx: &Ctx, agent: &Agent, letter: &Letter) -> Result<()> {
     let mode = report.and_then(|report| Mode::parse(report.pointer("/sandbox/mode")?.as_str()?));
     let mode = mode.unwrap_or_default().as_str();
     let id = agent.id.to_string();
-    let words = [
-        "run",
-        &id,
-        "--resume",
-        "--background",
-        "--quiet",
-        "--sandbox",
-        mode,
-        "-m",
-        &text,
-    ];
-    launch::start(
-        ctx.env.require_program()?,
-        words.into_iter(),
-        &ctx.repo.root()?,
-        &[],
-    );
+    let words = ["run", &id, "--resume", "--background", "--quiet", "--sandbox", mode, "-m", &text];
+    launch::start(ctx.env.require_program()?, words.into_iter(), &ctx.repo.root()?, &[]);
     Ok(())
 }
 
@@ -229,11 +198,7 @@ pub fn execute(ctx: &Ctx, plan: SendPlan) -> Result<SendReport> {
     match spool::post_message(ctx, &mailbox, plan.letter.clone(), nonce) {
         Ok(message) => {
             let mut report = SendReport::new(&plan, Some((message.id, message.at)));
-            for agent in plan
-                .wake
-                .iter()
-                .filter(|agent| !spool::is_waiting(ctx, agent))
-            {
+            for agent in plan.wake.iter().filter(|agent| !spool::is_waiting(ctx, agent)) {
                 wake(ctx, agent, &plan.letter)?;
                 report.waking.push(agent.id.to_string());
             }
@@ -375,10 +340,7 @@ fn assemble_payload(
             },
         }
     }
-    let parts: Vec<_> = texts
-        .iter()
-        .map(|(key, text)| (*key, text.as_str()))
-        .collect();
+    let parts: Vec<_> = texts.iter().map(|(key, text)| (*key, text.as_str())).collect();
     Ok(payload::assemble(&parts))
 }
 
@@ -393,9 +355,7 @@ fn read_payload(ctx: &Ctx, path: &str) -> Result<std::result::Result<String, Str
     };
     let mut bytes = Vec::new();
     // One byte more than is allowed tells that it is too long.
-    let read = source
-        .take(PAYLOAD_LIMIT as u64 + 1)
-        .read_to_end(&mut bytes);
+    let read = source.take(PAYLOAD_LIMIT as u64 + 1).read_to_end(&mut bytes);
     read.at(what, &path)?;
     if bytes.len() > PAYLOAD_LIMIT {
         let path = path.display();

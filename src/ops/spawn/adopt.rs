@@ -32,14 +32,7 @@ use std::path::{Path, PathBuf};
 const ALSO_UNFINISHED: [(&str, &str); 2] = [("BISECT_LOG", "bisect"), ("sequencer", "cherry-pick")];
 
 /// What the agent's admin directory has of its own.
-const OWN: [&str; 6] = [
-    "HEAD",
-    "commondir",
-    "gitdir",
-    "locked",
-    "index.lock",
-    "logs/HEAD",
-];
+const OWN: [&str; 6] = ["HEAD", "commondir", "gitdir", "locked", "index.lock", "logs/HEAD"];
 
 /// A linked worktree that an agent is to get.
 #[derive(Clone, Debug)]
@@ -106,10 +99,7 @@ impl AdoptedWorktree {
             unfinished.find(|(name, _)| admin.join(name).symlink_metadata().is_ok())
         {
             let what = format!("is in the middle of a {what}");
-            return Err(busy(
-                what,
-                format!("to see how to end it, run git -C {word} status"),
-            ));
+            return Err(busy(what, format!("to see how to end it, run git -C {word} status")));
         }
         if admin.join(MODULES).exists() {
             // Their `.git` files name the admin directory by its path.
@@ -159,10 +149,8 @@ impl AdoptedWorktree {
     pub(super) fn start(&self, repo: &Repo, target: Oid) -> Result<Oid> {
         let shared = repo.merge_base(target, self.head)?;
         let alone = || {
-            let what = format!(
-                "{} shares no commit with the branch to land on",
-                self.path.display()
-            );
+            let what =
+                format!("{} shares no commit with the branch to land on", self.path.display());
             Error::new(Code::BaseNotCommit, what).hint("to name another one, pass --base <branch>")
         };
         shared.ok_or_else(alone)
@@ -252,11 +240,8 @@ impl AdoptedWorktree {
                 // One entry joins the old oids and the replayed ones, so that the reflog explains
                 // why HEAD differs.
                 let mut log = untrusted::log(&old, Path::new("logs/HEAD"));
-                let (head, tip, who) = (
-                    self.head,
-                    self.tip,
-                    plan.spawner.identities.committer.stamp(),
-                );
+                let (head, tip, who) =
+                    (self.head, self.tip, plan.spawner.identities.committer.stamp());
                 log.extend(format!("{head} {tip} {who}\tgit-agent: adopt\n").bytes());
                 let path = half_made.join("logs/HEAD");
                 fs::write(&path, log).at("could not write", &path)
@@ -312,10 +297,7 @@ impl HeldIndex {
         if fsx::create_atomic(&path, id.as_bytes())? {
             return Ok(HeldIndex(path));
         }
-        let what = format!(
-            "another git works in the worktree: {} is there",
-            path.display()
-        );
+        let what = format!("another git works in the worktree: {} is there", path.display());
         Err(Error::new(Code::WorktreeBusy, what).hint("to try again, wait until it is done"))
     }
 }

@@ -222,10 +222,7 @@ impl SpawnPlan {
 
     /// The ignored files that the worktree gets.
     pub(super) fn wanted_files(&self) -> WantedFiles<'_> {
-        WantedFiles {
-            copy: &self.task.setup_copy,
-            include: self.setup.include.as_deref(),
-        }
+        WantedFiles { copy: &self.task.setup_copy, include: self.setup.include.as_deref() }
     }
 
     /// The short name of the branch that is wanted.
@@ -236,12 +233,7 @@ impl SpawnPlan {
     /// The directory of the six files, absolute.
     pub(in crate::ops) fn bundle_path(&self, ctx: &Ctx) -> Result<PathBuf> {
         let (common, terms) = (ctx.repo.common_dir(), &self.commit.terms);
-        Ok(layout::bundle(
-            common,
-            self.id,
-            terms,
-            &self.directory(ctx)?,
-        ))
+        Ok(layout::bundle(common, self.id, terms, &self.directory(ctx)?))
     }
 
     /// The same as text, where it is outside of a worktree and of what we keep for the agent.
@@ -289,10 +281,7 @@ pub(super) fn require_room(
     plans: &[&SpawnPlan],
     under_way: &[SpawnJournal],
 ) -> Result<()> {
-    let wanted = plans
-        .iter()
-        .filter(|plan| plan.place.worktree.is_some())
-        .count();
+    let wanted = plans.iter().filter(|plan| plan.place.worktree.is_some()).count();
     if wanted == 0 {
         return Ok(());
     }
@@ -305,7 +294,7 @@ pub(super) fn require_room(
 fn require_space(ctx: &Ctx, limits: &Limits, plans: &[&SpawnPlan], wanted: usize) -> Result<()> {
     let [free, most] = [Limit::DiskFree, Limit::Disk].map(|limit| limits.get(limit));
     let place =
-        { plans.iter() }.find_map(|plan| Some((plan.base.oid, plan.place.worktree.as_deref()?)));
+        plans.iter().find_map(|plan| Some((plan.base.oid, plan.place.worktree.as_deref()?)));
     let (Some((base, place)), true) = (place, free.is_some() || most.is_some()) else {
         return Ok(());
     };
@@ -346,20 +335,16 @@ fn require_agents(
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     // A spawn is first in its journal and then has an admin directory, so an agent is in one of them at every moment.
     let worktrees = ctx.repo.worktrees()?;
-    let there = { worktrees.iter() }.filter_map(|one| layout::agent_of_worktree(&one.name));
-    let begun = { under_way.iter() }.filter(|one| one.worktree.is_some());
-    let begun = begun.filter_map(|one| one.agent.get(..8));
+    let there = worktrees.iter().filter_map(|one| layout::agent_of_worktree(&one.name));
+    let begun =
+        under_way.iter().filter(|one| one.worktree.is_some()).filter_map(|one| one.agent.get(..8));
     let there: BTreeSet<&str> = there.chain(begun).collect();
     let fit = most.saturating_sub(there.len());
     if wanted <= fit {
         return Ok(());
     }
     let has = there.len();
-    Err(reached(
-        wanted,
-        fit,
-        format!("{has} have a worktree, and `{}` is {most}", Limit::Agents),
-    ))
+    Err(reached(wanted, fit, format!("{has} have a worktree, and `{}` is {most}", Limit::Agents)))
 }
 
 /// What is said where fewer fit than are wanted.

@@ -48,11 +48,7 @@ pub fn execute(ctx: &Ctx, mut plan: SpawnPlan) -> Result<SpawnReport> {
         agent: plan.id.to_string(),
         spawn_commit: plan.commit.oid.to_hex(),
         branch: plan.place.branch.clone(),
-        worktree: plan
-            .place
-            .worktree
-            .as_ref()
-            .map(|path| path.to_string_lossy().into_owned()),
+        worktree: plan.place.worktree.as_ref().map(|path| path.to_string_lossy().into_owned()),
         shared_bundle: plan.shared_bundle(ctx)?,
         scope: scope_conflicts::journal_scope(&plan),
     };
@@ -171,15 +167,7 @@ fn build(
     if let (Some(adopted), Some(lock)) = (&plan.place.adopted, index_lock) {
         adopted.point(ctx, plan, lock)?;
     }
-    complete_row(
-        ctx,
-        plan,
-        Spawned {
-            policy,
-            spec_sha: texts.spec_sha,
-            baseline,
-        },
-    )?;
+    complete_row(ctx, plan, Spawned { policy, spec_sha: texts.spec_sha, baseline })?;
     let warning = setup::after_spawn(ctx, plan, built.branch.as_deref());
     built.warnings.extend(warning);
     Ok(built)
@@ -193,9 +181,7 @@ fn write_objects(ctx: &Ctx, plan: &SpawnPlan, texts: &Texts, built: &mut Built) 
     let spawn_commit = repo.write_commit(&commit)?;
     // The id, the names and the journal all come from the planned name, so a commit with another one would be no agent's.
     if spawn_commit != plan.commit.oid {
-        return Err(Error::bug(
-            "the spawn commit is not the one that was planned",
-        ));
+        return Err(Error::bug("the spawn commit is not the one that was planned"));
     }
     // Ignored before anything is there, so that no `git status` of the main worktree ever lists it.
     let (hidden, shown) = place::hidden(ctx, &plan.place.bundle_dir)?;
@@ -318,7 +304,7 @@ fn make_clone(
     policy: Oid,
 ) -> Result<()> {
     let identities = &plan.spawner.identities;
-    let base = { plan.base.refname.as_deref() }.map(|name| (name, plan.base.oid));
+    let base = plan.base.refname.as_deref().map(|name| (name, plan.base.oid));
     let new = NewClone {
         id: plan.id,
         worktree,
@@ -343,10 +329,7 @@ fn complete_row(ctx: &Ctx, plan: &SpawnPlan, spawned: Spawned) -> Result<()> {
     // Last, so that the name means an agent that is there at every moment.
     if let Some(before) = plan.called.succeeds {
         let before = ctx.ledger().find(&before.to_string())?.spawn_commit;
-        let renamed = What::Renamed {
-            name: None,
-            task: None,
-        };
+        let renamed = What::Renamed { name: None, task: None };
         append(ctx, plan, before, renamed)?;
     }
     // The clone gets a copy of the row, so the row has to be complete.
@@ -458,8 +441,7 @@ fn obtain(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<Option<FrozenBase>> {
         return Err(Error::new(Code::SandboxUnavailable, what)
             .hint("to copy the files where none can be had, pass --layered=auto"));
     }
-    plan.warnings
-        .push(format!("the worktree is not layered: {why}"));
+    plan.warnings.push(format!("the worktree is not layered: {why}"));
     Ok(None)
 }
 

@@ -29,11 +29,7 @@ pub(in crate::ops) fn hooks_in_tree(repo: &Repo) -> Result<Option<String>> {
         return Ok(None);
     };
     let path = Path::new(&setting);
-    let inside = if path.is_absolute() {
-        path.strip_prefix(repo.root()?).ok()
-    } else {
-        Some(path)
-    };
+    let inside = if path.is_absolute() { path.strip_prefix(repo.root()?).ok() } else { Some(path) };
     let inside = inside.and_then(Path::to_str);
     let inside = inside.map(|inside| inside.trim_start_matches("./").trim_end_matches('/'));
     // The top itself would deny everything.
@@ -51,15 +47,12 @@ pub(super) fn control_file(
     trees: &[Oid],
     controls: &Opened,
 ) -> Result<Option<RepoPath>> {
-    let texts = { controls.keys() }.map(|glob| glob.as_str().trim_start_matches("**/"));
-    let globs =
-        { texts.filter(|text| !OWN.contains(text)) }.filter_map(|text| Glob::parse(text).ok());
+    let texts = controls.keys().map(|glob| glob.as_str().trim_start_matches("**/"));
+    let globs = texts.filter(|text| !OWN.contains(text)).filter_map(|text| Glob::parse(text).ok());
     // The directory of the hooks may be the one of git.
     let globs: Vec<Glob> = globs.filter(|glob| !glob.needs_git_dir()).collect();
-    let mut first = FirstAllowed {
-        scope: Scope::new(&globs, &[]).map_err(Error::bug)?,
-        found: None,
-    };
+    let mut first =
+        FirstAllowed { scope: Scope::new(&globs, &[]).map_err(Error::bug)?, found: None };
     for tree in trees {
         repo.walk_tracked(*tree, &mut first)?;
     }
@@ -132,7 +125,7 @@ pub(in crate::ops) fn denied<'a>(
     whitelist: impl IntoIterator<Item = &'a Glob>,
     denylist: &[Glob],
 ) -> Vec<String> {
-    let globs = { whitelist.into_iter() }.filter(|glob| allows_nothing(glob, denylist));
+    let globs = whitelist.into_iter().filter(|glob| allows_nothing(glob, denylist));
     let told = |glob: &Glob| {
         let covers = |denied: &&Glob| allows_nothing(glob, std::slice::from_ref(*denied));
         let by = match denylist.iter().find(covers) {
@@ -159,13 +152,8 @@ impl Visitor for Unmatched<'_> {
     }
 
     fn visit(&mut self, path: &RepoPath) -> ControlFlow<()> {
-        self.globs
-            .retain(|(_, scope)| !scope.decide(path).is_allowed());
-        if self.globs.is_empty() {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
+        self.globs.retain(|(_, scope)| !scope.decide(path).is_allowed());
+        if self.globs.is_empty() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 
@@ -176,10 +164,8 @@ pub(in crate::ops) fn require_matched(
     unmatched: &[(Glob, String)],
     new: &[String],
 ) -> Result<()> {
-    let is_new = |glob: &Glob| { new.iter() }.any(|text| Glob::parse(text).as_ref() == Ok(glob));
-    let mut slips = unmatched
-        .iter()
-        .filter(|(glob, _)| !glob.is_bare() && !is_new(glob));
+    let is_new = |glob: &Glob| new.iter().any(|text| Glob::parse(text).as_ref() == Ok(glob));
+    let mut slips = unmatched.iter().filter(|(glob, _)| !glob.is_bare() && !is_new(glob));
     let Some((glob, what)) = slips.next() else {
         return Ok(());
     };
@@ -188,10 +174,7 @@ pub(in crate::ops) fn require_matched(
     let here = projects::directory_in_repository(ctx);
     let near = near_names(&ctx.repo, trees, glob)?;
     if !near.is_empty() {
-        let near: Vec<_> = near
-            .iter()
-            .map(|name| seen_from(&here, &escaped(name)))
-            .collect();
+        let near: Vec<_> = near.iter().map(|name| seen_from(&here, &escaped(name))).collect();
         error = error.hint(format!("names like it are {}", near.join(", ")));
     }
     for (_, other) in slips {
@@ -211,9 +194,8 @@ fn near_names(repo: &Repo, trees: &[Oid], glob: &Glob) -> Result<Vec<String>> {
     }
     let text = glob.as_str().trim_end_matches("/**");
     let last = |name: &str| name.rsplit('/').next().map(str::to_ascii_lowercase);
-    let mut near: Vec<&str> = nearest(text, names.0.iter().map(String::as_str))
-        .into_iter()
-        .collect();
+    let mut near: Vec<&str> =
+        nearest(text, names.0.iter().map(String::as_str)).into_iter().collect();
     let same_end = names.0.iter().filter(|name| last(name) == last(text));
     near.extend(same_end.map(String::as_str));
     let mut seen = BTreeSet::new();
@@ -234,11 +216,7 @@ impl Visitor for TrackedNames {
 
     fn visit(&mut self, path: &RepoPath) -> ControlFlow<()> {
         self.0.insert(path.to_string());
-        if self.0.len() < MOST_NAMES {
-            ControlFlow::Continue(())
-        } else {
-            ControlFlow::Break(())
-        }
+        if self.0.len() < MOST_NAMES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }
 
@@ -261,13 +239,11 @@ pub(super) fn of(
         return Ok(None);
     }
     if options.clone {
-        return Err(
-            Error::new(Code::Usage, "a clone is complete, so it cannot be sparse")
-                .hint("to go on, leave out --sparse or --isolation=clone"),
-        );
+        return Err(Error::new(Code::Usage, "a clone is complete, so it cannot be sparse")
+            .hint("to go on, leave out --sparse or --isolation=clone"));
     }
-    let chosen = { options.sparse_projects.iter() }.map(|name| named(projects, name));
-    let chosen: BTreeSet<&str> = chosen.collect::<Result<_>>()?;
+    let chosen: BTreeSet<&str> =
+        options.sparse_projects.iter().map(|name| named(projects, name)).collect::<Result<_>>()?;
     let of_scope = match scope::cone_directories(&task.whitelist) {
         _ if !chosen.is_empty() => Ok(BTreeSet::new()),
         directories => directories,
@@ -282,13 +258,11 @@ pub(super) fn of(
         }
     };
     // A project is of use as a whole, and with all that it needs.
-    let holding = { directories.iter() }.flat_map(|path| {
-        projects
-            .all()
-            .iter()
-            .filter(|one| Path::new(path).starts_with(&one.path))
-    });
-    let holding = holding.map(|one| one.path.as_str()).chain(chosen);
+    let holding = directories
+        .iter()
+        .flat_map(|path| projects.all().iter().filter(|one| Path::new(path).starts_with(&one.path)))
+        .map(|one| one.path.as_str())
+        .chain(chosen);
     let needed = projects.needed(&holding.collect());
     let needed: Vec<String> = needed.into_iter().map(|one| one.path.clone()).collect();
     directories.extend(needed);
@@ -323,9 +297,7 @@ fn inside(path: &str) -> Option<String> {
         }
     }
     // A hooks path may begin with the home directory.
-    { parts.first() }
-        .filter(|first| **first != "~")
-        .map(|_| parts.join("/"))
+    parts.first().filter(|first| **first != "~").map(|_| parts.join("/"))
 }
 
 /// Makes the worktree of a new agent sparse, before it is populated.

@@ -100,19 +100,14 @@ pub fn execute_all(
             }
         }
     };
-    parallel::share(
-        plans.into_iter().enumerate().collect(),
-        jobs,
-        work,
-        |reports| {
-            let mut outcome = Ok(());
-            for (index, report) in reports {
-                let told = done(index, report);
-                outcome = outcome.and(told);
-            }
-            outcome
-        },
-    )
+    parallel::share(plans.into_iter().enumerate().collect(), jobs, work, |reports| {
+        let mut outcome = Ok(());
+        for (index, report) in reports {
+            let told = done(index, report);
+            outcome = outcome.and(told);
+        }
+        outcome
+    })
 }
 
 // The task of an agent that was spawned before, for another try.
@@ -151,9 +146,8 @@ pub fn earlier_task(ctx: &Ctx, who: &str) -> Result<EarlierTask> {
     if goes_on || matches!(state, State::Spawning | State::Ready | State::Running) {
         let id = agent.id.short();
         let what = format!("agent {id} is {state} and cannot be tried again");
-        return Err(Error::new(Code::AgentState, what).hint(format!(
-            "to end it first, run git agent mark fail {id} -m <reason>"
-        )));
+        return Err(Error::new(Code::AgentState, what)
+            .hint(format!("to end it first, run git agent mark fail {id} -m <reason>")));
     }
     let is_forgotten = matches!(agent.state, State::Merged | State::Discarded);
     let draft = task_copy::load(ctx, &agent).map_err(|error| match error.code() {
@@ -172,9 +166,6 @@ pub fn earlier_task(ctx: &Ctx, who: &str) -> Result<EarlierTask> {
 
 fn unknown_task(agent: &Agent, why: &str) -> Error {
     let id = agent.id.short();
-    Error::new(
-        Code::AgentState,
-        format!("agent {id} cannot be tried again: {why}"),
-    )
-    .hint("to start with a task file, run git agent spawn <task.toml>")
+    Error::new(Code::AgentState, format!("agent {id} cannot be tried again: {why}"))
+        .hint("to start with a task file, run git agent spawn <task.toml>")
 }

@@ -52,10 +52,8 @@ pub(super) fn look_up(
             (base, settings_at)
         }
     };
-    let wish = CharacterWish {
-        profile: draft.profile().map(str::to_owned),
-        ..CharacterWish::default()
-    };
+    let wish =
+        CharacterWish { profile: draft.profile().map(str::to_owned), ..CharacterWish::default() };
     let character = match persona::resolve(ctx, settings_at, &wish) {
         Err(error) if error.code() == Code::AgentTypeUnknown => {
             draft.refuse_profile(&error);
@@ -80,14 +78,7 @@ pub(super) fn look_up(
     let roles = roles::load(&ctx.repo, settings_at)?;
     let settings = repository_settings::load(&ctx.repo, settings_at, &roles)?;
     draft.fill(&settings);
-    Ok(Found {
-        settings_at,
-        roles,
-        settings,
-        base,
-        character,
-        parent,
-    })
+    Ok(Found { settings_at, roles, settings, base, character, parent })
 }
 
 /// The base that the caller, the task or the repository's settings name, with what is uncommitted where that is asked for; for a
@@ -100,7 +91,9 @@ fn named_base(
     adopted: Option<&AdoptedWorktree>,
 ) -> Result<Base> {
     let usual = usual_base(ctx, draft, options)?;
-    let wanted = { options.base.as_deref() }
+    let wanted = options
+        .base
+        .as_deref()
         .or(draft.base())
         .or(usual.as_deref())
         // What is uncommitted belongs to HEAD, so it can start from no other base.
@@ -125,10 +118,7 @@ fn named_base(
         None if options.with_changes => own_changes::commit(ctx, resolved.commit, bundle_dir)?,
         None => None,
     };
-    Ok(Base {
-        refname: resolved.refname,
-        oid: begins_at.unwrap_or(resolved.commit),
-    })
+    Ok(Base { refname: resolved.refname, oid: begins_at.unwrap_or(resolved.commit) })
 }
 
 /// The base that the repository's settings at HEAD name, for a task that says none.
@@ -206,14 +196,8 @@ pub(crate) fn parse_name(name: &str) -> Result<AgentName> {
             .hint("a name is recorded for good; to choose another one, pass --name <name>"));
     }
     AgentName::parse(name).map_err(|rule| {
-        Error::new(
-            Code::Usage,
-            format!("`{name}` cannot be an agent's name: {rule}"),
-        )
-        .hint(format!(
-            "to choose another one, pass --name {}",
-            Slug::from_text(name)
-        ))
+        Error::new(Code::Usage, format!("`{name}` cannot be an agent's name: {rule}"))
+            .hint(format!("to choose another one, pass --name {}", Slug::from_text(name)))
     })
 }
 

@@ -38,10 +38,7 @@ pub fn handed_on(ctx: &Ctx, who: &str) -> Result<Option<TaskDraft>> {
     let rules = policy.report_rules();
     if rules.audit.is_some() {
         let fields = answer::fields(&said);
-        let report = RoleReport {
-            fields,
-            ..RoleReport::default()
-        };
+        let report = RoleReport { fields, ..RoleReport::default() };
         if report.verdict(&rules) != Some(AuditVerdict::Pass) {
             return Ok(None);
         }
@@ -49,10 +46,7 @@ pub fn handed_on(ctx: &Ctx, who: &str) -> Result<Option<TaskDraft>> {
     let line = line(&ledger, &agent)?;
     require_straight(&line, &next)?;
     // The work that all this is about is that of the nearest agent with a branch.
-    let worker = line
-        .iter()
-        .find(|one| one.branch.is_some())
-        .unwrap_or(&agent);
+    let worker = line.iter().find(|one| one.branch.is_some()).unwrap_or(&agent);
     let bound = spawn_commit::if_here(&ctx.repo, worker)?;
     // The next agent gets the worker's scope: a role in between, such as an auditor, may be allowed
     // to write nothing.
@@ -98,11 +92,7 @@ fn line(ledger: &Ledger<'_>, agent: &Agent) -> Result<Vec<Agent>> {
 }
 
 fn require_straight(line: &[Agent], next: &str) -> Result<()> {
-    let mut names: Vec<&str> = line
-        .iter()
-        .rev()
-        .filter_map(|one| one.role.as_deref())
-        .collect();
+    let mut names: Vec<&str> = line.iter().rev().filter_map(|one| one.role.as_deref()).collect();
     let problem = if names.contains(&next) {
         "`handoff` goes in a circle"
     } else if line.len() >= LONGEST {
@@ -111,14 +101,8 @@ fn require_straight(line: &[Agent], next: &str) -> Result<()> {
         return Ok(());
     };
     names.push(next);
-    let id = line
-        .first()
-        .map(|agent| agent.id.short())
-        .unwrap_or_default();
-    let what = format!(
-        "agent {id} is handed on to no agent: {problem}: {}",
-        names.join(" -> ")
-    );
+    let id = line.first().map(|agent| agent.id.short()).unwrap_or_default();
+    let what = format!("agent {id} is handed on to no agent: {problem}: {}", names.join(" -> "));
     Err(Error::new(Code::RoleInvalid, what).remedy("to see all roles", Remedy::Roles))
 }
 
@@ -146,27 +130,17 @@ fn text(ctx: &Ctx, agent: &Agent, worker: &Agent, next: &str) -> Result<String> 
 /// The texts of the agent's bundle that say what is left to do.
 fn artefacts(ctx: &Ctx, agent: &Agent, policy: &Policy) -> Result<Vec<(String, String)>> {
     let place = AgentWorktree::of(&ctx.repo, agent.id);
-    let directory = place
-        .as_ref()
-        .map(|place| place.path.as_path())
-        .ok_or(NoWorktree::Gone);
-    let files = bundle::read(ctx, agent, directory, policy)?
-        .artefacts
-        .into_iter();
+    let directory = place.as_ref().map(|place| place.path.as_path()).ok_or(NoWorktree::Gone);
+    let files = bundle::read(ctx, agent, directory, policy)?.artefacts.into_iter();
     let files = files.filter(|file| ["handoffs.md", "review.md", "plan.md"].contains(&file.name));
-    Ok(files
-        .filter_map(|file| Some((file.name.to_owned(), file.text.ok()?)))
-        .collect())
+    Ok(files.filter_map(|file| Some((file.name.to_owned(), file.text.ok()?))).collect())
 }
 
 /// All that was left, each in a part of its own. It stands in the task: what is said in confidence is taken out of every log, and
 /// with it the names that the agent is to report.
 fn quoted(left: &[(String, String)]) -> String {
     let mut text = String::new();
-    for (name, content) in left
-        .iter()
-        .filter(|(_, content)| !content.trim().is_empty())
-    {
+    for (name, content) in left.iter().filter(|(_, content)| !content.trim().is_empty()) {
         if text.is_empty() {
             text.push_str(WARNING);
         }

@@ -149,19 +149,13 @@ pub(super) fn require_free_for_bundle(ctx: &Ctx, mut tree: Oid, bundle: &str) ->
     for part in bundle.split('/') {
         end += part.len();
         let entries = ctx.repo.read_tree(tree)?;
-        let Some(entry) = entries
-            .into_iter()
-            .find(|entry| entry.name == part.as_bytes())
-        else {
+        let Some(entry) = entries.into_iter().find(|entry| entry.name == part.as_bytes()) else {
             return Ok(());
         };
         if end == bundle.len() || !entry.is_directory() {
             return Err(Error::new(
                 Code::PathExists,
-                format!(
-                    "the base tracks {}, where an agent's bundle goes",
-                    &bundle[..end]
-                ),
+                format!("the base tracks {}, where an agent's bundle goes", &bundle[..end]),
             )
             .hint("to keep bundles elsewhere, run git config agent.bundleDir <directory>"));
         }
@@ -277,14 +271,8 @@ pub(super) fn require_no_place(role: &Role, options: &SpawnOptions) -> Result<()
             role.name
         )
     } else if options.branch.is_some() || options.path.is_some() || options.adopt.is_some() {
-        format!(
-            "an agent with the role {} gets neither a worktree nor a branch",
-            role.name
-        )
-    } else if options
-        .layered
-        .is_some_and(|layered| layered != Layering::Off)
-    {
+        format!("an agent with the role {} gets neither a worktree nor a branch", role.name)
+    } else if options.layered.is_some_and(|layered| layered != Layering::Off) {
         format!(
             "an agent with the role {} shares your directory, so there is no worktree to layer",
             role.name

@@ -48,14 +48,8 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
     // Who asks, and what the names in the task stand for.
     let asker = authority::require_no_recursion(&ctx.env)?;
     let mut planner = Planner::new(ctx, &draft, options)?;
-    let Found {
-        base,
-        settings_at,
-        roles,
-        mut settings,
-        character,
-        parent,
-    } = planner.look_up(&mut draft)?;
+    let Found { base, settings_at, roles, mut settings, character, parent } =
+        planner.look_up(&mut draft)?;
     // The task, checked with everything that is wrong with it at once.
     let (mut checked, mut character) = planner.check(draft, &roles, character)?;
     planner.warn_of_edited_settings(settings_at)?;
@@ -82,12 +76,8 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         options,
         &mut planner.warnings,
     )?;
-    let projects = planner.project_setup(
-        &role,
-        tree,
-        cone.as_ref(),
-        settings.projects.needed(&bound.reach),
-    );
+    let projects =
+        planner.project_setup(&role, tree, cone.as_ref(), settings.projects.needed(&bound.reach));
     let planned = ctx.now();
     let chosen = chosen_branch(ctx, &planner.ledger, options)?;
     // What binds it; all of it goes into the spawn commit.
@@ -95,11 +85,8 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
     let terms = planner.terms(&checked, &role, &bound, &base);
     let is_of_fork = terms.is_of_fork();
     // The policy holds the commands of all work; those of a project depend on what will be touched. The agent is told of both.
-    let GivenAndChecked {
-        mut task, given, ..
-    } = checked;
-    task.checks
-        .extend(settings.projects.checks_in(&bound.reach).cloned());
+    let GivenAndChecked { mut task, given, .. } = checked;
+    task.checks.extend(settings.projects.checks_in(&bound.reach).cloned());
     if is_of_fork && !std::mem::take(&mut task.setup_copy).is_empty() {
         planner.warnings.push(FORK_COPIES.to_owned());
     }
@@ -126,13 +113,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
         (None, None)
     };
     let root = ctx.repo.root()?;
-    let Planner {
-        bundle_dir,
-        adopted,
-        own_copy,
-        warnings,
-        ..
-    } = planner;
+    let Planner { bundle_dir, adopted, own_copy, warnings, .. } = planner;
     Ok(SpawnPlan {
         id,
         called: AgentNames {
@@ -229,7 +210,7 @@ impl<'a> Planner<'a> {
     /// Begins with a draft as it was given: [`look_up`](Planner::look_up) fills it from the repository's settings, and what counts
     /// is whether the task itself asked for something.
     fn new(ctx: &'a Ctx, draft: &TaskDraft, options: &'a SpawnOptions) -> Result<Planner<'a>> {
-        let adopted = { options.adopt.as_deref() }.map(|path| AdoptedWorktree::find(ctx, path));
+        let adopted = options.adopt.as_deref().map(|path| AdoptedWorktree::find(ctx, path));
         Ok(Planner {
             adopted: adopted.transpose()?,
             bundle_dir: place::bundle_dir(ctx)?,
@@ -259,15 +240,10 @@ impl<'a> Planner<'a> {
         roles: &RoleSet,
         character: Result<Character>,
     ) -> Result<(GivenAndChecked, Character)> {
-        let given = GivenTask {
-            source: draft.source.text().to_owned(),
-            file: draft.source.name(),
-        };
+        let given = GivenTask { source: draft.source.text().to_owned(), file: draft.source.name() };
         let (is_typed, was_accepted) = (draft.is_typed, draft.was_accepted);
         let new_globs = std::mem::take(&mut draft.new_globs);
-        let wishes = TaskOptions {
-            no_default_deny: self.options.no_default_deny,
-        };
+        let wishes = TaskOptions { no_default_deny: self.options.no_default_deny };
         let (task, warnings, character) = match (draft.check(roles, wishes), character) {
             // Which personas there are is more than a problem of the file can tell.
             (Err(wrong), Err(unknown)) if wrong.is_only(unknown.code()) => return Err(unknown),
@@ -276,18 +252,10 @@ impl<'a> Planner<'a> {
                 (task, warnings, character?)
             }
         };
-        self.warnings
-            .extend(warnings.iter().map(ToString::to_string));
+        self.warnings.extend(warnings.iter().map(ToString::to_string));
         let started = self.options.start.iter();
-        self.warnings
-            .extend(started.flat_map(|start| start.warnings.clone()));
-        let checked = GivenAndChecked {
-            task,
-            given,
-            is_typed,
-            was_accepted,
-            new_globs,
-        };
+        self.warnings.extend(started.flat_map(|start| start.warnings.clone()));
+        let checked = GivenAndChecked { task, given, is_typed, was_accepted, new_globs };
         Ok((checked, character))
     }
 
@@ -343,12 +311,7 @@ impl<'a> Planner<'a> {
         // The policy says the same of the same set of globs, in whatever order its sources named them.
         denylist.sort_unstable();
         denylist.dedup();
-        Ok(Bound {
-            denylist,
-            opened,
-            kept_out,
-            reach,
-        })
+        Ok(Bound { denylist, opened, kept_out, reach })
     }
 
     /// Refuses globs of a typed task that match no file; those of a file are warned of.
@@ -368,8 +331,7 @@ impl<'a> Planner<'a> {
         let is_matched = |glob: &&Glob| !unmatched.iter().any(|(other, _)| other == *glob);
         let matched = whitelist.iter().filter(is_matched);
         self.warnings.extend(globs::denied(matched, denylist));
-        self.warnings
-            .extend(unmatched.into_iter().map(|(_, warning)| warning));
+        self.warnings.extend(unmatched.into_iter().map(|(_, warning)| warning));
         Ok(())
     }
 
@@ -380,8 +342,7 @@ impl<'a> Planner<'a> {
             ctx.repo.require_cloneable()?;
         }
         if role.isolation == Isolation::Worktree {
-            self.warnings
-                .extend(place::without_branch(ctx, base, options));
+            self.warnings.extend(place::without_branch(ctx, base, options));
             place::require_free_for_bundle(ctx, tree, &self.bundle_dir)?;
             return match &self.adopted {
                 Some(adopted) => adopted.require_free_for_bundle(&self.bundle_dir),
@@ -396,9 +357,8 @@ impl<'a> Planner<'a> {
         place::require_real_bundle(ctx, &self.bundle_dir)?;
         if self.own_setup {
             let name = &role.name;
-            self.warnings.push(format!(
-                "[setup] does nothing for the role {name}, which gets no worktree"
-            ));
+            self.warnings
+                .push(format!("[setup] does nothing for the role {name}, which gets no worktree"));
         }
         Ok(())
     }
@@ -441,12 +401,7 @@ impl<'a> Planner<'a> {
     ) -> Policy {
         let isolated = role.isolation == Isolation::Worktree;
         // A bare repository has no root where a shared agent could leave files.
-        let has_root = || {
-            self.ctx
-                .repo
-                .main_worktree()
-                .is_ok_and(|main| main.is_some())
-        };
+        let has_root = || self.ctx.repo.main_worktree().is_ok_and(|main| main.is_some());
         let mut terms = setup::terms(
             &checked.task,
             role,
@@ -498,13 +453,7 @@ impl<'a> Planner<'a> {
             adopted.replay(&self.ctx.repo, base, spawn_commit)?;
             return Ok(adopted.path.clone());
         }
-        place::worktree(
-            self.ctx,
-            self.options.path.as_deref(),
-            id,
-            slug,
-            branch_name(branch),
-        )
+        place::worktree(self.ctx, self.options.path.as_deref(), id, slug, branch_name(branch))
     }
 }
 
@@ -512,7 +461,7 @@ impl<'a> Planner<'a> {
 fn scope_here(ctx: &Ctx, task: &Task, projects: &Projects) -> Option<String> {
     let is_wide = task.whitelist.iter().any(Glob::is_bare);
     let here = Some(projects::directory_in_repository(ctx)).filter(|_| is_wide)?;
-    let project = { projects.all().iter() }.find(|one| here.starts_with(&one.path))?;
+    let project = projects.all().iter().find(|one| here.starts_with(&one.path))?;
     Some(format!(
         "the scope is the whole repository; to keep the agent in project {}, pass --scope .",
         project.path

@@ -134,32 +134,20 @@ impl SpawnReport {
             dna: plan.commit.dna.to_string(),
             role: plan.role.name,
             subagent_type: plan.role.subagent_type,
-            isolation: if plan.place.clone {
-                "clone"
-            } else {
-                plan.role.isolation.as_str()
-            },
+            isolation: if plan.place.clone { "clone" } else { plan.role.isolation.as_str() },
             handle: names::for_command(ctx, plan.id, plan.called.name.as_ref()),
             name: plan.called.name.map(|name| name.to_string()),
             parent_id: plan.spawner.parent.map(|parent| parent.to_string()),
             verify_command: format!(
                 "git agent verify {} {}",
                 plan.id,
-                shell::word(
-                    worktree_path
-                        .clone()
-                        .unwrap_or_else(|| text(&directory))
-                        .as_bytes()
-                )
+                shell::word(worktree_path.clone().unwrap_or_else(|| text(&directory)).as_bytes())
             ),
             worktree_path,
             worktree_abspath: plan.place.worktree.as_deref().map(text),
             sparse: plan.place.cone,
             branch: { built.branch }.map(|branch| branch_name(&branch).to_owned()),
-            base: BaseReport {
-                refname: plan.base.refname,
-                oid: plan.base.oid.to_hex(),
-            },
+            base: BaseReport { refname: plan.base.refname, oid: plan.base.oid.to_hex() },
             spawn_commit: plan.commit.oid.to_hex(),
             spec_sha: built.spec_sha,
             description: plan.called.description,

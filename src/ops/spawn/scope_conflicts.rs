@@ -89,9 +89,7 @@ pub(super) fn scope_conflicts(
     }
     let meeting = meeting.iter();
     Ok(Contenders {
-        meeting: meeting
-            .map(|(id, name)| known_as(*id, name.as_ref()))
-            .collect(),
+        meeting: meeting.map(|(id, name)| known_as(*id, name.as_ref())).collect(),
         unknown,
         to_know: to_have_what_others_keep(),
     })

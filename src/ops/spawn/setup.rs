@@ -54,11 +54,8 @@ pub(super) fn set_up(
             None => warnings.push("[setup] copies nothing: there is no main worktree".to_owned()),
         }
     }
-    let subject = CommandSubject {
-        id: Some(plan.id),
-        branch: Some(branch),
-        worktree: Some(worktree),
-    };
+    let subject =
+        CommandSubject { id: Some(plan.id), branch: Some(branch), worktree: Some(worktree) };
     // A warm worktree is for every task, so no project is set up in it yet.
     let run = match preset {
         Preset::Nothing | Preset::Files => plan.setup_commands(),
@@ -104,16 +101,17 @@ fn line_of_setup(ctx: &Ctx, plan: &SpawnPlan, error: &str) -> Option<usize> {
     let file = repository_settings::read(&ctx.repo, base).ok()??;
     let roles = roles::load(&ctx.repo, base).ok()?;
     let settings = repository_settings::load(&ctx.repo, base, &roles).ok()?;
-    let of_project = { settings.projects.all().iter() }
+    let of_project = settings
+        .projects
+        .all()
+        .iter()
         .find(|one| one.setup.iter().any(|command| error.contains(command)));
     // The task may have named commands of its own, which stand in no file.
     if of_project.is_none() && settings.setup_run.as_ref() != Some(&plan.task.setup_run) {
         return None;
     }
-    let key = of_project.map_or_else(
-        || "setup.run".to_owned(),
-        |project| format!("project.{}", project.path),
-    );
+    let key = of_project
+        .map_or_else(|| "setup.run".to_owned(), |project| format!("project.{}", project.path));
     let keys = settings_file::set_keys(&file);
     keys.iter().find(|set| set.key == key).map(|set| set.line)
 }
@@ -124,11 +122,8 @@ pub(super) fn after_spawn(ctx: &Ctx, plan: &SpawnPlan, branch: Option<&str>) -> 
     if !plan.setup.hooks || commands.is_empty() {
         return None;
     }
-    let subject = CommandSubject {
-        id: Some(plan.id),
-        branch,
-        worktree: plan.place.worktree.as_deref(),
-    };
+    let subject =
+        CommandSubject { id: Some(plan.id), branch, worktree: plan.place.worktree.as_deref() };
     let ran = commands::run_hook(ctx, HookMoment::AfterSpawn, &subject, commands);
     ran.err().as_ref().map(commands::in_one_line)
 }
@@ -236,11 +231,7 @@ pub(super) fn claim(ctx: &Ctx, plan: &mut SpawnPlan) -> Option<Claimed> {
         None
     });
     if let Some(claimed) = &claimed
-        && claimed
-            .slot
-            .record
-            .as_ref()
-            .is_some_and(|record| record.pinned)
+        && claimed.slot.record.as_ref().is_some_and(|record| record.pinned)
     {
         let path = &claimed.slot.path;
         let root = ctx.repo.root().unwrap_or_default();
@@ -374,11 +365,7 @@ pub(super) fn compose(ctx: &Ctx, plan: &SpawnPlan) -> Result<Texts> {
     let brief = plan.brief(&directory, &bundle);
     let spec = brief.spec();
     let digest = Sha256::digest(spec.as_bytes());
-    Ok(Texts {
-        prompt: brief.prompt(),
-        spec_sha: hex(&digest),
-        spec,
-    })
+    Ok(Texts { prompt: brief.prompt(), spec_sha: hex(&digest), spec })
 }
 
 /// What binds the agent, as far as it does not depend on its id.
@@ -421,10 +408,7 @@ pub(super) fn terms(
 }
 
 pub(super) fn policy(plan: &SpawnPlan, texts: &Texts) -> Policy {
-    Policy {
-        spec_sha: texts.spec_sha.clone(),
-        ..plan.commit.terms.clone()
-    }
+    Policy { spec_sha: texts.spec_sha.clone(), ..plan.commit.terms.clone() }
 }
 
 /// Writes the three files. Prompt and task may hold credentials, so only their owner may read them.

@@ -80,10 +80,7 @@ pub fn of_branch(ctx: &Ctx, branch: &str) -> Result<Option<Start>> {
     let settings = ctx.repo.resolve_commit("HEAD")?.commit;
     let repository = forge::of_remote(ctx, &remote)?.map(|forge| forge.name());
     Ok(Some(Start {
-        base: Base {
-            refname: Some(full.clone()),
-            oid: require_tip(ctx, &copy)?,
-        },
+        base: Base { refname: Some(full.clone()), oid: require_tip(ctx, &copy)? },
         settings,
         lands_on: repository.map(|repository| LandsOn {
             beside: repository.clone(),
@@ -106,10 +103,7 @@ pub fn of_pull_request(ctx: &Ctx, who: &str) -> Result<(Start, ForgeText)> {
     let request = client.pull_request(number)?;
     let called = client.forge.request_name(number);
     if request.state != RequestState::Open {
-        let what = format!(
-            "{called} is {}, so no work lands on it",
-            request.state.as_str()
-        );
+        let what = format!("{called} is {}, so no work lands on it", request.state.as_str());
         return Err(Error::new(Code::Usage, what));
     }
     // 1. The commits: that of the request, and that of the branch it is for. A fork's branch can be called as one of ours.
@@ -129,14 +123,12 @@ pub fn of_pull_request(ctx: &Ctx, who: &str) -> Result<(Start, ForgeText)> {
     fetch(ctx, &remote, &pairs, &called)?;
     // 2. Where the work lands.
     let own = client.forge.name();
-    let mut warnings = vec![format!(
-        "settings, roles and hooks are those of {}, not of {called}",
-        request.target
-    )];
+    let mut warnings =
+        vec![format!("settings, roles and hooks are those of {}, not of {called}", request.target)];
     let repository = match &request.fork {
         None => own.clone(),
         Some(fork) => {
-            let forge = { fork.path.as_deref() }.and_then(|path| client.forge.with_path(path));
+            let forge = fork.path.as_deref().and_then(|path| client.forge.with_path(path));
             let name = forge.map(|forge| forge.name());
             if name.is_none() || !fork.can_push {
                 let place = name.as_deref().unwrap_or("a repository that is gone");
@@ -157,18 +149,12 @@ pub fn of_pull_request(ctx: &Ctx, who: &str) -> Result<(Start, ForgeText)> {
             oid.short()
         ));
     }
-    let lands_on = LandsOn {
-        repository,
-        branch: format!("refs/heads/{}", request.head),
-        beside: own,
-    };
+    let lands_on =
+        LandsOn { repository, branch: format!("refs/heads/{}", request.head), beside: own };
     let texts = [("title", &request.title), ("text", &request.body)];
     Ok((
         Start {
-            base: Base {
-                refname: Some(refname),
-                oid,
-            },
+            base: Base { refname: Some(refname), oid },
             settings: require_tip(ctx, &target_copy)?,
             lands_on: Some(lands_on),
             warnings,
@@ -219,10 +205,7 @@ pub(super) fn again(ctx: &Ctx, agent: &Agent) -> Result<Option<Start>> {
 
 fn forge_text(forge: &Forge, lead: String, called: &str, texts: [(&str, &String); 2]) -> ForgeText {
     let texts = texts.map(|(name, text)| (format!("{name} of {called}"), beginning(text, MOST)));
-    ForgeText {
-        lead,
-        quoted: quoted(&format!("others on {}", forge.host), &texts),
-    }
+    ForgeText { lead, quoted: quoted(&format!("others on {}", forge.host), &texts) }
 }
 
 /// The remote and the number that are meant: by a number, for the usual remote, or by a page of the repository of one. A page has one
@@ -236,7 +219,7 @@ fn named(ctx: &Ctx, who: &str, words: &[&str]) -> Result<(String, u64)> {
     if let Ok(number) = who.trim_start_matches(['#', '!']).parse() {
         return Ok((remote_name(ctx, None)?, number));
     }
-    let page = { who.split(['?', '#']).next() }.unwrap_or_default();
+    let page = who.split(['?', '#']).next().unwrap_or_default();
     let Some((repository, rest)) = words.iter().find_map(|word| {
         let (before, after) = page.split_once(&format!("/{word}/"))?;
         // A page of GitLab has `/-/` before the word.
@@ -259,22 +242,18 @@ fn named(ctx: &Ctx, who: &str, words: &[&str]) -> Result<(String, u64)> {
 
 /// Fetches branches to where git keeps their copies; what is there is overwritten, as `git fetch` does.
 fn fetch(ctx: &Ctx, remote: &str, pairs: &[(&str, &str)], what: &str) -> Result<()> {
-    let refspecs: Vec<String> = { pairs.iter() }
+    let refspecs: Vec<String> = pairs
+        .iter()
         // A force push has rewritten the branch there, and the copy follows it.
         .map(|(there, copy)| format!("+{there}:{copy}"))
         .collect();
     let error = |why: &str| {
         let names = pairs.iter().map(|(there, _)| *there).collect::<Vec<_>>();
         let message = format!("{what} cannot be fetched: the remote `{remote}` {why}");
-        Error::new(Code::Usage, message).hint(format!(
-            "to see what it has, run git ls-remote {remote} {}",
-            names.join(" ")
-        ))
+        Error::new(Code::Usage, message)
+            .hint(format!("to see what it has, run git ls-remote {remote} {}", names.join(" ")))
     };
-    match ctx
-        .repo
-        .fetch_refs(remote, &refspecs, Instant::now() + LIMIT)?
-    {
+    match ctx.repo.fetch_refs(remote, &refspecs, Instant::now() + LIMIT)? {
         Fetched::All => Ok(()),
         Fetched::Missing | Fetched::Unadvertised => Err(error("does not have it")),
         Fetched::Locked(said) => Err(error("could not be copied").because(said)),
@@ -283,10 +262,5 @@ fn fetch(ctx: &Ctx, remote: &str, pairs: &[(&str, &str)], what: &str) -> Result<
 
 fn require_tip(ctx: &Ctx, copy: &str) -> Result<Oid> {
     let tip = ctx.repo.tip(copy)?.oid();
-    tip.ok_or_else(|| {
-        Error::new(
-            Code::LostRace,
-            format!("{copy} went away while it was read"),
-        )
-    })
+    tip.ok_or_else(|| Error::new(Code::LostRace, format!("{copy} went away while it was read")))
 }

@@ -191,10 +191,7 @@ pub(super) fn state(ctx: &Ctx, agent: &Agent) -> State {
 impl Reporter {
     /// What an answer says of an agent.
     pub(in crate::ops) fn agent(&self, ctx: &Ctx, agent: &Agent) -> AgentReport {
-        AgentReport {
-            state: state(ctx, agent).as_str(),
-            ..self.row(agent)
-        }
+        AgentReport { state: state(ctx, agent).as_str(), ..self.row(agent) }
     }
 }
 
@@ -202,11 +199,7 @@ impl Reporter {
 /// the worktree is not.
 fn of_spawned(ahead: &Fact<usize>, uncommitted: &Fact<usize>) -> State {
     let is_some = |count: &Fact<usize>| count.known().is_some_and(|count| *count > 0);
-    if is_some(ahead) || is_some(uncommitted) {
-        State::Idle
-    } else {
-        State::Ready
-    }
+    if is_some(ahead) || is_some(uncommitted) { State::Idle } else { State::Ready }
 }
 
 /// An agent's worktree, where that is in this clone.
@@ -228,7 +221,7 @@ pub(super) fn of(ctx: &Ctx, agent: &Agent) -> WorkStatus {
 /// The branches that have the work of these agents already, as far as they may still land. Of a row there is no sign that a
 /// forge merged its work, and a verdict on work that is merged looks out of date.
 pub(super) fn landings(ctx: &Ctx, agents: &[&Agent]) -> HashMap<AgentId, String> {
-    let live = { agents.iter().copied() }.filter(|agent| agent.state.is_live());
+    let live = agents.iter().copied().filter(|agent| agent.state.is_live());
     // Nothing can have landed on a branch that stands still, and asking walks through its history.
     let live: Vec<_> = live.filter(|agent| has_moved(ctx, agent)).collect();
     if live.is_empty() {
@@ -250,15 +243,13 @@ pub(super) fn landings(ctx: &Ctx, agents: &[&Agent]) -> HashMap<AgentId, String>
 /// Whether the branch that an agent started from is elsewhere than it was then, here or on a remote.
 fn has_moved(ctx: &Ctx, agent: &Agent) -> bool {
     let Some((name, began)) =
-        { agent.base.as_ref() }.and_then(|base| Some((base.refname.as_ref()?, base.oid)))
+        agent.base.as_ref().and_then(|base| Some((base.refname.as_ref()?, base.oid)))
     else {
         return false;
     };
     let copies = ctx.repo.fetched_branches(name).unwrap_or_default();
     let own = ctx.repo.tip(name).ok().and_then(Tip::oid);
-    own.into_iter()
-        .chain(copies.into_iter().map(|(_, oid)| oid))
-        .any(|oid| oid != began)
+    own.into_iter().chain(copies.into_iter().map(|(_, oid)| oid)).any(|oid| oid != began)
 }
 
 /// Looks at one agent's work. `worktree` is where it is, if it is in this clone.
@@ -351,25 +342,12 @@ impl<'a> Look<'a> {
         };
         let apart = match (tip, target, started) {
             (Some(tip), Some(target), Some(started)) => {
-                let ends = Ends {
-                    tip,
-                    target,
-                    started,
-                };
+                let ends = Ends { tip, target, started };
                 common.histories.apart(&ctx.repo, agent, ends)
             }
             _ => None,
         };
-        Look {
-            ctx,
-            agent,
-            worktree,
-            fence,
-            tip,
-            target,
-            apart,
-            changes: Fact::NotApplicable,
-        }
+        Look { ctx, agent, worktree, fence, tip, target, apart, changes: Fact::NotApplicable }
     }
 
     fn read_files(&mut self, common: &Surroundings<'a>) {
@@ -394,7 +372,7 @@ impl<'a> Look<'a> {
             standing.worktree_gone = Fact::Known(true);
         }
         standing.tip = hex(self.tip);
-        let refname = { self.agent.base.as_ref() }.and_then(|base| base.refname.as_deref());
+        let refname = self.agent.base.as_ref().and_then(|base| base.refname.as_deref());
         let target = |oid| TargetReport::new(refname, Some(oid));
         standing.target = Fact::of(self.target.map(target).ok_or(()));
         standing.ahead = self.ahead();
@@ -450,11 +428,8 @@ impl<'a> Look<'a> {
             .and_then(|tip| self.ctx.repo.read_commit(tip).ok())
             .and_then(|commit| DateTime::from_timestamp(commit.seconds, 0));
         let changes = self.changes.known().map_or(&[][..], Vec::as_slice);
-        let mut names: Vec<&[u8]> = changes
-            .iter()
-            .take(ASKED_FOR_TIME)
-            .map(|change| change.path.as_slice())
-            .collect();
+        let mut names: Vec<&[u8]> =
+            changes.iter().take(ASKED_FOR_TIME).map(|change| change.path.as_slice()).collect();
         let bundle = paths(self);
         names.extend(bundle.iter().map(|path| path.as_bytes()));
         let written = names.into_iter().filter_map(|name| {
@@ -535,11 +510,7 @@ fn count(look: &Look<'_>, artefacts: Option<&[Artefact]>) -> Fact<BundleCount> {
     if !policy.bundle_required {
         return Fact::NotApplicable;
     }
-    let kept = look
-        .agent
-        .verdict
-        .as_ref()
-        .and_then(|verdict| verdict.bundle);
+    let kept = look.agent.verdict.as_ref().and_then(|verdict| verdict.bundle);
     let is_here = |tree: Oid| look.ctx.repo.is_at_hand(tree);
     // A verdict of another clone names a tree that need not have travelled with the row.
     let is_unseen = kept.is_none_or(|tree| look.is_elsewhere() && !is_here(tree));
@@ -556,25 +527,16 @@ fn count(look: &Look<'_>, artefacts: Option<&[Artefact]>) -> Fact<BundleCount> {
     };
     // Without history, landing and commands there is nothing else to find fault with, and of each file
     // there is at most one.
-    let evidence = Evidence {
-        bundle: artefacts.to_vec(),
-        ..Evidence::default()
-    };
+    let evidence = Evidence { bundle: artefacts.to_vec(), ..Evidence::default() };
     let faults = judge(&contract, &evidence).len();
-    Fact::Known(BundleCount {
-        good: FILES.len().saturating_sub(faults),
-        of: FILES.len(),
-    })
+    Fact::Known(BundleCount { good: FILES.len().saturating_sub(faults), of: FILES.len() })
 }
 
 /// The names of the six files, from the top of the worktree.
 fn paths(look: &Look<'_>) -> Vec<String> {
     let policy = look.fence.as_ref().map(|fence| fence.policy());
     match policy.and_then(|policy| policy.bundle_dir.as_ref()) {
-        Some(directory) => FILES
-            .iter()
-            .map(|(name, _)| format!("{directory}/{name}"))
-            .collect(),
+        Some(directory) => FILES.iter().map(|(name, _)| format!("{directory}/{name}")).collect(),
         None => Vec::new(),
     }
 }

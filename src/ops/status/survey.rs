@@ -31,11 +31,7 @@ impl Places {
     pub(in crate::ops) fn load(repo: &Repo) -> Result<Places> {
         let worktrees = repo.worktrees()?.into_iter();
         let there = worktrees.filter(|worktree| worktree.path.is_dir());
-        Ok(Places(
-            there
-                .map(|worktree| (worktree.name, worktree.path))
-                .collect(),
-        ))
+        Ok(Places(there.map(|worktree| (worktree.name, worktree.path)).collect()))
     }
 
     /// An agent's worktree, when it is in this clone.
@@ -345,11 +341,7 @@ pub struct OverlapCount {
 
 /// What an agent whose work may still land has touched.
 pub(super) fn touched(look: &Look<'_>) -> Touched {
-    if is_live(look.agent) {
-        Fact::of(paths(look).ok_or(()))
-    } else {
-        Fact::NotApplicable
-    }
+    if is_live(look.agent) { Fact::of(paths(look).ok_or(())) } else { Fact::NotApplicable }
 }
 
 fn paths(look: &Look<'_>) -> Option<BTreeSet<Vec<u8>>> {
@@ -360,16 +352,12 @@ fn paths(look: &Look<'_>) -> Option<BTreeSet<Vec<u8>>> {
         (None, Some(_)) => return None,
     };
     let (repo, tip) = (&look.ctx.repo, look.tip?);
-    let known = look.apart.as_ref().and_then(|apart| apart.fork);
-    let known = known.filter(|fork| *fork != tip);
+    let known = look.apart.as_ref().and_then(|apart| apart.fork).filter(|fork| *fork != tip);
     let fork = match known {
         Some(fork) => fork,
         None => work::fork(repo, look.agent, look.target, Some(tip)).ok()?,
     };
-    let trees = (
-        repo.read_commit(fork).ok()?.tree,
-        repo.read_commit(tip).ok()?.tree,
-    );
+    let trees = (repo.read_commit(fork).ok()?.tree, repo.read_commit(tip).ok()?.tree);
     let committed = repo.tree_changes(&[trees.0], trees.1).ok()?;
     let policy = look.fence.as_ref().map(|fence| fence.policy());
     let bundle = policy.and_then(|policy| policy.bundle_dir.as_deref());
@@ -414,11 +402,7 @@ impl OverlapSet {
         let mut met_by = vec![usize::MAX; self.0.len()];
         let count = |(index, touched): (usize, &Touched)| {
             let Fact::Known(touched) = touched else {
-                return if touched.is_absent() {
-                    Fact::NotApplicable
-                } else {
-                    Fact::Unknown
-                };
+                return if touched.is_absent() { Fact::NotApplicable } else { Fact::Unknown };
             };
             let (mut agents, mut paths) = (0, 0);
             for path in touched {
@@ -459,22 +443,12 @@ mod tests {
             Fact::Unknown,
             Fact::NotApplicable,
         ] {
-            crowd.add(&mut WorkStatus {
-                touched,
-                ..WorkStatus::default()
-            });
+            crowd.add(&mut WorkStatus { touched, ..WorkStatus::default() });
         }
         let count = |agents, paths| Fact::Known(OverlapCount { agents, paths });
         let no_one = Fact::NotApplicable;
-        let expected = [
-            count(2, 3),
-            count(1, 2),
-            count(1, 1),
-            no_one,
-            no_one,
-            Fact::Unknown,
-            no_one,
-        ];
+        let expected =
+            [count(2, 3), count(1, 2), count(1, 1), no_one, no_one, Fact::Unknown, no_one];
         assert_eq!(crowd.count(), expected);
     }
 }

@@ -277,9 +277,8 @@ impl Exchange<'_> {
         let mut missed = BTreeMap::new();
         let one_by_one = if before.is_empty() { wanted.len() } else { 1 };
         for some in wanted.chunks(one_by_one) {
-            let refspecs: Vec<_> = { some.iter() }
-                .map(|(refname, _, copy)| format!("+{refname}:{copy}"))
-                .collect();
+            let refspecs: Vec<_> =
+                some.iter().map(|(refname, _, copy)| format!("+{refname}:{copy}")).collect();
             let mut fetched = repo.fetch_refs(&self.remote, &refspecs, self.end)?;
             let [(refname, is, copy), ..] = some else {
                 continue;
@@ -303,7 +302,7 @@ impl Exchange<'_> {
                     return Ok(false);
                 }
             };
-            missed.extend({ some.iter() }.map(|(refname, is, _)| {
+            missed.extend(some.iter().map(|(refname, is, _)| {
                 let miss = UnfetchedRef { is: *is, refusals };
                 (refname.clone(), miss)
             }));
@@ -323,8 +322,7 @@ impl Exchange<'_> {
                 }
             }
         }
-        if let Some((refname, miss)) = { missed.iter() }.find(|(_, miss)| miss.refusals == REFUSALS)
-        {
+        if let Some((refname, miss)) = missed.iter().find(|(_, miss)| miss.refusals == REFUSALS) {
             return Err(self.damaged(refname, miss.is));
         }
         self.missed = missed;
@@ -391,8 +389,7 @@ impl Exchange<'_> {
         match ledger::unite_with(repo, chain, theirs, &self.remote, self.ctx.now()) {
             Ok(united) => {
                 self.report.set(chain.refname(), "", united.to, "equal");
-                let one =
-                    { self.report.refs.iter_mut() }.find(|one| one.refname == chain.refname());
+                let one = self.report.refs.iter_mut().find(|one| one.refname == chain.refname());
                 if let Some(one) = one {
                     one.received = true;
                 }

@@ -75,11 +75,7 @@ pub struct SyncOptions {
 impl SyncOptions {
     /// With that remote, and the usual time.
     pub fn with(remote: Option<String>) -> SyncOptions {
-        SyncOptions {
-            remote,
-            limit: LIMIT,
-            waits: true,
-        }
+        SyncOptions { remote, limit: LIMIT, waits: true }
     }
 }
 
@@ -93,11 +89,7 @@ pub fn sync(ctx: &Ctx, options: &SyncOptions) -> Result<SyncReport> {
     require_orchestrator(ctx)?;
     let end = Instant::now() + options.limit;
     // A `sync --best-effort` in a hook must not wait for the push that called the hook, if that is one of ours.
-    let patience = if options.waits {
-        options.limit
-    } else {
-        Duration::ZERO
-    };
+    let patience = if options.waits { options.limit } else { Duration::ZERO };
     let _guard = lock::hold_for(ctx.repo.common_dir(), layout::SYNC_LOCK, patience)?;
     ctx.reached("sync-locked");
     let mut exchange = Exchange::begin(ctx, options, end)?;
@@ -305,7 +297,10 @@ fn deliver(ctx: &Ctx, options: &SyncOptions, claim: &mut TaskClaim) -> Result<bo
         if rows.is_none() || rows == tried {
             return Ok(false);
         }
-        let pushes: Vec<RefPush> = { rows.iter().flatten().map(NewRows::push) }
+        let pushes: Vec<RefPush> = rows
+            .iter()
+            .flatten()
+            .map(NewRows::push)
             .chain(branch.clone())
             .chain([completion.clone()])
             .collect();
@@ -314,9 +309,7 @@ fn deliver(ctx: &Ctx, options: &SyncOptions, claim: &mut TaskClaim) -> Result<bo
             atomic: true,
             ..PushManner::default()
         };
-        let pushed = ctx
-            .repo
-            .push_refs(&exchange.remote, &pushes, manner, exchange.end);
+        let pushed = ctx.repo.push_refs(&exchange.remote, &pushes, manner, exchange.end);
         ctx.reached("task-pushed");
         // A remote that cannot take several refs at once is told apart by the exchange that follows.
         let Ok(outcome) = pushed else {
@@ -375,12 +368,7 @@ impl Exchange<'_> {
         let is_part = from.is_none_or(|from| {
             from == to || chain::is_of_chain(repo, chain, from) && self.is_ancestor(from, to)
         });
-        Ok(is_part.then_some(NewRows {
-            refname,
-            copy,
-            from,
-            to,
-        }))
+        Ok(is_part.then_some(NewRows { refname, copy, from, to }))
     }
 
     /// Looks whether the remote has what was pushed, and notes it.

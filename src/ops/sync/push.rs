@@ -62,10 +62,7 @@ impl Exchange<'_> {
             };
             // What the copy names may have been replaced by something that is no chain.
             if chain::is_of_chain(repo, *chain, seen) && self.is_ancestor(seen, tip.oid) {
-                let change = RefChange::Swap {
-                    from: Some(seen),
-                    to: tip.oid,
-                };
+                let change = RefChange::Swap { from: Some(seen), to: tip.oid };
                 let refname = self.names.shared(*chain);
                 pushes.push(RefPush::new(refname, change));
             }
@@ -189,10 +186,8 @@ impl Exchange<'_> {
     }
 
     fn occupied(&self, refname: &str) -> Error {
-        let what = format!(
-            "{refname} of `{}` is not ours, so nothing was pushed to it",
-            self.remote
-        );
+        let what =
+            format!("{refname} of `{}` is not ours, so nothing was pushed to it", self.remote);
         Error::new(Code::RemoteRefused, what).hint(
             "to use other names on remotes, run git config agent.refPrefix refs/heads/agent-sync",
         )
@@ -209,14 +204,11 @@ impl Exchange<'_> {
         for one in pending {
             let is = proof.get(&one.shared).copied();
             let refusals = &outcome.refusals;
-            let refusal = refusals
-                .iter()
-                .find(|refusal| refusal.refname == one.shared);
+            let refusal = refusals.iter().find(|refusal| refusal.refname == one.shared);
             let is_passing = refusal.is_some_and(|one| remote::is_passing(&one.reason));
             match arrival(one.tip, one.from, is, is_passing) {
                 Arrival::There => {
-                    self.report
-                        .set(one.chain.refname(), &one.shared, one.tip, "pushed");
+                    self.report.set(one.chain.refname(), &one.shared, one.tip, "pushed");
                     if one.is_foreign {
                         self.report.heal(&one.shared);
                     }
@@ -299,11 +291,9 @@ impl Exchange<'_> {
         // What is still in an outbox alone must not go.
         for synced in self.report.refs.iter().filter(|one| one.state != "outbox") {
             let chains = self.travelling.chains.iter();
-            let chain = chains
-                .into_iter()
-                .find(|chain| chain.refname() == synced.refname);
+            let chain = chains.into_iter().find(|chain| chain.refname() == synced.refname);
             let sight = chain.and_then(|chain| sights.get(chain.as_str()));
-            let of_chain = { sight.into_iter() }.flat_map(|it| contained(&it.outboxes, &proof));
+            let of_chain = sight.into_iter().flat_map(|it| contained(&it.outboxes, &proof));
             pushes.extend(
                 of_chain
                     .map(|(refname, oid)| RefPush::new(refname.clone(), RefChange::Delete(oid))),
@@ -334,10 +324,7 @@ impl Pending {
     fn push(&self) -> RefPush {
         let change = match self.from {
             // What is there is no chain, so no descendant of it can be pushed.
-            Some(from) if self.is_foreign => RefChange::Swap {
-                from: Some(from),
-                to: self.tip,
-            },
+            Some(from) if self.is_foreign => RefChange::Swap { from: Some(from), to: self.tip },
             _ => RefChange::Forward(self.tip),
         };
         RefPush::new(self.shared.clone(), change)
@@ -434,8 +421,11 @@ impl Exchange<'_> {
             own.extend(branch.flatten().map(|(name, tip)| (agent, name, tip)));
         }
         // A forge deletes a branch once it has merged it. Work that came since is no part of what landed, and goes there.
-        let absent = own.iter().filter(|(_, name, _)| !listed.contains_key(name));
-        let absent: Vec<_> = absent.map(|(agent, _, tip)| (agent, *tip)).collect();
+        let absent: Vec<_> = own
+            .iter()
+            .filter(|(_, name, _)| !listed.contains_key(name))
+            .map(|(agent, _, tip)| (agent, *tip))
+            .collect();
         let landed = landed_there(self.ctx, &self.remote, listed, &absent, self.end)?;
         let mut pushes = Vec::new();
         for (agent, refname, tip) in own {
@@ -451,10 +441,8 @@ impl Exchange<'_> {
             let there = listed.get(&refname).copied();
             let tip = as_offered(repo, &agent, there, tip)?;
             // A clone that only fetched the branch has nothing to add to it.
-            let is_behind = |there: Oid| {
-                repo.merge_base(tip, there)
-                    .is_ok_and(|base| base == Some(tip))
-            };
+            let is_behind =
+                |there: Oid| repo.merge_base(tip, there).is_ok_and(|base| base == Some(tip));
             if there.is_some_and(is_behind) {
                 continue;
             }

@@ -88,10 +88,7 @@ impl<'scope, 'env> Checks<'scope, 'env> {
         let enforcement = ctx.kernel()?.enforcement(options.sandbox)?;
         let memory = CheckMemory::open(ctx, &enforcement)?;
         Ok(Checks {
-            done: Done {
-                sandbox: enforcement.as_str(),
-                ..Done::default()
-            },
+            done: Done { sandbox: enforcement.as_str(), ..Done::default() },
             options: CheckOptions {
                 limit: options.limit,
                 keep_going: options.keep_going,
@@ -156,10 +153,7 @@ impl<'scope, 'env> Checks<'scope, 'env> {
     ) -> Option<Round<'s>> {
         let reasons: Vec<RunReason> = stacks.iter().map(|stack| self.reason(stack)).collect();
         let wanted = reasons.iter().filter(|reason| reason.is_run()).count();
-        if self
-            .max_runs
-            .is_some_and(|most| self.done.run + wanted > most)
-        {
+        if self.max_runs.is_some_and(|most| self.done.run + wanted > most) {
             // Half a round decides nothing, so it is not begun at all.
             return None;
         }
@@ -185,11 +179,7 @@ impl<'scope, 'env> Checks<'scope, 'env> {
                 worker += 1;
             }
         }
-        Some(Round {
-            stacks,
-            reasons,
-            answers,
-        })
+        Some(Round { stacks, reasons, answers })
     }
 
     /// Waits for the checks: whether each stack is green.
@@ -201,11 +191,7 @@ impl<'scope, 'env> Checks<'scope, 'env> {
         round: Round<'_>,
         tell: &mut dyn FnMut(&TrainNews<'_>),
     ) -> Result<Vec<bool>> {
-        let Round {
-            stacks,
-            reasons,
-            answers,
-        } = round;
+        let Round { stacks, reasons, answers } = round;
         let mut asked = Vec::new();
         for (stack, reason) in stacks.iter().zip(reasons) {
             // In a rehearsal every check counts as green, to show how far the train could come.
@@ -259,7 +245,7 @@ impl<'scope, 'env> Checks<'scope, 'env> {
     ) -> bool {
         self.done.run += 1;
         self.done.again += usize::from(!stack.purpose.is_bounded());
-        let failed = { runs.iter() }.find(|run| !run.is_success());
+        let failed = runs.iter().find(|run| !run.is_success());
         let is_green = failed.is_none();
         let question = self.memory.question(stack.tree, &stack.checks);
         // The same commands on the same tree gave two answers.
@@ -335,7 +321,7 @@ impl<'scope, 'env> Checks<'scope, 'env> {
 
 /// What the answer says of a failure: with the output of every command that failed, where several did.
 fn report_of(failed: &CommandRun, runs: &[CommandRun], tree: Oid) -> FailedCheck {
-    let all = { runs.iter() }.filter(|run| !run.is_success());
+    let all = runs.iter().filter(|run| !run.is_success());
     let outputs: Vec<&str> = all.map(|run| run.output.as_str()).collect();
     FailedCheck {
         command: failed.command.clone(),
@@ -394,18 +380,8 @@ impl Station {
         let common_dir = ctx.repo.common_dir().to_owned();
         // What a killed train held there.
         leases::free(&common_dir, &name)?;
-        let held = leases::take(
-            &common_dir,
-            &name,
-            &Slug::from_text("train"),
-            &options.leases,
-        )?;
-        Ok(Station {
-            name,
-            variables: commands::named(held),
-            common_dir,
-            _alone: alone,
-        })
+        let held = leases::take(&common_dir, &name, &Slug::from_text("train"), &options.leases)?;
+        Ok(Station { name, variables: commands::named(held), common_dir, _alone: alone })
     }
 }
 
@@ -437,7 +413,7 @@ fn work(seed: &Seed, options: &CheckOptions, tasks: &Receiver<CheckTask>) {
         }
         Err(error) => {
             // The listener stays until it has every answer.
-            let _ = { first.answer }.send((first.number, Duration::ZERO, Err(error)));
+            let _ = first.answer.send((first.number, Duration::ZERO, Err(error)));
             return;
         }
     };
@@ -465,7 +441,7 @@ fn work(seed: &Seed, options: &CheckOptions, tasks: &Receiver<CheckTask>) {
             }
             Err(error) => (None, Err(error)),
         };
-        let _ = { task.answer }.send((task.number, clock.elapsed(), ran));
+        let _ = task.answer.send((task.number, clock.elapsed(), ran));
         // The train goes on while the worktree is removed.
         drop(room);
         next = tasks.recv().ok();

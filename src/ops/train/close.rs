@@ -79,11 +79,7 @@ impl CloseReport {
         };
         let left = close.rejected.len() + close.deferred.len() + close.not_landed.len();
         if left > 0 {
-            let noun = if left == 1 {
-                "agent has"
-            } else {
-                "agents have"
-            };
+            let noun = if left == 1 { "agent has" } else { "agents have" };
             close.question = Some(format!("{left} {noun} not landed. What next?"));
             let is_landed = |one: &TrainDecision| matches!(one.outcome, Fate::Landed(_));
             close.ways = close.answers(common_dir, decisions.iter().any(is_landed));
@@ -93,11 +89,8 @@ impl CloseReport {
 
     /// Each way is there where something goes it.
     fn answers(&self, common_dir: &Path, is_any_landed: bool) -> Vec<AnswerWay> {
-        let mut retry: Vec<_> = self
-            .rejected
-            .iter()
-            .map(|agent| spawn_again(common_dir, &agent.short_id))
-            .collect();
+        let mut retry: Vec<_> =
+            self.rejected.iter().map(|agent| spawn_again(common_dir, &agent.short_id)).collect();
         let verify = |agent: &AgentRef| format!("git agent verify {}", agent.short_id);
         // The verdict of each says what is to be mended.
         retry.extend(self.not_landed.iter().map(verify));
@@ -108,7 +101,9 @@ impl CloseReport {
         };
         let is_retried = !retry.is_empty();
         retry.push("git agent merge --all".to_owned());
-        let mut closing: Vec<_> = { self.deferred.iter() }
+        let mut closing: Vec<_> = self
+            .deferred
+            .iter()
             .map(|agent| format!("git agent merge {}", agent.short_id))
             .collect();
         let closed = if closing.is_empty() {
@@ -117,11 +112,7 @@ impl CloseReport {
             "close now and come back; all of it stays, and deferred agents land by their names"
         };
         closing.push("git agent list".to_owned());
-        let way = |way, what, commands| AnswerWay {
-            way,
-            what,
-            commands,
-        };
+        let way = |way, what, commands| AnswerWay { way, what, commands };
         let ways = [
             is_any_landed.then(|| {
                 let push = vec!["git push".to_owned()];
@@ -137,9 +128,7 @@ impl CloseReport {
 /// A rejected agent stays rejected; its task is still there for another one. The file itself is not named: its agent may have
 /// changed it, and `retry` notices that.
 fn spawn_again(common_dir: &Path, short: &str) -> String {
-    let task = layout::agents_dir(common_dir)
-        .join(short)
-        .join(briefing::TASK);
+    let task = layout::agents_dir(common_dir).join(short).join(briefing::TASK);
     // Only the clone that spawned it has the task to begin anew with.
     if task.is_file() {
         format!("git agent retry {short}")
@@ -267,7 +256,8 @@ pub fn merge_all(ctx: &Ctx, options: &TrainOptions) -> Result<AllReport> {
     rehearsed(ctx, options, |ctx| {
         let mut agents = open_agents(ctx)?;
         // One in which something is at work is named and left: it is not finished, whatever its row says.
-        let at_work: HashSet<AgentId> = { agents.iter() }
+        let at_work: HashSet<AgentId> = agents
+            .iter()
             .filter(|agent| !options.now && is_ready(ctx, agent))
             .filter(|agent| at_work::at_work(ctx, agent).is_some())
             .map(|agent| agent.id)
@@ -318,20 +308,15 @@ fn decision(agent: &Agent, rider: &Rider) -> TrainDecision {
         _ if rider.lacks_bundle => Fate::RejectBundle,
         _ => Fate::NotMerged,
     };
-    let error = report.error.as_ref().map(ErrorReport::from);
-    let error = error.filter(|_| !matches!(fate, Fate::Landed(_)));
+    let error =
+        report.error.as_ref().map(ErrorReport::from).filter(|_| !matches!(fate, Fate::Landed(_)));
     let findings = error.iter().flat_map(|error| &error.findings);
-    let conflicts = { error.iter() }.flat_map(|error| error.conflicts.clone());
-    let conflicts: Vec<PathText> = conflicts.collect();
+    let conflicts: Vec<PathText> = error.iter().flat_map(|error| error.conflicts.clone()).collect();
     TrainDecision {
         verdict: rider.verdict,
         commit: report.commit.clone(),
         findings: findings.map(ToString::to_string).collect(),
-        conflicts: if conflicts.is_empty() {
-            report.conflicts.clone()
-        } else {
-            conflicts
-        },
+        conflicts: if conflicts.is_empty() { report.conflicts.clone() } else { conflicts },
         reason: report.reason.clone(),
         error,
         ..TrainDecision::new(agent, fate)
@@ -339,11 +324,7 @@ fn decision(agent: &Agent, rider: &Rider) -> TrainDecision {
 }
 
 fn left_alone(agent: &Agent, state: State) -> TrainDecision {
-    let fate = if agent.deferred {
-        Fate::Deferred
-    } else {
-        Fate::Left(state)
-    };
+    let fate = if agent.deferred { Fate::Deferred } else { Fate::Left(state) };
     let findings = rejected_for(agent);
     let reason = Some(findings.unwrap_or_default().join(", ")).filter(|text| !text.is_empty());
     TrainDecision {

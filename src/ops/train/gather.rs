@@ -123,9 +123,7 @@ fn require_done(ctx: &Ctx, agent: &Agent) -> Result<()> {
     let what = format!("agent {short} is {state}; a train takes agents that are done");
     Err(Error::new(Code::AgentState, what)
         .hint(format!("to judge its work, run git agent verify {short}"))
-        .hint(format!(
-            "to say that it is done, run git agent mark done {short}"
-        )))
+        .hint(format!("to say that it is done, run git agent mark done {short}")))
 }
 
 /// Judges those that are still to land on this target anew, all of them against the commit that it is at now.
@@ -138,7 +136,7 @@ pub(super) fn judge_again(
     items: &mut [Rider],
     target: &str,
 ) -> Result<()> {
-    let bound = { items.iter() }.find(|item| item.is_bound_for(target));
+    let bound = items.iter().find(|item| item.is_bound_for(target));
     let watched = bound.and_then(|item| item.plan.as_ref());
     let watched = watched.map(|plan| plan.base_ref().to_owned());
     fetch_once(ctx, options, items)?;
@@ -148,13 +146,8 @@ pub(super) fn judge_again(
         Some(watched) => ctx.repo.tip(&watched)?.oid(),
         None => None,
     };
-    let merge = MergeOptions {
-        base_at: base,
-        ..options.of_each()
-    };
-    judge_as(ctx, options, &merge, items, |item| {
-        item.is_bound_for(target)
-    })
+    let merge = MergeOptions { base_at: base, ..options.of_each() };
+    judge_as(ctx, options, &merge, items, |item| item.is_bound_for(target))
 }
 
 /// Brings the branch of a remote up to date, once for all agents.
@@ -222,7 +215,7 @@ fn judge_as(
     // The threads answer in any order. What follows takes the agents in the caller's.
     judged.sort_unstable_by_key(|(at, _)| *at);
     for (at, judged) in judged {
-        let item = { items.get_mut(at) }.ok_or_else(|| Error::bug("no such agent was judged"))?;
+        let item = items.get_mut(at).ok_or_else(|| Error::bug("no such agent was judged"))?;
         item.take(ctx, options, judged)?;
     }
     Ok(())
@@ -403,7 +396,7 @@ impl Rider {
         match fate {
             CandidateFate::Open => return,
             CandidateFate::Conflicts(conflicts) => {
-                let paths = { conflicts.iter() }.map(|one| PathText::from(one.path.as_slice()));
+                let paths = conflicts.iter().map(|one| PathText::from(one.path.as_slice()));
                 report.conflicts = paths.collect();
                 return;
             }
@@ -429,11 +422,7 @@ impl Rider {
             CandidateFate::Red(check, partner) => {
                 let how = &check.how;
                 let command = &check.command;
-                let what = if check.setup {
-                    "the set-up command "
-                } else {
-                    ""
-                };
+                let what = if check.setup { "the set-up command " } else { "" };
                 let why = match partner.as_ref().map(|partner| &partner.short_id) {
                     Some(partner) => format!(
                         "{what}`{command}` {how} with its work and that of agent {partner} together, and succeeds without either"
@@ -476,13 +465,8 @@ fn rejected(short: Option<&str>, check: &FailedCheck, why: &str) -> Error {
         format!("the checks reject agent {short}, so its work does not land"),
     )
     .detail(format!("  {finding} {why}"))
-    .facts(ErrorFacts {
-        findings: vec![finding],
-        ..ErrorFacts::default()
-    })
-    .hint(format!(
-        "to see how to mend it, run git agent verify {short}"
-    ))
+    .facts(ErrorFacts { findings: vec![finding], ..ErrorFacts::default() })
+    .hint(format!("to see how to mend it, run git agent verify {short}"))
 }
 
 fn reason(error: &Error) -> String {
@@ -508,16 +492,12 @@ pub(super) fn bring_into_order(ctx: &Ctx, order: Order, items: &mut Vec<Rider>) 
     let plans = items.iter().filter_map(|item| item.plan.as_ref());
     let works = plans.map(|plan| judged_work(ctx, plan));
     let order = overlap::order_of(ctx, works.collect::<Result<_>>()?)?;
-    let mut places: Vec<_> = { order.iter().enumerate() }
-        .map(|(place, work)| (*work, place))
-        .collect();
+    let mut places: Vec<_> = order.iter().enumerate().map(|(place, work)| (*work, place)).collect();
     // As the agents stand now.
     places.sort_unstable();
     let mut places = places.into_iter().map(|(_, place)| place);
     let place = |item: &Rider| item.plan.as_ref().and_then(|_| places.next());
-    let places: Vec<_> = { items.iter().map(place) }
-        .map(|place| place.unwrap_or(usize::MAX))
-        .collect();
+    let places: Vec<_> = items.iter().map(place).map(|place| place.unwrap_or(usize::MAX)).collect();
     let mut placed: Vec<_> = places.into_iter().zip(items.drain(..)).collect();
     placed.sort_unstable_by_key(|(place, _)| *place);
     items.extend(placed.into_iter().map(|(_, item)| item));

@@ -276,9 +276,7 @@ fn run_targets(
 fn member<'m>(members: &'m mut [&mut Rider], candidate: usize) -> Result<&'m mut Rider> {
     match members.get_mut(candidate) {
         Some(member) => Ok(member),
-        None => Err(Error::bug(
-            "a decision about an agent that is not in the train",
-        )),
+        None => Err(Error::bug("a decision about an agent that is not in the train")),
     }
 }
 
@@ -294,12 +292,9 @@ fn run_target(
     let mut last = None;
     let mut pauses = PAUSES.into_iter();
     loop {
-        let mut members: Vec<&mut Rider> = { items.iter_mut() }
-            .filter(|item| item.is_bound_for(target))
-            .collect();
-        let plans: Vec<MergePlan> = { members.iter() }
-            .filter_map(|item| item.plan.clone())
-            .collect();
+        let mut members: Vec<&mut Rider> =
+            items.iter_mut().filter(|item| item.is_bound_for(target)).collect();
+        let plans: Vec<MergePlan> = members.iter().filter_map(|item| item.plan.clone()).collect();
         let Some(first) = plans.first() else {
             return Ok(report);
         };

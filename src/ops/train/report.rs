@@ -48,7 +48,7 @@ impl TrainReport {
     pub fn misnamed(&self) -> Option<&Error> {
         let is_misnamed =
             |error: &&Error| matches!(error.code(), Code::AgentUnknown | Code::AgentAmbiguous);
-        let mut errors = { self.items.iter() }.filter_map(|item| item.error.as_ref());
+        let mut errors = self.items.iter().filter_map(|item| item.error.as_ref());
         errors.find(is_misnamed)
     }
 

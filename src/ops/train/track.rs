@@ -65,7 +65,7 @@ impl<'a> TrainCandidate<'a> {
         let work = match (alone, plan.method) {
             // It was judged to merge, so what conflicts by now is another target.
             (Some(merge), _) => {
-                let tree = { merge.result.clean() }.ok_or_else(|| moved(&plan.target))?;
+                let tree = merge.result.clean().ok_or_else(|| moved(&plan.target))?;
                 simulated(repo, tree, &[base])?
             }
             // That one lands as it is, or not at all.
@@ -88,8 +88,7 @@ impl<'a> TrainCandidate<'a> {
     /// Adds the checks of the projects that its work touches.
     fn add_checks(&mut self, repo: &Repo, projects: &Projects, ground: &Stack) -> Result<()> {
         let tree = self.plan.work.tree;
-        self.checks
-            .add(&projects::checks_of(repo, projects, ground.tree, tree)?);
+        self.checks.add(&projects::checks_of(repo, projects, ground.tree, tree)?);
         Ok(())
     }
 }
@@ -149,14 +148,11 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
             return Err(Error::bug("a train without agents"));
         };
         let (base, target) = (first.base, first.target.clone());
-        let ground = Stack {
-            commit: base,
-            tree: repo.read_commit(base)?.tree,
-            members: Vec::new(),
-        };
+        let ground =
+            Stack { commit: base, tree: repo.read_commit(base)?.tree, members: Vec::new() };
         let scopes = Scopes::default();
         let candidates =
-            { plans.into_iter() }.map(|plan| TrainCandidate::read(ctx, plan, &ground, &scopes));
+            plans.into_iter().map(|plan| TrainCandidate::read(ctx, plan, &ground, &scopes));
         let mut candidates = candidates.collect::<Result<Vec<_>>>()?;
         // Where one of them works on a pull request, the target is its branch, and decides nothing.
         let mut policies = candidates.iter().map(|one| one.guard.policy());
@@ -173,10 +169,8 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
         for candidate in &mut candidates {
             candidate.add_checks(repo, &settings.projects, &ground)?;
         }
-        let mut shared = RequiredChecks {
-            commands: settings.train_checks,
-            ..RequiredChecks::default()
-        };
+        let mut shared =
+            RequiredChecks { commands: settings.train_checks, ..RequiredChecks::default() };
         shared.add(&RequiredChecks {
             commands: settings.checks,
             min_tests: settings.min_tests.unwrap_or(0),
@@ -240,9 +234,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
     /// Merges the work of a plan on top of a commit: the commit that would land, and its tree.
     fn merge(&mut self, below: &Stack, candidate: usize) -> Result<Option<(Oid, Oid)>> {
         let repo = &self.ctx.repo;
-        let TrainCandidate {
-            plan, work, guard, ..
-        } = numbered(&self.candidates, candidate)?;
+        let TrainCandidate { plan, work, guard, .. } = numbered(&self.candidates, candidate)?;
         // What is in scope on the target may not be on top of other work that moves files.
         let is_in_scope =
             |tree| -> Result<bool> { Ok(guard.judge_landing(below.tree, tree)?.is_empty()) };
@@ -258,8 +250,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
             MergeResult::Clean { tree } if !is_in_scope(tree)? => return Ok(None),
             MergeResult::Clean { tree } => tree,
             MergeResult::Conflicts { conflicts, .. } => {
-                let paths = conflicts.iter();
-                let paths = paths.map(|one| PathText::from(one.path.as_slice()));
+                let paths = conflicts.iter().map(|one| PathText::from(one.path.as_slice()));
                 (self.tell)(&TrainNews::Conflict {
                     agent_id: &plan.agent.id.to_string(),
                     lands_on: &plan.target,
@@ -337,11 +328,7 @@ impl Track for Stacking<'_, '_, '_> {
         Ok(merged.map(|(commit, tree)| {
             let mut members = stack.members.clone();
             members.push(candidate);
-            Stack {
-                commit,
-                tree,
-                members,
-            }
+            Stack { commit, tree, members }
         }))
     }
 
@@ -384,7 +371,9 @@ impl Track for Stacking<'_, '_, '_> {
 
     fn reject(&mut self, culprit: &Culprit<Stack>) -> Result<()> {
         let stacked = self.stacked(&culprit.red, Purpose::Again)?;
-        let check = { self.checks.failure(&stacked) }
+        let check = self
+            .checks
+            .failure(&stacked)
             .ok_or_else(|| Error::bug("a red stack has no failed check"))?;
         self.pending.push(Settlement::Reject(
             culprit.candidate,
@@ -440,10 +429,7 @@ impl Stacking<'_, '_, '_> {
         };
         for (candidate, tree) in layers {
             let plan = &numbered(&self.candidates, candidate)?.plan;
-            let verdict = Verified {
-                merged_tree: Some(tree),
-                ..plan.verdict.clone()
-            };
+            let verdict = Verified { merged_tree: Some(tree), ..plan.verdict.clone() };
             self.checks.keep_train_tree(plan.agent.id, &verdict, top);
             self.record(candidate, Move::Accept, verdict)?;
             self.decide(candidate, CandidateFate::Accepted(tree))?;
@@ -489,7 +475,7 @@ impl Stacking<'_, '_, '_> {
         check: FailedCheck,
         partner: Option<usize>,
     ) -> Result<()> {
-        let partner = { partner.map(|partner| numbered(&self.candidates, partner)) }.transpose()?;
+        let partner = partner.map(|partner| numbered(&self.candidates, partner)).transpose()?;
         let partner = partner.map(|partner| &partner.plan.agent);
         if !self.is_rehearsal {
             self.record_red(candidate, tree, &check, partner.map(|agent| agent.id))?;
@@ -528,16 +514,13 @@ impl Stacking<'_, '_, '_> {
     }
 
     fn decide(&mut self, candidate: usize, fate: CandidateFate) -> Result<()> {
-        let candidate = { self.candidates.get_mut(candidate) }.ok_or_else(unknown)?;
+        let candidate = self.candidates.get_mut(candidate).ok_or_else(unknown)?;
         candidate.fate = fate;
         Ok(())
     }
 
     fn record(&self, candidate: usize, step: Move, verdict: Verified) -> Result<()> {
-        let (by, plan) = (
-            self.ctx.actor()?,
-            &numbered(&self.candidates, candidate)?.plan,
-        );
+        let (by, plan) = (self.ctx.actor()?, &numbered(&self.candidates, candidate)?.plan);
         match authority::append(self.ctx, &plan.agent, &by, step, What::Verified(verdict)) {
             // It was decided about meanwhile; the answer stands, the row needs none.
             Err(error) if error.code() == Code::AgentState => Ok(()),

@@ -30,15 +30,10 @@ pub fn execute(ctx: &Ctx, plan: &UndoPlan) -> Result<UndoReport> {
     let mut report = plan.answer("undone");
     let landings = lock::hold(repo.common_dir(), layout::LANDING_LOCK)?;
     // What a branch leaves hangs on nothing else from now on, and taking this back needs it.
-    let left = { plan.moves.iter() }.filter(|one| one.from != one.to);
-    let left: Vec<Oid> = left.map(|one| one.from).collect();
+    let left: Vec<Oid> =
+        plan.moves.iter().filter(|one| one.from != one.to).map(|one| one.from).collect();
     if !left.is_empty() {
-        keep::keep(
-            repo,
-            &left,
-            &format!("undone {}", plan.operation),
-            ctx.now(),
-        )?;
+        keep::keep(repo, &left, &format!("undone {}", plan.operation), ctx.now())?;
     }
     ctx.reached(STEPS[0]);
     // Until the rows say what has moved.
@@ -69,9 +64,7 @@ pub fn execute(ctx: &Ctx, plan: &UndoPlan) -> Result<UndoReport> {
     record(ctx, plan, &reverted)?;
     drop(deferred);
     ctx.reached(STEPS[6]);
-    let names: Vec<String> = { plan.removed.iter() }
-        .map(|it| it.id.to_string())
-        .collect();
+    let names: Vec<String> = plan.removed.iter().map(|it| it.id.to_string()).collect();
     let mut discarded = Ok(());
     // All are tried; the first failure is the one that is told.
     discard::discard_each(ctx, &names, DiscardOptions::default(), &mut |one| {
@@ -102,8 +95,7 @@ pub fn execute(ctx: &Ctx, plan: &UndoPlan) -> Result<UndoReport> {
 /// One event for each agent, all by one commit of the ledger. What is discarded again says so itself.
 fn record(ctx: &Ctx, plan: &UndoPlan, reverted: &HashMap<Oid, Oid>) -> Result<()> {
     let is_removed = |key: &Oid| plan.removed.iter().any(|agent| agent.spawn_commit == *key);
-    let rows = plan.agents.iter().map(|agent| agent.spawn_commit);
-    let rows = rows.filter(|key| !is_removed(key));
+    let rows = plan.agents.iter().map(|agent| agent.spawn_commit).filter(|key| !is_removed(key));
     let what = |row: Oid| {
         let landing = plan.landings.iter().find(|(key, _)| *key == row);
         What::Undone {
@@ -112,8 +104,7 @@ fn record(ctx: &Ctx, plan: &UndoPlan, reverted: &HashMap<Oid, Oid>) -> Result<()
         }
     };
     let rows: Vec<(Oid, What)> = rows.map(|row| (row, what(row))).collect();
-    ctx.ledger()
-        .append_each(&rows, &ctx.actor()?, ctx.now(), |what, _| Ok(what.clone()))?;
+    ctx.ledger().append_each(&rows, &ctx.actor()?, ctx.now(), |what, _| Ok(what.clone()))?;
     Ok(())
 }
 
@@ -129,21 +120,14 @@ const TRAILER: &str = "Agent-Undo";
 pub(super) fn revert(ctx: &Ctx, one: &BranchMove, operation: &OperationId) -> Result<BranchMove> {
     let repo = &ctx.repo;
     let Tip::At(tip) = repo.tip(&one.refname)? else {
-        return Err(Error::new(
-            Code::BranchGone,
-            format!("{} is gone", one.refname),
-        ));
+        return Err(Error::new(Code::BranchGone, format!("{} is gone", one.refname)));
     };
     // A command that was killed after the commit goes on from there.
     if let Some(made) = made_before(ctx, one, tip, operation)? {
         return Ok(made);
     }
     if !repo.is_ancestor(one.to, tip)? {
-        let what = format!(
-            "{} does not hold commit {} any more",
-            one.refname,
-            one.to.short()
-        );
+        let what = format!("{} does not hold commit {} any more", one.refname, one.to.short());
         return Err(Error::new(Code::UndoBuiltUpon, what)
             .hint(format!("to see where it is, run git log {}", one.refname)));
     }
@@ -158,49 +142,30 @@ pub(super) fn revert(ctx: &Ctx, one: &BranchMove, operation: &OperationId) -> Re
         MergeResult::Clean { tree } => tree,
         MergeResult::Conflicts { conflicts, .. } => {
             let conflicts: Vec<_> = conflicts.into_iter().map(|one| one.path).collect();
-            let lines: Vec<String> = { conflicts.iter() }
-                .map(|path| format!("  {}", Quoted(path)))
-                .collect();
+            let lines: Vec<String> =
+                conflicts.iter().map(|path| format!("  {}", Quoted(path))).collect();
             let what = format!(
                 "what came after commit {} changed the same lines; nothing was changed",
                 one.to.short()
             );
             return Err(Error::new(Code::UpdateConflicts, what)
                 .detail(lines.join("\n"))
-                .facts(ErrorFacts {
-                    conflicts,
-                    ..ErrorFacts::default()
-                })
+                .facts(ErrorFacts { conflicts, ..ErrorFacts::default() })
                 .hint("to take it back by hand, run git revert"));
         }
         MergeResult::Unrelated => {
-            return Err(Error::bug(
-                "a landing must have history in common with its branch",
-            ));
+            return Err(Error::bug("a landing must have history in common with its branch"));
         }
     };
     let landing = repo.read_commit(one.to)?;
     let subject = landing.message.lines().next().unwrap_or_default();
-    let message = format!(
-        "Revert \"{subject}\"\n\n{}\n\n{TRAILER}: {operation}\n",
-        says(one)
-    );
+    let message = format!("Revert \"{subject}\"\n\n{}\n\n{TRAILER}: {operation}\n", says(one));
     let commit = repo.write_commit_as_user(&who.commit(tree, &[tip], &message))?;
     let reason = format!("agent: undo {operation}");
     let checkouts = repo.checkouts(&one.refname)?;
     let branch = (one.refname.as_str(), checkouts.as_slice());
-    drop(move_with_worktrees(
-        ctx,
-        branch,
-        (tip, commit),
-        &reason,
-        &UnderLock::NOTHING,
-    )?);
-    Ok(BranchMove {
-        refname: one.refname.clone(),
-        from: tip,
-        to: commit,
-    })
+    drop(move_with_worktrees(ctx, branch, (tip, commit), &reason, &UnderLock::NOTHING)?);
+    Ok(BranchMove { refname: one.refname.clone(), from: tip, to: commit })
 }
 
 fn says(one: &BranchMove) -> String {
@@ -220,11 +185,7 @@ fn made_before(
         && let [from] = commit.parents[..]
     {
         if commit.message.contains(&says(one)) {
-            return Ok(Some(BranchMove {
-                refname: one.refname.clone(),
-                from,
-                to: commit.oid,
-            }));
+            return Ok(Some(BranchMove { refname: one.refname.clone(), from, to: commit.oid }));
         }
         commit = ctx.repo.read_commit(from)?;
     }

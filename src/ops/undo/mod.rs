@@ -40,9 +40,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The steps of an undo that moves a branch which is checked out, in order, under the names given to
 /// [`crate::agents::ctx::Seams::reached`].
-pub const STEPS: [&str; 7] = [
-    "kept", "locked", "emptied", "written", "indexed", "moved", "undone",
-];
+pub const STEPS: [&str; 7] = ["kept", "locked", "emptied", "written", "indexed", "moved", "undone"];
 
 /// What the caller asked for.
 #[derive(Clone, Debug, Default)]
@@ -163,36 +161,22 @@ fn back(ctx: &Ctx, agents: &[Agent], refname: &str, moves: &[BranchMove]) -> Res
     };
     let pairs: Vec<(Oid, Oid)> = moves.iter().map(|one| (one.from, one.to)).collect();
     let Some(at) = retreat(tip, &pairs) else {
-        return Ok(Back::BuiltUpon(format!(
-            "{refname} has gone on since, to {}",
-            tip.short()
-        )));
+        return Ok(Back::BuiltUpon(format!("{refname} has gone on since, to {}", tip.short())));
     };
     // Going forward again leaves nothing behind, and one that is back already has nothing to leave.
     if at != tip && !repo.is_ancestor(tip, at)? {
         // An agent's own branch holds its work by nature, and stays where it is.
-        let own: Vec<&str> = agents
-            .iter()
-            .filter_map(|it| it.branch.as_deref())
-            .collect();
-        let lowest = moves.iter().find(|one| one.from == at);
-        let lowest = lowest.map_or(tip, |one| one.to);
+        let own: Vec<&str> = agents.iter().filter_map(|it| it.branch.as_deref()).collect();
+        let lowest = moves.iter().find(|one| one.from == at).map_or(tip, |one| one.to);
         // A branch or a tag elsewhere keeps the landing alive, so work was built on it or it was
         // published.
         let holders = repo.refs_holding(lowest)?.into_iter();
         let mut others = holders.filter(|name| name != refname && !own.contains(&name.as_str()));
         if let Some(other) = others.next() {
-            return Ok(Back::BuiltUpon(format!(
-                "{other} holds commit {}",
-                lowest.short()
-            )));
+            return Ok(Back::BuiltUpon(format!("{other} holds commit {}", lowest.short())));
         }
     }
-    Ok(Back::To(BranchMove {
-        refname: refname.to_owned(),
-        from: tip,
-        to: at,
-    }))
+    Ok(Back::To(BranchMove { refname: refname.to_owned(), from: tip, to: at }))
 }
 
 /// Landings on one branch, those that stand on others before them.
@@ -269,9 +253,8 @@ fn refusal(ctx: &Ctx, operation: &Operation, obstacle: Obstacle) -> Result<Error
                 return Ok(Error::new(Code::UndoBuiltUpon, what)
                     .hint("to see what can be taken back, run git agent undo --list"));
             }
-            return Ok(Error::new(Code::UndoBuiltUpon, what).hint(format!(
-                "to take that back first, run git agent undo {later}"
-            )));
+            return Ok(Error::new(Code::UndoBuiltUpon, what)
+                .hint(format!("to take that back first, run git agent undo {later}")));
         }
     };
     let hint = "to see what can be taken back, run git agent undo --list";
@@ -283,11 +266,7 @@ fn require_backwards(ctx: &Ctx, one: &BranchMove) -> Result<()> {
     if ctx.repo.is_ancestor(one.from, one.to)? {
         return Ok(());
     }
-    let (name, from, to) = (
-        Quoted(one.refname.as_bytes()),
-        one.from.short(),
-        one.to.short(),
-    );
+    let (name, from, to) = (Quoted(one.refname.as_bytes()), one.from.short(), one.to.short());
     let what = format!(
         "commit {to} on {name} does not build upon {from}, where that is said to have been"
     );
@@ -304,7 +283,7 @@ impl UndoPlan {
         let agents = self.agents.iter().map(|agent| reporter.agent(ctx, agent));
         let mut report = self.answer("planned");
         report.agents = agents.collect();
-        let reverted: BTreeSet<&String> = { self.reverts.iter() }.map(|one| &one.refname).collect();
+        let reverted: BTreeSet<&String> = self.reverts.iter().map(|one| &one.refname).collect();
         for refname in reverted {
             if let Some(tip) = ctx.repo.tip(refname)?.oid() {
                 report.moves.push(BranchMoveReport {

@@ -114,10 +114,7 @@ impl Operation {
             Some(Obstacle::TakenBack)
         } else {
             open.find_map(|part| {
-                Some(Obstacle::BuiltUpon(
-                    part.spawn_commit,
-                    part.built_upon.clone()?,
-                ))
+                Some(Obstacle::BuiltUpon(part.spawn_commit, part.built_upon.clone()?))
             })
         }
     }
@@ -138,8 +135,8 @@ pub(super) fn all(ctx: &Ctx) -> Result<Vec<Operation>> {
     let rows = ctx.ledger().select_by_origin(|key, events, own| {
         let makes =
             |(event, is_own): &(&Event, &bool)| **is_own && matches!(event.what, What::Spawning(_));
-        let made = events.iter().zip(own).find(makes);
-        let made = made.and_then(|(event, _)| event.operation.clone());
+        let made =
+            events.iter().zip(own).find(makes).and_then(|(event, _)| event.operation.clone());
         let parts = parts(ctx, key, events, own);
         (made.is_some() || !parts.is_empty()).then_some((made, parts))
     })?;
@@ -190,9 +187,7 @@ fn parts(
     let undone = taken_back(events);
     let written = events.iter().zip(own);
     let ours = written.clone().filter(|(_, is_own)| **is_own);
-    let ours: HashSet<_> = ours
-        .filter_map(|(event, _)| event.operation.as_ref())
-        .collect();
+    let ours: HashSet<_> = ours.filter_map(|(event, _)| event.operation.as_ref()).collect();
     let mut order: Vec<&OperationId> = Vec::new();
     let mut members: HashMap<&OperationId, Vec<&Event>> = HashMap::new();
     for (event, is_own) in written {
@@ -208,12 +203,7 @@ fn parts(
         }
         of_it.push(event);
     }
-    let row = RowEffects {
-        ctx,
-        spawn_commit,
-        members: &members,
-        branch: OnceCell::new(),
-    };
+    let row = RowEffects { ctx, spawn_commit, members: &members, branch: OnceCell::new() };
     let mut parts = Vec::new();
     let mut later: Option<&OperationId> = None;
     let (mut is_gone, mut is_back) = (false, false);
@@ -230,17 +220,20 @@ fn parts(
         is_back |= is_own && of_it.iter().any(reopens);
         let is_judged_only = effects == [Effect::Judged];
         let had_gone_on = went_on;
-        went_on |= { of_it.iter() }.any(|event| matches!(event.what, What::Started(_)));
+        went_on |= of_it.iter().any(|event| matches!(event.what, What::Started(_)));
         // A verdict that something came after holds no more, and keeps nothing from being taken back.
         if effects.is_empty() || is_judged_only && (had_gone_on || later.is_some()) {
             continue;
         }
         // What also spawned or ran something did more than can be taken back.
-        let is_more = { of_it.iter() }
-            .any(|event| matches!(event.what, What::Spawning(_) | What::Started(_)));
-        let is_undo = { of_it.iter() }.any(|event| matches!(event.what, What::Undone { .. }));
-        let kinds = { of_it.iter() }.filter(|event| is_reversible(&event.what));
-        let mut kinds: Vec<String> = kinds.map(|event| event.what.kind().to_owned()).collect();
+        let is_more =
+            of_it.iter().any(|event| matches!(event.what, What::Spawning(_) | What::Started(_)));
+        let is_undo = of_it.iter().any(|event| matches!(event.what, What::Undone { .. }));
+        let mut kinds: Vec<String> = of_it
+            .iter()
+            .filter(|event| is_reversible(&event.what))
+            .map(|event| event.what.kind().to_owned())
+            .collect();
         kinds.dedup();
         // A discard takes back what brought the worktree back, whether it was an undo of that or a new one.
         let is_gone_again = is_gone && effects.contains(&Effect::Restored);
@@ -295,29 +288,21 @@ impl RowEffects<'_> {
         let mut effects = Vec::new();
         for event in events {
             match &event.what {
-                What::Merged {
-                    commit,
-                    into,
-                    tip: Some(_),
-                    from,
-                } => effects.push(from.map_or(Effect::Decided, |from| {
-                    // Without it the branch had the work already, and only the row said so.
-                    Effect::Moved(BranchMove {
-                        refname: into.clone(),
-                        from,
-                        to: *commit,
-                    })
-                })),
+                What::Merged { commit, into, tip: Some(_), from } => {
+                    effects.push(from.map_or(Effect::Decided, |from| {
+                        // Without it the branch had the work already, and only the row said so.
+                        Effect::Moved(BranchMove { refname: into.clone(), from, to: *commit })
+                    }))
+                }
                 // A landing commits the uncommitted work first, and that commit goes where the
                 // landing goes.
                 What::Committed { commit, .. } if !is_landing => {
                     effects.extend(self.update(*commit).map(Effect::Moved));
                 }
                 What::Discarded { .. } => effects.push(Effect::Removed),
-                What::Undone {
-                    revert: Some(commit),
-                    operation,
-                } => effects.extend(self.revert(operation, *commit)),
+                What::Undone { revert: Some(commit), operation } => {
+                    effects.extend(self.revert(operation, *commit))
+                }
                 // A row from elsewhere may say that an undo took itself back.
                 What::Undone { operation, .. } if depth < 8 => {
                     let inverse = self.of(operation, depth + 1).into_iter().map(inverted);
@@ -350,28 +335,20 @@ impl RowEffects<'_> {
             let agent = self.ctx.ledger().agent(self.spawn_commit);
             agent.ok().flatten()?.branch
         });
-        Some(BranchMove {
-            refname: branch.clone()?,
-            from,
-            to: commit,
-        })
+        Some(BranchMove { refname: branch.clone()?, from, to: commit })
     }
 
     fn revert(&self, operation: &OperationId, commit: Oid) -> Option<Effect> {
         let into = self.landed_on(operation, 0)?;
         let from = *self.ctx.repo.read_commit(commit).ok()?.parents.first()?;
-        Some(Effect::Moved(BranchMove {
-            refname: into,
-            from,
-            to: commit,
-        }))
+        Some(Effect::Moved(BranchMove { refname: into, from, to: commit }))
     }
 }
 
 impl RowEffects<'_> {
     /// The branch that an operation landed on, or that of the landing which it took back or did again.
     fn landed_on(&self, operation: &OperationId, depth: usize) -> Option<String> {
-        { self.members.get(operation)?.iter() }.find_map(|event| match &event.what {
+        self.members.get(operation)?.iter().find_map(|event| match &event.what {
             What::Merged { into, .. } => Some(into.clone()),
             // As in [`RowEffects::of`].
             What::Undone { operation, .. } if depth < 8 => self.landed_on(operation, depth + 1),
@@ -382,11 +359,9 @@ impl RowEffects<'_> {
 
 fn inverted(effect: Effect) -> Effect {
     match effect {
-        Effect::Moved(BranchMove { refname, from, to }) => Effect::Moved(BranchMove {
-            refname,
-            from: to,
-            to: from,
-        }),
+        Effect::Moved(BranchMove { refname, from, to }) => {
+            Effect::Moved(BranchMove { refname, from: to, to: from })
+        }
         Effect::Removed => Effect::Restored,
         Effect::Restored => Effect::Removed,
         Effect::Decided => Effect::Decided,
@@ -418,15 +393,15 @@ pub(super) fn meant(ctx: &Ctx, what: Option<&str>) -> Result<Operation> {
             newest.ok_or_else(|| unknown("nothing was done here that could be taken back".into()))
         }
         Some(id) if id.starts_with(OperationId::PREFIX) => {
-            let mut found = { all.into_iter() }.filter(|it| it.id.as_str().starts_with(id));
+            let mut found = all.into_iter().filter(|it| it.id.as_str().starts_with(id));
             match (found.next(), found.next()) {
                 (Some(operation), None) => Ok(operation),
                 (Some(_), Some(_)) => {
                     Err(unknown(format!("more than one operation begins with {id}")))
                 }
-                (None, _) => Err(unknown(format!(
-                    "no operation that can be taken back is called {id}"
-                ))),
+                (None, _) => {
+                    Err(unknown(format!("no operation that can be taken back is called {id}")))
+                }
             }
         }
         Some(who) => {
@@ -440,9 +415,7 @@ pub(super) fn meant(ctx: &Ctx, what: Option<&str>) -> Result<Operation> {
             });
             newest.ok_or_else(|| {
                 let id = agent.id.short();
-                unknown(format!(
-                    "nothing that was done here to agent {id} can be taken back"
-                ))
+                unknown(format!("nothing that was done here to agent {id} can be taken back"))
             })
         }
     }
@@ -454,9 +427,8 @@ pub(super) fn meant(ctx: &Ctx, what: Option<&str>) -> Result<Operation> {
 /// Those of the ledger.
 pub fn list(ctx: &Ctx) -> Result<OperationsReport> {
     let ledger = ctx.ledger();
-    let agents: HashMap<Oid, Agent> = { ledger.agents()?.into_iter() }
-        .map(|agent| (agent.spawn_commit, agent))
-        .collect();
+    let agents: HashMap<Oid, Agent> =
+        ledger.agents()?.into_iter().map(|agent| (agent.spawn_commit, agent)).collect();
     let listed = all(ctx)?.into_iter().map(|operation| {
         let parts = || operation.parts.iter();
         let mut kinds: Vec<String> = parts().flat_map(|part| part.kinds.clone()).collect();
@@ -480,10 +452,7 @@ pub fn list(ctx: &Ctx) -> Result<OperationsReport> {
             obstacle: obstacle.as_ref().map(Obstacle::as_str),
         }
     });
-    Ok(OperationsReport {
-        schema: "git-agent.operations/1",
-        operations: listed.collect(),
-    })
+    Ok(OperationsReport { schema: "git-agent.operations/1", operations: listed.collect() })
 }
 
 /// Moves of which one ends where the next begins are one.
@@ -492,12 +461,12 @@ fn joined(mut moves: Vec<BranchMove>) -> Vec<BranchMove> {
     // Several agents of one train moved the branch step by step, and it moves back at once.
     while let Some(mut one) = moves.pop() {
         while let Some(place) =
-            { moves.iter() }.position(|it| it.refname == one.refname && it.from == one.to)
+            moves.iter().position(|it| it.refname == one.refname && it.from == one.to)
         {
             one.to = moves.swap_remove(place).to;
         }
         while let Some(place) =
-            { moves.iter() }.position(|it| it.refname == one.refname && it.to == one.from)
+            moves.iter().position(|it| it.refname == one.refname && it.to == one.from)
         {
             one.from = moves.swap_remove(place).from;
         }

@@ -31,12 +31,8 @@ use std::path::{Path, PathBuf};
 pub const STEPS: [&str; 5] = ["hosts", "pool", "settings", "refs", "files"];
 
 /// What other commands hold while they write, in the order in which they take it.
-const LOCKS: [&str; 4] = [
-    layout::LANDING_LOCK,
-    layout::SPAWN_LOCK,
-    layout::LEDGER_LOCK,
-    layout::MAIL_LOCK,
-];
+const LOCKS: [&str; 4] =
+    [layout::LANDING_LOCK, layout::SPAWN_LOCK, layout::LEDGER_LOCK, layout::MAIL_LOCK];
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -329,16 +325,10 @@ fn require_nothing(ctx: &Ctx, options: UninstallOptions) -> Result<()> {
 /// What lies among our files and nowhere else: repositories of clones that could not be read, and, unless kept work is to go
 /// as well, files that were too long to be read.
 fn only_copies(common_dir: &Path, options: UninstallOptions) -> Result<Vec<PathBuf>> {
-    let directories = fs::read_dir(layout::agents_dir(common_dir))
-        .into_iter()
-        .flatten()
-        .flatten();
+    let directories = fs::read_dir(layout::agents_dir(common_dir)).into_iter().flatten().flatten();
     let mut found = Vec::new();
     for directory in directories {
-        let entries = fs::read_dir(directory.path())
-            .into_iter()
-            .flatten()
-            .flatten();
+        let entries = fs::read_dir(directory.path()).into_iter().flatten().flatten();
         let is_copy = |name: &str| {
             name.starts_with("clone.git") || ["large", "modules"].contains(&name) && !options.ledger
         };
@@ -368,10 +358,7 @@ fn bundles(ctx: &Ctx) -> Result<Vec<PathBuf>> {
     let bundles = agents.map(|agent| bundle::of_shared(ctx, &agent));
     let bundles: Result<Vec<_>> = bundles.filter_map(Result::transpose).collect();
     let common = layout::agents_dir(ctx.repo.common_dir());
-    Ok(bundles?
-        .into_iter()
-        .filter(|path| !path.starts_with(&common))
-        .collect())
+    Ok(bundles?.into_iter().filter(|path| !path.starts_with(&common)).collect())
 }
 
 /// What an agent has left in this clone; `None` where that is nothing.

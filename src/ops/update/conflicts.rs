@@ -41,13 +41,7 @@ pub const CONFLICT_STEPS: [&str; 4] = ["head-written", "conflicts-staged", "left
 pub const RESOLVED_STEPS: [&str; 5] = ["merged", "indexed", "moved", "cleared", "recorded"];
 
 /// What git keeps in the admin directory while a merge waits; `MERGE_HEAD` goes last.
-const FILES: [&str; 5] = [
-    "MERGE_MSG",
-    "MERGE_MODE",
-    "MERGE_RR",
-    "AUTO_MERGE",
-    "MERGE_HEAD",
-];
+const FILES: [&str; 5] = ["MERGE_MSG", "MERGE_MODE", "MERGE_RR", "AUTO_MERGE", "MERGE_HEAD"];
 
 /// What is to be done about a merge that waits in the worktree, where there is one.
 ///
@@ -80,12 +74,8 @@ pub(super) fn pending(
         }
         let what = format!("a merge into agent {short} is not resolved yet");
         return Err(refusal(what, unresolved)
-            .hint(format!(
-                "to let the agent do it, run git agent run {short} --resume"
-            ))
-            .hint(format!(
-                "to keep a file without markers as it is, run {git} add <path>"
-            ))
+            .hint(format!("to let the agent do it, run git agent run {short} --resume"))
+            .hint(format!("to keep a file without markers as it is, run {git} add <path>"))
             .hint(format!("to take the merge back, run {git} merge --abort")));
     }
     // What conflicts may be changed for this; all else is as the target has it, or in scope.
@@ -102,10 +92,7 @@ pub(super) fn pending(
                 "to have a path as it was merged, run {git} checkout AUTO_MERGE -- {}",
                 crate::domain::shell::quoted(&String::from_utf8_lossy(&first.path))
             ))
-            .facts(ErrorFacts {
-                paths,
-                ..ErrorFacts::default()
-            }));
+            .facts(ErrorFacts { paths, ..ErrorFacts::default() }));
     }
     require_in_scope(ctx, agent, unfinished.theirs, work.1)?;
     Ok(Some(UpdateWay::Resolved(Box::new(unfinished), work.1)))
@@ -175,10 +162,7 @@ impl UpdatePlan {
         let place = &unfinished.place;
         // It is written last, so nothing is left to be done.
         if place.git_dir.join("AUTO_MERGE").exists() {
-            return Ok(UpdateReport {
-                outcome: "conflicts",
-                ..self.report()
-            });
+            return Ok(UpdateReport { outcome: "conflicts", ..self.report() });
         }
         place.forget_landing()?;
         self.stage_conflicts(ctx, place, &unfinished.merge)
@@ -212,11 +196,7 @@ impl UpdatePlan {
         );
         self.record(ctx, What::Noted { text })?;
         ctx.reached(CONFLICT_STEPS[3]);
-        Ok(UpdateReport {
-            outcome: "conflicts",
-            conflicts: texts(paths.iter()),
-            ..self.report()
-        })
+        Ok(UpdateReport { outcome: "conflicts", conflicts: texts(paths.iter()), ..self.report() })
     }
 
     /// Clears up behind a commit that a kill kept from being recorded.
@@ -224,11 +204,7 @@ impl UpdatePlan {
         end_merge(place)?;
         let (commit, tree) = (self.tip, ctx.repo.read_commit(self.tip)?.tree);
         self.record(ctx, What::Committed { commit, tree })?;
-        Ok(UpdateReport {
-            outcome: "updated",
-            commit: Some(commit.to_hex()),
-            ..self.report()
-        })
+        Ok(UpdateReport { outcome: "updated", commit: Some(commit.to_hex()), ..self.report() })
     }
 }
 
@@ -250,10 +226,7 @@ pub(super) fn end_merge(place: &Checkout) -> Result<()> {
 pub(super) fn refusal(what: String, paths: Vec<Vec<u8>>) -> Error {
     Error::new(Code::UpdateConflicts, what)
         .detail(listed(&paths))
-        .facts(ErrorFacts {
-            conflicts: paths,
-            ..ErrorFacts::default()
-        })
+        .facts(ErrorFacts { conflicts: paths, ..ErrorFacts::default() })
 }
 
 fn listed(paths: &[Vec<u8>]) -> String {

@@ -96,9 +96,7 @@ pub fn attest(ctx: &Ctx, verdict: &Verdict, file: &Path) -> Result<()> {
     let statement = Statement::accepted(objects, about, properties(verdict), time);
     let payload = statement.payload();
     let scratch = Scratch::make(ctx, "verify")?;
-    let signature = ctx
-        .repo
-        .sign(&attestation::to_sign(&payload), scratch.path())?;
+    let signature = ctx.repo.sign(&attestation::to_sign(&payload), scratch.path())?;
     let text = attestation::envelope(&payload, &signature);
     fsx::write_atomic(&ctx.absolute(file), text.as_bytes())
 }
@@ -111,10 +109,7 @@ fn properties(verdict: &Verdict) -> Vec<String> {
         ("GIT_AGENT_SCOPE", true),
         ("GIT_AGENT_PROVENANCE", true),
         ("GIT_AGENT_MERGE", lacks(FindingCode::MergeNotJudged)),
-        (
-            "GIT_AGENT_COMMANDS",
-            matches!(verdict.commands, Commands::Ran(_)),
-        ),
+        ("GIT_AGENT_COMMANDS", matches!(verdict.commands, Commands::Ran(_))),
         ("GIT_AGENT_BUNDLE", verdict.bundle_required),
         ("GIT_AGENT_LEDGER", lacks(FindingCode::LedgerNotJudged)),
     ];
@@ -138,12 +133,8 @@ pub fn attested(ctx: &Ctx, options: &AttestedOptions) -> Result<AttestedReport> 
     // ssh-keygen reads what it checks from files.
     let scratch = Scratch::make(ctx, "verify")?;
     let signers = options.signers.as_ref().map(|file| ctx.absolute(file));
-    let signer = ctx.repo.signer(
-        &signed.signed,
-        &signed.signature,
-        signers.as_deref(),
-        scratch.path(),
-    )?;
+    let signer =
+        ctx.repo.signer(&signed.signed, &signed.signature, signers.as_deref(), scratch.path())?;
     let mut findings = Vec::new();
     let signer = match signer {
         Signer::Known(principal) => Some(principal),
@@ -215,10 +206,7 @@ fn told(statement: &Statement) -> StatementReport {
         short_id: about.agent_id.chars().take(8).collect(),
         tip: statement.subject("gitCommit").map(Oid::to_hex),
         merged_tree: statement.subject("gitTree").map(Oid::to_hex),
-        target: TargetReport {
-            refname: about.target.clone(),
-            oid: Some(about.base.clone()),
-        },
+        target: TargetReport { refname: about.target.clone(), oid: Some(about.base.clone()) },
         verified_at: statement.time().to_owned(),
         properties: statement.properties().to_vec(),
     }

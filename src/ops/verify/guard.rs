@@ -91,9 +91,7 @@ pub fn guard(ctx: &Ctx, options: &GuardOptions) -> Result<GuardReport> {
     let apart = ctx.with_scratch_objects(scratch.path())?;
     // Rules are those of the commit to land on: the branch could write its own.
     let base = landing_revision(&apart.repo, &options.base)?;
-    let tip = apart
-        .repo
-        .resolve_commit(options.tip.as_deref().unwrap_or("HEAD"))?;
+    let tip = apart.repo.resolve_commit(options.tip.as_deref().unwrap_or("HEAD"))?;
     let roles = roles::load(&apart.repo, base.commit)?;
     let settings = repository_settings::load(&apart.repo, base.commit, &roles)?;
     // A branch of a remote goes by the name that it has there.
@@ -110,12 +108,10 @@ pub fn guard(ctx: &Ctx, options: &GuardOptions) -> Result<GuardReport> {
     };
     let is_given = !options.scope.is_empty() || !options.deny.is_empty();
     let rule = if is_given {
-        Some(
-            GuardRule::of_all(&options.scope, &options.deny).map_err(|why| {
-                Error::new(Code::Usage, why)
-                    .hint("to see how globs are written, run git agent help guard")
-            })?,
-        )
+        Some(GuardRule::of_all(&options.scope, &options.deny).map_err(|why| {
+            Error::new(Code::Usage, why)
+                .hint("to see how globs are written, run git agent help guard")
+        })?)
     } else {
         rule_for(report.branch.as_deref(), tip.commit, &settings)?.cloned()
     };
@@ -126,17 +122,13 @@ pub fn guard(ctx: &Ctx, options: &GuardOptions) -> Result<GuardReport> {
     let mut deny = denied_to_all(&settings, &roles);
     // Names of directories are those of the commit to land on, as the rules are.
     let tree = apart.repo.read_commit(base.commit)?.tree;
-    for (globs, is_denylist) in [
-        (&mut rule.scope, false),
-        (&mut rule.deny, true),
-        (&mut deny, true),
-    ] {
+    for (globs, is_denylist) in
+        [(&mut rule.scope, false), (&mut rule.deny, true), (&mut deny, true)]
+    {
         spell_out_directories(&apart.repo, &[tree], globs, is_denylist)?;
     }
     report.rule = Some(told(&rule, &deny, is_given));
-    let boundary = rule
-        .boundary(&deny)
-        .map_err(|why| Error::new(Code::Usage, why))?;
+    let boundary = rule.boundary(&deny).map_err(|why| Error::new(Code::Usage, why))?;
     // No agent of ours made the branch, so there is neither a bundle nor a specification to hold it
     // to.
     let contract = Contract {
@@ -181,8 +173,7 @@ fn gather(ctx: &Ctx, contract: &Contract, base: &Resolved, tip: Oid) -> Result<E
     let is_touched = !touches.is_empty();
     let landing = landing::work_out(repo, &lands, &work, &divergence, is_touched, merge)?;
     touches.extend(landing::touches(repo, &landing, base.commit)?);
-    let changes = touches.iter().map(|touch| touch.change.clone());
-    let changes: Vec<Change> = changes.collect();
+    let changes: Vec<Change> = touches.iter().map(|touch| touch.change.clone()).collect();
     Ok(Evidence {
         tracked: tracked_near(repo, &[base_tree], &contract.boundary, &changes)?,
         marked: landing::added_markers(repo, &landing, base.commit)?,

@@ -84,11 +84,7 @@ impl<'a> CommitsAhead<'a> {
             let carried = spawn_commit::carried(&repo.read_raw_commit(lineage.oid)?);
             carriers.extend(carried.map(|(spawn, _)| (lineage.oid, spawn)));
         }
-        Ok(CommitsAhead {
-            divergence,
-            commits,
-            carriers,
-        })
+        Ok(CommitsAhead { divergence, commits, carriers })
     }
 
     /// The agent's spawn commit among them, or what a rebase made of it.
@@ -97,10 +93,7 @@ impl<'a> CommitsAhead<'a> {
         let nonce = nonce_of(ctx, original);
         // A rebase gives the spawn commit another name and keeps its message.
         let has_nonce = |oid: &Oid| {
-            let own = self
-                .commits
-                .get(oid)
-                .and_then(|commit| commit.trailer(NONCE));
+            let own = self.commits.get(oid).and_then(|commit| commit.trailer(NONCE));
             own.is_some() && own == nonce.as_deref()
         };
         let is_spawn = |lineage: &&Lineage| {
@@ -156,12 +149,7 @@ fn landed_on_it(ctx: &Ctx, subject: &LandingSubject) -> Result<HashSet<Oid>> {
             continue;
         }
         for event in ctx.ledger().events(other.spawn_commit)? {
-            if let What::Merged {
-                commit,
-                into,
-                from: Some(from),
-                ..
-            } = event.what
+            if let What::Merged { commit, into, from: Some(from), .. } = event.what
                 && into == *branch
                 && [from, commit].iter().all(|oid| repo.has_object(*oid))
                 && repo.is_ancestor(commit, subject.tip)?
@@ -182,7 +170,7 @@ fn is_lost(
     origin: Oid,
 ) -> Result<bool> {
     // Mostly the base branch has grown from where the agent started, and git need not be asked.
-    let mut parents = { divergence.behind.iter() }.flat_map(|one| &one.parents);
+    let mut parents = divergence.behind.iter().flat_map(|one| &one.parents);
     Ok(!parents.any(|parent| *parent == origin)
         && !repo.is_ancestor(origin, base)?
         && !replay::is_held(repo, &subject.agent, base, origin)?)
@@ -199,7 +187,7 @@ fn foreign_since_landing(
         return Ok((false, Vec::new()));
     }
     let own = own_since_landing(repo, subject, divergence)?;
-    let others = { divergence.ahead.iter() }.map(|lineage| lineage.oid);
+    let others = divergence.ahead.iter().map(|lineage| lineage.oid);
     Ok((true, others.filter(|oid| !own.contains(oid)).collect()))
 }
 
@@ -210,7 +198,9 @@ fn own_since_landing(
     subject: &LandingSubject,
     divergence: &Divergence,
 ) -> Result<HashSet<Oid>> {
-    let first: HashMap<Oid, Option<Oid>> = { divergence.ahead.iter() }
+    let first: HashMap<Oid, Option<Oid>> = divergence
+        .ahead
+        .iter()
         .map(|lineage| (lineage.oid, lineage.parents.first().copied()))
         .collect();
     let mut own = HashSet::new();
@@ -280,16 +270,12 @@ pub(super) fn touches(
     for lineage in &divergence.ahead {
         let tree = repo.read_commit(lineage.oid)?.tree;
         let before = before(repo, lineage, &stands_for)?;
-        add(
-            ChangePlace::Commit(lineage.oid),
-            repo.tree_changes(before.as_slice(), tree)?,
-        );
+        add(ChangePlace::Commit(lineage.oid), repo.tree_changes(before.as_slice(), tree)?);
     }
     add(ChangePlace::Index, work.staged.clone());
     // What a merge brings that is not committed yet is no more the agent's doing.
-    let before: Vec<Oid> = { std::iter::once(work.tip_tree) }
-        .chain(work.merged.iter().copied())
-        .collect();
+    let before: Vec<Oid> =
+        std::iter::once(work.tip_tree).chain(work.merged.iter().copied()).collect();
     let changes = repo.tree_changes(&before, work.tree)?;
     add(ChangePlace::Worktree, changes);
     Ok(touches)
@@ -304,19 +290,16 @@ fn before(
     if let [ours, theirs] = lineage.parents[..] {
         let merge = repo.merge(stands_for(theirs, ours)?, theirs)?;
         match merge.result {
-            MergeResult::Clean { tree }
-            | MergeResult::Conflicts {
-                tree: Some(tree), ..
-            } => return Ok(Some(tree)),
+            MergeResult::Clean { tree } | MergeResult::Conflicts { tree: Some(tree), .. } => {
+                return Ok(Some(tree));
+            }
             MergeResult::Conflicts { tree: None, .. } | MergeResult::Unrelated => {}
         }
     }
     // A merge of more than two parents is compared with its first one, so all that the others bring
     // counts as touched.
     let first = lineage.parents.first();
-    first
-        .map(|first| Ok(repo.read_commit(*first)?.tree))
-        .transpose()
+    first.map(|first| Ok(repo.read_commit(*first)?.tree)).transpose()
 }
 
 // The agent's work as trees: what its tip holds, and what committing the rest would make of it.
@@ -358,12 +341,8 @@ impl JudgedTrees {
         let tip_tree = ctx.repo.read_commit(subject.tip)?.tree;
         let bundle = policy.bundle_dir.as_deref();
         place.undisturbed(|| {
-            let Snapshot {
-                staged,
-                found,
-                from_setup,
-                droppings,
-            } = snapshot(ctx, &subject.agent, subject.tip, place, bundle, true)?;
+            let Snapshot { staged, found, from_setup, droppings } =
+                snapshot(ctx, &subject.agent, subject.tip, place, bundle, true)?;
             if twice {
                 let again = snapshot(ctx, &subject.agent, subject.tip, place, bundle, true)?;
                 if (again.found.tree, &again.staged) != (found.tree, &staged) {
@@ -400,20 +379,15 @@ impl JudgedTrees {
 
     /// The commit that would land: the tip, or the one that committing would put on top of it.
     pub(super) fn commit(&self, repo: &Repo, tip: Oid) -> Result<Oid> {
-        if self.tree == self.tip_tree {
-            Ok(tip)
-        } else {
-            simulated(repo, self.tree, &[tip])
-        }
+        if self.tree == self.tip_tree { Ok(tip) } else { simulated(repo, self.tree, &[tip]) }
     }
 }
 
 fn changed(agent: &Agent) -> Error {
     let short = agent.id.short();
     let what = format!("a file of agent {short} changed while its work was read");
-    Error::new(Code::LostRace, what).hint(format!(
-        "to take what is there once it is at rest, run git agent wait {short}"
-    ))
+    Error::new(Code::LostRace, what)
+        .hint(format!("to take what is there once it is at rest, run git agent wait {short}"))
 }
 
 fn facts(
@@ -423,11 +397,8 @@ fn facts(
     uncommitted: Uncommitted,
 ) -> Result<WorktreeFacts> {
     let unfinished = |(file, _): &&(&str, &str)| exists(&place.admin_dir.join(file));
-    let mut in_progress: Vec<_> = UNFINISHED
-        .iter()
-        .filter(unfinished)
-        .map(|(_, what)| *what)
-        .collect();
+    let mut in_progress: Vec<_> =
+        UNFINISHED.iter().filter(unfinished).map(|(_, what)| *what).collect();
     // Several files may say the same of one operation.
     in_progress.dedup();
     let head = untrusted::text(&place.admin_dir, "HEAD").unwrap_or_default();
@@ -436,9 +407,7 @@ fn facts(
     let on = head.strip_prefix("ref: ").unwrap_or(head);
     // Which git runs here says nothing about what the agent did, so none is asked for its version.
     let hooks = inspection(ctx, &subject.agent, None)?;
-    let hooks = hooks
-        .map(|inspection| inspection.problems)
-        .unwrap_or_default();
+    let hooks = hooks.map(|inspection| inspection.problems).unwrap_or_default();
     let altered = hooks.iter().filter(|problem| problem.is_tampering());
     Ok(WorktreeFacts {
         hooks: altered.map(ToString::to_string).collect(),

@@ -51,8 +51,7 @@ pub(super) fn work_out(
     merge: impl Fn(Oid, Oid) -> Result<Merge>,
 ) -> Result<Landing> {
     let uncommitted = usize::from(work.tree != work.tip_tree);
-    let ahead = divergence.ahead.iter().map(|lineage| lineage.oid);
-    let ahead: Vec<Oid> = ahead.collect();
+    let ahead: Vec<Oid> = divergence.ahead.iter().map(|lineage| lineage.oid).collect();
     let work_commits = match (lands.agent, lands.base) {
         (Some(agent), Some(base)) => left_to_land(repo, agent, (base, lands.tip), &ahead)?,
         (Some(agent), None) => spawn_commit::without(repo, agent.spawn_commit, &ahead),
@@ -77,10 +76,7 @@ pub(super) fn work_out(
         landing.reverted = replay::reverted_on(repo, agent, base, lands.tip)?.cloned();
     }
     let base_tree = repo.read_commit(base)?.tree;
-    let landed = |how| MergeOutcome::Landed {
-        tree: base_tree,
-        how,
-    };
+    let landed = |how| MergeOutcome::Landed { tree: base_tree, how };
     let tree = work.tree;
     let is_replayed = match lands.agent {
         // Nothing that is not committed is in any commit.
@@ -94,17 +90,10 @@ pub(super) fn work_out(
     // Changes of the owner that the branch holds must not land, so the target cannot simply be
     // moved to it.
     } else if landing.behind == 0 && !lands.leaves_changes {
-        if touched {
-            MergeOutcome::FastForward { tree }
-        } else {
-            MergeOutcome::Nothing { tree }
-        }
+        if touched { MergeOutcome::FastForward { tree } } else { MergeOutcome::Nothing { tree } }
     } else {
         let tip = work.commit(repo, lands.tip)?;
-        let Merge {
-            result,
-            approximate,
-        } = merge(base, tip)?;
+        let Merge { result, approximate } = merge(base, tip)?;
         landing.approximate = approximate;
         match result {
             MergeResult::Unrelated => MergeOutcome::Unrelated,
@@ -148,7 +137,8 @@ pub(super) fn dependencies(
         return Ok(Vec::new());
     };
     let before = repo.read_commit(base)?.tree;
-    let manifests = { touches.iter() }
+    let manifests = touches
+        .iter()
         .filter(|touch| touch.place == ChangePlace::Landing)
         .map(|touch| &touch.change.path)
         .filter(|path| dependencies::is_manifest(path));
@@ -177,10 +167,7 @@ pub(super) fn dependencies(
             |oid: Option<Oid>| oid.map(|oid| repo.read_blob(oid).unwrap_or_else(|_| vec![0xff]));
         let (before, after) = (read(*was), read(*is));
         let what = dependencies::changes(path, before.as_deref(), after.as_deref());
-        let changes = what.into_iter().map(|what| DependencyChange {
-            path: (*path).clone(),
-            what,
-        });
+        let changes = what.into_iter().map(|what| DependencyChange { path: (*path).clone(), what });
         found.extend(changes);
     }
     Ok(found)
@@ -294,11 +281,7 @@ impl LandingSubject {
             None => AgentWorktree::at(ctx, &agent, options.worktree.as_deref())?,
         };
         let is_foreign = is_foreign(ctx, &ctx.ledger(), &agent)?;
-        let absent = if is_foreign {
-            NoWorktree::Elsewhere
-        } else {
-            NoWorktree::Gone
-        };
+        let absent = if is_foreign { NoWorktree::Elsewhere } else { NoWorktree::Gone };
         let is_elsewhere = options.ci || origin.row != RowEvidence::Present;
         Ok(LandingSubject {
             below_changes: own_changes::below(&ctx.repo, &agent)?,
@@ -320,9 +303,7 @@ impl LandingSubject {
     /// The worktree's directory, or why there is none.
     pub(super) fn directory(&self) -> Result<&Path, NoWorktree> {
         let worktree = self.worktree.as_ref();
-        worktree
-            .map(|worktree| worktree.path.as_path())
-            .ok_or(self.no_worktree)
+        worktree.map(|worktree| worktree.path.as_path()).ok_or(self.no_worktree)
     }
 
     /// What the base and the tip do not share, all that `started` holds left out.
@@ -371,11 +352,8 @@ pub(super) fn is_foreign(ctx: &Ctx, ledger: &Ledger<'_>, agent: &Agent) -> Resul
 
 fn without_branch(agent: &Agent) -> Error {
     let id = agent.id.short();
-    Error::new(
-        Code::Usage,
-        format!("agent {id} has no branch, so no commit holds its work"),
-    )
-    .hint(format!("to judge what it wrote, run git agent verify {id}"))
+    Error::new(Code::Usage, format!("agent {id} has no branch, so no commit holds its work"))
+        .hint(format!("to judge what it wrote, run git agent verify {id}"))
 }
 
 /// What tells a spawn commit from every other, and what a rebase takes along.

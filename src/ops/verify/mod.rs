@@ -155,10 +155,7 @@ fn judges_itself(ctx: &Ctx, options: &VerifyOptions) -> bool {
     };
     let agent = lookup::agent(ctx, &ctx.ledger(), who);
     let own = agent.is_ok_and(|agent| CurrentAgent::is_of(&ctx.env, &agent));
-    own && matches!(
-        options.recording,
-        Recording::ByOthers | Recording::Requested
-    )
+    own && matches!(options.recording, Recording::ByOthers | Recording::Requested)
 }
 
 fn verify_in(ctx: &Ctx, options: &VerifyOptions) -> Result<Verdict> {
@@ -347,8 +344,7 @@ fn add_history(ctx: &Ctx, case: &Case<'_>, evidence: &mut Evidence) -> Result<()
     let base = subject.base.unwrap_or(case.started);
     let by_landing = landing::touches(repo, &landing, base)?;
     evidence.touches.extend(by_landing);
-    let changes = evidence.touches.iter().map(|touch| touch.change.clone());
-    let changes: Vec<Change> = changes.collect();
+    let changes: Vec<Change> = evidence.touches.iter().map(|touch| touch.change.clone()).collect();
     let base_tree = repo.read_commit(base)?.tree;
     evidence.tracked = case.fence.tracked_near(&changes, Some(base_tree))?;
     evidence.marked = landing::added_markers(repo, &landing, base)?;
@@ -411,11 +407,7 @@ fn record(
         return Ok(());
     }
     let recorded = verdict.recorded();
-    let step = if recorded.accepted {
-        Move::Accept
-    } else {
-        Move::Reject
-    };
+    let step = if recorded.accepted { Move::Accept } else { Move::Reject };
     let branch = agent_branch::local(&ctx.repo, agent)?;
     let elsewhere = branch.oid().is_some_and(|tip| tip != subject.tip);
     let half = recorded.accepted && verdict.is_partial();
@@ -424,12 +416,10 @@ fn record(
         return Ok(());
     }
     let what = What::Verified(recorded);
-    let appended = ctx
-        .ledger()
-        .append_if(agent.spawn_commit, &ctx.actor()?, ctx.now(), |row| {
-            row.unwrap_or(agent).may(step)?;
-            Ok(what.clone())
-        });
+    let appended = ctx.ledger().append_if(agent.spawn_commit, &ctx.actor()?, ctx.now(), |row| {
+        row.unwrap_or(agent).may(step)?;
+        Ok(what.clone())
+    });
     match appended {
         // It landed or was discarded while it was judged; the answer stands, the row needs none.
         Err(error) if error.code() == Code::AgentState => Ok(()),
@@ -479,10 +469,7 @@ fn kept(merge: &Merge) -> Option<Vec<u8>> {
     let kept = match &merge.result {
         // Another version of git may know better.
         _ if merge.approximate => return None,
-        MergeResult::Clean { tree } => KeptMerge {
-            tree: tree.to_hex(),
-            conflicts: Vec::new(),
-        },
+        MergeResult::Clean { tree } => KeptMerge { tree: tree.to_hex(), conflicts: Vec::new() },
         MergeResult::Conflicts { tree, conflicts } => KeptMerge {
             tree: tree.as_ref()?.to_hex(),
             conflicts: conflicts.iter().map(ConflictReport::from).collect(),
@@ -506,19 +493,13 @@ fn believable(bytes: &[u8], fence: &ScopeGuard<'_>, repo: &Repo, ours: Oid) -> O
         }
         MergeResult::Clean { tree }
     } else {
-        let conflicts = kept.conflicts.into_iter().map(|one| Conflict {
-            path: one.path.to_bytes(),
-            kinds: one.kinds,
-        });
-        MergeResult::Conflicts {
-            tree: Some(tree),
-            conflicts: conflicts.collect(),
-        }
+        let conflicts = kept
+            .conflicts
+            .into_iter()
+            .map(|one| Conflict { path: one.path.to_bytes(), kinds: one.kinds });
+        MergeResult::Conflicts { tree: Some(tree), conflicts: conflicts.collect() }
     };
-    Some(Merge {
-        result,
-        approximate: false,
-    })
+    Some(Merge { result, approximate: false })
 }
 
 // The verdict on work that cannot be read: a branch, an object, an index or a file that an agent left broken is a
@@ -566,7 +547,7 @@ fn of_agent(ctx: &Ctx, options: &VerifyOptions, error: &Error) -> Option<Verdict
         let tree = ctx.repo.read_commit(commit).ok()?.tree;
         ctx.repo.read_tree(tree).ok()?;
     }
-    let tip = { agent.branch.as_ref() }.and_then(|branch| ctx.repo.tip(branch).ok()?.oid());
+    let tip = agent.branch.as_ref().and_then(|branch| ctx.repo.tip(branch).ok()?.oid());
     let commit = tip.and_then(|tip| ctx.repo.read_commit(tip).ok());
     let commit = match commit {
         Some(commit) => commit,

@@ -82,9 +82,7 @@ impl CommitPartReport {
     /// Whose work it is, as the end of a line; empty where no agent is known.
     pub fn origin(&self) -> String {
         let agent = self.short_id.as_ref();
-        agent.map_or_else(String::new, |agent| {
-            format!(" ({} of agent {agent})", self.how)
-        })
+        agent.map_or_else(String::new, |agent| format!(" ({} of agent {agent})", self.how))
     }
 }
 
@@ -226,7 +224,9 @@ impl<'c> CommitLine<'c> {
                 at += 1;
                 continue;
             }
-            let rest: Vec<Oid> = { line.iter().skip(at) }
+            let rest: Vec<Oid> = line
+                .iter()
+                .skip(at)
                 .take_while(|(_, parents)| parents.len() < 2)
                 .map(|(oid, _)| *oid)
                 .collect();
@@ -258,10 +258,7 @@ impl<'c> CommitLine<'c> {
                 // Merges of merges are made by machines too, and each level walks again.
                 None if depth < DEPTH => self.walk(*side, depth + 1)?,
                 None => {
-                    self.reject(
-                        merge,
-                        "merges are nested too deeply to be judged".to_owned(),
-                    );
+                    self.reject(merge, "merges are nested too deeply to be judged".to_owned());
                     let part = self.part(merge, "none", Some("reject"))?;
                     self.parts.push(part);
                 }
@@ -295,10 +292,7 @@ impl<'c> CommitLine<'c> {
 
     /// The verdict on an agent's branch; `None` for a commit that is on none.
     fn judged(&self, tip: Oid) -> Result<Option<Verdict>> {
-        let options = VerifyOptions {
-            tip: Some(tip.to_hex()),
-            ..self.options.clone()
-        };
+        let options = VerifyOptions { tip: Some(tip.to_hex()), ..self.options.clone() };
         match verify(self.ctx, &options) {
             Ok(verdict) => Ok(Some(verdict)),
             Err(error) if error.code() == Code::AgentUnknown => Ok(None),
@@ -321,15 +315,10 @@ impl<'c> CommitLine<'c> {
     /// A commit that is not known to hold an agent's work. One that says so is rejected.
     fn unknown(&mut self, oid: Oid) -> Result<()> {
         let commit = self.ctx.repo.read_raw_commit(oid)?;
-        let named = ["Agent-Id", NONCE]
-            .iter()
-            .find_map(|name| commit.trailer(name));
+        let named = ["Agent-Id", NONCE].iter().find_map(|name| commit.trailer(name));
         let verdict = named.as_ref().map(|_| "reject");
         if let Some(named) = named {
-            self.reject(
-                oid,
-                format!("commit {oid} names agent {named}, whose branch it is not"),
-            );
+            self.reject(oid, format!("commit {oid} names agent {named}, whose branch it is not"));
         }
         let part = self.part(oid, "none", verdict)?;
         self.parts.push(part);
@@ -452,10 +441,7 @@ impl<'c> CommitLine<'c> {
         let [parent] = repo.read_raw_commit(commit)?.parents()[..] else {
             return Ok(None);
         };
-        Ok(Some((
-            repo.read_commit(parent)?.tree,
-            repo.read_commit(commit)?.tree,
-        )))
+        Ok(Some((repo.read_commit(parent)?.tree, repo.read_commit(commit)?.tree)))
     }
 
     /// The agents' branches that are here and have not landed.

@@ -215,8 +215,8 @@ pub(super) fn findings(landing: Option<&Landing>, found: &[Finding]) -> Vec<Find
     let conflicts = landing.map_or(&[][..], conflicts);
     let report = |finding: &Finding| {
         let is_its = |one: &&Conflict| Some(&one.path) == finding.path.as_ref();
-        let conflict = conflicts.iter().find(is_its);
-        let conflict = conflict.filter(|_| finding.code == FindingCode::MergeConflict);
+        let conflict =
+            conflicts.iter().find(is_its).filter(|_| finding.code == FindingCode::MergeConflict);
         FindingReport {
             kinds: conflict.map_or(Vec::new(), |conflict| conflict.kinds.clone()),
             ..FindingReport::from(finding)

@@ -37,16 +37,16 @@ pub(super) fn read(ctx: &Ctx, case: &Case<'_>) -> Result<Reported> {
     let place = layout::answer(ctx.repo.common_dir(), agent.id);
     let kept = fsx::end_of(&place, answer::MOST_BYTES).ok();
     // A host that keeps no answer leaves the agent these files to report in.
-    let written = { case.bundle.artefacts.iter() }
+    let written = case
+        .bundle
+        .artefacts
+        .iter()
         .filter(|file| ["progress.json", "review.md"].contains(&file.name))
         .filter_map(|file| file.text.clone().ok());
     let texts: Vec<String> = kept.into_iter().chain(written).collect();
     // What it said is in the clone where it ran, so its silence here is none.
     if texts.is_empty() && (case.subject.is_foreign || case.bundle.is_out_of_reach) {
-        return Ok(Reported {
-            answer: FinalAnswer::OutOfReach,
-            audit: None,
-        });
+        return Ok(Reported { answer: FinalAnswer::OutOfReach, audit: None });
     }
     let mut report = RoleReport::default();
     for text in &texts {
@@ -55,26 +55,18 @@ pub(super) fn read(ctx: &Ctx, case: &Case<'_>) -> Result<Reported> {
         }
         report.tags += answer::tags(text, &rules.tags);
     }
-    let mut reader = References {
-        ctx,
-        agent,
-        rules: &rules,
-        ledger: ctx.ledger(),
-        dangling: Vec::new(),
-    };
+    let mut reader =
+        References { ctx, agent, rules: &rules, ledger: ctx.ledger(), dangling: Vec::new() };
     let subject = reader.subject(&report);
     let audited = reader.tip(&report, subject.as_ref())?;
     reader.commit(&report, subject.as_ref());
     report.dangling = reader.dangling;
     if rules.audit.is_some() && is_started_by_an_agent(ctx, agent)? {
-        return Ok(Reported {
-            answer: FinalAnswer::SaidForAgent(report),
-            audit: None,
-        });
+        return Ok(Reported { answer: FinalAnswer::SaidForAgent(report), audit: None });
     }
     let audit = match (subject, audited, report.verdict(&rules)) {
         (Some(subject), Some((tip, tree)), Some(verdict)) => {
-            let found = { report.fields.get("findings") }.and_then(|values| values.first());
+            let found = report.fields.get("findings").and_then(|values| values.first());
             Some((
                 subject,
                 Audited {
@@ -89,10 +81,7 @@ pub(super) fn read(ctx: &Ctx, case: &Case<'_>) -> Result<Reported> {
         }
         _ => None,
     };
-    Ok(Reported {
-        answer: FinalAnswer::Said(report),
-        audit,
-    })
+    Ok(Reported { answer: FinalAnswer::Said(report), audit })
 }
 
 /// The number of the run whose answer is read.
@@ -104,7 +93,7 @@ fn run_of(agent: &Agent) -> Option<u32> {
 fn is_started_by_an_agent(ctx: &Ctx, agent: &Agent) -> Result<bool> {
     let events = ctx.ledger().events(agent.spawn_commit)?;
     // Who spawned it, and who started the run that gave the answer: either could have chosen it.
-    let run = { events.iter() }.rfind(|event| matches!(event.what, What::Started(_)));
+    let run = events.iter().rfind(|event| matches!(event.what, What::Started(_)));
     let mut began = events.first().into_iter().chain(run);
     Ok(began.any(|event| AgentId::parse(&event.by).is_some()))
 }
@@ -238,10 +227,7 @@ impl References<'_> {
         let repo = &self.ctx.repo;
         let has = |oid: Oid| repo.is_ancestor(oid, commit).unwrap_or(false);
         if agent.state == State::Merged
-            && agent
-                .landed
-                .as_ref()
-                .is_some_and(|(landed, _)| has(*landed))
+            && agent.landed.as_ref().is_some_and(|(landed, _)| has(*landed))
         {
             return true;
         }
@@ -252,11 +238,7 @@ impl References<'_> {
         if tip == agent.spawn_commit && tree == committed {
             return false;
         }
-        let work = if tree == committed {
-            Ok(tip)
-        } else {
-            simulated(repo, tree, &[tip])
-        };
+        let work = if tree == committed { Ok(tip) } else { simulated(repo, tree, &[tip]) };
         // A squash does not hold the commits, and merging them again would change nothing.
         work.is_ok_and(|work| has(work) || changes_nothing(repo, commit, work))
     }
@@ -266,10 +248,7 @@ impl References<'_> {
 fn now(ctx: &Ctx, agent: &Agent) -> Option<(Oid, Oid, Oid)> {
     let tip = tip_of(ctx, agent).ok()?;
     let committed = ctx.repo.read_commit(tip).ok()?.tree;
-    let work = agent
-        .branch
-        .is_some()
-        .then(|| Work::look_up(ctx, agent.clone()));
+    let work = agent.branch.is_some().then(|| Work::look_up(ctx, agent.clone()));
     let tree = work.and_then(|work| work.ok()?.tree(ctx).ok());
     Some((tip, committed, tree.unwrap_or(committed)))
 }
@@ -300,7 +279,5 @@ pub(super) fn record(ctx: &Ctx, subject: &Agent, audit: &Audited) -> Result<()> 
         return Ok(());
     }
     let what = What::Audited(audit.clone());
-    ledger
-        .append(subject.spawn_commit, &ctx.actor()?, what, ctx.now())
-        .map(drop)
+    ledger.append(subject.spawn_commit, &ctx.actor()?, what, ctx.now()).map(drop)
 }

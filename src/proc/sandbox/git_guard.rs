@@ -47,11 +47,7 @@ pub fn write_guard(guard: &GitGuard, is_layered: bool) -> Result<Vec<GuardedProg
         let mut options = OpenOptions::new();
         let file = options.write(true).create_new(true).mode(0o555);
         file.open(&script)?.write_all(text.as_bytes())?;
-        programs.push(GuardedProgram {
-            original: original.clone(),
-            kept,
-            script,
-        });
+        programs.push(GuardedProgram { original: original.clone(), kept, script });
     }
     if let Some(first) = programs.first() {
         for name in ["git", &format!("git-remote-{NOWHERE}")] {

@@ -32,14 +32,10 @@ const READABLE_DEVICES: [&str; 3] = ["/dev/random", "/dev/urandom", "/dev/shm"];
 /// What it lacks.
 pub(super) fn offer() -> Result<Landlock, String> {
     // Asking makes a set of rules and drops it; only `restrict` binds this process.
-    Landlock::ALL
-        .into_iter()
-        .rev()
-        .find(|level| rules(*level).is_ok())
-        .ok_or_else(|| {
-            "this kernel has no Landlock of version 2 or later (Linux 5.19), or it is switched off"
-                .to_owned()
-        })
+    Landlock::ALL.into_iter().rev().find(|level| rules(*level).is_ok()).ok_or_else(|| {
+        "this kernel has no Landlock of version 2 or later (Linux 5.19), or it is switched off"
+            .to_owned()
+    })
 }
 
 /// Restricts this process for good: files by Landlock, capabilities, system calls.
@@ -73,11 +69,7 @@ pub(super) fn restrict(fence: &Fence, level: Level) -> Result<(), String> {
     let all = AccessFs::from_all(abi) & !(AccessFs::MakeChar | AccessFs::MakeBlock);
     for device in present(&WRITABLE_DEVICES) {
         let is_own = fence.terminal && device == Path::new(OWN_TERMINAL);
-        let refused = if is_own {
-            BitFlags::empty()
-        } else {
-            AccessFs::IoctlDev.into()
-        };
+        let refused = if is_own { BitFlags::empty() } else { AccessFs::IoctlDev.into() };
         rules = add(rules, device, all & !refused)?;
     }
     for place in &fence.writable {

@@ -46,15 +46,9 @@ pub(super) struct PendingLevel {
 /// What this system lacks.
 pub(super) fn ask(program: &Path, has_namespaces: bool) -> Result<PendingLevel, String> {
     let landlock = landlock::offer()?;
-    let namespaces = if has_namespaces {
-        namespaces::Probe::Known
-    } else {
-        namespaces::Probe::start(program)
-    };
-    Ok(PendingLevel {
-        landlock,
-        namespaces,
-    })
+    let namespaces =
+        if has_namespaces { namespaces::Probe::Known } else { namespaces::Probe::start(program) };
+    Ok(PendingLevel { landlock, namespaces })
 }
 
 /// What was answered.
@@ -69,11 +63,7 @@ pub(super) fn answer(asked: PendingLevel) -> Result<Level, String> {
                    no namespaces in which they would be read-only";
         return Err(why.to_owned());
     }
-    Ok(Level {
-        landlock,
-        namespaces,
-        why,
-    })
+    Ok(Level { landlock, namespaces, why })
 }
 
 pub(super) use namespaces::{layers_refused, probe};
@@ -87,10 +77,7 @@ pub(super) fn probe_layer(layer: &LayerMount) -> Result<(), String> {
 
 /// Nothing but the mount of a layered worktree.
 fn of_layer(layer: &LayerMount) -> Fence {
-    Fence {
-        layer: Some(layer.clone()),
-        ..Fence::default()
-    }
+    Fence { layer: Some(layer.clone()), ..Fence::default() }
 }
 
 /// As [`super::become_mounted`]. Comes back only with the reason why it could not.
@@ -141,10 +128,7 @@ pub(super) fn enter(plan: &Plan<'_>, is_first: bool, command: &[OsString]) -> Re
         let made = namespaces::enter(plan.level.namespaces, &mut fence);
         report.or_say(made)?;
     }
-    let plan = Plan {
-        fence: &fence,
-        ..*plan
-    };
+    let plan = Plan { fence: &fence, ..*plan };
     let plan = &plan;
     // Without a namespace of processes this process restricts itself and becomes the command; with
     // one it cannot, as only its children are in there.
@@ -164,16 +148,10 @@ fn stand_by(plan: &Plan<'_>, report: &Report, command: &[OsString]) -> Result<u8
         let ignored = Arc::new(AtomicBool::new(false));
         flag::register(signal.as_raw(), ignored).map_err(fail)?;
     }
-    let plan = Plan {
-        report: &report.handle(),
-        ..*plan
-    };
+    let plan = Plan { report: &report.handle(), ..*plan };
     let mut words = wrap(Path::new(OWN_FILE), &plan, command).into_iter();
     let mut first = Command::new(words.next().unwrap_or_default());
-    first
-        .args(words.by_ref().take(1))
-        .arg("--first")
-        .args(words);
+    first.args(words.by_ref().take(1)).arg("--first").args(words);
     if plan.fence.terminal {
         // The terminal is that of our session, which none in the namespace can name. A group of processes that it can name
         // takes the foreground, as shells expect.
@@ -199,17 +177,11 @@ fn end_as(status: ExitStatus, command: Option<run::Outcome>) -> u8 {
     };
     if let Some(signal) = signal {
         // The memory of this process tells nothing of the command's.
-        let none = Rlimit {
-            current: Some(0),
-            maximum: Some(0),
-        };
+        let none = Rlimit { current: Some(0), maximum: Some(0) };
         let _ = setrlimit(Resource::Core, none);
         let _ = emulate_default_handler(signal);
     }
-    status
-        .code()
-        .and_then(|code| u8::try_from(code).ok())
-        .unwrap_or(u8::MAX)
+    status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
 }
 
 /// What the first process of the namespace does.

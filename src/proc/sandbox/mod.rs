@@ -119,7 +119,7 @@ impl<'a> Kernel<'a> {
     }
 
     fn said_yes(&self, question: &str) -> bool {
-        let Some(answer) = { self.answers.as_ref() }.map(|answers| answers.join(question)) else {
+        let Some(answer) = self.answers.as_ref().map(|answers| answers.join(question)) else {
             return false;
         };
         is_younger(&answer, YES_HOLDS)
@@ -196,24 +196,11 @@ pub fn wrap(program: &Path, plan: &Plan<'_>, command: &[OsString]) -> Vec<OsStri
         words.push("--no-unix-sockets".into());
     }
     words.extend(plan.fence.terminal.then(|| "--terminal".into()));
-    let Fence {
-        writable,
-        own,
-        hidden,
-        shown,
-        ..
-    } = plan.fence;
-    for (option, places) in [
-        ("--write", writable),
-        ("--own", own),
-        ("--hide", hidden),
-        ("--show", shown),
-    ] {
-        words.extend(
-            places
-                .iter()
-                .flat_map(|place| [option.into(), place.into()]),
-        );
+    let Fence { writable, own, hidden, shown, .. } = plan.fence;
+    for (option, places) in
+        [("--write", writable), ("--own", own), ("--hide", hidden), ("--show", shown)]
+    {
+        words.extend(places.iter().flat_map(|place| [option.into(), place.into()]));
     }
     if let Some(layer) = &plan.fence.layer {
         words.push("--layer".into());
@@ -297,9 +284,7 @@ pub fn probe_layer(layer: &LayerMount) -> Result<()> {
 /// around it has taken from it, and how many namespaces there may be. Nothing but to be compared.
 fn surroundings() -> Vec<u8> {
     let link = |name| fs::read_link(Path::new("/proc/self/ns").join(name)).unwrap_or_default();
-    let links = ["mnt", "user", "pid"]
-        .map(link)
-        .map(PathBuf::into_os_string);
+    let links = ["mnt", "user", "pid"].map(link).map(PathBuf::into_os_string);
     let status = fs::read("/proc/self/status").unwrap_or_default();
     let is_ours = |line: &&[u8]| {
         let fields: [&[u8]; 5] = [b"Uid:", b"Gid:", b"CapEff:", b"NoNewPrivs:", b"Seccomp:"];
@@ -343,11 +328,7 @@ mod tests {
         };
         let plan = Plan {
             fence: &fence,
-            level: Level {
-                landlock: Landlock::Files,
-                namespaces: Namespaces::None,
-                why: None,
-            },
+            level: Level { landlock: Landlock::Files, namespaces: Namespaces::None, why: None },
             report: Path::new("/r"),
         };
         let command = ["sh", "-c", "--write"].map(OsString::from);

@@ -27,9 +27,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 /// What programs may do on a file system that holds no programs and no devices.
-const PLAIN: MountFlags = MountFlags::NOSUID
-    .union(MountFlags::NODEV)
-    .union(MountFlags::NOEXEC);
+const PLAIN: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC);
 
 /// A mount, as the kernel lists it (proc_pid_mountinfo(5)).
 #[derive(Debug, PartialEq, Eq)]
@@ -55,7 +53,9 @@ struct OpenedPlace<'a> {
 pub(super) fn arrange(fence: &Fence, has_processes: bool) -> Result<(), String> {
     let directory = getcwd(Vec::new()).map_err(|error| fail("find", "working directory", error))?;
     let input = input();
-    let hidden: Vec<&Path> = { fence.hidden.iter() }
+    let hidden: Vec<&Path> = fence
+        .hidden
+        .iter()
         .map(PathBuf::as_path)
         // What the caller opened on purpose stays open.
         .filter(|hidden| !fence.writable.iter().any(|place| hidden.starts_with(place)))
@@ -68,10 +68,8 @@ pub(super) fn arrange(fence: &Fence, has_processes: bool) -> Result<(), String> 
     let guard = fence.guard.as_ref();
     let replacements = guard.map(|guard| prepare(guard, fence.layer.is_some()));
     let replacements = replacements.transpose()?.unwrap_or_default();
-    let own: Vec<&Path> = { places.iter() }
-        .filter(|place| place.is_own)
-        .map(|place| place.path)
-        .collect();
+    let own: Vec<&Path> =
+        places.iter().filter(|place| place.is_own).map(|place| place.path).collect();
     close(&own)?;
     for (one, original) in &replacements {
         replace(one, original).map_err(|error| fail("replace", one.original.display(), error))?;
@@ -99,7 +97,7 @@ fn places<'a>(fence: &'a Fence, hidden: &[&Path]) -> Result<Vec<OpenedPlace<'a>>
     let own = fence.own.iter().chain(&fence.writable);
     let mut wanted: Vec<(&Path, bool)> = own.map(|path| (path.as_path(), true)).collect();
     let is_hidden = |path: &Path| hidden.iter().any(|hidden| path.starts_with(hidden));
-    let shown = { fence.shown.iter() }.filter(|path| is_hidden(path));
+    let shown = fence.shown.iter().filter(|path| is_hidden(path));
     wanted.extend(shown.map(|path| (path.as_path(), false)));
     wanted.sort_unstable();
     let mut places: Vec<OpenedPlace<'a>> = Vec::new();

@@ -80,11 +80,7 @@ impl Probe {
 
 /// Tries what a fence does, in this process. Gives the status to end with.
 pub(super) fn probe() -> u8 {
-    let wanted = if hides_proc() {
-        Namespaces::Mounts
-    } else {
-        Namespaces::Processes
-    };
+    let wanted = if hides_proc() { Namespaces::Mounts } else { Namespaces::Processes };
     match make(wanted).and_then(|()| try_mounts()) {
         Ok(()) if wanted == Namespaces::Processes => ALL,
         Ok(()) => NO_PROCESSES,
@@ -133,7 +129,7 @@ pub(super) fn enter(wanted: Namespaces, fence: &mut Fence) -> Result<(), String>
     make(wanted).map_err(fail)?;
     // Here, because the kernel does all that the mount writes with the capabilities of the process that mounted it, and of those
     // only two are kept.
-    { fence.layer.as_ref() }.map_or(Ok(()), overlay::mount_layer)?;
+    fence.layer.as_ref().map_or(Ok(()), overlay::mount_layer)?;
     for cache in std::mem::take(&mut fence.caches) {
         if overlay::mount_cache(&cache).is_ok() {
             fence.writable.push(cache.place);
@@ -162,10 +158,7 @@ fn make(wanted: Namespaces) -> Result<(), Errno> {
         write("/proc/self/gid_map", &format!("{group} {group} 1"))?;
     }
     // Root's namespace passes mounts on to the one that it was made from, until it is told not to; none that comes later may reach it.
-    mount_change(
-        "/",
-        MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
-    )
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
 }
 
 /// Else a user other than root loses its capabilities with the next program it starts, and that is the process which
@@ -175,11 +168,7 @@ fn keep_capabilities() -> Result<(), Errno> {
     // descriptor that way.
     let needed = NEEDED.into_iter().collect();
     let inheritable = capabilities(None)?.inheritable | needed;
-    let sets = CapabilitySets {
-        effective: needed,
-        permitted: needed,
-        inheritable,
-    };
+    let sets = CapabilitySets { effective: needed, permitted: needed, inheritable };
     set_capabilities(None, sets)?;
     // The kernel takes into the ambient set only what is permitted and inheritable.
     NEEDED
@@ -202,11 +191,8 @@ fn write(path: &str, text: &str) -> Result<(), Errno> {
 /// Whether a part of `/proc` is hidden behind a mount, as container engines do.
 pub(super) fn hides_proc() -> bool {
     let mounts = super::mounts::all().unwrap_or_default();
-    { mounts.iter() }
+    mounts
+        .iter()
         .filter(|mount| mount.path.starts_with("/proc") && mount.path != Path::new("/proc"))
-        .any(|mount| {
-            !USUAL_BELOW_PROC
-                .iter()
-                .any(|usual| mount.path == Path::new(usual))
-        })
+        .any(|mount| !USUAL_BELOW_PROC.iter().any(|usual| mount.path == Path::new(usual)))
 }

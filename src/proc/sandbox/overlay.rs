@@ -51,10 +51,7 @@ pub(super) fn lock(layer: &LayerMount) -> Result<File, String> {
 /// One sentence.
 pub(super) fn mount_layer(layer: &LayerMount) -> Result<(), String> {
     let fail = |what: &str, path: &Path, error: Errno| {
-        format!(
-            "could not {what} {} for a layered worktree: {error}",
-            path.display()
-        )
+        format!("could not {what} {} for a layered worktree: {error}", path.display())
     };
     let opened = |path: &Path| {
         let (file, _) = open(path).map_err(|error| fail("open", path, error))?;
@@ -65,9 +62,8 @@ pub(super) fn mount_layer(layer: &LayerMount) -> Result<(), String> {
     // Tried before the mount, which comes up without what it needs and says nothing of it.
     require_attributes(&layer.upper)
         .map_err(|error| fail("give attributes to", &layer.upper, error))?;
-    let worktree = { layer.worktree.as_deref() }
-        .map(|path| Ok::<_, String>((path, opened(path)?)))
-        .transpose()?;
+    let worktree =
+        layer.worktree.as_deref().map(|path| Ok::<_, String>((path, opened(path)?))).transpose()?;
     overlay(&base, &upper, &work, &place)
         .map_err(|error| fail("mount an overlay on", &layer.place, error))?;
     // Only now its path leads to the mount.
@@ -146,10 +142,8 @@ fn probe(top: &Path) -> Result<(), Errno> {
     renameat(&top, first, &top, second)?;
     unlinkat(&top, second, AtFlags::REMOVEDIR)?;
     // By its time it is told afterwards whether a command made or removed something here.
-    let time = |tv_sec, nanoseconds| Timespec {
-        tv_sec,
-        tv_nsec: i64::try_from(nanoseconds).unwrap_or(0),
-    };
+    let time =
+        |tv_sec, nanoseconds| Timespec { tv_sec, tv_nsec: i64::try_from(nanoseconds).unwrap_or(0) };
     let times = Timestamps {
         last_access: time(before.st_atime, before.st_atime_nsec),
         last_modification: time(before.st_mtime, before.st_mtime_nsec),

@@ -28,14 +28,8 @@ pub(super) struct Report {
 impl Report {
     pub(super) fn create(path: &Path) -> Result<Report> {
         let mut options = File::options();
-        let file = { options.read(true).write(true) }
-            .create(true)
-            .truncate(true)
-            .open(path);
-        Ok(Report {
-            file: file.at("could not write", path)?,
-            path: path.to_owned(),
-        })
+        let file = options.read(true).write(true).create(true).truncate(true).open(path);
+        Ok(Report { file: file.at("could not write", path)?, path: path.to_owned() })
     }
 
     /// A path by which another process can open it: it leads through the mount by which it was opened. A mount on which a
@@ -48,10 +42,7 @@ impl Report {
     /// Opens one that was created.
     pub(super) fn append(path: &Path) -> Result<Report> {
         let file = File::options().append(true).open(path);
-        Ok(Report {
-            file: file.at("could not write", path)?,
-            path: path.to_owned(),
-        })
+        Ok(Report { file: file.at("could not write", path)?, path: path.to_owned() })
     }
 
     /// How the command ended, if that was said.
@@ -59,7 +50,7 @@ impl Report {
         // By now its path may lead elsewhere.
         let mut bytes = Vec::new();
         let mut file = &self.file;
-        { file.rewind() }
+        file.rewind()
             .and_then(|()| file.read_to_end(&mut bytes))
             .at("could not read", &self.path)?;
         let text = String::from_utf8_lossy(&bytes);
@@ -71,9 +62,7 @@ impl Report {
 
     pub(super) fn say(&mut self, outcome: &FenceOutcome) -> Result<()> {
         let line = to_line(outcome);
-        self.file
-            .write_all(line.as_bytes())
-            .at("could not write", &self.path)
+        self.file.write_all(line.as_bytes()).at("could not write", &self.path)
     }
 }
 
@@ -86,7 +75,7 @@ pub fn read_report(path: &Path) -> Result<Option<FenceOutcome>> {
     let bytes = fs::read(path).at_if_there("could not read", path)?;
     let text = bytes.as_deref().map(String::from_utf8_lossy);
     let is_start = |outcome: &FenceOutcome| !matches!(outcome, FenceOutcome::Ended(_));
-    Ok(text.and_then(|text| { text.lines() }.filter_map(from_line).rfind(is_start)))
+    Ok(text.and_then(|text| text.lines().filter_map(from_line).rfind(is_start)))
 }
 
 fn to_line(outcome: &FenceOutcome) -> String {
@@ -118,10 +107,7 @@ mod tests {
         assert_eq!(read_report(&path).expect("absent"), None);
         let mut report = Report::create(&path).expect("made");
         assert_eq!(read_report(&path).expect("empty"), None);
-        let outcomes = [
-            FenceOutcome::Fenced,
-            FenceOutcome::Refused("no Landlock".into()),
-        ];
+        let outcomes = [FenceOutcome::Fenced, FenceOutcome::Refused("no Landlock".into())];
         for outcome in outcomes {
             report.say(&outcome).expect("said");
             assert_eq!(read_report(&path).expect("read"), Some(outcome));

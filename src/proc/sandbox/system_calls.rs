@@ -163,10 +163,7 @@ fn filter(
     #[cfg(target_arch = "x86_64")]
     {
         // Else each refused call could be made under its other number.
-        let doubled: Vec<_> = rules
-            .iter()
-            .map(|(call, rule)| (call | X32, rule.clone()))
-            .collect();
+        let doubled: Vec<_> = rules.iter().map(|(call, rule)| (call | X32, rule.clone())).collect();
         rules.extend(doubled);
         let ioctl = rules.get(&libc::SYS_ioctl).cloned().unwrap_or_default();
         rules.insert(X32_IOCTL, ioctl);
@@ -184,10 +181,7 @@ fn add(
     value: u64,
 ) -> Result<(), seccompiler::BackendError> {
     let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, compares, value)?;
-    rules
-        .entry(call)
-        .or_default()
-        .push(SeccompRule::new(vec![condition])?);
+    rules.entry(call).or_default().push(SeccompRule::new(vec![condition])?);
     Ok(())
 }
 
@@ -214,7 +208,7 @@ const ARCHITECTURE: Option<TargetArch> = if cfg!(target_arch = "x86_64") {
 /// One sentence, when the kernel refuses.
 pub(super) fn give_up() -> Result<(), String> {
     let fail = |error: Errno| format!("could not give up capabilities: {error}");
-    if { capabilities(None) }.map_err(fail)?.permitted.is_empty() {
+    if capabilities(None).map_err(fail)?.permitted.is_empty() {
         return Ok(());
     }
     // In a container this may be refused. It only doubles what follows: without new privileges (prctl(2)) a

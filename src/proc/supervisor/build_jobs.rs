@@ -61,11 +61,7 @@ impl BuildJobs {
         let mut options = OpenOptions::new();
         let options = options.read(true).write(true);
         let pipe = options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
-        Ok(BuildJobs {
-            pipe: pipe.open(path)?,
-            slots: slots.clone(),
-            held: Vec::new(),
-        })
+        Ok(BuildJobs { pipe: pipe.open(path)?, slots: slots.clone(), held: Vec::new() })
     }
 
     /// Gets one more job where the command has used up what it had, and gives one back where it leaves more than one.
@@ -89,11 +85,7 @@ impl BuildJobs {
     fn take(&self) -> Option<File> {
         (1..=self.slots.count).find_map(|number| {
             let path = self.slots.directory.join(number.to_string());
-            let options = OpenOptions::new()
-                .create(true)
-                .truncate(false)
-                .write(true)
-                .open(path);
+            let options = OpenOptions::new().create(true).truncate(false).write(true).open(path);
             options.ok().filter(|file| file.try_lock().is_ok())
         })
     }
@@ -101,10 +93,7 @@ impl BuildJobs {
 
 /// Whether a make finds a jobserver by the name of a pipe.
 pub fn knows_named_pipes(make: &Path) -> bool {
-    let told = Command::new(make)
-        .arg("--version")
-        .stdin(Stdio::null())
-        .output();
+    let told = Command::new(make).arg("--version").stdin(Stdio::null()).output();
     let told = told.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     let version = told.unwrap_or_default();
     let version = version.strip_prefix("GNU Make ").unwrap_or_default();
@@ -123,18 +112,12 @@ mod tests {
             return;
         }
         let directory = tempfile::tempdir().expect("a directory");
-        let slots = BuildSlots {
-            directory: directory.path().join("builds"),
-            count: 2,
-        };
+        let slots = BuildSlots { directory: directory.path().join("builds"), count: 2 };
         let run = |name: &str| {
             let scratch = directory.path().join(name);
             fs::create_dir(&scratch).expect("made");
             let jobs = BuildJobs::begin(&slots, &scratch).expect("begun");
-            let command = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .open(scratch.join(PIPE));
+            let command = OpenOptions::new().read(true).write(true).open(scratch.join(PIPE));
             (jobs, command.expect("opened"))
         };
         let (mut one, mut its_command) = run("one");
@@ -142,9 +125,7 @@ mod tests {
         let take = |jobs: &mut BuildJobs, command: &mut File| {
             jobs.balance();
             let is_there = ioctl_fionread(&*command).expect("told") > 0;
-            is_there
-                .then(|| command.read_exact(&mut [0]).expect("read"))
-                .is_some()
+            is_there.then(|| command.read_exact(&mut [0]).expect("read")).is_some()
         };
         assert!(take(&mut one, &mut its_command) && take(&mut one, &mut its_command));
         // All that there are, one run has.

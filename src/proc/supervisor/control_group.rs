@@ -109,8 +109,8 @@ fn delegated(tree: &Path, bounds: TreeBounds) -> Option<PathBuf> {
 
 /// Whether a group of systemd's is that of a user's own manager, `user@1000.service`, or below it.
 fn is_of_manager(group: &Path) -> bool {
-    let names = group.iter().map(|name| name.to_string_lossy());
-    { names }.any(|name| name.starts_with("user@") && name.ends_with(".service"))
+    let mut names = group.iter().map(|name| name.to_string_lossy());
+    names.any(|name| name.starts_with("user@") && name.ends_with(".service"))
 }
 
 /// Whether we may make groups below this one that have these bounds, and move processes into them.
@@ -167,25 +167,14 @@ mod tests {
     #[test]
     fn a_group_that_bounds_memory_is_not_left() {
         let place = tempfile::tempdir().expect("a directory");
-        let bounds = TreeBounds {
-            memory: Some(1 << 30),
-            pids: Some(100),
-        };
+        let bounds = TreeBounds { memory: Some(1 << 30), pids: Some(100) };
         for (files, wider) in [
             (&[("memory.max", "max\n"), ("pids.max", "100\n")], true),
             (&[("memory.max", "max\n"), ("pids.max", "99\n")], false),
-            (
-                &[("memory.max", "4294967296\n"), ("pids.max", "max\n")],
-                false,
-            ),
-            (
-                &[("memory.high", "4294967296\n"), ("pids.max", "max\n")],
-                false,
-            ),
+            (&[("memory.max", "4294967296\n"), ("pids.max", "max\n")], false),
+            (&[("memory.high", "4294967296\n"), ("pids.max", "max\n")], false),
         ] {
-            let place = place
-                .path()
-                .join(files.map(|(_, text)| text.trim()).join("-"));
+            let place = place.path().join(files.map(|(_, text)| text.trim()).join("-"));
             group(&place, files);
             assert_eq!(is_wider(&place, bounds), wider, "{files:?}");
         }
@@ -194,16 +183,10 @@ mod tests {
     #[test]
     fn a_group_is_divided_only_where_its_controllers_are_handed_down() {
         let place = tempfile::tempdir().expect("a directory");
-        let memory = TreeBounds {
-            memory: Some(1 << 30),
-            pids: None,
-        };
+        let memory = TreeBounds { memory: Some(1 << 30), pids: None };
         group(place.path(), &[("cgroup.subtree_control", "cpu memory\n")]);
         assert!(divides(place.path(), memory));
-        let both = TreeBounds {
-            pids: Some(100),
-            ..memory
-        };
+        let both = TreeBounds { pids: Some(100), ..memory };
         assert!(!divides(place.path(), both));
     }
 }

@@ -152,8 +152,11 @@ impl SupervisorWatch {
             None => Stdio::null(),
         };
         // Without the pipe programs compile as they would elsewhere.
-        let builds = order.builds.as_ref().zip(order.scratch.as_deref());
-        let builds = builds.and_then(|(slots, scratch)| BuildJobs::begin(slots, scratch).ok());
+        let builds = order
+            .builds
+            .as_ref()
+            .zip(order.scratch.as_deref())
+            .and_then(|(slots, scratch)| BuildJobs::begin(slots, scratch).ok());
         let until = Instant::now() + order.limit;
         let bounds = BoundsWatch::new(order.bounds, ControlGroup::make(order.bounds));
         let mut launch = Command::new(&order.program);
@@ -220,9 +223,7 @@ impl SupervisorWatch {
             }
         }
         // What the kernel killed at a limit ended by itself, as far as we saw.
-        let reason = self
-            .reason
-            .or_else(|| self.bounds.group.as_ref()?.exceeded());
+        let reason = self.reason.or_else(|| self.bounds.group.as_ref()?.exceeded());
         reason.or(self.ended).unwrap_or(Outcome::LOST)
     }
 
@@ -258,16 +259,10 @@ impl SupervisorWatch {
             return;
         }
         // An orphan was not stopped by anyone; its work is lost with the run that wanted it.
-        self.reason = stopped_by(signal).or(Some(Outcome {
-            ending: Ending::Lost,
-            code: status_of(Signal::TERM),
-        }));
+        self.reason = stopped_by(signal)
+            .or(Some(Outcome { ending: Ending::Lost, code: status_of(Signal::TERM) }));
         // The command knows nothing of this signal of ours.
-        self.end(if signal == ORPHANED {
-            Signal::TERM
-        } else {
-            signal
-        });
+        self.end(if signal == ORPHANED { Signal::TERM } else { signal });
     }
 
     fn time_is_up(&mut self) {
@@ -308,10 +303,7 @@ pub(super) fn stopped_by(signal: Signal) -> Option<Outcome> {
         _ if signals::REQUESTS.contains(&signal) => signal,
         _ => return None,
     };
-    Some(Outcome {
-        ending: Ending::Stopped,
-        code: status_of(signal),
-    })
+    Some(Outcome { ending: Ending::Stopped, code: status_of(signal) })
 }
 
 fn status_of(signal: Signal) -> u8 {
@@ -321,14 +313,8 @@ fn status_of(signal: Signal) -> u8 {
 fn outcome(status: WaitStatus) -> Outcome {
     let code = |number: i32| u8::try_from(number).unwrap_or(u8::MAX);
     match (status.exit_status(), status.terminating_signal()) {
-        (_, Some(signal)) => Outcome {
-            ending: Ending::Signal,
-            code: code(128 + signal),
-        },
-        (status, None) => Outcome {
-            ending: Ending::Exit,
-            code: status.map_or(u8::MAX, code),
-        },
+        (_, Some(signal)) => Outcome { ending: Ending::Signal, code: code(128 + signal) },
+        (status, None) => Outcome { ending: Ending::Exit, code: status.map_or(u8::MAX, code) },
     }
 }
 
@@ -358,10 +344,7 @@ pub struct TreeBounds {
 impl TreeBounds {
     /// What limits leave to one command.
     pub fn of(limits: &Limits) -> TreeBounds {
-        TreeBounds {
-            memory: limits.memory_of_run(),
-            pids: limits.get(Limit::Pids),
-        }
+        TreeBounds { memory: limits.memory_of_run(), pids: limits.get(Limit::Pids) }
     }
 
     /// Whether nothing is bounded.
@@ -390,11 +373,7 @@ struct BoundsWatch {
 
 impl BoundsWatch {
     fn new(bounds: TreeBounds, group: Option<ControlGroup>) -> BoundsWatch {
-        BoundsWatch {
-            bounds,
-            group,
-            due: Instant::now() + LOOK,
-        }
+        BoundsWatch { bounds, group, due: Instant::now() + LOOK }
     }
 
     /// How long the supervisor may wait for something else.

@@ -94,19 +94,15 @@ pub fn start<'a>(
         .arg("supervisor")
         .arg(format!("--parent={}", std::process::id()))
         .arg(format!("--limit={}", supervised.limit.as_millis()));
-    for (option, most) in [
-        ("--memory", supervised.bounds.memory),
-        ("--pids", supervised.bounds.pids),
-    ] {
+    for (option, most) in
+        [("--memory", supervised.bounds.memory), ("--pids", supervised.bounds.pids)]
+    {
         command.args(most.map(|most| format!("{option}={most}")));
     }
     let builds = supervised.builds;
     command.args(builds.map(|slots| format!("--builds={}", slots.count)));
     for (option, path) in [
-        (
-            "--build-slots",
-            builds.map(|slots| slots.directory.as_path()),
-        ),
+        ("--build-slots", builds.map(|slots| slots.directory.as_path())),
         ("--input", supervised.input),
         ("--scratch", supervised.scratch),
         ("--ticket", supervised.ticket),
@@ -121,12 +117,7 @@ pub fn start<'a>(
     let child = command
         .arg("--")
         .args(supervised.command)
-        .envs(
-            supervised
-                .variables
-                .iter()
-                .map(|(name, value)| (name.as_ref(), value)),
-        )
+        .envs(supervised.variables.iter().map(|(name, value)| (name.as_ref(), value)))
         .current_dir(supervised.directory)
         .stdin(supervised.slate.try_clone().map_err(fail)?)
         .stdout(supervised.stdout)
@@ -140,11 +131,7 @@ pub fn start<'a>(
         // It was not waited for yet, so the number is still its own.
         interrupts.tell(Handle::of(pid).map_err(fail)?);
     }
-    Ok(Supervisor {
-        child,
-        slate: supervised.slate,
-        scratch: supervised.scratch,
-    })
+    Ok(Supervisor { child, slate: supervised.slate, scratch: supervised.scratch })
 }
 
 impl Supervisor<'_> {
@@ -218,16 +205,11 @@ mod tests {
     #[test]
     fn a_supervisor_that_is_asked_to_end_before_it_listens_was_stopped() {
         let place = tempfile::tempdir().expect("a directory");
-        let stopped = |code| Outcome {
-            ending: Ending::Stopped,
-            code,
-        };
+        let stopped = |code| Outcome { ending: Ending::Stopped, code };
         // HUP and INT are not among them: below `nohup`, or started with `&` by a script, every process has them ignored.
-        for (signal, outcome) in [
-            ("TERM", stopped(143)),
-            ("USR2", stopped(137)),
-            ("KILL", Outcome::LOST),
-        ] {
+        for (signal, outcome) in
+            [("TERM", stopped(143)), ("USR2", stopped(137)), ("KILL", Outcome::LOST)]
+        {
             // The shell takes the first word that a supervisor is given for the name of a script.
             let script = place.path().join("supervisor");
             std::fs::write(script, format!("kill -{signal} $$\n")).expect("written");

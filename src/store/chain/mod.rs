@@ -160,10 +160,7 @@ fn new_commit<'a>(
 
 /// Who signs commits of the store at that moment: the configured user, else the program itself.
 pub fn identity(repo: &Repo, now: DateTime<Utc>) -> Identity {
-    Identity {
-        seconds: now.timestamp(),
-        ..repo.configured_identity()
-    }
+    Identity { seconds: now.timestamp(), ..repo.configured_identity() }
 }
 
 // The four chains there are, and what tells them apart.
@@ -239,10 +236,7 @@ pub fn foreign_writes(repo: &Repo) -> Result<Foreign> {
     };
     let history = History::of_ledger(repo, &tip)?;
     let whole = history.unite(repo, tip.tree)?;
-    Ok(Foreign {
-        commits: history.foreign(),
-        dropped: dropped(repo, tip.tree, whole)?,
-    })
+    Ok(Foreign { commits: history.foreign(), dropped: dropped(repo, tip.tree, whole)? })
 }
 
 /// The annotated objects whose notes lack lines in `now` that they have in `once`. A note that is only written
@@ -308,10 +302,7 @@ fn seems_overwritten(repo: &Repo) -> Result<bool> {
 /// `lock-timeout`, `repo-corrupt`, `disk-full`, `repo-read-only`.
 pub fn restore_foreign(repo: &Repo, now: DateTime<Utc>) -> Result<Restored> {
     let guard = lock::hold(repo.common_dir(), Chain::Ledger.lock())?;
-    let none = Restored {
-        foreign: 0,
-        changed: false,
-    };
+    let none = Restored { foreign: 0, changed: false };
     let Some(tip) = tip(repo, Chain::Ledger)? else {
         return Ok(none);
     };
@@ -329,8 +320,5 @@ pub fn restore_foreign(repo: &Repo, now: DateTime<Utc>) -> Result<Restored> {
         let parents: Vec<_> = tip.map(|tip| tip.oid).into_iter().collect();
         commit(repo, tree, &parents, &who, "agent: restore")
     })?;
-    Ok(Restored {
-        foreign,
-        changed: true,
-    })
+    Ok(Restored { foreign, changed: true })
 }

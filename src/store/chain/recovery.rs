@@ -67,19 +67,15 @@ pub(super) fn recover(repo: &Repo, chain: Chain) -> Result<Option<Commit>> {
     let Some(newest) = whole.next() else {
         return Err(Error::new(
             Code::RepoCorrupt,
-            format!(
-                "{} and its reflog lead to nothing readable",
-                chain.refname()
-            ),
+            format!("{} and its reflog lead to nothing readable", chain.refname()),
         )
         .hint("to see what is damaged, run git fsck --full")
         .remedy("to take over what a remote has", Remedy::Synchronise));
     };
     let subject = "agent: recover";
     let oid = if chain.holds_notes() {
-        whole.try_fold(newest.oid, |oid, other| {
-            notes::union_commit(repo, oid, other.oid, subject)
-        })?
+        whole
+            .try_fold(newest.oid, |oid, other| notes::union_commit(repo, oid, other.oid, subject))?
     } else {
         // The rest stays reachable as parents of whatever comes next.
         let parents: Vec<_> = whole.map(|commit| commit.oid).collect();
@@ -98,11 +94,8 @@ pub(super) fn recover(repo: &Repo, chain: Chain) -> Result<Option<Commit>> {
 /// readers of a mailbox.
 pub(super) fn is_whole(repo: &Repo, chain: Chain, commit: &Commit) -> bool {
     !chain.holds_notes()
-        || notes::all(repo, commit.tree).is_ok_and(|notes| {
-            notes
-                .iter()
-                .all(|(_, blob)| notes::read_note(repo, *blob).is_ok())
-        })
+        || notes::all(repo, commit.tree)
+            .is_ok_and(|notes| notes.iter().all(|(_, blob)| notes::read_note(repo, *blob).is_ok()))
 }
 
 /// What remotes were last seen to have of a chain, in shared refs and in outboxes.
@@ -158,10 +151,7 @@ impl History {
     }
 
     fn load(repo: &Repo, chain: Chain, starts: Vec<Oid>) -> History {
-        let mut history = History {
-            order: Vec::new(),
-            commits: HashMap::new(),
-        };
+        let mut history = History { order: Vec::new(), commits: HashMap::new() };
         // Reversed, because the last one in is the first one out: the newest start stays first in
         // `order`.
         let mut waiting: Vec<_> = starts.into_iter().rev().collect();
@@ -239,9 +229,7 @@ pub enum Condition {
 /// `git-failed` when the ref storage cannot be read, `io`.
 pub fn condition(repo: &Repo, chain: Chain) -> Result<Condition> {
     let is_sound = match repo.tip(chain.refname())? {
-        Tip::At(oid) => repo
-            .read_commit(oid)
-            .is_ok_and(|commit| is_whole(repo, chain, &commit)),
+        Tip::At(oid) => repo.read_commit(oid).is_ok_and(|commit| is_whole(repo, chain, &commit)),
         // Deleting a ref deletes its reflog.
         Tip::Absent => repo.reflog_oids(chain.refname())?.is_empty(),
         Tip::Broken => false,
@@ -263,7 +251,7 @@ pub fn condition(repo: &Repo, chain: Chain) -> Result<Condition> {
 /// As [`repair`].
 pub fn require_readable(repo: &Repo, chain: Chain, now: DateTime<Utc>) -> Result<()> {
     let is_readable = match repo.tip(chain.refname())? {
-        Tip::At(oid) => { repo.read_commit(oid) }.is_ok_and(|tip| repo.read_tree(tip.tree).is_ok()),
+        Tip::At(oid) => repo.read_commit(oid).is_ok_and(|tip| repo.read_tree(tip.tree).is_ok()),
         Tip::Absent => return Ok(()),
         Tip::Broken => false,
     };

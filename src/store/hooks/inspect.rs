@@ -151,15 +151,12 @@ fn route(site: &Site<'_>, problems: &mut Vec<HookProblem>) -> Result<Option<Rout
         return Ok(None);
     }
     let named = site.setting(HOOKS_PATH)?;
-    if { named.as_deref() }.is_some_and(|named| site.is_our_directory(Path::new(named))) {
+    if named.as_deref().is_some_and(|named| site.is_our_directory(Path::new(named))) {
         return Ok(Some(Route::Directory));
     }
     // A fenced command sees our directory through a link, and the settings name where that leads.
     let directory = site.directory();
-    let places = [
-        directory.canonicalize().unwrap_or(directory.clone()),
-        directory,
-    ];
+    let places = [directory.canonicalize().unwrap_or(directory.clone()), directory];
     let mut found = 0;
     for event in EVENTS {
         let commands = places.iter().map(|place| quoted(&place.join(event)));
@@ -186,10 +183,7 @@ fn route(site: &Site<'_>, problems: &mut Vec<HookProblem>) -> Result<Option<Rout
         return Ok(Some(Route::Config));
     }
     problems.push(match named {
-        Some(value) => HookProblem::LedAway {
-            key: HOOKS_PATH.to_owned(),
-            value,
-        },
+        Some(value) => HookProblem::LedAway { key: HOOKS_PATH.to_owned(), value },
         None => HookProblem::NotInstalled,
     });
     Ok(None)
@@ -210,9 +204,9 @@ fn shim_problem(directory: &Path, name: &str, is_general: bool) -> Option<HookPr
         InstalledShim::Foreign => Some(HookProblem::Altered(name)),
         InstalledShim::Ours { .. } if !mode_is_right => Some(HookProblem::Altered(name)),
         // The short shim would keep the repository's own hook from most states.
-        InstalledShim::Ours {
-            transaction: true, ..
-        } if is_general => Some(HookProblem::Hidden(name)),
+        InstalledShim::Ours { transaction: true, .. } if is_general => {
+            Some(HookProblem::Hidden(name))
+        }
         InstalledShim::Ours { program, .. } => {
             let program = PathBuf::from(program);
             // A program that is named without a path is found by PATH when the hook runs.
@@ -251,11 +245,7 @@ pub(super) fn shim_text(transaction: bool, program: &Path) -> String {
 }
 
 fn template(transaction: bool) -> &'static str {
-    if transaction {
-        TRANSACTION_SHIM
-    } else {
-        GENERAL
-    }
+    if transaction { TRANSACTION_SHIM } else { GENERAL }
 }
 
 /// What an installed shim is.
@@ -276,18 +266,12 @@ pub(super) enum InstalledShim {
 
 /// Recognises an installed shim by every byte of it but the program's path.
 pub(super) fn recognise_shim(text: &str) -> InstalledShim {
-    let program = text
-        .lines()
-        .find_map(|line| line.strip_prefix(PROGRAM))
-        .unwrap_or_default();
+    let program = text.lines().find_map(|line| line.strip_prefix(PROGRAM)).unwrap_or_default();
     for transaction in [false, true] {
         // Compared as a whole, and not by a mark in the text: a shim that keeps the mark and does
         // nothing would else pass.
         if !program.is_empty() && template(transaction).replace(PLACE, program) == text {
-            return InstalledShim::Ours {
-                transaction,
-                program: unquote(program),
-            };
+            return InstalledShim::Ours { transaction, program: unquote(program) };
         }
     }
     let version = text
@@ -329,23 +313,15 @@ mod tests {
         let program = Path::new("/opt/it's here/git-agent");
         for transaction in [false, true] {
             let text = shim_text(transaction, program);
-            let expected = InstalledShim::Ours {
-                transaction,
-                program: program.display().to_string(),
-            };
+            let expected =
+                InstalledShim::Ours { transaction, program: program.display().to_string() };
             assert_eq!(recognise_shim(&text), expected);
-            assert_eq!(
-                recognise_shim(&text.replace("exit 1", "exit 0")),
-                InstalledShim::Foreign
-            );
+            assert_eq!(recognise_shim(&text.replace("exit 1", "exit 0")), InstalledShim::Foreign);
             assert_eq!(
                 recognise_shim(&text.replace(&format!("version {VERSION}."), "version 7.")),
                 InstalledShim::Version(7)
             );
         }
-        assert_eq!(
-            recognise_shim("#!/bin/sh\nexit 0\n"),
-            InstalledShim::Foreign
-        );
+        assert_eq!(recognise_shim("#!/bin/sh\nexit 0\n"), InstalledShim::Foreign);
     }
 }

@@ -26,13 +26,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// The events in which an agent's worktree is fenced.
-pub const EVENTS: [&str; 5] = [
-    "pre-commit",
-    "pre-merge-commit",
-    "commit-msg",
-    "reference-transaction",
-    "pre-push",
-];
+pub const EVENTS: [&str; 5] =
+    ["pre-commit", "pre-merge-commit", "commit-msg", "reference-transaction", "pre-push"];
 
 /// The hook that has a shim of its own.
 const TRANSACTION: &str = "reference-transaction";
@@ -57,11 +52,7 @@ named! {
 impl Route {
     /// The route that this git follows; an unknown one is taken for old.
     pub fn for_git(version: Option<Version>) -> Route {
-        if version >= Some(Version::CONFIG_HOOKS) {
-            Route::Config
-        } else {
-            Route::Directory
-        }
+        if version >= Some(Version::CONFIG_HOOKS) { Route::Config } else { Route::Directory }
     }
 }
 
@@ -148,10 +139,7 @@ pub fn install(site: &Site<'_>, program: &Path, route: Route) -> Result<()> {
         QUIET.map(|(key, value)| (key.into(), value.into())).into();
     match route {
         Route::Config => {
-            if site
-                .setting(HOOKS_PATH)?
-                .is_some_and(|path| Path::new(&path) == site.directory())
-            {
+            if site.setting(HOOKS_PATH)?.is_some_and(|path| Path::new(&path) == site.directory()) {
                 // Only a path that is ours goes. Another one is the agent's or a hook manager's,
                 // and the inspection names it.
                 site.repo.remove_worktree_settings(&admin, HOOKS_PATH)?;
@@ -165,16 +153,11 @@ pub fn install(site: &Site<'_>, program: &Path, route: Route) -> Result<()> {
             }
         }
         Route::Directory => {
-            settings.push((
-                HOOKS_PATH.into(),
-                site.directory().to_string_lossy().into_owned(),
-            ));
+            settings.push((HOOKS_PATH.into(), site.directory().to_string_lossy().into_owned()));
         }
     }
-    let settings: Vec<(&str, String)> = settings
-        .iter()
-        .map(|(key, value)| (key.as_str(), value.clone()))
-        .collect();
+    let settings: Vec<(&str, String)> =
+        settings.iter().map(|(key, value)| (key.as_str(), value.clone())).collect();
     site.repo.set_worktree_settings(&admin, &settings)
 }
 
@@ -204,10 +187,9 @@ pub fn has_own(site: &Site<'_>) -> Result<bool> {
 /// `io`, `disk-full`; `git-failed` when a configuration file cannot be read.
 pub fn for_commit(site: &Site<'_>, program: &Path, directory: &Path) -> Result<CommitHooks> {
     let repository = out_of_reach(site)?;
-    let own = repository.as_deref().map(names_in);
-    let own = own.unwrap_or_default();
+    let own = repository.as_deref().map(names_in).unwrap_or_default();
     fsx::create_dir(directory)?;
-    let names = { EVENTS.iter() }.chain(own.iter().filter(|name| !EVENTS.contains(name)));
+    let names = EVENTS.iter().chain(own.iter().filter(|name| !EVENTS.contains(name)));
     for name in names {
         let path = directory.join(name);
         // The short shim asks only about the state that can still be refused; a hook of the
@@ -216,10 +198,7 @@ pub fn for_commit(site: &Site<'_>, program: &Path, directory: &Path) -> Result<C
         fs::write(&path, inspect::shim_text(is_short, program)).at("could not write", &path)?;
         set_mode(&path, 0o555)?;
     }
-    Ok(CommitHooks {
-        shims: directory.to_owned(),
-        repository,
-    })
+    Ok(CommitHooks { shims: directory.to_owned(), repository })
 }
 
 /// Writes the shims of a repository that an agent has of its own; `directory` must not exist. git does not tell a hook in
@@ -339,11 +318,8 @@ pub fn names(site: &Site<'_>) -> Result<Vec<&'static str>> {
         directories.push(directory(site, setting.as_deref(), &main));
     }
     directories.retain(|directory| directory.is_dir());
-    let there = |name: &&str| {
-        directories
-            .iter()
-            .any(|directory| is_executable(&directory.join(name)))
-    };
+    let there =
+        |name: &&str| directories.iter().any(|directory| is_executable(&directory.join(name)));
     Ok(KNOWN.into_iter().filter(there).collect())
 }
 
@@ -369,20 +345,17 @@ fn out_of_reach(site: &Site<'_>) -> Result<Option<PathBuf>> {
     let setting = site.repo.repository_hooks_path()?;
     let main = site.repo.main_worktree()?;
     let tops = [Some(site.worktree), main.as_deref()];
-    let writable = [
-        site.worktree.to_owned(),
-        site.repo.admin_dir(&site.admin_name()),
-        site.directory(),
-    ];
+    let writable =
+        [site.worktree.to_owned(), site.repo.admin_dir(&site.admin_name()), site.directory()];
     let is_writable = |directory: &Path| {
         // A link to a place that the agent can write is such a place.
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let directory = real(directory);
-        writable
-            .iter()
-            .any(|place| directory.starts_with(real(place)))
+        writable.iter().any(|place| directory.starts_with(real(place)))
     };
-    let mut directories = { tops.into_iter().flatten() }
+    let mut directories = tops
+        .into_iter()
+        .flatten()
         .map(|top| directory(site, setting.as_deref(), top))
         .filter(|directory| directory.is_dir() && !is_writable(directory));
     Ok(directories.next())

@@ -154,10 +154,7 @@ fn advance(
     fresh.add_pages(mailbox.repo, tree, &known).ok()?;
     apply(&mut cursor.open, &fresh);
     (cursor.tip, cursor.note) = (tip.oid, note);
-    cursor.stamp = tip
-        .trailer(STAMP_TRAILER)
-        .and_then(Stamp::parse)
-        .or(cursor.stamp);
+    cursor.stamp = tip.trailer(STAMP_TRAILER).and_then(Stamp::parse).or(cursor.stamp);
     Some(cursor)
 }
 
@@ -179,10 +176,7 @@ fn holds_all(
         .filter_map(|page| notes::body(mailbox.repo, tree, *page).ok())
         .chain([body.to_owned()])
         .collect();
-    let held: HashSet<&[u8]> = bodies
-        .iter()
-        .flat_map(|body| notes::lines_of(body))
-        .collect();
+    let held: HashSet<&[u8]> = bodies.iter().flat_map(|body| notes::lines_of(body)).collect();
     notes::lines_of(&once).all(|line| held.contains(line))
 }
 
@@ -277,11 +271,7 @@ fn render(cursor: &CursorFile) -> String {
 
 fn parse(text: &str) -> Option<CursorFile> {
     fn or_dash<T>(word: &str, parse: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
-        if word == "-" {
-            Some(None)
-        } else {
-            parse(word).map(Some)
-        }
+        if word == "-" { Some(None) } else { parse(word).map(Some) }
     }
     let mut lines = text.strip_suffix('\n')?.split('\n');
     let mut words = lines.next()?.strip_prefix(MAGIC)?.trim_start().split(' ');
@@ -383,11 +373,7 @@ impl Receipts {
     ) -> Result<()> {
         let mut seen = known.clone();
         loop {
-            let next = self
-                .pages
-                .iter()
-                .find(|page| !seen.contains(*page))
-                .copied();
+            let next = self.pages.iter().find(|page| !seen.contains(*page)).copied();
             let Some(page) = next else { return Ok(()) };
             // Remembered before it is read, so that pages which name each other end the loop.
             seen.insert(page);
@@ -415,10 +401,7 @@ pub(super) fn load_receipts(repo: &Repo, reader: &Reader) -> Result<Receipts> {
 /// As [`load_receipts`].
 pub(super) fn load_all(repo: &Repo) -> Result<Vec<(Oid, Receipts)>> {
     read_receipts(repo, |tree| {
-        let mut keys: Vec<_> = notes::all(repo, tree)?
-            .into_iter()
-            .map(|note| note.0)
-            .collect();
+        let mut keys: Vec<_> = notes::all(repo, tree)?.into_iter().map(|note| note.0).collect();
         keys.dedup();
         let load = |key: Oid| {
             let mut receipts = Receipts::default();
@@ -482,13 +465,9 @@ pub(super) fn record_receipts(
             // A page of the same name may be there already, from an attempt that lost the race for
             // the ref.
             batch.insert(page, Put::Union(repo.write_blob(&rest)?));
-            rest = Receipt {
-                at: last,
-                deed: ReceiptKind::Page,
-                of: vec![page.to_hex()],
-            }
-            .encode()?
-            .into_bytes();
+            rest = Receipt { at: last, deed: ReceiptKind::Page, of: vec![page.to_hex()] }
+                .encode()?
+                .into_bytes();
         }
         let body = notes::union_of_lines([rest.as_slice(), line.as_bytes()]);
         batch.insert(reader.key, Put::Replace(repo.write_blob(&body)?));

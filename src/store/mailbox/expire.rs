@@ -65,10 +65,7 @@ pub fn plan(
     retention: Retention,
     now: DateTime<Utc>,
 ) -> Result<Expiry> {
-    let mut expiry = Expiry {
-        tip: mailbox.tip()?.map(|tip| tip.oid),
-        ..Expiry::default()
-    };
+    let mut expiry = Expiry { tip: mailbox.tip()?.map(|tip| tip.oid), ..Expiry::default() };
     let readers = Readers::load(mailbox, agents)?;
     for reader in readers.by_name.values().map(|(reader, _)| reader) {
         let ids = unacknowledged(mailbox, reader, retention, now)?;
@@ -76,9 +73,7 @@ pub fn plan(
             expiry.archive.push((reader.clone(), ids));
         }
     }
-    expiry
-        .archive
-        .sort_by(|one, two| one.0.name.cmp(&two.0.name));
+    expiry.archive.sort_by(|one, two| one.0.name.cmp(&two.0.name));
     let mut messages = mailbox.walk(|found: &mut Vec<_>, commit: &Commit, envelope| {
         let envelope: Option<&Envelope> = envelope;
         found.extend(
@@ -195,10 +190,8 @@ fn unacknowledged(
 ) -> Result<Vec<MessageId>> {
     let open = mailbox.open(reader)?;
     let mut excess = open.len().saturating_sub(retention.active);
-    let mut handed: Vec<_> = open
-        .into_iter()
-        .filter_map(|open| Some((open.read?, open.id)))
-        .collect();
+    let mut handed: Vec<_> =
+        open.into_iter().filter_map(|open| Some((open.read?, open.id))).collect();
     // The longest ago first, so that it is the oldest ones that are too much.
     handed.sort_unstable();
     handed.retain(|(read, _)| {
@@ -221,11 +214,8 @@ struct Readers {
 
 impl Readers {
     fn load(mailbox: &Mailbox<'_>, agents: &[Agent]) -> Result<Readers> {
-        let mut readers = Readers {
-            by_name: HashMap::new(),
-            aliases: HashMap::new(),
-            at_work: Vec::new(),
-        };
+        let mut readers =
+            Readers { by_name: HashMap::new(), aliases: HashMap::new(), at_work: Vec::new() };
         let mut known = HashMap::new();
         for agent in agents {
             let reader = Reader::agent(agent)?;
@@ -274,19 +264,17 @@ impl Readers {
             }
             Receivers::Everybody => {
                 let from = envelope.from.as_str();
-                let agents = self
-                    .at_work
-                    .iter()
-                    .filter(|(_, since)| *since <= envelope.at.time());
-                let strangers = self.by_name.values().map(|(reader, _)| reader);
-                let strangers = strangers.filter(|reader| reader.since.is_none());
+                let agents = self.at_work.iter().filter(|(_, since)| *since <= envelope.at.time());
+                let strangers = self
+                    .by_name
+                    .values()
+                    .map(|(reader, _)| reader)
+                    .filter(|reader| reader.since.is_none());
                 let audience = agents
                     .map(|(id, _)| id.as_str())
                     .chain(strangers.map(|reader| reader.name.as_str()));
-                let times: Option<Vec<_>> = audience
-                    .filter(|name| *name != from)
-                    .map(archived)
-                    .collect();
+                let times: Option<Vec<_>> =
+                    audience.filter(|name| *name != from).map(archived).collect();
                 // A message without a receipt is unread, even when no reader is left.
                 times?.into_iter().max()
             }
@@ -303,9 +291,7 @@ fn named_by(
     let Ok(commit) = mailbox.repo.read_commit(key) else {
         return Ok(None);
     };
-    let name = commit
-        .trailer(READER)
-        .and_then(|name| Name::parse(name).ok());
+    let name = commit.trailer(READER).and_then(|name| Name::parse(name).ok());
     match name {
         None => Ok(None),
         Some(name) => match agents.get(name.as_str()) {

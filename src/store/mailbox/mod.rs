@@ -61,13 +61,8 @@ pub const POST_STEPS: &[&str] = &["mail-locked", "message-written", "message-sen
 
 /// What [`Mailbox::receive`] goes through for a reader that is no agent and has read nothing yet; others
 /// need not be kept.
-pub const RECEIVE_STEPS: &[&str] = &[
-    "mail-locked",
-    "messages-read",
-    "reader-kept",
-    "receipt-written",
-    "receipt-recorded",
-];
+pub const RECEIVE_STEPS: &[&str] =
+    &["mail-locked", "messages-read", "reader-kept", "receipt-written", "receipt-recorded"];
 
 /// What tells one act of sending from every other: 128 random bits, of which a message carries 80.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,10 +91,7 @@ pub struct Wanted {
 impl<'r> Mailbox<'r> {
     /// The mailbox of that repository. Nothing is read or made yet.
     pub fn new(repo: &'r Repo) -> Mailbox<'r> {
-        Mailbox {
-            repo,
-            reached: &|_| {},
-        }
+        Mailbox { repo, reached: &|_| {} }
     }
 
     /// The same, telling the name of every step that is complete.
@@ -148,11 +140,7 @@ impl<'r> Mailbox<'r> {
     pub fn is_empty(&self) -> Result<bool> {
         let any = self.walk(|any: &mut bool, _, envelope| {
             *any |= envelope.is_some();
-            if *any {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
+            if *any { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         Ok(!any)
     }
@@ -274,9 +262,7 @@ impl<'r> Mailbox<'r> {
         latest.truncate(limit);
         let ids: Vec<_> = latest.iter().map(|(id, _)| id.clone()).collect();
         let mut messages = self.messages(&ids)?;
-        let found = latest
-            .into_iter()
-            .filter_map(|(id, at)| Some((messages.remove(&id)?, at)));
+        let found = latest.into_iter().filter_map(|(id, at)| Some((messages.remove(&id)?, at)));
         Ok(found.collect())
     }
 
@@ -286,11 +272,8 @@ impl<'r> Mailbox<'r> {
     /// `repo-corrupt` when it is gone.
     pub fn read(&self, open: &Open) -> Result<Message> {
         message::decode(&self.repo.read_commit(open.commit)?.message).ok_or_else(|| {
-            Error::new(
-                Code::RepoCorrupt,
-                format!("commit {} holds no message", open.commit),
-            )
-            .hint("to check the repository, run git fsck")
+            Error::new(Code::RepoCorrupt, format!("commit {} holds no message", open.commit))
+                .hint("to check the repository, run git fsck")
         })
     }
 
@@ -298,9 +281,7 @@ impl<'r> Mailbox<'r> {
     /// of the clock, so that ids, which hold no counter, grow too.
     fn next_stamp(&self, tip: Option<&Commit>, now: DateTime<Utc>, clone: u16) -> Stamp {
         let last = tip.and_then(|tip| self.last_stamp(tip, |stamp| is_followed(*stamp, now)));
-        let after = last.map_or(now, |last| {
-            now.max(last.time() + TimeDelta::microseconds(1))
-        });
+        let after = last.map_or(now, |last| now.max(last.time() + TimeDelta::microseconds(1)));
         Stamp::next(after, clone, last)
     }
 
@@ -342,7 +323,7 @@ impl<'r> Mailbox<'r> {
                 Some(stamp) => latest = latest.max(Some(stamp)),
                 // A commit of repair, or a forged stamp; what is below may be gone.
                 None => {
-                    let parents = { commit.parents.iter() }.filter(|oid| seen.insert(**oid));
+                    let parents = commit.parents.iter().filter(|oid| seen.insert(**oid));
                     waiting.extend(parents.filter_map(|oid| self.repo.read_commit(*oid).ok()));
                 }
             }

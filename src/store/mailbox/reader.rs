@@ -86,10 +86,7 @@ impl Reader {
 /// The message of an empty commit that stands for a reader, or for a page of its receipts.
 pub(super) fn stand_in_message(name: &Name, page: Option<&str>) -> String {
     let page = page.map_or_else(String::new, |page| format!("Page: {page}\n"));
-    format!(
-        "agent: receipts of {name}\n\n{TRAILER}: {name}\n{page}{}: 1\n",
-        chain::TRAILER
-    )
+    format!("agent: receipts of {name}\n\n{TRAILER}: {name}\n{page}{}: 1\n", chain::TRAILER)
 }
 
 /// Writes the commit that stands for a reader or a page: the same in every clone.
@@ -128,11 +125,7 @@ impl Watch {
         let directory = layout::agents_dir(common_dir);
         let path = directory.join(layout::MAIL_LOCK);
         let made = fsx::create_dir(&directory).is_ok()
-            && std::fs::File::options()
-                .create(true)
-                .append(true)
-                .open(&path)
-                .is_ok();
+            && std::fs::File::options().create(true).append(true).open(&path).is_ok();
         Watch {
             // Where the lock file could not be made there is nothing to watch.
             kernel: ClosingWatch::begin(&path).filter(|_| made),
@@ -214,7 +207,7 @@ pub(in crate::store) fn settle(repo: &Repo) -> Result<()> {
     let mailbox = Mailbox::new(repo);
     for (_, id, path) in all(repo.common_dir()) {
         let conversation = mailbox.conversation(&id)?;
-        if { conversation.iter() }.any(|message| message.letter.re.as_ref() == Some(&id)) {
+        if conversation.iter().any(|message| message.letter.re.as_ref() == Some(&id)) {
             let _ = fs::remove_file(path);
         }
     }

@@ -95,8 +95,11 @@ pub fn is_waiting(common_dir: &Path, id: AgentId) -> bool {
 /// posted.
 pub fn waiting(common_dir: &Path) -> Vec<String> {
     let spools = fs::read_dir(layout::spools_dir(common_dir));
-    let names = spools.into_iter().flatten().flatten();
-    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    let names = spools
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok());
     let is_waiting = |name: &String| {
         let posting = layout::agents_dir(common_dir).join(name).join("posting");
         let spool = layout::spools_dir(common_dir).join(name);
@@ -121,9 +124,8 @@ pub fn begin(common_dir: &Path, id: AgentId) -> Result<Option<Guard>> {
 pub fn take(common_dir: &Path, id: AgentId, spool: &Path, _guard: &Guard) -> Result<Vec<Taken>> {
     let posting = layout::posting_dir(common_dir, id);
     // What a dead poster left comes first, so that the order of sending stays.
-    let mut taken: Vec<_> = { files(&posting).into_iter().take(AT_ONCE) }
-        .map(|path| open(path, true))
-        .collect();
+    let mut taken: Vec<_> =
+        files(&posting).into_iter().take(AT_ONCE).map(|path| open(path, true)).collect();
     for path in files(spool).into_iter().take(AT_ONCE - taken.len()) {
         fsx::create_dir(&posting)?;
         let target = posting.join(path.file_name().unwrap_or_default());
@@ -157,12 +159,7 @@ fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
 
 fn open(path: PathBuf, is_doubtful: bool) -> Taken {
     let name = path.file_name().unwrap_or_default();
-    Taken {
-        name: name.to_string_lossy().into_owned(),
-        content: content(&path),
-        is_doubtful,
-        path,
-    }
+    Taken { name: name.to_string_lossy().into_owned(), content: content(&path), is_doubtful, path }
 }
 
 /// Nothing but a regular file of bearable length is read: a FIFO would hang, a link may lead anywhere.
@@ -259,10 +256,8 @@ impl Mailbox<'_> {
     ) -> Result<T> {
         let mut made = T::default();
         let mut seen = HashSet::from([tip.oid]);
-        let queued = |commit: Commit| Queued {
-            envelope: message::envelope(&commit.message),
-            commit,
-        };
+        let queued =
+            |commit: Commit| Queued { envelope: message::envelope(&commit.message), commit };
         let mut queue = BinaryHeap::from([queued(tip)]);
         while let Some(next) = queue.pop() {
             if visit(&mut made, &next.commit, next.envelope.as_ref()).is_break() {
@@ -293,25 +288,19 @@ impl Mailbox<'_> {
             return Ok(HashMap::new());
         }
         let wanted: HashSet<_> = ids.iter().collect();
-        self.walk(
-            |found: &mut HashMap<MessageId, Message>, commit, envelope| {
-                let Some(envelope) = envelope else {
-                    return ControlFlow::Continue(());
-                };
-                if wanted.contains(&envelope.id) {
-                    let message = message::decode(&commit.message);
-                    found.extend(message.map(|message| (message.id.clone(), message)));
-                }
-                let all_found = found.len() == wanted.len();
-                // An id holds the time of its message, and the walk goes back in time.
-                let too_old = || wanted.iter().all(|id| id.is_after(envelope.at));
-                if all_found || too_old() {
-                    ControlFlow::Break(())
-                } else {
-                    ControlFlow::Continue(())
-                }
-            },
-        )
+        self.walk(|found: &mut HashMap<MessageId, Message>, commit, envelope| {
+            let Some(envelope) = envelope else {
+                return ControlFlow::Continue(());
+            };
+            if wanted.contains(&envelope.id) {
+                let message = message::decode(&commit.message);
+                found.extend(message.map(|message| (message.id.clone(), message)));
+            }
+            let all_found = found.len() == wanted.len();
+            // An id holds the time of its message, and the walk goes back in time.
+            let too_old = || wanted.iter().all(|id| id.is_after(envelope.at));
+            if all_found || too_old() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
     }
 
     /// The ids that begin like this, at most two.
@@ -322,11 +311,7 @@ impl Mailbox<'_> {
         self.walk(|found: &mut Vec<MessageId>, _, envelope| {
             let id = envelope.map(|envelope| &envelope.id);
             found.extend(id.filter(|id| id.as_str().starts_with(beginning)).cloned());
-            if found.len() > 1 {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
+            if found.len() > 1 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })
     }
 

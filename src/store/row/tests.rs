@@ -19,13 +19,7 @@ fn at(seconds: i64) -> DateTime<Utc> {
 fn append(body: &mut Vec<u8>, clone: u16, now: DateTime<Utc>, text: &str) -> Event {
     let text = text.to_owned();
     let row = Row::read(body, agent());
-    let event = row.next(
-        now,
-        clone,
-        (agent(), "me"),
-        &OperationId::of(1),
-        What::Noted { text },
-    );
+    let event = row.next(now, clone, (agent(), "me"), &OperationId::of(1), What::Noted { text });
     let line = event_line::encode(&event).expect("short");
     *body = notes::union_of_lines([body.as_slice(), line.as_bytes()]);
     event
@@ -65,9 +59,7 @@ fn a_line_with_other_bytes_and_the_same_stamp_sorts_by_its_stamp() {
     append(&mut body, 1, at(0), "one");
     let event = append(&mut body, 1, at(5), "two");
     let line = event_line::encode(&event).expect("short");
-    let spaced = line
-        .replacen("{\"t\"", "{ \"t\"", 1)
-        .replace("two", "between");
+    let spaced = line.replacen("{\"t\"", "{ \"t\"", 1).replace("two", "between");
     let early = spaced.replace("T214934.", "T214930.");
     assert_ne!(spaced, early);
     let body = notes::union_of_lines([body.as_slice(), early.as_bytes()]);
@@ -90,10 +82,7 @@ fn more_lines_than_an_event_can_name_are_placed_by_those_after_it() {
         appended += 1;
     }
     assert!(appended <= 3, "{appended}");
-    assert_eq!(
-        Row::read(&body, agent()).events.len() as i64,
-        1 + forged + appended
-    );
+    assert_eq!(Row::read(&body, agent()).events.len() as i64, 1 + forged + appended);
 }
 
 #[test]
@@ -116,10 +105,7 @@ fn steps() -> impl Strategy<Value = (Vec<i64>, Vec<Step>)> {
         (0usize..3).prop_map(Step::Append),
         (0usize..3, 0usize..3).prop_map(|(to, from)| Step::Unite(to, from)),
     ];
-    (
-        proptest::collection::vec(offset, 3),
-        proptest::collection::vec(step, 0..30),
-    )
+    (proptest::collection::vec(offset, 3), proptest::collection::vec(step, 0..30))
 }
 
 proptest! {

@@ -18,8 +18,11 @@ impl FencedHolder {
         let metadata = file.metadata().ok()?;
         let file = (metadata.dev(), metadata.ino());
         let locks = held_locks()?;
-        let takers = locks.lines().filter_map(|line| taker(line, file.1));
-        let takers: Vec<Process> = takers.filter_map(Process::read).collect();
+        let takers: Vec<Process> = locks
+            .lines()
+            .filter_map(|line| taker(line, file.1))
+            .filter_map(Process::read)
+            .collect();
         let is_taker = !takers.is_empty();
         let mut fenced = if is_taker || search == HolderSearch::Taker {
             takers
@@ -56,10 +59,7 @@ const LIST_SERVES: Duration = Duration::from_millis(20);
 fn held_locks() -> Option<Arc<str>> {
     static LAST: Mutex<Option<(Instant, Arc<str>)>> = Mutex::new(None);
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, list)) = last
-        .as_ref()
-        .filter(|(read, _)| read.elapsed() < LIST_SERVES)
-    {
+    if let Some((_, list)) = last.as_ref().filter(|(read, _)| read.elapsed() < LIST_SERVES) {
         return Some(Arc::clone(list));
     }
     let list: Arc<str> = fs::read_to_string("/proc/locks").ok()?.into();
@@ -126,9 +126,6 @@ impl Process {
         let line = self.words("cmdline");
         let mut words = line.split(|&byte| byte == 0).skip(1);
         let is_verb = words.next() == Some(b"supervisor");
-        is_verb
-            && words
-                .next()
-                .is_some_and(|word| word.starts_with(b"--parent="))
+        is_verb && words.next().is_some_and(|word| word.starts_with(b"--parent="))
     }
 }

@@ -4,12 +4,7 @@ use super::*;
 
 /// What is said of a change from one text to another.
 fn told(path: &str, before: &str, after: &str) -> String {
-    changes(
-        path.as_bytes(),
-        Some(before.as_bytes()),
-        Some(after.as_bytes()),
-    )
-    .join("; ")
+    changes(path.as_bytes(), Some(before.as_bytes()), Some(after.as_bytes())).join("; ")
 }
 
 #[test]
@@ -36,10 +31,7 @@ fn each_format_tells_versions_and_nothing_else() {
         (
             "Cargo.toml",
             cargo,
-            (
-                "serde = \"1.0\"",
-                "serde = { version = \"1.0\", features = [\"derive\"] }",
-            ),
+            ("serde = \"1.0\"", "serde = { version = \"1.0\", features = [\"derive\"] }"),
             "",
         ),
         (
@@ -48,89 +40,29 @@ fn each_format_tells_versions_and_nothing_else() {
             ("serde = \"1.0\"", "serde = \"2.0\""),
             "changes serde from 1.0 to 2.0",
         ),
-        (
-            "crates/b/Cargo.toml",
-            cargo,
-            ("libc = { version = \"0.2\" }", ""),
-            "removes libc 0.2",
-        ),
+        ("crates/b/Cargo.toml", cargo, ("libc = { version = \"0.2\" }", ""), "removes libc 0.2"),
         ("Cargo.lock", lock, ("1.0.0", "2.0.0"), ""),
         ("Cargo.lock", lock, ("1.0.1", "1.0.2"), "changes serde"),
         ("Cargo.lock", lock, ("\"aa\"", "\"bb\""), "changes serde"),
         ("package.json", npm, ("\"x\"", "\"y\""), ""),
-        (
-            "package.json",
-            npm,
-            ("^1.0.0", "^2.0.0"),
-            "changes left-pad from ^1.0.0 to ^2.0.0",
-        ),
-        (
-            "package-lock.json",
-            npm_lock,
-            ("{\"version\":\"1.0.0\"}", "{\"version\":\"1.1.0\"}"),
-            "",
-        ),
-        (
-            "package-lock.json",
-            npm_lock,
-            ("sha1-a", "sha1-b"),
-            "changes left-pad",
-        ),
+        ("package.json", npm, ("^1.0.0", "^2.0.0"), "changes left-pad from ^1.0.0 to ^2.0.0"),
+        ("package-lock.json", npm_lock, ("{\"version\":\"1.0.0\"}", "{\"version\":\"1.1.0\"}"), ""),
+        ("package-lock.json", npm_lock, ("sha1-a", "sha1-b"), "changes left-pad"),
         ("pnpm-lock.yaml", pnpm, (">=6", ">=8"), ""),
-        (
-            "pnpm-lock.yaml",
-            pnpm,
-            ("b@1.2.3", "b@1.2.4"),
-            "changes @a/b",
-        ),
+        ("pnpm-lock.yaml", pnpm, ("b@1.2.3", "b@1.2.4"), "changes @a/b"),
         ("yarn.lock", yarn, ("c \"^1.0.0\"", "c \"^1.1.0\""), ""),
         ("yarn.lock", yarn, ("1.2.3", "1.2.4"), "changes @a/b"),
         ("yarn.lock", berry, ("version: 8", "version: 9"), ""),
-        (
-            "yarn.lock",
-            berry,
-            ("version: 1.2.3", "version: 1.2.4"),
-            "changes b",
-        ),
+        ("yarn.lock", berry, ("version: 1.2.3", "version: 1.2.4"), "changes b"),
         ("bun.lock", bun, ("b@1.2.3", "b@1.2.4"), "changes b"),
-        (
-            "pyproject.toml",
-            python,
-            ("version = \"1.0\"", "version = \"1.1\""),
-            "",
-        ),
-        (
-            "pyproject.toml",
-            python,
-            ("Requests>=2.0", "requests >= 2.0"),
-            "",
-        ),
-        (
-            "pyproject.toml",
-            python,
-            ("[\"pytest\"]", "[\"pytest\", \"ruff==1\"]"),
-            "adds ruff ==1",
-        ),
+        ("pyproject.toml", python, ("version = \"1.0\"", "version = \"1.1\""), ""),
+        ("pyproject.toml", python, ("Requests>=2.0", "requests >= 2.0"), ""),
+        ("pyproject.toml", python, ("[\"pytest\"]", "[\"pytest\", \"ruff==1\"]"), "adds ruff ==1"),
         ("uv.lock", uv, ("\"1.0\"", "\"1.1\""), ""),
         ("uv.lock", uv, ("\"2.0\"", "\"2.1\""), "changes requests"),
-        (
-            "poetry.lock",
-            poetry,
-            ("sha256:aa", "sha256:bb"),
-            "changes requests",
-        ),
-        (
-            "poetry.lock",
-            old_poetry,
-            ("2.0", "2.1"),
-            "changes requests",
-        ),
-        (
-            "poetry.lock",
-            old_poetry,
-            ("sha256:aa", "sha256:bb"),
-            "changes requests",
-        ),
+        ("poetry.lock", poetry, ("sha256:aa", "sha256:bb"), "changes requests"),
+        ("poetry.lock", old_poetry, ("2.0", "2.1"), "changes requests"),
+        ("poetry.lock", old_poetry, ("sha256:aa", "sha256:bb"), "changes requests"),
         ("yarn.lock", &windows, ("1.2.3", "1.2.4"), "changes @a/b"),
         (
             "package-lock.json",
@@ -144,18 +76,8 @@ fn each_format_tells_versions_and_nothing_else() {
             ("a v1.0.0", "a v1.1.0"),
             "changes example.com/a from v1.0.0 to v1.1.0",
         ),
-        (
-            "requirements-dev.txt",
-            requirements,
-            ("what it", "all that it"),
-            "",
-        ),
-        (
-            "requirements/dev.txt",
-            requirements,
-            ("2.0", "2.1"),
-            "changes requests",
-        ),
+        ("requirements-dev.txt", requirements, ("what it", "all that it"), ""),
+        ("requirements/dev.txt", requirements, ("2.0", "2.1"), "changes requests"),
         (
             "requirements.txt",
             requirements,
@@ -163,33 +85,15 @@ fn each_format_tells_versions_and_nothing_else() {
             "changes -r from more.txt to other.txt",
         ),
         ("go.mod", go, ("1.22", "1.23"), ""),
-        (
-            "go.mod",
-            go,
-            ("b v1.0.0", "b v1.1.0"),
-            "changes example.com/b from v1.0.0 to v1.1.0",
-        ),
+        ("go.mod", go, ("b v1.0.0", "b v1.1.0"), "changes example.com/b from v1.0.0 to v1.1.0"),
         ("go.sum", sum, ("aa=", "cc="), "changes example.com/a"),
-        (
-            "bun.lockb",
-            "\u{1}",
-            ("\u{1}", "\u{2}"),
-            "is another, and cannot be read",
-        ),
-        (
-            "Cargo.lock",
-            lock,
-            ("[[package]]", "[[package"),
-            "is another, and cannot be read",
-        ),
+        ("bun.lockb", "\u{1}", ("\u{1}", "\u{2}"), "is another, and cannot be read"),
+        ("Cargo.lock", lock, ("[[package]]", "[[package"), "is another, and cannot be read"),
     ] {
         let after = before.replacen(edit.0, edit.1, 1);
         assert_ne!(before, after, "{path}: {edit:?}");
         let told = told(path, before, &after);
-        assert!(
-            told.starts_with(wanted) && told.is_empty() == wanted.is_empty(),
-            "{path}: {told}"
-        );
+        assert!(told.starts_with(wanted) && told.is_empty() == wanted.is_empty(), "{path}: {told}");
     }
 }
 

@@ -31,9 +31,7 @@ impl EventJson<'_> {
         // serde_json's own maps keep the last as well, so that a line means the same to every
         // reader.
         let mut last_first = entries.iter().rev();
-        last_first
-            .find(|entry| entry.0.0 == key)
-            .map(|entry| &entry.1)
+        last_first.find(|entry| entry.0.0 == key).map(|entry| &entry.1)
     }
 
     pub(super) fn as_str(&self) -> Option<&str> {
@@ -142,12 +140,10 @@ mod tests {
             && fact.as_bool() == value.as_bool()
             && fact.as_list().len() == list.len()
             && std::iter::zip(fact.as_list(), list).all(|(one, two)| agree(one, two))
-            && keys
-                .iter()
-                .all(|key| match (fact.get(key), value.get(key)) {
-                    (Some(one), Some(two)) => agree(one, two),
-                    (one, two) => one.is_none() && two.is_none(),
-                })
+            && keys.iter().all(|key| match (fact.get(key), value.get(key)) {
+                (Some(one), Some(two)) => agree(one, two),
+                (one, two) => one.is_none() && two.is_none(),
+            })
     }
 
     fn check(text: &str) {

@@ -21,10 +21,7 @@ fn event(what: What) -> Event {
 
 #[test]
 fn the_written_form_is_fixed() {
-    let done = event(What::Done {
-        summary: "a \"b\"".into(),
-        whole: None,
-    });
+    let done = event(What::Done { summary: "a \"b\"".into(), whole: None });
     assert_eq!(
         encode(&done).expect("short"),
         r#"{"t":"20261120T214929.123456Z-000-7f3a","a":"abababab-abab-8bab-abab-abababababab","e":"done","by":"me","p":"0123456789abcdef","d":{"summary":"a \"b\""}}"#
@@ -44,13 +41,7 @@ fn a_text_is_cut_only_where_the_line_does_not_fit() {
 
 #[test]
 fn what_is_no_event_is_none() {
-    for line in [
-        "",
-        "reviewed",
-        "{}",
-        "[]",
-        r#"{"t":"x","a":"y","e":"z","by":"me"}"#,
-    ] {
+    for line in ["", "reviewed", "{}", "[]", r#"{"t":"x","a":"y","e":"z","by":"me"}"#] {
         assert_eq!(decode(line.as_bytes()), None, "{line}");
     }
     assert_eq!(decode(b"\xff\xfe"), None);
@@ -60,18 +51,9 @@ fn what_is_no_event_is_none() {
 fn unknown_kinds_facts_and_keys_are_tolerated() {
     let line = encode(&event(What::Noted { text: "x".into() })).expect("short");
     let kind = |line: String| decode(line.as_bytes()).expect("an event").what;
-    let unknown = |kind: &str| What::Unknown {
-        kind: kind.into(),
-        needs: None,
-    };
-    assert_eq!(
-        kind(line.replace("noted", "levitated")),
-        unknown("levitated")
-    );
-    assert_eq!(
-        kind(line.replace("\"text\"", "\"words\"")),
-        unknown("noted")
-    );
+    let unknown = |kind: &str| What::Unknown { kind: kind.into(), needs: None };
+    assert_eq!(kind(line.replace("noted", "levitated")), unknown("levitated"));
+    assert_eq!(kind(line.replace("\"text\"", "\"words\"")), unknown("noted"));
     assert_eq!(
         kind(line.replace("\"d\":", "\"s\":\"signature\",\"d\":")),
         What::Noted { text: "x".into() }
@@ -101,10 +83,7 @@ fn any_what() -> impl Strategy<Value = What> {
             name: name.map(|name| AgentName::parse(&name).expect("a name")),
             task: None,
         }),
-        text().prop_map(|text| What::Renamed {
-            name: None,
-            task: Some(text),
-        }),
+        text().prop_map(|text| What::Renamed { name: None, task: Some(text) }),
         (text(), any::<u32>(), any::<Option<u64>>(), any::<bool>()).prop_map(
             |(command, pid, limit_ms, by_hand)| {
                 What::Started(Started {
@@ -118,11 +97,8 @@ fn any_what() -> impl Strategy<Value = What> {
                 })
             }
         ),
-        (
-            any::<u8>(),
-            proptest::option::of(proptest::sample::select(&Ending::ALL[..]))
-        )
-            .prop_map(|(code, ended)| {
+        (any::<u8>(), proptest::option::of(proptest::sample::select(&Ending::ALL[..]))).prop_map(
+            |(code, ended)| {
                 What::Exited(Exited {
                     run: None,
                     code,
@@ -134,53 +110,40 @@ fn any_what() -> impl Strategy<Value = What> {
                         ..HostSession::default()
                     },
                 })
-            }),
-        (oid(), oid()).prop_map(|(commit, tree)| What::Committed { commit, tree }),
-        (oid(), "[a-z/]{1,40}", proptest::option::of(oid())).prop_map(|(commit, into, tip)| {
-            What::Merged {
-                commit,
-                into,
-                tip,
-                from: tip,
             }
-        }),
+        ),
+        (oid(), oid()).prop_map(|(commit, tree)| What::Committed { commit, tree }),
+        (oid(), "[a-z/]{1,40}", proptest::option::of(oid()))
+            .prop_map(|(commit, into, tip)| { What::Merged { commit, into, tip, from: tip } }),
         proptest::option::of(oid()).prop_map(|tip| What::Discarded { tip }),
         oid().prop_map(|commit| What::Salvaged { commit }),
         "[a-z/]{1,40}".prop_map(|to| What::Rescued { to }),
-        (
-            any::<u32>(),
-            any::<bool>(),
-            proptest::option::of("[a-z]{1,9}")
-        )
-            .prop_map(|(place, accepted, host)| What::Competed(Competed {
+        (any::<u32>(), any::<bool>(), proptest::option::of("[a-z]{1,9}")).prop_map(
+            |(place, accepted, host)| What::Competed(Competed {
                 best: "1a2b3c4d".to_owned(),
                 place,
                 of: place,
                 accepted,
                 host,
-            })),
-        verified.prop_map(
-            |(accepted, tip, bundle, findings)| What::Verified(Verified {
-                accepted,
-                tip,
-                tree: tip,
-                base: tip,
-                merged_tree: bundle,
-                bundle,
-                policy: tip,
-                findings,
-                fails_with: (!accepted).then(|| AgentId::from_spawn_commit(tip)),
             })
         ),
+        verified.prop_map(|(accepted, tip, bundle, findings)| What::Verified(Verified {
+            accepted,
+            tip,
+            tree: tip,
+            base: tip,
+            merged_tree: bundle,
+            bundle,
+            policy: tip,
+            findings,
+            fails_with: (!accepted).then(|| AgentId::from_spawn_commit(tip)),
+        })),
     ]
 }
 
 #[test]
 fn a_line_that_could_fill_the_memory_is_no_event() {
-    let written = encode(&event(What::Noted {
-        text: "mark".into(),
-    }))
-    .expect("fits");
+    let written = encode(&event(What::Noted { text: "mark".into() })).expect("fits");
     let line = |length: usize| written.replace("mark", &"x".repeat(length));
     assert!(decode(line(10 * LIMIT).as_bytes()).is_some());
     assert!(decode(line(LONGEST).as_bytes()).is_none());

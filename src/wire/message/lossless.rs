@@ -54,10 +54,7 @@ pub fn losses(text: &str) -> Vec<String> {
 
 /// What is said of a key that is given twice.
 pub(super) fn given_twice(key: &str) -> String {
-    format!(
-        "the payload gives `{}` more than once",
-        redact_secrets(key).escape_debug()
-    )
+    format!("the payload gives `{}` more than once", redact_secrets(key).escape_debug())
 }
 
 fn string_length(text: &str) -> usize {
@@ -71,9 +68,7 @@ fn string_length(text: &str) -> usize {
 }
 
 fn number_length(text: &str) -> usize {
-    text.bytes()
-        .take_while(|byte| byte.is_ascii_digit() || b"+-.eE".contains(byte))
-        .count()
+    text.bytes().take_while(|byte| byte.is_ascii_digit() || b"+-.eE".contains(byte)).count()
 }
 
 fn is_kept(number: &str) -> bool {
@@ -116,26 +111,14 @@ mod tests {
         let twice = "the payload gives `a` more than once";
         check(r#"{"a": 1, "a" : 1}"#, &[twice]);
         check(r#"{"a": 1, "\u0061": 2, "a": 3}"#, &[twice]);
-        check(
-            r#"[{"b": {"a": 1}}, {"b": [{"a": {}, "a": []}]}]"#,
-            &[twice],
-        );
-        check(
-            r#"{"": 1, "": 2}"#,
-            &["the payload gives `` more than once"],
-        );
+        check(r#"[{"b": {"a": 1}}, {"b": [{"a": {}, "a": []}]}]"#, &[twice]);
+        check(r#"{"": 1, "": 2}"#, &["the payload gives `` more than once"]);
     }
 
     #[test]
     fn the_same_word_elsewhere_is_no_key() {
-        check(
-            r#"{"a": "a", "b": ["a", "a"], "c": {"a": 1}, "d": {"a": 2}}"#,
-            &[],
-        );
-        check(
-            r#"{"a\"": 1, "a\\": "\"a\": 1, \"a\": 2", "a": "日本"}"#,
-            &[],
-        );
+        check(r#"{"a": "a", "b": ["a", "a"], "c": {"a": 1}, "d": {"a": 2}}"#, &[]);
+        check(r#"{"a\"": 1, "a\\": "\"a\": 1, \"a\": 2", "a": "日本"}"#, &[]);
         check(r#""a""#, &[]);
     }
 

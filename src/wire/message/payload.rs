@@ -31,9 +31,7 @@ impl PayloadPart<'_> {
 /// Whether `key=value` may begin with this.
 fn is_key(key: &str) -> bool {
     let mut bytes = key.bytes();
-    bytes
-        .next()
-        .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+    bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
         && bytes.all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'))
 }
 
@@ -86,9 +84,8 @@ pub fn assemble(parts: &[(Option<&str>, &str)]) -> Result<Addressed, Vec<String>
             None => {}
             Some(Some(names)) => addressed.to.extend(names),
             Some(None) => {
-                problems.push(format!(
-                    "`{key}` must be a name, a list of names, or \"{EVERYBODY}\""
-                ));
+                problems
+                    .push(format!("`{key}` must be a name, a list of names, or \"{EVERYBODY}\""));
             }
         }
     }
@@ -109,10 +106,7 @@ fn names(value: &Value) -> Option<Vec<String>> {
     match value {
         Value::Null => Some(Vec::new()),
         Value::String(text) => Some(split(text)),
-        Value::Array(items) => items
-            .iter()
-            .map(|item| item.as_str().map(str::to_owned))
-            .collect(),
+        Value::Array(items) => items.iter().map(|item| item.as_str().map(str::to_owned)).collect(),
         _ => None,
     }
 }
@@ -136,10 +130,7 @@ fn object(text: &str) -> Result<Map<String, Value>, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     match serde_json::from_str(text) {
         Ok(Value::Object(fields)) => Ok(fields),
-        Ok(other) => Err(format!(
-            "the payload must be an object, and this is {}",
-            kind_of(&other)
-        )),
+        Ok(other) => Err(format!("the payload must be an object, and this is {}", kind_of(&other))),
         Err(error) => Err(match text.split_once('=') {
             // What begins like JSON is broken JSON, and the parser's message says where.
             Some((key, _)) if !key.starts_with(['{', '[', '"']) => format!(
@@ -210,18 +201,12 @@ mod tests {
     fn parts_make_one_object_and_address_it() {
         let parts = [
             (Some("message"), "hello"),
-            (
-                None,
-                r#"{"to_agents": ["b", "c"], "from_agent": "a", "n": [1], "empty": ""}"#,
-            ),
+            (None, r#"{"to_agents": ["b", "c"], "from_agent": "a", "n": [1], "empty": ""}"#),
         ];
         let addressed = assemble(&parts).expect("an object");
         assert_eq!(addressed.from.as_deref(), Some("a"));
         assert_eq!(addressed.to, ["b", "c"]);
-        assert_eq!(
-            addressed.payload.json,
-            r#"{"empty":"","message":"hello","n":[1]}"#
-        );
+        assert_eq!(addressed.payload.json, r#"{"empty":"","message":"hello","n":[1]}"#);
         assert_eq!(addressed.payload.field("n"), Some("[1]"));
         assert_eq!(addressed.payload.field("empty"), None);
     }
@@ -229,19 +214,13 @@ mod tests {
     #[test]
     fn a_file_may_begin_with_a_byte_order_mark() {
         let addressed = assemble(&[(None, "\u{feff}{\"message\": \"m\"}")]);
-        assert_eq!(
-            addressed.expect("an object").payload.json,
-            r#"{"message":"m"}"#
-        );
+        assert_eq!(addressed.expect("an object").payload.json, r#"{"message":"m"}"#);
     }
 
     #[test]
     fn what_would_change_on_the_way_is_refused() {
         let parts = [
-            (
-                None,
-                r#"{"a": {"b": 1, "b": 2}, "c": 18446744073709551617}"#,
-            ),
+            (None, r#"{"a": {"b": 1, "b": 2}, "c": 18446744073709551617}"#),
             (None, r#"{"message": "first", "message": "second"}"#),
             (Some("x"), "18446744073709551617"),
         ];

@@ -135,15 +135,9 @@ impl Declared {
         // Long texts become objects when they are posted; a program that spools may not write any.
         let (text, whole) = (self.text, None);
         match self.state.as_str() {
-            "done" => Ok(What::Done {
-                summary: text,
-                whole,
-            }),
+            "done" => Ok(What::Done { summary: text, whole }),
             // The command refuses this too, but the file may not have been written by it.
-            "failed" if !text.trim().is_empty() => Ok(What::Failed {
-                reason: text,
-                whole,
-            }),
+            "failed" if !text.trim().is_empty() => Ok(What::Failed { reason: text, whole }),
             "failed" => Err("it gives no reason for a failure".to_owned()),
             _ => Err("it declares no state that there is".to_owned()),
         }
@@ -181,11 +175,7 @@ pub fn read(bytes: &[u8]) -> Result<Content, String> {
             // The writer may have been no program of ours, so what JSON would lose is looked for
             // again.
             let lost = losses(&String::from_utf8_lossy(bytes));
-            if lost.is_empty() {
-                Ok(Content::Message(message))
-            } else {
-                Err(lost.join("; "))
-            }
+            if lost.is_empty() { Ok(Content::Message(message)) } else { Err(lost.join("; ")) }
         }
         RECEIPT_SCHEMA => {
             let received: Received = serde_json::from_slice(bytes).map_err(wrong)?;
@@ -193,8 +183,7 @@ pub fn read(bytes: &[u8]) -> Result<Content, String> {
             // One id that is none discards the receipt: its writer is broken, and half of it might
             // be noise.
             let ids: Option<Vec<_>> = ids.collect();
-            ids.map(Content::Receipt)
-                .ok_or_else(|| "it names what is no message".to_owned())
+            ids.map(Content::Receipt).ok_or_else(|| "it names what is no message".to_owned())
         }
         DECLARATION_SCHEMA => {
             let declared: Declared = serde_json::from_slice(bytes).map_err(wrong)?;
@@ -215,14 +204,8 @@ mod tests {
 
     #[test]
     fn declarations_survive_being_left() {
-        let done = What::Done {
-            summary: "all of it".into(),
-            whole: None,
-        };
-        let failed = What::Failed {
-            reason: "no idea".into(),
-            whole: None,
-        };
+        let done = What::Done { summary: "all of it".into(), whole: None };
+        let failed = What::Failed { reason: "no idea".into(), whole: None };
         for what in [done, failed] {
             let bytes = Declared::new(&what).expect("one").to_bytes();
             assert_eq!(read(&bytes), Ok(Content::Declaration(what)));
@@ -246,10 +229,7 @@ mod tests {
             )
         };
         let read = |payload: &str| read(file(payload).as_bytes());
-        assert!(matches!(
-            read(r#"{"message": "m"}"#),
-            Ok(Content::Message(_))
-        ));
+        assert!(matches!(read(r#"{"message": "m"}"#), Ok(Content::Message(_))));
         assert_eq!(
             read(r#"{"message": "m", "n": [{"a": 1, "a": 2}]}"#),
             Err("the payload gives `a` more than once".to_owned())

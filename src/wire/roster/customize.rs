@@ -36,10 +36,9 @@ impl CustomizeLayer {
     /// Puts the layer on top of a persona: texts are overridden, lists are added to. The roster decides
     /// on name and title where it has them.
     pub fn apply(&self, persona: &mut Persona) {
-        for (own, of_persona) in [
-            (&self.name, &mut persona.display_name),
-            (&self.title, &mut persona.title),
-        ] {
+        for (own, of_persona) in
+            [(&self.name, &mut persona.display_name), (&self.title, &mut persona.title)]
+        {
             if of_persona.is_empty() {
                 *of_persona = trimmed(own.as_ref());
             }
@@ -82,20 +81,15 @@ mod tests {
 
     #[test]
     fn later_layers_override_texts_and_add_to_lists() {
-        let mut persona = Persona {
-            name: "pm".into(),
-            title: "Senior PM".into(),
-            ..Persona::default()
-        };
+        let mut persona =
+            Persona { name: "pm".into(), title: "Senior PM".into(), ..Persona::default() };
         for text in [
             "[agent]\nname=\"John\"\ntitle=\"PM\"\nrole=\"a\"\nidentity=\"i\"\nprinciples=[\"p\"]\n\
              persistent_facts=[\"file:{project-root}/docs/**/context.md\"]\n[[agent.menu]]\ncode=\"X\"\n",
             "[agent]\nrole=\"b\"\nprinciples=[\"q\", \" \"]\npersistent_facts=[\"AWS only\"]\n",
             "[other]\nx=1\n",
         ] {
-            parse("customize.toml", text.as_bytes())
-                .expect("sound")
-                .apply(&mut persona);
+            parse("customize.toml", text.as_bytes()).expect("sound").apply(&mut persona);
         }
         assert_eq!(
             persona,

@@ -20,9 +20,7 @@ pub fn parse(path: &str, data: &[u8]) -> Result<Vec<Persona>, String> {
     for ManifestRow { line, cells } in rows {
         let (has, wants) = (cells.len(), header.len());
         if has != wants {
-            return Err(format!(
-                "{path}:{line}: {has} cells in the row, {wants} in the header"
-            ));
+            return Err(format!("{path}:{line}: {has} cells in the row, {wants} in the header"));
         }
         let persona = columns.persona(&cells);
         // Without a name there is nothing to call its role by, and a row that is skipped would be missed silently.
@@ -54,10 +52,7 @@ fn rows(text: &str) -> Result<Vec<ManifestRow>, usize> {
         if rest.peek().is_none() {
             return Ok(rows);
         }
-        let mut row = ManifestRow {
-            line,
-            cells: vec![String::new()],
-        };
+        let mut row = ManifestRow { line, cells: vec![String::new()] };
         let mut is_quoted = false;
         while let Some(c) = rest.next_if(|c| is_quoted || !['\r', '\n'].contains(c)) {
             let begins = row.cells.last().is_none_or(String::is_empty);
@@ -98,11 +93,8 @@ struct Columns {
 
 impl Columns {
     fn of(headers: &[String]) -> Columns {
-        let find = |name: &str| {
-            headers
-                .iter()
-                .position(|header| header.trim().eq_ignore_ascii_case(name))
-        };
+        let find =
+            |name: &str| headers.iter().position(|header| header.trim().eq_ignore_ascii_case(name));
         Columns {
             name: find("name"),
             canonical: find("canonicalId"),
@@ -151,14 +143,8 @@ fn lines(text: &str) -> Vec<String> {
 // HTML entities: cells of a manifest may hold them.
 
 /// The named ones that XML has, and the one that editors add.
-const NAMED: [(&str, char); 6] = [
-    ("amp", '&'),
-    ("lt", '<'),
-    ("gt", '>'),
-    ("quot", '"'),
-    ("apos", '\''),
-    ("nbsp", ' '),
-];
+const NAMED: [(&str, char); 6] =
+    [("amp", '&'), ("lt", '<'), ("gt", '>'), ("quot", '"'), ("apos", '\''), ("nbsp", ' ')];
 
 /// The longest name between `&` and `;` that is looked at.
 const LONGEST: usize = 10;
@@ -189,10 +175,7 @@ pub(super) fn decode(text: &str) -> String {
 
 fn character(name: &str) -> Option<char> {
     let Some(number) = name.strip_prefix('#') else {
-        return NAMED
-            .iter()
-            .find(|(named, _)| *named == name)
-            .map(|(_, character)| *character);
+        return NAMED.iter().find(|(named, _)| *named == name).map(|(_, character)| *character);
     };
     let number = match number.strip_prefix(['x', 'X']) {
         Some(hex) => u32::from_str_radix(hex, 16).ok()?,
@@ -231,20 +214,12 @@ analyst, ""the"" best","Calm","- Evidence first
             principles: vec!["Evidence first".into(), "Ask".into()],
             ..Persona::default()
         };
-        let with_capabilities = Persona {
-            capabilities: "finds".into(),
-            ..expected.clone()
-        };
-        let with_id = Persona {
-            canonical: "bmad-agent-analyst".into(),
-            ..with_capabilities.clone()
-        };
+        let with_capabilities = Persona { capabilities: "finds".into(), ..expected.clone() };
+        let with_id =
+            Persona { canonical: "bmad-agent-analyst".into(), ..with_capabilities.clone() };
         let check = |text: &str, expected: &Persona| {
             let bom = format!("\u{feff}{}", text.replace('\n', "\r\n"));
-            assert_eq!(
-                parse("m.csv", text.as_bytes()).as_deref(),
-                Ok(&[expected.clone()][..])
-            );
+            assert_eq!(parse("m.csv", text.as_bytes()).as_deref(), Ok(&[expected.clone()][..]));
             assert_eq!(parse("m.csv", bom.as_bytes()).map(|all| all.len()), Ok(1));
         };
         check(OLDEST, &expected);
@@ -263,18 +238,12 @@ analyst, ""the"" best","Calm","- Evidence first
             b"\"name\",\"role\"\n\"a\",\"b\"\n\n\"c\"\n",
             "m.csv:4: 1 cells in the row, 2 in the header",
         );
-        check(
-            b"\"name\",\"role\"\n\"a\",\"b\"\n\"\",\"c\"\n",
-            "m.csv:3: the name is empty",
-        );
+        check(b"\"name\",\"role\"\n\"a\",\"b\"\n\"\",\"c\"\n", "m.csv:3: the name is empty");
         check(
             b"\"name\",\"role\"\n\"a\",\"b\n\"c\",\"d\"\n",
             "m.csv:2: 3 cells in the row, 2 in the header",
         );
-        check(
-            b"\"name\",\"role\"\n\"a\",\"b\nc,d\n",
-            "m.csv:2: a quote is never closed",
-        );
+        check(b"\"name\",\"role\"\n\"a\",\"b\nc,d\n", "m.csv:2: a quote is never closed");
         check(b"name\nx\n\xff", "m.csv:3:1: it is not UTF-8 from here on");
     }
 
@@ -282,20 +251,14 @@ analyst, ""the"" best","Calm","- Evidence first
     fn columns_in_any_order_and_of_any_kind_are_read_by_their_header() {
         let text = "\"mood\",\"NAME\",\"Role\"\n\"x\",\"dev\",\"codes\"\n";
         let personas = parse("m.csv", text.as_bytes()).expect("well formed");
-        assert_eq!(
-            (personas[0].name.as_str(), personas[0].role.as_str()),
-            ("dev", "codes")
-        );
+        assert_eq!((personas[0].name.as_str(), personas[0].role.as_str()), ("dev", "codes"));
     }
 
     #[test]
     fn entities_are_replaced_once_and_the_rest_stays() {
         for (text, expected) in [
             ("a &amp; b", "a & b"),
-            (
-                "&quot;x&quot; &lt;r&gt; it&apos;s it&#39;s",
-                "\"x\" <r> it's it's",
-            ),
+            ("&quot;x&quot; &lt;r&gt; it&apos;s it&#39;s", "\"x\" <r> it's it's"),
             ("&#x1F4CA;&#128202;", "\u{1F4CA}\u{1F4CA}"),
             ("&amp;lt;", "&lt;"),
             ("R&D; AT&T &unknown; & &", "R&D; AT&T &unknown; & &"),

@@ -139,33 +139,16 @@ mod tests {
         let personas = merge(vec![base.expect("sound"), custom.expect("sound")]);
         let seen: Vec<_> = personas
             .iter()
-            .map(|p| {
-                [
-                    &p.name,
-                    &p.module,
-                    &p.display_name,
-                    &p.title,
-                    &p.description,
-                ]
-            })
+            .map(|p| [&p.name, &p.module, &p.display_name, &p.title, &p.description])
             .map(|texts| texts.map(String::as_str))
             .collect();
-        assert_eq!(
-            seen,
-            [
-                ["kirk", "", "", "", "Bold"],
-                ["pm", "bmm", "John", "Senior PM", ""]
-            ]
-        );
+        assert_eq!(seen, [["kirk", "", "", "", "Bold"], ["pm", "bmm", "John", "Senior PM", ""]]);
     }
 
     #[test]
     fn a_malformed_layer_is_told_with_its_line() {
         let error = parse("c.toml", b"[agents.pm]\nname = 3\n").expect_err("no string");
-        assert!(
-            error.starts_with("c.toml:2:8: invalid type: integer `3`"),
-            "{error}"
-        );
+        assert!(error.starts_with("c.toml:2:8: invalid type: integer `3`"), "{error}");
         let error = parse("c.toml", b"[agents.pm\n").expect_err("no TOML");
         assert!(error.starts_with("c.toml:1:"), "{error}");
     }

@@ -50,10 +50,7 @@ fn u1_what_setup_made_neither_lands_nor_counts_against_the_agent() {
     let agent = set_up();
     let report = agent.verify(&[]);
     assert_eq!(report["findings"], json!([]), "{report}");
-    assert_eq!(
-        (&report["uncommitted"], &report["setup_paths"]),
-        (&json!(0), &json!(8))
-    );
+    assert_eq!((&report["uncommitted"], &report["setup_paths"]), (&json!(0), &json!(8)));
     assert_eq!(report["merge"]["state"], "nothing");
     agent.write("src/two.rs", "pub fn two() {}\n");
     let report = agent.verify(&[]);
@@ -64,10 +61,7 @@ fn u1_what_setup_made_neither_lands_nor_counts_against_the_agent() {
     let check = agent.repo.agent_json(&["check", &agent.id, "--worktree"]);
     assert_eq!(check["checked"], 1, "{check}");
     let shown = agent.repo.agent_json(&["show", &agent.id]);
-    assert_eq!(
-        (&shown["uncommitted"], &shown["out_of_scope"]),
-        (&json!(1), &json!(0))
-    );
+    assert_eq!((&shown["uncommitted"], &shown["out_of_scope"]), (&json!(1), &json!(0)));
     assert_eq!(shown["verdict"], "accept", "{shown}");
     let diff = agent.repo.agent(&["diff", &agent.id, "--name-only"]);
     assert_eq!(String::from_utf8_lossy(&diff.stdout), "src/two.rs\n");
@@ -105,14 +99,7 @@ fn u1_what_becomes_of_a_file_after_setup_is_work() {
         }
     });
     check("put back", &[], &|agent| {
-        agent.git(&[
-            "checkout",
-            "--quiet",
-            "--",
-            "package.lock",
-            "tool.cfg",
-            "run.sh",
-        ]);
+        agent.git(&["checkout", "--quiet", "--", "package.lock", "tool.cfg", "run.sh"]);
     });
     check("staged", &["made.txt"], &|agent| {
         agent.git(&["add", "made.txt"]);
@@ -145,10 +132,7 @@ fn u1_a_file_in_the_place_of_a_directory_that_setup_removed() {
     agent.write("old", "by the agent\n");
     let paths = agent.verify(&[]);
     let paths = found_paths(&paths);
-    assert!(
-        paths.contains(&"old") && paths.contains(&"old/a"),
-        "{paths:?}"
-    );
+    assert!(paths.contains(&"old") && paths.contains(&"old/a"), "{paths:?}");
 }
 
 #[test]
@@ -178,9 +162,7 @@ fn u1_a_salvage_holds_the_work_alone() {
     let salvage = gone["salvage_commit"].as_str().expect("a salvage");
     let kept = agent.repo.git(["diff", "--name-only", "main", salvage]);
     assert_eq!(kept, "package.lock\nsrc/two.rs");
-    let setup: Vec<_> = { SET_UP.into_iter() }
-        .filter(|path| *path != "package.lock")
-        .collect();
+    let setup: Vec<_> = SET_UP.into_iter().filter(|path| *path != "package.lock").collect();
     assert_eq!(gone["setup"], json!(setup));
 }
 
@@ -202,19 +184,13 @@ fn u1_agents_with_the_same_setup_are_not_in_each_others_way() {
 fn u1_what_the_post_checkout_hook_made_is_no_work_either() {
     use std::os::unix::fs::PermissionsExt;
     let repo = TestRepo::with_commit();
-    repo.write(
-        ".git/hooks/post-checkout",
-        "#!/bin/sh\necho made > made.txt\n",
-    );
+    repo.write(".git/hooks/post-checkout", "#!/bin/sh\necho made > made.txt\n");
     let hook = repo.path().join(".git/hooks/post-checkout");
     fs::set_permissions(hook, fs::Permissions::from_mode(0o755)).expect("chmod");
     let agent = Agent::spawned_in(repo, TASK);
     assert!(agent.worktree.join("made.txt").exists());
     let report = agent.verify(&[]);
-    assert_eq!(
-        (report["findings"].clone(), &report["setup_paths"]),
-        (json!([]), &json!(1))
-    );
+    assert_eq!((report["findings"].clone(), &report["setup_paths"]), (json!([]), &json!(1)));
 }
 
 #[test]
@@ -229,8 +205,6 @@ fn u1_a_setup_that_leaves_nothing_but_ignored_files_is_recorded_nowhere() {
     assert_eq!(report["findings"], json!([]), "{report}");
     assert_eq!(report["ignored_paths"], 2, "{report}");
     assert!(report["setup_paths"].is_null(), "{report}");
-    let kept = agent
-        .repo
-        .git(["log", "--first-parent", "--format=%s", "refs/agents/keep"]);
+    let kept = agent.repo.git(["log", "--first-parent", "--format=%s", "refs/agents/keep"]);
     assert!(!kept.contains("setup"), "{kept}");
 }

@@ -17,21 +17,11 @@ pub struct Verb {
 }
 
 const fn looks(name: &'static str, lines: &'static [&'static str]) -> Verb {
-    Verb {
-        name,
-        changes: false,
-        own: None,
-        lines,
-    }
+    Verb { name, changes: false, own: None, lines }
 }
 
 const fn changes(name: &'static str, lines: &'static [&'static str]) -> Verb {
-    Verb {
-        name,
-        changes: true,
-        own: None,
-        lines,
-    }
+    Verb { name, changes: true, own: None, lines }
 }
 
 /// What `run` starts for itself: tried by its rows.
@@ -50,10 +40,7 @@ pub const VERBS: &[Verb] = &[
     looks("tree", &["tree"]),
     looks("report", &["report", "report --html {out}"]),
     looks("path", &["path {id}"]),
-    looks(
-        "diff",
-        &["diff {id}", "diff {id} --stat", "diff {id} --name-only"],
-    ),
+    looks("diff", &["diff {id}", "diff {id} --stat", "diff {id} --name-only"]),
     looks(
         "check",
         &[
@@ -64,27 +51,9 @@ pub const VERBS: &[Verb] = &[
             "check --worktree",
         ],
     ),
-    looks(
-        "verify",
-        &[
-            "verify {id}",
-            "verify {id} {worktree}",
-            "verify --tip {branch}",
-        ],
-    ),
-    looks(
-        "guard",
-        &["guard --base main --tip {branch} --scope src/**"],
-    ),
-    looks(
-        "overlap",
-        &[
-            "overlap",
-            "overlap --changes",
-            "overlap --merge",
-            "overlap --order",
-        ],
-    ),
+    looks("verify", &["verify {id}", "verify {id} {worktree}", "verify --tip {branch}"]),
+    looks("guard", &["guard --base main --tip {branch} --scope src/**"]),
+    looks("overlap", &["overlap", "overlap --changes", "overlap --merge", "overlap --order"]),
     looks("inbox", &["inbox --agent {id}"]),
     looks("receive", &["receive --agent {id}"]),
     looks("ack", &["ack nothing --agent {id}"]),
@@ -111,10 +80,7 @@ pub const VERBS: &[Verb] = &[
     changes("train", &["train {id}", "train --all --push"]),
     changes("sync", &["sync origin", "sync --best-effort"]),
     looks("hooks status", &["hooks status", "hooks status {id}"]),
-    looks(
-        "ledger verify",
-        &["ledger verify", "ledger verify --signed"],
-    ),
+    looks("ledger verify", &["ledger verify", "ledger verify --signed"]),
     looks("doctor", &["doctor"]),
     looks("gc", &["gc", "gc --dry-run --older-than 0s"]),
     looks("rescue", &["rescue {id} --to {out}"]),
@@ -122,10 +88,7 @@ pub const VERBS: &[Verb] = &[
         name: "hook git",
         changes: false,
         own: Some("husky-"),
-        lines: &[
-            "hook git pre-commit",
-            "hook git reference-transaction prepared",
-        ],
+        lines: &["hook git pre-commit", "hook git reference-transaction prepared"],
     },
     looks("hook pre-tool", &["hook pre-tool"]),
     looks("hook session-start", &["hook session-start"]),
@@ -141,24 +104,14 @@ pub const VERBS: &[Verb] = &[
     changes("spawn", &["spawn {task} --base {branch}", "spawn {task}"]),
     changes(
         "run",
-        &[
-            "run {id} -- true",
-            "run {id} --sandbox=off -- true",
-            "run {id} --no-verify -- true",
-        ],
+        &["run {id} -- true", "run {id} --sandbox=off -- true", "run {id} --no-verify -- true"],
     ),
     changes("pr", &["pr {id} --dry-run", "pr {id}"]),
     changes("enter", &["enter {id} -- true"]),
     changes("done", &["done {id}"]),
-    changes(
-        "mark accept",
-        &["mark done {id}", "mark accept {id} -m fine"],
-    ),
+    changes("mark accept", &["mark done {id}", "mark accept {id} -m fine"]),
     changes("fail", &["fail {id} -m broken"]),
-    changes(
-        "commit",
-        &["commit {id} -m work", "commit {id} -m work --in-scope-only"],
-    ),
+    changes("commit", &["commit {id} -m work", "commit {id} -m work --in-scope-only"]),
     changes(
         "merge",
         &[
@@ -172,14 +125,7 @@ pub const VERBS: &[Verb] = &[
     changes("reject", &["reject {id} -m no"]),
     changes("retry", &["retry {id}"]),
     changes("defer", &["defer {id} -m later"]),
-    changes(
-        "discard",
-        &[
-            "discard {id}",
-            "discard {id} --with-ignored",
-            "discard {id} --force",
-        ],
-    ),
+    changes("discard", &["discard {id}", "discard {id} --with-ignored", "discard {id} --force"]),
     changes("sweep", &["sweep"]),
     changes("catch-up", &["catch-up {id}"]),
     changes("hooks repair", &["hooks repair {id}"]),

@@ -19,19 +19,11 @@ pub struct State {
 }
 
 const fn rejected(name: &'static str, bring_about: fn(&Scene)) -> State {
-    State {
-        name,
-        is_rejected: true,
-        bring_about,
-    }
+    State { name, is_rejected: true, bring_about }
 }
 
 const fn harmless(name: &'static str, bring_about: fn(&Scene)) -> State {
-    State {
-        name,
-        is_rejected: false,
-        bring_about,
-    }
+    State { name, is_rejected: false, bring_about }
 }
 
 /// States in which git, or libgit2, cannot read something.
@@ -42,23 +34,13 @@ pub const BROKEN: &[State] = &[
         for stage in 1..4 {
             lines.push_str(&format!("100644 {blob} {stage}\tsrc/lib.rs\n"));
         }
-        feed(
-            &scene.bad.worktree,
-            &["update-index", "--index-info"],
-            &lines,
-        );
+        feed(&scene.bad.worktree, &["update-index", "--index-info"], &lines);
     }),
-    rejected("garbage index", |scene| {
-        overwrite(scene, "index", "garbage")
-    }),
+    rejected("garbage index", |scene| overwrite(scene, "index", "garbage")),
     rejected("empty index", |scene| overwrite(scene, "index", "")),
     rejected("truncated index", |scene| {
-        let index = File::options()
-            .write(true)
-            .open(scene.admin_dir.join("index"));
-        index
-            .and_then(|index| index.set_len(50))
-            .expect("truncated");
+        let index = File::options().write(true).open(scene.admin_dir.join("index"));
+        index.and_then(|index| index.set_len(50)).expect("truncated");
     }),
     rejected("directory in the place of the index", |scene| {
         fs::remove_file(scene.admin_dir.join("index")).expect("removed");
@@ -76,23 +58,14 @@ pub const BROKEN: &[State] = &[
                 _ => line.to_owned(),
             })
             .collect();
-        let hash = [
-            "hash-object",
-            "-t",
-            "commit",
-            "-w",
-            "--literally",
-            "--stdin",
-        ];
+        let hash = ["hash-object", "-t", "commit", "-w", "--literally", "--stdin"];
         let oid = feed(&scene.bad.worktree, &hash, &(commit.join("\n") + "\n"));
         fs::write(scene.branch_file(), oid).expect("written");
     }),
     rejected("FIFO in the place of a tracked file", |scene| {
         fifo(&scene.bad.worktree.join("src/lib.rs"));
     }),
-    rejected("missing tree", |scene| {
-        remove(&scene.object_file("HEAD^{tree}"))
-    }),
+    rejected("missing tree", |scene| remove(&scene.object_file("HEAD^{tree}"))),
     rejected("missing tip", |scene| remove(&scene.object_file("HEAD"))),
     rejected("garbage branch", |scene| {
         fs::write(scene.branch_file(), "garbage\n").expect("written");
@@ -101,9 +74,7 @@ pub const BROKEN: &[State] = &[
         let blob = git_in(&scene.bad.worktree, ["rev-parse", "HEAD:src/lib.rs"]);
         fs::write(scene.branch_file(), blob + "\n").expect("written");
     }),
-    rejected("garbage HEAD", |scene| {
-        overwrite(scene, "HEAD", "garbage\n")
-    }),
+    rejected("garbage HEAD", |scene| overwrite(scene, "HEAD", "garbage\n")),
     rejected("garbage config.worktree", |scene| {
         overwrite(scene, "config.worktree", "[[[garbage\n")
     }),
@@ -115,16 +86,10 @@ pub const BROKEN: &[State] = &[
         scene.bad.write("src/.gitattributes", "* filter=z\n");
         scene.bad.write("src/lib.rs", "pub fn other() {}\n");
     }),
-    rejected("missing .git", |scene| {
-        remove(&scene.bad.worktree.join(".git"))
-    }),
+    rejected("missing .git", |scene| remove(&scene.bad.worktree.join(".git"))),
     rejected("garbage .git", |scene| scene.bad.write(".git", "garbage\n")),
-    rejected("garbage gitdir", |scene| {
-        overwrite(scene, "gitdir", "garbage\n")
-    }),
-    rejected("garbage commondir", |scene| {
-        overwrite(scene, "commondir", "/nowhere\n")
-    }),
+    rejected("garbage gitdir", |scene| overwrite(scene, "gitdir", "garbage\n")),
+    rejected("garbage commondir", |scene| overwrite(scene, "commondir", "/nowhere\n")),
     harmless("missing admin directory", |scene| {
         fs::remove_dir_all(&scene.admin_dir).expect("removed");
     }),
@@ -138,23 +103,13 @@ pub const BUSY: &[State] = &[
     rejected("FIFO index", |scene| fifo(&scene.admin_dir.join("index"))),
     rejected("FIFO HEAD", |scene| fifo(&scene.admin_dir.join("HEAD"))),
     harmless("FIFO gitdir", |scene| fifo(&scene.admin_dir.join("gitdir"))),
-    rejected("FIFO commondir", |scene| {
-        fifo(&scene.admin_dir.join("commondir"))
-    }),
-    rejected("FIFO config.worktree", |scene| {
-        fifo(&scene.admin_dir.join("config.worktree"))
-    }),
-    rejected("FIFO MERGE_HEAD", |scene| {
-        fifo(&scene.admin_dir.join("MERGE_HEAD"))
-    }),
+    rejected("FIFO commondir", |scene| fifo(&scene.admin_dir.join("commondir"))),
+    rejected("FIFO config.worktree", |scene| fifo(&scene.admin_dir.join("config.worktree"))),
+    rejected("FIFO MERGE_HEAD", |scene| fifo(&scene.admin_dir.join("MERGE_HEAD"))),
     harmless("FIFO locked", |scene| fifo(&scene.admin_dir.join("locked"))),
-    rejected("FIFO logs/HEAD", |scene| {
-        fifo(&scene.admin_dir.join("logs/HEAD"))
-    }),
+    rejected("FIFO logs/HEAD", |scene| fifo(&scene.admin_dir.join("logs/HEAD"))),
     rejected("FIFO .git", |scene| fifo(&scene.bad.worktree.join(".git"))),
-    rejected("FIFO .gitignore", |scene| {
-        fifo(&scene.bad.worktree.join(".gitignore"))
-    }),
+    rejected("FIFO .gitignore", |scene| fifo(&scene.bad.worktree.join(".gitignore"))),
     rejected("FIFO .gitattributes", |scene| {
         fifo(&scene.bad.worktree.join("src/.gitattributes"));
         scene.bad.write("src/lib.rs", "pub fn other() {}\n");
@@ -166,9 +121,7 @@ pub const BUSY: &[State] = &[
     }),
     rejected("link to a device as HEAD", |scene| device(scene, "HEAD")),
     rejected("link to a device as index", |scene| device(scene, "index")),
-    rejected("link to a device as config.worktree", |scene| {
-        device(scene, "config.worktree")
-    }),
+    rejected("link to a device as config.worktree", |scene| device(scene, "config.worktree")),
     rejected("socket as index", |scene| {
         let index = scene.admin_dir.join("index");
         remove(&index);
@@ -177,22 +130,12 @@ pub const BUSY: &[State] = &[
         std::os::unix::net::UnixListener::bind(&short).expect("bound");
         fs::rename(short, index).expect("renamed");
     }),
-    rejected("endless HEAD", |scene| {
-        stretch(&scene.admin_dir.join("HEAD"))
-    }),
-    rejected("endless index", |scene| {
-        stretch(&scene.admin_dir.join("index"))
-    }),
+    rejected("endless HEAD", |scene| stretch(&scene.admin_dir.join("HEAD"))),
+    rejected("endless index", |scene| stretch(&scene.admin_dir.join("index"))),
     rejected("endless branch", |scene| stretch(&scene.branch_file())),
-    harmless("endless locked", |scene| {
-        stretch(&scene.admin_dir.join("locked"))
-    }),
-    rejected("endless .git", |scene| {
-        stretch(&scene.bad.worktree.join(".git"))
-    }),
-    rejected("endless file", |scene| {
-        stretch(&scene.bad.worktree.join("src/huge.bin"))
-    }),
+    harmless("endless locked", |scene| stretch(&scene.admin_dir.join("locked"))),
+    rejected("endless .git", |scene| stretch(&scene.bad.worktree.join(".git"))),
+    rejected("endless file", |scene| stretch(&scene.bad.worktree.join("src/huge.bin"))),
 ];
 
 fn overwrite(scene: &Scene, name: &str, content: &str) {
@@ -218,25 +161,18 @@ fn device(scene: &Scene, name: &str) {
 /// Makes a file as long as no disk is, without writing it.
 fn stretch(path: &Path) {
     let file = File::options().create(true).append(true).open(path);
-    file.and_then(|file| file.set_len(3 << 30))
-        .expect("stretched");
+    file.and_then(|file| file.set_len(3 << 30)).expect("stretched");
 }
 
 /// Runs git with this on its standard input, and gives its trimmed output.
 fn feed(directory: &Path, arguments: &[&str], input: &str) -> String {
     let mut command = isolated("git", directory);
-    command
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped());
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().expect("git starts");
     let mut pipe = child.stdin.take().expect("a pipe");
     pipe.write_all(input.as_bytes()).expect("written");
     drop(pipe);
     let output = child.wait_with_output().expect("ends");
     assert!(output.status.success(), "{arguments:?}");
-    String::from_utf8_lossy(&output.stdout)
-        .trim_end()
-        .to_owned()
-        + "\n"
+    String::from_utf8_lossy(&output.stdout).trim_end().to_owned() + "\n"
 }

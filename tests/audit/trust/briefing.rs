@@ -20,11 +20,7 @@ fn task(more: &str) -> String {
 /// Everything below the common dir that holds the marker: files by their paths, objects loose or packed as one entry.
 fn found(repo: &TestRepo) -> Vec<String> {
     let common = repo.path().join(".git");
-    let holds = |bytes: &[u8]| {
-        bytes
-            .windows(MARKER.len())
-            .any(|it| it == MARKER.as_bytes())
-    };
+    let holds = |bytes: &[u8]| bytes.windows(MARKER.len()).any(|it| it == MARKER.as_bytes());
     let mut found = Vec::new();
     for entry in walkdir::WalkDir::new(&common) {
         // What is in the trash is being deleted meanwhile.
@@ -57,25 +53,13 @@ fn told() -> Agent {
     let output = agent.repo.agent(&arguments);
     assert!(output.status.success(), "{}", describe(&output));
     let id8 = &agent.id[..8];
-    let expected = [
-        "prompt.md",
-        "run/1.err",
-        "run/1.json",
-        "run/1.out",
-        "task.toml",
-    ];
+    let expected = ["prompt.md", "run/1.err", "run/1.json", "run/1.out", "task.toml"];
     let expected = expected.map(|name| format!("agents/{id8}/{name}"));
     let found = found(&agent.repo);
     // What looks like a credential was hidden while it was written, and may have hidden the marker.
-    let others: Vec<_> = found
-        .iter()
-        .filter(|path| !expected.contains(path))
-        .collect();
+    let others: Vec<_> = found.iter().filter(|path| !expected.contains(path)).collect();
     assert!(others.is_empty(), "{others:?}");
-    assert!(
-        found.contains(&expected[0]) && found.contains(&expected[4]),
-        "{found:?}"
-    );
+    assert!(found.contains(&expected[0]) && found.contains(&expected[4]), "{found:?}");
     agent
 }
 
@@ -96,16 +80,11 @@ fn u15_a_landed_agent_leaves_nothing_confidential() {
     let task = task.join("task.toml");
     let text = fs::read_to_string(&task).expect("the task stays");
     assert!(text.contains("Add a second function"), "{text}");
-    let again = agent
-        .repo
-        .agent(&["spawn", task.to_str().expect("UTF-8"), "--dry-run"]);
+    let again = agent.repo.agent(&["spawn", task.to_str().expect("UTF-8"), "--dry-run"]);
     assert!(again.status.success(), "{}", describe(&again));
     let refused = agent.repo.agent(&["show", &agent.id, "--invocation"]);
     let said = describe(&refused);
-    assert!(
-        said.contains("was deleted when the agent was merged"),
-        "{said}"
-    );
+    assert!(said.contains("was deleted when the agent was merged"), "{said}");
     agent.repo.git(["gc", "--quiet"]);
     agent.repo.agent_json(&["gc", "--yes"]);
     assert_nothing_left(&agent, "merged and packed");
@@ -142,12 +121,7 @@ fn u15_the_briefing_of_an_earlier_run_leaves_with_the_next() {
     let report = repo.spawn_task(crate::support::agent::TASK, &[]);
     let agent = Agent::told_of(repo, &report);
     let run = |arguments: &[&str]| {
-        let all = [
-            &["run", &agent.id, "--no-verify"],
-            arguments,
-            &["--", "cat"],
-        ]
-        .concat();
+        let all = [&["run", &agent.id, "--no-verify"], arguments, &["--", "cat"]].concat();
         let output = agent.repo.agent(&all);
         assert!(output.status.success(), "{}", describe(&output));
     };

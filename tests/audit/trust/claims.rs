@@ -9,12 +9,7 @@ use std::path::PathBuf;
 const LATER: &str = "20991231T235959.000000Z-000-dead";
 
 fn merged(agent: &Agent, commit: &str, into: &str) -> String {
-    line(
-        agent,
-        LATER,
-        "merged",
-        json!({"commit": commit, "into": into}),
-    )
+    line(agent, LATER, "merged", json!({"commit": commit, "into": into}))
 }
 
 fn discarded(agent: &Agent) -> String {
@@ -31,19 +26,9 @@ fn claims(agent: &Agent) -> Vec<(&'static str, Vec<String>)> {
         ("merged", vec![merged(agent, &main, "refs/heads/main")]),
         ("merged", vec![merged(agent, &tip, &own)]),
         ("merged", vec![merged(agent, &tip, "refs/heads/other")]),
-        (
-            "merged",
-            vec![merged(
-                agent,
-                &main.replace(|_: char| true, "1"),
-                "refs/heads/gone",
-            )],
-        ),
+        ("merged", vec![merged(agent, &main.replace(|_: char| true, "1"), "refs/heads/gone")]),
         ("discarded", vec![discarded(agent)]),
-        (
-            "merged",
-            vec![merged(agent, &main, "refs/heads/main"), discarded(agent)],
-        ),
+        ("merged", vec![merged(agent, &main, "refs/heads/main"), discarded(agent)]),
     ]
 }
 
@@ -57,14 +42,9 @@ fn gc(agent: &Agent, arguments: &[&str]) -> (String, String) {
 fn assert_alive(agent: &Agent, when: &str) {
     assert!(agent.worktree.join("src/two.rs").exists(), "{when}");
     let branch = format!("refs/heads/{}", agent.branch);
-    agent
-        .repo
-        .git(["rev-parse", "--verify", "--quiet", &branch]);
+    agent.repo.git(["rev-parse", "--verify", "--quiet", &branch]);
     let prompt = format!(".git/agents/{}/prompt.md", &agent.id[..8]);
-    assert!(
-        agent.repo.path().join(prompt).exists(),
-        "{when}: the prompt"
-    );
+    assert!(agent.repo.path().join(prompt).exists(), "{when}: the prompt");
 }
 
 #[test]
@@ -94,11 +74,9 @@ fn f14_a_claim_removes_no_agent_that_is_at_work() {
         let text = describe(&agent.repo.agent(&["show", &agent.id]));
         assert!(text.contains("hint: "), "{text}");
 
-        for arguments in [
-            &["--yes"][..],
-            &["--yes", "--older-than=0s"],
-            &["--yes", "--expire-salvage=0s"],
-        ] {
+        for arguments in
+            [&["--yes"][..], &["--yes", "--older-than=0s"], &["--yes", "--expire-salvage=0s"]]
+        {
             let (action, why) = gc(&agent, arguments);
             assert_eq!(action, "keep", "{when}: {why}");
             assert!(why.contains("nothing here proves"), "{when}: {why}");
@@ -113,10 +91,7 @@ fn f14_a_claim_removes_no_agent_that_is_at_work() {
         let landed = agent.repo.agent_json(&["merge", &agent.id, "--squash"]);
         assert_eq!(landed["outcome"], "merged", "{when}");
         let report = shown(&agent);
-        assert_eq!(
-            (&report["state"], &report["claimed_state"]),
-            (&json!("merged"), &Value::Null)
-        );
+        assert_eq!((&report["state"], &report["claimed_state"]), (&json!("merged"), &Value::Null));
         agent.repo.agent_json(&["gc", "--yes"]);
         assert!(!agent.worktree.exists(), "{when}");
     }
@@ -127,18 +102,9 @@ fn f14_a_claimed_rejection_is_not_old_enough() {
     let agent = Agent::new();
     agent.write("src/two.rs", "pub fn two() {}\n");
     agent.commit("two");
-    let done = line(
-        &agent,
-        "20260101T000000.000000Z-000-dead",
-        "done",
-        json!({"summary": "x"}),
-    );
-    let rejected = line(
-        &agent,
-        "20260101T000001.000000Z-000-dead",
-        "rejected",
-        json!({"reason": "x"}),
-    );
+    let done = line(&agent, "20260101T000000.000000Z-000-dead", "done", json!({"summary": "x"}));
+    let rejected =
+        line(&agent, "20260101T000001.000000Z-000-dead", "rejected", json!({"reason": "x"}));
     unite_with(&agent, &[done, rejected]);
     let (action, _) = gc(&agent, &["--yes", "--older-than=0s"]);
     assert_eq!(action, "keep");
@@ -152,34 +118,21 @@ fn f14_a_claim_about_a_branch_alone_is_proved_too() {
     agent.commit("two");
     let claim = discarded(&agent);
     let path = agent.worktree.to_str().expect("UTF-8");
-    agent
-        .repo
-        .git(["worktree", "remove", "--force", "--force", path]);
+    agent.repo.git(["worktree", "remove", "--force", "--force", path]);
     unite_with(&agent, &[claim]);
     let (action, why) = gc(&agent, &["--yes"]);
     assert_eq!(action, "keep", "{why}");
-    agent
-        .repo
-        .git(["rev-parse", "--verify", "--quiet", &agent.branch]);
+    agent.repo.git(["rev-parse", "--verify", "--quiet", &agent.branch]);
     let report = agent.repo.agent_json(&["discard", &agent.id]);
-    assert_eq!(
-        (&report["state"], &report["claimed_state"]),
-        (&json!("discarded"), &Value::Null)
-    );
+    assert_eq!((&report["state"], &report["claimed_state"]), (&json!("discarded"), &Value::Null));
 }
 
 /// A clone of the repository in which the agent was spawned, with its branch and its row.
 fn clone_of(agent: &Agent) -> PathBuf {
     let clone = agent.repo.path().with_file_name("clone");
     let main = agent.repo.path();
-    git_in(
-        &main,
-        ["clone", "--quiet", ".", clone.to_str().expect("UTF-8")],
-    );
-    for refspec in [
-        "+refs/notes/agents:refs/notes/agents",
-        "+refs/agents/keep:refs/agents/keep",
-    ] {
+    git_in(&main, ["clone", "--quiet", ".", clone.to_str().expect("UTF-8")]);
+    for refspec in ["+refs/notes/agents:refs/notes/agents", "+refs/agents/keep:refs/agents/keep"] {
         git_in(&clone, ["fetch", "--quiet", "origin", refspec]);
     }
     let branch = format!("refs/heads/{0}:refs/heads/{0}", agent.branch);
@@ -201,11 +154,8 @@ fn f14_a_landing_elsewhere_counts_once_its_branch_is_here() {
         let mut command = agent_command(&clone);
         command.args(["merge", &agent.id, method, "--format=json"]);
         assert_eq!(json_of(command)["outcome"], "merged");
-        std::fs::write(
-            clone.join("src/two.rs"),
-            "pub fn two() {}\npub fn more() {}\n",
-        )
-        .expect("written");
+        std::fs::write(clone.join("src/two.rs"), "pub fn two() {}\npub fn more() {}\n")
+            .expect("written");
         git_in(&clone, ["commit", "--quiet", "-am", "goes on"]);
 
         let from = clone.to_str().expect("UTF-8");
@@ -217,19 +167,12 @@ fn f14_a_landing_elsewhere_counts_once_its_branch_is_here() {
             "+refs/notes/agents:refs/notes/origin/agents",
             "+refs/agents/keep:refs/agents/remote/origin/keep",
         ]);
-        agent
-            .repo
-            .git(["update-ref", "-d", "refs/remotes/origin/main"]);
+        agent.repo.git(["update-ref", "-d", "refs/remotes/origin/main"]);
         agent.repo.agent_json(&["unite", "origin"]);
         assert_eq!(shown(&agent)["claimed_state"], "merged", "{method}");
         assert_eq!(gc(&agent, &["--yes"]).0, "keep");
 
-        agent.repo.git([
-            "fetch",
-            "--quiet",
-            "origin",
-            "main:refs/remotes/origin/main",
-        ]);
+        agent.repo.git(["fetch", "--quiet", "origin", "main:refs/remotes/origin/main"]);
         let report = shown(&agent);
         assert_eq!(
             (&report["state"], &report["claimed_state"]),

@@ -43,7 +43,7 @@ impl Index {
 
     /// What stands at a path.
     pub(in crate::git) fn find(&self, path: &[u8]) -> Option<&IndexEntry> {
-        let at = { &self.entries }.binary_search_by(|entry| self.path(entry).cmp(path));
+        let at = self.entries.binary_search_by(|entry| self.path(entry).cmp(path));
         self.entries.get(at.ok()?)
     }
 
@@ -68,7 +68,7 @@ impl Index {
 
     /// The first path in a directory that is given with the slash at its end.
     pub(in crate::git) fn first_below(&self, directory: &[u8]) -> Option<&[u8]> {
-        let at = { &self.entries }.partition_point(|entry| self.path(entry) < directory);
+        let at = self.entries.partition_point(|entry| self.path(entry) < directory);
         let first = self.path(self.entries.get(at)?);
         first.starts_with(directory).then_some(first)
     }
@@ -76,7 +76,7 @@ impl Index {
     /// Whether a file at `path` would be a directory to some entry, or below one that is a file.
     pub(in crate::git) fn bars(&self, path: &[u8]) -> bool {
         let below = [path, b"/"].concat();
-        let after = { &self.entries }.partition_point(|entry| self.path(entry) < below.as_slice());
+        let after = self.entries.partition_point(|entry| self.path(entry) < below.as_slice());
         let next = self.entries.get(after);
         next.is_some_and(|entry| self.path(entry).starts_with(&below))
             || directories(path).any(|above| self.find(above).is_some())
@@ -99,10 +99,7 @@ impl Index {
         for entry in &self.entries {
             let path = self.path(entry);
             let extent = self.extent(entry)?;
-            if edited
-                .peek()
-                .is_some_and(|(next, _)| next.as_slice() <= path)
-            {
+            if edited.peek().is_some_and(|(next, _)| next.as_slice() <= path) {
                 new.keep(kept);
                 kept = extent.end..extent.end;
                 while let Some((next, content)) = edited.next_if(|(next, _)| next.as_slice() < path)
@@ -156,18 +153,14 @@ impl Index {
     pub(in crate::git) fn attributes(&self) -> impl Iterator<Item = (&[u8], Content)> {
         let is_one = |path: &[u8]| {
             let name = path.rsplit(|&byte| byte == b'/').next();
-            ATTRIBUTES_FILES
-                .iter()
-                .any(|file| name == Some(file.as_bytes()))
+            ATTRIBUTES_FILES.iter().any(|file| name == Some(file.as_bytes()))
         };
         self.contents().filter(move |(path, _)| is_one(path))
     }
 
     /// Every path with its content, in git's order; the object name is zero where the path is in conflict.
     pub(in crate::git) fn contents(&self) -> impl Iterator<Item = (&[u8], Content)> {
-        self.entries
-            .iter()
-            .map(|entry| (self.path(entry), entry.content))
+        self.entries.iter().map(|entry| (self.path(entry), entry.content))
     }
 
     /// Where an entry stands in the file, with its terminators.
@@ -285,11 +278,7 @@ impl<'i> Rewritten<'i> {
     /// An index that begins with the header of an old one.
     fn new(old: &'i [u8]) -> Rewritten<'i> {
         let new = old.get(..HEADER).unwrap_or_default().to_vec();
-        Rewritten {
-            old,
-            pieces: vec![Piece::New(0..new.len())],
-            new,
-        }
+        Rewritten { old, pieces: vec![Piece::New(0..new.len())], new }
     }
 
     /// Says how many entries there are.

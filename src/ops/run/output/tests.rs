@@ -36,19 +36,12 @@ impl Scene {
     }
 
     fn directory(&self) -> OutputDirectory {
-        OutputDirectory {
-            anchor: self.top.join("agent"),
-            inside: vec!["out".into()],
-        }
+        OutputDirectory { anchor: self.top.join("agent"), inside: vec!["out".into()] }
     }
 
     fn plan(&self, name: &str, allow_overwrite: bool) -> Result<Output> {
         let directory = self.directory();
-        let taken = if allow_overwrite {
-            IfTaken::Overwrite
-        } else {
-            IfTaken::Refuse
-        };
+        let taken = if allow_overwrite { IfTaken::Overwrite } else { IfTaken::Refuse };
         Output::below(directory, name, taken)
     }
 
@@ -111,10 +104,7 @@ fn an_existing_file_is_refused_unless_it_may_be_overwritten() {
 fn parents_are_made_and_a_written_file_is_seen() {
     let scene = Scene::new();
     let mut output = scene.plan("temp/deep/x.md", false).expect("planned");
-    assert!(
-        !scene.top.join("agent/out/temp").exists(),
-        "planning makes nothing"
-    );
+    assert!(!scene.top.join("agent/out/temp").exists(), "planning makes nothing");
     output.prepare().expect("prepared");
     assert_eq!(output.path(), scene.top.join("agent/out/temp/deep/x.md"));
     assert!(!output.is_written().expect("looked"));
@@ -158,10 +148,8 @@ fn at_once(scene: &Scene, taken: IfTaken) -> Vec<Result<Output>> {
 fn a_name_that_was_not_asked_for_is_given_to_one_answer_only() {
     let scene = Scene::new();
     let outputs = at_once(&scene, IfTaken::Number);
-    let mut names: Vec<_> = outputs
-        .iter()
-        .map(|output| output.as_ref().expect("prepared").path())
-        .collect();
+    let mut names: Vec<_> =
+        outputs.iter().map(|output| output.as_ref().expect("prepared").path()).collect();
     names.sort_unstable();
     let expected = ["a-2.md", "a-3.md", "a-4.md", "a.md"];
     let temp = scene.top.join("agent/out/temp");
@@ -170,24 +158,17 @@ fn a_name_that_was_not_asked_for_is_given_to_one_answer_only() {
     drop(outputs);
     let left: Vec<_> = fs::read_dir(&temp).expect("there").collect();
     assert_eq!(left.len(), 1, "{left:?}");
-    assert_eq!(
-        fs::read_to_string(temp.join("a-3.md")).expect("there"),
-        "answer"
-    );
+    assert_eq!(fs::read_to_string(temp.join("a-3.md")).expect("there"), "answer");
 }
 
 #[test]
 fn of_several_who_ask_for_one_name_one_gets_it() {
     let scene = Scene::new();
-    let (got, refused): (Vec<_>, Vec<_>) = at_once(&scene, IfTaken::Refuse)
-        .into_iter()
-        .partition(Result::is_ok);
+    let (got, refused): (Vec<_>, Vec<_>) =
+        at_once(&scene, IfTaken::Refuse).into_iter().partition(Result::is_ok);
     assert_eq!((got.len(), refused.len()), (1, 3));
     for error in refused.into_iter().map(|one| one.expect_err("refused")) {
-        assert_eq!(
-            (error.code(), error.message()),
-            (Code::OutputExists, EXISTS)
-        );
+        assert_eq!((error.code(), error.message()), (Code::OutputExists, EXISTS));
     }
 }
 

@@ -72,11 +72,8 @@ pub struct TaskClaim {
 }
 
 fn held(key: &str, by: &str) -> Error {
-    Error::new(
-        Code::ClaimHeld,
-        format!("the task `{key}` is claimed: {by} works on it"),
-    )
-    .hint("to see which agents there are, run git agent list --all")
+    Error::new(Code::ClaimHeld, format!("the task `{key}` is claimed: {by} works on it"))
+        .hint("to see which agents there are, run git agent list --all")
 }
 
 impl TaskClaim {
@@ -117,11 +114,7 @@ impl TaskClaim {
     /// # Errors
     /// `claim-lost`.
     pub fn require_held(&self) -> Result<()> {
-        if self.is_lost {
-            Err(lost(&self.key))
-        } else {
-            Ok(())
-        }
+        if self.is_lost { Err(lost(&self.key)) } else { Ok(()) }
     }
 
     /// Lets the claim hold for as long as any claim can: from now on no process renews it.
@@ -174,10 +167,7 @@ impl TaskClaim {
         let from = self.token;
         let change = if is_takeover {
             let to = self.commit(ctx, ClaimState::Released, Some(from))?;
-            RefChange::Swap {
-                from: Some(from),
-                to,
-            }
+            RefChange::Swap { from: Some(from), to }
         } else {
             RefChange::Delete(from)
         };
@@ -190,10 +180,7 @@ impl TaskClaim {
     }
 
     fn record(&self, ctx: &Ctx) -> Result<()> {
-        let record = ClaimRecord {
-            nonce: self.nonce.clone(),
-            agent: self.agent,
-        };
+        let record = ClaimRecord { nonce: self.nonce.clone(), agent: self.agent };
         let path = layout::claim_record(ctx.repo.common_dir(), &self.key);
         // By this a later command of the clone knows that the claim is its own, also after a kill.
         fsx::write_atomic(&path, record.text().as_bytes())

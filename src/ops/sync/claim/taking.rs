@@ -151,17 +151,14 @@ impl TaskClaim {
         let Some((oid, commit)) = self.fetch(ctx, oid, end)? else {
             return Ok(None);
         };
-        let found = commit.as_ref().and_then(ClaimMessage::read);
-        let found = found.ok_or_else(|| {
+        let found = commit.as_ref().and_then(ClaimMessage::read).ok_or_else(|| {
             let (remote, refname) = (&self.remote, &self.refname);
             let what = format!(
                 "{refname} of `{remote}` is no claim: a clone that may push there replaced it"
             );
             Error::new(Code::RemoteRefused, what)
                 .hint(format!("to see it, run git fetch {remote} {refname}"))
-                .hint(format!(
-                    "to free the task, run git push {remote} --delete {refname}"
-                ))
+                .hint(format!("to free the task, run git push {remote} --delete {refname}"))
         })?;
         Ok(Some((oid, found)))
     }
@@ -275,11 +272,7 @@ impl Heartbeat {
         let thread = thread::Builder::new().name("heartbeat".into());
         let thread = thread.spawn(move || {
             let usual = claim.ttl() / 3;
-            let mut pause = if claim.names_agent() {
-                usual
-            } else {
-                Duration::ZERO
-            };
+            let mut pause = if claim.names_agent() { usual } else { Duration::ZERO };
             while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                 // A remote that cannot be reached now may be there for the next one.
                 let _ = beat(&seed, &mut claim);
@@ -348,7 +341,8 @@ pub(crate) fn of_agents(
     let names = RemoteNames::configured(&ctx.repo)?;
     names.require_distinct(&ctx.repo, remote, listed, end)?;
     let prefix = names.claim("");
-    let claims: Vec<(&str, Oid)> = { listed.iter() }
+    let claims: Vec<(&str, Oid)> = listed
+        .iter()
         .filter_map(|(refname, oid)| Some((refname.strip_prefix(&prefix)?, *oid)))
         .collect();
     fetch(ctx, remote, &names, &claims, end)?;
@@ -369,18 +363,12 @@ pub(crate) fn of_agents(
             let message = ClaimMessage { agent, ..message };
             let lock = require_at_rest(ctx, key, &message, own.is_some())?;
             let refname = names.claim(key);
-            found.push(LandingClaim {
-                key: key.to_owned(),
-                refname,
-                token,
-                message,
-                lock,
-            });
+            found.push(LandingClaim { key: key.to_owned(), refname, token, message, lock });
             continue;
         }
         // The claim was this agent's and is another's by now: another clone took the task over.
-        let named = before(&ctx.repo, token).filter_map(|one| one.agent);
-        if let Some(agent) = { named }.find(|agent| agents.contains(agent)) {
+        let mut named = before(&ctx.repo, token).filter_map(|one| one.agent);
+        if let Some(agent) = named.find(|agent| agents.contains(agent)) {
             *blamed = Some(agent);
             return Err(lost(key));
         }
@@ -479,13 +467,7 @@ impl LandingClaim {
             ..self.message.clone()
         };
         let to = write(ctx, &self.key, &message, Some(self.token))?;
-        Ok(RefPush::new(
-            self.refname.clone(),
-            RefChange::Swap {
-                from: Some(self.token),
-                to,
-            },
-        ))
+        Ok(RefPush::new(self.refname.clone(), RefChange::Swap { from: Some(self.token), to }))
     }
 
     /// Notes that the work has landed.

@@ -72,12 +72,7 @@ pub(super) struct Question<'c> {
 
 impl<'c> Question<'c> {
     pub(super) fn new(ctx: &'c Ctx, options: &'c VerifyOptions) -> Question<'c> {
-        Question {
-            ctx,
-            ledger: ctx.ledger(),
-            base: options.base.as_deref(),
-            ci: options.ci,
-        }
+        Question { ctx, ledger: ctx.ledger(), base: options.base.as_deref(), ci: options.ci }
     }
 
     /// The agent whose branch `tip` is on.
@@ -339,12 +334,9 @@ fn landed(tip: Oid, candidate: &Candidate, target: &str) -> Error {
 }
 
 fn no_agents_branch(tip: Oid, why: &str) -> Error {
-    Error::new(
-        Code::AgentUnknown,
-        format!("commit {tip} is on no agent's branch: {why}"),
-    )
-    .hint("to judge an agent's branch, name it: git agent verify --ci --tip <branch>")
-    .hint("to give work to an agent with a branch of its own, run git agent spawn <task.toml>")
+    Error::new(Code::AgentUnknown, format!("commit {tip} is on no agent's branch: {why}"))
+        .hint("to judge an agent's branch, name it: git agent verify --ci --tip <branch>")
+        .hint("to give work to an agent with a branch of its own, run git agent spawn <task.toml>")
 }
 
 fn unknown_spawn(tip: Oid, spawn: Oid) -> Error {
@@ -390,12 +382,7 @@ impl Question<'_> {
         while let Some(oid) = next {
             repo.require_commit(oid)?;
             let commit = repo.read_raw_commit(oid)?;
-            claims.extend(
-                commit
-                    .trailer("Agent-Id")
-                    .as_deref()
-                    .and_then(AgentId::parse),
-            );
+            claims.extend(commit.trailer("Agent-Id").as_deref().and_then(AgentId::parse));
             if let Some((spawn, text)) = spawn_commit::carried(&commit) {
                 // The policy is read from that commit, which may be nowhere else.
                 repo.write_raw_commit(&text)?;
@@ -412,9 +399,7 @@ impl Question<'_> {
                 }
             }
             if ends.contains(&oid) {
-                return Err(incomplete_history(
-                    "the commit that made the agent of this branch",
-                ));
+                return Err(incomplete_history("the commit that made the agent of this branch"));
             }
             // What was merged into the branch came from elsewhere, so its spawn commits are not
             // this branch's.
@@ -457,26 +442,13 @@ impl Question<'_> {
 
     fn of_row(&self, at: Oid, agent: Agent) -> Result<Candidate> {
         let (agent, altered) = spawn_commit::bound(&self.ctx.repo, agent)?;
-        Ok(Candidate {
-            at,
-            agent,
-            altered,
-            row: RowEvidence::Present,
-        })
+        Ok(Candidate { at, agent, altered, row: RowEvidence::Present })
     }
 
     fn without_row(&self, at: Oid, spawn: &SpawnCommit) -> Result<Candidate> {
-        let row = if self.ledger.is_begun()? {
-            RowEvidence::Missing
-        } else {
-            RowEvidence::NoLedger
-        };
-        Ok(Candidate {
-            at,
-            agent: spawn.agent()?,
-            altered: Vec::new(),
-            row,
-        })
+        let row =
+            if self.ledger.is_begun()? { RowEvidence::Missing } else { RowEvidence::NoLedger };
+        Ok(Candidate { at, agent: spawn.agent()?, altered: Vec::new(), row })
     }
 
     /// The agent of the ledger whose spawn commit has that nonce: a rebase keeps it.
