@@ -33,9 +33,9 @@ use super::event::{
     Base, Event, Exited, Isolation, ProgramVersion, Spawned, Spawning, Started, Verified, WORKTREE,
     What,
 };
-use super::id::{AgentId, AgentName, OperationId};
+use super::id::{AgentId, AgentName};
 use super::oid::Oid;
-use super::operation;
+use super::operation::{self, Reverted};
 use super::report::AuditVerdict;
 use super::run::Run;
 use super::stamp::Stamp;
@@ -118,30 +118,6 @@ pub struct Agent {
     pub origin_in_doubt: bool,
     /// How many audits have spoken against its work.
     pub objections: usize,
-}
-
-/// A landing that was taken back where its branch had gone on: its commits stay in the history.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reverted {
-    /// The commit on the branch that took back what they changed.
-    pub commit: Oid,
-    /// The undo that made it.
-    pub operation: OperationId,
-}
-
-impl Reverted {
-    /// What it means for the branch, as a sentence without its full stop.
-    pub fn meaning(&self) -> String {
-        format!(
-            "commit {} took back a landing of this branch, and a merge brings none of that work again",
-            self.commit.short()
-        )
-    }
-
-    /// What brings the work back.
-    pub fn way_back(&self) -> Remedy {
-        Remedy::Undo(self.operation.to_string())
-    }
 }
 
 impl Agent {

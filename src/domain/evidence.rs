@@ -1,9 +1,9 @@
 //! The facts a judgement rests on, gathered from objects and from what the ledger recorded at spawn.
 //! Plain values: gathering them decides nothing, and judging them reads nothing.
 
-use super::agent::Reverted;
 use super::change::Change;
 use super::oid::Oid;
+use super::operation::Reverted;
 use super::report::{Audited, ReportRules, RoleReport};
 use super::scope::CaseIndex;
 use super::violation::{Boundary, Parents};

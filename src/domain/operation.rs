@@ -6,6 +6,7 @@
 use super::event::{Event, What};
 use super::id::OperationId;
 use super::oid::Oid;
+use crate::error::Remedy;
 use std::collections::HashSet;
 
 /// The operations that the events of one row take back, in the row's order. The last word counts: an `undone` that was taken back
@@ -70,6 +71,30 @@ impl What {
             | What::Undone { .. }
             | What::Unknown { .. } => false,
         }
+    }
+}
+
+/// A landing that was taken back where its branch had gone on: its commits stay in the history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reverted {
+    /// The commit on the branch that took back what they changed.
+    pub commit: Oid,
+    /// The undo that made it.
+    pub operation: OperationId,
+}
+
+impl Reverted {
+    /// What it means for the branch, as a sentence without its full stop.
+    pub fn meaning(&self) -> String {
+        format!(
+            "commit {} took back a landing of this branch, and a merge brings none of that work again",
+            self.commit.short()
+        )
+    }
+
+    /// What brings the work back.
+    pub fn way_back(&self) -> Remedy {
+        Remedy::Undo(self.operation.to_string())
     }
 }
 

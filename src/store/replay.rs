@@ -12,7 +12,7 @@
 //! signed nothing is replayed, and the spawn commit stays.
 
 use super::spawn_commit::{AGENTS_BRANCHES, CARRIED, NONCE, SPAWN_SUBJECT, SpawnCommit, carried};
-use crate::domain::agent::Reverted;
+use crate::domain::operation::Reverted;
 use crate::domain::{Agent, Oid};
 use crate::error::Result;
 use crate::git::Repo;

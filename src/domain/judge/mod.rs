@@ -5,7 +5,6 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use super::agent::Reverted;
 use super::bundle;
 use super::change::ChangeKind;
 use super::evidence::{
@@ -16,6 +15,7 @@ use super::evidence::{
 use super::finding::{Finding, FindingCode as Code};
 use super::id::AgentId;
 use super::oid::Oid;
+use super::operation::Reverted;
 use super::path::Quoted;
 use super::report::Audited;
 use super::scope::Denied;
