@@ -205,7 +205,7 @@ impl Scope {
 pub struct CaseRule<'a> {
     /// Whether all do, because the clone is on such a file system.
     pub is_ignored: bool,
-    /// Globs of control files besides [`CONTROL_FILES`].
+    /// Globs of control files that hosts and hooks add.
     pub control_files: &'a [&'a str],
 }
 
