@@ -442,6 +442,8 @@ fn work(seed: &Seed, options: &CheckOptions, tasks: &Receiver<CheckTask>) {
             Err(error) => (None, Err(error)),
         };
         let _ = task.answer.send((task.number, clock.elapsed(), ran));
+        // Its listener waits until every answer has come, and none that holds on to this can come.
+        drop(task.answer);
         // The train goes on while the worktree is removed.
         drop(room);
         next = tasks.recv().ok();
