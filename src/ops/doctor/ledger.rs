@@ -13,7 +13,7 @@ use crate::ops::doctor::survey::Survey;
 use crate::ops::doctor::{DOCTOR, DoctorFinding};
 use crate::ops::error_report::remedy_command;
 use crate::store::chain::recovery::{self, Condition};
-use crate::store::{Chain, chain, keep};
+use crate::store::{Chain, chain, keep, layout, lock};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> {
@@ -38,7 +38,13 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
             return Ok(found);
         }
     }
-    let dropped = chain::foreign_writes(&ctx.repo)?.dropped.len();
+    let mut dropped = chain::foreign_writes(&ctx.repo)?.dropped.len();
+    if dropped > 0 {
+        // A write of ours changes the reflog first and the ref then, so this is asked once more while there is none. Where no lock can be
+        // taken, nothing of ours writes.
+        let _alone = lock::hold(ctx.repo.common_dir(), layout::LEDGER_LOCK).ok();
+        dropped = chain::foreign_writes(&ctx.repo)?.dropped.len();
+    }
     if dropped > 0 {
         let what = format!("{dropped} notes lack lines that foreign writers dropped");
         found.push(DoctorFinding::curable(Sign::LinesDropped, what, move |ctx| {
