@@ -93,6 +93,9 @@ pub(crate) fn at_work(ctx: &Ctx, agent: &Agent) -> Option<AtWork> {
     }
     if is_landing() {
         let _ = lock::wait_until_free(common_dir, layout::LANDING_LOCK);
+    } else if liveness::is_running(ctx, agent).unwrap_or(false) {
+        // A run may go on for hours, and of many agents each would cost the time of a try.
+        return what;
     } else {
         let _ = liveness::lock(ctx, agent);
     }

@@ -153,22 +153,29 @@ pub(crate) fn load_report(common_dir: &Path, agent: &Agent, number: u32) -> Resu
 /// # Errors
 /// `run-active` when one works for it.
 pub(crate) fn lock(ctx: &Ctx, agent: &Agent) -> Result<Guard> {
-    let common = ctx.repo.common_dir();
     let began = Instant::now();
     loop {
         let busy = match lock_at_once(ctx, agent) {
             Err(error) if error.code() == Code::RunActive => error,
             taken => return taken,
         };
-        // A run that has just begun is in the row after it has the lock.
-        let row = ctx.ledger().agent(agent.spawn_commit)?;
-        let run = row.as_ref().unwrap_or(agent).run.as_ref();
-        let liveness = run.map(|run| of_run(common, agent, run)).transpose()?;
-        if liveness == Some(Liveness::Alive) || began.elapsed() >= PATIENCE {
+        if is_running(ctx, agent)? || began.elapsed() >= PATIENCE {
             return Err(busy);
         }
         tracing::debug!(agent = agent.id.short(), "waits for another command");
     }
+}
+
+/// Whether what has the agent's lock is a run, as its row tells by now.
+///
+/// # Errors
+/// Those of the ledger; `io`.
+pub(crate) fn is_running(ctx: &Ctx, agent: &Agent) -> Result<bool> {
+    // A run that has just begun is in the row after it has the lock.
+    let row = ctx.ledger().agent(agent.spawn_commit)?;
+    let run = row.as_ref().unwrap_or(agent).run.as_ref();
+    let liveness = run.map(|run| of_run(ctx.repo.common_dir(), agent, run)).transpose()?;
+    Ok(liveness == Some(Liveness::Alive))
 }
 
 /// As [`lock`], without waiting for another command: for the holder of the landing lock, for which that command may wait.

@@ -10,7 +10,7 @@ use crate::agents::work::{simulated, stacked};
 use crate::agents::{Ctx, at_work, clone, commands, publish, worktree};
 use crate::domain::repository_settings::HookMoment;
 use crate::domain::sandbox::Mode;
-use crate::domain::{CommandRun, Move, Oid, State, What, operation};
+use crate::domain::{CommandRun, Move, Oid, State, What};
 use crate::error::{Code, Error, Result};
 use crate::git::config::Identities;
 use crate::git::files::admin_dir::belongs_to;
@@ -151,7 +151,8 @@ fn outcome_of(
             let earlier = plan.landed.as_ref().map(|landed| landed.commit);
             let commit = earlier.unwrap_or(plan.base);
             // Only a landing that was killed before its row was written has moved the branch.
-            let moved = if is_recorded(ctx, plan, commit)? {
+            let recorded = plan.agent.landed.as_ref().map(|(landed, _)| *landed);
+            let moved = if recorded == Some(commit) {
                 None
             } else {
                 let reason = reason(std::slice::from_ref(plan));
@@ -171,16 +172,6 @@ fn outcome_of(
         with: with_landing(plan, landed.filter(|one| one.advances)),
     };
     Ok((report, brought))
-}
-
-/// Whether the row says already that the work landed as this commit.
-fn is_recorded(ctx: &Ctx, plan: &MergePlan, landed: Oid) -> Result<bool> {
-    let events = ctx.ledger().events(plan.agent.spawn_commit)?;
-    let taken_back = operation::taken_back(&events);
-    Ok(events.iter().any(|event| {
-        matches!(&event.what, What::Merged { commit, .. } if *commit == landed)
-            && event.operation.as_ref().is_none_or(|own| !taken_back.contains(own))
-    }))
 }
 
 /// What a row says along with a landing: the verdict by which the work landed, and the commit that was made of uncommitted work. Before

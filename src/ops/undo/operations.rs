@@ -343,9 +343,7 @@ impl RowEffects<'_> {
         let from = *self.ctx.repo.read_commit(commit).ok()?.parents.first()?;
         Some(Effect::Moved(BranchMove { refname: into, from, to: commit }))
     }
-}
 
-impl RowEffects<'_> {
     /// The branch that an operation landed on, or that of the landing which it took back or did again.
     fn landed_on(&self, operation: &OperationId, depth: usize) -> Option<String> {
         self.members.get(operation)?.iter().find_map(|event| match &event.what {
