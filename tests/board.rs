@@ -241,7 +241,7 @@ fn what_an_agent_changed_is_counted_again_when_it_says_something() {
         if counted && row.last_line.as_deref() == Some(said) {
             break;
         }
-        std::thread::yield_now();
+        crate::support::pause();
     };
     until("said 1", 1);
     // The file lies deep enough that neither the index nor the top of the worktree tells.

@@ -53,7 +53,7 @@ fn error(output: &Output) -> Value {
 
 fn wait_for(path: &Path) {
     while !path.exists() {
-        std::thread::yield_now();
+        crate::support::pause();
     }
 }
 

@@ -218,6 +218,7 @@ fn a_tool_that_looks_through_the_root_is_named_once_where_no_place_was_chosen() 
 
 /// The tools themselves, where their registries can be reached; `crawling_tools.sh` has the steps.
 #[test]
+#[ignore = "installs programs from their registries: .ci/tools"]
 fn tools_of_the_root_say_the_same_beside_agents() {
     for tool in ["vitest", "jest", "eslint", "prettier", "pytest", "tsc", "ruff"] {
         crate::hook_managers::run_script("crawling_tools.sh", "crawling-tools", tool);

@@ -347,7 +347,7 @@ fn a_page_is_made_again_only_when_something_changed() {
         if let Some(report) = watch.renewed().expect("a look") {
             break report;
         }
-        std::thread::yield_now();
+        crate::support::pause();
     };
     assert_eq!(report.agents[0].agent.state, "done");
     watch.again();

@@ -84,7 +84,7 @@ impl Scene {
         let mut child = command.spawn().expect("starts");
         while !fs::read_to_string(&self.pid).is_ok_and(|text| text.ends_with('\n')) {
             assert_eq!(child.try_wait().expect("a child"), None, "no check");
-            std::thread::yield_now();
+            crate::support::pause();
         }
         let child_pid = i32::try_from(child.id()).expect("a number");
         let supervisor = child_of(child_pid);

@@ -178,7 +178,7 @@ impl Landing {
         while !pid.exists() {
             let ended = process.try_wait().expect("a child");
             assert_eq!(ended, None, "it landed without the filter");
-            std::thread::yield_now();
+            crate::support::pause();
         }
         let text = fs::read_to_string(&pid).expect("a pid");
         Landing { agent, gate, filter: text.trim().parse().expect("a number"), process }
@@ -211,7 +211,7 @@ fn f13_a_lock_counts_as_left_when_the_git_that_was_started_is_dead_too() {
     fs::remove_file(&landing.gate).expect("removed");
     let proc = PathBuf::from(format!("/proc/{}", landing.filter));
     while proc.exists() || is_git_at_work(&landing.agent.repo.path()) {
-        std::thread::yield_now();
+        crate::support::pause();
     }
     let fixed = landing.agent.repo.agent(&["doctor", "--fix"]);
     assert!(!index_lock(&landing.agent).exists(), "{}", describe(&fixed));

@@ -151,12 +151,12 @@ fn killed(repo: &TestRepo) -> String {
         .expect("starts");
     while !beside(repo).join("ready").exists() {
         assert!(supervisor.try_wait().expect("known").is_none(), "it works");
-        std::thread::yield_now();
+        crate::support::pause();
     }
     supervisor.kill().expect("killed");
     supervisor.wait().expect("ends");
     while repo.agent_json(&["show", &id])["run"]["state"] == "running" {
-        std::thread::yield_now();
+        crate::support::pause();
     }
     id
 }
@@ -253,7 +253,7 @@ fn u3_the_advice_after_a_round_leads_to_no_ambiguous_name() {
 /// Waits until no process works for an agent.
 fn until_idle(repo: &TestRepo) {
     while repo.agent_json(&["ps"])["runs"] != json!([]) {
-        std::thread::yield_now();
+        crate::support::pause();
     }
 }
 

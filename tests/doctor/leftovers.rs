@@ -26,7 +26,7 @@ fn killed_verify() -> (Agent, PathBuf) {
         .expect("starts");
     while !left.join("built").exists() {
         assert_eq!(verify.try_wait().expect("a child"), None, "it has begun");
-        std::thread::yield_now();
+        crate::support::pause();
     }
     verify.kill().expect("killed");
     verify.wait().expect("ended");

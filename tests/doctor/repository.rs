@@ -230,7 +230,7 @@ fn a_git_of_another_user_holds_the_lock_files_of_its_own_user_alone() {
     // The program has become git when git waits for its input.
     let comm = format!("/proc/{}/comm", git.id());
     while std::fs::read_to_string(&comm).expect("it lives") != "git\n" {
-        std::thread::yield_now();
+        crate::support::pause();
     }
     let patient = Patient::new();
     let all = patient.repo.path();

@@ -60,7 +60,7 @@ fn start_half_done(agent: &Agent) {
         "echo 'pub fn whole() {}' > src/run.rs; git add src/run.rs; git commit -q -m rest",
     );
     while !beside(agent).join("ready").exists() {
-        std::thread::yield_now();
+        crate::support::pause();
     }
 }
 
@@ -234,7 +234,7 @@ fn the_prompt_of_a_run_that_goes_on_after_a_landing_is_nothing_for_the_doctor() 
     let agent = finished();
     start(&agent, "touch \"$BESIDE/ready\"", "echo 'pub fn more() {}' > src/run.rs");
     while !beside(&agent).join("ready").exists() {
-        std::thread::yield_now();
+        crate::support::pause();
     }
     answer(&agent, "merge", &["--now"]);
     assert_eq!(doctor(&agent), [""; 0]);

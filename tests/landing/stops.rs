@@ -3,7 +3,7 @@
 use super::{answer, ready, require_sound, run, state};
 use crate::support::agent::{TASK, agent_command, describe};
 use crate::support::death::{self, Order, steps_of, unwatched};
-use crate::support::{TestRepo, isolated};
+use crate::support::{TestRepo, is_ignored, isolated};
 use crate::verify::{Agent, refused};
 use git_agent::agents::ctx::Ctx;
 use git_agent::error::Code;
@@ -12,6 +12,7 @@ use git_agent::ops::merge::MergeOptions;
 use git_agent::ops::merge::Method;
 use git_agent::ops::merge::STEPS;
 use git_agent::store::{layout, lock};
+use rustix::process::Signal;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -300,7 +301,8 @@ fn other_work_that_lands_after_a_kill_brings_back_what_was_removed() {
 #[test]
 fn a_request_to_end_waits_until_the_work_has_landed() {
     use std::os::unix::process::ExitStatusExt;
-    for signal in ["HUP", "INT", "TERM"] {
+    let signals = [("HUP", Signal::HUP), ("INT", Signal::INT), ("TERM", Signal::TERM)];
+    for (signal, _) in signals.into_iter().filter(|(_, signal)| !is_ignored(*signal)) {
         let agent = ready_with_every_kind();
         let repo = &agent.repo;
         let pid = repo.path().join(".git/pid");
@@ -528,7 +530,7 @@ fn files_that_another_landing_moves_are_in_nobodys_way() {
         // It is about to look at the files.
         let is_judged = || std::fs::read_to_string(&told).is_ok_and(|text| text.contains("judged"));
         while !is_judged() {
-            std::thread::yield_now();
+            crate::support::pause();
         }
     };
     let ctx = death::ctx(&path, Arc::new(begin));

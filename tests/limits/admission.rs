@@ -42,7 +42,7 @@ fn arrive(repo: &TestRepo, agent: &str, name: &str, options: &[&str]) -> Child {
     let mut command = run(repo, agent, options, HOLDS);
     let child = command.env("NAME", name).spawn().expect("starts");
     while tickets(repo).len() <= before {
-        std::thread::yield_now();
+        crate::support::pause();
     }
     child
 }
@@ -114,7 +114,7 @@ while :; do sleep 0.01; done"#;
     let looks = r#"kill -0 "$(cat "$BESIDE/pid")" 2>&- && echo together || echo alone"#;
     let mut next = run(&repo, &two, &["--sandbox=off"], looks).spawn().expect("starts");
     while tickets(&repo).len() < 2 {
-        std::thread::yield_now();
+        crate::support::pause();
     }
     assert_eq!(next.try_wait().expect("known"), None);
     // Its supervisor is left, and has to kill a command that does not end when it is asked to.

@@ -228,7 +228,7 @@ fn logs_are_followed_to_the_end() {
         .expect("starts");
     let log = repo.path().join(format!(".git/agents/{}/run/1.out", &id[..8]));
     while read(&log).is_empty() {
-        std::thread::yield_now();
+        crate::support::pause();
     }
     go(&repo);
     let output = follow.wait_with_output().expect("ends");
@@ -293,7 +293,7 @@ fn many_at_once_leave_nothing_behind() {
     };
     for pid in pids {
         while !is_over(pid) {
-            std::thread::yield_now();
+            crate::support::pause();
         }
     }
 }

@@ -172,16 +172,16 @@ fn cut_off(host: &str, line: &str, end: impl FnOnce(&Stage, &str, Child)) -> Str
     let child = child.expect("starts");
     let agents = || stage.repo.agent_json(&["list", "--all"])["agents"].clone();
     while !begun.exists() {
-        std::thread::yield_now();
+        crate::support::pause();
     }
     let id = agents()[0]["agent_id"].as_str().expect("an id").to_owned();
     let log = format!(".git/agents/{}/run/1.out", &id[..8]);
     while !fs::read_to_string(stage.repo.path().join(&log)).is_ok_and(|log| log.contains(line)) {
-        std::thread::yield_now();
+        crate::support::pause();
     }
     end(&stage, &id, child);
     while agents()[0]["run"]["state"] == "running" {
-        std::thread::yield_now();
+        crate::support::pause();
     }
     let path = std::env::var("PATH").expect("a path");
     let mut again = agent_command(&stage.repo.path());
@@ -297,7 +297,7 @@ fn an_answer_wakes_the_agent_that_asked() {
     let question = ask();
     assert_eq!(answer(&question, &[])["waking"], serde_json::json!([id]));
     while shown()["run"]["run"] != 2 {
-        std::thread::yield_now();
+        crate::support::pause();
     }
     // The work of the stand-in is rejected, and its status is that of the run.
     let ended = stage.repo.agent(&["wait", id, "--format=json"]);
@@ -407,7 +407,7 @@ fn a_killed_run_that_goes_on_leaves_the_prompt_of_the_agent_as_it_was() {
     again.args(["run", id, "--host=claude", "--sandbox=off", "--resume"]);
     let mut killed = again.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
     while !fs::read_to_string(&ready).is_ok_and(|told| told.ends_with('\n')) {
-        std::thread::yield_now();
+        crate::support::pause();
     }
     killed.kill().expect("killed");
     killed.wait().expect("dead");
@@ -415,7 +415,7 @@ fn a_killed_run_that_goes_on_leaves_the_prompt_of_the_agent_as_it_was() {
     assert_eq!(kept.expect("a prompt"), prompt);
     fs::write(&go, "").expect("written");
     while stage.repo.agent_json(&["show", id])["run"]["state"] == "running" {
-        std::thread::yield_now();
+        crate::support::pause();
     }
     assert!(own.join("run-prompt.md").exists());
     stage.repo.agent(&["doctor", "--fix"]);

@@ -59,7 +59,7 @@ fn last_run(repo: &TestRepo, id: &str) -> Value {
         if run["state"] != "running" {
             return run;
         }
-        std::thread::yield_now();
+        crate::support::pause();
     }
 }
 

@@ -211,7 +211,7 @@ fn an_agent_that_a_person_gave_a_parent_is_not_the_leads() {
     let mut child = stage.command(&[]).stdout(Stdio::piped()).spawn().expect("starts");
     while !stage.beside.join("begun").exists() {
         assert!(child.try_wait().expect("asked").is_none(), "{}", stage.said("err"));
-        std::thread::yield_now();
+        crate::support::pause();
     }
     let branch = stage.show("lead")["branch"].as_str().expect("a branch").to_owned();
     let spawn = ["spawn", "part wide", "--name=wide", "--scope=**", "--parent=lead", "--base"];
@@ -266,7 +266,7 @@ fn what_a_lead_has_started_ends_with_it() {
     let killed = |stage: &Stage, mut child: std::process::Child| {
         while !stage.beside.join("begun").exists() {
             assert!(child.try_wait().expect("asked").is_none(), "{}", stage.said("err"));
-            std::thread::yield_now();
+            crate::support::pause();
         }
         child.kill().expect("killed");
         child.wait().expect("dead");

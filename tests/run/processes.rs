@@ -1,6 +1,6 @@
 use super::{beside, command, events, read, run, run_json, spawned};
-use crate::support::TestRepo;
 use crate::support::agent::{TASK, describe};
+use crate::support::{TestRepo, is_ignored};
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::{Child, Stdio};
 
@@ -23,7 +23,7 @@ pub(super) fn family(repo: &TestRepo) -> Vec<i32> {
         if text.ends_with("end\n") {
             return text.lines().filter_map(|line| line.parse().ok()).collect();
         }
-        std::thread::yield_now();
+        crate::support::pause();
     }
 }
 
@@ -119,14 +119,6 @@ fn waiting(repo: &TestRepo, id: &str, script: &str) -> Child {
 pub(super) fn send(child: &Child, signal: Signal) {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     kill_process(pid.expect("a process"), signal).expect("signalled");
-}
-
-/// Whether whoever started the tests had this signal ignored (proc_pid_status(5), `SigIgn`).
-fn is_ignored(signal: Signal) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").expect("readable");
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = u64::from_str_radix(mask.expect("a mask").trim(), 16).expect("hex digits");
-    mask & (1 << (signal.as_raw() - 1)) != 0
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn run(said: &str, end: &str) -> (Option<i32>, TestRepo, String) {
     if ["stop", "kill"].contains(&end) {
         while !beside(&repo, "ready").exists() {
             assert!(child.try_wait().expect("known").is_none(), "{said}, {end}");
-            std::thread::yield_now();
+            crate::support::pause();
         }
         if end == "stop" {
             repo.agent_json(&["stop", &id]);

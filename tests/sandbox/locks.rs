@@ -38,7 +38,7 @@ fn hold(path: &Path, options: &str) -> String {
 fn wait_for(path: &Path, child: &mut Child) {
     while !path.exists() {
         assert_eq!(child.try_wait().expect("known"), None, "it holds the lock");
-        std::thread::yield_now();
+        crate::support::pause();
     }
 }
 

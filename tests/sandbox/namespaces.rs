@@ -208,13 +208,13 @@ fn nothing_of_a_command_survives_it_and_its_end_is_told() {
     let mut helper = with.fenced.command(&["sh", "-ec", &stubborn]).spawn().expect("starts");
     while !ready.exists() {
         assert!(helper.try_wait().expect("known").is_none(), "it works");
-        std::thread::yield_now();
+        crate::support::pause();
     }
     assert!(is_alive(&word));
     helper.kill().expect("killed");
     helper.wait().expect("ends");
     while is_alive(&word) {
-        std::thread::yield_now();
+        crate::support::pause();
     }
 }
 

@@ -207,13 +207,13 @@ fn what_a_killed_run_committed_is_published_by_the_next_command() {
             .expect("starts");
         while !ready.exists() {
             assert!(supervisor.try_wait().expect("known").is_none(), "it works");
-            std::thread::yield_now();
+            crate::support::pause();
         }
         supervisor.kill().expect("killed");
         supervisor.wait().expect("ends");
         let state = || agent.repo.agent_json(&["show", &agent.id])["run"]["state"].clone();
         while state() == "running" {
-            std::thread::yield_now();
+            crate::support::pause();
         }
         assert_eq!(state(), "dead");
         let run_repo = format!(".git/agents/{}/run-repo", &agent.id[..8]);

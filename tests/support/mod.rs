@@ -25,6 +25,9 @@ impl TestRepo {
         let repo = TestRepo { dir: tempfile::tempdir().expect("temporary directory") };
         std::fs::create_dir(repo.path()).expect("create the worktree");
         repo.git(["init", "--quiet", "--initial-branch=main"]);
+        for directory in [".git/hooks", ".git/info"] {
+            std::fs::create_dir(repo.path().join(directory)).expect("new");
+        }
         repo
     }
 
@@ -155,6 +158,7 @@ pub fn isolated(program: impl AsRef<OsStr>, directory: &Path) -> Command {
         .env("LC_ALL", "C")
         .env("GIT_CONFIG_NOSYSTEM", "1")
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_TEMPLATE_DIR", "")
         .env("GIT_AUTHOR_NAME", "A U Thor")
         .env("GIT_AUTHOR_EMAIL", "author@example.com")
         .env("GIT_COMMITTER_NAME", "C O Mitter")
@@ -180,6 +184,19 @@ fn path_without_ours() -> OsString {
     let others = std::env::split_paths(&path)
         .filter(|place| !place.join("git-agent").exists() || place.join("git").exists());
     std::env::join_paths(others).expect("was joined before")
+}
+
+/// Whether this signal was ignored where the tests were started, as nohup(1) has it (proc_pid_status(5), `SigIgn`).
+pub fn is_ignored(signal: rustix::process::Signal) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").expect("readable");
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = u64::from_str_radix(mask.expect("a mask").trim(), 16).expect("hex digits");
+    mask & (1 << (signal.as_raw() - 1)) != 0
+}
+
+/// Lets others work before the next look at what they do: a loop without it takes a core from them.
+pub fn pause() {
+    std::thread::sleep(std::time::Duration::from_millis(2));
 }
 
 /// Every path below a directory with its content, to see that nothing changed. What is removed while it is read,

@@ -105,7 +105,7 @@ fn of_many_workers_one_works_and_the_others_end_with_3() {
                 codes.push((worker.id(), status.code()));
             }
         }
-        std::thread::yield_now();
+        crate::support::pause();
     }
     assert!(codes.iter().all(|(_, code)| *code == Some(3)), "{codes:?}");
     std::fs::write(&open, "").expect("written");
@@ -223,7 +223,7 @@ fn a_live_claim_whose_clock_is_wrong_is_not_taken() {
         .expect("starts");
     let copies: PathBuf = clone.join(".git/agents/claims/task-1.lock");
     while !copies.exists() {
-        std::thread::yield_now();
+        crate::support::pause();
     }
     let _ = watching.kill();
     let _ = watching.wait();
