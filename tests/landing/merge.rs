@@ -1,6 +1,6 @@
 use super::{answer, ready, require_sound, run, spawns_in, state};
 use crate::support::agent::{TASK, agent_command, describe};
-use crate::support::git_in;
+use crate::support::{TestRepo, git_in};
 use crate::verify::{Agent, refused};
 use std::fs;
 
@@ -43,6 +43,24 @@ fn a_merge_commit_has_the_judged_tree_and_brings_the_uncommitted_work() {
     let worktrees = agent.repo.git(["worktree", "list", "--porcelain"]);
     assert!(!worktrees.contains("locked"), "{worktrees}");
     refused(&run(&agent, "merge", &[]), "agent-state", 3);
+}
+
+#[test]
+fn the_directory_in_which_the_caller_stands_stays_although_it_is_empty() {
+    for attributes in ["", "*.rs text\n"] {
+        let repo = TestRepo::with_commit();
+        repo.write(".gitattributes", attributes);
+        repo.commit_all("attributes");
+        let agent = Agent::spawned_in(repo, TASK);
+        agent.git(&["rm", "--quiet", "src/bin/tool.rs"]);
+        agent.commit("no tool");
+        agent.verify(&[]);
+        let bin = agent.repo.path().join("src/bin");
+        let merged = agent_command(&bin).args(["merge", &agent.id]).output().expect("starts");
+        assert!(merged.status.success(), "{}", describe(&merged));
+        assert!(!bin.join("tool.rs").exists() && bin.is_dir());
+        require_sound(&agent);
+    }
 }
 
 #[test]

@@ -271,10 +271,19 @@ impl Checkout {
         for directory in directories(path) {
             // The first directory that is not empty ends it, because those above it hold at least
             // that one.
-            if self.remove(directory, AtFlags::REMOVEDIR).is_err() {
+            if self.is_current(directory) || self.remove(directory, AtFlags::REMOVEDIR).is_err() {
                 break;
             }
         }
+    }
+
+    /// Whether the caller stands there. Git leaves such a directory as well (`the_original_cwd` in its setup.c): in one that is
+    /// removed, a shell can start nothing.
+    fn is_current(&self, directory: &[u8]) -> bool {
+        let (Ok(here), Some(there)) = (rustix::fs::stat("."), self.stat(directory)) else {
+            return false;
+        };
+        (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
     }
 
     /// Lets git write the files of an index where there are none.
