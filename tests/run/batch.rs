@@ -37,6 +37,21 @@ fn lines(bytes: &[u8]) -> Vec<Value> {
 }
 
 #[test]
+fn a_task_whose_quotes_were_left_out_is_shown_with_them() {
+    let repo = TestRepo::with_commit();
+    let words = ["fix", "the", "typo"].map(str::to_owned);
+    let output = batch(&repo, &words, &[], "true").output().expect("starts");
+    let said = describe(&output);
+    assert_eq!(said.matches("error[").count(), 1, "{said}");
+    assert!(said.contains("several words, run git agent run 'fix the typo' …"), "{said}");
+    let output = repo.agent(&["run", "fix", "the", "typo"]);
+    let said = describe(&output);
+    assert!(said.contains("git agent run 'fix the typo' --host claude"), "{said}");
+    let output = repo.agent(&["run", "typo"]);
+    assert!(describe(&output).contains("git agent run -m typo -- <command>"), "{output:?}");
+}
+
+#[test]
 fn one_failure_does_not_stop_the_rest() {
     let repo = TestRepo::with_commit();
     let mut targets = tasks(&repo, &["a", "b", "c"]);

@@ -156,15 +156,30 @@ impl RunsAsked {
         let is_agent = matches!(target, RunTarget::Agent(_));
         run::plan(ctx, target, self.command.clone(), self.options.clone()).map_err(|error| {
             if is_agent && error.code() == Code::AgentUnknown {
-                let text = shell::word(self.targets.join(" ").as_bytes());
-                error.hint(match self.targets.as_slice() {
-                    [_] => format!("for a task of one word, run git agent run -m {text} …"),
-                    _ => format!("for a task of several words, run git agent run {text} …"),
-                })
+                let text = as_meant(ctx, &self.targets);
+                let words = if self.targets.len() > 1 { "several words" } else { "one word" };
+                error.hint(format!("for a task of {words}, run git agent run {text} …"))
             } else {
                 error
             }
         })
+    }
+
+    /// Refuses words of which none names an agent or a task: the quotes were left out.
+    ///
+    /// # Errors
+    /// `agent-unknown`.
+    pub(super) fn require_one_known(&self, ctx: &Ctx) -> Result<()> {
+        let mut first = None;
+        for name in &self.targets {
+            match self.plan(ctx, name) {
+                Err(error) if error.code() == Code::AgentUnknown => {
+                    first.get_or_insert(error);
+                }
+                _ => return Ok(()),
+            }
+        }
+        first.map_or(Ok(()), Err)
     }
 
     /// The run for the first of the targets.
@@ -270,6 +285,24 @@ impl RunsAsked {
         }
         self.start.require_no_issue()?;
         Ok(RunTarget::Task(Box::new(read_task(ctx, path, &[])?)))
+    }
+}
+
+/// The targets as they are to be typed: words that name no agent are the text of a task.
+pub(super) fn as_meant(ctx: &Ctx, targets: &[String]) -> String {
+    let is_known = |name: &String| {
+        is_task_text(ctx, name)
+            || ctx.absolute(Path::new(name)).is_file()
+            || lookup::agent(ctx, &ctx.ledger(), name).is_ok()
+    };
+    match targets {
+        [] => "'<task>'".to_owned(),
+        [word] if !is_known(word) => format!("-m {}", shell::word(word.as_bytes())),
+        several if !several.iter().any(is_known) => shell::word(several.join(" ").as_bytes()),
+        known => {
+            let words: Vec<_> = known.iter().map(|name| shell::word(name.as_bytes())).collect();
+            words.join(" ")
+        }
     }
 }
 

@@ -17,7 +17,6 @@ use crate::cli::terminal::{is_terminal, width};
 use crate::cli::typed_task::{StartArgs, TypedTaskArgs, is_task_text};
 use crate::cli::ui::{Format, Ui};
 use crate::domain::sandbox::Mode;
-use crate::domain::shell;
 use crate::error::{Code, Error, Exit, Result};
 use crate::hosts::Host;
 use crate::hosts::output::{Pieces, Shown};
@@ -94,8 +93,7 @@ impl RunArgs {
             return Ok(());
         }
         let what = "neither a host nor a command is named to do the task";
-        let task = self.targets.first().map_or("<task>", String::as_str);
-        let task = shell::word(task.as_bytes());
+        let task = inputs::as_meant(ctx, &self.targets);
         let host = proposed_host(ctx);
         Err(Error::new(Code::Usage, what)
             .hint(format!("for an agent host, run git agent run {task} --host {host}"))
@@ -184,7 +182,9 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs) -> Result<Exit> {
             ui.be_quiet();
             let sync = args.sync.clone();
             let best_of = args.mode.best_of();
-            let exit = batch::run(ctx, ui, args.read(ctx)?, (jobs, best_of), quiet)?;
+            let asked = args.read(ctx)?;
+            asked.require_one_known(ctx)?;
+            let exit = batch::run(ctx, ui, asked, (jobs, best_of), quiet)?;
             return Ok(sync.after_run(ctx, ui, exit));
         }
         RunWay::Background => return supervisor::start(ctx, ui, quiet),
