@@ -280,6 +280,11 @@ impl Checkout {
     /// Whether the caller stands there. Git leaves such a directory as well (`the_original_cwd` in its setup.c): in one that is
     /// removed, a shell can start nothing.
     fn is_current(&self, directory: &[u8]) -> bool {
+        // Of a landing that removes many files, no other directory is opened for this.
+        let here = rustix::process::getcwd(Vec::new()).unwrap_or_default();
+        if !here.as_bytes().ends_with(directory) {
+            return false;
+        }
         let (Ok(here), Some(there)) = (rustix::fs::stat("."), self.stat(directory)) else {
             return false;
         };
