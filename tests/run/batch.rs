@@ -52,6 +52,18 @@ fn a_task_whose_quotes_were_left_out_is_shown_with_them() {
 }
 
 #[test]
+fn one_of_several_tasks_may_come_from_standard_input() {
+    let repo = TestRepo::with_commit();
+    let [file] = tasks(&repo, &["a"]).try_into().expect("one");
+    let input = std::fs::File::open(&file).expect("there");
+    let targets = ["-".to_owned(), file];
+    let output = batch(&repo, &targets, &["--format=ndjson"], "true").stdin(input).output();
+    let output = output.expect("starts");
+    let rows = lines(&output.stdout);
+    assert_eq!(rows.last().expect("a summary")["succeeded"], 2, "{}", describe(&output));
+}
+
+#[test]
 fn one_failure_does_not_stop_the_rest() {
     let repo = TestRepo::with_commit();
     let mut targets = tasks(&repo, &["a", "b", "c"]);

@@ -154,32 +154,34 @@ impl RunsAsked {
     pub(super) fn plan(&self, ctx: &Ctx, name: &str) -> Result<RunPlan> {
         let target = self.target(ctx, name)?;
         let is_agent = matches!(target, RunTarget::Agent(_));
-        run::plan(ctx, target, self.command.clone(), self.options.clone()).map_err(|error| {
-            if is_agent && error.code() == Code::AgentUnknown {
-                let text = as_meant(ctx, &self.targets);
-                let words = if self.targets.len() > 1 { "several words" } else { "one word" };
-                error.hint(format!("for a task of {words}, run git agent run {text} …"))
-            } else {
-                error
-            }
-        })
+        run::plan(ctx, target, self.command.clone(), self.options.clone())
+            .map_err(|error| if is_agent { self.with_quotes(ctx, error) } else { error })
     }
 
-    /// Refuses words of which none names an agent or a task: the quotes were left out.
+    /// Beside an unknown agent, what to type where a task was meant.
+    fn with_quotes(&self, ctx: &Ctx, error: Error) -> Error {
+        if error.code() != Code::AgentUnknown {
+            return error;
+        }
+        let text = as_meant(ctx, &self.targets);
+        let words = if self.targets.len() > 1 { "several words" } else { "one word" };
+        error.hint(format!("for a task of {words}, run git agent run {text} …"))
+    }
+
+    /// Refuses several words of which none names an agent or a task: the quotes were left out. Nothing is read, because a task on
+    /// standard input can be read once.
     ///
     /// # Errors
     /// `agent-unknown`.
     pub(super) fn require_one_known(&self, ctx: &Ctx) -> Result<()> {
-        let mut first = None;
-        for name in &self.targets {
-            match self.plan(ctx, name) {
-                Err(error) if error.code() == Code::AgentUnknown => {
-                    first.get_or_insert(error);
-                }
-                _ => return Ok(()),
-            }
+        let [first, _, ..] = self.targets.as_slice() else {
+            return Ok(());
+        };
+        if self.targets.iter().any(|name| is_known(ctx, name)) {
+            return Ok(());
         }
-        first.map_or(Ok(()), Err)
+        let found = lookup::agent(ctx, &ctx.ledger(), first);
+        found.map_err(|error| self.with_quotes(ctx, error)).map(|_| ())
     }
 
     /// The run for the first of the targets.
@@ -278,8 +280,7 @@ impl RunsAsked {
         let path = Path::new(text);
         // A file that is called like an agent is not meant, unless its directory is named, too.
         let is_agent = || !text.contains('/') && lookup::agent(ctx, &ctx.ledger(), text).is_ok();
-        let is_task =
-            text == "-" || text.ends_with(".toml") || ctx.absolute(path).is_file() && !is_agent();
+        let is_task = is_called_like_a_task(text) || ctx.absolute(path).is_file() && !is_agent();
         if !is_task {
             return Ok(RunTarget::Agent(text.to_owned()));
         }
@@ -288,17 +289,28 @@ impl RunsAsked {
     }
 }
 
+/// Whether it names a task or an agent, or could mean more than one agent.
+fn is_known(ctx: &Ctx, name: &str) -> bool {
+    let is_unknown = |error: Error| error.code() == Code::AgentUnknown;
+    is_task_text(ctx, name)
+        || is_called_like_a_task(name)
+        || ctx.absolute(Path::new(name)).is_file()
+        || !lookup::agent(ctx, &ctx.ledger(), name).is_err_and(is_unknown)
+}
+
+/// Whether it means a task file, or standard input, whatever there is.
+fn is_called_like_a_task(name: &str) -> bool {
+    name == "-" || name.ends_with(".toml")
+}
+
 /// The targets as they are to be typed: words that name no agent are the text of a task.
 pub(super) fn as_meant(ctx: &Ctx, targets: &[String]) -> String {
-    let is_known = |name: &String| {
-        is_task_text(ctx, name)
-            || ctx.absolute(Path::new(name)).is_file()
-            || lookup::agent(ctx, &ctx.ledger(), name).is_ok()
-    };
     match targets {
         [] => "'<task>'".to_owned(),
-        [word] if !is_known(word) => format!("-m {}", shell::word(word.as_bytes())),
-        several if !several.iter().any(is_known) => shell::word(several.join(" ").as_bytes()),
+        [word] if !is_known(ctx, word) => format!("-m {}", shell::word(word.as_bytes())),
+        several if !several.iter().any(|name| is_known(ctx, name)) => {
+            shell::word(several.join(" ").as_bytes())
+        }
         known => {
             let words: Vec<_> = known.iter().map(|name| shell::word(name.as_bytes())).collect();
             words.join(" ")
