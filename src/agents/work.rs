@@ -372,7 +372,7 @@ pub(crate) fn of_its_base(ctx: &Ctx, agent: &Agent) -> Result<Vec<Oid>> {
     if let Some(name) = &base.refname {
         let upstream = ctx.repo.upstream_name(name);
         for name in upstream.iter().chain([name]) {
-            if let Tip::At(oid) = ctx.repo.tip(name)? {
+            if let Tip::At(oid) = ctx.repo.branch_tip(name)? {
                 commits.push(oid);
             }
         }

@@ -98,8 +98,10 @@ impl Repo {
         for checkout in self.every_checkout()? {
             // A rebase detaches HEAD and moves the branch only at its end, so HEAD alone would not
             // show that the branch is taken.
-            let on = checkout.head() == format!("ref: {branch}");
-            let concerned = on || checkout.rebases(branch);
+            let head = checkout.head();
+            let head = head.strip_prefix("ref: ");
+            let on = head.is_some_and(|name| self.is_of_branch(name, branch));
+            let concerned = on || checkout.rebases(self, branch);
             // A merge of the user's that has not been committed yet has this branch's tip as its
             // first parent. If the branch moved beneath it, the commit would undo what landed.
             if concerned && (checkout.is_busy() || !checkout.top.is_dir()) {
@@ -110,6 +112,12 @@ impl Repo {
             }
         }
         Ok(checkouts)
+    }
+
+    /// Whether a name is that of a branch, or of a symbolic ref to it, as `git branch -m` followed by `git symbolic-ref` leaves for those
+    /// who know the old name.
+    fn is_of_branch(&self, name: &str, branch: &str) -> bool {
+        name == branch || self.branch_behind(name) == branch
     }
 }
 
@@ -151,8 +159,8 @@ impl Checkout {
         .hint(format!("to see of what, run git -C {} status", shell::path(&self.top)))
     }
 
-    fn rebases(&self, branch: &str) -> bool {
-        rebased(&self.git_dir).is_some_and(|name| name == branch)
+    fn rebases(&self, repo: &Repo, branch: &str) -> bool {
+        rebased(&self.git_dir).is_some_and(|name| repo.is_of_branch(&name, branch))
     }
 
     /// Refuses a layered worktree that is not mounted: what is written to its place would be seen by none.

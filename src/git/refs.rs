@@ -117,6 +117,34 @@ impl Repo {
         }
     }
 
+    /// What the branch that a name leads to names.
+    ///
+    /// # Errors
+    /// As [`Repo::tip`].
+    pub fn branch_tip(&self, refname: &str) -> Result<Tip> {
+        self.tip(&self.branch_behind(refname))
+    }
+
+    /// The branch that a name leads to: itself, unless it is a symbolic ref. Where that leads nowhere, the name that is not there.
+    pub fn branch_behind(&self, refname: &str) -> String {
+        let mut name = refname.to_owned();
+        // As many as git follows.
+        for _ in 0..5 {
+            // Packed refs are never symbolic, so the file says it.
+            let Some(next) = untrusted::text(self.common_dir(), &name) else {
+                break;
+            };
+            let Some(next) = next.strip_prefix("ref: ").map(str::trim) else {
+                break;
+            };
+            if !git2::Reference::is_valid_name(next) {
+                break;
+            }
+            next.clone_into(&mut name);
+        }
+        name
+    }
+
     /// Makes a ref that must not exist. `false` when it does; it is then left as it is.
     ///
     /// Not by `git_reference_create`: that one looks whether the name is free before it takes the

@@ -205,7 +205,8 @@ impl Repo {
                 Ok(Some(target)) => Some(target.to_owned()),
                 _ => reference.name().ok().map(str::to_owned),
             })
-            .filter(|name| name.starts_with("refs/"));
+            .filter(|name| name.starts_with("refs/"))
+            .map(|name| self.branch_behind(&name));
         Ok(Resolved { refname, commit: from_git2(commit.id()) })
     }
 

@@ -515,7 +515,7 @@ impl Targets {
         else {
             return Ok(None);
         };
-        let tips = (agent_branch::local(repo, agent)?, repo.tip(target)?);
+        let tips = (agent_branch::local(repo, agent)?, repo.branch_tip(target)?);
         let (Tip::At(tip), Tip::At(top)) = tips else {
             return Ok(None);
         };

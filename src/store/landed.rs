@@ -86,7 +86,7 @@ pub fn found(repo: &Repo, works: &[(&Agent, Oid)]) -> HashMap<AgentId, Result<Op
     for name in works.iter().filter_map(|(agent, _)| started_from(agent)) {
         copies.entry(name).or_insert_with(|| {
             // A copy that is where the branch is would only ask the same question again.
-            let is_own = |oid: &Oid| repo.tip(name).ok() == Some(Tip::At(*oid));
+            let is_own = |oid: &Oid| repo.branch_tip(name).ok() == Some(Tip::At(*oid));
             let fetched = repo.fetched_branches(name).unwrap_or_default().into_iter();
             let elsewhere = fetched.filter(|(_, oid)| !is_own(oid));
             let own = std::iter::once(name.to_owned());
@@ -123,7 +123,7 @@ pub fn landed(repo: &Repo, questions: Vec<(&Agent, Oid, String)>) -> Answers {
     let mut there = Vec::new();
     let mut tips: HashMap<String, Option<Tip>> = HashMap::new();
     for (agent, tip, target) in questions {
-        let is = tips.entry(target).or_insert_with_key(|name| repo.tip(name).ok());
+        let is = tips.entry(target).or_insert_with_key(|name| repo.branch_tip(name).ok());
         match is.as_ref() {
             Some(Tip::At(oid)) => there.push((agent, tip, *oid)),
             // Absent, or unreadable.

@@ -89,7 +89,7 @@ pub fn of_main_worktree(repo: &Repo) -> Result<RepositorySettings> {
     let head = fsx::load_if_there(&repo.common_dir().join("HEAD"))?.unwrap_or_default();
     let head = String::from_utf8_lossy(&head);
     let commit = match head.trim().strip_prefix("ref: ") {
-        Some(branch) => repo.tip(branch)?.oid(),
+        Some(name) => repo.branch_tip(name)?.oid(),
         None => Oid::from_hex(head.trim()),
     };
     let Some(commit) = commit else {

@@ -1,6 +1,8 @@
 use crate::support::agent::{TASK, describe};
-use crate::support::{git_in, git_output};
+use crate::support::{TestRepo, git_in, git_output};
 use crate::verify::{Agent, refused};
+use std::fs;
+use std::path::PathBuf;
 
 const KEY: &str = "%(trailers:key=Entire-Checkpoint,valueonly,separator=%x2C)";
 
@@ -68,4 +70,39 @@ fn a_merge_brings_trailers_and_the_notes_that_git_rewrites_with_the_commits() {
     assert_eq!(kept, "lines of a tool");
     let checkpoints = agent.repo.git(["log", &format!("--format={KEY}"), "main"]);
     assert!(checkpoints.contains("e5f6") && checkpoints.contains("a1b2"), "{checkpoints}");
+}
+
+#[test]
+fn a_worktree_on_an_old_name_of_the_target_is_moved_along() {
+    let repo = TestRepo::with_commit();
+    let spawn = || {
+        let report = repo.agent_json(&["spawn", "Add a file.", "--role", "edit-local"]);
+        let text = |key: &str| report[key].as_str().expect(key).to_owned();
+        let (id, file) = (text("agent_id"), format!("src/{}.rs", text("short_id")));
+        let worktree = PathBuf::from(text("worktree_abspath"));
+        fs::write(worktree.join(&file), "// new\n").expect("written");
+        git_in(&worktree, ["add", "src"]);
+        git_in(&worktree, ["commit", "--quiet", "-m", "new"]);
+        (id, file)
+    };
+    let first = spawn();
+    repo.git(["branch", "--move", "main", "trunk"]);
+    repo.git(["symbolic-ref", "refs/heads/main", "refs/heads/trunk"]);
+    repo.git(["symbolic-ref", "HEAD", "refs/heads/main"]);
+    for ((id, file), into) in [(first, &[][..]), (spawn(), &["--into", "main"])] {
+        let report = repo.agent_json(&[&["merge", &id], into].concat());
+        assert_eq!(report["target"]["ref"], "refs/heads/trunk", "{report:#}");
+        assert_eq!(repo.git(["status", "--porcelain"]), "");
+        assert!(repo.path().join(&file).exists(), "{file}");
+        assert_eq!(repo.git(["symbolic-ref", "refs/heads/main"]), "refs/heads/trunk");
+        assert_eq!(repo.agent_json(&["show", &id])["state"], "merged");
+    }
+    // A merge that its user has not ended would take the landing back.
+    let (third, _) = spawn();
+    repo.git(["checkout", "--quiet", "-b", "side", "main~1"]);
+    repo.write("side.txt", "side\n");
+    repo.commit_all("side");
+    repo.git(["checkout", "--quiet", "main"]);
+    repo.git(["merge", "--quiet", "--no-commit", "--no-ff", "side"]);
+    refused(&repo.agent(&["merge", &third]), "worktree-busy", 3);
 }

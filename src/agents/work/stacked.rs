@@ -66,7 +66,8 @@ pub(crate) fn target_of(ctx: &Ctx, agent: &Agent) -> Result<Option<String>> {
     let began = agent.base.as_ref().and_then(|base| base.refname.clone());
     let Some(began) = began.filter(|name| name.starts_with(AGENTS_BRANCHES)) else {
         // Nearly all begin on a branch that is no agent's, and need no look at others.
-        return Ok(agent.base.as_ref().and_then(|base| base.refname.clone()));
+        let name = agent.base.as_ref().and_then(|base| base.refname.as_deref());
+        return Ok(name.map(|name| ctx.repo.branch_behind(name)));
     };
     let agents = lookup::agents(ctx)?;
     let is_on = |below: &Agent, branch: &str| -> Result<bool> {

@@ -205,7 +205,7 @@ impl Checkout {
     /// Whether the index is at the tree `new`, and the branch that is checked out is still at `old`.
     fn is_staged_only(&self, repo: &Repo, old: Oid, new: Oid) -> bool {
         let head = self.head();
-        let tip = head.strip_prefix("ref: ").map(|branch| repo.tip(branch));
+        let tip = head.strip_prefix("ref: ").map(|name| repo.branch_tip(name));
         let tip = tip.and_then(|tip| tip.ok()?.oid());
         let is_old = tip.is_some_and(|tip| repo.read_commit(tip).is_ok_and(|it| it.tree == old));
         is_old && old != new && self.staged_tree(repo).is_ok_and(|tree| tree == new)

@@ -82,15 +82,17 @@ impl MergeOptions {
     /// `base-not-commit`.
     pub(crate) fn require_into(&self, ctx: &Ctx) -> Result<()> {
         match (&self.into, &self.push) {
-            (Some(name), None) => ctx.repo.resolve_commit(&full_branch(name)).map(drop),
+            (Some(name), None) => ctx.repo.resolve_commit(&full_branch(ctx, name)).map(drop),
             _ => Ok(()),
         }
     }
 }
 
-/// The full name of a branch that the caller names.
-fn full_branch(name: &str) -> String {
-    if name.starts_with("refs/") { name.to_owned() } else { format!("refs/heads/{name}") }
+/// The full name of the branch that the caller names: what moves where that is a symbolic ref.
+fn full_branch(ctx: &Ctx, name: &str) -> String {
+    let full =
+        if name.starts_with("refs/") { name.to_owned() } else { format!("refs/heads/{name}") };
+    ctx.repo.branch_behind(&full)
 }
 
 // Landing one agent, as often as other processes get in the way.

@@ -143,7 +143,7 @@ impl WorkStatus {
         if let Some(target) = landings.get(&agent.id)
             && self.uncommitted.known().is_none_or(|count| *count == 0)
         {
-            let oid = ctx.repo.tip(target).ok().and_then(Tip::oid);
+            let oid = ctx.repo.branch_tip(target).ok().and_then(Tip::oid);
             self.landed_on = Fact::Known(TargetReport::new(Some(target), oid));
             self.verdict_word = Fact::Known("landed");
         }
@@ -248,7 +248,7 @@ fn has_moved(ctx: &Ctx, agent: &Agent) -> bool {
         return false;
     };
     let copies = ctx.repo.fetched_branches(name).unwrap_or_default();
-    let own = ctx.repo.tip(name).ok().and_then(Tip::oid);
+    let own = ctx.repo.branch_tip(name).ok().and_then(Tip::oid);
     own.into_iter().chain(copies.into_iter().map(|(_, oid)| oid)).any(|oid| oid != began)
 }
 
