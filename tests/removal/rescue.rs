@@ -381,3 +381,20 @@ fn a_branch_that_is_checked_out_elsewhere_gets_no_second_worktree() {
     agent.repo.git(["branch", "-D", &agent.branch]);
     refused(&rescue(&agent, &["--reopen"]), "agent-state", 3);
 }
+
+#[test]
+fn what_was_discarded_before_comes_back_in_place_of_what_was_discarded_since() {
+    let agent = Agent::new();
+    for (content, back) in [
+        ("one\n", &["rescue", &agent.id, "--reopen"][..]),
+        ("two\n", &["undo"]),
+        ("one\n", &["rescue", &agent.id, "--reopen"]),
+        ("two\n", &["undo"]),
+    ] {
+        agent.write("src/new.rs", content);
+        discarded(&agent, &[]);
+        agent.repo.agent_json(back);
+        let found = fs::read_to_string(agent.worktree.join("src/new.rs")).expect("it came back");
+        assert_eq!(found, content);
+    }
+}

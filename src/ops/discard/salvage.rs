@@ -175,16 +175,24 @@ impl Salvage {
         (!commits.is_empty()).then(|| (commits, format!("discard {}", agent.id)))
     }
 
-    /// The events that name what was found, but those that stand in the agent's row already.
+    /// The events that name what was found; none where they are the last that the agent's row says of that, as for a discard that goes
+    /// on after a kill.
     pub(super) fn untold(&self, ctx: &Ctx, agent: &Agent) -> Result<Vec<What>> {
         let found = [self.bundle, self.work].into_iter().flatten();
-        let mut untold: Vec<What> = found.map(|commit| What::Salvaged { commit }).collect();
-        if !untold.is_empty() {
-            let events = ctx.ledger().events(agent.spawn_commit)?;
-            // A discard that goes on after a kill finds what it said before.
-            untold.retain(|what| !events.iter().any(|event| event.what == *what));
+        let found: Vec<What> = found.map(|commit| What::Salvaged { commit }).collect();
+        if found.is_empty() {
+            return Ok(found);
         }
-        Ok(untold)
+        let events = ctx.ledger().events(agent.spawn_commit)?;
+        // The newest counts for those who give work back, so what was kept before something else was is said anew.
+        let is_back = |what: &What| {
+            matches!(what, What::Rescued { .. } | What::Undone { .. } | What::Merged { .. })
+        };
+        let told = events.iter().rev().map(|event| &event.what);
+        let told = told.take_while(|what| !is_back(what));
+        let told = told.filter(|what| matches!(what, What::Salvaged { .. }));
+        let is_told = told.take(found.len()).eq(found.iter().rev());
+        Ok(if is_told { Vec::new() } else { found })
     }
 }
 
