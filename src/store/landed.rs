@@ -213,11 +213,10 @@ fn first_look(
     }
     let differing = paths(repo.tree_changes(&[now], tree)?);
     let is_there = changes.iter().all(|one| !differing.contains(&one.path));
-    if is_there
-        || is_held
-        || is_brought(repo, agent, tip, base)?
-        || replay::is_held(repo, agent, base, tip)?
-    {
+    if is_there || is_held {
+        return Ok(LandedLook::Answer(!is_only_the_targets(repo, agent, (base, is_held), tip)?));
+    }
+    if is_brought(repo, agent, tip, base)? || replay::is_held(repo, agent, base, tip)? {
         return Ok(LandedLook::Answer(true));
     }
     // What was there and is as it was: merging would change it.
@@ -230,6 +229,40 @@ fn first_look(
     }
     let work = UnlandedWork { agent: agent.id, tip, started: began.oid };
     Ok(LandedLook::Open(work))
+}
+
+/// Whether a tip has nothing but what came from the target, `base`: by an update, or because the branch was set to a commit of the
+/// target's. The target has that of course, and an agent that has not begun is no landed one.
+fn is_only_the_targets(
+    repo: &Repo,
+    agent: &Agent,
+    (base, is_held): (Oid, bool),
+    tip: Oid,
+) -> Result<bool> {
+    let spawn = agent.spawn_commit;
+    if !repo.has_object(spawn) {
+        return Ok(false);
+    }
+    if is_held {
+        // A branch that was set to such a commit has no commit of the agent's, not even its first.
+        return Ok(!repo.is_ancestor(spawn, tip)?);
+    }
+    let mut commit = repo.read_commit(tip)?;
+    while commit.oid != spawn {
+        let tree = commit.tree;
+        let parent = match commit.parents[..] {
+            [parent] if repo.read_commit(parent)?.tree == tree => parent,
+            // With nothing of the agent's below it, the merge of an update is just what the target was.
+            [parent, merged]
+                if repo.read_commit(merged)?.tree == tree && repo.is_ancestor(merged, base)? =>
+            {
+                parent
+            }
+            _ => return Ok(false),
+        };
+        commit = repo.read_commit(parent)?;
+    }
+    Ok(true)
 }
 
 /// Whether the work holds the branch, and whether the branch holds the work.

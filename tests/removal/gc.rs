@@ -85,6 +85,54 @@ fn what_landed_by_squash_is_removed_and_what_did_not_land_is_kept() {
     });
 }
 
+fn base_moves(agent: &Agent, name: &str) {
+    agent.repo.write(name, name);
+    agent.repo.commit_all(name);
+}
+
+#[test]
+fn an_agent_that_has_only_what_its_target_had_is_kept() {
+    let updated = |agent: &Agent| {
+        base_moves(agent, "first");
+        drop(agent.repo.agent_json(&["update", &agent.id]));
+    };
+    check("keep", &["--yes"], |agent| {
+        updated(agent);
+        base_moves(agent, "second");
+        updated(agent);
+        base_moves(agent, "third");
+        declare(agent, "done", "--summary");
+    });
+    let set = |agent: &Agent| {
+        base_moves(agent, "first");
+        drop(agent.git(&["reset", "--quiet", "--hard", "main"]));
+    };
+    check("keep", &["--yes"], |agent| {
+        set(agent);
+        declare(agent, "done", "--summary");
+    });
+    check("keep", &["--yes"], |agent| {
+        set(agent);
+        base_moves(agent, "second");
+        declare(agent, "done", "--summary");
+    });
+    // What landed and was updated since has landed all the same.
+    check("removed", &["--yes"], |agent| {
+        work(agent);
+        squash(agent);
+        updated(agent);
+        base_moves(agent, "second");
+        declare(agent, "done", "--summary");
+    });
+    check("removed", &["--yes"], |agent| {
+        updated(agent);
+        work(agent);
+        squash(agent);
+        base_moves(agent, "second");
+        declare(agent, "done", "--summary");
+    });
+}
+
 /// Lands the work by squash and then goes on in the same lines, so that merging it again would conflict.
 fn squash_and_go_on(agent: &Agent) {
     agent.write("src/lib.rs", "pub fn one() -> u32 {\n    2\n}\n");
