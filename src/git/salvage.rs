@@ -44,6 +44,22 @@ pub const BUNDLE: &str = "bundle";
 /// The line of a salvage of work that stores its files byte for byte, as that of a bundle does, and not as committing would.
 pub const AS_THEY_ARE: &str = "Salvage-Content: as-it-is";
 
+/// The line of a salvage of work that was all staged.
+const ALL_STAGED: &str = "Salvage-Index: as-the-files";
+
+/// The tree that the index had, given a salvage of work.
+///
+/// # Errors
+/// `repo-corrupt`.
+pub fn staged_in(repo: &Repo, salvage: &Commit) -> Result<Oid> {
+    if salvage.message.lines().any(|line| line == ALL_STAGED) {
+        return Ok(salvage.tree);
+    }
+    // The tip is the first parent, and where nothing was staged the only one.
+    let index = salvage.parents.get(1).or(salvage.parents.first());
+    index.map_or(Ok(salvage.tree), |commit| Ok(repo.read_commit(*commit)?.tree))
+}
+
 /// Whether a salvage stores its files byte for byte, so that no filter and no line-end conversion has a part in giving them back.
 pub fn is_as_it_was(salvage: &Commit) -> bool {
     let is_bundle = salvage.trailer(TRAILER) == Some(BUNDLE);
@@ -61,11 +77,15 @@ pub fn write_work(repo: &Repo, tip: &Commit, found: &Trees, whose: &str) -> Resu
         return Ok(None);
     }
     let mut parents = vec![tip.oid];
+    let mut whose = whose.to_owned();
+    if staged == found.tree && found.staged.is_some() {
+        whose = format!("{whose}\n{ALL_STAGED}");
+    }
     // A second parent only where it says something that neither the tip nor the worktree does.
     if staged != found.tree && staged != tip.tree {
-        parents.push(write(repo, tip, staged, &[tip.oid], "index", whose)?);
+        parents.push(write(repo, tip, staged, &[tip.oid], "index", &whose)?);
     }
-    write(repo, tip, found.tree, &parents, WORK, whose).map(Some)
+    write(repo, tip, found.tree, &parents, WORK, &whose).map(Some)
 }
 
 /// Writes a commit without parents that holds a directory byte for byte; `None` when there is none, or

@@ -221,6 +221,8 @@ fn work_in_the_bundles_place_does_not_keep_either_from_coming_back() {
 fn an_agent_comes_back_where_it_was_and_goes_on() {
     let agent = busy();
     let (tip, before) = (agent.git(&["rev-parse", "HEAD"]), files(&agent.worktree));
+    let index = || (agent.git(&["status", "--porcelain"]), agent.git(&["write-tree"]));
+    let staged = index();
     let repo = &agent.repo;
     // Not while it is there.
     refused(&rescue(&agent, &["--reopen"]), "agent-state", 3);
@@ -239,7 +241,7 @@ fn an_agent_comes_back_where_it_was_and_goes_on() {
     assert_eq!(files(&agent.worktree), before);
     assert_eq!(agent.git(&["rev-parse", "HEAD"]), tip);
     assert_eq!(agent.git(&["symbolic-ref", "--short", "HEAD"]), agent.branch);
-    assert_eq!(agent.git(&["diff", "--name-only"]), "");
+    assert_eq!(index(), staged);
     let hooks = repo.agent(&["hooks", "status", &agent.id]);
     assert!(hooks.status.success(), "{}", describe(&hooks));
     let doctor = describe(&repo.agent(&["doctor"]));
@@ -247,6 +249,14 @@ fn an_agent_comes_back_where_it_was_and_goes_on() {
     let shown = repo.agent_json(&["show", &agent.id]);
     assert_eq!(shown["state"], "idle");
     assert_eq!(shown.get("irregular"), None, "{shown:#}");
+    // All staged, or nothing of it, comes back so as well.
+    for words in [&["add", "--all"][..], &["reset", "--quiet"]] {
+        agent.git(words);
+        let staged = index();
+        discarded(&agent, &[]);
+        repo.agent_json(&["undo"]);
+        assert_eq!(index(), staged, "{words:?}");
+    }
     // It is an agent like any other: its work is kept again.
     agent.write("src/later.rs", "later\n");
     discarded(&agent, &[]);

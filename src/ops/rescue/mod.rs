@@ -22,7 +22,7 @@ use crate::domain::{Agent, Event, Move, Oid, State, What, branch_name};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::refs::full_name;
-use crate::git::salvage::{BUNDLE, TRAILER, WORK, is_as_it_was};
+use crate::git::salvage::{BUNDLE, TRAILER, WORK, is_as_it_was, staged_in};
 use crate::git::worktree::set_lock;
 use crate::git::{Commit, NewWorktree, Tip, program};
 use crate::ops::error_report::to_have_what_others_keep;
@@ -519,9 +519,8 @@ fn place(
     // A call that was killed may have come this far, and its admin directory serves.
     if !admin.is_dir() {
         let work = ctx.repo.read_commit(plan.commit.unwrap_or(tip))?;
-        // Files that were not stored as committing would store them are no staged changes.
-        let listed = if is_as_it_was(&work) { tip } else { work.oid };
-        let listed = ctx.repo.read_commit(listed)?.tree;
+        let is_work = work.trailer(TRAILER) == Some(WORK);
+        let listed = if is_work { staged_in(&ctx.repo, &work)? } else { work.tree };
         let new = NewWorktree {
             name: &layout::worktree_name(plan.agent.id),
             path,
@@ -531,8 +530,6 @@ fn place(
             lock_reason: &layout::lock_reason(plan.agent.id),
             identity: &ctx.identities()?.committer,
         };
-        // The index mostly holds the salvaged tree, so what was not committed comes back as staged
-        // changes.
         let fill = |admin: &Path| ctx.repo.write_index(listed, &admin.join("index"));
         ctx.repo.add_admin_dir(&new, fill)?;
     } else if !admin.join("index").is_file() {
