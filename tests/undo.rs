@@ -359,6 +359,23 @@ fn a_kill_at_any_step_loses_nothing_and_the_next_one_completes_it() {
 }
 
 #[test]
+fn of_two_undos_of_one_operation_the_second_is_told_that_it_is_taken_back() {
+    let team = team(1);
+    // A decision, which moves no branch, and a discard.
+    for words in [&["rename", team.id(0), "other"][..], &["discard", team.id(0)]] {
+        team.json(words);
+        let ctx = death::ctx(&team.repo.path(), death::unwatched());
+        let plan = || undo::plan(&ctx, &UndoOptions::default()).expect("a plan");
+        let (first, second) = (plan(), plan());
+        undo::execute(&ctx, &first).expect("undone");
+        let before = seen(&team);
+        let error = undo::execute(&ctx, &second).expect_err("it is taken back");
+        assert!(error.to_string().contains("is taken back already"), "{error}");
+        assert_eq!(seen(&team), before);
+    }
+}
+
+#[test]
 fn an_agent_takes_nothing_back_and_another_clone_neither() {
     let team = team(1);
     let landed = team.land(0);

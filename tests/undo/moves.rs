@@ -130,6 +130,31 @@ fn the_revert_of_one_landing_of_a_train_is_advised_and_planned_as_it_is_done() {
 }
 
 #[test]
+fn a_revert_of_several_landings_makes_all_of_them_or_moves_nothing() {
+    let team = team(2);
+    team.json(&["merge", "--all"]);
+    let landed = team.main();
+    // What stands on the older landing; the newer one could be reverted alone.
+    team.repo.write("src/file-0.rs", "pub fn two() -> u8 { 2 }\n");
+    let later = team.repo.commit_all("later");
+    let refusal = team.refusal(&["undo", "--revert"]);
+    assert_eq!((refusal, team.main()), (("update-conflicts".to_owned(), 3), later.clone()));
+    assert_eq!([0, 1].map(|it| team.state(it)), ["merged"; 2]);
+    team.assert_sound();
+    // Once nothing conflicts, both commits come by one move.
+    team.repo.git(["revert", "--no-edit", &later]);
+    let clean = team.main();
+    let done = team.json(&["undo", "--revert"]);
+    let expected = json!([{"ref": "refs/heads/main", "from": clean, "to": team.main()}]);
+    assert_eq!(done["moves"], expected);
+    assert_eq!(team.repo.git(["rev-parse", "main~2"]), clean);
+    let gone = team.repo.git(["diff", "--name-only", &landed, "main"]);
+    assert_eq!(gone, "src/file-0.rs\nsrc/file-1.rs");
+    assert_eq!([0, 1].map(|it| team.state(it)), ["done"; 2]);
+    team.assert_sound();
+}
+
+#[test]
 fn a_discard_that_a_rescue_took_back_is_not_taken_back_again() {
     let team = team(1);
     let id = team.id(0);

@@ -1,7 +1,7 @@
 //! The steps of an undo, in the order that makes every stop harmless.
 
-use super::operations::BranchMove;
-use super::{STEPS, UndoPlan};
+use super::operations::{self, BranchMove, Obstacle};
+use super::{STEPS, UndoPlan, refusal, require_unblocked};
 use crate::agents::branch_swap::{UnderLock, move_with_worktrees};
 use crate::agents::ctx::Ctx;
 use crate::agents::worktree;
@@ -18,7 +18,8 @@ use crate::ops::undo::{BranchMoveReport, UndoReport};
 use crate::ops::{amend, rescue};
 use crate::store::ledger::Ledger;
 use crate::store::{keep, layout, lock};
-use std::collections::HashMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 
 /// Carries out a plan.
 ///
@@ -29,6 +30,10 @@ pub fn execute(ctx: &Ctx, plan: &UndoPlan) -> Result<UndoReport> {
     let repo = &ctx.repo;
     let mut report = plan.answer("undone");
     let landings = lock::hold(repo.common_dir(), layout::LANDING_LOCK)?;
+    require_open(ctx, plan)?;
+    // The commits of all reverts are made first, so that a conflict is found before any branch has moved.
+    let reverts = Reverts::make(ctx, plan)?;
+    report.moves.extend(reverts.moves.iter().map(BranchMoveReport::from));
     // What a branch leaves hangs on nothing else from now on, and taking this back needs it.
     let left: Vec<Oid> =
         plan.moves.iter().filter(|one| one.from != one.to).map(|one| one.from).collect();
@@ -39,18 +44,13 @@ pub fn execute(ctx: &Ctx, plan: &UndoPlan) -> Result<UndoReport> {
     // Until the rows say what has moved.
     let mut deferred = Vec::new();
     let reason = format!("agent: undo {}", plan.operation);
-    for one in plan.moves.iter().filter(|one| one.from != one.to) {
+    let moves = plan.moves.iter().chain(&reverts.moves);
+    for one in moves.filter(|one| one.from != one.to) {
         let checkouts = repo.checkouts(&one.refname)?;
         let branch = (one.refname.as_str(), checkouts.as_slice());
         let way = (one.from, one.to);
         let moved = move_with_worktrees(ctx, branch, way, &reason, &UnderLock::NOTHING)?;
         deferred.push(moved);
-    }
-    let mut reverted = HashMap::new();
-    for one in &plan.reverts {
-        let made = revert(ctx, one, &plan.operation)?;
-        report.moves.push(BranchMoveReport::from(&made));
-        reverted.insert(one.to, made.to);
     }
     for agent in &plan.agents {
         // The agents are at work again, and their worktrees have to be protected as before.
@@ -61,7 +61,11 @@ pub fn execute(ctx: &Ctx, plan: &UndoPlan) -> Result<UndoReport> {
     for agent in &plan.restored {
         report.warnings.extend(rescue::restore(ctx, agent)?);
     }
-    record(ctx, plan, &reverted)?;
+    // Another undo of the same operation may have written its rows meanwhile.
+    let landings = lock::hold(repo.common_dir(), layout::LANDING_LOCK)?;
+    require_open(ctx, plan)?;
+    record(ctx, plan, &reverts.commits)?;
+    drop(landings);
     drop(deferred);
     ctx.reached(STEPS[6]);
     let names: Vec<String> = plan.removed.iter().map(|it| it.id.to_string()).collect();
@@ -92,6 +96,20 @@ pub fn execute(ctx: &Ctx, plan: &UndoPlan) -> Result<UndoReport> {
     Ok(report)
 }
 
+/// Checks, under the lock of landings, that no other undo has taken back what the plan is about.
+///
+/// # Errors
+/// `agent-state`; those of the ledger.
+fn require_open(ctx: &Ctx, plan: &UndoPlan) -> Result<()> {
+    let mut operation = operations::meant(ctx, Some(plan.operation.as_str()))?;
+    let is_planned = |key: Oid| plan.agents.iter().any(|agent| agent.spawn_commit == key);
+    operation.parts.retain(|part| is_planned(part.spawn_commit));
+    if operation.parts.iter().any(|part| part.is_taken_back) {
+        return Err(refusal(ctx, &operation, Obstacle::TakenBack)?);
+    }
+    Ok(())
+}
+
 /// One event for each agent, all by one commit of the ledger. What is discarded again says so itself.
 fn record(ctx: &Ctx, plan: &UndoPlan, reverted: &HashMap<Oid, Oid>) -> Result<()> {
     let is_removed = |key: &Oid| plan.removed.iter().any(|agent| agent.spawn_commit == *key);
@@ -113,19 +131,59 @@ fn record(ctx: &Ctx, plan: &UndoPlan, reverted: &HashMap<Oid, Oid>) -> Result<()
 /// The trailer of a revert that `undo` made.
 const TRAILER: &str = "Agent-Undo";
 
-/// Takes back what a branch gained by a move, with one commit on top of where it is; gives how that moved it.
+/// The commits that take landings back, which no branch has yet.
+struct Reverts {
+    /// How each branch moves: by all of its commits at once.
+    moves: Vec<BranchMove>,
+    /// What takes each landing back.
+    commits: HashMap<Oid, Oid>,
+}
+
+impl Reverts {
+    /// Makes the commits of a plan; those on one branch stand on each other. Nothing moves.
+    ///
+    /// # Errors
+    /// `update-conflicts`, `target-dirty`, naming the paths; those of git.
+    fn make(ctx: &Ctx, plan: &UndoPlan) -> Result<Reverts> {
+        let repo = &ctx.repo;
+        let mut moves: BTreeMap<&str, BranchMove> = BTreeMap::new();
+        let mut commits = HashMap::new();
+        for one in &plan.reverts {
+            let branch = match moves.entry(&one.refname) {
+                Entry::Occupied(entry) => entry.into_mut(),
+                Entry::Vacant(entry) => {
+                    let Tip::At(tip) = repo.tip(&one.refname)? else {
+                        let what = format!("{} is gone", one.refname);
+                        return Err(Error::new(Code::BranchGone, what));
+                    };
+                    entry.insert(BranchMove { refname: one.refname.clone(), from: tip, to: tip })
+                }
+            };
+            // A command that was killed after the branch had moved goes on from there.
+            let made = made_before(ctx, one, branch.to, &plan.operation)?;
+            let commit = match made {
+                Some(commit) => commit,
+                None => revert(ctx, one, branch.to, &plan.operation)?,
+            };
+            if made.is_none() {
+                branch.to = commit;
+            }
+            commits.insert(one.to, commit);
+        }
+        let moves: Vec<_> = moves.into_values().filter(|one| one.from != one.to).collect();
+        for one in &moves {
+            require_unblocked(ctx, one)?;
+        }
+        Ok(Reverts { moves, commits })
+    }
+}
+
+/// Makes the commit on top of `tip` that takes back what the branch gained by a move.
 ///
 /// # Errors
-/// `update-conflicts`, naming the paths, and nothing is moved; `lost-race`, `target-dirty`; those of git.
-pub(super) fn revert(ctx: &Ctx, one: &BranchMove, operation: &OperationId) -> Result<BranchMove> {
+/// `update-conflicts`, naming the paths; those of git.
+fn revert(ctx: &Ctx, one: &BranchMove, tip: Oid, operation: &OperationId) -> Result<Oid> {
     let repo = &ctx.repo;
-    let Tip::At(tip) = repo.tip(&one.refname)? else {
-        return Err(Error::new(Code::BranchGone, format!("{} is gone", one.refname)));
-    };
-    // A command that was killed after the commit goes on from there.
-    if let Some(made) = made_before(ctx, one, tip, operation)? {
-        return Ok(made);
-    }
     if !repo.is_ancestor(one.to, tip)? {
         let what = format!("{} does not hold commit {} any more", one.refname, one.to.short());
         return Err(Error::new(Code::UndoBuiltUpon, what)
@@ -160,12 +218,7 @@ pub(super) fn revert(ctx: &Ctx, one: &BranchMove, operation: &OperationId) -> Re
     let landing = repo.read_commit(one.to)?;
     let subject = landing.message.lines().next().unwrap_or_default();
     let message = format!("Revert \"{subject}\"\n\n{}\n\n{TRAILER}: {operation}\n", says(one));
-    let commit = repo.write_commit_as_user(&who.commit(tree, &[tip], &message))?;
-    let reason = format!("agent: undo {operation}");
-    let checkouts = repo.checkouts(&one.refname)?;
-    let branch = (one.refname.as_str(), checkouts.as_slice());
-    drop(move_with_worktrees(ctx, branch, (tip, commit), &reason, &UnderLock::NOTHING)?);
-    Ok(BranchMove { refname: one.refname.clone(), from: tip, to: commit })
+    repo.write_commit_as_user(&who.commit(tree, &[tip], &message))
 }
 
 fn says(one: &BranchMove) -> String {
@@ -178,14 +231,14 @@ fn made_before(
     one: &BranchMove,
     tip: Oid,
     operation: &OperationId,
-) -> Result<Option<BranchMove>> {
+) -> Result<Option<Oid>> {
     let mut commit = ctx.repo.read_commit(tip)?;
     // Several reverts of one operation stand on each other.
     while commit.trailer(TRAILER) == Some(operation.as_str())
         && let [from] = commit.parents[..]
     {
         if commit.message.contains(&says(one)) {
-            return Ok(Some(BranchMove { refname: one.refname.clone(), from, to: commit.oid }));
+            return Ok(Some(commit.oid));
         }
         commit = ctx.repo.read_commit(from)?;
     }

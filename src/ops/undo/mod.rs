@@ -136,12 +136,21 @@ pub fn plan(ctx: &Ctx, options: &UndoOptions) -> Result<UndoPlan> {
     }
     // All are asked before any moves, so that one dirty worktree does not leave the undo half done.
     for one in &plan.moves {
-        for checkout in ctx.checkouts(&one.refname)? {
-            let tree = ctx.repo.read_commit(one.to)?.tree;
-            checkout.require_unblocked(&ctx.repo, one.from, tree, &index_scratch(&ctx.repo)?)?;
-        }
+        require_unblocked(ctx, one)?;
     }
     Ok(plan)
+}
+
+/// Checks that no worktree has changes where the move of its branch would touch them.
+///
+/// # Errors
+/// `target-dirty`, naming the paths; those of git.
+fn require_unblocked(ctx: &Ctx, one: &BranchMove) -> Result<()> {
+    for checkout in ctx.checkouts(&one.refname)? {
+        let tree = ctx.repo.read_commit(one.to)?.tree;
+        checkout.require_unblocked(&ctx.repo, one.from, tree, &index_scratch(&ctx.repo)?)?;
+    }
+    Ok(())
 }
 
 /// Whether a branch can be moved back.
@@ -369,7 +378,7 @@ pub struct ListedOperation {
     pub moves: Vec<BranchMoveReport>,
     /// Whether all of it is taken back.
     pub undone: bool,
-    /// Whether `undo` may take it back here, as far as its rows tell.
+    /// Whether `undo` may take it back here, as far as its rows and its branches tell.
     pub undoable: bool,
     /// Why it may not: `undone`, `built-upon`, `other-clone` or `made-or-ran`.
     #[serde(skip_serializing_if = "Option::is_none")]
