@@ -116,6 +116,14 @@ pub(crate) fn known(ctx: &Ctx, agent: &Agent) -> Result<Option<Oid>> {
 /// # Errors
 /// `io`; those of finding the root.
 pub(crate) fn of_shared(ctx: &Ctx, agent: &Agent) -> Result<Option<PathBuf>> {
+    Ok(place_of_shared(ctx, agent)?.filter(|path| path.is_dir()))
+}
+
+/// As [`of_shared`], also where the bundle is gone.
+///
+/// # Errors
+/// As [`of_shared`].
+pub(crate) fn place_of_shared(ctx: &Ctx, agent: &Agent) -> Result<Option<PathBuf>> {
     if agent.isolation != Some(Isolation::Shared) {
         return Ok(None);
     }
@@ -126,7 +134,7 @@ pub(crate) fn of_shared(ctx: &Ctx, agent: &Agent) -> Result<Option<PathBuf>> {
     let (common, root) = (fs::canonicalize(ctx.repo.common_dir()), ctx.repo.root()?);
     let common = common.at("could not resolve", ctx.repo.common_dir())?;
     let path = layout::bundle(&common, agent.id, &policy, &root);
-    Ok(Some(path).filter(|path| path.is_dir() && real_path(path).as_ref() == Some(path)))
+    Ok(Some(path).filter(|path| real_path(path).as_ref() == Some(path)))
 }
 
 /// Puts a bundle's tree under the keep chain, unless the last verdict did.

@@ -127,6 +127,38 @@ fn a_shared_agents_bundle_comes_back_as_files() {
 }
 
 #[test]
+fn a_discarded_shared_agent_comes_back_with_its_bundle() {
+    let repo = TestRepo::with_commit();
+    let report = repo.spawn_task(SHARED_TASK, &[]);
+    let id = report["agent_id"].as_str().expect("an id");
+    let bundle = repo.path().join(".agent").join(&id[..8]);
+    fs::write(bundle.join("review.md"), "a review\n").expect("written");
+    let before = files(&bundle);
+    let state = || repo.agent_json(&["show", id])["state"].clone();
+    for words in [&["rescue", id, "--reopen"][..], &["undo"]] {
+        repo.agent_json(&["discard", id]);
+        assert!(!bundle.exists());
+        repo.agent_json(words);
+        assert_eq!(files(&bundle), before, "{words:?}");
+        assert_ne!(state(), "discarded", "{words:?}");
+    }
+    // Redone, and taken back again.
+    let listed = repo.agent_json(&["undo", "--list"]);
+    let undo = listed["operations"][0]["operation"].as_str().expect("an id");
+    repo.agent_json(&["undo", undo]);
+    assert!(!bundle.exists());
+    assert_eq!(state(), "discarded");
+    repo.agent_json(&["undo"]);
+    assert_eq!(files(&bundle), before);
+    // Where there was no bundle to keep, what the agent began with comes back.
+    fs::remove_dir_all(&bundle).expect("removed");
+    repo.agent_json(&["discard", id]);
+    repo.agent_json(&["undo"]);
+    assert!(bundle.join("spec.md").is_file());
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+}
+
+#[test]
 fn a_clone_without_the_kept_commits_says_so() {
     let agent = busy();
     discarded(&agent, &[]);

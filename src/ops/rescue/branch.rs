@@ -190,6 +190,32 @@ pub(super) fn require_empty(path: &Path) -> Result<()> {
     }
 }
 
+// The bundle of a shared agent, which has neither branch nor worktree.
+
+/// Where it was.
+///
+/// # Errors
+/// `agent-state` where that is not known in this clone or is reached through a link; those of finding the root.
+pub(super) fn bundle_place(ctx: &Ctx, agent: &Agent) -> Result<PathBuf> {
+    bundle::place_of_shared(ctx, agent)?.ok_or_else(|| no_place(agent, "bundle"))
+}
+
+/// Writes the bundle where it was, unless an interrupted call did: the one that was kept, else what is known of it.
+///
+/// # Errors
+/// As [`bundle_place`]; `path-exists`; `git-failed`, `io`, `disk-full`.
+pub(super) fn write_bundle(ctx: &Ctx, agent: &Agent, kept: Option<Oid>) -> Result<PathBuf> {
+    let place = bundle_place(ctx, agent)?;
+    if !place.is_dir() {
+        let bundle = match kept {
+            Some(kept) => Some(kept),
+            None => bundle::known(ctx, agent)?,
+        };
+        write(ctx, agent, (bundle, None), &place)?;
+    }
+    Ok(place)
+}
+
 // The directory of a worktree whose admin directory is left.
 
 /// Makes the directory of an agent's worktree again from its own index, so that what was staged comes back, with what is known of
@@ -291,10 +317,11 @@ pub(super) fn places<'a>(ctx: &Ctx, agent: &'a Agent) -> Result<(&'a str, PathBu
     // A row names the place: what is written there must not go through a link to somewhere else.
     let path = path.filter(|path| real_path(path).as_deref() == Some(path));
     let path = path.filter(|_| agent.isolation == Some(Isolation::Worktree));
+    agent.branch.as_deref().zip(path).ok_or_else(|| no_place(agent, "worktree"))
+}
+
+fn no_place(agent: &Agent, what: &str) -> Error {
     let id = agent.id.short();
-    agent.branch.as_deref().zip(path).ok_or_else(|| {
-        let message = format!("agent {id} had no worktree in this clone");
-        Error::new(Code::AgentState, message)
-            .hint(format!("to have its files, run git agent rescue {id} --to <directory>"))
-    })
+    Error::new(Code::AgentState, format!("agent {id} had no {what} in this clone"))
+        .hint(format!("to have its files, run git agent rescue {id} --to <directory>"))
 }

@@ -18,7 +18,7 @@ use crate::agents::own_checkout::require_own_branch;
 use crate::agents::real_path::real_path;
 use crate::agents::{Ctx, bundle, half_made, hooks, layered, lookup, worktree};
 use crate::domain::event::WORKTREE;
-use crate::domain::{Agent, Event, Move, Oid, State, What, branch_name};
+use crate::domain::{Agent, Event, Isolation, Move, Oid, State, What, branch_name};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::refs::full_name;
@@ -238,6 +238,8 @@ impl RescuePlan {
     fn require_something(&self, kept: &Kept) -> Result<()> {
         let id = self.agent.id.short();
         match (self.commit, self.bundle, &self.destination) {
+            // What is known of its bundle can be written again, whatever became of the kept one.
+            (_, _, RescueDestination::Agent) if self.is_shared() => Ok(()),
             (None, None, _)
             | (
                 None,
@@ -290,6 +292,11 @@ impl RescuePlan {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether it had neither branch nor worktree, and a bundle is all that a discard took.
+    fn is_shared(&self) -> bool {
+        self.agent.isolation == Some(Isolation::Shared)
     }
 
     fn only_bundle(&self) -> Error {
@@ -404,6 +411,9 @@ pub const REOPEN_STEPS: [&str; 6] = ["branch", "filled", "linked", "placed", "ma
 /// `agent-state` for an agent that had no worktree; `branch-exists`, `path-exists`.
 fn require_places(ctx: &Ctx, plan: &RescuePlan) -> Result<()> {
     let agent = &plan.agent;
+    if plan.is_shared() {
+        return branch::bundle_place(ctx, agent).map(drop);
+    }
     let (branch, path) = places(ctx, agent)?;
     require_own_branch(ctx, agent)?;
     let tip = ctx.repo.tip(branch)?;
@@ -437,6 +447,13 @@ fn reopen(
     // A rescue that was killed has filled a directory beside the place, under a name that is found
     // in no other way.
     half_made::sweep_left_over(ctx)?;
+    if plan.is_shared() {
+        let path = branch::write_bundle(ctx, agent, plan.bundle)?;
+        ctx.reached("made");
+        record()?;
+        ctx.reached("told");
+        return Ok((path, None));
+    }
     let (branch, path) = places(ctx, agent)?;
     let tip = plan.tip(ctx)?.ok_or_else(|| plan.only_bundle())?;
 
