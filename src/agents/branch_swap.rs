@@ -80,28 +80,25 @@ pub(crate) fn move_with_worktrees(
     };
     // Who checked it out since then is asked again, under the ref's lock.
     let mut deferred = None;
-    let (mut carried, mut notes): (Vec<Checkout>, Vec<_>) = (Vec::new(), Vec::new());
+    let mut carried = Vec::new();
     let mut carry = || {
         (under_lock.require)()?;
         deferred = Some(Deferred::hold()?);
         let reached = |step: &str| ctx.reached(step);
         for checkout in ctx.checkouts(branch)? {
-            notes.push(checkout.carry(repo, (from, to), &index_scratch(repo)?, &reached)?);
-            carried.push(checkout);
+            let note = checkout.carry(repo, (from, to), &index_scratch(repo)?, &reached)?;
+            carried.push((checkout, note));
         }
         ctx.reached("moved");
         (under_lock.finish)()
     };
     let who = ctx.identities()?;
     let swapped = swap(&own, branch, (from, to), &who, reason, &mut carry);
-    // Only now: a kill before this is put right by what they say.
-    drop(notes);
-    // It did not move: the worktrees go back.
+    // It did not move: the worktrees go back. A kill before that is put right by what their notes say, which go last.
     if let Err(mut error) = swapped {
-        for checkout in carried.iter().rev() {
-            let way = (to, from);
-            let back =
-                index_scratch(repo).and_then(|name| checkout.carry(repo, way, &name, &|_| {}));
+        for (checkout, note) in carried.into_iter().rev() {
+            ctx.reached("refused");
+            let back = checkout.carry_back(repo, (from, to), note);
             if back.is_err() {
                 let top = shell::path(&checkout.top);
                 error = error.hint(format!(

@@ -241,6 +241,18 @@ impl Checkout {
         Ok(note)
     }
 
+    /// Moves index and files back from the second commit to the first, where [`Checkout::carry`] has moved them and the branch
+    /// did not follow. If this is killed, the next landing completes it by the note of the way there.
+    ///
+    /// # Errors
+    /// `target-dirty`, naming the paths; `lock-timeout`; `git-failed`, `io`, `disk-full`.
+    pub fn carry_back(&self, repo: &Repo, (old, new): (Oid, Oid), note: LandingNote) -> Result<()> {
+        let old_tree = repo.read_commit(old)?.tree;
+        let moved = self.carry_by_git(Way::between(repo, new, old, old_tree)?, None);
+        drop(note);
+        moved
+    }
+
     /// Lets the index hold a tree, without touching a file.
     ///
     /// # Errors

@@ -120,6 +120,34 @@ fn the_same_for_a_squash() {
     }
 }
 
+#[test]
+fn a_kill_while_a_refused_landing_goes_back_leaves_nothing_staged() {
+    use std::os::unix::fs::PermissionsExt;
+    let repo = TestRepo::with_commit();
+    let task = format!("{TASK}[bundle]\nrequired = false\n");
+    let other = repo.spawn_task(&task, &[]);
+    let worktree = Path::new(other["worktree_abspath"].as_str().expect("a path"));
+    std::fs::write(worktree.join("src/three.rs"), "pub fn three() {}\n").expect("written");
+    let agent = Agent::spawned_with(repo, &task, &["--branch", "topic/mine"]);
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    // The commit of the agent's work is refused after the worktrees of the target have moved.
+    let hook = agent.repo.path().join(".git/hooks/reference-transaction");
+    let script = "#!/bin/sh\ncase $1:$(cat) in prepared:*refs/heads/topic/*) exit 1 ;; esac\n";
+    std::fs::create_dir_all(hook.parent().expect("above it")).expect("made");
+    std::fs::write(&hook, script).expect("written");
+    std::fs::set_permissions(&hook, PermissionsExt::from_mode(0o755)).expect("executable");
+    die_at(&agent, "refused", "--no-ff");
+    agent.repo.agent_json(&["merge", other["agent_id"].as_str().expect("an id")]);
+    assert_eq!(agent.repo.git(["status", "--porcelain"]), "");
+    assert!(!agent.repo.path().join("src/two.rs").exists());
+    // The same without a kill.
+    refused(&run(&agent, "merge", &[]), "hook-refused", 3);
+    assert_eq!(agent.repo.git(["status", "--porcelain"]), "");
+    std::fs::remove_file(&hook).expect("removed");
+    answer(&agent, "merge", &[]);
+    require_sound(&agent);
+}
+
 /// An agent whose work does to files whatever can be done to them.
 fn ready_with_every_kind() -> Agent {
     use std::os::unix::fs::{PermissionsExt, symlink};
