@@ -28,6 +28,8 @@ pub enum Fault {
     DeletesTakeover,
     /// Its work lands without the claim.
     LandsWithoutToken,
+    /// A push that fails lets it forget the claim that it had.
+    ForgetsAtFailure,
 }
 
 /// A world of claims.
@@ -40,6 +42,8 @@ pub struct World {
     /// When the world ends.
     pub end: u8,
     pub deaths: u8,
+    /// How many pushes fail.
+    pub failures: u8,
     /// How often someone deletes the claim.
     pub deletions: u8,
 }
@@ -79,9 +83,11 @@ pub struct State {
     /// How many commits and nonces were made.
     made: u8,
     at: [At; CLONES],
-    /// What each clone remembers of a claim that it took.
+    /// What each clone remembers of a claim that it took: the nonce that the remote may have. What a failed push was to bring is there
+    /// too, and no one will ever see it.
     records: [Option<u8>; CLONES],
     deaths: u8,
+    failures: u8,
     deletions: u8,
     /// Whether each clone took its claim over from another.
     took_over: [bool; CLONES],
@@ -96,6 +102,8 @@ pub enum Step {
     Tick,
     Look(usize),
     Take(usize),
+    /// Its push fails, and it gives up for now.
+    Fail(usize),
     /// A look while it watches: nothing moved, or something did.
     Watch(usize),
     Renew(usize),
@@ -163,6 +171,7 @@ impl Model for World {
                     at: [At::Idle; CLONES],
                     records: [None; CLONES],
                     deaths: self.deaths,
+                    failures: self.failures,
                     deletions: self.deletions,
                     took_over: [false; CLONES],
                     landed: Vec::new(),
@@ -185,7 +194,12 @@ impl Model for World {
         for clone in 0..CLONES {
             match state.at[clone] {
                 At::Idle => steps.push(Step::Look(clone)),
-                At::Bids(_) => steps.push(Step::Take(clone)),
+                At::Bids(_) => {
+                    steps.push(Step::Take(clone));
+                    if state.failures > 0 {
+                        steps.push(Step::Fail(clone));
+                    }
+                }
                 At::Watches(..) => steps.push(Step::Watch(clone)),
                 At::Holds(_, _, age) => {
                     if age > 0 {
@@ -226,7 +240,7 @@ impl Model for World {
             Step::Look(clone) => {
                 let found = state.remote.map(World::message);
                 let own = state.records[clone].map(|nonce| nonce.to_string());
-                let bid = bid(found.as_ref(), own.as_deref(), World::clock(state, clone));
+                let bid = bid(found.as_ref(), own.as_slice(), World::clock(state, clone));
                 next.at[clone] = match (bid, state.remote) {
                     (Bid::Take, found) => At::Bids(found),
                     (Bid::Watch(_), found) if self.fault == Some(Fault::BelievesClocks) => {
@@ -253,12 +267,19 @@ impl Model for World {
                     return None;
                 };
                 let token = World::token(&next, clone, None, ClaimState::Held);
-                // What it remembers is written before the push, so that a death after it forgets nothing.
-                next.records[clone] = Some(token.nonce);
                 next.at[clone] = At::Idle;
+                // What it remembers is written before the push, so that a death after it forgets nothing.
                 if self.swap(&mut next, found, Some(token)) {
+                    next.records[clone] = Some(token.nonce);
                     next.at[clone] = At::Holds(token.nonce, token.number, 0);
                     next.took_over[clone] = found.is_some();
+                }
+            }
+            Step::Fail(clone) => {
+                next.failures -= 1;
+                next.at[clone] = At::Idle;
+                if self.fault == Some(Fault::ForgetsAtFailure) {
+                    next.records[clone] = None;
                 }
             }
             Step::Renew(clone) => {
@@ -350,6 +371,10 @@ impl Model for World {
                 "what lands is by the clone that the claim names",
                 |_: &World, state: &State| state.is_fenced,
             ),
+            Property::always("a clone knows its own claim", |_: &World, state: &State| {
+                let held = state.remote.filter(|one| one.state == ClaimState::Held);
+                held.is_none_or(|one| state.records[usize::from(one.clone)] == Some(one.nonce))
+            }),
             Property::sometimes("work lands", |_: &World, state: &State| !state.landed.is_empty()),
             Property::sometimes(
                 "a claim of a dead process is taken over",
@@ -371,17 +396,29 @@ impl Model for World {
 }
 
 pub fn explore_timely(fault: Option<Fault>) -> Outcome {
-    let world =
-        World { fault, is_timely: true, clocks: &[-100, 100], end: 4, deaths: 1, deletions: 0 };
-    let bounds =
-        "3 clones, clocks wrong by 100 s either way, a claim holds 2 of 4 moments, 1 death";
+    let world = World {
+        fault,
+        is_timely: true,
+        clocks: &[-100, 100],
+        end: 4,
+        deaths: 1,
+        failures: 1,
+        deletions: 0,
+    };
+    let bounds = "3 clones, clocks wrong by 100 s either way, a claim holds 2 of 4 moments, 1 death, 1 push fails";
     crate::explore("claim-timely", bounds, world)
 }
 
 pub fn explore_late(fault: Option<Fault>) -> Outcome {
-    let world =
-        World { fault, is_timely: false, clocks: &[-100, 100], end: 2, deaths: 1, deletions: 1 };
-    let bounds =
-        "3 clones, clocks wrong by 100 s, holders may stop for any time, 1 death, 1 claim deleted";
+    let world = World {
+        fault,
+        is_timely: false,
+        clocks: &[-100, 100],
+        end: 2,
+        deaths: 1,
+        failures: 1,
+        deletions: 1,
+    };
+    let bounds = "3 clones, clocks wrong by 100 s, holders may stop for any time, 1 death, 1 push fails, 1 claim deleted";
     crate::explore("claim-late", bounds, world)
 }

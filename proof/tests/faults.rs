@@ -39,6 +39,7 @@ fn claim_faults_are_found() {
     let of = |fault| claim::explore_timely(Some(fault));
     breaks(of(Fault::BelievesClocks), "one clone holds the claim");
     breaks(of(Fault::SwapsWithoutCompare), "one clone holds the claim");
+    breaks(of(Fault::ForgetsAtFailure), "a clone knows its own claim");
     let of = |fault| claim::explore_late(Some(fault));
     breaks(of(Fault::DeletesTakeover), "the work of one clone lands, once");
     breaks(of(Fault::LandsWithoutToken), "what lands is by the clone that the claim names");

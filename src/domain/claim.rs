@@ -55,8 +55,9 @@ pub enum Bid {
     Done,
 }
 
-/// What a clone does whose clock says `now`, and that remembers `own` as the nonce of a claim that it took and did not give back.
-pub fn bid(found: Option<&ClaimMessage>, own: Option<&str>, now: i64) -> Bid {
+/// What a clone does whose clock says `now`, and that remembers `own` as the nonces of a claim that it took, or may have taken by a
+/// push without an answer, and did not give back.
+pub fn bid(found: Option<&ClaimMessage>, own: &[String], now: i64) -> Bid {
     let Some(found) = found else {
         return Bid::Take;
     };
@@ -64,7 +65,7 @@ pub fn bid(found: Option<&ClaimMessage>, own: Option<&str>, now: i64) -> Bid {
         ClaimState::Done => Bid::Done,
         ClaimState::Released => Bid::Take,
         // The process of this clone that took it has died: a live one would hold the claim's lock.
-        ClaimState::Held if own == Some(found.nonce.as_str()) => Bid::Take,
+        ClaimState::Held if own.contains(&found.nonce) => Bid::Take,
         ClaimState::Held => {
             // What another clone wrote bounds how long this one watches, so it is bounded itself.
             let ttl = found.ttl.clamp(TTLS[0], TTLS[1]);
@@ -159,19 +160,20 @@ mod tests {
         };
         let held = |seconds| found(ClaimState::Held, seconds);
         let watch = Bid::Watch(Duration::from_secs(60));
-        assert_eq!(bid(None, None, 0), Bid::Take);
-        assert_eq!(bid(Some(&held(100)), None, 160), Bid::Leave);
-        assert_eq!(bid(Some(&held(100)), None, 161), watch);
-        assert_eq!(bid(Some(&held(100)), None, 99), watch);
-        assert_eq!(bid(Some(&held(i64::MIN)), None, i64::MAX), watch);
-        assert_eq!(bid(Some(&held(100)), Some("n"), 100), Bid::Take);
-        assert_eq!(bid(Some(&held(100)), Some("other"), 100), Bid::Leave);
+        let own = ["other", "n"].map(str::to_owned);
+        assert_eq!(bid(None, &[], 0), Bid::Take);
+        assert_eq!(bid(Some(&held(100)), &[], 160), Bid::Leave);
+        assert_eq!(bid(Some(&held(100)), &[], 161), watch);
+        assert_eq!(bid(Some(&held(100)), &[], 99), watch);
+        assert_eq!(bid(Some(&held(i64::MIN)), &[], i64::MAX), watch);
+        assert_eq!(bid(Some(&held(100)), &own, 100), Bid::Take);
+        assert_eq!(bid(Some(&held(100)), &[own[0].clone()], 100), Bid::Leave);
         let done = found(ClaimState::Done, 0);
-        assert_eq!(bid(Some(&done), Some("n"), 100), Bid::Done);
+        assert_eq!(bid(Some(&done), &own, 100), Bid::Done);
         let released = found(ClaimState::Released, 100);
-        assert_eq!(bid(Some(&released), None, 100), Bid::Take);
+        assert_eq!(bid(Some(&released), &[], 100), Bid::Take);
         // What another clone writes bounds the time that it is watched, not this clone.
         let eternal = ClaimMessage { ttl: Duration::MAX, ..held(0) };
-        assert_eq!(bid(Some(&eternal), None, 9999), Bid::Watch(TTLS[1]));
+        assert_eq!(bid(Some(&eternal), &[], 9999), Bid::Watch(TTLS[1]));
     }
 }

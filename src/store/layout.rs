@@ -290,7 +290,7 @@ pub fn fetched_ref(refname: &str, remote: &str) -> String {
     }
 }
 
-/// What this clone knows of a claim that it made: its nonce, and the agent that works on it.
+/// What this clone knows of a claim that it made: its nonce and those of earlier attempts, and the agent that works on it.
 pub fn claim_record(common_dir: &Path, key: &str) -> PathBuf {
     agents_dir(common_dir).join("claims").join(key)
 }

@@ -2,6 +2,7 @@ use super::{Hub, agent, json, row, tip};
 use crate::support::agent::{agent_command, describe};
 use crate::support::death::{self, Order};
 use crate::support::git_in;
+use git_agent::error::Code;
 use git_agent::ops::sync::claim::{self, Acquired, STEPS};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -313,6 +314,35 @@ fn whatever_a_kill_leaves_the_same_clone_takes_its_claim_again_at_once() {
         assert_eq!(code, Some(0), "after {step}: {said}");
         assert_eq!(state(&hub), "done", "after {step}");
     }
+}
+
+#[test]
+fn a_push_that_fails_lets_no_clone_forget_its_claim_and_a_copy_of_it_takes_none() {
+    let hub = Hub::new(2);
+    let task = task(&hub);
+    let [one, two] = [0, 1].map(|n| hub.clones[n].clone());
+    death::die_at("sync::claims::child", &one, "claim-taken", &[]);
+    git_in(&one, ["config", "remote.origin.pushurl", "nowhere"]);
+    for _ in 0..2 {
+        let (code, said) = work(&one, &task, WORK);
+        assert_eq!(code, Some(4), "{said}");
+    }
+    git_in(&one, ["config", "--unset", "remote.origin.pushurl"]);
+    // A copy knows all that this clone does.
+    let copy = one.with_file_name("copy");
+    let copied = Command::new("cp").arg("-a").args([&one, &copy]).status();
+    assert!(copied.expect("starts").success());
+    let acquire =
+        |clone: &Path| claim::acquire(&death::ctx(clone, death::unwatched()), None, "task-1", None);
+    let held = acquire(&one).expect("it is its own");
+    assert!(matches!(held, Acquired::Held(_)));
+    for other in [&copy, &two] {
+        let error = acquire(other).expect_err("another one holds it");
+        assert_eq!(error.code(), Code::ClaimHeld);
+    }
+    drop(held);
+    let (code, said) = work(&one, &task, WORK);
+    assert_eq!((code, state(&hub).as_str()), (Some(0), "done"), "{said}");
 }
 
 #[test]

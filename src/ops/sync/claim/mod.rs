@@ -52,6 +52,9 @@ pub struct TaskClaim {
     refname: String,
     clone: String,
     nonce: String,
+    /// The nonces of earlier attempts in this clone, one of which the remote may have until this one is there; the one that it was
+    /// seen to have is the first.
+    earlier_nonces: Vec<String>,
     ttl: Duration,
     agent: Option<AgentId>,
     /// The agent of an earlier attempt in this clone.
@@ -180,10 +183,16 @@ impl TaskClaim {
     }
 
     fn record(&self, ctx: &Ctx) -> Result<()> {
-        let record = ClaimRecord { nonce: self.nonce.clone(), agent: self.agent };
+        let record = ClaimRecord { nonces: self.nonces(), agent: self.agent };
         let path = layout::claim_record(ctx.repo.common_dir(), &self.key);
         // By this a later command of the clone knows that the claim is its own, also after a kill.
         fsx::write_atomic(&path, record.text().as_bytes())
+    }
+
+    /// The nonces under which the remote may have this clone's claim, the newest first.
+    fn nonces(&self) -> Vec<String> {
+        let all = [&self.nonce].into_iter().chain(&self.earlier_nonces);
+        all.take(NONCES).cloned().collect()
     }
 
     fn push(&self, change: RefChange) -> RefPush {
@@ -228,6 +237,7 @@ impl TaskClaim {
     fn take_token(&mut self, token: Oid) {
         self.token = token;
         self.named = self.agent;
+        self.earlier_nonces.clear();
     }
 
     fn commit(&mut self, ctx: &Ctx, state: ClaimState, from: Option<Oid>) -> Result<Oid> {
@@ -297,10 +307,14 @@ impl ClaimMessage {
     }
 }
 
+/// How many nonces a clone remembers of a claim: attempts that fail do not let the record grow for ever.
+const NONCES: usize = 16;
+
 /// What a clone remembers of a claim that it took.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ClaimRecord {
-    pub nonce: String,
+    /// What may be on the remote, the newest first.
+    pub nonces: Vec<String>,
     pub agent: Option<AgentId>,
 }
 
@@ -314,15 +328,18 @@ impl ClaimRecord {
         let text = String::from_utf8_lossy(&content).into_owned();
         let mut lines = text.lines();
         let nonce = lines.next().filter(|nonce| !nonce.is_empty());
-        Ok(nonce.map(|nonce| ClaimRecord {
-            nonce: nonce.to_owned(),
-            agent: lines.next().and_then(AgentId::parse),
-        }))
+        let agent = lines.next().and_then(AgentId::parse);
+        let nonces = nonce.into_iter().chain(lines).map(str::to_owned).collect();
+        Ok(nonce.map(|_| ClaimRecord { nonces, agent }))
     }
 
+    /// The newest nonce and the agent, which is all that earlier versions read and write, and then the other nonces.
     fn text(&self) -> String {
         let agent = self.agent.map(|agent| agent.to_string());
-        format!("{}\n{}\n", self.nonce, agent.unwrap_or_default())
+        let agent = agent.unwrap_or_default();
+        let mut lines: Vec<&str> = self.nonces.iter().map(String::as_str).collect();
+        lines.insert(lines.len().min(1), &agent);
+        lines.join("\n") + "\n"
     }
 }
 

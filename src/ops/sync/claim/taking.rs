@@ -60,6 +60,7 @@ pub fn acquire(
         refname,
         clone: remote_names::long_name(common_dir)?,
         nonce: hex(&ctx.nonce()?[..8]),
+        earlier_nonces: record.iter().flat_map(|record| record.nonces.clone()).collect(),
         ttl: configured_ttl(&ctx.repo)?,
         agent: earlier.or(agent),
         earlier,
@@ -108,10 +109,12 @@ impl TaskClaim {
         let mut pause = Duration::from_millis(20);
         loop {
             let from = self.look(ctx, &listed, end)?;
-            let own = record.map(|record| record.nonce.as_str());
             let found = from.as_ref().map(|(_, found)| found);
-            let bid = bid(found, own, ctx.now().timestamp());
+            let bid = bid(found, &self.nonces(), ctx.now().timestamp());
             if let Some((oid, found)) = &from {
+                if let Some(place) = self.earlier_nonces.iter().position(|it| *it == found.nonce) {
+                    self.earlier_nonces.swap(0, place);
+                }
                 // Another clone has had the task since, so the agent of the earlier attempt is not
                 // gone on with.
                 if matches!(bid, Bid::Leave | Bid::Watch(_)) {
@@ -185,7 +188,8 @@ impl TaskClaim {
     /// Creates the ref, or moves it from where it was seen. Gives what the remote has where another clone was faster.
     fn swap(&mut self, ctx: &Ctx, from: Option<Oid>, end: Instant) -> Result<Option<RemoteRefs>> {
         // Recorded before the push: a process that dies right after it is then known to have held
-        // the claim, which the next one takes at once.
+        // the claim, which the next one takes at once. Until this push is known to have arrived, the remote may have, or get,
+        // the nonce of an earlier attempt, so that stays recorded. It is not used again: a copy of this clone has it too.
         self.record(ctx)?;
         ctx.reached("claim-recorded");
         let to = self.commit(ctx, ClaimState::Held, from)?;
@@ -414,7 +418,7 @@ fn fetch(
 /// What this clone remembers of a claim, if it is this clone's.
 fn own_record(ctx: &Ctx, key: &str, message: &ClaimMessage) -> Result<Option<ClaimRecord>> {
     let record = ClaimRecord::load(ctx.repo.common_dir(), key)?;
-    Ok(record.filter(|record| record.nonce == message.nonce))
+    Ok(record.filter(|record| record.nonces.contains(&message.nonce)))
 }
 
 /// Checks that no process works under a claim any more. Gives the lock of one that a dead process of this clone holds.
