@@ -13,13 +13,14 @@ fn assert_agreed(team: &Team, when: &str) {
         command.args(["undo", id, "--dry-run", "--format=json"]);
         let output = command.output().expect("ran");
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
-        let by_rows = [
+        let by_what = [
             ("undone", "is taken back already"),
             ("built-upon", "was decided about again after"),
+            ("built-upon", "has gone on since"),
             ("other-clone", "was done in another clone"),
             ("made-or-ran", "made an agent or ran a command"),
         ];
-        let refused = by_rows
+        let refused = by_what
             .iter()
             .find(|(_, text)| error.contains(text))
             .map_or(Value::Null, |(why, _)| json!(why));
@@ -117,6 +118,25 @@ fn a_redo_that_stopped_in_the_middle_goes_on_with_the_rest() {
     team.json(&["undo", &undo]);
     assert_eq!(seen(&team), gone);
     assert_agreed(&team, "at the end");
+}
+
+#[test]
+fn a_landing_is_listed_as_built_upon_while_commits_stand_on_it() {
+    let team = team(2);
+    team.land(0);
+    let landed = team.land(1);
+    // The newest landing alone can be moved back.
+    assert_agreed(&team, "two landings");
+    let first = team.operations()[1].clone();
+    assert_eq!(first["events"], json!(["committed", "merged"]));
+    assert_eq!(first["obstacle"], "built-upon");
+    team.repo.write("README.md", "later work\n");
+    team.repo.commit_all("later");
+    assert_eq!(team.operations()[0]["obstacle"], "built-upon");
+    assert_agreed(&team, "a commit");
+    team.repo.git(["reset", "--quiet", "--hard", &landed]);
+    assert_eq!(team.operations()[0]["undoable"], true);
+    assert_agreed(&team, "without it");
 }
 
 #[test]

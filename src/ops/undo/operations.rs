@@ -6,8 +6,9 @@ use crate::domain::agent::Agent;
 use crate::domain::event::{Event, WORKTREE, What};
 use crate::domain::id::{AgentId, OperationId};
 use crate::domain::oid::Oid;
-use crate::domain::operation::taken_back;
+use crate::domain::operation::{retreat, taken_back};
 use crate::error::{Code, Error, Result};
+use crate::git::refs::Tip;
 use crate::ops::agent_report::{AgentRef, rfc3339};
 use crate::ops::undo::{BranchMoveReport, ListedOperation, OperationsReport};
 use chrono::{DateTime, Utc};
@@ -117,6 +118,16 @@ impl Operation {
                 Some(Obstacle::BuiltUpon(part.spawn_commit, part.built_upon.clone()?))
             })
         }
+    }
+
+    /// Where it moved each branch, as far as that is not taken back.
+    fn open_moves(&self) -> BTreeMap<&str, Vec<(Oid, Oid)>> {
+        let open = self.parts.iter().filter(|part| !part.is_taken_back);
+        let mut moves: BTreeMap<&str, Vec<(Oid, Oid)>> = BTreeMap::new();
+        for one in open.flat_map(|part| &part.effects).filter_map(Effect::branch_move) {
+            moves.entry(&one.refname).or_default().push((one.from, one.to));
+        }
+        moves
     }
 
     /// Whether it took something back itself.
@@ -427,15 +438,34 @@ pub fn list(ctx: &Ctx) -> Result<OperationsReport> {
     let ledger = ctx.ledger();
     let agents: HashMap<Oid, Agent> =
         ledger.agents()?.into_iter().map(|agent| (agent.spawn_commit, agent)).collect();
-    let listed = all(ctx)?.into_iter().map(|operation| {
+    let all = all(ctx)?;
+    let mut tips: HashMap<String, Tip> = HashMap::new();
+    // A branch that has gone on is seen from where it is. What else holds a landing is not asked here: that walks the history of every
+    // ref.
+    let mut has_gone_on = |operation: &Operation| -> Result<bool> {
+        for (refname, moves) in operation.open_moves() {
+            let tip = match tips.get(refname) {
+                Some(tip) => *tip,
+                None => *tips.entry(refname.to_owned()).or_insert(ctx.repo.tip(refname)?),
+            };
+            if tip.oid().is_none_or(|tip| retreat(tip, &moves).is_none()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    };
+    let listed = all.into_iter().map(|operation| {
         let parts = || operation.parts.iter();
         let mut kinds: Vec<String> = parts().flat_map(|part| part.kinds.clone()).collect();
         kinds.sort_unstable();
         kinds.dedup();
         let moves = parts().flat_map(|part| &part.effects);
         let moves = joined(moves.filter_map(Effect::branch_move).cloned().collect());
-        let obstacle = operation.obstacle();
-        ListedOperation {
+        let obstacle = match operation.obstacle() {
+            Some(obstacle) => Some(obstacle.as_str()),
+            None => has_gone_on(&operation)?.then_some("built-upon"),
+        };
+        Ok(ListedOperation {
             operation: operation.id.to_string(),
             recorded_at: rfc3339(operation.at),
             by: operation.by.clone(),
@@ -447,10 +477,11 @@ pub fn list(ctx: &Ctx) -> Result<OperationsReport> {
             moves: moves.iter().map(BranchMoveReport::from).collect(),
             undone: parts().all(|part| part.is_taken_back),
             undoable: obstacle.is_none(),
-            obstacle: obstacle.as_ref().map(Obstacle::as_str),
-        }
+            obstacle,
+        })
     });
-    Ok(OperationsReport { schema: "git-agent.operations/1", operations: listed.collect() })
+    let operations = listed.collect::<Result<_>>()?;
+    Ok(OperationsReport { schema: "git-agent.operations/1", operations })
 }
 
 /// Moves of which one ends where the next begins are one.
