@@ -474,6 +474,9 @@ const CONTROL_FILES: &[&str] = &[
     "azure-pipelines.yml",
     "bitbucket-pipelines.yml",
     "Jenkinsfile",
+    ".cirrus.{yml,yaml,star}",
+    ".tekton/**",
+    "cloudbuild.{yml,yaml,json}",
 ];
 
 /// The globs of control files that a whitelist does not mean, each with the globs of the whitelist that name some of them: only what these
@@ -600,6 +603,22 @@ mod tests {
         let all = controls(&["**"]);
         assert_eq!(all.len(), CONTROL_FILES.len() + 1, "{all:?}");
         assert!(all.iter().all(|(_, by)| by.is_empty()), "{all:?}");
+    }
+
+    #[test]
+    fn what_defines_the_jobs_of_a_forge_is_a_control_file() {
+        let globs = CONTROL_FILES.iter().map(|text| Glob::parse(text).expect(text));
+        let all = Scope::opening(&globs.collect::<Vec<_>>(), &[], &Opened::new()).expect("a scope");
+        for name in [
+            ".cirrus.yml",
+            ".cirrus.star",
+            ".gitlab-ci.yml",
+            ".tekton/push.yaml",
+            ".tekton/tasks/build.yaml",
+            "cloudbuild.yaml",
+        ] {
+            assert!(all.decide(&path(name)).is_allowed(), "{name}");
+        }
     }
 
     #[test]
