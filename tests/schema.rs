@@ -71,7 +71,7 @@ fn text(answer: &Value, key: &str) -> String {
 }
 
 /// The schema of an answer, which forbids every key that it does not name.
-fn strict(name: &str) -> Value {
+pub fn strict(name: &str) -> Value {
     fn close(schema: &mut Value) {
         match schema {
             Value::Object(keys) => {
@@ -96,7 +96,7 @@ fn validator(name: &str, schema: &Value) -> jsonschema::Validator {
         .unwrap_or_else(|error| panic!("the schema of {name}: {error}"))
 }
 
-fn judge(name: &str, schema: &Value, answer: &Value) {
+pub fn judge(name: &str, schema: &Value, answer: &Value) {
     let validator = validator(name, schema);
     let problems = validator.iter_errors(answer);
     let problems: Vec<_> =
@@ -209,6 +209,13 @@ fn landings(judged: &mut Judged) {
     let four = judged.spawn(TASK);
     judged.work(&four, "src/five.rs");
     judged.answer("move", &["done", &four, "--summary", "five"]);
+    let output = judged.repo.agent(&["train", "--no-land", "--format=ndjson", &four]);
+    let lines = String::from_utf8_lossy(&output.stdout).into_owned();
+    let event = serde_json::from_str(lines.lines().next().expect("an event")).expect("JSON");
+    // The test of what a train tells judges every event.
+    judge("train-event", &strict("train-event"), &event);
+    judged.seen.insert("train-event");
+    judged.real.insert("train-event", event);
     judged.answer("train", &["train", "nobody", &four]);
     judged.answer("report", &["report"]);
     judged.answer("report-saved", &["report", "--html", "../report.html"]);

@@ -181,14 +181,14 @@ pub(super) fn usual() -> TrainOptions {
 fn told(news: &TrainNews<'_>) -> String {
     match news {
         TrainNews::Stacked { .. } | TrainNews::Flaky(_) => String::new(),
-        TrainNews::Conflict { agent_id, below, conflicts, lands_on } => {
+        TrainNews::Conflict { agent, below, conflicts, lands_on } => {
             let what = match below {
                 0 => branch_name(lands_on).to_owned(),
                 below => format!("{} + {below}", branch_name(lands_on)),
             };
             let paths: Vec<_> = conflicts.iter().map(shown).collect();
             let paths = paths.join(", ");
-            format!("{} conflicts with {what}: {paths}\n", &agent_id[..8])
+            format!("{} conflicts with {what}: {paths}\n", agent.short_id)
         }
         TrainNews::CheckStarted { lands_on, stack, .. } => {
             format!("checking {} ...\n", stack_text(lands_on, stack))
@@ -197,7 +197,7 @@ fn told(news: &TrainNews<'_>) -> String {
         TrainNews::Landed { agents, lands_on, .. } => {
             format!("{} landed on {}\n", agents.len(), branch_name(lands_on))
         }
-        TrainNews::Culprit { agent_id, .. } => format!("{} rejected\n", &agent_id[..8]),
+        TrainNews::Culprit { agent, .. } => format!("{} rejected\n", agent.short_id),
     }
 }
 

@@ -121,8 +121,9 @@ impl TrainOptions {
 pub enum TrainNews<'a> {
     /// An agent's work was merged on top of others, in memory.
     Stacked {
-        /// The agent's id.
-        agent_id: &'a str,
+        /// The agent.
+        #[serde(flatten)]
+        agent: AgentRef,
         /// The branch.
         lands_on: &'a str,
         /// How many agents are below it.
@@ -132,8 +133,9 @@ pub enum TrainNews<'a> {
     },
     /// An agent's work conflicts with a stack, or with what landed if nothing is below it.
     Conflict {
-        /// The agent's id.
-        agent_id: &'a str,
+        /// The agent.
+        #[serde(flatten)]
+        agent: AgentRef,
         /// The branch.
         lands_on: &'a str,
         /// How many agents are below it.
@@ -169,8 +171,9 @@ pub enum TrainNews<'a> {
     },
     /// An agent is rejected.
     Culprit {
-        /// The agent's id.
-        agent_id: &'a str,
+        /// The agent.
+        #[serde(flatten)]
+        agent: AgentRef,
         /// The branch.
         lands_on: &'a str,
         /// What failed with its work.

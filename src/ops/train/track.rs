@@ -252,7 +252,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
             MergeResult::Conflicts { conflicts, .. } => {
                 let paths = conflicts.iter().map(|one| PathText::from(one.path.as_slice()));
                 (self.tell)(&TrainNews::Conflict {
-                    agent_id: &plan.agent.id.to_string(),
+                    agent: AgentRef::of(&plan.agent),
                     lands_on: &plan.target,
                     below: below.members.len(),
                     conflicts: paths.collect(),
@@ -315,7 +315,7 @@ impl Track for Stacking<'_, '_, '_> {
                 if let Some((_, tree)) = merged {
                     let plan = &numbered(&self.candidates, candidate)?.plan;
                     (self.tell)(&TrainNews::Stacked {
-                        agent_id: &plan.agent.id.to_string(),
+                        agent: AgentRef::of(&plan.agent),
                         lands_on: &plan.target,
                         below: stack.members.len(),
                         tree: &tree.to_hex(),
@@ -483,7 +483,7 @@ impl Stacking<'_, '_, '_> {
         let partner = partner.map(AgentRef::of);
         let plan = &numbered(&self.candidates, candidate)?.plan;
         (self.tell)(&TrainNews::Culprit {
-            agent_id: &plan.agent.id.to_string(),
+            agent: AgentRef::of(&plan.agent),
             lands_on: &plan.target,
             check: &check,
             fails_with: partner.as_ref(),
