@@ -100,6 +100,8 @@ mod readme;
 mod removal;
 /// `report`: the page, and what is gathered for it.
 mod report;
+/// Another try of a task.
+mod retry;
 /// Roles: built in, inherited, read from the base commit, refused.
 mod roles;
 /// Commands that work for agents.

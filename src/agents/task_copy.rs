@@ -47,6 +47,8 @@ pub(crate) fn load(ctx: &Ctx, agent: &Agent) -> Result<TaskDraft> {
     }
     // What was accepted at the spawn is not refused now: the limits of task files do not bind a task that was typed.
     draft.was_accepted = true;
+    // A typed task says nothing of the bundle, and what its absence means differs from what it means in a file.
+    draft.bundle_required = given(first.bundle_required);
     // The settings of the repository may have said what a typed task does not.
     if !is_whole || agent.amended.is_some() || draft.whitelist.given().is_none() {
         bind(&mut draft, &spawn_commit::require_policy(&ctx.repo, agent)?);

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 pub(super) struct RetryArgs {
     #[command(flatten)]
     agent: OwnAgentArg,
-    /// Start from this revision instead of HEAD or the task's own
+    /// Start from this revision instead of the branch that the first agent started from
     #[arg(long, value_name = "REV")]
     base: Option<String>,
     /// Show what would be made and stop
@@ -23,23 +23,15 @@ pub(super) struct RetryArgs {
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &RetryArgs) -> Result<Exit> {
-    let earlier = spawn::earlier_task(ctx, &args.agent.or_current(ctx, ui)?)?;
-    let options = SpawnOptions {
-        base: args.base.clone(),
-        start: earlier.start.filter(|_| args.base.is_none()),
-        name: earlier.name,
-        succeeds: Some(earlier.id),
-        parent: earlier.parent,
-        ..SpawnOptions::default()
-    };
-    let mut plan = spawn::plan(ctx, earlier.draft, &options)?;
-    plan.warnings.extend(earlier.warning);
+    let who = args.agent.or_current(ctx, ui)?;
+    let earlier = spawn::earlier_task(ctx, &who, args.base.as_deref())?;
+    let mut plan = spawn::plan(ctx, earlier.draft, &earlier.options)?;
+    plan.warnings.extend(earlier.warnings);
     if args.dry_run {
         spawn::preview_conflicts(ctx, &mut plan)?;
         return ui.done(&plan);
     }
-    let nowhere = super::args::SyncArg::default();
-    super::spawn::make(ctx, ui, vec![plan], super::spawn::SpawnForm::Short, &nowhere)
+    make(ctx, ui, vec![plan], SpawnForm::Short, &SyncArg::default())
 }
 
 // `git agent adopt`

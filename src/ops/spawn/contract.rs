@@ -54,6 +54,8 @@ pub struct SpawnOptions {
     pub sparse: bool,
     /// The projects that a sparse worktree holds, in the place of the scope's directories.
     pub sparse_projects: Vec<String>,
+    /// Directories that it holds besides.
+    pub cone: Option<BTreeSet<String>>,
     /// Whether the worktree is layered over a base that agents share; the repository's settings say so where this does not.
     pub layered: Option<Layering>,
     /// What holds where neither says so.

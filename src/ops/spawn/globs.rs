@@ -246,6 +246,7 @@ pub(super) fn of(
         options.sparse_projects.iter().map(|name| named(projects, name)).collect::<Result<_>>()?;
     let of_scope = match scope::cone_directories(&task.whitelist) {
         _ if !chosen.is_empty() => Ok(BTreeSet::new()),
+        Err(_) if options.cone.is_some() => Ok(BTreeSet::new()),
         directories => directories,
     };
     let mut directories = match of_scope {
@@ -266,6 +267,7 @@ pub(super) fn of(
     let needed = projects.needed(&holding.collect());
     let needed: Vec<String> = needed.into_iter().map(|one| one.path.clone()).collect();
     directories.extend(needed);
+    directories.extend(options.cone.iter().flatten().cloned());
     let settings = PATH.rsplit_once('/').map(|(directory, _)| directory);
     let hooks = ctx.repo.repository_hooks_path()?;
     let needed = [Some(bundle_dir), settings, hooks.as_deref()];

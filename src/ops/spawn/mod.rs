@@ -35,9 +35,11 @@ mod setup;
 mod start;
 
 use crate::agents::parallel::Queue;
-use crate::agents::{Ctx, lookup, parallel, task_copy};
-use crate::domain::{Agent, AgentId, State, TaskDraft};
+use crate::agents::work::base_of;
+use crate::agents::{Ctx, clone, layered, lookup, own_changes, parallel, task_copy, worktree};
+use crate::domain::{Agent, Isolation, Layering, State, TaskDraft};
 use crate::error::{Code, Error, Result};
+use crate::git::populate;
 use crate::ops::status;
 pub use contract::{SpawnOptions, SpawnPlan};
 pub use execute::execute;
@@ -116,28 +118,32 @@ pub fn execute_all(
 const FORGOTTEN: &str = "a briefing or a system prompt of the first try was deleted when that agent was merged or discarded; \
                          to give them again, run git agent run with --briefing or --system-prompt";
 
+/// The warning for an agent whose worktree is gone, and with it what kind of worktree that was.
+const UNKNOWN_PLACE: &str = "the worktree of the first try is gone, so --isolation, --sparse and --layered of its spawn do not \
+                             hold for this one";
+
+/// The warning for an agent that started from uncommitted changes.
+const WITHOUT_CHANGES: &str = "the first try started from uncommitted changes, which this one does not have; \
+                               to start from those that are there now, run git agent spawn --with-changes";
+
 /// What another try starts from.
 #[derive(Debug)]
 pub struct EarlierTask {
     /// The task as it was given.
     pub draft: TaskDraft,
-    /// The agent.
-    pub id: AgentId,
-    /// Where it starts once more, if others wrote that.
-    pub start: Option<Start>,
-    /// The agent's name, which the next one gets in its place.
-    pub name: Option<String>,
-    /// The agent that asked for it.
-    pub parent: Option<String>,
+    /// What else was asked for at its spawn.
+    pub options: SpawnOptions,
     /// What the caller should know.
-    pub warning: Option<String>,
+    pub warnings: Vec<String>,
 }
 
-/// Recalls the task of an agent.
+/// Recalls the task of an agent. Another try starts at `base`, or else from where the branch is now that the first one started
+/// from, in a worktree of the same kind.
 ///
 /// # Errors
-/// `agent-unknown`, `agent-ambiguous`; `agent-state` for one that is still at work, and where the task is not in this clone or was changed; those of the ledger.
-pub fn earlier_task(ctx: &Ctx, who: &str) -> Result<EarlierTask> {
+/// `agent-unknown`, `agent-ambiguous`; `agent-state` for one that is still at work, and where the task is not in this clone or was
+/// changed; `base-not-commit` where its branch is gone; those of the ledger.
+pub fn earlier_task(ctx: &Ctx, who: &str, base: Option<&str>) -> Result<EarlierTask> {
     let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
     agent.require_understood()?;
     let state = status::state(ctx, &agent);
@@ -149,19 +155,62 @@ pub fn earlier_task(ctx: &Ctx, who: &str) -> Result<EarlierTask> {
         return Err(Error::new(Code::AgentState, what)
             .hint(format!("to end it first, run git agent mark fail {id} -m <reason>")));
     }
-    let is_forgotten = matches!(agent.state, State::Merged | State::Discarded);
     let draft = task_copy::load(ctx, &agent).map_err(|error| match error.code() {
         Code::AgentState => unknown_task(&agent, error.message()),
         _ => error,
     })?;
-    Ok(EarlierTask {
-        start: start::again(ctx, &agent)?,
-        draft,
-        id: agent.id,
+    let mut warnings = Vec::new();
+    if matches!(agent.state, State::Merged | State::Discarded) {
+        warnings.push(FORGOTTEN.to_owned());
+    }
+    let mut options = SpawnOptions {
+        base: base.map(str::to_owned),
         name: agent.name.as_ref().map(ToString::to_string),
+        succeeds: Some(agent.id),
         parent: agent.parent.map(|parent| parent.to_string()),
-        warning: is_forgotten.then(|| FORGOTTEN.to_owned()),
-    })
+        ..SpawnOptions::default()
+    };
+    if base.is_none() {
+        options.start = start::again(ctx, &agent)?;
+        if options.start.is_none() {
+            options.base = base_again(ctx, &agent)?;
+        }
+    }
+    if own_changes::below(&ctx.repo, &agent)?.is_some() {
+        warnings.push(WITHOUT_CHANGES.to_owned());
+    }
+    if agent.isolation == Some(Isolation::Worktree) {
+        let admin = worktree::admin_dir(&ctx.repo, agent.id);
+        options.clone = clone::is_one(ctx, agent.id);
+        if !admin.exists() {
+            warnings.push(UNKNOWN_PLACE.to_owned());
+        } else if layered::of(&ctx.repo, agent.id).is_some() {
+            options.layered = Some(Layering::Auto);
+        } else {
+            options.layered = Some(Layering::Off);
+            options.cone = populate::cone_directories(&admin);
+            options.sparse = options.cone.is_some();
+        }
+    }
+    Ok(EarlierTask { draft, options, warnings })
+}
+
+/// The revision that another try of an agent starts from: the branch of the first one, where its work would land, or else its commit.
+fn base_again(ctx: &Ctx, agent: &Agent) -> Result<Option<String>> {
+    let id = agent.id.short();
+    match base_of(ctx, agent, None)? {
+        (Some(name), Some(_)) => Ok(Some(name)),
+        (Some(name), None) => {
+            let what = format!("{name}, which agent {id} started from, is gone");
+            Err(Error::new(Code::BaseNotCommit, what)
+                .hint(format!("to start elsewhere, run git agent retry {id} --base <rev>")))
+        }
+        (None, _) => {
+            let below = own_changes::below(&ctx.repo, agent)?;
+            let oid = below.or(agent.base.as_ref().map(|base| base.oid));
+            Ok(oid.map(|oid| oid.to_hex()))
+        }
+    }
 }
 
 fn unknown_task(agent: &Agent, why: &str) -> Error {
