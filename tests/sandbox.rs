@@ -137,8 +137,18 @@ impl Fenced {
             .env("US", env!("CARGO_BIN_EXE_git-agent"));
     }
 
+    /// The repository that its commands work in.
+    pub fn run_repo(&self) -> RunRepo {
+        let surroundings = ctx(&self.agent);
+        let row = Ledger::new(&surroundings.repo).find(&self.agent.id).expect("a row");
+        run_repo(&surroundings, &row)
+    }
+
     /// A shell script behind the fence.
     pub fn shell(&self, script: &str) -> Output {
+        // As the supervisor does while a command runs.
+        let run_repo = self.run_repo();
+        run_repo.follow(&mut run_repo.followed());
         self.command(&["sh", "-ec", script]).output().expect("starts")
     }
 

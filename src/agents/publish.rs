@@ -17,6 +17,7 @@ use crate::git::Tip;
 use crate::git::objects::quarantine::TakenObjects;
 use crate::git::worktree::view::sparse_words_at;
 use crate::store::{agent_branch, fsx, keep, layout};
+use std::collections::HashSet;
 use std::fs;
 use std::path::PathBuf;
 
@@ -53,7 +54,7 @@ fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Vec<Strin
     let heads = run_repo.heads();
     // Known before the objects come in; afterwards all of them are there, and new ones look like
     // old ones.
-    let before: Vec<Oid> = others(&heads).filter(|oid| ctx.repo.has_object(*oid)).collect();
+    let before: HashSet<Oid> = others(&heads).filter(|oid| ctx.repo.has_object(*oid)).collect();
     // 1. The objects.
     let tips: Vec<Oid> = [heads.branch, heads.detached]
         .into_iter()

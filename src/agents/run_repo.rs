@@ -3,7 +3,8 @@
 //! ```text
 //! <worktree>/.git ──────────────> <run repo>/worktrees/<name>   copy of the agent's admin directory
 //! <run repo>/objects              its new objects; alternates: the repository's
-//! <run repo>/refs, packed-refs    its branch; links to the refs of others, which it can read
+//! <run repo>/refs                 its branch; links to directories of refs beside it, which it can read
+//! <run repo>/packed-refs          where all other refs were when the run began
 //! <run repo>/worktrees/<name>/modules   a link to the agent's, which the command may write: repositories of submodules
 //! <run repo>/config               includes the repository's
 //! <run repo>/hooks, info, agents… links to the repository's, which it can read
@@ -34,17 +35,27 @@ use crate::error::{IoContext, Result};
 use crate::git::files::admin_dir::MODULES;
 use crate::git::{Repo, WorktreeLayer};
 use crate::store::{fsx, layout};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 /// What of the common directory the command finds behind links: it reads them, and the fence keeps it from writing.
 /// `config.worktree` is the main worktree's, which may say where the repository's hooks are.
 const LINKED: [&str; 7] =
     ["hooks", "info", "modules", "annex", "agents", "shallow", "config.worktree"];
 
-/// What git knows of the branches of remotes.
+/// What git knows of the branches of remotes: these the command may move, as a fetch does, and nothing comes of it outside.
 const REMOTE_COPIES: &str = "refs/remotes";
+
+/// Branches of other agents are no business of this one.
+const OF_AGENTS: &str = "refs/heads/agent";
+
+/// Full names of refs, and where they are.
+type Refs = BTreeMap<Vec<u8>, Oid>;
 
 /// The longest file of an admin directory that is copied, in bytes.
 const LONGEST_COPIED: u64 = 1 << 30;
@@ -66,6 +77,14 @@ pub fn around(directory: &Path) -> Option<PathBuf> {
     let common_dir = agent_dir.parent()?.parent()?;
     (own == admin_dir && agent_dir.parent()? == common_dir.join("agents"))
         .then(|| common_dir.join("worktrees").join(name))
+}
+
+/// What a command has been given of the refs of others.
+#[derive(Debug)]
+pub struct FollowedRefs {
+    known: BTreeMap<String, Oid>,
+    /// When the directories of these refs had last changed.
+    seen: Vec<Option<SystemTime>>,
 }
 
 /// A run repository and the worktree that it stands in for.
@@ -144,16 +163,15 @@ impl RunRepo {
         let alternates = format!("{}\n", common.join("objects").display());
         self.write("objects/info/alternates", alternates.as_bytes())?;
         self.write("config", repo.including_config(settings)?.as_bytes())?;
-        for file in ["HEAD", "packed-refs"] {
-            if let Some(content) = fsx::load_if_there(&common.join(file))? {
-                self.write(file, &content)?;
-            }
+        if let Some(content) = fsx::load_if_there(&common.join("HEAD"))? {
+            self.write("HEAD", &content)?;
         }
         // 2. What is only read stays where it is.
         for name in LINKED {
             self.link(Path::new(name))?;
         }
-        // 3. The agent's branch is the command's own, the refs around it are links.
+        // 3. The agent's branch is the command's own, the refs around it are values and links.
+        self.pack_refs()?;
         self.link_refs(tip)?;
         let log = Path::new("logs").join(&self.branch);
         if let Some(content) = fsx::load_if_there(&common.join(&log))? {
@@ -173,7 +191,9 @@ impl RunRepo {
 
     /// Where the branch of the command is now; `None` when that cannot be read at a glance.
     pub fn tip(&self) -> Option<Oid> {
-        self.read(Path::new(&self.branch), LONGEST_REF).and_then(|text| oid_of(&text))
+        let loose = self.read(Path::new(&self.branch), LONGEST_REF).and_then(|text| oid_of(&text));
+        // The command may have packed it.
+        loose.or_else(|| left::packed_refs(&self.directory).get(&self.branch).copied())
     }
 
     /// Where the repository's branch was when it last agreed with the command's.
@@ -269,52 +289,123 @@ impl RunRepo {
         self.notes.with_extension("pointer")
     }
 
-    /// Makes the directories of the branch; in each, whatever else the repository has there is a link.
+    /// Writes where all refs of others are into `packed-refs`. A link to the file of a ref would lead nowhere as soon as git
+    /// outside packs it (`git pack-refs`, `git gc`), and the command would have lost that ref.
+    fn pack_refs(&self) -> Result<()> {
+        // Loose refs first: git packs a ref before it removes the file, so none is missed.
+        let mut loose = Refs::new();
+        for (path, content) in self.loose_refs(Path::new("refs"), true) {
+            if let Some(oid) = oid_of(&content) {
+                loose.insert(path.into_os_string().into_vec(), oid);
+            } else if path.starts_with(REMOTE_COPIES) || self.is_beside_branch(&path) {
+                // A symbolic one cannot be packed, and no link leads to it.
+                fsx::create_dir(self.directory.join(&path).parent().unwrap_or(&path))?;
+                self.write(&path, &content)?;
+            }
+        }
+        let packed = fsx::load_if_there(&self.common_dir.join("packed-refs"))?;
+        match with_refs(packed.unwrap_or_default(), &loose) {
+            Some(content) => self.write("packed-refs", &content),
+            None => Ok(()),
+        }
+    }
+
+    /// The files of the repository's refs in a directory, or all below it, but for the branches of agents.
+    fn loose_refs(&self, directory: &Path, all_below: bool) -> Vec<(PathBuf, Vec<u8>)> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(self.common_dir.join(directory)).into_iter().flatten().flatten() {
+            let path = directory.join(entry.file_name());
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                if all_below && path != Path::new(OF_AGENTS) {
+                    found.extend(self.loose_refs(&path, true));
+                }
+            } else if !path.as_os_str().as_bytes().ends_with(b".lock") {
+                let content = untrusted::read(&self.common_dir, &path, LONGEST_REF);
+                found.extend(content.map(|content| (path, content)));
+            }
+        }
+        found
+    }
+
+    /// What is known inside of the refs of others, as the run began.
+    pub fn followed(&self) -> FollowedRefs {
+        FollowedRefs { known: left::packed_refs(&self.directory), seen: Vec::new() }
+    }
+
+    /// Moves refs inside after those outside: those that no link leads to, so that a command which runs for long can merge what came to
+    /// the branch that it began on. One that was removed outside stays.
+    pub fn follow(&self, refs: &mut FollowedRefs) {
+        if self.is_clone {
+            return;
+        }
+        // A ref that moves changes its directory, by the file that locks it.
+        let directories = Path::new(&self.branch).ancestors().skip(1);
+        let directories: Vec<&Path> = directories
+            .filter(|path| path.starts_with("refs") && *path != Path::new(OF_AGENTS))
+            .collect();
+        let changed = |path: &&Path| fs::metadata(self.common_dir.join(path)).ok()?.modified().ok();
+        let seen: Vec<_> = directories.iter().map(changed).collect();
+        if refs.seen == seen {
+            return;
+        }
+        let loose = directories.iter().flat_map(|path| self.loose_refs(path, false));
+        let loose: Vec<_> = loose
+            .filter_map(|(path, content)| Some((path.to_str()?.to_owned(), oid_of(&content)?)))
+            .collect();
+        let mut now = left::packed_refs(&self.common_dir);
+        now.extend(loose);
+        // What changes at this moment may change once more without another time.
+        let is_past = |time: &Option<SystemTime>| {
+            time.is_none_or(|time| time.elapsed().is_ok_and(|past| past > Duration::from_secs(1)))
+        };
+        refs.seen = if seen.iter().all(is_past) { seen } else { Vec::new() };
+        for (name, oid) in now {
+            let path = Path::new(&name);
+            let is_shared = name != self.branch && self.is_beside_branch(path);
+            if !is_shared || refs.known.get(&name) == Some(&oid) {
+                continue;
+            }
+            // The command may hold its lock; then the next look is another chance.
+            match untrusted::replace(&self.directory, path, format!("{oid}\n").as_bytes()) {
+                Ok(()) => drop(refs.known.insert(name, oid)),
+                Err(_) => refs.seen.clear(),
+            }
+        }
+    }
+
+    /// Whether a ref lies in a directory that holds the agent's branch as well, and is none of other agents.
+    fn is_beside_branch(&self, path: &Path) -> bool {
+        path.parent().is_some_and(|directory| {
+            directory != Path::new(OF_AGENTS) && Path::new(&self.branch).starts_with(directory)
+        })
+    }
+
+    /// Makes the directories of the branch; in each, the directories that the repository has there besides are links.
     fn link_refs(&self, tip: Oid) -> Result<()> {
         let mut directory = PathBuf::new();
         let parts: Vec<&str> = self.branch.split('/').collect();
         for (depth, part) in parts.iter().enumerate() {
             let siblings = match fs::read_dir(self.common_dir.join(&directory)) {
-                // Branches of other agents are no business of this one.
                 // Depth 0 is the top of the common directory, of which `LINKED` names what is
                 // shared.
-                Ok(entries) if directory != Path::new("refs/heads/agent") && depth > 0 => entries
+                Ok(entries) if directory != Path::new(OF_AGENTS) && depth > 0 => entries
                     .filter_map(std::result::Result::ok)
-                    .map(|entry| entry.file_name())
+                    .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+                    .map(|entry| directory.join(entry.file_name()))
                     .collect(),
                 _ => Vec::new(),
             };
-            // A lock exists for a moment only. A link to it would outlive it, and look like a lock
-            // of the command's own.
-            for name in siblings.iter().filter(|name| {
-                name.to_str().is_none_or(|name| name != *part && !name.ends_with(".lock"))
-            }) {
-                let path = directory.join(name);
-                if path == Path::new(REMOTE_COPIES) {
-                    self.copy_refs(&path)?;
-                } else {
+            directory.push(part);
+            for path in siblings {
+                if path != directory && path != Path::new(REMOTE_COPIES) {
                     self.link(&path)?;
                 }
             }
-            directory.push(part);
             if depth + 1 < parts.len() {
                 fsx::create_dir(&self.directory.join(&directory))?;
             }
         }
         self.write(&self.branch, format!("{tip}\n").as_bytes())
-    }
-
-    /// Copies the files of refs: these the command may move, as a fetch does, and nothing comes of it outside.
-    fn copy_refs(&self, directory: &Path) -> Result<()> {
-        for file in untrusted::files(&self.common_dir.join(directory)) {
-            let file = directory.join(file);
-            if let Some(content) = untrusted::read(&self.common_dir, &file, LONGEST_REF) {
-                fsx::create_dir(self.directory.join(&file).parent().unwrap_or(directory))?;
-                let path = self.directory.join(&file);
-                fs::write(&path, content).at("could not write", &path)?;
-            }
-        }
-        Ok(())
     }
 
     fn link(&self, path: &Path) -> Result<()> {
@@ -324,12 +415,14 @@ impl RunRepo {
 
     fn copy_admin_dir(&self) -> Result<()> {
         let (from, to) = (self.outer_admin_dir(), self.admin_dir());
-        for file in untrusted::files_except(&from, MODULES) {
-            let path = to.join(&file);
+        let files = untrusted::files_except(&from, MODULES);
+        // A lock exists for a moment only. A copy would outlive it, and look like a lock of the command's own.
+        for file in files.iter().filter(|file| !file.to_str().is_some_and(is_momentary)) {
+            let path = to.join(file);
             fsx::create_dir(path.parent().unwrap_or(&to))?;
             // With its time: git trusts an entry of the index only where the file is older than the
             // index.
-            untrusted::copy_as_old(&from.join(&file), &path, LONGEST_COPIED)?;
+            untrusted::copy_as_old(&from.join(file), &path, LONGEST_COPIED)?;
         }
         fsx::create_dir(&to.join("refs"))?;
         let modules = to.join(MODULES);
@@ -340,7 +433,7 @@ impl RunRepo {
         fsx::write_atomic(&to.join("gitdir"), pointer.as_bytes())
     }
 
-    fn write(&self, file: &str, content: &[u8]) -> Result<()> {
+    fn write(&self, file: impl AsRef<Path>, content: &[u8]) -> Result<()> {
         let path = self.directory.join(file);
         fs::write(&path, content).at("could not write", &path)
     }
@@ -348,6 +441,42 @@ impl RunRepo {
     fn read(&self, file: &Path, limit: u64) -> Option<Vec<u8>> {
         untrusted::read(&self.directory, file, limit)
     }
+}
+
+/// Whether a file is one that git or this program has for a moment only, while it writes another one.
+fn is_momentary(name: &str) -> bool {
+    name.ends_with(".lock") || name.ends_with(".tmp")
+}
+
+/// A `packed-refs` file with these refs besides, which win over its own; `None` where there would be nothing in it.
+fn with_refs(packed: Vec<u8>, refs: &Refs) -> Option<Vec<u8>> {
+    if refs.is_empty() {
+        return Some(packed).filter(|packed| !packed.is_empty());
+    }
+    let mut entries: Vec<(&[u8], Cow<'_, [u8]>)> = Vec::new();
+    for line in packed.split_inclusive(|byte| *byte == b'\n') {
+        match (line.first(), entries.last_mut()) {
+            (Some(b'#'), _) => {}
+            // What the tag of the line above leads to.
+            (Some(b'^'), Some((_, entry))) => entry.to_mut().extend_from_slice(line),
+            _ => {
+                let name = line.splitn(2, |byte| *byte == b' ').nth(1).unwrap_or_default();
+                let name = name.trim_ascii_end();
+                if !refs.contains_key(name) {
+                    entries.push((name, line.into()));
+                }
+            }
+        }
+    }
+    for (name, oid) in refs {
+        let entry = [oid.to_hex().as_bytes(), b" ", name, b"\n"].concat();
+        entries.push((name, entry.into()));
+    }
+    entries.sort_by_key(|(name, _)| *name);
+    // No `peeled`: git would take each of our tags without such a line for one that names a commit.
+    let mut content = b"# pack-refs with: sorted \n".to_vec();
+    entries.iter().for_each(|(_, entry)| content.extend_from_slice(entry));
+    Some(content)
 }
 
 /// The object name that a file of git's holds.

@@ -1,6 +1,7 @@
 use super::Fenced;
-use crate::support::agent::describe;
-use crate::verify::refused;
+use crate::support::TestRepo;
+use crate::support::agent::{TASK, describe};
+use crate::verify::{Agent, refused};
 use git_agent::agents::publish::Published;
 use git_agent::domain::sandbox::{Landlock, Level, Mode, Namespaces};
 use git_agent::proc::sandbox::FenceOutcome;
@@ -178,4 +179,68 @@ fn package_managers_work_without_an_option_and_share_nothing() {
     ] {
         crate::hook_managers::run_script("package_managers.sh", "package-managers", manager);
     }
+}
+
+/// An agent in a repository with loose refs of every kind.
+fn agent_among_refs() -> Agent {
+    let repo = TestRepo::with_commit();
+    repo.git(["tag", "--annotate", "--message=v1", "whole"]);
+    repo.git(["pack-refs", "--all"]);
+    repo.write("more.md", "more\n");
+    repo.commit_all("more");
+    for branch in ["plain", "deep/er/one"] {
+        repo.git(["branch", branch]);
+    }
+    repo.git(["tag", "light"]);
+    repo.git(["tag", "--annotate", "--message=v2", "loose"]);
+    repo.git(["update-ref", "refs/remotes/origin/main", "main"]);
+    repo.git(["symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/main"]);
+    repo.git(["symbolic-ref", "refs/heads/alias", "refs/heads/plain"]);
+    Agent::spawned_in(repo, TASK)
+}
+
+#[test]
+fn refs_of_others_stay_while_git_packs_them_outside() {
+    let agent = agent_among_refs();
+    // A lock that another process holds for a moment is none of the command's.
+    let admin = agent.git(&["rev-parse", "--absolute-git-dir"]);
+    let lock = std::path::Path::new(&admin).join("index.lock");
+    fs::write(&lock, "").expect("written");
+    let Some(fenced) = Fenced::around(agent, Mode::Require) else {
+        return;
+    };
+    fs::remove_file(&lock).expect("there");
+    let repo = &fenced.agent.repo;
+    let list = ["for-each-ref", "--format=%(objectname)%(*objectname)%(symref)%(refname)"];
+    let inside = || {
+        let words = [&["git"], &list[..]].concat();
+        let listed = fenced.command(&words).output().expect("git starts");
+        String::from_utf8_lossy(&listed.stdout).trim_end().to_owned()
+    };
+    let before = inside();
+    assert_eq!(before, repo.git(list));
+    repo.git(["pack-refs", "--all", "--prune"]);
+    assert_eq!(inside(), before);
+    for script in [
+        "test \"$(git describe main)\" = loose",
+        "git rev-parse origin/HEAD main plain deep/er/one light 'whole^{commit}' alias",
+        "echo '// one' >> src/lib.rs; git commit -qam one; git -c core.hooksPath= pack-refs --all; git log main..HEAD",
+    ] {
+        let output = fenced.shell(script);
+        assert!(output.status.success(), "{script}: {}", describe(&output));
+    }
+    assert_eq!(fenced.outcome(), Some(FenceOutcome::Fenced));
+    // What comes to a branch outside is seen, packed or not.
+    for after in [&["rev-parse", "main"][..], &["pack-refs", "--all"]] {
+        repo.git(["commit", "--quiet", "--allow-empty", "--message=on"]);
+        repo.git(after);
+        let seen = fenced.shell("git rev-parse main").stdout;
+        assert_eq!(String::from_utf8_lossy(&seen).trim_end(), repo.git(["rev-parse", "main"]));
+    }
+    let tip = fenced.shell("git rev-parse HEAD").stdout;
+    let known = fenced.run_repo().tip().map(|oid| oid.to_hex());
+    assert_eq!(known.as_deref(), String::from_utf8_lossy(&tip).lines().next());
+    assert_eq!(fenced.finish(), Published::default());
+    let tip = String::from_utf8_lossy(&tip);
+    assert_eq!(repo.git(["rev-parse", &fenced.agent.branch]), tip.trim_end());
 }

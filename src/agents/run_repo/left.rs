@@ -1,6 +1,6 @@
 //! What a command left in its run repository, read as data.
 
-use super::{LONGEST_REF, RunRepo, oid_of};
+use super::{LONGEST_REF, RunRepo, is_momentary, oid_of};
 use crate::agents::untrusted;
 use crate::domain::Oid;
 use crate::error::{IoContext, Result};
@@ -40,15 +40,9 @@ impl RunRepo {
     /// What the command has now.
     pub fn heads(&self) -> Heads {
         let head = untrusted::read(&self.admin_dir(), Path::new("HEAD"), LONGEST_REF);
-        let mut refs = self.packed_refs();
-        let known = packed(
-            &fsx::load_if_there(&self.common_dir.join("packed-refs"))
-                .ok()
-                .flatten()
-                .unwrap_or_default(),
-        );
-        // `packed-refs` was copied from the repository, so only lines that differ are the command's
-        // doing.
+        let mut refs = packed_refs(&self.directory);
+        let known = packed_refs(&self.common_dir);
+        // `packed-refs` was made of the repository's refs, so only lines that differ can be the command's doing.
         refs.retain(|name, oid| known.get(name) != Some(oid));
         for path in untrusted::files(&self.directory.join("refs")) {
             let path = Path::new("refs").join(path);
@@ -160,10 +154,6 @@ impl RunRepo {
         Ok(left)
     }
 
-    fn packed_refs(&self) -> BTreeMap<String, Oid> {
-        packed(&self.read(Path::new("packed-refs"), LONGEST_PACKED).unwrap_or_default())
-    }
-
     /// Whether a file of the command's admin directory may take the place of the agent's.
     fn is_plausible(&self, file: &Path, content: &[u8]) -> bool {
         match file.to_str() {
@@ -193,9 +183,7 @@ fn is_of_worktree(file: &Path) -> bool {
 
 /// Whether a file of an admin directory is not the command's to change.
 fn is_kept(file: &Path) -> bool {
-    file.to_str().is_none_or(|name| {
-        KEPT.contains(&name) || name.ends_with(".lock") || name.ends_with(".tmp")
-    })
+    file.to_str().is_none_or(|name| KEPT.contains(&name) || is_momentary(name))
 }
 
 /// Files without which git takes an admin directory for none.
@@ -203,9 +191,11 @@ fn is_vital(file: &Path) -> bool {
     ["HEAD", "index", "ORIG_HEAD", "logs/HEAD"].iter().any(|vital| file == Path::new(vital))
 }
 
-/// The refs of a `packed-refs` file (gitrepository-layout(5)): lines of an object name and a name.
-fn packed(content: &[u8]) -> BTreeMap<String, Oid> {
-    let text = String::from_utf8_lossy(content);
+/// The refs of the `packed-refs` file of a repository (gitrepository-layout(5)): lines of an object name and a name.
+pub(super) fn packed_refs(git_dir: &Path) -> BTreeMap<String, Oid> {
+    let content = untrusted::read(git_dir, Path::new("packed-refs"), LONGEST_PACKED);
+    let content = content.unwrap_or_default();
+    let text = String::from_utf8_lossy(&content);
     let refs = text.lines().filter_map(|line| {
         let (oid, name) = line.split_once(' ')?;
         Some((name.to_owned(), Oid::from_hex(oid)?))

@@ -8,13 +8,15 @@ use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::{has_own_repository, leads_to};
 use crate::git::tree::{EXECUTABLE, FILE, SYMLINK};
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, mkdirat, openat, readlinkat, statat, symlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, mkdirat, openat, readlinkat, renameat, statat, symlinkat,
+    unlinkat,
 };
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use walkdir::WalkDir;
@@ -131,6 +133,24 @@ pub fn append(top: &Path, relative: &Path, content: &[u8]) -> io::Result<()> {
         return Err(io::Error::from(io::ErrorKind::NotFound));
     }
     file.write_all(content)
+}
+
+/// Writes a file below a directory as git writes a ref: into its `.lock` file, which takes the place of what is there.
+///
+/// # Errors
+/// Also where a symlink stands in the place of a directory above it, and where there is such a lock already.
+pub fn replace(top: &Path, relative: &Path, content: &[u8]) -> io::Result<()> {
+    let (parent, name) = place(top, relative, false)?;
+    let lock = [name.as_bytes(), b".lock"].concat();
+    let lock = OsStr::from_bytes(&lock);
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let file = openat(&parent, lock, flags, Mode::from_raw_mode(0o644))?;
+    let written = File::from(file).write_all(content);
+    let replaced = written.and_then(|()| Ok(renameat(&parent, lock, &parent, name)?));
+    if replaced.is_err() {
+        let _ = unlinkat(&parent, lock, AtFlags::empty());
+    }
+    replaced
 }
 
 /// Reads a regular file of at most `limit` bytes; `relative` is as in [`open`]. `None` when there is none, or it is

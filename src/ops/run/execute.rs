@@ -427,6 +427,7 @@ impl Postman {
         let directory = layout::spool_dir(&common, agent.id);
         let run_repo = run_repo.cloned();
         let mut published = run_repo.as_ref().and_then(RunRepo::known_tip);
+        let mut followed = run_repo.as_ref().map(RunRepo::followed);
         let serving = lead.clone();
         let rounds = move || {
             // The channel is closed to end the thread, which is noticed without waiting for the
@@ -438,6 +439,9 @@ impl Postman {
                         serving.as_ref().map(|lead| move |asked, name| lead.take(asked, name));
                     let serve = take.as_ref().map(|take| take as &dyn Fn(SpooledRequest, String));
                     drop(seed.open().and_then(|ctx| post_spool_serving(&ctx, &agent, serve)));
+                }
+                if let (Some(run_repo), Some(refs)) = (&run_repo, &mut followed) {
+                    run_repo.follow(refs);
                 }
                 let tip = run_repo.as_ref().and_then(RunRepo::tip);
                 if let (Some(run_repo), true) = (&run_repo, tip.is_some() && tip != published) {
