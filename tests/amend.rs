@@ -409,3 +409,32 @@ fn another_try_of_an_amended_agent_begins_with_what_binds_it() {
     assert_eq!(show["checks"], json!(["echo checked"]));
     assert!(show["denylist"].to_string().contains("docs/secret/**"));
 }
+
+#[test]
+fn the_denylist_of_an_agent_that_does_not_edit_stays() {
+    let repo = TestRepo::with_commit();
+    repo.agent_json(&["spawn", "read it", "--name=reader", "--role=read-only"]);
+    let before = repo.agent_json(&["show", "reader"])["denylist"].clone();
+    let amended = repo.agent_json(&["amend", "reader", "--add-scope=src/**"]);
+    assert_eq!(amended["denylist"], before);
+}
+
+#[test]
+fn what_is_recorded_with_a_decision_holds_no_credential() {
+    let agent = agent();
+    let token = format!("because of ghp_{}", "0123456789abcdefghijABCDEFGHIJ012345");
+    agent.write("src/two.rs");
+    for words in [
+        &["amend", "--timeout=5m", "--dry-run"][..],
+        &["amend", "--timeout=5m"],
+        &["mark", "done"],
+        &["mark", "fail"],
+        &["reject"],
+        &["defer"],
+    ] {
+        let words = [words, &[&agent.id, "-m", &token]].concat();
+        let said = refused(&agent.repo.agent(&words), "usage", 2);
+        assert!(said.contains("GitHub token"), "{words:?}: {said}");
+    }
+    assert!(!agent.row().contains("ghp_"), "{}", agent.row());
+}

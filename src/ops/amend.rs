@@ -101,6 +101,7 @@ pub fn amend(ctx: &Ctx, who: &str, options: &AmendOptions) -> Result<AmendReport
     let ledger = ctx.ledger();
     let agent = lookup::agent(ctx, &ledger, who)?;
     authority::require_owner(ctx, &agent)?;
+    ledger::require_no_secret(&options.reason)?;
     require_live(&agent)?;
     let _alone = require_at_rest(ctx, &agent)?;
     // Not while it is judged for a landing, or lands.
@@ -207,7 +208,7 @@ fn amended(ctx: &Ctx, agent: &Agent, old: &Policy, options: &AmendOptions) -> Re
     task.whitelist.retain(|glob| seen.insert(glob.clone()));
     let is_new = |glob: &&Glob| !old.whitelist.iter().any(|old| old == glob.as_str());
     let typed: Vec<Glob> = task.whitelist.iter().filter(is_new).cloned().collect();
-    let unmatched = unmatched(&apart.repo, &trees, &typed, &[])?;
+    let unmatched = unmatched(&apart.repo, &trees, &typed, (&[], &Opened::new()))?;
     require_matched(&apart, &trees, &unmatched, &options.new)?;
     let text = |globs: &[Glob]| -> Vec<String> {
         globs.iter().map(|glob| glob.as_str().to_owned()).collect()
@@ -260,13 +261,18 @@ fn denylist(
     let base = agent.base.as_ref().ok_or_else(|| Error::bug("a live agent must have a base"))?;
     let others: Vec<String> =
         hosts::control_files().map(str::to_owned).chain(hooks_in_tree(&ctx.repo)?).collect();
-    let everything = Glob::parse("**").map_err(Error::bug)?;
-    let all = control_files(&[everything], others.clone());
+    // A role that does not edit has no need of them, as at the spawn.
+    let (scope, everything) = if old.edits {
+        (task.whitelist.as_slice(), vec![Glob::parse("**").map_err(Error::bug)?])
+    } else {
+        (&[][..], Vec::new())
+    };
+    let all = control_files(&everything, others.clone());
     let [_, before] = old.globs().map_err(Error::bug)?;
     let (denied, rest): (Vec<Glob>, Vec<Glob>) =
         before.into_iter().partition(|glob| all.contains_key(glob));
     let opened = old.opened_globs().map_err(Error::bug)?;
-    let mut controls = control_files(&task.whitelist, others);
+    let mut controls = control_files(scope, others);
     for control in denied {
         // What the owner names now is meant, and what was opened before.
         let is_old = |glob: &Glob| old.whitelist.iter().any(|old| old == glob.as_str());
@@ -306,7 +312,8 @@ fn warnings(ctx: &Ctx, agent: &Agent, old: &Policy, new: &Policy) -> Vec<String>
     let is_old = |glob: &Glob| old.whitelist.iter().any(|old| old == glob.as_str());
     let mut added = parsed(&new.whitelist);
     added.retain(|glob| !is_old(glob));
-    warnings.extend(denied(&added, &parsed(&new.denylist)));
+    let opened = new.opened_globs().unwrap_or_default();
+    warnings.extend(denied(&added, &parsed(&new.denylist), &opened));
     warnings
 }
 

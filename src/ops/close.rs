@@ -12,7 +12,7 @@ use crate::domain::{Agent, Move, State, What};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::ops::agent_report::{AgentReport, Reporter};
 use crate::ops::status;
-use crate::store::{layout, lock};
+use crate::store::{layout, ledger, lock};
 use serde::Serialize;
 
 /// The answer of a command that moves an agent.
@@ -92,6 +92,7 @@ pub fn defer(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
 /// clears itself, or another.
 pub fn accept(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
     require_no_agent_above(ctx)?;
+    ledger::require_no_secret(reason)?;
     let ledger = ctx.ledger();
     let agent = lookup::agent(ctx, &ledger, who)?;
     agent.require_understood()?;
@@ -130,7 +131,13 @@ fn require_worked(ctx: &Ctx, agent: &Agent, participle: &str) -> Result<()> {
     .hint(format!("to remove it, run git agent discard {short}")))
 }
 
+/// Refuses what is said with a move, where it holds a credential.
+fn require_recordable(what: &What) -> Result<()> {
+    what.said().map_or(Ok(()), |(text, _)| ledger::require_no_secret(text))
+}
+
 fn declare(ctx: &Ctx, who: &str, step: Move, what: What) -> Result<MoveReport> {
+    require_recordable(&what)?;
     let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
     require_own(ctx, &agent)?;
     // Inside the fence the ledger cannot be written; the supervisor then records what lies in the
@@ -152,6 +159,7 @@ fn declare(ctx: &Ctx, who: &str, step: Move, what: What) -> Result<MoveReport> {
 
 /// Moves an agent and records what moved it, after the end of its last run where that is not recorded yet.
 pub(super) fn move_agent(ctx: &Ctx, who: &str, step: Move, what: What) -> Result<MoveReport> {
+    require_recordable(&what)?;
     let ledger = ctx.ledger();
     let agent = crash_recovery::at_rest(ctx, lookup::agent(ctx, &ledger, who)?)?;
     agent.may(step)?;

@@ -6,8 +6,8 @@
 //! a landed commit, is not a second row.
 
 use crate::domain::report::AuditVerdict;
-use crate::domain::{Agent, AgentId, Event, Oid, OperationId, Stamp, State, What};
-use crate::error::{Error, Result};
+use crate::domain::{Agent, AgentId, Event, Oid, OperationId, Stamp, State, What, redaction};
+use crate::error::{Code, Error, Result};
 use crate::git::notes::{Batch, Put};
 use crate::git::{Commit, Repo, Tip, notes};
 use crate::store::belief::{self, Belief, BeliefDecision, Closed};
@@ -430,6 +430,19 @@ pub fn unite_with(
 
 /// As long as the digest of a line.
 const DIGEST: &str = "0123456789abcdef";
+
+/// Refuses a text with a credential in it, as that of a task: what is recorded is pushed, fetched and never forgotten.
+///
+/// # Errors
+/// `usage`.
+pub fn require_no_secret(text: &str) -> Result<()> {
+    let Some(found) = redaction::find_secret(text) else {
+        return Ok(());
+    };
+    let what = format!("the text holds what looks like {}", found.kind);
+    Err(Error::new(Code::Usage, what)
+        .hint("it is recorded for good; say where the credential is kept instead"))
+}
 
 /// Keeps the text of an event that a line would have to cut, and gives the event that names it; any other
 /// event as it is.

@@ -121,7 +121,8 @@ fn an_amendment_opens_what_it_names() {
         assert_eq!(paths.map(|path| check(&worktree, path)), expected);
     };
     opens([false, false, false]);
-    repo.agent_json(&["amend", "worker", "--add-scope=.github/workflows/ci.yml"]);
+    let said = repo.agent_json(&["amend", "worker", "--add-scope=.github/workflows/ci.yml"]);
+    assert_eq!(said.get("warnings"), None, "{said}");
     opens([true, false, false]);
     // What was opened stays so, also beside another denylist.
     repo.agent_json(&["amend", "worker", "--add-scope=roles/x.toml"]);
@@ -130,6 +131,7 @@ fn an_amendment_opens_what_it_names() {
     // Another try begins with the same.
     repo.agent_json(&["fail", "worker", "-m", "no"]);
     let again = repo.agent_json(&["retry", "worker"]);
+    assert!(!again["warnings"].to_string().contains("allows nothing"), "{again}");
     let again = Path::new(again["worktree_abspath"].as_str().expect("a path"));
     assert!(check(again, ".github/workflows/ci.yml"));
     assert!(!check(again, ".github/workflows/release.yml"));

@@ -87,7 +87,7 @@ pub(in crate::ops) fn unmatched(
     repo: &Repo,
     trees: &[Oid],
     whitelist: &[Glob],
-    denylist: &[Glob],
+    (denylist, opened): (&[Glob], &Opened),
 ) -> Result<Vec<(Glob, String)>> {
     let compile = |whitelist: &[Glob], denylist: &[Glob]| {
         Scope::new(whitelist, denylist).map_err(|rule| Error::new(Code::TaskInvalid, rule))
@@ -103,7 +103,7 @@ pub(in crate::ops) fn unmatched(
         repo.walk_tracked(*tree, &mut open)?;
     }
     let told = |(glob, _): &(&Glob, _)| {
-        let told = if allows_nothing(glob, denylist) {
+        let told = if allows_nothing(glob, denylist, opened) {
             format!("the glob `{glob}` allows nothing: the denylist has all that it matches")
         } else {
             format!("the glob `{glob}` matches no tracked path")
@@ -113,9 +113,9 @@ pub(in crate::ops) fn unmatched(
     Ok(open.globs.iter().map(told).collect())
 }
 
-/// Whether a denylist has all that a glob matches.
-fn allows_nothing(glob: &Glob, denylist: &[Glob]) -> bool {
-    let allowed = ScopeLanguage::new(std::slice::from_ref(glob), denylist);
+/// Whether a denylist has all that a glob matches, but for what is opened of it.
+fn allows_nothing(glob: &Glob, denylist: &[Glob], opened: &Opened) -> bool {
+    let allowed = ScopeLanguage::opening(std::slice::from_ref(glob), denylist, opened);
     // A language that does not even meet itself is empty.
     allowed.intersection(&allowed) == Intersection::Empty
 }
@@ -124,10 +124,11 @@ fn allows_nothing(glob: &Glob, denylist: &[Glob]) -> bool {
 pub(in crate::ops) fn denied<'a>(
     whitelist: impl IntoIterator<Item = &'a Glob>,
     denylist: &[Glob],
+    opened: &Opened,
 ) -> Vec<String> {
-    let globs = whitelist.into_iter().filter(|glob| allows_nothing(glob, denylist));
+    let globs = whitelist.into_iter().filter(|glob| allows_nothing(glob, denylist, opened));
     let told = |glob: &Glob| {
-        let covers = |denied: &&Glob| allows_nothing(glob, std::slice::from_ref(*denied));
+        let covers = |denied: &&Glob| allows_nothing(glob, std::slice::from_ref(*denied), opened);
         let by = match denylist.iter().find(covers) {
             Some(denied) => format!("`{denied}` of the denylist has all that it matches"),
             None => "the denylist has all that it matches".to_owned(),

@@ -62,7 +62,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
     character.instructions = assignment::nearest(&ctx.repo, settings_at, &checked.task.whitelist)?;
     let denied = std::mem::take(&mut settings.deny);
     let bound = planner.bound(&checked, &role, denied, (&trees, &settings.projects))?;
-    planner.require_matched(&checked, &trees, &bound.denylist)?;
+    planner.require_matched(&checked, &trees, (&bound.denylist, &bound.opened))?;
     // What it is called, and where it works.
     let task = &checked.task;
     let name = named::alias(&planner.ledger, options, task, &mut planner.warnings)?;
@@ -319,18 +319,18 @@ impl<'a> Planner<'a> {
         &mut self,
         checked: &GivenAndChecked,
         trees: &[Oid],
-        denylist: &[Glob],
+        (denylist, opened): (&[Glob], &Opened),
     ) -> Result<()> {
         let whitelist = &checked.task.whitelist;
-        let unmatched = globs::unmatched(&self.ctx.repo, trees, whitelist, denylist)?;
+        let unmatched = globs::unmatched(&self.ctx.repo, trees, whitelist, (denylist, opened))?;
         if checked.is_typed {
             globs::require_matched(self.ctx, trees, &unmatched, &checked.new_globs)?;
-            self.warnings.extend(globs::denied(whitelist, denylist));
+            self.warnings.extend(globs::denied(whitelist, denylist, opened));
             return Ok(());
         }
         let is_matched = |glob: &&Glob| !unmatched.iter().any(|(other, _)| other == *glob);
         let matched = whitelist.iter().filter(is_matched);
-        self.warnings.extend(globs::denied(matched, denylist));
+        self.warnings.extend(globs::denied(matched, denylist, opened));
         self.warnings.extend(unmatched.into_iter().map(|(_, warning)| warning));
         Ok(())
     }
