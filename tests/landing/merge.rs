@@ -556,3 +556,16 @@ fn commits_have_the_identity_that_git_would_choose() {
         assert_eq!(who, "At Work me@work.example At Work me@work.example", "{commit}");
     }
 }
+
+#[test]
+fn what_can_be_no_branch_is_refused_before_anything_is_judged() {
+    let agent = Agent::new();
+    for name in ["main~0", "", "@{u}", "a b", "refs/heads/"] {
+        for verb in ["merge", "train"] {
+            let output = agent.repo.agent(&[verb, &agent.id, "--into", name, "--format=json"]);
+            let said = describe(&output);
+            assert_eq!(output.status.code(), Some(2), "{verb} {name:?}: {said}");
+            assert!(said.contains("cannot be the name of a branch"), "{verb} {name:?}: {said}");
+        }
+    }
+}

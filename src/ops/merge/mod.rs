@@ -28,6 +28,7 @@ use crate::domain::folded_paths::by_code;
 use crate::domain::named::named;
 use crate::domain::{Agent, Finding, Move, Oid, Verdict, branch_name};
 use crate::error::{Code, Error, ErrorFacts, Exit, Result};
+use crate::git::Repo;
 use crate::ops::agent_report::TargetReport;
 use crate::store::lock::Guard;
 use crate::store::{Ledger, layout, lock};
@@ -79,20 +80,27 @@ impl MergeOptions {
     /// Checks that the branch that `--into` names is in this clone, before any agent is judged.
     ///
     /// # Errors
-    /// `base-not-commit`.
+    /// `usage` for what can be no branch, `base-not-commit`.
     pub(crate) fn require_into(&self, ctx: &Ctx) -> Result<()> {
         match (&self.into, &self.push) {
-            (Some(name), None) => ctx.repo.resolve_commit(&full_branch(ctx, name)).map(drop),
+            (Some(name), None) => ctx.repo.resolve_commit(&full_branch(ctx, name)?).map(drop),
+            (Some(name), Some(_)) => full_branch(ctx, name).map(drop),
             _ => Ok(()),
         }
     }
 }
 
 /// The full name of the branch that the caller names: what moves where that is a symbolic ref.
-fn full_branch(ctx: &Ctx, name: &str) -> String {
-    let full =
-        if name.starts_with("refs/") { name.to_owned() } else { format!("refs/heads/{name}") };
-    ctx.repo.branch_behind(&full)
+///
+/// # Errors
+/// `usage` for a revision, which work cannot land on, and for what can be no name at all.
+fn full_branch(ctx: &Ctx, name: &str) -> Result<String> {
+    let full = if name.starts_with("refs/") { name.into() } else { format!("refs/heads/{name}") };
+    if Repo::is_valid_ref(&full) {
+        return Ok(ctx.repo.branch_behind(&full));
+    }
+    let what = format!("`{name}` cannot be the name of a branch");
+    Err(Error::new(Code::Usage, what).hint("to see the branches that there are, run git branch"))
 }
 
 // Landing one agent, as often as other processes get in the way.

@@ -440,7 +440,7 @@ const ELSEWHERE: &str = "to land on another branch";
 /// The branch to land on: what the caller says, else what the agent started from or is aimed at by now.
 fn target(ctx: &Ctx, agent: &Agent, options: &MergeOptions) -> Result<String> {
     let target = match &options.into {
-        Some(name) => super::full_branch(ctx, name),
+        Some(name) => super::full_branch(ctx, name)?,
         None => stacked::target_of(ctx, agent)?.unwrap_or_default(),
     };
     if target.starts_with("refs/heads/") && agent.branch.as_ref() != Some(&target) {
