@@ -7,7 +7,7 @@
 //! then built upon. The last is looked for among the newest commits only, and white space counts. What is not known counts as
 //! not landed, and so does an agent that has committed nothing.
 
-use super::replay;
+use super::{replay, spawn_commit};
 use crate::domain::{Agent, AgentId, Change, ChangeKind, Oid};
 use crate::error::{Error, Result};
 use crate::git::history::gained::Gained;
@@ -202,7 +202,7 @@ fn first_look(
         return not;
     }
     let (holds_target, is_held) = holding(repo, (base, gained), tip)?;
-    if holds_target && base != tip {
+    if holds_target && base != tip || is_only_the_targets(repo, agent, (base, is_held), tip)? {
         return not;
     }
     let tree_of = |commit| Ok::<_, Error>(repo.read_commit(commit)?.tree);
@@ -213,10 +213,11 @@ fn first_look(
     }
     let differing = paths(repo.tree_changes(&[now], tree)?);
     let is_there = changes.iter().all(|one| !differing.contains(&one.path));
-    if is_there || is_held {
-        return Ok(LandedLook::Answer(!is_only_the_targets(repo, agent, (base, is_held), tip)?));
-    }
-    if is_brought(repo, agent, tip, base)? || replay::is_held(repo, agent, base, tip)? {
+    if is_there
+        || is_held
+        || is_brought(repo, agent, tip, base)?
+        || replay::is_held(repo, agent, base, tip)?
+    {
         return Ok(LandedLook::Answer(true));
     }
     // What was there and is as it was: merging would change it.
@@ -231,8 +232,8 @@ fn first_look(
     Ok(LandedLook::Open(work))
 }
 
-/// Whether a tip has nothing but what came from the target, `base`: by an update, or because the branch was set to a commit of the
-/// target's. The target has that of course, and an agent that has not begun is no landed one.
+/// Whether a tip has nothing but what came from the target, `base`: by an update or a rebase, or because the branch was set to a commit of
+/// the target's. The target has that of course, and an agent that has not begun is no landed one.
 fn is_only_the_targets(
     repo: &Repo,
     agent: &Agent,
@@ -243,23 +244,29 @@ fn is_only_the_targets(
     if !repo.has_object(spawn) {
         return Ok(false);
     }
+    let is_below =
+        |commit| Ok::<_, Error>(repo.has_object(commit) && repo.is_ancestor(commit, base)?);
     if is_held {
-        // A branch that was set to such a commit has no commit of the agent's, not even its first.
-        return Ok(!repo.is_ancestor(spawn, tip)?);
+        // A branch that was set to such a commit has none of the agent's, not even the first. After a landing that is no loss.
+        let landed = agent.landed.as_ref().map_or(Ok(false), |(commit, _)| is_below(*commit));
+        return Ok(!spawn_commit::is_held_by(repo, tip, agent) && !landed?);
     }
+    let nonce = spawn_commit::nonce(&repo.read_commit(spawn)?);
     let mut commit = repo.read_commit(tip)?;
     while commit.oid != spawn {
-        let tree = commit.tree;
-        let parent = match commit.parents[..] {
-            [parent] if repo.read_commit(parent)?.tree == tree => parent,
-            // With nothing of the agent's below it, the merge of an update is just what the target was.
-            [parent, merged]
-                if repo.read_commit(merged)?.tree == tree && repo.is_ancestor(merged, base)? =>
-            {
-                parent
-            }
+        // With nothing of the agent's below it, the merge of an update is just what the target was, and any other commit is empty.
+        let (parent, from) = match commit.parents[..] {
+            [parent] => (parent, parent),
+            [parent, merged] if is_below(merged)? => (parent, merged),
             _ => return Ok(false),
         };
+        if repo.read_commit(from)?.tree != commit.tree {
+            return Ok(false);
+        }
+        // What a rebase made of the first commit.
+        if nonce.is_some() && spawn_commit::nonce(&commit) == nonce {
+            return Ok(true);
+        }
         commit = repo.read_commit(parent)?;
     }
     Ok(true)

@@ -183,6 +183,11 @@ pub fn branch_of(repo: &Repo, agent: &Agent) -> Result<Option<Oid>> {
     Ok(tip.filter(|tip| is_held_by(repo, *tip, agent)))
 }
 
+/// What tells the spawn commit of one agent, and what a rebase makes of it, from all others.
+pub fn nonce(commit: &Commit) -> Option<String> {
+    commit.trailer(NONCE).map(str::to_owned)
+}
+
 /// Whether history holds an agent's spawn commit or, along first parents, what a rebase made of it, or a commit that carries it.
 /// History that cannot be read holds nothing.
 pub fn is_held_by(repo: &Repo, tip: Oid, agent: &Agent) -> bool {

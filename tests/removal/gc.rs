@@ -116,7 +116,35 @@ fn an_agent_that_has_only_what_its_target_had_is_kept() {
         base_moves(agent, "second");
         declare(agent, "done", "--summary");
     });
-    // What landed and was updated since has landed all the same.
+    // What it had of the target is in the target no more as it was.
+    check("keep", &["--yes"], |agent| {
+        updated(agent);
+        agent.repo.write("first", "first, changed\n");
+        agent.repo.commit_all("changed");
+    });
+    for name in ["first", "second"] {
+        check("keep", &["--yes"], |agent| {
+            base_moves(agent, "first");
+            drop(agent.git(&["rebase", "--quiet", "main"]));
+            agent.repo.write(name, "changed\n");
+            agent.repo.commit_all("changed");
+        });
+    }
+    // What landed and was set to the target, or updated, since has landed all the same.
+    check("removed", &["--yes"], |agent| {
+        work(agent);
+        declare(agent, "done", "--summary");
+        drop(agent.repo.agent_json(&["merge", &agent.id]));
+        base_moves(agent, "first");
+        drop(agent.git(&["reset", "--quiet", "--hard", "main"]));
+    });
+    check("removed", &["--yes"], |agent| {
+        base_moves(agent, "first");
+        work(agent);
+        drop(agent.git(&["rebase", "--quiet", "main"]));
+        drop(agent.repo.git(["merge", "--quiet", "--ff-only", &agent.branch]));
+        base_moves(agent, "second");
+    });
     check("removed", &["--yes"], |agent| {
         work(agent);
         squash(agent);
