@@ -463,7 +463,7 @@ impl Repo {
     pub fn refs_holding(&self, commit: Oid) -> Result<Vec<String>> {
         let mut command = self.plumbing();
         command
-            .args(["for-each-ref", "--format=%(refname)", "--contains"])
+            .args(["for-each-ref", "--format=%(refname) %(symref)", "--contains"])
             .arg(commit.to_hex())
             .args(["refs/heads", "refs/remotes", "refs/tags"]);
         let output = command::finish(&mut command)?;
@@ -471,7 +471,9 @@ impl Repo {
             return Err(command::refused(&command, &output));
         }
         let names = String::from_utf8_lossy(&output.stdout);
-        Ok(names.lines().map(str::to_owned).collect())
+        // A symbolic ref is another name of a branch that is listed itself.
+        let own = names.lines().filter_map(|line| line.strip_suffix(' '));
+        Ok(own.map(str::to_owned).collect())
     }
 
     /// The full names of the local branches.

@@ -524,7 +524,7 @@ impl Targets {
             Entry::Vacant(new) => new.insert(FirstParents::read(repo, top, BTreeSet::new())?),
         };
         let brought = line.brought(repo, CommittedWork { agent, tip, start })?;
-        Ok(brought.map(|commit| (commit, into)))
+        Ok(brought.map(|commit| (commit, repo.branch_behind(&into))))
     }
 }
 

@@ -85,10 +85,28 @@ fn a_worktree_on_an_old_name_of_the_target_is_moved_along() {
         git_in(&worktree, ["commit", "--quiet", "-m", "new"]);
         (id, file)
     };
-    let first = spawn();
+    let (first, zero) = (spawn(), spawn());
+    let low = repo.git(["for-each-ref", "--format=%(refname:short)", "refs/heads/agent"]);
+    let low = low.lines().find(|name| name.contains(&zero.0[..8])).expect("its branch").to_owned();
+    let stacked = ["spawn", "Add another.", "--role", "edit-local", "--from", &low];
+    let up = repo.agent_json(&stacked)["agent_id"].as_str().expect("an id").to_owned();
+    repo.agent_json(&["merge", &zero.0]);
+    let before = repo.git(["rev-parse", "main~1"]);
     repo.git(["branch", "--move", "main", "trunk"]);
     repo.git(["symbolic-ref", "refs/heads/main", "refs/heads/trunk"]);
     repo.git(["symbolic-ref", "HEAD", "refs/heads/main"]);
+    // What landed before goes back, and again, under the new name.
+    let mut words = vec!["undo".to_owned()];
+    for tip in [before, repo.git(["rev-parse", "trunk"])] {
+        let moved = repo.agent_json(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        words = vec!["undo".to_owned(), moved["undone_by"].as_str().expect("an id").to_owned()];
+        assert_eq!(moved["moves"][0]["ref"], "refs/heads/trunk", "{moved:#}");
+        assert_eq!(repo.git(["rev-parse", "trunk"]), tip);
+        assert_eq!(repo.git(["status", "--porcelain"]), "");
+    }
+    let told = repo.agent_json(&["update", &up]);
+    assert_eq!(told["target"]["ref"], "refs/heads/trunk", "{told:#}");
+    repo.agent_json(&["spawn", "Add one.", "--role", "edit-local", "--from", "main"]);
     for ((id, file), into) in [(first, &[][..]), (spawn(), &["--into", "main"])] {
         let report = repo.agent_json(&[&["merge", &id], into].concat());
         assert_eq!(report["target"]["ref"], "refs/heads/trunk", "{report:#}");

@@ -71,12 +71,13 @@ pub(crate) fn target_of(ctx: &Ctx, agent: &Agent) -> Result<Option<String>> {
     };
     let agents = lookup::agents(ctx)?;
     let is_on = |below: &Agent, branch: &str| -> Result<bool> {
-        let (Ok(tip), Some(target)) = (tip_of(ctx, below), ctx.repo.tip(branch)?.oid()) else {
+        let (Ok(tip), Some(target)) = (tip_of(ctx, below), ctx.repo.branch_tip(branch)?.oid())
+        else {
             return Ok(false);
         };
         has_landed(&ctx.repo, below, tip, target)
     };
-    Ok(Some(aim(began, &agents, is_on)?.target))
+    Ok(Some(ctx.repo.branch_behind(&aim(began, &agents, is_on)?.target)))
 }
 
 fn has_landed(repo: &Repo, agent: &Agent, tip: Oid, target: Oid) -> Result<bool> {

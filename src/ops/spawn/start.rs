@@ -71,7 +71,7 @@ pub fn of_branch(ctx: &Ctx, branch: &str) -> Result<Option<Start>> {
         let what = format!("`{branch}` cannot be the name of a branch");
         return Err(Error::new(Code::Usage, what));
     }
-    if ctx.repo.tip(&full)?.oid().is_some() {
+    if ctx.repo.branch_tip(&full)?.oid().is_some() {
         return Ok(None);
     }
     let remote = remote_name(ctx, None)?;

@@ -103,8 +103,10 @@ pub fn plan(ctx: &Ctx, options: &UndoOptions) -> Result<UndoPlan> {
                         require_backwards(ctx, one)?;
                     }
                     plan.landings.push((agent.spawn_commit, one.to));
-                    let moves = by_branch.entry(one.refname.clone()).or_default();
-                    moves.push(one.clone());
+                    // The row may have the name from before the branch was renamed.
+                    let refname = ctx.repo.branch_behind(&one.refname);
+                    let one = BranchMove { refname: refname.clone(), ..one.clone() };
+                    by_branch.entry(refname).or_default().push(one);
                 }
                 Effect::Removed => plan.restored.push(agent.clone()),
                 Effect::Restored => plan.removed.push(agent.clone()),

@@ -446,7 +446,7 @@ pub fn list(ctx: &Ctx) -> Result<OperationsReport> {
         for (refname, moves) in operation.open_moves() {
             let tip = match tips.get(refname) {
                 Some(tip) => *tip,
-                None => *tips.entry(refname.to_owned()).or_insert(ctx.repo.tip(refname)?),
+                None => *tips.entry(refname.to_owned()).or_insert(ctx.repo.branch_tip(refname)?),
             };
             if tip.oid().is_none_or(|tip| retreat(tip, &moves).is_none()) {
                 return Ok(true);
