@@ -454,6 +454,8 @@ pub enum Remedy {
     Undo(String),
     /// Land an agent on another branch.
     LandElsewhere(String),
+    /// See the status of a worktree whose files only a command of its agent sees.
+    StatusInside(String),
     /// See the runs that go on.
     Running,
     /// See every setting.

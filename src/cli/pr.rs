@@ -86,8 +86,7 @@ fn offer(ctx: &Ctx, args: &PrArgs, who: &str) -> Result<PrReport> {
     if args.dry_run {
         return Ok(plan.report());
     }
-    let verdict =
-        VerifyReport { verdict: plan.verdict.clone(), directory: std::path::PathBuf::new() };
+    let verdict = VerifyReport::from(plan.verdict.clone());
     pr::execute(ctx, &plan, &verdict.markdown().unwrap_or_default())
 }
 

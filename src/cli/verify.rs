@@ -1,6 +1,6 @@
 //! `git agent verify`
 
-use crate::agents::{Ctx, projects};
+use crate::agents::{Ctx, layered, projects};
 use crate::cli::args::or_current;
 use crate::cli::format::{CopyArgs, with_findings};
 use crate::cli::markdown::{Summary, part_line};
@@ -140,7 +140,11 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: VerifyArgs) -> Result<Exit> {
     {
         ui.say(&text);
     }
-    let report = VerifyReport { verdict, directory: projects::directory_in_repository(ctx) };
+    let report = VerifyReport {
+        is_layered: layered::of(&ctx.repo, verdict.agent).is_some(),
+        directory: projects::directory_in_repository(ctx),
+        verdict,
+    };
     ui.answer_also(&report, ctx, &args.copies.also)?;
     Ok(Exit::answer(report.verdict.is_accepted()))
 }
@@ -171,7 +175,7 @@ impl Answer for VerifyReport {
         text.push_str(&format!("{word}: {facts}\n"));
         text.push_str(&bundle_text(verdict));
         text.push_str(&findings_text(&verdict.findings));
-        text.push_str(&ways_text(verdict, &self.directory));
+        text.push_str(&ways_text(verdict, self.is_layered, &self.directory));
         text.push_str(&projects_text(&verdict.commands));
         failed(&verdict.commands).for_each(|command| text.push_str(&command_text(command)));
         text
@@ -385,12 +389,18 @@ fn findings_text(findings: &[Finding]) -> String {
 }
 
 /// Where the commands above work, and what the owner of an agent can do instead.
-fn ways_text(verdict: &Verdict, here: &Path) -> String {
+fn ways_text(verdict: &Verdict, is_layered: bool, here: &Path) -> String {
     let id = verdict.agent.short();
     let takes_back = |one: &&Finding| one.fix.starts_with(IN_WORKTREE);
     let mut text = String::new();
     if verdict.findings.iter().any(|one| takes_back(&one)) {
-        text.push_str(&format!("to go there: cd \"$(git agent path {id})\"\n"));
+        // The files of a layered worktree are there behind its mount alone.
+        let way = if is_layered {
+            format!("git agent enter {id}")
+        } else {
+            format!("cd \"$(git agent path {id})\"")
+        };
+        text.push_str(&format!("to go there: {way}\n"));
     }
     // What the default denylist has, such as secrets, no scope opens.
     let mut opened = verdict

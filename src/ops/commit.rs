@@ -18,7 +18,7 @@ use crate::agents::{
 };
 use crate::domain::folded_paths::folded;
 use crate::domain::violation::Reason;
-use crate::domain::{Agent, BundleRule, Change, Move, Oid, Quoted, State, What, shell};
+use crate::domain::{Agent, BundleRule, Change, Move, Oid, Quoted, State, What};
 use crate::error::{Code, Error, ErrorFacts, IoContext, Result};
 use crate::git::changes::Staging;
 use crate::git::commit::ToCommit;
@@ -80,7 +80,7 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
         return Err(out_of_scope(&fence, &outside));
     }
     if inside.is_empty() {
-        return Err(nothing_in_scope(agent, &place, work.is_none()));
+        return Err(nothing_in_scope(agent, work.is_none()));
     }
     // Work after a landing makes the agent live again, before anything of it is committed.
     worktree::reopen(ctx, agent)?;
@@ -151,17 +151,16 @@ fn to_commit(
     })
 }
 
-fn nothing_in_scope(agent: &Agent, place: &Checkout, is_staged: bool) -> Error {
+fn nothing_in_scope(agent: &Agent, is_staged: bool) -> Error {
     let short = agent.id.short();
     let what = if is_staged {
         format!("nothing that is staged by agent {short} is in scope")
     } else {
         format!("agent {short} has nothing in scope to commit")
     };
-    Error::new(Code::NothingToLand, what).hint(format!(
-        "to see what is in its worktree, run git -C {} status",
-        shell::path(&place.top)
-    ))
+    // Also where the worktree is layered, and a git outside of its mount would find nothing.
+    Error::new(Code::NothingToLand, what)
+        .hint(format!("to see what is in its worktree, run git agent diff {short}"))
 }
 
 /// Whether a commit is what we make of it: no hook of the repository's is asked, and no setting changes the message,

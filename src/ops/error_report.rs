@@ -103,6 +103,9 @@ pub fn remedy_command(remedy: &Remedy) -> String {
         Remedy::Reopen(id) => format!("git agent rescue {id} --reopen"),
         Remedy::Undo(operation) => format!("git agent undo {operation}"),
         Remedy::LandElsewhere(id) => format!("git agent merge {id} --into <branch>"),
+        Remedy::StatusInside(id) => {
+            format!("git agent run {id} --no-verify -- git status --ignored")
+        }
         Remedy::Running => "git agent ps".to_owned(),
         Remedy::Settings => "git agent setup config".to_owned(),
         Remedy::Collect => "git agent gc".to_owned(),

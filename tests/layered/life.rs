@@ -511,3 +511,32 @@ fn an_embedded_repository_is_the_same_work_in_both() {
     twins.same(&["merge", "@"]);
     twins.same_trees();
 }
+
+#[test]
+fn what_is_said_of_a_worktree_does_not_lead_to_its_empty_place() {
+    let repo = repo("");
+    let Some(agent) = spawn(&repo, true) else {
+        return;
+    };
+    let said = |words: &[&str]| describe(&repo.agent(&[words, &[id(&agent)]].concat()));
+    let empty = agent["worktree_abspath"].as_str().expect("a path");
+    let nothing = said(&["commit", "-m", "none"]);
+    assert!(nothing.contains("run git agent diff") && !nothing.contains(empty), "{nothing}");
+    repo.agent_json(&["amend", id(&agent), "--scope=lib/**"]);
+    run(&repo, &agent, "echo more >> docs/a.md; echo new > lib/x");
+    let verdict = said(&["verify"]);
+    let way = format!("to go there: git agent enter {}", id(&agent));
+    assert!(verdict.contains(&way), "{verdict}");
+    // What lies in the way of a landing is there for a command of the agent.
+    repo.git(["checkout", "--quiet", "--detach"]);
+    run(&repo, &agent, "git checkout -q docs; rm lib/x; echo mine > lib/y");
+    let other = repo.agent_json(&["spawn", "do it", "--scope=lib/**", "--layered=off"]);
+    let place = std::path::Path::new(other["worktree_abspath"].as_str().expect("a path"));
+    fs::write(place.join("lib/y"), "theirs\n").expect("written");
+    let branch = agent["branch"].as_str().expect("a branch");
+    let branch = branch.trim_start_matches("refs/heads/");
+    let blocked = repo.agent(&["merge", id(&other), "--into", branch]);
+    let blocked = describe(&blocked);
+    assert!(blocked.contains("[target-dirty]"), "{blocked}");
+    assert!(blocked.contains("--no-verify -- git status --ignored"), "{blocked}");
+}

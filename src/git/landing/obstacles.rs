@@ -4,7 +4,8 @@
 use super::{ATTEMPTS, Checkout, PAUSE, precheck};
 use crate::domain::path::directories;
 use crate::domain::{Quoted, shell};
-use crate::error::{Code, Error, ErrorFacts, IoContext, Result};
+use crate::error::{Code, Error, ErrorFacts, IoContext, Remedy, Result};
+use crate::git::WorktreeLayer;
 use crate::git::changes::{Asked, status};
 use crate::git::command;
 use crate::git::files::lock_file::{LockFile, is_same_file};
@@ -115,11 +116,18 @@ impl Checkout {
         let error = Error::new(
             Code::TargetDirty,
             format!("landing would touch changed or untracked files in {top}"),
-        )
-        .hint(format!(
-            "to see them all before you move or commit them, run git -C {} status --ignored",
-            shell::path(&self.top)
-        ));
+        );
+        let to_see_them = "to see them all before you move or commit them";
+        // The files of a layered worktree are there for a command of its agent alone.
+        let layer = WorktreeLayer::directory(&self.git_dir).filter(|layer| layer.exists());
+        let agent = layer.as_deref().and_then(Path::parent).and_then(Path::file_name);
+        let error = match agent.and_then(OsStr::to_str) {
+            Some(id) => error.remedy(to_see_them, Remedy::StatusInside(id.to_owned())),
+            None => error.hint(format!(
+                "{to_see_them}, run git -C {} status --ignored",
+                shell::path(&self.top)
+            )),
+        };
         let error = if names.is_empty() {
             error
         } else {

@@ -233,7 +233,7 @@ impl RunReport {
                 if !verdict.is_accepted() {
                     self.status = "rejected";
                 }
-                let report = VerifyReport { verdict, directory: std::path::PathBuf::new() };
+                let report = VerifyReport::from(verdict);
                 self.verdict = Some(Some(report.word()));
                 self.verify = Some(report);
             }

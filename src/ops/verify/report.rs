@@ -29,6 +29,15 @@ pub struct VerifyReport {
     pub verdict: Verdict,
     /// Where the caller stands, from the top of the repository: globs in printed commands are relative to it.
     pub directory: PathBuf,
+    /// Whether the files of its worktree are there behind a mount alone.
+    pub is_layered: bool,
+}
+
+/// Of an agent as it is seen from the top of the repository.
+impl From<Verdict> for VerifyReport {
+    fn from(verdict: Verdict) -> VerifyReport {
+        VerifyReport { verdict, directory: PathBuf::new(), is_layered: false }
+    }
 }
 
 impl VerifyReport {
