@@ -352,8 +352,8 @@ fn is_other(repo: &Repo, commit: &Commit, known: &Spawned, other: &Spawned) -> b
 
 // What this clone has decided about agents itself: `agents/closed`, one decision a line. Those that it has merged, rejected or
 // discarded, those whose policy it has amended (`<id> amended <blob>`), the lines of rows by which an audit or a person cleared
-// work that had failed an audit (`<id> cleared <digest>`), and the operations that it has taken back (`<id> undone <operation>`, which
-// voids what was said of the agent's state before it). Programs that do not know such a word pass over it.
+// work that had failed an audit (`<id> cleared <digest>`), and the operations that it has taken back (`<id> undone <operation>`) and
+// those at work again (`<id> reopened`), which both void what was said of the agent's state before. Programs that do not know such a word pass over it.
 //
 // A row that was fetched may say so too. Only what this file says is this clone's own doing, so only that lets a command
 // remove worktrees and branches without asking objects first, and lets an agent do more than its spawn commit says. The file is written before the event, under the ledger's
@@ -375,6 +375,8 @@ pub(super) enum BeliefDecision {
     Over(State),
     /// This policy binds it.
     Amended(Oid),
+    /// It is at work again, so that what was said of its state before counts no more.
+    Reopened,
     /// What this operation decided counts no more, so that what was said of its state before does not either.
     TakenBack(OperationId),
     /// The line of its row with this digest clears audits that failed it.
@@ -385,6 +387,9 @@ pub(super) enum BeliefDecision {
 const AMENDED: &str = "amended ";
 /// The word before an operation that was taken back.
 const UNDONE: &str = "undone ";
+
+/// The word for an agent that is at work again.
+const REOPENED: &str = "reopened";
 
 /// The word before the digest of a line.
 const CLEARED: &str = "cleared ";
@@ -413,6 +418,8 @@ impl Closed {
                 // what follows is not.
                 closed.states.retain(|(other, _)| *other != id);
                 closed.taken_back.insert((id, operation));
+            } else if rest == REOPENED {
+                closed.states.retain(|(other, _)| *other != id);
             } else if let Some(line) = rest.strip_prefix(CLEARED).and_then(digest) {
                 closed.cleared.insert((id, line));
             } else if let Some(state) = State::parse(rest) {
@@ -466,21 +473,22 @@ pub(super) fn note_closed(
     }
     let known = Closed::load(common_dir)?;
     // Each begins with a line feed: what stands before may have been cut short.
-    let is_new = |id: &AgentId| {
-        let mut taken_back = decisions.iter();
-        taken_back.any(|(other, it)| other == id && matches!(it, BeliefDecision::TakenBack(_)))
-    };
+    let voids =
+        |it: &BeliefDecision| matches!(it, BeliefDecision::TakenBack(_) | BeliefDecision::Reopened);
+    let is_new = |id: &AgentId| decisions.iter().any(|(other, it)| other == id && voids(it));
     let lines: String = decisions
         .iter()
         .filter(|(id, decision)| match decision {
             // What is taken back takes back the lines before it, so it is said each time.
             BeliefDecision::TakenBack(_) | BeliefDecision::Cleared(_) => true,
+            BeliefDecision::Reopened => State::ALL.iter().any(|state| known.says(*id, *state)),
             BeliefDecision::Over(state) => !known.says(*id, *state) || is_new(id),
             BeliefDecision::Amended(policy) => !known.has_amended(*id, *policy),
         })
         .map(|(id, decision)| match decision {
             BeliefDecision::TakenBack(operation) => format!("\n{id} {UNDONE}{operation}\n"),
             BeliefDecision::Cleared(line) => format!("\n{id} {CLEARED}{line:016x}\n"),
+            BeliefDecision::Reopened => format!("\n{id} {REOPENED}\n"),
             BeliefDecision::Over(state) => format!("\n{id} {state}\n"),
             BeliefDecision::Amended(policy) => format!("\n{id} {AMENDED}{policy}\n"),
         })

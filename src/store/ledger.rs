@@ -325,8 +325,7 @@ fn decisions(
             events.push(event.clone());
             // Where an earlier `undone` is taken back, the agent is over again.
             let state = Agent::fold(spawn_commit, &events).map(|agent| agent.state);
-            let is_over = |state: &State| !state.is_open() || *state == State::Rejected;
-            let over = state.filter(is_over).map(BeliefDecision::Over);
+            let over = state.filter(|state| is_over(*state)).map(BeliefDecision::Over);
             let taken_back = BeliefDecision::TakenBack(operation.clone());
             [taken_back].into_iter().chain(over).collect()
         }
@@ -334,9 +333,31 @@ fn decisions(
             let digest = belief::digest(&event_line::digest(line.as_bytes()));
             digest.map(BeliefDecision::Cleared).into_iter().collect()
         }
+        _ if reopens(spawn_commit, row, event) => vec![BeliefDecision::Reopened],
         _ => Vec::new(),
     };
     decisions.into_iter().map(|decision| (event.agent, decision)).collect()
+}
+
+/// Whether an agent that was over is at work again after an event: it was brought back, or goes on after a landing.
+fn reopens(spawn_commit: Oid, row: &Row<'_>, event: &Event) -> bool {
+    let ends = |event: &&Event| {
+        matches!(event.what, What::Merged { .. } | What::Rejected { .. } | What::Discarded { .. })
+    };
+    // Nearly every row has no such event, and is folded once.
+    if !row.events.iter().any(|event| ends(&event)) {
+        return false;
+    }
+    let is_over =
+        |events: &[Event]| Agent::fold(spawn_commit, events).is_some_and(|it| is_over(it.state));
+    let mut after = row.events.clone();
+    after.push(event.clone());
+    is_over(&row.events) && !is_over(&after)
+}
+
+/// Whether an agent in that state does not go on.
+fn is_over(state: State) -> bool {
+    !state.is_open() || state == State::Rejected
 }
 
 /// The subject of the commit that brings these events.

@@ -529,3 +529,21 @@ fn a_link_in_the_place_of_a_directory_that_is_swept_is_refused() {
     }
     assert!(outside.join("precious").exists() && outside.join("photos").exists());
 }
+
+#[test]
+fn what_was_discarded_and_came_back_is_judged_by_what_it_has() {
+    for dirty in [true, false] {
+        check("keep", &["--yes"], |agent| {
+            work(agent);
+            for words in [&["discard", &agent.id][..], &["rescue", &agent.id, "--reopen"]] {
+                agent.repo.agent_json(words);
+            }
+            declare(agent, "done", "--summary");
+            agent.repo.agent_json(&["merge", &agent.id]);
+            agent.write("src/more.rs", "more\n");
+            if !dirty {
+                agent.commit("more");
+            }
+        });
+    }
+}
