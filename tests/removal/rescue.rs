@@ -440,3 +440,35 @@ fn what_was_discarded_before_comes_back_in_place_of_what_was_discarded_since() {
         assert_eq!(found, content);
     }
 }
+
+#[test]
+fn what_was_dropped_since_it_came_back_stays_away() {
+    let agent = Agent::new();
+    for back in [&["undo"][..], &["rescue", &agent.id, "--reopen"]] {
+        agent.write("src/lib.rs", "dropped\n");
+        discarded(&agent, &[]);
+        agent.repo.agent_json(back);
+        agent.git(&["checkout", "--quiet", "src/lib.rs"]);
+        fs::remove_file(agent.worktree.join(".agent/review.md")).expect("removed");
+        discarded(&agent, &[]);
+        agent.repo.agent_json(back);
+        assert_eq!(agent.git(&["status", "--porcelain"]), "", "{back:?}");
+        assert!(!agent.worktree.join(".agent/review.md").exists(), "{back:?}");
+        agent.write(".agent/review.md", "again\n");
+    }
+}
+
+#[test]
+fn a_branch_that_another_worktree_has_is_not_given_a_second_one() {
+    let agent = Agent::new();
+    agent.write("src/new.rs", "new\n");
+    agent.commit("new");
+    let tip = agent.git(&["rev-parse", "HEAD"]);
+    discarded(&agent, &[]);
+    agent.repo.git(["switch", "--quiet", "--create", &agent.branch, &tip]);
+    refused(&rescue(&agent, &["--reopen"]), "agent-state", 3);
+    assert_eq!(agent.repo.git(["worktree", "list"]).lines().count(), 1);
+    agent.repo.git(["switch", "--quiet", "main"]);
+    agent.repo.agent_json(&["rescue", &agent.id, "--reopen"]);
+    assert_eq!(agent.git(&["rev-parse", "HEAD"]), tip);
+}

@@ -1,5 +1,6 @@
 use super::{Team, team};
 use crate::support::git_in;
+use crate::verify::Agent;
 use chrono::{TimeDelta, Utc};
 use serde_json::{Value, json};
 use std::fs;
@@ -292,4 +293,26 @@ fn what_became_of_a_landing_decides_what_is_advised() {
     team.json(&["undo", id]);
     team.json(&["merge", id]);
     assert!(team.repo.path().join("src/file-0.rs").exists());
+}
+
+#[test]
+fn a_discard_after_one_that_was_taken_back_is_an_operation_of_its_own() {
+    let agent = Agent::new();
+    agent.write("src/lib.rs", "pub fn landed() {}\n");
+    let (repo, id) = (&agent.repo, agent.id.as_str());
+    let goes_and_comes = |back: &[&str]| {
+        let main = repo.git(["rev-parse", "main"]);
+        repo.agent_json(&["discard", id]);
+        assert!(!agent.worktree.exists());
+        repo.agent_json(back);
+        assert!(agent.worktree.exists(), "{back:?}");
+        assert_eq!(repo.git(["rev-parse", "main"]), main);
+    };
+    for back in [&["undo"][..], &["rescue", id, "--reopen"], &["undo"]] {
+        goes_and_comes(back);
+    }
+    repo.agent_json(&["done", id, "--summary", "said"]);
+    repo.agent_json(&["merge", id]);
+    goes_and_comes(&["undo"]);
+    goes_and_comes(&["undo"]);
 }

@@ -12,7 +12,7 @@ use crate::git::uncommitted::glance;
 use crate::ops::agent_report::Reporter;
 use crate::ops::discard::batch::{RemovalBatch, RemovalEnd};
 use crate::ops::discard::gate::{Place, Remains, bundle_dir, refused};
-use crate::ops::discard::salvage::{Salvage, keep_submodules};
+use crate::ops::discard::salvage::{Salvage, keep_submodules, since_here};
 use crate::ops::discard::{
     DiscardOptions, DiscardPlan, DiscardReport, WorktreeSnapshot, plan_for, tip_of,
 };
@@ -347,7 +347,7 @@ fn is_recorded(ledger: &Ledger<'_>, removal: &Leaving) -> Result<bool> {
     }
     let tip = site.tip;
     let events = ledger.events(agent.spawn_commit)?;
-    let mut said = events.iter().filter_map(|event| match event.what {
+    let mut said = since_here(&events).filter_map(|what| match *what {
         What::Discarded { tip } => Some(tip),
         _ => None,
     });

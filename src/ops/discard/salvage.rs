@@ -2,7 +2,8 @@
 
 use crate::agents::untrusted::gitlinks;
 use crate::agents::{Ctx, bundle, lookup, scratch, work};
-use crate::domain::{Agent, AgentId, Oid, What};
+use crate::domain::event::WORKTREE;
+use crate::domain::{Agent, AgentId, Event, Oid, What};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::MODULES;
 use crate::git::salvage::{
@@ -185,15 +186,20 @@ impl Salvage {
         }
         let events = ctx.ledger().events(agent.spawn_commit)?;
         // The newest counts for those who give work back, so what was kept before something else was is said anew.
-        let is_back = |what: &What| {
-            matches!(what, What::Rescued { .. } | What::Undone { .. } | What::Merged { .. })
-        };
-        let told = events.iter().rev().map(|event| &event.what);
-        let told = told.take_while(|what| !is_back(what));
-        let told = told.filter(|what| matches!(what, What::Salvaged { .. }));
+        let told = since_here(&events).filter(|what| matches!(what, What::Salvaged { .. }));
         let is_told = told.take(found.len()).eq(found.iter().rev());
         Ok(if is_told { Vec::new() } else { found })
     }
+}
+
+/// What a row says since its agent was last at its places, the newest first: a discard that goes on after a kill finds there what it
+/// said, and nothing that an earlier one did.
+pub(super) fn since_here(events: &[Event]) -> impl Iterator<Item = &What> {
+    let is_here = |what: &&What| match what {
+        What::Rescued { to } => to == WORKTREE,
+        what => matches!(what, What::Undone { .. } | What::Merged { .. }),
+    };
+    events.iter().rev().map(|event| &event.what).take_while(move |what| !is_here(what))
 }
 
 /// The commits that only the reflog of a branch without a worktree names.

@@ -294,14 +294,8 @@ impl Kept {
                 worktree::unlinked(&path, &admin, Code::AgentState)
             });
         }
-        if !admin.exists()
-            && let Some(other) = ctx.repo.checkouts(branch)?.first()
-        {
-            let what = format!("{branch} is checked out at {}", other.top.display());
-            return Err(state(what).hint(format!(
-                "to free it, run git -C {} switch --detach",
-                shell::path(&other.top)
-            )));
+        if !admin.exists() {
+            require_free(ctx, branch)?;
         }
         let tip = agent_branch::local(&ctx.repo, agent)?.oid().ok_or_else(|| {
             let what = format!("agent {id} has neither a worktree nor the branch {branch}");
@@ -324,4 +318,18 @@ fn no_place(agent: &Agent, what: &str) -> Error {
     let id = agent.id.short();
     Error::new(Code::AgentState, format!("agent {id} had no {what} in this clone"))
         .hint(format!("to have its files, run git agent rescue {id} --to <directory>"))
+}
+
+/// Refuses a branch that a worktree has checked out: two that have one branch would take back what the other commits.
+///
+/// # Errors
+/// `agent-state`; `worktree-busy` where one is in the middle of a merge or a rebase of it; `io`.
+pub(super) fn require_free(ctx: &Ctx, branch: &str) -> Result<()> {
+    let Some(other) = ctx.repo.checkouts(branch)?.into_iter().next() else {
+        return Ok(());
+    };
+    let what = format!("{branch} is checked out at {}", other.top.display());
+    let top = shell::path(&other.top);
+    Err(Error::new(Code::AgentState, what)
+        .hint(format!("to free it, run git -C {top} switch --detach")))
 }

@@ -30,7 +30,7 @@ use crate::store::{fsx, keep, large_files, layout, lock};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -332,11 +332,22 @@ impl Kept {
         let gone = expired(ctx, events)?;
         let mut kept = Kept { expired: gone.values().max().copied(), ..Kept::default() };
         let (mut tip, mut work): (Option<Oid>, Option<Commit>) = (None, None);
+        let discards = events.iter().filter(|event| matches!(event.what, What::Discarded { .. }));
+        let discards: HashSet<_> = discards.filter_map(|event| event.operation.as_ref()).collect();
         for event in events {
             let commit = match event.what {
                 What::Discarded { tip: Some(commit) } | What::Salvaged { commit } => commit,
                 What::Merged { .. } => {
                     kept.is_since_landing = false;
+                    continue;
+                }
+                // Its owner had it back, and may have dropped it since.
+                What::Rescued { ref to } if to == WORKTREE => {
+                    (work, kept.bundle) = (None, None);
+                    continue;
+                }
+                What::Undone { ref operation, .. } if discards.contains(operation) => {
+                    (work, kept.bundle) = (None, None);
                     continue;
                 }
                 _ => continue,
@@ -408,7 +419,7 @@ pub const REOPEN_STEPS: [&str; 6] = ["branch", "filled", "linked", "placed", "ma
 /// Checks that the agent's places are known and free, or hold what an interrupted call left.
 ///
 /// # Errors
-/// `agent-state` for an agent that had no worktree; `branch-exists`, `path-exists`.
+/// `agent-state` for an agent that had no worktree, and where another worktree has its branch; `branch-exists`, `path-exists`.
 fn require_places(ctx: &Ctx, plan: &RescuePlan) -> Result<()> {
     let agent = &plan.agent;
     if plan.is_shared() {
@@ -428,6 +439,9 @@ fn require_places(ctx: &Ctx, plan: &RescuePlan) -> Result<()> {
     let admin = worktree::admin_dir(&ctx.repo, agent.id);
     if belongs_to(&path, &admin) {
         return Ok(());
+    }
+    if !admin.exists() {
+        branch::require_free(ctx, branch)?;
     }
     branch::require_empty(&path)
 }
