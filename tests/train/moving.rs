@@ -4,8 +4,10 @@ use super::Fleet;
 use super::kill::options;
 use crate::support::agent::{agent_command, describe};
 use crate::support::death;
-use crate::support::{git_in, isolated};
+use crate::support::{TestRepo, git_in, isolated};
 use git_agent::ops::train;
+use std::fs;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -117,4 +119,35 @@ fn a_culprit_that_is_discarded_while_a_train_checks_keeps_the_train_from_nothing
     assert_eq!(outcomes, ["landed", "rejected", "landed"], "{report:#?}");
     assert_eq!(fleet.state(1), "discarded");
     fleet.require_sound();
+}
+
+#[test]
+fn what_was_built_upon_work_that_lands_is_judged_by_where_it_lands() {
+    let repo = TestRepo::with_commit();
+    let settings = "[checks]\ncommands = [\"test -f needed || ! test -f src/up\"]\n[bundle]\nrequired = false\n";
+    repo.write(".config/git-agent.toml", settings);
+    repo.commit_all("settings");
+    let spawn = |name: &str, words: &[&str]| {
+        let all = [&["spawn", "Add a file.", "--role", "edit-local"], words].concat();
+        let report = repo.agent_json(&all);
+        let text = |key: &str| report[key].as_str().expect(key).to_owned();
+        let worktree = PathBuf::from(text("worktree_abspath"));
+        fs::write(worktree.join("src").join(name), "new\n").expect("written");
+        git_in(&worktree, ["add", "src"]);
+        git_in(&worktree, ["commit", "--quiet", "-m", name]);
+        repo.agent_json(&["done", &text("agent_id"), "--summary", name]);
+        text("branch")
+    };
+    let low = spawn("low", &[]);
+    spawn("up", &["--from", &low]);
+    // Only with this the work above is sound, and the branch below does not have it.
+    repo.write("needed", "needed\n");
+    let before = repo.commit_all("needed");
+    let answer = repo.agent_json(&["train", "--all", "--squash"]);
+    let items = answer["items"].as_array().expect("items");
+    assert!(items.iter().all(|item| item["outcome"] == "landed"), "{answer:#}");
+    assert_eq!(answer["targets"][0]["before"], before.as_str(), "{answer:#}");
+    for name in ["low", "up"] {
+        assert_eq!(repo.git(["show", &format!("main:src/{name}")]), "new");
+    }
 }

@@ -267,12 +267,18 @@ fn run_targets(
         };
         let (target, aimed) = (next.target.clone(), stacked::target_of(ctx, &next.agent)?);
         if is_agents(&next) && options.into.is_none() && aimed.as_ref() != Some(&target) {
-            gather::judge_again(ctx, options, items, &target)?;
+            // They land elsewhere by now, and are judged by where that is.
+            gather::judge_those(ctx, options, items, |item| item.is_bound_for(&target))?;
             continue;
         }
-        let report = run_target(ctx, options, items, &target, checks, tell)?;
-        reports.retain(|known| Some(&known.refname) != report.as_ref().map(|it| &it.refname));
-        reports.extend(report);
+        let Some(mut report) = run_target(ctx, options, items, &target, checks, tell)? else {
+            continue;
+        };
+        // What was built upon work that lands makes a second round of one train.
+        if let Some(at) = reports.iter().position(|known| known.refname == report.refname) {
+            report.before = reports.remove(at).before;
+        }
+        reports.push(report);
     }
 }
 
