@@ -214,3 +214,34 @@ fn twelve_agents_listen_on_the_same_port_at_the_same_time() {
     }
     assert_eq!(held(&repo), 12);
 }
+
+#[test]
+fn a_train_that_runs_keeps_its_values() {
+    let repo = TestRepo::with_commit();
+    let go = repo.path().join(".git/go");
+    let waits = format!("until test -e '{}'; do sleep 0.05; done", go.display());
+    let settings = format!(
+        "[lease]\nPORT = \"port\"\n[bundle]\nrequired = false\n[checks]\ncommands = [\"{waits}\"]\n"
+    );
+    repo.write(".config/git-agent.toml", settings);
+    repo.commit_all("settings");
+    let report = repo.agent_json(&["spawn", "Add a file.", "--role", "edit-local"]);
+    let worktree = PathBuf::from(report["worktree_abspath"].as_str().expect("a path"));
+    std::fs::write(worktree.join("src/new.rs"), "// new\n").expect("written");
+    repo.agent_json(&["done", &id_of(&report), "--summary", "said"]);
+    let of_trains = || {
+        let names = std::fs::read_dir(leases_dir(&repo)).expect("a directory");
+        let targets = names.flatten().filter_map(|it| std::fs::read_link(it.path()).ok());
+        targets.filter(|it| it.to_string_lossy().starts_with("0000")).count()
+    };
+    let mut train = agent_command(&repo.path());
+    let mut train = train.args(["train", "--all"]).spawn().expect("it starts");
+    while of_trains() == 0 {
+        crate::support::pause();
+    }
+    repo.agent_json(&["gc", "--yes"]);
+    assert_eq!(of_trains(), 1, "its check runs still");
+    std::fs::write(go, "").expect("written");
+    assert!(train.wait().expect("its end").success());
+    assert_eq!(of_trains(), 0);
+}

@@ -27,14 +27,14 @@ use crate::store::large_files::LargeFile;
 use crate::store::ledger::RecordedLanding;
 use crate::store::place::Journal;
 use crate::store::{
-    OwnBranch, RecordedPlaces, agent_branch, briefing, fsx, large_files, layout, leases,
+    OwnBranch, RecordedPlaces, agent_branch, briefing, fsx, large_files, layout, leases, lock,
 };
 use expire::{ExpiryPlan, LifeEnd, SalvageItem};
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Whatever has lain in the trash for a day is not being deleted any more, in seconds.
@@ -216,8 +216,17 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
         checks: check_worktrees(ctx)?,
         temporary: temporary::count_left(&ctx.temporary_place()),
         told,
-        holders: { held.into_keys() }.filter(|short| !open.contains(short)).collect(),
+        holders: { held.into_keys() }
+            .filter(|short| !open.contains(short) && !is_running_train(common, short))
+            .collect(),
     })
+}
+
+/// Whether this is the place of a train that runs.
+fn is_running_train(common: &Path, short: &str) -> bool {
+    // What cannot be asked may be running.
+    let is_held = || lock::is_held(common, &layout::verify_lock(short)).unwrap_or(true);
+    layout::is_train_place(short) && is_held()
 }
 
 /// The files that discards have set aside.
