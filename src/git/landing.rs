@@ -65,6 +65,14 @@ impl Repo {
         Some(branch_name(&name).to_owned())
     }
 
+    /// The full name of the branch that the main worktree is on, by whatever name its HEAD has for it, or rebases.
+    pub fn branch_of_main(&self) -> Option<String> {
+        let head = untrusted::text(self.common_dir(), "HEAD").unwrap_or_default();
+        let name = head.trim_end().strip_prefix("ref: ").map(str::to_owned);
+        let name = name.or_else(|| rebased(self.common_dir()));
+        name.map(|name| self.branch_behind(&name))
+    }
+
     /// Every worktree, the main one first.
     ///
     /// # Errors

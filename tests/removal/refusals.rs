@@ -99,6 +99,18 @@ fn a_branch_that_another_worktree_uses_is_not_deleted() {
     check("discard-refused", 3, "is checked out at", |agent| {
         agent.repo.git(["checkout", "--quiet", "--ignore-other-worktrees", &agent.branch]);
     });
+    // By another name, and in the middle of a rebase, git refuses to delete it, too.
+    check("discard-refused", 3, "is checked out at", |agent| {
+        let branch = format!("refs/heads/{}", agent.branch);
+        agent.repo.git(["symbolic-ref", "refs/heads/alias", &branch]);
+        agent.repo.git(["checkout", "--quiet", "--ignore-other-worktrees", "alias"]);
+    });
+    check("discard-refused", 3, "is checked out at", |agent| {
+        agent.repo.git(["checkout", "--quiet", "--ignore-other-worktrees", &agent.branch]);
+        let stopped = ["rebase", "--quiet", "--exec", "false", "HEAD~1"];
+        let output = crate::support::git_output(&agent.repo.path(), stopped);
+        assert!(!output.status.success(), "it waits for a person");
+    });
 }
 
 #[test]

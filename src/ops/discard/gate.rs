@@ -81,8 +81,8 @@ impl Place {
 #[derive(Default)]
 pub(in crate::ops) struct WorktreeSnapshot {
     linked: WorktreeCache,
-    /// Where the main worktree is, and the text of its `HEAD`.
-    main: (PathBuf, String),
+    /// Where the main worktree is, and the branch that it is on or rebases.
+    main: (PathBuf, Option<String>),
 }
 
 impl WorktreeSnapshot {
@@ -99,8 +99,7 @@ impl WorktreeSnapshot {
     /// Reads what has changed.
     pub(super) fn refresh(&mut self, ctx: &Ctx) -> Result<()> {
         self.linked.refresh(&ctx.repo)?;
-        let head = fs::read_to_string(ctx.repo.common_dir().join("HEAD"));
-        self.main = (ctx.repo.root()?, head.unwrap_or_default());
+        self.main = (ctx.repo.root()?, ctx.repo.branch_of_main());
         Ok(())
     }
 }
@@ -161,8 +160,8 @@ fn tip_of(ctx: &Ctx, branch: Option<&OwnBranch>) -> Result<Option<Oid>> {
 fn require_not_elsewhere(agent: &Agent, branch: &str, around: &WorktreeSnapshot) -> Result<()> {
     let own = layout::worktree_name(agent.id);
     let head = format!("ref: {branch}");
-    let (root, text) = &around.main;
-    let main = (text.trim_end() == head).then_some(root);
+    let (root, on) = &around.main;
+    let main = (on.as_deref() == Some(branch)).then_some(root);
     let linked = around.linked.at_head(&head);
     let linked = linked.filter(|worktree| worktree.name != own);
     let mut elsewhere = main.into_iter().chain(linked.map(|worktree| &worktree.path));
