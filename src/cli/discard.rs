@@ -41,6 +41,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &DiscardArgs) -> Result<Exit> {
         with_ignored: args.with_ignored,
         force: args.force,
         no_hooks: args.no_hooks,
+        ..DiscardOptions::default()
     };
     if args.dry_run {
         let rehearse = |agent: &str| discard::rehearse(ctx, agent, options);

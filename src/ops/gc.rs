@@ -335,6 +335,8 @@ impl<'a> Judge<'a> {
         }
         let removal = DiscardOptions {
             with_ignored: options.with_ignored,
+            // What comes while hooks run and others are removed has landed nowhere.
+            unmoved: true,
             // Never by force: what lives in another clone is not for this one to end.
             ..DiscardOptions::default()
         };

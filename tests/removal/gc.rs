@@ -547,3 +547,18 @@ fn what_was_discarded_and_came_back_is_judged_by_what_it_has() {
         });
     }
 }
+
+#[test]
+fn a_commit_that_comes_while_others_are_swept_keeps_its_agent() {
+    let (agent, id, worktree) = two_landed();
+    let ctx = death::ctx(&agent.repo.path(), death::unwatched());
+    let plan = gc::plan(&ctx, GcOptions::default()).expect("a plan");
+    agent.write("src/late.rs", "late\n");
+    agent.commit("late");
+    let report = gc::execute(&ctx, plan).expect("swept");
+    let actions: Vec<_> =
+        report.agents.iter().map(|item| (item.agent_id.as_str(), item.action)).collect();
+    assert!(actions.contains(&(agent.id.as_str(), "keep")), "{report:?}");
+    assert!(actions.contains(&(id.as_str(), "removed")), "{report:?}");
+    assert!(agent.worktree.join("src/late.rs").exists() && !worktree.exists());
+}

@@ -72,6 +72,8 @@ pub struct DiscardOptions {
     pub force: bool,
     /// Leaves the commands of `[hooks]` out.
     pub no_hooks: bool,
+    /// Keeps an agent whose branch has moved since the plan was made.
+    pub unmoved: bool,
 }
 
 /// What a discard would remove.

@@ -137,8 +137,15 @@ fn look_again(
     alone: Guard,
 ) -> Result<Leaving, RemovalEnd> {
     let agent = ctx.ledger().agent(plan.agent.spawn_commit)?;
+    let before = plan.site.tip;
     let plan = plan_for(ctx, agent.unwrap_or(plan.agent), plan.options, around)?;
     let DiscardPlan { agent, options, site, .. } = plan;
+    // What came meanwhile was not judged.
+    if options.unmoved && site.tip != before {
+        let what =
+            format!("the branch of agent {} has moved since it was looked at", agent.id.short());
+        return Err(Error::new(Code::LostRace, what).into());
+    }
     let report = DiscardReport::new(reporter, &agent, &site);
     // What is left of a discard that was killed just before its end.
     if agent.state == State::Discarded && site.is_empty() {
