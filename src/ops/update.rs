@@ -150,6 +150,11 @@ pub fn plan(ctx: &Ctx, who: &str, options: UpdateOptions) -> Result<UpdatePlan> 
         Some(way) => way,
         None => merged(ctx, &agent, tip, target_tip, options)?,
     };
+    // A merge that is unfinished is one of what the target was then.
+    let target_tip = match &way {
+        UpdateWay::Wait(unfinished, _) | UpdateWay::Resolved(unfinished, _) => unfinished.theirs,
+        _ => target_tip,
+    };
     let tree = match &way {
         UpdateWay::Merge(tree) => Some(*tree),
         UpdateWay::Leave(merge) => Some(merge.tree),

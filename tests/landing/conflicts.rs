@@ -107,8 +107,12 @@ fn conflicts_are_left_as_git_leaves_them_and_are_committed_once_resolved() {
     assert_eq!(shown["out_of_scope"], json!(0), "{shown:#}");
 
     resolve(&agent);
+    // What comes to the target meanwhile is not what was merged.
+    agent.repo.write("README.md", "# Later\n");
+    agent.repo.commit_all("later");
     let report = answer(&agent, "update", &[]);
     assert_eq!(report["outcome"], "updated");
+    assert_eq!(report["target"]["oid"], main.as_str());
     assert_eq!(agent.git(&["log", "-1", "--format=%P"]), format!("{tip} {main}"));
     assert_eq!(agent.git(&["status", "--porcelain"]), "");
     assert_eq!(agent.git(&["show", "HEAD:src/lib.rs"]), format!("{ONE}    122\n}}"));
