@@ -128,6 +128,22 @@ fn a_branch_with_a_name_of_its_own_travels_and_one_that_is_behind_does_not() {
 }
 
 #[test]
+fn a_copy_in_the_way_of_a_branch_is_told_of() {
+    let hub = Hub::new(2);
+    let [one, two] = [0, 1].map(|n| hub.clones[n].clone());
+    spawn(&one, &["--branch=agent/mine"]);
+    json(&one, &["sync"]);
+    git_in(&two, ["update-ref", "refs/remotes/origin/agent/mine/old", "HEAD"]);
+    let report = json(&two, &["sync"]);
+    let warnings = report["warnings"].to_string();
+    assert!(warnings.contains("run git fetch --prune origin"), "{report:#}");
+    git_in(&two, ["fetch", "--quiet", "--prune", "origin"]);
+    assert_eq!(json(&two, &["sync"])["warnings"], serde_json::json!([]));
+    let copy = tip(&two, "refs/remotes/origin/agent/mine");
+    assert_eq!(copy, tip(&one, "refs/heads/agent/mine"));
+}
+
+#[test]
 fn no_ref_of_the_user_moves_and_only_what_is_configured_leaves() {
     let hub = Hub::new(2);
     let [one, two] = [0, 1].map(|n| hub.clones[n].clone());

@@ -6,7 +6,9 @@ use crate::agents::own_changes;
 use crate::domain::ref_update::{Arrival, arrival, contained};
 use crate::domain::{Agent, Oid};
 use crate::error::{Code, Error, Result};
-use crate::git::refs::remote::{self, PushManner, PushOutcome, RefChange, RefPush, RemoteRefs};
+use crate::git::refs::remote::{
+    self, Fetched, PushManner, PushOutcome, RefChange, RefPush, RemoteRefs,
+};
 use crate::git::{Repo, Tip};
 use crate::ops::sync::exchange::{Exchange, Sight};
 use crate::ops::sync::{BranchReport, PREFIX_HINT};
@@ -338,7 +340,7 @@ const TRAILERS: [&str; 2] = [NONCE, "Agent-Id"];
 
 impl Exchange<'_> {
     /// Fetches the branches of live agents of other clones, to where `git fetch` has them.
-    pub(super) fn fetch_branches(&self, listed: &RemoteRefs) -> Result<()> {
+    pub(super) fn fetch_branches(&mut self, listed: &RemoteRefs) -> Result<()> {
         if !self.travelling.branches {
             return Ok(());
         }
@@ -362,8 +364,14 @@ impl Exchange<'_> {
             refspecs.extend(missing.get(branch).map(|copy| format!("+{branch}:{copy}")));
         }
         // A branch that went away in between is fetched no more.
-        if !refspecs.is_empty() {
-            repo.fetch_refs(&self.remote, &refspecs, self.end)?;
+        if !refspecs.is_empty()
+            && let Fetched::Locked(said) = repo.fetch_refs(&self.remote, &refspecs, self.end)?
+        {
+            let remote = &self.remote;
+            self.report.warn(format!(
+                "branches of agents could not be copied from {remote}; to see and clear what is in the way, run git fetch --prune {remote}: {}",
+                said.trim()
+            ));
         }
         Ok(())
     }
