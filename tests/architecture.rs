@@ -539,8 +539,6 @@ const OPENS_FILES: &[(&str, &str)] = &[
     ("git/uncommitted/base.rs", "a base, which no agent can write"),
     ("git/files/untrusted.rs", "the road itself"),
     ("git/worktree", "names of admin directories"),
-    ("ops/discard/gate.rs", "the shared repository"),
-    ("ops/discard/gate.rs", "whether a directory is empty"),
     ("ops/doctor/", "state of ours"),
     ("ops/git_hook/mod.rs", "the message that git names"),
     ("ops/host_hook/pre_tool.rs", "an agent's: names of files, no content"),
