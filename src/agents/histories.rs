@@ -127,7 +127,7 @@ impl Histories {
         let pass = || {
             let peers = self.branches.iter().filter(|(target, ..)| target == refname);
             let tips = peers.filter_map(|(_, branch, started)| {
-                let tip = repo.branch_tip(branch).ok()?.oid()?;
+                let tip = repo.tip(branch).ok()?.oid()?;
                 repo.line(*started, tip).is_none().then_some([tip, *started])
             });
             let tips: Vec<[Oid; 2]> = tips.collect();
