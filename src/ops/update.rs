@@ -188,12 +188,10 @@ pub fn execute(ctx: &Ctx, plan: &UpdatePlan) -> Result<UpdateReport> {
     worktree::reopen(ctx, &plan.agent)?;
     match &plan.way {
         UpdateWay::UpToDate => Ok(plan.report()),
-        UpdateWay::Merge(tree) => plan.commit(ctx, &plan.place(ctx)?, plan.target_tip, *tree),
+        UpdateWay::Merge(tree) => plan.commit(ctx, &plan.place(ctx)?, *tree),
         UpdateWay::Leave(merge) => plan.leave(ctx, merge),
         UpdateWay::Wait(unfinished, _) => plan.complete(ctx, unfinished),
-        UpdateWay::Resolved(unfinished, tree) => {
-            plan.commit(ctx, &unfinished.place, unfinished.theirs, *tree)
-        }
+        UpdateWay::Resolved(unfinished, tree) => plan.commit(ctx, &unfinished.place, *tree),
         UpdateWay::Clear(place) => plan.clear(ctx, place),
     }
 }
@@ -227,12 +225,12 @@ impl UpdatePlan {
         }
     }
 
-    /// Commits the merge of the target's commit `theirs` with the tree that came of it, and lets branch and worktree follow.
-    fn commit(&self, ctx: &Ctx, place: &Checkout, theirs: Oid, tree: Oid) -> Result<UpdateReport> {
+    /// Commits the merge of the target with the tree that came of it, and lets branch and worktree follow.
+    fn commit(&self, ctx: &Ctx, place: &Checkout, tree: Oid) -> Result<UpdateReport> {
         let who = ctx.identities()?;
         let commit = ctx.repo.write_commit_as_user(&who.commit(
             tree,
-            &[self.tip, theirs],
+            &[self.tip, self.target_tip],
             &self.message(),
         ))?;
         ctx.reached(STEPS[0]);
