@@ -160,14 +160,13 @@ impl Reverts {
                 }
             };
             // A command that was killed after the branch had moved goes on from there.
-            let made = made_before(ctx, one, branch.to, &plan.operation)?;
-            let commit = match made {
+            let commit = match made_before(ctx, one, branch.to, &plan.operation)? {
                 Some(commit) => commit,
-                None => revert(ctx, one, branch.to, &plan.operation)?,
+                None => {
+                    branch.to = revert(ctx, one, branch.to, &plan.operation)?;
+                    branch.to
+                }
             };
-            if made.is_none() {
-                branch.to = commit;
-            }
             commits.insert(one.to, commit);
         }
         let moves: Vec<_> = moves.into_values().filter(|one| one.from != one.to).collect();
