@@ -77,15 +77,13 @@ pub fn write_work(repo: &Repo, tip: &Commit, found: &Trees, whose: &str) -> Resu
         return Ok(None);
     }
     let mut parents = vec![tip.oid];
-    let mut whose = whose.to_owned();
-    if staged == found.tree && found.staged.is_some() {
-        whose = format!("{whose}\n{ALL_STAGED}");
-    }
     // A second parent only where it says something that neither the tip nor the worktree does.
     if staged != found.tree && staged != tip.tree {
-        parents.push(write(repo, tip, staged, &[tip.oid], "index", &whose)?);
+        parents.push(write(repo, tip, staged, &[tip.oid], "index", whose)?);
     }
-    write(repo, tip, found.tree, &parents, WORK, &whose).map(Some)
+    let all_staged = format!("{whose}\n{ALL_STAGED}");
+    let whose = if found.staged == Some(found.tree) { &all_staged } else { whose };
+    write(repo, tip, found.tree, &parents, WORK, whose).map(Some)
 }
 
 /// Writes a commit without parents that holds a directory byte for byte; `None` when there is none, or
