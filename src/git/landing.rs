@@ -171,14 +171,18 @@ impl Checkout {
         rebased(&self.git_dir).is_some_and(|name| repo.is_of_branch(&name, branch))
     }
 
+    /// The short id of the agent whose worktree this is.
+    fn agent(&self) -> Option<&str> {
+        self.git_dir.file_name()?.to_str()?.strip_prefix("agent-")
+    }
+
     /// Refuses a layered worktree that is not mounted: what is written to its place would be seen by none.
     fn require_files(&self) -> Result<()> {
         if WorktreeLayer::of(&self.git_dir).is_none() {
             return Ok(());
         }
         let what = format!("the layered worktree {} is not mounted", self.top.display());
-        let name = self.git_dir.file_name().unwrap_or_default().to_string_lossy();
-        let id = name.trim_start_matches("agent-").to_owned();
+        let id = self.agent().unwrap_or_default().to_owned();
         Err(Error::new(Code::WorktreeBusy, what)
             .remedy("to make an ordinary worktree of it", Remedy::Materialize(id.clone()))
             .unless_mounted(id))

@@ -119,9 +119,8 @@ impl Checkout {
         );
         let to_see_them = "to see them all before you move or commit them";
         // The files of a layered worktree are there for a command of its agent alone.
-        let layer = WorktreeLayer::directory(&self.git_dir).filter(|layer| layer.exists());
-        let agent = layer.as_deref().and_then(Path::parent).and_then(Path::file_name);
-        let error = match agent.and_then(OsStr::to_str) {
+        let is_layered = || WorktreeLayer::directory(&self.git_dir).is_some_and(|it| it.exists());
+        let error = match self.agent().filter(|_| is_layered()) {
             Some(id) => error.remedy(to_see_them, Remedy::StatusInside(id.to_owned())),
             None => error.hint(format!(
                 "{to_see_them}, run git -C {} status --ignored",
