@@ -414,12 +414,10 @@ impl Closed {
             if let Some(blob) = rest.strip_prefix(AMENDED).and_then(Oid::from_hex) {
                 closed.policies.insert((id, blob));
             } else if let Some(operation) = rest.strip_prefix(UNDONE).and_then(OperationId::parse) {
-                // The order of the lines counts: what was said of the agent's state before is void,
-                // what follows is not.
-                closed.states.retain(|(other, _)| *other != id);
+                closed.forget_states(id);
                 closed.taken_back.insert((id, operation));
             } else if rest == REOPENED {
-                closed.states.retain(|(other, _)| *other != id);
+                closed.forget_states(id);
             } else if let Some(line) = rest.strip_prefix(CLEARED).and_then(digest) {
                 closed.cleared.insert((id, line));
             } else if let Some(state) = State::parse(rest) {
@@ -427,6 +425,11 @@ impl Closed {
             }
         }
         Ok(closed)
+    }
+
+    /// The order of the lines counts: what was said of the agent's state before one of these is void, what follows is not.
+    fn forget_states(&mut self, id: AgentId) {
+        self.states.retain(|(other, _)| *other != id);
     }
 
     /// Whether this clone gave the agent that policy.
