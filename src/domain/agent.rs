@@ -30,8 +30,7 @@ mod state;
 pub use state::{Move, State};
 
 use super::event::{
-    Base, Event, Exited, Isolation, ProgramVersion, Spawned, Spawning, Started, Verified, WORKTREE,
-    What,
+    Base, Event, Exited, Isolation, ProgramVersion, Spawned, Spawning, Started, Verified, What,
 };
 use super::id::{AgentId, AgentName};
 use super::oid::Oid;
@@ -431,7 +430,7 @@ impl Agent {
             What::Rejected { .. } => Move::TurnDown,
             What::Deferred { .. } => Move::Defer,
             What::Discarded { .. } => Move::Discard,
-            What::Rescued { to } if to == WORKTREE => Move::BringBack,
+            what if what.brings_back() => Move::BringBack,
             What::Spawning(_)
             | What::Exited(_)
             | What::Salvaged { .. }

@@ -3,7 +3,7 @@
 //! Every event that one command writes has the id of its operation. `undone` names an operation and takes back what its events
 //! decided in one row; an `undone` has an operation of its own, so it can be taken back as well, which does it again.
 
-use super::event::{Event, What};
+use super::event::{Event, WORKTREE, What};
 use super::id::OperationId;
 use super::oid::Oid;
 use crate::error::Remedy;
@@ -44,6 +44,11 @@ pub fn first_taken_back<'e>(events: &'e [Event], operation: &'e OperationId) -> 
 }
 
 impl What {
+    /// Whether it says that the agent is at its own places again.
+    pub fn brings_back(&self) -> bool {
+        matches!(self, What::Rescued { to } if to == WORKTREE)
+    }
+
     /// Whether taking back the operation of this event takes back what it says. Facts of the world stay: that an agent was made, that
     /// a command ran, what was kept.
     pub fn is_decision(&self) -> bool {

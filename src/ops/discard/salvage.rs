@@ -2,7 +2,6 @@
 
 use crate::agents::untrusted::gitlinks;
 use crate::agents::{Ctx, bundle, lookup, scratch, work};
-use crate::domain::event::WORKTREE;
 use crate::domain::{Agent, AgentId, Event, Oid, What};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::MODULES;
@@ -195,9 +194,8 @@ impl Salvage {
 /// What a row says since its agent was last at its places, the newest first: a discard that goes on after a kill finds there what it
 /// said, and nothing that an earlier one did.
 pub(super) fn since_here(events: &[Event]) -> impl Iterator<Item = &What> {
-    let is_here = |what: &&What| match what {
-        What::Rescued { to } => to == WORKTREE,
-        what => matches!(what, What::Undone { .. } | What::Merged { .. }),
+    let is_here = |what: &&What| {
+        what.brings_back() || matches!(what, What::Undone { .. } | What::Merged { .. })
     };
     events.iter().rev().map(|event| &event.what).take_while(move |what| !is_here(what))
 }

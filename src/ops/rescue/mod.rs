@@ -335,19 +335,19 @@ impl Kept {
         let discards = events.iter().filter(|event| matches!(event.what, What::Discarded { .. }));
         let discards: HashSet<_> = discards.filter_map(|event| event.operation.as_ref()).collect();
         for event in events {
+            let is_back = match &event.what {
+                What::Undone { operation, .. } => discards.contains(operation),
+                what => what.brings_back(),
+            };
+            if is_back {
+                // Its owner had it back, and may have dropped it since.
+                (work, kept.bundle) = (None, None);
+                continue;
+            }
             let commit = match event.what {
                 What::Discarded { tip: Some(commit) } | What::Salvaged { commit } => commit,
                 What::Merged { .. } => {
                     kept.is_since_landing = false;
-                    continue;
-                }
-                // Its owner had it back, and may have dropped it since.
-                What::Rescued { ref to } if to == WORKTREE => {
-                    (work, kept.bundle) = (None, None);
-                    continue;
-                }
-                What::Undone { ref operation, .. } if discards.contains(operation) => {
-                    (work, kept.bundle) = (None, None);
                     continue;
                 }
                 _ => continue,

@@ -3,7 +3,7 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
 use crate::domain::agent::Agent;
-use crate::domain::event::{Event, WORKTREE, What};
+use crate::domain::event::{Event, What};
 use crate::domain::id::{AgentId, OperationId};
 use crate::domain::oid::Oid;
 use crate::domain::operation::{retreat, taken_back};
@@ -226,9 +226,7 @@ fn parts(
             continue;
         };
         let is_own = ours.contains(operation);
-        let reopens =
-            |event: &&Event| matches!(&event.what, What::Rescued { to } if to == WORKTREE);
-        is_back |= is_own && of_it.iter().any(reopens);
+        is_back |= is_own && of_it.iter().any(|event| event.what.brings_back());
         let is_judged_only = effects == [Effect::Judged];
         let had_gone_on = went_on;
         went_on |= of_it.iter().any(|event| matches!(event.what, What::Started(_)));
