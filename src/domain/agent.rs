@@ -159,11 +159,20 @@ impl Agent {
                 tell(event, agent.state);
                 continue;
             }
-            if let What::Undone { operation, revert } = &event.what {
-                // One that takes an undo back lands the work again.
+            // One that was taken back itself says nothing of where the branch is now.
+            if let What::Undone { operation, revert } = &event.what
+                && !event.operation.as_ref().is_some_and(|own| taken_back.contains(own))
+            {
                 let counts = taken_back.contains(operation::first_taken_back(events, operation));
-                let made = revert.filter(|_| counts).zip(event.operation.clone());
-                agent.reverted = made.map(|(commit, operation)| Reverted { commit, operation });
+                match revert.zip(event.operation.clone()).filter(|_| counts) {
+                    Some((commit, operation)) => {
+                        agent.reverted = Some(Reverted { commit, operation });
+                    }
+                    // Done again by moving the branch back to it, a revert is the one that was made before.
+                    None if counts => {}
+                    // One that takes an undo back lands the work again.
+                    None => agent.reverted = None,
+                }
             }
             let before = (agent.state, agent.declared);
             let fork = match event.previous.as_deref().map(|previous| forks.entry(previous)) {

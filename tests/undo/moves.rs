@@ -1,4 +1,5 @@
 use super::{Team, team};
+use crate::support::agent::describe;
 use crate::support::git_in;
 use crate::verify::Agent;
 use chrono::{TimeDelta, Utc};
@@ -269,6 +270,31 @@ fn a_revert_that_was_reverted_is_done_again_by_the_id_that_is_told() {
         let is_there = number % 2 == 1;
         assert_eq!(team.repo.path().join("src/file-0.rs").exists(), is_there);
         assert_eq!(team.state(0) == "merged", is_there, "{}", team.state(0));
+    }
+    team.assert_sound();
+}
+
+#[test]
+fn a_revert_that_is_done_again_by_moving_the_branch_still_keeps_the_work_out() {
+    let team = team(1);
+    team.land(0);
+    team.repo.write("README.md", "later work\n");
+    team.repo.commit_all("later");
+    // The first is a commit on top; the others take it away and bring it back.
+    for number in 0..5 {
+        let newest = team.operations()[0]["operation"].as_str().expect("an id").to_owned();
+        team.json(&["undo", "--revert", &newest]);
+        let is_there = number % 2 == 1;
+        assert_eq!(team.repo.path().join("src/file-0.rs").exists(), is_there);
+        assert_eq!(team.state(0) == "merged", is_there, "{}", team.state(0));
+        if is_there {
+            continue;
+        }
+        let output = team.repo.agent(&["merge", team.id(0)]);
+        let refusal = describe(&output);
+        assert!(!output.status.success() && refusal.contains("merge.reverted"), "{refusal}");
+        let swept = team.json(&["gc", "--yes"]);
+        assert_eq!(swept["agents"][0]["action"], "keep", "{swept:#}");
     }
     team.assert_sound();
 }
