@@ -138,3 +138,26 @@ fn an_agent_decides_about_no_other() {
     }
     assert_eq!(kinds(), before);
 }
+
+#[test]
+fn work_goes_on_after_its_branch_was_merged_by_hand() {
+    for way in ["--no-ff", "--ff-only"] {
+        let agent = Agent::new();
+        let more = |name: &str| {
+            agent.write(&format!("src/{name}.rs"), "pub fn more() {}\n");
+            agent.repo.agent_json(&["commit", &agent.id, "-m", name]);
+        };
+        more("one");
+        let branch = agent.git(&["symbolic-ref", "HEAD"]);
+        agent.repo.git(["merge", "--quiet", "--no-edit", way, &branch]);
+        agent.repo.write("README.md", "meanwhile\n");
+        agent.repo.commit_all("a person's");
+        more("two");
+        more("three");
+        let judged = agent.repo.agent_json(&["verify", &agent.id]);
+        assert_eq!(judged["findings"], serde_json::json!([]), "{way}: {judged:#}");
+        agent.repo.agent_json(&["merge", &agent.id]);
+        let landed = agent.repo.git(["ls-tree", "--name-only", "main", "src/"]);
+        assert!(landed.contains("src/two.rs") && landed.contains("src/three.rs"), "{landed}");
+    }
+}

@@ -58,7 +58,7 @@ pub(super) fn provenance(
             }
             (true, foreign)
         }
-        None => foreign_since_landing(repo, subject, divergence)?,
+        None => ahead.foreign_since_landing(repo, subject)?,
     };
     Ok(BranchHistory {
         has_spawn_commit,
@@ -127,14 +127,40 @@ impl<'a> CommitsAhead<'a> {
             });
             !landed.contains(&oid) && (is_spawn || self.carriers.contains_key(&oid))
         });
-        let id = subject.agent.id.to_string();
+        self.all_but(|oid| own.contains(oid) || landed.contains(oid) || self.names(subject, oid))
+    }
+
+    fn all_but(&self, is_own: impl Fn(&Oid) -> bool) -> Vec<Oid> {
         let all = self.divergence.ahead.iter().map(|lineage| lineage.oid);
-        all.filter(|oid| {
-            let commit = self.commits.get(oid);
-            let trailer = commit.and_then(|commit| commit.trailer("Agent-Id"));
-            !own.contains(oid) && !landed.contains(oid) && trailer != Some(id.as_str())
-        })
-        .collect()
+        all.filter(|oid| !is_own(oid)).collect()
+    }
+
+    /// Whether a commit names the agent in its trailer.
+    fn names(&self, subject: &LandingSubject, oid: &Oid) -> bool {
+        let trailer = self.commits.get(oid).and_then(|commit| commit.trailer("Agent-Id"));
+        trailer == Some(subject.agent.id.to_string().as_str())
+    }
+
+    /// Whether the work has landed with its spawn commit, and then the commits since that are not the agent's: anyone may have built on
+    /// it. What begins at the tip that landed, as the row of that landing names it, is the agent's own. Of a landing by hand or by a
+    /// forge there is no row, and what the agent's branch itself has with its name is taken for its own.
+    fn foreign_since_landing(
+        &self,
+        repo: &Repo,
+        subject: &LandingSubject,
+    ) -> Result<(bool, Vec<Oid>)> {
+        if !repo.is_ancestor(subject.agent.spawn_commit, subject.tip)? {
+            return Ok((false, Vec::new()));
+        }
+        let own = own_since_landing(repo, subject, self.divergence)?;
+        // On a branch of somebody else's a name is only a claim.
+        let branch = subject.agent.branch.as_ref();
+        let is_its_branch = match branch {
+            Some(branch) => repo.branch_tip(branch)?.oid() == Some(subject.tip),
+            None => false,
+        };
+        let names = |oid: &Oid| is_its_branch && self.names(subject, oid);
+        Ok((true, self.all_but(|oid| own.contains(oid) || names(oid))))
     }
 }
 
@@ -174,21 +200,6 @@ fn is_lost(
     Ok(!parents.any(|parent| *parent == origin)
         && !repo.is_ancestor(origin, base)?
         && !replay::is_held(repo, &subject.agent, base, origin)?)
-}
-
-/// Whether the work has landed with its spawn commit, and then the commits since that are not the agent's: anyone may have built on it.
-/// What begins at the tip that landed, as the row of that landing names it, is the agent's own.
-fn foreign_since_landing(
-    repo: &Repo,
-    subject: &LandingSubject,
-    divergence: &Divergence,
-) -> Result<(bool, Vec<Oid>)> {
-    if !repo.is_ancestor(subject.agent.spawn_commit, subject.tip)? {
-        return Ok((false, Vec::new()));
-    }
-    let own = own_since_landing(repo, subject, divergence)?;
-    let others = divergence.ahead.iter().map(|lineage| lineage.oid);
-    Ok((true, others.filter(|oid| !own.contains(oid)).collect()))
 }
 
 /// The commits that the agent's branch got after what landed of it; none where its first parents do not lead there. A run that
