@@ -203,3 +203,23 @@ fn work_that_landed_on_an_agents_branch_lands_along_with_it() {
     let judged: Value = serde_json::from_slice(&output.stdout).expect("an object");
     assert_eq!(judged["findings"][0]["code"], "provenance.foreign-commit");
 }
+
+#[test]
+fn work_upon_what_a_forge_squashed_lands_after_that_was_collected() {
+    let pair = Pair::new();
+    // More came below, after the work above had begun.
+    let below = pair.json(&["path", &pair.below]);
+    let below = PathBuf::from(below["worktree_abspath"].as_str().expect("a path"));
+    fs::write(below.join("src/more.txt"), "more\n").expect("written");
+    pair.json(&["commit", &pair.below, "-m", "more"]);
+    land_below(&pair, "forge");
+    pair.moves_on(5);
+    let swept = pair.json(&["gc", "--yes"]);
+    assert_eq!(swept["agents"][0]["action"], "removed", "{swept:#}");
+    let updated = pair.json(&["update", &pair.above]);
+    assert_eq!(updated["target"]["ref"], "refs/heads/main", "{updated}");
+    pair.json(&["merge", &pair.above]);
+    let text = pair.repo.git(["show", "main:src/list.txt"]);
+    let expected = lines(&[(2, "above"), (5, "main"), (9, "above")]);
+    assert_eq!(format!("{text}\n"), expected);
+}

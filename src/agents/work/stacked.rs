@@ -10,7 +10,7 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
 use crate::agents::work::{simulated, tip_of};
-use crate::domain::{Agent, Oid, State};
+use crate::domain::{Agent, Oid, State, What};
 use crate::error::Result;
 use crate::git::{MergeResult, Repo};
 use crate::store::replay::Replay;
@@ -105,16 +105,24 @@ pub(crate) fn landed_below(ctx: &Ctx, agent: &Agent, target: Oid) -> Result<Opti
     let Some(below) = agents.iter().find(|one| one.branch.as_ref() == Some(name)) else {
         return Ok(None);
     };
-    // Its branch may be gone; what landed of it is kept.
-    let landed = below.landed_tip.filter(|tip| repo.has_object(*tip));
-    let Some(tip) = landed.or_else(|| tip_of(ctx, below).ok()) else {
-        return Ok(None);
-    };
-    if !repo.is_ancestor(base.oid, tip)? {
-        return Ok(None);
+    // Its branch may be gone; what landed of it is kept, and so is what it had when it was removed. A landing by hand or by a forge
+    // has no row, and then only the last of these tells.
+    let tip = tip_of(ctx, below).ok();
+    let mut tips = vec![below.landed_tip, tip];
+    if tip.is_none() {
+        let events = ctx.ledger().events(below.spawn_commit)?.into_iter().rev();
+        tips.extend(events.filter_map(|event| match event.what {
+            What::Discarded { tip } => Some(tip),
+            _ => None,
+        }));
     }
-    let is_there = has_landed(repo, below, tip, target).unwrap_or(false);
-    Ok(is_there.then_some(tip))
+    for tip in tips.into_iter().flatten().filter(|tip| repo.has_object(*tip)) {
+        if repo.is_ancestor(base.oid, tip)? {
+            let is_there = has_landed(repo, below, tip, target).unwrap_or(false);
+            return Ok(is_there.then_some(tip));
+        }
+    }
+    Ok(None)
 }
 
 /// The commit that stands for work when git merges it with `target`, where the work that it was built upon is there in another form:
