@@ -452,6 +452,8 @@ pub enum Remedy {
     Reopen(String),
     /// Take back an operation.
     Undo(String),
+    /// Take back what a commit changed.
+    Revert(String),
     /// Land an agent on another branch.
     LandElsewhere(String),
     /// See the status of a worktree whose files only a command of its agent sees.

@@ -84,8 +84,8 @@ impl What {
 pub struct Reverted {
     /// The commit on the branch that took back what they changed.
     pub commit: Oid,
-    /// The undo that made it.
-    pub operation: OperationId,
+    /// The undo that made it; `None` for one that was made with `git revert`.
+    pub operation: Option<OperationId>,
 }
 
 impl Reverted {
@@ -99,7 +99,10 @@ impl Reverted {
 
     /// What brings the work back.
     pub fn way_back(&self) -> Remedy {
-        Remedy::Undo(self.operation.to_string())
+        match &self.operation {
+            Some(operation) => Remedy::Undo(operation.to_string()),
+            None => Remedy::Revert(self.commit.to_string()),
+        }
     }
 }
 

@@ -102,6 +102,7 @@ pub fn remedy_command(remedy: &Remedy) -> String {
         Remedy::Rescue(id) => format!("git agent rescue {id}"),
         Remedy::Reopen(id) => format!("git agent rescue {id} --reopen"),
         Remedy::Undo(operation) => format!("git agent undo {operation}"),
+        Remedy::Revert(commit) => format!("git revert {commit}"),
         Remedy::LandElsewhere(id) => format!("git agent merge {id} --into <branch>"),
         Remedy::StatusInside(id) => {
             format!("git agent run {id} --no-verify -- git status --ignored")

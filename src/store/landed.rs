@@ -5,7 +5,7 @@
 //! commit's parent makes just that commit's tree; or when merging it conflicts and the branch itself, since the agent
 //! started, has one commit that makes exactly the same change, or one for each of the work's commits: squashed or rebased, and
 //! then built upon. The last is looked for among the newest commits only, and white space counts. What is not known counts as
-//! not landed, and so does an agent that has committed nothing.
+//! not landed, and so does an agent that has committed nothing, and work that a commit on top took back.
 
 use super::{replay, spawn_commit};
 use crate::domain::{Agent, AgentId, Change, ChangeKind, Oid};
@@ -213,12 +213,12 @@ fn first_look(
     }
     let differing = paths(repo.tree_changes(&[now], tree)?);
     let is_there = changes.iter().all(|one| !differing.contains(&one.path));
-    if is_there
-        || is_held
-        || is_brought(repo, agent, tip, base)?
-        || replay::is_held(repo, agent, base, tip)?
-    {
-        return Ok(LandedLook::Answer(true));
+    let is_brought = || -> Result<bool> {
+        Ok(is_brought(repo, agent, tip, base)? || replay::is_held(repo, agent, base, tip)?)
+    };
+    if is_there || is_held || is_brought()? {
+        let is_gone = !is_there && replay::taken_back(repo, agent, base, tip)?.is_some();
+        return Ok(LandedLook::Answer(!is_gone));
     }
     // What was there and is as it was: merging would change it.
     let moved = paths(repo.tree_changes(&[then], now)?);

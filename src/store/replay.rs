@@ -11,13 +11,15 @@
 //! commit compute its name, and so the agent's id, anew. A signature stands for bytes that would change, so where a commit is
 //! signed nothing is replayed, and the spawn commit stays.
 
-use super::spawn_commit::{AGENTS_BRANCHES, CARRIED, NONCE, SPAWN_SUBJECT, SpawnCommit, carried};
+use super::spawn_commit::{
+    AGENTS_BRANCHES, CARRIED, NONCE, SPAWN_SUBJECT, SpawnCommit, carried, is_held_by,
+};
 use crate::domain::operation::Reverted;
 use crate::domain::{Agent, Oid};
 use crate::error::Result;
-use crate::git::Repo;
 use crate::git::objects::RawCommit;
-use std::collections::HashMap;
+use crate::git::{Commit, Repo};
+use std::collections::{HashMap, HashSet};
 
 /// What history is given of a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -237,25 +239,116 @@ pub fn is_held(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<bool
 ///
 /// # Errors
 /// As [`Replay::of`].
-pub fn reverted_on<'a>(
-    repo: &Repo,
-    agent: &'a Agent,
-    target: Oid,
-    tip: Oid,
-) -> Result<Option<&'a Reverted>> {
+pub fn reverted_on(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<Option<Reverted>> {
+    // Nothing has come to a target that is where the agent began.
+    if agent.base.as_ref().is_none_or(|base| base.oid == target) {
+        return Ok(None);
+    }
     let is_below = |commit: Oid| -> Result<bool> {
         Ok(repo.has_object(commit) && repo.is_ancestor(commit, target)?)
     };
-    let Some(reverted) = &agent.reverted else {
-        return Ok(None);
+    let begun = || -> Result<bool> {
+        let first = Replay::of(repo, agent, target, tip)?.commits.into_iter().next();
+        first.map_or(Ok(false), |(_, first, _)| is_below(first))
     };
-    if !is_below(reverted.commit)? {
+    if !is_below(agent.spawn_commit)? && !begun()? {
         return Ok(None);
     }
-    let begun = Replay::of(repo, agent, target, tip)?.commits.into_iter().next();
-    let is_there = is_below(agent.spawn_commit)?
-        || begun.map_or(Ok(false), |(_, first, _)| is_below(first))?;
-    Ok(Some(reverted).filter(|_| is_there))
+    if let Some(reverted) = &agent.reverted
+        && is_below(reverted.commit)?
+    {
+        return Ok(Some(reverted.clone()));
+    }
+    let by_hand = taken_back(repo, agent, target, tip)?;
+    Ok(by_hand.map(|commit| Reverted { commit, operation: None }))
+}
+
+/// How many commits are searched for one that takes another back.
+const SEARCHED: usize = 1000;
+
+/// How the message that `git revert` writes names the commit that it takes back.
+const REVERTS: &str = "This reverts commit ";
+
+/// The commit on `target` that took back, as `git revert` does, what a landing of the branch brought: the merge that brought it, the commit
+/// that its row names, or the last of all its commits. What is there again is not taken back, by whichever commit it came, and what the branch
+/// itself brings back does not count either. Only messages tell of such a commit, and only the newest are read.
+///
+/// # Errors
+/// As [`Replay::of`].
+pub fn taken_back(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<Option<Oid>> {
+    let Some(base) = &agent.base else {
+        return Ok(None);
+    };
+    let line = repo.commits_between(&[base.oid], target)?;
+    let newest = repo.commits_between(&[target], tip)?;
+    let newest = newest.iter().map(|oid| (oid, false)).rev();
+    // Each commit that another one takes back, as the message names it, shortened or not.
+    let mut named: Vec<(String, Option<Oid>)> = Vec::new();
+    for (oid, is_on_target) in newest.chain(line.iter().map(|oid| (oid, true)).rev()).take(SEARCHED)
+    {
+        // One that was taken back itself takes nothing back.
+        let digits = oid.to_string();
+        if named.iter().any(|(name, _)| digits.starts_with(name)) {
+            continue;
+        }
+        let message = repo.read_commit(*oid)?.message;
+        let names = message.lines().filter_map(|line| line.strip_prefix(REVERTS));
+        let names = names.map(|rest| rest.chars().take_while(char::is_ascii_hexdigit).collect());
+        let names = names.filter(|name: &String| name.len() >= ABBREVIATED);
+        named.extend(names.map(|name| (name, is_on_target.then_some(*oid))));
+    }
+    let reverts = |oid: Oid| {
+        let digits = oid.to_string();
+        named.iter().find(|(name, _)| digits.starts_with(name)).and_then(|(_, by)| *by)
+    };
+    let own = own_changes(repo, agent, target, (base.oid, tip))?;
+    let mut last = None;
+    for oid in &line {
+        let Some(by) = reverts(*oid) else { continue };
+        let commit = repo.read_commit(*oid)?;
+        let is_own = own.iter().any(|own| own.contains(oid));
+        let is_landing = !is_own
+            && (agent.landed.as_ref().is_some_and(|(landed, _)| landed == oid)
+                || commit.parents.iter().skip(1).any(|one| is_held_by(repo, *one, agent)));
+        let is_all = is_own && own.iter().all(|own| own.iter().any(|oid| reverts(*oid).is_some()));
+        if (is_landing || is_all) && !is_as_it_left(repo, &commit, target)? {
+            last = Some(by);
+        }
+    }
+    Ok(last)
+}
+
+/// The shortest name that a message is taken to name a commit by; git's own are not shorter.
+const ABBREVIATED: usize = 7;
+
+/// The commits that change something of a short branch without merges, each with what stands for it on `target`.
+fn own_changes(
+    repo: &Repo,
+    agent: &Agent,
+    target: Oid,
+    (start, tip): (Oid, Oid),
+) -> Result<Vec<Vec<Oid>>> {
+    let replay = Replay::of(repo, agent, target, tip)?;
+    let mut own = Vec::new();
+    for commit in repo.line(start, tip).into_iter().flatten() {
+        let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
+        let [parent] = commit.parents[..] else { continue };
+        if tree(parent)? != tree(commit.oid)? {
+            let stands = replay.commits.iter().filter(|(old, ..)| *old == commit.oid);
+            own.push(stands.map(|(_, new, _)| *new).chain([commit.oid]).collect());
+        }
+    }
+    Ok(own)
+}
+
+/// Whether all that a commit changed is on `target` as it left it.
+fn is_as_it_left(repo: &Repo, commit: &Commit, target: Oid) -> Result<bool> {
+    let before = commit.parents.first().map(|parent| repo.read_commit(*parent)).transpose()?;
+    let before = before.map(|before| before.tree);
+    let changes = repo.tree_changes(before.as_slice(), commit.tree)?;
+    let now = repo.tree_changes(&[repo.read_commit(target)?.tree], commit.tree)?;
+    let differing: HashSet<_> = now.iter().map(|change| &change.path).collect();
+    Ok(changes.iter().all(|change| !differing.contains(&change.path)))
 }
 
 /// The text of the spawn commit that a commit is, or that a rebase made it of; `None` for every other commit. What holds a

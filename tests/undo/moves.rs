@@ -342,3 +342,52 @@ fn a_discard_after_one_that_was_taken_back_is_an_operation_of_its_own() {
     goes_and_comes(&["undo"]);
     goes_and_comes(&["undo"]);
 }
+
+#[test]
+fn a_landing_that_git_reverts_is_no_landing() {
+    for method in ["--no-ff", "--ff-only", "--squash", "by hand"] {
+        let team = team(1);
+        let (id, worktree) = &team.agents[0];
+        if method == "by hand" {
+            let branch = git_in(worktree, ["symbolic-ref", "HEAD"]);
+            git_in(worktree, ["add", "src"]);
+            git_in(worktree, ["commit", "--quiet", "--message=by hand"]);
+            team.repo.git(["merge", "--quiet", "--no-ff", "--no-edit", branch.trim()]);
+        } else {
+            team.json(&["merge", id, method]);
+        }
+        team.repo.write("README.md", "later work\n");
+        team.repo.commit_all("later");
+        let landing = team.repo.git(["rev-parse", "HEAD~1"]);
+        let revert = |commit: &str| {
+            let is_merge = team.repo.git(["rev-list", "--merges", "--max-count=1", commit]);
+            let parent: &[&str] = if is_merge == commit { &["-m1"] } else { &[] };
+            team.repo.git([&["revert", "--no-edit"], parent, &[commit]].concat());
+            team.repo.git(["rev-parse", "HEAD"])
+        };
+        let reverted = revert(&landing);
+        assert!(!team.repo.path().join("src/file-0.rs").exists(), "{method}");
+        let swept = team.json(&["gc", "--yes"]);
+        assert_eq!(swept["agents"][0]["action"], "keep", "{method}: {swept:#}");
+        fs::write(worktree.join("src/more.rs"), "pub fn more() {}\n").expect("written");
+        // A squash is in history under no name of the branch's, so all of it lands again.
+        if method != "--squash" {
+            let judged = team.repo.agent(&["verify", id, "--format=json"]);
+            let judged: Value = serde_json::from_slice(&judged.stdout).expect("an object");
+            let finding = &judged["findings"][0];
+            assert_eq!(finding["code"], "merge.reverted", "{method}: {judged:#}");
+            let fix = finding["fix"].as_str().expect("a text");
+            assert!(fix.ends_with(&format!("run git revert {reverted}")), "{fix}");
+            assert_eq!(team.refusal(&["merge", id]).1, 3);
+            // The way that it names.
+            revert(&reverted);
+            assert!(team.repo.path().join("src/file-0.rs").exists());
+        }
+        team.json(&["merge", id]);
+        let landed = team.repo.git(["ls-tree", "--name-only", "main", "src/"]);
+        assert!(landed.contains("src/file-0.rs") && landed.contains("src/more.rs"), "{landed}");
+        let swept = team.json(&["gc", "--yes"]);
+        assert_eq!(swept["agents"][0]["action"], "removed", "{method}: {swept:#}");
+        team.assert_sound();
+    }
+}

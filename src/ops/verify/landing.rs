@@ -73,7 +73,7 @@ pub(super) fn work_out(
         return Ok(landing);
     };
     if let Some(agent) = lands.agent {
-        landing.reverted = replay::reverted_on(repo, agent, base, lands.tip)?.cloned();
+        landing.reverted = replay::reverted_on(repo, agent, base, lands.tip)?;
     }
     let base_tree = repo.read_commit(base)?.tree;
     let landed = |how| MergeOutcome::Landed { tree: base_tree, how };
