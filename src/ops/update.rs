@@ -71,8 +71,8 @@ enum UpdateWay {
     Wait(Box<UnfinishedMerge>, Vec<Vec<u8>>),
     /// Committing this tree, in which they are resolved.
     Resolved(Box<UnfinishedMerge>, Oid),
-    /// Clearing up behind a commit that was made before a kill.
-    Clear(Checkout),
+    /// Clearing up behind a commit, of a merge of this one, that was made before a kill.
+    Clear(Checkout, Oid),
 }
 
 /// The answer of `update`: `git-agent.update/1`.
@@ -153,6 +153,7 @@ pub fn plan(ctx: &Ctx, who: &str, options: UpdateOptions) -> Result<UpdatePlan> 
     // A merge that is unfinished is one of what the target was then.
     let target_tip = match &way {
         UpdateWay::Wait(unfinished, _) | UpdateWay::Resolved(unfinished, _) => unfinished.theirs,
+        UpdateWay::Clear(_, theirs) => *theirs,
         _ => target_tip,
     };
     let tree = match &way {
@@ -192,7 +193,7 @@ pub fn execute(ctx: &Ctx, plan: &UpdatePlan) -> Result<UpdateReport> {
         UpdateWay::Leave(merge) => plan.leave(ctx, merge),
         UpdateWay::Wait(unfinished, _) => plan.complete(ctx, unfinished),
         UpdateWay::Resolved(unfinished, tree) => plan.commit(ctx, &unfinished.place, *tree),
-        UpdateWay::Clear(place) => plan.clear(ctx, place),
+        UpdateWay::Clear(place, _) => plan.clear(ctx, place),
     }
 }
 

@@ -105,10 +105,10 @@ fn is_committed(ctx: &Ctx, agent: &Agent, tip: Oid) -> Result<Option<UpdateWay>>
         return Ok(None);
     }
     let place = checkout_on_branch(ctx, agent)?;
-    let holds = |theirs: Oid| Ok(ctx.repo.has_object(theirs) && ctx.repo.is_ancestor(theirs, tip)?);
-    let is_held: Result<bool> = place.merge_head().map_or(Ok(false), holds);
-    if is_held? {
-        return Ok(Some(UpdateWay::Clear(place)));
+    if let Some(theirs) = place.merge_head().filter(|theirs| ctx.repo.has_object(*theirs))
+        && ctx.repo.is_ancestor(theirs, tip)?
+    {
+        return Ok(Some(UpdateWay::Clear(place, theirs)));
     }
     // A merge of something else, or one that does not conflict, is ended by the one who began it.
     Err(place.busy())
