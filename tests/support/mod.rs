@@ -11,8 +11,10 @@ pub mod terminal;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::LazyLock;
 
 /// A repository of its own, removed when dropped.
 pub struct TestRepo {
@@ -143,8 +145,9 @@ pub fn git_output<A: AsRef<OsStr>>(
 /// A command without the machine's configuration: no user or system git config, a fixed identity,
 /// fixed dates, no repository variables.
 pub fn isolated(program: impl AsRef<OsStr>, directory: &Path) -> Command {
-    let mut command = Command::new(program);
-    command.env_clear();
+    let program = program.as_ref();
+    let mut command = Command::new(found(program));
+    command.arg0(program).env_clear();
     // What a killed command of one test leaves there is nothing that a `doctor` of another should find.
     if let Some(temporary) = temporary_of(directory) {
         command.env("TMPDIR", temporary);
@@ -153,7 +156,7 @@ pub fn isolated(program: impl AsRef<OsStr>, directory: &Path) -> Command {
         .current_dir(directory)
         // Temporary files may lie in a repository, as those of a build do.
         .env("GIT_CEILING_DIRECTORIES", std::env::temp_dir())
-        .env("PATH", path_without_ours())
+        .env("PATH", &*PATH)
         .env("HOME", directory)
         .env("LC_ALL", "C")
         .env("GIT_CONFIG_NOSYSTEM", "1")
@@ -179,11 +182,20 @@ pub fn temporary_of(directory: &Path) -> Option<PathBuf> {
 
 /// The machine's `PATH` without the places where a git-agent is installed, as long as git is not there too: the
 /// tests bring their own.
-fn path_without_ours() -> OsString {
+static PATH: LazyLock<OsString> = LazyLock::new(|| {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let others = std::env::split_paths(&path)
         .filter(|place| !place.join("git-agent").exists() || place.join("git").exists());
     std::env::join_paths(others).expect("was joined before")
+});
+
+/// Where that `PATH` has a program; its name where it has none. The standard library forks for a name that another `PATH` than its
+/// own is to find, and the memory of a process that runs many tests is slow to copy.
+fn found(program: &OsStr) -> PathBuf {
+    let is_name = Path::new(program).components().count() == 1;
+    let mut places = std::env::split_paths(&*PATH).map(|place| place.join(program));
+    let place = places.find(|place| is_name && place.is_file());
+    place.unwrap_or_else(|| program.into())
 }
 
 /// Whether this signal was ignored where the tests were started, as nohup(1) has it (proc_pid_status(5), `SigIgn`).
