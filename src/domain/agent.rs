@@ -166,7 +166,9 @@ impl Agent {
                 let counts = taken_back.contains(operation::first_taken_back(events, operation));
                 match revert.zip(event.operation.clone()).filter(|_| counts) {
                     Some((commit, operation)) => {
-                        agent.reverted = Some(Reverted { commit, operation: Some(operation) });
+                        let clone = Some(event.at.clone_number());
+                        agent.reverted =
+                            Some(Reverted { commit, operation: Some(operation), clone });
                     }
                     // Done again by moving the branch back to it, a revert is the one that was made before.
                     None if counts => {}

@@ -86,6 +86,8 @@ pub struct Reverted {
     pub commit: Oid,
     /// The undo that made it; `None` for one that was made with `git revert`.
     pub operation: Option<OperationId>,
+    /// The number of the clone where that was.
+    pub clone: Option<u16>,
 }
 
 impl Reverted {

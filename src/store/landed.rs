@@ -140,11 +140,6 @@ pub fn landed_at(repo: &Repo, questions: Vec<(&Agent, Oid, Oid)>) -> Answers {
     let mut open: HashMap<Oid, Vec<UnlandedWork>> = HashMap::new();
     let targets = targets(repo, &questions);
     for (agent, tip, base) in questions {
-        // Its commits are in the history still, and a commit on top took back what they changed.
-        if agent.reverted.is_some() {
-            answers.insert(agent.id, Ok(false));
-            continue;
-        }
         let gained = targets.get(&base).and_then(Option::as_ref);
         match first_look(repo, agent, tip, base, gained) {
             Ok(LandedLook::Answer(landed)) => drop(answers.insert(agent.id, Ok(landed))),
@@ -199,6 +194,13 @@ fn first_look(
     }
     // A target that has not moved since cannot have taken anything, nor one that the work contains.
     if base == began.oid {
+        return not;
+    }
+    // Its commits are in the history still, and a commit on top took back what they changed.
+    if let Some(reverted) = &agent.reverted
+        && (!repo.has_object(reverted.commit)
+            || replay::taken_back(repo, agent, base, tip)?.is_some())
+    {
         return not;
     }
     let (holds_target, is_held) = holding(repo, (base, gained), tip)?;

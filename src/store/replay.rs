@@ -11,6 +11,7 @@
 //! commit compute its name, and so the agent's id, anew. A signature stands for bytes that would change, so where a commit is
 //! signed nothing is replayed, and the spawn commit stays.
 
+use super::remote_names::load_clone_id;
 use super::spawn_commit::{
     AGENTS_BRANCHES, CARRIED, NONCE, SPAWN_SUBJECT, SpawnCommit, carried, is_held_by,
 };
@@ -254,13 +255,14 @@ pub fn reverted_on(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<
     if !is_below(agent.spawn_commit)? && !begun()? {
         return Ok(None);
     }
-    if let Some(reverted) = &agent.reverted
-        && is_below(reverted.commit)?
-    {
-        return Ok(Some(reverted.clone()));
-    }
-    let by_hand = taken_back(repo, agent, target, tip)?;
-    Ok(by_hand.map(|commit| Reverted { commit, operation: None }))
+    let Some(commit) = taken_back(repo, agent, target, tip)? else {
+        return Ok(None);
+    };
+    // What another clone did is taken back there, and here as git takes any commit back.
+    let by_undo = agent.reverted.as_ref().filter(|reverted| reverted.commit == commit);
+    let own = load_clone_id(repo.common_dir())?;
+    let by_own = by_undo.filter(|reverted| reverted.clone.is_some() && reverted.clone == own);
+    Ok(Some(by_own.cloned().unwrap_or(Reverted { commit, operation: None, clone: None })))
 }
 
 /// How many commits are searched for one that takes another back.
@@ -269,9 +271,9 @@ const SEARCHED: usize = 1000;
 /// How the message that `git revert` writes names the commit that it takes back.
 const REVERTS: &str = "This reverts commit ";
 
-/// The commit on `target` that took back, as `git revert` does, what a landing of the branch brought: the merge that brought it, the commit
-/// that its row names, or the last of all its commits. What is there again is not taken back, by whichever commit it came, and what the branch
-/// itself brings back does not count either. Only messages tell of such a commit, and only the newest are read.
+/// The commit on `target` that took back what a landing of the branch brought: by an undo, or as `git revert` does, where it names the merge that
+/// brought it, the commit that the row names, or each of its commits. What is there again is not taken back, by whichever commit it came, and
+/// nor is what the branch itself brings back. Of a commit by hand only the message tells, and only the newest are read.
 ///
 /// # Errors
 /// As [`Replay::of`].
@@ -280,42 +282,62 @@ pub fn taken_back(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<O
         return Ok(None);
     };
     let line = repo.commits_between(&[base.oid], target)?;
-    let newest = repo.commits_between(&[target], tip)?;
-    let newest = newest.iter().map(|oid| (oid, false)).rev();
-    // Each commit that another one takes back, as the message names it, shortened or not.
-    let mut named: Vec<(String, Option<Oid>)> = Vec::new();
-    for (oid, is_on_target) in newest.chain(line.iter().map(|oid| (oid, true)).rev()).take(SEARCHED)
+    let reverts = Reverts::read(repo, &line, &repo.commits_between(&[target], tip)?)?;
+    if let Some(Reverted { commit, .. }) = &agent.reverted
+        && line.contains(commit)
+        && reverts.of(*commit).is_none()
     {
-        // One that was taken back itself takes nothing back.
-        let digits = oid.to_string();
-        if named.iter().any(|(name, _)| digits.starts_with(name)) {
-            continue;
-        }
-        let message = repo.read_commit(*oid)?.message;
-        let names = message.lines().filter_map(|line| line.strip_prefix(REVERTS));
-        let names = names.map(|rest| rest.chars().take_while(char::is_ascii_hexdigit).collect());
-        let names = names.filter(|name: &String| name.len() >= ABBREVIATED);
-        named.extend(names.map(|name| (name, is_on_target.then_some(*oid))));
+        return Ok(Some(*commit));
     }
-    let reverts = |oid: Oid| {
-        let digits = oid.to_string();
-        named.iter().find(|(name, _)| digits.starts_with(name)).and_then(|(_, by)| *by)
-    };
     let own = own_changes(repo, agent, target, (base.oid, tip))?;
     let mut last = None;
     for oid in &line {
-        let Some(by) = reverts(*oid) else { continue };
+        let Some(Some(by)) = reverts.of(*oid) else { continue };
         let commit = repo.read_commit(*oid)?;
         let is_own = own.iter().any(|own| own.contains(oid));
         let is_landing = !is_own
             && (agent.landed.as_ref().is_some_and(|(landed, _)| landed == oid)
                 || commit.parents.iter().skip(1).any(|one| is_held_by(repo, *one, agent)));
-        let is_all = is_own && own.iter().all(|own| own.iter().any(|oid| reverts(*oid).is_some()));
-        if (is_landing || is_all) && !is_as_it_left(repo, &commit, target)? {
+        let is_gone = |own: &Vec<Oid>| own.iter().any(|oid| reverts.of(*oid).is_some());
+        if (is_landing || is_own && own.iter().all(is_gone))
+            && !is_as_it_left(repo, &commit, target)?
+        {
             last = Some(by);
         }
     }
     Ok(last)
+}
+
+/// What the messages of commits say that they take back, shortened or not, each with the commit that does it; that is `None` for one of
+/// the branch, which `target` lacks.
+struct Reverts(Vec<(String, Option<Oid>)>);
+
+impl Reverts {
+    /// Reads the newest of these, each list parents first.
+    fn read(repo: &Repo, on_target: &[Oid], on_branch: &[Oid]) -> Result<Reverts> {
+        let mut reverts = Reverts(Vec::new());
+        let newest = on_branch.iter().rev().map(|oid| (*oid, None));
+        let older = on_target.iter().rev().map(|oid| (*oid, Some(*oid)));
+        for (oid, by) in newest.chain(older).take(SEARCHED) {
+            // One that was taken back itself takes nothing back.
+            if reverts.of(oid).is_some() {
+                continue;
+            }
+            let message = repo.read_commit(oid)?.message;
+            for rest in message.lines().filter_map(|line| line.strip_prefix(REVERTS)) {
+                let name: String = rest.chars().take_while(char::is_ascii_hexdigit).collect();
+                if name.len() >= ABBREVIATED {
+                    reverts.0.push((name, by));
+                }
+            }
+        }
+        Ok(reverts)
+    }
+
+    fn of(&self, oid: Oid) -> Option<Option<Oid>> {
+        let digits = oid.to_string();
+        self.0.iter().find(|(name, _)| digits.starts_with(name)).map(|(_, by)| *by)
+    }
 }
 
 /// The shortest name that a message is taken to name a commit by; git's own are not shorter.

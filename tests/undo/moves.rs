@@ -391,3 +391,23 @@ fn a_landing_that_git_reverts_is_no_landing() {
         team.assert_sound();
     }
 }
+
+#[test]
+fn a_revert_of_ours_is_taken_back_by_git_as_well() {
+    let team = team(1);
+    let (id, worktree) = &team.agents[0];
+    team.json(&["merge", id]);
+    team.repo.write("README.md", "later work\n");
+    team.repo.commit_all("later");
+    team.json(&["undo", "--revert"]);
+    assert_eq!(team.refusal(&["merge", id]).1, 3);
+    team.repo.git(["revert", "--no-edit", "HEAD"]);
+    assert!(team.repo.path().join("src/file-0.rs").exists());
+    fs::write(worktree.join("src/more.rs"), "pub fn more() {}\n").expect("written");
+    team.json(&["merge", id]);
+    let landed = team.repo.git(["ls-tree", "--name-only", "main", "src/"]);
+    assert!(landed.contains("src/file-0.rs") && landed.contains("src/more.rs"), "{landed}");
+    let swept = team.json(&["gc", "--yes"]);
+    assert_eq!(swept["agents"][0]["action"], "removed", "{swept:#}");
+    team.assert_sound();
+}
