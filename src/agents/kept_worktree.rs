@@ -6,7 +6,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::scratch::Scratch;
-use crate::agents::untrusted::{self, WorktreeView};
+use crate::agents::untrusted::WorktreeView;
 use crate::agents::worktree::AgentWorktree;
 use crate::domain::{ChangeKind, Oid, shell};
 use crate::error::{Code, Result};
@@ -96,12 +96,7 @@ pub(crate) fn keep_all(
 fn all_of(ctx: &Ctx, place: &AgentWorktree, base: Oid, made: Oid) -> Result<Vec<Oid>> {
     let mut commits = Vec::new();
     // What is in no commit stands on the commit that is checked out, which may be one that was made by hand.
-    let head = untrusted::text(&place.admin_dir, "HEAD").unwrap_or_default();
-    let head = head.trim_end();
-    let head = match head.strip_prefix("ref: ") {
-        Some(branch) => ctx.repo.tip(branch)?.oid(),
-        None => Oid::from_hex(head),
-    };
+    let head = ctx.repo.commit_at(&place.admin_dir)?;
     let tip = ctx.repo.read_commit(head.unwrap_or(base));
     let tip = tip.or_else(|_| ctx.repo.read_commit(base))?;
     if place.path.is_dir() {

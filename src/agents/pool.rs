@@ -340,13 +340,10 @@ impl Slot {
         if !self.admin_dir.exists() && !files.exists() {
             return Ok(None);
         }
-        let head = untrusted::text(&self.admin_dir, "HEAD").unwrap_or_default();
-        let head = head.trim_end();
         let recorded = record.and_then(|record| Oid::from_hex(&record.commit));
-        let found = match (recorded, head.strip_prefix("ref: ")) {
-            (None, Some(branch)) => ctx.repo.tip(branch)?.oid(),
-            (None, None) => Oid::from_hex(head),
-            (recorded, _) => recorded,
+        let found = match recorded {
+            None => ctx.repo.commit_at(&self.admin_dir)?,
+            recorded => recorded,
         };
         let base = match found {
             Some(found) => found,

@@ -182,6 +182,20 @@ impl Repo {
         read_admin_dir(&self.admin_dir(name))
     }
 
+    /// The commit that a worktree's `HEAD` is at; `None` where it names none.
+    ///
+    /// # Errors
+    /// `git-failed`.
+    pub fn commit_at(&self, admin_dir: &Path) -> Result<Option<Oid>> {
+        // An agent can write its HEAD, so it is read as data.
+        let head = untrusted::text(admin_dir, "HEAD").unwrap_or_default();
+        let head = head.trim_end();
+        match head.strip_prefix("ref: ") {
+            Some(name) => Ok(self.branch_tip(name)?.oid()),
+            None => Ok(Oid::from_hex(head)),
+        }
+    }
+
     /// The worktree that `path` is in, among the linked ones: the name of its admin directory.
     pub fn current_worktree_name(&self) -> Option<String> {
         if !self.inner.is_worktree() {

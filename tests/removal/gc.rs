@@ -562,3 +562,33 @@ fn a_commit_that_comes_while_others_are_swept_keeps_its_agent() {
     assert!(actions.contains(&(id.as_str(), "removed")), "{report:?}");
     assert!(agent.worktree.join("src/late.rs").exists() && !worktree.exists());
 }
+
+#[test]
+fn a_commit_that_no_branch_has_keeps_its_agent() {
+    let squashed = |agent: &Agent| {
+        work(agent);
+        squash(agent);
+    };
+    let merged = |agent: &Agent| {
+        work(agent);
+        declare(agent, "done", "--summary");
+        drop(agent.repo.agent_json(&["merge", &agent.id]));
+    };
+    for land in [&squashed as &dyn Fn(&Agent), &merged] {
+        for switch in [&["--detach"][..], &["--create", "elsewhere"]] {
+            check("keep", &["--yes"], |agent| {
+                land(agent);
+                agent.git(&[&["switch", "--quiet"], switch].concat());
+                agent.write("src/more.rs", "more\n");
+                agent.commit("more");
+            });
+        }
+        // These commits stay when the agent goes.
+        for at in ["HEAD~1", "main"] {
+            check("removed", &["--yes"], |agent| {
+                land(agent);
+                agent.git(&["switch", "--quiet", "--detach", at]);
+            });
+        }
+    }
+}

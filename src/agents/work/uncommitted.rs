@@ -2,16 +2,16 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::scope_guard::ScopeGuard;
-use crate::agents::scratch;
+use crate::agents::scratch::{self, Scratch};
 use crate::agents::untrusted::WorktreeView;
-use crate::agents::work::{self, tip_of};
+use crate::agents::work::{self, Work, tip_of};
 use crate::agents::worktree::AgentWorktree;
-use crate::domain::{Agent, Change, ChangeKind, Oid};
+use crate::domain::{Agent, Change, ChangeKind, Oid, State};
 use crate::error::{IoContext, Result};
-use crate::git::changes::Staging;
+use crate::git::changes::{Glance, Staging};
 use crate::git::uncommitted;
-use crate::git::uncommitted::Uncommitted;
-use crate::store::{self, fsx};
+use crate::git::uncommitted::{Uncommitted, glance};
+use crate::store::{self, agent_branch, fsx, spawn_commit};
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -90,6 +90,58 @@ pub(crate) fn without_baseline(
         changes.retain(|change| !known.is_at(&change.path) || work.contains(&*change.path));
     }
     Ok(changes)
+}
+
+/// What the worktree of an agent has beside the work that landed on `target`, in words; `None` where all of it is in commits that
+/// stay when the agent goes.
+///
+/// # Errors
+/// Those of git and the file system.
+pub(crate) fn beside_landed(
+    ctx: &Ctx,
+    agent: &Agent,
+    place: &AgentWorktree,
+    target: &str,
+) -> Result<Option<&'static str>> {
+    let repo = &ctx.repo;
+    let tip = agent_branch::local(repo, agent)?.oid();
+    // Files are compared with HEAD, which may be at a commit that no branch has.
+    let Some(head) = repo.commit_at(&place.admin_dir)? else {
+        return Ok(Some("HEAD of its worktree is at no commit"));
+    };
+    if tip != Some(head) {
+        let is_held = |by: Option<Oid>| by.map_or(Ok(false), |by| repo.is_ancestor(head, by));
+        if !is_held(tip)? && !is_held(repo.branch_tip(target)?.oid())? {
+            return Ok(Some("HEAD of its worktree is at a commit that has not landed"));
+        }
+    }
+    let policy = spawn_commit::if_here(repo, agent)?;
+    let bundle_dir = policy.and_then(|policy| policy.bundle_dir);
+    let changes = glance(&Glance {
+        repo: Some(repo),
+        top: &place.path,
+        admin_dir: &place.admin_dir,
+        rules: &ctx.ignore_rules()?.without(bundle_dir.as_deref()),
+        scratch: &ctx.temporary_place(),
+    })?;
+    let changes = without_baseline(ctx, agent, place, bundle_dir.as_deref(), changes)?;
+    let is_kept = changes.is_empty() || is_as_landed(ctx, agent, place, tip)?;
+    Ok((!is_kept).then_some("its worktree holds uncommitted work"))
+}
+
+/// Whether the files of a merged agent are what landed, although its branch, which is at `tip`, does not say so: that of a clone stays
+/// where the clone knows it.
+fn is_as_landed(ctx: &Ctx, agent: &Agent, place: &AgentWorktree, tip: Option<Oid>) -> Result<bool> {
+    let landed = agent.landed_tip.filter(|landed| ctx.repo.has_object(*landed));
+    let is_asked = |landed: &Oid| agent.state == State::Merged && tip != Some(*landed);
+    let Some(landed) = landed.filter(is_asked) else {
+        return Ok(false);
+    };
+    let scratch = Scratch::make(ctx, "gc")?;
+    let apart = ctx.with_scratch_objects(scratch.path())?;
+    let mut work = Work::look_up(&apart, agent.clone())?;
+    work.place = Some(place.clone());
+    Ok(work.tree(&apart)? == apart.repo.read_commit(landed)?.tree)
 }
 
 /// What `commit` would find changed in an agent's worktree that has nothing staged, and the tree that holds it.

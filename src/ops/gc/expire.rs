@@ -10,13 +10,11 @@
 
 use crate::agents::histories::landed_there;
 use crate::agents::lookup::remote_name;
-use crate::agents::work::uncommitted::without_baseline;
-use crate::agents::{AgentWorktree, Ctx, Scratch, Work, at_work, liveness, worktree};
+use crate::agents::work::uncommitted::beside_landed;
+use crate::agents::{AgentWorktree, Ctx, at_work, liveness, worktree};
 use crate::domain::{Agent, Oid, State, What, branch_name};
 use crate::error::{Code, Error, Result};
-use crate::git::changes::Glance;
 use crate::git::refs::remote::{self, PushManner, RefChange, RefPush};
-use crate::git::uncommitted::glance;
 use crate::ops::gc::GcOptions;
 use crate::ops::status;
 use crate::store::belief::Closed;
@@ -286,13 +284,15 @@ pub(super) fn life_end(
         State::Ready | State::Idle | State::Done | State::Failed => match landed {
             None if shown == State::Ready => Open("it is ready".to_owned()),
             None => Open(format!("it is {shown} and has not landed")),
-            Some(target) if is_clean(ctx, agent)? => Proven(format!(
-                "{} has all of its work",
-                branch_name(target).trim_start_matches("refs/remotes/")
-            )),
-            Some(_) => Open(format!(
-                "it is {shown}, its commits have landed, and its worktree holds uncommitted work"
-            )),
+            Some(target) => match in_worktree(ctx, agent, target)? {
+                None => {
+                    let name = branch_name(target).trim_start_matches("refs/remotes/");
+                    Proven(format!("{name} has all of its work"))
+                }
+                Some(beside) => {
+                    Open(format!("it is {shown}, its commits have landed, and {beside}"))
+                }
+            },
         },
     })
 }
@@ -301,47 +301,27 @@ pub(super) fn life_end(
 fn end_of_merged(ctx: &Ctx, agent: &Agent, closed: &Closed) -> Result<LifeEnd> {
     let is_ours = closed.says(agent.id, State::Merged);
     let tip = agent_branch::local(&ctx.repo, agent)?.oid();
-    Ok(if !landed::as_claimed(&ctx.repo, agent, tip, !is_ours)? {
-        let into = agent.landed.as_ref().map_or("the target", |(_, into)| into);
-        Open(format!("it was merged, and {into} does not hold what its branch holds now"))
-    } else if is_clean(ctx, agent)? || is_as_landed(ctx, agent, tip)? {
-        Proven("it was merged".to_owned())
-    } else {
-        Open("it was merged, and its worktree holds uncommitted work".to_owned())
+    let into = agent.landed.as_ref().map_or("the target", |(_, into)| into);
+    if !landed::as_claimed(&ctx.repo, agent, tip, !is_ours)? {
+        return Ok(Open(format!(
+            "it was merged, and {into} does not hold what its branch holds now"
+        )));
+    }
+    Ok(match in_worktree(ctx, agent, into)? {
+        None => Proven("it was merged".to_owned()),
+        Some(beside) => Open(format!("it was merged, and {beside}")),
     })
 }
 
-/// Whether the files are what landed, although the branch, which is at `tip`, does not say so: that of a clone stays where the clone
-/// knows it.
-fn is_as_landed(ctx: &Ctx, agent: &Agent, tip: Option<Oid>) -> Result<bool> {
-    let landed = agent.landed_tip.filter(|landed| ctx.repo.has_object(*landed));
-    let Some(landed) = landed.filter(|landed| tip != Some(*landed)) else {
-        return Ok(false);
-    };
-    let scratch = Scratch::make(ctx, "gc")?;
-    let apart = ctx.with_scratch_objects(scratch.path())?;
-    let work = Work::look_up(&apart, agent.clone())?.tree(&apart)?;
-    Ok(work == apart.repo.read_commit(landed)?.tree)
-}
-
-/// Whether nothing in the worktree is uncommitted.
-fn is_clean(ctx: &Ctx, agent: &Agent) -> Result<bool> {
-    let worktree = worktree::find(&ctx.repo, agent);
-    let Some(top) = worktree.filter(|worktree| worktree.exists()) else {
-        return Ok(true);
-    };
-    let policy = spawn_commit::if_here(&ctx.repo, agent)?;
-    let bundle_dir = policy.and_then(|policy| policy.bundle_dir);
-    let place = AgentWorktree::new(top, worktree::admin_dir(&ctx.repo, agent.id));
-    let changes = glance(&Glance {
-        repo: Some(&ctx.repo),
-        top: &place.path,
-        admin_dir: &place.admin_dir,
-        rules: &ctx.ignore_rules()?.without(bundle_dir.as_deref()),
-        scratch: &ctx.temporary_place(),
-    })?;
-    let changes = without_baseline(ctx, agent, &place, bundle_dir.as_deref(), changes)?;
-    Ok(changes.is_empty())
+/// As [`beside_landed`], of the worktree where it is now.
+fn in_worktree(ctx: &Ctx, agent: &Agent, target: &str) -> Result<Option<&'static str>> {
+    match worktree::find(&ctx.repo, agent).filter(|worktree| worktree.exists()) {
+        Some(top) => {
+            let place = AgentWorktree::new(top, worktree::admin_dir(&ctx.repo, agent.id));
+            beside_landed(ctx, agent, &place, target)
+        }
+        None => Ok(None),
+    }
 }
 
 // The branches of agents on a remote, of which those go whose work the remote's target branch has.
