@@ -313,10 +313,10 @@ impl<'a> Judge<'a> {
             let end = expire::life_end(ctx, &agent, known, &self.closed, options)?;
             Ok((end, landed))
         });
-        let landed = match end {
-            Ok((LifeEnd::Proven(reason), landed)) => {
+        let (landed, target) = match end {
+            Ok((LifeEnd::Proven(reason, target), landed)) => {
                 item.why = reason;
-                landed
+                (landed, target)
             }
             Ok((LifeEnd::Open(doubt), _)) => {
                 item.why = doubt;
@@ -341,7 +341,7 @@ impl<'a> Judge<'a> {
             ..DiscardOptions::default()
         };
         let plan = match discard::plan_for(ctx, agent, removal, self.around) {
-            Ok(plan) => plan,
+            Ok(plan) => plan.of_landed(target),
             Err(refusal) => {
                 item.keep_for(&refusal);
                 return (item, None);

@@ -564,6 +564,23 @@ fn a_commit_that_comes_while_others_are_swept_keeps_its_agent() {
 }
 
 #[test]
+fn what_is_written_while_others_are_swept_keeps_its_agent() {
+    let (agent, id, worktree) = two_landed();
+    let ctx = death::ctx(&agent.repo.path(), death::unwatched());
+    let plan = gc::plan(&ctx, GcOptions::default()).expect("a plan");
+    agent.write("src/late.rs", "late\n");
+    // What a file manager leaves is no work.
+    fs::write(worktree.join(".DS_Store"), "left").expect("write");
+    let report = gc::execute(&ctx, plan).expect("swept");
+    let kept = report.agents.iter().find(|item| item.agent_id == agent.id).expect("listed");
+    assert_eq!(kept.action, "keep", "{report:?}");
+    assert!(kept.why.ends_with("its worktree holds uncommitted work"), "{kept:?}");
+    assert!(report.agents.iter().any(|item| item.agent_id == id && item.action == "removed"));
+    assert_eq!(agent.git(&["status", "--porcelain"]), "?? src/late.rs");
+    assert!(!worktree.exists());
+}
+
+#[test]
 fn a_commit_that_no_branch_has_keeps_its_agent() {
     let squashed = |agent: &Agent| {
         work(agent);

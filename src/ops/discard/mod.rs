@@ -83,12 +83,22 @@ pub struct DiscardPlan {
     pub(super) site: Remains,
     /// What was around it, unless the caller has that.
     around: WorktreeSnapshot,
+    /// The branch that has all of its work; what came into its worktree since keeps the agent.
+    landed_on: Option<String>,
 }
 
 impl DiscardPlan {
     /// The agent as it was when the plan was made.
     pub(in crate::ops) fn agent(&self) -> &Agent {
         &self.agent
+    }
+
+    /// The same, of an agent whose work that branch has, if any: it is kept where its worktree has got something else by then.
+    pub(in crate::ops) fn of_landed(self, target: Option<String>) -> DiscardPlan {
+        // What a killed discard has put aside was to go, whatever is in it.
+        let is_in_place = |place: &Place| place.files.as_ref() == Some(&place.path);
+        let is_asked = self.site.place.as_ref().is_some_and(is_in_place);
+        DiscardPlan { landed_on: target.filter(|_| is_asked), ..self }
     }
 
     /// Whether there is neither worktree, admin directory nor branch any more.
@@ -170,7 +180,7 @@ pub(in crate::ops) fn plan_for(
     // Else there would be two worktrees, one of which no look sees.
     layered::settle_killed(ctx, &agent)?;
     let site = Remains::look(ctx, &agent, around)?;
-    Ok(DiscardPlan { agent, options, site, around: WorktreeSnapshot::default() })
+    Ok(DiscardPlan { agent, options, site, around: WorktreeSnapshot::default(), landed_on: None })
 }
 
 /// Refuses an agent whose work is in another clone: nothing of it could be salvaged from here, and the row would say

@@ -2,7 +2,8 @@
 
 use crate::agents::commands::{in_one_line, run_hook_of};
 use crate::agents::liveness;
-use crate::agents::{Ctx, Scratch, bundle, clone};
+use crate::agents::work::uncommitted::beside_landed;
+use crate::agents::{AgentWorktree, Ctx, Scratch, bundle, clone};
 use crate::domain::repository_settings::HookMoment;
 use crate::domain::{Agent, AgentId, ChangeKind, Move, Oid, State, What, branch_name};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
@@ -44,6 +45,7 @@ struct Leaving {
     agent: Agent,
     options: DiscardOptions,
     site: Remains,
+    landed_on: Option<String>,
     salvage: Salvage,
     report: DiscardReport,
     /// No other process works for it.
@@ -137,7 +139,7 @@ fn look_again(
     alone: Guard,
 ) -> Result<Leaving, RemovalEnd> {
     let agent = ctx.ledger().agent(plan.agent.spawn_commit)?;
-    let before = plan.site.tip;
+    let (before, landed_on) = (plan.site.tip, plan.landed_on);
     let plan = plan_for(ctx, agent.unwrap_or(plan.agent), plan.options, around)?;
     let DiscardPlan { agent, options, site, .. } = plan;
     // What came meanwhile was not judged.
@@ -153,19 +155,17 @@ fn look_again(
         fs::remove_file(&mark).at_if_there("could not remove", &mark)?;
         return Err(RemovalEnd::Over(Box::new(report)));
     }
-    let mut removal =
-        Leaving { salvage: Salvage::default(), agent, options, site, report, _alone: alone };
+    let salvage = Salvage::default();
+    let mut removal = Leaving { salvage, agent, options, site, landed_on, report, _alone: alone };
     // Under a name that no process knows: what is written by the old one fails, and so is not lost.
     if let Some(place) = &mut removal.site.place {
         put_aside(place)?;
         ctx.reached("aside");
-        // Before anything reads the files.
-        match set_large_aside(ctx, &removal.agent, place, options) {
-            Ok(moved) => removal.report.set_aside = moved,
-            Err(refusal) => {
-                return Err(give_back(ctx, &removal.agent, &removal.site, refusal).into());
-            }
-        }
+    }
+    // Before anything reads the files.
+    match set_large_aside(ctx, &removal) {
+        Ok(moved) => removal.report.set_aside = moved,
+        Err(refusal) => return Err(give_back(ctx, &removal.agent, &removal.site, refusal).into()),
     }
     let take = || Salvage::take(ctx, &removal.agent, &removal.site, options, None);
     let files = removal.site.place.as_ref().and_then(Place::contents);
@@ -174,11 +174,30 @@ fn look_again(
         Some(Ok(true)) => take(),
         _ => Err(refusal),
     });
+    let salvage =
+        salvage.and_then(|found| require_landed(ctx, &removal, found.holds_work()).map(|()| found));
     match salvage {
         Ok(salvage) => removal.salvage = salvage,
         Err(refusal) => return Err(give_back(ctx, &removal.agent, &removal.site, refusal).into()),
     }
     Ok(removal)
+}
+
+/// Refuses an agent whose work had landed, where its worktree has got something else since. The caller has `found` something to keep:
+/// what landed and is clean has nothing, and is not looked at once more.
+fn require_landed(ctx: &Ctx, removal: &Leaving, found: bool) -> Result<()> {
+    let Leaving { agent, site, landed_on: Some(target), .. } = removal else {
+        return Ok(());
+    };
+    // Without the large files that were set aside, which it has been asked about, it would look changed.
+    let is_asked = found && removal.report.set_aside.is_empty();
+    let place = site.place.as_ref().filter(|_| is_asked);
+    let Some((files, place)) = place.and_then(|place| Some((place.files.as_ref()?, place))) else {
+        return Ok(());
+    };
+    let place = AgentWorktree::new(files, &place.admin_dir);
+    beside_landed(ctx, agent, &place, target)?
+        .map_or(Ok(()), |beside| Err(Error::new(Code::LostRace, beside)))
 }
 
 /// Gives a worktree that cannot go its large files and its name back, and gives the reason.
@@ -313,6 +332,7 @@ fn prove(ctx: &Ctx, removal: &Leaving, all: bool) -> Result<Option<Salvage>> {
     }
     let again = Salvage::take(ctx, agent, site, *options, Some((known, all)))?;
     if again.commits() != known.commits() {
+        require_landed(ctx, removal, again.holds_work())?;
         let link = again.keeping(agent, site);
         keep::keep_each(&ctx.repo, link.as_slice(), ctx.now())?;
         record_salvages(ctx, [(agent, &again)])?;
@@ -457,19 +477,19 @@ fn remove_hooks(ctx: &Ctx, agent: &Agent) -> Result<Option<String>> {
 
 /// Sets the large files aside that are in no commit; gives them. What is tracked and unchanged is not among them, and what git
 /// ignores only where ignored files are kept.
-fn set_large_aside(
-    ctx: &Ctx,
-    agent: &Agent,
-    place: &Place,
-    options: DiscardOptions,
-) -> Result<Vec<LargeFile>> {
+fn set_large_aside(ctx: &Ctx, removal: &Leaving) -> Result<Vec<LargeFile>> {
+    let Leaving { agent, options, site: Remains { place: Some(place), .. }, .. } = removal else {
+        return Ok(Vec::new());
+    };
     let Some(top) = &place.contents() else {
         return Ok(Vec::new());
     };
+    let paths = candidates(ctx, agent, place, top, *options)?;
+    require_landed(ctx, removal, !paths.is_empty())?;
     let beside = layout::large_beside(&place.path, agent.id);
     let common = ctx.repo.common_dir();
     let mut moved = Vec::new();
-    for path in candidates(ctx, agent, place, top, options)? {
+    for path in paths {
         let beside = Some(beside.as_path()).filter(|_| place.layer_dir().is_none());
         moved.push(large_files::set_aside(common, agent.id, top, &path, beside)?);
     }

@@ -167,6 +167,11 @@ impl Salvage {
         found.chain(self.leftovers.iter().copied()).collect()
     }
 
+    /// Whether there is work in it, and not only a bundle.
+    pub(super) fn holds_work(&self) -> bool {
+        self.work.is_some() || !self.leftovers.is_empty()
+    }
+
     /// The link that keeps the tip and everything found; `None` where there is nothing but what the agent began with.
     pub(super) fn keeping(&self, agent: &Agent, site: &Remains) -> Option<Keeping> {
         let mut commits: Vec<Oid> = site.tip.into_iter().chain(self.commits()).collect();

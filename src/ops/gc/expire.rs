@@ -222,8 +222,8 @@ fn item(
 
 /// Whether an agent is over, and why, in words.
 pub(super) enum LifeEnd {
-    /// It is finished.
-    Proven(String),
+    /// It is finished. What its worktree has beside what landed on the branch that is named, if any, is kept.
+    Proven(String, Option<String>),
     /// It is kept.
     Open(String),
 }
@@ -258,7 +258,7 @@ pub(super) fn life_end(
     }
     Ok(match state {
         State::Merged | State::Discarded if closed.says(agent.id, State::Discarded) => {
-            Proven("it was discarded and left something behind".to_owned())
+            Proven("it was discarded and left something behind".to_owned(), None)
         }
         State::Merged => end_of_merged(ctx, agent, closed)?,
         State::Discarded => {
@@ -273,7 +273,9 @@ pub(super) fn life_end(
             // A row from a clock that is ahead counts as new.
             let age = (ctx.now() - agent.updated).to_std().unwrap_or_default();
             match options.older_than {
-                Some(limit) if age >= limit => Proven("it was rejected that long ago".to_owned()),
+                Some(limit) if age >= limit => {
+                    Proven("it was rejected that long ago".to_owned(), None)
+                }
                 Some(_) => Open("it was rejected not long enough ago".to_owned()),
                 None => Open("it was rejected; --older-than says when that is over".to_owned()),
             }
@@ -287,7 +289,7 @@ pub(super) fn life_end(
             Some(target) => match in_worktree(ctx, agent, target)? {
                 None => {
                     let name = branch_name(target).trim_start_matches("refs/remotes/");
-                    Proven(format!("{name} has all of its work"))
+                    Proven(format!("{name} has all of its work"), Some(target.to_owned()))
                 }
                 Some(beside) => {
                     Open(format!("it is {shown}, its commits have landed, and {beside}"))
@@ -308,7 +310,7 @@ fn end_of_merged(ctx: &Ctx, agent: &Agent, closed: &Closed) -> Result<LifeEnd> {
         )));
     }
     Ok(match in_worktree(ctx, agent, into)? {
-        None => Proven("it was merged".to_owned()),
+        None => Proven("it was merged".to_owned(), Some(into.to_owned())),
         Some(beside) => Open(format!("it was merged, and {beside}")),
     })
 }
