@@ -65,12 +65,9 @@ impl Repo {
         Some(branch_name(&name).to_owned())
     }
 
-    /// The full name of the branch that the main worktree is on, by whatever name its HEAD has for it, or rebases.
+    /// The full name of the branch that the main worktree is on, by whatever name its HEAD has for it, or comes back to.
     pub fn branch_of_main(&self) -> Option<String> {
-        let head = untrusted::text(self.common_dir(), "HEAD").unwrap_or_default();
-        let name = head.trim_end().strip_prefix("ref: ").map(str::to_owned);
-        let name = name.or_else(|| rebased(self.common_dir()));
-        name.map(|name| self.branch_behind(&name))
+        taken_branch(self.common_dir()).map(|name| self.branch_behind(&name))
     }
 
     /// Every worktree, the main one first.
@@ -373,6 +370,21 @@ fn rebased(git_dir: &Path) -> Option<String> {
     let names = ["rebase-merge/head-name", "rebase-apply/head-name"];
     let name = names.iter().find_map(|name| untrusted::text(git_dir, name))?;
     Some(name.trim_end().to_owned())
+}
+
+/// What the files of a git directory are that [`taken_branch`] reads.
+pub(super) const TAKEN_BY: [&str; 4] =
+    ["HEAD", "rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START"];
+
+/// The name that a worktree has for the branch that it is on, or that it comes back to when a rebase or a bisection ends: git deletes no
+/// such branch.
+pub(super) fn taken_branch(git_dir: &Path) -> Option<String> {
+    let head = untrusted::text(git_dir, "HEAD").unwrap_or_default();
+    let name = head.trim_end().strip_prefix("ref: ").map(str::to_owned);
+    name.or_else(|| rebased(git_dir)).or_else(|| {
+        let start = untrusted::text(git_dir, "BISECT_START")?;
+        Some(format!("refs/heads/{}", start.trim_end()))
+    })
 }
 
 /// Lets git compare the content of files whose stat data differ from an index, and note what it finds.

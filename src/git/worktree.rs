@@ -22,6 +22,7 @@ use super::Repo;
 use super::files::admin_dir::{clone_name, read_admin_dir, retry_if_pruned};
 use super::files::separate::FileStamp;
 use super::files::untrusted;
+use super::landing::{TAKEN_BY, taken_branch};
 use super::objects::Identity;
 use super::refs::Tip;
 use crate::domain::Oid;
@@ -274,19 +275,18 @@ fn path_from(from: &Path, to: &Path) -> PathBuf {
 // The linked worktrees, kept between repeated looks: a file that is still the one that was
 // read is not read again.
 
-/// The files of an admin directory that a row is read from.
-const READ: [&str; 3] = ["gitdir", "locked", "HEAD"];
-
-/// Every linked worktree with what its `HEAD` says.
+/// Every linked worktree with the branch that is taken there.
 #[derive(Debug, Default)]
 pub struct WorktreeCache(BTreeMap<String, WorktreeRow>);
 
 #[derive(Debug)]
 struct WorktreeRow {
-    stamps: [Option<FileStamp>; 3],
+    /// Of the files that it is read from.
+    stamps: Vec<Option<FileStamp>>,
     /// `None` for a half-made or foreign entry.
     worktree: Option<Worktree>,
-    head: String,
+    /// What the worktree calls its branch, and the branch's own name, which may have changed since.
+    taken: Option<(String, String)>,
 }
 
 impl WorktreeCache {
@@ -310,16 +310,20 @@ impl WorktreeCache {
             };
             let admin = entry.path();
             // Taken before anything is read: a change in between shows the next time.
-            let stamps = READ.map(|file| FileStamp::of(&admin.join(file)));
+            let read = ["gitdir", "locked"].into_iter().chain(TAKEN_BY);
+            let stamps: Vec<_> = read.map(|file| FileStamp::of(&admin.join(file))).collect();
             let row = known.remove(&name).filter(|row| {
                 let mut files = row.stamps.iter().zip(&stamps);
                 files.all(|(before, now)| FileStamp::is_unchanged(before.as_ref(), now.as_ref()))
             });
-            let row = row.unwrap_or_else(|| WorktreeRow {
+            let mut row = row.unwrap_or_else(|| WorktreeRow {
                 stamps,
                 worktree: read_admin_dir(&admin),
-                head: untrusted::text(&admin, "HEAD").unwrap_or_default(),
+                taken: taken_branch(&admin).map(|name| (name, String::new())),
             });
+            if let Some((name, branch)) = &mut row.taken {
+                *branch = repo.branch_behind(name);
+            }
             // Whatever stays in `known` is gone from the disk, and dropped with it.
             self.0.insert(name, row);
         }
@@ -331,10 +335,11 @@ impl WorktreeCache {
         self.0.values().filter_map(|row| row.worktree.as_ref())
     }
 
-    /// The worktrees whose `HEAD` has this text but for the line end.
-    pub fn at_head<'r>(&'r self, text: &'r str) -> impl Iterator<Item = &'r Worktree> {
-        let rows = self.0.values().filter(move |row| row.head.trim_end() == text);
-        rows.filter_map(|row| row.worktree.as_ref())
+    /// The worktrees that keep git from deleting a branch.
+    pub fn of_branch(&self, branch: &str) -> impl Iterator<Item = &Worktree> {
+        let is_taken =
+            move |row: &&WorktreeRow| row.taken.as_ref().is_some_and(|(_, taken)| taken == branch);
+        self.0.values().filter(is_taken).filter_map(|row| row.worktree.as_ref())
     }
 }
 

@@ -1,6 +1,6 @@
 use super::{WRITTEN, assert_kept, busy, discard, discarded};
 use crate::support::agent::describe;
-use crate::support::{assert_unchanged, git_in, snapshot};
+use crate::support::{assert_unchanged, git_in, git_output, snapshot};
 use crate::verify::{Agent, refused};
 use std::fs;
 use std::path::Path;
@@ -99,18 +99,38 @@ fn a_branch_that_another_worktree_uses_is_not_deleted() {
     check("discard-refused", 3, "is checked out at", |agent| {
         agent.repo.git(["checkout", "--quiet", "--ignore-other-worktrees", &agent.branch]);
     });
-    // By another name, and in the middle of a rebase, git refuses to delete it, too.
-    check("discard-refused", 3, "is checked out at", |agent| {
-        let branch = format!("refs/heads/{}", agent.branch);
-        agent.repo.git(["symbolic-ref", "refs/heads/alias", &branch]);
-        agent.repo.git(["checkout", "--quiet", "--ignore-other-worktrees", "alias"]);
-    });
-    check("discard-refused", 3, "is checked out at", |agent| {
-        agent.repo.git(["checkout", "--quiet", "--ignore-other-worktrees", &agent.branch]);
-        let stopped = ["rebase", "--quiet", "--exec", "false", "HEAD~1"];
-        let output = crate::support::git_output(&agent.repo.path(), stopped);
-        assert!(!output.status.success(), "it waits for a person");
-    });
+    // By another name, and in the middle of a rebase or a bisection, git refuses to delete it, too.
+    for is_linked in [false, true] {
+        let check_beside = |prepare: &dyn Fn(&Agent, &Path)| {
+            check("discard-refused", 3, "is checked out at", |agent| {
+                let mut top = agent.repo.path();
+                if is_linked {
+                    top.set_file_name("beside");
+                    let place = top.to_str().expect("UTF-8");
+                    agent.repo.git(["worktree", "add", "--quiet", "--detach", place]);
+                }
+                prepare(agent, &top);
+            });
+        };
+        let switch = |top: &Path, branch: &str| {
+            git_in(top, ["switch", "--quiet", "--ignore-other-worktrees", branch]);
+        };
+        check_beside(&|agent, top| {
+            let branch = format!("refs/heads/{}", agent.branch);
+            agent.repo.git(["symbolic-ref", "refs/heads/alias", &branch]);
+            switch(top, "alias");
+        });
+        check_beside(&|agent, top| {
+            switch(top, &agent.branch);
+            let stopped = ["rebase", "--quiet", "--exec", "false", "HEAD~1"];
+            assert!(!git_output(top, stopped).status.success(), "it waits for a person");
+        });
+        check_beside(&|agent, top| {
+            switch(top, &agent.branch);
+            git_in(top, ["bisect", "start"]);
+            git_in(top, ["switch", "--quiet", "--detach"]);
+        });
+    }
 }
 
 #[test]

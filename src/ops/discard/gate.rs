@@ -159,11 +159,9 @@ fn tip_of(ctx: &Ctx, branch: Option<&OwnBranch>) -> Result<Option<Oid>> {
 /// Deleting a branch that another worktree has checked out would leave that one unborn.
 fn require_not_elsewhere(agent: &Agent, branch: &str, around: &WorktreeSnapshot) -> Result<()> {
     let own = layout::worktree_name(agent.id);
-    let head = format!("ref: {branch}");
     let (root, on) = &around.main;
     let main = (on.as_deref() == Some(branch)).then_some(root);
-    let linked = around.linked.at_head(&head);
-    let linked = linked.filter(|worktree| worktree.name != own);
+    let linked = around.linked.of_branch(branch).filter(|worktree| worktree.name != own);
     let mut elsewhere = main.into_iter().chain(linked.map(|worktree| &worktree.path));
     match elsewhere.next() {
         None => Ok(()),
