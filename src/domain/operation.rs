@@ -44,6 +44,11 @@ pub fn first_taken_back<'e>(events: &'e [Event], operation: &'e OperationId) -> 
 }
 
 impl What {
+    /// Whether its agent is over by it.
+    pub fn ends(&self) -> bool {
+        matches!(self, What::Merged { .. } | What::Rejected { .. } | What::Discarded { .. })
+    }
+
     /// Whether it says that the agent is at its own places again.
     pub fn brings_back(&self) -> bool {
         matches!(self, What::Rescued { to } if to == WORKTREE)

@@ -281,7 +281,7 @@ impl<'r> Ledger<'r> {
                     let line = event_line::encode(&event)?;
                     // The pointer on a landed commit is no row.
                     if AgentId::from_spawn_commit(key) == agent {
-                        closed.extend(decisions(key, &row, &event, &line));
+                        closed.extend(decisions(repo, key, &row, (&event, &line))?);
                         own.push(line.clone());
                     }
                     bodies.insert(key, notes::union_of_lines([old.as_slice(), line.as_bytes()]));
@@ -310,20 +310,20 @@ impl<'r> Ledger<'r> {
 
 /// What an event that follows a row, and the line that says it, decides about its agent for good.
 fn decisions(
+    repo: &Repo,
     spawn_commit: Oid,
     row: &Row<'_>,
-    event: &Event,
-    line: &str,
-) -> Vec<(AgentId, BeliefDecision)> {
+    (event, line): (&Event, &str),
+) -> Result<Vec<(AgentId, BeliefDecision)>> {
     let decisions = match &event.what {
         What::Merged { .. } => vec![BeliefDecision::Over(State::Merged)],
         What::Rejected { .. } => vec![BeliefDecision::Over(State::Rejected)],
         What::Discarded { .. } => vec![BeliefDecision::Over(State::Discarded)],
         What::Amended { policy, .. } => vec![BeliefDecision::Amended(*policy)],
         What::Undone { operation, .. } => {
-            let mut events = row.events.clone();
+            // Where an earlier `undone` is taken back, the agent is over again; by what another clone says it is not.
+            let mut events = row.ended_by(&OwnLines::load(repo.common_dir())?).events;
             events.push(event.clone());
-            // Where an earlier `undone` is taken back, the agent is over again.
             let state = Agent::fold(spawn_commit, &events).map(|agent| agent.state);
             let over = state.filter(|state| is_over(*state)).map(BeliefDecision::Over);
             let taken_back = BeliefDecision::TakenBack(operation.clone());
@@ -336,16 +336,13 @@ fn decisions(
         _ if reopens(spawn_commit, row, event) => vec![BeliefDecision::Reopened],
         _ => Vec::new(),
     };
-    decisions.into_iter().map(|decision| (event.agent, decision)).collect()
+    Ok(decisions.into_iter().map(|decision| (event.agent, decision)).collect())
 }
 
 /// Whether an agent that was over is at work again after an event: it was brought back, or goes on after a landing.
 fn reopens(spawn_commit: Oid, row: &Row<'_>, event: &Event) -> bool {
-    let ends = |event: &&Event| {
-        matches!(event.what, What::Merged { .. } | What::Rejected { .. } | What::Discarded { .. })
-    };
     // Nearly every row has no such event, and is folded once.
-    if !row.events.iter().any(|event| ends(&event)) {
+    if !row.events.iter().any(|event| event.what.ends()) {
         return false;
     }
     let is_over =

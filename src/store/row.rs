@@ -106,6 +106,16 @@ impl<'b> Row<'b> {
         })
     }
 
+    /// The row without what ends its agent by the word of another clone. That a stamp has the number of this one proves nothing.
+    pub(super) fn ended_by(&self, own: &OwnLines) -> Row<'b> {
+        let others: HashSet<Stamp> = self
+            .pairs()
+            .filter(|(line, event)| event.what.ends() && !own.has(line))
+            .map(|(_, event)| event.at)
+            .collect();
+        self.filtered(|event| event.what.ends() && others.contains(&event.at))
+    }
+
     /// The row without the amendments of its policy that are not believed.
     pub(super) fn amended_by(&self, is_believed: impl Fn(Oid) -> bool) -> Row<'b> {
         self.filtered(|event| match event.what {
