@@ -20,6 +20,7 @@ use crate::agents::own_checkout::require_own_branch;
 use crate::agents::projects::owners_in;
 use crate::agents::work::{stacked, tip_of};
 use crate::agents::{at_work, crash_recovery, own_changes, task_copy};
+use crate::domain::Move;
 use crate::domain::agent::Agent;
 use crate::domain::finding::Verdict;
 use crate::domain::forge::Forge;
@@ -198,7 +199,8 @@ pub fn plan(
 
 /// The agent's branch and the one that it began on, if its work is such that it can be offered.
 fn require_offerable(ctx: &Ctx, agent: &Agent, options: &PrOptions) -> Result<(String, String)> {
-    agent.require_understood()?;
+    // What is turned down or thrown away is offered to nobody either.
+    agent.may(Move::Merge)?;
     let short = agent.id.short();
     let Some(branch) = agent.branch.clone() else {
         let what = format!("agent {short} is shared and has no branch");
