@@ -201,6 +201,8 @@ fn revert(ctx: &Ctx, one: &BranchMove, tip: Oid, operation: &OperationId) -> Res
             let conflicts: Vec<_> = conflicts.into_iter().map(|one| one.path).collect();
             let lines: Vec<String> =
                 conflicts.iter().map(|path| format!("  {}", Quoted(path))).collect();
+            let is_merge = repo.read_commit(one.to)?.parents.len() > 1;
+            let parent = if is_merge { "-m 1 " } else { "" };
             let what = format!(
                 "what came after commit {} changed the same lines; nothing was changed",
                 one.to.short()
@@ -208,7 +210,7 @@ fn revert(ctx: &Ctx, one: &BranchMove, tip: Oid, operation: &OperationId) -> Res
             return Err(Error::new(Code::UpdateConflicts, what)
                 .detail(lines.join("\n"))
                 .facts(ErrorFacts { conflicts, ..ErrorFacts::default() })
-                .hint("to take it back by hand, run git revert"));
+                .hint(format!("to take it back by hand, run git revert {parent}{}", one.to)));
         }
         MergeResult::Unrelated => {
             return Err(Error::bug("a landing must have history in common with its branch"));

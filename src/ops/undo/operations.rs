@@ -294,6 +294,7 @@ impl RowEffects<'_> {
         let events = self.members.get(operation).map_or(&[][..], Vec::as_slice);
         let lands = |event: &&&Event| matches!(event.what, What::Merged { .. });
         let is_landing = events.iter().any(|event| lands(&event));
+        let keeps = |event: &&Event| matches!(event.what, What::Salvaged { .. });
         let mut effects = Vec::new();
         for event in events {
             match &event.what {
@@ -307,6 +308,10 @@ impl RowEffects<'_> {
                 // landing goes.
                 What::Committed { commit, .. } if !is_landing => {
                     effects.extend(self.update(*commit).map(Effect::Moved));
+                }
+                // Of an agent of another clone nothing was here, and only the row says so.
+                What::Discarded { tip: None } if !events.iter().any(keeps) => {
+                    effects.push(Effect::Decided);
                 }
                 What::Discarded { .. } => effects.push(Effect::Removed),
                 What::Undone { revert: Some(commit), operation } => {
