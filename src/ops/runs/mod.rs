@@ -81,12 +81,13 @@ fn last_run(ctx: &Ctx, who: &str) -> Result<Named> {
         }
         run => {
             let id = agent.id.short();
-            let what = match run {
+            let what = match &run {
                 Some(run) => format!("run {} of agent {id} is not in this clone", run.number()),
                 None => format!("agent {id} has not been run"),
             };
             let error = Error::new(Code::AgentState, what);
-            Err(if agent.state.is_live() {
+            // Another run beside one in another clone is no advice.
+            Err(if agent.state.is_live() && run.is_none() {
                 error.hint(format!("to run a command for it, run git agent run {id} -- …"))
             } else {
                 error.remedy("to see what became of it", Remedy::History(id))

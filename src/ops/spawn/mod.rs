@@ -38,7 +38,7 @@ use crate::agents::parallel::Queue;
 use crate::agents::work::base_of;
 use crate::agents::{Ctx, clone, layered, lookup, own_changes, parallel, task_copy, worktree};
 use crate::domain::{Agent, Isolation, Layering, State, TaskDraft};
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Remedy, Result};
 use crate::git::populate;
 use crate::ops::status;
 pub use contract::{SpawnOptions, SpawnPlan};
@@ -152,8 +152,12 @@ pub fn earlier_task(ctx: &Ctx, who: &str, base: Option<&str>) -> Result<EarlierT
     if goes_on || matches!(state, State::Spawning | State::Ready | State::Running) {
         let id = agent.id.short();
         let what = format!("agent {id} is {state} and cannot be tried again");
-        return Err(Error::new(Code::AgentState, what)
-            .hint(format!("to end it first, run git agent mark fail {id} -m <reason>")));
+        let error = Error::new(Code::AgentState, what);
+        return Err(if state == State::Running {
+            error.remedy("to end it first", Remedy::Stop(id))
+        } else {
+            error.hint(format!("to end it first, run git agent mark fail {id} -m <reason>"))
+        });
     }
     let draft = task_copy::load(ctx, &agent).map_err(|error| match error.code() {
         Code::AgentState => unknown_task(&agent, error.message()),
