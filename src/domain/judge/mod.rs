@@ -71,7 +71,7 @@ fn provenance(history: &BranchHistory) -> Vec<Finding> {
             Finding::new(
                 Code::ProvenanceBaseRewritten,
                 format!("the base branch does not hold {}, where the agent started", base.short()),
-                "rebase the agent's branch onto the base branch as it is now",
+                in_worktree(&format!("git rebase --onto <branch> {}", base.short())),
             )
             .at(Some(base)),
         );
