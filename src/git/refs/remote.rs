@@ -442,8 +442,10 @@ pub fn refusing_layer(reason: &str, remote_text: &str) -> &'static str {
         "a hook of the server"
     } else if has(&["pre-push"]) {
         "the pre-push hook of this clone"
-    } else if has(&["non-fast-forward", "deletion prohibited", "denying"]) {
+    } else if has(&["deletion prohibited", "denying"]) {
         "a setting of the server (receive.deny…)"
+    } else if has(&["non-fast-forward"]) {
+        "git, because the remote has commits on it that are not here"
     } else if has(&["permission", "not allowed", "denied", "403", "read-only"]) {
         "missing rights"
     } else {
