@@ -12,9 +12,7 @@
 //! signed nothing is replayed, and the spawn commit stays.
 
 use super::remote_names::load_clone_id;
-use super::spawn_commit::{
-    AGENTS_BRANCHES, CARRIED, NONCE, SPAWN_SUBJECT, SpawnCommit, carried, is_held_by,
-};
+use super::spawn_commit::{AGENTS_BRANCHES, CARRIED, NONCE, SPAWN_SUBJECT, SpawnCommit, carried};
 use crate::domain::operation::Reverted;
 use crate::domain::{Agent, Oid};
 use crate::error::Result;
@@ -97,6 +95,20 @@ impl Replay {
     /// Whether a commit is one that stands for one of the branch.
     pub fn holds(&self, commit: Oid) -> bool {
         self.commits.iter().any(|(_, name, _)| *name == commit)
+    }
+
+    /// The commits that change something of a short branch without merges, each with what stands for it.
+    fn own_changes(&self, repo: &Repo, start: Oid, tip: Oid) -> Result<Vec<Vec<Oid>>> {
+        let mut own = Vec::new();
+        for commit in repo.line(start, tip).into_iter().flatten() {
+            let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
+            let [parent] = commit.parents[..] else { continue };
+            if tree(parent)? != tree(commit.oid)? {
+                let stands = self.commits.iter().filter(|(old, ..)| *old == commit.oid);
+                own.push(stands.map(|(_, new, _)| *new).chain([commit.oid]).collect());
+            }
+        }
+        Ok(own)
     }
 
     /// Takes notes along to the commits, as `git rebase` does and where `notes.rewriteRef` says so.
@@ -245,24 +257,43 @@ pub fn reverted_on(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<
     if agent.base.as_ref().is_none_or(|base| base.oid == target) {
         return Ok(None);
     }
-    let is_below = |commit: Oid| -> Result<bool> {
-        Ok(repo.has_object(commit) && repo.is_ancestor(commit, target)?)
-    };
-    let begun = || -> Result<bool> {
-        let first = Replay::of(repo, agent, target, tip)?.commits.into_iter().next();
-        first.map_or(Ok(false), |(_, first, _)| is_below(first))
-    };
-    if !is_below(agent.spawn_commit)? && !begun()? {
+    if !is_in_history(repo, agent, target, tip)? {
         return Ok(None);
     }
-    let Some(commit) = taken_back(repo, agent, target, tip)? else {
+    let Some(back) = taken_back(repo, agent, target, tip)?.filter(|back| !back.is_squash) else {
         return Ok(None);
     };
     // What another clone did is taken back there, and here as git takes any commit back.
-    let by_undo = agent.reverted.as_ref().filter(|reverted| reverted.commit == commit);
+    let by_undo = agent.reverted.as_ref().filter(|reverted| reverted.commit == back.commit);
     let own = load_clone_id(repo.common_dir())?;
     let by_own = by_undo.filter(|reverted| reverted.clone.is_some() && reverted.clone == own);
-    Ok(Some(by_own.cloned().unwrap_or(Reverted { commit, operation: None, clone: None })))
+    let by_hand = Reverted { commit: back.commit, operation: None, clone: None };
+    Ok(Some(by_own.cloned().unwrap_or(by_hand)))
+}
+
+/// Whether the history of `target` has commits of the branch, or what stands for them.
+fn is_in_history(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<bool> {
+    let is_below = |commit: Oid| -> Result<bool> {
+        Ok(repo.has_object(commit) && repo.is_ancestor(commit, target)?)
+    };
+    if is_below(agent.spawn_commit)? {
+        return Ok(true);
+    }
+    let replay = Replay::of(repo, agent, target, tip)?;
+    // What it was built upon may have landed without it.
+    let started = agent.base.as_ref().map(|base| base.oid);
+    let own = started.and_then(|started| repo.line(started, tip));
+    let is_own = |oid: &Oid| own.as_ref().is_none_or(|own| own.iter().any(|one| one.oid == *oid));
+    let first = replay.commits.iter().find(|(old, ..)| is_own(old));
+    first.map_or(Ok(false), |(_, first, _)| is_below(*first))
+}
+
+/// What took a landing back.
+pub struct TakenBack {
+    /// The commit that did it.
+    pub commit: Oid,
+    /// Whether the landing was a commit that is none of the branch, so that the branch is merged again as if it had never landed.
+    pub is_squash: bool,
 }
 
 /// How many commits are searched for one that takes another back.
@@ -272,12 +303,12 @@ const SEARCHED: usize = 1000;
 const REVERTS: &str = "This reverts commit ";
 
 /// The commit on `target` that took back what a landing of the branch brought: by an undo, or as `git revert` does, where it names the merge that
-/// brought it, the commit that the row names, or each of its commits. What is there again is not taken back, by whichever commit it came, and
+/// brought it, the commit that the row names, or each of its commits. What was there again since is not taken back, by whichever commit it came, and
 /// nor is what the branch itself brings back. Of a commit by hand only the message tells, and only the newest are read.
 ///
 /// # Errors
 /// As [`Replay::of`].
-pub fn taken_back(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<Option<Oid>> {
+pub fn taken_back(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<Option<TakenBack>> {
     let Some(base) = &agent.base else {
         return Ok(None);
     };
@@ -287,22 +318,48 @@ pub fn taken_back(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<O
         && line.contains(commit)
         && reverts.of(*commit).is_none()
     {
-        return Ok(Some(*commit));
+        return Ok(Some(TakenBack { commit: *commit, is_squash: false }));
     }
-    let own = own_changes(repo, agent, target, (base.oid, tip))?;
+    // Mostly nothing took anything back.
+    if reverts.0.iter().all(|(_, by)| by.is_none()) {
+        return Ok(None);
+    }
+    let replay = Replay::of(repo, agent, target, tip)?;
+    let own = replay.own_changes(repo, base.oid, tip)?;
+    let names = replay.commits.iter().flat_map(|(old, new, _)| [*old, *new]);
+    let names: HashSet<Oid> = names.chain([agent.spawn_commit]).chain(agent.landed_tip).collect();
     let mut last = None;
-    for oid in &line {
+    for (place, oid) in line.iter().enumerate() {
         let Some(Some(by)) = reverts.of(*oid) else { continue };
         let commit = repo.read_commit(*oid)?;
-        let is_own = own.iter().any(|own| own.contains(oid));
-        let is_landing = !is_own
-            && (agent.landed.as_ref().is_some_and(|(landed, _)| landed == oid)
-                || commit.parents.iter().skip(1).any(|one| is_held_by(repo, *one, agent)));
         let is_gone = |own: &Vec<Oid>| own.iter().any(|oid| reverts.of(*oid).is_some());
-        if (is_landing || is_own && own.iter().all(is_gone))
-            && !is_as_it_left(repo, &commit, target)?
-        {
-            last = Some(by);
+        let is_squash = match commit.parents[..] {
+            _ if own.iter().any(|own| own.contains(oid)) => {
+                if !own.iter().all(is_gone) {
+                    continue;
+                }
+                false
+            }
+            // What was there before it, such as what another branch was begun upon, a merge does not bring.
+            [first, second] => {
+                let brought = repo.commits_between(&[first], second)?;
+                if !brought.iter().any(|oid| names.contains(oid))
+                    || !is_work_in(repo, &commit, first, (base.oid, tip))?
+                {
+                    continue;
+                }
+                false
+            }
+            _ if agent.landed.as_ref().is_some_and(|(landed, _)| landed == oid) => true,
+            _ => continue,
+        };
+        let since = line.iter().skip(place).skip_while(|oid| **oid != by).chain([&target]);
+        let mut is_back = false;
+        for later in since {
+            is_back = is_back || is_as_it_left(repo, &commit, *later)?;
+        }
+        if !is_back {
+            last = Some(TakenBack { commit: by, is_squash });
         }
     }
     Ok(last)
@@ -343,32 +400,27 @@ impl Reverts {
 /// The shortest name that a message is taken to name a commit by; git's own are not shorter.
 const ABBREVIATED: usize = 7;
 
-/// The commits that change something of a short branch without merges, each with what stands for it on `target`.
-fn own_changes(
-    repo: &Repo,
-    agent: &Agent,
-    target: Oid,
-    (start, tip): (Oid, Oid),
-) -> Result<Vec<Vec<Oid>>> {
-    let replay = Replay::of(repo, agent, target, tip)?;
-    let mut own = Vec::new();
-    for commit in repo.line(start, tip).into_iter().flatten() {
-        let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
-        let [parent] = commit.parents[..] else { continue };
-        if tree(parent)? != tree(commit.oid)? {
-            let stands = replay.commits.iter().filter(|(old, ..)| *old == commit.oid);
-            own.push(stands.map(|(_, new, _)| *new).chain([commit.oid]).collect());
-        }
-    }
-    Ok(own)
+/// Whether what a merge changed in `first` is of the work between `start` and `tip`: nothing else, or a file just as the work has it. Where the
+/// work has landed without its spawn commit, a merge of what was built upon it brings its commits, and none of its changes.
+fn is_work_in(repo: &Repo, merge: &Commit, first: Oid, (start, tip): (Oid, Oid)) -> Result<bool> {
+    let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
+    let paths = |from: Oid, to: Oid| -> Result<HashSet<Vec<u8>>> {
+        let changes = repo.tree_changes(&[from], to)?.into_iter();
+        Ok(changes.map(|change| change.path).collect())
+    };
+    let work = paths(tree(start)?, tree(tip)?)?;
+    let differing = paths(tree(tip)?, merge.tree)?;
+    let brought = paths(tree(first)?, merge.tree)?;
+    Ok(brought.is_subset(&work)
+        || work.intersection(&brought).any(|path| !differing.contains(path)))
 }
 
-/// Whether all that a commit changed is on `target` as it left it.
-fn is_as_it_left(repo: &Repo, commit: &Commit, target: Oid) -> Result<bool> {
+/// Whether all that a commit changed is in a later one as it left it.
+fn is_as_it_left(repo: &Repo, commit: &Commit, later: Oid) -> Result<bool> {
     let before = commit.parents.first().map(|parent| repo.read_commit(*parent)).transpose()?;
     let before = before.map(|before| before.tree);
     let changes = repo.tree_changes(before.as_slice(), commit.tree)?;
-    let now = repo.tree_changes(&[repo.read_commit(target)?.tree], commit.tree)?;
+    let now = repo.tree_changes(&[repo.read_commit(later)?.tree], commit.tree)?;
     let differing: HashSet<_> = now.iter().map(|change| &change.path).collect();
     Ok(changes.iter().all(|change| !differing.contains(&change.path)))
 }

@@ -369,6 +369,12 @@ fn a_landing_that_git_reverts_is_no_landing() {
         assert!(!team.repo.path().join("src/file-0.rs").exists(), "{method}");
         let swept = team.json(&["gc", "--yes"]);
         assert_eq!(swept["agents"][0]["action"], "keep", "{method}: {swept:#}");
+        if method == "--squash" {
+            // As it is, too.
+            team.json(&["merge", id, method]);
+            assert!(team.repo.path().join("src/file-0.rs").exists());
+            revert("HEAD");
+        }
         fs::write(worktree.join("src/more.rs"), "pub fn more() {}\n").expect("written");
         // A squash is in history under no name of the branch's, so all of it lands again.
         if method != "--squash" {
@@ -410,4 +416,58 @@ fn a_revert_of_ours_is_taken_back_by_git_as_well() {
     let swept = team.json(&["gc", "--yes"]);
     assert_eq!(swept["agents"][0]["action"], "removed", "{swept:#}");
     team.assert_sound();
+}
+
+#[test]
+fn what_is_reverted_beside_a_landing_takes_none_of_it_back() {
+    for method in ["--ff-only", "--no-ff"] {
+        let team = team(2);
+        let (id, worktree) = &team.agents[0];
+        team.json(&["merge", id, method]);
+        // A person's branch, and one that holds the agent's commits, which its landing brought already.
+        let branch = git_in(worktree, ["symbolic-ref", "HEAD"]);
+        for (name, start) in [("person", "main"), ("upon", branch.trim())] {
+            team.repo.git(["switch", "--quiet", "--create", name, start]);
+            team.repo.write(&format!("{name}.txt"), "more\n");
+            team.repo.git(["add", &format!("{name}.txt")]);
+            team.repo.git(["commit", "--quiet", "--message", name]);
+            team.repo.git(["switch", "--quiet", "main"]);
+            team.repo.git(["merge", "--quiet", "--no-ff", "--no-edit", name]);
+            team.repo.git(["revert", "--no-edit", "-m1", "HEAD"]);
+        }
+        fs::write(worktree.join("src/more.rs"), "pub fn more() {}\n").expect("written");
+        team.json(&["merge", id]);
+        let swept = team.json(&["gc", "--yes"]);
+        assert_eq!(swept["agents"][0]["action"], "removed", "{method}: {swept:#}");
+        team.assert_sound();
+    }
+}
+
+#[test]
+fn a_file_that_goes_on_after_it_came_back_is_no_revert() {
+    let team = team(1);
+    let (id, worktree) = &team.agents[0];
+    team.json(&["merge", id]);
+    team.repo.git(["revert", "--no-edit", "-m1", "HEAD"]);
+    team.repo.git(["revert", "--no-commit", "HEAD"]);
+    team.repo.commit_all("bring it back");
+    team.repo.write("src/file-0.rs", "pub fn other() {}\n");
+    team.repo.commit_all("and go on");
+    fs::write(worktree.join("src/more.rs"), "pub fn more() {}\n").expect("written");
+    team.json(&["merge", id]);
+    assert!(team.repo.path().join("src/more.rs").exists());
+}
+
+#[test]
+fn an_undo_makes_nothing_of_what_another_clone_says() {
+    let team = team(1);
+    let id = team.id(0);
+    let branch = git_in(&team.agents[0].1, ["rev-parse", "HEAD"]);
+    forge(&team, 0, "op-beefbeefbeef", &[("discarded", json!({"tip": branch}))]);
+    team.json(&["reject", id, "--reason", "no"]);
+    team.json(&["undo"]);
+    let swept = team.json(&["gc", "--older-than", "0s", "--yes"]);
+    assert_ne!(swept["agents"][0]["action"], "removed", "{swept:#}");
+    assert!(team.agents[0].1.join("src/file-0.rs").exists());
+    assert_eq!(team.state(0), "done");
 }

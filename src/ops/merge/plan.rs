@@ -18,7 +18,7 @@ use crate::ops::merge::{
 use crate::ops::verify::{self, Recording, VerifyOptions};
 use crate::store::landing_commit::{CommittedWork, FirstParents};
 use crate::store::{
-    Ledger, agent_branch, landed, layout, lock, repository_settings, roles, spawn_commit,
+    Ledger, agent_branch, landed, layout, lock, replay, repository_settings, roles, spawn_commit,
 };
 use std::collections::BTreeSet;
 
@@ -392,6 +392,10 @@ fn require_new(ctx: &Ctx, agent: &Agent, verdict: &Verdict) -> Result<()> {
     );
     // Another branch may lack what landed on the first one; that did not come since.
     let is_same = || -> Result<bool> {
+        // What was taken back there lands anew.
+        if replay::taken_back(&ctx.repo, agent, verdict.base, verdict.tip)?.is_some() {
+            return Ok(false);
+        }
         let Some(tip) = agent.landed_tip.filter(|tip| ctx.repo.has_object(*tip)) else {
             return Ok(false);
         };
