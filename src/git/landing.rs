@@ -20,6 +20,7 @@ mod steps;
 use crate::domain::evidence::Conflict;
 use crate::domain::{Oid, branch_name, shell};
 use crate::error::{Code, Error, Remedy, Result};
+use crate::git::files::admin_dir::{rebased, taken_branch};
 use crate::git::files::layer::WorktreeLayer;
 use crate::git::files::untrusted;
 use crate::git::merge::conflicts;
@@ -362,29 +363,6 @@ impl Checkout {
         Error::new(Code::LockTimeout, what)
             .hint(format!("to clear it when no git process is at work, run rm {lock}"))
     }
-}
-
-/// The full name of the branch that is being rebased in the worktree with this git directory.
-fn rebased(git_dir: &Path) -> Option<String> {
-    // The two back ends of `git rebase` keep the name in different places.
-    let names = ["rebase-merge/head-name", "rebase-apply/head-name"];
-    let name = names.iter().find_map(|name| untrusted::text(git_dir, name))?;
-    Some(name.trim_end().to_owned())
-}
-
-/// What the files of a git directory are that [`taken_branch`] reads.
-pub(super) const TAKEN_BY: [&str; 4] =
-    ["HEAD", "rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START"];
-
-/// The name that a worktree has for the branch that it is on, or that it comes back to when a rebase or a bisection ends: git deletes no
-/// such branch.
-pub(super) fn taken_branch(git_dir: &Path) -> Option<String> {
-    let head = untrusted::text(git_dir, "HEAD").unwrap_or_default();
-    let name = head.trim_end().strip_prefix("ref: ").map(str::to_owned);
-    name.or_else(|| rebased(git_dir)).or_else(|| {
-        let start = untrusted::text(git_dir, "BISECT_START")?;
-        Some(format!("refs/heads/{}", start.trim_end()))
-    })
 }
 
 /// Lets git compare the content of files whose stat data differ from an index, and note what it finds.

@@ -19,10 +19,11 @@ pub mod view;
 pub use crate::git::files::admin_dir::Worktree;
 
 use super::Repo;
-use super::files::admin_dir::{clone_name, read_admin_dir, retry_if_pruned};
+use super::files::admin_dir::{
+    TAKEN_BY, clone_name, read_admin_dir, retry_if_pruned, taken_branch,
+};
 use super::files::separate::FileStamp;
 use super::files::untrusted;
-use super::landing::{TAKEN_BY, taken_branch};
 use super::objects::Identity;
 use super::refs::Tip;
 use crate::domain::Oid;

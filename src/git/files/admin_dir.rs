@@ -168,3 +168,26 @@ pub(in crate::git) fn retry_if_pruned<T, E: IsNotFound>(
     }
     make()
 }
+
+/// The full name of the branch that is being rebased in the worktree with this git directory.
+pub(in crate::git) fn rebased(git_dir: &Path) -> Option<String> {
+    // The two back ends of `git rebase` keep the name in different places.
+    let names = ["rebase-merge/head-name", "rebase-apply/head-name"];
+    let name = names.iter().find_map(|name| untrusted::text(git_dir, name))?;
+    Some(name.trim_end().to_owned())
+}
+
+/// The files of a git directory that [`taken_branch`] reads.
+pub(in crate::git) const TAKEN_BY: [&str; 4] =
+    ["HEAD", "rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START"];
+
+/// The name that a worktree has for the branch that it is on, or that it comes back to when a rebase or a bisection ends: git deletes no
+/// such branch.
+pub(in crate::git) fn taken_branch(git_dir: &Path) -> Option<String> {
+    let head = untrusted::text(git_dir, "HEAD").unwrap_or_default();
+    let name = head.trim_end().strip_prefix("ref: ").map(str::to_owned);
+    name.or_else(|| rebased(git_dir)).or_else(|| {
+        let start = untrusted::text(git_dir, "BISECT_START")?;
+        Some(format!("refs/heads/{}", start.trim_end()))
+    })
+}
