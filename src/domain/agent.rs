@@ -427,7 +427,7 @@ impl Agent {
             },
             What::Started(_) => Move::Start,
             What::Verified(verdict) if verdict.accepted => Move::Accept,
-            What::Verified(_) => Move::Reject,
+            What::Verified(_) | What::Unjudged { .. } => Move::Reject,
             // Committing exactly what was judged is part of landing it; anything else is a new tip.
             // A declared `done` was about no tip, so committing that work leaves it.
             What::Committed { tree, .. } => match &self.verdict {

@@ -53,6 +53,11 @@ pub enum What {
     },
     /// The work was judged.
     Verified(Verified),
+    /// A run ended well, and its work could not be judged: it does not count as done.
+    Unjudged {
+        /// Why.
+        reason: String,
+    },
     /// The work was declared finished.
     Done {
         /// What was achieved, in the words of the declaration.
@@ -186,6 +191,7 @@ impl What {
             What::Exited(_) => "exited",
             What::Committed { .. } => "committed",
             What::Verified(_) => "verified",
+            What::Unjudged { .. } => "unjudged",
             What::Done { .. } => "done",
             What::Failed { .. } => "failed",
             What::Merged { .. } => "merged",
@@ -253,6 +259,7 @@ impl What {
             | What::Rejected { reason: text, .. }
             | What::Deferred { reason: text, .. }
             | What::Amended { reason: text, .. }
+            | What::Unjudged { reason: text }
             | What::Noted { text } => text,
             What::Started(facts) => &mut facts.command,
             What::Audited(facts) => &mut facts.reason,

@@ -72,6 +72,7 @@ impl What {
             | What::Spawned(_)
             | What::Started(_)
             | What::Exited(_)
+            | What::Unjudged { .. }
             | What::Competed(_)
             | What::Salvaged { .. }
             | What::Rescued { .. }

@@ -375,6 +375,7 @@ fn detail(what: &What) -> Option<String> {
         | What::Failed { reason: text, .. }
         | What::Rejected { reason: text, .. }
         | What::Deferred { reason: text, .. }
+        | What::Unjudged { reason: text }
         | What::Noted { text } => text.clone(),
         What::Renamed { task: Some(text), .. } => format!("is for: {text}"),
         What::Renamed { name: Some(name), .. } => format!("is called {name}"),

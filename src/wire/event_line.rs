@@ -246,6 +246,7 @@ fn parse_facts(kind: &str, d: &EventJson<'_>) -> Option<What> {
             findings: list("findings").into_iter().map(str::to_owned).collect(),
             fails_with: text("fails_with").and_then(|id| AgentId::parse(&id)),
         }),
+        "unjudged" => What::Unjudged { reason: text("reason")? },
         "done" => What::Done { summary: text("summary")?, whole: oid("whole") },
         "failed" => What::Failed { reason: text("reason")?, whole: oid("whole") },
         "merged" => What::Merged {

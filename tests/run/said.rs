@@ -141,3 +141,34 @@ fn a_failure_that_was_said_is_in_the_answer_until_a_person_says_otherwise() {
     assert_eq!(repo.agent_json(&["done", &id])["state"], "done");
     assert_eq!(repo.agent_json(&["merge", &id])["outcome"], "merged");
 }
+
+#[test]
+fn work_that_cannot_be_judged_is_not_done() {
+    for said in ["true", "done"] {
+        let repo = TestRepo::with_commit();
+        let spawned = repo.spawn_task(TASK, &[]);
+        let [id, branch] = ["agent_id", "branch"].map(|key| spawned[key].as_str().expect("text"));
+        let gate = beside(&repo, "gate");
+        let made = std::process::Command::new("mkfifo").arg(&gate).status();
+        assert!(made.expect("starts").success());
+        let declare = match said {
+            "done" => format!("{} done --summary 'all of it'", env!("CARGO_BIN_EXE_git-agent")),
+            _ => said.to_owned(),
+        };
+        let script = format!("{WORKS} {declare}; read -r line <\"$BESIDE/gate\"");
+        let options = ["--format=json", "--sandbox=off"];
+        let child = command(&repo, id, &options, &script).stdout(Stdio::piped()).spawn();
+        let child = child.expect("starts");
+        let mut opened = fs::OpenOptions::new().write(true).open(&gate).expect("it reads");
+        repo.git(["update-ref", "-d", &format!("refs/heads/{branch}")]);
+        std::io::Write::write_all(&mut opened, b"go\n").expect("written");
+        let output = child.wait_with_output().expect("over");
+        let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!((&report["status"], &report["verdict"]), (&json!("failed"), &Value::Null));
+        let shown = repo.agent_json(&["show", id]);
+        assert_eq!(shown["state"], "idle", "{said}: {shown:#}");
+        let log = repo.agent_json(&["log", id])["events"].clone();
+        let last = log.as_array().and_then(|events| events.last()).expect("events").clone();
+        assert_eq!(last["event"], "unjudged", "{said}: {last:#}");
+    }
+}

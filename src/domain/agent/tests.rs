@@ -48,6 +48,7 @@ fn what(word: &str) -> What {
         "commit-other" => What::Committed { commit: OTHER, tree: OTHER },
         "accepted" => verdict(true),
         "unaccepted" => verdict(false),
+        "unjudged" => What::Unjudged { reason: text() },
         "done" => What::Done { summary: text(), whole: None },
         "failed" => What::Failed { reason: text(), whole: None },
         "merged" => What::Merged { commit: OTHER, into: text(), tip: None, from: None },
@@ -62,7 +63,7 @@ fn what(word: &str) -> What {
     }
 }
 
-const WORDS: [&str; 20] = [
+const WORDS: [&str; 21] = [
     "spawning",
     "spawned",
     "started",
@@ -72,6 +73,7 @@ const WORDS: [&str; 20] = [
     "commit-other",
     "accepted",
     "unaccepted",
+    "unjudged",
     "done",
     "failed",
     "merged",

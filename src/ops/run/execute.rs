@@ -153,7 +153,12 @@ fn work(
             let refused = commit_work(ctx, agent).err();
             report.warnings.extend(refused.map(|error| error.to_string()));
         }
-        report.judged(judge(ctx, agent));
+        let verdict = judge(ctx, agent);
+        if let Err(error) = &verdict {
+            let untold = tell_unjudged(ctx, agent, error).err();
+            report.warnings.extend(untold.map(|error| error.to_string()));
+        }
+        report.judged(verdict);
     }
     // What it said of itself, which is recorded by now.
     // The command may have declared `done` or `fail`, which counts more than its status.
@@ -375,6 +380,16 @@ fn commit_work(ctx: &Ctx, agent: &Agent) -> Result<()> {
         Err(error) if !matches!(error.code(), Code::NothingToLand | Code::OutOfScope) => Err(error),
         _ => Ok(()),
     }
+}
+
+/// Takes back what the good end of the run said of the agent: work that cannot be judged is not done.
+fn tell_unjudged(ctx: &Ctx, agent: &Agent, error: &Error) -> Result<()> {
+    let what = What::Unjudged { reason: error.to_string() };
+    ctx.ledger().append_if(agent.spawn_commit, &ctx.actor()?, ctx.now(), |row| {
+        row.unwrap_or(agent).may(Move::Reject)?;
+        Ok(what.clone())
+    })?;
+    Ok(())
 }
 
 fn judge(ctx: &Ctx, agent: &Agent) -> Result<Verdict> {
