@@ -1,4 +1,6 @@
-use super::{Hub, OLD_SERVER, REFS, agent, asks, claims, json, names, row, spawn, state, tip};
+use super::{
+    Hub, OLD_SERVER, REFS, agent, asks, branch_of, claims, json, names, row, spawn, state, tip,
+};
 use crate::support::agent::{agent_command, describe};
 use crate::support::git_in;
 use std::path::{Path, PathBuf};
@@ -174,6 +176,21 @@ fn an_outbox_that_vanishes_between_list_and_fetch_is_a_race() {
     assert_eq!(hub.outboxes(), Vec::<String>::new());
     let calls = std::fs::read_to_string(place.join("calls")).expect("calls");
     assert!(calls.lines().count() > 3, "the race did not happen");
+}
+
+#[test]
+fn a_branch_that_vanishes_between_list_and_fetch_is_told_of_and_keeps_no_other_away() {
+    let hub = Hub::new(2);
+    let [one, two] = [0, 1].map(|n| hub.clones[n].clone());
+    let [gone, stays] = [(); 2].map(|()| branch_of(&spawn(&one, &[])));
+    json(&one, &["sync"]);
+    // The first fetch is of the ledger.
+    let deletes = format!("test $(wc -l <../bin/calls) = 1 || git update-ref -d {gone}");
+    let output = sync_around_fetches(&hub, &two, 1000, [&deletes, ""]);
+    let said = describe(&output);
+    assert!(output.status.success() && said.contains(&gone) && !said.contains(&stays), "{said}");
+    let copy = |branch: &str| tip(&two, &branch.replace("refs/heads", "refs/remotes/origin"));
+    assert_eq!((copy(&gone), copy(&stays)), (String::new(), tip(&one, &stays)), "{said}");
 }
 
 /// Two clones, and an outbox on their remote with a row, `b`, that the first clone does not have; gives the commit of the outbox.

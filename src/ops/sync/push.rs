@@ -17,6 +17,7 @@ use crate::store::replay::Replay;
 use crate::store::spawn_commit::NONCE;
 use crate::store::{Chain, OwnBranch, chain, replay};
 use std::collections::{BTreeMap, HashSet};
+use std::slice;
 
 /// A chain that the remote does not have as it is here.
 struct Pending {
@@ -358,19 +359,40 @@ impl Exchange<'_> {
                 missing.insert(branch.as_str(), copy);
             }
         }
-        let mut refspecs = Vec::new();
+        let (mut branches, mut refspecs) = (Vec::new(), Vec::new());
         for agent in self.live_agents(missing.is_empty())? {
             let branch = agent.branch.as_deref().unwrap_or_default();
-            refspecs.extend(missing.get(branch).map(|copy| format!("+{branch}:{copy}")));
+            if let Some((branch, copy)) = missing.get_key_value(branch) {
+                branches.push(*branch);
+                refspecs.push(format!("+{branch}:{copy}"));
+            }
         }
-        // A branch that went away in between is fetched no more.
-        if !refspecs.is_empty()
-            && let Fetched::Locked(said) = repo.fetch_refs(&self.remote, &refspecs, self.end)?
-        {
-            let remote = &self.remote;
+        if refspecs.is_empty() {
+            return Ok(());
+        }
+        let remote = &self.remote;
+        let mut fetched = repo.fetch_refs(remote, &refspecs, self.end)?;
+        let mut left = Vec::new();
+        // git fetches all or none, and a branch may be gone since it was listed: then each is asked for alone.
+        if matches!(fetched, Fetched::Missing | Fetched::Unadvertised) {
+            for (branch, one) in branches.into_iter().zip(&refspecs) {
+                match repo.fetch_refs(remote, slice::from_ref(one), self.end)? {
+                    Fetched::All => {}
+                    Fetched::Missing | Fetched::Unadvertised => left.push(branch),
+                    locked @ Fetched::Locked(_) => fetched = locked,
+                }
+            }
+        }
+        if let Fetched::Locked(said) = fetched {
             self.report.warn(format!(
                 "branches of agents could not be copied from {remote}; to see and clear what is in the way, run git fetch --prune {remote}: {}",
                 said.trim()
+            ));
+        }
+        if !left.is_empty() {
+            let left = left.join(", ");
+            self.report.warn(format!(
+                "branches of agents that {remote} listed are gone from it, or cannot be fetched: {left}"
             ));
         }
         Ok(())
