@@ -394,9 +394,9 @@ impl Slot {
     }
 }
 
-/// The directories of a worktree that no tree can hold, as a record has them.
+/// What of a worktree no tree can hold, as a record has them.
 pub(crate) fn apart(found: &Uncommitted) -> String {
-    let all = [&found.nested, &found.submodules, &found.unreadable];
+    let all = [&found.nested, &found.refused, &found.submodules, &found.unreadable];
     let all = all.into_iter().flatten();
     all.map(|path| format!("{}\0", String::from_utf8_lossy(path))).collect()
 }

@@ -215,6 +215,8 @@ pub struct WorktreeFacts {
     pub hooks: Vec<String>,
     /// Directories that are repositories of their own and no submodules.
     pub nested: Vec<Vec<u8>>,
+    /// Files that no commit can hold because of their names.
+    pub refused: Vec<Vec<u8>>,
     /// Submodules with files that no commit of theirs holds.
     pub submodules: Vec<Vec<u8>>,
     /// Directories that could not be read.

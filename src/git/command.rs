@@ -358,8 +358,8 @@ pub(in crate::git) fn named(output: &[u8]) -> Result<Oid> {
         .ok_or_else(|| Error::new(Code::GitFailed, "git named no object").because(hex.into_owned()))
 }
 
-/// Runs a command with paths on its standard input, each ended by NUL.
-pub(in crate::git) fn feed_paths(command: Command, paths: &[Vec<u8>]) -> Result<()> {
+/// Runs a command with paths on its standard input, each ended by NUL; gives what it says on its standard error.
+pub(in crate::git) fn feed_paths(command: Command, paths: &[Vec<u8>]) -> Result<Vec<u8>> {
     feed_paths_with(command, paths, Stdio::null())
 }
 
@@ -369,12 +369,12 @@ pub(in crate::git) fn feed_paths_with(
     mut command: Command,
     paths: &[Vec<u8>],
     shared: Stdio,
-) -> Result<()> {
+) -> Result<Vec<u8>> {
     command.stdin(Stdio::piped()).stdout(shared).stderr(Stdio::piped());
     let fail = |error| Error::io("could not run git", error);
     let list: Vec<u8> = paths.iter().flat_map(|path| [path, &b"\0"[..]].concat()).collect();
     let output = fed(&mut command, &list).map_err(fail)?;
-    if output.status.success() { Ok(()) } else { Err(refused(&command, &output)) }
+    if output.status.success() { Ok(output.stderr) } else { Err(refused(&command, &output)) }
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ impl Checkout {
         ]);
         // A path may contain `*` or begin with a colon, and here it means itself.
         command.env("GIT_LITERAL_PATHSPECS", "1");
-        command::feed_paths(command, paths)
+        command::feed_paths(command, paths).map(drop)
     }
 
     /// Commits what is staged, here or in another `index`, with the message in a file. Gives the new

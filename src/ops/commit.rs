@@ -18,7 +18,7 @@ use crate::agents::{
 };
 use crate::domain::folded_paths::folded;
 use crate::domain::violation::Reason;
-use crate::domain::{Agent, BundleRule, Change, Move, Oid, Quoted, State, What};
+use crate::domain::{Agent, BundleRule, Change, ChangeKind, Move, Oid, Quoted, State, What};
 use crate::error::{Code, Error, ErrorFacts, IoContext, Result};
 use crate::git::changes::Staging;
 use crate::git::commit::ToCommit;
@@ -254,8 +254,12 @@ type Paths = Vec<Vec<u8>>;
 fn divide(fence: &ScopeGuard<'_>, changes: Vec<Change>) -> Result<(Paths, Paths)> {
     let violations = fence.judge(&changes, BundleRule::NeverCommitted)?;
     let refused = |path: &[u8]| violations.iter().any(|violation| violation.path == path);
-    let paths = changes.into_iter().map(|change| change.path);
-    Ok(paths.partition(|path| !refused(path)))
+    let (inside, outside): (Vec<_>, Vec<_>) = changes
+        .into_iter()
+        // What has been looked at is untracked only where no commit can hold it.
+        .partition(|change| change.kind != ChangeKind::Untracked && !refused(&change.path));
+    let paths = |changes: Vec<Change>| changes.into_iter().map(|change| change.path).collect();
+    Ok((paths(inside), paths(outside)))
 }
 
 fn out_of_scope(fence: &ScopeGuard<'_>, paths: &[Vec<u8>]) -> Error {

@@ -116,6 +116,29 @@ fn files_that_cannot_be_read_are_no_empty_work() {
     }
 }
 
+#[test]
+fn a_name_that_no_commit_can_hold_rejects() {
+    for layered in ["off", "auto"] {
+        let repo = TestRepo::with_commit();
+        repo.write(".config/git-agent.toml", format!("[worktree]\nlayered = \"{layered}\"\n"));
+        repo.commit_all("settings");
+        let agent = Agent::spawned_in(repo, TASK);
+        let names = ["src/.GIT/x", "src/GIT~1", "src/git~1/y"];
+        let write = names.map(|name| format!("mkdir -p $(dirname {name}); echo x >{name};"));
+        let script = format!("{} echo // >src/two.rs", write.concat());
+        let words = ["run", &agent.id, "--no-verify", "--", "sh", "-c", &script];
+        assert!(agent.repo.agent(&words).status.success());
+        let answer = agent.verify(&[]);
+        let found = answer["findings"].as_array().expect("findings").iter();
+        let found: Vec<_> = found.filter(|one| one["code"] == "worktree.unstorable").collect();
+        let paths: Vec<_> = found.iter().map(|one| one["path"].as_str().expect("a path")).collect();
+        assert_eq!(paths, names, "{layered}: {answer:#}");
+        let output = agent.repo.agent(&["commit", &agent.id, "-m", "all of it"]);
+        refused(&output, "out-of-scope", 3);
+        assert!(names.iter().all(|name| describe(&output).contains(name)), "{layered}");
+    }
+}
+
 /// An agent whose worktree has the submodule `src/sub` checked out.
 fn with_submodule() -> Agent {
     let repo = TestRepo::with_commit();

@@ -145,7 +145,7 @@ fn is_as_landed(ctx: &Ctx, agent: &Agent, place: &AgentWorktree, tip: Option<Oid
 }
 
 /// What `commit` would find changed in an agent's worktree that has nothing staged, and the tree that holds it.
-/// Whatever no commit could hold is among it, as a directory: with a slash at its end.
+/// Whatever no commit could hold is among it as untracked, a directory with a slash at its end.
 pub(crate) fn work_to_commit(
     ctx: &Ctx,
     fence: &ScopeGuard<'_>,
@@ -160,8 +160,8 @@ pub(crate) fn work_to_commit(
     let tree = found.tree.unwrap_or(before);
     let mut changes = ctx.repo.tree_changes(&[before], tree)?;
     // A tree holds neither of these, so a scope could not judge them otherwise.
-    let nested = [found.nested, found.unreadable].concat().into_iter();
-    changes.extend(nested.map(|path| Change { path, kind: ChangeKind::Untracked, link: None }));
+    let unseen = [found.nested, found.unreadable, found.refused].concat().into_iter();
+    changes.extend(unseen.map(|path| Change { path, kind: ChangeKind::Untracked, link: None }));
     Ok((changes, tree))
 }
 

@@ -170,6 +170,14 @@ fn worktree(facts: &WorktreeFacts) -> Vec<Finding> {
         )
         .on(path)
     }));
+    findings.extend(facts.refused.iter().map(|path| {
+        Finding::new(
+            Code::WorktreeUnstorable,
+            format!("{} has a name that git puts into no commit", Quoted(path)),
+            "rename the file, or remove it",
+        )
+        .on(path)
+    }));
     findings.extend(facts.submodules.iter().map(|path| {
         Finding::new(
             Code::WorktreeSubmodule,

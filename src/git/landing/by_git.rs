@@ -295,7 +295,7 @@ impl Checkout {
         // Without `-f` git writes no file over another one.
         let words = ["checkout-index", "--quiet", "-z", "--stdin"];
         let written = self.git_on(&self.git_dir.join("index"), words);
-        command::feed_paths(written, paths)
+        command::feed_paths(written, paths).map(drop)
     }
 
     /// Removes a file if it holds at least the beginning of what git makes of a blob. Any other appeared meanwhile, and stays.

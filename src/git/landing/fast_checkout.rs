@@ -311,7 +311,7 @@ impl Checkout {
         let paths: Vec<_> = steps.iter().map(|step| step.path.clone()).collect();
         // The child holds the lock as well, so it stays locked if this process is killed while git
         // still writes.
-        command::feed_paths_with(command, &paths, lock.shared()?)
+        command::feed_paths_with(command, &paths, lock.shared()?).map(drop)
     }
 
     /// Removes the files that were written here, as they were left, and the directories that were made for them. That they are

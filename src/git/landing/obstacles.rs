@@ -217,7 +217,7 @@ impl OwnIndex<'_> {
     pub(in crate::git) fn feed(&self, arguments: &[&str], paths: &[Vec<u8>]) -> Result<()> {
         let mut command = self.git()?;
         command.args(arguments);
-        command::feed_paths_with(command, paths, self.lock.shared()?)
+        command::feed_paths_with(command, paths, self.lock.shared()?).map(drop)
     }
 
     /// The copy.

@@ -430,7 +430,7 @@ pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result
     to_read.sort_unstable();
     to_read.dedup();
     to_read.retain(|path| !listed.is_hidden_by_directory(path));
-    update_files(source, &to_read)?;
+    listed.refused = update_files(source, &to_read)?;
     let after = read(source.index).ok_or_else(unreadable)?;
     for path in to_read {
         let content = after.find(&path).map(|entry| entry.content);

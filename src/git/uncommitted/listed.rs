@@ -28,6 +28,8 @@ pub(super) struct Listed {
     pub(super) unmerged: Vec<Vec<u8>>,
     /// Directories that are repositories of their own, with a slash at the end.
     pub(super) nested: Vec<Vec<u8>>,
+    /// Files that git puts into no index because of their names, once it was asked to.
+    pub(super) refused: Vec<Vec<u8>>,
     /// Directories that git could not look into.
     pub(super) unreadable: Vec<Vec<u8>>,
     /// What is ignored, where that is asked for, as [`ignored`] names it.
@@ -239,6 +241,9 @@ fn is_file(source: &WorktreeSource<'_>, path: &[u8]) -> bool {
 
 // Bringing the copy of the index up to date with the files of the worktree.
 
+/// How git's line about a path begins whose name it refuses (`builtin/update-index.c`).
+const PASSED_OVER: &[u8] = b"Ignoring path ";
+
 /// The longest file that is turned into an object, in bytes.
 const LONGEST_FILE: u64 = 2 << 30;
 
@@ -246,7 +251,7 @@ const LONGEST_FILE: u64 = 2 << 30;
 ///
 /// # Errors
 /// `git-failed` when git cannot read a file.
-pub(super) fn bring_up_to_date(source: &WorktreeSource<'_>, listed: &Listed) -> Result<bool> {
+pub(super) fn bring_up_to_date(source: &WorktreeSource<'_>, listed: &mut Listed) -> Result<bool> {
     // In the copy alone: these marks keep git from looking at the files, and the worktree's own
     // index keeps them.
     update(source, &["--no-assume-unchanged"], &listed.hidden)?;
@@ -254,21 +259,21 @@ pub(super) fn bring_up_to_date(source: &WorktreeSource<'_>, listed: &Listed) -> 
     let mut changed: Vec<Vec<u8>> =
         [listed.hidden.as_slice(), &listed.unmerged, &listed.changed, &listed.new].concat();
     changed.retain(|path| !listed.is_hidden_by_directory(path));
-    update_files(source, &changed)?;
+    listed.refused = update_files(source, &changed)?;
     Ok(!changed.is_empty())
 }
 
 /// Puts the files at these paths into the copy of the index: added, changed or gone. What is beyond a symlink is gone: none of
-/// it is in the worktree.
+/// it is in the worktree. Gives those that git puts into no index, as `.GIT/config`.
 ///
 /// Git opens files by their paths. The agent may be at work, and exchange a directory for a link between two of git's steps, so
 /// git is given copies that were made from descriptors.
 ///
 /// # Errors
 /// As [`bring_up_to_date`]; `io` for a file that cannot be read.
-pub(super) fn update_files(source: &WorktreeSource<'_>, paths: &[Vec<u8>]) -> Result<()> {
+pub(super) fn update_files(source: &WorktreeSource<'_>, paths: &[Vec<u8>]) -> Result<Vec<Vec<u8>>> {
     if paths.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let mut known = HashSet::new();
     let paths: Vec<&Vec<u8>> = paths.iter().filter(|path| known.insert(path.as_slice())).collect();
@@ -307,12 +312,13 @@ pub(super) fn update_files(source: &WorktreeSource<'_>, paths: &[Vec<u8>]) -> Re
     // Of a directory git looks for the commit of a repository in it, and writes nothing.
     let nothing = room.path().join("objects");
     fs::create_dir(&nothing).at("could not make", &nothing)?;
-    update_by(source, &options, &directories, |git| {
+    let mut refused = update_by(source, &options, &directories, |git| {
         git.env("GIT_OBJECT_DIRECTORY", &nothing);
     })?;
-    update_by(source, &options, &files, |git| {
+    refused.extend(update_by(source, &options, &files, |git| {
         git.env("GIT_WORK_TREE", &copies).current_dir(&copies);
-    })
+    })?);
+    Ok(refused)
 }
 
 /// Checks that git can look into these files: that none of them is without measure, and that no file of attributes
@@ -354,20 +360,28 @@ fn is_beyond_symlink<'p>(top: &Path, path: &'p [u8], known: &mut HashMap<&'p [u8
 }
 
 fn update(source: &WorktreeSource<'_>, options: &[&str], paths: &[Vec<u8>]) -> Result<()> {
-    update_by(source, options, paths, |_| {})
+    update_by(source, options, paths, |_| {}).map(drop)
 }
 
+/// Gives the paths that git passes over.
 fn update_by(
     source: &WorktreeSource<'_>,
     options: &[&str],
     paths: &[Vec<u8>],
     led: impl Fn(&mut Command),
-) -> Result<()> {
+) -> Result<Vec<Vec<u8>>> {
     if paths.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let mut command = git(source);
     command.arg("update-index").args(options).args(["-z", "--stdin"]);
     led(&mut command);
-    feed_paths(command, paths)
+    let said = feed_paths(command, paths)?;
+    let lines = said.split(|&byte| byte == b'\n');
+    let lines: HashSet<_> = lines.filter_map(|line| line.strip_prefix(PASSED_OVER)).collect();
+    // Of a name with a line end in it, the first line is compared.
+    let is_passed = |path: &&Vec<u8>| {
+        path.split(|&byte| byte == b'\n').next().is_some_and(|first| lines.contains(first))
+    };
+    Ok(paths.iter().filter(is_passed).cloned().collect())
 }

@@ -82,6 +82,8 @@ pub struct Uncommitted {
     pub unmerged: Vec<Vec<u8>>,
     /// Directories that are repositories of their own.
     pub nested: Vec<Vec<u8>>,
+    /// Files that no commit can hold because of their names.
+    pub refused: Vec<Vec<u8>>,
     /// Submodules with files that their own commit does not hold.
     pub submodules: Vec<Vec<u8>>,
     /// Directories that could not be read, and so hide whatever is in them.
@@ -119,10 +121,10 @@ pub fn snapshot(source: &WorktreeSource<'_>) -> Result<Uncommitted> {
 /// As [`snapshot`].
 pub fn snapshot_by_git(source: &WorktreeSource<'_>) -> Result<Uncommitted> {
     copy_index(source)?;
-    let listed = listed::list(source)?;
+    let mut listed = listed::list(source)?;
     // The order matters: what was listed tells which entries to clear, and the tree is written from
     // the index that came of it.
-    let changed = bring_up_to_date(source, &listed)?;
+    let changed = bring_up_to_date(source, &mut listed)?;
     let is_work = changed || source.staged;
     let written = is_work.then(|| write_tree(source)).transpose()?;
     let (tree, links) = written.unzip();
@@ -138,6 +140,7 @@ impl Uncommitted {
             tree,
             unmerged: listed.unmerged,
             nested: listed.nested,
+            refused: listed.refused,
             submodules,
             unreadable: listed.unreadable,
             ignored: listed.ignored,
@@ -204,13 +207,13 @@ pub fn write_trees(source: &WorktreeSource<'_>) -> Result<(Trees, Option<SeenWor
         return Ok((trees, Some(seen)));
     }
     copy_index(source)?;
-    let listed = listed::list(source)?;
+    let mut listed = listed::list(source)?;
     let is_merged = listed.unmerged.is_empty();
     // The tree of the index is taken before the copy is brought up to date, for after that it is
     // gone.
     let staged = is_merged.then(|| write_tree(source)).transpose()?;
     let staged = staged.map(|(tree, _)| tree);
-    let changed = bring_up_to_date(source, &listed)?;
+    let changed = bring_up_to_date(source, &mut listed)?;
     let tree = match staged.filter(|_| !changed) {
         Some(staged) => staged,
         None => write_tree(source)?.0,
@@ -360,7 +363,7 @@ fn look_through_walk(source: &WorktreeSource<'_>) -> Result<Option<Walked>> {
     let (tree, kept) = if changed.is_empty() {
         (staged, Index::default())
     } else {
-        update_files(source, &changed)?;
+        listed.refused = update_files(source, &changed)?;
         let after = untrusted::read_at(source.index, untrusted::LONGEST_INDEX);
         let Some(after) = after.and_then(Index::parse) else {
             return Ok(None);

@@ -427,6 +427,7 @@ fn facts(
         in_progress,
         unmerged: uncommitted.unmerged,
         nested: uncommitted.nested,
+        refused: uncommitted.refused,
         submodules: uncommitted.submodules,
         unreadable: uncommitted.unreadable,
     })
