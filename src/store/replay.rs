@@ -313,7 +313,7 @@ pub fn taken_back(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<O
         return Ok(None);
     };
     let line = repo.commits_between(&[base.oid], target)?;
-    let reverts = Reverts::read(repo, &line, &repo.commits_between(&[target], tip)?)?;
+    let reverts = RevertMessages::read(repo, &line, &repo.commits_between(&[target], tip)?)?;
     if let Some(Reverted { commit, .. }) = &agent.reverted
         && line.contains(commit)
         && reverts.of(*commit).is_none()
@@ -367,12 +367,12 @@ pub fn taken_back(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<O
 
 /// What the messages of commits say that they take back, shortened or not, each with the commit that does it; that is `None` for one of
 /// the branch, which `target` lacks.
-struct Reverts(Vec<(String, Option<Oid>)>);
+struct RevertMessages(Vec<(String, Option<Oid>)>);
 
-impl Reverts {
+impl RevertMessages {
     /// Reads the newest of these, each list parents first.
-    fn read(repo: &Repo, on_target: &[Oid], on_branch: &[Oid]) -> Result<Reverts> {
-        let mut reverts = Reverts(Vec::new());
+    fn read(repo: &Repo, on_target: &[Oid], on_branch: &[Oid]) -> Result<RevertMessages> {
+        let mut reverts = RevertMessages(Vec::new());
         let newest = on_branch.iter().rev().map(|oid| (*oid, None));
         let older = on_target.iter().rev().map(|oid| (*oid, Some(*oid)));
         for (oid, by) in newest.chain(older).take(SEARCHED) {

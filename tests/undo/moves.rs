@@ -1,5 +1,5 @@
 use super::{Team, team};
-use crate::support::agent::describe;
+use crate::support::agent::{agent_command, describe, json_of};
 use crate::support::git_in;
 use crate::verify::Agent;
 use chrono::{TimeDelta, Utc};
@@ -470,4 +470,21 @@ fn an_undo_makes_nothing_of_what_another_clone_says() {
     assert_ne!(swept["agents"][0]["action"], "removed", "{swept:#}");
     assert!(team.agents[0].1.join("src/file-0.rs").exists());
     assert_eq!(team.state(0), "done");
+}
+
+#[test]
+fn the_discard_of_another_clone_s_agent_is_taken_back() {
+    let team = team(1);
+    let other = team.repo.path().with_file_name("other");
+    team.repo.git(["clone", "--quiet", ".", other.to_str().expect("UTF-8")]);
+    git_in(&other, ["fetch", "--quiet", "origin", "refs/notes/agents:refs/notes/agents"]);
+    let json = |words: &[&str]| {
+        let mut command = agent_command(&other);
+        command.args(words).arg("--format=json");
+        json_of(command)
+    };
+    json(&["discard", team.id(0), "--force"]);
+    assert_eq!(json(&["show", team.id(0)])["state"], "discarded");
+    json(&["undo"]);
+    assert_eq!(json(&["show", team.id(0)])["state"], "done");
 }

@@ -199,7 +199,7 @@ pub fn plan(
 
 /// The agent's branch and the one that it began on, if its work is such that it can be offered.
 fn require_offerable(ctx: &Ctx, agent: &Agent, options: &PrOptions) -> Result<(String, String)> {
-    // What is turned down or thrown away is offered to nobody either.
+    // Work that was turned down or thrown away is not offered either.
     agent.may(Move::Merge)?;
     let short = agent.id.short();
     let Some(branch) = agent.branch.clone() else {

@@ -309,8 +309,10 @@ impl RowEffects<'_> {
                 What::Committed { commit, .. } if !is_landing => {
                     effects.extend(self.update(*commit).map(Effect::Moved));
                 }
-                // Of an agent of another clone nothing was here, and only the row says so.
-                What::Discarded { tip: None } if !events.iter().any(keeps) => {
+                // Of an agent of another clone nothing was here, and only the row says so. A shared agent has no branch.
+                What::Discarded { tip: None }
+                    if !events.iter().any(keeps) && self.own_branch().is_some() =>
+                {
                     effects.push(Effect::Decided);
                 }
                 What::Discarded { .. } => effects.push(Effect::Removed),
@@ -345,11 +347,15 @@ impl RowEffects<'_> {
         let [from, _] = parents[..] else {
             return None;
         };
+        Some(BranchMove { refname: self.own_branch()?.to_owned(), from, to: commit })
+    }
+
+    fn own_branch(&self) -> Option<&str> {
         let branch = self.branch.get_or_init(|| {
             let agent = self.ctx.ledger().agent(self.spawn_commit);
             agent.ok().flatten()?.branch
         });
-        Some(BranchMove { refname: branch.clone()?, from, to: commit })
+        branch.as_deref()
     }
 
     fn revert(&self, operation: &OperationId, commit: Oid) -> Option<Effect> {

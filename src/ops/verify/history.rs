@@ -153,7 +153,7 @@ impl<'a> CommitsAhead<'a> {
             return Ok((false, Vec::new()));
         }
         let own = own_since_landing(repo, subject, self.divergence)?;
-        // On a branch of somebody else's a name is only a claim.
+        // On any other branch a name is only a claim.
         let branch = subject.agent.branch.as_ref();
         let is_its_branch = match branch {
             Some(branch) => repo.branch_tip(branch)?.oid() == Some(subject.tip),
