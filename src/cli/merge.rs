@@ -159,8 +159,11 @@ impl Answer for LandingReport {
         if let Some(commit) = &self.commit {
             text.push_str(&format!(" as {}", paint(BOLD, &commit[..7])));
         }
-        text.push_str(&format!(" {}\n", paint(DIM, &format!("({})", self.method))));
-        text.push_str(&format!("  {}\n", self.subject));
+        // How it came there is not known of a landing by hand or by a forge.
+        if self.outcome != LandingState::AlreadyMerged {
+            text.push_str(&format!(" {}", paint(DIM, &format!("({})", self.method))));
+        }
+        text.push_str(&format!("\n  {}\n", self.subject));
         for (what, paths) in [
             ("commits first:", &self.uncommitted_paths),
             ("leaves out, as an editor made it:", &self.editor_files),

@@ -261,7 +261,7 @@ pub struct LandingReport {
     pub short_id: String,
     /// How far it came.
     pub outcome: LandingState,
-    /// `no-ff`, `squash` or `ff-only`.
+    /// `no-ff`, `squash` or `ff-only`: how it lands, or would have landed where it had already.
     pub method: &'static str,
     /// The branch it lands on, and where it was.
     pub target: TargetReport,
